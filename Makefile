@@ -1,0 +1,30 @@
+# make demo    runs the main job on data that need no download
+# make test    runs all tests
+# make check   formatting, lints and types
+# Each builds .venv first; a second run finds it ready.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test check bench clean
+demo: .venv/ready
+	$(BIN)/python -m treeanova.demo
+
+test: .venv/ready
+	$(BIN)/python -m pytest -n auto
+
+check: .venv/ready
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bench: .venv/ready
+	$(BIN)/pip install -q -e '.[benchmark]'
+	$(BIN)/python -m benchmarks purify
+
+.venv/ready: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[dev]'
+	touch $@
+
+clean:
+	rm -rf .venv dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,128 @@
+"""The certificate of a purification: how pure, how sure, and what the weights could not tell."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import numpy as np
+
+from treeanova.slices import Floats, axis_means, largest, marginals, safe_inverse, slice_sums
+
+
+@dataclasses.dataclass(frozen=True)
+class TermCertificate:
+    """What was measured on one term.
+
+    Attributes
+    ----------
+    impurity
+        Largest weighted mean of a slice, relative to the largest absolute score. Slices without mass are weighted by
+        the product of marginals.
+    max_correlation
+        Maximal correlation of the term's features under the weights: exact for pairs, above an estimate from the
+        solver (0 where no solve was needed). The error of the term is about ``impurity / (1 - max_correlation**2)``.
+    n_components
+        Parts of the support that no cell with mass ties together; above 1 a convention ties them.
+    empty_share
+        Share of the cells without mass.
+    method, iterations
+        How it was solved.
+    """
+
+    impurity: float
+    max_correlation: float
+    n_components: int
+    empty_share: float
+    method: str
+    iterations: int
+
+    @property
+    def error(self) -> float:
+        """Estimate of the term's largest error, relative to the largest absolute score."""
+        return self.impurity / max(1.0 - self.max_correlation**2, np.finfo(float).eps)
+
+
+@dataclasses.dataclass(frozen=True)
+class Certificate:
+    """What was measured on all terms, with the worst of each; `print` it.
+
+    Attributes
+    ----------
+    terms
+        One `TermCertificate` per term, highest order first.
+    reconstruction_error
+        Largest difference between the scores and the sum of all terms, relative to the largest absolute score.
+    tol
+        The impurity that was asked for.
+    """
+
+    terms: Mapping[tuple[int, ...], TermCertificate]
+    reconstruction_error: float
+    tol: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "terms", MappingProxyType(dict(self.terms)))
+
+    @property
+    def impurity(self) -> float:
+        """Largest impurity of a term."""
+        return max(term.impurity for term in self.terms.values())
+
+    @property
+    def max_correlation(self) -> float:
+        """Largest maximal correlation of a term."""
+        return max(term.max_correlation for term in self.terms.values())
+
+    @property
+    def error(self) -> float:
+        """Largest error estimate of a term."""
+        return max(term.error for term in self.terms.values())
+
+    @property
+    def n_components(self) -> int:
+        """Most components that the support of a term falls into."""
+        return max(term.n_components for term in self.terms.values())
+
+    @property
+    def empty_share(self) -> float:
+        """Largest share of cells without mass of a term."""
+        return max(term.empty_share for term in self.terms.values())
+
+    @property
+    def iterations(self) -> int:
+        """Most iterations that a term took."""
+        return max(term.iterations for term in self.terms.values())
+
+    @property
+    def met(self) -> bool:
+        """Whether every term is pure to the tolerance."""
+        return self.impurity <= self.tol
+
+    def __str__(self) -> str:
+        verdict = f"pure to {self.tol:.0e}" if self.met else f"NOT pure to {self.tol:.0e}"
+        header = f"{'term':<14}{'impurity':>10}{'max corr':>12}{'error':>10}{'parts':>7}{'empty':>8}  method"
+        rows = [
+            f"{_label(axes):<14}{t.impurity:>10.1e}{t.max_correlation:>12.8f}{t.error:>10.1e}{t.n_components:>7}"
+            f"{t.empty_share:>8.1%}  {t.method} ({t.iterations})"
+            for axes, t in self.terms.items()
+        ]
+        summary = f"{verdict}; sum of terms within {self.reconstruction_error:.1e} of the scores"
+        return "\n".join([summary, header, *rows])
+
+
+def _label(axes: tuple[int, ...]) -> str:
+    return " x ".join(str(axis) for axis in axes)
+
+
+def impurity(values: Floats, weights: Floats, scales: Floats) -> float:
+    """Largest slice mean relative to scales, one per output; 0 where the scale is 0."""
+    worst = np.zeros(len(values))
+    for axis, bin_masses in enumerate(marginals(weights)):
+        masses = weights.sum(axis)
+        means = slice_sums(values, weights, axis) * safe_inverse(masses)
+        if not masses.all():
+            means = np.where(masses > 0, means, axis_means(values, bin_masses, axis))
+        worst = np.maximum(worst, largest(means))
+    return float((worst * safe_inverse(scales)).max())

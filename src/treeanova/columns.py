@@ -1,0 +1,105 @@
+"""Data in: any table or matrix becomes the encoded float64 matrix of a model's features."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import narwhals.stable.v1 as nw
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse
+
+from treeanova.features import Feature, Floats, Schema
+
+
+def encode(data: Any, schema: Schema) -> Floats:
+    """Encoded matrix of shape (n_rows, n_features), column by column in memory.
+
+    Tables (pandas, polars, pyarrow and what narwhals knows besides) are matched by name when the model has names, in any
+    order, with further columns ignored; by position otherwise. Arrays and sparse matrices are matched by position.
+    """
+    if scipy.sparse.issparse(data):
+        columns, n_rows = _sparse_columns(data, schema), data.shape[0]
+    elif isinstance(data, np.ndarray) or not _is_table(data):
+        array = _as_matrix(data, schema)
+        columns, n_rows = [array[:, j] for j in range(array.shape[1])], len(array)
+    else:
+        columns, n_rows = _table_columns(nw.from_native(data, eager_only=True), schema)
+    matrix = np.empty((n_rows, len(schema.features)), order="F")
+    for j, (feature, column) in enumerate(zip(schema.features, columns, strict=True)):
+        matrix[:, j] = _encode_column(feature, column)
+    return matrix
+
+
+def _encode_column(feature: Feature, column: npt.NDArray[Any]) -> Floats:
+    encoded = feature.encoder.encode(column, feature.name)
+    if not feature.accepts_missing and np.isnan(encoded).any():
+        raise ValueError(f"column {feature.name!r} must have no missing values, got some: the model refuses them too.")
+    if feature.is_category and not feature.accepts_unseen and (encoded == feature.n_categories).any():
+        raise ValueError(f"column {feature.name!r} must hold known categories, got others: the model refuses them too.")
+    return encoded
+
+
+def _is_table(data: Any) -> bool:
+    return nw.dependencies.is_into_dataframe(data)
+
+
+def _check_width(width: int, schema: Schema) -> None:
+    if width != len(schema.features):
+        raise ValueError(
+            f"`X` must have {len(schema.features)} columns, as the model was trained on, got {width}; "
+            "pass the same columns in the same order."
+        )
+
+
+def _as_matrix(data: Any, schema: Schema) -> npt.NDArray[Any]:
+    array = np.asarray(data)
+    if array.ndim != 2:  # noqa: PLR2004
+        raise ValueError(f"`X` must have two axes, rows and columns, got {array.ndim}; reshape one row to (1, -1).")
+    _check_width(array.shape[1], schema)
+    return array
+
+
+def _sparse_columns(data: Any, schema: Schema) -> list[Floats]:
+    """Columns of a sparse matrix, absent entries as the library reads them."""
+    _check_width(data.shape[1], schema)
+    matrix = data.tocsc()
+    columns = []
+    for j in range(matrix.shape[1]):
+        column = np.full(matrix.shape[0], schema.absent)
+        entries = slice(matrix.indptr[j], matrix.indptr[j + 1])
+        column[matrix.indices[entries]] = matrix.data[entries]
+        columns.append(column)
+    return columns
+
+
+def _table_columns(table: nw.DataFrame[Any], schema: Schema) -> tuple[list[npt.NDArray[Any]], int]:
+    """Raw columns of a table in the model's order."""
+    names = [str(name) for name in table.columns]
+    if schema.named:
+        missing = [name for name in schema.names if name not in names]
+        if missing:
+            raise ValueError(
+                f"`X` must have the model's columns, got none named {', '.join(map(repr, missing))}; add them."
+            )
+        doubled = {name for name in schema.names if names.count(name) > 1}
+        if doubled:
+            raise ValueError(
+                f"`X` must have each column once, got {', '.join(map(repr, sorted(doubled)))} twice; rename one."
+            )
+        positions = [names.index(name) for name in schema.names]
+    else:
+        _check_width(len(names), schema)
+        positions = list(range(len(names)))
+    return [raw_column(table[:, j]) for j in positions], len(table)
+
+
+def raw_column(series: nw.Series[Any]) -> npt.NDArray[Any]:
+    """A column as numpy: numbers and booleans as such with missing as NaN, all else as objects with None."""
+    if series.dtype.is_numeric() or series.dtype == nw.Boolean:
+        if series.dtype.is_integer() and series.null_count() == 0:
+            return series.to_numpy()
+        return series.cast(nw.Float64).to_numpy()
+    column = np.empty(len(series), dtype=object)
+    column[:] = series.to_list()
+    return column

@@ -1,0 +1,149 @@
+"""What weights leave open, settled by one rule: the limit ε → 0⁺ of w_ε = (1-ε) w + ε Π_j ((1-ε) w_j + ε uniform_j).
+
+The limit minimises in turn: first under w, then, among what w leaves open, under the product π of marginals, then in
+the bins never seen. With L the functions of fewer axes, F their sum taken out of T:
+
+1. Parts of the support that no cell ties together, and slices without mass. Taking the π-pure part of T first makes
+   T orthogonal to L under π, so the second step asks for the F of least π-norm among those that agree on the support.
+   For pairs that is one constant per component, in closed form; above, proximal steps.
+2. Bins never seen. In a cell where the bins of the axes S are unseen, faces of i in S are already known; the others
+   follow from one sweep under the product of the marginals of the axes outside S.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from treeanova.slices import (
+    Faces,
+    Floats,
+    add_faces,
+    axis_means,
+    largest,
+    marginals,
+    outer,
+    spread,
+    sweep_product,
+    take_out,
+    zero_faces,
+)
+from treeanova.solvers import FaceSystem, reduce_by_cg
+from treeanova.support import bin_components
+
+_EPSILON = 1e-6
+_STEP_TOLERANCE = 1e-11
+_MOST_ITERATIONS = 20_000
+_PROXIMAL_STEPS = 30
+_TIE_TOLERANCE = 1e-13
+
+
+def tie_support(scores: Floats, faces: Faces, weights: Floats) -> None:
+    """Change faces, in place, to those of the convention; on the support their sum stays as it is.
+
+    scores are what the faces were taken out of; every bin must have mass.
+    """
+    if weights.all():
+        return
+    if weights.ndim == 2:
+        _tie_components(scores, faces, weights)
+    else:
+        _tie_faces(scores, faces, weights)
+
+
+def _tie_components(scores: Floats, faces: Faces, weights: Floats) -> None:
+    """Shift the faces of a pair by one constant per component.
+
+    With R = T - a - b, minimising sum r_i c_j (R_ij - s_k(i) + s_k(j))² over the shifts s, of weighted mean zero,
+    gives s_k = (Σ_{i in k} r_i Σ_j c_j R_ij - Σ_{j in k} c_j Σ_i r_i R_ij) / (2 p_k), p_k the mass of component k.
+    """
+    number, (row_labels, column_labels) = bin_components(weights)
+    if number == 1:
+        return
+    rest = scores.copy()
+    take_out(rest, faces)
+    rows, columns = marginals(weights)
+    mass = np.bincount(row_labels, rows)
+    row_part, column_part = rows * axis_means(rest, columns, 1), columns * axis_means(rest, rows, 0)
+    for output in range(len(scores)):
+        excess = np.bincount(row_labels, row_part[output]) - np.bincount(column_labels, column_part[output])
+        shift = excess / (2 * mass)
+        faces[1][output] += shift[row_labels]
+        faces[0][output] -= shift[column_labels]
+
+
+def _tie_faces(scores: Floats, faces: Faces, weights: Floats) -> None:
+    """Replace faces by those of least π-norm with the same sum on the support."""
+    bin_masses = marginals(weights)
+    support = weights > 0
+    pure_under_product = scores.copy()
+    least = sweep_product(pure_under_product, bin_masses)
+    rest = pure_under_product - scores  # what the faces take out on the support, less what the product takes out
+    for axis, face in enumerate(faces):
+        rest += spread(face, axis)
+    rest *= support
+    system = FaceSystem(outer(bin_masses) * (support + _EPSILON))
+    for output, scale in enumerate(largest(scores)):
+        part, taken = rest[output : output + 1], [face[output : output + 1] for face in least]
+        for _ in range(_PROXIMAL_STEPS):
+            if np.abs(part).max() <= _TIE_TOLERANCE * scale:
+                break
+            _proximal_step(part, taken, support, bin_masses, system)
+    for face, tied in zip(faces, least, strict=True):
+        face[...] = tied
+
+
+def _proximal_step(
+    rest: Floats, faces: Faces, support: npt.NDArray[np.bool_], bin_masses: Sequence[Floats], system: FaceSystem
+) -> None:
+    """Move most of the rest, which lives on the support, to faces of least π-norm; in place.
+
+    x = argmin |x - rest|² on the support + ε |x|² everywhere, in L, satisfies x = P (support (rest - x)) / ε with P the
+    projection on L under π. Taking the right-hand side keeps x in the range of P on functions of the support, which is
+    where least norm is, whatever conjugate gradients missed.
+    """
+    shrunk = rest / (1 + _EPSILON)
+    tolerance = _STEP_TOLERANCE * float(np.abs(rest).max())
+    reduce_by_cg(shrunk, zero_faces(rest), system, tolerance, _MOST_ITERATIONS)
+    shrunk += rest * (_EPSILON / (1 + _EPSILON))  # rest - x
+    shrunk *= support
+    shrunk /= _EPSILON
+    step = sweep_product(shrunk, bin_masses)
+    take_out(rest, step)
+    rest *= support
+    add_faces(faces, step)
+
+
+def extend_to_unseen(scores: Floats, faces: Faces, bin_masses: Sequence[Floats]) -> None:
+    """Fill faces, in place, at slices that hold an unseen bin; elsewhere they are right already."""
+    order = len(bin_masses)
+    seen = [np.flatnonzero(masses) for masses in bin_masses]
+    unseen = [np.flatnonzero(masses == 0) for masses in bin_masses]
+    for n_unseen in range(1, order):
+        for group in itertools.combinations(range(order), n_unseen):
+            bins = [unseen[axis] if axis in group else seen[axis] for axis in range(order)]
+            if all(len(indices) for indices in bins):
+                _fill_block(scores, faces, bin_masses, bins, group)
+
+
+def _fill_block(
+    scores: Floats,
+    faces: Faces,
+    bin_masses: Sequence[Floats],
+    bins: Sequence[npt.NDArray[np.int64]],
+    group: tuple[int, ...],
+) -> None:
+    """Faces of the axes outside the group, over the cells whose bins in the group are unseen."""
+    outputs = np.arange(len(scores))
+    face_cells = [np.ix_(outputs, *(bins[j] for j in range(len(bins)) if j != axis)) for axis in range(len(bins))]
+    rest = scores[np.ix_(outputs, *bins)]
+    for axis in group:
+        rest -= spread(faces[axis][face_cells[axis]], axis)
+    for axis in range(len(bins)):
+        if axis not in group:
+            means = axis_means(rest, bin_masses[axis][bins[axis]], axis)
+            faces[axis][face_cells[axis]] = means
+            rest -= spread(means, axis)

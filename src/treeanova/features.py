@@ -1,0 +1,177 @@
+"""Features of a model: their names, and how a column of user data becomes numbers that splits can compare.
+
+Encoded columns are float64. Numeric: the value itself, NaN where missing. Category: the position of its category,
+`n_categories` for a category never seen, NaN where missing. All that differs between libraries is settled here, so that
+forests and grids know only these two kinds.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+
+class Encoder(abc.ABC):
+    """Turns a raw column (a 1-d numpy array of numbers or objects) into encoded float64."""
+
+    @property
+    def labels(self) -> tuple[Hashable, ...] | None:
+        """Labels of the categories, in the order of their codes; None for a numeric feature."""
+        return None
+
+    @abc.abstractmethod
+    def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
+        """The column as float64; `name` is for messages."""
+
+
+def _as_float(column: npt.NDArray[Any], name: str) -> Floats:
+    """Numbers as float64, None as NaN; text that is no number is an error."""
+    try:
+        return np.asarray(column, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        sample = next((value for value in column if not _is_number(value)), None)
+        raise TypeError(f"column {name!r} must hold numbers, got {sample!r}; convert it as for training.") from error
+
+
+def _is_number(value: object) -> bool:
+    try:
+        float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return value is None
+    return True
+
+
+@dataclasses.dataclass(frozen=True)
+class Numeric(Encoder):
+    """A number; `missing` is a further value that stands for missing (XGBoost's ``missing=``)."""
+
+    missing: float = np.nan
+
+    def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
+        """The numbers, NaN where missing."""
+        values = _as_float(column, name)
+        return values if np.isnan(self.missing) else np.where(values == self.missing, np.nan, values)
+
+
+@dataclasses.dataclass(frozen=True)
+class Codes(Encoder):
+    """A category given as a code 0 .. n_categories - 1; fractions are cut, other numbers are unseen.
+
+    `names` label the codes for people where they are known.
+    """
+
+    n_categories: int
+    names: tuple[Hashable, ...] | None = None
+    missing: float = np.nan
+
+    @property
+    def labels(self) -> tuple[Hashable, ...]:
+        """Names, or the codes themselves."""
+        return self.names if self.names is not None else tuple(range(self.n_categories))
+
+    def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
+        """Codes cut to integers, n_categories where unseen, NaN where missing."""
+        values = Numeric(self.missing).encode(column, name)
+        codes = np.trunc(values)
+        known = (values > -1) & (codes < self.n_categories)
+        result: Floats = np.where(known, np.abs(codes), float(self.n_categories))
+        return np.where(np.isnan(values), np.nan, result)
+
+
+@dataclasses.dataclass(frozen=True)
+class Labels(Encoder):
+    """A category given by its label; `key` maps raw values and labels to what is compared (for example, str)."""
+
+    names: tuple[Hashable, ...]
+    key: Callable[[Any], Hashable] = lambda value: value
+
+    @property
+    def labels(self) -> tuple[Hashable, ...]:
+        """The labels."""
+        return self.names
+
+    def encode(self, column: npt.NDArray[Any], name: str) -> Floats:  # noqa: ARG002
+        """Positions of the labels, n_categories where unseen, NaN for None and NaN."""
+        values, inverse = distinct(column)
+        positions = {self.key(label): float(code) for code, label in enumerate(self.names)}
+        codes = [np.nan if is_missing(v) else positions.get(self.key(v), float(len(self.names))) for v in values]
+        return np.array(codes, dtype=np.float64)[inverse]
+
+
+def is_missing(value: object) -> bool:
+    """Whether a raw value is None, NaN, pandas' NA or NaT."""
+    return value is None or value != value or type(value).__name__ in {"NAType", "NaTType"}  # noqa: PLR0124
+
+
+def distinct(column: npt.NDArray[Any]) -> tuple[Sequence[Any], npt.NDArray[np.int64]]:
+    """Distinct values of a column of any kind, and the position of each row's value among them."""
+    if column.dtype.kind in "biufSU":
+        values, inverse = np.unique(column, return_inverse=True)
+        return values.tolist(), inverse
+    positions: dict[object, int] = {}
+    inverse = np.empty(len(column), dtype=np.int64)
+    for row, value in enumerate(column):
+        inverse[row] = positions.setdefault(None if is_missing(value) else value, len(positions))
+    return list(positions), inverse
+
+
+@dataclasses.dataclass(frozen=True)
+class Feature:
+    """A feature of the model: its name and its encoder.
+
+    `accepts_missing` and `accepts_unseen` tell whether the library predicts for missing values and for categories that
+    it has not seen; where it refuses, so do we, and the axis has no bin for them.
+    """
+
+    name: str
+    encoder: Encoder = Numeric()
+    accepts_missing: bool = True
+    accepts_unseen: bool = True
+
+    @property
+    def is_category(self) -> bool:
+        """Whether the encoded column holds codes of categories."""
+        return self.encoder.labels is not None
+
+    @property
+    def n_categories(self) -> int:
+        """Number of known categories; 0 for a numeric feature."""
+        return len(self.encoder.labels or ())
+
+
+@dataclasses.dataclass(frozen=True)
+class Schema:
+    """What goes into a model and what comes out.
+
+    Attributes
+    ----------
+    features
+        In the order of the model's columns.
+    outputs
+        Names of the outputs: one for a regression or a binary classifier, else classes or targets.
+    link
+        How the sum of terms becomes the response: "identity", "logit" (one output, log-odds of the second class),
+        "softmax", "log", "probability" (the sum is a probability already), or "other" with the response left undefined.
+    named
+        Whether the model knows its features by name; else columns are matched by position.
+    absent
+        What an absent entry of a sparse matrix means: 0.0 or NaN.
+    """
+
+    features: tuple[Feature, ...]
+    outputs: tuple[str, ...] = ("score",)
+    link: str = "identity"
+    named: bool = False
+    absent: float = 0.0
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the features."""
+        return tuple(feature.name for feature in self.features)

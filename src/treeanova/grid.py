@@ -1,0 +1,213 @@
+"""Grid: one axis per feature, whose bins are all that a model can tell apart."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treeanova.columns import encode
+from treeanova.features import Feature, Floats, Schema
+from treeanova.forest import NEAR_ZERO, Bools, Forest, Ints
+
+Codes = npt.NDArray[np.int32]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Axis(abc.ABC):
+    """Bins of one feature. Missing and unseen values have bins like all others: own ones, or one they share.
+
+    Attributes
+    ----------
+    name
+        Name of the feature.
+    missing_bin
+        Bin of missing values; -1 where the model refuses them.
+    """
+
+    name: str
+    missing_bin: int
+
+    @property
+    @abc.abstractmethod
+    def size(self) -> int:
+        """Number of bins."""
+
+    @property
+    @abc.abstractmethod
+    def labels(self) -> tuple[str, ...]:
+        """A label per bin, for people."""
+
+    @abc.abstractmethod
+    def index(self, column: Floats) -> Codes:
+        """Bins of an encoded column."""
+
+    def __len__(self) -> int:
+        return self.size
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class IntervalAxis(Axis):
+    """Bins (-inf, bounds[0]], (bounds[0], bounds[1]], …, (bounds[-1], inf), then a bin for missing where it is apart."""
+
+    bounds: Floats
+
+    @property
+    def n_intervals(self) -> int:
+        """Number of interval bins; they come first."""
+        return len(self.bounds) + 1
+
+    @property
+    def size(self) -> int:
+        """Number of bins."""
+        return max(self.n_intervals, self.missing_bin + 1)
+
+    @property
+    def edges(self) -> Floats:
+        """Ends of the interval bins, from -inf to inf."""
+        return np.concatenate([[-np.inf], self.bounds, [np.inf]])
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Intervals as people write them."""
+        numbers = _short(self.bounds)
+        if not numbers:
+            names = ["all"]
+        else:
+            inner = [f"({a}, {b}]" for a, b in zip(numbers[:-1], numbers[1:], strict=True)]
+            names = [f"≤ {numbers[0]}", *inner, f"> {numbers[-1]}"]
+        return _with_extra(names, self.missing_bin, "missing")
+
+    def index(self, column: Floats) -> Codes:
+        """Bins of an encoded column."""
+        codes = np.searchsorted(self.bounds, column, side="left").astype(np.int32)
+        missing = np.isnan(column)
+        if missing.any():
+            codes[missing] = self.missing_bin
+        return codes
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class CategoryAxis(Axis):
+    """A bin per category, then one for unseen and one for missing where they are apart."""
+
+    categories: tuple[Hashable, ...]
+    unseen_bin: int
+
+    @property
+    def size(self) -> int:
+        """Number of bins."""
+        return max(len(self.categories), self.unseen_bin + 1, self.missing_bin + 1)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Categories as text."""
+        names = _with_extra([str(category) for category in self.categories], self.unseen_bin, "unseen")
+        return _with_extra(list(names), self.missing_bin, "missing")
+
+    def index(self, column: Floats) -> Codes:
+        """Bins of an encoded column."""
+        missing = np.isnan(column)
+        codes = np.where(missing, 0, column).astype(np.int32)
+        codes[codes == len(self.categories)] = self.unseen_bin
+        codes[missing] = self.missing_bin
+        return codes
+
+
+def _with_extra(names: list[str], bin_: int, word: str) -> tuple[str, ...]:
+    """Names with a word for a bin of its own, or the word added to the bin that it shares."""
+    if bin_ >= len(names):
+        names = [*names, word]
+    elif bin_ >= 0:
+        names = [*names[:bin_], f"{names[bin_]} or {word}", *names[bin_ + 1 :]]
+    return tuple(names)
+
+
+def _short(bounds: Floats) -> list[str]:
+    """Numbers with as few digits as tell them apart, at least four."""
+    for digits in range(4, 18):
+        texts = [f"{bound:.{digits}g}" for bound in bounds]
+        if len(set(texts)) == len(texts):
+            return texts
+    return [repr(float(bound)) for bound in bounds]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Grid:
+    """The axes of all features, in the order of the schema."""
+
+    schema: Schema
+    axes: tuple[Axis, ...]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of bins of each axis."""
+        return tuple(axis.size for axis in self.axes)
+
+    def index(self, data: Any) -> Codes:
+        """Bins of all rows and features of user data, shape (n_rows, n_features), column by column in memory."""
+        return self.index_encoded(encode(data, self.schema))
+
+    def index_encoded(self, encoded: Floats) -> Codes:
+        """Bins of an encoded matrix."""
+        codes = np.empty(encoded.shape, dtype=np.int32, order="F")
+        for j, axis in enumerate(self.axes):
+            codes[:, j] = axis.index(encoded[:, j])
+        return codes
+
+
+def grid_of(forest: Forest) -> Grid:
+    """The grid of all bounds and category sets of a forest."""
+    order = np.argsort(forest.feature, kind="stable")
+    starts = np.searchsorted(forest.feature[order], np.arange(len(forest.schema.features) + 1))
+    nodes = [order[starts[j] : starts[j + 1]] for j in range(len(forest.schema.features))]
+    axes = [
+        _category_axis(feature, forest, own) if feature.is_category else _interval_axis(feature, forest, own)
+        for feature, own in zip(forest.schema.features, nodes, strict=True)
+    ]
+    return Grid(forest.schema, tuple(axes))
+
+
+def _interval_axis(feature: Feature, forest: Forest, nodes: Ints) -> IntervalAxis:
+    bound, zero_missing, missing_left = forest.bound[nodes], forest.zero_missing[nodes], forest.missing_left[nodes]
+    zero = [np.nextafter(-NEAR_ZERO, -np.inf), NEAR_ZERO] if zero_missing.any() else []
+    bounds = np.unique(np.concatenate([bound, zero]))
+    bounds = bounds[bounds < np.inf]
+    if not feature.accepts_missing:
+        return IntervalAxis(feature.name, -1, bounds)
+    last_left = np.searchsorted(bounds, bound, side="left")  # bins up to this one go left
+    first, last = 0, len(bounds)
+    if zero:
+        first = last = int(np.searchsorted(bounds, 0.0))
+        last_left, missing_left = last_left[~zero_missing], missing_left[~zero_missing]
+    shared = _shared_bin(last_left, missing_left, first, last)
+    return IntervalAxis(feature.name, len(bounds) + 1 if shared is None else shared, bounds)
+
+
+def _shared_bin(last_left: Ints, missing_left: Bools, first: int, last: int) -> int | None:
+    """A bin in first .. last that goes where missing values go at every node, if there is one."""
+    first = int((last_left[~missing_left] + 1).max(initial=first))
+    last = min(last, int(last_left[missing_left].min(initial=last)))
+    return first if first <= last else None
+
+
+def _category_axis(feature: Feature, forest: Forest, nodes: Ints) -> CategoryAxis:
+    """Unseen and missing share the first category that goes their way at every node; else they have bins of their own."""
+    n_categories = feature.n_categories
+    sets = forest.category_left[forest.category_start[nodes][:, None] + np.arange(n_categories + 1)]
+    ways = [sets[:, code] for code in range(n_categories)]
+    unseen_bin, missing_bin = -1, -1
+    if feature.accepts_unseen:
+        unseen_bin = _first_equal(ways, sets[:, n_categories])
+        ways += [sets[:, n_categories]] * (unseen_bin == len(ways))
+    if feature.accepts_missing:
+        missing_bin = _first_equal(ways, forest.missing_left[nodes])
+    return CategoryAxis(feature.name, missing_bin, feature.encoder.labels or (), unseen_bin)
+
+
+def _first_equal(ways: Sequence[Bools], way: Bools) -> int:
+    return next((position for position, other in enumerate(ways) if (other == way).all()), len(ways))

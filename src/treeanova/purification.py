@@ -1,0 +1,354 @@
+"""purify(scores, weights): a tensor into its intercept, pure main effects and pure interactions."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import warnings
+from collections.abc import Mapping
+from numbers import Integral, Real
+from types import MappingProxyType
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse
+
+from treeanova.certificate import Certificate, TermCertificate, impurity
+from treeanova.convention import extend_to_unseen, tie_support
+from treeanova.errors import NotPureError, NotPureWarning
+from treeanova.slices import Floats, largest, marginal, marginals, safe_inverse, sweep_product, take_out, zero_faces
+from treeanova.solvers import Solution, move_mass, solve_cg, solve_direct
+from treeanova.support import bin_components, is_product
+
+Method = Literal["auto", "direct", "cg", "mass-moving"]
+Axes = tuple[int, ...]
+
+_DIRECT_BINS = 3_000
+_NEGLIGIBLE = 1e-60
+_LARGEST_SCORE = 1e300
+_MAX_ITERATIONS = 10_000
+
+
+class MethodChoice(NamedTuple):
+    """A method and why it was chosen."""
+
+    method: Literal["direct", "cg"]
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Purified:
+    """Pure terms of a tensor.
+
+    Attributes
+    ----------
+    intercept
+        A float; an array of shape ``(n_outputs,)`` when the scores had an axis of outputs.
+    terms
+        Every non-empty subset of the axes, as a sorted tuple, with its tensor (and a last axis of outputs, if any).
+    certificate
+        What was measured: purity, correlation, components, cells without mass, iterations, reconstruction.
+    trace
+        With ``method="mass-moving"``: M^t of the highest order before the first pass and after each pass over an axis,
+        the unpurified mass of the paper; otherwise None.
+    """
+
+    intercept: float | Floats
+    terms: Mapping[Axes, Floats]
+    certificate: Certificate
+    trace: Floats | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "terms", MappingProxyType(dict(self.terms)))
+        for array in (*self.terms.values(), self.intercept, self.trace):
+            if isinstance(array, np.ndarray):
+                array.setflags(write=False)
+
+    def reconstruct(self) -> Floats:
+        """Sum of all terms and the intercept: the scores, to rounding."""
+        order = max(len(axes) for axes in self.terms)
+        total = np.zeros(self.terms[tuple(range(order))].shape) + self.intercept
+        for axes, values in self.terms.items():
+            total += np.expand_dims(values, tuple(axis for axis in range(order) if axis not in axes))
+        return total
+
+    def __repr__(self) -> str:
+        certificate = self.certificate
+        order = max(len(axes) for axes in self.terms)
+        shape = " x ".join(str(size) for size in self.terms[tuple(range(order))].shape[:order])
+        return (
+            f"Purified({len(self.terms)} terms of {shape} cells, impurity {certificate.impurity:.1e}, "
+            f"max correlation {certificate.max_correlation:.4g}, components {certificate.n_components})"
+        )
+
+
+def purify(
+    scores: npt.ArrayLike,
+    weights: npt.ArrayLike,
+    *,
+    method: Method = "auto",
+    tol: float = 1e-10,
+    max_iterations: int | None = None,
+    strict: bool = False,
+) -> Purified:
+    """Pure terms of a tensor under weights: every slice of every term has weighted mean zero, and they add up to it.
+
+    The functional ANOVA of a piecewise constant function: unique for the weights given. Where these leave something
+    open (bins and slices without mass, a support in several parts), the answer is the limit ε → 0⁺ of mixing in ε of
+    the product of marginals, whatever the method and the order of axes or bins.
+
+    Parameters
+    ----------
+    scores
+        Real numbers, one per cell; one more, last axis may hold outputs, which are purified each on its own.
+    weights
+        Non-negative numbers, one per cell (an array, or a scipy.sparse matrix for pairs); they need not sum to one.
+        Weights below 1e-60 of the largest count as zero.
+    method
+        "direct" solves pairs, and product weights of any order, exactly; "cg" is for any order and for very many bins;
+        "mass-moving" is the paper's algorithm, which may need thousands of sweeps; "auto" chooses as `choose_method`
+        says.
+    tol
+        Largest slice mean allowed, relative to the largest absolute score. "mass-moving" stops there; "direct" and
+        "cg" go to rounding.
+    max_iterations
+        Most iterations of "cg" or sweeps of "mass-moving" for one term; 10,000 by default.
+    strict
+        Whether to raise NotPureError, not just warn, when the tolerance was not met.
+
+    Examples
+    --------
+    AND of two fair coins is XOR plus main effects:
+
+    >>> import treeanova
+    >>> pure = treeanova.purify([[0, 0], [0, 1]], [[1, 1], [1, 1]])
+    >>> pure.intercept
+    0.25
+    >>> pure.terms[0,].tolist(), pure.terms[0, 1].tolist()
+    ([-0.25, 0.25], [[0.25, -0.25], [-0.25, 0.25]])
+    """
+    cell_weights = _checked_weights(weights)
+    values, has_outputs = _checked_scores(scores, cell_weights.shape)
+    _check_options(method, tol, max_iterations, cell_weights)
+    options = _Options(method, float(tol), int(max_iterations or _MAX_ITERATIONS))
+    result = _shaped(_cascade(values, cell_weights, options), has_outputs)
+    if not result.certificate.met:
+        _report(result.certificate, strict=strict)
+    return result
+
+
+def choose_method(weights: npt.ArrayLike) -> MethodChoice:
+    """The method that "auto" takes for these weights, and why.
+
+    ==============================================  ========
+    weights                                         method
+    ==============================================  ========
+    one axis, or a product of marginals             "direct" (one sweep of means is exact)
+    two axes, the shorter of at most 3,000 bins     "direct" (Cholesky factor over its bins)
+    two longer axes, or three and more              "cg"
+    ==============================================  ========
+
+    Examples
+    --------
+    >>> choose_method([[1, 0], [0, 1]]).method
+    'direct'
+    """
+    return _choose(_checked_weights(weights))
+
+
+def _choose(weights: Floats) -> MethodChoice:
+    if weights.ndim == 1:
+        return MethodChoice("direct", "one axis: its mean is all there is to move")
+    if is_product(weights):
+        return MethodChoice("direct", "the weights are a product of marginals: one sweep of means is exact")
+    if weights.ndim > 2:
+        return MethodChoice("cg", f"order {weights.ndim}: a factor would be too large")
+    if min(weights.shape) <= _DIRECT_BINS:
+        return MethodChoice(
+            "direct", f"a pair whose shorter axis has {min(weights.shape):,} bins, at most {_DIRECT_BINS:,}"
+        )
+    return MethodChoice("cg", f"a pair whose shorter axis has {min(weights.shape):,} bins, over {_DIRECT_BINS:,}")
+
+
+class _Cascade(NamedTuple):
+    intercept: Floats
+    terms: dict[Axes, Floats]
+    certificate: Certificate
+    trace: Floats | None
+
+
+class _Options(NamedTuple):
+    method: Method
+    tol: float
+    max_iterations: int
+
+
+def _cascade(values: Floats, weights: Floats, options: _Options) -> _Cascade:
+    """Purify orders from the highest to the lowest; what is taken out of a term goes to the terms one order below."""
+    scales, everything = largest(values), tuple(range(weights.ndim))
+    pending: dict[Axes, Floats] = {everything: values}
+    terms: dict[Axes, Floats] = {}
+    measured: dict[Axes, TermCertificate] = {}
+    trace = None
+    for order in range(weights.ndim, 0, -1):
+        for axes in itertools.combinations(everything, order):
+            term, term_weights = pending.pop(axes), marginal(weights, axes)
+            method, solution = _solve(term, term_weights, options)
+            trace = solution.trace if axes == everything else trace
+            terms[axes] = term.copy()
+            take_out(terms[axes], solution.faces)
+            measured[axes] = _measure(terms[axes], term_weights, scales, method, solution)
+            for axis, face in zip(axes, solution.faces, strict=True):
+                below = tuple(a for a in axes if a != axis)
+                pending[below] = pending[below] + face if below in pending else face
+    intercept = pending[()]
+    certificate = Certificate(measured, _reconstruction_error(values, intercept, terms, scales), options.tol)
+    return _Cascade(intercept, terms, certificate, trace)
+
+
+def _solve(term: Floats, weights: Floats, options: _Options) -> tuple[str, Solution]:
+    """The faces to take out of a term, by the convention wherever there is no mass, and the method used."""
+    method = _choose(weights).method if options.method == "auto" else options.method
+    bin_masses = marginals(weights)
+    if method == "direct" and (weights.ndim != 2 or is_product(weights)):
+        return method, Solution(sweep_product(term.copy(), bin_masses), iterations=1, correlation=0.0)
+    seen = [np.flatnonzero(masses) for masses in bin_masses]
+    cells, core_weights = np.ix_(np.arange(len(term)), *seen), weights[np.ix_(*seen)]
+    core = term[cells]
+    if method == "direct":
+        solution = solve_direct(core, core_weights)
+    elif method == "cg":
+        solution = solve_cg(core, core_weights, options.max_iterations)
+    else:
+        solution = move_mass(core, core_weights, options.tol, options.max_iterations)
+    tie_support(term[cells], solution.faces, core_weights)
+    faces = zero_faces(term)
+    for axis, face in enumerate(faces):
+        face[np.ix_(np.arange(len(term)), *seen[:axis], *seen[axis + 1 :])] = solution.faces[axis]
+    extend_to_unseen(term, faces, bin_masses)
+    return method, dataclasses.replace(solution, faces=faces)
+
+
+def _measure(pure: Floats, weights: Floats, scales: Floats, method: str, solution: Solution) -> TermCertificate:
+    seen = np.ix_(*(masses > 0 for masses in marginals(weights)))
+    return TermCertificate(
+        impurity=impurity(pure, weights, scales),
+        max_correlation=solution.correlation,
+        n_components=bin_components(weights[seen])[0],
+        empty_share=1.0 - np.count_nonzero(weights) / weights.size,
+        method=method,
+        iterations=solution.iterations,
+    )
+
+
+def _reconstruction_error(values: Floats, intercept: Floats, terms: dict[Axes, Floats], scales: Floats) -> float:
+    order = values.ndim - 1
+    rest = values - intercept.reshape(-1, *[1] * order)
+    for axes, term in terms.items():
+        rest -= np.expand_dims(term, tuple(axis + 1 for axis in range(order) if axis not in axes))
+    return float((largest(rest) * safe_inverse(scales)).max())
+
+
+def _shaped(result: _Cascade, has_outputs: bool) -> Purified:
+    """Outputs moved to the last axis, or dropped where the scores had none."""
+
+    def shape(array: Floats) -> Floats:
+        return np.ascontiguousarray(np.moveaxis(array, 0, -1)) if has_outputs else array[0]
+
+    intercept = result.intercept.copy() if has_outputs else float(result.intercept[0])
+    trace = result.trace
+    if trace is not None and not has_outputs:
+        trace = trace[:, 0]
+    terms = {axes: shape(result.terms[axes]) for axes in sorted(result.terms, key=lambda axes: (len(axes), axes))}
+    return Purified(intercept, terms, result.certificate, trace)
+
+
+def _report(certificate: Certificate, *, strict: bool) -> None:
+    """Say which term missed the tolerance, why, and what helps."""
+    axes, worst = max(certificate.terms.items(), key=lambda item: item[1].impurity)
+    message = (
+        f"term {axes} has a slice mean of {worst.impurity:.1e} relative to the largest score, above tol = "
+        f"{certificate.tol:.1e}, after {worst.iterations:,} iterations of {worst.method!r}; its maximal correlation is "
+        f"{worst.max_correlation:.6g}"
+    )
+    if worst.method == "mass-moving":
+        remedy = 'a sweep removes little at such a correlation: use method="auto", or raise max_iterations'
+    elif worst.method == "cg":
+        remedy = "raise max_iterations or tol"
+    else:
+        remedy = "the support all but falls apart: raise tol, or smooth the weights"
+    if strict:
+        raise NotPureError(f"{message}; {remedy}.")
+    warnings.warn(f"{message}; {remedy}.", NotPureWarning, stacklevel=3)
+
+
+def _real_array(name: str, value: object) -> Floats:
+    """A new float64 array, or an error that names the argument."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(f"`{name}` must not be a masked array, got one; fill it first.")
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise ValueError(
+            f"`{name}` must be a rectangular array, got rows of different lengths; pad it first."
+        ) from error
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"`{name}` must hold real numbers, got dtype {array.dtype}; convert it to float first.")
+    return array.astype(np.float64, order="C")
+
+
+def _checked_weights(weights: object) -> Floats:
+    """Weights as a new array of sum 1, negligible ones set to zero."""
+    dense = weights.toarray() if scipy.sparse.issparse(weights) else weights
+    array = _real_array("weights", dense)
+    if array.ndim == 0:
+        raise ValueError("`weights` must have at least one axis, got a single number; pass an array over the cells.")
+    if array.size == 0:
+        raise ValueError(
+            f"`weights` must have at least one bin on each axis, got shape {array.shape}; drop the empty axis."
+        )
+    if not np.isfinite(array).all():
+        raise ValueError("`weights` must be finite, got NaN or infinity; use 0 for cells without data.")
+    if array.min() < 0:
+        raise ValueError(f"`weights` must not be negative, got {array.min():g}; clip them at 0.")
+    if array.max() == 0:
+        raise ValueError("`weights` must have some mass, got zeros only; use equal weights if there are no data.")
+    array /= array.max()
+    array[array < _NEGLIGIBLE] = 0.0
+    array /= array.sum()
+    return array
+
+
+def _checked_scores(scores: object, cells: tuple[int, ...]) -> tuple[Floats, bool]:
+    """Scores as a new array with the outputs first, and whether they had an axis of outputs."""
+    array = _real_array("scores", scores)
+    has_outputs = array.ndim == len(cells) + 1
+    if array.shape[: len(cells)] != cells or array.ndim > len(cells) + 1 or array.size == 0:
+        raise ValueError(
+            f"`scores` must have the shape of `weights`, {cells}, or one more axis for outputs, got {array.shape}; "
+            "give both over the same cells."
+        )
+    if not (np.abs(array) < _LARGEST_SCORE).all():
+        raise ValueError(
+            f"`scores` must be finite and below {_LARGEST_SCORE:g}, got NaN, infinity or more; mend these cells."
+        )
+    outputs_first = np.moveaxis(array, -1, 0) if has_outputs else array[None]
+    return np.ascontiguousarray(outputs_first), has_outputs
+
+
+def _check_options(method: object, tol: object, max_iterations: object, weights: Floats) -> None:
+    if method not in get_args(Method):
+        names = ", ".join(repr(name) for name in get_args(Method))
+        raise ValueError(f"`method` must be one of {names}, got {method!r}; leave it out to let treeanova choose.")
+    if method == "direct" and weights.ndim > 2 and not is_product(weights):
+        raise ValueError(
+            f"`method` must be 'cg' or 'mass-moving' for weights of order {weights.ndim} that are not a product of "
+            "marginals, got 'direct'; leave it out to let treeanova choose."
+        )
+    if not isinstance(tol, Real) or not 0 < tol < np.inf:
+        raise ValueError(f"`tol` must be a positive number, got {tol!r}; the default is 1e-10.")
+    if max_iterations is not None and (not isinstance(max_iterations, Integral) or max_iterations < 1):
+        raise ValueError(
+            f"`max_iterations` must be a positive integer, got {max_iterations!r}; leave it out for 10,000."
+        )

@@ -1,0 +1,95 @@
+"""read_model(): a trained model of any supported library, or its file, as a Forest or as Effects.
+
+Each library has one module here with a function ``read(model)``; those with files also ``read_file(path)``. None of the
+libraries is imported: a model at hand means that its library is loaded already.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pathlib
+import pickle
+from typing import Any
+
+from treeanova.effects import Effects
+from treeanova.errors import ModelFileError, UnsupportedModelError
+from treeanova.forest import Forest
+
+_LIBRARIES = {
+    "xgboost": "xgboost",
+    "lightgbm": "lightgbm",
+    "catboost": "catboost",
+    "sklearn": "sklearn",
+    "interpret": "ebm",
+}
+_SUFFIXES = {".ubj": "xgboost", ".txt": "lightgbm", ".cbm": "catboost"}
+_PICKLES = {".pkl", ".pickle", ".joblib"}
+_READABLE = (
+    "XGBoost, LightGBM and CatBoost models, scikit-learn trees, forests and gradient boosting (also last in a Pipeline), "
+    "InterpretML EBMs, and files .json, .ubj (XGBoost), .txt (LightGBM), .cbm, .json (CatBoost)"
+)
+
+
+def read_model(model: Any, *, trusted: bool = False) -> Forest | Effects:
+    """The model in neutral form, equal to the library's own raw prediction for every input.
+
+    Parameters
+    ----------
+    model
+        A fitted model, or the path of a saved one.
+    trusted
+        Whether a pickle may be loaded: loading one runs whatever code it holds.
+
+    Returns
+    -------
+    Forest or Effects
+        A Forest for tree ensembles; Effects for EBMs, which are additive already.
+    """
+    if isinstance(model, (str, pathlib.Path)):
+        return _read_path(pathlib.Path(model), trusted=trusted)
+    for cls in type(model).__mro__:
+        library = _LIBRARIES.get(cls.__module__.partition(".")[0])
+        if library is not None:
+            result: Forest | Effects = importlib.import_module(f"treeanova.readers.{library}").read(model)
+            return result
+    raise UnsupportedModelError(
+        f"`model` must be one that treeanova reads, got {type(model).__qualname__}; it reads {_READABLE}."
+    )
+
+
+def _read_path(path: pathlib.Path, *, trusted: bool) -> Forest | Effects:
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"`model` must be the path of a file, got {str(path)!r}, which is none; check the path."
+        )
+    suffix = path.suffix.lower()
+    if suffix in _PICKLES:
+        if not trusted:
+            raise UnsupportedModelError(
+                f"`model` is a pickle ({path.name}), and loading one runs whatever code it holds; pass trusted=True if you "
+                "know where it comes from, or save the model in its library's own format."
+            )
+        with path.open("rb") as file:
+            return read_model(pickle.load(file))  # noqa: S301  the caller said so
+    library = _json_library(path) if suffix == ".json" else _SUFFIXES.get(suffix)
+    if library is None:
+        raise UnsupportedModelError(
+            f"`model` must be a file that treeanova reads, got {path.name}; it reads {_READABLE}."
+        )
+    result: Forest | Effects = importlib.import_module(f"treeanova.readers.{library}").read_file(path)
+    return result
+
+
+def _json_library(path: pathlib.Path) -> str:
+    """XGBoost and CatBoost both write .json: told apart by the names at the top level."""
+    import json
+
+    try:
+        top = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise ModelFileError(f"{path.name} must be JSON, got something else ({error}); file damaged?") from error
+    if isinstance(top, dict) and "learner" in top:
+        return "xgboost"
+    if isinstance(top, dict) and ("oblivious_trees" in top or "trees" in top):
+        return "catboost"
+    raise ModelFileError(f"{path.name} must hold an XGBoost or CatBoost model, got neither; file damaged?")

@@ -1,0 +1,96 @@
+"""Slices of a tensor: their masses, sums and means, and what is taken out of them.
+
+Two layouts hold throughout the solvers. *Values* have shape ``(n_outputs, *cells)``; *weights* have shape ``cells``.
+A *face* of axis i holds one number per slice along i: shape ``(n_outputs, *cells without i)``. Taking faces out of a
+tensor, one per axis, leaves ``values - sum(spread(face, i))``.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Faces = list[Floats]
+
+
+def marginal(weights: Floats, axes: Sequence[int]) -> Floats:
+    """Weights of a subset of the axes, in their order."""
+    return weights.sum(axis=tuple(set(range(weights.ndim)) - set(axes)))
+
+
+def marginals(weights: Floats) -> list[Floats]:
+    """One vector of bin weights per axis."""
+    return [marginal(weights, [axis]) for axis in range(weights.ndim)]
+
+
+def outer(vectors: Sequence[Floats]) -> Floats:
+    """Product of vectors, one axis each."""
+    return functools.reduce(np.multiply.outer, vectors)
+
+
+def spread(face: Floats, axis: int) -> Floats:
+    """A face as a tensor that broadcasts along its axis."""
+    return np.expand_dims(face, axis + 1)
+
+
+def slice_sums(values: Floats, weights: Floats, axis: int) -> Floats:
+    """Weighted sums of all slices along an axis, as a face."""
+    order, outputs = weights.ndim, weights.ndim  # einsum labels: axes 0 .. order - 1, then the outputs
+    kept = [outputs, *(i for i in range(order) if i != axis)]
+    sums: Floats = np.einsum(values, [outputs, *range(order)], weights, list(range(order)), kept)
+    return sums
+
+
+def safe_inverse(masses: Floats) -> Floats:
+    """1 / mass, and 0 where there is none."""
+    return np.divide(1.0, masses, out=np.zeros_like(masses), where=masses > 0)
+
+
+def slice_means(values: Floats, weights: Floats, axis: int) -> Floats:
+    """Weighted means of all slices along an axis, as a face; 0 for slices without mass."""
+    return slice_sums(values, weights, axis) * safe_inverse(weights.sum(axis))
+
+
+def axis_means(values: Floats, masses: Floats, axis: int) -> Floats:
+    """Means along an axis with the same weight vector for every slice (the product of marginals does that)."""
+    means: Floats = np.tensordot(values, masses / masses.sum(), axes=(axis + 1, 0))
+    return means
+
+
+def take_out(values: Floats, faces: Sequence[Floats]) -> None:
+    """Subtract faces from values, in place."""
+    for axis, face in enumerate(faces):
+        values -= spread(face, axis)
+
+
+def zero_faces(values: Floats) -> Faces:
+    """One face of zeros per axis."""
+    return [np.zeros(values.shape[: i + 1] + values.shape[i + 2 :]) for i in range(values.ndim - 1)]
+
+
+def add_faces(faces: Faces, more: Sequence[Floats]) -> None:
+    """Add to faces, in place."""
+    for face, addend in zip(faces, more, strict=True):
+        face += addend
+
+
+def sweep_product(values: Floats, bin_masses: Sequence[Floats]) -> Faces:
+    """Faces that make values pure under a product of marginals; values are made pure in place.
+
+    Under a product one sweep is exact: the means along different axes commute.
+    """
+    faces = []
+    for axis, masses in enumerate(bin_masses):
+        faces.append(axis_means(values, masses, axis))
+        values -= spread(faces[-1], axis)
+    return faces
+
+
+def largest(values: Floats) -> Floats:
+    """Largest absolute value of each output."""
+    flat = values.reshape(len(values), -1)
+    return np.maximum(flat.max(axis=1), -flat.min(axis=1))

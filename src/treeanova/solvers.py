@@ -1,0 +1,301 @@
+"""Three ways to take out of a tensor all that fewer axes can say, for weights whose every bin has mass.
+
+Each solver makes values pure in place, wherever there is mass, and returns a `Solution` whose faces it took out:
+
+- `solve_direct`: pairs, by elimination and a Cholesky factor;
+- `solve_cg`: any order, by preconditioned conjugate gradients;
+- `move_mass`: any order, the paper's Algorithm 1.
+
+All minimise sum(w (T - sum_i g_i)²) over faces g_i. What the weights leave open is settled in `convention`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import scipy.linalg
+import scipy.sparse
+
+from treeanova.slices import (
+    Faces,
+    Floats,
+    add_faces,
+    largest,
+    safe_inverse,
+    slice_means,
+    slice_sums,
+    spread,
+    take_out,
+    zero_faces,
+)
+from treeanova.support import Matrix, bin_components, maximal_correlation, normalise
+
+CG_TOLERANCE = 1e-13
+_CG_ROUNDS = 4
+_POLISHING_SWEEPS = 50
+
+
+@dataclasses.dataclass(frozen=True)
+class Solution:
+    """Faces taken out, and how it went."""
+
+    faces: Faces
+    iterations: int
+    correlation: float
+    trace: Floats | None = None
+
+
+def solve_direct(values: Floats, weights: Floats) -> Solution:
+    """Make pairs pure by one linear system over the bins of the shorter axis.
+
+    With row masses r and column masses c, eliminating the rows leaves the graph Laplacian
+    L = diag(c) - Wᵀ diag(1/r) W over the columns; L b = column sums of W∘(T - row means) gives the column face b.
+    Where rounding leaves L without a Cholesky factor, conjugate gradients take over.
+    """
+    if weights.shape[0] < weights.shape[1]:
+        return _flip(solve_direct(values.swapaxes(1, 2), weights.T))
+    matrix, _, root = normalise(weights)
+    tied = _heaviest_bins(weights, root)
+    try:
+        factor = _laplacian_factor(matrix, root, tied)
+    except scipy.linalg.LinAlgError:
+        return solve_cg(values, weights)
+    faces = zero_faces(values)
+    for _ in range(2):  # the second pass refines: purification is linear and idempotent
+        _move(values, weights, 1, faces)
+        sums = slice_sums(values, weights, 0) / root
+        sums[:, tied] = 0.0
+        column = scipy.linalg.cho_solve((factor, True), sums.T, check_finite=False).T / root
+        faces[0] += column
+        values -= spread(column, 0)
+    _move(values, weights, 1, faces)
+    return Solution(faces, 1, maximal_correlation(weights))
+
+
+def _flip(solution: Solution) -> Solution:
+    return dataclasses.replace(solution, faces=solution.faces[::-1])
+
+
+def _heaviest_bins(weights: Floats, column_root: Floats) -> npt.NDArray[np.int64]:
+    """The heaviest column of each component of the support."""
+    number, (_, labels) = bin_components(weights)
+    by_mass = np.lexsort((column_root, labels))
+    return by_mass[np.searchsorted(labels[by_mass], np.arange(number), side="right") - 1]
+
+
+def _laplacian_factor(matrix: Matrix, root: Floats, tied: npt.NDArray[np.int64]) -> Floats:
+    """Cholesky factor of diag(c)^(-1/2) L diag(c)^(-1/2) = 1 - NᵀN, with one bin of each component tied to zero.
+
+    The diagonal is summed from the other entries, which have one sign: no cancellation, so weak ties between parts of
+    the support keep their digits. Ties remove the null space, one constant per component.
+    """
+    laplacian = matrix.T @ matrix
+    if scipy.sparse.issparse(laplacian):
+        laplacian = laplacian.toarray()
+    np.fill_diagonal(laplacian, 0.0)
+    diagonal = (laplacian @ root) / root
+    np.negative(laplacian, out=laplacian)
+    np.fill_diagonal(laplacian, diagonal)
+    laplacian[tied] = 0.0
+    laplacian[:, tied] = 0.0
+    laplacian[tied, tied] = 1.0
+    factor: Floats = scipy.linalg.cholesky(laplacian, lower=True, overwrite_a=True, check_finite=False)
+    return factor
+
+
+def _move(values: Floats, weights: Floats, axis: int, faces: Faces) -> Floats:
+    """Move the means of all slices along an axis from values to its face; returns the means."""
+    means = slice_means(values, weights, axis)
+    faces[axis] += means
+    values -= spread(means, axis)
+    return means
+
+
+def solve_cg(values: Floats, weights: Floats, max_iterations: int = 10_000) -> Solution:
+    """Make values of any order pure by conjugate gradients on the normal equations.
+
+    Pairs: on the Laplacian of `solve_direct`. Higher orders: on all faces, each scaled by the roots of its slices'
+    masses. A few sweeps of mass moving then serve slices of next to no mass, which the norm of conjugate gradients does
+    not see.
+    """
+    if weights.ndim == 2 and weights.shape[0] < weights.shape[1]:
+        return _flip(solve_cg(values.swapaxes(1, 2), weights.T, max_iterations))
+    system = PairSystem(weights) if weights.ndim == 2 else FaceSystem(weights)
+    faces = zero_faces(values)
+    iterations, smallest = 0, 1.0
+    for output, scale in enumerate(largest(values)):
+        part, taken = values[output : output + 1], [face[output : output + 1] for face in faces]
+        steps, ritz = reduce_by_cg(part, taken, system, CG_TOLERANCE * scale, max_iterations)
+        polish(part, taken, functools.partial(slice_means, weights=weights), scale)
+        iterations, smallest = max(iterations, steps), min(smallest, ritz)
+    correlation = maximal_correlation(weights) if weights.ndim == 2 else 1.0 - smallest
+    return Solution(faces, iterations, correlation)
+
+
+def reduce_by_cg(
+    part: Floats, taken: Faces, system: PairSystem | FaceSystem, tolerance: float, max_iterations: int
+) -> tuple[int, float]:
+    """Move what fewer axes can say out of one output, in place, in rounds that repeat on what rounding left.
+
+    Returns the iterations and the smallest Ritz value.
+    """
+    spent, smallest = 0, 1.0
+    for _ in range(_CG_ROUNDS):
+        rhs = system.gather(part, taken)
+        if np.linalg.norm(rhs) <= tolerance or spent >= max_iterations:
+            break
+        solution, steps, ritz = conjugate_gradients(system.apply, rhs, tolerance, max_iterations - spent)
+        spent, smallest = spent + steps, min(smallest, ritz)
+        more = system.faces(solution)
+        take_out(part, more)
+        add_faces(taken, more)
+    return spent, smallest
+
+
+def polish(values: Floats, faces: Faces, means_along: Callable[..., Floats], scale: float) -> None:
+    """Sweeps of mass moving until slice means are at rounding level or no longer shrink; in place."""
+    before = np.inf
+    for _ in range(_POLISHING_SWEEPS):
+        moved = 0.0
+        for axis, face in enumerate(faces):
+            means = means_along(values, axis=axis)
+            face += means
+            values -= spread(means, axis)
+            moved = max(moved, np.abs(means).max())
+        if moved <= 1e-15 * scale or moved > 0.7 * before:
+            return
+        before = moved
+
+
+class PairSystem:
+    """The scaled Laplacian 1 - NᵀN of a pair, W sparse or dense."""
+
+    def __init__(self, weights: Floats) -> None:
+        self._weights = weights
+        self._matrix, _, self._root = normalise(weights)
+
+    def gather(self, values: Floats, faces: Faces) -> Floats:
+        """Right-hand side: scaled column sums, once row means have moved to their face."""
+        _move(values, self._weights, 1, faces)
+        return slice_sums(values, self._weights, 0)[0] / self._root
+
+    def apply(self, vector: Floats) -> Floats:
+        image: Floats = vector - self._matrix.T @ (self._matrix @ vector)
+        return image
+
+    def faces(self, vector: Floats) -> Faces:
+        """Faces of a solution; the row face is left to the next moves of row means."""
+        return [(vector / self._root)[None], np.zeros((1, self._weights.shape[0]))]
+
+
+class FaceSystem:
+    """All faces of a tensor in one vector, scaled by the roots of the slices' masses."""
+
+    def __init__(self, weights: Floats) -> None:
+        self._weights = weights
+        self._shapes = [weights.shape[:axis] + weights.shape[axis + 1 :] for axis in range(weights.ndim)]
+        self._ends = np.cumsum([np.prod(shape) for shape in self._shapes])[:-1]
+        masses = np.concatenate([weights.sum(axis).ravel() for axis in range(weights.ndim)])
+        self._inverse_root = np.sqrt(safe_inverse(masses))
+        self._cells = np.empty((1, *weights.shape))
+
+    def gather(self, values: Floats, faces: Faces) -> Floats:
+        """Right-hand side: scaled slice sums, once one sweep has moved the bulk to the faces."""
+        for axis in range(len(faces)):
+            _move(values, self._weights, axis, faces)
+        return self._sums(values)
+
+    def apply(self, vector: Floats) -> Floats:
+        faces = self.faces(vector)
+        np.add(spread(faces[0], 0), spread(faces[1], 1), out=self._cells)
+        for axis in range(2, len(faces)):
+            self._cells += spread(faces[axis], axis)
+        return self._sums(self._cells)
+
+    def _sums(self, values: Floats) -> Floats:
+        sums = [slice_sums(values, self._weights, axis).ravel() for axis in range(self._weights.ndim)]
+        return np.concatenate(sums) * self._inverse_root
+
+    def faces(self, vector: Floats) -> Faces:
+        """Faces of a solution."""
+        parts = np.split(vector * self._inverse_root, self._ends)
+        return [part.reshape(1, *shape) for part, shape in zip(parts, self._shapes, strict=True)]
+
+
+def conjugate_gradients(
+    apply: Callable[[Floats], Floats], rhs: Floats, tolerance: float, max_iterations: int
+) -> tuple[Floats, int, float]:
+    """Solution of a singular but consistent system, steps taken, and the smallest Ritz value (of the Lanczos process).
+
+    Written here because `scipy.sparse.linalg.cg` keeps its coefficients to itself, and they give the smallest
+    eigenvalue that matters for free.
+    """
+    solution, residual, direction = np.zeros_like(rhs), rhs.copy(), rhs.copy()
+    square = float(residual @ residual)
+    steps: list[tuple[float, float]] = []
+    while square > tolerance**2 and len(steps) < max_iterations:
+        image = apply(direction)
+        curvature = float(direction @ image)
+        if curvature <= 0.0:
+            break
+        alpha = square / curvature
+        solution += alpha * direction
+        residual -= alpha * image
+        before, square = square, float(residual @ residual)
+        direction *= square / before
+        direction += residual
+        steps.append((alpha, square / before))
+    return solution, len(steps), _smallest_ritz(steps)
+
+
+def _smallest_ritz(steps: list[tuple[float, float]]) -> float:
+    if not steps:
+        return 1.0
+    alpha, beta = np.array(steps).T
+    diagonal = 1.0 / alpha
+    diagonal[1:] += beta[:-1] / alpha[:-1]
+    value = scipy.linalg.eigvalsh_tridiagonal(
+        diagonal, np.sqrt(beta[:-1]) / alpha[:-1], select="i", select_range=(0, 0)
+    )
+    return float(np.clip(value[0], 0.0, 1.0))
+
+
+def move_mass(values: Floats, weights: Floats, tol: float, max_sweeps: int) -> Solution:
+    """Make values pure by the paper's Algorithm 1: sweeps over the axes, each moving all slice means of one.
+
+    The trace holds M^t, the unpurified mass sum over slices |sum w T|, before the first pass and after each pass over
+    an axis; shape (n_passes + 1, n_outputs). Sweeps end when none moved more than tol times the largest score.
+    """
+    faces, scales = zero_faces(values), largest(values)
+    trace, sweeps = [unpurified_mass(values, weights)], 0
+    for sweeps in range(1, max_sweeps + 1):
+        moved = np.zeros(len(values))
+        for axis in range(weights.ndim):
+            moved = np.maximum(moved, largest(_move(values, weights, axis, faces)))
+            trace.append(unpurified_mass(values, weights))
+        if (moved <= tol * scales).all():
+            break
+    return Solution(faces, sweeps, _rate(weights, np.array(trace)), np.array(trace))
+
+
+def unpurified_mass(values: Floats, weights: Floats) -> Floats:
+    """M of the paper: sum over all slices of all axes of |sum w T|, per output."""
+    sums = [
+        np.abs(slice_sums(values, weights, axis)).reshape(len(values), -1).sum(axis=1) for axis in range(weights.ndim)
+    ]
+    total: Floats = np.sum(sums, axis=0)
+    return total
+
+
+def _rate(weights: Floats, trace: Floats) -> float:
+    """Maximal correlation: exact for pairs, from the decay per sweep above."""
+    order = weights.ndim
+    if order == 2:
+        return maximal_correlation(weights)
+    ends = trace[::order].max(axis=1)
+    usable = ends[ends > 1e-12 * ends[0]]
+    return float(np.sqrt(min(usable[-1] / usable[-2], 1.0))) if len(usable) > 1 else 0.0

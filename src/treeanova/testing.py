@@ -1,0 +1,162 @@
+"""Oracles and random problems for tests: slow, plain, and written without the code that they check."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Axes = tuple[int, ...]
+
+
+def mixed_weights(weights: npt.ArrayLike, epsilon: float) -> Floats:
+    """w_ε = (1-ε) w + ε Π_j ((1-ε) w_j + ε uniform_j), whose limit ε → 0⁺ settles what w leaves open."""
+    table = np.asarray(weights, dtype=float)
+    table = table / table.sum()
+    product = np.ones(())
+    for axis, size in enumerate(table.shape):
+        others = tuple(a for a in range(table.ndim) if a != axis)
+        product = np.multiply.outer(product, (1 - epsilon) * table.sum(axis=others) + epsilon / size)
+    return (1 - epsilon) * table + epsilon * product
+
+
+def brute_force(scores: npt.ArrayLike, weights: npt.ArrayLike, epsilon: float = 0.0) -> dict[Axes, Floats]:
+    """Pure terms, the intercept under (), by weighted least squares over all functions of fewer axes.
+
+    Scores have no axis of outputs. With epsilon = 1e-5 the weights are mixed as the convention says, for an answer
+    whose error is of that order; smaller values lose digits.
+    """
+    table = mixed_weights(weights, epsilon)
+    everything = tuple(range(table.ndim))
+    pending: dict[Axes, Floats] = {everything: np.array(scores, dtype=float)}
+    terms: dict[Axes, Floats] = {}
+    for order in range(table.ndim, 0, -1):
+        for axes in itertools.combinations(everything, order):
+            values = pending.pop(axes)
+            masses = table.sum(axis=tuple(set(everything) - set(axes)))
+            faces = _least_squares_faces(values, masses)
+            for position, face in enumerate(faces):
+                values = values - np.expand_dims(face, position)
+                below = axes[:position] + axes[position + 1 :]
+                pending[below] = pending.get(below, np.zeros(face.shape)) + face
+            terms[axes] = values
+    return {(): pending[()], **terms}
+
+
+def _least_squares_faces(values: Floats, masses: Floats) -> list[Floats]:
+    """Functions of all axes but one whose sum is nearest to the values."""
+    cells = np.indices(values.shape).reshape(values.ndim, -1)
+    shapes = [values.shape[:axis] + values.shape[axis + 1 :] for axis in range(values.ndim)]
+    blocks = []
+    for axis, shape in enumerate(shapes):
+        kept = np.delete(cells, axis, axis=0)
+        column = np.ravel_multi_index(tuple(kept), shape) if shape else np.zeros(values.size, dtype=int)
+        blocks.append(np.eye(int(np.prod(shape)))[column])
+    roots = np.sqrt(masses.ravel())
+    solution = np.linalg.lstsq(np.hstack(blocks) * roots[:, None], values.ravel() * roots, rcond=1e-15)[0]
+    parts = np.split(solution, np.cumsum([block.shape[1] for block in blocks])[:-1])
+    return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
+
+
+def exact_terms(scores: npt.ArrayLike, weights: npt.ArrayLike, digits: int = 40) -> dict[Axes, Floats]:
+    """Pure terms by the definition, in rational arithmetic, with ε = 10**-digits: no rounding, for small tensors.
+
+    All terms are unknowns of one linear system: they add up to the scores, and every slice of each has mean zero
+    under its marginal of w_ε.
+    """
+    table = np.vectorize(Fraction, otypes=[object])(np.asarray(weights, dtype=float))
+    table = _mixed_fractions(table / table.sum(), Fraction(1, 10**digits))
+    values = np.asarray(scores, dtype=float)
+    everything = range(values.ndim)
+    subsets = [u for order in range(values.ndim + 1) for u in itertools.combinations(everything, order)]
+    offsets, size = {}, 0
+    for u in subsets:
+        offsets[u] = size
+        size += int(np.prod([values.shape[a] for a in u]))
+    rows = _sum_rows(values, subsets, offsets) + _purity_rows(table, subsets, offsets)
+    solution = _solve_rational(rows, size)
+    return {u: _block(solution, offsets[u], [values.shape[a] for a in u]) for u in subsets}
+
+
+Row = tuple[dict[int, Fraction], Fraction]
+
+
+def _mixed_fractions(table: npt.NDArray[np.object_], epsilon: Fraction) -> npt.NDArray[np.object_]:
+    product: npt.NDArray[np.object_] = np.array(Fraction(1), dtype=object)
+    for axis, size in enumerate(table.shape):
+        others = tuple(a for a in range(table.ndim) if a != axis)
+        bins = table.sum(axis=others) if others else table
+        product = np.multiply.outer(product, bins * (1 - epsilon) + epsilon / size)
+    return table * (1 - epsilon) + product * epsilon
+
+
+def _position(cell: tuple[int, ...], u: Axes, shape: tuple[int, ...]) -> int:
+    index = 0
+    for axis in u:
+        index = index * shape[axis] + cell[axis]
+    return index
+
+
+def _sum_rows(values: Floats, subsets: list[Axes], offsets: Mapping[Axes, int]) -> list[Row]:
+    """Every cell: all terms add up to its score."""
+    return [
+        ({offsets[u] + _position(cell, u, values.shape): Fraction(1) for u in subsets}, Fraction(float(values[cell])))
+        for cell in np.ndindex(values.shape)
+    ]
+
+
+def _purity_rows(table: npt.NDArray[np.object_], subsets: list[Axes], offsets: Mapping[Axes, int]) -> list[Row]:
+    """Every slice of every term: weighted sum zero."""
+    rows: list[Row] = []
+    for u in subsets[1:]:
+        rest = tuple(a for a in range(table.ndim) if a not in u)
+        masses = table.sum(axis=rest) if rest else table
+        for position in range(len(u)):
+            sizes = [range(1) if p == position else range(masses.shape[p]) for p in range(len(u))]
+            for corner in itertools.product(*sizes):
+                entries = {}
+                for bin_ in range(masses.shape[position]):
+                    cell = (*corner[:position], bin_, *corner[position + 1 :])
+                    entries[offsets[u] + int(np.ravel_multi_index(cell, masses.shape))] = Fraction(masses[cell])
+                rows.append((entries, Fraction(0)))
+    return rows
+
+
+def _solve_rational(rows: list[Row], size: int) -> list[Fraction]:
+    """Gauss-Jordan elimination of a consistent system of full column rank."""
+    reduced: dict[int, Row] = {}
+    for entries, right in rows:
+        work, value = dict(entries), right
+        for pivot in [column for column in work if column in reduced]:
+            factor = work.get(pivot, Fraction(0))
+            value -= factor * reduced[pivot][1]
+            _subtract(work, factor, reduced[pivot][0])
+        if not work:
+            continue
+        pivot, lead = next(iter(work.items()))
+        work, value = {column: entry / lead for column, entry in work.items()}, value / lead
+        for column, (other, other_value) in list(reduced.items()):
+            factor = other.get(pivot, Fraction(0))
+            if factor:
+                _subtract(other, factor, work)
+                reduced[column] = (other, other_value - factor * value)
+        reduced[pivot] = (work, value)
+    return [reduced[column][1] for column in range(size)]
+
+
+def _subtract(work: dict[int, Fraction], factor: Fraction, other: Mapping[int, Fraction]) -> None:
+    for column, entry in other.items():
+        rest = work.get(column, Fraction(0)) - factor * entry
+        if rest:
+            work[column] = rest
+        else:
+            work.pop(column, None)
+
+
+def _block(solution: list[Fraction], offset: int, shape: list[int]) -> Floats:
+    flat = [float(value) for value in solution[offset : offset + int(np.prod(shape))]]
+    return np.array(flat).reshape(shape)
