@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from treeanova.slices import Floats, axis_means, largest, marginals, safe_inverse, slice_sums
+from treeanova.slices import Floats, largest, safe_inverse, settled_means
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,10 +119,6 @@ def _label(axes: tuple[int, ...]) -> str:
 def impurity(values: Floats, weights: Floats, scales: Floats) -> float:
     """Largest slice mean relative to scales, one per output; 0 where the scale is 0."""
     worst = np.zeros(len(values))
-    for axis, bin_masses in enumerate(marginals(weights)):
-        masses = weights.sum(axis)
-        means = slice_sums(values, weights, axis) * safe_inverse(masses)
-        if not masses.all():
-            means = np.where(masses > 0, means, axis_means(values, bin_masses, axis))
-        worst = np.maximum(worst, largest(means))
+    for axis in range(weights.ndim):
+        worst = np.maximum(worst, largest(settled_means(values, weights, axis)))
     return float((worst * safe_inverse(scales)).max())

@@ -15,8 +15,8 @@ from treeanova.features import Feature, Floats, Schema
 def encode(data: Any, schema: Schema) -> Floats:
     """Encoded matrix of shape (n_rows, n_features), column by column in memory.
 
-    Tables (pandas, polars, pyarrow and what narwhals knows besides) are matched by name when the model has names, in any
-    order, with further columns ignored; by position otherwise. Arrays and sparse matrices are matched by position.
+    Tables (pandas, polars, pyarrow and what narwhals knows besides) are matched by name when the model has names, in
+    any order, with further columns ignored; by position otherwise. Arrays and sparse matrices go by position.
     """
     if scipy.sparse.issparse(data):
         columns, n_rows = _sparse_columns(data, schema), data.shape[0]
@@ -54,7 +54,7 @@ def _check_width(width: int, schema: Schema) -> None:
 
 def _as_matrix(data: Any, schema: Schema) -> npt.NDArray[Any]:
     array = np.asarray(data)
-    if array.ndim != 2:  # noqa: PLR2004
+    if array.ndim != 2:
         raise ValueError(f"`X` must have two axes, rows and columns, got {array.ndim}; reshape one row to (1, -1).")
     _check_width(array.shape[1], schema)
     return array

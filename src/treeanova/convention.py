@@ -5,13 +5,14 @@ the bins never seen. With L the functions of fewer axes, F their sum taken out o
 
 1. Parts of the support that no cell ties together, and slices without mass. Taking the π-pure part of T first makes
    T orthogonal to L under π, so the second step asks for the F of least π-norm among those that agree on the support.
-   For pairs that is one constant per component, in closed form; above, proximal steps.
+   For pairs that is one constant per component, in closed form; above, conjugate gradients on the support.
 2. Bins never seen. In a cell where the bins of the axes S are unseen, faces of i in S are already known; the others
    follow from one sweep under the product of the marginals of the axes outside S.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Sequence
 
@@ -21,24 +22,20 @@ import numpy.typing as npt
 from treeanova.slices import (
     Faces,
     Floats,
-    add_faces,
     axis_means,
     largest,
     marginals,
     outer,
+    settled_means,
     spread,
     sweep_product,
     take_out,
-    zero_faces,
 )
-from treeanova.solvers import FaceSystem, reduce_by_cg
+from treeanova.solvers import conjugate_gradients, polish
 from treeanova.support import bin_components
 
-_EPSILON = 1e-6
-_STEP_TOLERANCE = 1e-11
-_MOST_ITERATIONS = 20_000
-_PROXIMAL_STEPS = 30
-_TIE_TOLERANCE = 1e-13
+_TIE_TOLERANCE = 1e-15
+_TIE_ITERATIONS = 20_000
 
 
 def tie_support(scores: Floats, faces: Faces, weights: Floats) -> None:
@@ -78,43 +75,47 @@ def _tie_components(scores: Floats, faces: Faces, weights: Floats) -> None:
 def _tie_faces(scores: Floats, faces: Faces, weights: Floats) -> None:
     """Replace faces by those of least π-norm with the same sum on the support."""
     bin_masses = marginals(weights)
-    support = weights > 0
+    support = np.flatnonzero(weights)
     pure_under_product = scores.copy()
-    least = sweep_product(pure_under_product, bin_masses)
-    rest = pure_under_product - scores  # what the faces take out on the support, less what the product takes out
+    tied = sweep_product(pure_under_product, bin_masses)
+    rest = pure_under_product - scores  # what the faces take out, less what the product takes out
     for axis, face in enumerate(faces):
         rest += spread(face, axis)
-    rest *= support
-    system = FaceSystem(outer(bin_masses) * (support + _EPSILON))
     for output, scale in enumerate(largest(scores)):
-        part, taken = rest[output : output + 1], [face[output : output + 1] for face in least]
-        for _ in range(_PROXIMAL_STEPS):
-            if np.abs(part).max() <= _TIE_TOLERANCE * scale:
-                break
-            _proximal_step(part, taken, support, bin_masses, system)
-    for face, tied in zip(faces, least, strict=True):
-        face[...] = tied
+        potential = _potential(rest[output].ravel()[support], support, bin_masses, scale)
+        for face, more in zip(tied, sweep_product(potential, bin_masses), strict=True):
+            face[output] += more[0]
+    pure = scores.copy()
+    take_out(pure, tied)
+    for output, scale in enumerate(largest(scores)):
+        one = slice(output, output + 1)
+        polish(pure[one], [face[one] for face in tied], functools.partial(settled_means, weights=weights), scale)
+    for face, settled in zip(faces, tied, strict=True):
+        face[...] = settled
 
 
-def _proximal_step(
-    rest: Floats, faces: Faces, support: npt.NDArray[np.bool_], bin_masses: Sequence[Floats], system: FaceSystem
-) -> None:
-    """Move most of the rest, which lives on the support, to faces of least π-norm; in place.
+def _potential(target: Floats, support: npt.NDArray[np.int64], bin_masses: Sequence[Floats], scale: float) -> Floats:
+    """A function φ of the support, as a tensor: P φ is the element of L of least π-norm that meets the target there.
 
-    x = argmin |x - rest|² on the support + ε |x|² everywhere, in L, satisfies x = P (support (rest - x)) / ε with P the
-    projection on L under π. Taking the right-hand side keeps x in the range of P on functions of the support, which is
-    where least norm is, whatever conjugate gradients missed.
+    P is the projection on L under π. Elements of least norm are P φ, since they are orthogonal to all of L that
+    vanishes on the support; so φ solves P φ = target there, symmetric in φ √π, with eigenvalues in [0, 1].
     """
-    shrunk = rest / (1 + _EPSILON)
-    tolerance = _STEP_TOLERANCE * float(np.abs(rest).max())
-    reduce_by_cg(shrunk, zero_faces(rest), system, tolerance, _MOST_ITERATIONS)
-    shrunk += rest * (_EPSILON / (1 + _EPSILON))  # rest - x
-    shrunk *= support
-    shrunk /= _EPSILON
-    step = sweep_product(shrunk, bin_masses)
-    take_out(rest, step)
-    rest *= support
-    add_faces(faces, step)
+    root = np.sqrt(outer(bin_masses).ravel()[support])
+    tensor = np.zeros((1, *(len(masses) for masses in bin_masses)))
+    flat = tensor.reshape(-1)
+
+    def fill(vector: Floats) -> None:
+        flat[:] = 0.0
+        flat[support] = vector / root
+
+    def apply(vector: Floats) -> Floats:
+        fill(vector)
+        sweep_product(tensor, bin_masses)  # leaves the pure part, (1 - P) φ
+        return vector - flat[support] * root
+
+    solution, _, _ = conjugate_gradients(apply, target * root, _TIE_TOLERANCE * scale, _TIE_ITERATIONS)
+    fill(solution)
+    return tensor
 
 
 def extend_to_unseen(scores: Floats, faces: Faces, bin_masses: Sequence[Floats]) -> None:

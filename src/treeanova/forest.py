@@ -27,9 +27,9 @@ _CHUNK = 1 << 18
 class Forest:
     """All trees of an ensemble, node by node; weights of trees are in the leaf values.
 
-    A row goes left at a node with a closed bound u when x <= u on its float64 value, whatever the library's own rule; at
-    a node with a category set, when the set holds its code. Missing values (and, at `zero_missing` nodes, values within
-    ±NEAR_ZERO) go left when `missing_left`.
+    A row goes left at a node with a closed bound u when x <= u on its float64 value, whatever the library's own rule;
+    at a node with a category set, when the set holds its code. Missing values (and, at `zero_missing` nodes, values
+    within ±NEAR_ZERO) go left when `missing_left`.
 
     Attributes
     ----------
@@ -132,7 +132,7 @@ class Forest:
         return np.where(missing, self.missing_left[node], goes)
 
 
-def assemble(  # noqa: PLR0913
+def assemble(
     schema: Schema,
     intercept: npt.ArrayLike,
     *,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import itertools
 from collections.abc import Hashable, Sequence
 from typing import Any
 
@@ -52,7 +53,7 @@ class Axis(abc.ABC):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class IntervalAxis(Axis):
-    """Bins (-inf, bounds[0]], (bounds[0], bounds[1]], …, (bounds[-1], inf), then a bin for missing where it is apart."""
+    """Bins (-inf, bounds[0]], (bounds[0], bounds[1]], …, (bounds[-1], inf), then one for missing where it is apart."""
 
     bounds: Floats
 
@@ -78,7 +79,7 @@ class IntervalAxis(Axis):
         if not numbers:
             names = ["all"]
         else:
-            inner = [f"({a}, {b}]" for a, b in zip(numbers[:-1], numbers[1:], strict=True)]
+            inner = [f"({a}, {b}]" for a, b in itertools.pairwise(numbers)]
             names = [f"≤ {numbers[0]}", *inner, f"> {numbers[-1]}"]
         return _with_extra(names, self.missing_bin, "missing")
 
@@ -196,7 +197,7 @@ def _shared_bin(last_left: Ints, missing_left: Bools, first: int, last: int) -> 
 
 
 def _category_axis(feature: Feature, forest: Forest, nodes: Ints) -> CategoryAxis:
-    """Unseen and missing share the first category that goes their way at every node; else they have bins of their own."""
+    """Unseen and missing share the first category that goes their way at every node, or have bins of their own."""
     n_categories = feature.n_categories
     sets = forest.category_left[forest.category_start[nodes][:, None] + np.arange(n_categories + 1)]
     ways = [sets[:, code] for code in range(n_categories)]

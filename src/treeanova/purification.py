@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Mapping
 from numbers import Integral, Real
 from types import MappingProxyType
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -213,21 +213,30 @@ def _solve(term: Floats, weights: Floats, options: _Options) -> tuple[str, Solut
     bin_masses = marginals(weights)
     if method == "direct" and (weights.ndim != 2 or is_product(weights)):
         return method, Solution(sweep_product(term.copy(), bin_masses), iterations=1, correlation=0.0)
+    if all(masses.all() for masses in bin_masses):
+        return method, _solve_seen(term, weights, method, options)
     seen = [np.flatnonzero(masses) for masses in bin_masses]
-    cells, core_weights = np.ix_(np.arange(len(term)), *seen), weights[np.ix_(*seen)]
-    core = term[cells]
-    if method == "direct":
-        solution = solve_direct(core, core_weights)
-    elif method == "cg":
-        solution = solve_cg(core, core_weights, options.max_iterations)
-    else:
-        solution = move_mass(core, core_weights, options.tol, options.max_iterations)
-    tie_support(term[cells], solution.faces, core_weights)
+    outputs = np.arange(len(term))
+    solution = _solve_seen(term[np.ix_(outputs, *seen)], weights[np.ix_(*seen)], method, options)
     faces = zero_faces(term)
     for axis, face in enumerate(faces):
-        face[np.ix_(np.arange(len(term)), *seen[:axis], *seen[axis + 1 :])] = solution.faces[axis]
+        face[np.ix_(outputs, *seen[:axis], *seen[axis + 1 :])] = solution.faces[axis]
     extend_to_unseen(term, faces, bin_masses)
     return method, dataclasses.replace(solution, faces=faces)
+
+
+def _solve_seen(term: Floats, weights: Floats, method: str, options: _Options) -> Solution:
+    """The faces to take out of a term whose every bin has mass."""
+    core = term.copy()
+    if method == "direct":
+        solution = solve_direct(core, weights)
+    elif method == "cg":
+        solution = solve_cg(core, weights, options.max_iterations)
+    else:
+        solution = move_mass(core, weights, options.tol, options.max_iterations)
+    del core
+    tie_support(term, solution.faces, weights)
+    return solution
 
 
 def _measure(pure: Floats, weights: Floats, scales: Floats, method: str, solution: Solution) -> TermCertificate:
@@ -298,10 +307,9 @@ def _real_array(name: str, value: object) -> Floats:
     return array.astype(np.float64, order="C")
 
 
-def _checked_weights(weights: object) -> Floats:
+def _checked_weights(weights: Any) -> Floats:
     """Weights as a new array of sum 1, negligible ones set to zero."""
-    dense = weights.toarray() if scipy.sparse.issparse(weights) else weights
-    array = _real_array("weights", dense)
+    array = _real_array("weights", weights.toarray() if scipy.sparse.issparse(weights) else weights)
     if array.ndim == 0:
         raise ValueError("`weights` must have at least one axis, got a single number; pass an array over the cells.")
     if array.size == 0:
@@ -346,9 +354,9 @@ def _check_options(method: object, tol: object, max_iterations: object, weights:
             f"`method` must be 'cg' or 'mass-moving' for weights of order {weights.ndim} that are not a product of "
             "marginals, got 'direct'; leave it out to let treeanova choose."
         )
-    if not isinstance(tol, Real) or not 0 < tol < np.inf:
+    if not isinstance(tol, Real) or not 0.0 < float(tol) < np.inf:
         raise ValueError(f"`tol` must be a positive number, got {tol!r}; the default is 1e-10.")
-    if max_iterations is not None and (not isinstance(max_iterations, Integral) or max_iterations < 1):
+    if max_iterations is not None and (not isinstance(max_iterations, Integral) or int(max_iterations) < 1):
         raise ValueError(
             f"`max_iterations` must be a positive integer, got {max_iterations!r}; leave it out for 10,000."
         )

@@ -19,7 +19,8 @@ Faces = list[Floats]
 
 def marginal(weights: Floats, axes: Sequence[int]) -> Floats:
     """Weights of a subset of the axes, in their order."""
-    return weights.sum(axis=tuple(set(range(weights.ndim)) - set(axes)))
+    others = tuple(set(range(weights.ndim)) - set(axes))
+    return weights.sum(axis=others) if others else weights
 
 
 def marginals(weights: Floats) -> list[Floats]:
@@ -41,7 +42,7 @@ def slice_sums(values: Floats, weights: Floats, axis: int) -> Floats:
     """Weighted sums of all slices along an axis, as a face."""
     order, outputs = weights.ndim, weights.ndim  # einsum labels: axes 0 .. order - 1, then the outputs
     kept = [outputs, *(i for i in range(order) if i != axis)]
-    sums: Floats = np.einsum(values, [outputs, *range(order)], weights, list(range(order)), kept)
+    sums: Floats = np.einsum(values, [outputs, *range(order)], weights, list(range(order)), kept)  # type: ignore[arg-type]
     return sums
 
 
@@ -57,8 +58,20 @@ def slice_means(values: Floats, weights: Floats, axis: int) -> Floats:
 
 def axis_means(values: Floats, masses: Floats, axis: int) -> Floats:
     """Means along an axis with the same weight vector for every slice (the product of marginals does that)."""
-    means: Floats = np.tensordot(values, masses / masses.sum(), axes=(axis + 1, 0))
-    return means
+    before, after = values.shape[: axis + 1], values.shape[axis + 2 :]
+    slices = values.reshape(-1, len(masses), int(np.prod(after, dtype=np.int64)))
+    means = slices[:, :, 0] @ masses if slices.shape[2] == 1 else masses @ slices
+    result: Floats = means.reshape(before + after) / masses.sum()
+    return result
+
+
+def settled_means(values: Floats, weights: Floats, axis: int) -> Floats:
+    """Means of all slices along an axis; those without mass are weighted by the marginal of the axis."""
+    masses = weights.sum(axis)
+    means = slice_sums(values, weights, axis) * safe_inverse(masses)
+    if masses.all():
+        return means
+    return np.where(masses > 0, means, axis_means(values, marginal(weights, [axis]), axis))
 
 
 def take_out(values: Floats, faces: Sequence[Floats]) -> None:
@@ -93,4 +106,5 @@ def sweep_product(values: Floats, bin_masses: Sequence[Floats]) -> Faces:
 def largest(values: Floats) -> Floats:
     """Largest absolute value of each output."""
     flat = values.reshape(len(values), -1)
-    return np.maximum(flat.max(axis=1), -flat.min(axis=1))
+    result: Floats = np.maximum(flat.max(axis=1), -flat.min(axis=1))
+    return result

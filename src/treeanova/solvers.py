@@ -32,10 +32,11 @@ from treeanova.slices import (
     take_out,
     zero_faces,
 )
-from treeanova.support import Matrix, bin_components, maximal_correlation, normalise
+from treeanova.support import bin_components, maximal_correlation, normalise
 
 CG_TOLERANCE = 1e-13
 _CG_ROUNDS = 4
+_WEAKEST = 1e-4
 _POLISHING_SWEEPS = 50
 
 
@@ -58,13 +59,18 @@ def solve_direct(values: Floats, weights: Floats) -> Solution:
     """
     if weights.shape[0] < weights.shape[1]:
         return _flip(solve_direct(values.swapaxes(1, 2), weights.T))
-    matrix, _, root = normalise(weights)
-    tied = _heaviest_bins(weights, root)
+    faces = zero_faces(values)
     try:
-        factor = _laplacian_factor(matrix, root, tied)
+        _eliminate(values, weights, faces)
     except scipy.linalg.LinAlgError:
         return solve_cg(values, weights)
-    faces = zero_faces(values)
+    return Solution(faces, 1, maximal_correlation(weights))
+
+
+def _eliminate(values: Floats, weights: Floats, faces: Faces) -> None:
+    """Move row and column effects of a pair, which has at least as many rows as columns, to its faces; in place."""
+    tied = _heaviest_columns(weights)
+    factor, root = _laplacian_factor(weights, tied)
     for _ in range(2):  # the second pass refines: purification is linear and idempotent
         _move(values, weights, 1, faces)
         sums = slice_sums(values, weights, 0) / root
@@ -73,26 +79,26 @@ def solve_direct(values: Floats, weights: Floats) -> Solution:
         faces[0] += column
         values -= spread(column, 0)
     _move(values, weights, 1, faces)
-    return Solution(faces, 1, maximal_correlation(weights))
 
 
 def _flip(solution: Solution) -> Solution:
     return dataclasses.replace(solution, faces=solution.faces[::-1])
 
 
-def _heaviest_bins(weights: Floats, column_root: Floats) -> npt.NDArray[np.int64]:
+def _heaviest_columns(weights: Floats) -> npt.NDArray[np.int64]:
     """The heaviest column of each component of the support."""
     number, (_, labels) = bin_components(weights)
-    by_mass = np.lexsort((column_root, labels))
+    by_mass = np.lexsort((weights.sum(axis=0), labels))
     return by_mass[np.searchsorted(labels[by_mass], np.arange(number), side="right") - 1]
 
 
-def _laplacian_factor(matrix: Matrix, root: Floats, tied: npt.NDArray[np.int64]) -> Floats:
-    """Cholesky factor of diag(c)^(-1/2) L diag(c)^(-1/2) = 1 - NᵀN, with one bin of each component tied to zero.
+def _laplacian_factor(weights: Floats, tied: npt.NDArray[np.int64]) -> tuple[Floats, Floats]:
+    """Cholesky factor of diag(c)^(-1/2) L diag(c)^(-1/2) = 1 - NᵀN, with one bin of each component tied to zero; √c.
 
     The diagonal is summed from the other entries, which have one sign: no cancellation, so weak ties between parts of
-    the support keep their digits. Ties remove the null space, one constant per component.
+    the support keep their digits. Tied bins remove the null space, one constant per component.
     """
+    matrix, _, root = normalise(weights)
     laplacian = matrix.T @ matrix
     if scipy.sparse.issparse(laplacian):
         laplacian = laplacian.toarray()
@@ -103,8 +109,10 @@ def _laplacian_factor(matrix: Matrix, root: Floats, tied: npt.NDArray[np.int64])
     laplacian[tied] = 0.0
     laplacian[:, tied] = 0.0
     laplacian[tied, tied] = 1.0
-    factor: Floats = scipy.linalg.cholesky(laplacian, lower=True, overwrite_a=True, check_finite=False)
-    return factor
+    del matrix
+    # The transpose is the same matrix in the memory order that LAPACK overwrites without a copy.
+    factor: Floats = scipy.linalg.cholesky(laplacian.T, lower=True, overwrite_a=True, check_finite=False)
+    return factor, root
 
 
 def _move(values: Floats, weights: Floats, axis: int, faces: Faces) -> Floats:
@@ -139,16 +147,18 @@ def solve_cg(values: Floats, weights: Floats, max_iterations: int = 10_000) -> S
 def reduce_by_cg(
     part: Floats, taken: Faces, system: PairSystem | FaceSystem, tolerance: float, max_iterations: int
 ) -> tuple[int, float]:
-    """Move what fewer axes can say out of one output, in place, in rounds that repeat on what rounding left.
+    """Move what fewer axes can say out of one output, in place; returns the iterations and the smallest Ritz value.
 
-    Returns the iterations and the smallest Ritz value.
+    Rounds repeat on what rounding left, until the error in the weakest direction met, not just the residual, is within
+    the tolerance.
     """
     spent, smallest = 0, 1.0
     for _ in range(_CG_ROUNDS):
         rhs = system.gather(part, taken)
-        if np.linalg.norm(rhs) <= tolerance or spent >= max_iterations:
+        goal = tolerance * max(smallest, _WEAKEST)
+        if np.linalg.norm(rhs) <= goal or spent >= max_iterations:
             break
-        solution, steps, ritz = conjugate_gradients(system.apply, rhs, tolerance, max_iterations - spent)
+        solution, steps, ritz = conjugate_gradients(system.apply, rhs, goal, max_iterations - spent)
         spent, smallest = spent + steps, min(smallest, ritz)
         more = system.faces(solution)
         take_out(part, more)
@@ -181,9 +191,11 @@ class PairSystem:
     def gather(self, values: Floats, faces: Faces) -> Floats:
         """Right-hand side: scaled column sums, once row means have moved to their face."""
         _move(values, self._weights, 1, faces)
-        return slice_sums(values, self._weights, 0)[0] / self._root
+        sums: Floats = slice_sums(values, self._weights, 0)[0] / self._root
+        return sums
 
     def apply(self, vector: Floats) -> Floats:
+        """The matrix times a vector."""
         image: Floats = vector - self._matrix.T @ (self._matrix @ vector)
         return image
 
@@ -210,6 +222,7 @@ class FaceSystem:
         return self._sums(values)
 
     def apply(self, vector: Floats) -> Floats:
+        """The matrix times a vector."""
         faces = self.faces(vector)
         np.add(spread(faces[0], 0), spread(faces[1], 1), out=self._cells)
         for axis in range(2, len(faces)):
@@ -271,15 +284,16 @@ def move_mass(values: Floats, weights: Floats, tol: float, max_sweeps: int) -> S
     an axis; shape (n_passes + 1, n_outputs). Sweeps end when none moved more than tol times the largest score.
     """
     faces, scales = zero_faces(values), largest(values)
-    trace, sweeps = [unpurified_mass(values, weights)], 0
-    for sweeps in range(1, max_sweeps + 1):
+    trace = [unpurified_mass(values, weights)]
+    for _ in range(max_sweeps):
         moved = np.zeros(len(values))
         for axis in range(weights.ndim):
             moved = np.maximum(moved, largest(_move(values, weights, axis, faces)))
             trace.append(unpurified_mass(values, weights))
         if (moved <= tol * scales).all():
             break
-    return Solution(faces, sweeps, _rate(weights, np.array(trace)), np.array(trace))
+    passes = np.array(trace)
+    return Solution(faces, (len(trace) - 1) // weights.ndim, _rate(weights, passes), passes)
 
 
 def unpurified_mass(values: Floats, weights: Floats) -> Floats:
@@ -294,8 +308,8 @@ def unpurified_mass(values: Floats, weights: Floats) -> Floats:
 def _rate(weights: Floats, trace: Floats) -> float:
     """Maximal correlation: exact for pairs, from the decay per sweep above."""
     order = weights.ndim
-    if order == 2:
-        return maximal_correlation(weights)
+    if order <= 2:
+        return maximal_correlation(weights) if order == 2 else 0.0
     ends = trace[::order].max(axis=1)
     usable = ends[ends > 1e-12 * ends[0]]
     return float(np.sqrt(min(usable[-1] / usable[-2], 1.0))) if len(usable) > 1 else 0.0

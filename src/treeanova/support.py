@@ -24,7 +24,8 @@ _DENSE_EIGEN_SIZE = 32
 def is_product(weights: Floats) -> bool:
     """Whether weights (of sum 1) are the product of their marginals, to rounding."""
     product = outer(marginals(weights))
-    gap = np.abs(weights - product)
+    gap = weights - product
+    np.abs(gap, out=gap)
     product *= _PRODUCT_TOLERANCE
     return bool((gap <= product).all())
 

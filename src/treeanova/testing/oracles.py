@@ -1,4 +1,4 @@
-"""Oracles and random problems for tests: slow, plain, and written without the code that they check."""
+"""Functional ANOVA of a tensor by brute force: weighted least squares, and the definition in exact arithmetic."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ def mixed_weights(weights: npt.ArrayLike, epsilon: float) -> Floats:
     for axis, size in enumerate(table.shape):
         others = tuple(a for a in range(table.ndim) if a != axis)
         product = np.multiply.outer(product, (1 - epsilon) * table.sum(axis=others) + epsilon / size)
-    return (1 - epsilon) * table + epsilon * product
+    mixed: Floats = (1 - epsilon) * table + epsilon * product
+    return mixed
 
 
 def brute_force(scores: npt.ArrayLike, weights: npt.ArrayLike, epsilon: float = 0.0) -> dict[Axes, Floats]:
@@ -57,7 +58,10 @@ def _least_squares_faces(values: Floats, masses: Floats) -> list[Floats]:
         column = np.ravel_multi_index(tuple(kept), shape) if shape else np.zeros(values.size, dtype=int)
         blocks.append(np.eye(int(np.prod(shape)))[column])
     roots = np.sqrt(masses.ravel())
-    solution = np.linalg.lstsq(np.hstack(blocks) * roots[:, None], values.ravel() * roots, rcond=1e-15)[0]
+    design = np.hstack(blocks) * roots[:, None]
+    lengths = np.linalg.norm(design, axis=0)
+    lengths[lengths == 0] = 1.0
+    solution = np.linalg.lstsq(design / lengths, values.ravel() * roots, rcond=1e-13)[0] / lengths
     parts = np.split(solution, np.cumsum([block.shape[1] for block in blocks])[:-1])
     return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
 
@@ -91,7 +95,8 @@ def _mixed_fractions(table: npt.NDArray[np.object_], epsilon: Fraction) -> npt.N
         others = tuple(a for a in range(table.ndim) if a != axis)
         bins = table.sum(axis=others) if others else table
         product = np.multiply.outer(product, bins * (1 - epsilon) + epsilon / size)
-    return table * (1 - epsilon) + product * epsilon
+    mixed: npt.NDArray[np.object_] = table * (1 - epsilon) + product * epsilon
+    return mixed
 
 
 def _position(cell: tuple[int, ...], u: Axes, shape: tuple[int, ...]) -> int:

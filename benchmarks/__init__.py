@@ -1,0 +1,1 @@
+"""Benchmarks: speed and accuracy against other tools, side by side in one process. ``python -m benchmarks purify``."""

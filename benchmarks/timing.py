@@ -1,0 +1,26 @@
+"""Timing and tables, shared by all benchmarks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+Result = TypeVar("Result")
+
+
+def best_of(function: Callable[[], Result], seconds: float = 1.0, most: int = 7) -> tuple[float, Result]:
+    """Shortest time of repeated calls within a time limit, at least one, and the last result."""
+    times: list[float] = []
+    while not times or (sum(times) < seconds and len(times) < most):
+        start = time.perf_counter()
+        result = function()
+        times.append(time.perf_counter() - start)
+    return min(times), result
+
+
+def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A Markdown table."""
+    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
+    for row in [header, ["-" * width for width in widths], *rows]:
+        print("| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |", flush=True)

@@ -1,0 +1,88 @@
+"""The house keeps its order: imports go down only, public names are the agreed ones, import is light."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import treeanova
+
+SOURCE = Path(treeanova.__file__).parent
+# Each module may import those of its own line's left, and of lines above.
+LAYERS = [
+    ["errors"],
+    ["slices", "features"],
+    ["support", "columns"],
+    ["solvers", "forest"],
+    ["convention", "certificate", "grid"],
+    ["effects", "purification"],
+    [
+        "readers",
+        "readers.xgboost",
+        "readers.ubjson",
+        "readers.lightgbm",
+        "readers.catboost",
+        "readers.sklearn",
+        "readers.ebm",
+    ],
+    ["demo"],
+]
+RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
+MODULES = {
+    ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in SOURCE.rglob("*.py")
+    if "testing" not in path.parts and path != SOURCE / "__init__.py"
+}
+
+
+def imported(path):
+    """Modules of treeanova that a file imports, also inside functions."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("treeanova"):
+            yield node.module.removeprefix("treeanova").lstrip(".")
+        elif isinstance(node, ast.Import):
+            yield from (
+                a.name.removeprefix("treeanova").lstrip(".") for a in node.names if a.name.startswith("treeanova")
+            )
+
+
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_imports_go_down_only(name):
+    assert name in RANK, f"{name} has no layer: add it to LAYERS"
+    for target in imported(MODULES[name]):
+        same_package = name.partition(".")[0] == target.partition(".")[0]
+        assert target, f"{name} imports the package root"
+        assert RANK[target] < RANK[name] or same_package, f"{name} imports {target}, which is not below it"
+
+
+def test_public_names():
+    assert treeanova.__all__ == sorted(treeanova.__all__)
+    assert set(treeanova.__all__) == {
+        "Certificate", "Effects", "Forest", "Grid", "MethodChoice", "ModelFileError", "NotPureError", "NotPureWarning",
+        "Purified", "TermCertificate", "UnsupportedModelError", "choose_method", "grid_of", "purify", "read_model",
+    }  # fmt: skip
+    for name in treeanova.__all__:
+        assert getattr(treeanova, name).__doc__
+        assert name in dir(treeanova)
+    with pytest.raises(AttributeError, match="no attribute 'purity'"):
+        _ = treeanova.purity
+
+
+def test_importing_treeanova_loads_no_heavy_library():
+    code = "import sys, treeanova; print([m for m in ('scipy', 'pandas', 'xgboost', 'sklearn', 'matplotlib') if m in sys.modules])"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    )
+
+
+def test_the_demonstration_runs(capsys):
+    from treeanova.demo import main
+
+    main()
+    printed = capsys.readouterr().out
+    assert printed.count("[[-0.25  0.25] [ 0.25 -0.25]]") == 5
+    assert printed.count("\npure to 1e-10") == 2
