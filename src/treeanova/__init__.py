@@ -1,8 +1,9 @@
 """TreeANOVA: the functional ANOVA of tree ensembles.
 
-`read_model(model)` turns a trained ensemble of any supported library into one neutral form, equal to the library's own
-raw prediction for every input. `purify(scores, weights)` splits a tensor into an intercept, pure main effects and pure
-interactions: unique for the weights, adding up to the tensor, with a certificate of how pure they are.
+`decompose(model, X)` turns a trained ensemble into its intercept, pure main effects and pure interactions under the
+density of X: unique, adding up to the model exactly, with a certificate of how pure they are. On the way lie
+`read_model(model)`, the ensemble of any supported library in one neutral form, and `purify(scores, weights)`, for those
+who have tensors of their own.
 """
 
 from __future__ import annotations
@@ -11,9 +12,21 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from treeanova import density
+    from treeanova._decompose import decompose
     from treeanova.certificate import Certificate, TermCertificate
+    from treeanova.comparison import Comparison, compare
+    from treeanova.decomposition import Decomposition, Term, load, mean
     from treeanova.effects import Effects
-    from treeanova.errors import ModelFileError, NotPureError, NotPureWarning, UnsupportedModelError
+    from treeanova.errors import (
+        ArchiveError,
+        BudgetError,
+        ModelFileError,
+        NotPureError,
+        NotPureWarning,
+        UnsupportedModelError,
+    )
+    from treeanova.explanation import Explanation
     from treeanova.forest import Forest
     from treeanova.grid import Grid, grid_of
     from treeanova.purification import MethodChoice, Purified, choose_method, purify
@@ -23,8 +36,13 @@ __version__ = "0.1.0"
 
 # Public names and their modules: loaded when first used, so that `import treeanova` stays quick.
 _HOMES = {
+    "ArchiveError": "errors",
+    "BudgetError": "errors",
     "Certificate": "certificate",
+    "Comparison": "comparison",
+    "Decomposition": "decomposition",
     "Effects": "effects",
+    "Explanation": "explanation",
     "Forest": "forest",
     "Grid": "grid",
     "MethodChoice": "purification",
@@ -32,17 +50,27 @@ _HOMES = {
     "NotPureError": "errors",
     "NotPureWarning": "errors",
     "Purified": "purification",
+    "Term": "decomposition",
     "TermCertificate": "certificate",
     "UnsupportedModelError": "errors",
     "choose_method": "purification",
+    "compare": "comparison",
+    "decompose": "_decompose",
     "grid_of": "grid",
+    "load": "decomposition",
+    "mean": "decomposition",
     "purify": "purification",
     "read_model": "readers",
 }
 
 __all__ = [
+    "ArchiveError",
+    "BudgetError",
     "Certificate",
+    "Comparison",
+    "Decomposition",
     "Effects",
+    "Explanation",
     "Forest",
     "Grid",
     "MethodChoice",
@@ -50,10 +78,16 @@ __all__ = [
     "NotPureError",
     "NotPureWarning",
     "Purified",
+    "Term",
     "TermCertificate",
     "UnsupportedModelError",
     "choose_method",
+    "compare",
+    "decompose",
+    "density",
     "grid_of",
+    "load",
+    "mean",
     "purify",
     "read_model",
 ]
@@ -61,6 +95,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """A public name, its module imported on first use."""
+    if name == "density":
+        return importlib.import_module("treeanova.density")
     if name not in _HOMES:
         raise AttributeError(f"module 'treeanova' has no attribute {name!r}")
     value = getattr(importlib.import_module(f"treeanova.{_HOMES[name]}"), name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -58,7 +59,7 @@ class Certificate:
         The impurity that was asked for.
     """
 
-    terms: Mapping[tuple[int, ...], TermCertificate]
+    terms: Mapping[tuple[Any, ...], TermCertificate]
     reconstruction_error: float
     tol: float
 
@@ -68,32 +69,32 @@ class Certificate:
     @property
     def impurity(self) -> float:
         """Largest impurity of a term."""
-        return max(term.impurity for term in self.terms.values())
+        return max((term.impurity for term in self.terms.values()), default=0.0)
 
     @property
     def max_correlation(self) -> float:
         """Largest maximal correlation of a term."""
-        return max(term.max_correlation for term in self.terms.values())
+        return max((term.max_correlation for term in self.terms.values()), default=0.0)
 
     @property
     def error(self) -> float:
         """Largest error estimate of a term."""
-        return max(term.error for term in self.terms.values())
+        return max((term.error for term in self.terms.values()), default=0.0)
 
     @property
     def n_components(self) -> int:
         """Most components that the support of a term falls into."""
-        return max(term.n_components for term in self.terms.values())
+        return max((term.n_components for term in self.terms.values()), default=1)
 
     @property
     def empty_share(self) -> float:
         """Largest share of cells without mass of a term."""
-        return max(term.empty_share for term in self.terms.values())
+        return max((term.empty_share for term in self.terms.values()), default=0.0)
 
     @property
     def iterations(self) -> int:
         """Most iterations that a term took."""
-        return max(term.iterations for term in self.terms.values())
+        return max((term.iterations for term in self.terms.values()), default=0)
 
     @property
     def met(self) -> bool:
@@ -102,9 +103,10 @@ class Certificate:
 
     def __str__(self) -> str:
         verdict = f"pure to {self.tol:.0e}" if self.met else f"NOT pure to {self.tol:.0e}"
-        header = f"{'term':<14}{'impurity':>10}{'max corr':>12}{'error':>10}{'parts':>7}{'empty':>8}  method"
+        width = max([14, *(2 + len(_label(axes)) for axes in self.terms)])
+        header = f"{'term':<{width}}{'impurity':>10}{'max corr':>12}{'error':>10}{'parts':>7}{'empty':>8}  method"
         rows = [
-            f"{_label(axes):<14}{t.impurity:>10.1e}{t.max_correlation:>12.8f}{t.error:>10.1e}{t.n_components:>7}"
+            f"{_label(axes):<{width}}{t.impurity:>10.1e}{t.max_correlation:>12.8f}{t.error:>10.1e}{t.n_components:>7}"
             f"{t.empty_share:>8.1%}  {t.method} ({t.iterations})"
             for axes, t in self.terms.items()
         ]
@@ -112,7 +114,7 @@ class Certificate:
         return "\n".join([summary, header, *rows])
 
 
-def _label(axes: tuple[int, ...]) -> str:
+def _label(axes: tuple[Any, ...]) -> str:
     return " x ".join(str(axis) for axis in axes)
 
 

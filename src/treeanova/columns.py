@@ -57,7 +57,7 @@ def _as_matrix(data: Any, schema: Schema) -> npt.NDArray[Any]:
     if array.ndim != 2:
         raise ValueError(f"`X` must have two axes, rows and columns, got {array.ndim}; reshape one row to (1, -1).")
     _check_width(array.shape[1], schema)
-    return array
+    return array.astype(np.float32) if schema.single_integers and array.dtype.kind in "iub" else array
 
 
 def _sparse_columns(data: Any, schema: Schema) -> list[Floats]:
@@ -76,6 +76,8 @@ def _sparse_columns(data: Any, schema: Schema) -> list[Floats]:
 def _table_columns(table: nw.DataFrame[Any], schema: Schema) -> tuple[list[npt.NDArray[Any]], int]:
     """Raw columns of a table in the model's order."""
     names = [str(name) for name in table.columns]
+    if schema.underscores:
+        names = [name if name in schema.names else name.replace(" ", "_") for name in names]
     if schema.named:
         missing = [name for name in schema.names if name not in names]
         if missing:
@@ -97,7 +99,7 @@ def _table_columns(table: nw.DataFrame[Any], schema: Schema) -> tuple[list[npt.N
 def raw_column(series: nw.Series[Any]) -> npt.NDArray[Any]:
     """A column as numpy: numbers and booleans as such with missing as NaN, all else as objects with None."""
     if series.dtype.is_numeric() or series.dtype == nw.Boolean:
-        if series.dtype.is_integer() and series.null_count() == 0:
+        if not series.dtype.is_float() and series.null_count() == 0:
             return series.to_numpy()
         return series.cast(nw.Float64).to_numpy()
     column = np.empty(len(series), dtype=object)

@@ -17,3 +17,11 @@ class UnsupportedModelError(ValueError):
 
 class ModelFileError(ValueError):
     """Raised for a model file that is damaged, truncated, or not what its name says."""
+
+
+class BudgetError(MemoryError):
+    """Raised before any work when a plan needs more memory than the budget; the message names remedies."""
+
+
+class ArchiveError(ValueError):
+    """Raised for a saved decomposition that is damaged, foreign, or of a newer schema."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import importlib
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
@@ -85,12 +86,17 @@ class Codes(Encoder):
         return np.where(np.isnan(values), np.nan, result)
 
 
+def same(value: Any) -> Any:
+    """The value itself."""
+    return value
+
+
 @dataclasses.dataclass(frozen=True)
 class Labels(Encoder):
     """A category given by its label; `key` maps raw values and labels to what is compared (for example, str)."""
 
     names: tuple[Hashable, ...]
-    key: Callable[[Any], Hashable] = lambda value: value
+    key: Callable[[Any], Hashable] = same
 
     @property
     def labels(self) -> tuple[Hashable, ...]:
@@ -107,7 +113,7 @@ class Labels(Encoder):
 
 def is_missing(value: object) -> bool:
     """Whether a raw value is None, NaN, pandas' NA or NaT."""
-    return value is None or value != value or type(value).__name__ in {"NAType", "NaTType"}  # noqa: PLR0124
+    return value is None or type(value).__name__ in {"NAType", "NaTType"} or bool(value != value)  # noqa: PLR0124
 
 
 def distinct(column: npt.NDArray[Any]) -> tuple[Sequence[Any], npt.NDArray[np.int64]]:
@@ -157,12 +163,17 @@ class Schema:
     outputs
         Names of the outputs: one for a regression or a binary classifier, else classes or targets.
     link
-        How the sum of terms becomes the response: "identity", "logit" (one output, log-odds of the second class),
-        "softmax", "log", "probability" (the sum is a probability already), or "other" with the response left undefined.
+        How the sum of terms becomes the response: "identity", "logit" (log-odds of the second class; with several
+        outputs, of each), "softmax", "log", "probability" (the sum is one already), or "other", where the response is
+        not defined.
     named
         Whether the model knows its features by name; else columns are matched by position.
     absent
         What an absent entry of a sparse matrix means: 0.0 or NaN.
+    underscores
+        Whether the model's names have underscores where the data's have blanks.
+    single_integers
+        Whether the library reads matrices of integers as float32.
     """
 
     features: tuple[Feature, ...]
@@ -170,8 +181,43 @@ class Schema:
     link: str = "identity"
     named: bool = False
     absent: float = 0.0
+    underscores: bool = False
+    single_integers: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the features."""
         return tuple(feature.name for feature in self.features)
+
+
+def describe(value: Any) -> Any:
+    """Plain data of a schema, a feature, an encoder or what they hold, for a file; `restore` is the way back."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {f.name: describe(getattr(value, f.name)) for f in dataclasses.fields(value) if f.init}
+        return {"class": f"{type(value).__module__}:{type(value).__qualname__}", "fields": fields}
+    if isinstance(value, (tuple, list)):
+        return {"tuple": [describe(item) for item in value]}
+    if value is same:
+        return {"same": None}
+    plain = value.item() if isinstance(value, np.generic) else value
+    if plain is None or isinstance(plain, (bool, int, float, str)):
+        return plain
+    raise TypeError(
+        f"categories must be text, numbers or booleans to be saved, got {value!r}; rename them before training."
+    )
+
+
+def restore(plain: Any) -> Any:
+    """What `describe` has described; only classes of treeanova's own features and readers are made."""
+    if not isinstance(plain, dict):
+        return plain
+    if "tuple" in plain:
+        return tuple(restore(item) for item in plain["tuple"])
+    if "same" in plain:
+        return same
+    module, _, name = str(plain["class"]).partition(":")
+    known = module == __name__ or module.startswith("treeanova.readers.")
+    kind = getattr(importlib.import_module(module), name) if known else None
+    if not (isinstance(kind, type) and issubclass(kind, (Encoder, Feature, Schema))):
+        raise ValueError(f"a saved schema must hold treeanova's own classes, got {plain['class']!r}.")  # noqa: TRY004
+    return kind(**{key: restore(value) for key, value in plain["fields"].items()})

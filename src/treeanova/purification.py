@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from numbers import Integral, Real
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, get_args
@@ -131,11 +131,13 @@ def purify(
     cell_weights = _checked_weights(weights)
     values, has_outputs = _checked_scores(scores, cell_weights.shape)
     _check_options(method, tol, max_iterations, cell_weights)
-    options = _Options(method, float(tol), int(max_iterations or _MAX_ITERATIONS))
-    result = _shaped(_cascade(values, cell_weights, options), has_outputs)
-    if not result.certificate.met:
-        _report(result.certificate, strict=strict)
-    return result
+    options = Options(method, float(tol), int(max_iterations or _MAX_ITERATIONS))
+    everything = tuple(range(cell_weights.ndim))
+    result = cascade({everything: values}, lambda axes: marginal(cell_weights, axes), options)
+    certificate = Certificate(result.measured, _reconstruction_error(values, result), options.tol)
+    if not certificate.met:
+        report_impurity(certificate, strict=strict)
+    return _shaped(result, certificate, has_outputs=has_outputs)
 
 
 def choose_method(weights: npt.ArrayLike) -> MethodChoice:
@@ -171,43 +173,61 @@ def _choose(weights: Floats) -> MethodChoice:
     return MethodChoice("cg", f"a pair whose shorter axis has {min(weights.shape):,} bins, over {_DIRECT_BINS:,}")
 
 
-class _Cascade(NamedTuple):
+class Options(NamedTuple):
+    """How to purify: method, tolerance, most iterations."""
+
+    method: Method = "auto"
+    tol: float = 1e-10
+    max_iterations: int = 10_000
+
+
+class Cascade(NamedTuple):
+    """Pure terms of all orders with the outputs first, what was measured on each, and the trace of the highest."""
+
     intercept: Floats
     terms: dict[Axes, Floats]
-    certificate: Certificate
+    measured: dict[Axes, TermCertificate]
     trace: Floats | None
 
 
-class _Options(NamedTuple):
-    method: Method
-    tol: float
-    max_iterations: int
+def cascade(
+    terms: Mapping[Axes, Floats], table: Callable[[Axes], Floats], options: Options, n_jobs: int = 1
+) -> Cascade:
+    """Purify orders from the highest to the lowest; what is taken out of a term goes to the terms one order below.
 
-
-def _cascade(values: Floats, weights: Floats, options: _Options) -> _Cascade:
-    """Purify orders from the highest to the lowest; what is taken out of a term goes to the terms one order below."""
-    scales, everything = largest(values), tuple(range(weights.ndim))
-    pending: dict[Axes, Floats] = {everything: values}
-    terms: dict[Axes, Floats] = {}
+    Terms have the outputs first; `table` gives the weights of a set of axes, of sum 1. Terms of one order are
+    independent of each other, so they are solved in `n_jobs` threads.
+    """
+    pending = dict(terms)
+    n_outputs = len(next(iter(pending.values())))
+    scales = np.max([largest(values) for values in pending.values()], axis=0)
+    pure: dict[Axes, Floats] = {}
     measured: dict[Axes, TermCertificate] = {}
+    top = max(len(axes) for axes in pending)
     trace = None
-    for order in range(weights.ndim, 0, -1):
-        for axes in itertools.combinations(everything, order):
-            term, term_weights = pending.pop(axes), marginal(weights, axes)
-            method, solution = _solve(term, term_weights, options)
-            trace = solution.trace if axes == everything else trace
-            terms[axes] = term.copy()
-            take_out(terms[axes], solution.faces)
-            measured[axes] = _measure(terms[axes], term_weights, scales, method, solution)
-            for axis, face in zip(axes, solution.faces, strict=True):
-                below = tuple(a for a in axes if a != axis)
-                pending[below] = pending[below] + face if below in pending else face
-    intercept = pending[()]
-    certificate = Certificate(measured, _reconstruction_error(values, intercept, terms, scales), options.tol)
-    return _Cascade(intercept, terms, certificate, trace)
+    with ThreadPoolExecutor(n_jobs) as pool:
+        for order in range(top, 0, -1):
+            keys = sorted(axes for axes in pending if len(axes) == order)
+            solved = pool.map(lambda axes: _purify_term(pending[axes], table(axes), scales, options), keys)
+            for axes, (values, solution, certificate) in zip(keys, solved, strict=True):
+                pure[axes], measured[axes] = values, certificate
+                trace = solution.trace if order == top else trace
+                for axis, face in zip(axes, solution.faces, strict=True):
+                    below = tuple(a for a in axes if a != axis)
+                    pending[below] = pending[below] + face if below in pending else face
+    return Cascade(pending.get((), np.zeros(n_outputs)), pure, measured, trace)
 
 
-def _solve(term: Floats, weights: Floats, options: _Options) -> tuple[str, Solution]:
+def _purify_term(
+    term: Floats, weights: Floats, scales: Floats, options: Options
+) -> tuple[Floats, Solution, TermCertificate]:
+    method, solution = _solve(term, weights, options)
+    pure = term.copy()
+    take_out(pure, solution.faces)
+    return pure, solution, measure(pure, weights, scales, method, solution)
+
+
+def _solve(term: Floats, weights: Floats, options: Options) -> tuple[str, Solution]:
     """The faces to take out of a term, by the convention wherever there is no mass, and the method used."""
     method = _choose(weights).method if options.method == "auto" else options.method
     bin_masses = marginals(weights)
@@ -225,7 +245,7 @@ def _solve(term: Floats, weights: Floats, options: _Options) -> tuple[str, Solut
     return method, dataclasses.replace(solution, faces=faces)
 
 
-def _solve_seen(term: Floats, weights: Floats, method: str, options: _Options) -> Solution:
+def _solve_seen(term: Floats, weights: Floats, method: str, options: Options) -> Solution:
     """The faces to take out of a term whose every bin has mass."""
     core = term.copy()
     if method == "direct":
@@ -239,7 +259,8 @@ def _solve_seen(term: Floats, weights: Floats, method: str, options: _Options) -
     return solution
 
 
-def _measure(pure: Floats, weights: Floats, scales: Floats, method: str, solution: Solution) -> TermCertificate:
+def measure(pure: Floats, weights: Floats, scales: Floats, method: str, solution: Solution) -> TermCertificate:
+    """The certificate of a term as it is."""
     seen = np.ix_(*(masses > 0 for masses in marginals(weights)))
     return TermCertificate(
         impurity=impurity(pure, weights, scales),
@@ -251,15 +272,15 @@ def _measure(pure: Floats, weights: Floats, scales: Floats, method: str, solutio
     )
 
 
-def _reconstruction_error(values: Floats, intercept: Floats, terms: dict[Axes, Floats], scales: Floats) -> float:
+def _reconstruction_error(values: Floats, result: Cascade) -> float:
     order = values.ndim - 1
-    rest = values - intercept.reshape(-1, *[1] * order)
-    for axes, term in terms.items():
+    rest = values - result.intercept.reshape(-1, *[1] * order)
+    for axes, term in result.terms.items():
         rest -= np.expand_dims(term, tuple(axis + 1 for axis in range(order) if axis not in axes))
-    return float((largest(rest) * safe_inverse(scales)).max())
+    return float((largest(rest) * safe_inverse(largest(values))).max())
 
 
-def _shaped(result: _Cascade, has_outputs: bool) -> Purified:
+def _shaped(result: Cascade, certificate: Certificate, *, has_outputs: bool) -> Purified:
     """Outputs moved to the last axis, or dropped where the scores had none."""
 
     def shape(array: Floats) -> Floats:
@@ -270,10 +291,10 @@ def _shaped(result: _Cascade, has_outputs: bool) -> Purified:
     if trace is not None and not has_outputs:
         trace = trace[:, 0]
     terms = {axes: shape(result.terms[axes]) for axes in sorted(result.terms, key=lambda axes: (len(axes), axes))}
-    return Purified(intercept, terms, result.certificate, trace)
+    return Purified(intercept, terms, certificate, trace)
 
 
-def _report(certificate: Certificate, *, strict: bool) -> None:
+def report_impurity(certificate: Certificate, *, strict: bool) -> None:
     """Say which term missed the tolerance, why, and what helps."""
     axes, worst = max(certificate.terms.items(), key=lambda item: item[1].impurity)
     message = (

@@ -18,7 +18,8 @@ def numeric_candidates(bounds: np.ndarray, rng: np.random.Generator, most: int =
     near = np.concatenate([single, up, down]).astype(np.float64)
     middles = np.concatenate([(single.astype(float) + up) / 2, (single.astype(float) + down) / 2])
     every = np.concatenate([bounds, near, middles])
-    every = np.concatenate([every, np.nextafter(every, np.inf), np.nextafter(every, -np.inf)])
+    with np.errstate(over="ignore"):
+        every = np.concatenate([every, np.nextafter(every, np.inf), np.nextafter(every, -np.inf)])
     return every[np.isfinite(every)]
 
 

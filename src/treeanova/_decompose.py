@@ -1,0 +1,106 @@
+"""decompose(model, X): the whole path on one screen."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import Any
+
+import numpy.typing as npt
+
+from treeanova.decomposition import Decomposition, purified
+from treeanova.density import density_of, sample_of
+from treeanova.effects import Effects
+from treeanova.expand import DEFAULT_BUDGET, expand, plan_of
+from treeanova.features import Schema
+from treeanova.forest import Forest
+from treeanova.frames import backend_of
+from treeanova.grid import Grid, grid_of
+from treeanova.purification import Method, Options
+from treeanova.readers import read_model
+
+
+def decompose(
+    model: Any,
+    X: Any = None,
+    *,
+    density: Any = "auto",
+    sample_weight: npt.ArrayLike | None = None,
+    feature_names: list[str] | tuple[str, ...] | None = None,
+    method: Method = "auto",
+    budget: float = DEFAULT_BUDGET,
+    n_jobs: int | None = None,
+    random_state: int = 0,
+    trusted: bool = False,
+) -> Decomposition:
+    """The functional ANOVA of a trained tree ensemble: intercept, pure main effects and pure interactions.
+
+    Parameters
+    ----------
+    model
+        A fitted model of any library that `read_model` knows, or the path of a saved one.
+    X
+        The rows that define the density: numpy, pandas, polars, pyarrow, scipy.sparse. None will do for "uniform".
+    density
+        A name ("auto", "empirical", "laplace", "independent", "shrinkage", "uniform"), an object of
+        `treeanova.density`, a mapping from names to tables, or a callable. "auto" is the empirical density.
+    sample_weight
+        Weights of the rows.
+    feature_names
+        Names for the features, for a model that has none of its own.
+    method
+        How to purify; see `treeanova.purify`.
+    budget
+        Most bytes for all terms; a larger plan raises BudgetError before any work.
+    n_jobs
+        Threads; all cores by default.
+    random_state
+        Seed of draws, where a density needs any.
+    trusted
+        Whether a pickle may be loaded.
+
+    Examples
+    --------
+    >>> import numpy as np, treeanova
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> X = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    >>> model = DecisionTreeRegressor().fit(X, [0, 0, 0, 1])
+    >>> fx = treeanova.decompose(model, X)
+    >>> fx.intercept, fx.terms["x0", "x1"].values.tolist()
+    (0.25, [[0.25, -0.25], [-0.25, 0.25]])
+    """
+    effects = _raw_effects(read_model(model, trusted=trusted), feature_names, budget)
+    sample = None if X is None else sample_of(X, effects.grid, sample_weight)
+    bound = density_of(density).bind(effects.grid, sample)
+    return purified(
+        effects,
+        bound,
+        options=Options(method),
+        n_jobs=n_jobs or os.cpu_count() or 1,
+        backend=backend_of(X),
+        random_state=random_state,
+        source=model,
+    )
+
+
+def _raw_effects(found: Forest | Effects, feature_names: list[str] | tuple[str, ...] | None, budget: float) -> Effects:
+    """The model as effects on its own grid, within the budget, with other names where given."""
+    if isinstance(found, Effects):
+        plan_of(set(found.terms), found.grid, found.n_outputs).check(budget)
+        if feature_names is None:
+            return found
+        grid = found.grid
+        schema = _renamed(grid.schema, feature_names)
+        axes = tuple(dataclasses.replace(axis, name=name) for axis, name in zip(grid.axes, schema.names, strict=True))
+        return dataclasses.replace(found, grid=Grid(schema, axes))
+    if feature_names is not None:
+        found = dataclasses.replace(found, schema=_renamed(found.schema, feature_names))
+    return expand(found, grid_of(found), budget)
+
+
+def _renamed(schema: Schema, names: list[str] | tuple[str, ...]) -> Schema:
+    """A schema with other names; columns are then matched by position."""
+    if len(names) != len(schema.features) or len(set(names)) != len(names):
+        raise ValueError(f"`feature_names` must be {len(schema.features)} different names, got {list(names)!r}.")
+    features = tuple(dataclasses.replace(f, name=str(name)) for f, name in zip(schema.features, names, strict=True))
+    return dataclasses.replace(schema, features=features, named=False)

@@ -1,0 +1,361 @@
+"""Densities: the weights of cells under which effects are pure.
+
+A density is described by an object such as ``Laplace(mix=0.5)`` and bound to a grid and rows with `bind`; the one thing
+each kind then tells is `table`, the weights over the bins of any set of features. All kinds keep consistent marginals:
+the table of fewer features is the marginal of the table of more.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import functools
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from treeanova.columns import encode
+from treeanova.features import Floats
+from treeanova.grid import Codes, Grid, IntervalAxis
+
+Key = tuple[int, ...]
+_PAIRS_FOR_SHRINKAGE = 100
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Sample:
+    """Rows that define a density: their encoded values, bins on a grid, and weights (of sum 1)."""
+
+    grid: Grid
+    encoded: Floats
+    weights: Floats | None = None
+
+    @functools.cached_property
+    def codes(self) -> Codes:
+        """Bins of the rows."""
+        return self.grid.index_encoded(self.encoded)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.encoded)
+
+    @property
+    def row_weights(self) -> Floats:
+        """Weights of the rows, of sum 1."""
+        return np.full(self.n_rows, 1 / self.n_rows) if self.weights is None else self.weights
+
+    @property
+    def effective_rows(self) -> float:
+        """Kish's effective number of rows: 1 / Σ w²."""
+        return float(1 / (self.row_weights**2).sum())
+
+    def counts(self, key: Key) -> Floats:
+        """Share of the rows in each cell of some features."""
+        sizes = tuple(self.grid.sizes[j] for j in key)
+        flat = np.zeros(self.n_rows, dtype=np.int64)
+        for j, size in zip(key, sizes, strict=True):
+            flat *= size
+            flat += self.codes[:, j]
+        n_cells = int(np.prod(sizes, dtype=np.int64))
+        totals = np.bincount(flat, weights=self.weights, minlength=n_cells)
+        shares: Floats = totals.astype(np.float64).reshape(sizes)
+        return shares / self.n_rows if self.weights is None else shares
+
+    def on(self, grid: Grid) -> Sample:
+        """The same rows on another grid."""
+        return Sample(grid, self.encoded, self.weights)
+
+
+def sample_of(data: Any, grid: Grid, sample_weight: npt.ArrayLike | None = None) -> Sample:
+    """Rows of user data as a sample; rows of weight zero are left out."""
+    encoded = encode(data, grid.schema)
+    if len(encoded) == 0:
+        raise ValueError("`X` must have at least one row, got none; pass the rows that define the density.")
+    if sample_weight is None:
+        return Sample(grid, encoded)
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.shape != (len(encoded),):
+        raise ValueError(f"`sample_weight` must have one entry per row, {len(encoded)}, got shape {weights.shape}.")
+    if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
+        raise ValueError("`sample_weight` must be finite, not negative and not all zero; mend or drop these rows.")
+    kept = weights > 0
+    return Sample(grid, np.asfortranarray(encoded[kept]), weights[kept] / weights[kept].sum())
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Density(abc.ABC):
+    """Weights of the cells of any set of features; one abstract method, `table`."""
+
+    name: ClassVar[str]
+    needs_data: ClassVar[bool] = True
+    is_product: ClassVar[bool] = False
+    grid: Grid | None = dataclasses.field(default=None, kw_only=True, repr=False)
+    sample: Sample | None = dataclasses.field(default=None, kw_only=True, repr=False)
+
+    def bind(self, grid: Grid, sample: Sample | None) -> Self:
+        """The density on a grid, with the rows that define it (None where it needs none)."""
+        if self.needs_data and sample is None:
+            raise ValueError(
+                f"`X` must be given for the density {self.name!r}, got None; pass the rows that define it."
+            )
+        return dataclasses.replace(self, grid=grid, sample=sample)
+
+    @abc.abstractmethod
+    def table(self, key: Key) -> Floats:
+        """Weights over the bins of the features at some positions, of sum 1."""
+
+    def rows(self, n_rows: int, rng: np.random.Generator) -> tuple[Codes, Floats]:
+        """Bins and weights of rows that stand for the whole density: its own rows, or draws where it has none."""
+        del n_rows, rng
+        sample = self._sample
+        return sample.codes, sample.row_weights
+
+    def log_likelihood(self, data: Any, features: Sequence[str] | None = None) -> float:
+        """Mean logarithm of the weight of the cells that rows fall in; -inf when one has none.
+
+        Of the cells of the features named, or on average over all pairs of features.
+        """
+        grid = self._grid
+        codes = grid.index(data)
+        if features is not None:
+            keys = [tuple(sorted(grid.schema.names.index(name) for name in features))]
+        else:
+            keys = list(itertools.combinations(range(len(grid.axes)), 2)) or [(0,)]
+        with np.errstate(divide="ignore"):
+            means = [np.log(self.table(key)[tuple(codes[:, j] for j in key)]).mean() for key in keys]
+        return float(np.mean(means))
+
+    @property
+    def _grid(self) -> Grid:
+        if self.grid is None:
+            raise ValueError(f"the density {self.name!r} must be bound to a grid first; decompose() does that.")
+        return self.grid
+
+    @property
+    def _sample(self) -> Sample:
+        if self.sample is None:
+            raise ValueError(f"the density {self.name!r} must be bound to rows first; decompose() does that.")
+        return self.sample
+
+
+def _product_rows(bin_masses: Sequence[Floats], n_rows: int, rng: np.random.Generator) -> tuple[Codes, Floats]:
+    """Draws from independent axes."""
+    columns = [rng.choice(len(masses), size=n_rows, p=masses) for masses in bin_masses]
+    return np.stack(columns, axis=1).astype(np.int32), np.full(n_rows, 1 / n_rows)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Uniform(Density):
+    """Equal weight per bin; with ``measure="length"`` per unit of length between the smallest and largest value.
+
+    By length, intervals without rows are cut at the outermost bounds, and bins of missing values have no weight.
+    """
+
+    name: ClassVar[str] = "uniform"
+    needs_data: ClassVar[bool] = False
+    is_product: ClassVar[bool] = True
+    measure: str = "bins"
+
+    def __post_init__(self) -> None:
+        if self.measure not in {"bins", "length"}:
+            raise ValueError(f"`measure` must be 'bins' or 'length', got {self.measure!r}; leave it out for 'bins'.")
+
+    def table(self, key: Key) -> Floats:
+        """Product of the axes' weights."""
+        return _outer([self._axis_weights(j) for j in key])
+
+    def rows(self, n_rows: int, rng: np.random.Generator) -> tuple[Codes, Floats]:
+        """Draws."""
+        return _product_rows([self._axis_weights(j) for j in range(len(self._grid.axes))], n_rows, rng)
+
+    def _axis_weights(self, j: int) -> Floats:
+        axis = self._grid.axes[j]
+        if self.measure == "bins" or not isinstance(axis, IntervalAxis) or not len(axis.bounds):
+            return np.full(axis.size, 1 / axis.size)
+        low, high = axis.bounds[0], axis.bounds[-1]
+        if self.sample is not None:
+            column = self.sample.encoded[:, j]
+            finite = column[np.isfinite(column)]
+            low, high = min(low, finite.min(initial=low)), max(high, finite.max(initial=high))
+        lengths = np.zeros(axis.size)
+        lengths[: axis.n_intervals] = np.diff(np.concatenate([[low], axis.bounds, [high]]))
+        return lengths / lengths.sum() if lengths.sum() > 0 else np.full(axis.size, 1 / axis.size)
+
+
+def _outer(vectors: Sequence[Floats]) -> Floats:
+    return functools.reduce(np.multiply.outer, vectors)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Empirical(Density):
+    """Shares of the rows; of another data set when `data` is given."""
+
+    name: ClassVar[str] = "empirical"
+    data: Any = dataclasses.field(default=None, repr=False)
+
+    def bind(self, grid: Grid, sample: Sample | None) -> Self:
+        """Bound to its own data, or to the sample."""
+        return super().bind(grid, sample if self.data is None else sample_of(self.data, grid))
+
+    def table(self, key: Key) -> Floats:
+        """Shares of the rows."""
+        return self._sample.counts(key)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Laplace(Density):
+    """`mix` of the uniform and 1 - `mix` of the empirical density."""
+
+    name: ClassVar[str] = "laplace"
+    mix: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.mix <= 1:
+            raise ValueError(f"`mix` must be from 0 to 1, got {self.mix!r}; 0.5 is the paper's.")
+
+    def table(self, key: Key) -> Floats:
+        """Mixture of both tables."""
+        table = self._sample.counts(key)
+        table *= 1 - self.mix
+        table += self.mix / table.size
+        return table
+
+    def rows(self, n_rows: int, rng: np.random.Generator) -> tuple[Codes, Floats]:
+        """The rows, and draws from the uniform."""
+        codes, weights = super().rows(n_rows, rng)
+        more, more_weights = Uniform(grid=self._grid).rows(n_rows, rng)
+        return np.concatenate([codes, more]), np.concatenate([(1 - self.mix) * weights, self.mix * more_weights])
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Independent(Density):
+    """Product of the empirical marginals."""
+
+    name: ClassVar[str] = "independent"
+    is_product: ClassVar[bool] = True
+
+    def table(self, key: Key) -> Floats:
+        """Product of the marginals."""
+        return _outer([self._sample.counts((j,)) for j in key])
+
+    def rows(self, n_rows: int, rng: np.random.Generator) -> tuple[Codes, Floats]:
+        """Draws."""
+        return _product_rows([self._sample.counts((j,)) for j in range(len(self._grid.axes))], n_rows, rng)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Shrinkage(Density):
+    """(1 - λ) empirical + λ independent; λ by James and Stein's rule over all pairs of features unless given.
+
+    λ = Σ Var(p̂) / Σ (p̂ - product)², summed over cells, with Var(p̂) = p̂ (1 - p̂) / (n - 1).
+    """
+
+    name: ClassVar[str] = "shrinkage"
+    intensity: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.intensity is not None and not 0 <= self.intensity <= 1:
+            raise ValueError(f"`intensity` must be from 0 to 1, got {self.intensity!r}; leave it out to estimate it.")
+
+    def bind(self, grid: Grid, sample: Sample | None) -> Self:
+        """Bound, with λ estimated."""
+        bound = super().bind(grid, sample)
+        if self.intensity is not None or sample is None:
+            return bound
+        return dataclasses.replace(bound, intensity=_intensity(sample))
+
+    def table(self, key: Key) -> Floats:
+        """Mixture of both tables."""
+        share = self.intensity or 0.0
+        product = _outer([self._sample.counts((j,)) for j in key])
+        return (1 - share) * self._sample.counts(key) + share * product
+
+    def rows(self, n_rows: int, rng: np.random.Generator) -> tuple[Codes, Floats]:
+        """The rows, and draws from independent marginals."""
+        codes, weights = super().rows(n_rows, rng)
+        more, more_weights = Independent(grid=self.grid, sample=self.sample).rows(n_rows, rng)
+        share = self.intensity or 0.0
+        return np.concatenate([codes, more]), np.concatenate([(1 - share) * weights, share * more_weights])
+
+
+def _intensity(sample: Sample) -> float:
+    """James and Stein's λ, pooled over pairs of features (the first hundred where there are more)."""
+    variance = distance = 0.0
+    pairs = itertools.combinations(range(len(sample.grid.axes)), 2)
+    for first, second in itertools.islice(pairs, _PAIRS_FOR_SHRINKAGE):
+        table = sample.counts((first, second))
+        product = np.multiply.outer(table.sum(axis=1), table.sum(axis=0))
+        variance += float((table * (1 - table)).sum()) / max(sample.effective_rows - 1, 1e-9)
+        distance += float(((table - product) ** 2).sum())
+    return 1.0 if distance <= variance else variance / distance
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Table(Density):
+    """Weights as given: a mapping from names of features to arrays, or a callable (names, axes) -> array.
+
+    The array of a set of features has one axis per feature: in the order of the names in a mapping, of the data for a
+    callable. Sets that a mapping lacks are taken as marginals of one that it has.
+    """
+
+    name: ClassVar[str] = "table"
+    needs_data: ClassVar[bool] = False
+    weights: Mapping[Any, npt.ArrayLike] | Callable[..., npt.ArrayLike] = dataclasses.field(default_factory=dict)
+
+    def table(self, key: Key) -> Floats:
+        """The array for these features, checked and brought to sum 1."""
+        grid = self._grid
+        names = tuple(grid.schema.names[j] for j in key)
+        if callable(self.weights):
+            array = np.asarray(self.weights(names, tuple(grid.axes[j] for j in key)), dtype=np.float64)
+        else:
+            array = self._marginal(names)
+        expected = tuple(grid.sizes[j] for j in key)
+        if array.shape != expected or not np.isfinite(array).all() or (array < 0).any() or not array.any():
+            raise ValueError(
+                f"`density` must give {', '.join(names)} non-negative weights of shape {expected}, not all zero, got "
+                f"shape {array.shape}; give one weight per cell of the grid."
+            )
+        table: Floats = array / array.sum()
+        return table
+
+    def _marginal(self, names: tuple[str, ...]) -> Floats:
+        assert not callable(self.weights)  # noqa: S101  the caller has looked
+        order = self._grid.schema.names
+        for given, array in self.weights.items():
+            own = (given,) if isinstance(given, str) else tuple(given)
+            if set(names) <= set(own):
+                table = np.asarray(array, dtype=np.float64)
+                table = table.sum(axis=tuple(i for i, name in enumerate(own) if name not in names))
+                kept = [name for name in own if name in names]
+                ordered: Floats = table.transpose([kept.index(name) for name in sorted(kept, key=order.index)])
+                return ordered
+        raise ValueError(f"`density` must give weights for {', '.join(names)}, got none; add them to the table.")
+
+    def rows(self, n_rows: int, rng: np.random.Generator) -> tuple[Codes, Floats]:
+        """Rows given with the table; without, independent draws from its marginals."""
+        if self.sample is not None:
+            return super().rows(n_rows, rng)
+        return _product_rows([self.table((j,)) for j in range(len(self._grid.axes))], n_rows, rng)
+
+
+KINDS: dict[str, type[Density]] = {kind.name: kind for kind in (Uniform, Empirical, Laplace, Independent, Shrinkage)}
+KINDS["auto"] = Empirical
+
+
+def density_of(description: Any) -> Density:
+    """A density from its name, an object of this module, a mapping of tables, or a callable."""
+    if isinstance(description, Density):
+        return description
+    if isinstance(description, str) and description in KINDS:
+        return KINDS[description]()
+    if isinstance(description, Mapping) or callable(description):
+        return Table(description)
+    names = ", ".join(repr(name) for name in KINDS)
+    raise ValueError(
+        f"`density` must be one of {names}, a Density, a mapping of tables or a callable, got {description!r}."
+    )

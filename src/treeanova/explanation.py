@@ -1,0 +1,77 @@
+"""Explanation: the value of every term at every row."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from typing import Any
+
+import numpy as np
+
+from treeanova.features import Floats
+from treeanova.frames import frame
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Explanation:
+    """Values of terms at rows; with the intercept they add up to the score.
+
+    Attributes
+    ----------
+    values
+        Shape (n_rows, n_terms), with a last axis of outputs where there are several.
+    terms
+        Names of the features of each term.
+    intercept
+        A float, or shape (n_outputs,).
+    features
+        Names of all features of the model.
+    outputs
+        Names of the outputs.
+    """
+
+    values: Floats
+    terms: tuple[tuple[str, ...], ...]
+    intercept: float | Floats
+    features: tuple[str, ...]
+    outputs: tuple[str, ...]
+    backend: str | None = dataclasses.field(default=None, repr=False)
+    data: Any = dataclasses.field(default=None, repr=False)
+
+    @property
+    def scores(self) -> Floats:
+        """The score of each row: intercept plus all values."""
+        total: Floats = self.values.sum(axis=1) + self.intercept
+        return total
+
+    def to_frame(self) -> Any:
+        """A column per term (and output), named like ``Latitude x Longitude``, in the library that the data came in."""
+        names = [" x ".join(term) for term in self.terms]
+        if self.values.ndim == 2:
+            return frame({name: self.values[:, i] for i, name in enumerate(names)}, self.backend)
+        columns = {
+            f"{name} [{output}]": self.values[:, i, k]
+            for i, name in enumerate(names)
+            for k, output in enumerate(self.outputs)
+        }
+        return frame(columns, self.backend)
+
+    def shap_values(self) -> Floats:
+        """Values per feature, each term shared equally by its features: shape (n_rows, n_features[, n_outputs])."""
+        shares = np.zeros((len(self.terms), len(self.features)))
+        for i, term in enumerate(self.terms):
+            for name in term:
+                shares[i, self.features.index(name)] = 1 / len(term)
+        values: Floats = np.einsum("nt...,tf->nf...", self.values, shares)
+        return values
+
+    def to_shap(self) -> Any:
+        """A `shap.Explanation` of the values per feature, for shap's plots."""
+        try:
+            shap = importlib.import_module("shap")
+        except ImportError as error:
+            raise ImportError("to_shap() needs the package shap, which is not installed; pip install shap.") from error
+        base = np.broadcast_to(self.intercept, (len(self.values), *np.shape(self.intercept)))
+        return shap.Explanation(
+            values=self.shap_values(), base_values=np.array(base), data=self.data, feature_names=list(self.features)
+        )

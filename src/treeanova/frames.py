@@ -1,0 +1,23 @@
+"""Tables out: columns become a data frame of the library that the data came in."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import narwhals.stable.v1 as nw
+
+
+def backend_of(data: Any) -> str | None:
+    """Name of the data frame library of some data; for arrays pandas when it is installed, else None."""
+    if nw.dependencies.is_into_dataframe(data):
+        return str(nw.get_native_namespace(nw.from_native(data, eager_only=True)).__name__)
+    return "pandas" if importlib.util.find_spec("pandas") else None
+
+
+def frame(columns: Mapping[str, Sequence[Any] | Any], backend: str | None) -> Any:
+    """A data frame of the library named; a dict of the columns where it is None."""
+    if backend is None:
+        return dict(columns)
+    return nw.to_native(nw.from_dict(dict(columns), backend=backend))  # type: ignore[arg-type]

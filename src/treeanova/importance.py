@@ -1,0 +1,57 @@
+"""How much each term matters: its share of the variance of the score, in a structural and a correlative part."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+
+from treeanova.density import Density, Key
+from treeanova.features import Floats
+
+_CHUNK = 1 << 16
+_DRAWS = 20_000
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Moments:
+    """Of each term, per output: variance, covariance with the sum of all others, mean absolute value.
+
+    Variances and covariances of all terms add up to the variance of the score; shapes (n_terms, n_outputs).
+    """
+
+    variance: Floats
+    covariance: Floats
+    mean_abs: Floats
+
+
+def moments(terms: Mapping[Key, Floats], weights: Mapping[Key, Floats], density: Density, seed: int) -> Moments:
+    """Moments of terms (outputs last) under a density.
+
+    Under a product, terms are uncorrelated and the tables say all; otherwise over the rows of the density.
+    """
+    mean_abs = np.array([_mean(np.abs(values), weights[key]) for key, values in terms.items()])
+    if density.is_product:
+        centred = [values - _mean(values, weights[key]) for key, values in terms.items()]
+        variance = np.array([_mean(c**2, weights[key]) for c, key in zip(centred, terms, strict=True)])
+        return Moments(variance, np.zeros_like(variance), mean_abs)
+    codes, shares = density.rows(_DRAWS, np.random.default_rng(seed))
+    first = sum_squares = product = np.zeros((len(terms), mean_abs.shape[1]))
+    total = np.zeros(mean_abs.shape[1])
+    for start in range(0, len(codes), _CHUNK):
+        part, share = codes[start : start + _CHUNK], shares[start : start + _CHUNK]
+        values = np.stack([term[tuple(part[:, j] for j in key)] for key, term in terms.items()])
+        score = values.sum(axis=0)
+        first = first + np.einsum("tnk,n->tk", values, share)
+        sum_squares = sum_squares + np.einsum("tnk,tnk,n->tk", values, values, share)
+        product = product + np.einsum("tnk,nk,n->tk", values, score, share)
+        total = total + share @ score
+    variance = sum_squares - first**2
+    return Moments(variance, product - first * total - variance, mean_abs)
+
+
+def _mean(values: Floats, weights: Floats) -> Floats:
+    """Weighted mean over all cells, per output."""
+    result: Floats = np.tensordot(weights, values, axes=weights.ndim)
+    return result

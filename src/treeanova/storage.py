@@ -1,0 +1,141 @@
+"""What is saved of a decomposition: plain data and arrays, without its rows and without the model."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy.typing as npt
+
+from treeanova.certificate import Certificate, TermCertificate
+from treeanova.density import KINDS, Density, Key, Table
+from treeanova.effects import Effects
+from treeanova.features import Floats, Schema, describe, restore
+from treeanova.grid import Axis, CategoryAxis, Grid, IntervalAxis
+from treeanova.importance import Moments
+from treeanova.purification import Options
+
+Arrays = dict[str, npt.NDArray[Any]]
+_MOMENTS = ("variance", "covariance", "mean_abs")
+_PLAIN = ("backend", "n_all_terms", "random_state")
+
+
+def pack(fields: Mapping[str, Any]) -> tuple[dict[str, Any], Arrays]:
+    """Header and arrays of the fields of a decomposition; `unpack` is the way back."""
+    effects: Effects = fields["effects"]
+    axes = effects.grid.axes
+    header = {
+        "features": describe(effects.grid.schema),
+        "axes": [_describe_axis(axis) for axis in axes],
+        "density": _describe_density(fields["density"]),
+        "certificate": _describe_certificate(fields["certificate"]),
+        "options": list(fields["options"]),
+        **{name: fields[name] for name in _PLAIN},
+    }
+    arrays: Arrays = {f"bounds/{j}": axis.bounds for j, axis in enumerate(axes) if isinstance(axis, IntervalAxis)}
+    arrays |= _effects_arrays("pure", effects) | _effects_arrays("raw", fields["raw_effects"])
+    arrays |= {f"weights/{_text(key)}": table for key, table in fields["weights"].items()}
+    arrays |= {f"moments/{name}": getattr(fields["saved_moments"], name) for name in _MOMENTS}
+    return header, arrays
+
+
+def unpack(header: Mapping[str, Any], arrays: Arrays) -> dict[str, Any]:
+    """Fields of a decomposition from header and arrays."""
+    schema = restore(header["features"])
+    if not isinstance(schema, Schema):
+        raise TypeError("a saved decomposition must have a schema")
+    axes = tuple(
+        _restore_axis(plain, feature.encoder.labels, arrays.get(f"bounds/{j}"))
+        for j, (plain, feature) in enumerate(zip(header["axes"], schema.features, strict=True))
+    )
+    grid = Grid(schema, axes)
+    weights = {_key(name): table for name, table in _below(arrays, "weights/").items()}
+    return {
+        "effects": _restore_effects(grid, arrays, "pure"),
+        "raw_effects": _restore_effects(grid, arrays, "raw"),
+        "weights": weights,
+        "density": _restore_density(header["density"], grid, weights),
+        "certificate": _restore_certificate(header["certificate"]),
+        "options": Options(*header["options"]),
+        "saved_moments": Moments(**{name: arrays[f"moments/{name}"] for name in _MOMENTS}),
+        **{name: header[name] for name in _PLAIN},
+    }
+
+
+def _text(key: Key) -> str:
+    return "-".join(map(str, key))
+
+
+def _key(text: str) -> Key:
+    return tuple(int(part) for part in text.split("-"))
+
+
+def _below(arrays: Arrays, prefix: str) -> Arrays:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def _effects_arrays(name: str, effects: Effects) -> Arrays:
+    terms = {f"{name}/{_text(key)}": values for key, values in effects.terms.items()}
+    return {f"{name}_intercept": effects.intercept, **terms}
+
+
+def _restore_effects(grid: Grid, arrays: Arrays, name: str) -> Effects:
+    return Effects(
+        grid, arrays[f"{name}_intercept"], {_key(k): values for k, values in _below(arrays, f"{name}/").items()}
+    )
+
+
+def _describe_axis(axis: Axis) -> dict[str, Any]:
+    plain: dict[str, Any] = {"name": axis.name, "missing_bin": axis.missing_bin}
+    return plain | {"unseen_bin": axis.unseen_bin} if isinstance(axis, CategoryAxis) else plain
+
+
+def _restore_axis(plain: Mapping[str, Any], labels: tuple[Any, ...] | None, bounds: Floats | None) -> Axis:
+    if bounds is not None:
+        return IntervalAxis(plain["name"], plain["missing_bin"], bounds)
+    return CategoryAxis(plain["name"], plain["missing_bin"], labels or (), plain["unseen_bin"])
+
+
+def _describe_density(density: Density) -> dict[str, Any]:
+    """Name and plain options of a density; what is not plain (tables, data) stays in the weights."""
+    fields = {f.name: getattr(density, f.name) for f in dataclasses.fields(density)}
+    plain = {name: value for name, value in fields.items() if isinstance(value, (int, float, str))}
+    return {"name": density.name, "options": plain}
+
+
+def _restore_density(plain: Mapping[str, Any], grid: Grid, weights: Mapping[Key, Floats]) -> Density:
+    """The density by its name; without its rows it answers for the saved terms only, from their tables."""
+    kind = KINDS.get(plain["name"], Table)
+    if not kind.needs_data and kind is not Table:
+        return kind(**plain["options"], grid=grid)
+    return SavedDensity(kind=plain["name"], saved=weights, grid=grid)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class SavedDensity(Density):
+    """A density whose rows are gone: its tables of the saved terms remain."""
+
+    kind: str = ""
+    saved: Mapping[Key, Floats] = dataclasses.field(default_factory=dict, repr=False)
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """Name of the density that was saved."""
+        return self.kind
+
+    def table(self, key: Key) -> Floats:
+        """The saved weights of a term."""
+        if key not in self.saved:
+            raise ValueError("a saved decomposition has the weights of its own terms only; pass `X` for others.")
+        return self.saved[key]
+
+
+def _describe_certificate(certificate: Certificate) -> dict[str, Any]:
+    terms = [[list(names), dataclasses.asdict(term)] for names, term in certificate.terms.items()]
+    return {"terms": terms, "reconstruction_error": certificate.reconstruction_error, "tol": certificate.tol}
+
+
+def _restore_certificate(plain: Mapping[str, Any]) -> Certificate:
+    terms = {tuple(names): TermCertificate(**term) for names, term in plain["terms"]}
+    return Certificate(terms, plain["reconstruction_error"], plain["tol"])
