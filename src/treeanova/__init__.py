@@ -12,10 +12,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from treeanova import density
+    from treeanova import density, interop
     from treeanova._decompose import decompose
     from treeanova.certificate import Certificate, TermCertificate
-    from treeanova.comparison import Comparison, compare
+    from treeanova.comparison import Comparison, Sensitivity, compare, density_sensitivity
     from treeanova.decomposition import Decomposition, Term, load, mean
     from treeanova.effects import Effects
     from treeanova.errors import (
@@ -50,18 +50,22 @@ _HOMES = {
     "NotPureError": "errors",
     "NotPureWarning": "errors",
     "Purified": "purification",
+    "Sensitivity": "comparison",
     "Term": "decomposition",
     "TermCertificate": "certificate",
     "UnsupportedModelError": "errors",
     "choose_method": "purification",
     "compare": "comparison",
     "decompose": "_decompose",
+    "density_sensitivity": "comparison",
     "grid_of": "grid",
     "load": "decomposition",
     "mean": "decomposition",
     "purify": "purification",
     "read_model": "readers",
 }
+
+_MODULES = {"density", "interop"}
 
 __all__ = [
     "ArchiveError",
@@ -78,6 +82,7 @@ __all__ = [
     "NotPureError",
     "NotPureWarning",
     "Purified",
+    "Sensitivity",
     "Term",
     "TermCertificate",
     "UnsupportedModelError",
@@ -85,7 +90,9 @@ __all__ = [
     "compare",
     "decompose",
     "density",
+    "density_sensitivity",
     "grid_of",
+    "interop",
     "load",
     "mean",
     "purify",
@@ -95,8 +102,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """A public name, its module imported on first use."""
-    if name == "density":
-        return importlib.import_module("treeanova.density")
+    if name in _MODULES:
+        return importlib.import_module(f"treeanova.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'treeanova' has no attribute {name!r}")
     value = getattr(importlib.import_module(f"treeanova.{_HOMES[name]}"), name)

@@ -42,8 +42,9 @@ def decompose(
     X
         The rows that define the density: numpy, pandas, polars, pyarrow, scipy.sparse. None will do for "uniform".
     density
-        A name ("auto", "empirical", "laplace", "independent", "shrinkage", "uniform"), an object of
-        `treeanova.density`, a mapping from names to tables, or a callable. "auto" is the empirical density.
+        A name ("auto", "kernel", "empirical", "laplace", "independent", "shrinkage", "uniform"), an object of
+        `treeanova.density`, a mapping from names to tables, or a callable. "auto" takes for each pair of features the
+        estimate under which rows left out are most likely.
     sample_weight
         Weights of the rows.
     feature_names

@@ -1,13 +1,15 @@
-"""compare(): what changes from one decomposition to others of the same model, or of another with the same features."""
+"""compare() and density_sensitivity(): what changes from one decomposition, or density, to others."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from treeanova._decompose import decompose
 from treeanova.decomposition import Decomposition
 from treeanova.density import Key
 from treeanova.features import Floats
@@ -132,3 +134,88 @@ def _ranks(names: list[str], parts: list[Decomposition], labels: dict[Key, str])
         }
         columns[name] = [order.get(key, 0) for key in labels]
     return frame(columns, parts[0].backend)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Sensitivity:
+    """How much each effect of a model depends on the density.
+
+    Attributes
+    ----------
+    decompositions
+        One per density, by name.
+    table
+        Per term and output: the largest distance between two densities, relative to the standard deviation of the
+        score; the share of variance under each density; the largest share of the weight at which signs differ.
+    mains
+        Data for a plot: every main effect under every density, a row per bin.
+    """
+
+    decompositions: Mapping[str, Decomposition]
+    table: Any
+    mains: Any
+
+    def __str__(self) -> str:
+        return str(self.table)
+
+
+DENSITIES = ("uniform", "empirical", "laplace", "auto")
+
+
+def density_sensitivity(
+    model: Any, X: Any, densities: Sequence[str] | Mapping[str, Any] = DENSITIES, **options: Any
+) -> Sensitivity:
+    """How much each effect depends on the density: the model purified under several.
+
+    Parameters
+    ----------
+    model, X
+        As for `decompose`; options are passed on to it.
+    densities
+        Names of densities, or a mapping from names of your own to densities; the weights of the last are used.
+    """
+    kinds = dict(densities) if isinstance(densities, Mapping) else {name: name for name in densities}
+    if len(kinds) < 2:
+        raise ValueError(f"`densities` must be at least two, got {list(kinds)}; add 'uniform' or 'empirical'.")
+    *others, last = kinds
+    base = decompose(model, X, density=kinds[last], **options)
+    found = {name: base.with_density(kinds[name]) for name in others} | {last: base}
+    return Sensitivity(found, _sensitivity_table(found, base), _main_effects(found, base))
+
+
+def _sensitivity_table(found: Mapping[str, Decomposition], base: Decomposition) -> Any:
+    spread = np.sqrt((base.moments.variance + base.moments.covariance).sum(axis=0))
+    shares = {name: _shares(fx) for name, fx in found.items()}
+    rows: list[dict[str, Any]] = []
+    for t, (names, key) in enumerate(zip(base.terms, base.effects.terms, strict=True)):
+        pairs = list(itertools.combinations([fx.effects.terms[key] for fx in found.values()], 2))
+        weights = base.weights[key]
+        gap = np.sqrt(np.max([np.tensordot(weights, (a - b) ** 2, axes=len(key)) for a, b in pairs], axis=0))
+        opposite = np.max([np.tensordot(weights, a * b < 0, axes=len(key)) for a, b in pairs], axis=0)
+        for k, output in enumerate(base.schema.outputs):
+            distance = float(gap[k] / spread[k]) if spread[k] > 0 else 0.0
+            row: dict[str, Any] = {"term": " x ".join(names), "output": output, "distance": distance}
+            row |= {f"share {name}": float(share[t, k]) for name, share in shares.items()}
+            rows.append(row | {"sign differs": float(opposite[k])})
+    rows.sort(key=lambda row: -row["distance"])
+    return frame({column: [row[column] for row in rows] for column in rows[0]} if rows else {}, base.backend)
+
+
+def _shares(fx: Decomposition) -> Floats:
+    both = fx.moments.variance + fx.moments.covariance
+    total = both.sum(axis=0)
+    shares: Floats = both / np.where(total > 0, total, 1.0)
+    return shares
+
+
+def _main_effects(found: Mapping[str, Decomposition], base: Decomposition) -> Any:
+    columns: dict[str, list[Any]] = {c: [] for c in ("term", "bin", "label", "density", "output", "value", "weight")}
+    mains = [key for key in base.effects.terms if len(key) == 1]
+    for (name, fx), key in itertools.product(found.items(), mains):
+        axis = base.grid.axes[key[0]]
+        for b, k in itertools.product(range(axis.size), range(base.effects.n_outputs)):
+            value, weight = float(fx.effects.terms[key][b, k]), float(fx.weights[key][b])
+            row = (axis.name, b, axis.labels[b], name, base.schema.outputs[k], value, weight)
+            for column, entry in zip(columns, row, strict=True):
+                columns[column].append(entry)
+    return frame(columns, base.backend)

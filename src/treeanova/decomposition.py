@@ -384,6 +384,32 @@ class Decomposition:
         sample = self.density.sample if data is None else sample_of(data, self.grid, sample_weight)
         return purified(self.raw_effects, density_of(density).bind(self.grid, sample), like=self)
 
+    def standard_errors(self, n_resamples: int = 50, random_state: int | None = None) -> dict[Names, Floats]:
+        """Standard error of every value of every term that comes from knowing the density from its rows only.
+
+        The rows are resampled with replacement and the terms purified anew each time; the model stays as it is.
+        """
+        sample = self.density.sample
+        if sample is None or n_resamples < 2:
+            raise ValueError(
+                "standard_errors() must have rows and at least two resamples, got fewer; decompose with X."
+            )
+        rng = np.random.default_rng(self.random_state if random_state is None else random_state)
+        draws = (rng.multinomial(sample.n_rows, sample.row_weights) / sample.n_rows for _ in range(n_resamples))
+        totals = {key: np.zeros((2, *values.shape)) for key, values in self.effects.terms.items()}
+        for weights in draws:
+            density = self.density.bind(self.grid, sample.reweighted(weights))
+            pure, _, _ = purify_effects(self.raw_effects, density, self.options, self.n_jobs)
+            for key, total in totals.items():
+                gap = pure.terms[key] - self.effects.terms[key]
+                total += gap, gap**2
+        return {self._names(key): self._deviation(total, n_resamples) for key, total in totals.items()}
+
+    def _deviation(self, sums: Floats, n: int) -> Floats:
+        """Standard deviation from the sums of n numbers and of their squares."""
+        deviation: Floats = np.sqrt(np.maximum(sums[1] - sums[0] ** 2 / n, 0) / (n - 1))
+        return deviation[..., 0] if self._single else deviation
+
     def __add__(self, other: Decomposition) -> Decomposition:
         return combine([self, other], [1.0, 1.0])
 

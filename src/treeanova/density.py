@@ -12,11 +12,12 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from treeanova import smoothing
 from treeanova.columns import encode
 from treeanova.features import Floats
 from treeanova.grid import Codes, Grid, IntervalAxis
@@ -68,6 +69,12 @@ class Sample:
     def on(self, grid: Grid) -> Sample:
         """The same rows on another grid."""
         return Sample(grid, self.encoded, self.weights)
+
+    def reweighted(self, weights: Floats) -> Sample:
+        """The same rows with other weights, of sum 1."""
+        other = Sample(self.grid, self.encoded, weights)
+        other.__dict__["codes"] = self.codes  # known already
+        return other
 
 
 def sample_of(data: Any, grid: Grid, sample_weight: npt.ArrayLike | None = None) -> Sample:
@@ -343,8 +350,111 @@ class Table(Density):
         return _product_rows([self.table((j,)) for j in range(len(self._grid.axes))], n_rows, rng)
 
 
-KINDS: dict[str, type[Density]] = {kind.name: kind for kind in (Uniform, Empirical, Laplace, Independent, Shrinkage)}
-KINDS["auto"] = Empirical
+class Choice(NamedTuple):
+    """What was chosen for a pair: its name, and by how much per row its likelihood beats independence and the rest.
+
+    Likelihoods are means over rows, each left out in turn, of the logarithm of weight over product of marginals.
+    """
+
+    name: str
+    likelihood: float
+    over_empirical: float
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Smooth(Density):
+    """Pairs by the best of some candidates, higher orders from their pairs; marginals are the empirical ones."""
+
+    @abc.abstractmethod
+    def _candidates(self, pair: smoothing.Pair) -> list[smoothing.Candidate]:
+        """Estimates to choose from."""
+
+    def table(self, key: Key) -> Floats:
+        """Shares of the rows for one feature, the chosen estimate for two, the fit to all pairs for more."""
+        if len(key) == 1:
+            return self._sample.counts(key)
+        if len(key) == 2:
+            return self._pair(key)[0]
+        pairs = {(a, b): self.table((key[a], key[b])) for a, b in itertools.combinations(range(len(key)), 2)}
+        return smoothing.from_pairs([self._sample.counts((j,)) for j in key], pairs)
+
+    @property
+    def choices(self) -> dict[tuple[str, ...], Choice]:
+        """What was chosen for each pair of features that a term has needed so far."""
+        names = self._grid.schema.names
+        return {tuple(names[j] for j in key): choice for key, (_, choice) in sorted(self._found.items())}
+
+    @functools.cached_property
+    def _found(self) -> dict[Key, tuple[Floats, Choice]]:
+        return {}
+
+    @functools.cached_property
+    def _margins(self) -> dict[int, smoothing.Margin]:
+        return {}
+
+    def _margin(self, j: int) -> smoothing.Margin:
+        if j not in self._margins:
+            axis = self._grid.axes[j]
+            n_ordered = axis.n_intervals if isinstance(axis, IntervalAxis) else 0
+            self._margins[j] = smoothing.Margin(self._sample.counts((j,)), n_ordered, self._sample.effective_rows)
+        return self._margins[j]
+
+    def _pair(self, key: Key) -> tuple[Floats, Choice]:
+        if key not in self._found:
+            pair = smoothing.pair_of(self._margin(key[0]), self._margin(key[1]), self._sample.counts(key))
+            candidates = self._candidates(pair)
+            likelihoods = [smoothing.log_likelihood(pair, candidate) for candidate in candidates]
+            best = int(np.argmax(likelihoods))
+            plain = smoothing.log_likelihood(pair, smoothing.empirical(pair, 0.0))
+            choice = Choice(candidates[best].name, likelihoods[best], likelihoods[best] - plain)
+            is_plain = choice.name == "empirical"
+            table = self._sample.counts(key) if is_plain else smoothing.full_table(pair, candidates[best].ratio)
+            self._found[key] = table, choice
+        return self._found[key]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Kernel(_Smooth):
+    """Smooth copula times the empirical marginals; `bandwidth` in units of n^(-1/6), by left-out likelihood if None."""
+
+    name: ClassVar[str] = "kernel"
+    bandwidth: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.bandwidth is not None and not self.bandwidth > 0:
+            raise ValueError(f"`bandwidth` must be positive, got {self.bandwidth!r}; leave it out to choose it.")
+
+    def _candidates(self, pair: smoothing.Pair) -> list[smoothing.Candidate]:
+        return smoothing.kernel_candidates(pair, smoothing.BANDWIDTHS if self.bandwidth is None else (self.bandwidth,))
+
+    def draw(self, n_rows: int, random_state: int = 0) -> Codes:
+        """Bins of rows drawn from the smooth density: rows of the data, each moved within its kernel."""
+        rng = np.random.default_rng(random_state)
+        sample = self._sample
+        codes = sample.codes[rng.choice(sample.n_rows, size=n_rows, p=sample.row_weights)].copy()
+        width = (self.bandwidth or 0.5) * sample.effective_rows ** (-1 / 6)
+        for j in range(codes.shape[1]):
+            codes[:, j] = smoothing.move(self._margin(j), codes[:, j], width, rng)
+        return codes
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Auto(_Smooth):
+    """For each pair the estimate under which rows left out are most likely; `choices` tells which.
+
+    Candidates: empirical, independent, Gaussian copula, kernels of ten bandwidths; where a feature has no order,
+    kernels and shares shrunk towards independence.
+    """
+
+    name: ClassVar[str] = "auto"
+
+    def _candidates(self, pair: smoothing.Pair) -> list[smoothing.Candidate]:
+        return smoothing.all_candidates(pair)
+
+
+KINDS: dict[str, type[Density]] = {
+    kind.name: kind for kind in (Uniform, Empirical, Laplace, Independent, Shrinkage, Kernel, Auto)
+}
 
 
 def density_of(description: Any) -> Density:

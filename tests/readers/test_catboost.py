@@ -18,7 +18,8 @@ from treeanova.grid import grid_of
 from treeanova.links import respond
 from treeanova.readers import catboost as reader
 from treeanova.readers import read_model
-from treeanova.readers.catboost import Hashed, category_hash, read, read_file
+from treeanova.readers.catboost import Hashed, read, read_file
+from treeanova.readers.cityhash import category_hash
 
 catboost = pytest.importorskip("catboost")
 pd = pytest.importorskip("pandas")
@@ -384,7 +385,9 @@ SPELLINGS = {
     "bytes": lambda v: pd.Series([str(x).encode() for x in v], dtype=object),
     "bool": lambda v: pd.Series([x > 0 for x in v]),
     "boolean": lambda v: pd.Series([x > 0 for x in v], dtype="boolean"),
+    "bool[pyarrow]": lambda v: pd.Series([x > 0 for x in v], dtype="bool[pyarrow]"),
     "bool objects": lambda v: pd.Series([x > 0 for x in v], dtype=object),
+    "bool category": lambda v: pd.Series([x > 0 for x in v], dtype="category"),
 }
 
 
@@ -399,8 +402,8 @@ def test_spellings_of_categories(spelling):
         assert_equal(model, read(model), array)
 
 
-@pytest.mark.parametrize("values", [[0.5, 1.0], [2.0, 1.0]])
-def test_fractional_categories_are_refused_as_by_catboost(values):
+@pytest.mark.parametrize("values", [[0.5, 1.0], [2.0, 1.0], [0.0, 1.0]])
+def test_categories_as_floats_are_refused_as_by_catboost(values):
     model = one_hot_model(np.tile([0, 1, 2], 20), np.arange(60.0))
     table = pd.DataFrame({"a": [0.0, 0.0], "c": values})
     with pytest.raises(TypeError, match="'c' must hold categories as text or integers"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import json
 import warnings
 
 import numpy as np
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from tests.readers.adversarial import SPECIAL, numeric_candidates
 from treeanova.errors import UnsupportedModelError
+from treeanova.features import describe, restore
 from treeanova.grid import CategoryAxis, IntervalAxis
 from treeanova.readers import ebm as reader
 from treeanova.readers import read_model
@@ -295,12 +297,23 @@ def test_signs_of_zero_are_kept_apart():
         ("poisson", "log", ("score",)),
         ("binary", "logit", ("score",)),
         ("multiclass", "softmax", ("high", "low", "mid")),
-        ("one against the rest", "other", ("high", "low", "mid")),
+        ("one against the rest", "logit", ("high", "low", "mid")),
     ],
 )
 def test_links(name, link, outputs):
     schema = reader.read(MODELS[name]()).grid.schema
     assert (schema.link, schema.outputs) == (link, outputs)
+
+
+def test_links_without_a_name():
+    model = train(interactions=0)
+    model.link_ = "cauchit"
+    assert reader.read(model).grid.schema.link == "other"
+
+
+def test_schemas_can_be_saved(model):
+    schema = reader.read(model).grid.schema
+    assert repr(restore(json.loads(json.dumps(describe(schema))))) == repr(schema)  # NaN is not equal to itself
 
 
 def test_links_lead_to_the_response():
@@ -309,6 +322,8 @@ def test_links_lead_to_the_response():
     np.testing.assert_allclose(np.exp(reader.read(poisson).score(rows)[:, 0]), poisson.predict(rows), rtol=1e-12)
     odds = np.exp(reader.read(binary).score(rows)[:, 0])
     np.testing.assert_allclose(odds / (1 + odds), binary.predict_proba(rows)[:, 1], rtol=1e-12)
+    odds = np.exp(reader.read(ovr()).score(rows))
+    np.testing.assert_allclose(odds / (1 + odds), ovr().predict_proba(rows), rtol=1e-12)
     weights = np.exp(reader.read(multi).score(rows))
     np.testing.assert_allclose(weights / weights.sum(axis=1)[:, None], multi.predict_proba(rows), rtol=1e-12)
 

@@ -31,7 +31,7 @@ from treeanova.features import Encoder, Feature, Floats, Numeric, Schema, distin
 from treeanova.forest import Ints
 from treeanova.grid import Axis, CategoryAxis, Grid, IntervalAxis
 
-_LINKS = {"identity": "identity", "log": "log", "logit": "logit", "mlogit": "softmax"}
+_LINKS = {"identity": "identity", "log": "log", "logit": "logit", "mlogit": "softmax", "vlogit": "logit"}
 _NEEDED = ("bins_", "feature_names_in_", "feature_types_in_", "intercept_", "link_", "term_features_", "term_scores_")
 _MOST_CELLS = 1 << 28
 
@@ -49,7 +49,7 @@ class _Numbers(Numeric):
         _check_kind(column, name)
         if column.dtype.kind != "O":
             return super().encode(column, name)
-        known = np.array([not _is_missing(value) for value in column], dtype=bool)
+        known = np.array([not is_missing(value) for value in column], dtype=bool)
         values = column[known]
         if any(isinstance(value, (str, bytes)) for value in values):
             values = values.astype(str)  # as EBM does: True becomes a word that is no number
@@ -87,11 +87,6 @@ class _Unread(Encoder):
         return np.zeros(len(column))
 
 
-def _is_missing(value: object) -> bool:
-    """Whether a value is missing; pandas' NA comes first, for it cannot be compared."""
-    return type(value).__name__ == "NAType" or is_missing(value)
-
-
 def _check_kind(column: npt.NDArray[Any], name: str) -> None:
     if column.dtype.kind not in "biufOSU":
         raise TypeError(f"column {name!r} must hold numbers or text, got {column.dtype}; convert it as for training.")
@@ -102,7 +97,7 @@ def _texts(column: npt.NDArray[Any], name: str) -> tuple[list[str | None], Ints]
     if column.dtype.kind != "O":
         values, inverse = distinct(column)
         return [_text(value, name) for value in values], inverse
-    types = {type(value) for value in column if not _is_missing(value)}
+    types = {type(value) for value in column if not is_missing(value)}
     only_bools = all(issubclass(kind, (bool, np.bool_)) for kind in types)
     words = not only_bools and all(issubclass(kind, _AS_TEXT) for kind in types)
     # The type belongs to the key: True == 1, but their texts may differ.
@@ -110,7 +105,7 @@ def _texts(column: npt.NDArray[Any], name: str) -> tuple[list[str | None], Ints]
     positions: dict[tuple[type, object], int] = {}
     inverse = np.empty(len(column), dtype=np.int64)
     for row, value in enumerate(column):
-        key = (type(value), None if _is_missing(value) else value)
+        key = (type(value), None if is_missing(value) else value)
         if key not in positions:
             positions[key] = len(positions)
             texts[key] = _text(value, name, words=words)
@@ -120,7 +115,7 @@ def _texts(column: npt.NDArray[Any], name: str) -> tuple[list[str | None], Ints]
 
 def _text(value: Any, name: str, *, words: bool = False) -> str | None:
     """The text that EBM compares; `words` tells whether booleans are "True" and "False"."""
-    if _is_missing(value):
+    if is_missing(value):
         return None
     if isinstance(value, (float, np.floating)):
         return repr(float(value) + 0.0).removesuffix(".0")

@@ -1,0 +1,110 @@
+"""Reading models of all libraries, and scoring rows with what was read beside the library's own prediction.
+
+Models are trained on few rows of noise, which gives full trees soon. The limits are 0.3 s for 1,000 trees of depth 6 and
+0.6 s for 5,000 of depth 2.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.timing import best_of, print_table
+from treeanova.forest import Forest
+from treeanova.readers import read_model
+
+Floats = npt.NDArray[np.float64]
+Maker = Callable[[int, int], Any]
+_TRAINING_ROWS, _SCORED_ROWS, _FEATURES = 1_000, 20_000, 10
+_SIZES = ((1_000, 6, 0.3), (5_000, 2, 0.6))  # trees, depth, limit in seconds
+_SCORED_TREES, _SCORED_DEPTH = 100, 6
+
+
+def _xgboost(n_trees: int, depth: int) -> Any:
+    module = importlib.import_module("xgboost")
+    return module.XGBRegressor(n_estimators=n_trees, max_depth=depth, learning_rate=0.05, n_jobs=2)
+
+
+def _lightgbm(n_trees: int, depth: int) -> Any:
+    module = importlib.import_module("lightgbm")
+    return module.LGBMRegressor(
+        n_estimators=n_trees, max_depth=depth, num_leaves=1 << depth, min_child_samples=5, n_jobs=2, verbose=-1
+    )
+
+
+def _catboost(n_trees: int, depth: int) -> Any:
+    module = importlib.import_module("catboost")
+    return module.CatBoostRegressor(
+        iterations=n_trees, depth=depth, learning_rate=0.05, thread_count=2, verbose=0, allow_writing_files=False
+    )
+
+
+def _forest(n_trees: int, depth: int) -> Any:
+    module = importlib.import_module("sklearn.ensemble")
+    return module.RandomForestRegressor(n_trees, max_depth=depth, max_features=0.3, n_jobs=2, random_state=0)
+
+
+def _gradient_boosting(n_trees: int, depth: int) -> Any:
+    module = importlib.import_module("sklearn.ensemble")
+    return module.GradientBoostingRegressor(n_estimators=n_trees, max_depth=depth, max_features=0.3, random_state=0)
+
+
+def _hist_gradient_boosting(n_trees: int, depth: int) -> Any:
+    module = importlib.import_module("sklearn.ensemble")
+    return module.HistGradientBoostingRegressor(
+        max_iter=n_trees, max_depth=depth, max_leaf_nodes=None, min_samples_leaf=5, early_stopping=False, max_bins=63
+    )
+
+
+_MAKERS: dict[str, Maker] = {
+    "xgboost": _xgboost,
+    "lightgbm": _lightgbm,
+    "catboost": _catboost,
+    "sklearn forest": _forest,
+    "sklearn gradient boosting": _gradient_boosting,
+    "sklearn hist gradient boosting": _hist_gradient_boosting,
+}
+
+
+def _read(model: Any) -> Forest:
+    forest = read_model(model)
+    assert isinstance(forest, Forest)  # noqa: S101  none of these models is an EBM
+    return forest
+
+
+def reading_row(name: str, model: Any, n_trees: int, depth: int, limit: float) -> list[str]:
+    """Seconds to read a model, beside the limit."""
+    seconds, forest = best_of(lambda: _read(model))
+    verdict = "yes" if seconds <= limit else "no"
+    return [name, f"{n_trees:,} x {depth}", f"{forest.n_leaves:,}", f"{seconds:.3f}", f"{limit}", verdict]
+
+
+def scoring_row(name: str, model: Any, rows: Floats) -> list[str]:
+    """Seconds to score rows, beside the library's prediction, and the largest difference of both."""
+    forest = _read(model)
+    ours, scores = best_of(lambda: forest.score(rows)[:, 0])
+    theirs, predictions = best_of(lambda: model.predict(rows))
+    difference = float(np.abs(scores - predictions).max() / np.abs(predictions).max())
+    return [name, f"{ours:.3f}", f"{theirs:.4f}", f"{ours / theirs:,.1f}x", f"{difference:.0e}"]
+
+
+def run(*, full: bool) -> None:
+    """Train, time and print both tables; `full` changes nothing."""
+    del full
+    rng = np.random.default_rng(0)
+    rows, target = rng.normal(size=(_SCORED_ROWS, _FEATURES)), rng.normal(size=_TRAINING_ROWS)
+    reading, scoring = [], []
+    for name, maker in _MAKERS.items():
+        for n_trees, depth, limit in _SIZES:
+            model = maker(n_trees, depth).fit(rows[:_TRAINING_ROWS], target)
+            reading.append(reading_row(name, model, n_trees, depth, limit))
+        model = maker(_SCORED_TREES, _SCORED_DEPTH).fit(rows[:_TRAINING_ROWS], target)
+        scoring.append(scoring_row(name, model, rows))
+    print("## Reading models\n")
+    print_table(["model", "trees x depth", "leaves", "seconds", "limit", "within"], reading)
+    print(f"\n## Scoring {_SCORED_ROWS:,} rows with {_SCORED_TREES} trees of depth {_SCORED_DEPTH}\n")
+    print_table(["model", "Forest.score s", "library's predict s", "ratio", "largest difference"], scoring)

@@ -1,0 +1,3 @@
+"""Way back to other libraries: a pure decomposition as a model of theirs."""
+
+from __future__ import annotations

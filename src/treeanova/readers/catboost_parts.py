@@ -1,0 +1,143 @@
+"""A CatBoost model's parts, the same whether they come from .cbm or from .json.
+
+Splits have one global order: the borders of all numeric features, then the one-hot values of all categorical features,
+then the borders of all CTRs. A tree holds positions in this order.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treeanova.errors import ModelFileError, UnsupportedModelError
+from treeanova.features import Floats
+from treeanova.forest import Ints
+
+CTR_KINDS = ("Borders", "Buckets", "BinarizedTargetMeanValue", "FloatTargetMeanValue", "Counter", "FeatureFreq")
+MEANS, COUNTERS = CTR_KINDS[2:4], CTR_KINDS[4:]
+EMPTY_KEY = np.uint64((1 << 64) - 1)  # stands in a CTR table where there is no category
+DEEPEST = 30
+Singles = npt.NDArray[np.float32]
+
+
+@dataclasses.dataclass(frozen=True)
+class NumericFeature:
+    """Position and name of a column, its borders, and whether missing values are above them all."""
+
+    flat: int
+    name: str
+    borders: Singles
+    missing_right: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class CategoricalFeature:
+    """Position and name of a column, and its number among the categorical ones."""
+
+    flat: int
+    name: str
+    index: int
+
+
+AnyFeature = NumericFeature | CategoricalFeature
+
+
+@dataclasses.dataclass(frozen=True)
+class Counts:
+    """What training counted: one row per category, named by the CTR table's key; `total` is for counters."""
+
+    keys: npt.NDArray[np.uint64]
+    rows: Floats
+    total: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Ctr:
+    """A number per category, and the borders that trees compare it to."""
+
+    categories: Sequence[int]
+    is_simple: bool
+    kind: str
+    target_border: int
+    prior: tuple[float, float]
+    shift: float
+    scale: float
+    borders: Singles
+    counts: Counts | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Nodes:
+    """Nodes of all trees: global position of the split, children (-1 at leaves), row of the leaf's values, label."""
+
+    roots: Ints
+    split: Ints
+    left: Ints
+    right: Ints
+    leaf: Ints
+    label: Ints
+
+
+@dataclasses.dataclass(frozen=True)
+class Model:
+    """All that predictions need, and what labels categories, classes and outputs."""
+
+    numeric: Sequence[NumericFeature]
+    categorical: Sequence[CategoricalFeature]
+    one_hot: Sequence[tuple[int, Ints]]
+    ctrs: Sequence[Ctr]
+    nodes: Nodes
+    values: Floats
+    scale: float
+    bias: Floats
+    loss: Mapping[str, Any]
+    class_names: Sequence[Any]
+    category_names: Mapping[int, str]
+
+
+def symmetric_nodes(sizes: Ints, splits: Ints) -> Nodes:
+    """Full binary trees: level d asks split d, and a node's place in its level is the leaf number so far."""
+    n_nodes, n_leaves = (2 << sizes) - 1, 1 << sizes
+    roots, first_leaf, first_split = (np.cumsum(n) - n for n in (n_nodes, n_leaves, sizes))
+    split, left, right = (np.full(n_nodes.sum(), -1, dtype=np.int64) for _ in range(3))
+    leaf, label = (np.zeros(n_nodes.sum(), dtype=np.int64) for _ in range(2))
+    for size in np.unique(sizes):
+        own = sizes == size
+        root = roots[own][:, None]
+        for level in range(size):
+            place = np.arange(1 << level)
+            node = root + (1 << level) - 1 + place
+            split[node] = splits[first_split[own] + level][:, None]
+            left[node] = root + (2 << level) - 1 + place
+            right[node] = left[node] + (1 << level)
+        place = np.arange(1 << size)
+        node = root + (1 << size) - 1 + place
+        leaf[node] = first_leaf[own][:, None] + place
+        label[node] = place
+    return Nodes(roots, split, left, right, leaf, label)
+
+
+def check_symmetric(sizes: Ints, splits: Ints, n_values: int, n_outputs: int) -> None:
+    """Sizes fit the numbers of splits and values, so that no more is allocated than the file is long."""
+    fits = n_outputs > 0 and (sizes >= 0).all() and (sizes <= DEEPEST).all() and sizes.sum() == len(splits)
+    if not fits or int((1 << sizes).sum()) * n_outputs != n_values:
+        raise ModelFileError("the model's symmetric trees must have a value per leaf, got others; file damaged?")
+
+
+def loss_and_classes(info: Mapping[str, Any]) -> dict[str, Any]:
+    """Loss and class names from the model's notes about its training, some of which are JSON as text."""
+    notes = {key: info.get(key) or {} for key in ("params", "class_params")}
+    params, classes = (json.loads(note) if isinstance(note, str) else note for note in notes.values())
+    return {"loss": dict(params.get("loss_function") or {}), "class_names": list(classes.get("class_names") or ())}
+
+
+def text_error() -> UnsupportedModelError:
+    """The error for models with text or embedding features."""
+    return UnsupportedModelError(
+        "the model has text or embedding features, whose splits are no boxes; train without them."
+    )

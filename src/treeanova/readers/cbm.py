@@ -1,0 +1,233 @@
+"""CatBoost's binary model files, decoded into a model's parts.
+
+A .cbm file is "CBM1", the size of a FlatBuffers table, the table, and then one such table for each CTR table. Trees are
+symmetric, or nodes with steps (left, right) to the next node, where 0 means "stop here", so that a node can be a split
+and a leaf at once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treeanova.errors import ModelFileError
+from treeanova.features import Floats
+from treeanova.forest import Ints
+from treeanova.readers.catboost_parts import (
+    COUNTERS,
+    CTR_KINDS,
+    EMPTY_KEY,
+    MEANS,
+    CategoricalFeature,
+    Counts,
+    Ctr,
+    Model,
+    Nodes,
+    NumericFeature,
+    check_symmetric,
+    loss_and_classes,
+    symmetric_nodes,
+    text_error,
+)
+
+
+class _Budget:
+    """Bytes that may still be read: an honest file holds its parts once, a hostile one may refer to one many times."""
+
+    def __init__(self, data: bytes) -> None:
+        self.left = 2 * len(data)
+
+    def spend(self, size: int) -> None:
+        self.left -= size
+        if self.left < 0:
+            raise ModelFileError("the model's parts must be as long as its file, got longer ones; file damaged?")
+
+
+@dataclasses.dataclass(frozen=True)
+class _Table:
+    """A FlatBuffers table: fields by number, each absent, a scalar in place, or the distance to its content."""
+
+    data: bytes
+    at: int
+    budget: _Budget
+
+    def _unpack(self, code: str, at: int) -> int:
+        if at < 0:
+            raise ModelFileError("the model's parts must lie within its file, got others; file damaged?")
+        result: int = struct.unpack_from(code, self.data, at)[0]
+        return result
+
+    def _place(self, field: int) -> int | None:
+        layout = self.at - self._unpack("<i", self.at)
+        if 4 + 2 * field >= self._unpack("<H", layout):
+            return None
+        return self.at + offset if (offset := self._unpack("<H", layout + 4 + 2 * field)) else None
+
+    def _follow(self, field: int) -> int | None:
+        place = self._place(field)
+        return None if place is None else place + self._unpack("<I", place)
+
+    def scalar(self, field: int, code: str, default: float) -> float:
+        """A number."""
+        place = self._place(field)
+        return default if place is None else self._unpack("<" + code, place)
+
+    def array(self, field: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+        """Numbers or structures in a row; empty when absent."""
+        at = self._follow(field)
+        if at is None:
+            return np.empty(0, dtype)
+        size = self._unpack("<I", at)
+        self.budget.spend(size * np.dtype(dtype).itemsize)
+        return np.frombuffer(self.data, dtype, size, at + 4)
+
+    def text(self, field: int) -> str:
+        """A string; empty when absent."""
+        return self.array(field, np.uint8).tobytes().decode()
+
+    def table(self, field: int) -> _Table:
+        """A table that must be there."""
+        at = self._follow(field)
+        if at is None:
+            raise ModelFileError("the model's parts must be there, got none; file damaged?")
+        return _Table(self.data, at, self.budget)
+
+    def tables(self, field: int) -> list[_Table]:
+        """Tables in a row."""
+        start = self._follow(field)
+        steps = self.array(field, "<u4").tolist()
+        return [_Table(self.data, (start or 0) + 4 + 4 * i + step, self.budget) for i, step in enumerate(steps)]
+
+
+def _root(data: bytes) -> _Table:
+    return _Table(data, struct.unpack_from("<I", data)[0], _Budget(data))
+
+
+def from_cbm(data: bytes) -> Model:
+    """The parts of a model from the bytes of its file."""
+    if data[:4] != b"CBM1":
+        raise ModelFileError("a .cbm file must begin with CBM1, got something else; file damaged?")
+    end = 8 + struct.unpack_from("<I", data, 4)[0]
+    core = _root(data[8:end])
+    trees = core.table(1)
+    if trees.tables(12) or trees.tables(18):
+        raise text_error()
+    info = {key: note for table in core.tables(2) if (key := table.text(0)) and (note := table.text(1))}
+    ctrs = trees.tables(7)
+    tables = _tables(data[end:]) if ctrs else {}
+    bias = trees.array(16, "<f8")
+    nodes, values = _trees(trees)
+    return Model(
+        numeric=[_numeric(feature) for feature in trees.tables(5)],
+        categorical=[
+            CategoricalFeature(int(f.scalar(1, "i", -1)), f.text(2), int(f.scalar(0, "i", -1))) for f in trees.tables(4)
+        ],
+        one_hot=[(int(f.scalar(0, "i", -1)), f.array(1, "<i4").astype(np.int64)) for f in trees.tables(6)],
+        ctrs=[_ctr(ctr, tables) for ctr in ctrs],
+        nodes=nodes,
+        values=values,
+        scale=trees.scalar(14, "d", 1.0),
+        bias=bias if len(bias) else np.array([trees.scalar(15, "d", 0.0)]),
+        category_names={},
+        **loss_and_classes(info),
+    )
+
+
+def _numeric(feature: _Table) -> NumericFeature:
+    missing_right = bool(feature.scalar(0, "b", 0)) and feature.scalar(5, "b", 0) == 2
+    return NumericFeature(int(feature.scalar(2, "i", -1)), feature.text(4), feature.array(3, "<f4"), missing_right)
+
+
+_CtrKey = tuple[str, tuple[int, ...], bytes]
+
+
+def _ctr_key(base: _Table) -> _CtrKey:
+    """Kind, categorical features, and what else the CTR combines."""
+    combination = base.table(0)
+    others = combination.array(1, "<u8").tobytes() + b"|" + combination.array(2, "<u8").tobytes()
+    kind = CTR_KINDS[int(base.scalar(1, "B", 0))]
+    return kind, tuple(combination.array(0, "<i4").tolist()), others
+
+
+def _ctr(feature: _Table, tables: Mapping[_CtrKey, Counts]) -> Ctr:
+    ctr = feature.table(0)
+    kind, categories, others = key = _ctr_key(ctr.table(0))
+    return Ctr(
+        categories=categories,
+        is_simple=len(categories) == 1 and others == b"|",
+        kind=kind,
+        target_border=int(ctr.scalar(1, "i", 0)),
+        prior=(ctr.scalar(2, "f", 0.0), ctr.scalar(3, "f", 1.0)),
+        shift=ctr.scalar(4, "f", 0.0),
+        scale=ctr.scalar(5, "f", 1.0),
+        borders=feature.array(1, "<f4"),
+        counts=tables.get(key),
+    )
+
+
+def _tables(data: bytes) -> dict[_CtrKey, Counts]:
+    """The CTR tables: their number, then each with its size before it."""
+    if not data:
+        return {}
+    result, at = {}, 4
+    for _ in range(struct.unpack_from("<I", data)[0]):
+        size = struct.unpack_from("<I", data, at)[0]
+        table = _root(data[at + 4 : at + 4 + size])
+        key = _ctr_key(table.table(0))
+        result[key] = _counts(table, key[0])
+        at += 4 + size
+    return result
+
+
+def _counts(table: _Table, kind: str) -> Counts:
+    """The counts; the keys are in a hash table of pairs (key, row) with empty places."""
+    buckets = table.array(1, np.uint8).view(np.dtype([("key", "<u8"), ("row", "<u4")]))
+    buckets = buckets[buckets["key"] != EMPTY_KEY]
+    blob = table.array(2, np.uint8)
+    if kind in MEANS:
+        rows = np.stack([blob.view("<f4")[::2].astype(np.float64), blob.view("<i4")[1::2]], axis=1)
+    else:
+        n_columns = 1 if kind in COUNTERS else int(table.scalar(4, "i", 0))
+        rows = blob.view("<i4").reshape(-1, n_columns).astype(np.float64)
+    return Counts(buckets["key"], rows[buckets["row"]], table.scalar(3, "i", 0))
+
+
+def _trees(trees: _Table) -> tuple[Nodes, Floats]:
+    n_outputs, values = int(trees.scalar(0, "i", 1)), trees.array(8, "<f8")
+    sizes, splits = trees.array(2, "<i4").astype(np.int64), trees.array(1, "<i4").astype(np.int64)
+    steps = trees.array(10, "<u4")
+    if len(steps):
+        return _step_nodes(sizes, splits, steps, trees.array(11, "<u4"), n_outputs), values.reshape(-1, n_outputs)
+    check_symmetric(sizes, splits, len(values), n_outputs)
+    return symmetric_nodes(sizes, splits), values.reshape(-1, n_outputs)
+
+
+def _step_nodes(sizes: Ints, splits: Ints, steps: npt.NDArray[np.uint32], leaf_at: Ints, n_outputs: int) -> Nodes:
+    """Nodes from steps; a node that is a split and a leaf gets a further node for its leaf."""
+    n_nodes, n_trees = len(steps), len(sizes)
+    if not (n_nodes == len(splits) == len(leaf_at) == sizes.sum() and n_trees and (sizes > 0).all() and n_outputs > 0):
+        raise ModelFileError(
+            "the model's trees must have a split and a leaf number per node, got others; file damaged?"
+        )
+    step = np.stack([steps & 0xFFFF, steps >> 16]).astype(np.int64)
+    tree = np.repeat(np.arange(n_trees), sizes)
+    ends = np.cumsum(sizes)
+    child = np.arange(n_nodes) + step
+    if (child >= ends[tree]).any():
+        raise ModelFileError("the model's trees must step to their own nodes, got others; file damaged?")
+    stops = (step == 0).sum(axis=0)
+    half = np.flatnonzero(stops == 1)
+    further = n_nodes + np.arange(len(half))
+    child[np.where(step[0, half] == 0, 0, 1), half] = further
+    child[:, stops == 2] = -1
+    roots, leaf = ends - sizes, leaf_at // n_outputs
+    first = np.minimum.reduceat(np.where(stops > 0, leaf, np.iinfo(np.int64).max), roots)
+    label = leaf - first[tree]
+    left, right = np.concatenate([child, np.full((2, len(half)), -1)], axis=1)
+    split, leaf, label = (np.concatenate([array, array[half]]) for array in (splits, leaf, label))
+    return Nodes(roots, split, left, right, leaf, label)
