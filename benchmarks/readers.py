@@ -1,7 +1,7 @@
 """Reading models of all libraries, and scoring rows with what was read beside the library's own prediction.
 
-Models are trained on few rows of noise, which gives full trees soon. The limits are 0.3 s for 1,000 trees of depth 6 and
-0.6 s for 5,000 of depth 2.
+Models are trained on few rows of noise, which gives full trees soon, and all that is timed has one thread. The limits
+are 0.3 s for 1,000 trees of depth 6 and 0.6 s for 5,000 of depth 2.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ _SCORED_TREES, _SCORED_DEPTH = 100, 6
 
 def _xgboost(n_trees: int, depth: int) -> Any:
     module = importlib.import_module("xgboost")
-    return module.XGBRegressor(n_estimators=n_trees, max_depth=depth, learning_rate=0.05, n_jobs=2)
+    return module.XGBRegressor(n_estimators=n_trees, max_depth=depth, learning_rate=0.05, n_jobs=1)
 
 
 def _lightgbm(n_trees: int, depth: int) -> Any:
     module = importlib.import_module("lightgbm")
     return module.LGBMRegressor(
-        n_estimators=n_trees, max_depth=depth, num_leaves=1 << depth, min_child_samples=5, n_jobs=2, verbose=-1
+        n_estimators=n_trees, max_depth=depth, num_leaves=1 << depth, min_child_samples=5, n_jobs=1, verbose=-1
     )
 
 
 def _catboost(n_trees: int, depth: int) -> Any:
     module = importlib.import_module("catboost")
     return module.CatBoostRegressor(
-        iterations=n_trees, depth=depth, learning_rate=0.05, thread_count=2, verbose=0, allow_writing_files=False
+        iterations=n_trees, depth=depth, learning_rate=0.05, thread_count=1, verbose=0, allow_writing_files=False
     )
 
 
 def _forest(n_trees: int, depth: int) -> Any:
     module = importlib.import_module("sklearn.ensemble")
-    return module.RandomForestRegressor(n_trees, max_depth=depth, max_features=0.3, n_jobs=2, random_state=0)
+    return module.RandomForestRegressor(n_trees, max_depth=depth, max_features=0.3, n_jobs=1, random_state=0)
 
 
 def _gradient_boosting(n_trees: int, depth: int) -> Any:
@@ -95,6 +95,17 @@ def scoring_row(name: str, model: Any, rows: Floats) -> list[str]:
 def run(*, full: bool) -> None:
     """Train, time and print both tables; `full` changes nothing."""
     del full
+    threads = importlib.import_module("threadpoolctl")  # comes with scikit-learn; hist gradient boosting has no n_jobs
+    with threads.threadpool_limits(1):
+        reading, scoring = _tables()
+    print("## Reading models\n")
+    print_table(["model", "trees x depth", "leaves", "seconds", "limit", "within"], reading)
+    print(f"\n## Scoring {_SCORED_ROWS:,} rows with {_SCORED_TREES} trees of depth {_SCORED_DEPTH}\n")
+    print_table(["model", "Forest.score s", "library's predict s", "ratio", "largest difference"], scoring)
+
+
+def _tables() -> tuple[list[list[str]], list[list[str]]]:
+    """Rows of both tables."""
     rng = np.random.default_rng(0)
     rows, target = rng.normal(size=(_SCORED_ROWS, _FEATURES)), rng.normal(size=_TRAINING_ROWS)
     reading, scoring = [], []
@@ -104,7 +115,4 @@ def run(*, full: bool) -> None:
             reading.append(reading_row(name, model, n_trees, depth, limit))
         model = maker(_SCORED_TREES, _SCORED_DEPTH).fit(rows[:_TRAINING_ROWS], target)
         scoring.append(scoring_row(name, model, rows))
-    print("## Reading models\n")
-    print_table(["model", "trees x depth", "leaves", "seconds", "limit", "within"], reading)
-    print(f"\n## Scoring {_SCORED_ROWS:,} rows with {_SCORED_TREES} trees of depth {_SCORED_DEPTH}\n")
-    print_table(["model", "Forest.score s", "library's predict s", "ratio", "largest difference"], scoring)
+    return reading, scoring

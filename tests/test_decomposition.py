@@ -46,7 +46,9 @@ def target(data):
 
 
 def boosted(data, response, n_trees=8, **options):
-    return ensemble.GradientBoostingRegressor(n_estimators=n_trees, max_depth=2, **options).fit(data, response)
+    return ensemble.GradientBoostingRegressor(n_estimators=n_trees, max_depth=2, **options, random_state=0).fit(
+        data, response
+    )
 
 
 DATA = correlated()
@@ -71,7 +73,9 @@ def fx(model):
 @pytest.fixture(scope="module")
 def classifier():
     classes = np.digitize(target(DATA), [-0.5, 0.5])
-    return ensemble.GradientBoostingClassifier(n_estimators=8, max_depth=2).fit(DATA, np.array(list("uvw"))[classes])
+    return ensemble.GradientBoostingClassifier(n_estimators=8, max_depth=2, random_state=0).fit(
+        DATA, np.array(list("uvw"))[classes]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +92,7 @@ def mixed():
     table.loc[::5, "age"] = np.nan
     response = table.age.fillna(0) * (table.kind == "u") + (table.kind == "v") - 9 * table.age.isna()
     model = ensemble.HistGradientBoostingRegressor(
-        max_iter=6, max_depth=2, categorical_features="from_dtype", min_samples_leaf=5
+        max_iter=6, max_depth=2, categorical_features="from_dtype", min_samples_leaf=5, random_state=0
     ).fit(table, response)
     return model, table, decompose(model, table, n_jobs=1)
 
@@ -166,7 +170,7 @@ def test_threads_change_nothing(model, classifier, density):
 
 
 def test_a_constant_model_has_an_intercept_only():
-    constant = tree.DecisionTreeRegressor().fit(DATA, np.full(300, 2.5))
+    constant = tree.DecisionTreeRegressor(random_state=0).fit(DATA, np.full(300, 2.5))
     found = decompose(constant, DATA, n_jobs=1)
     assert (found.intercept, len(found.terms)) == (2.5, 0)
     assert found.decision_function(HELD_OUT).tolist() == [2.5] * 200
@@ -240,7 +244,7 @@ def test_responses_are_the_librarys_own(classifier, several, mixed):
 
 
 def test_the_response_of_two_classes_is_the_probability_of_the_second():
-    model = ensemble.GradientBoostingClassifier(n_estimators=3, max_depth=2).fit(DATA, target(DATA) > 0)
+    model = ensemble.GradientBoostingClassifier(n_estimators=3, max_depth=2, random_state=0).fit(DATA, target(DATA) > 0)
     found = decompose(model, DATA, n_jobs=1)
     assert isinstance(found.intercept, float)
     np.testing.assert_allclose(found.predict(HELD_OUT), model.predict_proba(HELD_OUT)[:, 1], atol=1e-12)
@@ -249,7 +253,9 @@ def test_the_response_of_two_classes_is_the_probability_of_the_second():
 
 def test_responses_under_a_log_link_and_of_probabilities():
     counts = np.random.default_rng(0).poisson(np.exp(DATA[:, 0] / 2))
-    model = ensemble.HistGradientBoostingRegressor(loss="poisson", max_iter=4, max_depth=2).fit(DATA, counts)
+    model = ensemble.HistGradientBoostingRegressor(loss="poisson", max_iter=4, max_depth=2, random_state=0).fit(
+        DATA, counts
+    )
     np.testing.assert_allclose(decompose(model, DATA, n_jobs=1).predict(HELD_OUT), model.predict(HELD_OUT), rtol=1e-12)
     forest = ensemble.RandomForestClassifier(4, max_depth=2, random_state=0, n_jobs=1).fit(DATA, target(DATA) > 0)
     found = decompose(forest, DATA, n_jobs=1)
@@ -402,7 +408,7 @@ def test_without_shap_the_message_says_so(fx, monkeypatch):
 def test_importance_of_two_correlated_features_by_hand():
     """f = x0 + x1 on four cells with 3, 1, 1, 3 rows: variances 1/4 each, covariance 1/8, so the score's is 3/4."""
     data = np.array([[0.0, 0]] * 3 + [[0, 1]] + [[1, 0]] + [[1, 1]] * 3)
-    model = tree.DecisionTreeRegressor().fit(data, data.sum(axis=1))
+    model = tree.DecisionTreeRegressor(random_state=0).fit(data, data.sum(axis=1))
     table = decompose(model, data, n_jobs=1).importance().set_index("term")
     for name in ("x0", "x1"):
         found = table.loc[name, ["share", "variance", "covariance", "mean_abs"]].to_list()
@@ -762,7 +768,7 @@ def test_terms_of_a_mean_are_means_of_terms_under_a_product(model, other_model):
 def test_means_with_missing_values_and_categories(mixed):
     model, table, found = mixed
     second = ensemble.HistGradientBoostingRegressor(
-        max_iter=4, max_depth=2, categorical_features="from_dtype", min_samples_leaf=5
+        max_iter=4, max_depth=2, categorical_features="from_dtype", min_samples_leaf=5, random_state=0
     ).fit(table, np.where(table.kind == "w", table.age.fillna(-2), 1.0))
     both = mean([found, decompose(second, table, n_jobs=1)])
     expected = (model.predict(table) + second.predict(table)) / 2
@@ -771,7 +777,7 @@ def test_means_with_missing_values_and_categories(mixed):
 
 def test_means_of_several_outputs(classifier, several):
     classes = np.array(list("uvw"))[np.digitize(HELD_OUT[:, 1], [-0.3, 0.3])]
-    second = ensemble.GradientBoostingClassifier(n_estimators=2, max_depth=2).fit(HELD_OUT, classes)
+    second = ensemble.GradientBoostingClassifier(n_estimators=2, max_depth=2, random_state=0).fit(HELD_OUT, classes)
     both = mean([several, decompose(second, HELD_OUT, n_jobs=1)])
     expected = (classifier.decision_function(DATA) + second.decision_function(DATA)) / 2
     np.testing.assert_allclose(both.decision_function(DATA), expected, atol=1e-12)
@@ -784,7 +790,9 @@ def test_nothing_has_no_mean():
 
 @pytest.mark.xfail(strict=True, reason="combine() does not look at outputs and links")
 def test_decompositions_of_other_outputs_or_links_are_not_added(fx, several):
-    binary = ensemble.GradientBoostingClassifier(n_estimators=2, max_depth=2).fit(DATA, target(DATA) > 0)
+    binary = ensemble.GradientBoostingClassifier(n_estimators=2, max_depth=2, random_state=0).fit(
+        DATA, target(DATA) > 0
+    )
     for other in (several, decompose(binary, DATA, n_jobs=1)):
         with pytest.raises(ValueError, match="must have the same"):
             _ = fx + other
@@ -810,7 +818,7 @@ def test_models_that_read_missing_values_in_other_ways_are_not_added():
     strict=True, reason="union() takes the flags of one feature, so missing values fall into the last bin"
 )
 def test_a_sum_with_a_model_that_refuses_missing_values_refuses_them(model, fx):
-    accepts = ensemble.HistGradientBoostingRegressor(max_iter=2, max_depth=2).fit(DATA, target(DATA))
+    accepts = ensemble.HistGradientBoostingRegressor(max_iter=2, max_depth=2, random_state=0).fit(DATA, target(DATA))
     with pytest.raises(ValueError, match="must have no missing values"):
         (decompose(accepts, DATA, n_jobs=1) + fx).decision_function(np.full((1, 3), np.nan))
 
@@ -868,8 +876,8 @@ def test_distances_signs_and_ranks_by_hand(fx):
 def test_signs_change_where_values_do():
     """Stumps at 0 and at 1 on four rows: on (0, 1] the first is high and the second low, a quarter of the rows."""
     data = np.array([[-1.0], [0.5], [2.0], [3.0]])
-    first = tree.DecisionTreeRegressor(max_depth=1).fit(data, [0, 1, 1, 1])
-    second = tree.DecisionTreeRegressor(max_depth=1).fit(data, [0, 0, 1, 1])
+    first = tree.DecisionTreeRegressor(max_depth=1, random_state=0).fit(data, [0, 1, 1, 1])
+    second = tree.DecisionTreeRegressor(max_depth=1, random_state=0).fit(data, [0, 0, 1, 1])
     parts = {"first": decompose(first, data, n_jobs=1), "second": decompose(second, data, n_jobs=1)}
     found = compare(parts)
     assert found.signs["second"].to_list() == [pytest.approx(0.75 / 2)]

@@ -280,7 +280,9 @@ def test_a_table_reaches_the_decomposition():
     ensemble = pytest.importorskip("sklearn.ensemble")
     rng = np.random.default_rng(0)
     data = rng.integers(0, 2, (60, 2)).astype(float)
-    model = ensemble.GradientBoostingRegressor(n_estimators=5).fit(data, data[:, 0] * 2 + data[:, 0] * data[:, 1])
+    model = ensemble.GradientBoostingRegressor(n_estimators=5, random_state=0).fit(
+        data, data[:, 0] * 2 + data[:, 0] * data[:, 1]
+    )
     weights = {("x1", "x0"): [[0.9, 0.05], [0.04, 0.01]]}
     fx = decompose(model, density=weights, n_jobs=1)
     np.testing.assert_allclose(fx.terms["x0", "x1"].weights, [[0.9, 0.04], [0.05, 0.01]])

@@ -178,7 +178,9 @@ def xgboost_model(table, target):
 def hist_model(table, target):
     ensemble = pytest.importorskip("sklearn.ensemble")
     table = table.astype({"k": "category"})
-    model = ensemble.HistGradientBoostingRegressor(max_iter=5, max_depth=2, categorical_features="from_dtype")
+    model = ensemble.HistGradientBoostingRegressor(
+        max_iter=5, max_depth=2, categorical_features="from_dtype", random_state=0
+    )
     return model.fit(table, target), table
 
 

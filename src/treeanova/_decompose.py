@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy.typing as npt
 
+from treeanova.columns import with_labels
 from treeanova.decomposition import Decomposition, purified
 from treeanova.density import density_of, sample_of
 from treeanova.effects import Effects
@@ -70,7 +71,10 @@ def decompose(
     >>> fx.intercept, fx.terms["x0", "x1"].values.tolist()
     (0.25, [[0.25, -0.25], [-0.25, 0.25]])
     """
-    effects = _raw_effects(read_model(model, trusted=trusted), feature_names, budget)
+    found = read_model(model, trusted=trusted)
+    if isinstance(found, Forest) and X is not None:
+        found = dataclasses.replace(found, schema=with_labels(found.schema, X))
+    effects = _raw_effects(found, feature_names, budget)
     sample = None if X is None else sample_of(X, effects.grid, sample_weight)
     bound = density_of(density).bind(effects.grid, sample)
     return purified(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import narwhals.stable.v1 as nw
@@ -18,17 +20,33 @@ def encode(data: Any, schema: Schema) -> Floats:
     Tables (pandas, polars, pyarrow and what narwhals knows besides) are matched by name when the model has names, in
     any order, with further columns ignored; by position otherwise. Arrays and sparse matrices go by position.
     """
-    if scipy.sparse.issparse(data):
-        columns, n_rows = _sparse_columns(data, schema), data.shape[0]
-    elif isinstance(data, np.ndarray) or not _is_table(data):
-        array = _as_matrix(data, schema)
-        columns, n_rows = [array[:, j] for j in range(array.shape[1])], len(array)
-    else:
-        columns, n_rows = _table_columns(nw.from_native(data, eager_only=True), schema)
+    columns, n_rows = _raw_columns(data, schema)
     matrix = np.empty((n_rows, len(schema.features)), order="F")
     for j, (feature, column) in enumerate(zip(schema.features, columns, strict=True)):
         matrix[:, j] = _encode_column(feature, column)
     return matrix
+
+
+def with_labels(schema: Schema, data: Any) -> Schema:
+    """The schema with names of categories from data, for features whose model has kept none."""
+    if not any(feature.encoder.wants_labels for feature in schema.features):
+        return schema
+    columns, _ = _raw_columns(data, schema)
+    features = (
+        dataclasses.replace(feature, encoder=feature.encoder.labelled(column, feature.name))
+        for feature, column in zip(schema.features, columns, strict=True)
+    )
+    return dataclasses.replace(schema, features=tuple(features))
+
+
+def _raw_columns(data: Any, schema: Schema) -> tuple[Sequence[npt.NDArray[Any]], int]:
+    """Raw columns in the order of the schema, and the number of rows."""
+    if scipy.sparse.issparse(data):
+        return _sparse_columns(data, schema), data.shape[0]
+    if isinstance(data, np.ndarray) or not _is_table(data):
+        array = _as_matrix(data, schema)
+        return [array[:, j] for j in range(array.shape[1])], len(array)
+    return _table_columns(nw.from_native(data, eager_only=True), schema)
 
 
 def _encode_column(feature: Feature, column: npt.NDArray[Any]) -> Floats:

@@ -27,6 +27,15 @@ class Encoder(abc.ABC):
         """Labels of the categories, in the order of their codes; None for a numeric feature."""
         return None
 
+    @property
+    def wants_labels(self) -> bool:
+        """Whether names of categories are unknown to the model and may be had from data."""
+        return False
+
+    def labelled(self, column: npt.NDArray[Any], name: str) -> Encoder:  # noqa: ARG002
+        """The encoder with names of categories from a raw column; itself where it knows them."""
+        return self
+
     @abc.abstractmethod
     def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
         """The column as float64; `name` is for messages."""

@@ -261,11 +261,13 @@ def _solve_seen(term: Floats, weights: Floats, method: str, options: Options) ->
 
 def measure(pure: Floats, weights: Floats, scales: Floats, method: str, solution: Solution) -> TermCertificate:
     """The certificate of a term as it is."""
-    seen = np.ix_(*(masses > 0 for masses in marginals(weights)))
+    bin_masses = marginals(weights)
+    complete = all(masses.all() for masses in bin_masses)
+    seen = weights if complete else weights[np.ix_(*(masses > 0 for masses in bin_masses))]
     return TermCertificate(
         impurity=impurity(pure, weights, scales),
         max_correlation=solution.correlation,
-        n_components=bin_components(weights[seen])[0],
+        n_components=bin_components(seen)[0],
         empty_share=1.0 - np.count_nonzero(weights) / weights.size,
         method=method,
         iterations=solution.iterations,

@@ -14,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +39,8 @@ CG_TOLERANCE = 1e-13
 _CG_ROUNDS = 4
 _WEAKEST = 1e-4
 _POLISHING_SWEEPS = 50
+_PURE_ENOUGH = 1e-13
+_THREADED_CELLS = 1 << 17
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,36 +130,38 @@ def solve_cg(values: Floats, weights: Floats, max_iterations: int = 10_000) -> S
     """Make values of any order pure by conjugate gradients on the normal equations.
 
     Pairs: on the Laplacian of `solve_direct`. Higher orders: on all faces, each scaled by the roots of its slices'
-    masses. A few sweeps of mass moving then serve slices of next to no mass, which the norm of conjugate gradients does
-    not see.
+    masses. Sweeps of mass moving before each round carry the bulk, show how pure the values are, and serve slices of
+    next to no mass, which the norm of conjugate gradients does not see.
     """
     if weights.ndim == 2 and weights.shape[0] < weights.shape[1]:
         return _flip(solve_cg(values.swapaxes(1, 2), weights.T, max_iterations))
     system = PairSystem(weights) if weights.ndim == 2 else FaceSystem(weights)
+    means = functools.partial(slice_means, weights=weights)
     faces = zero_faces(values)
     iterations, smallest = 0, 1.0
     for output, scale in enumerate(largest(values)):
         part, taken = values[output : output + 1], [face[output : output + 1] for face in faces]
-        steps, ritz = reduce_by_cg(part, taken, system, CG_TOLERANCE * scale, max_iterations)
-        polish(part, taken, functools.partial(slice_means, weights=weights), scale)
+        steps, ritz = _rounds(part, taken, system, means, scale, max_iterations)
         iterations, smallest = max(iterations, steps), min(smallest, ritz)
     correlation = maximal_correlation(weights) if weights.ndim == 2 else 1.0 - smallest
     return Solution(faces, iterations, correlation)
 
 
-def reduce_by_cg(
-    part: Floats, taken: Faces, system: PairSystem | FaceSystem, tolerance: float, max_iterations: int
+def _rounds(  # noqa: PLR0917
+    part: Floats, taken: Faces, system: System, means: MeansAlong, scale: float, max_iterations: int
 ) -> tuple[int, float]:
-    """Move what fewer axes can say out of one output, in place; returns the iterations and the smallest Ritz value.
+    """Conjugate gradients on one output, repeated on what rounding left; iterations and smallest Ritz value.
 
-    Rounds repeat on what rounding left, until the error in the weakest direction met, not just the residual, is within
-    the tolerance.
+    The residual is driven down until the error in the weakest direction met is within the tolerance.
     """
     spent, smallest = 0, 1.0
     for _ in range(_CG_ROUNDS):
-        rhs = system.gather(part, taken)
-        goal = tolerance * max(smallest, _WEAKEST)
+        moved = sweep(part, taken, means)
+        rhs = system.gather(part)
+        goal = CG_TOLERANCE * scale * max(smallest, _WEAKEST)
         if np.linalg.norm(rhs) <= goal or spent >= max_iterations:
+            if moved > _PURE_ENOUGH * scale:
+                polish(part, taken, means, scale)
             break
         solution, steps, ritz = conjugate_gradients(system.apply, rhs, goal, max_iterations - spent)
         spent, smallest = spent + steps, min(smallest, ritz)
@@ -166,17 +171,23 @@ def reduce_by_cg(
     return spent, smallest
 
 
-def polish(values: Floats, faces: Faces, means_along: Callable[..., Floats], scale: float) -> None:
-    """Sweeps of mass moving until slice means are at rounding level or no longer shrink; in place."""
+def sweep(values: Floats, faces: Faces, means_along: MeansAlong) -> float:
+    """Move the means of all slices of all axes in turn to the faces, in place; the largest one moved."""
+    moved = 0.0
+    for axis, face in enumerate(faces):
+        means = means_along(values, axis=axis)
+        face += means
+        values -= spread(means, axis)
+        moved = max(moved, float(largest(means).max()))
+    return moved
+
+
+def polish(values: Floats, faces: Faces, means_along: MeansAlong, scale: float) -> None:
+    """Sweeps until slice means are at rounding level or no longer shrink; in place."""
     before = np.inf
     for _ in range(_POLISHING_SWEEPS):
-        moved = 0.0
-        for axis, face in enumerate(faces):
-            means = means_along(values, axis=axis)
-            face += means
-            values -= spread(means, axis)
-            moved = max(moved, np.abs(means).max())
-        if moved <= 1e-15 * scale or moved > 0.7 * before:
+        moved = sweep(values, faces, means_along)
+        if moved <= _PURE_ENOUGH * scale or moved > 0.7 * before:
             return
         before = moved
 
@@ -186,12 +197,12 @@ class PairSystem:
 
     def __init__(self, weights: Floats) -> None:
         self._weights = weights
-        self._matrix, _, self._root = normalise(weights)
+        self._matrix, self._row_root, self._root = normalise(weights)
 
-    def gather(self, values: Floats, faces: Faces) -> Floats:
-        """Right-hand side: scaled column sums, once row means have moved to their face."""
-        _move(values, self._weights, 1, faces)
-        sums: Floats = slice_sums(values, self._weights, 0)[0] / self._root
+    def gather(self, values: Floats) -> Floats:
+        """Right-hand side: scaled column sums of values whose row means are zero."""
+        rows = slice_means(values, self._weights, 1)
+        sums: Floats = slice_sums(values - spread(rows, 1), self._weights, 0)[0] / self._root
         return sums
 
     def apply(self, vector: Floats) -> Floats:
@@ -200,12 +211,15 @@ class PairSystem:
         return image
 
     def faces(self, vector: Floats) -> Faces:
-        """Faces of a solution; the row face is left to the next moves of row means."""
-        return [(vector / self._root)[None], np.zeros((1, self._weights.shape[0]))]
+        """Faces of a solution: that of the columns, and what it leaves to the rows."""
+        return [(vector / self._root)[None], -(self._matrix @ vector / self._row_root)[None]]
 
 
 class FaceSystem:
-    """All faces of a tensor in one vector, scaled by the roots of the slices' masses."""
+    """All faces of a tensor in one vector, scaled by the roots of the slices' masses.
+
+    Large tensors are worked on in two slabs along the first axis, each in its own thread.
+    """
 
     def __init__(self, weights: Floats) -> None:
         self._weights = weights
@@ -214,29 +228,46 @@ class FaceSystem:
         masses = np.concatenate([weights.sum(axis).ravel() for axis in range(weights.ndim)])
         self._inverse_root = np.sqrt(safe_inverse(masses))
         self._cells = np.empty((1, *weights.shape))
+        middle = weights.shape[0] // 2 if weights.size >= _THREADED_CELLS else 0
+        self._slabs = [slice(0, middle), slice(middle, None)] if middle else [slice(None)]
 
-    def gather(self, values: Floats, faces: Faces) -> Floats:
-        """Right-hand side: scaled slice sums, once one sweep has moved the bulk to the faces."""
-        for axis in range(len(faces)):
-            _move(values, self._weights, axis, faces)
-        return self._sums(values)
+    def gather(self, values: Floats) -> Floats:
+        """Right-hand side: scaled slice sums."""
+        return self._joined([self._slab_sums(values[:, slab], slab) for slab in self._slabs])
 
     def apply(self, vector: Floats) -> Floats:
         """The matrix times a vector."""
         faces = self.faces(vector)
-        np.add(spread(faces[0], 0), spread(faces[1], 1), out=self._cells)
-        for axis in range(2, len(faces)):
-            self._cells += spread(faces[axis], axis)
-        return self._sums(self._cells)
+        if len(self._slabs) == 1:
+            return self._joined([self._slab_image(faces, self._slabs[0])])
+        with ThreadPoolExecutor(len(self._slabs)) as pool:
+            return self._joined(list(pool.map(lambda slab: self._slab_image(faces, slab), self._slabs)))
 
-    def _sums(self, values: Floats) -> Floats:
-        sums = [slice_sums(values, self._weights, axis).ravel() for axis in range(self._weights.ndim)]
-        return np.concatenate(sums) * self._inverse_root
+    def _slab_image(self, faces: Faces, slab: slice) -> Faces:
+        cells = self._cells[:, slab]
+        np.add(spread(faces[0], 0), spread(faces[1][:, slab], 1), out=cells)
+        for axis in range(2, len(faces)):
+            cells += spread(faces[axis][:, slab], axis)
+        return self._slab_sums(cells, slab)
+
+    def _slab_sums(self, values: Floats, slab: slice) -> Faces:
+        return [slice_sums(values, self._weights[slab], axis) for axis in range(self._weights.ndim)]
+
+    def _joined(self, parts: list[Faces]) -> Floats:
+        """Sums of slabs as one scaled vector: those along the first axis add up, all others stand side by side."""
+        first = sum(part[0] for part in parts[1:]) + parts[0][0]
+        others = [np.concatenate([part[axis] for part in parts], axis=1) for axis in range(1, len(parts[0]))]
+        vector: Floats = np.concatenate([face.ravel() for face in [first, *others]]) * self._inverse_root
+        return vector
 
     def faces(self, vector: Floats) -> Faces:
         """Faces of a solution."""
         parts = np.split(vector * self._inverse_root, self._ends)
         return [part.reshape(1, *shape) for part, shape in zip(parts, self._shapes, strict=True)]
+
+
+System = PairSystem | FaceSystem
+MeansAlong = Callable[..., Floats]
 
 
 def conjugate_gradients(
