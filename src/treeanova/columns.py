@@ -71,7 +71,11 @@ def _check_width(width: int, schema: Schema) -> None:
 
 
 def _as_matrix(data: Any, schema: Schema) -> npt.NDArray[Any]:
+    if isinstance(data, np.ma.MaskedArray):
+        data = np.ma.filled(data.astype(np.float64 if data.dtype.kind in "biuf" else object), np.nan)
     array = np.asarray(data)
+    if array.dtype.kind in "SU" and not hasattr(data, "dtype"):
+        array = np.asarray(data, dtype=object)  # numpy would make text of the numbers in rows of both
     if array.ndim != 2:
         raise ValueError(f"`X` must have two axes, rows and columns, got {array.ndim}; reshape one row to (1, -1).")
     _check_width(array.shape[1], schema)
