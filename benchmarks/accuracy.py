@@ -241,9 +241,7 @@ def cases(
                     yield _case(dependence, n_rows, setting, seed, model, rows, world)
 
 
-def _case(
-    dependence: str, n_rows: int, setting: Setting, seed: int, model: Any, rows: Floats, world: Floats
-) -> Case:
+def _case(dependence: str, n_rows: int, setting: Setting, seed: int, model: Any, rows: Floats, world: Floats) -> Case:
     auto = treeanova.decompose(model, rows, n_jobs=1)
     true_kind = Independent() if dependence == "independent" else Empirical()
     truth = auto.with_density(true_kind, world)
@@ -294,14 +292,14 @@ def summary(means: Mapping[Group, Mapping[str, float]]) -> str:
     for kind in (*KINDS, "best kind", "best candidate", "true copula"):
         ratios = {group: errors[kind] / errors["empirical"] for group, errors in means.items()}
         worst = max(ratios, key=lambda group: ratios[group])
-        above = sum(
-            errors[kind] > 1.05 * min(errors["empirical"], errors["shrinkage"]) for errors in means.values()
-        )
+        above = sum(errors[kind] > 1.05 * min(errors["empirical"], errors["shrinkage"]) for errors in means.values())
         label = kind if kind in KINDS else f"({kind})"
         where = ", ".join(map(str, worst))
         typical = geometric_mean([errors[kind] for errors in means.values()])
         ratio = geometric_mean(list(ratios.values()))
-        rows.append([label, f"{typical:.4f}", f"{ratio:.3f}", f"{ratios[worst]:.2f}", where, f"{above} of {len(means)}"])
+        rows.append(
+            [label, f"{typical:.4f}", f"{ratio:.3f}", f"{ratios[worst]:.2f}", where, f"{above} of {len(means)}"]
+        )
     header = ["density", "error", "to empirical's", "worst ratio", "where", "above 1.05 × min(empirical, shrinkage)"]
     return markdown(header, rows)
 
@@ -317,7 +315,9 @@ def per_dependence(means: Mapping[Group, Mapping[str, float]], by: int = 0) -> s
         shown = f"{name:,}" if isinstance(name, int) else name
         rows.append([shown, *(f"{typical[kind]:.4f}" for kind in (*KINDS, "true copula")), *ratios])
     title = ("dependence", "rows", "model")[by]
-    return markdown([title, *KINDS, "(true copula)", "auto / empirical", "auto / best kind", "auto / best candidate"], rows)
+    return markdown(
+        [title, *KINDS, "(true copula)", "auto / empirical", "auto / best kind", "auto / best candidate"], rows
+    )
 
 
 def losses(found: Sequence[Case], means: Mapping[Group, Mapping[str, float]], limit: float = 1.05) -> str:

@@ -590,7 +590,6 @@ def test_text_in_a_matrix():
         decompose(model, data)
 
 
-@pytest.mark.xfail(strict=True, reason="features._as_float lets dates pass as numbers, and cuts complex numbers")
 @pytest.mark.parametrize("dtype", ["datetime64[s]", "timedelta64[s]", "complex128"])
 def test_matrices_of_dates_and_complex_numbers(dtype):
     with pytest.raises(TypeError, match="column 'x0' must hold numbers"):
@@ -662,7 +661,6 @@ def test_columns_given_twice():
             decompose(model, data)
 
 
-@pytest.mark.xfail(strict=True, reason="narwhals refuses the table before columns._table_columns can name the remedy")
 def test_columns_given_twice_are_told_with_a_remedy():
     model, x = named()
     with pytest.raises(ValueError, match="`X` must have each column once, got 'a' twice; rename one"):
@@ -713,7 +711,6 @@ def test_rows_of_weight_zero_are_as_if_left_out():
         np.testing.assert_allclose(fx.terms[names].values, term.values, rtol=0, atol=1e-9)
 
 
-@pytest.mark.xfail(strict=True, reason="decompose drops sample_weight in silence where X is None")
 def test_sample_weight_without_rows():
     with pytest.raises(ValueError, match="`sample_weight` must"):
         decompose(named()[0], density="uniform", sample_weight=np.ones(3))
@@ -795,13 +792,11 @@ def test_densities_that_do_not_exist(density):
         decompose(*named(), density=density)
 
 
-@pytest.mark.xfail(strict=True, reason="decompose does not check `method`; an unknown one is taken for mass-moving")
 def test_methods_that_do_not_exist():
     with pytest.raises(ValueError, match=r"`method` must be one of 'auto'.*, got 'fast'"):
         decompose(*named(), method="fast")
 
 
-@pytest.mark.xfail(strict=True, reason="decompose lets 'direct' sweep order 3 once, which is right for products only")
 def test_direct_is_refused_where_it_would_not_be_exact():
     with pytest.raises(ValueError, match="`method` must be 'cg' or 'mass-moving' for weights of order 3"):
         decompose(*named(), method="direct")
@@ -839,7 +834,6 @@ def test_a_constant_model():
     assert repr(fx).startswith("Decomposition of 0 terms: none")
 
 
-@pytest.mark.xfail(strict=True, raises=IndexError, reason="importance.moments of no terms")
 @pytest.mark.parametrize("by", ["term", "feature"])
 def test_importance_of_a_constant_model(by):
     table = constant().importance(by)
@@ -847,7 +841,6 @@ def test_importance_of_a_constant_model(by):
     assert table["share"].sum() == 0
 
 
-@pytest.mark.xfail(strict=True, raises=IndexError, reason="importance.moments of no terms")
 def test_a_constant_model_is_saved(tmp_path):
     from treeanova import load
 
@@ -855,7 +848,6 @@ def test_a_constant_model_is_saved(tmp_path):
     assert load(tmp_path / "constant.tav") == constant()
 
 
-@pytest.mark.xfail(strict=True, reason="select and drop keep raw terms by name, whose sum is another function")
 @pytest.mark.parametrize("make", [lambda fx: fx.drop("a"), lambda fx: fx.select(order=1)], ids=["drop", "select"])
 def test_fewer_terms_are_one_function_whatever_is_made_of_them(make):
     from treeanova import mean

@@ -154,6 +154,14 @@ def test_weights_of_rows_are_as_good_as_copies():
     assert_tables(weighted, repeated.table)
 
 
+def test_rows_without_weight_are_no_rows():
+    table, weights = rows(), np.random.default_rng(2).integers(0, 2, 40)
+    table[:, 0][weights == 0] = 1e6
+    assert sample_of(table, GRID, weights).n_rows == weights.sum()
+    by_length = [bound(Uniform(measure="length"), *given) for given in ((table, weights), (table[weights > 0],))]
+    assert_tables(by_length[0], by_length[1].table)
+
+
 def test_empirical_of_another_data_set():
     joint = shares(rows(seed=7, n_rows=25))
     assert_tables(bound(Empirical(data=rows(seed=7, n_rows=25)), rows()), lambda key: marginal(joint, key))

@@ -116,7 +116,6 @@ def test_raw_effects_score_as_the_trees_do(seed):
     np.testing.assert_allclose(effects.score(rows), forest.score(rows), rtol=0, atol=1e-12 * scale_of(forest))
 
 
-@pytest.mark.xfail(strict=True, reason="expand takes one bin for zero; bounds between ±NEAR_ZERO make several")
 @given(SEEDS)
 def test_zeros_that_count_as_missing_may_lie_in_several_bins(seed):
     rng = np.random.default_rng(seed)

@@ -216,7 +216,14 @@ def test_numpy_labels_become_plain_ones_and_others_are_refused():
 
 @pytest.mark.parametrize(
     "name",
-    ["os:system", "builtins:eval", "treeanova.features:describe", "treeanova.features:np", "treeanova.archive:io"],
+    [
+        "os:system",
+        "builtins:eval",
+        "treeanova.features:describe",
+        "treeanova.features:np",
+        "treeanova.archive:io",
+        "treeanova.readers.catboost:ModelFileError",
+    ],
 )
 def test_no_foreign_class_is_made(name):
     with pytest.raises(ValueError, match=f"must hold treeanova's own classes, got '{name}'"):

@@ -10,14 +10,14 @@ import numpy.typing as npt
 
 from treeanova.columns import with_labels
 from treeanova.decomposition import Decomposition, purified
-from treeanova.density import density_of, sample_of
+from treeanova.density import check_weighted_rows, density_of, sample_of
 from treeanova.effects import Effects
 from treeanova.expand import DEFAULT_BUDGET, expand, plan_of
 from treeanova.features import Schema
 from treeanova.forest import Forest
 from treeanova.frames import backend_of
 from treeanova.grid import Grid, grid_of
-from treeanova.purification import Method, Options
+from treeanova.purification import Method, Options, check_method
 from treeanova.readers import read_model
 
 
@@ -71,6 +71,8 @@ def decompose(
     >>> fx.intercept, fx.terms["x0", "x1"].values.tolist()
     (0.25, [[0.25, -0.25], [-0.25, 0.25]])
     """
+    check_method(method)
+    check_weighted_rows(X, sample_weight)
     found = read_model(model, trusted=trusted)
     if isinstance(found, Forest) and X is not None:
         found = dataclasses.replace(found, schema=with_labels(found.schema, X))
@@ -105,7 +107,7 @@ def _raw_effects(found: Forest | Effects, feature_names: list[str] | tuple[str, 
 
 def _renamed(schema: Schema, names: list[str] | tuple[str, ...]) -> Schema:
     """A schema with other names; columns are then matched by position."""
-    if len(names) != len(schema.features) or len(set(names)) != len(names):
+    if isinstance(names, str) or len(names) != len(schema.features) or len(set(names)) != len(names):
         raise ValueError(f"`feature_names` must be {len(schema.features)} different names, got {list(names)!r}.")
     features = tuple(dataclasses.replace(f, name=str(name)) for f, name in zip(schema.features, names, strict=True))
     return dataclasses.replace(schema, features=features, named=False)

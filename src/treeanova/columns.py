@@ -46,7 +46,7 @@ def _raw_columns(data: Any, schema: Schema) -> tuple[Sequence[npt.NDArray[Any]],
     if isinstance(data, np.ndarray) or not _is_table(data):
         array = _as_matrix(data, schema)
         return [array[:, j] for j in range(array.shape[1])], len(array)
-    return _table_columns(nw.from_native(data, eager_only=True), schema)
+    return _table_columns(_as_table(data), schema)
 
 
 def _encode_column(feature: Feature, column: npt.NDArray[Any]) -> Floats:
@@ -56,6 +56,14 @@ def _encode_column(feature: Feature, column: npt.NDArray[Any]) -> Floats:
     if feature.is_category and not feature.accepts_unseen and (encoded == feature.n_categories).any():
         raise ValueError(f"column {feature.name!r} must hold known categories, got others: the model refuses them too.")
     return encoded
+
+
+def _as_table(data: Any) -> nw.DataFrame[Any]:
+    names = [str(name) for name in getattr(data, "column_names", data.columns)]
+    doubled = sorted({name for name in names if names.count(name) > 1})
+    if doubled:
+        raise ValueError(f"`X` must have each column once, got {', '.join(map(repr, doubled))} twice; rename one.")
+    return nw.from_native(data, eager_only=True)
 
 
 def _is_table(data: Any) -> bool:
@@ -105,11 +113,6 @@ def _table_columns(table: nw.DataFrame[Any], schema: Schema) -> tuple[list[npt.N
         if missing:
             raise ValueError(
                 f"`X` must have the model's columns, got none named {', '.join(map(repr, missing))}; add them."
-            )
-        doubled = {name for name in schema.names if names.count(name) > 1}
-        if doubled:
-            raise ValueError(
-                f"`X` must have each column once, got {', '.join(map(repr, sorted(doubled)))} twice; rename one."
             )
         positions = [names.index(name) for name in schema.names]
     else:

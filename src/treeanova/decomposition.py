@@ -13,7 +13,7 @@ import numpy as np
 from treeanova import archive
 from treeanova.certificate import Certificate, TermCertificate, impurity
 from treeanova.columns import encode
-from treeanova.density import Density, Key, Sample, density_of, sample_of
+from treeanova.density import Density, Key, Sample, check_weighted_rows, density_of, sample_of
 from treeanova.effects import Effects
 from treeanova.errors import ArchiveError
 from treeanova.explanation import Explanation
@@ -215,7 +215,8 @@ class Decomposition:
             f"  density {self.density.name}, link {self.schema.link}, outputs {', '.join(self.schema.outputs)}",
         ]
         purity = f"  impurity {self.certificate.impurity:.1e}"
-        lines.append(f"{purity}, sum within {self.certificate.reconstruction_error:.1e} of the model")
+        error = f"sum within {self.certificate.reconstruction_error:.1e} of the model"
+        lines.append(purity if self.n_all_terms else f"{purity}, {error}")
         return "\n".join(lines)
 
     def __eq__(self, other: object) -> bool:
@@ -281,6 +282,9 @@ class Decomposition:
         """Variance, covariance with the rest, and mean absolute value of each term and output."""
         if self.saved_moments is not None:
             return self.saved_moments
+        if not self.effects.terms:
+            nothing = np.zeros((0, self.effects.n_outputs))
+            return Moments(nothing, nothing, nothing)
         return moments(self.effects.terms, self.weights, self.density, self.random_state)
 
     def importance(self, by: str = "term") -> Any:
@@ -373,7 +377,7 @@ class Decomposition:
         return dataclasses.replace(
             self,
             effects=some(self.effects),
-            raw_effects=some(self.raw_effects),
+            raw_effects=some(self.effects),  # raw terms of the same names would add up to another function
             certificate=dataclasses.replace(self.certificate, terms=measured),
             n_all_terms=self.n_all_terms or len(self.effects.terms),
             saved_moments=None,
@@ -381,6 +385,7 @@ class Decomposition:
 
     def with_density(self, density: Any, data: Any = None, *, sample_weight: Any = None) -> Decomposition:
         """The same model purified under another density, or under the same kind with other rows."""
+        check_weighted_rows(data, sample_weight)
         sample = self.density.sample if data is None else sample_of(data, self.grid, sample_weight)
         return purified(self.raw_effects, density_of(density).bind(self.grid, sample), like=self)
 

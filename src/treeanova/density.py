@@ -77,6 +77,12 @@ class Sample:
         return other
 
 
+def check_weighted_rows(data: Any, sample_weight: Any) -> None:
+    """Raise when weights come without the rows that they weigh."""
+    if data is None and sample_weight is not None:
+        raise ValueError("`sample_weight` must come with the rows that it weighs, got none; pass `X` too.")
+
+
 def sample_of(data: Any, grid: Grid, sample_weight: npt.ArrayLike | None = None) -> Sample:
     """Rows of user data as a sample; rows of weight zero are left out."""
     encoded = encode(data, grid.schema)

@@ -142,8 +142,9 @@ def goes_left(forest: Forest, grid: Grid, feature: int, nodes: Ints) -> Bools:
         sets = bins <= np.searchsorted(axis.bounds, forest.bound[nodes], side="left")[:, None]
         zero = forest.zero_missing[nodes]
         if zero.any():
-            zero_bin = int(np.searchsorted(axis.bounds, NEAR_ZERO, side="left"))
-            sets[zero, zero_bin] = forest.missing_left[nodes][zero]
+            # Bounds of other nodes may lie between ±NEAR_ZERO and part it into several bins.
+            first, last = np.searchsorted(axis.bounds, [-NEAR_ZERO, NEAR_ZERO], side="left")
+            sets[zero, first : last + 1] = forest.missing_left[nodes][zero][:, None]
     if axis.missing_bin >= 0:
         sets[:, axis.missing_bin] = forest.missing_left[nodes]
     return sets

@@ -43,6 +43,8 @@ class Encoder(abc.ABC):
 
 def _as_float(column: npt.NDArray[Any], name: str) -> Floats:
     """Numbers as float64, None as NaN; text that is no number is an error."""
+    if column.dtype.kind not in "biufOSU":
+        raise TypeError(f"column {name!r} must hold numbers, got {column.dtype}; convert it as for training.")
     try:
         return np.asarray(column, dtype=np.float64)
     except (TypeError, ValueError) as error:

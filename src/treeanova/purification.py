@@ -130,7 +130,7 @@ def purify(
     """
     cell_weights = _checked_weights(weights)
     values, has_outputs = _checked_scores(scores, cell_weights.shape)
-    _check_options(method, tol, max_iterations, cell_weights)
+    _check_options(method, tol, max_iterations)
     options = Options(method, float(tol), int(max_iterations or _MAX_ITERATIONS))
     everything = tuple(range(cell_weights.ndim))
     result = cascade({everything: values}, lambda axes: marginal(cell_weights, axes), options)
@@ -231,7 +231,7 @@ def _solve(term: Floats, weights: Floats, options: Options) -> tuple[str, Soluti
     """The faces to take out of a term, by the convention wherever there is no mass, and the method used."""
     method = _choose(weights).method if options.method == "auto" else options.method
     bin_masses = marginals(weights)
-    if method == "direct" and (weights.ndim != 2 or is_product(weights)):
+    if method == "direct" and is_product(weights):
         return method, Solution(sweep_product(term.copy(), bin_masses), iterations=1, correlation=0.0)
     if all(masses.all() for masses in bin_masses):
         return method, _solve_seen(term, weights, method, options)
@@ -248,6 +248,11 @@ def _solve(term: Floats, weights: Floats, options: Options) -> tuple[str, Soluti
 def _solve_seen(term: Floats, weights: Floats, method: str, options: Options) -> Solution:
     """The faces to take out of a term whose every bin has mass."""
     core = term.copy()
+    if method == "direct" and weights.ndim > 2:
+        raise ValueError(
+            f"`method` must be 'cg' or 'mass-moving' for weights of order {weights.ndim} that are not a product of "
+            "marginals, got 'direct'; leave it out to let treeanova choose."
+        )
     if method == "direct":
         solution = solve_direct(core, weights)
     elif method == "cg":
@@ -368,15 +373,15 @@ def _checked_scores(scores: object, cells: tuple[int, ...]) -> tuple[Floats, boo
     return np.ascontiguousarray(outputs_first), has_outputs
 
 
-def _check_options(method: object, tol: object, max_iterations: object, weights: Floats) -> None:
+def check_method(method: object) -> None:
+    """Raise for a method that there is not."""
     if method not in get_args(Method):
         names = ", ".join(repr(name) for name in get_args(Method))
         raise ValueError(f"`method` must be one of {names}, got {method!r}; leave it out to let treeanova choose.")
-    if method == "direct" and weights.ndim > 2 and not is_product(weights):
-        raise ValueError(
-            f"`method` must be 'cg' or 'mass-moving' for weights of order {weights.ndim} that are not a product of "
-            "marginals, got 'direct'; leave it out to let treeanova choose."
-        )
+
+
+def _check_options(method: object, tol: object, max_iterations: object) -> None:
+    check_method(method)
     if not isinstance(tol, Real) or not 0.0 < float(tol) < np.inf:
         raise ValueError(f"`tol` must be a positive number, got {tol!r}; the default is 1e-10.")
     if max_iterations is not None and (not isinstance(max_iterations, Integral) or int(max_iterations) < 1):

@@ -18,7 +18,7 @@ Faces = list[Floats]
 
 
 def marginal(weights: Floats, axes: Sequence[int]) -> Floats:
-    """Weights of a subset of the axes, in their order."""
+    """Weights of a subset of the axes, in their order; the weights themselves where it is all of them."""
     others = tuple(set(range(weights.ndim)) - set(axes))
     return weights.sum(axis=others) if others else weights
 

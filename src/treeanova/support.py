@@ -23,6 +23,8 @@ _DENSE_EIGEN_SIZE = 32
 
 def is_product(weights: Floats) -> bool:
     """Whether weights (of sum 1) are the product of their marginals, to rounding."""
+    if weights.ndim == 1:
+        return True
     product = outer(marginals(weights))
     gap = weights - product
     np.abs(gap, out=gap)

@@ -1,0 +1,749 @@
+"""Smooth densities against plain loops over rows, scipy.stats, refits without a row, and the laws they must keep."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from treeanova import decompose, density_sensitivity, smoothing
+from treeanova.density import Auto, Independent, Kernel, density_of, sample_of
+from treeanova.features import Feature, Labels, Schema
+from treeanova.grid import CategoryAxis, Grid, IntervalAxis
+
+FLOOR = 0.01  # a row left out is judged by at least this share of independence
+
+
+# Oracles: everything from the rows, one at a time
+
+
+def normal_scores(codes, n_ordered, n_bins):
+    """Normal score of the mid-rank of each ordered bin among the rows in ordered bins."""
+    ordered = codes[codes < n_ordered]
+    ranks = np.array([((ordered < b).sum() + (ordered == b).sum() / 2) / max(len(ordered), 1) for b in range(n_bins)])
+    edge = 0.25 / max(len(ordered), 1)
+    return scipy.stats.norm.ppf(np.clip(ranks, edge, 1 - edge))
+
+
+def influence(codes, n_ordered, n_bins, width):
+    """Kernel of bin b at bin c, scaled so that its mean over all rows is 1 in every bin b; own bins see themselves."""
+    scores = normal_scores(codes, n_ordered, n_bins)
+    table = np.zeros((n_bins, n_bins))
+    for b, c in itertools.product(range(n_bins), repeat=2):
+        if b < n_ordered and c < n_ordered:
+            table[b, c] = scipy.stats.t.pdf((scores[b] - scores[c]) / width, df=5)
+        elif b == c:
+            table[b, c] = 1.0
+    means = np.array([np.mean([table[b, code] for code in codes]) for b in range(n_bins)])
+    return np.divide(table, means[:, None], out=np.zeros_like(table), where=means[:, None] > 0)
+
+
+def kernel_ratio(first, second, of_first, of_second, rows):
+    """Mean over some rows of the product of their kernels, at every cell."""
+    return np.mean([np.outer(of_first[:, first[i]], of_second[:, second[i]]) for i in rows], axis=0)
+
+
+def related_codes(n_rows=60, sizes=(7, 5), seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=n_rows)
+    columns = [x, 0.7 * x + 0.7 * rng.normal(size=n_rows)]
+    return [
+        np.digitize(column, np.quantile(column, np.arange(1, size) / size) + 0.1)
+        for column, size in zip(columns, sizes, strict=True)
+    ]
+
+
+def pair_of_codes(first, second, sizes, ordered=None):
+    n_first, n_second = ordered or sizes
+    shares = np.zeros(sizes)
+    np.add.at(shares, (first, second), 1 / len(first))
+    margins = [
+        smoothing.Margin(shares.sum(axis=1), n_first, len(first)),
+        smoothing.Margin(shares.sum(axis=0), n_second, len(first)),
+    ]
+    return smoothing.pair_of(*margins, shares)
+
+
+@pytest.mark.parametrize("ordered", [(7, 5), (6, 5), (7, 4), (0, 5), (7, 0)])
+@pytest.mark.parametrize("bandwidth", [0.2, 1.0])
+def test_the_kernel_ratio_is_a_plain_double_loop(ordered, bandwidth):
+    first, second = related_codes()
+    width = bandwidth * 60 ** (-1 / 6)
+    of_first, of_second = influence(first, ordered[0], 7, width), influence(second, ordered[1], 5, width)
+    expected = kernel_ratio(first, second, of_first, of_second, range(60))
+    found = smoothing.kernel(pair_of_codes(first, second, (7, 5), ordered), bandwidth, 0.0)
+    np.testing.assert_allclose(found.ratio, expected, rtol=1e-10, atol=1e-14)
+    shrunk = smoothing.kernel(pair_of_codes(first, second, (7, 5), ordered), bandwidth, 0.3)
+    np.testing.assert_allclose(shrunk.ratio, 0.7 * expected + 0.3, rtol=1e-10)
+
+
+@pytest.mark.parametrize("ordered", [(7, 5), (6, 5), (0, 5)])
+@pytest.mark.parametrize("shrinkage", [0.0, 0.2])
+def test_left_out_ratios_of_a_kernel_are_those_of_a_fit_without_the_row(ordered, shrinkage):
+    first, second = related_codes(seed=1)
+    width = 0.4 * 60 ** (-1 / 6)
+    of_first, of_second = influence(first, ordered[0], 7, width), influence(second, ordered[1], 5, width)
+    found = smoothing.kernel(pair_of_codes(first, second, (7, 5), ordered), 0.4, shrinkage)
+    share = max(shrinkage, FLOOR)
+    for row in range(60):
+        cell = first[row], second[row]
+        without = kernel_ratio(first, second, of_first, of_second, [i for i in range(60) if i != row])[cell]
+        assert found.left_out[cell] == pytest.approx((1 - share) * without + share, rel=1e-9)
+
+
+@pytest.mark.parametrize("shrinkage", [0.0, 0.05, 0.5])
+def test_left_out_ratios_of_shares_are_those_without_the_row(shrinkage):
+    first, second = related_codes(seed=2)
+    found = smoothing.empirical(pair_of_codes(first, second, (7, 5)), shrinkage)
+    share = max(shrinkage, FLOOR)
+    for row in range(60):
+        same = [i for i in range(60) if i != row and first[i] == first[row] and second[i] == second[row]]
+        product = np.mean(first == first[row]) * np.mean(second == second[row])
+        expected = (1 - share) * len(same) / 59 / product + share
+        assert found.left_out[first[row], second[row]] == pytest.approx(expected, rel=1e-12)
+
+
+def test_log_likelihood_is_the_mean_over_rows():
+    first, second = related_codes(seed=3)
+    pair = pair_of_codes(first, second, (7, 5))
+    for candidate in smoothing.all_candidates(pair):
+        expected = np.mean(np.log(candidate.left_out[first, second]))
+        assert smoothing.log_likelihood(pair, candidate) == pytest.approx(expected)
+
+
+def test_the_gaussian_ratio_is_scipys():
+    rng = np.random.default_rng(0)
+    rows = rng.multivariate_normal([0, 0], [[1, 0.6], [0.6, 1]], 2000)
+    codes = (rows.argsort(axis=0).argsort(axis=0) * 50) // 2000
+    found = smoothing.gaussian(pair_of_codes(*codes.T, (50, 50))).ratio
+    z = scipy.stats.norm.ppf((np.arange(50) + 0.5) / 50)
+    mid = z[codes]
+    r = (mid[:, 0] * mid[:, 1]).sum() / np.sqrt((mid[:, 0] ** 2).sum() * (mid[:, 1] ** 2).sum())
+    assert 0.55 < r < 0.65
+    grid = np.stack(np.meshgrid(z, z, indexing="ij"), axis=-1)
+    joint = scipy.stats.multivariate_normal([0, 0], [[1, r], [r, 1]]).pdf(grid)
+    np.testing.assert_allclose(found, joint / np.outer(*[scipy.stats.norm.pdf(z)] * 2), rtol=1e-9)
+
+
+def test_gaussian_leaves_unordered_bins_independent():
+    first, second = related_codes()
+    ratio = smoothing.gaussian(pair_of_codes(first, second, (7, 5), (6, 3))).ratio
+    assert (ratio[6] == 1).all()
+    assert (ratio[:, 3:] == 1).all()
+    assert np.abs(np.log(ratio[:6, :3])).max() > 0.3
+
+
+# Tables with exact marginals
+
+
+def axes_of(columns, n_bins, missing=()):
+    """Interval axes at quantiles of columns, some with a bin of missing values at the end."""
+    axes = []
+    for j, column in enumerate(columns):
+        bounds = np.unique(np.nanquantile(column, np.arange(1, n_bins[j]) / n_bins[j]))
+        axes.append(IntervalAxis("abcdef"[j], len(bounds) + 1 if j in missing else -1, bounds))
+    return axes
+
+
+def grid_of_axes(axes):
+    features = [
+        Feature(axis.name, Labels(axis.categories))
+        if isinstance(axis, CategoryAxis)
+        else Feature(axis.name, accepts_missing=axis.missing_bin >= 0)
+        for axis in axes
+    ]
+    return Grid(Schema(tuple(features)), tuple(axes))
+
+
+def bound(kind, columns, n_bins=(12, 9, 5), missing=(), weights=None, axes=None):
+    grid = grid_of_axes(axes_of(columns, n_bins, missing) if axes is None else axes)
+    table = np.empty((len(columns[0]), len(columns)), dtype=object)
+    for j, column in enumerate(columns):
+        table[:, j] = column
+    if all(isinstance(axis, IntervalAxis) for axis in grid.axes):
+        table = table.astype(float)
+    return density_of(kind).bind(grid, sample_of(table, grid, weights))
+
+
+def assert_marginals(density, key, atol=1e-10):
+    """Marginals of a table are the shares of the rows in each bin."""
+    table = density.table(key)
+    codes, weights = density.sample.codes, density.sample.row_weights
+    assert table.min() >= 0
+    for position, j in enumerate(key):
+        shares = np.zeros(table.shape[position])
+        np.add.at(shares, codes[:, j], weights)
+        others = tuple(i for i in range(len(key)) if i != position)
+        np.testing.assert_allclose(table.sum(axis=others), shares, rtol=0, atol=atol)
+
+
+def normals(correlation, n_rows=500, seed=0, order=3):
+    covariance = np.full((order, order), float(correlation))
+    np.fill_diagonal(covariance, 1.0)
+    return list(np.random.default_rng(seed).multivariate_normal(np.zeros(order), covariance, n_rows).T)
+
+
+def near_copy(n_rows=1000, seed=0, noise=0.01):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=n_rows)
+    return [x, x + noise * rng.normal(size=n_rows)]
+
+
+@given(st.integers(0, 2**16), st.integers(1, 80), st.floats(-0.99, 0.99), st.booleans())
+@settings(max_examples=40)
+def test_every_smooth_table_has_the_marginals_of_the_rows(seed, n_rows, correlation, weighted):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=n_rows)
+    columns = [x, (correlation * x + 0.3 * rng.normal(size=n_rows)).round(1), rng.integers(0, 3, n_rows).astype(float)]
+    columns[1][rng.random(n_rows) < 0.2] = np.nan
+    if np.isnan(columns[1]).all():
+        columns[1][0] = 0.0
+    weights = rng.exponential(size=n_rows) if weighted else None
+    for kind in (Auto(), Kernel(), Kernel(bandwidth=0.3)):
+        density = bound(kind, columns, missing=(1,), weights=weights)
+        for key in [(0,), (0, 1), (0, 2), (1, 2)]:
+            assert_marginals(density, key)
+
+
+@pytest.mark.parametrize("noise", [0.3, 0.03, 0.003])
+@pytest.mark.parametrize("bandwidth", [0.1, 0.3, 1.0])
+def test_marginals_stay_exact_where_features_are_nearly_copies(noise, bandwidth):
+    density = bound(Kernel(bandwidth=bandwidth), near_copy(noise=noise), (100, 80))
+    assert_marginals(density, (0, 1))
+
+
+@pytest.mark.parametrize("kind", ["auto", "kernel"])
+def test_axes_of_ten_thousand_bins_keep_their_marginals(kind):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=20_000)
+    columns = [x, 0.8 * x + 0.6 * rng.normal(size=20_000)]
+    density = bound(kind, columns, (10_000, 300))
+    assert density.grid.sizes == (10_000, 300)
+    assert_marginals(density, (0, 1))
+    table = density.table((0, 1))
+    for a, b in ((2000, 60), (5000, 150), (8000, 240)):  # the dependence is there, at quantiles
+        cut = scipy.stats.norm.ppf([a / 10_000, b / 300])
+        expected = scipy.stats.multivariate_normal([0, 0], [[1, 0.8], [0.8, 1]]).cdf(cut)
+        assert table[:a, :b].sum() == pytest.approx(expected, abs=0.01)
+
+
+def test_tables_brought_to_margins():
+    rng = np.random.default_rng(0)
+    table, rows, columns = rng.random((6, 4)), rng.dirichlet(np.ones(6)), rng.dirichlet(np.ones(4))
+    columns[2], rows[5] = 0.0, 0.0
+    columns, rows = columns / columns.sum(), rows / rows.sum()
+    start = table.copy()
+    found = smoothing.to_margins(table, rows, columns)
+    np.testing.assert_allclose(found.sum(axis=1), rows, atol=1e-12)
+    np.testing.assert_allclose(found.sum(axis=0), columns, atol=1e-12)
+    kept = np.ix_([0, 1, 2, 3, 4], [0, 1, 3])
+    odds = np.log(found[kept] / start[kept])  # scaled rows and columns: an additive difference of logarithms
+    np.testing.assert_allclose(odds, odds[:, :1] + odds[:1] - odds[0, 0], atol=1e-10)
+
+
+# Three and more features
+
+
+def without_triples(seed=0, sizes=(4, 3, 5)):
+    """A joint table that is a product of functions of pairs."""
+    rng = np.random.default_rng(seed)
+    a, b, c = (np.exp(rng.normal(size=(sizes[i], sizes[j]))) for i, j in ((0, 1), (0, 2), (1, 2)))
+    joint = a[:, :, None] * b[:, None, :] * c[None, :, :]
+    return joint / joint.sum()
+
+
+def test_a_joint_table_of_pairs_is_given_back():
+    joint = without_triples()
+    pairs = {(0, 1): joint.sum(axis=2), (0, 2): joint.sum(axis=1), (1, 2): joint.sum(axis=0)}
+    masses = [joint.sum(axis=(1, 2)), joint.sum(axis=(0, 2)), joint.sum(axis=(0, 1))]
+    found = smoothing.from_pairs(masses, pairs)
+    np.testing.assert_allclose(found, joint, rtol=1e-6)
+    for (i, j), pair in pairs.items():
+        np.testing.assert_allclose(found.sum(axis=3 - i - j), pair, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["auto", "kernel"])
+@pytest.mark.parametrize("correlation", [0.0, 0.5, 0.9])
+def test_pairs_are_marginals_of_triples(kind, correlation):
+    density = bound(kind, normals(correlation, 2000))
+    triple = density.table((0, 1, 2))
+    assert triple.sum() == pytest.approx(1.0)
+    for i, j in itertools.combinations(range(3), 2):
+        np.testing.assert_allclose(triple.sum(axis=3 - i - j), density.table((i, j)), atol=1e-7)
+
+
+def test_a_fourth_feature():
+    density = bound("auto", normals(0.5, 800, order=4), (4, 3, 4, 3))
+    table = density.table((0, 1, 2, 3))
+    for i, j in itertools.combinations(range(4), 2):
+        others = tuple(axis for axis in range(4) if axis not in (i, j))
+        np.testing.assert_allclose(table.sum(axis=others), density.table((i, j)), atol=1e-7)
+
+
+# Choices
+
+
+def test_auto_takes_independence_for_independent_features():
+    for seed in range(3):
+        density = bound("auto", normals(0.0, 3000, seed)[:2], (60, 60))
+        table, (choice,) = density.table((0, 1)), density.choices.values()
+        assert choice.name in {"independent", "gaussian"}
+        np.testing.assert_allclose(table, 1 / 3600, rtol=0.35)
+        assert choice.over_empirical > 0.5
+
+
+@pytest.mark.parametrize("correlation", [-0.8, 0.5, 0.9])
+def test_auto_takes_the_gaussian_copula_for_normal_features(correlation):
+    density = bound("auto", normals(correlation, 3000, order=2), (40, 40))
+    density.table((0, 1))
+    choice = density.choices["a", "b"]
+    assert choice.name == "gaussian"
+    assert choice.likelihood == pytest.approx(-0.5 * np.log(1 - correlation**2), rel=0.1)  # mutual information
+    assert choice.over_empirical > 0
+
+
+def test_auto_stays_close_to_the_rows_of_a_near_copy():
+    columns = near_copy(n_rows=3000, noise=0.02)
+    density = bound("auto", columns, (60, 60))
+    density.table((0, 1))
+    name = density.choices["a", "b"].name
+    assert name == "empirical" or float(name.removeprefix("kernel ")) <= 0.2
+
+
+def test_auto_takes_a_kernel_for_a_bent_dependence():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=3000)
+    columns = [x, x**2 + 0.3 * rng.normal(size=3000)]
+    density = bound("auto", columns, (50, 50))
+    table = density.table((0, 1))
+    assert density.choices["a", "b"].name.startswith("kernel")
+    fresh = rng.normal(size=100_000)
+    held_out = np.stack([fresh, fresh**2 + 0.3 * rng.normal(size=100_000)], axis=1)
+    codes = density.grid.index(held_out)
+    truth = np.bincount(codes[:, 0] * 50 + codes[:, 1], minlength=2500).reshape(50, 50) / 100_000
+    distances = [np.abs(other.table((0, 1)) - truth).sum() for other in (bound("empirical", columns, (50, 50)), density)]
+    assert distances[1] < 0.5 * distances[0]
+    assert table is density.table((0, 1))  # counted once
+
+
+def test_the_choice_is_the_likeliest_of_all_candidates():
+    first, second = related_codes(400, seed=5)
+    columns = [first.astype(float), second.astype(float)]
+    axes = [IntervalAxis("a", -1, np.arange(6) + 0.5), IntervalAxis("b", -1, np.arange(4) + 0.5)]
+    density = bound("auto", columns, axes=axes)
+    table = density.table((0, 1))
+    pair = pair_of_codes(first, second, (7, 5))
+    likelihoods = {c.name: np.mean(np.log(c.left_out[first, second])) for c in smoothing.all_candidates(pair)}
+    best = max(likelihoods, key=likelihoods.get)
+    choice = density.choices["a", "b"]
+    assert choice.name == best
+    assert choice.likelihood == pytest.approx(likelihoods[best])
+    assert choice.over_empirical == pytest.approx(likelihoods[best] - likelihoods["empirical"])
+    chosen = next(c for c in smoothing.all_candidates(pair) if c.name == best)
+    np.testing.assert_allclose(table / np.outer(table.sum(axis=1), table.sum(axis=0)), chosen.ratio, rtol=0.2)
+
+
+def test_auto_is_reproducible_and_indifferent_to_the_order_of_rows():
+    columns = normals(0.6, 700, seed=4)
+    order = np.random.default_rng(1).permutation(700)
+    first, again, shuffled = (
+        bound("auto", part, axes=axes_of(columns, (12, 9, 5)))
+        for part in (columns, columns, [column[order] for column in columns])
+    )
+    for key in [(0, 1), (0, 2), (1, 2), (0, 1, 2)]:
+        np.testing.assert_array_equal(first.table(key), again.table(key))
+        np.testing.assert_allclose(shuffled.table(key), first.table(key), rtol=1e-9, atol=1e-14)
+    assert first.choices == again.choices
+    assert list(first.choices) == [("a", "b"), ("a", "c"), ("b", "c")]
+
+
+def test_choices_tell_of_pairs_asked_for_only():
+    density = bound("kernel", normals(0.6))
+    assert density.choices == {}
+    density.table((0, 2))
+    assert list(density.choices) == [("a", "c")]
+    assert density.choices["a", "c"].name.startswith("kernel")
+
+
+def test_a_kernel_of_given_bandwidth():
+    first, second = related_codes(seed=6)
+    axes = [IntervalAxis("a", -1, np.arange(6) + 0.5), IntervalAxis("b", -1, np.arange(4) + 0.5)]
+    density = bound(Kernel(bandwidth=0.6), [first.astype(float), second.astype(float)], axes=axes)
+    width = 0.6 * 60 ** (-1 / 6)
+    ratio = kernel_ratio(first, second, influence(first, 7, 7, width), influence(second, 5, 5, width), range(60))
+    masses = np.bincount(first, minlength=7) / 60, np.bincount(second, minlength=5) / 60
+    expected = ratio * np.outer(*masses)
+    for _ in range(500):
+        expected *= (masses[0] / expected.sum(axis=1))[:, None]
+        expected *= masses[1] / expected.sum(axis=0)
+    np.testing.assert_allclose(density.table((0, 1)), expected, rtol=1e-8)
+    assert density.choices["a", "b"].name == "kernel 0.6"
+
+
+@pytest.mark.parametrize("bandwidth", [0.0, -1.0, np.nan])
+def test_bandwidths_must_be_positive(bandwidth):
+    with pytest.raises(ValueError, match="`bandwidth` must be positive"):
+        Kernel(bandwidth=bandwidth)
+
+
+# Draws
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.8])
+def test_draws_have_the_marginals_and_the_dependence(correlation):
+    columns = normals(correlation, 4000, order=2)
+    density = bound(Kernel(bandwidth=0.5), columns, (10, 10))
+    codes = density.draw(200_000, random_state=1)
+    for j in range(2):
+        shares = np.bincount(codes[:, j], minlength=10) / 200_000
+        np.testing.assert_allclose(shares, 0.1, atol=0.004)
+    joint = np.bincount(codes[:, 0] * 10 + codes[:, 1], minlength=100).reshape(10, 10) / 200_000
+    np.testing.assert_allclose(joint, density.table((0, 1)), atol=0.004)
+    np.testing.assert_array_equal(codes, density.draw(200_000, random_state=1))
+    assert (codes != density.draw(200_000, random_state=2)).any()
+
+
+def test_draws_leave_bins_without_order_and_bins_without_rows_alone():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=2000)
+    category = np.where(x > 0, "u", "v").astype(object)
+    holed = np.where(rng.random(2000) < 0.3, np.nan, np.where(np.abs(x) < 0.5, 2.0, x))
+    axes = [CategoryAxis("k", -1, ("u", "v", "w"), -1), IntervalAxis("a", 5, np.array([-1.0, -0.5, 0.5, 1.9]))]
+    density = bound(Kernel(bandwidth=0.1), [category, holed], axes=axes)
+    codes = density.draw(50_000)
+    assert np.bincount(codes[:, 1], minlength=6)[2] == 0  # |x| < 0.5 never occurs
+    assert np.mean(codes[:, 1] == 5) == pytest.approx(np.isnan(holed).mean(), abs=0.01)
+    assert np.mean(codes[:, 0] == 0) == pytest.approx((category == "u").mean(), abs=0.01)
+    both = (codes[:, 0] == 0) & (codes[:, 1] == 0)  # u is x > 0; a narrow kernel seldom carries it below -1
+    assert both.mean() < 0.02
+
+
+# Categories and missing values
+
+
+def categories_and_numbers(n_rows=3000, seed=0):
+    rng = np.random.default_rng(seed)
+    code = rng.integers(0, 4, n_rows)
+    number = np.array([0.0, 3.0, -3.0, 0.5])[code] + rng.normal(size=n_rows)
+    return np.array(["u", "v", "w", "z"], dtype=object)[code], number
+
+
+@pytest.mark.parametrize("kind", ["auto", "kernel"])
+def test_the_dependence_of_a_category_and_a_number_is_kept(kind):
+    category, number = categories_and_numbers()
+    axes = [CategoryAxis("k", -1, ("u", "v", "w", "z"), -1), *axes_of([number], (40,))]
+    density = bound(kind, [category, number], axes=axes)
+    table = density.table((0, 1))
+    assert_marginals(density, (0, 1))
+    bounds = density.grid.axes[1].edges
+    for row, centre in zip(table, [0.0, 3.0, -3.0, 0.5], strict=True):
+        cumulative = scipy.stats.norm.cdf(bounds - centre)
+        assert np.abs(row / row.sum() - np.diff(cumulative)).sum() < 0.25
+
+
+def test_categories_do_not_borrow_from_their_neighbours():
+    category, number = categories_and_numbers()
+    axes = [CategoryAxis("k", -1, ("u", "v", "w", "z"), -1), *axes_of([number], (40,))]
+    table = bound("auto", [category, number], axes=axes).table((0, 1))
+    renamed = np.array([{"u": "w", "v": "z", "w": "v", "z": "u"}[label] for label in category], dtype=object)
+    other = bound("auto", [renamed, number], axes=axes).table((0, 1))
+    np.testing.assert_allclose(other, table[[3, 2, 0, 1]], rtol=1e-9)
+
+
+def test_two_categories():
+    rng = np.random.default_rng(0)
+    first = rng.integers(0, 3, 5000)
+    second = np.where(rng.random(5000) < 0.7, first, rng.integers(0, 3, 5000))
+    labels = np.array(["u", "v", "w"], dtype=object)
+    axes = [CategoryAxis(name, -1, ("u", "v", "w"), -1) for name in "ab"]
+    density = bound("auto", [labels[first], labels[second]], axes=axes)
+    expected = (0.7 * np.eye(3) + 0.1) / 3
+    np.testing.assert_allclose(density.table((0, 1)), expected, atol=0.01)
+    assert_marginals(density, (0, 1))
+
+
+@pytest.mark.parametrize("kind", ["auto", "kernel"])
+def test_missing_values_keep_to_themselves(kind):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=4000)
+    holed = x + 0.5 * rng.normal(size=4000)
+    holed[(x > 1) & (rng.random(4000) < 0.9)] = np.nan  # missing where the other is large
+    density = bound(kind, [x, holed], (30, 30), missing=(1,))
+    table = density.table((0, 1))
+    assert_marginals(density, (0, 1))
+    assert table.shape == (30, 31)
+    large = np.arange(30) >= 26
+    assert table[large, 30].sum() / table[:, 30].sum() > 0.8
+    assert table[:20, 30].sum() < 0.005
+
+
+def test_own_bins_see_none_of_the_rows_in_others():
+    first, second = related_codes()
+    ratio = smoothing.kernel(pair_of_codes(first, second, (7, 5), (6, 5)), 5.0, 0.0).ratio
+    moved = first.copy()
+    moved[first < 6] = 5 - first[first < 6]
+    other = smoothing.kernel(pair_of_codes(moved, second, (7, 5), (6, 5)), 5.0, 0.0).ratio
+    np.testing.assert_allclose(other[6], ratio[6])  # where the ordered rows are does not matter
+
+
+# Hard cases: right, or clearly refused
+
+
+ALL = [(0,), (1,), (0, 1)]
+
+
+@pytest.mark.parametrize("kind", ["auto", "kernel"])
+def test_one_row(kind):
+    axes = [IntervalAxis("a", -1, np.array([0.0, 1.0])), IntervalAxis("b", -1, np.array([0.0]))]
+    density = bound(kind, [np.array([0.5]), np.array([2.0])], axes=axes)
+    expected = np.zeros((3, 2))
+    expected[1, 1] = 1.0
+    np.testing.assert_allclose(density.table((0, 1)), expected, atol=1e-15)
+
+
+@pytest.mark.parametrize("kind", ["auto", "kernel"])
+def test_constant_features(kind):
+    x = np.random.default_rng(0).normal(size=200)
+    axes = [*axes_of([x], (8,)), IntervalAxis("b", -1, np.array([])), IntervalAxis("c", -1, np.array([0.0, 1.0]))]
+    density = bound(kind, [x, np.full(200, 7.0), np.full(200, 0.5)], axes=axes)
+    np.testing.assert_allclose(density.table((0, 1)), np.full((8, 1), 1 / 8), atol=1e-12)
+    np.testing.assert_allclose(density.table((0, 2)), np.outer(np.full(8, 1 / 8), [0, 1, 0]), atol=1e-12)
+    np.testing.assert_allclose(density.table((1, 2)), [[0, 1, 0]], atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["auto", "kernel"])
+def test_features_of_two_bins(kind):
+    rng = np.random.default_rng(0)
+    first = rng.random(4000) < 0.3
+    second = np.where(rng.random(4000) < 0.8, first, ~first)
+    axes = [IntervalAxis(name, -1, np.array([0.5])) for name in "ab"]
+    density = bound(kind, [first.astype(float), second.astype(float)], axes=axes)
+    assert_marginals(density, (0, 1))
+    np.testing.assert_allclose(density.table((0, 1)), [[0.56, 0.14], [0.06, 0.24]], atol=0.03)
+
+
+@pytest.mark.parametrize("kind", ["auto", "kernel"])
+def test_ties_and_heavy_point_masses(kind):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=5000)
+    amount = np.where(rng.random(5000) < 0.4, 0.0, np.exp(x)).round(1)
+    bounds = np.concatenate([[0.0], np.quantile(amount[amount > 0], np.arange(1, 20) / 20)])
+    density = bound(kind, [x, amount], axes=[*axes_of([x], (30,)), IntervalAxis("b", -1, np.unique(bounds))])
+    table = density.table((0, 1))
+    assert_marginals(density, (0, 1))
+    zero = amount == 0  # independent of x but for exp(x) < 0.05
+    assert table[:, 0].sum() == pytest.approx(zero.mean())
+    np.testing.assert_allclose(table[5:25, 0], zero.mean() / 30, rtol=0.35)
+    assert table[15:, 1:].sum() == pytest.approx(((x > np.median(x)) & ~zero).mean(), abs=0.03)
+
+
+@pytest.mark.parametrize("kind", ["auto", "kernel"])
+def test_two_features_that_are_all_missing(kind):
+    missing = np.full(50, np.nan)
+    axes = [IntervalAxis("a", 3, np.array([0.0, 1.0])), IntervalAxis("b", 2, np.array([0.0]))]
+    table = bound(kind, [missing, missing], axes=axes).table((0, 1))
+    expected = np.zeros((4, 3))
+    expected[3, 2] = 1.0
+    np.testing.assert_allclose(table, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["auto", "kernel"])
+def test_bins_without_rows_have_no_mass(kind):
+    x, y = normals(0.7, 300, order=2)
+    axes = [IntervalAxis("a", -1, np.array([-50.0, -1, 0, 1, 40, 50])), IntervalAxis("b", -1, np.array([-9.0, 0, 9]))]
+    density = bound(kind, [x, y], axes=axes)
+    table = density.table((0, 1))
+    assert (table[[0, 5, 6]] == 0).all()
+    assert (table[:, [0, 3]] == 0).all()
+    assert_marginals(density, (0, 1))
+
+
+@pytest.mark.parametrize("kind", ["auto", "kernel"])
+def test_rows_of_weight_zero_do_not_count(kind):
+    columns = normals(0.7, 400, order=2)
+    weights = (np.arange(400) < 250).astype(float)
+    axes = axes_of(columns, (12, 9))
+    found = bound(kind, columns, axes=axes, weights=weights)
+    expected = bound(kind, [column[:250] for column in columns], axes=axes)
+    for key in ALL:
+        np.testing.assert_allclose(found.table(key), expected.table(key), rtol=1e-9, atol=1e-15)
+    assert found.choices["a", "b"].name == expected.choices["a", "b"].name
+
+
+def test_weights_are_repeated_rows_but_for_what_the_rows_prove():
+    columns = normals(0.7, 300, order=2)
+    counts = np.random.default_rng(1).integers(1, 4, 300)
+    axes = axes_of(columns, (12, 9))
+    repeated = [np.repeat(column, counts) for column in columns]
+    effective = counts.sum() ** 2 / (counts**2).sum()
+    same = 0.5 * (effective / counts.sum()) ** (1 / 6)  # bandwidths are in units of n^(-1/6), n the effective rows
+    found = bound(Kernel(bandwidth=same), columns, axes=axes, weights=counts)
+    expected = bound(Kernel(bandwidth=0.5), repeated, axes=axes)
+    for key in ALL:
+        np.testing.assert_allclose(found.table(key), expected.table(key), rtol=1e-3, atol=1e-12)
+    once = bound("auto", columns, axes=axes, weights=np.full(300, 5.0))
+    plain = bound("auto", columns, axes=axes)
+    np.testing.assert_allclose(once.table((0, 1)), plain.table((0, 1)), rtol=1e-9)
+
+
+# Standard errors
+
+
+@pytest.fixture(scope="module")
+def boosted():
+    ensemble = pytest.importorskip("sklearn.ensemble")
+    data = np.stack(normals(0.6, 150), axis=1)
+    target = data[:, 0] * data[:, 1] + np.sin(data[:, 2])
+    return ensemble.GradientBoostingRegressor(n_estimators=15, max_depth=2, random_state=0).fit(data, target), data
+
+
+@pytest.mark.parametrize("density", ["empirical", "independent", "laplace", "auto", Kernel(bandwidth=0.5)])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_standard_errors_are_those_of_whole_decompositions_of_resampled_rows(boosted, density, weighted):
+    model, data = boosted
+    weights = np.random.default_rng(2).exponential(size=len(data)) if weighted else None
+    fx = decompose(model, data, density=density, sample_weight=weights, n_jobs=1)
+    found = fx.standard_errors(n_resamples=6, random_state=3)
+    rng = np.random.default_rng(3)
+    shares = np.full(len(data), 1 / len(data)) if weights is None else weights / weights.sum()
+    resampled = [
+        decompose(model, data, density=density, sample_weight=rng.multinomial(len(data), shares), n_jobs=1)
+        for _ in range(6)
+    ]
+    assert list(found) == list(fx.terms)
+    for names, errors in found.items():
+        expected = np.std([other.terms[names].values for other in resampled], axis=0, ddof=1)
+        np.testing.assert_allclose(errors, expected, rtol=1e-6, atol=1e-9)
+    assert max(errors.max() for errors in found.values()) > 1e-3
+
+
+def test_standard_errors_shrink_with_the_root_of_the_rows(boosted):
+    model, _ = boosted
+    typical = []
+    for n_rows in (500, 8000):
+        fx = decompose(model, np.stack(normals(0.6, n_rows), axis=1), density="independent", n_jobs=1)
+        typical.append(np.sqrt(np.mean(fx.standard_errors(40)["x0",] ** 2)))
+    assert typical[0] / typical[1] == pytest.approx(4.0, rel=0.35)
+
+
+def test_standard_errors_of_a_density_that_asks_no_rows_are_zero(boosted):
+    model, data = boosted
+    fx = decompose(model, data, density="uniform", n_jobs=1)
+    for errors in fx.standard_errors(n_resamples=3).values():
+        np.testing.assert_allclose(errors, 0.0, atol=1e-12)
+
+
+def test_standard_errors_of_several_outputs():
+    ensemble = pytest.importorskip("sklearn.ensemble")
+    data = np.stack(normals(0.3, 120, order=2), axis=1)
+    target = np.digitize(data[:, 0] + data[:, 1], [-0.7, 0.7])
+    model = ensemble.GradientBoostingClassifier(n_estimators=4, max_depth=2, random_state=0).fit(data, target)
+    fx = decompose(model, data, density="empirical", n_jobs=1)
+    found = fx.standard_errors(n_resamples=4, random_state=0)
+    rng = np.random.default_rng(0)
+    draws = [rng.multinomial(120, np.full(120, 1 / 120)) for _ in range(4)]
+    parts = [decompose(model, data, density="empirical", sample_weight=draw, n_jobs=1) for draw in draws]
+    for names, errors in found.items():
+        assert errors.shape == fx.terms[names].values.shape
+        assert errors.shape[-1] == 3
+        expected = np.std([part.terms[names].values for part in parts], axis=0, ddof=1)
+        np.testing.assert_allclose(errors, expected, rtol=1e-6, atol=1e-9)
+
+
+def test_standard_errors_need_rows_and_resamples(boosted):
+    model, data = boosted
+    with pytest.raises(ValueError, match="must have rows and at least two resamples"):
+        decompose(model, density="uniform").standard_errors()
+    with pytest.raises(ValueError, match="must have rows and at least two resamples"):
+        decompose(model, data, density="empirical").standard_errors(n_resamples=1)
+
+
+# Sensitivity to the density
+
+
+AND_ROWS = np.array([[0, 0]] * 4 + [[0, 1]] * 1 + [[1, 0]] * 1 + [[1, 1]] * 4, dtype=float)
+
+
+@pytest.fixture(scope="module")
+def sensitivity():
+    tree = pytest.importorskip("sklearn.tree")
+    pytest.importorskip("pandas")
+    model = tree.DecisionTreeRegressor().fit(AND_ROWS, AND_ROWS.prod(axis=1))
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(AND_ROWS, columns=["p", "q"])
+    return density_sensitivity(model, frame, ["uniform", "empirical"], feature_names=["p", "q"], n_jobs=1)
+
+
+def test_sensitivity_of_and_by_hand(sensitivity):
+    """Uniform: mains ∓1/4, interaction ±1/4. Rows .4, .1, .1, .4: the same mains by symmetry, centred alike."""
+    # Empirical: f = c + a(p) + a(q) + i; pure i = (s, -4s, -4s, s) as its slices vanish: .4 i00 + .1 i01 = 0.
+    # With a = ∓m: c - 2m + s = 0, c - 4s = 0, c + 2m + s = 1, so s = 0.1, c = 0.4, m = 0.25.
+    table = sensitivity.table.set_index("term")
+    pair_gap = np.sqrt(0.8 * (0.25 - 0.1) ** 2 + 0.2 * (-0.25 + 0.4) ** 2)
+    spread = np.sqrt(0.4 * 0.6)
+    assert table.loc["p", "distance"] == pytest.approx(0.0, abs=1e-9)
+    assert table.loc["p x q", "distance"] == pytest.approx(pair_gap / spread)
+    assert list(sensitivity.table["term"])[0] == "p x q"
+    assert table.loc["p", "share uniform"] == pytest.approx((1 / 16) / (3 / 16))
+    assert table.loc["p x q", "share uniform"] == pytest.approx(1 / 3)
+    main_covariance = 0.8 / 16 - 0.2 / 16  # of the two mains under the rows
+    assert table.loc["p", "share empirical"] == pytest.approx((1 / 16 + main_covariance) / 0.24)
+    assert table.loc["p x q", "share empirical"] == pytest.approx((0.8 * 0.01 + 0.2 * 0.16) / 0.24)
+    assert table.loc["p x q", "sign differs"] == 0.0
+    assert "p x q" in str(sensitivity)
+
+
+def test_main_effects_of_a_sensitivity_by_hand(sensitivity):
+    mains = sensitivity.mains
+    assert list(mains.columns) == ["term", "bin", "label", "density", "output", "value", "weight"]
+    assert len(mains) == 2 * 2 * 2
+    np.testing.assert_allclose(mains["value"], np.where(mains["bin"] == 0, -0.25, 0.25))
+    np.testing.assert_allclose(mains["weight"], 0.5)
+    assert set(mains["density"]) == {"uniform", "empirical"}
+    assert list(sensitivity.decompositions) == ["uniform", "empirical"]
+
+
+def test_signs_that_differ_between_densities():
+    tree = pytest.importorskip("sklearn.tree")
+    rows = np.array([[0, 0]] * 45 + [[0, 1]] * 5 + [[1, 0]] * 5 + [[1, 1]] * 45, dtype=float)
+    # T = (0, 1, 2, 1.5): under equal weights p rises by 1.25 and q by 0.25; under the diagonal they must share 1.5.
+    model = tree.DecisionTreeRegressor().fit(rows, np.array([0, 1, 2, 1.5])[(2 * rows[:, 0] + rows[:, 1]).astype(int)])
+    found = density_sensitivity(model, rows, {"flat": "uniform", "seen": "empirical"}, n_jobs=1)
+    terms = {name: fx.terms for name, fx in found.decompositions.items()}
+    table = dict(zip(found.table["term"], found.table["sign differs"], strict=True))
+    for names in terms["seen"]:
+        flat, seen = terms["flat"][names].values, terms["seen"][names].values
+        weights = rows.shape[0] * terms["seen"][names].weights
+        opposite = sum(w for w, a, b in zip(weights.flat, flat.flat, seen.flat, strict=True) if a * b < 0)
+        assert table[" x ".join(names)] == pytest.approx(opposite / len(rows))
+
+
+def test_sensitivity_of_several_densities_takes_the_two_furthest_apart(boosted):
+    model, data = boosted
+    found = density_sensitivity(model, data, ["uniform", "independent", "empirical", "auto"], n_jobs=1)
+    parts = {name: decompose(model, data, density=name, n_jobs=1) for name in found.decompositions}
+    spread = np.std(model.predict(data))
+    distances = dict(zip(found.table["term"], found.table["distance"], strict=True))
+    for names in parts["auto"].terms:
+        weights = parts["auto"].terms[names].weights
+        values = [part.terms[names].values for part in parts.values()]
+        gaps = [np.sqrt((weights * (a - b) ** 2).sum()) for a, b in itertools.combinations(values, 2)]
+        assert distances[" x ".join(names)] == pytest.approx(max(gaps) / spread, rel=1e-6)
+
+
+def test_sensitivity_needs_two_densities(boosted):
+    with pytest.raises(ValueError, match="`densities` must be at least two, got"):
+        density_sensitivity(*boosted, ["auto"])
+
+
+def test_auto_is_what_decompose_takes_unless_told(boosted):
+    model, data = boosted
+    fx = decompose(model, data, n_jobs=1)
+    assert isinstance(fx.density, Auto)
+    assert {names for names in fx.terms if len(names) == 2} <= set(fx.density.choices)
+    independent = fx.with_density(Independent())
+    assert np.abs(independent.terms["x0"].values - fx.terms["x0"].values).max() > 1e-3
