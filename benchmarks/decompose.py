@@ -61,7 +61,7 @@ class Peer(NamedTuple):
 
 
 def peers(model: Any, rows: Floats, target: Floats, *, full: bool) -> Iterator[Peer]:
-    """treehfd's fit and XGBoost's interaction values, whole or in part."""
+    """Fit of treehfd and interaction values of XGBoost, whole or in part."""
     fitted = model if full else _regressor(_PEER_TREES).fit(rows, target)
     try:
         explainer = importlib.import_module("treehfd").XGBTreeHFD(fitted)

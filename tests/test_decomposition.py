@@ -464,9 +464,6 @@ def test_terms_under_a_product_are_uncorrelated(model, density):
     assert table["share"].sum() == pytest.approx(1.0, abs=1e-12)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="moments() takes raw terms under a product for uncorrelated, which pure ones are"
-)
 @pytest.mark.parametrize("density", ["independent", "uniform"])
 def test_raw_terms_under_a_product_are_correlated(model, density):
     found = decompose(model, DATA, density=density, n_jobs=1)
@@ -567,7 +564,6 @@ def test_a_table_of_several_outputs_has_a_value_each(several):
         np.testing.assert_array_equal(table[f"value_{output}"], several.terms["x0", "x1"].values[..., k].ravel())
 
 
-@pytest.mark.xfail(strict=True, reason="the columns value and weight overwrite those of features of these names")
 @pytest.mark.parametrize("name", ["value", "weight"])
 def test_features_may_be_called_as_columns_of_a_table_are(model, name):
     found = decompose(model, DATA, feature_names=[name, "b", "c"], n_jobs=1)
@@ -793,7 +789,6 @@ def test_nothing_has_no_mean():
         mean([])
 
 
-@pytest.mark.xfail(strict=True, reason="combine() does not look at outputs and links")
 def test_decompositions_of_other_outputs_or_links_are_not_added(fx, several):
     binary = ensemble.GradientBoostingClassifier(n_estimators=2, max_depth=2, random_state=0).fit(
         DATA, target(DATA) > 0
@@ -803,7 +798,6 @@ def test_decompositions_of_other_outputs_or_links_are_not_added(fx, several):
             _ = fx + other
 
 
-@pytest.mark.xfail(strict=True, reason="union() takes the encoder of one feature though others read columns otherwise")
 def test_models_that_read_missing_values_in_other_ways_are_not_added():
     xgboost = pytest.importorskip("xgboost")
     rows = np.full((1, 3), -999.0)
@@ -819,9 +813,6 @@ def test_models_that_read_missing_values_in_other_ways_are_not_added():
     np.testing.assert_allclose(found, sum(own.predict(rows) for own in models), rtol=1e-5)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="union() takes the flags of one feature, so missing values fall into the last bin"
-)
 def test_a_sum_with_a_model_that_refuses_missing_values_refuses_them(model, fx):
     accepts = ensemble.HistGradientBoostingRegressor(max_iter=2, max_depth=2, random_state=0).fit(DATA, target(DATA))
     with pytest.raises(ValueError, match="must have no missing values"):

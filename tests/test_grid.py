@@ -14,8 +14,6 @@ from treeanova.forest import NEAR_ZERO, assemble
 from treeanova.grid import CategoryAxis, Grid, IntervalAxis, grid_of, union
 
 LETTERS = ("a", "b", "c", "d")
-MIXED_FLAGS = "union() takes the flags of one feature, so what another refuses falls into the last bin"
-MIXED_ENCODERS = "union() takes the encoder of one feature though others read columns in other ways"
 SPECIAL = np.array([0.0, -0.0, NEAR_ZERO, -NEAR_ZERO, 1e-300, np.inf, -np.inf, np.nan, 0.5, 1.0, -1.0, 2.0])
 
 
@@ -243,9 +241,7 @@ def test_missing_values_that_share_bins_apart_get_their_own_in_a_union():
     assert [old[0].tolist() for old in maps] == [[0, 1, 0], [0, 1, 1]]
 
 
-@pytest.mark.parametrize(
-    "order", [pytest.param((0, 1), marks=pytest.mark.xfail(strict=True, reason=MIXED_FLAGS)), (1, 0)]
-)
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_a_union_with_a_grid_that_refuses_missing_values_refuses_them_too(order):
     grids = [
         Grid(Schema((Feature("x", accepts_missing=accepts),)), (numeric_axis((0.0, True), accepts_missing=accepts),))
@@ -256,9 +252,7 @@ def test_a_union_with_a_grid_that_refuses_missing_values_refuses_them_too(order)
         merged.index(np.array([[np.nan]]))
 
 
-@pytest.mark.parametrize(
-    "order", [pytest.param((0, 1), marks=pytest.mark.xfail(strict=True, reason=MIXED_FLAGS)), (1, 0)]
-)
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_a_union_with_a_grid_that_refuses_unseen_categories_refuses_them_too(order):
     options = [{"accepts_unseen": accepts} for accepts in (True, False)]
     grids = [
@@ -270,7 +264,6 @@ def test_a_union_with_a_grid_that_refuses_unseen_categories_refuses_them_too(ord
         merged.index(np.array([["z"]], dtype=object))
 
 
-@pytest.mark.xfail(strict=True, reason=MIXED_ENCODERS)
 def test_a_union_of_features_that_read_columns_in_other_ways_is_refused():
     """-999 is missing for the first and a number for the second: no encoder serves both."""
     grids = [

@@ -325,7 +325,9 @@ def test_auto_takes_a_kernel_for_a_bent_dependence():
     held_out = np.stack([fresh, fresh**2 + 0.3 * rng.normal(size=100_000)], axis=1)
     codes = density.grid.index(held_out)
     truth = np.bincount(codes[:, 0] * 50 + codes[:, 1], minlength=2500).reshape(50, 50) / 100_000
-    distances = [np.abs(other.table((0, 1)) - truth).sum() for other in (bound("empirical", columns, (50, 50)), density)]
+    distances = [
+        np.abs(other.table((0, 1)) - truth).sum() for other in (bound("empirical", columns, (50, 50)), density)
+    ]
     assert distances[1] < 0.5 * distances[0]
     assert table is density.table((0, 1))  # counted once
 

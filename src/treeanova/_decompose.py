@@ -44,8 +44,8 @@ def decompose(
         The rows that define the density: numpy, pandas, polars, pyarrow, scipy.sparse. None will do for "uniform".
     density
         A name ("auto", "kernel", "empirical", "laplace", "independent", "shrinkage", "uniform"), an object of
-        `treeanova.density`, a mapping from names to tables, or a callable. "auto" takes for each pair of features the
-        estimate under which rows left out are most likely.
+        `treeanova.density`, an array over the bins of all features, a mapping from names to arrays, or a callable.
+        "auto" takes for each pair of features the estimate under which rows left out are most likely.
     sample_weight
         Weights of the rows.
     feature_names

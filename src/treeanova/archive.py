@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import io
 import json
+import lzma
 import os
 import pathlib
-import tempfile
+import secrets
 import zipfile
+import zlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,9 +31,9 @@ def write(path: str | os.PathLike[str], header: Mapping[str, Any], arrays: Mappi
     """Write header and arrays to one file, replacing what was there only when all is written."""
     target = pathlib.Path(path)
     content = {"kind": _KIND, "schema": SCHEMA, "arrays": sorted(arrays), **header}
-    with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as temporary:
-        name = pathlib.Path(temporary.name)
-        try:
+    name = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+    try:
+        with name.open("xb") as temporary:
             with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as file:
                 file.writestr(_part(_HEADER), json.dumps(content))
                 for key in sorted(arrays):
@@ -40,10 +42,10 @@ def write(path: str | os.PathLike[str], header: Mapping[str, Any], arrays: Mappi
                     file.writestr(_part(f"{key}.npy"), buffer.getvalue())
             temporary.flush()
             os.fsync(temporary.fileno())
-        except BaseException:
-            name.unlink(missing_ok=True)
-            raise
-    name.replace(target)
+        name.replace(target)
+    except BaseException:
+        name.unlink(missing_ok=True)
+        raise
 
 
 def _part(name: str) -> zipfile.ZipInfo:
@@ -67,7 +69,11 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, npt.ND
         EOFError,
         OSError,
         NotImplementedError,
+        RuntimeError,
+        MemoryError,
         zipfile.LargeZipFile,
+        zlib.error,
+        lzma.LZMAError,
     ) as error:
         if isinstance(error, (ArchiveError, FileNotFoundError, PermissionError, IsADirectoryError)):
             raise

@@ -19,7 +19,7 @@ from treeanova.errors import ArchiveError
 from treeanova.explanation import Explanation
 from treeanova.features import Floats, Schema
 from treeanova.frames import backend_of, frame
-from treeanova.grid import Axis, Grid, IntervalAxis, union
+from treeanova.grid import Axis, Codes, Grid, IntervalAxis, union
 from treeanova.importance import Moments, moments
 from treeanova.links import class_probabilities, respond
 from treeanova.purification import Options, cascade, report_impurity
@@ -28,6 +28,7 @@ from treeanova.storage import pack, unpack
 
 Names = tuple[str, ...]
 _DEFAULTS = Options()
+_DRAWS = 20_000
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -285,7 +286,12 @@ class Decomposition:
         if not self.effects.terms:
             nothing = np.zeros((0, self.effects.n_outputs))
             return Moments(nothing, nothing, nothing)
-        return moments(self.effects.terms, self.weights, self.density, self.random_state)
+        uncorrelated = self.density.is_product and self.certificate.met
+        return moments(self.effects.terms, self.weights, None if uncorrelated else self._rows())
+
+    def _rows(self) -> tuple[Codes, Floats]:
+        """Bins and weights of rows that stand for the density."""
+        return self.density.rows(_DRAWS, np.random.default_rng(self.random_state))
 
     def importance(self, by: str = "term") -> Any:
         """Table of shares of the score's variance, largest first.
@@ -329,9 +335,10 @@ class Decomposition:
         """Tidy table of one term: a row per cell with labels and ends of its bins, value and weight."""
         term = self.terms[key]
         cells = np.indices(term.weights.shape).reshape(term.order, -1)
+        reserved = {"weight", "value", *(f"value_{output}" for output in self.schema.outputs)}
         columns: dict[str, Any] = {}
         for name, axis, bins in zip(term.features, term.axes, cells, strict=True):
-            columns[name] = [axis.labels[b] for b in bins]
+            columns[f"{name}_bin" if name in reserved else name] = [axis.labels[b] for b in bins]
             if isinstance(axis, IntervalAxis):
                 ends = np.full((2, axis.size), np.nan)
                 ends[:, : axis.n_intervals] = axis.edges[:-1], axis.edges[1:]
@@ -469,6 +476,9 @@ def combine(parts: Sequence[Decomposition], factors: Sequence[float]) -> Decompo
 
     Purification is linear: where all have the same density, the terms are the weighted sums of terms.
     """
+    schemas = {(part.schema.outputs, part.schema.link) for part in parts}
+    if len(schemas) > 1:
+        raise ValueError("decompositions must have the same outputs and link to be combined, got others.")
     grid, maps = union([part.grid for part in parts])
     intercept = sum(f * part.raw_effects.intercept for f, part in zip(factors, parts, strict=True))
     terms: dict[Key, Floats] = {}

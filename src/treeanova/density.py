@@ -11,7 +11,7 @@ import abc
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -135,6 +135,9 @@ class Density(abc.ABC):
         grid = self._grid
         codes = grid.index(data)
         if features is not None:
+            unknown = [name for name in features if name not in grid.schema.names]
+            if unknown:
+                raise ValueError(f"`features` must be the model's, got {unknown[0]!r}; see grid.schema.names.")
             keys = [tuple(sorted(grid.schema.names.index(name) for name in features))]
         else:
             keys = list(itertools.combinations(range(len(grid.axes)), 2)) or [(0,)]
@@ -309,15 +312,15 @@ def _intensity(sample: Sample) -> float:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Table(Density):
-    """Weights as given: a mapping from names of features to arrays, or a callable (names, axes) -> array.
+    """Weights as given: an array over the bins of all features, a mapping from names to arrays, or a callable.
 
-    The array of a set of features has one axis per feature: in the order of the names in a mapping, of the data for a
-    callable. Sets that a mapping lacks are taken as marginals of one that it has.
+    The array of a set of features has one axis per feature: in the order of the names in a mapping, of the data
+    otherwise. A callable takes names and axes. Sets that a mapping lacks are marginals of one that it has.
     """
 
     name: ClassVar[str] = "table"
     needs_data: ClassVar[bool] = False
-    weights: Mapping[Any, npt.ArrayLike] | Callable[..., npt.ArrayLike] = dataclasses.field(default_factory=dict)
+    weights: Any = dataclasses.field(default_factory=dict)
 
     def table(self, key: Key) -> Floats:
         """The array for these features, checked and brought to sum 1."""
@@ -337,12 +340,16 @@ class Table(Density):
         return table
 
     def _marginal(self, names: tuple[str, ...]) -> Floats:
-        assert not callable(self.weights)  # noqa: S101  the caller has looked
         order = self._grid.schema.names
-        for given, array in self.weights.items():
+        tables = self.weights if isinstance(self.weights, Mapping) else {order: self.weights}
+        for given, array in tables.items():
             own = (given,) if isinstance(given, str) else tuple(given)
             if set(names) <= set(own):
                 table = np.asarray(array, dtype=np.float64)
+                if table.ndim != len(own):
+                    raise ValueError(
+                        f"`density` must give {', '.join(own)} an array with {len(own)} axes, got {table.ndim}."
+                    )
                 table = table.sum(axis=tuple(i for i, name in enumerate(own) if name not in names))
                 kept = [name for name in own if name in names]
                 ordered: Floats = table.transpose([kept.index(name) for name in sorted(kept, key=order.index)])
@@ -469,9 +476,9 @@ def density_of(description: Any) -> Density:
         return description
     if isinstance(description, str) and description in KINDS:
         return KINDS[description]()
-    if isinstance(description, Mapping) or callable(description):
+    is_function = callable(description) and not isinstance(description, type)
+    if isinstance(description, (Mapping, np.ndarray)) or is_function:
         return Table(description)
     names = ", ".join(repr(name) for name in KINDS)
-    raise ValueError(
-        f"`density` must be one of {names}, a Density, a mapping of tables or a callable, got {description!r}."
-    )
+    others = "a Density, an array, a mapping of tables or a callable"
+    raise ValueError(f"`density` must be one of {names}, {others}, got {description!r}.")

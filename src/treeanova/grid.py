@@ -241,7 +241,21 @@ def _widest(features: Sequence[Feature]) -> Feature:
             raise ValueError(
                 f"feature {feature.name!r} must have the same kind and categories to be combined, got others."
             )
-    return widest
+    if len({_reading(feature) for feature in features}) > 1:
+        raise ValueError(
+            f"feature {widest.name!r} must be read alike (missing values, labels) to be combined, got others."
+        )
+    return dataclasses.replace(
+        widest,
+        accepts_missing=all(feature.accepts_missing for feature in features),
+        accepts_unseen=all(feature.accepts_unseen for feature in features),
+    )
+
+
+def _reading(feature: Feature) -> tuple[str, object]:
+    encoder = feature.encoder
+    names = None if feature.is_category else getattr(encoder, "names", None)
+    return repr(float(getattr(encoder, "missing", np.nan))), names
 
 
 def _union_axis(feature: Feature, axes: Sequence[Axis]) -> tuple[Axis, list[Ints]]:

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from treeanova.density import Density, Key
+from treeanova.density import Key
 from treeanova.features import Floats
+from treeanova.grid import Codes
 
 _CHUNK = 1 << 16
-_DRAWS = 20_000
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -26,17 +26,17 @@ class Moments:
     mean_abs: Floats
 
 
-def moments(terms: Mapping[Key, Floats], weights: Mapping[Key, Floats], density: Density, seed: int) -> Moments:
-    """Moments of terms (outputs last) under a density.
+def moments(terms: Mapping[Key, Floats], weights: Mapping[Key, Floats], rows: tuple[Codes, Floats] | None) -> Moments:
+    """Moments of terms (outputs last), at least one, over rows given by their bins and weights.
 
-    Under a product, terms are uncorrelated and the tables say all; otherwise over the rows of the density.
+    Without rows, terms are taken for uncorrelated, as pure ones are under a product: their tables say all.
     """
     mean_abs = np.array([_mean(np.abs(values), weights[key]) for key, values in terms.items()])
-    if density.is_product:
+    if rows is None:
         centred = [values - _mean(values, weights[key]) for key, values in terms.items()]
         variance = np.array([_mean(c**2, weights[key]) for c, key in zip(centred, terms, strict=True)])
         return Moments(variance, np.zeros_like(variance), mean_abs)
-    codes, shares = density.rows(_DRAWS, np.random.default_rng(seed))
+    codes, shares = rows
     first = sum_squares = product = np.zeros((len(terms), mean_abs.shape[1]))
     total = np.zeros(mean_abs.shape[1])
     for start in range(0, len(codes), _CHUNK):

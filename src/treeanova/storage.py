@@ -6,13 +6,14 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from treeanova.certificate import Certificate, TermCertificate
 from treeanova.density import KINDS, Density, Key, Table
 from treeanova.effects import Effects
 from treeanova.features import Floats, Schema, describe, restore
-from treeanova.grid import Axis, CategoryAxis, Grid, IntervalAxis
+from treeanova.grid import Axis, CategoryAxis, Codes, Grid, IntervalAxis
 from treeanova.importance import Moments
 from treeanova.purification import Options
 
@@ -51,6 +52,7 @@ def unpack(header: Mapping[str, Any], arrays: Arrays) -> dict[str, Any]:
     )
     grid = Grid(schema, axes)
     weights = {_key(name): table for name, table in _below(arrays, "weights/").items()}
+    _check(arrays, weights, grid)
     return {
         "effects": _restore_effects(grid, arrays, "pure"),
         "raw_effects": _restore_effects(grid, arrays, "raw"),
@@ -61,6 +63,19 @@ def unpack(header: Mapping[str, Any], arrays: Arrays) -> dict[str, Any]:
         "saved_moments": Moments(**{name: arrays[f"moments/{name}"] for name in _MOMENTS}),
         **{name: header[name] for name in _PLAIN},
     }
+
+
+def _check(arrays: Arrays, weights: Mapping[Key, Floats], grid: Grid) -> None:
+    """Raise when arrays do not fit each other."""
+    shapes = {name: arrays[f"moments/{name}"].shape for name in _MOMENTS}
+    n_terms = sum(name.startswith("pure/") for name in arrays)
+    if (
+        any(array.dtype != np.float64 for array in arrays.values())
+        or any(array.ndim != 1 for array in _below(arrays, "bounds/").values())
+        or any(table.shape != tuple(grid.sizes[j] for j in key) for key, table in weights.items())
+        or set(shapes.values()) != {(n_terms, len(arrays["pure_intercept"]))}
+    ):
+        raise ValueError("arrays must be float64 and have the shapes of the grid")
 
 
 def _text(key: Key) -> str:
@@ -107,7 +122,7 @@ def _describe_density(density: Density) -> dict[str, Any]:
 def _restore_density(plain: Mapping[str, Any], grid: Grid, weights: Mapping[Key, Floats]) -> Density:
     """The density by its name; without its rows it answers for the saved terms only, from their tables."""
     kind = KINDS.get(plain["name"], Table)
-    if not kind.needs_data and kind is not Table:
+    if not kind.needs_data and kind is not Table and plain["options"].get("measure") != "length":
         return kind(**plain["options"], grid=grid)
     return SavedDensity(kind=plain["name"], saved=weights, grid=grid)
 
@@ -123,6 +138,10 @@ class SavedDensity(Density):
     def name(self) -> str:  # type: ignore[override]
         """Name of the density that was saved."""
         return self.kind
+
+    def rows(self, n_rows: int, rng: np.random.Generator) -> tuple[Codes, Floats]:  # noqa: ARG002
+        """None: they were not saved."""
+        raise ValueError("a saved decomposition must have rows for this, got none; use with_density(density, X) first.")
 
     def table(self, key: Key) -> Floats:
         """The saved weights of a term."""
