@@ -96,6 +96,11 @@ class Hashed(Encoder):
         codes = [np.nan if text is None else positions.get(category_hash(text), unseen) for text in texts]
         return np.array(codes, dtype=np.float64)[inverse]
 
+    @property
+    def wants_labels(self) -> bool:
+        """True: the model keeps hashes, not names."""
+        return True
+
     def labelled(self, column: npt.NDArray[Any], name: str) -> Hashed:
         """The same encoder with the names of categories that a raw column holds."""
         known = dict(zip(self.hashes, self.labels, strict=True))
