@@ -44,7 +44,8 @@ _SWEEPS = 30
 def _normal(n: int, rng: np.random.Generator, correlation: float = 0.0) -> Floats:
     """Standard normals with equal correlations."""
     common = rng.standard_normal((n, 1))
-    return np.sqrt(correlation) * common + np.sqrt(1 - correlation) * rng.standard_normal((n, 3))
+    rows: Floats = np.sqrt(correlation) * common + np.sqrt(1 - correlation) * rng.standard_normal((n, 3))
+    return rows
 
 
 def _student(n: int, rng: np.random.Generator) -> Floats:
@@ -141,7 +142,7 @@ def response(rows: Floats, scale: Floats, *, interactions: bool) -> Floats:
     """The function that models learn, of features brought to (-1, 1) by their median and quartiles."""
     low, middle, high = scale
     a, b, c = np.tanh((rows - middle) / np.maximum(high - low, 0.5)).T
-    mains = np.sin(3 * a) + 2 * b**2 + np.abs(c)
+    mains: Floats = np.sin(3 * a) + 2 * b**2 + np.abs(c)
     return mains + 2 * a * b + b * (c > 0) + a * b * c if interactions else mains
 
 
@@ -195,7 +196,8 @@ class TrueCopula(Empirical):
                 found, wanted = table.sum(axis=others, keepdims=True), super().table((j,))
                 factors = np.divide(np.expand_dims(wanted, others), found, out=np.zeros_like(found), where=found > 0)
                 table = table * factors
-        return table / table.sum()
+        total: Floats = table / table.sum()
+        return total
 
 
 CANDIDATES = ("gaussian", *(f"kernel {bandwidth:g}" for bandwidth in smoothing.BANDWIDTHS))
@@ -240,12 +242,12 @@ def cases(
                     target = response(rows, scale, interactions=setting.interactions)
                     target = target + _NOISE * rng.standard_normal(n_rows)
                     model = fit(setting, rows, target, categories=dependence == "nominal", seed=seed)
-                    yield _case(dependence, n_rows, setting, seed, model, rows, world)
+                    yield _case((dependence, n_rows, setting.name, seed), model, rows, world)
 
 
-def _case(dependence: str, n_rows: int, setting: Setting, seed: int, model: Any, rows: Floats, world: Floats) -> Case:
+def _case(where: tuple[str, int, str, int], model: Any, rows: Floats, world: Floats) -> Case:
     auto = treeanova.decompose(model, rows, n_jobs=1)
-    true_kind = Independent() if dependence == "independent" else Empirical()
+    true_kind = Independent() if where[0] == "independent" else Empirical()
     truth = auto.with_density(true_kind, world)
     errors = {kind: error(auto.with_density(kind), truth) for kind in KINDS if kind != "auto"}
     errors["auto"] = error(auto, truth)
@@ -257,7 +259,7 @@ def _case(dependence: str, n_rows: int, setting: Setting, seed: int, model: Any,
     errors["best kind"] = min(errors[kind] for kind in KINDS if kind != "auto")
     assert isinstance(auto.density, Auto)  # noqa: S101  the default of decompose
     chosen = tuple(choice.name for choice in auto.density.choices.values())
-    return Case(dependence, n_rows, setting.name, seed, errors, best, chosen)
+    return Case(*where, errors, best, chosen)
 
 
 # Tables
@@ -450,10 +452,11 @@ def page(found: Sequence[Case], peers: str, head: str) -> str:
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
-_ANALYTIC_HEAD = """An xgboost model of depth 2 learns y = x1 x2 from the rows; its main effects and interaction are compared
-at fresh rows with those of the function itself, ρ / (1 + ρ²) (x² - 1) and the rest, relative to their variance. "true
-density" is the same model decomposed under 2 million fresh rows: what is left is the model's own error. "interpret" is
-its purify (deterministic) of the same tensor under the shares of the rows; "treehfd" is shown where it takes less than a minute."""
+_ANALYTIC_HEAD = """An xgboost model of depth 2 learns y = x1 x2 from the rows; its main effects and interaction are
+compared at fresh rows with those of the function itself, ρ / (1 + ρ²) (x² - 1) and the rest, relative to their
+variance. "true density" is the same model decomposed under 2 million fresh rows: what is left is the model's own error.
+"interpret" is its purify (deterministic) of the same tensor under the shares of the rows; "treehfd" is shown where it
+takes less than a minute."""
 
 
 def run(*, full: bool) -> None:

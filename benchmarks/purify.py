@@ -36,7 +36,7 @@ def cases() -> Iterator[Case]:
     for size in (64, 256, 1024):
         for correlation in (0.0, 0.9, 0.99, 0.999):
             hard = size * correlation
-            slow = ("default", "deterministic") if hard > 250 and correlation > 0.9 or hard > 900 else ()
+            slow = ("default", "deterministic") if (hard > 250 and correlation > 0.9) or hard > 900 else ()
             weights = correlated_weights((size, size), correlation)
             yield Case(f"{size} x {size}, correlation {correlation}", rng.normal(size=weights.shape), weights, slow)
         counts = empirical_weights((size, size), 0.5, rng)

@@ -159,7 +159,7 @@ def grid_of_axes(axes):
     return Grid(Schema(tuple(features)), tuple(axes))
 
 
-def bound(kind, columns, n_bins=(12, 9, 5), missing=(), weights=None, axes=None):
+def bound(kind, columns, n_bins=(12, 9, 5), *, missing=(), weights=None, axes=None):
     grid = grid_of_axes(axes_of(columns, n_bins, missing) if axes is None else axes)
     table = np.empty((len(columns[0]), len(columns)), dtype=object)
     for j, column in enumerate(columns):
@@ -694,7 +694,6 @@ AND_ROWS = np.array([[0, 0]] * 4 + [[0, 1]] * 1 + [[1, 0]] * 1 + [[1, 1]] * 4, d
 @pytest.fixture(scope="module")
 def sensitivity():
     tree = pytest.importorskip("sklearn.tree")
-    pytest.importorskip("pandas")
     model = tree.DecisionTreeRegressor().fit(AND_ROWS, AND_ROWS.prod(axis=1))
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(AND_ROWS, columns=["p", "q"])
@@ -710,7 +709,7 @@ def test_sensitivity_of_and_by_hand(sensitivity):
     spread = np.sqrt(0.4 * 0.6)
     assert table.loc["p", "distance"] == pytest.approx(0.0, abs=1e-9)
     assert table.loc["p x q", "distance"] == pytest.approx(pair_gap / spread)
-    assert list(sensitivity.table["term"])[0] == "p x q"
+    assert next(iter(sensitivity.table["term"])) == "p x q"
     assert table.loc["p", "share uniform"] == pytest.approx((1 / 16) / (3 / 16))
     assert table.loc["p x q", "share uniform"] == pytest.approx(1 / 3)
     main_covariance = 0.8 / 16 - 0.2 / 16  # of the two mains under the rows

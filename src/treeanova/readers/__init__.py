@@ -7,6 +7,7 @@ libraries is imported: a model at hand means that its library is loaded already.
 from __future__ import annotations
 
 import importlib
+import json
 import pathlib
 import pickle
 from typing import Any
@@ -25,8 +26,8 @@ _LIBRARIES = {
 _SUFFIXES = {".ubj": "xgboost", ".txt": "lightgbm", ".cbm": "catboost"}
 _PICKLES = {".pkl", ".pickle", ".joblib"}
 _READABLE = (
-    "XGBoost, LightGBM and CatBoost models, scikit-learn trees, forests and gradient boosting (also last in a Pipeline), "
-    "InterpretML EBMs, and files .json, .ubj (XGBoost), .txt (LightGBM), .cbm, .json (CatBoost)"
+    "XGBoost, LightGBM and CatBoost models, scikit-learn trees, forests and gradient boosting (also last in a "
+    "Pipeline), InterpretML EBMs, and files .json, .ubj (XGBoost), .txt (LightGBM), .cbm, .json (CatBoost)"
 )
 
 
@@ -66,8 +67,8 @@ def _read_path(path: pathlib.Path, *, trusted: bool) -> Forest | Effects:
     if suffix in _PICKLES:
         if not trusted:
             raise UnsupportedModelError(
-                f"`model` is a pickle ({path.name}), and loading one runs whatever code it holds; pass trusted=True if you "
-                "know where it comes from, or save the model in its library's own format."
+                f"`model` is a pickle ({path.name}), and loading one runs whatever code it holds; pass trusted=True if "
+                "you know where it comes from, or save the model in its library's own format."
             )
         with path.open("rb") as file:
             return read_model(pickle.load(file))  # noqa: S301  the caller said so
@@ -82,8 +83,6 @@ def _read_path(path: pathlib.Path, *, trusted: bool) -> Forest | Effects:
 
 def _json_library(path: pathlib.Path) -> str:
     """XGBoost and CatBoost both write .json: told apart by the names at the top level."""
-    import json
-
     try:
         top = json.loads(path.read_bytes())
     except ValueError as error:
