@@ -21,6 +21,7 @@ from treeanova import smoothing
 from treeanova.columns import encode
 from treeanova.features import Floats
 from treeanova.grid import Codes, Grid, IntervalAxis
+from treeanova.slices import outer
 
 Key = tuple[int, ...]
 _PAIRS_FOR_SHRINKAGE = 100
@@ -182,7 +183,7 @@ class Uniform(Density):
 
     def table(self, key: Key) -> Floats:
         """Product of the axes' weights."""
-        return _outer([self._axis_weights(j) for j in key])
+        return outer([self._axis_weights(j) for j in key])
 
     def rows(self, n_rows: int, rng: np.random.Generator) -> tuple[Codes, Floats]:
         """Draws."""
@@ -200,10 +201,6 @@ class Uniform(Density):
         lengths = np.zeros(axis.size)
         lengths[: axis.n_intervals] = np.diff(np.concatenate([[low], axis.bounds, [high]]))
         return lengths / lengths.sum() if lengths.sum() > 0 else np.full(axis.size, 1 / axis.size)
-
-
-def _outer(vectors: Sequence[Floats]) -> Floats:
-    return functools.reduce(np.multiply.outer, vectors)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -256,7 +253,7 @@ class Independent(Density):
 
     def table(self, key: Key) -> Floats:
         """Product of the marginals."""
-        return _outer([self._sample.counts((j,)) for j in key])
+        return outer([self._sample.counts((j,)) for j in key])
 
     def rows(self, n_rows: int, rng: np.random.Generator) -> tuple[Codes, Floats]:
         """Draws."""
@@ -287,7 +284,7 @@ class Shrinkage(Density):
     def table(self, key: Key) -> Floats:
         """Mixture of both tables."""
         share = self.intensity or 0.0
-        product = _outer([self._sample.counts((j,)) for j in key])
+        product = outer([self._sample.counts((j,)) for j in key])
         return (1 - share) * self._sample.counts(key) + share * product
 
     def rows(self, n_rows: int, rng: np.random.Generator) -> tuple[Codes, Floats]:
