@@ -419,7 +419,7 @@ def test_draws_have_the_marginals_and_the_dependence(correlation):
     codes = density.draw(200_000, random_state=1)
     for j in range(2):
         shares = np.bincount(codes[:, j], minlength=10) / 200_000
-        np.testing.assert_allclose(shares, 0.1, atol=0.004)
+        np.testing.assert_allclose(shares, 0.1, atol=0.002)
     joint = np.bincount(codes[:, 0] * 10 + codes[:, 1], minlength=100).reshape(10, 10) / 200_000
     np.testing.assert_allclose(joint, density.table((0, 1)), atol=0.004)
     np.testing.assert_array_equal(codes, density.draw(200_000, random_state=1))

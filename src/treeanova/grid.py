@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import functools
 import itertools
 from collections.abc import Hashable, Sequence
 from typing import Any
@@ -144,7 +145,7 @@ class Grid:
     schema: Schema
     axes: tuple[Axis, ...]
 
-    @property
+    @functools.cached_property
     def sizes(self) -> tuple[int, ...]:
         """Number of bins of each axis."""
         return tuple(axis.size for axis in self.axes)

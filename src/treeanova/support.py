@@ -19,6 +19,7 @@ Matrix = Any  # a dense array or a scipy.sparse array: both know @ and .T
 _PRODUCT_TOLERANCE = 2e-14
 _SPARSE_SHARE = 0.1
 _DENSE_EIGEN_SIZE = 32
+_STEPS_TO_ALL = 6
 
 
 def is_product(weights: Floats) -> bool:
@@ -38,7 +39,7 @@ def bin_components(weights: Floats) -> tuple[int, list[npt.NDArray[np.int64]]]:
     Returns their number and one label per bin and axis. Every bin must have mass.
     """
     sizes = weights.shape
-    if weights.all():
+    if weights.all() or (weights.ndim == 2 and _hangs_together(weights)):
         return 1, [np.zeros(size, dtype=np.int64) for size in sizes]
     cells = np.nonzero(weights)
     starts = np.cumsum([0, *sizes])
@@ -47,6 +48,21 @@ def bin_components(weights: Floats) -> tuple[int, list[npt.NDArray[np.int64]]]:
     edges = scipy.sparse.coo_array((np.ones(len(first), dtype=np.int8), (first, other)), shape=(starts[-1],) * 2)
     number, labels = connected_components(edges, directed=False)
     return int(number), np.split(labels.astype(np.int64), starts[1:-1])
+
+
+def _hangs_together(weights: Floats) -> bool:
+    """Whether a few steps from the fullest column of a pair reach all bins; False may also mean "not known"."""
+    support = weights != 0
+    rows = support[:, int(support.sum(axis=0).argmax())]
+    for _ in range(_STEPS_TO_ALL):
+        columns = support[rows].any(axis=0)
+        reached = support[:, columns].any(axis=1)
+        if columns.all() and reached.all():
+            return True
+        if (reached == rows).all():
+            return False
+        rows = reached
+    return False
 
 
 def normalise(weights: Floats) -> tuple[Matrix, Floats, Floats]:
@@ -75,6 +91,12 @@ def maximal_correlation(weights: Floats) -> float:
         return 0.0
     component_mass = np.bincount(labels, root**2)
 
+    if len(root) <= _DENSE_EIGEN_SIZE:
+        square_matrix = matrix.T @ matrix
+        dense = square_matrix.toarray() if scipy.sparse.issparse(square_matrix) else square_matrix
+        dense -= np.where(labels[:, None] == labels, np.outer(root, root) / component_mass[labels], 0.0)
+        return _as_correlation(scipy.linalg.eigvalsh(dense)[-1])
+
     def without_constants(vector: Floats) -> Floats:
         share = np.bincount(labels, root * vector) / component_mass
         return vector - root * share[labels]
@@ -82,15 +104,18 @@ def maximal_correlation(weights: Floats) -> float:
     def square(vector: Floats) -> Floats:
         return without_constants(matrix.T @ (matrix @ without_constants(vector.ravel())))
 
-    return float(np.sqrt(np.clip(_largest_eigenvalue(square, len(root)), 0.0, 1.0)))
+    return _as_correlation(_largest_eigenvalue(square, len(root)))
+
+
+def _as_correlation(eigenvalue: float) -> float:
+    return float(np.sqrt(np.clip(eigenvalue, 0.0, 1.0)))
 
 
 def _largest_eigenvalue(apply: Callable[[Floats], Floats], size: int) -> float:
-    """Largest eigenvalue of a symmetric operator: dense when small or when Lanczos does not settle."""
-    if size > _DENSE_EIGEN_SIZE:
-        operator = LinearOperator((size, size), matvec=apply, dtype=np.float64)
-        start = np.random.default_rng(0).standard_normal(size)
-        with contextlib.suppress(ArpackNoConvergence):
-            return float(eigsh(operator, k=1, which="LA", v0=start, tol=1e-6, return_eigenvectors=False)[0])
+    """Largest eigenvalue of a symmetric operator: by Lanczos, or dense when that does not settle."""
+    operator = LinearOperator((size, size), matvec=apply, dtype=np.float64)
+    start = np.random.default_rng(0).standard_normal(size)
+    with contextlib.suppress(ArpackNoConvergence):
+        return float(eigsh(operator, k=1, which="LA", v0=start, tol=1e-6, return_eigenvectors=False)[0])
     dense = np.column_stack([apply(unit) for unit in np.eye(size)])
     return float(scipy.linalg.eigvalsh(dense, subset_by_index=(size - 1, size - 1))[0])
