@@ -34,7 +34,7 @@ from treeanova.slices import (
 from treeanova.solvers import conjugate_gradients, polish
 from treeanova.support import bin_components
 
-_TIE_TOLERANCE = 1e-15
+_TIE_TOLERANCE = 1e-14
 _TIE_ITERATIONS = 20_000
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +39,6 @@ _CG_ROUNDS = 4
 _WEAKEST = 1e-4
 _POLISHING_SWEEPS = 50
 _PURE_ENOUGH = 1e-13
-_THREADED_CELLS = 1 << 17
 
 
 @dataclasses.dataclass(frozen=True)
@@ -216,10 +214,7 @@ class PairSystem:
 
 
 class FaceSystem:
-    """All faces of a tensor in one vector, scaled by the roots of the slices' masses.
-
-    Large tensors are worked on in two slabs along the first axis, each in its own thread.
-    """
+    """All faces of a tensor in one vector, scaled by the roots of the slices' masses."""
 
     def __init__(self, weights: Floats) -> None:
         self._weights = weights
@@ -228,37 +223,19 @@ class FaceSystem:
         masses = np.concatenate([weights.sum(axis).ravel() for axis in range(weights.ndim)])
         self._inverse_root = np.sqrt(safe_inverse(masses))
         self._cells = np.empty((1, *weights.shape))
-        middle = weights.shape[0] // 2 if weights.size >= _THREADED_CELLS else 0
-        self._slabs = [slice(0, middle), slice(middle, None)] if middle else [slice(None)]
 
     def gather(self, values: Floats) -> Floats:
         """Right-hand side: scaled slice sums."""
-        return self._joined([self._slab_sums(values[:, slab], slab) for slab in self._slabs])
+        sums = [slice_sums(values, self._weights, axis).ravel() for axis in range(self._weights.ndim)]
+        return np.concatenate(sums) * self._inverse_root
 
     def apply(self, vector: Floats) -> Floats:
         """The matrix times a vector."""
         faces = self.faces(vector)
-        if len(self._slabs) == 1:
-            return self._joined([self._slab_image(faces, self._slabs[0])])
-        with ThreadPoolExecutor(len(self._slabs)) as pool:
-            return self._joined(list(pool.map(lambda slab: self._slab_image(faces, slab), self._slabs)))
-
-    def _slab_image(self, faces: Faces, slab: slice) -> Faces:
-        cells = self._cells[:, slab]
-        np.add(spread(faces[0], 0), spread(faces[1][:, slab], 1), out=cells)
+        np.add(spread(faces[0], 0), spread(faces[1], 1), out=self._cells)
         for axis in range(2, len(faces)):
-            cells += spread(faces[axis][:, slab], axis)
-        return self._slab_sums(cells, slab)
-
-    def _slab_sums(self, values: Floats, slab: slice) -> Faces:
-        return [slice_sums(values, self._weights[slab], axis) for axis in range(self._weights.ndim)]
-
-    def _joined(self, parts: list[Faces]) -> Floats:
-        """Sums of slabs as one scaled vector: those along the first axis add up, all others stand side by side."""
-        first = sum(part[0] for part in parts[1:]) + parts[0][0]
-        others = [np.concatenate([part[axis] for part in parts], axis=1) for axis in range(1, len(parts[0]))]
-        vector: Floats = np.concatenate([face.ravel() for face in [first, *others]]) * self._inverse_root
-        return vector
+            self._cells += spread(faces[axis], axis)
+        return self.gather(self._cells)
 
     def faces(self, vector: Floats) -> Faces:
         """Faces of a solution."""
