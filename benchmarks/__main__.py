@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 
-NAMES = ("decompose", "purify", "readers")
+NAMES = ("accuracy", "decompose", "purify", "readers")
 
 
 def main() -> None:

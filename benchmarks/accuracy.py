@@ -170,13 +170,19 @@ def fit(setting: Setting, rows: Floats, target: Floats, *, categories: bool, see
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class OneCandidate(Auto):
-    """One of auto's candidates for all pairs, the likeliest where a pair has none of this name (two nominals)."""
+    """One of auto's candidates for all pairs; where it says nothing of a pair, auto's choice."""
 
-    candidate: str = "gaussian"
+    scale: smoothing.Scale | None = None
+    bandwidth: float | None = None
 
     def _candidates(self, pair: smoothing.Pair) -> list[smoothing.Candidate]:
-        everything = smoothing.all_candidates(pair)
-        return [c for c in everything if c.name.split(",")[0] == self.candidate] or everything
+        n_ordered = (pair.first.n_ordered > 0) + (pair.second.n_ordered > 0)
+        if n_ordered == 0 or (self.scale is None and n_ordered < 2):
+            return smoothing.all_candidates(pair)
+        if self.scale is not None and self.bandwidth is not None:
+            return smoothing.kernel_candidates(pair, (self.bandwidth,), (self.scale,))
+        start = smoothing.gaussian(pair)
+        return [start] if self.bandwidth is None else [smoothing.corrected(pair, start, self.bandwidth)]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -200,7 +206,11 @@ class TrueCopula(Empirical):
         return total
 
 
-CANDIDATES = ("gaussian", *(f"kernel {bandwidth:g}" for bandwidth in smoothing.BANDWIDTHS))
+CANDIDATES = (
+    OneCandidate(),
+    *(OneCandidate(bandwidth=bandwidth) for bandwidth in (0.7, 1.4)),
+    *(OneCandidate(scale=scale, bandwidth=h) for scale in smoothing.SCALES for h in (0.2, 0.4, 0.7, 1.0)),
+)
 
 
 class Case(NamedTuple):
@@ -251,7 +261,7 @@ def _case(where: tuple[str, int, str, int], model: Any, rows: Floats, world: Flo
     truth = auto.with_density(true_kind, world)
     errors = {kind: error(auto.with_density(kind), truth) for kind in KINDS if kind != "auto"}
     errors["auto"] = error(auto, truth)
-    singles = {name: error(auto.with_density(OneCandidate(candidate=name)), truth) for name in CANDIDATES}
+    singles = {str(one): error(auto.with_density(one), truth) for one in CANDIDATES}
     singles |= {name: errors[name] for name in ("empirical", "independent")}
     best = min(singles, key=lambda name: singles[name])
     errors["true copula"] = error(auto.with_density(TrueCopula(truth=truth.density)), truth)

@@ -371,6 +371,26 @@ class Choice(NamedTuple):
     over_empirical: float
 
 
+class _FoundPair(NamedTuple):
+    """Table and choice of a pair, and by bins the ratio of a row left out over that of a row left in."""
+
+    table: Floats
+    choice: Choice
+    optimism: Floats
+
+
+def _mean_values(sample: Sample, j: int) -> Floats:
+    """Mean of the finite values in each bin of a feature; NaN where there are none."""
+    column = sample.encoded[:, j]
+    finite = np.isfinite(column)
+    bins, weights = sample.codes[finite, j], sample.row_weights[finite]
+    n_bins = sample.grid.sizes[j]
+    masses = np.bincount(bins, weights, minlength=n_bins)
+    sums = np.bincount(bins, weights * column[finite], minlength=n_bins)
+    means: Floats = np.divide(sums, masses, out=np.full(n_bins, np.nan), where=masses > 0)
+    return means
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Smooth(Density):
     """Pairs by the best of some candidates, higher orders from their pairs; marginals are the empirical ones."""
@@ -384,18 +404,22 @@ class _Smooth(Density):
         if len(key) == 1:
             return self._sample.counts(key)
         if len(key) == 2:
-            return self._pair(key)[0]
-        pairs = {(a, b): self.table((key[a], key[b])) for a, b in itertools.combinations(range(len(key)), 2)}
-        return smoothing.from_pairs([self._sample.counts((j,)) for j in key], pairs)
+            return self._pair(key).table
+        pairs = {(a, b): self._pair((key[a], key[b])) for a, b in itertools.combinations(range(len(key)), 2)}
+        tables = {axes: pair.table for axes, pair in pairs.items()}
+        if len(key) > 3:
+            return smoothing.from_pairs([self._sample.counts((j,)) for j in key], tables)
+        optimism = {axes: pair.optimism for axes, pair in pairs.items()}
+        return smoothing.of_three([self._margin(j) for j in key], self._sample.counts(key), tables, optimism)
 
     @property
     def choices(self) -> dict[tuple[str, ...], Choice]:
         """What was chosen for each pair of features that a term has needed so far."""
         names = self._grid.schema.names
-        return {tuple(names[j] for j in key): choice for key, (_, choice) in sorted(self._found.items())}
+        return {tuple(names[j] for j in key): choice for key, (_, choice, _) in sorted(self._found.items())}
 
     @functools.cached_property
-    def _found(self) -> dict[Key, tuple[Floats, Choice]]:
+    def _found(self) -> dict[Key, _FoundPair]:
         return {}
 
     @functools.cached_property
@@ -406,10 +430,12 @@ class _Smooth(Density):
         if j not in self._margins:
             axis = self._grid.axes[j]
             n_ordered = axis.n_intervals if isinstance(axis, IntervalAxis) else 0
-            self._margins[j] = smoothing.Margin(self._sample.counts((j,)), n_ordered, self._sample.effective_rows)
+            values = _mean_values(self._sample, j)[:n_ordered]
+            n_rows = self._sample.effective_rows
+            self._margins[j] = smoothing.Margin(self._sample.counts((j,)), n_ordered, n_rows, values)
         return self._margins[j]
 
-    def _pair(self, key: Key) -> tuple[Floats, Choice]:
+    def _pair(self, key: Key) -> _FoundPair:
         if key not in self._found:
             pair = smoothing.pair_of(self._margin(key[0]), self._margin(key[1]), self._sample.counts(key))
             candidates = self._candidates(pair)
@@ -419,7 +445,8 @@ class _Smooth(Density):
             choice = Choice(candidates[best].name, likelihoods[best], likelihoods[best] - plain)
             is_plain = choice.name == "empirical"
             table = self._sample.counts(key) if is_plain else smoothing.full_table(pair, candidates[best].ratio)
-            self._found[key] = table, choice
+            optimism = smoothing.optimism(pair, candidates[best])
+            self._found[key] = _FoundPair(table, choice, optimism)
         return self._found[key]
 
 
@@ -435,7 +462,9 @@ class Kernel(_Smooth):
             raise ValueError(f"`bandwidth` must be positive, got {self.bandwidth!r}; leave it out to choose it.")
 
     def _candidates(self, pair: smoothing.Pair) -> list[smoothing.Candidate]:
-        return smoothing.kernel_candidates(pair, smoothing.BANDWIDTHS if self.bandwidth is None else (self.bandwidth,))
+        if self.bandwidth is None:
+            return smoothing.kernel_candidates(pair)
+        return smoothing.kernel_candidates(pair, (self.bandwidth,), ("ranks",))
 
     def draw(self, n_rows: int, random_state: int = 0) -> Codes:
         """Bins of rows drawn from the smooth density: rows of the data, each moved within its kernel."""
@@ -452,8 +481,8 @@ class Kernel(_Smooth):
 class Auto(_Smooth):
     """For each pair the estimate under which rows left out are most likely; `choices` tells which.
 
-    Candidates: empirical, independent, Gaussian copula, kernels of ten bandwidths; where a feature has no order,
-    kernels and shares shrunk towards independence.
+    Candidates: empirical, independent, Gaussian copula, this times a kernel estimate of what it leaves, kernels of ten
+    bandwidths in ranks and in values; where a feature has no order, kernels and shares shrunk towards independence.
     """
 
     name: ClassVar[str] = "auto"
