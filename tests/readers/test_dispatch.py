@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import json
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from treeanova import ModelFileError, UnsupportedModelError, read_model
+
+sklearn_tree = pytest.importorskip("sklearn.tree")
+X = np.arange(20.0)[:, None]
+
+
+def stump():
+    return sklearn_tree.DecisionTreeRegressor(max_depth=1).fit(X, X[:, 0] > 9)
+
+
+@pytest.mark.parametrize("model", [object(), 3, {"trees": []}, np.zeros(3), None])
+def test_a_class_that_is_not_known_gets_the_list_of_those_that_are(model):
+    with pytest.raises(UnsupportedModelError, match="it reads XGBoost, LightGBM and CatBoost models, scikit-learn"):
+        read_model(model)
+
+
+def test_subclasses_are_read_as_their_parents():
+    class Mine(sklearn_tree.DecisionTreeRegressor):
+        pass
+
+    model = Mine(max_depth=1).fit(X, X[:, 0] > 9)
+    np.testing.assert_array_equal(read_model(model).score(X)[:, 0], model.predict(X))
+
+
+def test_a_path_that_is_no_file(tmp_path):
+    for path in (tmp_path / "absent.json", str(tmp_path / "absent.txt"), tmp_path):
+        with pytest.raises(FileNotFoundError, match="`model` must be the path of a file"):
+            read_model(path)
+
+
+def test_a_suffix_that_is_not_known(tmp_path):
+    path = tmp_path / "model.onnx"
+    path.write_bytes(b"x")
+    with pytest.raises(UnsupportedModelError, match=r"`model` must be a file that treeanova reads, got model\.onnx"):
+        read_model(path)
+
+
+@pytest.mark.parametrize("suffix", [".pkl", ".pickle", ".joblib", ".PKL"])
+def test_pickles_are_refused_unless_trusted(tmp_path, suffix):
+    path = tmp_path / f"model{suffix}"
+    path.write_bytes(pickle.dumps(stump()))
+    with pytest.raises(UnsupportedModelError, match="loading one runs whatever code it holds; pass trusted=True"):
+        read_model(path)
+    np.testing.assert_array_equal(read_model(path, trusted=True).score(X)[:, 0], stump().predict(X))
+
+
+class Bomb:
+    def __reduce__(self):
+        return (open, ("exploded", "w"))
+
+
+def test_a_refused_pickle_is_not_loaded(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "model.pkl"
+    path.write_bytes(pickle.dumps(Bomb()))
+    with pytest.raises(UnsupportedModelError, match="is a pickle"):
+        read_model(path)
+    assert not (tmp_path / "exploded").exists()
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1, 2]", json.dumps({"a": 1}), "\x00" * 100])
+def test_json_of_neither_library(tmp_path, text):
+    path = tmp_path / "model.json"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ModelFileError, match=r"model\.json must"):
+        read_model(path)
+
+
+def test_reading_a_file_imports_no_model_library(tmp_path):
+    xgboost = pytest.importorskip("xgboost")
+    model = xgboost.XGBRegressor(n_estimators=3, max_depth=2).fit(X, X[:, 0])
+    model.save_model(tmp_path / "model.ubj")
+    code = (
+        "import sys, treeanova; treeanova.read_model(sys.argv[1]);"
+        "print([m for m in ('xgboost', 'lightgbm', 'catboost', 'sklearn', 'interpret', 'pandas') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "model.ubj")], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
