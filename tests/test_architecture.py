@@ -66,9 +66,9 @@ def test_public_names():
     assert treeanova.__all__ == sorted(treeanova.__all__)
     assert set(treeanova.__all__) == {
         "ArchiveError", "BudgetError", "Certificate", "Comparison", "Decomposition", "Effects", "Explanation",
-        "Forest", "Grid", "MethodChoice", "ModelFileError", "NotPureError", "NotPureWarning", "Purified",
+        "Forest", "Grid", "MethodChoice", "ModelFileError", "NotPureError", "NotPureWarning", "Plan", "Purified",
         "Sensitivity", "Term", "TermCertificate", "UnsupportedModelError", "choose_method", "compare", "decompose",
-        "density", "density_sensitivity", "grid_of", "interop", "load", "mean", "purify", "read_model",
+        "density", "density_sensitivity", "grid_of", "interop", "load", "mean", "plan", "purify", "read_model",
     }  # fmt: skip
     for name in treeanova.__all__:
         assert getattr(treeanova, name).__doc__

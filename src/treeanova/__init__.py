@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from treeanova import density, interop
-    from treeanova._decompose import decompose
+    from treeanova._decompose import decompose, plan
     from treeanova.certificate import Certificate, TermCertificate
     from treeanova.comparison import Comparison, Sensitivity, compare, density_sensitivity
     from treeanova.decomposition import Decomposition, Term, load, mean
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         NotPureWarning,
         UnsupportedModelError,
     )
+    from treeanova.expand import Plan
     from treeanova.explanation import Explanation
     from treeanova.forest import Forest
     from treeanova.grid import Grid, grid_of
@@ -49,6 +50,7 @@ _HOMES = {
     "ModelFileError": "errors",
     "NotPureError": "errors",
     "NotPureWarning": "errors",
+    "Plan": "expand",
     "Purified": "purification",
     "Sensitivity": "comparison",
     "Term": "decomposition",
@@ -61,6 +63,7 @@ _HOMES = {
     "grid_of": "grid",
     "load": "decomposition",
     "mean": "decomposition",
+    "plan": "_decompose",
     "purify": "purification",
     "read_model": "readers",
 }
@@ -81,6 +84,7 @@ __all__ = [
     "ModelFileError",
     "NotPureError",
     "NotPureWarning",
+    "Plan",
     "Purified",
     "Sensitivity",
     "Term",
@@ -95,6 +99,7 @@ __all__ = [
     "interop",
     "load",
     "mean",
+    "plan",
     "purify",
     "read_model",
 ]

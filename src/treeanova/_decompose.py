@@ -1,4 +1,4 @@
-"""decompose(model, X): the whole path on one screen."""
+"""decompose(model, X): the whole path on one screen; plan(model): what it will take."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from treeanova.columns import with_labels
 from treeanova.decomposition import Decomposition, purified
 from treeanova.density import check_weighted_rows, density_of, sample_of
 from treeanova.effects import Effects
-from treeanova.expand import DEFAULT_BUDGET, expand, plan_of
+from treeanova.expand import DEFAULT_BUDGET, Plan, expand, leaf_keys, paths_of, plan_of
 from treeanova.features import Schema
 from treeanova.forest import Forest
 from treeanova.frames import backend_of
@@ -88,6 +88,26 @@ def decompose(
         random_state=random_state,
         source=model,
     )
+
+
+def plan(model: Any, *, trusted: bool = False) -> Plan:
+    """What `decompose` will hold for a model: terms, cells, bytes and methods, before any work; `print` it.
+
+    Examples
+    --------
+    >>> import numpy as np, treeanova
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> X = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    >>> print(treeanova.plan(DecisionTreeRegressor().fit(X, [0, 0, 0, 1])))
+    order 1: 2 terms, 4 cells, direct
+    order 2: 1 terms, 4 cells, direct
+    1 output, 192 bytes in all
+    """
+    found = read_model(model, trusted=trusted)
+    if isinstance(found, Effects):
+        return plan_of(set(found.terms), found.grid, found.n_outputs)
+    keys, _ = leaf_keys(found, paths_of(found))
+    return plan_of(set(keys), grid_of(found), found.n_outputs)
 
 
 def _raw_effects(found: Forest | Effects, feature_names: list[str] | tuple[str, ...] | None, budget: float) -> Effects:

@@ -19,6 +19,7 @@ from treeanova.errors import BudgetError
 from treeanova.features import Floats
 from treeanova.forest import NEAR_ZERO, Bools, Forest, Ints
 from treeanova.grid import CategoryAxis, Grid, IntervalAxis
+from treeanova.purification import method_for
 
 DEFAULT_BUDGET = 2 * 2**30
 _BLOCK_CELLS = 1 << 22
@@ -37,11 +38,18 @@ class Plan:
         Number of outputs.
     names
         Names of the features.
+    sizes
+        Number of bins of each feature.
     """
 
     cells: Mapping[Key, int]
     n_outputs: int
     names: tuple[str, ...]
+    sizes: tuple[int, ...]
+
+    def method(self, key: Key) -> str:
+        """How a term will be solved, unless its weights turn out a product: "direct" then."""
+        return method_for([self.sizes[j] for j in key]).method
 
     @property
     def n_cells(self) -> int:
@@ -71,12 +79,13 @@ class Plan:
 
     def __str__(self) -> str:
         orders = sorted({len(key) for key in self.cells})
-        lines = [
-            f"order {order}: {sum(len(key) == order for key in self.cells):,} terms, "
-            f"{sum(cells for key, cells in self.cells.items() if len(key) == order):,} cells"
-            for order in orders
-        ]
-        return "\n".join([*lines, f"{self.n_outputs} outputs, {_size(self.n_bytes)} in all"])
+        lines = []
+        for order in orders:
+            own = {key: cells for key, cells in self.cells.items() if len(key) == order}
+            methods = ", ".join(sorted({self.method(key) for key in own}))
+            lines.append(f"order {order}: {len(own):,} terms, {sum(own.values()):,} cells, {methods}")
+        outputs = "1 output" if self.n_outputs == 1 else f"{self.n_outputs} outputs"
+        return "\n".join([*lines, f"{outputs}, {_size(self.n_bytes)} in all"])
 
 
 def _size(n_bytes: float) -> str:
@@ -94,7 +103,7 @@ def plan_of(keys: set[Key], grid: Grid, n_outputs: int) -> Plan:
         closure = closure | frontier
     sizes = grid.sizes
     cells = {key: math.prod(sizes[j] for j in key) for key in sorted(closure, key=lambda key: (len(key), key))}
-    return Plan(MappingProxyType(cells), n_outputs, grid.schema.names)
+    return Plan(MappingProxyType(cells), n_outputs, grid.schema.names, sizes)
 
 
 def leaf_keys(forest: Forest, paths: Paths) -> tuple[list[Key], Ints]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from numbers import Integral, Real
 from types import MappingProxyType
@@ -160,17 +160,20 @@ def choose_method(weights: npt.ArrayLike) -> MethodChoice:
 
 
 def _choose(weights: Floats) -> MethodChoice:
-    if weights.ndim == 1:
-        return MethodChoice("direct", "one axis: its mean is all there is to move")
-    if is_product(weights):
+    if weights.ndim > 1 and is_product(weights):
         return MethodChoice("direct", "the weights are a product of marginals: one sweep of means is exact")
-    if weights.ndim > 2:
-        return MethodChoice("cg", f"order {weights.ndim}: a factor would be too large")
-    if min(weights.shape) <= _DIRECT_BINS:
-        return MethodChoice(
-            "direct", f"a pair whose shorter axis has {min(weights.shape):,} bins, at most {_DIRECT_BINS:,}"
-        )
-    return MethodChoice("cg", f"a pair whose shorter axis has {min(weights.shape):,} bins, over {_DIRECT_BINS:,}")
+    return method_for(weights.shape)
+
+
+def method_for(sizes: Sequence[int]) -> MethodChoice:
+    """The method that "auto" takes for a tensor of this shape when nothing is known of the weights."""
+    if len(sizes) == 1:
+        return MethodChoice("direct", "one axis: its mean is all there is to move")
+    if len(sizes) > 2:
+        return MethodChoice("cg", f"order {len(sizes)}: a factor would be too large")
+    if min(sizes) <= _DIRECT_BINS:
+        return MethodChoice("direct", f"a pair whose shorter axis has {min(sizes):,} bins, at most {_DIRECT_BINS:,}")
+    return MethodChoice("cg", f"a pair whose shorter axis has {min(sizes):,} bins, over {_DIRECT_BINS:,}")
 
 
 class Options(NamedTuple):
