@@ -194,7 +194,7 @@ def test_terms_are_found_by_names_in_any_order(fx):
 @pytest.mark.parametrize("key", ["x9", ("x0", "x9"), (), ("x0", "x1", "x2")])
 def test_a_term_that_is_not_there_is_a_key_error(fx, key):
     assert key not in fx.terms
-    with pytest.raises(KeyError, match=r"no term .*; there are 6, see list"):
+    with pytest.raises(KeyError, match=r"no term .* among 6; an interaction is"):
         fx.terms[key]
 
 
@@ -785,7 +785,7 @@ def test_means_of_several_outputs(classifier, several):
 
 
 def test_nothing_has_no_mean():
-    with pytest.raises(ValueError, match="`parts` must hold at least one decomposition, got none"):
+    with pytest.raises(ValueError, match="`parts` must be a list of at least one decomposition, got none"):
         mean([])
 
 
@@ -917,7 +917,7 @@ def test_a_comparison_prints_all_tables(fx):
 def test_what_cannot_be_compared_is_refused(fx, several):
     with pytest.raises(ValueError, match="must hold at least two, got 1; add"):
         compare({"only": fx})
-    with pytest.raises(ValueError, match="must have the same outputs, got others"):
+    with pytest.raises(ValueError, match="must have the same outputs and link, got others"):
         compare({"one": fx, "three": several})
 
 
@@ -926,3 +926,71 @@ def test_public_types(fx):
     assert isinstance(fx.terms["x0"], treeanova.Term)
     assert isinstance(fx.explain(DATA), Explanation)
     assert isinstance(fx.certificate, treeanova.Certificate)
+
+
+def small_model(seed=0, columns=("a", "b", "c")):
+    from sklearn.ensemble import GradientBoostingRegressor
+
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(seed)
+    x = pandas.DataFrame(rng.normal(size=(300, len(columns))), columns=list(columns))
+    target = x.iloc[:, 0] * x.iloc[:, 1] + x.iloc[:, -1]
+    return GradientBoostingRegressor(n_estimators=10, max_depth=2, random_state=0), x, target
+
+
+def test_a_pipeline_that_changes_its_columns_is_refused():
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    model, x, target = small_model()
+    pipeline = make_pipeline(StandardScaler().set_output(transform="pandas"), model).fit(x * 10 + 5, target)
+    with pytest.raises(treeanova.UnsupportedModelError, match=r"decompose\(pipeline\[-1\], pipeline\[:-1\]\.transform"):
+        decompose(pipeline, x * 10 + 5)
+    seen = pipeline[:-1].transform(x * 10 + 5)
+    fx = decompose(pipeline[-1], seen, feature_names=pipeline[:-1].get_feature_names_out())
+    np.testing.assert_allclose(fx.decision_function(seen), pipeline.predict(x * 10 + 5), rtol=1e-9)
+
+
+def test_given_names_are_matched_by_name():
+    model, x, target = small_model()
+    model.fit(x.to_numpy(), target)
+    fx = decompose(model, x, feature_names=["a", "b", "c"])
+    np.testing.assert_array_equal(fx.decision_function(x[["c", "a", "b"]]), fx.decision_function(x.to_numpy()))
+    renamed = x.rename(columns={"a": "p", "b": "q", "c": "r"})
+    np.testing.assert_array_equal(fx.decision_function(renamed), fx.decision_function(x))
+    with pytest.raises(ValueError, match="all of the names 'a', 'b', 'c' or none, got a, q, c"):
+        fx.decision_function(x.rename(columns={"b": "q"}))
+
+
+def test_a_selection_stays_a_selection():
+    model, x, target = small_model()
+    fx = decompose(model.fit(x, target), x)
+    part = fx.select(order=1)
+    for some in (part, part.with_density("uniform"), part.raw):
+        assert f"(of {len(fx.terms)})" in repr(some)
+        assert "of the model" not in repr(some)
+    with pytest.raises(ValueError, match="take them before select"):
+        part.standard_errors()
+
+
+def test_explanations_keep_the_index_of_a_pandas_table():
+    model, x, target = small_model()
+    fx = decompose(model.fit(x, target), x)
+    some = x[x["a"] > 0]
+    assert fx.explain(some).to_frame().index.equals(some.index)
+
+
+def test_helpful_refusals():
+    model, x, target = small_model()
+    fx = decompose(model.fit(x, target), x)
+    assert fx.drop(["a", "b"]).terms.keys() == fx.drop("a", "b").terms.keys()
+    with pytest.raises(TypeError, match="must map names to decompositions, got list"):
+        treeanova.compare([fx, fx.raw])
+    with pytest.raises(TypeError, match="unsupported operand"):
+        fx - 1
+    with pytest.raises(ValueError, match="must be a list of at least one decomposition"):
+        treeanova.mean(fx)
+    with pytest.raises(KeyError, match="terms go by names of features, got 0"):
+        fx.terms[0]
+    with pytest.raises(ValueError, match="`n_resamples` must be at least 2"):
+        fx.standard_errors(1)

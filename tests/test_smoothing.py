@@ -752,9 +752,9 @@ def test_standard_errors_of_several_outputs():
 
 def test_standard_errors_need_rows_and_resamples(boosted):
     model, data = boosted
-    with pytest.raises(ValueError, match="must have rows and at least two resamples"):
+    with pytest.raises(ValueError, match="must have the rows of the density, got none"):
         decompose(model, density="uniform").standard_errors()
-    with pytest.raises(ValueError, match="must have rows and at least two resamples"):
+    with pytest.raises(ValueError, match="`n_resamples` must be at least 2, got 1"):
         decompose(model, data, density="empirical").standard_errors(n_resamples=1)
 
 

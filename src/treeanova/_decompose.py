@@ -12,6 +12,7 @@ from treeanova.columns import with_labels
 from treeanova.decomposition import Decomposition, purified
 from treeanova.density import check_weighted_rows, density_of, sample_of
 from treeanova.effects import Effects
+from treeanova.errors import UnsupportedModelError
 from treeanova.expand import DEFAULT_BUDGET, Plan, expand, leaf_keys, paths_of, plan_of
 from treeanova.features import Schema
 from treeanova.forest import Forest
@@ -49,7 +50,7 @@ def decompose(
     sample_weight
         Weights of the rows.
     feature_names
-        Names for the features, for a model that has none of its own.
+        Names for the features, for a model that has none of its own; tables with these names are then matched by name.
     method
         How to purify; see `treeanova.purify`.
     budget
@@ -72,6 +73,7 @@ def decompose(
     (0.25, [[0.25, -0.25], [-0.25, 0.25]])
     """
     check_method(method)
+    _check_pipeline(model)
     check_weighted_rows(X, sample_weight)
     found = read_model(model, trusted=trusted)
     if isinstance(found, Forest) and X is not None:
@@ -88,6 +90,17 @@ def decompose(
         random_state=random_state,
         source=model,
     )
+
+
+def _check_pipeline(model: Any) -> None:
+    """Refuse a pipeline that changes its columns: the terms are those of the columns that enter its last step."""
+    steps = getattr(model, "steps", None) if hasattr(model, "named_steps") else None
+    if steps and any(step is not None and step != "passthrough" for _, step in steps[:-1]):
+        raise UnsupportedModelError(
+            "`model` is a Pipeline that changes its columns before the trees see them; decompose its last step on what "
+            "it sees: decompose(pipeline[-1], pipeline[:-1].transform(X), "
+            "feature_names=pipeline[:-1].get_feature_names_out())."
+        )
 
 
 def plan(model: Any, *, trusted: bool = False) -> Plan:
@@ -126,8 +139,8 @@ def _raw_effects(found: Forest | Effects, feature_names: list[str] | tuple[str, 
 
 
 def _renamed(schema: Schema, names: list[str] | tuple[str, ...]) -> Schema:
-    """A schema with other names; columns are then matched by position."""
+    """A schema with other names; columns are then matched by these where a table has them, else by position."""
     if isinstance(names, str) or len(names) != len(schema.features) or len(set(names)) != len(names):
         raise ValueError(f"`feature_names` must be {len(schema.features)} different names, got {list(names)!r}.")
     features = tuple(dataclasses.replace(f, name=str(name)) for f, name in zip(schema.features, names, strict=True))
-    return dataclasses.replace(schema, features=features, named=False)
+    return dataclasses.replace(schema, features=features, named=False, given=True)

@@ -123,4 +123,4 @@ def impurity(values: Floats, weights: Floats, scales: Floats) -> float:
     worst = np.zeros(len(values))
     for axis in range(weights.ndim):
         worst = np.maximum(worst, largest(settled_means(values, weights, axis)))
-    return float((worst * safe_inverse(scales)).max(initial=0.0))
+    return float((worst * safe_inverse(scales)).max(initial=0.0)) + 0.0  # never -0.0

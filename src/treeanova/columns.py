@@ -117,7 +117,13 @@ def _table_columns(table: nw.DataFrame[Any], schema: Schema) -> tuple[list[npt.N
         positions = [names.index(name) for name in schema.names]
     else:
         _check_width(len(names), schema)
-        positions = list(range(len(names)))
+        known = set(names) & set(schema.names) if schema.given else set()
+        if known and known != set(names):
+            raise ValueError(
+                f"`X` must have all of the names {', '.join(map(repr, schema.names))} or none, got {', '.join(names)}; "
+                "rename its columns."
+            )
+        positions = [names.index(name) for name in schema.names] if known else list(range(len(names)))
     return [raw_column(table[:, j]) for j in positions], len(table)
 
 

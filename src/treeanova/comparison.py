@@ -51,12 +51,17 @@ def compare(decompositions: Mapping[str, Decomposition]) -> Comparison:
         Names to decompositions of the same features and outputs; the first is what others are compared with, and its
         weights are the ones used. ``{"auto": fx, "raw": fx.raw}`` compares with the trees as they are.
     """
+    if not isinstance(decompositions, Mapping):
+        kind = type(decompositions).__name__
+        raise TypeError(f"`decompositions` must map names to decompositions, got {kind}; pass {{'raw': fx.raw, …}}.")
     if len(decompositions) < 2:
         raise ValueError(f"`decompositions` must hold at least two, got {len(decompositions)}; add fx.raw, for one.")
     names, parts = list(decompositions), list(decompositions.values())
     first = parts[0]
-    if any(part.schema.outputs != first.schema.outputs for part in parts):
-        raise ValueError("`decompositions` must have the same outputs, got others; compare models of one target.")
+    if len({(part.schema.outputs, part.schema.link) for part in parts}) > 1:
+        raise ValueError(
+            "`decompositions` must have the same outputs and link, got others; compare models of one kind."
+        )
     grid, maps = union([part.grid for part in parts])
     keys = sorted({key for part in parts for key in part.effects.terms}, key=lambda key: (len(key), key))
     labels = {key: " x ".join(grid.schema.names[j] for j in key) for key in keys}

@@ -79,10 +79,13 @@ class Terms(Mapping[Names, Term]):
         self._make = make
 
     def __getitem__(self, key: str | Collection[str]) -> Term:
+        if not isinstance(key, (str, tuple, list, set, frozenset)):
+            raise KeyError(f"terms go by names of features, got {key!r}; see list(terms)")
         names = (key,) if isinstance(key, str) else tuple(key)
         found = next((own for own in self._names if sorted(own) == sorted(names)), None)
         if found is None:
-            raise KeyError(f"no term {' x '.join(map(str, names))!r}; there are {len(self._names)}, see list(terms)")
+            hint = 'an interaction is terms["a", "b"]; see list(terms)'
+            raise KeyError(f"no term {' x '.join(map(str, names))!r} among {len(self._names)}; {hint}")
         return self._make(found)
 
     def __iter__(self) -> Iterator[Names]:
@@ -184,7 +187,7 @@ class Decomposition:
                 measured[self._names(key)] = dataclasses.replace(known[self._names(key)], impurity=found, method="none")
         certificate = dataclasses.replace(self.certificate, terms=measured)
         return dataclasses.replace(
-            self, effects=self.raw_effects, weights=weights, certificate=certificate, n_all_terms=0, saved_moments=None
+            self, effects=self.raw_effects, weights=weights, certificate=certificate, saved_moments=None
         )
 
     @property
@@ -361,9 +364,10 @@ class Decomposition:
             lambda key: (orders is None or len(key) in orders) and (names is None or set(self._names(key)) <= names)
         )
 
-    def drop(self, *features: str) -> Decomposition:
+    def drop(self, *features: str | Collection[str]) -> Decomposition:
         """The terms without some features: what the model says without them."""
-        names = self._checked_names(features)
+        lists = ((entry,) if isinstance(entry, str) else entry for entry in features)
+        names = self._checked_names([name for entry in lists for name in entry])
         return self._keep(lambda key: not set(self._names(key)) & names)
 
     def _checked_names(self, features: Collection[str]) -> set[str]:
@@ -394,7 +398,8 @@ class Decomposition:
         """The same model purified under another density, or under the same kind with other rows."""
         check_weighted_rows(data, sample_weight)
         sample = self.density.sample if data is None else sample_of(data, self.grid, sample_weight)
-        return purified(self.raw_effects, density_of(density).bind(self.grid, sample), like=self)
+        bound = density_of(density).bind(self.grid, sample)
+        return purified(self.raw_effects, bound, like=self, n_all_terms=self.n_all_terms)
 
     def standard_errors(self, n_resamples: int = 50, random_state: int | None = None) -> dict[Names, Floats]:
         """Standard error of every value of every term that comes from knowing the density from its rows only.
@@ -402,10 +407,12 @@ class Decomposition:
         The rows are resampled with replacement and the terms purified anew each time; the model stays as it is.
         """
         sample = self.density.sample
-        if sample is None or n_resamples < 2:
-            raise ValueError(
-                "standard_errors() must have rows and at least two resamples, got fewer; decompose with X."
-            )
+        if sample is None:
+            raise ValueError("standard_errors() must have the rows of the density, got none; decompose with X.")
+        if self.n_all_terms:
+            raise ValueError("standard_errors() must have all terms, got a part; take them before select() or drop().")
+        if n_resamples < 2:
+            raise ValueError(f"`n_resamples` must be at least 2, got {n_resamples!r}; 50 is the default.")
         rng = np.random.default_rng(self.random_state if random_state is None else random_state)
         draws = (rng.multinomial(sample.n_rows, sample.row_weights) / sample.n_rows for _ in range(n_resamples))
         totals = {key: np.zeros((2, *values.shape)) for key, values in self.effects.terms.items()}
@@ -423,9 +430,18 @@ class Decomposition:
         return deviation[..., 0] if self._single else deviation
 
     def __add__(self, other: Decomposition) -> Decomposition:
+        """The sum of two models, pure under the density of the first."""
+        if not isinstance(other, Decomposition):
+            return NotImplemented
         return combine([self, other], [1.0, 1.0])
 
     def __sub__(self, other: Decomposition) -> Decomposition:
+        """The difference of two models, pure under the density of the first.
+
+        To see what a density changes in one model, use `treeanova.compare`.
+        """
+        if not isinstance(other, Decomposition):
+            return NotImplemented
         return combine([self, other], [1.0, -1.0])
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -492,9 +508,12 @@ def combine(parts: Sequence[Decomposition], factors: Sequence[float]) -> Decompo
 
 
 def mean(parts: Sequence[Decomposition]) -> Decomposition:
-    """Mean of decompositions, as of the models of a bag: exact, on the union of their bins."""
-    if not parts:
-        raise ValueError("`parts` must hold at least one decomposition, got none.")
+    """Mean of the models of some decompositions, as of a bag, pure under the density of the first.
+
+    Exact, on the union of their bins.
+    """
+    if isinstance(parts, Decomposition) or not parts:
+        raise ValueError("`parts` must be a list of at least one decomposition, got none; pass [fx1, fx2].")
     return combine(parts, [1 / len(parts)] * len(parts))
 
 

@@ -46,6 +46,12 @@ class Explanation:
 
     def to_frame(self) -> Any:
         """A column per term (and output), named like ``Latitude x Longitude``, in the library that the data came in."""
+        table = self._frame()
+        if self.backend == "pandas" and hasattr(self.data, "index") and hasattr(table, "index"):
+            table.index = self.data.index
+        return table
+
+    def _frame(self) -> Any:
         names = [" x ".join(term) for term in self.terms]
         if self.values.ndim == 2:
             return frame({name: self.values[:, i] for i, name in enumerate(names)}, self.backend)

@@ -179,6 +179,8 @@ class Schema:
         not defined.
     named
         Whether the model knows its features by name; else columns are matched by position.
+    given
+        Whether the names are the user's own for a model without: tables that have them are matched by name.
     absent
         What an absent entry of a sparse matrix means: 0.0 or NaN.
     underscores
@@ -194,6 +196,7 @@ class Schema:
     absent: float = 0.0
     underscores: bool = False
     single_integers: bool = False
+    given: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
