@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -858,3 +859,18 @@ def test_fewer_terms_are_one_function_whatever_is_made_of_them(make):
     assert_close(some.raw.decision_function(x), expected, 1e-9)
     assert_close(some.with_density("uniform").decision_function(x), expected, 1e-9)
     assert_close(mean([some, some]).decision_function(x), expected, 1e-9)
+
+
+def test_the_certificate_tells_when_the_terms_are_not_the_trees(monkeypatch):
+    x = np.random.default_rng(0).normal(size=(200, 2))
+    model = RandomForestRegressor(3, max_depth=2, random_state=0).fit(x, x[:, 0] * x[:, 1])
+    assert decompose(model, x, density="empirical").certificate.reconstruction_error < 1e-12
+    module = sys.modules["treeanova._decompose"]
+    right = module.expand
+
+    def wrong(*arguments):
+        effects = right(*arguments)
+        return dataclasses.replace(effects, intercept=effects.intercept + 1.0)
+
+    monkeypatch.setattr(module, "expand", wrong)
+    assert decompose(model, x, density="empirical").certificate.reconstruction_error > 0.1

@@ -6,6 +6,7 @@ import dataclasses
 import os
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from treeanova.columns import with_labels
@@ -20,6 +21,8 @@ from treeanova.frames import backend_of
 from treeanova.grid import Grid, grid_of
 from treeanova.purification import Method, Options, check_method
 from treeanova.readers import read_model
+
+_CHECKED_ROWS = 300
 
 
 def decompose(
@@ -81,7 +84,7 @@ def decompose(
     effects = _raw_effects(found, feature_names, budget)
     sample = None if X is None else sample_of(X, effects.grid, sample_weight)
     bound = density_of(density).bind(effects.grid, sample)
-    return purified(
+    fx = purified(
         effects,
         bound,
         options=Options(method),
@@ -90,6 +93,19 @@ def decompose(
         random_state=random_state,
         source=model,
     )
+    return _checked(fx, found) if isinstance(found, Forest) and sample is not None else fx
+
+
+def _checked(fx: Decomposition, forest: Forest) -> Decomposition:
+    """The decomposition with the largest difference to its trees, walked node by node, at some of the rows."""
+    sample = fx.density.sample
+    if sample is None or not sample.n_rows:
+        return fx
+    some = slice(None, None, max(1, sample.n_rows // _CHECKED_ROWS))
+    expected = forest.intercept + forest.values[forest.leaves(sample.encoded[some])].sum(axis=1)
+    gap = np.abs(fx.effects.score_codes(sample.codes[some]) - expected).max()
+    error = float(gap / max(np.abs(expected).max(), np.finfo(float).tiny))
+    return dataclasses.replace(fx, certificate=dataclasses.replace(fx.certificate, reconstruction_error=error))
 
 
 def _check_pipeline(model: Any) -> None:

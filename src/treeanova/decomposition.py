@@ -134,7 +134,8 @@ class Decomposition:
     density
         The density, bound to the grid and the rows.
     certificate
-        Purity of every term, and the largest difference to the model's own raw prediction.
+        Purity of every term, and the largest difference of the sum of terms to the score of the model's own trees at
+        some of the rows (to its raw effects, where it was made from another decomposition or without rows).
     backend
         Name of the data frame library for tables.
     """
@@ -504,7 +505,9 @@ def combine(parts: Sequence[Decomposition], factors: Sequence[float]) -> Decompo
             terms[key] = terms[key] + moved if key in terms else moved
     first = parts[0]
     sample = None if first.density.sample is None else first.density.sample.on(grid)
-    return purified(Effects(grid, np.asarray(intercept), terms), first.density.bind(grid, sample), like=first)
+    effects = Effects(grid, np.asarray(intercept), terms)
+    n_all_terms = max(part.n_all_terms for part in parts)
+    return purified(effects, first.density.bind(grid, sample), like=first, n_all_terms=n_all_terms)
 
 
 def mean(parts: Sequence[Decomposition]) -> Decomposition:

@@ -7,14 +7,6 @@ import scipy.special
 
 from treeanova.features import Floats, Schema
 
-SCALES = {
-    "identity": "score",
-    "logit": "log-odds",
-    "softmax": "log-odds against the mean class",
-    "log": "log of the mean",
-    "probability": "probability",
-}
-
 
 def respond(schema: Schema, score: Floats) -> Floats:
     """The response of scores of shape (n_rows, n_outputs): means, or probabilities."""

@@ -110,8 +110,8 @@ def purify(
         "mass-moving" is the paper's algorithm, which may need thousands of sweeps; "auto" chooses as `choose_method`
         says.
     tol
-        Largest slice mean allowed, relative to the largest absolute score. "mass-moving" stops there; "direct" and
-        "cg" go to rounding.
+        Largest slice mean allowed, relative to the largest absolute score. "mass-moving" stops there; "direct"
+        goes to rounding, "cg" to about 1e-12.
     max_iterations
         Most iterations of "cg" or sweeps of "mass-moving" for one term; 10,000 by default.
     strict
