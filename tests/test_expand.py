@@ -11,10 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treeanova.errors import BudgetError
-from treeanova.expand import expand, leaf_keys, paths_of, plan_of
+from treeanova.expand import DEFAULT_BUDGET, plan_of
+from treeanova.expand import expand as expand_sets
 from treeanova.features import Codes, Feature, Schema
 from treeanova.forest import NEAR_ZERO, assemble
 from treeanova.grid import grid_of
+from treeanova.leafsets import leaf_sets
 
 SEEDS = st.integers(0, 2**32 - 1)
 BOUNDS = (-2.5, -1.0, np.nextafter(-NEAR_ZERO, -np.inf), NEAR_ZERO, 0.1, 1.0, 1e10, np.inf)
@@ -107,6 +109,10 @@ def scale_of(forest):
     return np.abs(forest.values).sum() + np.abs(forest.intercept).sum()
 
 
+def expand(forest, grid):
+    return expand_sets(leaf_sets(forest, grid))
+
+
 @given(SEEDS)
 def test_raw_effects_score_as_the_trees_do(seed):
     rng = np.random.default_rng(seed)
@@ -146,7 +152,8 @@ def walked_feature_sets(forest):
 def test_plan_counts_every_term_that_comes_out(seed):
     forest = random_forest(np.random.default_rng(seed))
     grid = grid_of(forest)
-    keys, positions = leaf_keys(forest, paths_of(forest))
+    sets = leaf_sets(forest, grid)
+    keys, positions = sets.keys, sets.group
     walked = walked_feature_sets(forest)
     assert set(keys) == walked
     assert len(positions) == forest.n_leaves
@@ -212,7 +219,7 @@ def test_two_features_by_hand():
 def test_plan_by_hand():
     # Axes of 3, 2 and 2 bins. Terms x0, x0 x1, x0 x1 x2 in the trees; purification adds x1, x2, x0 x2, x1 x2.
     forest = stumps([(0, 0.0), (1, 0.0), (2, 0.0)], [(0, 1.0)], n_outputs=2)
-    plan = plan_of(set(leaf_keys(forest, paths_of(forest))[0]), grid_of(forest), 2)
+    plan = plan_of(set(leaf_sets(forest, grid_of(forest)).keys), grid_of(forest), 2)
     assert plan.cells == {(0,): 3, (1,): 2, (2,): 2, (0, 1): 6, (0, 2): 6, (1, 2): 4, (0, 1, 2): 12}
     assert (plan.n_cells, plan.max_order) == (35, 3)
     # Raw and pure values of two outputs and one weight, 8 bytes each.
@@ -226,13 +233,14 @@ def test_plan_by_hand():
 def test_budget_is_checked_before_any_work():
     forest = stumps([(0, 0.0), (1, 0.0), (2, 0.0)], [(0, 1.0)], n_outputs=2)
     grid = grid_of(forest)
-    expand(forest, grid, budget=1400)
+    plan = plan_of(set(leaf_sets(forest, grid).keys), grid, 2)
+    plan.check(1400)
     message = (
         r"need 1\.4 kB, over the budget of 1\.4 kB; the largest is x0 x x1 x x2 with 12 cells\. "
         "Raise `budget`, train shallower trees, or bin the features more coarsely"
     )
     with pytest.raises(BudgetError, match=message):
-        expand(forest, grid, budget=1399)
+        plan.check(1399)
 
 
 def test_budget_is_a_memory_error_and_stops_what_would_not_fit():
@@ -242,7 +250,7 @@ def test_budget_is_a_memory_error_and_stops_what_would_not_fit():
     with pytest.raises(
         MemoryError, match=r"TB, over the budget of 2\.15 GB; the largest is x0 x x1 x x2 x x3 x x4 x x5"
     ):
-        expand(forest, grid_of(forest))
+        plan_of(set(leaf_sets(forest, grid_of(forest)).keys), grid_of(forest), 1).check(DEFAULT_BUDGET)
 
 
 def test_only_leaves():

@@ -12,11 +12,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from treeanova import density, interop
+    from treeanova import density, interop, plot
     from treeanova._decompose import decompose, plan
     from treeanova.certificate import Certificate, TermCertificate
     from treeanova.comparison import Comparison, Sensitivity, compare, density_sensitivity
-    from treeanova.decomposition import Decomposition, Term, load, mean
+    from treeanova.decomposition import Decomposition, load, mean
     from treeanova.effects import Effects
     from treeanova.errors import (
         ArchiveError,
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from treeanova.grid import Grid, grid_of
     from treeanova.purification import MethodChoice, Purified, choose_method, purify
     from treeanova.readers import read_model
+    from treeanova.report import write_report
+    from treeanova.terms import Term
 
 __version__ = "0.1.0"
 
@@ -53,7 +55,7 @@ _HOMES = {
     "Plan": "expand",
     "Purified": "purification",
     "Sensitivity": "comparison",
-    "Term": "decomposition",
+    "Term": "terms",
     "TermCertificate": "certificate",
     "UnsupportedModelError": "errors",
     "choose_method": "purification",
@@ -66,9 +68,10 @@ _HOMES = {
     "plan": "_decompose",
     "purify": "purification",
     "read_model": "readers",
+    "write_report": "report",
 }
 
-_MODULES = {"density", "interop"}
+_MODULES = {"density", "interop", "plot"}
 
 __all__ = [
     "ArchiveError",
@@ -100,8 +103,10 @@ __all__ = [
     "load",
     "mean",
     "plan",
+    "plot",
     "purify",
     "read_model",
+    "write_report",
 ]
 
 

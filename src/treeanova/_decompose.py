@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from treeanova.columns import with_labels
-from treeanova.decomposition import Decomposition, purified
+from treeanova.decomposition import Decomposition, purified, purified_deep
+from treeanova.deep import forest_sets, layout_of, prepare
 from treeanova.density import check_weighted_rows, density_of, sample_of
 from treeanova.effects import Effects
 from treeanova.errors import UnsupportedModelError
-from treeanova.expand import DEFAULT_BUDGET, Plan, expand, leaf_keys, paths_of, plan_of
+from treeanova.expand import DEFAULT_BUDGET, Plan, expand, plan_of
 from treeanova.features import Schema
 from treeanova.forest import Forest
 from treeanova.frames import backend_of
-from treeanova.grid import Grid, grid_of
+from treeanova.grid import Grid
+from treeanova.progress import Progress, progress_of
 from treeanova.purification import Method, Options, check_method
 from treeanova.readers import read_model
 
@@ -31,10 +35,13 @@ def decompose(
     *,
     density: Any = "auto",
     sample_weight: npt.ArrayLike | None = None,
-    feature_names: list[str] | tuple[str, ...] | None = None,
+    feature_names: Sequence[str] | None = None,
+    max_order: int | None = None,
+    tensor_order: int | None = None,
     method: Method = "auto",
     budget: float = DEFAULT_BUDGET,
     n_jobs: int | None = None,
+    progress: bool | Progress | None = None,
     random_state: int = 0,
     trusted: bool = False,
 ) -> Decomposition:
@@ -54,12 +61,21 @@ def decompose(
         Weights of the rows.
     feature_names
         Names for the features, for a model that has none of its own; tables with these names are then matched by name.
+    max_order
+        Highest order of terms to tell apart; the rest of the model is one exact remainder. All orders by default; 2
+        where these would be over 20,000 terms, or take a row over 2^24 products.
+    tensor_order
+        Highest order of terms to hold as tensors and purify on all bins; higher ones are evaluated at rows. By default
+        as many orders as fit the budget with 4 million cells above order 2, at least 2.
     method
         How to purify; see `treeanova.purify`.
     budget
-        Most bytes for all terms; a larger plan raises BudgetError before any work.
+        Most bytes for all tensors. Where pairs need more, bins are merged (and what this loses is in the remainder);
+        where that is not enough, BudgetError is raised before any work.
     n_jobs
         Threads; all cores by default.
+    progress
+        True for a bar on the standard error, or a function of stage, steps done and steps in all.
     random_state
         Seed of draws, where a density needs any.
     trusted
@@ -78,34 +94,51 @@ def decompose(
     check_method(method)
     _check_pipeline(model)
     check_weighted_rows(X, sample_weight)
+    _check_order("max_order", max_order, 1)
+    _check_order("tensor_order", tensor_order, 2)
     found = read_model(model, trusted=trusted)
     if isinstance(found, Forest) and X is not None:
         found = dataclasses.replace(found, schema=with_labels(found.schema, X))
-    effects = _raw_effects(found, feature_names, budget)
-    sample = None if X is None else sample_of(X, effects.grid, sample_weight)
-    bound = density_of(density).bind(effects.grid, sample)
-    fx = purified(
-        effects,
-        bound,
-        options=Options(method),
-        n_jobs=n_jobs or os.cpu_count() or 1,
-        backend=backend_of(X),
-        random_state=random_state,
-        source=model,
-    )
-    return _checked(fx, found) if isinstance(found, Forest) and sample is not None else fx
+    fields: dict[str, Any] = {"options": Options(method), "n_jobs": n_jobs or os.cpu_count() or 1}
+    fields |= {"random_state": random_state, "source": model}
+    if isinstance(found, Effects):
+        effects = _named_effects(found, feature_names, budget)
+        bound = density_of(density).bind(effects.grid, None if X is None else sample_of(X, effects.grid, sample_weight))
+        fx = purified(effects, bound, backend=backend_of(X), **fields)
+        return fx if max_order is None else fx.cut(max_order)
+    if feature_names is not None:
+        found = dataclasses.replace(found, schema=_renamed(found.schema, feature_names))
+    sets = forest_sets(found)
+    layout = layout_of(sets, budget=budget, max_order=max_order, tensor_order=tensor_order)
+    sample = None if X is None else sample_of(X, sets.grid, sample_weight)
+    fields["backend"] = backend_of(X)
+    if layout.is_dense:
+        bound = density_of(density).bind(sets.grid, sample)
+        fx = purified(expand(sets), bound, **fields).cut(layout.row_order)
+    else:
+        trees = prepare(found, sets, layout, sample)
+        bound = density_of(density).bind(trees.tensor_grid, None if sample is None else sample.on(trees.tensor_grid))
+        fx = purified_deep(trees, bound, progress=progress_of(progress), **fields)
+    return fx if sample is None else _checked(fx, found)
 
 
 def _checked(fx: Decomposition, forest: Forest) -> Decomposition:
     """The decomposition with the largest difference to its trees, walked node by node, at some of the rows."""
     sample = fx.density.sample
-    if sample is None or not sample.n_rows:
+    if sample is None or not sample.n_rows or fx.has_remainder:
         return fx
-    some = slice(None, None, max(1, sample.n_rows // _CHECKED_ROWS))
-    expected = forest.intercept + forest.values[forest.leaves(sample.encoded[some])].sum(axis=1)
-    gap = np.abs(fx.effects.score_codes(sample.codes[some]) - expected).max()
+    encoded = sample.encoded[:: max(1, sample.n_rows // _CHECKED_ROWS)]
+    expected = forest.score_encoded(encoded)
+    gap = np.abs(fx.sum_of_terms(encoded) - expected).max()
     error = float(gap / max(np.abs(expected).max(), np.finfo(float).tiny))
     return dataclasses.replace(fx, certificate=dataclasses.replace(fx.certificate, reconstruction_error=error))
+
+
+def _check_order(name: str, order: int | None, least: int) -> None:
+    if order is not None and (not isinstance(order, Integral) or order < least):
+        raise ValueError(
+            f"`{name}` must be a whole number from {least} on, got {order!r}; leave it out for all that fits."
+        )
 
 
 def _check_pipeline(model: Any) -> None:
@@ -119,7 +152,7 @@ def _check_pipeline(model: Any) -> None:
         )
 
 
-def plan(model: Any, *, trusted: bool = False) -> Plan:
+def plan(model: Any, *, budget: float = DEFAULT_BUDGET, trusted: bool = False) -> Plan:
     """What `decompose` will hold for a model: terms, cells, bytes and methods, before any work; `print` it.
 
     Examples
@@ -135,26 +168,21 @@ def plan(model: Any, *, trusted: bool = False) -> Plan:
     found = read_model(model, trusted=trusted)
     if isinstance(found, Effects):
         return plan_of(set(found.terms), found.grid, found.n_outputs)
-    keys, _ = leaf_keys(found, paths_of(found))
-    return plan_of(set(keys), grid_of(found), found.n_outputs)
+    layout = layout_of(forest_sets(found), budget=budget)
+    return layout.plan
 
 
-def _raw_effects(found: Forest | Effects, feature_names: list[str] | tuple[str, ...] | None, budget: float) -> Effects:
-    """The model as effects on its own grid, within the budget, with other names where given."""
-    if isinstance(found, Effects):
-        plan_of(set(found.terms), found.grid, found.n_outputs).check(budget)
-        if feature_names is None:
-            return found
-        grid = found.grid
-        schema = _renamed(grid.schema, feature_names)
-        axes = tuple(dataclasses.replace(axis, name=name) for axis, name in zip(grid.axes, schema.names, strict=True))
-        return dataclasses.replace(found, grid=Grid(schema, axes))
-    if feature_names is not None:
-        found = dataclasses.replace(found, schema=_renamed(found.schema, feature_names))
-    return expand(found, grid_of(found), budget)
+def _named_effects(found: Effects, feature_names: Sequence[str] | None, budget: float) -> Effects:
+    """Effects of an additive model, within the budget, with other names where given."""
+    plan_of(set(found.terms), found.grid, found.n_outputs).check(budget)
+    if feature_names is None:
+        return found
+    schema = _renamed(found.grid.schema, feature_names)
+    axes = tuple(dataclasses.replace(a, name=name) for a, name in zip(found.grid.axes, schema.names, strict=True))
+    return dataclasses.replace(found, grid=Grid(schema, axes))
 
 
-def _renamed(schema: Schema, names: list[str] | tuple[str, ...]) -> Schema:
+def _renamed(schema: Schema, names: Sequence[str]) -> Schema:
     """A schema with other names; columns are then matched by these where a table has them, else by position."""
     if isinstance(names, str) or len(names) != len(schema.features) or len(set(names)) != len(names):
         raise ValueError(f"`feature_names` must be {len(schema.features)} different names, got {list(names)!r}.")

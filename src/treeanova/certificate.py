@@ -46,6 +46,51 @@ class TermCertificate:
 
 
 @dataclasses.dataclass(frozen=True)
+class HigherCertificate:
+    """What was measured on the terms of a deep ensemble that have no tensor.
+
+    Attributes
+    ----------
+    orders
+        Lowest and highest order of these terms.
+    n_terms
+        Number of terms told apart.
+    n_corrected
+        Terms that were made pure on coarse cells, told apart or not; the others are pure for independent features.
+    impurity
+        Largest weighted mean of a slice of coarse cells, relative to the term's own largest value there.
+    bins
+        Coarse bins per feature for each order.
+    refinement
+        Largest root mean square change of a tensor when the coarse bins are halved, relative to the standard deviation
+        of the score: how much finer ones could still change.
+    is_exact
+        Whether features are independent, so that the closed form is pure as it is.
+    """
+
+    orders: tuple[int, int]
+    n_terms: int
+    n_corrected: int
+    impurity: float
+    bins: Mapping[int, int]
+    refinement: float
+    is_exact: bool
+
+    def __str__(self) -> str:
+        low, high = self.orders
+        told = f"{self.n_terms:,} terms told apart at rows" if self.n_terms else "in the remainder"
+        start = f"orders {low} to {high}: {told}; "
+        if self.is_exact:
+            return f"{start}pure in closed form, features being independent"
+        cells = ", ".join(f"{bins} at order {order}" for order, bins in self.bins.items())
+        return (
+            f"{start}{self.n_corrected:,} corrected for dependence on coarse bins ({cells}), slice means there within "
+            f"{self.impurity:.1e}; half as many bins would change a tensor by {self.refinement:.2%} of the score's "
+            "standard deviation"
+        )
+
+
+@dataclasses.dataclass(frozen=True)
 class Certificate:
     """What was measured on all terms, with the worst of each; `print` it.
 
@@ -57,11 +102,14 @@ class Certificate:
         Largest difference between the scores and the sum of all terms, relative to the largest absolute score.
     tol
         The impurity that was asked for.
+    higher
+        What was measured on terms that are no tensors; None where there are none.
     """
 
     terms: Mapping[tuple[Any, ...], TermCertificate]
     reconstruction_error: float
     tol: float
+    higher: HigherCertificate | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "terms", MappingProxyType(dict(self.terms)))
@@ -111,7 +159,7 @@ class Certificate:
             for axes, t in self.terms.items()
         ]
         summary = f"{verdict}; sum of terms within {self.reconstruction_error:.1e} of the scores"
-        return "\n".join([summary, header, *rows])
+        return "\n".join([summary, *([] if self.higher is None else [str(self.higher)]), header, *rows])
 
 
 def _label(axes: tuple[Any, ...]) -> str:

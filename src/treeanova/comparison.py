@@ -134,10 +134,10 @@ def _ranks(names: list[str], parts: list[Decomposition], labels: dict[Key, str])
     columns: dict[str, list[Any]] = {"term": list(labels.values())}
     for name, part in zip(names, parts, strict=True):
         shares = (part.moments.variance + part.moments.covariance).sum(axis=1)
-        order = {
-            key: rank for rank, i in enumerate(np.argsort(-shares), start=1) for key in [list(part.effects.terms)[i]]
-        }
-        columns[name] = [order.get(key, 0) for key in labels]
+        ranks = np.empty(len(shares), dtype=np.int64)
+        ranks[np.argsort(-shares, kind="stable")] = np.arange(1, len(shares) + 1)
+        own = dict(zip(part.keys, ranks.tolist(), strict=False))  # a remainder comes last and has no key
+        columns[name] = [own.get(key, 0) for key in labels]
     return frame(columns, parts[0].backend)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from treeanova import archive
 from treeanova.certificate import Certificate, TermCertificate, impurity
 from treeanova.columns import encode
+from treeanova.deep import Deep, deepen, raw_tensors, selected
 from treeanova.density import Density, Key, Sample, check_weighted_rows, density_of, sample_of
 from treeanova.effects import Effects
 from treeanova.errors import ArchiveError
@@ -20,83 +21,17 @@ from treeanova.explanation import Explanation
 from treeanova.features import Floats, Schema
 from treeanova.frames import backend_of, frame
 from treeanova.grid import Axis, Codes, Grid, IntervalAxis, union
-from treeanova.importance import Moments, moments
+from treeanova.importance import Moments, moments, moments_of_values
 from treeanova.links import class_probabilities, respond
+from treeanova.progress import Progress, quiet
 from treeanova.purification import Options, cascade, report_impurity
 from treeanova.slices import largest
 from treeanova.storage import pack, unpack
+from treeanova.terms import Names, Term, Terms
 
-Names = tuple[str, ...]
 _DEFAULTS = Options()
 _DRAWS = 20_000
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Term:
-    """One term: features, axes, values over their bins, and weights of the cells.
-
-    Attributes
-    ----------
-    features
-        Names, in the order of the data.
-    axes
-        Their bins.
-    values
-        Shape of the bins, with a last axis of outputs where there are several.
-    weights
-        Shape of the bins; sum 1.
-    """
-
-    features: Names
-    axes: tuple[Axis, ...]
-    values: Floats
-    weights: Floats
-    schema: Schema = dataclasses.field(repr=False)
-
-    @property
-    def order(self) -> int:
-        """Number of features."""
-        return len(self.features)
-
-    def __call__(self, data: Any) -> Floats:
-        """The term at rows that hold its own features: a table, or an array with one column per feature."""
-        encoded = encode(data, self.schema)
-        values: Floats = self.values[tuple(axis.index(encoded[:, i]) for i, axis in enumerate(self.axes))]
-        return values
-
-    def __repr__(self) -> str:
-        bins = " x ".join(str(axis.size) for axis in self.axes)
-        return (
-            f"Term({' x '.join(self.features)}: {bins} bins, values {self.values.min():.4g} to {self.values.max():.4g})"
-        )
-
-
-class Terms(Mapping[Names, Term]):
-    """Terms by the names of their features: ``terms["a", "b"]`` in any order, ``terms["a"]`` for a main effect."""
-
-    def __init__(self, names: Sequence[Names], make: Callable[[Names], Term]) -> None:
-        self._names = tuple(names)
-        self._make = make
-
-    def __getitem__(self, key: str | Collection[str]) -> Term:
-        if not isinstance(key, (str, tuple, list, set, frozenset)):
-            raise KeyError(f"terms go by names of features, got {key!r}; see list(terms)")
-        names = (key,) if isinstance(key, str) else tuple(key)
-        found = next((own for own in self._names if sorted(own) == sorted(names)), None)
-        if found is None:
-            hint = 'an interaction is terms["a", "b"]; see list(terms)'
-            raise KeyError(f"no term {' x '.join(map(str, names))!r} among {len(self._names)}; {hint}")
-        return self._make(found)
-
-    def __iter__(self) -> Iterator[Names]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    def __repr__(self) -> str:
-        shown = ", ".join(" x ".join(names) for names in self._names[:6])
-        return f"<{len(self)} terms: {shown}{', …' if len(self) > 6 else ''}>"
+_DEEP_ROWS = 4_000
 
 
 def purify_effects(
@@ -128,7 +63,8 @@ class Decomposition:
     effects
         Intercept and terms on the grid, outputs last.
     raw_effects
-        The same model as its trees hold it.
+        What was purified: the same model as its trees hold it, or the low orders of a deep one for independent
+        features.
     weights
         Weights of the cells of each term, by positions of features.
     density
@@ -138,6 +74,10 @@ class Decomposition:
         some of the rows (to its raw effects, where it was made from another decomposition or without rows).
     backend
         Name of the data frame library for tables.
+    deep
+        The trees and their terms of high order, which are evaluated at rows; None where tensors hold all terms.
+    is_cut
+        Whether terms above an order asked for were put into the remainder.
     """
 
     effects: Effects
@@ -152,6 +92,8 @@ class Decomposition:
     n_all_terms: int = 0
     source: Any = None
     saved_moments: Moments | None = None
+    deep: Deep | None = None
+    is_cut: bool = False
 
     # What it is.
 
@@ -172,12 +114,24 @@ class Decomposition:
 
     @property
     def terms(self) -> Terms:
-        """Mapping from names of features to terms."""
+        """Mapping from names of features to terms that are tensors; `higher_terms` names the others."""
         return Terms([self._names(key) for key in self.effects.terms], self._term)
+
+    @property
+    def higher_terms(self) -> tuple[Names, ...]:
+        """Names of the terms of a deep ensemble that have no tensor and are evaluated at rows."""
+        return () if self.deep is None else tuple(self._names(key) for key in self.deep.keys)
+
+    @property
+    def has_remainder(self) -> bool:
+        """Whether the model is more than the sum of the terms told apart; `remainder` gives the rest."""
+        return not self.n_all_terms and (self.is_cut or (self.deep is not None and self.deep.has_remainder))
 
     @functools.cached_property
     def raw(self) -> Decomposition:
         """The model before purification, to compare."""
+        if self.deep is not None and not self.n_all_terms:
+            return self._raw_deep(self.deep)
         known = self.certificate.terms
         weights = {key: self.weights.get(key, self._table(key)) for key in self.raw_effects.terms}
         measured = {}
@@ -189,6 +143,16 @@ class Decomposition:
         certificate = dataclasses.replace(self.certificate, terms=measured)
         return dataclasses.replace(
             self, effects=self.raw_effects, weights=weights, certificate=certificate, saved_moments=None
+        )
+
+    def _raw_deep(self, deep: Deep) -> Decomposition:
+        """Leaves with few features as tensors, all others at rows."""
+        trees = deep.as_held()
+        effects = raw_tensors(trees)
+        weights = {key: self.weights.get(key, self._table(key)) for key in effects.terms}
+        certificate = dataclasses.replace(self.certificate, terms={}, higher=None)
+        return dataclasses.replace(
+            self, effects=effects, raw_effects=effects, weights=weights, certificate=certificate, deep=trees
         )
 
     @property
@@ -214,6 +178,10 @@ class Decomposition:
     def __repr__(self) -> str:
         orders = [len(key) for key in self.effects.terms]
         counts = ", ".join(f"{orders.count(order)} of order {order}" for order in sorted(set(orders)))
+        if self.higher_terms:
+            counts += f"; {len(self.higher_terms):,} of higher orders at rows"
+        if self.has_remainder:
+            counts += "; a remainder"
         partial = f" (of {self.n_all_terms})" if self.n_all_terms else ""
         lines = [
             f"Decomposition of {len(orders)} terms{partial}: {counts or 'none'}",
@@ -243,41 +211,89 @@ class Decomposition:
 
     def decision_function(self, data: Any) -> Floats:
         """The score: equal to the library's raw prediction; shape (n_rows,), or (n_rows, n_outputs)."""
-        score = self.effects.score(data)
+        score = self._score(encode(data, self.schema))
         return score[:, 0] if self._single else score
 
     def predict(self, data: Any) -> Floats:
         """The response: means, or probabilities (of the second class where there are two)."""
-        response = respond(self.schema, self.effects.score(data))
+        response = respond(self.schema, self._score(encode(data, self.schema)))
         return response[:, 0] if self._single else response
 
     def predict_proba(self, data: Any) -> Floats:
         """Probabilities of all classes, shape (n_rows, n_classes)."""
-        return class_probabilities(self.schema, self.effects.score(data))
+        return class_probabilities(self.schema, self._score(encode(data, self.schema)))
+
+    def _score(self, encoded: Floats) -> Floats:
+        """Score of encoded rows: the trees' own where terms of high order are no tensors, else the sum of terms."""
+        if self.deep is not None and not self.n_all_terms:
+            return self.deep.score(encoded)
+        effects = self.raw_effects if self.is_cut else self.effects
+        score = effects.score_codes(self.grid.index_encoded(encoded))
+        if self.deep is not None:
+            score += self._at(self.deep.grid.index_encoded(encoded), self.deep.keys).sum(axis=0)
+        return score
+
+    def sum_of_terms(self, encoded: Floats) -> Floats:
+        """Intercept plus all terms told apart at encoded rows, shape (n_rows, n_outputs)."""
+        codes = self._model_grid.index_encoded(encoded)
+        total: Floats = self.effects.intercept + self._at(codes, self.keys).sum(axis=0)
+        return total
+
+    @property
+    def _model_grid(self) -> Grid:
+        """The grid of all bins of the model; tensors of a deep one may have theirs merged."""
+        return self.grid if self.deep is None else self.deep.grid
+
+    def _at(self, codes: Codes, keys: Sequence[Key]) -> Floats:
+        """Terms at rows given by their bins on the model's grid, shape (n_terms, n_rows, n_outputs)."""
+        merged = codes if self.deep is None else self.deep.merged(codes)
+        columns = [merged[:, j] for j in range(merged.shape[1])]
+        values = np.empty((len(keys), len(codes), self.effects.n_outputs))
+        higher = [i for i, key in enumerate(keys) if key not in self.effects.terms]
+        for i, key in enumerate(keys):
+            if key in self.effects.terms:
+                values[i] = self.effects.terms[key][tuple(columns[j] for j in key)]
+        if higher and self.deep is not None:
+            values[higher] = np.moveaxis(self.deep.at_rows(codes, [keys[i] for i in higher], self.n_jobs), 1, 0)
+        return values
 
     def term_values(self, data: Any, key: str | Collection[str]) -> Floats:
-        """One term at rows, shape (n_rows,), or (n_rows, n_outputs)."""
-        positions = self._key(key)
-        codes = self.grid.index(data)
-        values: Floats = self.effects.terms[positions][tuple(codes[:, j] for j in positions)]
+        """One term at rows, shape (n_rows,), or (n_rows, n_outputs); of a deep ensemble any term of any order."""
+        values: Floats = self._at(self._model_grid.index(data), [self._any_key(key)])[0]
         return values[:, 0] if self._single else values
 
-    def explain(self, data: Any) -> Explanation:
-        """All terms at rows."""
-        codes = self.grid.index(data)
-        columns = [codes[:, j] for j in range(codes.shape[1])]
-        values = np.empty((len(self.effects.terms), len(codes), self.effects.n_outputs))
-        for i, (key, term) in enumerate(self.effects.terms.items()):
-            values[i] = term[tuple(columns[j] for j in key)]
-        by_row = np.moveaxis(values, 0, 1)
+    def _any_key(self, key: str | Collection[str]) -> Key:
+        """Positions of the features of a term, be it a tensor or evaluated at rows."""
+        names = [key] if isinstance(key, str) else list(key)
+        known = self.schema.names
+        if self.deep is not None and all(name in known for name in names):
+            positions = tuple(sorted({known.index(name) for name in names}))
+            if positions not in self.effects.terms and len(positions) == len(names) and self.deep.holds(positions):
+                return positions
+        return self._key(key)
+
+    def remainder(self, data: Any) -> Floats:
+        """The model minus intercept and terms told apart, at rows: shape (n_rows,), or (n_rows, n_outputs)."""
+        explained = self.explain(data)
+        return np.zeros(explained.scores.shape) if explained.remainder is None else explained.remainder
+
+    def explain(self, data: Any, *, max_order: int | None = None) -> Explanation:
+        """All terms at rows, or those up to an order; the rest of the score is then in `Explanation.remainder`."""
+        encoded = encode(data, self.schema)
+        keys = [key for key in self.keys if max_order is None or len(key) <= max_order]
+        by_row = np.moveaxis(self._at(self._model_grid.index_encoded(encoded), keys), 0, 1)
+        rest = None
+        if self.has_remainder or len(keys) < len(self.keys):
+            rest = self._score(encoded) - self.effects.intercept - by_row.sum(axis=1)
         return Explanation(
             values=by_row[:, :, 0] if self._single else by_row,
-            terms=tuple(self.terms),
+            terms=tuple(self._names(key) for key in keys),
             intercept=self.intercept,
             features=self.schema.names,
             outputs=self.schema.outputs,
             backend=backend_of(data),
             data=data,
+            remainder=rest[:, 0] if rest is not None and self._single else rest,
         )
 
     # What it says of the model.
@@ -287,6 +303,8 @@ class Decomposition:
         """Variance, covariance with the rest, and mean absolute value of each term and output."""
         if self.saved_moments is not None:
             return self.saved_moments
+        if self.deep is not None or self.is_cut:
+            return self._deep_moments()
         if not self.effects.terms:
             nothing = np.zeros((0, self.effects.n_outputs))
             return Moments(nothing, nothing, nothing)
@@ -297,11 +315,39 @@ class Decomposition:
         """Bins and weights of rows that stand for the density."""
         return self.density.rows(_DRAWS, np.random.default_rng(self.random_state))
 
+    @functools.cached_property
+    def _some_rows(self) -> tuple[Codes, Floats]:
+        """Bins on the model's grid and weights of at most 4,000 rows that stand for the density."""
+        rng = np.random.default_rng(self.random_state)
+        codes, weights = self._rows() if self.deep is None else self.deep.rows(self.density, _DRAWS, rng)
+        if len(codes) <= _DEEP_ROWS:
+            return codes, weights
+        some = rng.choice(len(codes), size=_DEEP_ROWS, p=weights / weights.sum())
+        return codes[some], np.full(_DEEP_ROWS, 1 / _DEEP_ROWS)
+
+    def _deep_moments(self) -> Moments:
+        """Moments of all terms and the remainder, at some rows."""
+        codes, weights = self._some_rows
+        values = self._at(codes, self.keys)
+        if self.has_remainder:
+            rest = self._score(self._model_grid.encoded(codes)) - self.effects.intercept - values.sum(axis=0)
+            values = np.concatenate([values, rest[None]])
+        return moments_of_values(values, weights)
+
+    def variance_share(self, key: str | Collection[str]) -> float | Floats:
+        """Variance of one term over that of the score, at some rows; of a deep ensemble also of a term not listed."""
+        codes, weights = self._some_rows
+        both = np.stack([self._at(codes, [self._any_key(key)])[0], self._score(self._model_grid.encoded(codes))])
+        term, score = moments_of_values(both, weights).variance
+        share = np.divide(term, score, out=np.zeros_like(term), where=score > 0)
+        return float(share[0]) if self._single else share
+
     def importance(self, by: str = "term") -> Any:
         """Table of shares of the score's variance, largest first.
 
         ``share = variance + covariance``: the structural part and what is due to correlation with other terms; shares
-        add up to 1 over terms. By feature, a term is shared equally by its features.
+        add up to 1 over terms. By feature, a term is shared equally by its features. What terms told apart leave of a
+        model is the row "remainder", whose order is the lowest in it.
         """
         if by not in {"term", "feature"}:
             raise ValueError(f"`by` must be 'term' or 'feature', got {by!r}; leave it out for 'term'.")
@@ -310,16 +356,26 @@ class Decomposition:
         scale = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
         measures = np.stack([found.variance * scale, found.covariance * scale, found.mean_abs])
         if by == "term":
-            labels, orders = [" x ".join(names) for names in self.terms], [len(key) for key in self.effects.terms]
+            labels, orders = [" x ".join(self._names(key)) for key in self.keys], list(map(len, self.keys))
+            orders += [max(orders, default=0) + 1] * self.has_remainder
         else:
             labels, orders = list(self.schema.names), []
             measures = np.einsum("mtk,tf->mfk", measures, self._feature_shares())
+        labels += ["remainder"] * self.has_remainder
         return self._importance_frame(by, labels, orders, measures)
 
+    @property
+    def keys(self) -> list[Key]:
+        """Terms told apart: tensors, then those at rows."""
+        return [*self.effects.terms, *(self.deep.keys if self.deep is not None else ())]
+
     def _feature_shares(self) -> Floats:
-        shares = np.zeros((len(self.effects.terms), len(self.schema.features)))
-        for i, key in enumerate(self.effects.terms):
+        keys, n_features = self.keys, len(self.schema.features)
+        shares = np.zeros((len(keys) + self.has_remainder, n_features + self.has_remainder))
+        for i, key in enumerate(keys):
             shares[i, list(key)] = 1 / len(key)
+        if self.has_remainder:
+            shares[-1, -1] = 1.0
         return shares
 
     def _importance_frame(self, by: str, labels: list[str], orders: list[int], measures: Floats) -> Any:
@@ -391,8 +447,10 @@ class Decomposition:
             effects=some(self.effects),
             raw_effects=some(self.effects),  # raw terms of the same names would add up to another function
             certificate=dataclasses.replace(self.certificate, terms=measured),
-            n_all_terms=self.n_all_terms or len(self.effects.terms),
+            n_all_terms=self.n_all_terms or len(self.keys) + self.has_remainder,
             saved_moments=None,
+            deep=None if self.deep is None else selected(self.deep, wanted),
+            is_cut=False,
         )
 
     def with_density(self, density: Any, data: Any = None, *, sample_weight: Any = None) -> Decomposition:
@@ -400,7 +458,31 @@ class Decomposition:
         check_weighted_rows(data, sample_weight)
         sample = self.density.sample if data is None else sample_of(data, self.grid, sample_weight)
         bound = density_of(density).bind(self.grid, sample)
-        return purified(self.raw_effects, bound, like=self, n_all_terms=self.n_all_terms)
+        if self.deep is None:
+            made = purified(self.raw_effects, bound, like=self, n_all_terms=self.n_all_terms)
+            return made.cut(max(map(len, self.effects.terms), default=0)) if self.is_cut else made
+        if self.n_all_terms:
+            raise ValueError(
+                "with_density() of a deep ensemble must have all terms, got a part; call it before select()."
+            )
+        return purified_deep(self.deep.as_held(), bound, like=self)
+
+    def cut(self, max_order: int) -> Decomposition:
+        """The same model with all terms above an order in the remainder."""
+        kept = {key: values for key, values in self.effects.terms.items() if len(key) <= max_order}
+        deep = None if self.deep is None else selected(self.deep, lambda key: len(key) <= max_order)
+        if len(kept) == len(self.effects.terms) and (deep is None or self.deep is None or deep.keys == self.deep.keys):
+            return self
+        named = {names: found for names, found in self.certificate.terms.items() if len(names) <= max_order}
+        return dataclasses.replace(
+            self,
+            effects=Effects(self.grid, self.effects.intercept, kept),
+            weights={key: table for key, table in self.weights.items() if len(key) <= max_order},
+            certificate=dataclasses.replace(self.certificate, terms=named),
+            saved_moments=None,
+            deep=deep,
+            is_cut=True,
+        )
 
     def standard_errors(self, n_resamples: int = 50, random_state: int | None = None) -> dict[Names, Floats]:
         """Standard error of every value of every term that comes from knowing the density from its rows only.
@@ -459,12 +541,7 @@ def _same_axis(first: Axis, second: Axis) -> bool:
 
 def purified(effects: Effects, density: Density, *, like: Decomposition | None = None, **fields: Any) -> Decomposition:
     """A decomposition of raw effects under a bound density; other fields as given, or like another's."""
-    base: dict[str, Any] = (
-        {}
-        if like is None
-        else {f: getattr(like, f) for f in ("options", "n_jobs", "backend", "random_state", "source")}
-    )
-    base |= fields
+    base = _base(like) | fields
     options, n_jobs = base.get("options", Options()), base.get("n_jobs", 1)
     pure, weights, measured = purify_effects(effects, density, options, n_jobs)
     names = effects.grid.schema.names
@@ -475,6 +552,24 @@ def purified(effects: Effects, density: Density, *, like: Decomposition | None =
         report_impurity(certificate, strict=False)
     return Decomposition(
         effects=pure, raw_effects=effects, weights=weights, density=density, certificate=certificate, **base
+    )
+
+
+def _base(like: Decomposition | None) -> dict[str, Any]:
+    if like is None:
+        return {}
+    return {name: getattr(like, name) for name in ("options", "n_jobs", "backend", "random_state", "source")}
+
+
+def purified_deep(
+    trees: Deep, density: Density, *, like: Decomposition | None = None, progress: Progress = quiet, **fields: Any
+) -> Decomposition:
+    """A decomposition of a deep ensemble under a bound density; other fields as given, or like another's."""
+    base = _base(like) | fields
+    deep, low = deepen(trees, density, n_jobs=base.get("n_jobs", 1), progress=progress)
+    fx = purified(low, density, deep=deep, **base)
+    return dataclasses.replace(fx, certificate=dataclasses.replace(fx.certificate, higher=deep.summary())).cut(
+        deep.layout.row_order
     )
 
 
@@ -493,6 +588,11 @@ def combine(parts: Sequence[Decomposition], factors: Sequence[float]) -> Decompo
 
     Purification is linear: where all have the same density, the terms are the weighted sums of terms.
     """
+    if any(part.deep is not None or part.is_cut for part in parts):
+        raise ValueError(
+            "decompositions must hold all their terms as tensors to be combined, got one of a deep ensemble or with a "
+            "remainder; decompose it with a larger `tensor_order`, or combine the models."
+        )
     schemas = {(part.schema.outputs, part.schema.link) for part in parts}
     if len(schemas) > 1:
         raise ValueError("decompositions must have the same outputs and link to be combined, got others.")

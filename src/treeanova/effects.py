@@ -44,6 +44,9 @@ class Effects:
             values.setflags(write=False)
         object.__setattr__(self, "terms", MappingProxyType(dict(ordered)))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Effects, (self.grid, self.intercept, dict(self.terms))  # a mapping proxy has no pickle of its own
+
     @property
     def n_outputs(self) -> int:
         """Number of outputs."""

@@ -28,6 +28,8 @@ class Explanation:
         Names of all features of the model.
     outputs
         Names of the outputs.
+    remainder
+        What the terms leave of the score, shape (n_rows,) or (n_rows, n_outputs); None where they leave nothing.
     """
 
     values: Floats
@@ -35,14 +37,15 @@ class Explanation:
     intercept: float | Floats
     features: tuple[str, ...]
     outputs: tuple[str, ...]
+    remainder: Floats | None = None
     backend: str | None = dataclasses.field(default=None, repr=False)
     data: Any = dataclasses.field(default=None, repr=False)
 
     @property
     def scores(self) -> Floats:
-        """The score of each row: intercept plus all values."""
+        """The score of each row: intercept plus all values, plus the remainder."""
         total: Floats = self.values.sum(axis=1) + self.intercept
-        return total
+        return total if self.remainder is None else total + self.remainder
 
     def to_frame(self) -> Any:
         """A column per term (and output), named like ``Latitude x Longitude``, in the library that the data came in."""
@@ -52,18 +55,25 @@ class Explanation:
         return table
 
     def _frame(self) -> Any:
-        names = [" x ".join(term) for term in self.terms]
+        columns = dict(zip((" x ".join(term) for term in self.terms), np.moveaxis(self.values, 1, 0), strict=True))
+        if self.remainder is not None:
+            columns["remainder"] = self.remainder
         if self.values.ndim == 2:
-            return frame({name: self.values[:, i] for i, name in enumerate(names)}, self.backend)
-        columns = {
-            f"{name} [{output}]": self.values[:, i, k]
-            for i, name in enumerate(names)
+            return frame(columns, self.backend)
+        by_output = {
+            f"{name} [{output}]": values[:, k]
+            for name, values in columns.items()
             for k, output in enumerate(self.outputs)
         }
-        return frame(columns, self.backend)
+        return frame(by_output, self.backend)
 
     def shap_values(self) -> Floats:
         """Values per feature, each term shared equally by its features: shape (n_rows, n_features[, n_outputs])."""
+        if self.remainder is not None:
+            raise ValueError(
+                "shap_values() must have all of the score in terms, got a remainder that belongs to no feature; "
+                "explain with all orders, or share the terms alone: fx.select(order=[1, 2]).explain(X).shap_values()."
+            )
         shares = np.zeros((len(self.terms), len(self.features)))
         for i, term in enumerate(self.terms):
             for name in term:

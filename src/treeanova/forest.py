@@ -98,7 +98,10 @@ class Forest:
 
     def score(self, data: Any) -> Floats:
         """The raw prediction in float64, shape (n_rows, n_outputs)."""
-        encoded = encode(data, self.schema)
+        return self.score_encoded(encode(data, self.schema))
+
+    def score_encoded(self, encoded: Floats) -> Floats:
+        """The raw prediction of encoded rows, shape (n_rows, n_outputs)."""
         result = np.empty((len(encoded), self.n_outputs))
         for rows in self._chunks(len(encoded)):
             result[rows] = self.intercept + self.values[self.leaves(encoded[rows])].sum(axis=1)

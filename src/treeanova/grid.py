@@ -48,6 +48,10 @@ class Axis(abc.ABC):
     def index(self, column: Floats) -> Codes:
         """Bins of an encoded column."""
 
+    @abc.abstractmethod
+    def examples(self) -> Floats:
+        """An encoded value of each bin."""
+
     def __len__(self) -> int:
         return self.size
 
@@ -92,6 +96,10 @@ class IntervalAxis(Axis):
             codes[missing] = self.missing_bin
         return codes
 
+    def examples(self) -> Floats:
+        """Upper ends of the intervals, infinity, and NaN for missing values."""
+        return np.concatenate([self.bounds, [np.inf], np.full(self.size - self.n_intervals, np.nan)])
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class CategoryAxis(Axis):
@@ -118,6 +126,16 @@ class CategoryAxis(Axis):
         codes[codes == len(self.categories)] = self.unseen_bin
         codes[missing] = self.missing_bin
         return codes
+
+    def examples(self) -> Floats:
+        """Positions of the categories; the number of categories for unseen, NaN for missing."""
+        known = len(self.categories)
+        values = np.arange(self.size, dtype=np.float64)
+        if self.missing_bin >= known:
+            values[self.missing_bin] = np.nan
+        if self.unseen_bin >= known:
+            values[self.unseen_bin] = known
+        return values
 
 
 def _with_extra(names: list[str], bin_: int, word: str) -> tuple[str, ...]:
@@ -160,6 +178,11 @@ class Grid:
         for j, axis in enumerate(self.axes):
             codes[:, j] = axis.index(encoded[:, j])
         return codes
+
+    def encoded(self, codes: Codes) -> Floats:
+        """An encoded matrix whose rows fall in given bins."""
+        columns = [axis.examples()[codes[:, j]] for j, axis in enumerate(self.axes)]
+        return np.stack(columns, axis=1) if columns else np.empty(codes.shape)
 
 
 def grid_of(forest: Forest) -> Grid:

@@ -51,6 +51,14 @@ def moments(terms: Mapping[Key, Floats], weights: Mapping[Key, Floats], rows: tu
     return Moments(variance, product - first * total - variance, mean_abs)
 
 
+def moments_of_values(values: Floats, weights: Floats) -> Moments:
+    """Moments of terms given by their values at weighted rows, shape (n_terms, n_rows, n_outputs)."""
+    centred = values - np.einsum("tnk,n->tk", values, weights)[:, None]
+    variance = np.einsum("tnk,tnk,n->tk", centred, centred, weights)
+    with_all = np.einsum("tnk,nk,n->tk", centred, centred.sum(axis=0), weights)
+    return Moments(variance, with_all - variance, np.einsum("tnk,n->tk", np.abs(values), weights))
+
+
 def _mean(values: Floats, weights: Floats) -> Floats:
     """Weighted mean over all cells, per output."""
     result: Floats = np.tensordot(weights, values, axes=weights.ndim)

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treeanova.certificate import Certificate, TermCertificate
+from treeanova.certificate import Certificate, HigherCertificate, TermCertificate
+from treeanova.deep_storage import pack_deep, unpack_deep
 from treeanova.density import KINDS, Density, Key, Table
 from treeanova.effects import Effects
 from treeanova.features import Floats, Schema, describe, restore
@@ -19,7 +20,9 @@ from treeanova.purification import Options
 
 Arrays = dict[str, npt.NDArray[Any]]
 _MOMENTS = ("variance", "covariance", "mean_abs")
-_PLAIN = ("backend", "n_all_terms", "random_state")
+_PLAIN = ("backend", "n_all_terms", "random_state", "is_cut")
+_LATER = {"is_cut": False}
+_DEEP = "deep/"
 
 
 def pack(fields: Mapping[str, Any]) -> tuple[dict[str, Any], Arrays]:
@@ -38,11 +41,16 @@ def pack(fields: Mapping[str, Any]) -> tuple[dict[str, Any], Arrays]:
     arrays |= _effects_arrays("pure", effects) | _effects_arrays("raw", fields["raw_effects"])
     arrays |= {f"weights/{_text(key)}": table for key, table in fields["weights"].items()}
     arrays |= {f"moments/{name}": getattr(fields["saved_moments"], name) for name in _MOMENTS}
+    if fields["deep"] is not None:
+        header["deep"], own = pack_deep(fields["deep"])
+        arrays |= {f"{_DEEP}{name}": array for name, array in own.items()}
     return header, arrays
 
 
 def unpack(header: Mapping[str, Any], arrays: Arrays) -> dict[str, Any]:
     """Fields of a decomposition from header and arrays."""
+    own = _below(arrays, _DEEP)
+    arrays = {name: array for name, array in arrays.items() if not name.startswith(_DEEP)}
     schema = restore(header["features"])
     if not isinstance(schema, Schema):
         raise TypeError("a saved decomposition must have a schema")
@@ -61,19 +69,19 @@ def unpack(header: Mapping[str, Any], arrays: Arrays) -> dict[str, Any]:
         "certificate": _restore_certificate(header["certificate"]),
         "options": Options(*header["options"]),
         "saved_moments": Moments(**{name: arrays[f"moments/{name}"] for name in _MOMENTS}),
-        **{name: header[name] for name in _PLAIN},
+        "deep": unpack_deep(header["deep"], own, grid) if "deep" in header else None,
+        **{name: header.get(name, _LATER.get(name)) for name in _PLAIN},
     }
 
 
 def _check(arrays: Arrays, weights: Mapping[Key, Floats], grid: Grid) -> None:
     """Raise when arrays do not fit each other."""
     shapes = {name: arrays[f"moments/{name}"].shape for name in _MOMENTS}
-    n_terms = sum(name.startswith("pure/") for name in arrays)
     if (
         any(array.dtype != np.float64 for array in arrays.values())
         or any(array.ndim != 1 for array in _below(arrays, "bounds/").values())
         or any(table.shape != tuple(grid.sizes[j] for j in key) for key, table in weights.items())
-        or set(shapes.values()) != {(n_terms, len(arrays["pure_intercept"]))}
+        or len(set(shapes.values())) != 1
     ):
         raise ValueError("arrays must be float64 and have the shapes of the grid")
 
@@ -152,9 +160,18 @@ class SavedDensity(Density):
 
 def _describe_certificate(certificate: Certificate) -> dict[str, Any]:
     terms = [[list(names), dataclasses.asdict(term)] for names, term in certificate.terms.items()]
-    return {"terms": terms, "reconstruction_error": certificate.reconstruction_error, "tol": certificate.tol}
+    higher = None if certificate.higher is None else dataclasses.asdict(certificate.higher)
+    if higher is not None:
+        higher["bins"] = [list(item) for item in higher["bins"].items()]
+    error, tol = certificate.reconstruction_error, certificate.tol
+    return {"terms": terms, "reconstruction_error": error, "tol": tol, "higher": higher}
 
 
 def _restore_certificate(plain: Mapping[str, Any]) -> Certificate:
     terms = {tuple(names): TermCertificate(**term) for names, term in plain["terms"]}
-    return Certificate(terms, plain["reconstruction_error"], plain["tol"])
+    found = plain.get("higher")
+    higher = None
+    if found is not None:
+        bins = {int(order): int(size) for order, size in found["bins"]}
+        higher = HigherCertificate(**{**found, "orders": tuple(found["orders"]), "bins": bins})
+    return Certificate(terms, plain["reconstruction_error"], plain["tol"], higher)

@@ -1,0 +1,250 @@
+"""The dependence of features in terms of high order: what must move down, found on coarse cells.
+
+Terms that are pure under independent features have only smooth impurity left under the real density. So the terms of
+orders above those kept as tensors are taken to coarse bins (means over the bins merged, under independence within
+them), weighted by the rows, and purified there from the highest order down. What is taken out of a term is added to
+those of one feature fewer, cell by coarse cell, whether it has rows or not: sums stay exact for every input.
+
+Rule for the bins: up to 16 per feature of about equal mass, joined two by two until a term has at most 4,096 cells
+(16 bins at order 3, 8 at order 4, 4 at orders 5 and 6, then 2), and fewer where the leaves are so many that sums over
+them would take over 2^37 steps.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse
+
+from treeanova.closed_form import ClosedForm
+from treeanova.effects import Key
+from treeanova.features import Floats
+from treeanova.forest import Ints
+from treeanova.grid import Codes
+from treeanova.leafsets import Merging, merge, merging_by
+from treeanova.slices import largest, safe_inverse, slice_means, take_out
+from treeanova.solvers import conjugate_gradients
+
+COARSE_BINS = 16
+_MOST_CELLS = 4096
+_MOST_STEPS = 2.0**37
+_MOST_SOLVES = 3000
+_TOLERANCE = 1e-5
+_MAX_ITERATIONS = 200
+
+Advance = Callable[[int, int], None]
+
+
+class Solved(NamedTuple):
+    """A term of high order on coarse cells: what is added to it, the faces taken out of it, its largest slice mean.
+
+    `rough_faces` are those that bins joined once more would give.
+    """
+
+    table: Floats
+    faces: list[Floats]
+    rough_faces: list[Floats]
+    impurity: float
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Correction:
+    """What dependence adds to terms of high order, and what it moves to the tensors below.
+
+    Attributes
+    ----------
+    mergings
+        Coarse bins of each feature.
+    bins
+        Most bins per feature for terms of each order; coarse ones are joined two by two to so many.
+    tables
+        What is added to each term of high order, over its coarse cells; outputs last.
+    moved
+        What goes to each term of the order below, over coarse cells; outputs last.
+    roughly_moved
+        The same, found on half as many bins.
+    impurity
+        Largest mean of a slice of coarse cells that has rows, relative to the term's largest value there.
+    """
+
+    mergings: tuple[Merging, ...]
+    bins: Mapping[int, int]
+    tables: Mapping[Key, Floats]
+    moved: Mapping[Key, Floats]
+    roughly_moved: Mapping[Key, Floats]
+    impurity: float
+
+    def at_rows(self, codes: Codes, key: Key) -> Floats | float:
+        """What is added to a term at rows given by their bins, shape (n_rows, n_outputs)."""
+        if key not in self.tables:
+            return 0.0
+        most = self.bins[len(key)]
+        values: Floats = self.tables[key][tuple(self.mergings[j].coarser(most)[codes[:, j]] for j in key)]
+        return values
+
+    def spread(self, key: Key, bins: Sequence[Ints]) -> Floats | float:
+        """What goes to a term below, over given representatives of its bins."""
+        if key not in self.moved:
+            return 0.0
+        values: Floats = self.moved[key][np.ix_(*(self.mergings[j].bins[b] for j, b in zip(key, bins, strict=True)))]
+        return values
+
+
+def no_correction() -> Correction:
+    """None, for independent features."""
+    return Correction((), {}, {}, {}, {}, 0.0)
+
+
+def correct(
+    form: ClosedForm, keys: Sequence[Key], codes: Codes, weights: Floats, *, n_jobs: int, advance: Advance
+) -> Correction:
+    """The correction of terms of high order for the dependence that weighted rows show.
+
+    `keys` are sets of features whose subsets are keys too, down to the lowest order among them.
+    """
+    mergings = tuple(
+        merge(axis, masses, COARSE_BINS) for axis, masses in zip(form.leaf_sets.grid.axes, form.masses, strict=True)
+    )
+    leaves = {key: form.leaf_sets.leaves_with(key) for key in keys}
+    bins = _bins({len(key) for key in keys}, sum(map(len, leaves.values())))
+    cells = [merging.bins[codes[:, j]] for j, merging in enumerate(mergings)]
+    state = _State(form, mergings, bins, cells, weights, leaves)
+    tables: dict[Key, Floats] = {}
+    pending: dict[Key, Floats] = {}
+    rough: dict[Key, Floats] = {}
+    impurity = 0.0
+    with ThreadPoolExecutor(n_jobs) as pool:
+        for order in sorted(bins, reverse=True):
+            own = [key for key in keys if len(key) == order]
+            for key, solved in zip(own, pool.map(lambda key: state.solve(key, pending.get(key)), own), strict=True):
+                tables[key], impurity = solved.table, max(impurity, solved.impurity)
+                state.pass_on(solved.faces, key, bins[order], pending)
+                state.pass_on(solved.rough_faces, key, bins[order] // 2, rough)
+                advance(len(tables), len(keys))
+    lowest = min(bins, default=0)
+    moved = {key: np.moveaxis(values, 0, -1) for key, values in pending.items() if len(key) < lowest}
+    return Correction(
+        mergings, bins, tables, moved, {key: np.moveaxis(values, 0, -1) for key, values in rough.items()}, impurity
+    )
+
+
+def _bins(orders: set[int], n_leaves: int) -> dict[int, int]:
+    """Most bins per feature for terms of each order."""
+    most = min(_MOST_CELLS, _MOST_STEPS / max(n_leaves, 1))
+    choices = [COARSE_BINS >> v for v in range(int(math.log2(COARSE_BINS)))]
+    return {order: next((bins for bins in choices if bins**order <= most), 2) for order in sorted(orders)}
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _State:
+    """What all terms share while they are solved; tensors have the outputs first."""
+
+    form: ClosedForm
+    mergings: tuple[Merging, ...]
+    bins: Mapping[int, int]
+    cells: Sequence[Ints]
+    weights: Floats
+    leaves: Mapping[Key, Ints]
+
+    def solve(self, key: Key, received: Floats | None) -> Solved:
+        """A term made pure on its coarse cells; if of the lowest order, also on cells joined once more."""
+        most = self.bins[len(key)]
+        own = np.moveaxis(self.form.outer(key, self._joined(key, most), self.leaves[key]), -1, 0)
+        start = np.array(own if received is None else own + received, order="C")
+        weights, scales = self._weights(key, most), largest(start)
+        rough: list[Floats] = []
+        if len(key) == min(self.bins):
+            rough = _faces(self._join_cells(start, key, most), self._weights(key, most // 2))
+        faces = _faces(start, weights)
+        take_out(start, faces)
+        return Solved(np.moveaxis(start - own, 0, -1), faces, rough, _slice_means_left(start, weights, scales))
+
+    def _join_cells(self, values: Floats, key: Key, most: int) -> Floats:
+        """Means over cells of half as many bins, under independence within them."""
+        for axis, j in enumerate(key, start=1):
+            merging, size = self.mergings[j], self.mergings[j].coarser_size(most)
+            masses = np.bincount(merging.coarser(most), self.form.masses[j], minlength=size).astype(float)
+            joined = merging_by(np.arange(size) >> (merging.shift(most // 2) - merging.shift(most)), masses)
+            spread = np.zeros((size, joined.size))
+            spread[np.arange(size), joined.bins] = joined.shares
+            values = np.moveaxis(np.tensordot(values, spread, axes=(axis, 0)), -1, axis)
+        return np.ascontiguousarray(values)
+
+    def _joined(self, key: Key, most: int) -> list[Merging]:
+        return [merging_by(self.mergings[j].coarser(most), self.form.masses[j]) for j in key]
+
+    def _weights(self, key: Key, most: int) -> Floats:
+        sizes = tuple(self.mergings[j].coarser_size(most) for j in key)
+        flat = np.zeros(len(self.weights), dtype=np.int64)
+        for j, size in zip(key, sizes, strict=True):
+            flat *= size
+            flat += self.cells[j] >> self.mergings[j].shift(most)
+        return np.bincount(flat, self.weights, minlength=math.prod(sizes)).astype(float).reshape(sizes)
+
+    def pass_on(self, faces: Sequence[Floats], key: Key, most: int, received: dict[Key, Floats]) -> None:
+        """Add faces, of cells of at most so many bins, to the terms of one feature fewer, on their coarse cells."""
+        finer = self.bins.get(len(key) - 1, COARSE_BINS)
+        for i, face in enumerate(faces):
+            below = key[:i] + key[i + 1 :]
+            spread = face[np.ix_(np.arange(len(face)), *(self._finer(self.mergings[j], most, finer) for j in below))]
+            received[below] = received[below] + spread if below in received else spread
+
+    def _finer(self, merging: Merging, most: int, finer: int) -> Ints:
+        """Joined bin of each bin that is joined less."""
+        return np.arange(merging.coarser_size(finer)) >> (merging.shift(most) - merging.shift(finer))
+
+
+def _faces(values: Floats, weights: Floats) -> list[Floats]:
+    """Faces that make values pure where there are rows: least squares by conjugate gradients.
+
+    In the space of faces scaled by the roots of their masses; the matrix has one row per cell with mass and `order`
+    entries in each, so that a product costs microseconds where the tensors of `solvers.solve_cg` cost half a
+    millisecond: here there are hundreds of small problems.
+    """
+    cells = np.flatnonzero(weights)
+    roots = np.sqrt(weights.ravel()[cells])
+    columns, shapes, start = [], [], 0
+    for axis in range(weights.ndim):
+        shape = weights.shape[:axis] + weights.shape[axis + 1 :]
+        places = np.delete(np.array(np.unravel_index(cells, weights.shape)), axis, axis=0)
+        columns.append(start + np.ravel_multi_index(tuple(places), shape))
+        shapes.append(shape)
+        start += math.prod(shape)
+    column = np.stack(columns, axis=1)
+    masses = np.bincount(column.ravel(), np.repeat(roots**2, weights.ndim), minlength=start).astype(float)
+    scale = np.sqrt(safe_inverse(masses))
+    entries = (roots[:, None] * scale[column]).ravel(), column.ravel(), np.arange(len(cells) + 1) * weights.ndim
+    matrix = scipy.sparse.csr_array(entries, shape=(len(cells), start))
+    back = matrix.T.tocsr()
+    found = np.zeros((len(values), start))
+    for output, flat in enumerate(values.reshape(len(values), -1)):
+        rhs = back @ (roots * flat[cells])
+        goal = _TOLERANCE * float(np.linalg.norm(rhs))
+        found[output] = scale * conjugate_gradients(lambda v: back @ (matrix @ v), rhs, goal, _MAX_ITERATIONS)[0]
+    ends = np.cumsum([math.prod(shape) for shape in shapes])[:-1]
+    parts = np.split(found, ends, axis=1)
+    return [part.reshape(len(values), *shape) for part, shape in zip(parts, shapes, strict=True)]
+
+
+def _slice_means_left(values: Floats, weights: Floats, scales: Floats) -> float:
+    """Largest mean of a slice that has rows, relative to scales."""
+    means = [largest(slice_means(values, weights, axis)) for axis in range(weights.ndim)]
+    return float((np.max(means, axis=0) * safe_inverse(scales)).max())
+
+
+def worth_correcting(form: ClosedForm, by_order: Mapping[int, Sequence[Key]]) -> Iterator[Key]:
+    """Keys to correct: whole orders from the lowest up while they are few, then the largest terms of the next."""
+    left = _MOST_SOLVES // form.leaf_sets.values.shape[1]
+    for order in sorted(by_order):
+        keys = by_order[order]
+        if len(keys) > left:
+            sizes = {key: form.size(key, form.leaf_sets.leaves_with(key)) for key in keys}
+            yield from sorted(sorted(keys, key=lambda key: -sizes[key])[:left])
+            return
+        yield from keys
+        left -= len(keys)

@@ -1,0 +1,43 @@
+"""Progress of long work: a function of stage, steps done and steps in all."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+
+Progress = Callable[[str, int, int], None]
+
+_WIDTH = 30
+_PAUSE = 0.1
+
+
+def quiet(stage: str, done: int, total: int) -> None:
+    """Say nothing."""
+
+
+class Bar:
+    """A bar on the standard error, drawn ten times a second at most."""
+
+    def __init__(self) -> None:
+        self._last = 0.0
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        """Draw it, and end the line with the last step of a stage."""
+        now = time.monotonic()
+        if done < total and now - self._last < _PAUSE:
+            return
+        self._last = now
+        filled = _WIDTH * done // max(total, 1)
+        end = "\n" if done == total else ""
+        sys.stderr.write(f"\r{stage:<28} [{'#' * filled}{' ' * (_WIDTH - filled)}] {done:,}/{total:,}{end}")
+        sys.stderr.flush()
+
+
+def progress_of(wanted: bool | Progress | None) -> Progress:
+    """A function to report to: a bar for True, nothing for False and None, a function as it is."""
+    if callable(wanted):
+        return wanted
+    if wanted not in {True, False, None}:
+        raise TypeError(f"`progress` must be True, False, None or a function, got {wanted!r}; leave it out for none.")
+    return Bar() if wanted else quiet

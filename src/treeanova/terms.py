@@ -1,0 +1,81 @@
+"""Terms of a decomposition, by the names of their features."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from treeanova.columns import encode
+from treeanova.features import Floats, Schema
+from treeanova.grid import Axis
+
+Names = tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Term:
+    """One term: features, axes, values over their bins, and weights of the cells.
+
+    Attributes
+    ----------
+    features
+        Names, in the order of the data.
+    axes
+        Their bins.
+    values
+        Shape of the bins, with a last axis of outputs where there are several.
+    weights
+        Shape of the bins; sum 1.
+    """
+
+    features: Names
+    axes: tuple[Axis, ...]
+    values: Floats
+    weights: Floats
+    schema: Schema = dataclasses.field(repr=False)
+
+    @property
+    def order(self) -> int:
+        """Number of features."""
+        return len(self.features)
+
+    def __call__(self, data: Any) -> Floats:
+        """The term at rows that hold its own features: a table, or an array with one column per feature."""
+        encoded = encode(data, self.schema)
+        values: Floats = self.values[tuple(axis.index(encoded[:, i]) for i, axis in enumerate(self.axes))]
+        return values
+
+    def __repr__(self) -> str:
+        bins = " x ".join(str(axis.size) for axis in self.axes)
+        return (
+            f"Term({' x '.join(self.features)}: {bins} bins, values {self.values.min():.4g} to {self.values.max():.4g})"
+        )
+
+
+class Terms(Mapping[Names, Term]):
+    """Terms by the names of their features: ``terms["a", "b"]`` in any order, ``terms["a"]`` for a main effect."""
+
+    def __init__(self, names: Sequence[Names], make: Callable[[Names], Term]) -> None:
+        self._names = tuple(names)
+        self._make = make
+
+    def __getitem__(self, key: str | Collection[str]) -> Term:
+        if not isinstance(key, (str, tuple, list, set, frozenset)):
+            raise KeyError(f"terms go by names of features, got {key!r}; see list(terms)")
+        names = (key,) if isinstance(key, str) else tuple(key)
+        found = next((own for own in self._names if sorted(own) == sorted(names)), None)
+        if found is None:
+            hint = 'an interaction is terms["a", "b"]; see list(terms)'
+            raise KeyError(f"no term {' x '.join(map(str, names))!r} among {len(self._names)}; {hint}")
+        return self._make(found)
+
+    def __iter__(self) -> Iterator[Names]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(" x ".join(names) for names in self._names[:6])
+        return f"<{len(self)} terms: {shown}{', …' if len(self) > 6 else ''}>"

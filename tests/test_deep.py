@@ -1,0 +1,502 @@
+"""Deep ensembles: closed form, correction for dependence, tensors of low orders, values of high orders at rows."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+import treeanova
+from tests.data import read_table
+from tests.test_expand import BOUNDS_NEAR_ZERO, SEEDS, adversarial_rows, random_forest, scale_of
+from treeanova import BudgetError, _decompose
+from treeanova.closed_form import ClosedForm, raw_at_rows
+from treeanova.deep import forest_sets, layout_of
+from treeanova.grid import grid_of
+from treeanova.leafsets import leaf_sets, merge, unmerged
+
+
+def all_cells(grid):
+    """Bins of every cell of a small grid, shape (n_cells, n_features)."""
+    cells = itertools.product(*(range(size) for size in grid.sizes))
+    return np.array(list(cells), dtype=np.int32).reshape(-1, len(grid.sizes))
+
+
+def random_masses(rng, grid):
+    """Masses of the bins, some of them zero."""
+    masses = [rng.random(size) * (rng.random(size) < 0.8) + 1e-3 * (np.arange(size) == 0) for size in grid.sizes]
+    return tuple(own / own.sum() for own in masses)
+
+
+def averaged_terms(forest, grid, masses):
+    """Every term under independent features by its definition: means over all cells, then alternating sums."""
+    whole = forest.score_encoded(grid.encoded(all_cells(grid))).reshape(*grid.sizes, forest.n_outputs)
+    n = len(grid.sizes)
+    means = {}
+    for order in range(n + 1):
+        for key in itertools.combinations(range(n), order):
+            mean = whole
+            for j in reversed(range(n)):
+                if j not in key:
+                    mean = np.tensordot(masses[j], mean, axes=(0, j))
+            means[key] = mean
+    terms = {}
+    for key in means:
+        total = 0.0
+        for order in range(len(key) + 1):
+            for part in itertools.combinations(key, order):
+                wide = np.expand_dims(means[part], tuple(i for i, j in enumerate(key) if j not in part))
+                total = total + (-1) ** (len(key) - order) * wide
+        terms[key] = total
+    return terms
+
+
+@given(SEEDS)
+def test_rows_are_in_the_sets_of_the_leaves_that_they_reach(seed):
+    rng = np.random.default_rng(seed)
+    forest = random_forest(rng, bounds=BOUNDS_NEAR_ZERO) if seed % 2 else random_forest(rng)
+    sets = leaf_sets(forest, grid_of(forest))
+    encoded = treeanova.columns.encode(adversarial_rows(forest, rng), forest.schema)
+    codes = sets.grid.index_encoded(encoded)
+    inside = np.ones((forest.n_leaves, len(codes)), dtype=bool)
+    for j, own in enumerate(sets.sets):
+        inside[own.leaves] &= own.contain(np.arange(len(own.leaves)), codes[:, j])
+    reached = np.zeros_like(inside)
+    reached[forest.leaves(encoded), np.arange(len(codes))[:, None]] = True
+    np.testing.assert_array_equal(inside, reached)
+
+
+@given(SEEDS)
+def test_sets_on_merged_bins_are_shares_by_mass(seed):
+    rng = np.random.default_rng(seed)
+    forest = random_forest(rng, max_features=3)
+    sets = leaf_sets(forest, grid_of(forest))
+    masses = random_masses(rng, sets.grid)
+    for j, own in enumerate(sets.sets):
+        size = sets.grid.sizes[j]
+        membership = own.contain(np.arange(len(own.leaves)), np.arange(size, dtype=np.int32)).astype(float)
+        np.testing.assert_allclose(own.mass(masses[j]), membership @ masses[j], atol=1e-14)
+        for merging in (unmerged(size), merge(sets.grid.axes[j], masses[j], int(rng.integers(2, 6)))):
+            expected = np.zeros((len(own.leaves), merging.size))
+            for b in range(merging.size):
+                inside = merging.bins == b
+                weights = masses[j][inside] if masses[j][inside].sum() > 0 else np.ones(inside.sum())
+                expected[:, b] = membership[:, inside] @ weights / weights.sum()
+            np.testing.assert_allclose(own.onto(merging), expected, atol=1e-12)
+            np.testing.assert_allclose(np.cumsum(own.steps(merging).toarray(), axis=1), expected, atol=1e-12)
+
+
+@given(SEEDS)
+def test_closed_form_is_the_definition_under_independence(seed):
+    rng = np.random.default_rng(seed)
+    forest = random_forest(rng, max_features=3, max_trees=4)
+    sets = forest_sets(forest)
+    masses = random_masses(rng, sets.grid)
+    form = ClosedForm(sets, masses, tuple(unmerged(size) for size in sets.grid.sizes))
+    expected = averaged_terms(forest, sets.grid, masses)
+    atol = 1e-12 * scale_of(forest)
+    np.testing.assert_allclose(form.intercept, expected[()], atol=atol)
+    keys = sets.subsets(range(1, 4))
+    codes = all_cells(sets.grid)
+    at_rows = form.at_rows(codes, keys, n_jobs=2)
+    for i, key in enumerate(keys):
+        np.testing.assert_allclose(form.tensor(key), expected[key], atol=atol)
+        np.testing.assert_allclose(at_rows[:, i], expected[key][tuple(codes[:, j] for j in key)], atol=atol)
+    for key in set(expected) - set(keys) - {()}:
+        assert np.abs(expected[key]).max() <= atol
+
+
+@given(SEEDS)
+def test_terms_as_held_add_up_to_the_trees(seed):
+    rng = np.random.default_rng(seed)
+    forest = random_forest(rng)
+    sets = forest_sets(forest)
+    rows = adversarial_rows(forest, rng, 100)
+    held = raw_at_rows(sets, sets.grid.index(rows), sets.keys, n_jobs=1)
+    np.testing.assert_allclose(forest.intercept + held.sum(axis=1), forest.score(rows), atol=1e-12 * scale_of(forest))
+
+
+def decompose_forest(forest, data, monkeypatch, **options):
+    monkeypatch.setattr(_decompose, "read_model", lambda _, trusted: forest)
+    return treeanova.decompose(forest, data, **options)
+
+
+def sum_of(explanation):
+    return explanation.values.sum(axis=1) + explanation.intercept
+
+
+@pytest.mark.parametrize("density", ["empirical", "laplace", "auto", "independent", "uniform"])
+@pytest.mark.parametrize("seed", range(6))
+def test_sums_are_exact_for_every_input(seed, density, monkeypatch):
+    rng = np.random.default_rng(seed)
+    forest = random_forest(rng, max_depth=7, max_trees=12, max_features=6)
+    rows = adversarial_rows(forest, rng, 300)
+    fx = decompose_forest(forest, rows[:60], monkeypatch, density=density, tensor_order=2)
+    explained = fx.explain(rows)  # most of these rows are in cells that the density has not seen
+    expected = forest.score(rows) if forest.n_outputs > 1 else forest.score(rows)[:, 0]
+    atol = 1e-11 * scale_of(forest)
+    assert explained.remainder is None
+    np.testing.assert_allclose(sum_of(explained), expected, atol=atol)
+    np.testing.assert_allclose(fx.decision_function(rows), expected, atol=atol)
+    cut = fx.explain(rows, max_order=1)
+    assert {len(term) for term in cut.terms} <= {1}
+    np.testing.assert_allclose(cut.scores, expected, atol=atol)
+
+
+@pytest.mark.parametrize("density", ["independent", "uniform"])
+@pytest.mark.parametrize("seed", range(6))
+def test_deep_is_dense_where_features_are_independent(seed, density, monkeypatch):
+    rng = np.random.default_rng(seed)
+    forest = random_forest(rng, max_depth=4, max_trees=4, max_features=4)
+    rows = adversarial_rows(forest, rng, 150)
+    dense = decompose_forest(forest, rows, monkeypatch, density=density, tensor_order=9)
+    deep = decompose_forest(forest, rows, monkeypatch, density=density, tensor_order=2)
+    assert dense.deep is None
+    atol = 1e-9 * scale_of(forest)
+    np.testing.assert_allclose(deep.intercept, dense.intercept, atol=atol)
+    assert {*deep.terms, *deep.higher_terms} == set(dense.terms)
+    for names in dense.terms:
+        np.testing.assert_allclose(deep.term_values(rows, names), dense.term_values(rows, names), atol=atol)
+    assert set(deep.terms) == {names for names in dense.terms if len(names) <= 2}
+    assert deep.certificate.higher is None or deep.certificate.higher.is_exact
+
+
+def fitted(n_features=3, n_rows=3000, *, depth=3, n_trees=20, correlation=0.6, steps=4, seed=0):
+    """A model on few bins per feature, and rows in every cell of them."""
+    from sklearn.ensemble import GradientBoostingRegressor
+
+    rng = np.random.default_rng(seed)
+    common = rng.normal(size=(n_rows, 1))
+    x = correlation**0.5 * common + (1 - correlation) ** 0.5 * rng.normal(size=(n_rows, n_features))
+    x = np.clip(np.round(x * steps / 3), -steps / 2, steps / 2)
+    x = np.vstack([x, list(itertools.product(np.unique(x), repeat=n_features))])
+    y = x[:, 0] * x[:, 1] * x[:, 2] + x[:, 0] ** 2 + rng.normal(size=len(x)) * 0.1
+    model = GradientBoostingRegressor(max_depth=depth, n_estimators=n_trees, random_state=0)
+    return model.fit(x, y), x
+
+
+def test_on_few_bins_the_correction_is_the_exact_purification():
+    model, x = fitted()
+    dense = treeanova.decompose(model, x, density="empirical", tensor_order=3)
+    deep = treeanova.decompose(model, x, density="empirical", tensor_order=2)
+    assert dense.higher_terms == ()
+    assert deep.higher_terms == (("x0", "x1", "x2"),)
+    size = np.abs(dense.explain(x).values).max()
+    raw = treeanova.decompose(model, x, density="independent", tensor_order=2)
+    for names in dense.terms:
+        gap = np.abs(deep.term_values(x, names) - dense.term_values(x, names)).max()
+        assert gap < 1e-4 * size
+    # Without the correction they would differ by far more.
+    assert np.abs(raw.term_values(x, "x0") - dense.term_values(x, "x0")).max() > 0.05 * size
+    certificate = deep.certificate.higher
+    assert certificate.n_corrected == 1
+    assert certificate.impurity < 1e-3
+    assert "1 terms told apart at rows; 1 corrected for dependence on coarse bins (5 at order 3)" in str(certificate)
+
+
+def test_high_orders_have_zero_means_where_bins_are_few():
+    model, x = fitted(n_features=4, depth=4, steps=3, n_trees=40)
+    fx = treeanova.decompose(model, x, density="empirical", tensor_order=2)
+    bins = fx.grid.index(x)
+    for names in fx.higher_terms:
+        values = fx.term_values(x, names)
+        positions = [int(name[1:]) for name in names]
+        for left_out in positions:
+            others = bins[:, [j for j in positions if j != left_out]]
+            _, cell = np.unique(others, axis=0, return_inverse=True)
+            means = np.bincount(cell.ravel(), values) / np.bincount(cell.ravel())
+            assert np.abs(means).max() < 2e-3 * max(np.abs(values).max(), 1e-3)
+
+
+def simulated(n_rows=1500, n_features=6, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.multivariate_normal(np.zeros(n_features), 0.5 + 0.5 * np.eye(n_features), size=n_rows)
+    return x, np.sin(3 * x[:, 0]) + x[:, 0] * x[:, 1] + x[:, 2] * x[:, 3] * (x[:, 4] > 0)
+
+
+@pytest.fixture(scope="module")
+def boosted():
+    xgb = pytest.importorskip("xgboost")
+    x, y = simulated()
+    return xgb.XGBRegressor(n_estimators=30, max_depth=6, n_jobs=1).fit(x, y), x
+
+
+@pytest.fixture(scope="module")
+def fx(boosted):
+    return treeanova.decompose(*boosted, density="empirical")
+
+
+def test_deep_is_chosen_by_the_plan(boosted, fx):
+    model, x = boosted
+    assert fx.deep is not None
+    assert {len(names) for names in fx.terms} == {1, 2}
+    assert {len(names) for names in fx.higher_terms} == {3, 4, 5, 6}
+    np.testing.assert_allclose(fx.decision_function(x), model.predict(x, output_margin=True), atol=1e-5)
+    np.testing.assert_allclose(sum_of(fx.explain(x[:200])), fx.decision_function(x[:200]), atol=1e-12)
+    assert not fx.has_remainder
+    assert fx.certificate.met
+    assert fx.certificate.reconstruction_error < 1e-13
+    text = repr(fx)
+    assert "of higher orders at rows" in text
+    assert "remainder" not in text
+
+
+def test_pairs_of_a_deep_model_are_pure_under_the_rows(boosted, fx):
+    x = boosted[1]
+    for names in [("x0", "x1"), ("x2", "x3")]:
+        values = fx.term_values(x, names)
+        for name in names:
+            bins = fx.grid.index(x)[:, int(name[1:])]
+            assert np.abs(np.bincount(bins, values)).max() < 1e-9 * len(x)
+
+
+def test_max_order_leaves_an_exact_remainder(boosted, fx):
+    model, x = boosted
+    cut = treeanova.decompose(model, x, density="empirical", max_order=2)
+    assert cut.higher_terms == ()
+    assert cut.has_remainder
+    assert "a remainder" in repr(cut)
+    rows = np.vstack([x[:50], 10 * x[:50], np.full((1, 6), np.nan)])
+    explained = cut.explain(rows)
+    np.testing.assert_allclose(explained.scores, fx.decision_function(rows), atol=1e-12)
+    np.testing.assert_allclose(cut.remainder(rows), explained.remainder)
+    higher = fx.explain(rows)
+    is_high = np.array([len(term) > 2 for term in higher.terms])
+    np.testing.assert_allclose(explained.remainder, higher.values[:, is_high].sum(axis=1), atol=1e-11)
+    assert explained.to_frame()["remainder"].to_numpy() == pytest.approx(explained.remainder)
+    with pytest.raises(ValueError, match="got a remainder that belongs to no feature"):
+        explained.shap_values()
+    assert cut.select(order=[1, 2]).explain(rows).shap_values().shape == (101, 6)
+    assert treeanova.decompose(model, x, density="empirical", max_order=1).explain(rows).values.shape == (101, 6)
+    assert (fx.remainder(rows) == 0).all()
+
+
+def test_max_order_of_a_dense_model(boosted):
+    model, x = fitted()
+    whole = treeanova.decompose(model, x, density="empirical")
+    cut = treeanova.decompose(model, x, density="empirical", max_order=2)
+    assert whole.deep is None
+    assert cut.deep is None
+    for names in cut.terms:
+        np.testing.assert_array_equal(cut.terms[names].values, whole.terms[names].values)
+    np.testing.assert_allclose(cut.remainder(x), whole.term_values(x, ("x0", "x1", "x2")), atol=1e-12)
+    np.testing.assert_allclose(cut.decision_function(x), model.predict(x), atol=1e-12)
+    again = cut.with_density("independent")
+    assert again.has_remainder
+    np.testing.assert_allclose(again.decision_function(x), model.predict(x), atol=1e-12)
+
+
+def test_importance_adds_up_and_has_higher_orders_and_the_remainder(boosted, fx):
+    model, x = boosted
+    table = fx.importance()
+    assert len(table) == len(fx.terms) + len(fx.higher_terms)
+    assert table["share"].sum() == pytest.approx(1)
+    values = fx.explain(x)
+    by_name = dict(zip(table["term"], table["variance"], strict=True))
+    for i, names in enumerate(values.terms[:40:5]):
+        expected = values.values[:, i * 5].var() / values.scores.var()
+        assert by_name[" x ".join(names)] == pytest.approx(expected, rel=1e-6)
+    cut = treeanova.decompose(model, x, density="empirical", max_order=2)
+    shares = cut.importance()
+    assert shares["share"].sum() == pytest.approx(1)
+    row = shares[shares["term"] == "remainder"].iloc[0]
+    assert row["order"] == 3
+    assert row["variance"] == pytest.approx(cut.remainder(x).var() / cut.decision_function(x).var(), rel=1e-6)
+    by_feature = cut.importance("feature")
+    assert set(by_feature["feature"]) == {*(f"x{j}" for j in range(6)), "remainder"}
+    assert by_feature["share"].sum() == pytest.approx(1)
+
+
+def test_any_single_term_on_demand(boosted, fx):
+    model, x = boosted
+    cut = treeanova.decompose(model, x, density="empirical", max_order=2)
+    key = ("x2", "x3", "x4")
+    np.testing.assert_allclose(cut.term_values(x, key), fx.term_values(x, ("x4", "x2", "x3")), atol=1e-12)
+    assert cut.variance_share(key) == pytest.approx(fx.term_values(x, key).var() / fx.decision_function(x).var())
+    assert fx.variance_share("x0") == pytest.approx(fx.term_values(x, "x0").var() / fx.decision_function(x).var())
+    with pytest.raises(KeyError, match="no term"):
+        fx.term_values(x, ("x0", "x9"))
+    with pytest.raises(KeyError, match="no term"):
+        fx.term_values(x, ("x0", "x1", "x1"))
+
+
+def test_parts_of_a_deep_decomposition(boosted, fx):
+    x = boosted[1]
+    low = fx.select(order=[1, 2])
+    assert low.higher_terms == ()
+    np.testing.assert_allclose(low.decision_function(x), sum_of(fx.explain(x, max_order=2)), atol=1e-12)
+    without = fx.drop("x0")
+    assert not any("x0" in names for names in (*without.terms, *without.higher_terms))
+    moved = x.copy()
+    moved[:, 0] = 7.0
+    np.testing.assert_allclose(without.decision_function(x), without.decision_function(moved), atol=1e-12)
+    with pytest.raises(ValueError, match="must have all terms, got a part"):
+        low.with_density("uniform")
+
+
+def test_raw_of_a_deep_model_is_what_the_trees_hold(boosted, fx):
+    x = boosted[1]
+    raw = fx.raw.explain(x[:300])
+    np.testing.assert_allclose(sum_of(raw), fx.decision_function(x[:300]), atol=1e-12)
+    sets = fx.deep.leaf_sets
+    assert set(raw.terms) == {tuple(f"x{j}" for j in key) for key in sets.keys if key}
+
+
+def test_another_density(boosted, fx):
+    x = boosted[1]
+    other = fx.with_density("independent")
+    expected = treeanova.decompose(*boosted, density="independent")
+    for names in expected.terms:
+        np.testing.assert_allclose(other.terms[names].values, expected.terms[names].values, atol=1e-12)
+    np.testing.assert_allclose(
+        other.term_values(x, ("x2", "x3", "x4")), expected.term_values(x, ("x2", "x3", "x4")), atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("options", [{}, {"max_order": 2}, {"density": "independent"}, {"budget": 1.5e6}])
+def test_saved_and_loaded(boosted, options, tmp_path):
+    model, x = boosted
+    before = treeanova.decompose(model, x, **{"density": "empirical", **options})
+    before.save(tmp_path / "deep.tav")
+    after = treeanova.load(tmp_path / "deep.tav")
+    one, two = before.explain(x[:200]), after.explain(x[:200])
+    assert one.terms == two.terms
+    np.testing.assert_array_equal(one.values, two.values)
+    np.testing.assert_array_equal(before.decision_function(x), after.decision_function(x))
+    assert after.importance().equals(before.importance())
+    assert after.certificate.higher == before.certificate.higher
+    assert repr(after) == repr(before)
+
+
+def test_standard_errors_of_low_orders(boosted, fx):
+    errors = fx.standard_errors(5)
+    assert set(errors) == set(fx.terms)
+    assert all(np.isfinite(values).all() for values in errors.values())
+
+
+def test_bins_are_merged_where_pairs_do_not_fit(boosted, fx):
+    model, x = boosted
+    merged = treeanova.decompose(model, x, density="empirical", budget=1.5e6)
+    assert max(merged.grid.sizes) <= 64 < max(fx.grid.sizes)
+    assert merged.has_remainder
+    rows = np.vstack([x[:100], 10 * x[:100]])
+    np.testing.assert_allclose(merged.explain(rows).scores, fx.decision_function(rows), atol=1e-12)
+    lost = merged.remainder(x).var() / fx.decision_function(x).var()
+    assert 0 < lost < 0.05
+    # A tensor over merged bins is the mean of the one over all bins.
+    for j in range(6):
+        fine, coarse = fx.terms[f"x{j}"], merged.terms[f"x{j}"]
+        assert np.corrcoef(fine(x[:, [j]]), coarse(x[:, [j]]))[0, 1] > 0.9
+    with pytest.raises(BudgetError, match="over the budget of 100 kB"):
+        treeanova.decompose(model, x, density="empirical", budget=1e5)
+
+
+def test_tensors_of_an_order_asked_for_must_fit(boosted):
+    model, x = boosted
+    with pytest.raises(BudgetError, match="Raise `budget`"):
+        treeanova.decompose(model, x, tensor_order=4)
+    with pytest.raises(ValueError, match="`max_order` must be a whole number from 1 on, got 0"):
+        treeanova.decompose(model, x, max_order=0)
+    with pytest.raises(ValueError, match="`tensor_order` must be a whole number from 2 on, got 1"):
+        treeanova.decompose(model, x, tensor_order=1)
+
+
+def test_deep_decompositions_do_not_combine(fx):
+    with pytest.raises(ValueError, match="must hold all their terms as tensors to be combined"):
+        _ = fx + fx
+
+
+def test_compare_deep(fx):
+    found = treeanova.compare({"pure": fx, "raw": fx.raw, "uniform": fx.with_density("uniform")})
+    assert "x0" in str(found)
+
+
+def test_progress_is_told_and_may_stop_the_work(boosted, capfd):
+    model, x = boosted
+    told = []
+    treeanova.decompose(model, x, density="empirical", progress=lambda *step: told.append(step))
+    assert {stage for stage, _, _ in told} == {"high orders", "low orders"}
+    for stage in ("high orders", "low orders"):
+        steps = [(done, total) for name, done, total in told if name == stage]
+        assert [done for done, _ in steps] == list(range(1, steps[0][1] + 1))
+
+    def interrupt(stage, done, total):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        treeanova.decompose(model, x, density="empirical", progress=interrupt)
+    treeanova.decompose(model, x, density="empirical", progress=True)
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "high orders" in err
+    assert err.endswith("]" + err.rpartition("]")[2])
+    with pytest.raises(TypeError, match="`progress` must be True, False, None or a function, got 'bar'"):
+        treeanova.decompose(model, x, progress="bar")
+
+
+def test_layout_of_many_features_tells_pairs_apart_only():
+    rng = np.random.default_rng(0)
+    forest = random_forest(rng, max_depth=3, n_outputs=1, max_features=3)
+    sets = forest_sets(forest)
+    # Leaves with so many features on their path that all their subsets are beyond reach.
+    keys = tuple(tuple(range(30)) for _ in sets.keys)
+    assert not treeanova.deep._can_tell_apart(dataclasses.replace(sets, keys=keys), 2, 30)
+    assert layout_of(sets, budget=1e9).is_dense
+
+
+# Models and data as people have them.
+
+
+def check_real(model, data, *, raw, rows=slice(None, 300), **options):
+    fx = treeanova.decompose(model, data, **options)
+    assert fx.deep is not None
+    some = data.iloc[rows]
+    expected = raw(some)
+    np.testing.assert_allclose(fx.decision_function(some), expected, atol=2e-5 * max(1, np.abs(expected).max()))
+    explained = fx.explain(some, max_order=2)
+    np.testing.assert_allclose(explained.scores, fx.decision_function(some), atol=1e-9)
+    assert fx.importance()["share"].notna().all()
+    return fx
+
+
+def test_lightgbm_on_adult_with_categories_and_missing():
+    lgb = pytest.importorskip("lightgbm")
+    table = read_table("adult.csv.gz").sample(3000, random_state=0)
+    y = table.pop("income").astype(str).str.contains(">50K")
+    data = table.drop(columns="split")
+    text = data.select_dtypes(exclude="number").columns
+    data[text] = data[text].astype("category")
+    assert data.isna().to_numpy().any()
+    model = lgb.LGBMClassifier(n_estimators=40, num_leaves=31, verbose=-1, n_jobs=1).fit(data, y)
+    fx = check_real(model, data, raw=lambda rows: model.predict(rows, raw_score=True), density="auto")
+    whole = fx.explain(data.iloc[:50])
+    np.testing.assert_allclose(whole.scores, fx.decision_function(data.iloc[:50]), atol=1e-9)
+
+
+def test_a_forest_of_deep_trees_is_cut_at_pairs():
+    from sklearn.ensemble import RandomForestRegressor
+
+    table = read_table("california_housing.csv.gz").sample(1500, random_state=0)
+    y = table.pop("MedHouseVal")
+    model = RandomForestRegressor(n_estimators=200, random_state=0, n_jobs=1).fit(table, y)
+    fx = check_real(model, table, raw=model.predict, density="empirical", budget=2e7)
+    assert fx.higher_terms == ()
+    assert fx.has_remainder
+    shares = fx.importance().set_index("term")["variance"]
+    assert 0 < shares["remainder"] < 0.5
+    assert shares["MedInc"] > shares["HouseAge"]
+
+
+def test_covertype_with_seven_classes():
+    xgb = pytest.importorskip("xgboost")
+    table = read_table("covtype.csv.gz", nrows=3000)
+    y = table.pop(table.columns[-1])
+    model = xgb.XGBClassifier(n_estimators=5, max_depth=6, n_jobs=1)
+    model.fit(table, np.unique(y, return_inverse=True)[1])
+    raw = lambda rows: model.predict(rows, output_margin=True)  # noqa: E731
+    fx = check_real(model, table, raw=raw, density="empirical", max_order=2)
+    assert fx.has_remainder
+    assert set(fx.importance()["output"]) == set(map(str, fx.schema.outputs))
