@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 import treeanova
 from benchmarks.timing import best_of, print_table
-from treeanova.demo import correlated_weights
+from treeanova.testing import correlated_weights
 
 Floats = npt.NDArray[np.float64]
 

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 
 from treeanova import purify
-from treeanova.demo import correlated_weights
-from treeanova.testing import brute_force, exact_terms
+from treeanova.testing import brute_force, correlated_weights, exact_terms
 from treeanova.testing.strategies import KINDS, problems, random_weights
 
 

@@ -8,7 +8,7 @@ import scipy.sparse
 
 import treeanova
 from treeanova import NotPureError, NotPureWarning, choose_method, purify
-from treeanova.demo import FIGURE_1, correlated_weights
+from treeanova.testing import FIGURE_1, correlated_weights
 
 METHODS = ("auto", "direct", "cg", "mass-moving")
 ONES = np.ones((2, 2))

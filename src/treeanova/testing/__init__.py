@@ -3,6 +3,7 @@
 `oracles` need nothing but numpy; `strategies` need hypothesis.
 """
 
+from treeanova.testing.examples import FIGURE_1, correlated_weights
 from treeanova.testing.oracles import brute_force, exact_terms, mixed_weights
 
-__all__ = ["brute_force", "exact_terms", "mixed_weights"]
+__all__ = ["FIGURE_1", "brute_force", "correlated_weights", "exact_terms", "mixed_weights"]
