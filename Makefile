@@ -1,16 +1,20 @@
 # make demo    runs the main job on data that need no download
 # make test    runs all tests
+# make paper   reproduces the paper: figures and docs/paper.md
 # make check   formatting, lints and types
 # Each builds .venv first; a second run finds it ready.
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check bench clean
+.PHONY: demo test paper check bench clean
 demo: .venv/ready
 	$(BIN)/python -m treeanova.demo
 
 test: .venv/ready
 	$(BIN)/python -m pytest -n auto
+
+paper: .venv/ready
+	$(BIN)/python -m studies
 
 check: .venv/ready
 	$(BIN)/ruff format --check .

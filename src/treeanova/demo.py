@@ -1,95 +1,222 @@
-"""The demonstration that ``make demo`` runs: four stories of one function, a slow pair, a model with a known truth."""
+"""The demonstration (``treeanova demo``, ``make demo``): a boosted model whose true effects are known.
+
+x1 and x2 are normal with correlation ρ, x3 is correlated with both, and the group depends on x3. The target is
+x1 x2 + a wave of x3 + a step per group + noise. Under the density of these features the pure effects are known:
+ρ / (1 + ρ²) (x² - 1) for x1 and x2, the rest of x1 x2 for their interaction, wave and steps less their means.
+"""
 
 from __future__ import annotations
 
+import argparse
+import dataclasses
+import importlib.util
+import pathlib
 import time
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
 from treeanova._decompose import decompose
-from treeanova.purification import purify
-from treeanova.slices import Floats
+from treeanova.decomposition import Decomposition
+from treeanova.features import Floats
+from treeanova.frames import backend_of, frame
 
-# Intercept, main effect of X1, main effect of X2, table over X1 (rows) and X2 (columns), each for values 0 and 1.
-FIGURE_1: dict[str, tuple[float, list[float], list[float], list[list[float]]]] = {
-    "(a) AND": (0.25, [-0.25, 0.25], [-0.25, 0.25], [[0, 0], [0, -1]]),
-    "(b) OR": (-0.75, [0.25, -0.25], [0.25, -0.25], [[0, 1], [1, 1]]),
-    "(c) XOR": (-0.25, [0, 0], [0, 0], [[0, 0.5], [0.5, 0]]),
-    "(d) centred XOR": (0.0, [0, 0], [0, 0], [[-0.25, 0.25], [0.25, -0.25]]),
-}
-
-
-def correlated_weights(sizes: tuple[int, ...], correlation: float) -> Floats:
-    """Normal density with equal correlations at the midpoints of bins from -2.5 to 2.5, of sum 1."""
-    order = len(sizes)
-    precision = np.linalg.inv(np.full((order, order), correlation) + (1 - correlation) * np.eye(order))
-    points = np.stack(np.meshgrid(*(np.linspace(-2.5, 2.5, size) for size in sizes), indexing="ij"))
-    density = np.exp(-np.einsum("i...,ij,j...->...", points, precision, points) / 2)
-    weights: Floats = density / density.sum()
-    return weights
+Names = tuple[str, ...]
+CORRELATION = 0.7
+_SIDE_CORRELATION = 0.4
+_NOISE = 0.3
+_GROUPS = ("north", "east", "south", "west")
+_STEPS = np.array([-1.0, 0.0, 0.5, 1.0])
+_FEATURES = ("x1", "x2", "x3", "group")
 
 
-def _line(intercept: object, first: object, second: object, table: object) -> str:
-    return "  ".join(
-        np.array2string(np.asarray(part, float), separator=" ").replace("\n", "")
-        for part in (intercept, first, second, table)
+@dataclasses.dataclass(frozen=True)
+class Simulation:
+    """Rows with a known truth.
+
+    Attributes
+    ----------
+    X, y
+        Features (a data frame, or an array with codes of groups where no library for frames is there) and target.
+    score
+        The target without noise.
+    effects
+        The true pure effects at the rows.
+    """
+
+    X: Any
+    y: Floats
+    score: Floats
+    effects: Mapping[Names, Floats]
+
+
+def simulate(n_rows: int = 5_000, random_state: int = 0) -> Simulation:
+    """Rows of dependent features, a target, and its true effects."""
+    rng = np.random.default_rng(random_state)
+    side = _SIDE_CORRELATION
+    covariance = np.array([[1, CORRELATION, side], [CORRELATION, 1, side], [side, side, 1]])
+    x1, x2, x3 = rng.multivariate_normal(np.zeros(3), covariance, size=n_rows).T
+    group = np.digitize(x3 + rng.normal(size=n_rows), [-1.0, 0.0, 1.0])
+    wave, step = 1.5 * np.sin(1.5 * x3), _STEPS[group]
+    score = x1 * x2 + wave + step
+    return Simulation(
+        X=_rows(x1, x2, x3, group),
+        y=score + _NOISE * rng.normal(size=n_rows),
+        score=score,
+        effects={
+            ("x1",): true_effect(x1),
+            ("x2",): true_effect(x2),
+            ("x3",): wave,
+            ("group",): step - step.mean(),
+            ("x1", "x2"): x1 * x2 - CORRELATION - true_effect(x1) - true_effect(x2),
+        },
     )
 
 
-def four_stories() -> None:
-    """Print the paper's Figure 1 before and after purification."""
-    print("Four models of two fair coins, one function (Figure 1 of the paper): f0, f1, f2, f12")
-    for name, parts in FIGURE_1.items():
-        intercept, first, second, table = parts
-        pure = purify(table, np.ones((2, 2)))
-        after = _line(pure.intercept + intercept, pure.terms[0,] + first, pure.terms[1,] + second, pure.terms[0, 1])
-        print(f"  {name:<16} before  {_line(*parts)}")
-        print(f"  {'':<16} pure    {after}")
+def true_effect(x: Floats) -> Floats:
+    """The pure main effect of x1 (or x2) in x1 x2: ρ / (1 + ρ²) (x² - 1)."""
+    return CORRELATION / (1 + CORRELATION**2) * (x**2 - 1)
 
 
-def correlated_pair(correlation: float = 0.99) -> None:
-    """Print the certificate of a 64 x 64 pair, and what mass moving needs for it."""
-    weights = correlated_weights((64, 64), correlation)
-    axis = np.linspace(-2.5, 2.5, 64)
-    scores = np.outer(axis, axis)
-    print(f"\nX1 X2 on 64 x 64 bins, normal, correlation {correlation}")
-    for method in ("auto", "mass-moving"):
-        start = time.perf_counter()
-        pure = purify(scores, weights, method=method)
-        seconds = time.perf_counter() - start
-        print(f"\nmethod={method!r}: {1000 * seconds:.1f} ms\n{pure.certificate}")
+def _rows(x1: Floats, x2: Floats, x3: Floats, group: Any) -> Any:
+    if backend_of(None) is None:
+        return np.column_stack([x1, x2, x3, group])
+    table = frame({"x1": x1, "x2": x2, "x3": x3, "group": [_GROUPS[code] for code in group]}, backend_of(None))
+    return table.astype({"group": "category"})
 
 
-def known_truth(correlation: float = 0.7, n_rows: int = 5_000) -> None:
-    """Print how the effects of a boosted model, raw and pure under several densities, compare with the truth.
+def train(rows: Simulation, *, library: str | None = None) -> tuple[Any, str]:
+    """A boosted model of depth 2, and words for it: XGBoost, or scikit-learn's where that is not there."""
+    installed = [name for name in ("xgboost", "sklearn") if importlib.util.find_spec(name)]
+    library = library or next(iter(installed), None)
+    if library == "xgboost":
+        return _train_xgboost(rows), "XGBoost"
+    if library == "sklearn":
+        return _train_sklearn(rows), "scikit-learn's HistGradientBoosting (xgboost is not installed)"
+    raise ImportError("the demonstration needs xgboost or scikit-learn, got neither; pip install xgboost-cpu.")
 
-    For X1 X2 of normal features with correlation ρ the pure main effects are ρ / (1 + ρ²) (x² - 1).
-    """
+
+def _train_xgboost(rows: Simulation) -> Any:
     from xgboost import XGBRegressor  # noqa: PLC0415  the demonstration's own model
 
-    rng = np.random.default_rng(0)
-    covariance = np.eye(3)
-    covariance[0, 1] = covariance[1, 0] = correlation
-    X = rng.multivariate_normal(np.zeros(3), covariance, size=n_rows)
-    model = XGBRegressor(n_estimators=300, max_depth=2, learning_rate=0.1, n_jobs=2).fit(X, X[:, 0] * X[:, 1] + X[:, 2])
-    fx = decompose(model, X, feature_names=["x1", "x2", "x3"])
-    print(f"\nXGBoost of depth 2 trained on x1 x2 + x3, correlation of x1 and x2 {correlation}, {n_rows:,} rows\n{fx}")
-    truth = {name: correlation / (1 + correlation**2) * (X[:, j] ** 2 - 1) for j, name in enumerate(["x1", "x2"])}
+    types = ["q", "q", "q", "c"] if isinstance(rows.X, np.ndarray) else None
+    model = XGBRegressor(
+        n_estimators=400, max_depth=2, learning_rate=0.1, enable_categorical=True, feature_types=types, n_jobs=2
+    )
+    return model.fit(rows.X, rows.y)
+
+
+def _train_sklearn(rows: Simulation) -> Any:
+    from sklearn.ensemble import HistGradientBoostingRegressor  # noqa: PLC0415  the demonstration's own model
+
+    categories: Any = [3] if isinstance(rows.X, np.ndarray) else "from_dtype"
+    model = HistGradientBoostingRegressor(max_iter=400, max_depth=2, categorical_features=categories)
+    return model.fit(rows.X, rows.y)
+
+
+def errors(fx: Decomposition, rows: Simulation) -> dict[str, float]:
+    """Mean squared error of each true effect as a share of its variance; of terms that truth lacks, their share of all.
+
+    Effects are centred first: what raw ones have as an offset is not held against them.
+    """
+    found = fx.explain(rows.X)
+    values = {names: found.values[:, i] - found.values[:, i].mean() for i, names in enumerate(found.terms)}
+    shares = {}
+    for names, truth in rows.effects.items():
+        gap = values.pop(names, 0.0) - (truth - truth.mean())
+        shares[" x ".join(names)] = float(np.mean(gap**2) / np.var(truth))
+    shares["other interactions"] = float(sum(np.var(term) for term in values.values()) / np.var(rows.score))
+    return shares
+
+
+def error_table(kinds: Mapping[str, Decomposition], rows: Simulation) -> str:
+    """Errors of several decompositions side by side, as text."""
+    found = {kind: errors(fx, rows) for kind, fx in kinds.items()}
+    head = f"{'':<20}" + "".join(f"{kind:>11}" for kind in found)
+    labels = next(iter(found.values()))
+    lines = [f"{label:<20}" + "".join(f"{own[label]:>11.1%}" for own in found.values()) for label in labels]
+    return "\n".join([head, *lines])
+
+
+def draw(fx: Decomposition, folder: pathlib.Path) -> list[pathlib.Path]:
+    """Three pictures as PNG files: a main effect raw, pure and true; the interaction raw and pure; the importances."""
+    import matplotlib.figure  # noqa: PLC0415  part of an extra
+
+    from treeanova import plot  # noqa: PLC0415  needs the same extra
+
+    both = {"raw": fx.raw, "pure": fx}
+    main = matplotlib.figure.Figure(figsize=(7, 4.2), layout="constrained")
+    ax = main.subplots()
+    plot.compare(both, "x1", ax=ax)
+    _add_truth(ax)
+    pair = matplotlib.figure.Figure(figsize=(11, 4.4), layout="constrained")
+    plot.compare(both, ("x1", "x2"), ax=pair.subplots(1, 2))
+    share = matplotlib.figure.Figure(figsize=(7, 4.2), layout="constrained")
+    plot.importance(fx, ax=share.subplots())
+    figures = {"main_effect.png": main, "interaction.png": pair, "importance.png": share}
+    for name, figure in figures.items():
+        figure.savefig(folder / name, dpi=150)
+    return [folder / name for name in figures]
+
+
+def _add_truth(ax: Any) -> None:
+    """Draw the true effect over those of a plot, and name it in the plot's legend."""
+    points = np.linspace(-3, 3, 200)
+    (line,) = ax.plot(points, true_effect(points), linestyle="--", color="black", linewidth=1.2)
+    legend = ax.get_legend()
+    known = (
+        {}
+        if legend is None
+        else dict(zip((t.get_text() for t in legend.get_texts()), legend.legend_handles, strict=True))
+    )
+    ax.legend([*known.values(), line], [*known, "truth"], frameon=False)
+
+
+def _write(fx: Decomposition, folder: pathlib.Path, say: Callable[[str], Any]) -> None:
+    """Write the report and the pictures, and say where they are or which extra they need."""
+    from treeanova import report  # noqa: PLC0415  imports its extra where it is used
+
+    steps: dict[str, Callable[[], list[pathlib.Path]]] = {
+        "report": lambda: [pathlib.Path(report.write_report(fx, folder / "report.html", title="treeanova demo"))],
+        "plot": lambda: draw(fx, folder),
+    }
+    for extra, step in steps.items():
+        try:
+            for path in step():
+                say(f"wrote {path}")
+        except ImportError as error:
+            say(f"no {extra} ({error}); pip install 'treeanova[{extra}]'")
+
+
+def demonstrate(folder: pathlib.Path, say: Callable[[str], Any]) -> None:
+    """Train, purify, tell how close to the truth each kind of effect is, and write a report and pictures."""
+    start = time.perf_counter()
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = simulate()
+    model, library = train(rows)
+    names = list(_FEATURES) if isinstance(rows.X, np.ndarray) else None
+    fx = decompose(model, rows.X, feature_names=names)
+    say(f"{library}, trees of depth 2, trained on x1 x2 + wave(x3) + step(group) + noise, {len(rows.y):,} rows.")
+    say(f"Correlation of x1 and x2 {CORRELATION}; of both with x3 {_SIDE_CORRELATION}; the group depends on x3.\n")
+    say(f"{fx}\n")
+    say("Error of each effect as a share of its variance (last line: what truth does not have, as a share of all)")
     kinds = {"raw": fx.raw} | {kind: fx.with_density(kind) for kind in ("uniform", "empirical")} | {"auto": fx}
-    print("Share of the main effects' variance that is error, x1 and x2:")
-    for kind, found in kinds.items():
-        values = {name: found.term_values(X, name) if (name,) in found.terms else 0 * X[:, 0] for name in truth}
-        errors = [np.mean((values[name] - truth[name]) ** 2) / np.mean(truth[name] ** 2) for name in truth]
-        print(f"  {kind:<10}" + "".join(f"{error:8.3f}" for error in errors))
-    difference = np.abs(fx.decision_function(X) - model.predict(X, output_margin=True)).max()
-    print(f"Sum of terms against XGBoost's own prediction (float32): at most {difference:.1e} apart")
+    say(error_table(kinds, rows))
+    score = fx.decision_function(rows.X)
+    floor = np.var(score - rows.score) / np.var(rows.score)
+    say(f"\nAll four columns are the same model, whose own error is {floor:.1%} of the variance.")
+    gap = np.abs(score - model.predict(rows.X)).max()
+    say(f"Sum of terms against the model's own prediction: at most {gap:.1e} apart.\n")
+    _write(fx, folder, say)
+    say(f"{time.perf_counter() - start:.1f} s")
 
 
-def main() -> None:
-    """Run the whole demonstration."""
-    four_stories()
-    correlated_pair()
-    known_truth()
+def main(arguments: list[str] | None = None) -> None:
+    """Run the demonstration and print it."""
+    parser = argparse.ArgumentParser(prog="python -m treeanova.demo", description=__doc__)
+    parser.add_argument("--out", default="demo", help="folder for report.html and pictures (default: demo)")
+    demonstrate(pathlib.Path(parser.parse_args(arguments).out), print)
 
 
 if __name__ == "__main__":

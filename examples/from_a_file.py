@@ -1,0 +1,42 @@
+"""A saved model, a CSV file, and a decomposition that is kept: no training code at hand.
+
+You learn: to read models from files (their libraries need not be installed), tables as the command line reads them,
+and to save a decomposition that needs neither model nor data later.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+from sklearn.datasets import load_wine
+
+import treeanova
+from treeanova.tabular import read_table
+
+folder = Path(os.environ.get("TREEANOVA_OUT", "."))
+
+# What somebody else did: train a model and save it beside its data.
+try:
+    from xgboost import XGBClassifier
+except ImportError:
+    raise SystemExit("this example trains an XGBoost model first; pip install xgboost-cpu") from None
+X, y = load_wine(return_X_y=True, as_frame=True)
+XGBClassifier(n_estimators=60, max_depth=2, n_jobs=1).fit(X, y == 0).save_model(folder / "wine.json")
+X.assign(is_first=y == 0).to_csv(folder / "wine.csv", index=False)
+
+# What you do, with these two files.
+schema = treeanova.read_model(folder / "wine.json").schema
+rows = read_table(folder / "wine.csv", schema, drop=["is_first"])
+print(treeanova.plan(folder / "wine.json"), "\n")
+fx = treeanova.decompose(folder / "wine.json", rows)
+fx.save(folder / "wine.tav")
+
+# Later, elsewhere: one file, no pickle.
+again = treeanova.load(folder / "wine.tav")
+print(again)
+np.testing.assert_array_equal(again.decision_function(rows), fx.decision_function(rows))
+print("The same on the command line:")
+print("  treeanova explain wine.json --data wine.csv --target is_first --out wine.html --save wine.tav")
+print("  treeanova table wine.tav --term proline")

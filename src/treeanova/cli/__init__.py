@@ -1,0 +1,20 @@
+"""The command line: ``treeanova demo | explain | table | compare | bench``.
+
+Answers go to standard output, progress to a terminal's standard error. Exit status: 0, also when the reader of a pipe
+has gone; 2 with one line for bad input; 130 on Ctrl-C; 1 for a fault of treeanova's own. TREEANOVA_TRACEBACK=1 shows
+where an error comes from.
+"""
+
+from __future__ import annotations
+
+try:
+    import rich
+    import typer
+except ImportError as missing:
+    raise ImportError(f"the command line needs typer and rich ({missing}); pip install 'treeanova[cli]'") from missing
+
+from treeanova.cli.commands import main, run
+
+del rich, typer
+
+__all__ = ["main", "run"]

@@ -1,0 +1,215 @@
+"""The commands, and what starts them. What is slow to load is imported by the command that needs it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import sys
+import webbrowser
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from treeanova.cli.options import (
+    DEFAULT_BUDGET,
+    AsJson,
+    Budget,
+    Data,
+    DensityName,
+    DensityNames,
+    MaxOrder,
+    ModelFile,
+    ModelFiles,
+    Target,
+    Top,
+    Trusted,
+    Weight,
+)
+from treeanova.cli.terminal import prepare, progress, run_app, say
+
+app = typer.Typer(
+    name="treeanova",
+    help="Pure main effects and interactions of a trained tree ensemble, which add up to the model exactly.",
+    epilog="Start: treeanova demo. Then: treeanova explain model.json --data rows.csv --target y --out report.html",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        say(f"treeanova {importlib.metadata.version('treeanova')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Pure main effects and interactions of a trained tree ensemble, which add up to the model exactly."""
+
+
+@app.command()
+def demo(
+    *,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for report.html and pictures.")] = Path("demo"),
+) -> None:
+    """Train a model whose true effects are known, and show how close to the truth each density comes.
+
+    Takes some seconds, downloads nothing, and writes report.html and pictures.
+    """
+    from treeanova.demo import demonstrate  # noqa: PLC0415  slow to load
+
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"`--out` must be a folder, got the file {out}; choose another name.")
+    demonstrate(out, say)
+
+
+@app.command()
+def explain(
+    model: ModelFile,
+    *,
+    data: Data = None,
+    density: DensityName = None,
+    target: Target = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a report: one HTML page.")] = None,
+    save: Annotated[Path | None, typer.Option(metavar="FILE", help="Keep the decomposition in a file (.tav).")] = None,
+    open_report: Annotated[bool, typer.Option("--open", help="Open the report in a browser.")] = False,
+    weight: Weight = None,
+    max_order: MaxOrder = None,
+    top: Top = 15,
+    budget: Budget = DEFAULT_BUDGET,
+    trusted: Trusted = False,
+    json: AsJson = False,
+) -> None:
+    """Decompose a model: which main effects and interactions matter, and how sure that is.
+
+    Example: treeanova explain model.json --data rows.csv --target price --out report.html
+    """
+    from treeanova.cli import answers, sources  # noqa: PLC0415  slow to load
+
+    if open_report and out is None:
+        raise ValueError("`--open` must come with a report to open, got none; add --out report.html.")
+    answers.check_outputs(out, save)
+    rows = sources.Rows(data, target or (), weight, budget, max_order, trusted)
+    files = {}
+    with progress() as step:
+        fx = sources.decomposed(model, rows, density, step)
+        if save is not None:
+            step(f"writing {save.name}")
+            fx.save(save)
+            files["decomposition"] = str(save)
+        if out is not None:
+            from treeanova.report import write_report  # noqa: PLC0415  an extra
+
+            step(f"writing {out.name}")
+            write_report(fx, out, title=model.name)
+            files["report"] = str(out)
+        found = answers.summary(fx, model.name) | {"files": files}
+    say(answers.as_json(found) if json else answers.explained(fx, found, top))
+    if open_report and out is not None:
+        webbrowser.open(out.resolve().as_uri())
+
+
+@app.command()
+def table(
+    model: ModelFile,
+    *,
+    term: Annotated[str, typer.Option(metavar="A,B", help='A feature, or several: "Latitude,Longitude".')],
+    data: Data = None,
+    density: DensityName = None,
+    target: Target = None,
+    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write CSV to a file; - is standard output.")] = None,
+    raw: Annotated[bool, typer.Option("--raw", help="The term as the trees hold it, before purification.")] = False,
+    weight: Weight = None,
+    budget: Budget = DEFAULT_BUDGET,
+    trusted: Trusted = False,
+    json: AsJson = False,
+) -> None:
+    """Print one term as a table: bins, value and weight of each cell.
+
+    Example: treeanova table fx.tav --term Latitude,Longitude --csv -
+    """
+    from treeanova.cli import answers, sources  # noqa: PLC0415  slow to load
+    from treeanova.tabular import records  # noqa: PLC0415  slow to load
+
+    to_pipe = str(csv) == "-"
+    if json and csv is not None:
+        raise ValueError("`--json` must come without --csv, got both; choose one.")
+    answers.check_outputs(None if to_pipe else csv)
+    with progress() as step:
+        rows = sources.Rows(data, target or (), weight, budget, trusted=trusted)
+        fx = sources.decomposed(model, rows, density, step)
+        cells = records((fx.raw if raw else fx).table(sources.term_named(term, fx.raw if raw else fx)))
+    if csv is not None and not to_pipe:
+        answers.write_text(csv, answers.as_csv(cells))
+        say(f"wrote {csv}")
+    else:
+        say(answers.as_json(cells) if json else answers.as_csv(cells)[:-1] if to_pipe else answers.aligned(cells))
+
+
+@app.command()
+def compare(
+    models: ModelFiles,
+    *,
+    data: Data = None,
+    density: DensityNames = None,
+    target: Target = None,
+    weight: Weight = None,
+    max_order: MaxOrder = None,
+    top: Top = 15,
+    budget: Budget = DEFAULT_BUDGET,
+    trusted: Trusted = False,
+    json: AsJson = False,
+) -> None:
+    """Tell what changes between densities of one model, or between models: distances, signs, ranks.
+
+    Example: treeanova compare model.json --data rows.csv --target y --density auto --density uniform
+    """
+    from treeanova.cli import answers, sources  # noqa: PLC0415  slow to load
+    from treeanova.comparison import compare as compare_parts  # noqa: PLC0415  slow to load
+
+    rows = sources.Rows(data, target or (), weight, budget, max_order, trusted)
+    with progress() as step:
+        parts = sources.parts_of(models, rows, density or sources.default_densities(models, data), step)
+        step("comparing")
+        found = compare_parts(parts)
+    say(answers.as_json(answers.comparison(found)) if json else answers.compared(found, top))
+
+
+@app.command()
+def bench(
+    library: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[LIBRARY]", help="xgboost, lightgbm, catboost or sklearn; default: all that are there."
+        ),
+    ] = None,
+    *,
+    rows: Annotated[int, typer.Option(min=100, metavar="N", help="Rows of simulated data.")] = 20_000,
+    trees: Annotated[int, typer.Option(min=1, metavar="N", help="Trees of depth 2.")] = 300,
+    json: AsJson = False,
+) -> None:
+    """Measure on this machine: seconds to decompose a model beside its own predict, on simulated data."""
+    from treeanova.cli import answers, measure  # noqa: PLC0415  slow to load
+
+    with progress() as step:
+        found = measure.measure(library, rows, trees, step)
+    words = f"Seconds, best of three: {rows:,} rows, 8 dependent features, {trees:,} trees of depth 2\n\n"
+    say(answers.as_json(found) if json else f"{words}{answers.aligned(found)}")
+
+
+def run(arguments: Sequence[str]) -> int:
+    """The exit status of the command line with these arguments."""
+    return run_app(app, arguments or ["--help"])
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    prepare()
+    sys.exit(run(sys.argv[1:]))

@@ -1,0 +1,64 @@
+"""The options that commands share, with the words of their help."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+DEFAULT_BUDGET = 2.0
+
+ModelFile = Annotated[
+    Path,
+    typer.Argument(
+        metavar="MODEL",
+        help="A saved model (.json, .ubj of XGBoost; .txt of LightGBM; .cbm, .json of CatBoost; a pickle with "
+        "--trusted) or a decomposition saved before (.tav).",
+    ),
+]
+ModelFiles = Annotated[
+    list[Path], typer.Argument(metavar="MODEL...", help="One or more saved models or decompositions (.tav).")
+]
+Data = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="The rows that define the density: .csv, .tsv, .parquet, .feather or .jsonl; text may be compressed (.gz, "
+        ".zst). Empty cells are missing. Not needed for the density uniform.",
+    ),
+]
+Target = Annotated[
+    list[str] | None,
+    typer.Option(metavar="COLUMN", help="A column of the data that is no feature; give it again for more."),
+]
+DensityName = Annotated[
+    str | None,
+    typer.Option(
+        "--density",
+        metavar="NAME",
+        help="auto (the default), kernel, empirical, laplace, independent, shrinkage or uniform.",
+    ),
+]
+DensityNames = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--density",
+        metavar="NAME",
+        help="A density, or raw for the model as its trees hold it; give it again for more. The first is what others "
+        "are compared with. Default: auto, raw, uniform and empirical for one model, auto for several.",
+    ),
+]
+Weight = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="A column of the data that holds the weights of its rows.")
+]
+MaxOrder = Annotated[
+    int | None, typer.Option(min=1, metavar="N", help="Put interactions of more than N features into one remainder.")
+]
+Budget = Annotated[float, typer.Option(min=0.0, metavar="GB", help="Most memory for all terms, in gigabytes.")]
+Trusted = Annotated[
+    bool,
+    typer.Option("--trusted", help="Load a pickle. That runs whatever code it holds: only if you know its source."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of text.")]
+Top = Annotated[int, typer.Option(min=1, metavar="N", help="Print the N strongest terms only.")]

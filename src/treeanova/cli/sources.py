@@ -1,0 +1,170 @@
+"""From files to decompositions: models, saved decompositions, rows."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import difflib
+import importlib
+import pickle
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from treeanova._decompose import decompose
+from treeanova.cli.options import DEFAULT_BUDGET
+from treeanova.cli.terminal import Step, line_of
+from treeanova.decomposition import Decomposition, load
+from treeanova.density import KINDS
+from treeanova.features import Schema
+from treeanova.forest import Forest
+from treeanova.readers import read_model
+from treeanova.tabular import read_column, read_table
+
+RAW = "raw"
+_PICKLES = {".pkl", ".pickle", ".joblib"}
+_GIGABYTE = 2**30
+
+
+@dataclasses.dataclass(frozen=True)
+class Rows:
+    """What the options say about the rows of the density and about reading the model."""
+
+    data: Path | None
+    target: Sequence[str] = ()
+    weight: str | None = None
+    budget: float = DEFAULT_BUDGET
+    max_order: int | None = None
+    trusted: bool = False
+
+    def table(self, schema: Schema) -> Any:
+        """The data as a model with this schema wants them; None without data."""
+        if self.data is None:
+            return None
+        others = [*self.target, *([self.weight] if self.weight else [])]
+        return read_table(self.data, schema, drop=list(dict.fromkeys(others)))
+
+    def weights(self) -> Any:
+        """Weights of the rows, or None."""
+        return None if self.data is None or self.weight is None else read_column(self.data, self.weight)
+
+
+def decomposed(model: Path, rows: Rows, density: str | None, step: Step) -> Decomposition:
+    """The decomposition of a model file, or a saved one, under a density of the rows."""
+    check_density(density)
+    if not model.is_file():
+        raise FileNotFoundError(f"`MODEL` must be the path of a file, got {str(model)!r}, which is none; check it.")
+    if rows.data is not None and not rows.data.is_file():
+        raise FileNotFoundError(
+            f"`--data` must be the path of a file, got {str(rows.data)!r}, which is none; check it."
+        )
+    step(f"reading {model.name}")
+    return _loaded(model, rows, density, step) if model.suffix.lower() == ".tav" else _made(model, rows, density, step)
+
+
+def _loaded(model: Path, rows: Rows, density: str | None, step: Step) -> Decomposition:
+    """A saved decomposition, purified anew where data or a density are given."""
+    fx = load(model)
+    if rows.max_order is not None:
+        if rows.data is None:
+            raise ValueError("`--max-order` of a saved decomposition must come with --data, got none; add the rows.")
+        fx = fx.cut(rows.max_order)
+    if rows.data is None and density in {None, fx.density.name}:
+        return fx
+    density = density or fx.density.name
+    check_density(density)
+    _check_has_rows(density, rows)
+    table = rows.table(fx.schema)
+    step(f"purifying {len(fx.terms)} terms, density {density}")
+    return fx.with_density(density, table, sample_weight=rows.weights())
+
+
+def _made(model: Path, rows: Rows, density: str | None, step: Step) -> Decomposition:
+    """A decomposition of a model file."""
+    density = density or "auto"
+    _check_has_rows(density, rows)
+    source = _unpickled(model, trusted=rows.trusted) if model.suffix.lower() in _PICKLES else model
+    found = read_model(source)
+    schema = found.schema if isinstance(found, Forest) else found.grid.schema
+    if rows.data is not None:
+        step(f"reading {rows.data.name}")
+    table, weights = rows.table(schema), rows.weights()
+    step(f"decomposing {model.name}, density {density}")
+    return decompose(
+        source,
+        table,
+        density=density,
+        sample_weight=weights,
+        max_order=rows.max_order,
+        budget=rows.budget * _GIGABYTE,
+        progress=lambda stage, done, total: step(f"{stage}: {done} of {total}"),
+    )
+
+
+def _unpickled(path: Path, *, trusted: bool) -> Any:
+    if not trusted:
+        raise ValueError(
+            f"`MODEL` is a pickle ({path.name}), and loading one runs whatever code it holds; add --trusted if you "
+            "know where it comes from, or save the model in its library's own format."
+        )
+    try:
+        if path.suffix.lower() == ".joblib":
+            return importlib.import_module("joblib").load(path)
+        with path.open("rb") as file:
+            return pickle.load(file)  # noqa: S301  the user said so
+    except Exception as error:  # a pickle may raise anything
+        raise ValueError(
+            f"`MODEL` must be a whole pickle, got {path.name}, which does not load ({line_of(error)}); file damaged?"
+        ) from error
+
+
+def check_density(density: str | None, *more: str) -> None:
+    """Raise for a density that has no name here."""
+    known = [*KINDS, *more]
+    if density is not None and density not in known:
+        raise ValueError(f"`--density` must be one of {', '.join(known)}, got {density!r}.")
+
+
+def _check_has_rows(density: str, rows: Rows) -> None:
+    if rows.data is None and KINDS[density].needs_data:
+        raise ValueError(f"`--data` must be given for the density {density}, got none; only uniform needs no rows.")
+
+
+def default_densities(models: Sequence[Path], data: Path | None) -> list[str]:
+    """What to compare where nothing is said."""
+    if len(models) > 1:
+        return ["auto" if data is not None else "uniform"]
+    return ["auto", RAW, "uniform", "empirical"] if data is not None else ["uniform", RAW]
+
+
+def parts_of(models: Sequence[Path], rows: Rows, densities: Sequence[str], step: Step) -> dict[str, Decomposition]:
+    """Decompositions by name: of the density for one model, else of the file, or both."""
+    for density in densities:
+        check_density(density, RAW)
+    parts: dict[str, Decomposition] = {}
+    kinds = list(dict.fromkeys(densities))
+    for model in dict.fromkeys(models):
+        first = next((density for density in kinds if density != RAW), None)
+        fx = decomposed(model, rows, first, step)
+        for density in kinds:
+            step(f"purifying {model.name}, density {density}")
+            file = model.name if model.name not in {other.name for other in models if other != model} else str(model)
+            name = density if len(models) == 1 else file if len(kinds) == 1 else f"{file} {density}"
+            parts[name] = fx.raw if density == RAW else fx if density == first else fx.with_density(density)
+    if len(parts) < 2:
+        raise ValueError("compare must have two models or two densities, got one; add --density raw, for one.")
+    return parts
+
+
+def term_named(text: str, fx: Decomposition) -> tuple[str, ...]:
+    """Names of the features of a term, from "a", "a,b" or "a x b"; names may hold commas in quotes."""
+    ways = [(text,), tuple(next(csv.reader([text], skipinitialspace=True), [])), tuple(text.split(" x "))]
+    known = {tuple(sorted(names)): names for names in fx.terms}
+    found = next((known[key] for way in ways if (key := tuple(sorted(name.strip() for name in way))) in known), None)
+    if found is not None:
+        return found
+    labels = [",".join(names) for names in fx.terms]
+    near = difflib.get_close_matches(text, labels, n=3, cutoff=0.4) or labels[:3]
+    raise ValueError(
+        f"`--term` must be a term that has a table, got {text!r}; there are {'; '.join(near)} ({len(labels)} in all)."
+    )

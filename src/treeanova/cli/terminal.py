@@ -1,0 +1,102 @@
+"""The terminal: answers, progress, errors in one line, exit status."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import signal
+import sys
+import threading
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import rich.console
+import rich.text
+import typer
+
+Step = Callable[[str], None]
+_SECONDS_TO_STOP = 1.5
+# The base of typer's own errors, wherever a version of typer has it.
+_UsageError: type[Exception] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+_BAD_INPUT = (ValueError, TypeError, KeyError, OSError, MemoryError, ImportError, _UsageError)
+STOPPED = 130
+
+
+def say(text: str) -> None:
+    """Print an answer."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+@contextlib.contextmanager
+def progress() -> Iterator[Step]:
+    """A function that shows what is being done: on a terminal only."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    with rich.console.Console(stderr=True).status("starting") as status:
+        yield lambda text: status.update(rich.text.Text(text))
+
+
+def line_of(error: BaseException) -> str:
+    """An error in one line."""
+    if hasattr(error, "format_message"):
+        text = str(error.format_message())
+    elif isinstance(error, OSError) and error.strerror:
+        text = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
+    else:
+        text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+    return " ".join(text.split()) or type(error).__name__
+
+
+def _complain(text: str) -> None:
+    if os.environ.get("TREEANOVA_TRACEBACK") == "1" and sys.exc_info()[0] is not None:
+        traceback.print_exc()
+    with contextlib.suppress(BrokenPipeError):
+        sys.stderr.write(f"treeanova: {text}\n")
+
+
+def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
+    with contextlib.suppress(BrokenPipeError):
+        sys.stderr.write(f"treeanova: warning: {' '.join(str(message).split())}\n")
+
+
+def run_app(app: typer.Typer, arguments: Sequence[str]) -> int:
+    """The exit status of an app with these arguments."""
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = _warn
+            result = app(args=list(arguments), prog_name="treeanova", standalone_mode=False)
+    except (BrokenPipeError, SystemExit):  # the second is typer's answer to the first, and to nothing else
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115  for the flush at exit
+        return 0
+    except (KeyboardInterrupt, typer.Abort):
+        result = STOPPED
+    except _BAD_INPUT as error:
+        _complain(line_of(error))
+        return 2
+    except Exception as error:  # noqa: BLE001  a fault of ours
+        _complain(f"internal error, {type(error).__name__}: {line_of(error)}; TREEANOVA_TRACEBACK=1 shows where")
+        return 1
+    if result == STOPPED:
+        _complain("stopped")
+    return result if isinstance(result, int) else 0
+
+
+def _stop(*_: object) -> None:
+    """Stop soon: by an exception that removes what is half written, or by force where threads do not listen."""
+    timer = threading.Timer(_SECONDS_TO_STOP, os._exit, (STOPPED,))
+    timer.daemon = True
+    timer.start()
+    raise KeyboardInterrupt
+
+
+def prepare() -> None:
+    """Make Ctrl-C stop soon, and characters that a terminal lacks no error."""
+    signal.signal(signal.SIGINT, _stop)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")

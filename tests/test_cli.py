@@ -1,0 +1,440 @@
+"""The command line, driven for real: answers equal the library's, errors are one line, nothing is half written."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import re
+import signal
+import subprocess
+import sys
+import time
+import warnings
+
+import numpy as np
+import pytest
+
+import treeanova
+
+pytest.importorskip("typer")
+pytest.importorskip("rich")
+pd = pytest.importorskip("pandas")
+xgboost = pytest.importorskip("xgboost")
+
+from treeanova.cli import answers, commands, run, sources  # noqa: E402  needs typer
+
+COMMAND = [sys.executable, "-m", "treeanova"]
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=800)
+    b = 0.7 * a + 0.7 * rng.normal(size=800)
+    c = np.where(rng.random(800) < 0.1, np.nan, rng.normal(size=800))
+    X = pd.DataFrame({"a": a, "b": b, "c": c, "city": pd.Categorical(rng.choice(["Rome", "Oslo", "NA"], 800))})
+    y = X["a"] * X["b"] + X["c"].fillna(0.5) + (X["city"] == "Rome")
+    return X, y, rng.uniform(0.5, 2, size=800)
+
+
+@pytest.fixture(scope="module")
+def folder(rows, tmp_path_factory):
+    """A model, another one, their rows, and a saved decomposition."""
+    X, y, weights = rows
+    folder = tmp_path_factory.mktemp("cli")
+    for name, n_trees in {"model.json": 30, "other.ubj": 10}.items():
+        model = xgboost.XGBRegressor(n_estimators=n_trees, max_depth=2, enable_categorical=True, n_jobs=1).fit(X, y)
+        model.save_model(folder / name)
+    X.assign(y=y, w=weights).to_csv(folder / "rows.csv")
+    treeanova.decompose(str(folder / "model.json"), X).save(folder / "fx.tav")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def fx(rows, folder):
+    return treeanova.decompose(folder / "model.json", rows[0])
+
+
+def told(arguments, capsys):
+    """What a good run prints; nothing may go to standard error."""
+    status = run([str(argument) for argument in arguments])
+    printed = capsys.readouterr()
+    assert (status, printed.err) == (0, "")
+    return printed.out
+
+
+def refused(arguments, capsys, status=2):
+    """The one line that a bad run prints."""
+    found = run([str(argument) for argument in arguments])
+    printed = capsys.readouterr()
+    assert (found, printed.out) == (status, "")
+    assert printed.err.startswith("treeanova: ")
+    assert printed.err.count("\n") == 1
+    return printed.err
+
+
+def data(folder, *, w="w"):
+    return ["--data", folder / "rows.csv", "--target", "y", *(["--target", w] if w else [])]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Answers
+
+
+def test_explain_prints_the_strongest_terms_of_the_decomposition(folder, fx, capsys):
+    text = told(["explain", folder / "model.json", *data(folder), "--top", "3"], capsys)
+    shares = fx.importance().set_index("term")["share"]
+    lines = dict(re.findall(r"^(\S.*?)  +(-?[\d.]+) %", text, flags=re.MULTILINE))
+    assert list(lines) == list(shares.index[:3])
+    assert [float(share) for share in lines.values()] == pytest.approx((100 * shares[:3]).tolist(), abs=0.051)
+    assert f"{len(shares) - 3} more terms: {100 * shares[3:].sum():.1f} %" in text
+    assert "model.json: 4 features, density auto, 800 rows, prediction" in text
+
+
+def test_explain_as_json_is_the_decomposition_and_files_are_whole(folder, fx, rows, tmp_path, capsys):
+    pytest.importorskip("vl_convert")
+    files = ["--out", tmp_path / "r.html", "--save", tmp_path / "fx.tav"]
+    found = json.loads(told(["explain", folder / "model.json", *data(folder), *files, "--json"], capsys))
+    table = fx.importance()
+    assert [row["term"] for row in found["terms"]] == table["term"].tolist()
+    assert [row["share"] for row in found["terms"]] == pytest.approx(table["share"].tolist())
+    assert found["intercept"] == pytest.approx(fx.intercept)
+    assert (found["n_rows"], found["density"], found["certificate"]["pure"]) == (800, "auto", True)
+    assert {tuple(row["features"]) for row in found["terms"]} == set(fx.terms)
+    assert found["files"] == {"decomposition": str(tmp_path / "fx.tav"), "report": str(tmp_path / "r.html")}
+    saved = treeanova.load(tmp_path / "fx.tav")
+    assert np.allclose(saved.decision_function(rows[0]), fx.decision_function(rows[0]), rtol=0, atol=1e-12)
+    assert "model.json" in (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["fx.tav", "r.html"]
+
+
+def test_weights_and_orders_reach_the_decomposition(folder, rows, capsys):
+    X, _, weights = rows
+    arguments = ["explain", folder / "model.json", *data(folder, w=None), "--weight", "w", "--density", "empirical"]
+    found = json.loads(told([*arguments, "--max-order", "1", "--json"], capsys))
+    expected = treeanova.decompose(folder / "model.json", X, density="empirical", sample_weight=weights)
+    assert found["intercept"] == pytest.approx(expected.intercept, abs=1e-9)
+    mains = [row for row in found["terms"] if row["features"] is not None]
+    assert {row["order"] for row in mains} == {1}
+    assert len(mains) == 4
+    assert len(found["terms"]) == 5  # and the rest of the model
+    assert sum(row["share"] for row in found["terms"]) == pytest.approx(1)
+
+
+def test_uniform_needs_no_rows(folder, capsys):
+    found = json.loads(told(["explain", folder / "model.json", "--density", "uniform", "--json"], capsys))
+    expected = treeanova.decompose(folder / "model.json", density="uniform")
+    assert found["n_rows"] is None
+    assert found["intercept"] == pytest.approx(expected.intercept)
+
+
+def test_several_outputs_are_told_apart(tmp_path, capsys):
+    datasets = pytest.importorskip("sklearn.datasets")
+    X, y = datasets.load_iris(return_X_y=True, as_frame=True)
+    model = xgboost.XGBClassifier(n_estimators=5, max_depth=2, n_jobs=1).fit(X, y)
+    model.save_model(tmp_path / "iris.json")
+    X.to_csv(tmp_path / "iris.csv", index=False)
+    text = told(["explain", tmp_path / "iris.json", "--data", tmp_path / "iris.csv"], capsys)
+    fx = treeanova.decompose(model, X)
+    for output in fx.schema.outputs:
+        assert f"\n{output}: " in text
+    found = json.loads(told(["explain", tmp_path / "iris.json", "--data", tmp_path / "iris.csv", "--json"], capsys))
+    assert found["intercept"] == pytest.approx(fx.intercept.tolist(), abs=1e-6)
+
+
+def test_a_table_is_that_of_the_term(folder, fx, tmp_path, capsys):
+    expected = fx.table(("a", "b"))
+    cells = json.loads(told(["table", folder / "fx.tav", "--term", "b,a", "--json"], capsys))
+    assert [cell["value"] for cell in cells] == pytest.approx(expected["value"].tolist())
+    assert cells[0]["a_low"] is None  # minus infinity, which JSON lacks
+    csv = told(["table", folder / "fx.tav", "--term", "a x b", "--csv", "-"], capsys)
+    told(["table", folder / "fx.tav", "--term", "a, b", "--csv", tmp_path / "ab.csv"], capsys)
+    assert (tmp_path / "ab.csv").read_text(encoding="utf-8") == csv
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "ab.csv"), expected, check_exact=False, rtol=1e-12)
+    raw = json.loads(told(["table", folder / "model.json", *data(folder), "--term", "a,b", "--raw", "--json"], capsys))
+    assert [cell["value"] for cell in raw] == pytest.approx(fx.raw.table(("a", "b"))["value"].tolist())
+
+
+def test_a_table_for_people_has_all_labels_in_columns(folder, fx, capsys):
+    lines = told(["table", folder / "fx.tav", "--term", "city"], capsys).splitlines()
+    assert lines[0].split() == ["city", "value", "weight"]
+    labels = fx.terms["city"].axes[0].labels
+    assert [line[: len(label)] for line, label in zip(lines[1:], labels, strict=True)] == list(labels)
+    values = [float(line.split()[-2]) for line in lines[1:]]
+    assert values == pytest.approx(fx.terms["city"].values.tolist(), rel=1e-4)
+
+
+def test_densities_of_one_model_are_compared(folder, fx, capsys):
+    arguments = ["compare", folder / "model.json", *data(folder), "--density", "auto", "--density", "raw"]
+    found = json.loads(told([*arguments, "--density", "uniform", "--json"], capsys))
+    expected = treeanova.compare({"auto": fx, "raw": fx.raw, "uniform": fx.with_density("uniform")})
+    assert found["names"] == ["auto", "raw", "uniform"]
+    assert [row["relative"] for row in found["distance"]] == pytest.approx(expected.distance["relative"].tolist())
+    text = told([*arguments, "--top", "2"], capsys)
+    largest = expected.distance.query("decomposition == 'raw'").nlargest(2, "relative")
+    lines = text.splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("term"))
+    for line, term, relative in zip(lines[start + 1 :], largest["term"], largest["relative"], strict=False):
+        assert line.startswith(f"{term} ")
+        assert f" {100 * relative:.1f} %" in line
+    assert text.endswith(f"{len(fx.terms) - 2} more terms\n")
+
+
+def test_models_are_compared_and_a_saved_one_equals_its_model(folder, capsys):
+    files = [folder / name for name in ("model.json", "fx.tav", "other.ubj")]
+    found = json.loads(told(["compare", *files, *data(folder), "--density", "empirical", "--json"], capsys))
+    assert found["names"] == ["model.json", "fx.tav", "other.ubj"]
+    gaps = pd.DataFrame(found["distance"]).groupby("decomposition")["relative"].max()
+    assert gaps["fx.tav"] < 1e-9
+    assert gaps["other.ubj"] > 1e-3
+
+
+def test_bench_measures_a_library(capsys):
+    pytest.importorskip("sklearn")
+    found = json.loads(told(["bench", "sklearn", "--rows", "300", "--trees", "5", "--json"], capsys))
+    assert [row["model"] for row in found] == ["sklearn HistGradientBoostingRegressor"]
+    assert all(found[0][name] > 0 for name in ("predict", "decompose empirical", "decompose auto", "explain all rows"))
+    text = told(["bench", "sklearn", "--rows", "300", "--trees", "5"], capsys)
+    assert "300 rows, 8 dependent features, 5 trees" in text
+
+
+def test_demo_writes_where_it_is_told(tmp_path, monkeypatch, capsys):
+    from treeanova import demo
+
+    def quick(folder, say):
+        say(f"to {folder}")
+
+    monkeypatch.setattr(demo, "demonstrate", quick)
+    assert told(["demo", "--out", tmp_path / "d"], capsys) == f"to {tmp_path / 'd'}\n"
+
+
+def test_the_report_is_opened_only_on_request(folder, tmp_path, monkeypatch, capsys):
+    pytest.importorskip("vl_convert")
+    opened = []
+    monkeypatch.setattr(commands.webbrowser, "open", opened.append)
+    arguments = ["explain", folder / "fx.tav", *data(folder), "--out", tmp_path / "r.html"]
+    told(arguments, capsys)
+    assert opened == []
+    told([*arguments, "--open"], capsys)
+    assert opened == [(tmp_path / "r.html").as_uri()]
+
+
+def test_help_names_every_command_and_option(capsys):
+    for arguments in ([], ["--help"], ["-h"]):
+        text = told(arguments, capsys)
+        assert all(name in text for name in ("demo", "explain", "table", "compare", "bench", "--version"))
+    text = told(["explain", "--help"], capsys)
+    options = ("--data", "--density", "--target", "--out", "--save", "--max-order", "--open", "--json", "--trusted")
+    assert all(option in text for option in options)
+    assert told(["--version"], capsys) == f"treeanova {treeanova.__version__}\n"
+
+
+def test_names_cannot_move_the_cursor():
+    text = answers.aligned([{"term": "a\x1b[2Jb\n", "share": 1.5}, {"term": "x" * 100, "share": float("nan")}])
+    assert "\x1b" not in text
+    assert len(text.splitlines()) == 3
+    assert max(map(len, text.splitlines())) < 80
+
+
+def test_numbers_that_json_lacks_become_null():
+    value = {"a": [float("nan"), float("inf"), np.float64(1.5)], "b": np.array([1, 2]), "c": None, "d": "ü"}
+    assert json.loads(answers.as_json(value)) == {"a": [None, None, 1.5], "b": [1, 2], "c": None, "d": "ü"}
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Bad input
+
+BAD = {
+    "no model": (["explain", "none.json", "--data", "rows.csv"], "got 'none.json', which is none"),
+    "no data": (["explain", "model.json", "--data", "none.csv"], "got 'none.csv', which is none"),
+    "data not given": (["explain", "model.json"], "`--data` must be given for the density auto"),
+    "data not given for a saved one": (["explain", "fx.tav", "--density", "kernel"], "`--data` must be given"),
+    "columns": (["explain", "model.json", "--data", "wrong.csv"], "got none named 'b', 'c', 'city'; it has a, z"),
+    "text": (["explain", "model.json", "--data", "text.csv"], "column 'a' must hold numbers"),
+    "no rows": (["explain", "model.json", "--data", "short.csv"], "at least one row"),
+    "target": (["explain", "model.json", "--data", "rows.csv", "--target", "price"], "none named 'price'"),
+    "weight": (["explain", "model.json", "--data", "rows.csv", "--weight", "v"], "none named 'v'"),
+    "density": (["explain", "model.json", "--data", "rows.csv", "--density", "smooth"], "uniform, .* got 'smooth'"),
+    "damaged json": (["explain", "junk.json", "--data", "rows.csv"], "junk.json must"),
+    "damaged ubj": (["explain", "junk.ubj", "--data", "rows.csv"], "junk.ubj must"),
+    "damaged tav": (["explain", "junk.tav"], "junk.tav must be a whole file"),
+    "unknown file": (["explain", "rows.csv", "--data", "rows.csv"], "a file that treeanova reads, got rows.csv"),
+    "pickle": (["explain", "evil.pkl", "--data", "rows.csv"], "add --trusted"),
+    "damaged pickle": (["explain", "junk.pkl", "--data", "rows.csv", "--trusted"], "must be a whole pickle"),
+    "folder": (["explain", "model.json", "--data", "rows.csv", "--out", "."], "got the folder"),
+    "no folder": (["explain", "model.json", "--data", "rows.csv", "--save", "no/fx.tav"], "folder that exists"),
+    "file as folder": (["demo", "--out", "rows.csv"], "must be a folder, got the file"),
+    "budget": (["explain", "model.json", "--data", "rows.csv", "--budget", "1e-6"], "over the budget"),
+    "term": (["table", "fx.tav", "--term", "a,d"], r"got 'a,d'; there are .*a,b"),
+    "no term": (["table", "fx.tav"], "Missing option '--term'"),
+    "two forms": (["table", "fx.tav", "--term", "a", "--json", "--csv", "-"], "choose one"),
+    "one part": (["compare", "model.json", "--data", "rows.csv", "--density", "auto"], "two models or two densities"),
+    "other density": (["compare", "model.json", "--data", "rows.csv", "--density", "no"], "shrinkage, .*raw, got 'no'"),
+    "nothing to open": (["explain", "model.json", "--data", "rows.csv", "--open"], "add --out"),
+    "order": (["explain", "model.json", "--data", "rows.csv", "--max-order", "0"], "--max-order"),
+    "order of a saved one": (["explain", "fx.tav", "--max-order", "1"], "must come with --data"),
+    "library": (["bench", "weka"], "one of xgboost, lightgbm, catboost, sklearn, got 'weka'"),
+    "command": (["expand"], "No such command 'expand'"),
+    "option": (["explain", "model.json", "--fast"], "No such option: --fast"),
+}  # fmt: skip
+
+
+class Evil:
+    def __reduce__(self):
+        return open, ("loaded.txt", "w")
+
+
+@pytest.fixture
+def bad_folder(folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("model.json", "rows.csv", "fx.tav"):
+        (tmp_path / name).symlink_to(folder / name)
+    for name in ("junk.json", "junk.ubj", "junk.tav", "junk.pkl"):
+        (tmp_path / name).write_text("{}")
+    (tmp_path / "wrong.csv").write_text("a,z\n1,2\n")
+    (tmp_path / "text.csv").write_text("a,b,c,city\nlow,2,3,Rome\n")
+    (tmp_path / "short.csv").write_text("a,b,c,city\n")
+    (tmp_path / "evil.pkl").write_bytes(pickle.dumps(Evil()))
+    return tmp_path
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_gives_status_2_one_line_and_no_file(case, bad_folder, capsys):
+    arguments, message = BAD[case]
+    before = sorted(bad_folder.iterdir())
+    assert re.search(message, refused(arguments, capsys))
+    assert sorted(bad_folder.iterdir()) == before
+
+
+@pytest.mark.parametrize("suffix", [".pkl", ".joblib"])
+def test_a_trusted_pickle_is_the_model_in_it(suffix, rows, folder, tmp_path, capsys):
+    joblib = pytest.importorskip("joblib")
+    ensemble = pytest.importorskip("sklearn.ensemble")
+    X = rows[0][["a", "b"]]
+    model = ensemble.GradientBoostingRegressor(n_estimators=10, max_depth=2).fit(X, rows[1])
+    path = tmp_path / f"model{suffix}"
+    if suffix == ".pkl":
+        path.write_bytes(pickle.dumps(model))
+    else:
+        joblib.dump(model, path)
+    found = json.loads(told(["explain", path, "--data", folder / "rows.csv", "--trusted", "--json"], capsys))
+    assert found["intercept"] == pytest.approx(treeanova.decompose(model, X).intercept)
+
+
+def test_a_pickled_pipeline_that_changes_its_columns_is_refused(rows, folder, tmp_path, capsys):
+    pytest.importorskip("sklearn")
+    from sklearn.ensemble import GradientBoostingRegressor
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    model = make_pipeline(StandardScaler(), GradientBoostingRegressor(n_estimators=5)).fit(rows[0][["a", "b"]], rows[1])
+    (tmp_path / "p.pkl").write_bytes(pickle.dumps(model))
+    assert "Pipeline" in refused(["explain", tmp_path / "p.pkl", "--data", folder / "rows.csv", "--trusted"], capsys)
+
+
+def test_faults_of_our_own_are_one_line_unless_asked_for(folder, monkeypatch, capsys):
+    def broken(*_):
+        raise RuntimeError("two\nlines")
+
+    monkeypatch.setattr(sources, "decomposed", broken)
+    line = refused(["explain", folder / "fx.tav"], capsys, status=1)
+    assert "internal error, RuntimeError: two lines; TREEANOVA_TRACEBACK=1" in line
+    monkeypatch.setenv("TREEANOVA_TRACEBACK", "1")
+    assert run(["explain", str(folder / "fx.tav")]) == 1
+    assert "Traceback (most recent call last)" in capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("default")
+def test_warnings_are_one_line(folder, fx, monkeypatch, capsys):
+    def warned(*_):
+        warnings.warn("mind\nthis", UserWarning, stacklevel=1)
+        return fx
+
+    monkeypatch.setattr(sources, "decomposed", warned)
+    assert run(["table", str(folder / "fx.tav"), "--term", "city"]) == 0
+    assert capsys.readouterr().err == "treeanova: warning: mind this\n"
+
+
+@pytest.mark.parametrize("arguments", [["explain", "--save", "new"], ["table", "--term", "a", "--csv", "new"]])
+def test_a_stop_while_writing_leaves_the_old_file(arguments, folder, tmp_path, monkeypatch, capsys):
+    import pathlib
+
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    (tmp_path / "new").write_text("old")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(pathlib.Path, "replace", stopped)
+    assert refused([arguments[0], folder / "fx.tav", *arguments[1:]], capsys, status=130) == "treeanova: stopped\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["new"]
+    assert (tmp_path / "new").read_text() == "old"
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Processes
+
+
+def environment():
+    return {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+
+def test_a_pipe_gets_json_only_and_a_bad_run_status_2(folder):
+    arguments = [*map(str, data(folder)), "--json"]
+    good = subprocess.run(
+        [*COMMAND, "explain", folder / "model.json", *arguments], capture_output=True, check=False, env=environment()
+    )
+    assert (good.returncode, good.stderr) == (0, b"")
+    assert json.loads(good.stdout)["n_rows"] == 800
+    bad = subprocess.run(
+        [*COMMAND, "explain", folder / "none.json", *arguments], capture_output=True, check=False, env=environment()
+    )
+    assert (bad.returncode, bad.stdout, bad.stderr.count(b"\n")) == (2, b"", 1)
+
+
+def test_a_closed_pipe_is_no_error(folder):
+    command = [*COMMAND, "table", str(folder / "fx.tav"), "--term", "a,b", "--csv", "-"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
+    process.stdout.close()
+    with process.stderr as errors:
+        assert errors.read() == b""
+    assert process.wait(timeout=60) == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals and SIGINT are Unix")
+def test_progress_on_a_terminal_and_ctrl_c_leaves_nothing(tmp_path):
+    import pty
+
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(3000, 3)) + rng.normal(size=(3000, 1)), columns=["a", "b", "c"])
+    model = xgboost.XGBRegressor(n_estimators=300, max_depth=3, n_jobs=1).fit(X, X["a"] * X["b"] * X["c"])
+    model.save_model(tmp_path / "slow.json")  # seconds of work
+    X.to_csv(tmp_path / "rows.csv", index=False)
+    before = sorted(path.name for path in tmp_path.iterdir())
+    terminal, stderr = pty.openpty()
+    arguments = ["slow.json", "--data", "rows.csv", "--save", "fx.tav", "--out", "report.html"]
+    command = [*COMMAND, "explain", *arguments]
+    variables = {**environment(), "TERM": "xterm"}
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=stderr, env=variables) as process:
+        os.close(stderr)
+        shown = b""
+        try:
+            while b"decomposing slow.json" not in shown:
+                shown += os.read(terminal, 1024)
+            time.sleep(0.2)
+            process.send_signal(signal.SIGINT)
+            output = process.stdout.read()
+            process.wait(timeout=30)
+        finally:
+            process.kill()
+            os.close(terminal)
+    assert (process.returncode, output) == (130, b"")
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_without_its_libraries_the_command_line_names_the_extra():
+    code = "import sys, runpy; sys.modules['typer'] = None; runpy.run_module('treeanova', run_name='__main__')"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment())
+    assert found.returncode == 2
+    assert found.stderr.count("\n") == 1
+    assert "pip install 'treeanova[cli]'" in found.stderr

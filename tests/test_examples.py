@@ -1,0 +1,93 @@
+"""Every script of the gallery runs by itself, tells what one learns, and writes what it says."""
+
+from __future__ import annotations
+
+import ast
+import runpy
+from pathlib import Path
+
+import pytest
+
+from tests.data import data_folder
+
+FOLDER = Path(__file__).resolve().parents[1] / "examples"
+# What each script must print, and the files it must write.
+EXPECTED = {
+    "auditing": (["without the group's terms"], []),
+    "california": (["Latitude x Longitude"], ["california.png"]),
+    "categories_and_missing": (["unseen or missing", "the model itself"], []),
+    "four_forms": (["mass-moving: pure to 1e-10"], []),
+    "from_a_file": (["Decomposition of 18 terms"], ["wine.json", "wine.csv", "wine.tav"]),
+    "multiclass": (["setosa", "bins and classes"], ["multiclass.png"]),
+    "own_density": (["elsewhere"], []),
+    "quick_start": (["sum of the terms against the model"], ["quick_start.html", "quick_start.png"]),
+}
+
+
+def scripts():
+    return {path.stem: path for path in FOLDER.glob("*.py")}
+
+
+def run(name, folder, monkeypatch, capsys):
+    pytest.importorskip("sklearn")
+    matplotlib = pytest.importorskip("matplotlib")
+    if name == "california" and not (data_folder() / "california_housing.csv.gz").is_file():
+        pytest.skip(f"no california_housing.csv.gz in {data_folder().resolve()}")
+    if name == "from_a_file":
+        pytest.importorskip("xgboost")
+    if name == "quick_start":
+        pytest.importorskip("vl_convert")
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("TREEANOVA_OUT", str(folder))
+    try:
+        runpy.run_path(str(scripts()[name]), run_name="__main__")
+    finally:
+        plt.close("all")
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_a_script_runs_and_writes_what_it_says(name, tmp_path, monkeypatch, capsys):
+    texts, files = EXPECTED[name]
+    printed = run(name, tmp_path, monkeypatch, capsys)
+    for text in texts:
+        assert text in printed
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(files)
+    for path in tmp_path.glob("*.png"):
+        assert path.read_bytes().startswith(b"\x89PNG")
+        assert path.stat().st_size > 10_000
+
+
+def test_four_forms_are_one_function(tmp_path, monkeypatch, capsys):
+    printed = run("four_forms", tmp_path, monkeypatch, capsys)
+    assert printed.count("pure: +0.00 and [0.0, 0.0] and [0.0, 0.0] and [[-0.25, 0.25], [0.25, -0.25]]") == 4
+
+
+def test_numbers_of_rows_with_missing_and_unseen_values_equal_the_model(tmp_path, monkeypatch, capsys):
+    printed = run("categories_and_missing", tmp_path, monkeypatch, capsys)
+    model, terms = (line.partition(":")[2].strip() for line in printed.splitlines()[-2:])
+    assert model == terms
+
+
+def test_all_scripts_are_run_here_and_are_short_and_say_what_one_learns():
+    assert sorted(scripts()) == sorted(EXPECTED)
+    for path in scripts().values():
+        text = path.read_text(encoding="utf-8")
+        assert len(text.splitlines()) <= 60
+        assert "You learn:" in (ast.get_docstring(ast.parse(text)) or "")
+
+
+def test_california_says_where_data_could_come_from(tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib").use("Agg")
+    datasets = pytest.importorskip("sklearn.datasets")
+
+    def offline(**_):
+        raise OSError("no network")
+
+    monkeypatch.setenv("TREEANOVA_DATA", str(tmp_path))
+    monkeypatch.setattr(datasets, "fetch_california_housing", offline)
+    with pytest.raises(SystemExit, match="TREEANOVA_DATA"):
+        runpy.run_path(str(scripts()["california"]), run_name="__main__")
