@@ -1,0 +1,163 @@
+"""What the studies share: settings, claims and sections, tables in markdown, data and the look of figures."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from treeanova import look
+
+Verdict = Literal["agree", "in part", "not"]
+
+WIDTH = 9.0  # inches; a figure of this width fills a column of a web page
+_DATA = Path(__file__).resolve().parents[1] / ".." / "shared" / "data"
+
+
+class DataMissingError(Exception):
+    """A file of data is not on this machine; the study that needs it is skipped."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim of the paper and what was found."""
+
+    where: str
+    """Section, figure, table or theorem of the paper."""
+    claim: str
+    """What the paper says, in one line."""
+    found: str
+    """What was measured, in numbers."""
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class Section:
+    """One study, written: its title, its text in markdown and the claims that it tests."""
+
+    title: str
+    body: str
+    claims: tuple[Claim, ...] = ()
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How much to compute, and where figures go."""
+
+    quick: bool = False
+    figures: Path = Path("docs/paper")
+    """Folder of the figures; made when the first is saved."""
+    link: str = "paper"
+    """The same folder as the written page sees it."""
+
+    def save(self, fig: Any, name: str, caption: str = "") -> str:
+        """The markdown link of a matplotlib figure, saved as ``name.png`` and closed."""
+        import matplotlib.pyplot as plt  # noqa: PLC0415
+
+        self.figures.mkdir(parents=True, exist_ok=True)
+        fig.savefig(self.figures / f"{name}.png")
+        plt.close(fig)
+        return f"![{caption or name}]({self.link}/{name}.png)"
+
+
+def pyplot() -> Any:
+    """matplotlib.pyplot without a screen, in the look that all figures share."""
+    import matplotlib as mpl  # noqa: PLC0415
+
+    mpl.use("agg")
+    import matplotlib.pyplot as plt  # noqa: PLC0415
+
+    plt.rcParams.update(STYLE)
+    plt.rcParams["axes.prop_cycle"] = plt.cycler(color=look.SERIES)
+    return plt
+
+
+def diverging() -> Any:
+    """The colour map of effects: white at zero, blue below, orange above."""
+    from matplotlib.colors import LinearSegmentedColormap  # noqa: PLC0415
+
+    return LinearSegmentedColormap.from_list("treeanova", look.DIVERGING)
+
+
+STYLE: dict[str, Any] = {
+    "figure.figsize": (WIDTH, 3.4),
+    "figure.dpi": 110,
+    "figure.constrained_layout.use": True,
+    "savefig.dpi": 140,
+    "font.size": 10,
+    "axes.titlesize": 10.5,
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": "#888888",
+    "axes.grid": True,
+    "grid.color": "#e6e6e6",
+    "grid.linewidth": 0.7,
+    "axes.axisbelow": True,
+    "lines.linewidth": 1.8,
+    "legend.frameon": False,
+    "legend.fontsize": 9,
+    "xtick.color": "#444444",
+    "ytick.color": "#444444",
+    "axes.labelcolor": "#222222",
+}
+
+
+def number(value: float, digits: int = 3) -> str:
+    """A number as a reader wants it: `digits` significant ones, whole numbers whole, tiny and huge ones as 1.2e-16."""
+    value = float(value)
+    if value == 0 or (value == round(value) and abs(value) < 1e6):
+        return f"{value:,.0f}".replace("-0", "0") if value == 0 else f"{value:,.0f}".replace("-", "−")
+    if not 1e-3 <= abs(value) < 1e6:
+        return f"{value:.1e}".replace("-", "−")
+    text = f"{value:,.{max(digits - 1 - _magnitude(value), 0)}f}"
+    return text.replace("-", "−")
+
+
+def percent(share: float, digits: int = 1) -> str:
+    """A share as a percentage: 0.1234 gives "12.3 %"."""
+    return f"{100 * share:.{digits}f} %".replace("-", "−")
+
+
+def _magnitude(value: float) -> int:
+    """The power of ten of the leading digit."""
+    return int(f"{abs(value):e}".partition("e")[2])
+
+
+def markdown_table(rows: Iterable[Sequence[object]], header: Sequence[str]) -> str:
+    """A table in markdown; floats are written by `number`, everything else as it prints."""
+    lines = [list(header), ["---"] * len(header), *([_cell(value) for value in row] for row in rows)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _cell(value: object) -> str:
+    text = number(value) if isinstance(value, float) else str(value)
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def paragraphs(*parts: str) -> str:
+    """Blocks of markdown, one blank line between each and the next."""
+    return "\n\n".join(part.strip("\n") for part in parts if part)
+
+
+def data_folder() -> Path:
+    """The folder of public data: what TREEANOVA_DATA names, else ``../shared/data`` beside the project."""
+    return Path(os.environ.get("TREEANOVA_DATA", _DATA)).resolve()
+
+
+def read_data(name: str, **options: Any) -> Any:
+    """A table of the data folder as pandas reads it.
+
+    Raises
+    ------
+    DataMissingError
+        Where the file is absent; `python -m studies` then skips the study and says so.
+    """
+    import pandas as pd  # noqa: PLC0415
+
+    path = data_folder() / name
+    if not path.is_file():
+        raise DataMissingError(f"no file {name} in the data folder; set TREEANOVA_DATA to the folder that has it")
+    return pd.read_csv(path, **options)

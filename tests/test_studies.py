@@ -1,0 +1,139 @@
+"""Known values of the studies of the paper: closed forms and counts by hand, not what the studies themselves print."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from studies import common, corollaries, forms, logarithm, mass_moving, multiplicative
+from studies import snp_generators as snps
+from studies.__main__ import main, page
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+
+@pytest.mark.parametrize("form", forms.FORMS.values(), ids=list(forms.FORMS))
+def test_each_form_of_figure_1_is_xor_and_purifies_to_it(form):
+    xor = np.array([[-0.25, 0.25], [0.25, -0.25]])
+    np.testing.assert_allclose(form.output(), xor, atol=1e-15)
+    pure = forms.purified(form, forms.FAIR)
+    np.testing.assert_allclose(pure.table, xor, atol=1e-15)
+    assert abs(pure.intercept) + np.abs(pure.first).max() + np.abs(pure.second).max() < 1e-15
+
+
+def test_text_formulas_of_and_and_or_need_a_xor_of_plus_minus_one():
+    assert forms.text_formula_gap(1.0) == 0
+    assert forms.text_formula_gap(0.25) == pytest.approx(3 / 16)  # off by 0.25 (1 − 0.25) in every cell
+
+
+def test_effect_coding_is_double_centring():
+    table = np.random.default_rng(1).normal(size=(3, 4))
+    centred = table - table.mean(axis=0) - table.mean(axis=1, keepdims=True) + table.mean()
+    np.testing.assert_allclose(forms.effect_coded(table), centred, atol=1e-12)
+
+
+def test_variances_of_the_multiplicative_forms_match_draws():
+    rho, alpha, beta = 0.6, 0.7, -1.3
+    draws = np.random.default_rng(0).multivariate_normal([0, 0], [[1, rho], [rho, 1]], size=200_000)
+    first, second = draws.T
+    terms = (1 + beta) * first, (1 + alpha) * second, (first - alpha) * (second - beta)
+    np.testing.assert_allclose(
+        [term.var() for term in terms], multiplicative.form_variances(alpha, beta, rho), rtol=0.02
+    )
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.5, 0.8])
+def test_pure_variances_of_the_multiplicative_model(rho):
+    np.testing.assert_allclose(multiplicative.measured_variances(rho), multiplicative.pure_variances(rho), rtol=1e-5)
+
+
+def test_theorem_2_fails_on_nearly_diagonal_weights():
+    case = mass_moving.measure(np.array([[1, 0.01], [0.01, 1]]))
+    assert case.correlation == pytest.approx(0.99 / 1.01)
+    assert case.passes > 900  # log2(1e10) is 33
+    ratio = case.trace[401] / case.trace[399]
+    assert ratio == pytest.approx(case.correlation**2, rel=1e-6)
+    assert case.direct_mass < 1e-14
+
+
+def test_uniform_weights_take_one_sweep_and_the_printed_step_does_not():
+    table, weights = mass_moving.draw("uniform", 25, 10, 0)
+    trace = mass_moving.trace_of(table, weights)
+    assert trace[2] < 1e-14 * trace[0]
+    assert mass_moving.left_as_printed(table, weights) == pytest.approx(0.96, abs=1e-3)  # each pass takes 1/25
+    assert mass_moving.mass_of_text(table, weights) == pytest.approx(mass_moving.mass(table, weights) / 25)
+
+
+def test_bounds_count_draws_above_them():
+    trace = np.array([[1, 0.5, 0.25, 0.125, 0.0625], [1, 0.4, 0.3, 0.21, 0.1]])
+    assert mass_moving.share_above(trace, 0.5, 1) == 0.5
+    assert mass_moving.share_not_halved(trace) == 0.5
+
+
+def test_order_of_axes_matters_to_mass_moving_only_where_the_support_falls_apart():
+    plain, ours = corollaries.order_gap(np.eye(2))
+    corner, other = np.diag(np.random.default_rng(0).normal(size=(2, 2)))
+    assert plain == pytest.approx(abs(corner - other))  # by hand: rows first takes T00 out of row 0, columns first T11
+    assert ours < 1e-15
+    assert max(corollaries.order_gap(np.array([[2.0, 1], [1, 3]]))) < 1e-14
+
+
+def test_logarithm_has_the_closed_form():
+    pure = logarithm.purified(0.3, n_bins=20)
+    _, x = logarithm.cell_means(20)
+    np.testing.assert_allclose(pure.terms[0, 1], 0.3 * np.outer(x - 0.5, x - 0.5), atol=1e-14)
+    assert pure.intercept == pytest.approx(0.3 / 4 - 2 * 0.7)
+    assert logarithm.exact_share(1.0) == pytest.approx(1 / 7)
+    draws = 1 - np.random.default_rng(0).random(400_000)
+    assert logarithm.exact_main(draws, 0.3).mean() == pytest.approx(0, abs=0.005)
+
+
+def test_snp_coefficients_are_those_of_expanding_the_product():
+    for locus in snps.LOCI.values():
+        for name, (b, c, d) in snps.GENERATORS.items():
+            assert snps.pure_coefficients(name, locus) == (b + d * locus.mean, c + d * locus.mean, d)
+    assert snps.hardy_weinberg(Fraction(1, 4)).mean == Fraction(1, 2)
+    assert snps.hardy_weinberg(Fraction(1, 4)).variance == Fraction(3, 8)
+    assert snps.xor_coefficient("Interaction only") == Fraction(-1, 4)
+    assert snps.purify_gap() < 1e-14
+
+
+def test_numbers_and_tables():
+    written = [common.number(x) for x in (0.0, -0.0, 3, -0.25, 1234.5, 2e-16, 0.99999)]
+    assert written == ["0", "0", "3", "−0.250", "1,234", "2.0e−16", "1.000"]
+    assert common.percent(0.1234) == "12.3 %"
+    assert common.markdown_table([("a|b", 0.5)], ("x", "y")) == "| x | y |\n| --- | --- |\n| a\\|b | 0.500 |"
+
+
+def test_page_counts_verdicts():
+    claims = tuple(common.Claim("Theorem 9", "c", "f", verdict) for verdict in ("agree", "agree", "not"))
+    text = page([common.Section("A study", "Its body.", claims)])
+    assert "3 claims: 2 hold, 0 hold in part, 1 do not." in text
+    assert text.endswith("## A study\n\nIts body.\n")
+
+
+def test_study_without_its_data_is_skipped(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("pandas")
+    monkeypatch.setenv("TREEANOVA_DATA", str(tmp_path))
+    main(["--quick", "--only", "california", "--out", str(tmp_path / "out")])
+    assert "skipped: no file california_housing.csv.gz" in capsys.readouterr().out
+    assert "Skipped: no file" in (tmp_path / "out" / "paper.md").read_text(encoding="utf-8")
+
+
+def test_command_line_writes_page_and_figures(tmp_path):
+    pytest.importorskip("matplotlib")
+    command = [sys.executable, "-m", "studies", "--quick", "--only", "forms", "--out", str(tmp_path)]
+    environment = {**os.environ, "MPLCONFIGDIR": str(tmp_path)}
+    run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    assert re.search(r"forms +\d+\.\d s +6 claims", run.stdout)
+    text = (tmp_path / "paper.md").read_text(encoding="utf-8")
+    assert "## Figure 1: one function, four stories" in text
+    for link in re.findall(r"!\[.*?\]\((.*?)\)", text):
+        assert (tmp_path / link).read_bytes().startswith(b"\x89PNG")

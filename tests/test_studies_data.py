@@ -1,0 +1,249 @@
+"""The studies on data: the loader of MIMIC-III on small files, and what the others measure, on cases known by hand."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import treeanova
+from tests.data import data_folder, read_table
+
+pd = pytest.importorskip("pandas")
+pytest.importorskip("matplotlib")
+
+from studies import california, compas, mimic, mortality  # noqa: E402
+
+
+def write_files(folder, *, upper=True):
+    """Three files of three adults (one of hidden age) and a newborn; labs out of order, of no stay, of nonsense."""
+    admissions = pd.DataFrame(
+        {
+            "row_id": [1, 2, 3, 4, 5],
+            "subject_id": [1, 1, 2, 3, 4],
+            "hadm_id": [11, 12, 21, 31, 41],
+            "admittime": [
+                "2150-01-02 12:00:00",
+                "2160-01-02 00:00:00",
+                "2150-06-01 00:00:00",
+                "2150-01-01 00:00:00",
+                "2150-01-01 00:00:00",
+            ],
+            "dischtime": [
+                "2150-01-04 00:00:00",
+                "2160-01-03 00:00:00",
+                "2150-06-02 00:00:00",
+                "2150-01-02 00:00:00",
+                "2150-01-02 00:00:00",
+            ],
+            "admission_type": ["EMERGENCY", "ELECTIVE", "URGENT", "NEWBORN", "EMERGENCY"],
+            "hospital_expire_flag": [0, 1, 0, 0, 1],
+        }
+    )
+    patients = pd.DataFrame(
+        {
+            "subject_id": [1, 2, 3, 4],
+            "gender": ["F", "M", "M", "F"],
+            "dob": ["2100-01-02", "1850-06-01", "2150-01-01", "2080-01-01"],
+        }
+    )
+    labs = pd.DataFrame(
+        [
+            (11, 51006, "2150-01-03 08:00:00", 20.0),
+            (11, 51006, "2150-01-02 13:00:00", 30.0),
+            (11, 51006, "2150-01-02 12:30:00", -1.0),  # not a concentration
+            (11, 50983, "2150-01-02 13:00:00", 140.0),
+            (11, 50824, "2150-01-02 12:45:00", 138.0),  # sodium from blood gas, earlier
+            (12, 51006, "2160-01-02 13:00:00", 44.0),
+            (np.nan, 51006, "2150-01-01 00:00:00", 99.0),  # outside any stay
+            (21, 12345, "2150-06-01 01:00:00", 7.0),  # another test
+        ],
+        columns=["hadm_id", "itemid", "charttime", "valuenum"],
+    )
+    tables = {"ADMISSIONS.csv": admissions, "PATIENTS.csv": patients, "LABEVENTS.csv.gz": labs}
+    for name, table in tables.items():
+        (table.rename(columns=str.upper) if upper else table).to_csv(folder / name, index=False)
+    return [folder / name for name in tables]
+
+
+@pytest.mark.parametrize(("upper", "chunk_rows"), [(True, 1_000), (False, 1)])
+def test_mimic_is_loaded_from_its_three_files(tmp_path, upper, chunk_rows):
+    rows = mimic.load_admissions(*write_files(tmp_path, upper=upper), chunk_rows=chunk_rows).set_index("hadm_id")
+    assert list(rows.index) == [11, 12, 21, 41]  # the newborn is left out
+    assert rows["age"].round(1).to_dict() == {11: 50.0, 12: 60.0, 21: 91.4, 41: 70.0}
+    assert rows["bun"].fillna(-1).to_dict() == {11: 30.0, 12: 44.0, 21: -1, 41: -1}
+    assert rows.loc[11, "sodium"] == 138.0
+    assert rows.loc[11, "los_days"] == 1.5
+    assert rows["hospital_expire_flag"].tolist() == [0, 1, 0, 1]
+    assert rows["gender"].tolist() == ["F", "F", "M", "F"]
+    assert rows["lactate"].isna().all()
+
+
+def test_newborns_are_loaded_on_request(tmp_path):
+    rows = mimic.load_admissions(*write_files(tmp_path), min_age=0)
+    assert rows.loc[rows["hadm_id"] == 31, "age"].tolist() == [0.0]
+
+
+def test_a_file_of_other_columns_is_refused(tmp_path):
+    paths = write_files(tmp_path)
+    with pytest.raises(ValueError, match="must have the columns subject_id, gender, dob"):
+        mimic.load_admissions(paths[0], paths[2], paths[2])
+
+
+def test_hidden_and_unknown_ages():
+    ages = mimic.mend_age(pd.Series([50, 89, 300, np.nan]))
+    assert ages.fillna(-1).tolist() == [50, 89, 91.4, -1]
+
+
+def test_the_demo_extract_survives_the_loader(tmp_path):
+    """Its rows written as MIMIC's own files, a second and later value after each first one, come back as they were."""
+    demo = read_table("mimic3_demo_admissions.csv")
+    admitted = pd.Timestamp("2150-01-01")
+    born = [f"{2150 - age}-01-01" for age in demo["age"]]
+    stays = demo[["subject_id", "hadm_id", "admission_type", "hospital_expire_flag"]].assign(
+        admittime=admitted, dischtime=admitted + pd.to_timedelta(demo["los_days"], unit="D")
+    )
+    stays["subject_id"] = demo["hadm_id"]  # ages differ between stays of one patient
+    labs = demo.melt("hadm_id", list(mimic.LABS), "lab", "valuenum").dropna()
+    labs["itemid"] = labs["lab"].map(lambda lab: mimic.LABS[lab][0])
+    first, later = labs.assign(charttime="2150-01-01 01:00:00"), labs.assign(charttime="2150-01-02 01:00:00")
+    files = {
+        "a.csv": stays,
+        "p.csv": pd.DataFrame({"subject_id": demo["hadm_id"], "gender": demo["gender"], "dob": born}),
+        "l.csv": pd.concat([later.assign(valuenum=later["valuenum"] + 1), first]),
+    }
+    for name, table in files.items():
+        table.to_csv(tmp_path / name, index=False)
+    rows = mimic.load_admissions(*(tmp_path / name for name in files), chunk_rows=500)
+    pd.testing.assert_frame_equal(rows[list(mimic.LABS)], demo[list(mimic.LABS)], check_dtype=False)
+    assert np.abs(rows["age"] - mimic.mend_age(demo["age"])).max() < 0.01
+    assert rows["gender"].tolist() == demo["gender"].tolist()
+
+
+def two_levels(**values):
+    """Values of two levels in four models, all states the same unless told otherwise."""
+    levels = [("sex", "a"), ("sex", "b")]
+    base = {state: dict.fromkeys(levels, 1.0) for state in compas.STATES}
+    return {model: base | values.get(model, {}) for model in compas.MODELS}, levels
+
+
+def test_contradictions_are_opposite_signs_away_from_zero():
+    found, levels = two_levels(
+        XGB2={"as held": {("sex", "a"): -1.0, ("sex", "b"): -0.01}, "auto": {("sex", "a"): 0.0, ("sex", "b"): 2.0}}
+    )
+    pairs = compas.contradictions(found, "as held", levels)
+    assert pairs == [(("sex", "a"), "XGB", "XGB2"), (("sex", "a"), "XGB2", "GAM"), (("sex", "a"), "XGB2", "GA2M")]
+    assert compas.contradictions(found, "auto", levels) == []
+
+
+def test_changes_of_sign_between_densities():
+    found, levels = two_levels(
+        XGB2={"uniform": {("sex", "a"): -1.0, ("sex", "b"): 1.0}, "as held": {("sex", "a"): 1.0, ("sex", "b"): -1.0}}
+    )
+    assert compas.sign_changes(found["XGB2"], levels) == [("sex", "a")]  # "as held" is no density
+
+
+def small_model():
+    from sklearn.tree import DecisionTreeRegressor
+
+    X = pd.DataFrame({"a": [0.0, 0, 0, 1], "b": [0.0, 1, 1, 1]})
+    return DecisionTreeRegressor().fit(X, [0.0, 1, 1, 3]), X
+
+
+def test_uniform_over_seen_bins_leaves_out_bins_without_rows():
+    model, X = small_model()
+    fx = treeanova.decompose(model, X)
+    assert fx.with_density(compas.UniformSeen()).terms["a", "b"].weights.tolist() == [[0.25, 0.25], [0.25, 0.25]]
+    assert fx.with_density(compas.UniformSeen(), X[:3]).terms["a", "b"].weights.tolist() == [[0.5, 0.5], [0, 0]]
+    laplace = fx.with_density(compas.LaplaceSeen()).terms["a", "b"].weights
+    np.testing.assert_allclose(laplace, [[0.25, 0.375], [0.125, 0.25]])
+
+
+def test_level_values_are_means_over_rows():
+    model, X = small_model()
+    rows = X.rename(columns={"a": "age", "b": "priors_count"})
+    fx = treeanova.decompose(model, rows, density="uniform", feature_names=["age", "priors_count"])
+    masks = {
+        ("age", "all"): np.ones(4, bool),
+        ("age", "one"): rows["age"].to_numpy() == 1,
+        ("race", "x"): np.ones(4, bool),
+    }
+    values = compas.level_values(fx, rows, masks)
+    ends = fx.terms["age"].values
+    assert values["age", "all"] == pytest.approx((3 * ends[0] + ends[1]) / 4)
+    assert values["age", "one"] == pytest.approx(ends[1])
+    assert values["race", "x"] == 0.0
+    assert compas.level_values(fx, rows, masks, centre=True)["age", "all"] == pytest.approx(0.0)
+
+
+def test_propublicas_filter():
+    rows = compas.read_rows() if (data_folder() / "compas_two_years.csv.gz").is_file() else pytest.skip("no data")
+    assert len(rows) == 6_172
+    assert rows["race"].value_counts()[["African-American", "Caucasian"]].tolist() == [3_175, 2_103]
+    masks = compas.level_masks(rows)
+    for name in compas.FEATURES:
+        assert sum(mask.astype(int) for level, mask in masks.items() if level[0] == name).tolist() == [1] * len(rows)
+
+
+def test_kilometres():
+    """One degree of a meridian is 111.2 km; of the 60th parallel half as long."""
+    places = pd.DataFrame({"Latitude": [60.0, 61.0, 60.0], "Longitude": [0.0, 0.0, 1.0]})
+    np.testing.assert_allclose(california.kilometres(60.0, 0.0, places), [0.0, 111.19, 55.6], atol=0.01)
+
+
+@pytest.mark.parametrize(
+    ("values", "place"),
+    [
+        ([[0, 0], [0, 1]], "a cell that holds districts (1)"),
+        ([[1, 0], [0, 0]], "a cell that holds districts (1)"),
+        ([[0, 1], [0, 0]], "inland, east of every district of that latitude"),
+        ([[0, 0], [1, 0]], "ocean, west of every district of that latitude"),
+    ],
+)
+def test_where_the_largest_cell_lies(values, place):
+    from sklearn.tree import DecisionTreeRegressor
+
+    X = pd.DataFrame({"Latitude": [33.0, 35.0], "Longitude": [-122.0, -118.0]})
+    corners = pd.DataFrame({"Latitude": [33.0, 33, 35, 35], "Longitude": [-122.0, -118, -122, -118]})
+    fx = treeanova.decompose(DecisionTreeRegressor().fit(corners, [0.0, 1, 2, 9]), corners)
+    found = california.summit(np.array(values, float), fx, X)
+    assert found.place == place
+    seen = california.summit(np.array(values, float), fx, X, seen_only=True)
+    assert seen.n_rows == 1
+
+
+def test_log_loss_of_log_odds():
+    assert mortality.log_loss([1, 0], np.array([0.0, np.log(3)])) == pytest.approx((np.log(2) + np.log(4)) / 2)
+
+
+def test_roughness_adds_ups_and_downs():
+    from sklearn.tree import DecisionTreeRegressor
+
+    X = pd.DataFrame({"age": np.repeat([1.0, 2.0, 3.0, 4.0], 50)})
+    fx = treeanova.decompose(DecisionTreeRegressor().fit(X, np.repeat([0.0, 2.0, 1.0, 1.5], 50)), X)
+    assert mortality.roughness(fx, "age", X) == pytest.approx(2 + 1 + 0.5)
+    assert mortality.roughness(fx, "bun", X.assign(bun=X["age"])) == 0.0
+
+
+def test_changes_of_a_curve_are_relative_to_the_pure_one():
+    from sklearn.tree import DecisionTreeRegressor
+
+    X = pd.DataFrame({"age": np.repeat([1.0, 2.0], 50)})
+    y = np.repeat([0.0, 2.0], 50)
+    fx = treeanova.decompose(DecisionTreeRegressor().fit(X, y), X)
+    double = treeanova.decompose(DecisionTreeRegressor().fit(X, 3 * y + 1), X)
+    kinds = {"as held": double.raw, "uniform": double, "empirical": fx, "laplace": fx, "auto": fx}
+    moved = mortality.changes(kinds, "age", X)
+    assert moved == pytest.approx(
+        {"uniform": 0.0, "empirical": 2.0, "laplace": 2.0, "auto": 2.0, "between densities": 2.0}
+    )
+
+
+def test_studies_without_data_say_so(tmp_path, monkeypatch):
+    from studies.common import DataMissingError, Settings
+
+    monkeypatch.setenv("TREEANOVA_DATA", str(tmp_path))
+    for study in (compas, california, mortality):
+        with pytest.raises(DataMissingError, match="set TREEANOVA_DATA"):
+            study.run(dataclasses.replace(Settings(), quick=True, figures=tmp_path))
