@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 
-NAMES = ("accuracy", "decompose", "purify", "readers")
+NAMES = ("accuracy", "decompose", "deep", "purify", "readers", "report")
 
 
 def main() -> None:

@@ -260,7 +260,7 @@ BAD = {
     "damaged ubj": (["explain", "junk.ubj", "--data", "rows.csv"], "junk.ubj must"),
     "damaged tav": (["explain", "junk.tav"], "junk.tav must be a whole file"),
     "unknown file": (["explain", "rows.csv", "--data", "rows.csv"], "a file that treeanova reads, got rows.csv"),
-    "pickle": (["explain", "evil.pkl", "--data", "rows.csv"], "add --trusted"),
+    "pickle": (["explain", "evil.pkl", "--data", "rows.csv"], "--trusted on the command line"),
     "damaged pickle": (["explain", "junk.pkl", "--data", "rows.csv", "--trusted"], "must be a whole pickle"),
     "folder": (["explain", "model.json", "--data", "rows.csv", "--out", "."], "got the folder"),
     "no folder": (["explain", "model.json", "--data", "rows.csv", "--save", "no/fx.tav"], "folder that exists"),

@@ -12,7 +12,7 @@ from hypothesis import given
 import treeanova
 from tests.data import read_table
 from tests.test_expand import BOUNDS_NEAR_ZERO, SEEDS, adversarial_rows, random_forest, scale_of
-from treeanova import BudgetError, _decompose
+from treeanova import BudgetError
 from treeanova.closed_form import ClosedForm, raw_at_rows
 from treeanova.deep import forest_sets, layout_of
 from treeanova.grid import grid_of
@@ -119,22 +119,17 @@ def test_terms_as_held_add_up_to_the_trees(seed):
     np.testing.assert_allclose(forest.intercept + held.sum(axis=1), forest.score(rows), atol=1e-12 * scale_of(forest))
 
 
-def decompose_forest(forest, data, monkeypatch, **options):
-    monkeypatch.setattr(_decompose, "read_model", lambda _, trusted: forest)
-    return treeanova.decompose(forest, data, **options)
-
-
 def sum_of(explanation):
     return explanation.values.sum(axis=1) + explanation.intercept
 
 
 @pytest.mark.parametrize("density", ["empirical", "laplace", "auto", "independent", "uniform"])
 @pytest.mark.parametrize("seed", range(6))
-def test_sums_are_exact_for_every_input(seed, density, monkeypatch):
+def test_sums_are_exact_for_every_input(seed, density):
     rng = np.random.default_rng(seed)
     forest = random_forest(rng, max_depth=7, max_trees=12, max_features=6)
     rows = adversarial_rows(forest, rng, 300)
-    fx = decompose_forest(forest, rows[:60], monkeypatch, density=density, tensor_order=2)
+    fx = treeanova.decompose(forest, rows[:60], density=density, tensor_order=2)
     explained = fx.explain(rows)  # most of these rows are in cells that the density has not seen
     expected = forest.score(rows) if forest.n_outputs > 1 else forest.score(rows)[:, 0]
     atol = 1e-11 * scale_of(forest)
@@ -148,12 +143,12 @@ def test_sums_are_exact_for_every_input(seed, density, monkeypatch):
 
 @pytest.mark.parametrize("density", ["independent", "uniform"])
 @pytest.mark.parametrize("seed", range(6))
-def test_deep_is_dense_where_features_are_independent(seed, density, monkeypatch):
+def test_deep_is_dense_where_features_are_independent(seed, density):
     rng = np.random.default_rng(seed)
     forest = random_forest(rng, max_depth=4, max_trees=4, max_features=4)
     rows = adversarial_rows(forest, rng, 150)
-    dense = decompose_forest(forest, rows, monkeypatch, density=density, tensor_order=9)
-    deep = decompose_forest(forest, rows, monkeypatch, density=density, tensor_order=2)
+    dense = treeanova.decompose(forest, rows, density=density, tensor_order=9)
+    deep = treeanova.decompose(forest, rows, density=density, tensor_order=2)
     assert dense.deep is None
     atol = 1e-9 * scale_of(forest)
     np.testing.assert_allclose(deep.intercept, dense.intercept, atol=atol)

@@ -24,7 +24,7 @@ from treeanova.frames import backend_of
 from treeanova.grid import Grid
 from treeanova.progress import Progress, progress_of
 from treeanova.purification import Method, Options, check_method
-from treeanova.readers import read_model
+from treeanova.readers import read_model, unpickled
 
 _CHECKED_ROWS = 300
 
@@ -92,11 +92,12 @@ def decompose(
     (0.25, [[0.25, -0.25], [-0.25, 0.25]])
     """
     check_method(method)
+    model = unpickled(model, trusted=trusted)
     _check_pipeline(model)
     check_weighted_rows(X, sample_weight)
     _check_order("max_order", max_order, 1)
     _check_order("tensor_order", tensor_order, 2)
-    found = read_model(model, trusted=trusted)
+    found = read_model(model)
     if isinstance(found, Forest) and X is not None:
         found = dataclasses.replace(found, schema=with_labels(found.schema, X))
     fields: dict[str, Any] = {"options": Options(method), "n_jobs": n_jobs or os.cpu_count() or 1}

@@ -21,13 +21,13 @@ from treeanova.explanation import Explanation
 from treeanova.features import Floats, Schema
 from treeanova.frames import backend_of, frame
 from treeanova.grid import Axis, Codes, Grid, IntervalAxis, union
-from treeanova.importance import Moments, moments, moments_of_values
+from treeanova.importance import Moments, moments, moments_of_values, ranked_columns
 from treeanova.links import class_probabilities, respond
 from treeanova.progress import Progress, quiet
 from treeanova.purification import Options, cascade, report_impurity
 from treeanova.slices import largest
 from treeanova.storage import pack, unpack
-from treeanova.terms import Names, Term, Terms
+from treeanova.terms import Names, Term, Terms, columns_of
 
 _DEFAULTS = Options()
 _DRAWS = 20_000
@@ -362,7 +362,7 @@ class Decomposition:
             labels, orders = list(self.schema.names), []
             measures = np.einsum("mtk,tf->mfk", measures, self._feature_shares())
         labels += ["remainder"] * self.has_remainder
-        return self._importance_frame(by, labels, orders, measures)
+        return frame(ranked_columns(by, labels, orders, self.schema.outputs, measures), self.backend)
 
     @property
     def keys(self) -> list[Key]:
@@ -378,36 +378,9 @@ class Decomposition:
             shares[-1, -1] = 1.0
         return shares
 
-    def _importance_frame(self, by: str, labels: list[str], orders: list[int], measures: Floats) -> Any:
-        rows = [(k, i) for k in range(measures.shape[2]) for i in range(len(labels))]
-        rows.sort(key=lambda row: (row[0], -(measures[0, row[1], row[0]] + measures[1, row[1], row[0]])))
-        columns: dict[str, Any] = {by: [labels[i] for _, i in rows]}
-        if not self._single:
-            columns["output"] = [self.schema.outputs[k] for k, _ in rows]
-        if orders:
-            columns["order"] = [orders[i] for _, i in rows]
-        columns["share"] = np.array([measures[0, i, k] + measures[1, i, k] for k, i in rows])
-        for m, name in enumerate(("variance", "covariance", "mean_abs")):
-            columns[name] = np.array([measures[m, i, k] for k, i in rows])
-        return frame(columns, self.backend)
-
     def table(self, key: str | Collection[str]) -> Any:
         """Tidy table of one term: a row per cell with labels and ends of its bins, value and weight."""
-        term = self.terms[key]
-        cells = np.indices(term.weights.shape).reshape(term.order, -1)
-        reserved = {"weight", "value", *(f"value_{output}" for output in self.schema.outputs)}
-        columns: dict[str, Any] = {}
-        for name, axis, bins in zip(term.features, term.axes, cells, strict=True):
-            columns[f"{name}_bin" if name in reserved else name] = [axis.labels[b] for b in bins]
-            if isinstance(axis, IntervalAxis):
-                ends = np.full((2, axis.size), np.nan)
-                ends[:, : axis.n_intervals] = axis.edges[:-1], axis.edges[1:]
-                columns[f"{name}_low"], columns[f"{name}_high"] = ends[0][bins], ends[1][bins]
-        flat = term.values.reshape(len(cells[0]), -1)
-        for k, output in enumerate(self.schema.outputs):
-            columns["value" if self._single else f"value_{output}"] = flat[:, k]
-        columns["weight"] = term.weights.ravel()
-        return frame(columns, self.backend)
+        return frame(columns_of(self.terms[key]), self.backend)
 
     # Others made from it.
 

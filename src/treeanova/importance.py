@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -57,6 +58,26 @@ def moments_of_values(values: Floats, weights: Floats) -> Moments:
     variance = np.einsum("tnk,tnk,n->tk", centred, centred, weights)
     with_all = np.einsum("tnk,nk,n->tk", centred, centred.sum(axis=0), weights)
     return Moments(variance, with_all - variance, np.einsum("tnk,n->tk", np.abs(values), weights))
+
+
+def ranked_columns(
+    by: str, labels: Sequence[str], orders: Sequence[int], outputs: Sequence[str], measures: Floats
+) -> dict[str, Any]:
+    """Columns of a table of terms or features, largest share first; measures are (3, n_labels, n_outputs).
+
+    Those are variance, covariance and mean absolute value; outputs are named where there are several.
+    """
+    rows = [(k, i) for k in range(len(outputs)) for i in range(len(labels))]
+    rows.sort(key=lambda row: (row[0], -(measures[0, row[1], row[0]] + measures[1, row[1], row[0]])))
+    columns: dict[str, Any] = {by: [labels[i] for _, i in rows]}
+    if len(outputs) > 1:
+        columns["output"] = [outputs[k] for k, _ in rows]
+    if orders:
+        columns["order"] = [orders[i] for _, i in rows]
+    columns["share"] = np.array([measures[0, i, k] + measures[1, i, k] for k, i in rows])
+    for m, name in enumerate(("variance", "covariance", "mean_abs")):
+        columns[name] = np.array([measures[m, i, k] for k, i in rows])
+    return columns
 
 
 def _mean(values: Floats, weights: Floats) -> Floats:

@@ -20,8 +20,7 @@ from treeanova.purification import Options
 
 Arrays = dict[str, npt.NDArray[Any]]
 _MOMENTS = ("variance", "covariance", "mean_abs")
-_PLAIN = ("backend", "n_all_terms", "random_state", "is_cut")
-_LATER = {"is_cut": False}
+_PLAIN = ("backend", "n_all_terms", "random_state")
 _DEEP = "deep/"
 
 
@@ -41,6 +40,8 @@ def pack(fields: Mapping[str, Any]) -> tuple[dict[str, Any], Arrays]:
     arrays |= _effects_arrays("pure", effects) | _effects_arrays("raw", fields["raw_effects"])
     arrays |= {f"weights/{_text(key)}": table for key, table in fields["weights"].items()}
     arrays |= {f"moments/{name}": getattr(fields["saved_moments"], name) for name in _MOMENTS}
+    if fields["is_cut"]:
+        header["is_cut"] = True
     if fields["deep"] is not None:
         header["deep"], own = pack_deep(fields["deep"])
         arrays |= {f"{_DEEP}{name}": array for name, array in own.items()}
@@ -60,7 +61,7 @@ def unpack(header: Mapping[str, Any], arrays: Arrays) -> dict[str, Any]:
     )
     grid = Grid(schema, axes)
     weights = {_key(name): table for name, table in _below(arrays, "weights/").items()}
-    _check(arrays, weights, grid)
+    _check(arrays, weights, grid, may_have_more="deep" in header or "is_cut" in header)
     return {
         "effects": _restore_effects(grid, arrays, "pure"),
         "raw_effects": _restore_effects(grid, arrays, "raw"),
@@ -70,18 +71,24 @@ def unpack(header: Mapping[str, Any], arrays: Arrays) -> dict[str, Any]:
         "options": Options(*header["options"]),
         "saved_moments": Moments(**{name: arrays[f"moments/{name}"] for name in _MOMENTS}),
         "deep": unpack_deep(header["deep"], own, grid) if "deep" in header else None,
-        **{name: header.get(name, _LATER.get(name)) for name in _PLAIN},
+        "is_cut": header.get("is_cut") is True,
+        **{name: header[name] for name in _PLAIN},
     }
 
 
-def _check(arrays: Arrays, weights: Mapping[Key, Floats], grid: Grid) -> None:
-    """Raise when arrays do not fit each other."""
-    shapes = {name: arrays[f"moments/{name}"].shape for name in _MOMENTS}
+def _check(arrays: Arrays, weights: Mapping[Key, Floats], grid: Grid, *, may_have_more: bool) -> None:
+    """Raise when arrays do not fit each other; there may be more moments than tensors."""
+    shapes = {arrays[f"moments/{name}"].shape for name in _MOMENTS}
+    n_terms = sum(name.startswith("pure/") for name in arrays)
+    fits = {(n_terms, len(arrays["pure_intercept"]))}
+    if may_have_more and all(len(shape) == 2 and shape[0] >= n_terms for shape in shapes):
+        fits = shapes
     if (
         any(array.dtype != np.float64 for array in arrays.values())
         or any(array.ndim != 1 for array in _below(arrays, "bounds/").values())
         or any(table.shape != tuple(grid.sizes[j] for j in key) for key, table in weights.items())
-        or len(set(shapes.values())) != 1
+        or shapes != fits
+        or len(shapes) != 1
     ):
         raise ValueError("arrays must be float64 and have the shapes of the grid")
 

@@ -6,9 +6,11 @@ import dataclasses
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from treeanova.columns import encode
 from treeanova.features import Floats, Schema
-from treeanova.grid import Axis
+from treeanova.grid import Axis, IntervalAxis
 
 Names = tuple[str, ...]
 
@@ -79,3 +81,22 @@ class Terms(Mapping[Names, Term]):
     def __repr__(self) -> str:
         shown = ", ".join(" x ".join(names) for names in self._names[:6])
         return f"<{len(self)} terms: {shown}{', …' if len(self) > 6 else ''}>"
+
+
+def columns_of(term: Term) -> dict[str, Any]:
+    """Columns of the tidy table of a term: a row per cell with labels and ends of its bins, value and weight."""
+    outputs = term.schema.outputs
+    cells = np.indices(term.weights.shape).reshape(term.order, -1)
+    reserved = {"weight", "value", *(f"value_{output}" for output in outputs)}
+    columns: dict[str, Any] = {}
+    for name, axis, bins in zip(term.features, term.axes, cells, strict=True):
+        columns[f"{name}_bin" if name in reserved else name] = [axis.labels[b] for b in bins]
+        if isinstance(axis, IntervalAxis):
+            ends = np.full((2, axis.size), np.nan)
+            ends[:, : axis.n_intervals] = axis.edges[:-1], axis.edges[1:]
+            columns[f"{name}_low"], columns[f"{name}_high"] = ends[0][bins], ends[1][bins]
+    flat = term.values.reshape(len(cells[0]), -1)
+    for k, output in enumerate(outputs):
+        columns["value" if len(outputs) == 1 else f"value_{output}"] = flat[:, k]
+    columns["weight"] = term.weights.ravel()
+    return columns

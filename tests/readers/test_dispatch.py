@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 
+import treeanova
 from treeanova import ModelFileError, UnsupportedModelError, read_model
 
 sklearn_tree = pytest.importorskip("sklearn.tree")
@@ -88,3 +89,34 @@ def test_reading_a_file_imports_no_model_library(tmp_path):
         [sys.executable, "-c", code, str(tmp_path / "model.ubj")], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_a_damaged_pickle_is_told(tmp_path):
+    path = tmp_path / "model.pkl"
+    path.write_bytes(b"junk")
+    with pytest.raises(
+        ModelFileError, match=r"model\.pkl must be a whole pickle that this Python can load, got Unpick"
+    ):
+        read_model(path, trusted=True)
+
+
+def test_files_of_joblib(tmp_path):
+    joblib = pytest.importorskip("joblib")
+    joblib.dump(stump(), tmp_path / "model.joblib")
+    found = read_model(tmp_path / "model.joblib", trusted=True)
+    np.testing.assert_array_equal(found.score(X)[:, 0], stump().predict(X))
+
+
+def test_what_was_read_before_comes_back_as_it_is():
+    forest = read_model(stump())
+    assert read_model(forest) is forest
+
+
+def test_a_pickled_pipeline_that_changes_its_columns_is_refused(tmp_path):
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    model = make_pipeline(StandardScaler(), stump()).fit(X, np.arange(len(X)))
+    (tmp_path / "p.pkl").write_bytes(pickle.dumps(model))
+    with pytest.raises(UnsupportedModelError, match="changes its columns"):
+        treeanova.decompose(tmp_path / "p.pkl", X, trusted=True, density="empirical")

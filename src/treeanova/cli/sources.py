@@ -5,24 +5,21 @@ from __future__ import annotations
 import csv
 import dataclasses
 import difflib
-import importlib
-import pickle
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from treeanova._decompose import decompose
 from treeanova.cli.options import DEFAULT_BUDGET
-from treeanova.cli.terminal import Step, line_of
+from treeanova.cli.terminal import Step
 from treeanova.decomposition import Decomposition, load
 from treeanova.density import KINDS
 from treeanova.features import Schema
 from treeanova.forest import Forest
-from treeanova.readers import read_model
+from treeanova.readers import read_model, unpickled
 from treeanova.tabular import read_column, read_table
 
 RAW = "raw"
-_PICKLES = {".pkl", ".pickle", ".joblib"}
 _GIGABYTE = 2**30
 
 
@@ -83,7 +80,7 @@ def _made(model: Path, rows: Rows, density: str | None, step: Step) -> Decomposi
     """A decomposition of a model file."""
     density = density or "auto"
     _check_has_rows(density, rows)
-    source = _unpickled(model, trusted=rows.trusted) if model.suffix.lower() in _PICKLES else model
+    source = unpickled(model, trusted=rows.trusted)
     found = read_model(source)
     schema = found.schema if isinstance(found, Forest) else found.grid.schema
     if rows.data is not None:
@@ -99,23 +96,6 @@ def _made(model: Path, rows: Rows, density: str | None, step: Step) -> Decomposi
         budget=rows.budget * _GIGABYTE,
         progress=lambda stage, done, total: step(f"{stage}: {done} of {total}"),
     )
-
-
-def _unpickled(path: Path, *, trusted: bool) -> Any:
-    if not trusted:
-        raise ValueError(
-            f"`MODEL` is a pickle ({path.name}), and loading one runs whatever code it holds; add --trusted if you "
-            "know where it comes from, or save the model in its library's own format."
-        )
-    try:
-        if path.suffix.lower() == ".joblib":
-            return importlib.import_module("joblib").load(path)
-        with path.open("rb") as file:
-            return pickle.load(file)  # noqa: S301  the user said so
-    except Exception as error:  # a pickle may raise anything
-        raise ValueError(
-            f"`MODEL` must be a whole pickle, got {path.name}, which does not load ({line_of(error)}); file damaged?"
-        ) from error
 
 
 def check_density(density: str | None, *more: str) -> None:

@@ -6,6 +6,7 @@ libraries is imported: a model at hand means that its library is loaded already.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import pathlib
@@ -37,7 +38,7 @@ def read_model(model: Any, *, trusted: bool = False) -> Forest | Effects:
     Parameters
     ----------
     model
-        A fitted model, or the path of a saved one.
+        A fitted model, or the path of a saved one; what was read before comes back as it is.
     trusted
         Whether a pickle may be loaded: loading one runs whatever code it holds.
 
@@ -46,8 +47,11 @@ def read_model(model: Any, *, trusted: bool = False) -> Forest | Effects:
     Forest or Effects
         A Forest for tree ensembles; Effects for EBMs, which are additive already.
     """
+    model = unpickled(model, trusted=trusted)
+    if isinstance(model, (Forest, Effects)):
+        return model
     if isinstance(model, (str, pathlib.Path)):
-        return _read_path(pathlib.Path(model), trusted=trusted)
+        return _read_path(pathlib.Path(model))
     for cls in type(model).__mro__:
         library = _LIBRARIES.get(cls.__module__.partition(".")[0])
         if library is not None:
@@ -58,20 +62,40 @@ def read_model(model: Any, *, trusted: bool = False) -> Forest | Effects:
     )
 
 
-def _read_path(path: pathlib.Path, *, trusted: bool) -> Forest | Effects:
+def unpickled(model: Any, *, trusted: bool) -> Any:
+    """The model in a pickle whose path is given, if it is trusted; anything else as it is."""
+    path = pathlib.Path(model) if isinstance(model, (str, pathlib.Path)) else None
+    if path is None or path.suffix.lower() not in _PICKLES or not path.is_file():
+        return model
+    if not trusted:
+        raise UnsupportedModelError(
+            f"`model` is a pickle ({path.name}), and loading one runs whatever code it holds; pass trusted=True "
+            "(--trusted on the command line) if you know where it comes from, or save the model in its library's own "
+            "format."
+        )
+    try:
+        return _load_pickle(path)
+    except Exception as error:  # a pickle may raise anything
+        raise ModelFileError(
+            f"{path.name} must be a whole pickle that this Python can load, got {type(error).__name__}; file damaged?"
+        ) from error
+
+
+def _load_pickle(path: pathlib.Path) -> Any:
+    """What is in a pickle, by joblib where its own kind of file is named and it is there."""
+    if path.suffix.lower() == ".joblib":
+        with contextlib.suppress(ImportError):
+            return importlib.import_module("joblib").load(path)
+    with path.open("rb") as file:
+        return pickle.load(file)  # noqa: S301  the caller said so
+
+
+def _read_path(path: pathlib.Path) -> Forest | Effects:
     if not path.is_file():
         raise FileNotFoundError(
             f"`model` must be the path of a file, got {str(path)!r}, which is none; check the path."
         )
     suffix = path.suffix.lower()
-    if suffix in _PICKLES:
-        if not trusted:
-            raise UnsupportedModelError(
-                f"`model` is a pickle ({path.name}), and loading one runs whatever code it holds; pass trusted=True if "
-                "you know where it comes from, or save the model in its library's own format."
-            )
-        with path.open("rb") as file:
-            return read_model(pickle.load(file))  # noqa: S301  the caller said so
     library = _json_library(path) if suffix == ".json" else _SUFFIXES.get(suffix)
     if library is None:
         raise UnsupportedModelError(
