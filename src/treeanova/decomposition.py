@@ -27,6 +27,7 @@ from treeanova.progress import Progress, quiet
 from treeanova.purification import Options, cascade, report_impurity
 from treeanova.slices import largest
 from treeanova.storage import pack, unpack
+from treeanova.summary import html_summary
 from treeanova.terms import Names, Term, Terms, columns_of
 
 _DEFAULTS = Options()
@@ -163,7 +164,8 @@ class Decomposition:
         return self.density.table(key)
 
     def _names(self, key: Key) -> Names:
-        return tuple(self.schema.names[j] for j in key)
+        names = self.schema.names
+        return tuple(names[j] for j in key)
 
     def _key(self, names: str | Collection[str]) -> Key:
         return tuple(self.schema.names.index(name) for name in self.terms[names].features)
@@ -191,6 +193,9 @@ class Decomposition:
         error = f"sum within {self.certificate.reconstruction_error:.1e} of the model"
         lines.append(purity if self.n_all_terms else f"{purity}, {error}")
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return html_summary(self)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Decomposition):

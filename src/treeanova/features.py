@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import functools
 import importlib
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
@@ -198,7 +199,7 @@ class Schema:
     single_integers: bool = False
     given: bool = False
 
-    @property
+    @functools.cached_property
     def names(self) -> tuple[str, ...]:
         """Names of the features."""
         return tuple(feature.name for feature in self.features)

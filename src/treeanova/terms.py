@@ -60,14 +60,15 @@ class Terms(Mapping[Names, Term]):
 
     def __init__(self, names: Sequence[Names], make: Callable[[Names], Term]) -> None:
         self._names = tuple(names)
+        self._by_set = {frozenset(own): own for own in self._names}
         self._make = make
 
     def __getitem__(self, key: str | Collection[str]) -> Term:
         if not isinstance(key, (str, tuple, list, set, frozenset)):
             raise KeyError(f"terms go by names of features, got {key!r}; see list(terms)")
         names = (key,) if isinstance(key, str) else tuple(key)
-        found = next((own for own in self._names if sorted(own) == sorted(names)), None)
-        if found is None:
+        found = self._by_set.get(frozenset(names))
+        if found is None or len(found) != len(names):
             hint = 'an interaction is terms["a", "b"]; see list(terms)'
             raise KeyError(f"no term {' x '.join(map(str, names))!r} among {len(self._names)}; {hint}")
         return self._make(found)

@@ -1,0 +1,305 @@
+// Vega-Lite specifications of the chosen term. Names enter as data and titles only, never as expressions.
+
+const HISTOGRAM_HEIGHT = 48;
+
+function cssColour(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+}
+
+const diverging = () => [0, 1, 2, 3, 4, 5, 6, 7, 8].map((i) => cssColour(`diverging-${i}`));
+const seriesColour = (i) => cssColour(`series-${i % 7}`);
+
+const channels = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
+
+const hex = (rgb) => `#${rgb.map((channel) => channel.toString(16).padStart(2, "0")).join("")}`;
+
+// Red, green and blue of a value from −1 to 1, between the nine colours of the diverging scale.
+function ramp(colours) {
+  const stops = colours.map(channels);
+  const table = Array.from({ length: 257 }, (_, i) => {
+    const place = (i / 256) * (stops.length - 1);
+    const below = Math.min(stops.length - 2, Math.floor(place));
+    return stops[below].map((from, k) => Math.round(from + (place - below) * (stops[below + 1][k] - from)));
+  });
+  return (value) => table[Math.round(128 * (Math.max(-1, Math.min(1, value)) + 1))];
+}
+
+function chartConfig() {
+  const [text, muted, line] = ["text", "muted", "line"].map(cssColour);
+  const font = getComputedStyle(document.body).fontFamily;
+  return {
+    background: cssColour("panel"),
+    font,
+    view: { stroke: null },
+    title: { color: muted, fontSize: 13, fontWeight: "normal", anchor: "start", offset: 10, font, subtitleColor: muted },
+    axis: {
+      labelColor: muted, titleColor: text, gridColor: line, domainColor: line, tickColor: line,
+      labelFontSize: 12, titleFontSize: 13, titleFontWeight: "normal", titlePadding: 8, labelFont: font, titleFont: font,
+    },
+    legend: { labelColor: muted, titleColor: muted, labelFontSize: 12, titleFontSize: 12, titleFontWeight: "normal", labelFont: font, titleFont: font },
+  };
+}
+
+// Lines of at most so many pixels, for titles.
+function wrapped(text, width) {
+  const most = Math.max(20, Math.floor(width / 6.6));
+  const lines = [""];
+  for (const word of text.split(" ")) {
+    const last = lines[lines.length - 1];
+    if (last && last.length + word.length + 1 > most) lines.push(word);
+    else lines[lines.length - 1] = last ? `${last} ${word}` : word;
+  }
+  return lines;
+}
+
+// Where bins lie on a drawn axis: numbers at their true bounds within the window, missing values apart at the end.
+function geometry(position) {
+  const axis = report.axes[position];
+  const feature = report.features[axis.feature];
+  const own = bins(position);
+  if (axis.kind === "category") {
+    const seen = new Map();
+    const labels = own.map((bin) => {
+      const times = seen.get(bin.label) || 0;
+      seen.set(bin.label, times + 1);
+      return bin.label + "\u200b".repeat(times); // equal labels stay apart
+    });
+    return { category: true, name: feature.name, own, labels };
+  }
+  const { low, high } = feature;
+  const hasSlot = own.some((bin) => bin.extra);
+  const gap = 0.03 * (high - low);
+  const end = hasSlot ? high + 4 * gap : high;
+  const places = own.map((bin) => (bin.extra ? [high + gap, end] : [Math.max(low, bin.low), Math.min(high, bin.high)]));
+  return { category: false, name: feature.name, own, places, low, high, end, hasSlot };
+}
+
+// Round numbers for ticks.
+function ticks(low, high, count) {
+  const rough = (high - low) / Math.max(1, count);
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((factor) => factor * power).find((candidate) => candidate >= 0.8 * rough);
+  const found = [];
+  for (let i = Math.ceil(low / step); i * step <= high + step * 1e-9; i += 1) found.push(Number((i * step).toPrecision(12)));
+  return found.length > 1 || count > 12 ? found : ticks(low, high, 2 * count);
+}
+
+// Pixels that labels of categories may take.
+const labelRoom = (place, width) => Math.min(Math.max(60, 0.28 * width), 7 * Math.max(...place.labels.map((label) => label.length)) + 8, 200);
+
+function axisEncoding(place, field, width) {
+  const titled = { title: place.name, titleLimit: Math.max(120, width) };
+  if (place.category) {
+    return { field, type: "nominal", sort: place.order || place.labels, axis: { ...titled, labelLimit: labelRoom(place, width), ticks: false, domain: false } };
+  }
+  const shown = ticks(place.low, place.high, Math.max(3, Math.floor(width / 80)));
+  const slot = (place.high + 0.03 * (place.high - place.low) + place.end) / 2;
+  const axis = { ...titled, values: place.hasSlot ? [...shown, slot] : shown, grid: false, labelOverlap: true };
+  if (place.hasSlot) axis.labelExpr = `datum.value > ${place.high} ? 'missing' : datum.label`;
+  return { field, type: "quantitative", scale: { domain: [place.low, place.end], nice: false, zero: false }, axis };
+}
+
+// Main effects of numbers: steps at the true bounds, rows below on the same axis.
+
+function stepsSpec(term, series, view) {
+  const place = geometry(term.axes[0]);
+  const points = [];
+  const cells = [];
+  const extras = [];
+  place.own.forEach((bin, i) => {
+    const [x, x2] = place.places[i];
+    if (!(x2 > x)) return;
+    const tip = [[place.name, bin.label], ...series.map((one) => [one.name, signed(one.values[i], 4)]), [rowsWord, percent(term.rows[i] / 1e6, 2)]];
+    cells.push({ x, x2, tip });
+    series.forEach((one) => {
+      const row = { x, x2, y: one.values[i], series: one.name };
+      if (bin.extra) extras.push(row);
+      else points.push(row, ...(i + 1 < place.own.length && !place.own[i + 1].extra && place.places[i + 1][1] > place.places[i + 1][0] ? [] : [{ ...row, x: x2 }]));
+    });
+  });
+  const hasRows = report.rows !== null;
+  const x = axisEncoding(place, "x", view.width);
+  const y = { field: "y", type: "quantitative", scale: { domain: view.domain, nice: false, zero: false }, axis: { title: null, tickCount: 6, format: "~g" } };
+  const colour = seriesEncoding(series, view);
+  const filled = series.filter((one) => one.area || series.length === 1);
+  const layer = [
+    ...filled.map((one) => ({ data: { values: points.filter((point) => point.series === one.name) }, mark: { type: "area", interpolate: "step-after", opacity: one.area ? 0.22 : 0.13, color: one.colour }, encoding: { x, y } })),
+    { data: { values: [{}] }, mark: { type: "rule", color: cssColour("muted"), strokeWidth: 1 }, encoding: { y: { datum: 0, type: "quantitative" } } },
+    { data: { name: "steps", values: points }, mark: { type: "line", interpolate: "step-after", strokeWidth: 2, strokeJoin: "round" }, encoding: { x, y, color: colour.color, strokeDash: colour.strokeDash } },
+    ...(extras.length ? [{ data: { name: "extras", values: extras }, mark: { type: "rule", strokeWidth: 3 }, encoding: { x, x2: { field: "x2" }, y, color: colour.color } }] : []),
+    { data: { name: "cells", values: cells }, mark: { type: "rect", opacity: 0, tooltip: { content: "data" } }, encoding: { x, x2: { field: "x2" } } },
+  ];
+  const main = { width: view.width, height: view.height, layer };
+  if (hasRows) quietAxis(main.layer);
+  return hasRows ? { vconcat: [main, histogramSpec(term, place, view)], spacing: 8, resolve: { scale: { x: "shared" } } } : main;
+}
+
+// No labels between a plot and the histogram under it.
+function quietAxis(layers) {
+  layers.forEach((layer) => {
+    if (layer.encoding.x) layer.encoding.x = { ...layer.encoding.x, axis: { title: null, labels: false, ticks: false, grid: false } };
+  });
+}
+
+function histogramSpec(term, place, view) {
+  const shares = report.features[term.features[0]].histogram;
+  const width = (place.high - place.low) / shares.length;
+  const bars = shares.map((share, i) => ({ x: place.low + i * width, x2: place.low + (i + 1) * width, share: share / 1e6 }));
+  place.own.forEach((bin, i) => {
+    if (bin.extra) bars.push({ x: place.places[i][0], x2: place.places[i][1], share: term.rows[i] / 1e6 });
+  });
+  return {
+    width: view.width,
+    height: HISTOGRAM_HEIGHT,
+    data: { name: "rows", values: bars },
+    mark: { type: "rect", color: cssColour("data"), stroke: cssColour("panel"), strokeWidth: 0.5 },
+    encoding: {
+      x: axisEncoding(place, "x", view.width),
+      x2: { field: "x2" },
+      y: { field: "share", type: "quantitative", axis: { title: "rows", titleFontSize: 12, titleColor: cssColour("muted"), tickCount: 2, format: "~%", grid: false, domain: false } },
+      y2: { datum: 0 },
+    },
+  };
+}
+
+function seriesEncoding(series, view) {
+  const legend = series.length > 1 ? { title: null, orient: view.narrow ? "bottom" : "top", symbolType: "stroke", symbolStrokeWidth: 3, symbolSize: 240 } : null;
+  const domain = series.map((one) => one.name);
+  return {
+    color: { field: "series", type: "nominal", scale: { domain, range: series.map((one) => one.colour) }, legend },
+    strokeDash: { field: "series", type: "nominal", scale: { domain, range: series.map((one) => one.dash || [1, 0]) }, legend },
+  };
+}
+
+// Main effects of categories: bars, largest first, unseen and missing last; rows beside them.
+
+function barsSpec(term, series, view) {
+  const place = geometry(term.axes[0]);
+  const order = place.own.map((_, i) => i).sort((a, b) => place.own[a].extra - place.own[b].extra || series[0].values[b] - series[0].values[a]);
+  place.order = order.map((i) => place.labels[i]);
+  const cells = place.own.flatMap((bin, i) =>
+    series.map((one) => ({
+      label: place.labels[i], y: one.values[i], series: one.name, rows: term.rows[i] / 1e6, positive: one.values[i] >= 0,
+      tip: [[place.name, bin.label], [one.name, signed(one.values[i], 4)], [rowsWord, percent(term.rows[i] / 1e6, 2)]],
+    })),
+  );
+  const single = series.length === 1;
+  const step = Math.max(14, Math.min(34, view.height / place.own.length)) * (single ? 1 : Math.max(1, series.length / 2));
+  const y = axisEncoding(place, "label", view.width);
+  const colour = single
+    ? { condition: { test: "datum.positive", value: cssColour("positive") }, value: cssColour("negative") }
+    : { ...seriesEncoding(series, view).color, legend: { title: null, orient: "top" } };
+  const value = { field: "y", type: "quantitative", scale: { domain: view.domain, nice: false }, axis: { title: null, tickCount: 5, format: "~g" } };
+  const room = Math.max(90, view.width - labelRoom(place, view.width) - (view.narrow ? 70 : 110));
+  const effect = {
+    width: room,
+    height: step * place.own.length,
+    data: { name: "cells", values: cells },
+    mark: { type: "bar", tooltip: { content: "data" }, height: { band: 0.75 } },
+    encoding: { y, x: value, color: colour, ...(single ? {} : { yOffset: { field: "series", sort: series.map((one) => one.name) } }) },
+  };
+  const rows = {
+    width: view.narrow ? 40 : 90,
+    height: step * place.own.length,
+    data: { name: "rows", values: cells.filter((cell) => cell.series === series[0].name) },
+    mark: { type: "bar", color: cssColour("data"), height: { band: 0.6 } },
+    encoding: { y: { ...y, axis: null }, x: { field: "rows", type: "quantitative", axis: { title: report.rows === null ? "weight" : "rows", format: ".0%", tickCount: 2, grid: false } } },
+  };
+  return { hconcat: [effect, rows], spacing: 12, resolve: { scale: { y: "shared" } } };
+}
+
+// Pairs: heat maps with zero in the colour of the background, cells without rows in grey.
+
+function mapsSpec(term, panels, view) {
+  const places = term.axes.map(geometry);
+  const turned = places[1].category && !places[0].category; // labels of categories read better on the left
+  if (turned) places.reverse();
+  const columns = panels.length === 1 || view.narrow ? 1 : panels.length;
+  const legendRoom = view.narrow ? 0 : 70;
+  const labels = places[0].category ? labelRoom(places[0], view.width) : 0;
+  const width = Math.floor((view.width - legendRoom - labels - (columns - 1) * 30) / columns);
+  const height = Math.min(view.height + HISTOGRAM_HEIGHT + 20, Math.max(220, Math.floor(width * 0.8)));
+  const maps = panels.map((panel, i) => mapSpec(term, panel, places, { ...view, wide: view.width, width, height, first: i % columns === 0, panels, turned }));
+  if (maps.length === 1) return maps[0];
+  return { [columns === 1 ? "vconcat" : "hconcat"]: maps, spacing: 24, resolve: { scale: { color: "shared" } } };
+}
+
+function mapSpec(term, panel, [vertical, horizontal], view) {
+  const cells = mapCells(term, panel, vertical, horizontal, view.turned);
+  const bound = Math.max(Math.abs(view.domain[0]), Math.abs(view.domain[1])) || 1;
+  const colours = diverging();
+  const domain = colours.map((_, i) => bound * ((2 * i) / (colours.length - 1) - 1));
+  const legend = view.narrow
+    ? { title: null, orient: "bottom", gradientLength: view.width, gradientThickness: 10, format: "~g", tickCount: 5 }
+    : { title: null, gradientLength: Math.min(view.height, 260), gradientThickness: 12, format: "~g", tickCount: 7 };
+  const x = axisEncoding(horizontal, "x", view.width);
+  if (horizontal.category) x.axis = { ...x.axis, labelAngle: -40, labelLimit: 90 };
+  const y = axisEncoding(vertical, "y", vertical.category ? view.wide : view.height);
+  if (!view.first) y.axis = { ...y.axis, title: null, labels: false, ticks: false };
+  const ends = { ...(horizontal.category ? {} : { x2: { field: "x2" } }), ...(vertical.category ? {} : { y2: { field: "y2" } }) };
+  const hue = ramp(colours);
+  cells.forEach((cell) => { cell.colour = hex(hue(cell.value / bound)); });
+  const painted = { field: "colour", type: "nominal", scale: null };
+  const rect = (name, empty, mark) => ({
+    data: { name, values: cells.filter((cell) => (cell.rows === 0) === empty) },
+    mark: { type: "rect", tooltip: { content: "data" }, strokeWidth: 0.7, ...mark },
+    encoding: { x, y, ...ends, ...(empty ? {} : { fill: painted, stroke: painted }) },
+  });
+  // Cells bring their colours, with strokes that close the seams between neighbours; an unseen point brings the legend.
+  const key = {
+    data: { values: [{ value: 0 }] },
+    mark: { type: "point", opacity: 0 },
+    encoding: { color: { field: "value", type: "quantitative", scale: { domain, range: colours, interpolate: "rgb" }, legend: { ...legend, gradientOpacity: 1 } } },
+  };
+  const grey = cssColour("no-data");
+  return {
+    ...(view.panels.length > 1 ? { title: { text: panel.name, fontSize: 13 } } : {}),
+    width: view.width,
+    height: view.height,
+    layer: [rect(`empty ${panel.name}`, true, { color: grey, stroke: grey }), rect(`cells ${panel.name}`, false, {}), key],
+  };
+}
+
+function mapCells(term, panel, vertical, horizontal, turned) {
+  const cells = [];
+  vertical.own.forEach((row, i) => {
+    horizontal.own.forEach((column, j) => {
+      const at = turned ? j * vertical.own.length + i : i * horizontal.own.length + j;
+      const [x, x2] = horizontal.category ? [horizontal.labels[j], null] : horizontal.places[j];
+      const [y, y2] = vertical.category ? [vertical.labels[i], null] : vertical.places[i];
+      if ((x2 !== null && !(x2 > x)) || (y2 !== null && !(y2 > y))) return;
+      const tip = [[vertical.name, row.label], [horizontal.name, column.label], [panel.name, signed(panel.values[at], 4)], [rowsWord, percent(term.rows[at] / 1e6, 3)]];
+      cells.push({ x, x2, y, y2, value: panel.values[at], rows: term.rows[at], tip });
+    });
+  });
+  return cells;
+}
+
+// A row's score, term by term, for files; the page itself shows the same as a table.
+
+function waterfallSpec(steps, title, width) {
+  const bars = steps.map((step, i) => ({ ...step, label: step.label + "\u200b".repeat(i), positive: step.to >= step.from }));
+  const colour = { condition: { test: "datum.positive", value: cssColour("positive") }, value: cssColour("negative") };
+  return {
+    title: { text: title },
+    width,
+    height: 24 * bars.length,
+    data: { values: bars },
+    mark: { type: "bar" },
+    encoding: {
+      y: { field: "label", type: "nominal", sort: bars.map((bar) => bar.label), axis: { title: null, labelLimit: 320, ticks: false, domain: false } },
+      x: { field: "from", type: "quantitative", scale: { zero: false }, axis: { title: report.scale.score } },
+      x2: { field: "to" },
+      color: colour,
+    },
+  };
+}
+
+// The specification of a term's panels or series, with words on top.
+function termSpec(term, panels, view) {
+  const draw = term.order === 2 ? mapsSpec : report.axes[term.axes[0]].kind === "category" ? barsSpec : stepsSpec;
+  const spec = draw(term, panels, view);
+  const lines = wrapped(capital(view.words), view.width);
+  const title = view.heading ? { text: wrapped(view.heading, view.width), subtitle: lines, color: cssColour("text"), fontSize: 16, subtitleFontSize: 13 } : { text: lines };
+  return { ...spec, title, config: chartConfig() };
+}

@@ -1,0 +1,193 @@
+// What the page knows: plain data from Python, decoded on demand. Names are data: they are only ever set as text.
+
+const report = JSON.parse(document.getElementById("treeanova-data").textContent);
+const RAW = "raw";
+
+// Text.
+
+const minus = (text) => text.replace(/-/g, "−");
+
+function number(value, digits = 3) {
+  if (value === 0) return "0";
+  const size = Math.abs(value);
+  if (size >= 1e6 || size < 1e-4) return minus(value.toExponential(digits - 1));
+  const decimals = Math.max(0, digits - 1 - Math.floor(Math.log10(size)));
+  return minus(value.toLocaleString("en-US", { maximumFractionDigits: decimals }));
+}
+
+const signed = (value, digits = 3) => (value > 0 ? "+" : "") + number(value, digits);
+
+function percent(share, digits = 1) {
+  const text = minus((100 * share).toFixed(Math.abs(share) < 0.995 ? digits : 0));
+  if (share !== 0 && !/[1-9]/.test(text)) return share > 0 ? `<\u00a0${10 ** -digits}\u00a0%` : "≈\u00a00\u00a0%";
+  return `${share === 0 ? "0" : text}\u00a0%`;
+}
+
+const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+
+// Terms.
+
+report.terms.forEach((term, position) => {
+  term.position = position;
+  term.names = term.features ? term.features.map((j) => report.features[j].name) : term.label.split(" x ");
+  term.title = term.names.join(" × ");
+  term.key = term.names.join(" x ");
+  term.hasTable = Boolean(term.axes || term.cells);
+});
+
+
+// Share of the variance and mean absolute value of a term in a form, or null where it is not there.
+function standing(term, density, form, output) {
+  const rows = term.standing[form === RAW ? `${density}/raw` : density];
+  const found = rows && rows[output];
+  return found ? { share: found[0], size: found[1] } : null;
+}
+
+// Values of a term in a form as numbers; null where this form lacks the term.
+function values(term, form, output) {
+  const stored = term.values && term.values[form];
+  if (!stored) return null;
+  if (Array.isArray(stored)) return stored[output].map((units) => units * report.unit);
+  const base = term.values[stored.base][output];
+  const columns = stored.columns[output];
+  const rows = stored.rows[output];
+  return base.map((units, cell) => {
+    const row = Math.floor(cell / columns.length);
+    return (units + rows[row] + columns[cell % columns.length]) * report.unit;
+  });
+}
+
+// Bins of an axis: intervals with their ends, then missing values; or categories.
+function bins(position) {
+  const axis = report.axes[position];
+  if (axis.bins_) return axis.bins_;
+  const made = axis.kind === "interval" ? intervals(axis) : categories(axis);
+  axis.bins_ = made;
+  return made;
+}
+
+function intervals(axis) {
+  const bounds = axis.bounds;
+  const made = [];
+  for (let i = 0; i <= bounds.length; i += 1) {
+    const low = i === 0 ? -Infinity : bounds[i - 1];
+    const high = i === bounds.length ? Infinity : bounds[i];
+    made.push({ low, high, label: intervalLabel(low, high), extra: false });
+  }
+  if (axis.missing > bounds.length) made.push({ low: NaN, high: NaN, label: "missing", extra: true });
+  else if (axis.missing >= 0) made[axis.missing].label += " or missing";
+  return made;
+}
+
+function intervalLabel(low, high) {
+  if (low === -Infinity) return high === Infinity ? "all" : `≤ ${minus(String(high))}`;
+  return high === Infinity ? `> ${minus(String(low))}` : `(${minus(String(low))}, ${minus(String(high))}]`;
+}
+
+function categories(axis) {
+  const first = axis.labels.length - axis.extra;
+  return axis.labels.map((label, i) => ({ label, extra: i >= first }));
+}
+
+// Labels of the features and value of every cell, for tables and files.
+function cellLabels(term) {
+  if (term.cells) return term.cells[0].map((_, i) => term.cells.map((along) => along[i]));
+  const [rows, columns] = term.axes.map(bins);
+  if (!columns) return rows.map((bin) => [bin.label]);
+  return rows.flatMap((row) => columns.map((column) => [row.label, column.label]));
+}
+
+// Scales: the score, or the response with all other terms at their average.
+
+function respond(scores, output) {
+  const link = report.scale.link;
+  if (link === "logit") return 1 / (1 + Math.exp(-scores[output]));
+  if (link === "log") return Math.exp(scores[output]);
+  const largest = Math.max(...scores);
+  const odds = scores.map((score) => Math.exp(score - largest));
+  return odds[output] / odds.reduce((sum, odd) => sum + odd, 0);
+}
+
+// Values of a term on the chosen scale: differences to what the model says where all terms are zero.
+function scaled(term, form, output, scale) {
+  const own = values(term, form, output);
+  if (scale !== "response" || !own) return own;
+  const intercepts = report.intercepts[form];
+  const zero = respond(intercepts, output);
+  if (report.scale.link !== "softmax") {
+    const shifted = intercepts.slice();
+    return own.map((value) => {
+      shifted[output] = intercepts[output] + value;
+      return respond(shifted, output) - zero;
+    });
+  }
+  const all = report.outputs.map((_, k) => values(term, form, k));
+  return own.map((_, cell) => respond(intercepts.map((base, k) => base + all[k][cell]), output) - zero);
+}
+
+function scaleWord(scale) {
+  return scale === "response" ? report.scale.response : report.scale.score;
+}
+
+function effectWords(form, output, scale) {
+  const of = report.outputs.length > 1 ? ` (${report.outputs[output]})` : "";
+  if (scale === "response") return `change in ${report.scale.response}${of}, all else at its average`;
+  if (form === RAW) return `contribution to ${report.scale.score}${of}, as the trees hold it`;
+  return report.scale.effect[output];
+}
+
+const rowsWord = report.rows === null ? "weight under the density" : "share of rows";
+
+// Files.
+
+function csvField(value) {
+  const text = String(value);
+  // A leading =, +, -, @ would be run as a formula by spreadsheets; numbers are never quoted.
+  const safe = typeof value === "string" && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+  return /[",\n\r]/.test(safe) ? `"${safe.replace(/"/g, '""')}"` : safe;
+}
+
+const csv = (table) => table.map((row) => row.map(csvField).join(",")).join("\r\n") + "\r\n";
+
+// A term's table: a row per cell, with its value in every form and output.
+function termTable(term) {
+  const forms = Object.keys(term.values);
+  const several = report.outputs.length > 1;
+  const columns = forms.flatMap((form) =>
+    report.outputs.map((output, k) => ({
+      name: several ? `${form} [${output}]` : form,
+      values: values(term, form, k),
+    })),
+  );
+  const header = [...term.names, ...columns.map((column) => column.name), rowsWord];
+  const body = cellLabels(term).map((labels, i) => [
+    ...labels,
+    ...columns.map((column) => tidy(column.values[i])),
+    term.rows[i] / 1e6,
+  ]);
+  const notes = tableNotes(term);
+  return [...notes.map((note) => [`# ${note}`]), header, ...body];
+}
+
+// A number without the noise of binary fractions.
+const tidy = (value) => Number(value.toPrecision(7));
+
+function tableNotes(term) {
+  const notes = [];
+  const sizes = (term.axes || []).map((a) => report.axes[a].bins);
+  if (term.merged) notes.push(`bins merged for the page; values are weighted means within merged bins; fx.table has all ${sizes.join(" x ")} bins`);
+  if (term.cells) notes.push(`the ${term.cells[0].length} strongest of ${term.n_cells} cells; fx.table has all`);
+  return notes;
+}
+
+function importanceTable(density) {
+  const header = ["term", "order", "output", "share", "mean_abs", "raw share", "raw mean_abs"];
+  const body = report.outputs.flatMap((output, k) =>
+    report.terms.map((term) => {
+      const pure = standing(term, density, "pure", k);
+      const raw = standing(term, density, RAW, k);
+      return [term.key, term.order, output, ...(pure ? [pure.share, pure.size] : ["", ""]), ...(raw ? [raw.share, raw.size] : ["", ""])];
+    }),
+  );
+  return [header, ...body];
+}

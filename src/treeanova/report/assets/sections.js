@@ -1,0 +1,112 @@
+// The sections below: rows, checks, how to read.
+
+// Rows.
+
+function renderRows() {
+  if (!report.local) return;
+  at("rows").hidden = false;
+  const which = Math.min(Number(state.row) || 0, report.local.features.length - 1);
+  const found = report.local.explained[state.density][which][output()];
+  const options = report.local.features.map((_, i) => [String(i), `row ${i + 1}`]);
+  const steps = stepsOf(found);
+  const unit = report.unit;
+  const response = report.scale.response ? ` · ${report.scale.response} ${number(respond(report.local.explained[state.density][which].map((one) => one.score * unit), output()))}` : "";
+  const words = el("p", { class: "standing" }, el("strong", {}, `${report.scale.score} ${number(found.score * unit, 5)}`), `${response} · pure terms under the density ${state.density}; a term opens above.`);
+  const title = `Row ${which + 1}: ${report.scale.score} ${number(found.score * unit, 5)}`;
+  const files = el("div", { class: "files" },
+    el("button", { type: "button", onclick: () => save(`row ${which + 1}.csv`, csv(rowTable(which, found)), "text/csv") }, "CSV"),
+    el("button", { type: "button", onclick: async () => save(`row ${which + 1}.png`, await picture({ ...waterfallSpec(steps, title, 520), config: chartConfig() }, "png"), "") }, "PNG"),
+    el("button", { type: "button", onclick: async () => save(`row ${which + 1}.svg`, await picture({ ...waterfallSpec(steps, title, 520), config: chartConfig() }, "svg"), "image/svg+xml") }, "SVG"),
+  );
+  const picker = dropdown("Row", "row", options);
+  picker.style.maxWidth = "9rem";
+  at("waterfall").replaceChildren(picker, words, waterfall(steps, which), files);
+}
+
+// Steps from the intercept to the score; what is not shown term by term is one step, so that all adds up.
+function stepsOf(found) {
+  const unit = report.unit;
+  const shown = found.terms.slice(0, MOST_STEPS);
+  const left = found.terms.slice(MOST_STEPS);
+  const rest = found.rest + left.reduce((sum, entry) => sum + entry[2], 0);
+  const nRest = found.n_rest + left.length;
+  const parts = shown.map(([key, order, units]) => ({ key, order, label: key.split(" x ").join(" × "), units }));
+  if (nRest) parts.push({ label: `${nRest} other terms`, units: rest });
+  let total = found.intercept;
+  const steps = [{ label: "average (intercept)", from: 0, to: total * unit, amount: total * unit, total: true }];
+  for (const part of parts) {
+    steps.push({ key: part.key, order: part.order, label: part.label, from: total * unit, to: (total + part.units) * unit, amount: part.units * unit });
+    total += part.units;
+  }
+  steps[0].from = steps[0].to;
+  steps.push({ label: `score (${report.scale.score})`, from: total * unit, to: total * unit, amount: total * unit, total: true });
+  return steps;
+}
+
+function waterfall(steps, which) {
+  const [low, high] = steps.reduce(([a, b], step) => [Math.min(a, step.from, step.to), Math.max(b, step.from, step.to)], [Infinity, -Infinity]);
+  const place = (value) => (100 * (value - low)) / (high - low || 1);
+  const lines = steps.map((step) => {
+    const term = report.terms.find((one) => one.key === step.key && one.order === step.order);
+    const own = term && term.features ? term.features.map((j) => `${report.features[j].name} = ${report.local.features[which][j].replace(/^-(?=[\d.])/, "−")}`).join(", ") : step.label;
+    const name = term ? el("button", { type: "button", onclick: () => { change({ term: term.key }); at("chosen").scrollIntoView(); } }, own) : step.label;
+    const bar = el("span");
+    bar.style.left = `${Math.min(place(step.from), place(step.to)) * 0.99}%`;
+    bar.style.width = `${Math.abs(place(step.to) - place(step.from)) * 0.99}%`;
+    bar.style.background = step.total ? "var(--muted)" : step.amount >= 0 ? "var(--positive)" : "var(--negative)";
+    return el("tr", step.total ? { class: "total" } : {}, el("td", { class: "what" }, name), el("td", { class: "amount number" }, step.total ? number(step.amount, 5) : signed(step.amount, 4)), el("td", {}, el("div", { class: "track" }, bar)));
+  });
+  const head = el("tr", {}, el("th", { class: "what", scope: "col" }, "term"), el("th", { class: "amount number", scope: "col" }, report.scale.score), el("th", { scope: "col" }, "step by step"));
+  return el("table", { class: "waterfall" }, el("thead", {}, head), el("tbody", {}, ...lines));
+}
+
+function rowTable(which, found) {
+  const unit = report.unit;
+  const entries = found.terms.map(([key, , units]) => [key, tidy(units * unit)]);
+  if (found.n_rest) entries.push([`${found.n_rest} other terms`, tidy(found.rest * unit)]);
+  return [["term", `row ${which + 1}`], ["intercept", tidy(found.intercept * unit)], ...entries, ["score", tidy(found.score * unit)]];
+}
+
+// Checks and words.
+
+function renderChecks() {
+  const { entries, blind } = report.checks[state.density];
+  const list = el("ul", { class: "entries" }, ...entries.map((entry) => el("li", { class: entry.verdict }, el("h3", {}, entry.title), entry.text)));
+  const parts = [list, el("h3", {}, "Where the data cannot tell")];
+  if (!blind.rows.length) parts.push(el("p", {}, "Every cell of every interaction has rows: no value rests on convention alone."));
+  else {
+    parts.push(el("p", { class: "caption" }, `Cells that no row falls in: there the model has a value, but how it splits into effects follows from the density alone. Where the density ${state.density} has no weight either, or falls into parts that nothing ties together, the split follows the product of the marginals.`));
+    const body = blind.rows.map((row) => el("tr", {}, el("th", { scope: "row" }, row.term), el("td", { class: "number" }, row.empty), el("td", { class: "number" }, row.unweighted), el("td", { class: "number" }, String(row.parts))));
+    const heads = ["cells without rows", "without weight", "parts"].map((text) => el("th", { scope: "col", class: "number" }, text));
+    parts.push(el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Terms with cells without rows" }, el("table", {}, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "term"), ...heads)), el("tbody", {}, ...body))));
+    if (blind.n_more) parts.push(el("p", { class: "caption" }, `${blind.n_more} more terms have such cells.`));
+  }
+  at("certificate").replaceChildren(...parts);
+}
+
+function renderWords() {
+  const score = report.scale.score;
+  const item = (strong, text) => el("li", {}, el("strong", {}, strong), ` ${text}`);
+  const read = el("div", {}, el("h3", {}, "How to read"), el("ul", {},
+    item("Sum.", `Intercept ${report.outputs.map((_, k) => number(report.intercepts[report.densities[0]][k], 5)).join(", ")} plus the value of every term is the model's ${score} for a row: nothing is approximated.`),
+    item("Pure.", "In a pure term the mean over each feature, weighted by the density, is zero. What can be said by main effects is in main effects; an interaction holds only what they cannot say."),
+    item("Raw.", "The same model as its trees happen to hold it: mass sits in interactions by accident of training. Both forms predict the same."),
+    item("Density.", "The weights under which terms are pure: uniform counts every bin alike, empirical the rows as they are, auto a smoothed estimate chosen pair by pair. Where densities disagree, the data leave the split open."),
+    item("Share.", "Of the variance of the score, its own part and what it shares with correlated terms; shares add up to 100 % and may be negative."),
+    item("Curves", "are drawn as the model makes them, in steps; grey bars below show where rows lie. In heat maps zero has the colour of the background, grey cells have no rows."),
+  ), el("p", {}, `Numbers are rounded to ${number(report.unit, 1)}; they add up to that precision for each term shown.`));
+  const code = `import treeanova\n\nfx = treeanova.decompose(model, X, density=${JSON.stringify(report.densities[0])})\ntreeanova.write_report(fx, "report.html")`;
+  const versions = Object.entries(report.versions).map(([name, version]) => `${name} ${version}`).join(" · ");
+  const computed = `Densities on this page: ${report.densities.join(", ")}.`;
+  const missing = Object.entries(report.missing_densities).map(([name, reason]) => el("p", {}, `Not computed: ${name}. ${reason}`));
+  const download = (text, name, table) => el("button", { type: "button", class: "plain", onclick: () => save(name, table(), "text/csv") }, text);
+  const rest = el("div", {}, el("h3", {}, "Reproduce"), el("pre", {}, code), el("p", {}, versions), el("p", {}, computed), ...missing,
+    el("h3", {}, "Download"),
+    el("div", { class: "files" }, download("Importance of all terms (CSV)", "importance.csv", () => csv(importanceTable(state.density))), download("Tables of all terms (CSV)", "terms.csv", allTables)),
+    el("p", {}, report.local ? "This page holds single rows, as asked for." : "This page holds aggregates only, no rows of the data."));
+  at("words").replaceChildren(el("div", { class: "columns" }, read, rest));
+}
+
+function allTables() {
+  return report.terms.filter((term) => term.hasTable).map((term) => csv([[`# ${term.key}`], ...termTable(term)])).join("\r\n");
+}

@@ -1,0 +1,197 @@
+"""The page: data, styles and scripts in one HTML file, written whole or not at all."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+import html
+import importlib.resources
+import json
+import os
+import pathlib
+import re
+import secrets
+import webbrowser
+from collections.abc import Mapping, Sequence
+from typing import Any, overload
+
+from treeanova import look
+from treeanova.decomposition import Decomposition
+from treeanova.report.payload import payload
+
+_SCRIPTS = ("data.js", "charts.js", "shell.js", "chosen.js", "sections.js", "start.js")
+_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+DENSITIES = ("uniform", "empirical", "auto")
+
+
+@overload
+def write_report(
+    fx: Decomposition,
+    path: None = None,
+    *,
+    title: str | None = None,
+    densities: Sequence[str] | Mapping[str, Any] = DENSITIES,
+    rows: Any = None,
+    max_terms: int = 300,
+    open_browser: bool = False,
+) -> str: ...
+
+
+@overload
+def write_report(
+    fx: Decomposition,
+    path: str | os.PathLike[str],
+    *,
+    title: str | None = None,
+    densities: Sequence[str] | Mapping[str, Any] = DENSITIES,
+    rows: Any = None,
+    max_terms: int = 300,
+    open_browser: bool = False,
+) -> pathlib.Path: ...
+
+
+def write_report(
+    fx: Decomposition,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    title: str | None = None,
+    densities: Sequence[str] | Mapping[str, Any] = DENSITIES,
+    rows: Any = None,
+    max_terms: int = 300,
+    open_browser: bool = False,
+) -> pathlib.Path | str:
+    """The path of the report written, one HTML file that needs no network; the page itself where `path` is None.
+
+    Parameters
+    ----------
+    fx
+        What to report.
+    path
+        The file to write; what was there is replaced only when all is written.
+    title
+        Heading of the page; by default it names the model.
+    densities
+        Further densities to switch to on the page: names, or a mapping from names to densities. The decomposition's own
+        is always there; those that cannot be computed, for want of rows, are named on the page with the reason.
+    rows
+        Rows to explain one by one on the page, at most a hundred, as `fx.explain` takes them. Without, the page holds
+        nothing of single rows.
+    max_terms
+        How many terms bring their tables, strongest first; the others are listed with their share.
+    open_browser
+        Whether to open the file when it is written.
+
+    Notes
+    -----
+    Tables too large for a page are merged to fewer bins, and the page says so; `fx.table` has them whole.
+    """
+    kinds = _checked_densities(densities)
+    if max_terms < 1:
+        raise ValueError(f"`max_terms` must be at least 1, got {max_terms!r}; 300 is the default.")
+    if path is None and open_browser:
+        raise ValueError("`open_browser` must come with a `path`, got None; name a file to open.")
+    target = None if path is None else _checked_target(path)
+    bundle = _vega()
+    text = _page(payload(fx, title=title, densities=kinds, rows=rows, max_terms=max_terms), bundle)
+    if target is None:
+        return text
+    _write(target, text)
+    if open_browser:
+        webbrowser.open(target.resolve().as_uri())
+    return target
+
+
+def _checked_densities(densities: Any) -> dict[str, Any]:
+    if isinstance(densities, Mapping):
+        return {str(name): density for name, density in densities.items()}
+    if isinstance(densities, str) or not all(isinstance(name, str) for name in densities):
+        raise TypeError(f"`densities` must be a list of names or a mapping, got {densities!r}; pass ['uniform'], say.")
+    return {name: name for name in densities}
+
+
+def _checked_target(path: str | os.PathLike[str]) -> pathlib.Path:
+    target = pathlib.Path(path)
+    if target.is_dir():
+        raise IsADirectoryError(
+            f"`path` must be a file, got the folder {os.fspath(target)!r}; add a name like report.html."
+        )
+    if not target.parent.is_dir():
+        raise FileNotFoundError(
+            f"`path` must be in a folder that exists, got {os.fspath(target)!r}; make the folder first."
+        )
+    return target
+
+
+@functools.cache
+def _vega() -> str:
+    """Vega, Vega-Lite and Vega-Embed as one script."""
+    try:
+        import vl_convert  # noqa: PLC0415  only reports need it
+    except ImportError as error:
+        raise ImportError(
+            "write_report() needs vl-convert-python, which is not installed; pip install 'treeanova[report]'."
+        ) from error
+    bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+    closed: str = re.sub(r"</(script)", r"<\\/\1", bundle, flags=re.IGNORECASE)
+    return f"(() => {{{closed}\n}})();"  # its many short names stay its own
+
+
+def as_json(content: Any) -> str:
+    """JSON that no HTML parser can mistake for markup."""
+    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return re.sub("[<>&\u2028\u2029]", lambda found: _ESCAPES[found.group()], text)
+
+
+def _asset(name: str) -> str:
+    return (importlib.resources.files("treeanova.report") / "assets" / name).read_text(encoding="utf-8")
+
+
+def _colours() -> str:
+    """Colours of the shared look as variables of the style sheet."""
+    named = {"main": look.MAIN, "raw": look.RAW, "negative": look.NEGATIVE, "positive": look.POSITIVE}
+    named |= {"no-data": look.NO_DATA, "data": look.DATA}
+    named |= {f"series-{i}": colour for i, colour in enumerate(look.SERIES)}
+    named |= {f"diverging-{i}": colour for i, colour in enumerate(look.DIVERGING)}
+    return f":root{{{''.join(f'--{name}:{colour};' for name, colour in named.items())}}}\n"
+
+
+def _digest(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _policy(style: str, scripts: Sequence[str]) -> str:
+    """The content-security policy: our style and scripts by their hashes, pictures made in the page, nothing else."""
+    hashes = " ".join(_digest(script) for script in scripts)
+    return (
+        f"default-src 'none'; script-src {hashes}; style-src {_digest(style)}; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _page(content: Mapping[str, Any], bundle: str) -> str:
+    style = _colours() + _asset("page.css")
+    script = '(() => {\n"use strict";\n' + "\n".join(_asset(name) for name in _SCRIPTS) + "})();\n"
+    parts = {
+        "policy": html.escape(_policy(style, [bundle, script])),
+        "title": html.escape(str(content["title"])),
+        "style": style,
+        "data": as_json(content),
+        "vega": bundle,
+        "script": script,
+    }
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found.group(1)], _asset("page.html"))
+
+
+def _write(target: pathlib.Path, text: str) -> None:
+    """Write a file under another name first, so that nobody ever finds half of it."""
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+    try:
+        with temporary.open("x", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise

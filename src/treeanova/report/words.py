@@ -1,0 +1,104 @@
+"""The certificate and what else a reader should know, in plain words."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from treeanova.decomposition import Decomposition
+from treeanova.summary import percent
+
+_MOST_TERMS = 12
+
+
+def checks(fx: Decomposition) -> list[dict[str, Any]]:
+    """What was checked: for each a verdict ("good", "mind", "bad"), a title and a sentence."""
+    return [entry for entry in (_sum(fx), _purity(fx), _higher(fx), _dependence(fx), _choices(fx)) if entry]
+
+
+def _entry(verdict: str, title: str, text: str) -> dict[str, Any]:
+    return {"verdict": verdict, "title": title, "text": text}
+
+
+def _sum(fx: Decomposition) -> dict[str, Any]:
+    if fx.n_all_terms:
+        text = f"This page holds some of {fx.n_all_terms} terms, chosen on purpose: they do not add up to the model."
+        return _entry("mind", "Some terms only", text)
+    error = fx.certificate.reconstruction_error
+    text = (
+        f"Intercept and terms give the model's own score: the largest difference is {error:.1e} of the largest score."
+    )
+    return _entry("good" if error < 1e-5 else "bad", "The terms add up to the model", text)
+
+
+def _purity(fx: Decomposition) -> dict[str, Any]:
+    found = fx.certificate
+    text = (
+        "In every term with a table the weighted mean over each feature is zero: the largest one left is "
+        f"{found.impurity:.1e} of the largest score (asked for: {found.tol:.0e}). Nothing of a main effect hides in an "
+        "interaction."
+    )
+    if found.met:
+        return _entry("good", "The terms are pure", text)
+    left = f"The largest weighted mean left in a term is {found.impurity:.1e} of the largest score"
+    return _entry("bad", "Some terms are not pure", f"{left}, more than the {found.tol:.0e} asked for.")
+
+
+def _higher(fx: Decomposition) -> dict[str, Any] | None:
+    """How terms without tables were made pure, where there are any."""
+    found = fx.certificate.higher
+    if found is None:
+        return None
+    low, high = found.orders
+    title = f"Terms of {low} to {high} features are known at rows only" if high > low else f"Order {low} at rows only"
+    if found.is_exact:
+        return _entry("good", title, "They are pure in closed form, features being independent under this density.")
+    text = (
+        f"{found.n_corrected:,} of them were made pure on coarse bins, to {found.impurity:.1e} of their largest value; "
+        f"half as many bins would change a table by {percent(found.refinement)} of the score's standard deviation."
+    )
+    return _entry("mind", title, text)
+
+
+def _dependence(fx: Decomposition) -> dict[str, Any] | None:
+    terms = fx.certificate.terms
+    if not terms or fx.certificate.max_correlation <= 0:
+        return None
+    names, worst = max(terms.items(), key=lambda item: item[1].max_correlation)
+    text = (
+        f"The features of {' × '.join(map(str, names))} hang together most: maximal correlation "
+        f"{worst.max_correlation:.3f}. Numerical error of its values: about {worst.error:.0e} of the largest score."
+    )
+    if worst.max_correlation > 0.999:
+        return _entry("mind", "Two features are almost one", f"{text} The data hardly tell their effects apart.")
+    return _entry("good", "Dependence is accounted for", text)
+
+
+def _choices(fx: Decomposition) -> dict[str, Any] | None:
+    """What the density chose for the pairs, where it chooses."""
+    choices = getattr(fx.density, "choices", None)
+    if not choices:
+        return None
+    names = [re.sub(r" ?\d+(\.\d+)?", "", choice.name) for choice in choices.values()]  # without bandwidths
+    counts = sorted({name: names.count(name) for name in names}.items(), key=lambda item: (-item[1], item[0]))
+    listed = ", ".join(f"{name} ({count})" for name, count in counts)
+    text = f"For each pair, the estimate under which rows left out are most likely: {listed}."
+    return _entry("good", "How the joint density was estimated", text)
+
+
+def blind_spots(fx: Decomposition) -> dict[str, Any]:
+    """Where the data cannot tell: interactions with cells that no row falls in, or whose support falls into parts."""
+    found = [_blind_spot(fx, names) for names, term in fx.terms.items() if term.order > 1]
+    rows = sorted((row for row in found if row["empty"] > 0 or row["parts"] > 1), key=lambda row: -float(row["empty"]))
+    shown = [row | {"empty": percent(row["empty"]), "unweighted": percent(row["unweighted"])} for row in rows]
+    return {"rows": shown[:_MOST_TERMS], "n_more": max(0, len(rows) - _MOST_TERMS)}
+
+
+def _blind_spot(fx: Decomposition, names: tuple[str, ...]) -> dict[str, Any]:
+    measured = fx.certificate.terms.get(names)
+    unweighted = measured.empty_share if measured else 0.0
+    sample = fx.density.sample
+    key = tuple(fx.schema.names.index(name) for name in names)
+    empty = unweighted if sample is None else float((sample.counts(key) == 0).mean())
+    parts = measured.n_components if measured else 1
+    return {"term": " × ".join(names), "empty": empty, "unweighted": unweighted, "parts": parts}

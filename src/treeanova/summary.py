@@ -1,0 +1,127 @@
+"""A decomposition in a few words: who carries the variance, in a sentence and in a small table for notebooks."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import narwhals.stable.v1 as nw
+
+from treeanova.look import MAIN, scale_of
+
+_MOST_ROWS = 10
+_MOST_OF_VARIANCE = 0.8
+
+
+class Standing(NamedTuple):
+    """A term in the ranking of one output."""
+
+    label: str
+    order: int
+    share: float
+    mean_abs: float
+
+
+def columns_of(table: Any) -> dict[str, list[Any]]:
+    """Columns of a table of any data frame library, or of a dict of columns, as lists."""
+    if not isinstance(table, dict):
+        table = nw.from_native(table, eager_only=True).to_dict(as_series=False)
+    return {name: list(column) for name, column in table.items()}
+
+
+def standings(fx: Any) -> dict[str, list[Standing]]:
+    """Per output the terms of a decomposition, largest share of the variance first."""
+    columns = columns_of(fx.importance())
+    outputs = fx.schema.outputs
+    found: dict[str, list[Standing]] = {output: [] for output in outputs}
+    of_row = columns.get("output", [outputs[0]] * len(columns["term"]))
+    rows = zip(of_row, columns["term"], columns["order"], columns["share"], columns["mean_abs"], strict=True)
+    for output, label, order, share, mean_abs in rows:
+        found[output].append(Standing(str(label), int(order), float(share), float(mean_abs)))
+    return found
+
+
+def shares_by_order(ranking: Iterable[Standing]) -> tuple[float, float, float]:
+    """Shares of the variance of main effects, of pairs and of higher orders."""
+    totals = [0.0, 0.0, 0.0]
+    for term in ranking:
+        totals[min(max(term.order, 1), 3) - 1] += term.share
+    return totals[0], totals[1], totals[2]
+
+
+def percent(share: float) -> str:
+    """A share for people: "11 %", "0.4 %", "below 0.1 %"."""
+    if 0 < abs(share) < 0.001:
+        return "below 0.1\u00a0%"
+    digits = 1 if 0 < abs(share) < 0.0095 else 0
+    return f"{100 * share:.{digits}f}\u00a0%".replace("-", "−")
+
+
+def headline(ranking: Sequence[Standing], raw: Sequence[Standing] | None = None) -> str:
+    """The answer in a sentence: how few terms matter, the strongest interaction, what purification moved."""
+    if not ranking or not any(term.share for term in ranking):
+        return "The model is constant: no term carries any variance."
+    parts = [_few_terms(ranking), _strongest_interaction(ranking)]
+    if raw is not None:
+        kind = "pairs" if max(term.order for term in [*ranking, *raw]) <= 2 else "interactions"
+        parts.append(_moved(shares_by_order(raw)[0], shares_by_order(ranking)[0], kind))
+    return "; ".join(part for part in parts if part) + "."
+
+
+def _few_terms(ranking: Sequence[Standing]) -> str:
+    total, n_terms = 0.0, 0
+    for term in sorted(ranking, key=lambda term: -term.share):
+        if total >= _MOST_OF_VARIANCE:
+            break
+        total, n_terms = total + term.share, n_terms + 1
+    of_all = f"{n_terms} of {len(ranking)} terms carry" if n_terms > 1 else f"One of {len(ranking)} terms carries"
+    return f"{of_all if len(ranking) > 1 else 'The only term carries'} {percent(total)} of the variance"
+
+
+def _strongest_interaction(ranking: Sequence[Standing]) -> str:
+    interactions = [term for term in ranking if term.order > 1 and term.label != "remainder"]
+    if not interactions:
+        return "there are no interactions"
+    strongest = max(interactions, key=lambda term: term.share)
+    return f"the strongest interaction is {strongest.label.replace(' x ', ' × ')} ({percent(strongest.share)})"
+
+
+def _moved(before: float, after: float, kind: str) -> str:
+    """What share of the variance went from interactions to main effects, or the other way."""
+    if abs(after - before) < 0.005:
+        return ""
+    way = f"from {kind} to mains" if after > before else f"from mains to {kind}"
+    return f"purification moved {percent(abs(after - before))} {way}"
+
+
+def html_summary(fx: Any) -> str:
+    """A small HTML table of the strongest terms, for notebooks: no script, all names escaped."""
+    rankings = standings(fx)
+    parts = [_intro(fx)]
+    for output, ranking in rankings.items():
+        caption = headline(ranking) if len(rankings) == 1 else f"{output}: {headline(ranking)}"
+        parts.append(f"<p>{html.escape(caption)}</p>{_ranking_table(ranking)}")
+    return f'<div style="font-family:system-ui,sans-serif;max-width:44em">{"".join(parts)}</div>'
+
+
+def _intro(fx: Any) -> str:
+    words = f"{sum(1 for _ in fx.terms)} terms · density {fx.density.name} · {scale_of(fx.schema)}"
+    error = f"sum of terms within {fx.certificate.reconstruction_error:.1e} of the model"
+    return f"<p><strong>Decomposition</strong> · {html.escape(words)}{'' if fx.n_all_terms else f' · {error}'}</p>"
+
+
+def _ranking_table(ranking: Sequence[Standing]) -> str:
+    largest = max((abs(term.share) for term in ranking), default=0.0) or 1.0
+    rows = "".join(
+        f'<tr><td style="text-align:left">{html.escape(term.label)}</td><td>{percent(term.share)}</td>'
+        f'<td style="text-align:left"><div style="background:{MAIN};height:.7em;'
+        f'width:{max(0.0, 8 * term.share / largest):.2f}em"></div></td></tr>'
+        for term in ranking[:_MOST_ROWS]
+    )
+    rest = ranking[_MOST_ROWS:]
+    if rest:
+        share = percent(sum(term.share for term in rest))
+        rows += f'<tr><td style="text-align:left"><em>{len(rest)} more</em></td><td>{share}</td><td></td></tr>'
+    head = '<tr><th style="text-align:left">term</th><th>share</th><th></th></tr>'
+    return f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>"

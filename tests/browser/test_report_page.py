@@ -1,0 +1,428 @@
+from __future__ import annotations
+
+import contextlib
+import csv
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_wine
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+import treeanova
+from tests.test_report import Parsed, names_of, values_of
+from treeanova.report import write_report
+
+SCRIPT, IMAGE = "<script>alert(1)</script>", '"><img src=x onerror=alert(1)>'
+DRAWN = "document.body.dataset.drawn && window.treeanova"
+
+
+def boosted(n_features, n_pairs, n_rows=1500, n_trees=300, density="auto"):
+    """A decomposition of a boosted model with about so many pairs."""
+    rng = np.random.default_rng(0)
+    X = 0.8 * rng.normal(size=(n_rows, n_features)) + 0.6 * rng.normal(size=(n_rows, 1))
+    pairs = [(i, j) for i in range(n_features) for j in range(i)]
+    chosen = [pairs[k] for k in rng.choice(len(pairs), size=n_pairs, replace=False)]
+    y = sum(X[:, i] * X[:, j] for i, j in chosen) + X @ rng.normal(size=n_features)
+    model = HistGradientBoostingRegressor(
+        max_leaf_nodes=4, max_depth=2, max_iter=n_trees, learning_rate=0.3, interaction_cst=[set(p) for p in chosen]
+    )
+    names = [f"feature {i}" for i in range(n_features)]
+    return treeanova.decompose(model.fit(X, y), X, feature_names=names, density=density)
+
+
+def mixed():
+    """Two classes; names that would like to be markup, categories, missing values, a long name."""
+    rng = np.random.default_rng(0)
+    n = 1200
+    group = rng.choice([IMAGE, "b", "</script>", "=1+1"], n)
+    X = pd.DataFrame(
+        {
+            SCRIPT: rng.normal(size=n),
+            "a name of more than forty characters, for once": rng.normal(size=n),
+            "group": group,
+        }
+    )
+    y = (X[SCRIPT] * X.iloc[:, 1] + (group == "b") * X[SCRIPT] + rng.normal(size=n) > 0).astype(int)
+    X["group"] = X["group"].astype("category")
+    X.iloc[::9, 1] = np.nan
+    model = HistGradientBoostingClassifier(max_depth=2, max_iter=40, categorical_features="from_dtype").fit(X, y)
+    return treeanova.decompose(model, X), X
+
+
+def three_classes():
+    wine = load_wine(as_frame=True)
+    X = wine.data.iloc[:, :4]
+    model = HistGradientBoostingClassifier(max_depth=2, max_iter=10).fit(X, wine.target_names[wine.target])
+    return treeanova.decompose(model, X)
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory):
+    """Reports by name, written when first asked for."""
+    folder = tmp_path_factory.mktemp("reports")
+    found = {}
+
+    def make(name):
+        fx, rows = {
+            "twelve": lambda: (boosted(12, 40), None),
+            "hundred": lambda: (boosted(100, 100, n_rows=1000, n_trees=700), None),
+            "many": lambda: (boosted(40, 290, n_rows=500, n_trees=1000, density="independent"), None),
+            "mixed": mixed,
+            "wine": lambda: (three_classes(), None),
+        }[name]()
+        title = f"{SCRIPT} & {IMAGE}" if name == "mixed" else None
+        densities = ["uniform"] if name == "many" else ["uniform", "empirical"]
+        rows = None if rows is None else rows.iloc[:3]
+        return fx, write_report(fx, folder / f"{name}.html", title=title, densities=densities, rows=rows)
+
+    def get(name):
+        if name not in found:
+            found[name] = make(name)
+        return found[name]
+
+    return get
+
+
+@pytest.fixture
+def opened(chromium, reports):
+    """A function that opens a report; no page may log, ask the network for anything or open a dialog."""
+    with contextlib.ExitStack() as stack:
+        logged, asked, pages = [], [], []
+
+        def opens(name, state="", *, width=1400, height=900, scheme="light"):
+            context = chromium.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
+            stack.callback(context.close)
+            page = context.new_page()
+            pages.append(page)
+            page.set_default_timeout(20_000)
+            page.on("console", lambda message: logged.append(message.text))
+            page.on("pageerror", lambda error: logged.append(str(error)))
+            page.on("dialog", lambda dialog: (logged.append(f"dialog {dialog.message}"), dialog.dismiss()))
+            page.on("request", lambda request: asked.append(request.url.partition(":")[0]))
+            page.goto(f"file://{reports(name)[1]}{state}")
+            wait_until(page, DRAWN)
+            return page
+
+        yield opens
+        assert logged == []
+        assert set(asked) <= {"file", "blob", "data"}
+        assert asked.count("file") == len(pages)
+
+
+def wait_until(page, expression):
+    """Wait for a condition; Playwright's own way is refused by the page's policy, as it should be."""
+    for _ in range(800):
+        if page.evaluate(expression):
+            return
+        page.wait_for_timeout(25)
+    raise AssertionError(f"the page never came to {expression}")
+
+
+def redrawn(page, act):
+    """What `act` gives, once the page has drawn anew."""
+    before = page.evaluate("document.body.dataset.drawn")
+    result = act()
+    wait_until(page, f"document.body.dataset.drawn !== {before!r}")
+    return result
+
+
+def switch(page, name, value):
+    redrawn(page, lambda: page.locator(f'input[name="{name}"][value="{value}"]').check(force=True))
+
+
+def drawn(page, name="steps"):
+    """Data of the one view, without bounds beyond the window."""
+    return page.evaluate(f"treeanova.view().data({json.dumps(name)}).map((row) => ({{ ...row, tip: null }}))")
+
+
+def steps_of(page):
+    return {round(row["x"], 6): row["y"] for row in drawn(page)}
+
+
+def table_values(fx, key):
+    return np.asarray(fx.terms[key].values)
+
+
+def open_table(page):
+    page.locator("#twin summary").click()
+    page.locator("#table td").first.wait_for()
+
+
+def listed(page):
+    return page.locator("#list .name").all_text_contents()
+
+
+def test_the_first_screen_answers(opened, reports):
+    fx, path = reports("twelve")
+    page = opened("twelve")
+    ranking = fx.importance()
+    assert page.locator("#term-title").text_content() == ranking["term"][0].replace(" x ", " × ")
+    assert page.locator("#facts").text_content() == (
+        "HistGradientBoostingRegressor · 1,500 rows · density auto · scale prediction"
+    )
+    mains = ranking["share"][ranking["order"] == 1].sum()
+    assert f"{100 * mains:.1f}\u00a0%" in page.locator("#numbers").text_content()
+    for part in ("#sentence", "#numbers", "#list", "#plot"):
+        box = page.locator(part).bounding_box()
+        assert box["y"] + min(box["height"], 400) < 900, part
+    assert path.stat().st_size <= 1.6e6
+    assert page.evaluate("document.querySelectorAll('*').length") < 3000
+
+
+def test_a_main_effect_is_drawn_as_its_table_has_it(opened, reports):
+    fx, _ = reports("twelve")
+    page = opened("twelve", "#term=feature+3")
+    bounds, values = fx.terms["feature 3"].axes[0].bounds, table_values(fx, "feature 3")
+    found = steps_of(page)
+    inside = [i for i, bound in enumerate(bounds) if min(found) < bound < max(found)]
+    assert len(inside) > 20
+    for i in inside:
+        near = min(found, key=lambda x: abs(x - bounds[i]))
+        assert near == pytest.approx(bounds[i], abs=1e-5)
+        assert found[near] == pytest.approx(values[i + 1], abs=1e-4)
+
+
+def test_switching_density_and_form_changes_the_drawn_data(opened, reports):
+    fx, _ = reports("twelve")
+    page = opened("twelve", "#term=feature+3")
+    auto = steps_of(page)
+    switch(page, "density", "uniform")
+    uniform = steps_of(page)
+    assert auto.keys() == uniform.keys()
+    expected = table_values(fx.with_density("uniform"), "feature 3")
+    assert min(uniform.values()) == pytest.approx(expected.min(), abs=1e-4)
+    assert max(abs(auto[x] - uniform[x]) for x in auto) > 0.01
+    assert "density=uniform" in page.evaluate("location.hash")
+    page = opened("twelve", "#term=" + "+x+".join(name.replace(" ", "+") for name in strongest_pair(fx)))
+    pure = {(row["x"], row["y"]): row["value"] for row in drawn(page, "cells effect")}
+    switch(page, "form", "raw")
+    raw = {(row["x"], row["y"]): row["value"] for row in drawn(page, "cells raw")}
+    assert pure.keys() == raw.keys()
+    assert max(abs(pure[cell] - raw[cell]) for cell in pure) > 0.01
+    assert sorted(raw.values()) == pytest.approx(sorted(stored_values(reports("twelve")[1], strongest_pair(fx), "raw")))
+
+
+def stored_values(path, names, form):
+    """Values of the cells with rows that a report holds of a pair, decoded in Python."""
+    data = Parsed(path.read_text(encoding="utf-8")).data
+    term = next(t for t in data["terms"] if names_of(data, t) == names)
+    kept = np.array(term["rows"]) > 0
+    return list(values_of(term, form)[kept] * data["unit"])
+
+
+def strongest_pair(fx):
+    table = fx.importance()
+    return tuple(table["term"][table["order"] == 2].iloc[0].split(" x "))
+
+
+def test_raw_against_pure_has_one_scale_and_the_difference(opened, reports):
+    fx, _ = reports("twelve")
+    page = opened("twelve", "#view=compare&term=" + "+x+".join(n.replace(" ", "+") for n in strongest_pair(fx)))
+    raw, pure, moved = (
+        {(row["x"], row["y"]): row["value"] for row in drawn(page, f"cells {name}")}
+        for name in ("raw", "pure", "moved (pure − raw)")
+    )
+    assert all(moved[cell] == pytest.approx(pure[cell] - raw[cell], abs=1e-6) for cell in moved)
+
+
+def test_one_view_at_a_time(opened):
+    page = opened("twelve")
+    page.evaluate(
+        """() => { const embed = window.vegaEmbed; window.alive = 0;
+        window.vegaEmbed = async (...given) => { const made = await embed(...given); const end = made.finalize;
+        window.alive += 1; made.finalize = () => { window.alive -= 1; end(); }; return made; }; }"""
+    )
+    for position in (1, 2, 3):
+        redrawn(page, page.locator("#list button").nth(position).click)
+        assert page.locator("#plot canvas").count() == 1
+        assert page.evaluate("window.alive") == 1
+
+
+def test_search_sort_and_filter(opened, reports):
+    fx, _ = reports("twelve")
+    page = opened("twelve")
+    ranking = fx.importance()
+    labels = [label.replace(" x ", " × ") for label in ranking["term"]]
+    assert listed(page) == labels[:60]
+    page.locator("select[name=sort]").select_option("name")
+    assert listed(page)[:3] == ["feature 0", *sorted(label for label in labels if label.startswith("feature 0 ×"))[:2]]
+    page.locator("select[name=sort]").select_option("share")
+    page.locator("select[name=order]").select_option("1")
+    assert listed(page) == [label for label in labels if "×" not in label]
+    page.locator("select[name=order]").select_option("all")
+    page.locator("#search").fill("feature 11")
+    assert listed(page) == [label for label in labels if "feature" in label and "11" in label]
+    assert page.evaluate("document.activeElement.id") == "search"
+    page.locator("#search").fill("no such term")
+    assert listed(page) == []
+
+
+def test_state_lives_in_the_address(opened):
+    page = opened("mixed", "#density=uniform&scale=response&form=raw&range=shared&theme=dark")
+    checked = {
+        name: page.locator(f"input[name={name}]:checked").get_attribute("value")
+        for name in ("density", "scale", "form", "range", "theme")
+    }
+    assert checked == {"density": "uniform", "scale": "response", "form": "raw", "range": "shared", "theme": "dark"}
+    page = opened("mixed", "#density=nonsense&view=x&term=none&output=99")
+    assert page.locator("input[name=density]:checked").get_attribute("value") == "auto"
+
+
+def test_names_show_as_text_and_do_nothing(opened):
+    page = opened("mixed", "#term=group")
+    assert page.locator("h1").text_content() == f"{SCRIPT} & {IMAGE}"
+    assert SCRIPT in listed(page)
+    assert page.locator("img, iframe, object").count() == 0
+    assert page.locator("script").count() == 3
+    open_table(page)
+    assert f"{IMAGE} or unseen or missing" in page.locator("#table td").all_text_contents()
+    assert f"{IMAGE} or unseen or missing" in {row["label"] for row in drawn(page, "cells")}
+    for view in ("compare", "densities"):
+        switch(page, "view", view)
+    redrawn(page, page.locator("#list button").nth(listed(page).index(SCRIPT)).click)
+    page.locator("#plot canvas").hover(position={"x": 300, "y": 150})
+    wait_until(page, "!document.getElementById('tip').hidden")
+    assert page.locator("#tip b").first.text_content() == SCRIPT
+    with page.expect_download() as download:
+        page.locator("#files button", has_text="SVG").click()
+    assert "<img" not in download.value.path().read_text(encoding="utf-8")
+
+
+def test_files(opened, reports):
+    fx, _ = reports("mixed")
+    page = opened("mixed", "#term=group")
+
+    def saved(button):
+        with page.expect_download() as download:
+            page.locator("#files button", has_text=button).click()
+        return download.value.path().read_bytes()
+
+    table = list(csv.reader(saved("CSV").decode().splitlines()))
+    assert table[0][:4] == ["group", "auto", "uniform", "empirical"]
+    assert "'=1+1" in {row[0] for row in table}  # no formula for a spreadsheet
+    assert [float(row[1]) for row in table[1:]] == pytest.approx(list(table_values(fx, "group")), abs=1e-5)
+    assert sum(float(row[-1]) for row in table[1:]) == pytest.approx(1, abs=1e-5)
+    assert saved("PNG").startswith(b"\x89PNG")
+    assert saved("SVG").lstrip().startswith(b"<svg")
+
+
+def test_rows_lead_to_their_terms(opened):
+    page = opened("mixed")
+    amounts = page.locator(".waterfall td.amount").all_text_contents()
+    numbers = [float(text.replace("−", "-").replace(",", "")) for text in amounts]
+    assert sum(numbers[:-1]) == pytest.approx(numbers[-1], abs=2e-3)
+    button = page.locator(".waterfall button").nth(1)
+    name = button.text_content()
+    redrawn(page, button.click)
+    title = page.locator("#term-title").text_content()
+    assert all(part in name for part in title.split(" × "))
+    page = opened("twelve")
+    assert page.locator("#rows").is_hidden()
+
+
+def test_missing_values_stand_apart(opened, reports):
+    fx, _ = reports("mixed")
+    name = "a name of more than forty characters, for once"
+    page = opened("mixed", "#term=" + name.replace(" ", "+"))
+    (extra,) = drawn(page, "extras")
+    assert extra["y"] == pytest.approx(table_values(fx, name)[-1], abs=1e-5)
+    assert extra["x"] > max(row["x"] for row in drawn(page))
+
+
+def test_outputs_and_the_response_scale(opened, reports):
+    fx, _ = reports("wine")
+    page = opened("wine")
+    title = page.locator("#term-title").text_content()
+    assert " × " not in title
+    k = 1
+    redrawn(page, lambda: page.locator("select[name=output]").select_option(str(k)))
+    values = table_values(fx, title)
+    assert max(steps_of(page).values()) == pytest.approx(values[:, k].max(), abs=1e-4)
+    switch(page, "scale", "response")
+    base = np.exp(fx.intercept) / np.exp(fx.intercept).sum()
+    odds = np.exp(fx.intercept + values)
+    expected = (odds / odds.sum(axis=1, keepdims=True))[:, k] - base[k]
+    assert max(steps_of(page).values()) == pytest.approx(expected.max(), abs=1e-4)
+    assert min(steps_of(page).values()) == pytest.approx(expected.min(), abs=1e-4)
+
+
+def test_a_hundred_features_and_pairs(opened, reports):
+    fx, path = reports("hundred")
+    assert len(fx.terms) > 150
+    assert path.stat().st_size <= 2.5e6
+    page = opened("hundred")
+    assert page.locator("#list li").count() == 60
+    assert f"Remaining {len(fx.terms) - 60} terms" in page.locator("#rest").text_content()
+    page.locator("#rest button").click()
+    assert page.locator("#list li").count() == 120
+    open_table(page)
+    assert page.evaluate("document.querySelectorAll('*').length") < 3000
+
+
+def test_three_hundred_terms(opened, reports):
+    fx, _ = reports("many")
+    assert len(fx.terms) >= 300
+    page = opened("many")
+    assert page.locator("#list li").count() == 60
+    assert page.locator("#plot canvas").count() == 1
+    assert page.evaluate("document.querySelectorAll('*').length") < 3000
+
+
+@pytest.mark.parametrize(
+    ("name", "state"), [("twelve", ""), ("mixed", "#term=group&view=densities"), ("mixed", "#view=compare")]
+)
+def test_no_sideways_scroll_on_a_phone(opened, name, state):
+    page = opened(name, state, width=360, height=740)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    assert page.locator("#plot canvas").bounding_box()["width"] <= 360
+
+
+def brightness(colour):
+    red, green, blue = (int(part) for part in re.findall(r"\d+", colour)[:3])
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def test_dark_mode_is_whole(opened):
+    page = opened("mixed", scheme="dark")
+    backgrounds = page.evaluate(
+        """() => [...document.querySelectorAll("body, body *")].filter((e) => e.checkVisibility() && !e.closest(".tip"))
+        .filter((e) => e.clientWidth * e.clientHeight > 12000).map((e) => getComputedStyle(e).backgroundColor)
+        .filter((c) => c !== "rgba(0, 0, 0, 0)")"""
+    )
+    assert len(backgrounds) > 5
+    assert max(map(brightness, backgrounds)) < 60
+    corner = "document.querySelector('#plot canvas').getContext('2d').getImageData(2, 2, 1, 1).data"
+    picture = page.evaluate(f"[...{corner}]")
+    assert max(picture[:3]) < 60
+    switch(page, "theme", "light")
+    assert brightness(page.evaluate("getComputedStyle(document.body).backgroundColor")) > 200
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("state", ["", "#term=group&view=densities"])
+def test_axe_finds_nothing_serious(opened, axe, scheme, state):
+    page = opened("mixed", state, scheme=scheme)
+    open_table(page)
+    page.evaluate(axe)  # evaluated by the driver: the page's own policy would refuse it
+    found = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
+    serious = [v for v in found["violations"] if v["impact"] in {"serious", "critical"}]
+    assert [(v["id"], [node["target"] for node in v["nodes"]][:3]) for v in serious] == []
+
+
+def shortened(spec):
+    """A specification with a few rows of its data: checking all of them takes long and tells no more."""
+    if isinstance(spec, dict):
+        return {name: part[:2] if name == "values" else shortened(part) for name, part in spec.items()}
+    return [shortened(part) for part in spec] if isinstance(spec, list) else spec
+
+
+@pytest.mark.parametrize(
+    ("name", "state"), [("twelve", ""), ("mixed", "#term=group&view=densities"), ("mixed", "#view=compare")]
+)
+def test_specifications_are_valid_vega_lite(opened, name, state):
+    altair = pytest.importorskip("altair", reason="checking specifications needs altair")
+    spec = json.loads(opened(name, state).evaluate("JSON.stringify(treeanova.specification())"))
+    altair.Chart.from_dict(shortened(spec))
