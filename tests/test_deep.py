@@ -239,6 +239,15 @@ def test_deep_is_chosen_by_the_plan(boosted, fx):
     assert "remainder" not in text
 
 
+def test_the_plan_tells_what_becomes_of_all_orders(boosted):
+    model, _ = boosted
+    assert "\norders 3 to 6: evaluated at rows\n1 output" in str(treeanova.plan(model))
+    assert "\norders 3 to 6: in a remainder\n1 output" in str(treeanova.plan(model, max_order=2))
+    merged = str(treeanova.plan(model, budget=1.5e6))
+    assert "\nbins merged to at most 64 per ordered feature, the rest in a remainder\n" in merged
+    assert float(merged.rpartition("output, ")[2].split()[0]) <= 1.5
+
+
 def test_pairs_of_a_deep_model_are_pure_under_the_rows(boosted, fx):
     x = boosted[1]
     for names in [("x0", "x1"), ("x2", "x3")]:

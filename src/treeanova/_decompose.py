@@ -153,7 +153,7 @@ def _check_pipeline(model: Any) -> None:
         )
 
 
-def plan(model: Any, *, budget: float = DEFAULT_BUDGET, trusted: bool = False) -> Plan:
+def plan(model: Any, *, max_order: int | None = None, budget: float = DEFAULT_BUDGET, trusted: bool = False) -> Plan:
     """What `decompose` will hold for a model: terms, cells, bytes and methods, before any work; `print` it.
 
     Examples
@@ -169,8 +169,7 @@ def plan(model: Any, *, budget: float = DEFAULT_BUDGET, trusted: bool = False) -
     found = read_model(model, trusted=trusted)
     if isinstance(found, Effects):
         return plan_of(set(found.terms), found.grid, found.n_outputs)
-    layout = layout_of(forest_sets(found), budget=budget)
-    return layout.plan
+    return layout_of(forest_sets(found), budget=budget, max_order=max_order).plan
 
 
 def _named_effects(found: Effects, feature_names: Sequence[str] | None, budget: float) -> Effects:

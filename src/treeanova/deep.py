@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -90,7 +90,26 @@ def layout_of(
         told = max(min(max_order, top), 1 if top else 0)
     else:
         told = top if _can_tell_apart(sets, highest, top) else highest
-    return Layout(highest, told, top, most_bins, plan)
+    if most_bins is not None:
+        plan = _shrunk(plan, sets.grid, most_bins)
+    layout = Layout(highest, told, top, most_bins, plan)
+    return dataclasses.replace(layout, plan=dataclasses.replace(plan, notes=tuple(_notes(layout))))
+
+
+def _notes(layout: Layout) -> Iterator[str]:
+    """What the plan of tensors does not say."""
+    if layout.most_bins is not None:
+        yield f"bins merged to at most {layout.most_bins:,} per ordered feature, the rest in a remainder"
+    at_rows = range(layout.tensor_order + 1, layout.row_order + 1)
+    if at_rows:
+        yield f"{_orders(at_rows)}: evaluated at rows"
+    rest = range(max(layout.row_order, 0) + 1, layout.top_order + 1)
+    if rest:
+        yield f"{_orders(rest)}: in a remainder"
+
+
+def _orders(orders: range) -> str:
+    return f"order {orders[0]}" if len(orders) == 1 else f"orders {orders[0]} to {orders[-1]}"
 
 
 def _small(sets: LeafSets, order: int) -> set[Key]:

@@ -39,12 +39,15 @@ class Plan:
         Names of the features.
     sizes
         Number of bins of each feature.
+    notes
+        What becomes of terms that are no tensors.
     """
 
     cells: Mapping[Key, int]
     n_outputs: int
     names: tuple[str, ...]
     sizes: tuple[int, ...]
+    notes: tuple[str, ...] = ()
 
     def method(self, key: Key) -> str:
         """How a term will be solved, unless its weights turn out a product: "direct" then."""
@@ -84,7 +87,7 @@ class Plan:
             methods = ", ".join(sorted({self.method(key) for key in own}))
             lines.append(f"order {order}: {len(own):,} terms, {sum(own.values()):,} cells, {methods}")
         outputs = "1 output" if self.n_outputs == 1 else f"{self.n_outputs} outputs"
-        return "\n".join([*lines, f"{outputs}, {_size(self.n_bytes)} in all"])
+        return "\n".join([*lines, *self.notes, f"{outputs}, {_size(self.n_bytes)} in all"])
 
 
 def _size(n_bytes: float) -> str:
