@@ -16,8 +16,8 @@ SOURCE = Path(treeanova.__file__).parent
 LAYERS = [
     ["errors", "progress"],
     ["archive", "features", "frames", "slices"],
-    ["columns", "links", "look", "smoothing", "support"],
-    ["forest", "solvers", "tabular"],
+    ["columns", "copulas", "links", "look", "support"],
+    ["forest", "smoothing", "solvers", "tabular"],
     ["certificate", "convention", "grid"],
     ["effects", "purification"],
     ["density", "leafsets", "readers"],

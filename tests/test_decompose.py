@@ -415,7 +415,7 @@ def test_weights_are_those_that_the_densities_name(name):
 def decompose_forest(forest, X=None, **options):
     """`decompose` of a forest that no library has trained."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_decompose, "read_model", lambda model, *, trusted: model)
+        patch.setattr(_decompose, "read_model", lambda model: model)
         return decompose(forest, X, n_jobs=1, **options)
 
 

@@ -994,3 +994,21 @@ def test_helpful_refusals():
         fx.terms[0]
     with pytest.raises(ValueError, match="`n_resamples` must be at least 2"):
         fx.standard_errors(1)
+
+
+@pytest.mark.parametrize("density", ["empirical", "auto"])
+def test_decompositions_can_be_pickled(density):
+    import pickle
+
+    from sklearn.ensemble import GradientBoostingRegressor
+
+    rows = np.random.default_rng(0).normal(size=(300, 4))
+    for depth, tensor_order in ((2, None), (4, 2)):
+        model = GradientBoostingRegressor(max_depth=depth, n_estimators=10).fit(
+            rows, rows[:, 0] * rows[:, 1] + rows[:, 2]
+        )
+        fx = treeanova.decompose(model, rows, density=density, tensor_order=tensor_order)
+        fx.importance()
+        again = pickle.loads(pickle.dumps(fx))
+        np.testing.assert_array_equal(again.explain(rows).values, fx.explain(rows).values)
+        assert str(again.certificate) == str(fx.certificate)

@@ -11,7 +11,7 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treeanova import decompose, density_sensitivity, smoothing
+from treeanova import copulas, decompose, density_sensitivity, smoothing
 from treeanova.density import Auto, Independent, Kernel, density_of, sample_of
 from treeanova.features import Feature, Labels, Schema
 from treeanova.grid import CategoryAxis, Grid, IntervalAxis
@@ -193,6 +193,164 @@ def test_kernels_of_values_measure_distance_in_values():
     np.testing.assert_allclose(found, kernel_ratio(first, second, *kernels, range(60)), rtol=1e-8)
 
 
+# Families of copulas
+
+
+def clayton(u, v, theta):
+    return (u**-theta + v**-theta - 1) ** (-1 / theta)
+
+
+def gumbel(u, v, theta):
+    return np.exp(-(((-np.log(u)) ** theta + (-np.log(v)) ** theta) ** (1 / theta)))
+
+
+def frank(u, v, theta):
+    return -np.log1p(np.expm1(-theta * u) * np.expm1(-theta * v) / np.expm1(-theta)) / theta
+
+
+LAWS = {"clayton": clayton, "gumbel": gumbel, "frank": frank}  # distribution functions
+
+
+def copula_cells(law, theta, first, second):
+    """Probabilities of cells from the distribution function; its limits are 0 and the other rank at the edges."""
+    below = np.zeros((len(first) + 2, len(second) + 2))
+    below[1:-1, 1:-1] = law(np.asarray(first)[:, None], np.asarray(second), theta)
+    below[1:-1, -1], below[-1, 1:-1], below[-1, -1] = first, second, 1.0
+    return np.diff(np.diff(below, axis=0), axis=1)
+
+
+def pair_of_cells(cells, n_rows=1e5):
+    margins = [smoothing.Margin(cells.sum(axis=1 - i), cells.shape[i], n_rows) for i in range(2)]
+    return smoothing.pair_of(*margins, cells)
+
+
+FINE = np.arange(1, 40) / 40
+
+
+@pytest.mark.parametrize(("name", "tau", "theta"), [
+    ("clayton", 0.5, 2.0), ("clayton", 0.2, 0.5), ("gumbel", 0.5, 2.0), ("gumbel", 0.2, 1.25), ("frank", 0.5, 5.7363),
+    ("frank", 0.2, 1.8609),
+])  # fmt: skip
+def test_densities_of_families_are_derivatives_of_their_distribution_functions(name, tau, theta):
+    u, v, h = np.linspace(0.05, 0.95, 7)[:, None], np.linspace(0.1, 0.9, 5), 1e-4
+    corners = [s * t * LAWS[name](u + s * h, v + t * h, theta) for s in (-1, 1) for t in (-1, 1)]
+    log_density = next(one.log_density for one in copulas.FAMILIES if one.name == name)
+    np.testing.assert_allclose(np.exp(log_density(u, v, tau)), sum(corners) / (4 * h * h), rtol=2e-3)
+
+
+@pytest.mark.parametrize("freedom", [2, 4, 8, 16])
+@pytest.mark.parametrize("tau", [0.1, 0.5, 0.8])
+def test_the_density_of_students_copula_is_that_of_scipys_law_over_its_marginals(freedom, tau):
+    u, v = np.linspace(0.01, 0.99, 7), np.linspace(0.1, 0.9, 5)
+    law, r = scipy.stats.t(freedom), np.sin(np.pi * tau / 2)
+    x, y = np.meshgrid(law.ppf(u), law.ppf(v), indexing="ij")
+    joint = scipy.stats.multivariate_t(shape=[[1, r], [r, 1]], df=freedom).pdf(np.stack([x, y], axis=-1))
+    log_density = next(one.log_density for one in copulas.FAMILIES if one.name == f"student {freedom}")
+    np.testing.assert_allclose(np.exp(log_density(u[:, None], v, tau)), joint / law.pdf(x) / law.pdf(y), rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["clayton", "gumbel", "frank"])
+@pytest.mark.parametrize("rotation", [0, 90, 180, 270])
+def test_the_family_of_cells_is_found_with_its_rotation(name, rotation):
+    cells = copula_cells(LAWS[name], {"clayton": 2.0, "gumbel": 2.5, "frank": 8.0}[name], FINE, FINE)
+    turned = {0: cells, 90: cells[::-1], 180: cells[::-1, ::-1], 270: cells[:, ::-1]}[rotation]
+    pair = pair_of_cells(np.ascontiguousarray(turned))
+    found = smoothing.family(pair)
+    assert found.name == (name if name == "frank" or rotation == 0 else f"{name} {rotation}")
+    assert np.abs(smoothing.full_table(pair, found.ratio) - turned).sum() < 0.02
+
+
+@pytest.mark.parametrize(("cells", "start"), [
+    (copula_cells(clayton, 2.0, FINE, FINE), "clayton"), (normal_cells(0.6, FINE, FINE), "gaussian"),
+])  # fmt: skip
+def test_kernels_correct_the_likelier_of_the_gaussian_copula_and_the_family(cells, start):
+    names = [candidate.name for candidate in smoothing.all_candidates(pair_of_cells(cells))]
+    corrected = [name for name in names if " x kernel " in name]
+    assert len(corrected) >= 3
+    assert {name.partition(" x ")[0] for name in corrected} == {start}
+    without = [candidate.name for candidate in smoothing.all_candidates(pair_of_cells(cells), families=False)]
+    assert {name.partition(" x ")[0] for name in without if " x kernel " in name} == {"gaussian"}
+    assert start == "gaussian" or "clayton" not in without
+
+
+def test_a_family_of_few_bins_is_found():
+    cells = copula_cells(gumbel, 3.0, [0.2, 0.5, 0.7, 0.9], FINE)
+    pair = pair_of_cells(cells)
+    assert np.abs(smoothing.full_table(pair, smoothing.family(pair).ratio) - cells).sum() < 0.03
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_kendalls_tau_of_a_table_is_scipys_of_its_rows(seed):
+    first, second = related_codes(seed=seed)
+    shares = np.zeros((7, 5))
+    np.add.at(shares, (first, second), 1 / 60)
+    assert copulas.kendall(shares) == pytest.approx(scipy.stats.kendalltau(first, second).statistic)
+    assert copulas.kendall(np.array([[0.0, 1.0], [0.0, 0.0]])) == 0.0
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_families_of_features_in_perfect_order(sign):
+    codes = np.arange(60) % 6
+    pair = pair_of_codes(codes, codes if sign > 0 else 5 - codes, (6, 6))
+    table = smoothing.full_table(pair, smoothing.family(pair).ratio)
+    assert np.trace(table if sign > 0 else table[:, ::-1]) > 0.75
+
+
+def test_auto_takes_the_family_that_rows_come_from():
+    rng = np.random.default_rng(0)
+    frailty = rng.gamma(0.5, size=3000)
+    columns = [
+        -((1 + rng.exponential(size=3000) / frailty) ** -0.5),
+        (1 + rng.exponential(size=3000) / frailty) ** -0.5,
+    ]
+    density = bound("auto", columns, (40, 30))
+    density.table((0, 1))
+    assert density.choices["a", "b"].name == "clayton 90"  # the first feature is turned round
+
+
+# Sharpened kernels
+
+
+@pytest.mark.parametrize("scale", ["ranks", "values"])
+@pytest.mark.parametrize("bandwidth", [0.7, 1.4])
+def test_a_sharpened_kernel_is_a_loop_over_rows_each_weighed_by_the_plain_one(bandwidth, scale):
+    first, second = related_codes(seed=9)
+    values = np.array([0.0, 0.3, 0.9, 2.0, 2.2, 3.5, 4.0]), np.array([-1.0, 0.0, 1.5, 2.5, 3.0])
+    pair = pair_of_codes(first, second, (7, 5), values=values)
+    width = bandwidth * 60 ** (-1 / 6)
+    places = [None, None] if scale == "ranks" else [pair.first.positions, pair.second.positions]
+    of_first, of_second = (
+        influence(codes, size, size, width, at) for codes, size, at in ((first, 7, places[0]), (second, 5, places[1]))
+    )
+
+    def fit(rows):
+        plain = kernel_ratio(first, second, of_first, of_second, rows)
+        parts = [np.outer(of_first[:, first[i]], of_second[:, second[i]]) / plain[first[i], second[i]] for i in rows]
+        return plain * sum(parts) / len(rows)
+
+    found = smoothing.sharpened(pair, bandwidth, scale)
+    whole = fit(range(60))
+    margins = smoothing.to_margins(whole * pair.product, pair.first.masses, pair.second.masses)
+    np.testing.assert_allclose(found.ratio * pair.product, margins, rtol=1e-7)
+    for row in range(0, 60, 7):
+        cell = first[row], second[row]
+        without = fit([i for i in range(60) if i != row])[cell] * found.ratio[cell] / whole[cell]
+        inside, exact = found.ratio[cell], (1 - FLOOR) * without + FLOOR
+        assert abs(found.left_out[cell] - exact) < 0.2 * (inside - exact)
+
+
+def test_sharpening_takes_bias_out():
+    """Of a smooth dependence known exactly, a wide kernel loses much, and half of it or more comes back."""
+    cells = normal_cells(0.7, FINE, FINE)
+    pair = pair_of_cells(cells, 1e4)
+    plain, sharp = (
+        np.abs(smoothing.full_table(pair, found.ratio) - cells).sum()
+        for found in (smoothing.kernel(pair, 2.0, 0.0), smoothing.sharpened(pair, 2.0))
+    )
+    assert plain > 0.1
+    assert sharp < 0.5 * plain
+
+
 # Tables with exact marginals
 
 
@@ -344,7 +502,7 @@ def test_a_dependence_of_three_features_beyond_pairs_is_found():
     odd = sum(octants[i, j, k] for i, j, k in np.ndindex(2, 2, 2) if (i + j + k) % 2 == 0)  # - x - = +, and so on
     assert odd < 0.1
     for i, j in itertools.combinations(range(3), 2):
-        np.testing.assert_allclose(table.sum(axis=3 - i - j), density.table((i, j)), atol=1e-5)
+        np.testing.assert_allclose(table.sum(axis=3 - i - j), density.table((i, j)), atol=5e-5)
 
 
 def test_a_fourth_feature():
@@ -403,27 +561,54 @@ def test_auto_takes_a_kernel_for_a_bent_dependence():
     assert table is density.table((0, 1))  # counted once
 
 
-def test_the_choice_is_the_likeliest_of_all_candidates():
-    first, second = related_codes(400, seed=5)
+def simplest_within_a_standard_error(logs):
+    """Independence, else the Gaussian copula, where the best beats it by at most one standard error; else the best."""
+    best = max(logs, key=lambda name: np.mean(logs[name]))
+    for simple in ("independent", "gaussian"):
+        gaps = logs[best] - logs[simple]
+        if np.mean(gaps) <= np.std(gaps) / np.sqrt(len(gaps)):
+            return simple
+    return best
+
+
+@pytest.mark.parametrize("seed", range(5, 11))
+@pytest.mark.parametrize("strength", [0.0, 0.1, 1.0])
+def test_the_choice_is_the_likeliest_but_for_simple_candidates_within_a_standard_error(seed, strength):
+    first, other = related_codes(400, seed=seed)
+    shuffled = np.random.default_rng(seed).permutation(other)
+    second = np.where(np.random.default_rng(1).random(400) < strength, other, shuffled)
     axes = [IntervalAxis("a", -1, np.arange(6) + 0.5), IntervalAxis("b", -1, np.arange(4) + 0.5)]
     density = bound("auto", [first.astype(float), second.astype(float)], axes=axes)
     table = density.table((0, 1))
     pair = pair_of_codes(first, second, (7, 5), values=(np.arange(7.0), np.arange(5.0)))
-    likelihoods = {c.name: np.mean(np.log(c.left_out[first, second])) for c in smoothing.all_candidates(pair)}
-    best = max(likelihoods, key=likelihoods.get)
+    candidates = {c.name: c for c in smoothing.all_candidates(pair)}
+    logs = {name: np.log(c.left_out[first, second]) for name, c in candidates.items()}
+    expected = simplest_within_a_standard_error(logs)
     choice = density.choices["a", "b"]
-    assert choice.name == best
-    assert choice.likelihood == pytest.approx(likelihoods[best])
-    assert choice.over_empirical == pytest.approx(likelihoods[best] - likelihoods["empirical"])
-    chosen = next(c for c in smoothing.all_candidates(pair) if c.name == best)
-    np.testing.assert_allclose(table / np.outer(table.sum(axis=1), table.sum(axis=0)), chosen.ratio, rtol=1e-8)
+    assert choice.name == expected
+    assert choice.likelihood == pytest.approx(np.mean(logs[expected]), abs=1e-12)
+    assert choice.over_empirical == pytest.approx(np.mean(logs[expected] - logs["empirical"]))
+    ratio = table / np.outer(table.sum(axis=1), table.sum(axis=0))
+    np.testing.assert_allclose(ratio, candidates[expected].ratio, rtol=1e-8)
+
+
+def test_independent_features_are_seldom_tied():
+    """A Gaussian copula is likelier by its own standard error when n r² / 2 > 3, nearly: two times of a hundred."""
+    names = []
+    for seed in range(60):
+        columns = normals(0.0, 400, seed, order=2)
+        density = bound("auto", columns, (12, 9))
+        density.table((0, 1))
+        names.append(density.choices["a", "b"].name)
+    assert names.count("independent") >= 54
 
 
 def test_the_search_finds_the_likeliest_of_all_bandwidths():
     for seed in range(5):
         pair = pair_of_codes(*related_codes(400, seed=seed), (7, 5))
         every = [smoothing.log_likelihood(pair, smoothing.kernel(pair, h, 0.0)) for h in smoothing.BANDWIDTHS]
-        found = [smoothing.log_likelihood(pair, c) for c in smoothing.kernel_candidates(pair, scales=("ranks",))]
+        candidates = [c for c in smoothing.kernel_candidates(pair, scales=("ranks",)) if "twice" not in c.name]
+        found = [smoothing.log_likelihood(pair, c) for c in candidates]
         assert max(found) == pytest.approx(max(every), abs=1e-3)
         assert len(found) < len(every)
 
@@ -547,7 +732,7 @@ def test_categories_do_not_borrow_from_their_neighbours():
     table = bound("auto", [category, number], axes=axes).table((0, 1))
     renamed = np.array([{"u": "w", "v": "z", "w": "v", "z": "u"}[label] for label in category], dtype=object)
     other = bound("auto", [renamed, number], axes=axes).table((0, 1))
-    np.testing.assert_allclose(other, table[[3, 2, 0, 1]], rtol=1e-9)
+    np.testing.assert_allclose(other, table[[3, 2, 0, 1]], rtol=1e-9, atol=1e-15)
 
 
 def test_two_categories():

@@ -114,6 +114,15 @@ class Certificate:
     def __post_init__(self) -> None:
         object.__setattr__(self, "terms", MappingProxyType(dict(self.terms)))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A mapping proxy has no pickle of its own.
+        return Certificate, (
+            dict(self.terms),
+            self.reconstruction_error,
+            self.tol,
+            self.higher,
+        )
+
     @property
     def impurity(self) -> float:
         """Largest impurity of a term."""

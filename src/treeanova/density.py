@@ -25,6 +25,7 @@ from treeanova.slices import outer
 
 Key = tuple[int, ...]
 _PAIRS_FOR_SHRINKAGE = 100
+_SIMPLE = ("independent", "gaussian")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -391,6 +392,22 @@ def _mean_values(sample: Sample, j: int) -> Floats:
     return means
 
 
+def _choose(pair: smoothing.Pair, candidates: Sequence[smoothing.Candidate]) -> tuple[smoothing.Candidate, float]:
+    """The likeliest candidate and its likelihood; a simple one where it falls short by less than a standard error."""
+    cells = pair.shares > 0
+    shares = pair.shares[cells]
+    logs = {one.name: np.log(np.maximum(one.left_out[cells], 1e-300)) for one in candidates}
+    likelihoods = {name: float(shares @ own) for name, own in logs.items()}
+    chosen = max(likelihoods, key=lambda name: likelihoods[name])
+    for simple in (name for name in _SIMPLE if name in logs):
+        gap = logs[chosen] - logs[simple]
+        mean = float(shares @ gap)
+        if mean**2 * pair.first.n_rows <= float(shares @ (gap - mean) ** 2):
+            chosen = simple
+            break
+    return next(one for one in candidates if one.name == chosen), likelihoods[chosen]
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Smooth(Density):
     """Pairs by the best of some candidates, higher orders from their pairs; marginals are the empirical ones."""
@@ -438,21 +455,34 @@ class _Smooth(Density):
     def _pair(self, key: Key) -> _FoundPair:
         if key not in self._found:
             pair = smoothing.pair_of(self._margin(key[0]), self._margin(key[1]), self._sample.counts(key))
-            candidates = self._candidates(pair)
-            likelihoods = [smoothing.log_likelihood(pair, candidate) for candidate in candidates]
-            best = int(np.argmax(likelihoods))
+            chosen, likelihood = _choose(pair, self._candidates(pair))
             plain = smoothing.log_likelihood(pair, smoothing.empirical(pair, 0.0))
-            choice = Choice(candidates[best].name, likelihoods[best], likelihoods[best] - plain)
-            is_plain = choice.name == "empirical"
-            table = self._sample.counts(key) if is_plain else smoothing.full_table(pair, candidates[best].ratio)
-            optimism = smoothing.optimism(pair, candidates[best])
-            self._found[key] = _FoundPair(table, choice, optimism)
+            is_plain = chosen.name == "empirical"
+            table = self._sample.counts(key) if is_plain else smoothing.full_table(pair, chosen.ratio)
+            choice = Choice(chosen.name, likelihood, likelihood - plain)
+            self._found[key] = _FoundPair(table, choice, smoothing.optimism(pair, chosen))
         return self._found[key]
+
+
+def _moved(margin: smoothing.Margin, codes: Codes, width: float, rng: np.random.Generator) -> Codes:
+    """Bins of rows moved by a kernel, which keeps the masses; bins without an order stay."""
+    groups = margin.group[codes]
+    matrix = margin.kernel(width)
+    moved = np.empty_like(codes)
+    for group in np.unique(groups):
+        own = groups == group
+        cumulative = np.cumsum(margin.masses * matrix[margin.group, group])
+        draws = rng.random(np.count_nonzero(own)) * cumulative[-1]
+        moved[own] = np.searchsorted(cumulative, draws, side="right")
+    return moved
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Kernel(_Smooth):
-    """Smooth copula times the empirical marginals; `bandwidth` in units of n^(-1/6), by left-out likelihood if None."""
+    """Smooth copula times the empirical marginals; `bandwidth` in units of n^(-1/6), by left-out likelihood if None.
+
+    Where it is chosen, estimates sharpened at wider bandwidths are among the candidates.
+    """
 
     name: ClassVar[str] = "kernel"
     bandwidth: float | None = None
@@ -473,7 +503,7 @@ class Kernel(_Smooth):
         codes = sample.codes[rng.choice(sample.n_rows, size=n_rows, p=sample.row_weights)].copy()
         width = (self.bandwidth or 0.5) * sample.effective_rows ** (-1 / 6)
         for j in range(codes.shape[1]):
-            codes[:, j] = smoothing.move(self._margin(j), codes[:, j], width, rng)
+            codes[:, j] = _moved(self._margin(j), codes[:, j], width, rng)
         return codes
 
 
@@ -481,8 +511,10 @@ class Kernel(_Smooth):
 class Auto(_Smooth):
     """For each pair the estimate under which rows left out are most likely; `choices` tells which.
 
-    Candidates: empirical, independent, Gaussian copula, this times a kernel estimate of what it leaves, kernels of ten
-    bandwidths in ranks and in values; where a feature has no order, kernels and shares shrunk towards independence.
+    Candidates: empirical, independent, Gaussian copula, the likeliest of other families (Student, Frank, Clayton and
+    Gumbel with rotations), the best of these times a kernel estimate of what it leaves, kernels of ten bandwidths in
+    ranks and in values, the best of these sharpened; where a feature has no order, kernels and shares shrunk towards
+    independence. Independence and the Gaussian copula stay unless beaten by more than one standard error.
     """
 
     name: ClassVar[str] = "auto"

@@ -11,6 +11,7 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -48,6 +49,10 @@ class Plan:
     names: tuple[str, ...]
     sizes: tuple[int, ...]
     notes: tuple[str, ...] = ()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A mapping proxy has no pickle of its own.
+        return Plan, (dict(self.cells), self.n_outputs, self.names, self.sizes, self.notes)
 
     def method(self, key: Key) -> str:
         """How a term will be solved, unless its weights turn out a product: "direct" then."""

@@ -65,6 +65,15 @@ class Purified:
             if isinstance(array, np.ndarray):
                 array.setflags(write=False)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A mapping proxy has no pickle of its own.
+        return Purified, (
+            self.intercept,
+            dict(self.terms),
+            self.certificate,
+            self.trace,
+        )
+
     def reconstruct(self) -> Floats:
         """Sum of all terms and the intercept: the scores, to rounding."""
         order = max(len(axes) for axes in self.terms)

@@ -6,10 +6,12 @@ of row shares and, per axis, a symmetric matrix A(i, j) = d_i φ((z_i - z_j) / h
 A m = 1. So marginals stay exact, and m(i) A(i, j) are the chances to move from bin j to bin i that keep m. φ is
 Student's t with 5 degrees of freedom, whose tails keep neighbouring parts of the support tied. Bins without an order
 (categories, missing values) keep to themselves. Scores suit heavy tails, values gaps: clusters that lie apart are
-neighbours by rank. A Gaussian copula may be taken for a start, and the kernel estimates what it leaves.
+neighbours by rank. A Gaussian copula, or one of a few other families, may be taken for a start, and the kernel
+estimates what it leaves; so may a kernel estimate itself, which takes out most of its bias.
 
 The rows are counted once per pair; every bandwidth is then two products of matrices. Leaving one row out changes its
 own ratio by a known amount, so all candidates are judged by their likelihood of rows left out, nothing fitted twice.
+Independence and the Gaussian copula stay unless another estimate is likelier by more than its standard error.
 """
 
 from __future__ import annotations
@@ -24,18 +26,23 @@ import numpy as np
 import numpy.typing as npt
 import scipy.special
 
+from treeanova.copulas import DEGREES, FAMILIES, TAUS, Family, kendall
 from treeanova.features import Floats
 
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 Scale = Literal["ranks", "values"]
+_OF: dict[Scale, str] = {"ranks": "", "values": " of values"}
 _MOST_GROUPS = 128
 _MOST_GROUPS_OF_THREE = 32
 _POINTS = 96
+_COARSE = 48
 _BALANCE_STEPS = 100
 _LEAST_START = 0.05
 _FLOOR = 0.01
 _TAIL = 5.0
+_FARTHEST = 1e6
+_EDGE = 1e-7
 _SINKHORN_STEPS = 200
 _SINKHORN_TOLERANCE = 1e-12
 _PAIR_SWEEPS = 200
@@ -55,6 +62,7 @@ class Margin:
     n_rows: float
     values: Floats | None = None
     most_groups: int = _MOST_GROUPS
+    n_points: int = _POINTS
 
     @functools.cached_property
     def group(self) -> Ints:
@@ -86,7 +94,18 @@ class Margin:
     @functools.cached_property
     def points(self) -> Floats:
         """Normal scores at equal steps within each ordered group, more where groups are few."""
-        return self._scores_at(min(16, max(1, _POINTS // max(self.n_ordered_groups, 1))))
+        return self._scores_at(min(16, max(1, self.n_points // max(self.n_ordered_groups, 1))))
+
+    @functools.cached_property
+    def ranks(self) -> Floats:
+        """Ranks of these points among ordered rows, one after the other."""
+        ranks: Floats = np.clip(scipy.special.ndtr(self.points.ravel()), _EDGE, 1 - _EDGE)
+        return ranks
+
+    @functools.cached_property
+    def coarse(self) -> Margin:
+        """The groups pooled further, with fewer points."""
+        return Margin(self.group_masses, self.n_ordered_groups, self.n_rows, most_groups=_COARSE, n_points=_COARSE)
 
     def _scores_at(self, n_points: int) -> Floats:
         masses = self.group_masses[: self.n_ordered_groups, None]
@@ -103,49 +122,61 @@ class Margin:
         """Mean value of each ordered group, in robust standard deviations; groups without values lie between others."""
         if self.values is None or not np.isfinite(self.values).any():
             return self.scores
-        masses = np.where(np.isfinite(self.values), self.masses[: self.n_ordered], 0.0)
+        values = self.values / (np.nanmax(np.abs(self.values)) or 1.0)  # differences of huge ones would overflow
+        masses = np.where(np.isfinite(values), self.masses[: self.n_ordered], 0.0)
         group = self.group[: self.n_ordered]
         totals = np.bincount(group, masses)
-        sums = np.bincount(group, masses * np.where(masses > 0, self.values, 0.0))
+        sums = np.bincount(group, masses * np.where(masses > 0, values, 0.0))
         known = np.flatnonzero(totals)
         if not len(known):
             return self.scores
         means = np.interp(np.arange(len(totals)), known, sums[known] / totals[known])
         ranks = (np.cumsum(totals) - totals / 2) / totals.sum()
         low, high = np.interp([0.25, 0.75], ranks, means)
-        return means / ((high - low) / 1.349) if high > low else self.scores
+        if not high > low:
+            return self.scores
+        far = _FARTHEST * (high - low)
+        return np.clip(means, low - far, high + far) / ((high - low) / 1.349)
 
     def kernel(self, bandwidth: float, scale: Scale = "ranks") -> Floats:
         """The matrix A of a bandwidth, over groups."""
-        return self._kernels(bandwidth, scale)
+        if (bandwidth, scale) not in self._kernels:
+            self._kernels[bandwidth, scale] = self._kernel(bandwidth, scale)
+        return self._kernels[bandwidth, scale]
 
     @functools.cached_property
-    def _kernels(self) -> functools._lru_cache_wrapper[Floats]:
-        return functools.lru_cache(maxsize=32)(self._kernel)
+    def _kernels(self) -> dict[tuple[float, Scale], Floats]:
+        return {}
+
+    @functools.cached_property
+    def _squares(self) -> dict[Scale, Floats]:
+        """Squared distances between ordered groups, over Student's degrees of freedom."""
+        places: dict[Scale, Floats] = {"ranks": self.scores, "values": self.positions}
+        return {scale: (at[:, None] - at) ** 2 / _TAIL for scale, at in places.items()}
 
     def _kernel(self, bandwidth: float, scale: Scale) -> Floats:
         n = self.n_ordered_groups
-        matrix = np.zeros((len(self.group_masses),) * 2)
-        apart = np.arange(n, len(matrix))
-        matrix[apart, apart] = _scaling(np.ones(len(apart)), self.group_masses[n:])
-        if n:
-            at = self.scores if scale == "ranks" else self.positions
-            distance = (at[:, None] - at) / bandwidth
-            bells = (1 + distance**2 / _TAIL) ** (-(_TAIL + 1) / 2)
-            factors = _balance(bells, self.group_masses[:n])
-            matrix[:n, :n] = bells * np.multiply.outer(factors, factors)
+        base = self._squares[scale] / bandwidth**2
+        base += 1
+        bells = 1 / (base * base * base)  # the power (_TAIL + 1) / 2
+        factors = _balance(bells, self.group_masses[:n])
+        bells *= factors[:, None]
+        bells *= factors
+        apart = _scaling(np.ones(len(self.group_masses) - n), self.group_masses[n:])
+        matrix = np.diag(np.concatenate([np.zeros(n), apart])) if len(apart) else bells
+        matrix[:n, :n] = bells
         return matrix
 
 
 def _balance(bells: Floats, masses: Floats) -> Floats:
-    """Factors d that bring the weighted mean of every row of d_i K(i, j) d_j to 1; each step halves the error."""
+    """Factors d that bring the weighted mean of every row of d_i K(i, j) d_j to 1; a step takes 2/3 of the error."""
     factors = np.zeros(len(masses))
     if not masses.any():
         return factors
     factors += 1 / np.sqrt(masses.sum())
     for _ in range(_BALANCE_STEPS):
         means = factors * (bells @ (factors * masses))
-        factors /= np.sqrt(means)
+        factors /= np.cbrt(means * means)
         if np.abs(means - 1).max() <= _SINKHORN_TOLERANCE:
             break
     return factors
@@ -204,7 +235,7 @@ def _candidate(name: str, ratio: Floats, left_out: Floats, shrinkage: float) -> 
 def kernel(pair: Pair, bandwidth: float, shrinkage: float, scale: Scale = "ranks") -> Candidate:
     """Kernel estimate with a bandwidth in units of n^(-1/6), mixed with independence."""
     ratio, left_out = _smoothed(pair, bandwidth, np.ones(pair.shares.shape), scale)
-    name = f"kernel {bandwidth:g}{' of values' if scale == 'values' else ''}"
+    name = f"kernel {bandwidth:g}{_OF[scale]}"
     return _candidate(name + (f", shrinkage {shrinkage:g}" if shrinkage else ""), ratio, left_out, shrinkage)
 
 
@@ -220,19 +251,26 @@ def _smoothed(pair: Pair, bandwidth: float, start: Floats, scale: Scale = "ranks
 
 def gaussian(pair: Pair) -> Candidate:
     """Gaussian copula of the ordered bins; independence elsewhere. Its one parameter costs one unit of likelihood."""
-    candidates = [_gaussian(pair, r) for r in _correlations(pair)]
+    x, y = pair.first.points.reshape(-1, 1), pair.second.points.ravel()
+    candidates = []
+    for r in _correlations(pair):
+        logs = -(r * r * (x * x + y * y) - 2 * r * x * y) / (2 * (1 - r * r)) - np.log(1 - r * r) / 2
+        candidates.append(_parametric(pair, "gaussian", _cell_means(pair, logs), 1))
     return max(candidates, key=lambda candidate: log_likelihood(pair, candidate))
 
 
-def _gaussian(pair: Pair, r: float) -> Candidate:
-    """Mean of the copula's density over points of each cell, with exact marginals."""
-    x, y = pair.first.points.reshape(-1, 1), pair.second.points.ravel()
-    logs = -(r * r * (x * x + y * y) - 2 * r * x * y) / (2 * (1 - r * r)) - np.log(1 - r * r) / 2
+def _cell_means(pair: Pair, logs: Floats) -> Floats:
+    """Mean of a copula's density over the points of each cell, from its logarithm; 1 where a bin has no order."""
     n_a, n_b = pair.first.n_ordered_groups, pair.second.n_ordered_groups
     ratio = np.ones(pair.shares.shape)
     ratio[:n_a, :n_b] = np.exp(logs).reshape(n_a, -1, n_b, pair.second.points.shape[1]).mean(axis=(1, 3))
+    return ratio
+
+
+def _parametric(pair: Pair, name: str, ratio: Floats, n_parameters: int) -> Candidate:
+    """A candidate with exact marginals whose parameters cost one unit of likelihood each."""
     ratio, _ = _normalised(pair, ratio)
-    return _candidate("gaussian", ratio, ratio * np.exp(-1 / pair.first.n_rows), 0.0)
+    return _candidate(name, ratio, ratio * np.exp(-n_parameters / pair.first.n_rows), 0.0)
 
 
 def _correlations(pair: Pair) -> list[float]:
@@ -251,11 +289,56 @@ def _correlations(pair: Pair) -> list[float]:
     return [float(r) for r in np.tanh(np.linspace(low, high, n_tries))]
 
 
+def family(pair: Pair) -> Candidate:
+    """The likeliest of the families, turned as the sign of Kendall's τ tells; found on coarse groups."""
+    coarse = pair_of(pair.first.coarse, pair.second.coarse, pair.shares)
+    n_a, n_b = coarse.first.n_ordered_groups, coarse.second.n_ordered_groups
+    tau = float(np.clip(kendall(coarse.shares[:n_a, :n_b]), -TAUS[1], TAUS[1]))
+    likelihoods = [_family_likelihood(coarse, one, tau) for one in FAMILIES]
+    best = int(np.argmax(likelihoods))
+    one, likelihood = FAMILIES[best], likelihoods[best]
+    for step in (0.1, 0.05, 0.025):
+        for other in (np.tanh(np.arctanh(tau) - step), np.tanh(np.arctanh(tau) + step)):
+            found = _family_likelihood(coarse, one, other) if other * tau > 0 else -np.inf
+            if found > likelihood:
+                tau, likelihood = float(other), found
+    name = one.name + DEGREES.get((one.turned, tau >= 0), "")
+    return _parametric(pair, name, _family_ratio(pair, one, tau), one.n_parameters)
+
+
+def _family_ratio(pair: Pair, one: Family, tau: float) -> Floats:
+    """The family's ratio; for τ < 0 that of |τ| with the second feature turned round."""
+    u, v = pair.first.ranks[:, None], pair.second.ranks
+    u, v = 1 - u if one.turned else u, 1 - v if bool(one.turned) != (tau < 0) else v
+    return _cell_means(pair, one.log_density(u, v, min(max(abs(tau), TAUS[0]), TAUS[1])))
+
+
+def _family_likelihood(pair: Pair, one: Family, tau: float) -> float:
+    ratio = _family_ratio(pair, one, tau)
+    return float((pair.shares * np.log(np.maximum(ratio, 1e-300))).sum()) - one.n_parameters / pair.first.n_rows
+
+
 def corrected(pair: Pair, start: Candidate, bandwidth: float) -> Candidate:
     """An estimate times the kernel estimate of what it leaves, with exact marginals."""
     ratio, left_out = _smoothed(pair, bandwidth, np.maximum(start.ratio, _LEAST_START))
     ratio, factors = _normalised(pair, ratio)
     return _candidate(f"{start.name} x kernel {bandwidth:g}", ratio, left_out * factors, 0.0)
+
+
+def sharpened(pair: Pair, bandwidth: float, scale: Scale = "ranks") -> Candidate:
+    """A kernel estimate s times the kernel estimate of what it leaves, with exact marginals: less bias."""
+    # Without row i, s(j) falls by K(j, i) / n; to first order the mean of K / s over others grows by that of K² / s².
+    n = pair.first.n_rows
+    width = bandwidth * n ** (-1 / 6)
+    a, b = pair.first.kernel(width, scale), pair.second.kernel(width, scale)
+    start = np.maximum(a @ pair.shares @ b.T, 1e-12)
+    left = pair.shares / start
+    mean = a @ left @ b.T
+    own = np.multiply.outer(np.diagonal(a), np.diagonal(b)) / start
+    grown = (a * a) @ (left / start) @ (b * b).T - own * own / n
+    ratio, factors = _normalised(pair, start * mean)
+    others = np.maximum(n - own, 0.0) * start * np.maximum(n * mean - own + grown, 0.0) / (n * max(n - 1, 1.0))
+    return _candidate(f"kernel {bandwidth:g} twice{_OF[scale]}", ratio, others * factors, 0.0)
 
 
 def _normalised(pair: Pair, ratio: Floats) -> tuple[Floats, Floats]:
@@ -290,19 +373,6 @@ def full_table(pair: Pair, ratio: Floats) -> Floats:
     return to_margins(table, pair.first.masses, pair.second.masses)
 
 
-def move(margin: Margin, codes: npt.NDArray[np.int32], width: float, rng: np.random.Generator) -> Ints:
-    """Bins of rows moved by a kernel, which keeps the masses; bins without an order stay."""
-    groups = margin.group[codes]
-    matrix = margin.kernel(width)
-    moved = np.empty(len(codes), dtype=np.int64)
-    for group in np.unique(groups):
-        own = groups == group
-        cumulative = np.cumsum(margin.masses * matrix[margin.group, group])
-        draws = rng.random(np.count_nonzero(own)) * cumulative[-1]
-        moved[own] = np.searchsorted(cumulative, draws, side="right")
-    return moved
-
-
 def to_margins(table: Floats, rows: Floats, columns: Floats) -> Floats:
     """The table with given marginals whose rows and columns are scaled versions of this one's (Sinkhorn); in place."""
     right = np.ones(len(columns))
@@ -331,6 +401,7 @@ def _scaling(wanted: Floats, found: Floats) -> Floats:
 
 
 BANDWIDTHS = (0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0, 1.4, 2.0)
+_WIDER = (*BANDWIDTHS[2:], 3.0, 4.0)  # than each of these by two steps, for sharpened estimates
 CORRECTION_BANDWIDTHS = (0.5, 0.7, 1.0, 1.4, 2.0, 3.0)
 SHRINKAGES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5)
 SCALES: tuple[Scale, ...] = ("ranks", "values")
@@ -342,35 +413,49 @@ def kernel_candidates(
 ) -> list[Candidate]:
     """Kernel estimates at several bandwidths; where an axis has no order, also shrunk towards independence.
 
-    Without any ordered axis a kernel is the table of shares itself.
+    Without any ordered axis a kernel is the table of shares itself. With the bandwidths of this module, an estimate
+    sharpened at one above the likeliest is added.
     """
     n_ordered = (pair.first.n_ordered > 0) + (pair.second.n_ordered > 0)
     if n_ordered == 0:
         return [empirical(pair, shrinkage) for shrinkage in SHRINKAGES]
     shrinkages = (0.0,) if n_ordered == 2 else (0.0, 0.05, 0.2, 0.5)
-    found = []
-    for scale in scales:
-        for shrinkage in shrinkages:
-            make = functools.partial(kernel, pair, shrinkage=shrinkage, scale=scale)
-            found += _search(pair, bandwidths, make)
-    return found
+    makes: Makes = {
+        (scale, shrinkage): functools.partial(kernel, pair, shrinkage=shrinkage, scale=scale)
+        for scale, shrinkage in itertools.product(scales, shrinkages)
+    }
+    found, (bandwidth, (scale, _)) = _search(pair, bandwidths, makes)
+    if tuple(bandwidths) != BANDWIDTHS:
+        return found
+    return [*found, sharpened(pair, _WIDER[bandwidths.index(bandwidth)], scale)]
 
 
-def _search(pair: Pair, bandwidths: Sequence[float], make: Callable[[float], Candidate]) -> list[Candidate]:
-    """Candidates at every third bandwidth, and at those around the likeliest of them."""
-    found = {i: make(bandwidths[i]) for i in range(len(bandwidths) > 1, len(bandwidths), _STRIDE)}
-    best = max(found, key=lambda i: log_likelihood(pair, found[i]))
-    around = set(range(max(best - _STRIDE + 1, 0), min(best + _STRIDE, len(bandwidths)))) - set(found)
-    return [*found.values(), *(make(bandwidths[i]) for i in sorted(around))]
+Kind = tuple[Scale, float]  # and shrinkage
+Makes = Mapping[Kind, Callable[[float], Candidate]]
 
 
-def all_candidates(pair: Pair) -> list[Candidate]:
+def _search(pair: Pair, bandwidths: Sequence[float], makes: Makes) -> tuple[list[Candidate], tuple[float, Kind]]:
+    """Candidates of each kind at every third bandwidth and, of the likeliest kind, around its best; which is best."""
+    tried = range(len(bandwidths) > 1, len(bandwidths), _STRIDE)
+    found = {(i, kind): make(bandwidths[i]) for kind, make in makes.items() for i in tried}
+    likelihoods = {key: log_likelihood(pair, candidate) for key, candidate in found.items()}
+    middle, kind = max(likelihoods, key=lambda key: likelihoods[key])
+    for i in set(range(max(middle - _STRIDE + 1, 0), min(middle + _STRIDE, len(bandwidths)))) - set(tried):
+        found[i, kind] = makes[kind](bandwidths[i])
+        likelihoods[i, kind] = log_likelihood(pair, found[i, kind])
+    best, kind = max(likelihoods, key=lambda key: likelihoods[key])
+    return list(found.values()), (bandwidths[best], kind)
+
+
+def all_candidates(pair: Pair, *, families: bool = True) -> list[Candidate]:
     """Every estimate that `Auto` chooses from."""
-    simple = [empirical(pair, 0.0), independent(pair)]
+    found = [empirical(pair, 0.0), independent(pair)]
     if pair.first.n_ordered and pair.second.n_ordered:
-        start = gaussian(pair)
-        simple += [start, *_search(pair, CORRECTION_BANDWIDTHS, functools.partial(corrected, pair, start))]
-    return simple + kernel_candidates(pair)
+        starts = [gaussian(pair), family(pair)] if families else [gaussian(pair)]
+        start = max(starts, key=lambda candidate: log_likelihood(pair, candidate))
+        makes: Makes = {("ranks", 0.0): functools.partial(corrected, pair, start)}
+        found += [*starts, *_search(pair, CORRECTION_BANDWIDTHS, makes)[0]]
+    return found + kernel_candidates(pair)
 
 
 def from_pairs(bin_masses: Sequence[Floats], tables: Mapping[tuple[int, int], Floats]) -> Floats:
