@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +22,6 @@ from studies.common import (
     read_data,
 )
 from treeanova import look
-from treeanova.density import Density
 
 Floats = npt.NDArray[np.float64]
 Level = tuple[str, str]
@@ -39,35 +37,6 @@ DENSITIES = ("uniform", "empirical", "laplace", "auto")
 STATES = ("as held", "centred", *DENSITIES)
 LARGE = 50  # rows; smaller levels are neither drawn nor judged
 NEAR_ZERO = 0.02  # a value this close to zero contradicts nothing
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class UniformSeen(Density):
-    """Equal weight for every bin that some row falls in, as in the paper; features independent."""
-
-    name: ClassVar[str] = "uniform"
-    is_product: ClassVar[bool] = True
-
-    def table(self, key: tuple[int, ...]) -> Floats:
-        """Product of the axes' weights."""
-        table: Floats = np.ones(())
-        for j in key:
-            seen = self._sample.counts((j,)) > 0
-            table = np.multiply.outer(table, seen / seen.sum())
-        return table
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class LaplaceSeen(Density):
-    """Half the rows, half `UniformSeen`."""
-
-    name: ClassVar[str] = "laplace"
-
-    def table(self, key: tuple[int, ...]) -> Floats:
-        """Mean of both tables."""
-        uniform = UniformSeen(grid=self.grid, sample=self.sample).table(key)
-        mixture: Floats = (self._sample.counts(key) + uniform) / 2
-        return mixture
 
 
 def make_models(*, classify: bool, n_pairs: int, base_score: float | None = None) -> dict[str, Any]:
@@ -94,9 +63,9 @@ def make_models(*, classify: bool, n_pairs: int, base_score: float | None = None
 def pure_kinds(fx: Any) -> dict[str, Any]:
     """A decomposition (made with auto) under each density."""
     return {
-        "uniform": fx.with_density(UniformSeen()),
+        "uniform": fx.with_density("uniform"),
         "empirical": fx.with_density("empirical"),
-        "laplace": fx.with_density(LaplaceSeen()),
+        "laplace": fx.with_density("laplace"),
         "auto": fx,
     }
 
@@ -152,7 +121,7 @@ def all_values(fx: Any, X: Any, masks: Mapping[Level, Any]) -> dict[str, Values]
 
 def _share_of_many_priors(fx: Any) -> float:
     """Weight that the uniform density gives to four and more prior offences."""
-    term = fx.with_density(UniformSeen()).terms["priors_count"]
+    term = fx.with_density("uniform").terms["priors_count"]
     bins = np.unique(term.axes[0].index(np.arange(4.0, 40.0)))
     return float(term.weights[bins].sum())
 

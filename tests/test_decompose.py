@@ -395,8 +395,13 @@ def test_weights_are_those_that_the_densities_name(name):
             np.testing.assert_allclose(counted, shares_in_bins(term.axes[0], case.train[names[0]]), atol=1e-14)
         marginals = [counted.sum(axis=tuple(set(range(term.order)) - {axis})) for axis in range(term.order)]
         product = functools.reduce(np.multiply.outer, marginals)
-        np.testing.assert_allclose(weights["uniform"], np.full(counted.shape, 1 / counted.size), rtol=1e-12)
-        np.testing.assert_allclose(weights["laplace"], counted / 2 + 0.5 / counted.size, rtol=1e-12)
+        equal = []
+        for axis, marginal in zip(term.axes, marginals, strict=True):
+            apart = np.array([set(label.split(" or ")) <= {"missing", "unseen"} for label in axis.labels])
+            equal.append((~apart | (marginal > 0)) / np.count_nonzero(~apart | (marginal > 0)))
+        uniform = functools.reduce(np.multiply.outer, equal)
+        np.testing.assert_allclose(weights["uniform"], uniform, rtol=1e-12)
+        np.testing.assert_allclose(weights["laplace"], counted / 2 + uniform / 2, rtol=1e-12)
         np.testing.assert_allclose(weights["independent"], product, atol=1e-14)
         if np.abs(product - counted).max() > 1e-9:
             cell = np.unravel_index(np.abs(product - counted).argmax(), counted.shape)

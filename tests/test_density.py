@@ -442,3 +442,19 @@ def test_rows_and_their_weights_are_checked():
             sample_of(rows(), GRID, [bad, *[1.0] * 39])
     with pytest.raises(ValueError, match="`sample_weight` must be finite, not negative and not all zero"):
         sample_of(rows(), GRID, np.zeros(40))
+
+
+def test_uniform_and_laplace_leave_out_bins_of_missing_values_that_no_row_is_in():
+    xgb = pytest.importorskip("xgboost")
+    rows = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
+    missing = np.array([[np.nan, 0.0]])
+    model = xgb.XGBRegressor(n_estimators=4, max_depth=2, min_child_weight=0, reg_lambda=0, n_jobs=1)
+    model.fit(np.vstack([rows, missing]), [0.0, 0, 10, 11, 5])  # missing is unlike both other bins
+    seen = decompose(model, rows, density="uniform").terms["x0"]
+    assert seen.axes[0].labels[-1] == "missing"
+    assert seen.weights.tolist() == [0.5, 0.5, 0.0]
+    assert decompose(model, rows, density="laplace").terms["x0"].weights.tolist() == [0.5, 0.5, 0.0]
+    third = pytest.approx([1 / 3, 1 / 3, 1 / 3])
+    assert decompose(model, None, density="uniform").terms["x0"].weights == third
+    with_missing = np.vstack([rows, missing])
+    assert decompose(model, with_missing, density="uniform").terms["x0"].weights == third

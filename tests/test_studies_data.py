@@ -151,15 +151,6 @@ def small_model():
     return DecisionTreeRegressor().fit(X, [0.0, 1, 1, 3]), X
 
 
-def test_uniform_over_seen_bins_leaves_out_bins_without_rows():
-    model, X = small_model()
-    fx = treeanova.decompose(model, X)
-    assert fx.with_density(compas.UniformSeen()).terms["a", "b"].weights.tolist() == [[0.25, 0.25], [0.25, 0.25]]
-    assert fx.with_density(compas.UniformSeen(), X[:3]).terms["a", "b"].weights.tolist() == [[0.5, 0.5], [0, 0]]
-    laplace = fx.with_density(compas.LaplaceSeen()).terms["a", "b"].weights
-    np.testing.assert_allclose(laplace, [[0.25, 0.375], [0.125, 0.25]])
-
-
 def test_level_values_are_means_over_rows():
     model, X = small_model()
     rows = X.rename(columns={"a": "age", "b": "priors_count"})

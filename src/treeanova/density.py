@@ -20,7 +20,7 @@ import numpy.typing as npt
 from treeanova import smoothing
 from treeanova.columns import encode
 from treeanova.features import Floats
-from treeanova.grid import Codes, Grid, IntervalAxis
+from treeanova.grid import Axis, Codes, Grid, IntervalAxis
 from treeanova.slices import outer
 
 Key = tuple[int, ...]
@@ -170,7 +170,8 @@ def _product_rows(bin_masses: Sequence[Floats], n_rows: int, rng: np.random.Gene
 class Uniform(Density):
     """Equal weight per bin; with ``measure="length"`` per unit of length between the smallest and largest value.
 
-    By length, intervals without rows are cut at the outermost bounds, and bins of missing values have no weight.
+    Where rows are given, bins of their own for missing or unseen values have weight only if a row is in them. By
+    length, intervals without rows are cut at the outermost bounds, and bins of missing values have no weight.
     """
 
     name: ClassVar[str] = "uniform"
@@ -193,7 +194,7 @@ class Uniform(Density):
     def _axis_weights(self, j: int) -> Floats:
         axis = self._grid.axes[j]
         if self.measure == "bins" or not isinstance(axis, IntervalAxis) or not len(axis.bounds):
-            return np.full(axis.size, 1 / axis.size)
+            return self._equal_weights(j, axis)
         low, high = axis.bounds[0], axis.bounds[-1]
         if self.sample is not None:
             column = self.sample.encoded[:, j]
@@ -202,6 +203,15 @@ class Uniform(Density):
         lengths = np.zeros(axis.size)
         lengths[: axis.n_intervals] = np.diff(np.concatenate([[low], axis.bounds, [high]]))
         return lengths / lengths.sum() if lengths.sum() > 0 else np.full(axis.size, 1 / axis.size)
+
+    def _equal_weights(self, j: int, axis: Axis) -> Floats:
+        """One share per bin; none for bins apart, of missing or unseen values, that no row is in."""
+        counted = np.ones(axis.size, dtype=bool)
+        n_plain = axis.n_plain
+        if self.sample is not None and axis.size > n_plain > 0:
+            counted[n_plain:] = self.sample.counts((j,))[n_plain:] > 0
+        weights: Floats = counted / counted.sum()
+        return weights
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -235,13 +245,17 @@ class Laplace(Density):
         """Mixture of both tables."""
         table = self._sample.counts(key)
         table *= 1 - self.mix
-        table += self.mix / table.size
+        table += self.mix * self._uniform.table(key)
         return table
+
+    @property
+    def _uniform(self) -> Uniform:
+        return Uniform(grid=self._grid, sample=self._sample)
 
     def rows(self, n_rows: int, rng: np.random.Generator) -> tuple[Codes, Floats]:
         """The rows, and draws from the uniform."""
         codes, weights = super().rows(n_rows, rng)
-        more, more_weights = Uniform(grid=self._grid).rows(n_rows, rng)
+        more, more_weights = self._uniform.rows(n_rows, rng)
         return np.concatenate([codes, more]), np.concatenate([(1 - self.mix) * weights, self.mix * more_weights])
 
 

@@ -41,6 +41,11 @@ class Axis(abc.ABC):
 
     @property
     @abc.abstractmethod
+    def n_plain(self) -> int:
+        """Number of bins of plain values; those of missing and unseen ones that are apart come after them."""
+
+    @property
+    @abc.abstractmethod
     def labels(self) -> tuple[str, ...]:
         """A label per bin, for people."""
 
@@ -66,6 +71,11 @@ class IntervalAxis(Axis):
     def n_intervals(self) -> int:
         """Number of interval bins; they come first."""
         return len(self.bounds) + 1
+
+    @property
+    def n_plain(self) -> int:
+        """Number of interval bins."""
+        return self.n_intervals
 
     @property
     def size(self) -> int:
@@ -107,6 +117,11 @@ class CategoryAxis(Axis):
 
     categories: tuple[Hashable, ...]
     unseen_bin: int
+
+    @property
+    def n_plain(self) -> int:
+        """Number of categories."""
+        return len(self.categories)
 
     @property
     def size(self) -> int:
