@@ -25,7 +25,7 @@ LAYERS = [
     ["closed_form"],
     ["correction"],
     ["deep"],
-    ["deep_storage", "explanation", "importance", "summary", "terms"],
+    ["deep_storage", "explanation", "importance", "rowwise", "summary", "terms"],
     ["storage"],
     ["decomposition"],
     ["_decompose", "interop"],

@@ -394,8 +394,8 @@ def test_bins_are_merged_where_pairs_do_not_fit(boosted, fx):
     for j in range(6):
         fine, coarse = fx.terms[f"x{j}"], merged.terms[f"x{j}"]
         assert np.corrcoef(fine(x[:, [j]]), coarse(x[:, [j]]))[0, 1] > 0.9
-    with pytest.raises(BudgetError, match="over the budget of 100 kB"):
-        treeanova.decompose(model, x, density="empirical", budget=1e5)
+    with pytest.raises(BudgetError, match="over the budget of 10 kB"):
+        treeanova.decompose(model, x, density="empirical", budget=1e4)
 
 
 def test_tensors_of_an_order_asked_for_must_fit(boosted):
@@ -504,3 +504,80 @@ def test_covertype_with_seven_classes():
     fx = check_real(model, table, raw=raw, density="empirical", max_order=2)
     assert fx.has_remainder
     assert set(fx.importance()["output"]) == set(map(str, fx.schema.outputs))
+
+
+# Found by reading and by trying.
+
+
+def test_raw_of_a_loaded_decomposition_is_raw(boosted, fx, tmp_path):
+    fx.save(tmp_path / "fx.tav")
+    loaded = treeanova.load(tmp_path / "fx.tav").with_density("empirical", boosted[1])
+    assert loaded.raw.importance().equals(fx.raw.importance())
+    fx.cut(1).save(tmp_path / "cut.tav")
+    cut = treeanova.load(tmp_path / "cut.tav")
+    np.testing.assert_array_equal(sum_of(cut.raw.explain(boosted[1][:50])), sum_of(fx.raw.explain(boosted[1][:50])))
+
+
+def test_cuts_of_parts_and_parts_of_cuts(boosted, fx):
+    x = boosted[1]
+    part = fx.select(order=[1, 2]).cut(1)
+    np.testing.assert_allclose(part.explain(x).scores, part.decision_function(x), atol=1e-12)
+    assert set(part.terms) == {(f"x{j}",) for j in range(6)}
+    again = fx.cut(2).with_density("uniform")
+    assert again.higher_terms == ()
+    assert again.has_remainder
+    assert not any("x0" in names for names in fx.raw.drop("x0").terms)
+    assert fx != fx.select(order=[1, 2])
+    assert fx.cut(2).certificate.higher.n_terms == 0
+    with pytest.raises(KeyError, match="no term"):
+        fx.drop("x0").term_values(x, ("x0", "x1", "x2"))
+
+
+@pytest.mark.parametrize("density", ["independent", "empirical"])
+def test_sums_are_exact_under_weights_next_to_nothing(boosted, density):
+    model, x = boosted
+    weights = np.where((x < -0.2).any(axis=1), 1e-150, 1.0)
+    fx = treeanova.decompose(model, x, density=density, sample_weight=weights)
+    np.testing.assert_allclose(sum_of(fx.explain(x)), fx.decision_function(x), atol=1e-10)
+
+
+def test_a_feature_called_remainder(boosted):
+    model, x = boosted
+    names = ["remainder", "b", "c", "d", "e", "f"]
+    fx = treeanova.decompose(model, x, density="empirical", feature_names=names, max_order=1)
+    table = fx.explain(x[:20]).to_frame()
+    assert {"remainder", "(remainder)"} <= set(table.columns)
+    np.testing.assert_allclose(table.sum(axis=1) + fx.intercept, fx.decision_function(x[:20]), atol=1e-12)
+    assert set(fx.importance("feature")["feature"]) == {*names, "(remainder)"}
+
+
+def test_an_ebm_with_a_remainder_does_not_go_back():
+    glassbox = pytest.importorskip("interpret.glassbox")
+    x, y = simulated(300, 5)
+    ebm = glassbox.ExplainableBoostingRegressor(interactions=2, outer_bags=1, max_rounds=50, n_jobs=1).fit(x, y)
+    fx = treeanova.decompose(ebm, x, density="empirical", max_order=1)
+    np.testing.assert_allclose(fx.explain(x).scores, ebm.predict(x), atol=1e-9)
+    with pytest.raises(ValueError, match="must have no remainder to become an EBM"):
+        treeanova.interop.to_ebm(fx)
+
+
+def test_numbers_of_numpy_and_threads(boosted, tmp_path):
+    model, x = boosted
+    fx = treeanova.decompose(
+        model, x, density="empirical", max_order=np.int64(2), tensor_order=np.int64(2), n_jobs=np.int64(1)
+    )
+    fx.save(tmp_path / "fx.tav")
+    assert treeanova.decompose(model, x, density="empirical", n_jobs=-1).n_jobs >= 1
+    with pytest.raises(ValueError, match="`n_jobs` must be a whole number from 1 on, or -1 for all cores, got -2"):
+        treeanova.decompose(model, x, n_jobs=-2)
+
+
+def test_forests_with_very_many_leaf_sets_are_corrected():
+    from sklearn.ensemble import RandomForestRegressor
+
+    x, y = simulated(800, 12)
+    model = RandomForestRegressor(n_estimators=40, random_state=0, n_jobs=1).fit(x, y)
+    fx = treeanova.decompose(model, x, density="empirical", budget=5e7)
+    assert fx.certificate.higher.n_corrected >= 220  # all triples of the 12 features
+    keys = fx.deep.leaf_sets
+    assert keys.subsets([3]) == sorted({sub for key in keys.keys for sub in itertools.combinations(key, 3)})

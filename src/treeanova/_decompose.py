@@ -73,7 +73,7 @@ def decompose(
         Most bytes for all tensors. Where pairs need more, bins are merged (and what this loses is in the remainder);
         where that is not enough, BudgetError is raised before any work.
     n_jobs
-        Threads; all cores by default.
+        Threads; all cores by default and for -1.
     progress
         True for a bar on the standard error, or a function of stage, steps done and steps in all.
     random_state
@@ -95,12 +95,12 @@ def decompose(
     model = unpickled(model, trusted=trusted)
     _check_pipeline(model)
     check_weighted_rows(X, sample_weight)
-    _check_order("max_order", max_order, 1)
-    _check_order("tensor_order", tensor_order, 2)
+    max_order = _checked_order("max_order", max_order, 1)
+    tensor_order = _checked_order("tensor_order", tensor_order, 2)
     found = read_model(model)
     if isinstance(found, Forest) and X is not None:
         found = dataclasses.replace(found, schema=with_labels(found.schema, X))
-    fields: dict[str, Any] = {"options": Options(method), "n_jobs": n_jobs or os.cpu_count() or 1}
+    fields: dict[str, Any] = {"options": Options(method), "n_jobs": _n_threads(n_jobs)}
     fields |= {"random_state": random_state, "source": model}
     if isinstance(found, Effects):
         effects = _named_effects(found, feature_names, budget)
@@ -130,16 +130,26 @@ def _checked(fx: Decomposition, forest: Forest) -> Decomposition:
         return fx
     encoded = sample.encoded[:: max(1, sample.n_rows // _CHECKED_ROWS)]
     expected = forest.score_encoded(encoded)
-    gap = np.abs(fx.sum_of_terms(encoded) - expected).max()
+    gap = np.abs(fx.at_rows.sum_of_terms(encoded) - expected).max()
     error = float(gap / max(np.abs(expected).max(), np.finfo(float).tiny))
     return dataclasses.replace(fx, certificate=dataclasses.replace(fx.certificate, reconstruction_error=error))
 
 
-def _check_order(name: str, order: int | None, least: int) -> None:
+def _checked_order(name: str, order: int | None, least: int) -> int | None:
     if order is not None and (not isinstance(order, Integral) or order < least):
         raise ValueError(
             f"`{name}` must be a whole number from {least} on, got {order!r}; leave it out for all that fits."
         )
+    return None if order is None else int(order)
+
+
+def _n_threads(n_jobs: int | None) -> int:
+    """Threads to use: all cores for None and -1."""
+    if n_jobs is None or n_jobs == -1:
+        return os.cpu_count() or 1
+    if not isinstance(n_jobs, Integral) or n_jobs < 1:
+        raise ValueError(f"`n_jobs` must be a whole number from 1 on, or -1 for all cores, got {n_jobs!r}.")
+    return int(n_jobs)
 
 
 def _check_pipeline(model: Any) -> None:

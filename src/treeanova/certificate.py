@@ -82,6 +82,8 @@ class HigherCertificate:
         start = f"orders {low} to {high}: {told}; "
         if self.is_exact:
             return f"{start}pure in closed form, features being independent"
+        if not self.n_corrected:
+            return f"{start}none corrected for dependence, pure for independent features only"
         cells = ", ".join(f"{bins} at order {order}" for order, bins in self.bins.items())
         return (
             f"{start}{self.n_corrected:,} corrected for dependence on coarse bins ({cells}), slice means there within "

@@ -29,6 +29,8 @@ from treeanova.leafsets import LeafSets, Merging
 
 _BLOCK = 1 << 16
 _LEAF_BLOCK = 1 << 15
+_NO_MASS = 1e-15
+_FEW_KEYS = 16
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -53,7 +55,9 @@ class ClosedForm:
     def set_masses(self) -> tuple[Floats, ...]:
         """Masses p of the sets of leaves, feature by feature, for the leaves that have it on their path."""
         pairs = zip(self.leaf_sets.sets, self.masses, strict=True)
-        return tuple(sets.mass(masses) for sets, masses in pairs)
+        found = (sets.mass(masses) for sets, masses in pairs)
+        # Sums are exact for any masses; those below rounding are zero, since products of many would underflow.
+        return tuple(np.where(own > _NO_MASS, own, 0.0) for own in found)
 
     @functools.cached_property
     def _products(self) -> tuple[Floats, Ints]:
@@ -125,10 +129,22 @@ class ClosedForm:
 
     def at_rows(self, codes: Codes, keys: Sequence[Key], n_jobs: int = 1) -> Floats:
         """Terms at rows given by their bins, shape (n_rows, n_keys, n_outputs)."""
-        return _Sums(self.leaf_sets, self._parts(keys), self.set_masses).at_rows(codes, len(keys), n_jobs)
+        if tuple(keys) not in self._known_parts:
+            self._known_parts.clear()
+            self._known_parts[tuple(keys)] = self._parts(keys)
+        parts = self._known_parts[tuple(keys)]
+        return _Sums(self.leaf_sets, parts, self.set_masses).at_rows(codes, len(keys), n_jobs)
+
+    @functools.cached_property
+    def _known_parts(self) -> dict[tuple[Key, ...], list[_Part]]:
+        """Parts of the keys asked for last: rows are often explained one by one."""
+        return {}
 
     def _parts(self, keys: Sequence[Key]) -> list[_Part]:
         """Leaves of each set of features, with coefficients for those keys that it holds."""
+        if len(keys) < _FEW_KEYS:
+            alone = [(key, self.leaf_sets.leaves_with(key)) for key in keys]
+            return [_Part(at, {key: self.coefficients(key, at)}, {key: i}) for i, (key, at) in enumerate(alone)]
         wanted = {key: position for position, key in enumerate(keys)}
         parts = []
         for own, leaves in zip(self.leaf_sets.keys, self.leaf_sets.members, strict=True):

@@ -7,7 +7,7 @@ those of one feature fewer, cell by coarse cell, whether it has rows or not: sum
 
 Rule for the bins: up to 16 per feature of about equal mass, joined two by two until a term has at most 4,096 cells
 (16 bins at order 3, 8 at order 4, 4 at orders 5 and 6, then 2), and fewer where the leaves are so many that sums over
-them would take over 2^37 steps.
+them would take over 2^33 steps; orders for which even 2 bins take more stay as they are.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from treeanova.solvers import conjugate_gradients
 
 COARSE_BINS = 16
 _MOST_CELLS = 4096
-_MOST_STEPS = 2.0**37
+_MOST_STEPS = 2.0**33
 _MOST_SOLVES = 3000
 _TOLERANCE = 1e-5
 _MAX_ITERATIONS = 200
@@ -110,10 +110,9 @@ def correct(
     mergings = tuple(
         merge(axis, masses, COARSE_BINS) for axis, masses in zip(form.leaf_sets.grid.axes, form.masses, strict=True)
     )
-    leaves = {key: form.leaf_sets.leaves_with(key) for key in keys}
-    bins = _bins({len(key) for key in keys}, sum(map(len, leaves.values())))
+    bins = _bins({len(key) for key in keys}, sum(form.leaf_sets.n_leaves_with(key) for key in keys))
     cells = [merging.bins[codes[:, j]] for j, merging in enumerate(mergings)]
-    state = _State(form, mergings, bins, cells, weights, leaves)
+    state = _State(form, mergings, bins, cells, weights)
     tables: dict[Key, Floats] = {}
     pending: dict[Key, Floats] = {}
     rough: dict[Key, Floats] = {}
@@ -149,12 +148,11 @@ class _State:
     bins: Mapping[int, int]
     cells: Sequence[Ints]
     weights: Floats
-    leaves: Mapping[Key, Ints]
 
     def solve(self, key: Key, received: Floats | None) -> Solved:
         """A term made pure on its coarse cells; if of the lowest order, also on cells joined once more."""
         most = self.bins[len(key)]
-        own = np.moveaxis(self.form.outer(key, self._joined(key, most), self.leaves[key]), -1, 0)
+        own = np.moveaxis(self.form.outer(key, self._joined(key, most), self.form.leaf_sets.leaves_with(key)), -1, 0)
         start = np.array(own if received is None else own + received, order="C")
         weights, scales = self._weights(key, most), largest(start)
         rough: list[Floats] = []
@@ -240,8 +238,12 @@ def _slice_means_left(values: Floats, weights: Floats, scales: Floats) -> float:
 def worth_correcting(form: ClosedForm, by_order: Mapping[int, Sequence[Key]]) -> Iterator[Key]:
     """Keys to correct: whole orders from the lowest up while they are few, then the largest terms of the next."""
     left = _MOST_SOLVES // form.leaf_sets.values.shape[1]
+    steps = 0.0
     for order in sorted(by_order):
         keys = by_order[order]
+        steps += 2.0**order * sum(form.leaf_sets.n_leaves_with(key) for key in keys)
+        if not left or steps > _MOST_STEPS:
+            return
         if len(keys) > left:
             sizes = {key: form.size(key, form.leaf_sets.leaves_with(key)) for key in keys}
             yield from sorted(sorted(keys, key=lambda key: -sizes[key])[:left])

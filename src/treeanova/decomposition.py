@@ -19,12 +19,13 @@ from treeanova.effects import Effects
 from treeanova.errors import ArchiveError
 from treeanova.explanation import Explanation
 from treeanova.features import Floats, Schema
-from treeanova.frames import backend_of, frame
+from treeanova.frames import backend_of, frame, free_name
 from treeanova.grid import Axis, Codes, Grid, IntervalAxis, union
 from treeanova.importance import Moments, moments, moments_of_values, ranked_columns
 from treeanova.links import class_probabilities, respond
 from treeanova.progress import Progress, quiet
 from treeanova.purification import Options, cascade, report_impurity
+from treeanova.rowwise import AtRows
 from treeanova.slices import largest
 from treeanova.storage import pack, unpack
 from treeanova.summary import html_summary
@@ -126,7 +127,12 @@ class Decomposition:
     @property
     def has_remainder(self) -> bool:
         """Whether the model is more than the sum of the terms told apart; `remainder` gives the rest."""
-        return not self.n_all_terms and (self.is_cut or (self.deep is not None and self.deep.has_remainder))
+        return self.at_rows.has_remainder
+
+    @property
+    def keys(self) -> list[Key]:
+        """Positions of the features of all terms told apart: tensors, then those at rows."""
+        return self.at_rows.keys
 
     @functools.cached_property
     def raw(self) -> Decomposition:
@@ -134,7 +140,7 @@ class Decomposition:
         if self.deep is not None and not self.n_all_terms:
             return self._raw_deep(self.deep)
         known = self.certificate.terms
-        weights = {key: self.weights.get(key, self._table(key)) for key in self.raw_effects.terms}
+        weights = {key: self._weights_of(key) for key in self.raw_effects.terms}
         measured = {}
         for key, values in self.raw_effects.terms.items():
             outputs_first = np.moveaxis(values, -1, 0)
@@ -143,25 +149,37 @@ class Decomposition:
                 measured[self._names(key)] = dataclasses.replace(known[self._names(key)], impurity=found, method="none")
         certificate = dataclasses.replace(self.certificate, terms=measured)
         return dataclasses.replace(
-            self, effects=self.raw_effects, weights=weights, certificate=certificate, saved_moments=None
+            self,
+            effects=self.raw_effects,
+            weights=weights,
+            certificate=certificate,
+            saved_moments=None,
+            is_cut=False,
         )
 
     def _raw_deep(self, deep: Deep) -> Decomposition:
         """Leaves with few features as tensors, all others at rows."""
         trees = deep.as_held()
         effects = raw_tensors(trees)
-        weights = {key: self.weights.get(key, self._table(key)) for key in effects.terms}
+        weights = {key: self._weights_of(key) for key in effects.terms}
         certificate = dataclasses.replace(self.certificate, terms={}, higher=None)
         return dataclasses.replace(
-            self, effects=effects, raw_effects=effects, weights=weights, certificate=certificate, deep=trees
+            self,
+            effects=effects,
+            raw_effects=effects,
+            weights=weights,
+            certificate=certificate,
+            deep=trees,
+            saved_moments=None,
+            is_cut=False,
         )
 
     @property
     def _single(self) -> bool:
         return self.effects.n_outputs == 1
 
-    def _table(self, key: Key) -> Floats:
-        return self.density.table(key)
+    def _weights_of(self, key: Key) -> Floats:
+        return self.weights[key] if key in self.weights else self.density.table(key)
 
     def _names(self, key: Key) -> Names:
         names = self.schema.names
@@ -205,7 +223,8 @@ class Decomposition:
             self.schema.names == other.schema.names
             and self.grid.sizes == other.grid.sizes
             and all(_same_axis(a, b) for a, b in zip(self.grid.axes, other.grid.axes, strict=True))
-            and ours.terms.keys() == theirs.terms.keys()
+            and self.keys == other.keys
+            and self.has_remainder == other.has_remainder
             and np.array_equal(ours.intercept, theirs.intercept)
             and all(np.array_equal(ours.terms[key], theirs.terms[key]) for key in ours.terms)
         )
@@ -216,55 +235,26 @@ class Decomposition:
 
     def decision_function(self, data: Any) -> Floats:
         """The score: equal to the library's raw prediction; shape (n_rows,), or (n_rows, n_outputs)."""
-        score = self._score(encode(data, self.schema))
+        score = self.at_rows.score(encode(data, self.schema))
         return score[:, 0] if self._single else score
 
     def predict(self, data: Any) -> Floats:
         """The response: means, or probabilities (of the second class where there are two)."""
-        response = respond(self.schema, self._score(encode(data, self.schema)))
+        response = respond(self.schema, self.at_rows.score(encode(data, self.schema)))
         return response[:, 0] if self._single else response
 
     def predict_proba(self, data: Any) -> Floats:
         """Probabilities of all classes, shape (n_rows, n_classes)."""
-        return class_probabilities(self.schema, self._score(encode(data, self.schema)))
+        return class_probabilities(self.schema, self.at_rows.score(encode(data, self.schema)))
 
-    def _score(self, encoded: Floats) -> Floats:
-        """Score of encoded rows: the trees' own where terms of high order are no tensors, else the sum of terms."""
-        if self.deep is not None and not self.n_all_terms:
-            return self.deep.score(encoded)
-        effects = self.raw_effects if self.is_cut else self.effects
-        score = effects.score_codes(self.grid.index_encoded(encoded))
-        if self.deep is not None:
-            score += self._at(self.deep.grid.index_encoded(encoded), self.deep.keys).sum(axis=0)
-        return score
-
-    def sum_of_terms(self, encoded: Floats) -> Floats:
-        """Intercept plus all terms told apart at encoded rows, shape (n_rows, n_outputs)."""
-        codes = self._model_grid.index_encoded(encoded)
-        total: Floats = self.effects.intercept + self._at(codes, self.keys).sum(axis=0)
-        return total
-
-    @property
-    def _model_grid(self) -> Grid:
-        """The grid of all bins of the model; tensors of a deep one may have theirs merged."""
-        return self.grid if self.deep is None else self.deep.grid
-
-    def _at(self, codes: Codes, keys: Sequence[Key]) -> Floats:
-        """Terms at rows given by their bins on the model's grid, shape (n_terms, n_rows, n_outputs)."""
-        merged = codes if self.deep is None else self.deep.merged(codes)
-        columns = [merged[:, j] for j in range(merged.shape[1])]
-        values = np.empty((len(keys), len(codes), self.effects.n_outputs))
-        higher = [i for i, key in enumerate(keys) if key not in self.effects.terms]
-        for i, key in enumerate(keys):
-            if key in self.effects.terms:
-                values[i] = self.effects.terms[key][tuple(columns[j] for j in key)]
-        if higher and self.deep is not None:
-            values[higher] = np.moveaxis(self.deep.at_rows(codes, [keys[i] for i in higher], self.n_jobs), 1, 0)
-        return values
+    @functools.cached_property
+    def at_rows(self) -> AtRows:
+        """The model and its terms at rows."""
+        return AtRows(self.effects, self.raw_effects, self.deep, self.is_cut, self.n_all_terms, self.n_jobs)
 
     def term_values(self, data: Any, key: str | Collection[str]) -> Floats:
         """One term at rows, shape (n_rows,), or (n_rows, n_outputs); of a deep ensemble any term of any order."""
-        values: Floats = self._at(self._model_grid.index(data), [self._any_key(key)])[0]
+        values: Floats = self.at_rows.terms(self.at_rows.grid.index(data), [self._any_key(key)])[0]
         return values[:, 0] if self._single else values
 
     def _any_key(self, key: str | Collection[str]) -> Key:
@@ -273,7 +263,8 @@ class Decomposition:
         known = self.schema.names
         if self.deep is not None and all(name in known for name in names):
             positions = tuple(sorted({known.index(name) for name in names}))
-            if positions not in self.effects.terms and len(positions) == len(names) and self.deep.holds(positions):
+            is_there = positions in self.deep.keys if self.n_all_terms else self.deep.holds(positions)
+            if positions not in self.effects.terms and len(positions) == len(names) and is_there:
                 return positions
         return self._key(key)
 
@@ -286,10 +277,10 @@ class Decomposition:
         """All terms at rows, or those up to an order; the rest of the score is then in `Explanation.remainder`."""
         encoded = encode(data, self.schema)
         keys = [key for key in self.keys if max_order is None or len(key) <= max_order]
-        by_row = np.moveaxis(self._at(self._model_grid.index_encoded(encoded), keys), 0, 1)
+        by_row = np.moveaxis(self.at_rows.terms(self.at_rows.grid.index_encoded(encoded), keys), 0, 1)
         rest = None
         if self.has_remainder or len(keys) < len(self.keys):
-            rest = self._score(encoded) - self.effects.intercept - by_row.sum(axis=1)
+            rest = self.at_rows.score(encoded) - self.effects.intercept - by_row.sum(axis=1)
         return Explanation(
             values=by_row[:, :, 0] if self._single else by_row,
             terms=tuple(self._names(key) for key in keys),
@@ -309,7 +300,7 @@ class Decomposition:
         if self.saved_moments is not None:
             return self.saved_moments
         if self.deep is not None or self.is_cut:
-            return self._deep_moments()
+            return moments_of_values(self.at_rows.all_terms(self._some_rows[0]), self._some_rows[1])
         if not self.effects.terms:
             nothing = np.zeros((0, self.effects.n_outputs))
             return Moments(nothing, nothing, nothing)
@@ -330,19 +321,11 @@ class Decomposition:
         some = rng.choice(len(codes), size=_DEEP_ROWS, p=weights / weights.sum())
         return codes[some], np.full(_DEEP_ROWS, 1 / _DEEP_ROWS)
 
-    def _deep_moments(self) -> Moments:
-        """Moments of all terms and the remainder, at some rows."""
-        codes, weights = self._some_rows
-        values = self._at(codes, self.keys)
-        if self.has_remainder:
-            rest = self._score(self._model_grid.encoded(codes)) - self.effects.intercept - values.sum(axis=0)
-            values = np.concatenate([values, rest[None]])
-        return moments_of_values(values, weights)
-
     def variance_share(self, key: str | Collection[str]) -> float | Floats:
         """Variance of one term over that of the score, at some rows; of a deep ensemble also of a term not listed."""
         codes, weights = self._some_rows
-        both = np.stack([self._at(codes, [self._any_key(key)])[0], self._score(self._model_grid.encoded(codes))])
+        at_rows = self.at_rows
+        both = np.stack([at_rows.terms(codes, [self._any_key(key)])[0], at_rows.score(at_rows.grid.encoded(codes))])
         term, score = moments_of_values(both, weights).variance
         share = np.divide(term, score, out=np.zeros_like(term), where=score > 0)
         return float(share[0]) if self._single else share
@@ -366,13 +349,8 @@ class Decomposition:
         else:
             labels, orders = list(self.schema.names), []
             measures = np.einsum("mtk,tf->mfk", measures, self._feature_shares())
-        labels += ["remainder"] * self.has_remainder
+        labels += [free_name("remainder", labels)] * self.has_remainder
         return frame(ranked_columns(by, labels, orders, self.schema.outputs, measures), self.backend)
-
-    @property
-    def keys(self) -> list[Key]:
-        """Terms told apart: tensors, then those at rows."""
-        return [*self.effects.terms, *(self.deep.keys if self.deep is not None else ())]
 
     def _feature_shares(self) -> Floats:
         keys, n_features = self.keys, len(self.schema.features)
@@ -419,17 +397,27 @@ class Decomposition:
             terms = {key: values for key, values in effects.terms.items() if wanted(key)}
             return Effects(effects.grid, effects.intercept, terms)
 
-        measured = {self._names(k): self.certificate.terms[self._names(k)] for k in self.effects.terms if wanted(k)}
+        deep = None if self.deep is None else selected(self.deep, wanted)
+        known = self.certificate.terms
+        measured = {
+            self._names(k): known[self._names(k)] for k in self.effects.terms if wanted(k) and self._names(k) in known
+        }
         return dataclasses.replace(
             self,
             effects=some(self.effects),
             raw_effects=some(self.effects),  # raw terms of the same names would add up to another function
-            certificate=dataclasses.replace(self.certificate, terms=measured),
+            certificate=self._part_of_certificate(measured, deep),
             n_all_terms=self.n_all_terms or len(self.keys) + self.has_remainder,
             saved_moments=None,
-            deep=None if self.deep is None else selected(self.deep, wanted),
+            deep=deep,
             is_cut=False,
         )
+
+    def _part_of_certificate(self, terms: Mapping[Names, TermCertificate], deep: Deep | None) -> Certificate:
+        higher = self.certificate.higher
+        if higher is not None and deep is not None:
+            higher = dataclasses.replace(higher, n_terms=len(deep.keys))
+        return dataclasses.replace(self.certificate, terms=terms, higher=higher)
 
     def with_density(self, density: Any, data: Any = None, *, sample_weight: Any = None) -> Decomposition:
         """The same model purified under another density, or under the same kind with other rows."""
@@ -443,7 +431,8 @@ class Decomposition:
             raise ValueError(
                 "with_density() of a deep ensemble must have all terms, got a part; call it before select()."
             )
-        return purified_deep(self.deep.as_held(), bound, like=self)
+        made = purified_deep(self.deep.as_held(), bound, like=self)
+        return made.cut(max(map(len, self.keys), default=0)) if self.is_cut else made
 
     def cut(self, max_order: int) -> Decomposition:
         """The same model with all terms above an order in the remainder."""
@@ -451,12 +440,13 @@ class Decomposition:
         deep = None if self.deep is None else selected(self.deep, lambda key: len(key) <= max_order)
         if len(kept) == len(self.effects.terms) and (deep is None or self.deep is None or deep.keys == self.deep.keys):
             return self
+        if self.n_all_terms:
+            return self._keep(lambda key: len(key) <= max_order)
         named = {names: found for names, found in self.certificate.terms.items() if len(names) <= max_order}
         return dataclasses.replace(
             self,
             effects=Effects(self.grid, self.effects.intercept, kept),
-            weights={key: table for key, table in self.weights.items() if len(key) <= max_order},
-            certificate=dataclasses.replace(self.certificate, terms=named),
+            certificate=self._part_of_certificate(named, deep),
             saved_moments=None,
             deep=deep,
             is_cut=True,

@@ -30,7 +30,7 @@ from treeanova.progress import Progress
 _TENSOR_CELLS = 4_000_000  # of orders above 2: beyond, purification takes minutes
 _MOST_SETS = 20_000
 _MOST_ROW_COST = 2.0**24
-_MERGED_BINS = (2048, 1024, 512, 256, 128, 64)
+_MERGED_BINS = (2048, 1024, 512, 256, 128, 64, 32, 16)
 _DRAWS = 20_000
 _SCALE_ROWS = 2000
 
@@ -85,7 +85,7 @@ def layout_of(
     if plan.n_bytes > budget:
         most_bins = next((m for m in _MERGED_BINS if _shrunk(plan, sets.grid, m).n_bytes <= budget), None)
         if most_bins is None:
-            plan.check(budget)
+            _shrunk(plan, sets.grid, _MERGED_BINS[-1]).check(budget)
     if max_order is not None:
         told = max(min(max_order, top), 1 if top else 0)
     else:
@@ -138,10 +138,11 @@ def _shrunk(plan: Plan, grid: Grid, most: int) -> Plan:
 
 
 def _can_tell_apart(sets: LeafSets, order: int, top: int) -> bool:
-    bound = sum(math.comb(len(key), size) for key in sets.keys for size in range(order + 1, len(key) + 1))
+    most = _MOST_SETS // int(sets.values.shape[1])
+    orders = range(order + 1, top + 1)
     if row_cost(sets) > _MOST_ROW_COST:
         return False
-    return bound <= _MOST_SETS or len(sets.subsets(range(order + 1, top + 1))) <= _MOST_SETS
+    return sum(map(sets.n_subsets, orders)) <= most or len(sets.subsets(orders)) <= most
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -327,7 +328,7 @@ def _correctable(deep: Deep, form: ClosedForm) -> list[Key]:
     found: dict[int, list[Key]] = {}
     total = 0
     for order in range(deep.layout.tensor_order + 1, deep.layout.top_order + 1):
-        if sum(math.comb(len(key), order) for key in deep.leaf_sets.keys) > 50 * _MOST_SETS:
+        if deep.leaf_sets.n_subsets(order) > 50 * _MOST_SETS:
             break
         found[order] = deep.leaf_sets.subsets([order])
         total += len(found[order])

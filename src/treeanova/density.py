@@ -25,6 +25,7 @@ from treeanova.slices import outer
 
 Key = tuple[int, ...]
 _PAIRS_FOR_SHRINKAGE = 100
+_NO_WEIGHT = 1e-12
 _SIMPLE = ("independent", "gaussian")
 
 
@@ -86,7 +87,7 @@ def check_weighted_rows(data: Any, sample_weight: Any) -> None:
 
 
 def sample_of(data: Any, grid: Grid, sample_weight: npt.ArrayLike | None = None) -> Sample:
-    """Rows of user data as a sample; rows of weight zero are left out."""
+    """Rows of user data as a sample; rows of no weight, below 1e-12 of the largest, are left out."""
     encoded = encode(data, grid.schema)
     if len(encoded) == 0:
         raise ValueError("`X` must have at least one row, got none; pass the rows that define the density.")
@@ -97,7 +98,7 @@ def sample_of(data: Any, grid: Grid, sample_weight: npt.ArrayLike | None = None)
         raise ValueError(f"`sample_weight` must have one entry per row, {len(encoded)}, got shape {weights.shape}.")
     if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
         raise ValueError("`sample_weight` must be finite, not negative and not all zero; mend or drop these rows.")
-    kept = weights > 0
+    kept = weights > _NO_WEIGHT * weights.max()
     return Sample(grid, np.asfortranarray(encoded[kept]), weights[kept] / weights[kept].sum())
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from treeanova.features import Floats
-from treeanova.frames import frame
+from treeanova.frames import frame, free_name
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -57,7 +57,7 @@ class Explanation:
     def _frame(self) -> Any:
         columns = dict(zip((" x ".join(term) for term in self.terms), np.moveaxis(self.values, 1, 0), strict=True))
         if self.remainder is not None:
-            columns["remainder"] = self.remainder
+            columns[free_name("remainder", columns)] = self.remainder
         if self.values.ndim == 2:
             return frame(columns, self.backend)
         by_output = {

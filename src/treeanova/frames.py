@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import narwhals.stable.v1 as nw
@@ -14,6 +14,13 @@ def backend_of(data: Any) -> str | None:
     if nw.dependencies.is_into_dataframe(data):
         return str(nw.get_native_namespace(nw.from_native(data, eager_only=True)).__name__)
     return "pandas" if importlib.util.find_spec("pandas") else None
+
+
+def free_name(name: str, taken: Collection[str]) -> str:
+    """The name, in brackets as often as it takes to differ from those taken."""
+    while name in taken:
+        name = f"({name})"
+    return name
 
 
 def frame(columns: Mapping[str, Sequence[Any] | Any], backend: str | None) -> Any:

@@ -29,6 +29,10 @@ def to_ebm(fx: Decomposition) -> Any:
         raise ValueError(
             "`fx` must come from decompose() of an EBM in this session, got another; decompose the EBM again."
         )
+    if fx.has_remainder:
+        raise ValueError(
+            "`fx` must have no remainder to become an EBM, got one; leave out `max_order`, or use fx.select(order=…)."
+        )
     model = copy.deepcopy(fx.source)
     keys = list(fx.effects.terms)
     total = sum(float(np.sum(weights)) for weights in model.bin_weights_[:1]) or 1.0

@@ -250,10 +250,29 @@ class LeafSets:
         wanted: Bools = np.asarray(self._with_feature[:, list(key)].all(axis=1))
         return np.flatnonzero(wanted[self.group])
 
+    def n_leaves_with(self, key: Sequence[int]) -> int:
+        """Number of leaves that have all of some features on their path."""
+        sizes = np.bincount(self.group, minlength=len(self.keys))
+        return int(sizes[np.asarray(self._with_feature[:, list(key)].all(axis=1))].sum())
+
+    def n_subsets(self, order: int) -> int:
+        """A bound on the number of sets of so many features that some leaf has on its path."""
+        of_keys = sum(math.comb(len(key), order) for key in self.keys)
+        return min(of_keys, math.comb(int(self._with_feature.any(axis=0).sum()), order))
+
     def subsets(self, orders: Iterable[int]) -> list[Key]:
         """All sets of so many features that some leaf has on its path, sorted."""
-        found = {subset for order in orders for key in self.keys for subset in itertools.combinations(key, order)}
+        found = [key for order in orders for key in self._subsets(order)]
         return sorted(found, key=lambda key: (len(key), key))
+
+    def _subsets(self, order: int) -> Iterable[Key]:
+        """Sets of one order: from the keys, or by trying all where these are fewer."""
+        used = np.flatnonzero(self._with_feature.any(axis=0)).tolist()
+        if sum(math.comb(len(key), order) for key in self.keys) <= math.comb(len(used), order):
+            return {subset for key in self.keys for subset in itertools.combinations(key, order)}
+        columns = np.ascontiguousarray(np.packbits(self._with_feature, axis=0).T)
+        tried = itertools.combinations(used, order)
+        return [key for key in tried if np.bitwise_and.reduce(columns[list(key)]).any()]
 
 
 def leaf_keys(forest: Forest, paths: Paths) -> tuple[list[Key], Ints]:

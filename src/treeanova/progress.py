@@ -38,6 +38,6 @@ def progress_of(wanted: bool | Progress | None) -> Progress:
     """A function to report to: a bar for True, nothing for False and None, a function as it is."""
     if callable(wanted):
         return wanted
-    if wanted not in {True, False, None}:
+    if not isinstance(wanted, (bool, type(None))):
         raise TypeError(f"`progress` must be True, False, None or a function, got {wanted!r}; leave it out for none.")
     return Bar() if wanted else quiet
