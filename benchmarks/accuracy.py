@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 import treeanova
+from benchmarks import deep
 from treeanova import smoothing
 from treeanova.decomposition import Decomposition
 from treeanova.density import Auto, Density, Empirical, Independent, Key
@@ -540,6 +541,12 @@ variance. "true density" is the same model decomposed under 2 million fresh rows
 takes less than a minute."""
 
 
+def deep_section() -> str:
+    """The part of the page on deep ensembles."""
+    table = markdown(deep.AGAINST_DENSE_COLUMNS, deep.against_dense())
+    return f"\n## Deep ensembles against tensors of all orders\n\n{deep.AGAINST_DENSE_HEAD}\n{table}\n"
+
+
 def run(*, full: bool) -> None:
     """Run the suite and write the page."""
     start = time.process_time()
@@ -561,7 +568,7 @@ def run(*, full: bool) -> None:
         sizes=", ".join(f"{size:,}" for size in sizes),
         settings="; ".join(setting.name for setting in settings),
     )
-    text = page(found, peers, head)
+    text = page(found, peers, head) + deep_section()
     PAGE.parent.mkdir(exist_ok=True)
     PAGE.write_text(text, encoding="utf-8")
     print(text)

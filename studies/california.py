@@ -289,13 +289,13 @@ def _claims(
     worst = max(row[4] for row in rivals)
     return (
         Claim(
-            "6.2, Figure 5",
+            "Section 6.2, Figure 5",
             "Unpurified, the most expensive place lies in the Pacific Ocean",
             f"in {in_ocean} of {len(raw)} models; drawn one: {drawn['raw'].km:,.0f} km from the nearest district",
             "agree" if in_ocean == len(raw) else "in part",
         ),
         Claim(
-            "6.2, Figure 5",
+            "Section 6.2, Figure 5",
             "After purification this problem goes away",
             f"the largest cell lies outside the data in {len(pure) - inside} of {len(pure)} cases (model × density), "
             f"with auto {drawn['auto'].km:,.0f} km off; it shrinks from {number(drawn['raw'].value)} to "
@@ -303,13 +303,13 @@ def _claims(
             "not" if inside < len(pure) / 2 else "in part",
         ),
         Claim(
-            "6.2, Figure 5",
+            "Section 6.2, Figure 5",
             "It arose from the influence of Los Angeles and San Francisco",
             f"mean interaction around both, raw → pure under auto: {', '.join(moved)}; main effects take it over",
             "agree" if all(abs(after[m][2]) < abs(before[m][2]) / 4 for m in METROS) else "in part",
         ),
         Claim(
-            "5, 5.1",
+            "Section 5, 5.1",
             "The published implementation recovers the interaction exactly",
             f"`purify` of interpret {version('interpret-core')} is off by up to {percent(worst, 0)} of it by "
             f"default, not randomized by {number(max(row[7] for row in rivals))}",

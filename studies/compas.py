@@ -391,7 +391,7 @@ def _claims(
     counts = {state: sum(len(contradictions(found[t], state, levels)) for t in TARGETS) for state in STATES}
     gains = [float((tests[t]["GA2M"][:, 2] - tests[t]["GA2M"][:, 1]).mean()) for t in TARGETS]
     n_levels = 2 * len(levels)
-    where = "6.1, Figure 4"
+    where = "Section 6.1, Figure 4"
     return (
         Claim(
             where,
@@ -423,13 +423,13 @@ def _claims(
             "not" if changed["XGB2"] + changed["GA2M"] else "agree",
         ),
         Claim(
-            "1.3, 6.1",
+            "Section 1.3, 6.1",
             "Contradictions between models are corrected by purification",
             f"pairs of models with opposite signs: {', '.join(f'{n} {state}' for state, n in counts.items())}",
             "agree" if max(counts[d] for d in DENSITIES) == 0 else "in part",
         ),
         Claim(
-            "6",
+            "Section 6",
             "On average purification improves the main effects of GA2M (COMPAS)",
             f"main effects alone, left-out rows: AUC {signed(gains[0], 4)}, squared correlation {signed(gains[1], 4)}",
             "agree" if min(gains) > 0.002 else "not",

@@ -243,7 +243,7 @@ def _claims(found: Mapping[str, Kinds], tests: Mapping[str, Floats], X: Any) -> 
     }
     best = {name: SHARES[int(values[:, 3:].mean(axis=0).argmin())] for name, values in tests.items()}
     gain = float((tests["GA2M"][:, 2] - tests["GA2M"][:, 1]).mean())
-    where = "6.3, Figure 6"
+    where = "Section 6.3, Figure 6"
     return (
         Claim(
             where,
@@ -279,14 +279,14 @@ def _claims(found: Mapping[str, Kinds], tests: Mapping[str, Floats], X: Any) -> 
             "agree" if max(best.values()) < 1 else "not" if min(best.values()) == 1 else "in part",
         ),
         Claim(
-            "6",
+            "Section 6",
             "The two stages of GA2M leave less mass to move than XGB2",
             "variance held by pairs, as held → pure: "
             + ", ".join(f"{model} {percent(before)} → {percent(after)}" for model, (before, after) in held.items()),
             "agree" if held["GA2M"][0] < held["XGB2"][0] else "not",
         ),
         Claim(
-            "6",
+            "Section 6",
             "On average purification improves the main effects of GA2M (SUPPORT2)",
             f"AUC of main effects alone on left-out rows: {signed(gain, 4)}",
             "agree" if gain > 0.002 else "not",

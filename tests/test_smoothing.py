@@ -152,7 +152,8 @@ def test_gaussian_leaves_unordered_bins_nearly_independent():
 
 
 @pytest.mark.parametrize("bandwidth", [0.5, 1.4])
-def test_a_corrected_start_is_a_loop_over_rows_each_weighed_by_the_start(bandwidth):
+def test_a_corrected_start_is_a_loop_over_rows_each_weighed_by_the_start(bandwidth, monkeypatch):
+    monkeypatch.setattr(smoothing, "_NEAR_ENOUGH", 1e-12)
     first, second = related_codes(seed=7)
     pair = pair_of_codes(first, second, (7, 5))
     start = smoothing.gaussian(pair)
@@ -313,7 +314,8 @@ def test_auto_takes_the_family_that_rows_come_from():
 
 @pytest.mark.parametrize("scale", ["ranks", "values"])
 @pytest.mark.parametrize("bandwidth", [0.7, 1.4])
-def test_a_sharpened_kernel_is_a_loop_over_rows_each_weighed_by_the_plain_one(bandwidth, scale):
+def test_a_sharpened_kernel_is_a_loop_over_rows_each_weighed_by_the_plain_one(bandwidth, scale, monkeypatch):
+    monkeypatch.setattr(smoothing, "_NEAR_ENOUGH", 1e-12)
     first, second = related_codes(seed=9)
     values = np.array([0.0, 0.3, 0.9, 2.0, 2.2, 3.5, 4.0]), np.array([-1.0, 0.0, 1.5, 2.5, 3.0])
     pair = pair_of_codes(first, second, (7, 5), values=values)
@@ -1027,3 +1029,19 @@ def test_auto_is_what_decompose_takes_unless_told(boosted):
     assert {names for names in fx.terms if len(names) == 2} <= set(fx.density.choices)
     independent = fx.with_density(Independent())
     assert np.abs(independent.terms["x0"].values - fx.terms["x0"].values).max() > 1e-3
+
+
+def test_candidates_are_judged_near_enough_to_exact_marginals(monkeypatch):
+    from sklearn.ensemble import GradientBoostingRegressor
+
+    rng = np.random.default_rng(0)
+    rows = rng.multivariate_normal([0, 0], [[1, 0.95], [0.95, 1]], size=4000)
+    model = GradientBoostingRegressor(n_estimators=60, max_depth=2, random_state=0).fit(rows, rows[:, 0] * rows[:, 1])
+    found = []
+    for near in (smoothing._NEAR_ENOUGH, 1e-13):
+        monkeypatch.setattr(smoothing, "_NEAR_ENOUGH", near)
+        fx = decompose(model, rows, density="auto")
+        found.append((fx.density.choices["x0", "x1"], fx.terms["x0", "x1"].weights))
+    assert found[0][0].name == found[1][0].name
+    assert found[0][0].likelihood == pytest.approx(found[1][0].likelihood, abs=1e-5)
+    np.testing.assert_allclose(found[0][1], found[1][1], atol=1e-8)

@@ -26,7 +26,7 @@ from treeanova.progress import Progress, progress_of
 from treeanova.purification import Method, Options, check_method
 from treeanova.readers import read_model, unpickled
 
-_CHECKED_ROWS = 300
+_CHECKED_ROWS = 200
 
 
 def decompose(
@@ -66,7 +66,7 @@ def decompose(
         where these would be over 20,000 terms, or take a row over 2^24 products.
     tensor_order
         Highest order of terms to hold as tensors and purify on all bins; higher ones are evaluated at rows. By default
-        as many orders as fit the budget with 4 million cells above order 2, at least 2.
+        as many orders as fit the budget with a million cells above order 2, at least 2.
     method
         How to purify; see `treeanova.purify`.
     budget

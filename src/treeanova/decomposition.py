@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from treeanova import archive
+from treeanova.blas import single_threaded
 from treeanova.certificate import Certificate, TermCertificate, impurity
 from treeanova.columns import encode
 from treeanova.deep import Deep, deepen, raw_tensors, selected
@@ -49,7 +50,8 @@ def purify_effects(
         return weights[key]
 
     raw = {key: np.ascontiguousarray(np.moveaxis(values, -1, 0)) for key, values in effects.terms.items()}
-    result = cascade(raw, table, options, n_jobs)
+    with single_threaded():
+        result = cascade(raw, table, options, n_jobs)
     terms = {key: np.ascontiguousarray(np.moveaxis(values, 0, -1)) for key, values in result.terms.items()}
     return Effects(effects.grid, effects.intercept + result.intercept, terms), weights, result.measured
 
@@ -534,7 +536,8 @@ def purified_deep(
 ) -> Decomposition:
     """A decomposition of a deep ensemble under a bound density; other fields as given, or like another's."""
     base = _base(like) | fields
-    deep, low = deepen(trees, density, n_jobs=base.get("n_jobs", 1), progress=progress)
+    with single_threaded():
+        deep, low = deepen(trees, density, n_jobs=base.get("n_jobs", 1), progress=progress)
     fx = purified(low, density, deep=deep, **base)
     return dataclasses.replace(fx, certificate=dataclasses.replace(fx.certificate, higher=deep.summary())).cut(
         deep.layout.row_order

@@ -27,7 +27,7 @@ from treeanova.grid import Axis, Codes, Grid, IntervalAxis, grid_of
 from treeanova.leafsets import LeafSets, Merging, leaf_sets, merge, unmerged
 from treeanova.progress import Progress
 
-_TENSOR_CELLS = 4_000_000  # of orders above 2: beyond, purification takes minutes
+_TENSOR_CELLS = 1_000_000  # of orders above 2: beyond, purification takes many seconds
 _MOST_SETS = 20_000
 _MOST_ROW_COST = 2.0**24
 _MERGED_BINS = (2048, 1024, 512, 256, 128, 64, 32, 16)
@@ -70,7 +70,7 @@ def layout_of(
 ) -> Layout:
     """Tensors of all orders where they fit, of as many as do otherwise; BudgetError where not even pairs do.
 
-    Orders above 2 are tensors only while these have at most 4 million cells. All orders are told apart while there are
+    Orders above 2 are tensors only while these have at most a million cells. All orders are told apart while there are
     at most 20,000 such terms and a row takes at most 2^24 products, else orders up to 2 only.
     """
     top = max(map(len, sets.keys), default=0)

@@ -45,6 +45,7 @@ _FARTHEST = 1e6
 _EDGE = 1e-7
 _SINKHORN_STEPS = 200
 _SINKHORN_TOLERANCE = 1e-12
+_NEAR_ENOUGH = 1e-6  # to judge a candidate; the table of the one chosen is brought to its marginals exactly
 _PAIR_SWEEPS = 200
 _PAIR_TOLERANCE = 1e-10
 
@@ -343,7 +344,8 @@ def sharpened(pair: Pair, bandwidth: float, scale: Scale = "ranks") -> Candidate
 
 def _normalised(pair: Pair, ratio: Floats) -> tuple[Floats, Floats]:
     """A ratio brought to exact marginals, and by what it was multiplied; without that its likelihood means nothing."""
-    table = to_margins(ratio * pair.product, pair.first.group_masses, pair.second.group_masses)
+    masses = pair.first.group_masses, pair.second.group_masses
+    table = to_margins(ratio * pair.product, *masses, tolerance=_NEAR_ENOUGH)
     exact = np.divide(table, pair.product, out=np.ones_like(table), where=pair.product > 0)
     return exact, np.divide(exact, ratio, out=np.ones_like(ratio), where=ratio > 1e-100)
 
@@ -373,13 +375,16 @@ def full_table(pair: Pair, ratio: Floats) -> Floats:
     return to_margins(table, pair.first.masses, pair.second.masses)
 
 
-def to_margins(table: Floats, rows: Floats, columns: Floats) -> Floats:
-    """The table with given marginals whose rows and columns are scaled versions of this one's (Sinkhorn); in place."""
+def to_margins(table: Floats, rows: Floats, columns: Floats, *, tolerance: float = _SINKHORN_TOLERANCE) -> Floats:
+    """The table with given marginals whose rows and columns are scaled versions of this one's (Sinkhorn); in place.
+
+    Steps end when no scale changes by more than the tolerance; what they leave is put right, so marginals are exact.
+    """
     right = np.ones(len(columns))
     for _ in range(_SINKHORN_STEPS):
         left = _scaling(rows, table @ right)
         before, right = right, _scaling(columns, left @ table)
-        if (np.abs(right - before) <= _SINKHORN_TOLERANCE * before).all():
+        if (np.abs(right - before) <= tolerance * before).all():
             break
     table *= left[:, None]
     table *= right
