@@ -422,8 +422,9 @@ def test_progress_is_told_and_may_stop_the_work(boosted, capfd):
     model, x = boosted
     told = []
     treeanova.decompose(model, x, density="empirical", progress=lambda *step: told.append(step))
-    assert {stage for stage, _, _ in told} == {"high orders", "low orders"}
-    for stage in ("high orders", "low orders"):
+    stages = ("high orders", "high orders, half the bins", "low orders")
+    assert {stage for stage, _, _ in told} == set(stages)
+    for stage in stages:
         steps = [(done, total) for name, done, total in told if name == stage]
         assert [done for done, _ in steps] == list(range(1, steps[0][1] + 1))
 
@@ -581,3 +582,16 @@ def test_forests_with_very_many_leaf_sets_are_corrected():
     assert fx.certificate.higher.n_corrected >= 220  # all triples of the 12 features
     keys = fx.deep.leaf_sets
     assert keys.subsets([3]) == sorted({sub for key in keys.keys for sub in itertools.combinations(key, 3)})
+
+
+def test_high_orders_of_strongly_dependent_features_are_as_small_as_exact_purification_has_them():
+    xgb = pytest.importorskip("xgboost")
+    rng = np.random.default_rng(0)
+    x = rng.multivariate_normal(np.zeros(4), 0.9 + 0.1 * np.eye(4), size=4000)
+    y = x[:, 0] * x[:, 1] + np.sin(3 * x[:, 2]) * x[:, 3] + rng.normal(0, 0.5, 4000)
+    model = xgb.XGBRegressor(n_estimators=50, max_depth=4, max_bin=12, n_jobs=1).fit(x, y)
+    dense = treeanova.decompose(model, x, density="empirical", tensor_order=4).explain(x)
+    deep = treeanova.decompose(model, x, density="empirical", tensor_order=2).explain(x)
+    places = [deep.terms.index(names) for names in dense.terms]
+    gaps = np.sqrt(((deep.values[:, places] - dense.values) ** 2).mean(axis=0)) / dense.scores.std()
+    assert gaps.max() < 0.01  # with a quarter of the cells it would be 0.5

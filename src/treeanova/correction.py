@@ -5,9 +5,11 @@ orders above those kept as tensors are taken to coarse bins (means over the bins
 them), weighted by the rows, and purified there from the highest order down. What is taken out of a term is added to
 those of one feature fewer, cell by coarse cell, whether it has rows or not: sums stay exact for every input.
 
-Rule for the bins: up to 16 per feature of about equal mass, joined two by two until a term has at most 4,096 cells
-(16 bins at order 3, 8 at order 4, 4 at orders 5 and 6, then 2), and fewer where the leaves are so many that sums over
-them would take over 2^33 steps; orders for which even 2 bins take more stay as they are.
+Rule for the bins of an order: up to 16 per feature, of about equal mass, joined two by two (16, 8, 4, 2) until a term
+has at most 65,536 cells and no more slices with rows than there are rows; fewer where leaves or terms are so many that
+sums would take over 2^33 steps or tables 2^26 cells; never more than the order below has. Too few bins leave mass in
+high orders under strong dependence, too many let these fit the noise of the rows; strong dependence leaves few slices
+with rows, so that the rule then takes more bins. Orders for which even 2 bins take too many steps stay as they are.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ from treeanova.slices import largest, safe_inverse, slice_means, take_out
 from treeanova.solvers import conjugate_gradients
 
 COARSE_BINS = 16
-_MOST_CELLS = 4096
+_MOST_CELLS = 1 << 16
+_MOST_TABLE_CELLS = 1 << 26
+_KEYS_TO_TRY = 3
 _MOST_STEPS = 2.0**33
 _MOST_SOLVES = 3000
 _TOLERANCE = 1e-5
@@ -41,14 +45,10 @@ Advance = Callable[[int, int], None]
 
 
 class Solved(NamedTuple):
-    """A term of high order on coarse cells: what is added to it, the faces taken out of it, its largest slice mean.
-
-    `rough_faces` are those that bins joined once more would give.
-    """
+    """A term of high order on coarse cells: what is added to it, the faces taken out of it, its largest slice mean."""
 
     table: Floats
     faces: list[Floats]
-    rough_faces: list[Floats]
     impurity: float
 
 
@@ -66,8 +66,6 @@ class Correction:
         What is added to each term of high order, over its coarse cells; outputs last.
     moved
         What goes to each term of the order below, over coarse cells; outputs last.
-    roughly_moved
-        The same, found on half as many bins.
     impurity
         Largest mean of a slice of coarse cells that has rows, relative to the term's largest value there.
     """
@@ -76,7 +74,6 @@ class Correction:
     bins: Mapping[int, int]
     tables: Mapping[Key, Floats]
     moved: Mapping[Key, Floats]
-    roughly_moved: Mapping[Key, Floats]
     impurity: float
 
     def at_rows(self, codes: Codes, key: Key) -> Floats | float:
@@ -97,46 +94,65 @@ class Correction:
 
 def no_correction() -> Correction:
     """None, for independent features."""
-    return Correction((), {}, {}, {}, {}, 0.0)
+    return Correction((), {}, {}, {}, 0.0)
+
+
+class Rows(NamedTuple):
+    """Bins of rows on the forest's grid, and their weights, of sum 1."""
+
+    codes: Codes
+    weights: Floats
+
+
+def coarse_mergings(form: ClosedForm) -> tuple[Merging, ...]:
+    """Up to 16 bins per feature."""
+    pairs = zip(form.leaf_sets.grid.axes, form.masses, strict=True)
+    return tuple(merge(axis, masses, COARSE_BINS) for axis, masses in pairs)
 
 
 def correct(
-    form: ClosedForm, keys: Sequence[Key], codes: Codes, weights: Floats, *, n_jobs: int, advance: Advance
+    form: ClosedForm, keys: Sequence[Key], rows: Rows, bins: Mapping[int, int], *, n_jobs: int, advance: Advance
 ) -> Correction:
     """The correction of terms of high order for the dependence that weighted rows show.
 
-    `keys` are sets of features whose subsets are keys too, down to the lowest order among them.
+    `keys` are sets of features whose subsets are keys too, down to the lowest order among them; `bins` are most bins
+    per feature for each order, fewer or as many as for the order below.
     """
-    mergings = tuple(
-        merge(axis, masses, COARSE_BINS) for axis, masses in zip(form.leaf_sets.grid.axes, form.masses, strict=True)
-    )
-    bins = _bins({len(key) for key in keys}, sum(form.leaf_sets.n_leaves_with(key) for key in keys))
-    cells = [merging.bins[codes[:, j]] for j, merging in enumerate(mergings)]
-    state = _State(form, mergings, bins, cells, weights)
+    mergings = coarse_mergings(form)
+    cells = [merging.bins[rows.codes[:, j]] for j, merging in enumerate(mergings)]
+    state = _State(form, mergings, bins, cells, rows.weights)
     tables: dict[Key, Floats] = {}
     pending: dict[Key, Floats] = {}
-    rough: dict[Key, Floats] = {}
     impurity = 0.0
     with ThreadPoolExecutor(n_jobs) as pool:
         for order in sorted(bins, reverse=True):
             own = [key for key in keys if len(key) == order]
             for key, solved in zip(own, pool.map(lambda key: state.solve(key, pending.get(key)), own), strict=True):
                 tables[key], impurity = solved.table, max(impurity, solved.impurity)
-                state.pass_on(solved.faces, key, bins[order], pending)
-                state.pass_on(solved.rough_faces, key, bins[order] // 2, rough)
+                state.pass_on(solved.faces, key, pending)
+                pending.pop(key, None)
                 advance(len(tables), len(keys))
-    lowest = min(bins, default=0)
-    moved = {key: np.moveaxis(values, 0, -1) for key, values in pending.items() if len(key) < lowest}
-    return Correction(
-        mergings, bins, tables, moved, {key: np.moveaxis(values, 0, -1) for key, values in rough.items()}, impurity
-    )
+    moved = {key: np.moveaxis(values, 0, -1) for key, values in pending.items()}
+    return Correction(mergings, bins, tables, moved, impurity)
 
 
-def _bins(orders: set[int], n_leaves: int) -> dict[int, int]:
-    """Most bins per feature for terms of each order."""
-    most = min(_MOST_CELLS, _MOST_STEPS / max(n_leaves, 1))
-    choices = [COARSE_BINS >> v for v in range(int(math.log2(COARSE_BINS)))]
-    return {order: next((bins for bins in choices if bins**order <= most), 2) for order in sorted(orders)}
+def choose_bins(form: ClosedForm, keys: Sequence[Key], rows: Rows) -> dict[int, int]:
+    """Most bins per feature for terms of each order, by the rule above."""
+    mergings = coarse_mergings(form)
+    cells = [merging.bins[rows.codes[:, j]] for j, merging in enumerate(mergings)]
+    state = _State(form, mergings, {}, cells, rows.weights)
+    n_leaves = sum(form.leaf_sets.n_leaves_with(key) for key in keys)
+    n_tables = max(len(keys) * form.leaf_sets.values.shape[1], 1)
+    most = min(_MOST_CELLS, _MOST_STEPS / max(n_leaves, 1), _MOST_TABLE_CELLS / n_tables)
+    n_rows = float(1 / np.square(rows.weights).sum())
+    found: dict[int, int] = {}
+    for order in sorted({len(key) for key in keys}):
+        some = [key for key in keys if len(key) == order][:_KEYS_TO_TRY]
+        bins = found.get(order - 1, COARSE_BINS)
+        while bins > 2 and (bins**order > most or max(state.n_slices(key, bins) for key in some) > n_rows):
+            bins //= 2
+        found[order] = bins
+    return found
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -150,28 +166,14 @@ class _State:
     weights: Floats
 
     def solve(self, key: Key, received: Floats | None) -> Solved:
-        """A term made pure on its coarse cells; if of the lowest order, also on cells joined once more."""
+        """A term made pure on its coarse cells."""
         most = self.bins[len(key)]
         own = np.moveaxis(self.form.outer(key, self._joined(key, most), self.form.leaf_sets.leaves_with(key)), -1, 0)
         start = np.array(own if received is None else own + received, order="C")
         weights, scales = self._weights(key, most), largest(start)
-        rough: list[Floats] = []
-        if len(key) == min(self.bins):
-            rough = _faces(self._join_cells(start, key, most), self._weights(key, most // 2))
         faces = _faces(start, weights)
         take_out(start, faces)
-        return Solved(np.moveaxis(start - own, 0, -1), faces, rough, _slice_means_left(start, weights, scales))
-
-    def _join_cells(self, values: Floats, key: Key, most: int) -> Floats:
-        """Means over cells of half as many bins, under independence within them."""
-        for axis, j in enumerate(key, start=1):
-            merging, size = self.mergings[j], self.mergings[j].coarser_size(most)
-            masses = np.bincount(merging.coarser(most), self.form.masses[j], minlength=size).astype(float)
-            joined = merging_by(np.arange(size) >> (merging.shift(most // 2) - merging.shift(most)), masses)
-            spread = np.zeros((size, joined.size))
-            spread[np.arange(size), joined.bins] = joined.shares
-            values = np.moveaxis(np.tensordot(values, spread, axes=(axis, 0)), -1, axis)
-        return np.ascontiguousarray(values)
+        return Solved(np.moveaxis(start - own, 0, -1), faces, _slice_means_left(start, weights, scales))
 
     def _joined(self, key: Key, most: int) -> list[Merging]:
         return [merging_by(self.mergings[j].coarser(most), self.form.masses[j]) for j in key]
@@ -184,9 +186,13 @@ class _State:
             flat += self.cells[j] >> self.mergings[j].shift(most)
         return np.bincount(flat, self.weights, minlength=math.prod(sizes)).astype(float).reshape(sizes)
 
-    def pass_on(self, faces: Sequence[Floats], key: Key, most: int, received: dict[Key, Floats]) -> None:
-        """Add faces, of cells of at most so many bins, to the terms of one feature fewer, on their coarse cells."""
-        finer = self.bins.get(len(key) - 1, COARSE_BINS)
+    def n_slices(self, key: Key, most: int) -> int:
+        """Number of slices of a term along all its axes that have rows."""
+        return sum(int(np.count_nonzero(self._weights(key[:i] + key[i + 1 :], most))) for i in range(len(key)))
+
+    def pass_on(self, faces: Sequence[Floats], key: Key, received: dict[Key, Floats]) -> None:
+        """Add faces to the terms of one feature fewer, on their coarse cells."""
+        most, finer = self.bins[len(key)], self.bins.get(len(key) - 1, COARSE_BINS)
         for i, face in enumerate(faces):
             below = key[:i] + key[i + 1 :]
             spread = face[np.ix_(np.arange(len(face)), *(self._finer(self.mergings[j], most, finer) for j in below))]

@@ -17,7 +17,7 @@ import numpy as np
 
 from treeanova.certificate import HigherCertificate
 from treeanova.closed_form import ClosedForm, raw_at_rows, row_cost
-from treeanova.correction import Correction, correct, no_correction, worth_correcting
+from treeanova.correction import Correction, Rows, choose_bins, correct, no_correction, worth_correcting
 from treeanova.density import Density, Sample
 from treeanova.effects import Effects, Key
 from treeanova.expand import Plan, expand, plan_of
@@ -340,21 +340,24 @@ def _correctable(deep: Deep, form: ClosedForm) -> list[Key]:
 def _corrected(deep: Deep, form: ClosedForm, density: Density, *, n_jobs: int, progress: Progress) -> Deep:
     rng = np.random.default_rng(0)
     keys = _correctable(deep, form)
-    codes, weights = deep.rows(density, _DRAWS, rng)
-    advance = functools.partial(progress, "high orders")
-    correction = correct(form, keys, codes, weights, n_jobs=n_jobs, advance=advance)
-    score = deep.score(deep.grid.encoded(codes[:: max(1, len(codes) // _SCALE_ROWS)]))
-    refinement = _change(correction, codes, weights, float(score.std(axis=0).max()))
-    return dataclasses.replace(deep, correction=correction, refinement=refinement)
+    rows = Rows(*deep.rows(density, _DRAWS, rng))
+    bins = choose_bins(form, keys, rows)
+    half = {order: max(2, most // 2) for order, most in bins.items()}
+    fine, rough = (
+        correct(form, keys, rows, most, n_jobs=n_jobs, advance=functools.partial(progress, stage))
+        for stage, most in (("high orders", bins), ("high orders, half the bins", half))
+    )
+    score = deep.score(deep.grid.encoded(rows.codes[:: max(1, len(rows.codes) // _SCALE_ROWS)]))
+    refinement = _change(fine, rough, rows, float(score.std(axis=0).max()))
+    return dataclasses.replace(deep, correction=fine, refinement=refinement)
 
 
-def _change(correction: Correction, codes: Codes, weights: Floats, scale: float) -> float:
-    """Largest root mean square change of what goes to one term on half as many bins, over rows, relative to a scale."""
+def _change(fine: Correction, rough: Correction, rows: Rows, scale: float) -> float:
+    """Largest root mean square difference of what two corrections move to one term, over rows, relative to a scale."""
     worst = 0.0
-    for key, values in correction.moved.items():
-        cells = tuple(correction.mergings[j].bins[codes[:, j]] for j in key)
-        gap = (values - correction.roughly_moved[key])[cells]
-        worst = max(worst, float(np.sqrt(weights @ gap**2).max()))
+    for key, values in fine.moved.items():
+        cells = tuple(fine.mergings[j].bins[rows.codes[:, j]] for j in key)
+        worst = max(worst, float(np.sqrt(rows.weights @ (values - rough.moved[key])[cells] ** 2).max()))
     return worst / scale if scale > 0 else 0.0
 
 

@@ -99,4 +99,4 @@ def _unpack_correction(header: Mapping[str, Any], arrays: Arrays, sizes: tuple[i
             if table.shape[:-1] != tuple(mergings[j].coarser_size(most[len(key)]) for j in key):
                 raise ValueError("tables must fit the coarse bins")
             tables[key] = table
-    return Correction(mergings, most, tables, {}, {}, 0.0)
+    return Correction(mergings, most, tables, {}, 0.0)
