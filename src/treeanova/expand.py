@@ -132,19 +132,27 @@ def expand(
 
 
 def outer_sum(factors: Sequence[Floats], values: Floats) -> Floats:
-    """Σ over leaves of values times the outer product of their factors, each (n_leaves, n_bins); outputs last."""
-    *leading, last = factors
-    sizes = [factor.shape[1] for factor in leading]
-    rows = math.prod(sizes)
+    """Σ over leaves of values times the outer product of their factors, each (n_leaves, n_bins); outputs last.
+
+    The factors are multiplied out in two halves, so that all the rest is a product of matrices.
+    """
+    sizes = [factor.shape[1] for factor in factors]
+    middle = min(range(len(sizes)), key=lambda i: math.prod(sizes[:i]) + math.prod(sizes[i:]))
+    n_left, n_right = math.prod(sizes[:middle]), math.prod(sizes[middle:])
     n_outputs = values.shape[1]
-    result = np.zeros((n_outputs, rows, last.shape[1]))
-    block = max(1, _BLOCK_CELLS // max(rows, 1))
+    result = np.zeros((n_outputs, n_left, n_right))
+    block = max(1, _BLOCK_CELLS // max(n_left + n_right, 1))
     for start in range(0, len(values), block):
         part = slice(start, start + block)
-        outer = np.ones((len(values[part]), 1))
-        for factor in leading:
-            outer = (outer[:, :, None] * factor[part][:, None, :]).reshape(len(outer), -1)
+        left, right = (_row_products(half, part, len(values)) for half in (factors[:middle], factors[middle:]))
         for output in range(n_outputs):
-            result[output] += (outer * values[part, output : output + 1]).T @ last[part]
-    tensor = result.reshape(n_outputs, *sizes, last.shape[1])
-    return np.ascontiguousarray(np.moveaxis(tensor, 0, -1))
+            result[output] += (left * values[part, output : output + 1]).T @ right
+    return np.ascontiguousarray(np.moveaxis(result.reshape(n_outputs, *sizes), 0, -1))
+
+
+def _row_products(factors: Sequence[Floats], part: slice, n_leaves: int) -> Floats:
+    """Outer products of the rows of some factors, flattened; shape (n_leaves_in_part, product of sizes)."""
+    outer = np.ones((len(range(n_leaves)[part]), 1))
+    for factor in factors:
+        outer = (outer[:, :, None] * factor[part][:, None, :]).reshape(len(outer), -1)
+    return outer
