@@ -198,7 +198,7 @@ def cost(size: Size) -> list[str]:
     rows = rng.normal(size=(size.n_rows, size.n_features)) + rng.normal(size=(size.n_rows, 1))
     target = np.sin(rows).sum(axis=1) + (rows[:, ::2] ** 2).sum(axis=1) * rows[:, 1] + rng.normal(size=size.n_rows)
     model = _regressor(rows, target, depth=size.depth)
-    seconds, fx = _timed(lambda: treeanova.decompose(model, rows, density="empirical"), most=2)
+    seconds, fx = _timed(lambda: treeanova.decompose(model, rows, density="empirical"), most=1)
     remainder = "none"
     if fx.has_remainder:
         remainder = f"{np.var(fx.remainder(rows[:4000])) / np.var(fx.decision_function(rows[:4000])):.1%}"

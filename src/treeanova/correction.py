@@ -38,8 +38,8 @@ _MOST_TABLE_CELLS = 1 << 26
 _KEYS_TO_TRY = 3
 _MOST_STEPS = 2.0**33
 _MOST_SOLVES = 3000
-_TOLERANCE = 1e-5
-_MAX_ITERATIONS = 200
+_TOLERANCE = 1e-3
+_MAX_ITERATIONS = 100
 
 Advance = Callable[[int, int], None]
 
@@ -219,17 +219,22 @@ def _faces(values: Floats, weights: Floats) -> list[Floats]:
         columns.append(start + np.ravel_multi_index(tuple(places), shape))
         shapes.append(shape)
         start += math.prod(shape)
-    column = np.stack(columns, axis=1)
-    masses = np.bincount(column.ravel(), np.repeat(roots**2, weights.ndim), minlength=start).astype(float)
-    scale = np.sqrt(safe_inverse(masses))
+    everything = np.stack(columns, axis=1)
+    has_rows = np.zeros(start, dtype=bool)
+    has_rows[everything] = True
+    seen = np.flatnonzero(has_rows)
+    column = (np.cumsum(has_rows) - 1)[everything]
+    masses = np.bincount(column.ravel(), np.repeat(roots**2, weights.ndim)).astype(float)
+    scale = 1 / np.sqrt(masses)
     entries = (roots[:, None] * scale[column]).ravel(), column.ravel(), np.arange(len(cells) + 1) * weights.ndim
-    matrix = scipy.sparse.csr_array(entries, shape=(len(cells), start))
+    matrix = scipy.sparse.csr_array(entries, shape=(len(cells), len(seen)))
     back = matrix.T.tocsr()
     found = np.zeros((len(values), start))
     for output, flat in enumerate(values.reshape(len(values), -1)):
         rhs = back @ (roots * flat[cells])
         goal = _TOLERANCE * float(np.linalg.norm(rhs))
-        found[output] = scale * conjugate_gradients(lambda v: back @ (matrix @ v), rhs, goal, _MAX_ITERATIONS)[0]
+        solution = conjugate_gradients(lambda v: back @ (matrix @ v), rhs, goal, _MAX_ITERATIONS)[0]
+        found[output, seen] = scale * solution
     ends = np.cumsum([math.prod(shape) for shape in shapes])[:-1]
     parts = np.split(found, ends, axis=1)
     return [part.reshape(len(values), *shape) for part, shape in zip(parts, shapes, strict=True)]
