@@ -189,7 +189,7 @@ def sizes(*, full: bool) -> Iterator[Size]:
     """Depths, then rows, then features."""
     yield from (Size(depth=depth) for depth in range(2, 9))
     yield from (Size(n_rows=n) for n in ((1_000, 10_000, 100_000, 500_000) if full else (1_000, 10_000, 100_000)))
-    yield from (Size(n_features=n) for n in ((5, 20, 50, 100, 200) if full else (5, 20, 50, 100)))
+    yield from (Size(n_features=n) for n in ((5, 20, 50, 100, 200) if full else (5, 20, 100)))
 
 
 def cost(size: Size) -> list[str]:
