@@ -9,7 +9,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 import warnings
 
 import numpy as np
@@ -401,35 +400,59 @@ def test_a_closed_pipe_is_no_error(folder):
     assert process.wait(timeout=60) == 0
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals and SIGINT are Unix")
-def test_progress_on_a_terminal_and_ctrl_c_leaves_nothing(tmp_path):
+STOPS_WHEN_ALL_IS_WRITTEN_BUT_THE_NAME = "import os, time; os.fsync = lambda _: time.sleep(60)"
+
+
+def interrupted(folder, arguments, shows, *, leaves=lambda: True, before="pass"):
+    """Status and output of a command on a terminal, stopped by Ctrl-C once it shows a text and a condition holds."""
     import pty
 
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame(rng.normal(size=(3000, 3)) + rng.normal(size=(3000, 1)), columns=["a", "b", "c"])
-    model = xgboost.XGBRegressor(n_estimators=300, max_depth=3, n_jobs=1).fit(X, X["a"] * X["b"] * X["c"])
-    model.save_model(tmp_path / "slow.json")  # seconds of work
-    X.to_csv(tmp_path / "rows.csv", index=False)
-    before = sorted(path.name for path in tmp_path.iterdir())
+    code = f"{before}\nimport runpy, sys; sys.argv[0] = 'treeanova'; runpy.run_module('treeanova', run_name='__main__')"
     terminal, stderr = pty.openpty()
-    arguments = ["slow.json", "--data", "rows.csv", "--save", "fx.tav", "--out", "report.html"]
-    command = [*COMMAND, "explain", *arguments]
+    command = [sys.executable, "-c", code, *map(str, arguments)]
     variables = {**environment(), "TERM": "xterm"}
-    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=stderr, env=variables) as process:
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=stderr, env=variables) as process:
         os.close(stderr)
         shown = b""
         try:
-            while b"decomposing slow.json" not in shown:
+            while shows not in shown or not leaves():
                 shown += os.read(terminal, 1024)
-            time.sleep(0.2)
             process.send_signal(signal.SIGINT)
             output = process.stdout.read()
             process.wait(timeout=30)
         finally:
             process.kill()
             os.close(terminal)
-    assert (process.returncode, output) == (130, b"")
+    return process.returncode, output
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals and SIGINT are Unix")
+def test_progress_on_a_terminal_and_ctrl_c_stops_the_work(tmp_path):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(3000, 9)) + rng.normal(size=(3000, 1)), columns=list("abcdefghi"))
+    model = xgboost.XGBRegressor(n_estimators=300, max_depth=6, n_jobs=1).fit(X, X.prod(axis=1))
+    model.save_model(tmp_path / "slow.json")  # thousands of steps, each of them shown
+    X.to_csv(tmp_path / "rows.csv", index=False)
+    before = sorted(path.name for path in tmp_path.iterdir())
+    arguments = ["explain", "slow.json", "--data", "rows.csv", "--save", "fx.tav", "--out", "report.html"]
+    assert interrupted(tmp_path, arguments, b"orders") == (130, b"")
     assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals and SIGINT are Unix")
+@pytest.mark.parametrize(("option", "name"), [("--save", "fx.tav"), ("--out", "report.html")])
+def test_ctrl_c_while_writing_leaves_the_old_file_alone(folder, tmp_path, option, name):
+    (tmp_path / name).write_text("old")
+    arguments = ["explain", folder / "model.json", *data(folder), option, name]
+    found = interrupted(
+        tmp_path,
+        arguments,
+        f"writing {name}".encode(),
+        leaves=lambda: len(list(tmp_path.iterdir())) == 2,
+        before=STOPS_WHEN_ALL_IS_WRITTEN_BUT_THE_NAME,
+    )
+    assert found == (130, b"")
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [(name, "old")]
 
 
 def test_without_its_libraries_the_command_line_names_the_extra():

@@ -1,7 +1,4 @@
-"""One file for a header of plain data and named arrays: a zip of JSON and .npy parts, nothing pickled.
-
-Files are written under a temporary name and renamed when whole, so a kill leaves the old file.
-"""
+"""One file for a header of plain data and named arrays: a zip of JSON and .npy parts, nothing pickled."""
 
 from __future__ import annotations
 
@@ -10,7 +7,6 @@ import json
 import lzma
 import os
 import pathlib
-import secrets
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -20,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treeanova.errors import ArchiveError
+from treeanova.files import replacing
 
 SCHEMA = 1
 _HEADER = "header.json"
@@ -29,23 +26,13 @@ _MOST_BYTES = 2**40
 
 def write(path: str | os.PathLike[str], header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
     """Write header and arrays to one file, replacing what was there only when all is written."""
-    target = pathlib.Path(path)
     content = {"kind": _KIND, "schema": SCHEMA, "arrays": sorted(arrays), **header}
-    name = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
-    try:
-        with name.open("xb") as temporary:
-            with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as file:
-                file.writestr(_part(_HEADER), json.dumps(content))
-                for key in sorted(arrays):
-                    buffer = io.BytesIO()
-                    np.lib.format.write_array(buffer, np.asarray(arrays[key]), allow_pickle=False)
-                    file.writestr(_part(f"{key}.npy"), buffer.getvalue())
-            temporary.flush()
-            os.fsync(temporary.fileno())
-        name.replace(target)
-    except BaseException:
-        name.unlink(missing_ok=True)
-        raise
+    with replacing(path) as whole, zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr(_part(_HEADER), json.dumps(content))
+        for key in sorted(arrays):
+            buffer = io.BytesIO()
+            np.lib.format.write_array(buffer, np.asarray(arrays[key]), allow_pickle=False)
+            file.writestr(_part(f"{key}.npy"), buffer.getvalue())
 
 
 def _part(name: str) -> zipfile.ZipInfo:

@@ -7,7 +7,6 @@ import io
 import json
 import math
 import os
-import secrets
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -197,14 +196,3 @@ def check_outputs(*paths: Path | None) -> None:
             raise ValueError(
                 f"the file to write must be in a folder that can be written to, got {path}; choose another."
             )
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise

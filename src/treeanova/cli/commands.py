@@ -27,6 +27,7 @@ from treeanova.cli.options import (
     Weight,
 )
 from treeanova.cli.terminal import prepare, progress, run_app, say
+from treeanova.files import write_text
 
 app = typer.Typer(
     name="treeanova",
@@ -147,7 +148,7 @@ def table(
         fx = sources.decomposed(model, rows, density, step)
         cells = records((fx.raw if raw else fx).table(sources.term_named(term, fx.raw if raw else fx)))
     if csv is not None and not to_pipe:
-        answers.write_text(csv, answers.as_csv(cells))
+        write_text(csv, answers.as_csv(cells))
         say(f"wrote {csv}")
     else:
         say(answers.as_json(cells) if json else answers.as_csv(cells)[:-1] if to_pipe else answers.aligned(cells))

@@ -11,13 +11,13 @@ import json
 import os
 import pathlib
 import re
-import secrets
 import webbrowser
 from collections.abc import Mapping, Sequence
 from typing import Any, overload
 
 from treeanova import look
 from treeanova.decomposition import Decomposition
+from treeanova.files import write_text
 from treeanova.report.payload import payload
 
 _SCRIPTS = ("data.js", "charts.js", "shell.js", "chosen.js", "sections.js", "start.js")
@@ -96,7 +96,7 @@ def write_report(
     text = _page(payload(fx, title=title, densities=kinds, rows=rows, max_terms=max_terms), bundle)
     if target is None:
         return text
-    _write(target, text)
+    write_text(target, text)
     if open_browser:
         webbrowser.open(target.resolve().as_uri())
     return target
@@ -181,17 +181,3 @@ def _page(content: Mapping[str, Any], bundle: str) -> str:
         "script": script,
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found.group(1)], _asset("page.html"))
-
-
-def _write(target: pathlib.Path, text: str) -> None:
-    """Write a file under another name first, so that nobody ever finds half of it."""
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
-    try:
-        with temporary.open("x", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
