@@ -192,6 +192,23 @@ def test_on_few_bins_the_correction_is_the_exact_purification():
     assert "1 terms told apart at rows; 1 corrected for dependence on coarse bins (5 at order 3)" in str(certificate)
 
 
+def test_the_certificate_tells_what_is_left_of_the_means_of_slices(monkeypatch):
+    monkeypatch.setattr(treeanova.correction, "_TOLERANCE_OF_ALL_BINS", 0.2)
+    model, x = fitted()
+    names = ("x0", "x1", "x2")
+    left = treeanova.decompose(model, x, density="empirical", tensor_order=2)
+    before = treeanova.decompose(model, x, density="independent", tensor_order=2).term_values(x, names)
+    values = left.term_values(x, names)
+    squares = []
+    for others in itertools.combinations(range(3), 2):
+        _, slices = np.unique(left.grid.index(x)[:, others], axis=0, return_inverse=True)
+        means = np.bincount(slices.ravel(), values) / np.bincount(slices.ravel())
+        squares.append(np.mean(means[slices.ravel()] ** 2))
+    expected = np.sqrt(np.mean(squares) / np.mean(before**2))
+    assert expected > 1e-3
+    assert left.certificate.higher.impurity == pytest.approx(expected, rel=1e-9)
+
+
 def test_high_orders_have_zero_means_where_bins_are_few():
     model, x = fitted(n_features=4, depth=4, steps=3, n_trees=40)
     fx = treeanova.decompose(model, x, density="empirical", tensor_order=2)

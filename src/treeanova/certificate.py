@@ -58,7 +58,8 @@ class HigherCertificate:
     n_corrected
         Terms that were made pure on coarse cells, told apart or not; the others are pure for independent features.
     impurity
-        Largest weighted mean of a slice of coarse cells, relative to the term's own largest value there.
+        Root mean square, over the rows, of the means of a term's slices on coarse cells, relative to that of the term
+        before it was made pure; the largest of all terms.
     bins
         Coarse bins per feature for each order.
     refinement

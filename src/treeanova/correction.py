@@ -15,6 +15,7 @@ with rows, so that the rule then takes more bins. Orders for which even 2 bins t
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -29,7 +30,7 @@ from treeanova.features import Floats
 from treeanova.forest import Ints
 from treeanova.grid import Codes
 from treeanova.leafsets import Merging, merge, merging_by
-from treeanova.slices import largest, safe_inverse, slice_means, take_out
+from treeanova.slices import safe_inverse, take_out
 from treeanova.solvers import conjugate_gradients
 
 COARSE_BINS = 16
@@ -38,14 +39,15 @@ _MOST_TABLE_CELLS = 1 << 26
 _KEYS_TO_TRY = 3
 _MOST_STEPS = 2.0**33
 _MOST_SOLVES = 3000
-_TOLERANCE = 1e-3
-_MAX_ITERATIONS = 100
+_TOLERANCE = 1e-2  # of what is to be taken out: halving the bins changes more
+_TOLERANCE_OF_ALL_BINS = 1e-4
+_MAX_ITERATIONS = 300
 
 Advance = Callable[[int, int], None]
 
 
 class Solved(NamedTuple):
-    """A term of high order on coarse cells: what is added to it, the faces taken out of it, its largest slice mean."""
+    """A term of high order on coarse cells: what is added to it, the faces taken out of it, its impurity."""
 
     table: Floats
     faces: list[Floats]
@@ -67,7 +69,8 @@ class Correction:
     moved
         What goes to each term of the order below, over coarse cells; outputs last.
     impurity
-        Largest mean of a slice of coarse cells that has rows, relative to the term's largest value there.
+        Root mean square of the means of a term's slices over the rows, relative to the term's own before it was made
+        pure; the largest of all terms.
     """
 
     mergings: tuple[Merging, ...]
@@ -129,10 +132,10 @@ def correct(
             own = [key for key in keys if len(key) == order]
             for key, solved in zip(own, pool.map(lambda key: state.solve(key, pending.get(key)), own), strict=True):
                 tables[key], impurity = solved.table, max(impurity, solved.impurity)
-                state.pass_on(solved.faces, key, pending)
+                _pass_on(solved.faces, key, pending)
                 pending.pop(key, None)
                 advance(len(tables), len(keys))
-    moved = {key: np.moveaxis(values, 0, -1) for key, values in pending.items()}
+    moved = {key: np.moveaxis(state.spread(values, key, COARSE_BINS), 0, -1) for key, values in pending.items()}
     return Correction(mergings, bins, tables, moved, impurity)
 
 
@@ -166,17 +169,30 @@ class _State:
     weights: Floats
 
     def solve(self, key: Key, received: Floats | None) -> Solved:
-        """A term made pure on its coarse cells."""
+        """A term made pure on its coarse cells; what it received is on the bins of the order above."""
         most = self.bins[len(key)]
-        own = np.moveaxis(self.form.outer(key, self._joined(key, most), self.form.leaf_sets.leaves_with(key)), -1, 0)
-        start = np.array(own if received is None else own + received, order="C")
-        weights, scales = self._weights(key, most), largest(start)
-        faces = _faces(start, weights)
-        take_out(start, faces)
-        return Solved(np.moveaxis(start - own, 0, -1), faces, _slice_means_left(start, weights, scales))
+        joined = [self._joined[most][j] for j in key]
+        own = np.moveaxis(self.form.outer(key, joined, self.form.leaf_sets.leaves_with(key)), -1, 0)
+        values = np.array(own if received is None else own + self.spread(received, key, most), order="C")
+        cells = _CellsWithRows.of(self._weights(key, most))
+        before = cells.mean_squares(values)
+        faces = [cells.faces(output, self._tolerance(key, most)) for output in values]
+        by_axis = [np.stack(parts) for parts in zip(*faces, strict=True)]
+        take_out(values, by_axis)
+        impurity = np.sqrt(cells.mean_squares_of_slices(values) * safe_inverse(before)).max()
+        return Solved(np.moveaxis(values - own, 0, -1), by_axis, float(impurity))
 
-    def _joined(self, key: Key, most: int) -> list[Merging]:
-        return [merging_by(self.mergings[j].coarser(most), self.form.masses[j]) for j in key]
+    def _tolerance(self, key: Key, most: int) -> float:
+        """Tight where no bins are joined, so that cells are those of exact purification."""
+        grid = self.form.leaf_sets.grid
+        is_joined = any(self.mergings[j].coarser_size(most) < grid.sizes[j] for j in key)
+        return _TOLERANCE if is_joined else _TOLERANCE_OF_ALL_BINS
+
+    @functools.cached_property
+    def _joined(self) -> dict[int, list[Merging]]:
+        """Joined bins of all features, by most bins."""
+        pairs = list(zip(self.mergings, self.form.masses, strict=True))
+        return {most: [merging_by(own.coarser(most), masses) for own, masses in pairs] for most in self.bins.values()}
 
     def _weights(self, key: Key, most: int) -> Floats:
         sizes = tuple(self.mergings[j].coarser_size(most) for j in key)
@@ -190,60 +206,110 @@ class _State:
         """Number of slices of a term along all its axes that have rows."""
         return sum(int(np.count_nonzero(self._weights(key[:i] + key[i + 1 :], most))) for i in range(len(key)))
 
-    def pass_on(self, faces: Sequence[Floats], key: Key, received: dict[Key, Floats]) -> None:
-        """Add faces to the terms of one feature fewer, on their coarse cells."""
-        most, finer = self.bins[len(key)], self.bins.get(len(key) - 1, COARSE_BINS)
-        for i, face in enumerate(faces):
-            below = key[:i] + key[i + 1 :]
-            spread = face[np.ix_(np.arange(len(face)), *(self._finer(self.mergings[j], most, finer) for j in below))]
-            received[below] = received[below] + spread if below in received else spread
-
-    def _finer(self, merging: Merging, most: int, finer: int) -> Ints:
-        """Joined bin of each bin that is joined less."""
-        return np.arange(merging.coarser_size(finer)) >> (merging.shift(most) - merging.shift(finer))
+    def spread(self, values: Floats, key: Key, finer: int) -> Floats:
+        """Values of a key on the joined bins of the order above, on bins that are joined less."""
+        most = self.bins[len(key) + 1]
+        places = (_finer(self.mergings[j], most, finer) for j in key)
+        spread: Floats = values[np.ix_(np.arange(len(values)), *places)]
+        return spread
 
 
-def _faces(values: Floats, weights: Floats) -> list[Floats]:
-    """Faces that make values pure where there are rows: least squares by conjugate gradients.
+def _finer(merging: Merging, most: int, finer: int) -> Ints:
+    """Joined bin of each bin that is joined less."""
+    return np.arange(merging.coarser_size(finer)) >> (merging.shift(most) - merging.shift(finer))
 
-    In the space of faces scaled by the roots of their masses; the matrix has one row per cell with mass and `order`
-    entries in each, so that a product costs microseconds where the tensors of `solvers.solve_cg` cost half a
-    millisecond: here there are hundreds of small problems.
+
+def _pass_on(faces: Sequence[Floats], key: Key, received: dict[Key, Floats]) -> None:
+    """Add faces to what the terms of one feature fewer receive."""
+    for i, face in enumerate(faces):
+        below = key[:i] + key[i + 1 :]
+        received[below] = received[below] + face if below in received else face
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _CellsWithRows:
+    """The cells of a term that rows fall into, and their slices: a least-squares problem for faces.
+
+    Its matrix has one row per cell and one column per slice that has rows, with as many entries in a row as the term
+    has features, so that a product costs microseconds where the whole tensors of `solvers.solve_cg` cost half a
+    millisecond: here there are hundreds of small problems. Rows and columns are scaled by the roots of masses.
+
+    Attributes
+    ----------
+    places
+        Positions of the cells in the flat tensor.
+    roots
+        Roots of the cells' masses.
+    matrix
+        The scaled matrix.
+    seen
+        Positions of the slices that have rows, among those along all axes one after another.
+    scale
+        One over the roots of their masses.
+    shapes
+        Shapes of the faces.
     """
-    cells = np.flatnonzero(weights)
-    roots = np.sqrt(weights.ravel()[cells])
-    columns, shapes, start = [], [], 0
-    for axis in range(weights.ndim):
-        shape = weights.shape[:axis] + weights.shape[axis + 1 :]
-        places = np.delete(np.array(np.unravel_index(cells, weights.shape)), axis, axis=0)
-        columns.append(start + np.ravel_multi_index(tuple(places), shape))
-        shapes.append(shape)
-        start += math.prod(shape)
-    everything = np.stack(columns, axis=1)
-    has_rows = np.zeros(start, dtype=bool)
-    has_rows[everything] = True
-    seen = np.flatnonzero(has_rows)
-    column = (np.cumsum(has_rows) - 1)[everything]
-    masses = np.bincount(column.ravel(), np.repeat(roots**2, weights.ndim)).astype(float)
-    scale = 1 / np.sqrt(masses)
-    entries = (roots[:, None] * scale[column]).ravel(), column.ravel(), np.arange(len(cells) + 1) * weights.ndim
-    matrix = scipy.sparse.csr_array(entries, shape=(len(cells), len(seen)))
-    back = matrix.T.tocsr()
-    found = np.zeros((len(values), start))
-    for output, flat in enumerate(values.reshape(len(values), -1)):
-        rhs = back @ (roots * flat[cells])
-        goal = _TOLERANCE * float(np.linalg.norm(rhs))
+
+    places: Ints
+    roots: Floats
+    matrix: scipy.sparse.csr_array
+    seen: Ints
+    scale: Floats
+    shapes: Sequence[tuple[int, ...]]
+
+    @classmethod
+    def of(cls, weights: Floats) -> _CellsWithRows:
+        """The cells where weights are positive."""
+        places = np.flatnonzero(weights)
+        masses = weights.ravel()[places]
+        roots = np.sqrt(masses)
+        shapes = [weights.shape[:axis] + weights.shape[axis + 1 :] for axis in range(weights.ndim)]
+        slices = _slices(places, weights.shape)
+        has_rows = np.zeros(sum(map(math.prod, shapes)), dtype=bool)
+        has_rows[slices] = True
+        columns = (np.cumsum(has_rows, dtype=np.int32) - 1)[slices].ravel()
+        scale = 1 / np.sqrt(np.bincount(columns, np.repeat(masses, weights.ndim)))
+        entries = np.repeat(roots, weights.ndim) * scale[columns]
+        ends = np.arange(0, len(columns) + 1, weights.ndim, dtype=np.int32)
+        matrix = scipy.sparse.csr_array((entries, columns, ends), shape=(len(places), len(scale)))
+        return cls(places, roots, matrix, np.flatnonzero(has_rows), scale, shapes)
+
+    def faces(self, values: Floats, tolerance: float) -> list[Floats]:
+        """Faces that make values pure where there are rows: least squares by conjugate gradients."""
+        matrix, back = self.matrix, self.matrix.T
+        rhs = back @ (self.roots * values.ravel()[self.places])
+        goal = tolerance * float(np.linalg.norm(rhs))
         solution = conjugate_gradients(lambda v: back @ (matrix @ v), rhs, goal, _MAX_ITERATIONS)[0]
-        found[output, seen] = scale * solution
-    ends = np.cumsum([math.prod(shape) for shape in shapes])[:-1]
-    parts = np.split(found, ends, axis=1)
-    return [part.reshape(len(values), *shape) for part, shape in zip(parts, shapes, strict=True)]
+        found = np.zeros(sum(map(math.prod, self.shapes)))
+        found[self.seen] = self.scale * solution
+        parts = np.split(found, np.cumsum([math.prod(shape) for shape in self.shapes])[:-1])
+        return [part.reshape(shape) for part, shape in zip(parts, self.shapes, strict=True)]
+
+    def mean_squares(self, values: Floats) -> Floats:
+        """Mean square over the rows of each output."""
+        squares: Floats = np.square(self._scaled(values)).sum(axis=1)
+        return squares
+
+    def mean_squares_of_slices(self, values: Floats) -> Floats:
+        """Mean square over the rows, and over the axes, of the means of slices, for each output."""
+        sums = self.matrix.T @ self._scaled(values).T
+        squares: Floats = np.square(sums).sum(axis=0) / len(self.shapes)
+        return squares
+
+    def _scaled(self, values: Floats) -> Floats:
+        scaled: Floats = self.roots * values.reshape(len(values), -1)[:, self.places]
+        return scaled
 
 
-def _slice_means_left(values: Floats, weights: Floats, scales: Floats) -> float:
-    """Largest mean of a slice that has rows, relative to scales."""
-    means = [largest(slice_means(values, weights, axis)) for axis in range(weights.ndim)]
-    return float((np.max(means, axis=0) * safe_inverse(scales)).max())
+def _slices(places: Ints, shape: tuple[int, ...]) -> Ints:
+    """The slice of each flat place along each axis, numbered through all axes, shape (n_places, n_axes)."""
+    found = np.empty((len(places), len(shape)), dtype=np.int64)
+    start, stride = 0, math.prod(shape)
+    for axis, size in enumerate(shape):
+        outer, stride = stride, stride // size
+        found[:, axis] = start + places // outer * stride + places % stride
+        start += math.prod(shape) // size
+    return found
 
 
 def worth_correcting(form: ClosedForm, by_order: Mapping[int, Sequence[Key]]) -> Iterator[Key]:
