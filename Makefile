@@ -11,7 +11,7 @@ demo: .venv/ready
 	$(BIN)/python -m treeanova.demo
 
 test: .venv/ready
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist loadgroup
 
 paper: .venv/ready
 	$(BIN)/python -m studies

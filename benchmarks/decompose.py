@@ -9,8 +9,6 @@ allocate beyond the model and the rows, in a run of its own, since tracing takes
 from __future__ import annotations
 
 import importlib
-import os
-import pathlib
 import tracemalloc
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -20,6 +18,7 @@ import numpy.typing as npt
 
 import treeanova
 from benchmarks.timing import best_of, print_table
+from studies.common import data_folder
 
 Floats = npt.NDArray[np.float64]
 _TREES, _DEPTH = 1_000, 2
@@ -30,8 +29,7 @@ _COLUMNS_PER_TREE = 10
 
 def california_housing() -> tuple[Floats, Floats]:
     """Rows and target, from the data folder or else through scikit-learn."""
-    beside = pathlib.Path(__file__).parents[2] / "shared" / "data"
-    path = pathlib.Path(os.environ.get("TREEANOVA_DATA", beside)) / "california_housing.csv.gz"
+    path = data_folder() / "california_housing.csv.gz"
     if path.is_file():
         table = np.loadtxt(path, delimiter=",", skiprows=1)
         return np.ascontiguousarray(table[:, :-1]), table[:, -1]

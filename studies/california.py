@@ -25,10 +25,10 @@ from studies.common import (
     pyplot,
     read_data,
 )
+from studies.models import DENSITIES, pure_kinds
 
 Floats = npt.NDArray[np.float64]
 PLACE = ("Latitude", "Longitude")
-DENSITIES = ("uniform", "empirical", "laplace", "auto")
 SIZES = ((100, 0.3), (500, 0.1), (1000, 0.1))  # trees and learning rate; the middle one is drawn
 METROS = {"Los Angeles": (34.05, -118.24), "San Francisco": (37.77, -122.42)}
 RIVAL = """**interpret's `purify`** on the same table beside the exact solution: the largest mean of a slice that it
@@ -100,7 +100,7 @@ def _decompositions(X: Any, y: Any, n_trees: int, rate: float) -> dict[str, Any]
 
     model = XGBRegressor(n_estimators=n_trees, learning_rate=rate, max_depth=2, n_jobs=1, random_state=0).fit(X, y)
     fx = treeanova.decompose(model, X, n_jobs=1)
-    return {"raw": fx.raw} | {name: fx if name == "auto" else fx.with_density(name) for name in DENSITIES}
+    return {"raw": fx.raw} | pure_kinds(fx)
 
 
 def kilometres(latitude: float, longitude: float, X: Any) -> Floats:
@@ -238,40 +238,53 @@ def _metro_table(shown: Mapping[str, Any], X: Any) -> str:
 
 def _figure(shown: Mapping[str, Any], X: Any, y: Any) -> Any:
     """Raw and pure interaction, what interpret's default makes of it, and the map of the rows."""
+    plt = pyplot()
+    fig, axes = plt.subplots(2, 4, figsize=(WIDTH * 1.35, 6.2), sharex=True, sharey=True)
+    edges = _edges(shown["raw"], X)
+    for ax, (title, values) in zip(axes.flat, _panels(shown).items(), strict=False):
+        mesh = ax.pcolormesh(edges[1], edges[0], values, cmap=diverging(), vmin=-2.5, vmax=2.5, rasterized=True)
+        ax.plot(X["Longitude"], X["Latitude"], ",", color="#333333", alpha=0.3)
+        ax.set_title(f"{title}\n{number(values.min())} to {number(values.max())}")
+        best = summit(values, shown["raw"], X)
+        star = ax.plot(best.longitude, best.latitude, "*", ms=13, mfc="#ffdd33", mec="black", clip_on=False, zorder=5)
+    _draw_map(axes[1, 2], X, y)
+    for ax in (*axes[1, :3], axes[0, 3]):
+        ax.set_xlabel("longitude")
+        ax.tick_params(labelbottom=True)
+    for ax in axes[:, 0]:
+        ax.set_ylabel("latitude")
+    _draw_key(axes[1, 3], mesh, star[0])
+    return fig
+
+
+def _panels(shown: Mapping[str, Any]) -> dict[str, Floats]:
+    """Tables of the interaction by title."""
     from interpret.utils import purify  # noqa: PLC0415
 
     tables = {name: fx.terms[PLACE].values for name, fx in shown.items()}
     theirs = purify(tables["raw"], shown["auto"].terms[PLACE].weights)[0]
     panels = {"raw: as the trees hold it": tables["raw"]}
-    panels |= {f"pure, {name}": tables[name] for name in ("uniform", "empirical", "auto")}
-    panels["interpret's default, auto"] = theirs
-    plt = pyplot()
-    fig, axes = plt.subplots(2, 3, figsize=(WIDTH, 6.2), sharex=True, sharey=True)
-    edges = _edges(shown["raw"], X)
-    for ax, (title, values) in zip(axes.flat, panels.items(), strict=False):
-        mesh = ax.pcolormesh(edges[1], edges[0], values, cmap=diverging(), vmin=-2.5, vmax=2.5, rasterized=True)
-        ax.plot(X["Longitude"], X["Latitude"], ",", color="#333333", alpha=0.3)
-        ax.set_title(f"{title}\n{number(values.min())} to {number(values.max())}")
-        best = summit(values, shown["raw"], X)
-        ax.plot(best.longitude, best.latitude, "*", ms=13, mfc="#ffdd33", mec="black", label="largest", clip_on=False)
-    axes[0, 0].legend(loc="upper right", handletextpad=0.1)
-    fig.colorbar(mesh, ax=axes, label="interaction, 100,000 dollars", extend="both", shrink=0.6, aspect=35)
-    _draw_map(axes[1, 2], X, y)
-    for ax in axes[1]:
-        ax.set_xlabel("longitude")
-    for ax in axes[:, 0]:
-        ax.set_ylabel("latitude")
-    return fig
+    return panels | {f"pure, {name}": tables[name] for name in DENSITIES} | {"interpret's default, auto": theirs}
+
+
+def _draw_key(ax: Any, mesh: Any, star: Any) -> None:
+    """What colours and stars mean, in a panel of its own."""
+    ax.axis("off")
+    ax.legend([star], ["the largest value"], loc="upper left", handletextpad=0.1, fontsize=10)
+    bar = ax.inset_axes((0.03, 0.45, 0.94, 0.06))
+    ax.figure.colorbar(mesh, cax=bar, orientation="horizontal", extend="both", label="interaction, 100,000 dollars")
 
 
 def _draw_map(ax: Any, X: Any, y: Any) -> None:
     """The rows as a map, coloured by price."""
+    box = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
     order = np.argsort(y.to_numpy())
     ax.scatter(X["Longitude"].iloc[order], X["Latitude"].iloc[order], c=y.iloc[order], s=1, cmap="Greys", vmin=-1)
     ax.set_title("the districts\ndarker where more expensive")
     for metro, (latitude, longitude) in METROS.items():
-        text = (-124.2, latitude - (1.2 if metro == "Los Angeles" else 2))
-        ax.annotate(metro, (longitude, latitude), text, va="center", arrowprops={"arrowstyle": "-"})
+        text = (-124, latitude - (0.5 if metro == "Los Angeles" else 2.2))
+        words = metro.replace(" ", "\n")
+        ax.annotate(words, (longitude, latitude), text, va="center", bbox=box, arrowprops={"arrowstyle": "-"})
 
 
 def _claims(

@@ -81,6 +81,13 @@ def diverging() -> Any:
     return LinearSegmentedColormap.from_list("treeanova", look.DIVERGING)
 
 
+def draw_bars(ax: Any, places: Any, heights: Any, width: float, *, color: str, label: str, least: float = 0.0) -> None:
+    """Bars of one series; where one is zero, or no longer than `least`, a dash, since it would not be seen."""
+    ax.bar(places, heights, width, color=color, label=label)
+    zeros = [place for place, height in zip(places, heights, strict=True) if abs(height) <= least]
+    ax.hlines([0.0] * len(zeros), [x - width / 2 for x in zeros], [x + width / 2 for x in zeros], color=color, lw=3)
+
+
 STYLE: dict[str, Any] = {
     "figure.figsize": (WIDTH, 3.4),
     "figure.dpi": 110,
@@ -119,6 +126,11 @@ def number(value: float, digits: int = 3) -> str:
 def percent(share: float, digits: int = 1) -> str:
     """A share as a percentage: 0.1234 gives "12.3 %"."""
     return f"{100 * share:.{digits}f} %".replace("-", "−")
+
+
+def signed(value: float, digits: int = 2) -> str:
+    """A number with its sign."""
+    return f"{value:+.{digits}f}".replace("-", "−")
 
 
 def _magnitude(value: float) -> int:

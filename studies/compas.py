@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,12 +15,15 @@ from studies.common import (
     Claim,
     Section,
     Settings,
+    draw_bars,
     markdown_table,
     paragraphs,
     percent,
     pyplot,
     read_data,
+    signed,
 )
+from studies.models import DENSITIES, held_out, make_models, pure_kinds, skill_table, skills
 from treeanova import look
 
 Floats = npt.NDArray[np.float64]
@@ -33,41 +36,9 @@ TITLES = dict(zip(FEATURES, ("race", "sex", "age", "prior offences", "charge"), 
 TARGETS = {"two_year_recid": "recidivism", "decile_score": "COMPAS score"}
 UNITS = {"two_year_recid": "log-odds", "decile_score": "deciles"}
 MODELS = ("XGB", "XGB2", "GAM", "GA2M")
-DENSITIES = ("uniform", "empirical", "laplace", "auto")
 STATES = ("as held", "centred", *DENSITIES)
 LARGE = 50  # rows; smaller levels are neither drawn nor judged
 NEAR_ZERO = 0.02  # a value this close to zero contradicts nothing
-
-
-def make_models(*, classify: bool, n_pairs: int, base_score: float | None = None) -> dict[str, Any]:
-    """The four models of the paper, unfitted: boosted stumps, trees of depth 2, EBMs without and with pairs."""
-    from interpret.glassbox import (  # noqa: PLC0415
-        ExplainableBoostingClassifier,
-        ExplainableBoostingRegressor,
-    )
-    from xgboost import XGBClassifier, XGBRegressor  # noqa: PLC0415
-
-    boosted, additive = (
-        (XGBClassifier, ExplainableBoostingClassifier) if classify else (XGBRegressor, ExplainableBoostingRegressor)
-    )
-    trees = {"n_estimators": 300, "learning_rate": 0.1, "enable_categorical": True, "n_jobs": 1, "random_state": 0}
-    bags = {"outer_bags": 4, "max_rounds": 1_000, "n_jobs": 1, "random_state": 0}
-    return {
-        "XGB": boosted(max_depth=1, base_score=base_score, **trees),
-        "XGB2": boosted(max_depth=2, base_score=base_score, **trees),
-        "GAM": additive(interactions=0, **bags),
-        "GA2M": additive(interactions=n_pairs, **bags),
-    }
-
-
-def pure_kinds(fx: Any) -> dict[str, Any]:
-    """A decomposition (made with auto) under each density."""
-    return {
-        "uniform": fx.with_density("uniform"),
-        "empirical": fx.with_density("empirical"),
-        "laplace": fx.with_density("laplace"),
-        "auto": fx,
-    }
 
 
 def read_rows() -> Any:
@@ -155,32 +126,6 @@ def distance(found: Found, model: str, state: str, masks: Mapping[Level, Any]) -
     return float(np.sqrt(np.average(np.square(gaps), weights=weights)))
 
 
-def held_out(
-    models: Mapping[str, Any], X: Any, y: Any, *, n_splits: int, measure: Callable[[Any, Any, Any], list[float]]
-) -> dict[str, Floats]:
-    """Measures of decompositions on left-out quarters of the rows: per model an array (split, measure)."""
-    found: dict[str, list[list[float]]] = {name: [] for name in models}
-    for split in range(n_splits):
-        out = np.random.default_rng(split).random(len(X)) < 0.25
-        for name, model in models.items():
-            fx = treeanova.decompose(model.fit(X[~out], y[~out]), X[~out], n_jobs=1)
-            found[name].append(measure(fx, X[out], y[out]))
-    return {name: np.array(rows) for name, rows in found.items()}
-
-
-def skills(fx: Any, X: Any, y: Any) -> list[float]:
-    """Skill of the whole model, of its raw main effects and of its pure ones: offset and scale do not matter.
-
-    AUC for classes, squared correlation for numbers.
-    """
-    from sklearn.metrics import roc_auc_score  # noqa: PLC0415
-
-    scores = [part.decision_function(X) for part in (fx, fx.raw.select(order=1), fx.select(order=1))]
-    if fx.schema.link == "logit":
-        return [float(roc_auc_score(y, score)) for score in scores]
-    return [float(np.corrcoef(y, score)[0, 1] ** 2) for score in scores]
-
-
 def resampled(model: Any, X: Any, y: Any, masks: Mapping[Level, Any], n_resamples: int) -> dict[Level, Floats]:
     """Values of all levels in refits to resampled rows, pure under one density."""
     draws = []
@@ -191,6 +136,26 @@ def resampled(model: Any, X: Any, y: Any, masks: Mapping[Level, Any], n_resample
     return dict(zip(masks, np.array(draws).T, strict=True))
 
 
+class Measured(NamedTuple):
+    """What is found of one target."""
+
+    fitted: dict[str, Any]
+    """Decompositions, by model."""
+    found: Found
+    refits: dict[Level, Floats]
+    tests: dict[str, Floats]
+
+
+def _measure(X: Any, y: Any, masks: Mapping[Level, Any], *, quick: bool) -> Measured:
+    models = make_models(classify=y.name == "two_year_recid", n_pairs=10, base_score=0.5)
+    fitted = {name: treeanova.decompose(model.fit(X, y), X, n_jobs=1) for name, model in models.items()}
+    found = {name: all_values(fx, X, masks) for name, fx in fitted.items()}
+    refits = resampled(models["XGB2"], X, y, masks, 4 if quick else 20)
+    pairs = {name: models[name] for name in ("XGB2", "GA2M")}
+    tests = held_out(pairs, X, y, n_splits=1 if quick else 5, measure=skills)
+    return Measured(fitted, found, refits, tests)
+
+
 def run(settings: Settings) -> Section:
     """The study, written."""
     rows = read_rows()
@@ -198,16 +163,10 @@ def run(settings: Settings) -> Section:
         rows = rows.sample(3_000, random_state=0).reset_index(drop=True)
     X = rows[list(FEATURES)]
     masks = level_masks(X)
-    found, tests, refits = {}, {}, {}
-    for target in TARGETS:
-        y, classify = rows[target], target == "two_year_recid"
-        models = make_models(classify=classify, n_pairs=10, base_score=0.5)
-        fitted = {name: treeanova.decompose(model.fit(X, y), X, n_jobs=1) for name, model in models.items()}
-        found[target] = {name: all_values(fx, X, masks) for name, fx in fitted.items()}
-        shares = {name: _share_of_many_priors(fx) for name, fx in fitted.items()}
-        refits[target] = resampled(models["XGB2"], X, y, masks, 4 if settings.quick else 20)
-        pairs = {name: models[name] for name in ("XGB2", "GA2M")}
-        tests[target] = held_out(pairs, X, y, n_splits=1 if settings.quick else 5, measure=skills)
+    measured = {target: _measure(X, rows[target], masks, quick=settings.quick) for target in TARGETS}
+    found = {target: one.found for target, one in measured.items()}
+    refits = {target: one.refits for target, one in measured.items()}
+    tests = {target: one.tests for target, one in measured.items()}
     links = [
         settings.save(_figure(found[target], masks, target), f"compas_{name.split()[-1].lower()}", f"Models of {name}")
         for target, name in TARGETS.items()
@@ -219,11 +178,7 @@ def run(settings: Settings) -> Section:
         _count_table(found, large(masks)),
         "The levels concerned, with the value in each model:",
         _list_table(found, large(masks)),
-        UNIFORM.format(
-            shares=", ".join(f"{percent(share, 0)} ({name})" for name, share in shares.items()),
-            data=percent(masks["priors_count", "4+"].mean(), 0),
-            held=", ".join(TITLES[names[0]] for names in fitted["XGB2"].raw.terms if len(names) == 1),
-        ),
+        _about_uniform(measured["decile_score"].fitted, masks),
         "**Distance of the main effects from the GAM's** in the same state (root mean square over rows):",
         _distance_table(found, masks),
         "**Left-out rows**: AUC (recidivism) and squared correlation (score), mean over splits:",
@@ -250,12 +205,20 @@ so an effect of race here stands for whatever the score uses and this table lack
 opposite: a small main effect leaves out what race does through interactions and through features that go with it
 (prior offences, age), and the models explain only {explained} of the variance of the score. Recidivism means a new
 arrest, which is not the same as a new offence. Signs under uniform describe nobody: do not audit with them."""
-FIGURES = ("**(a) Two-year recidivism**, log-odds:", "**(b) COMPAS score**, deciles (1 to 10):")
+FIGURES = (
+    "**(a) Two-year recidivism**, log-odds; a dash on the zero line is a value of nearly zero:",
+    "**(b) COMPAS score**, deciles (1 to 10):",
+)
 
 
-def signed(value: float, digits: int = 2) -> str:
-    """A number with its sign."""
-    return f"{value:+.{digits}f}".replace("-", "−")
+def _about_uniform(fitted: Mapping[str, Any], masks: Mapping[Level, Any]) -> str:
+    """Where uniform puts its weight, and which main effects XGB2 holds."""
+    shares = {name: _share_of_many_priors(fx) for name, fx in fitted.items()}
+    return UNIFORM.format(
+        shares=", ".join(f"{percent(share, 0)} ({name})" for name, share in shares.items()),
+        data=percent(masks["priors_count", "4+"].mean(), 0),
+        held=", ".join(TITLES[names[0]] for names in fitted["XGB2"].raw.terms if len(names) == 1),
+    )
 
 
 def _name(level: Level) -> str:
@@ -286,20 +249,6 @@ def _distance_table(found: Mapping[str, Found], masks: Mapping[Level, Any]) -> s
         for model in ("XGB", "XGB2", "GA2M")
     ]
     return markdown_table(rows, ("model, target", *STATES))
-
-
-def skill_table(tests: Mapping[str, Floats]) -> str:
-    """Mean skill over splits of whole models, their raw and their pure main effects, and in how many splits it rose."""
-    rows = [
-        (
-            name,
-            *(f"{value:.4f}" for value in found.mean(axis=0)),
-            f"{(found[:, 2] > found[:, 1]).sum()} of {len(found)}",
-        )
-        for name, found in tests.items()
-    ]
-    header = ("model", "whole", "main effects alone, raw", "main effects alone, pure (auto)", "better after, splits")
-    return markdown_table(rows, header)
 
 
 def _race_table(
@@ -341,12 +290,13 @@ def _figure(found: Found, masks: Mapping[Level, Any], target: str) -> Any:
 
 def _draw_bars(ax: Any, series: Mapping[str, Values], levels: Sequence[Level]) -> None:
     """Grouped bars, one group per level, one colour per series."""
-    colours = ("#333333", look.NO_DATA, *look.SERIES[:4])
+    colours = ("#333333", look.RAW, *look.SERIES[:4])
     width = 0.8 / len(series)
+    least = 0.02 * max(abs(values[level]) for values in series.values() for level in levels)
     for i, ((label, values), colour) in enumerate(zip(series.items(), colours, strict=True)):
         places = np.arange(len(levels)) - 0.4 + (i + 0.5) * width
-        ax.bar(places, [values[level] for level in levels], width, color=colour, label=label)
-    ax.axhline(0, color="#444444", lw=0.8)
+        draw_bars(ax, places, [values[level] for level in levels], width, color=colour, label=label, least=least)
+    ax.axhline(0, color="#444444", lw=0.8, zorder=0.9)
     ax.set_xticks(range(len(levels)), [level[1].replace("-", "-\n") for level in levels], fontsize=8)
     ax.grid(visible=False, axis="x")
 

@@ -174,7 +174,7 @@ def _theorem_figure(cases: dict[str, Case]) -> Any:
         xlim=(-1, 120),
         ylim=(3e-11, 2),
         xlabel="passes t",
-        title="mass left, M^t / M⁰; dotted: σ per pass",
+        title="mass left, $M^t$ / $M^0$; dotted: σ per pass",
     )
     _needed(right, cases)
     handles, labels = left.get_legend_handles_labels()
@@ -194,5 +194,10 @@ def _needed(ax: Any, cases: dict[str, Case]) -> None:
         label="measured",
     )
     ax.axhline(PROMISED, color="black", ls="--", lw=1.4, label="Theorem 2")
-    ax.set(xscale="log", yscale="log", xlabel="1 − σ (correlation grows to the left)", title="passes to ε = 1e−10 M⁰")
+    ax.set(
+        xscale="log",
+        yscale="log",
+        xlabel="1 − σ (correlation grows to the left)",
+        title="passes to ε = $10^{-10}$ $M^0$",
+    )
     ax.legend(loc="upper right")

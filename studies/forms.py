@@ -195,5 +195,5 @@ def _square(ax: Any, x: float, y: float, value: float) -> None:
     colour = diverging()(0.5 + value / 2.6)
     ax.add_patch(pyplot().Rectangle((x, y), 1, 1, facecolor=colour, edgecolor="#777777", linewidth=0.8))
     text = "0" if abs(value) < 1e-15 else f"{value:+g}".replace("-", "−")
-    ink = "white" if abs(value) >= 0.75 else "black"
+    ink = "white" if abs(value) > 0.9 else "black"
     ax.text(x + 0.5, y + 0.5, text, ha="center", va="center", fontsize=9.5, color=ink)

@@ -21,9 +21,10 @@ from studies.common import (
     percent,
     pyplot,
     read_data,
+    signed,
 )
-from studies.compas import DENSITIES, held_out, make_models, pure_kinds, signed, skill_table, skills
 from studies.mimic import AGE_OF_THE_OLDEST, LABS, OLDEST_KNOWN_AGE, mend_age
+from studies.models import DENSITIES, held_out, make_models, pure_kinds, skill_table, skills
 from treeanova import look
 
 Floats = npt.NDArray[np.float64]
@@ -190,26 +191,34 @@ def _figure(found: Mapping[str, Kinds], X: Any) -> Any:
             ax.set_title(f"{plain} and {paired}")
             ax.set_xlabel(words)
         row[0].set_ylabel("change in log-odds of death")
-    handles, _ = axes[0, 0].get_legend_handles_labels()
-    labels = ["without pairs (GAM, XGB)", "with pairs, as held", *(f"pure, {density}" for density in DENSITIES)]
-    fig.legend(handles, labels, loc="outside lower center", ncols=3)
+    fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return fig
 
 
 def _draw_curves(ax: Any, name: str, plain: Kinds, paired: Kinds, X: Any) -> None:
+    """Curves as held, shifted to mean zero, and pure ones; what the pairs leave behind lies on top."""
     low, high = np.nanpercentile(X[name], [1, 99])
     points = np.linspace(low, high, 1_500)
+    held: dict[str, tuple[Any, dict[str, Any]]] = {
+        "without pairs (GAM, XGB)": (plain["as held"], {"color": "#333333", "lw": 3.6}),
+        "with pairs, as held": (paired["as held"], {"color": look.RAW, "lw": 2.4, "ls": (0, (3, 1)), "zorder": 3}),
+    }
     ax.axhline(0, color="#444444", lw=0.8)
-    for fx, colour, width in ((plain["as held"], "#333333", 3.6), (paired["as held"], look.NO_DATA, 1.8)):
+    for label, (fx, style) in held.items():
         shift = fx.term_values(X, name).mean() if (name,) in fx.terms else 0.0
-        ax.plot(points, curve(fx, name, points) - shift, color=colour, lw=width, drawstyle="steps-mid", label=colour)
+        ax.plot(points, curve(fx, name, points) - shift, drawstyle="steps-mid", label=label, **style)
     for density, colour in zip(DENSITIES, look.SERIES, strict=False):
         values = curve(paired[density], name, points)
-        ax.plot(points, values, color=colour, lw=1.4, drawstyle="steps-mid", label=density)
+        ax.plot(points, values, color=colour, lw=1.4, drawstyle="steps-mid", label=f"pure, {density}")
+    _draw_rows(ax, name, X)
+    ax.set_xlim(low, high)
+
+
+def _draw_rows(ax: Any, name: str, X: Any) -> None:
+    """Some rows along the bottom."""
     known = X[name].dropna()
     known = known.sample(min(len(known), 1_500), random_state=0)
     ax.plot(known, np.full(len(known), 0.04), "|", color=look.DATA, alpha=0.3, ms=7, transform=ax.get_xaxis_transform())
-    ax.set_xlim(low, high)
 
 
 def _demo() -> str:

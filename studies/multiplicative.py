@@ -157,13 +157,13 @@ def _share_map(ax: Any, rho: float) -> Any:
     filled = ax.contourf(alpha, beta, interaction_share(alpha, beta, rho), levels=levels, cmap="Blues")
     if rho:
         for side in (grid[grid < -rho / 2], grid[grid > rho / 2]):
-            ax.plot(side, -rho / side, color=look.POSITIVE, lw=1.6)
-        ax.text(0.62, -1.75, "αβ = −ρ", color=look.POSITIVE, fontsize=9)
+            ax.plot(side, -rho / side, color=look.DIVERGING[-1], lw=1.8)
+        ax.text(0.62, -1.75, "αβ = −ρ", color=look.DIVERGING[-1], fontsize=9)
     ax.plot(0, 0, "o", color="black", ms=6)
     ax.annotate("fANOVA" if not rho else "least variance\nof these forms", (0, 0), (0.15, 0.15), fontsize=9)
     ax.plot(-1, -1, "s", color="white", ms=5)
     ax.annotate("no main\neffects", (-1, -1), (-1.9, -1.8), fontsize=9, color="white")
-    title = f"(a) independent, ρ = {rho:g}" if not rho else f"(a) correlated, ρ = {rho:g}"
+    title = f"{'correlated' if rho else 'independent'} features, ρ = {rho:g}"
     ax.set(
         xlabel="α", title=title, aspect="equal", xlim=(-2, 2), ylim=(-2, 2), xticks=range(-2, 3), yticks=range(-2, 3)
     )
@@ -178,5 +178,7 @@ def _strength_lines(ax: Any) -> None:
     pure = np.sqrt(1 + 2 * (rho / (1 + rho**2)) ** 2)
     ax.plot(rho, pure, color="black", lw=2.4, label="fANOVA")
     ax.plot(rho, np.ones_like(rho), color="black", lw=1.2, ls="--", label="α = β = 0")
-    ax.set(xlabel="correlation ρ", title="(b) strength of X1's main effect", ylim=(-0.1, 2.9), xlim=(0, 1))
-    ax.legend(ncols=2, loc="upper left", fontsize=8, columnspacing=1, handlelength=1.4)
+    ax.set(xlabel="correlation ρ", title="strength of X1's main effect", xlim=(0, 1))
+    ax.set(ylim=(-0.1, 3.1), yticks=(0, 0.5, 1, 1.5, 2))  # no line of the grid behind the legend
+    options = {"frameon": True, "framealpha": 1, "edgecolor": "none"}
+    ax.legend(ncols=2, loc="upper left", fontsize=8, columnspacing=1, handlelength=1.4, **options)

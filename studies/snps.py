@@ -6,7 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from studies.common import WIDTH, Claim, Section, Settings, markdown_table, number, paragraphs, percent, pyplot
+from studies.common import (
+    WIDTH,
+    Claim,
+    Section,
+    Settings,
+    draw_bars,
+    markdown_table,
+    number,
+    paragraphs,
+    percent,
+    pyplot,
+)
 from studies.snp_generators import (
     BOOLEAN,
     GENERATORS,
@@ -27,7 +38,7 @@ from treeanova import look
 
 FITTED = ("0/1, fair", "0/1/2, q = 1/2", "0/1/2, q = 1/4")
 
-_SHORT = ("only", "modifier", "none", "redun-\ndant", "syner-\ngistic")
+_SHORT = ("inter-\naction\nonly", "modi-\nfier", "no\ninter-\naction", "redun-\ndant", "syner-\ngistic")
 
 Results = dict[tuple[str, str], Recovered]
 
@@ -46,7 +57,8 @@ def run(settings: Settings) -> Section:
         f"`treeanova.purify` agrees with all of this within {number(purify_gap())}.",
         f"**What a random forest recovers.** {N_TREES} trees of depth 2 on {N_ROWS} rows of {N_SNPS} SNPs, noise "
         f"{NOISE:g} times the interaction's σ, {n_repeats} repeats. Bars: pure coefficients of the generators. Points: "
-        "coefficient of (X1−μ)(X2−μ) in the forest's pure SNP1 × SNP2 (the truth is ±1), mean and standard error.",
+        "coefficient of (X1−μ)(X2−μ) in the forest's pure SNP1 × SNP2 (the truth is ±1 or 0), mean and standard error; "
+        "signs are turned so that the truth is positive.",
         settings.save(_figure(found), "snps", "Pure coefficients, and what a random forest recovers"),
         _forest_table(found),
     )
@@ -168,12 +180,11 @@ def _figure(found: Results) -> Any:
 
 def _bars(ax: Any, where: str) -> None:
     pure = np.array([pure_coefficients(name, LOCI[where]) for name in GENERATORS], dtype=float)
-    labels = ("SNP1", "SNP2", "(X1−μ)(X2−μ)")
-    for k, (label, colour) in enumerate(
-        zip(labels, look.SERIES[:1] + look.SERIES[5:6] + look.SERIES[1:2], strict=True)
-    ):
-        ax.bar(np.arange(len(pure)) + 0.27 * (k - 1), pure[:, k], 0.25, color=colour, label=label)
-    ax.axhline(0, color="#888888", lw=0.8)
+    colours = {"SNP1": "#333333", "SNP2": look.RAW, "(X1−μ)(X2−μ)": look.SERIES[5]}  # not those of the generators
+    for k, (label, colour) in enumerate(colours.items()):
+        places = np.arange(len(pure)) + 0.27 * (k - 1)
+        draw_bars(ax, places, pure[:, k], 0.25, color=colour, label=label)
+    ax.axhline(0, color="#888888", lw=0.8, zorder=0.9)
     ax.set_xticks(range(len(pure)), _SHORT, fontsize=8)
     ax.set(title=f"SNPs {where}", ylim=(-1.2, 2.4))
     ax.grid(visible=False, axis="x")

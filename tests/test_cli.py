@@ -6,9 +6,11 @@ import json
 import os
 import pickle
 import re
+import select
 import signal
 import subprocess
 import sys
+import time
 import warnings
 
 import numpy as np
@@ -24,6 +26,25 @@ xgboost = pytest.importorskip("xgboost")
 from treeanova.cli import answers, commands, run, sources  # noqa: E402  needs typer
 
 COMMAND = [sys.executable, "-m", "treeanova"]
+SECONDS = 120  # to wait for another process before giving up
+# What colours, widens or lengthens output: a CI service, a user or pytest's own options may have set any of it.
+VARIABLES = (
+    "CLICOLOR_FORCE", "COLUMNS", "FORCE_COLOR", "GITHUB_ACTIONS", "LINES", "NO_COLOR", "PYTHONDEVMODE",
+    "PYTHONWARNINGS", "PY_COLORS", "TERMINAL_WIDTH", "TREEANOVA_TRACEBACK", "TTY_COMPATIBLE", "TTY_INTERACTIVE",
+    "TYPER_USE_RICH",
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def plain_terminal(monkeypatch):
+    """100 columns and no colours, whatever the environment says; typer has read some of it when it was imported."""
+    from typer import rich_utils
+
+    for variable in VARIABLES:
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setattr(rich_utils, "FORCE_TERMINAL", None)
+    monkeypatch.setattr(rich_utils, "MAX_WIDTH", None)
 
 
 @pytest.fixture(scope="module")
@@ -273,6 +294,10 @@ BAD = {
     "nothing to open": (["explain", "model.json", "--data", "rows.csv", "--open"], "add --out"),
     "order": (["explain", "model.json", "--data", "rows.csv", "--max-order", "0"], "--max-order"),
     "order of a saved one": (["explain", "fx.tav", "--max-order", "1"], "must come with --data"),
+    "weights alone": (["explain", "fx.tav", "--weight", "w"], "`--weight` must come with --data"),
+    "target alone": (["compare", "fx.tav", "--target", "y"], "`--target` must come with --data"),
+    "density of no rows": (["compare", "fx.tav", "--density", "auto", "--density", "laplace"], "`--data` must be"),
+    "density of its own": (["explain", "own.tav", "--data", "rows.csv", "--target", "y"], "own.tav has one of its own"),
     "library": (["bench", "weka"], "one of xgboost, lightgbm, catboost, sklearn, got 'weka'"),
     "command": (["expand"], "No such command 'expand'"),
     "option": (["explain", "model.json", "--fast"], "No such option: --fast"),
@@ -295,6 +320,8 @@ def bad_folder(folder, tmp_path, monkeypatch):
     (tmp_path / "text.csv").write_text("a,b,c,city\nlow,2,3,Rome\n")
     (tmp_path / "short.csv").write_text("a,b,c,city\n")
     (tmp_path / "evil.pkl").write_bytes(pickle.dumps(Evil()))
+    fx = treeanova.load(folder / "fx.tav")
+    fx.with_density(lambda _, axes: np.ones([axis.size for axis in axes])).save(tmp_path / "own.tav")
     return tmp_path
 
 
@@ -304,6 +331,18 @@ def test_bad_input_gives_status_2_one_line_and_no_file(case, bad_folder, capsys)
     before = sorted(bad_folder.iterdir())
     assert re.search(message, refused(arguments, capsys))
     assert sorted(bad_folder.iterdir()) == before
+
+
+def test_a_saved_decomposition_is_compared_as_it_was_saved(folder, fx, capsys):
+    found = json.loads(told(["compare", folder / "fx.tav", "--json"], capsys))
+    assert found["names"] == ["auto", "uniform"]
+    asked = json.loads(
+        told(["compare", folder / "fx.tav", "--density", "uniform", "--density", "auto", "--json"], capsys)
+    )
+    assert asked["names"] == ["uniform", "auto"]
+    expected = treeanova.compare({"uniform": fx.with_density("uniform"), "auto": fx}).distance
+    distances = {row["term"]: row["distance"] for row in asked["distance"]}
+    assert distances == pytest.approx(dict(zip(expected["term"], expected["distance"], strict=True)))
 
 
 @pytest.mark.parametrize("suffix", [".pkl", ".joblib"])
@@ -375,7 +414,8 @@ def test_a_stop_while_writing_leaves_the_old_file(arguments, folder, tmp_path, m
 
 
 def environment():
-    return {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    kept = {name: value for name, value in os.environ.items() if name not in VARIABLES}
+    return {**kept, "COLUMNS": "100", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONSAFEPATH": "1"}
 
 
 def test_a_pipe_gets_json_only_and_a_bad_run_status_2(folder):
@@ -397,10 +437,35 @@ def test_a_closed_pipe_is_no_error(folder):
     process.stdout.close()
     with process.stderr as errors:
         assert errors.read() == b""
-    assert process.wait(timeout=60) == 0
+    assert process.wait(timeout=SECONDS) == 0
 
 
-STOPS_WHEN_ALL_IS_WRITTEN_BUT_THE_NAME = "import os, time; os.fsync = lambda _: time.sleep(60)"
+# Run before the command. The work never ends by itself, so that no machine is too fast or too busy to stop it.
+WORKS_WITHOUT_END = """
+from treeanova.cli import sources
+once = sources.decompose
+def endless(*given, **options):
+    while True:
+        once(*given, **options)
+sources.decompose = endless
+"""
+# And writing waits before the file gets its name, with time enough to tidy up.
+STOPS_WHEN_ALL_IS_WRITTEN_BUT_THE_NAME = """
+import os, time
+from treeanova.cli import terminal
+terminal._SECONDS_TO_STOP += 60
+os.fsync = lambda _: time.sleep(600)
+"""
+
+
+def next_shown(terminal):
+    """What a terminal shows within a moment; None once nobody can write to it any more."""
+    if not select.select([terminal], [], [], 0.05)[0]:
+        return b""
+    try:
+        return os.read(terminal, 1024) or None
+    except OSError:  # how Linux says it
+        return None
 
 
 def interrupted(folder, arguments, shows, *, leaves=lambda: True, before="pass"):
@@ -413,13 +478,24 @@ def interrupted(folder, arguments, shows, *, leaves=lambda: True, before="pass")
     variables = {**environment(), "TERM": "xterm"}
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=stderr, env=variables) as process:
         os.close(stderr)
-        shown = b""
+        shown = bytearray()
+
+        def show_until(done, *, what):
+            end = time.monotonic() + SECONDS
+            while True:
+                part = next_shown(terminal)
+                shown.extend(part or b"")
+                if done(part):
+                    return
+                if part is None or time.monotonic() > end:
+                    how = "ended" if part is None else f"had {SECONDS} s and still ran"
+                    pytest.fail(f"the command {how} before {what}; it showed:\n{shown.decode(errors='replace')}")
+
         try:
-            while shows not in shown or not leaves():
-                shown += os.read(terminal, 1024)
+            show_until(lambda _: shows in shown and leaves(), what=f"it showed {shows!r} and left what it should")
             process.send_signal(signal.SIGINT)
-            output = process.stdout.read()
-            process.wait(timeout=30)
+            show_until(lambda part: part is None, what="it stopped")
+            output, _ = process.communicate(timeout=SECONDS)
         finally:
             process.kill()
             os.close(terminal)
@@ -435,13 +511,15 @@ def test_progress_on_a_terminal_and_ctrl_c_stops_the_work(tmp_path):
     X.to_csv(tmp_path / "rows.csv", index=False)
     before = sorted(path.name for path in tmp_path.iterdir())
     arguments = ["explain", "slow.json", "--data", "rows.csv", "--save", "fx.tav", "--out", "report.html"]
-    assert interrupted(tmp_path, arguments, b"orders") == (130, b"")
+    assert interrupted(tmp_path, arguments, b"orders", before=WORKS_WITHOUT_END) == (130, b"")
     assert sorted(path.name for path in tmp_path.iterdir()) == before
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals and SIGINT are Unix")
 @pytest.mark.parametrize(("option", "name"), [("--save", "fx.tav"), ("--out", "report.html")])
 def test_ctrl_c_while_writing_leaves_the_old_file_alone(folder, tmp_path, option, name):
+    if option == "--out":
+        pytest.importorskip("vl_convert")
     (tmp_path / name).write_text("old")
     arguments = ["explain", folder / "model.json", *data(folder), option, name]
     found = interrupted(

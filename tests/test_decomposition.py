@@ -850,10 +850,11 @@ def test_equality_is_of_bounds_and_bins_of_missing_values():
 
 
 def test_a_repr_tells_the_truth(fx, several):
+    found = fx.certificate
     assert repr(fx).splitlines() == [
         "Decomposition of 6 terms: 3 of order 1, 3 of order 2",
         "  density empirical, link identity, outputs score",
-        f"  impurity {fx.certificate.impurity:.1e}, sum within {fx.certificate.reconstruction_error:.1e} of the model",
+        f"  impurity {found.impurity:.1e}, sum of terms within {found.reconstruction_error:.1e} of the model",
     ]
     assert "link softmax, outputs u, v, w" in repr(several)
     assert "density laplace" in repr(fx.with_density("laplace"))
@@ -917,7 +918,7 @@ def test_a_comparison_prints_all_tables(fx):
 def test_what_cannot_be_compared_is_refused(fx, several):
     with pytest.raises(ValueError, match="must hold at least two, got 1; add"):
         compare({"only": fx})
-    with pytest.raises(ValueError, match="must have the same outputs and link, got others"):
+    with pytest.raises(ValueError, match=r"got score \(identity\) and u, v, w \(softmax\)"):
         compare({"one": fx, "three": several})
 
 

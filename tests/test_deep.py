@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import os
+import re
 
 import numpy as np
 import pytest
@@ -392,10 +394,20 @@ def test_saved_and_loaded(boosted, options, tmp_path):
     assert repr(after) == repr(before)
 
 
-def test_standard_errors_of_low_orders(boosted, fx):
-    errors = fx.standard_errors(5)
+def test_standard_errors_of_low_orders_are_the_spread_over_resampled_rows(boosted, fx):
+    """High orders stay as they are in the first and move with the rows in the second: hence the factor."""
+    x = boosted[1]
+    errors = fx.standard_errors(20)
     assert set(errors) == set(fx.terms)
     assert all(np.isfinite(values).all() for values in errors.values())
+    rng = np.random.default_rng(1)
+    draws = [fx.with_density("empirical", x[rng.integers(len(x), size=len(x))]).terms for _ in range(20)]
+    for j in range(6):
+        weights = fx.terms[f"x{j}"].weights
+        spread = np.std([terms[f"x{j}"].values for terms in draws], axis=0, ddof=1)
+        expected = np.sqrt(np.average(spread**2, weights=weights))
+        assert expected > 1e-3  # so that the next line says something
+        assert expected / 2 < np.sqrt(np.average(errors[f"x{j}",] ** 2, weights=weights)) < 2 * expected
 
 
 def test_bins_are_merged_where_pairs_do_not_fit(boosted, fx):
@@ -430,16 +442,28 @@ def test_deep_decompositions_do_not_combine(fx):
         _ = fx + fx
 
 
-def test_compare_deep(fx):
-    found = treeanova.compare({"pure": fx, "raw": fx.raw, "uniform": fx.with_density("uniform")})
+def test_compare_deep_tells_distances_of_terms_at_the_rows(boosted, fx):
+    x = boosted[1]
+    parts = {"raw": fx.raw, "uniform": fx.with_density("uniform")}
+    found = treeanova.compare({"pure": fx, **parts})
     assert "x0" in str(found)
+    table = found.distance.set_index(["decomposition", "term"])
+    for name, other in parts.items():
+        assert set(table.loc[name].index) == {" x ".join(names) for names in fx.terms}
+        for names in fx.terms:
+            held = other.term_values(x, names) if names in other.terms else 0.0  # trees hold no such term
+            gap = np.sqrt(np.mean((held - fx.term_values(x, names)) ** 2))
+            row = table.loc[name, " x ".join(names)]
+            assert row["distance"] == pytest.approx(gap, rel=1e-9, abs=1e-12)
+            assert row["relative"] == pytest.approx(gap / fx.decision_function(x).std(), rel=1e-6, abs=1e-12)
+    assert (table["relative"] > 0.01).any()
 
 
 def test_progress_is_told_and_may_stop_the_work(boosted, capfd):
     model, x = boosted
     told = []
     treeanova.decompose(model, x, density="empirical", progress=lambda *step: told.append(step))
-    stages = ("high orders", "high orders, half the bins", "low orders")
+    stages = ("high orders", "high orders, half the bins", "low orders", "purifying order 2", "purifying order 1")
     assert {stage for stage, _, _ in told} == set(stages)
     for stage in stages:
         steps = [(done, total) for name, done, total in told if name == stage]
@@ -454,7 +478,7 @@ def test_progress_is_told_and_may_stop_the_work(boosted, capfd):
     out, err = capfd.readouterr()
     assert out == ""
     assert "high orders" in err
-    assert err.endswith("]" + err.rpartition("]")[2])
+    assert re.search(r"\[#{30}\] ([\d,]+)/\1\n$", err)
     with pytest.raises(TypeError, match="`progress` must be True, False, None or a function, got 'bar'"):
         treeanova.decompose(model, x, progress="bar")
 
@@ -585,7 +609,7 @@ def test_numbers_of_numpy_and_threads(boosted, tmp_path):
         model, x, density="empirical", max_order=np.int64(2), tensor_order=np.int64(2), n_jobs=np.int64(1)
     )
     fx.save(tmp_path / "fx.tav")
-    assert treeanova.decompose(model, x, density="empirical", n_jobs=-1).n_jobs >= 1
+    assert treeanova.decompose(model, x, density="empirical", n_jobs=-1).n_jobs == os.cpu_count()
     with pytest.raises(ValueError, match="`n_jobs` must be a whole number from 1 on, or -1 for all cores, got -2"):
         treeanova.decompose(model, x, n_jobs=-2)
 

@@ -247,9 +247,7 @@ def test_budget_is_a_memory_error_and_stops_what_would_not_fit():
     rng = np.random.default_rng(0)
     trees = [[(int(j), float(rng.normal())) for j in rng.permutation(6)] for _ in range(3000)]
     forest = stumps(*trees, n_features=6)
-    with pytest.raises(
-        MemoryError, match=r"TB, over the budget of 2\.15 GB; the largest is x0 x x1 x x2 x x3 x x4 x x5"
-    ):
+    with pytest.raises(MemoryError, match=r"TB, over the budget of 2 GB; the largest is x0 x x1 x x2 x x3 x x4 x x5"):
         plan_of(set(leaf_sets(forest, grid_of(forest)).keys), grid_of(forest), 1).check(DEFAULT_BUDGET)
 
 

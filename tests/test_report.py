@@ -10,9 +10,6 @@ import sys
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_wine
-from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor, HistGradientBoostingRegressor
-from xgboost import XGBRegressor
 
 import treeanova
 from treeanova.grid import CategoryAxis, IntervalAxis
@@ -21,6 +18,10 @@ from treeanova.report.axes import distinct_numbers, millionths, page_axis, windo
 from treeanova.report.page import as_json
 from treeanova.report.tables import bins_of_mains, bins_of_pairs, most_pair_bins, unit_of
 from treeanova.summary import Standing, columns_of, headline, html_summary, shares_by_order, standings
+
+pytest.importorskip("vl_convert")
+load_wine = pytest.importorskip("sklearn.datasets").load_wine
+ensemble = pytest.importorskip("sklearn.ensemble")
 
 HOSTILE = ["<script>alert(1)</script>", "</script><!--", "a & b \u2028 \u2029", "{{data}}"]
 
@@ -60,7 +61,9 @@ class Parsed(html.parser.HTMLParser):
 def regression(names=("a", "b", "c"), density="auto", n_rows=4000, **options):
     rng = np.random.default_rng(0)
     X = rng.multivariate_normal(np.zeros(3), [[1, 0.6, 0], [0.6, 1, 0], [0, 0, 1]], size=n_rows)
-    model = GradientBoostingRegressor(max_depth=2, n_estimators=30, random_state=0).fit(X, X[:, 0] * X[:, 1] + X[:, 2])
+    model = ensemble.GradientBoostingRegressor(max_depth=2, n_estimators=30, random_state=0).fit(
+        X, X[:, 0] * X[:, 1] + X[:, 2]
+    )
     return treeanova.decompose(model, X, feature_names=list(names), density=density, **options), X
 
 
@@ -191,7 +194,7 @@ def test_rows_add_up_and_appear_only_when_asked_for():
 def test_every_output_has_its_numbers():
     wine = load_wine()
     X, y = wine.data[:, :3], wine.target
-    model = GradientBoostingClassifier(max_depth=2, n_estimators=5, random_state=0).fit(X, y)
+    model = ensemble.GradientBoostingClassifier(max_depth=2, n_estimators=5, random_state=0).fit(X, y)
     fx = treeanova.decompose(model, X)
     data = Parsed(write_report(fx, densities=[])).data
     assert data["densities"] == ["auto"]
@@ -212,7 +215,7 @@ def test_terms_beyond_the_limit_are_listed_without_tables(fx):
 def test_three_features_bring_their_strongest_cells():
     rng = np.random.default_rng(1)
     X = rng.normal(size=(300, 3))
-    model = GradientBoostingRegressor(max_depth=3, n_estimators=3, random_state=0).fit(X, (X > 0).all(axis=1))
+    model = ensemble.GradientBoostingRegressor(max_depth=3, n_estimators=3, random_state=0).fit(X, (X > 0).all(axis=1))
     fx = treeanova.decompose(model, X, density="empirical")
     data = Parsed(write_report(fx)).data
     term = next(term for term in data["terms"] if term["order"] == 3)
@@ -228,9 +231,10 @@ def test_three_features_bring_their_strongest_cells():
 
 
 def test_deep_models_list_what_has_no_table():
+    xgboost = pytest.importorskip("xgboost")
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2000, 5))
-    model = XGBRegressor(n_estimators=20, max_depth=5, n_jobs=1).fit(X, X[:, 0] * X[:, 1] * X[:, 2] + X[:, 3])
+    model = xgboost.XGBRegressor(n_estimators=20, max_depth=5, n_jobs=1).fit(X, X[:, 0] * X[:, 1] * X[:, 2] + X[:, 3])
     fx = treeanova.decompose(model, X)
     ranking = columns_of(fx.importance())
     tables = {" x ".join(names) for names in fx.terms}
@@ -274,7 +278,7 @@ def test_rare_categories_become_one():
 def test_merged_pairs_say_so_and_keep_their_total():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(3000, 2))
-    model = HistGradientBoostingRegressor(max_leaf_nodes=4, max_depth=2, max_iter=400, random_state=0)
+    model = ensemble.HistGradientBoostingRegressor(max_leaf_nodes=4, max_depth=2, max_iter=400, random_state=0)
     fx = treeanova.decompose(model.fit(X, X[:, 0] * X[:, 1]), X)
     data = Parsed(write_report(fx)).data
     pair = next(term for term in data["terms"] if term["order"] == 2)

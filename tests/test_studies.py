@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import pathlib
 import re
@@ -14,7 +15,7 @@ import pytest
 
 from studies import common, corollaries, forms, logarithm, mass_moving, multiplicative
 from studies import snp_generators as snps
-from studies.__main__ import main, page
+from studies.__main__ import NAMES, main, page
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
@@ -110,6 +111,28 @@ def test_numbers_and_tables():
     assert written == ["0", "0", "3", "−0.250", "1,234", "2.0e−16", "1.000"]
     assert common.percent(0.1234) == "12.3 %"
     assert common.markdown_table([("a|b", 0.5)], ("x", "y")) == "| x | y |\n| --- | --- |\n| a\\|b | 0.500 |"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_study_imports_another(name):
+    tree = ast.parse((ROOT / "studies" / f"{name}.py").read_text(encoding="utf-8"))
+    modules = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert not modules & {f"studies.{other}" for other in NAMES}
+
+
+def test_bars_of_nearly_zero_are_dashes():
+    pytest.importorskip("matplotlib")
+    plt = common.pyplot()
+    fig, ax = plt.subplots()
+    common.draw_bars(ax, [0, 1, 2], [0.5, 0.0, -0.01], 0.4, color="#333333", label="a", least=0.02)
+    (dashes,) = ax.collections
+    np.testing.assert_allclose(dashes.get_segments(), [[[0.8, 0], [1.2, 0]], [[1.8, 0], [2.2, 0]]])
+    assert [bar.get_height() for bar in ax.patches] == [0.5, 0.0, -0.01]
+    plt.close(fig)
+
+
+def test_signed_numbers():
+    assert [common.signed(value) for value in (0.256, -0.25)] == ["+0.26", "−0.25"]
 
 
 def test_page_counts_verdicts():

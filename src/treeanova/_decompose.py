@@ -26,7 +26,8 @@ from treeanova.progress import Progress, progress_of
 from treeanova.purification import Method, Options, check_method
 from treeanova.readers import read_model, unpickled
 
-_CHECKED_ROWS = 200
+_CHECKED_ROWS = 50, 200
+_CHECKED_STEPS = 2.0**30
 
 
 def decompose(
@@ -62,11 +63,11 @@ def decompose(
     feature_names
         Names for the features, for a model that has none of its own; tables with these names are then matched by name.
     max_order
-        Highest order of terms to tell apart; the rest of the model is one exact remainder. All orders by default; 2
-        where these would be over 20,000 terms, or take a row over 2^24 products.
+        Highest order of terms to tell apart; the rest of the model is one exact remainder. All orders by default;
+        those of tensors where all would be over 20,000 terms of all outputs, or take a row over 2^24 products.
     tensor_order
         Highest order of terms to hold as tensors and purify on all bins; higher ones are evaluated at rows. By default
-        as many orders as fit the budget with a million cells above order 2, at least 2.
+        as many orders as fit the budget with a million cells above order 2, at least 2. All of an EBM's terms are.
     method
         How to purify; see `treeanova.purify`.
     budget
@@ -101,7 +102,7 @@ def decompose(
     if isinstance(found, Forest) and X is not None:
         found = dataclasses.replace(found, schema=with_labels(found.schema, X))
     fields: dict[str, Any] = {"options": Options(method), "n_jobs": _n_threads(n_jobs)}
-    fields |= {"random_state": random_state, "source": model}
+    fields |= {"random_state": random_state, "source": model, "progress": progress_of(progress)}
     if isinstance(found, Effects):
         effects = _named_effects(found, feature_names, budget)
         bound = density_of(density).bind(effects.grid, None if X is None else sample_of(X, effects.grid, sample_weight))
@@ -119,24 +120,26 @@ def decompose(
     else:
         trees = prepare(found, sets, layout, sample)
         bound = density_of(density).bind(trees.tensor_grid, None if sample is None else sample.on(trees.tensor_grid))
-        fx = purified_deep(trees, bound, progress=progress_of(progress), **fields)
+        fx = purified_deep(trees, bound, **fields)
     return fx if sample is None else _checked(fx, found)
 
 
 def _checked(fx: Decomposition, forest: Forest) -> Decomposition:
     """The decomposition with the largest difference to its trees, walked node by node, at some of the rows."""
     sample = fx.density.sample
-    if sample is None or not sample.n_rows or fx.has_remainder:
+    if sample is None or not sample.n_rows:
         return fx
-    encoded = sample.encoded[:: max(1, sample.n_rows // _CHECKED_ROWS)]
+    cost = 1.0 if fx.deep is None else fx.deep.row_cost
+    encoded = sample.encoded[:: max(1, sample.n_rows // int(np.clip(_CHECKED_STEPS / cost, *_CHECKED_ROWS)))]
     expected = forest.score_encoded(encoded)
-    gap = np.abs(fx.at_rows.sum_of_terms(encoded) - expected).max()
+    parts = fx.at_rows.all_terms(fx.at_rows.grid.index_encoded(encoded))
+    gap = np.abs(fx.effects.intercept + parts.sum(axis=0) - expected).max()
     error = float(gap / max(np.abs(expected).max(), np.finfo(float).tiny))
     return dataclasses.replace(fx, certificate=dataclasses.replace(fx.certificate, reconstruction_error=error))
 
 
 def _checked_order(name: str, order: int | None, least: int) -> int | None:
-    if order is not None and (not isinstance(order, Integral) or order < least):
+    if order is not None and (isinstance(order, bool) or not isinstance(order, Integral) or order < least):
         raise ValueError(
             f"`{name}` must be a whole number from {least} on, got {order!r}; leave it out for all that fits."
         )
@@ -176,6 +179,7 @@ def plan(model: Any, *, max_order: int | None = None, budget: float = DEFAULT_BU
     order 2: 1 terms, 4 cells, direct
     1 output, 192 bytes in all
     """
+    max_order = _checked_order("max_order", max_order, 1)
     found = read_model(model, trusted=trusted)
     if isinstance(found, Effects):
         return plan_of(set(found.terms), found.grid, found.n_outputs)

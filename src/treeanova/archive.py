@@ -65,7 +65,8 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, npt.ND
         if isinstance(error, (ArchiveError, FileNotFoundError, PermissionError, IsADirectoryError)):
             raise
         raise ArchiveError(
-            f"{source.name} must be a whole file saved by treeanova, got a damaged or foreign one."
+            f"{source.name} must be a whole file saved by treeanova, got a damaged or foreign one; a "
+            "model is for treeanova.decompose."
         ) from error
     return header, arrays
 

@@ -85,7 +85,9 @@ def _as_matrix(data: Any, schema: Schema) -> npt.NDArray[Any]:
     if array.dtype.kind in "SU" and not hasattr(data, "dtype"):
         array = np.asarray(data, dtype=object)  # numpy would make text of the numbers in rows of both
     if array.ndim != 2:
-        raise ValueError(f"`X` must have two axes, rows and columns, got {array.ndim}; reshape one row to (1, -1).")
+        raise ValueError(
+            f"`X` must have two axes, rows and columns, got {array.ndim}; reshape one row to (1, -1), as X.iloc[[i]]."
+        )
     _check_width(array.shape[1], schema)
     return array.astype(np.float32) if schema.single_integers and array.dtype.kind in "iub" else array
 

@@ -58,9 +58,11 @@ def compare(decompositions: Mapping[str, Decomposition]) -> Comparison:
         raise ValueError(f"`decompositions` must hold at least two, got {len(decompositions)}; add fx.raw, for one.")
     names, parts = list(decompositions), list(decompositions.values())
     first = parts[0]
-    if len({(part.schema.outputs, part.schema.link) for part in parts}) > 1:
+    kinds = dict.fromkeys(f"{', '.join(part.schema.outputs)} ({part.schema.link})" for part in parts)
+    if len(kinds) > 1:
         raise ValueError(
-            "`decompositions` must have the same outputs and link, got others; compare models of one kind."
+            f"`decompositions` must have the same outputs and link, got {' and '.join(kinds)}; compare models of one "
+            "kind."
         )
     grid, maps = union([part.grid for part in parts])
     keys = sorted({key for part in parts for key in part.effects.terms}, key=lambda key: (len(key), key))
@@ -179,6 +181,8 @@ def density_sensitivity(
     densities
         Names of densities, or a mapping from names of your own to densities; the weights of the last are used.
     """
+    if isinstance(model, Decomposition):
+        raise TypeError("`model` must be the model itself, got its Decomposition; pass what decompose() was given.")
     kinds = dict(densities) if isinstance(densities, Mapping) else {name: name for name in densities}
     if len(kinds) < 2:
         raise ValueError(f"`densities` must be at least two, got {list(kinds)}; add 'uniform' or 'empirical'.")

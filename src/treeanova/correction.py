@@ -96,7 +96,7 @@ class Correction:
 
 
 def no_correction() -> Correction:
-    """None, for independent features."""
+    """An empty correction, for independent features."""
     return Correction((), {}, {}, {}, 0.0)
 
 

@@ -21,24 +21,25 @@ from treeanova.errors import ArchiveError
 from treeanova.explanation import Explanation
 from treeanova.features import Floats, Schema
 from treeanova.frames import backend_of, frame, free_name
-from treeanova.grid import Axis, Codes, Grid, IntervalAxis, union
-from treeanova.importance import Moments, moments, moments_of_values, ranked_columns
+from treeanova.grid import Codes, Grid, union
+from treeanova.importance import Moments, feature_shares, moments, moments_of_values, ranked_columns
 from treeanova.links import class_probabilities, respond
 from treeanova.progress import Progress, quiet
 from treeanova.purification import Options, cascade, report_impurity
 from treeanova.rowwise import AtRows
 from treeanova.slices import largest
 from treeanova.storage import pack, unpack
-from treeanova.summary import html_summary
+from treeanova.summary import adding_up, html_summary
 from treeanova.terms import Names, Term, Terms, columns_of
 
 _DEFAULTS = Options()
 _DRAWS = 20_000
-_DEEP_ROWS = 4_000
+_DEEP_ROWS = 500, 4_000
+_DEEP_STEPS = 2.0**33
 
 
 def purify_effects(
-    effects: Effects, density: Density, options: Options, n_jobs: int
+    effects: Effects, density: Density, options: Options, n_jobs: int, progress: Progress = quiet
 ) -> tuple[Effects, dict[Key, Floats], dict[Key, TermCertificate]]:
     """Pure effects under a density, the weights of their terms, and what was measured on each."""
     if not effects.terms:
@@ -51,7 +52,7 @@ def purify_effects(
 
     raw = {key: np.ascontiguousarray(np.moveaxis(values, -1, 0)) for key, values in effects.terms.items()}
     with single_threaded():
-        result = cascade(raw, table, options, n_jobs)
+        result = cascade(raw, table, options, n_jobs, progress)
     terms = {key: np.ascontiguousarray(np.moveaxis(values, 0, -1)) for key, values in result.terms.items()}
     return Effects(effects.grid, effects.intercept + result.intercept, terms), weights, result.measured
 
@@ -74,8 +75,8 @@ class Decomposition:
     density
         The density, bound to the grid and the rows.
     certificate
-        Purity of every term, and the largest difference of the sum of terms to the score of the model's own trees at
-        some of the rows (to its raw effects, where it was made from another decomposition or without rows).
+        Purity of every term, and the largest difference of the sum of terms, with the remainder, to the score of the
+        model's own trees at some of the rows (to its raw effects, where made from another decomposition or without).
     backend
         Name of the data frame library for tables.
     deep
@@ -119,7 +120,7 @@ class Decomposition:
     @property
     def terms(self) -> Terms:
         """Mapping from names of features to terms that are tensors; `higher_terms` names the others."""
-        return Terms([self._names(key) for key in self.effects.terms], self._term)
+        return Terms([self._names(key) for key in self.effects.terms], self._term, self.higher_terms)
 
     @property
     def higher_terms(self) -> tuple[Names, ...]:
@@ -141,39 +142,27 @@ class Decomposition:
         """The model before purification, to compare."""
         if self.deep is not None and not self.n_all_terms:
             return self._raw_deep(self.deep)
-        known = self.certificate.terms
-        weights = {key: self._weights_of(key) for key in self.raw_effects.terms}
-        measured = {}
-        for key, values in self.raw_effects.terms.items():
-            outputs_first = np.moveaxis(values, -1, 0)
-            found = impurity(outputs_first, weights[key], largest(np.ascontiguousarray(outputs_first)))
-            if self._names(key) in known:
-                measured[self._names(key)] = dataclasses.replace(known[self._names(key)], impurity=found, method="none")
-        certificate = dataclasses.replace(self.certificate, terms=measured)
-        return dataclasses.replace(
-            self,
-            effects=self.raw_effects,
-            weights=weights,
-            certificate=certificate,
-            saved_moments=None,
-            is_cut=False,
-        )
+        return self._holding(self.raw_effects)
 
     def _raw_deep(self, deep: Deep) -> Decomposition:
         """Leaves with few features as tensors, all others at rows."""
         trees = deep.as_held()
         effects = raw_tensors(trees)
+        return dataclasses.replace(self._holding(effects), raw_effects=effects, deep=trees)
+
+    def _holding(self, effects: Effects) -> Decomposition:
+        """The same with other effects, which are not pure: what is left of slices is measured."""
+        known = self.certificate.terms
         weights = {key: self._weights_of(key) for key in effects.terms}
-        certificate = dataclasses.replace(self.certificate, terms={}, higher=None)
+        measured = {}
+        for key, values in effects.terms.items():
+            outputs_first = np.moveaxis(values, -1, 0)
+            found = impurity(outputs_first, weights[key], largest(np.ascontiguousarray(outputs_first)))
+            if self._names(key) in known:
+                measured[self._names(key)] = dataclasses.replace(known[self._names(key)], impurity=found, method="none")
+        certificate = dataclasses.replace(self.certificate, terms=measured, higher=None)
         return dataclasses.replace(
-            self,
-            effects=effects,
-            raw_effects=effects,
-            weights=weights,
-            certificate=certificate,
-            deep=trees,
-            saved_moments=None,
-            is_cut=False,
+            self, effects=effects, weights=weights, certificate=certificate, saved_moments=None, is_cut=False
         )
 
     @property
@@ -209,10 +198,8 @@ class Decomposition:
             f"Decomposition of {len(orders)} terms{partial}: {counts or 'none'}",
             f"  density {self.density.name}, link {self.schema.link}, outputs {', '.join(self.schema.outputs)}",
         ]
-        purity = f"  impurity {self.certificate.impurity:.1e}"
-        error = f"sum within {self.certificate.reconstruction_error:.1e} of the model"
-        lines.append(purity if self.n_all_terms else f"{purity}, {error}")
-        return "\n".join(lines)
+        found = [f"impurity {self.certificate.impurity:.1e}", adding_up(self)]
+        return "\n".join([*lines, "  " + ", ".join(part for part in found if part)])
 
     def _repr_html_(self) -> str:
         return html_summary(self)
@@ -222,11 +209,10 @@ class Decomposition:
             return NotImplemented
         ours, theirs = self.effects, other.effects
         return (
-            self.schema.names == other.schema.names
-            and self.grid.sizes == other.grid.sizes
-            and all(_same_axis(a, b) for a, b in zip(self.grid.axes, other.grid.axes, strict=True))
+            self.grid.has_bins_of(other.grid)
             and self.keys == other.keys
             and self.has_remainder == other.has_remainder
+            and (self.deep is None or other.deep is None or self.deep.has_terms_of(other.deep))
             and np.array_equal(ours.intercept, theirs.intercept)
             and all(np.array_equal(ours.terms[key], theirs.terms[key]) for key in ours.terms)
         )
@@ -301,12 +287,13 @@ class Decomposition:
         """Variance, covariance with the rest, and mean absolute value of each term and output."""
         if self.saved_moments is not None:
             return self.saved_moments
+        is_pure = self.certificate.met and (self.deep is None or self.deep.is_exact)
+        uncorrelated = self.density.is_product and is_pure
         if self.deep is not None or self.is_cut:
-            return moments_of_values(self.at_rows.all_terms(self._some_rows[0]), self._some_rows[1])
+            found = moments_of_values(self.at_rows.all_terms(self._some_rows[0]), self._some_rows[1])
+            return found.of_uncorrelated(self.effects.terms, self.weights) if uncorrelated else found
         if not self.effects.terms:
-            nothing = np.zeros((0, self.effects.n_outputs))
-            return Moments(nothing, nothing, nothing)
-        uncorrelated = self.density.is_product and self.certificate.met
+            return Moments(*np.zeros((3, 0, self.effects.n_outputs)))
         return moments(self.effects.terms, self.weights, None if uncorrelated else self._rows())
 
     def _rows(self) -> tuple[Codes, Floats]:
@@ -315,13 +302,14 @@ class Decomposition:
 
     @functools.cached_property
     def _some_rows(self) -> tuple[Codes, Floats]:
-        """Bins on the model's grid and weights of at most 4,000 rows that stand for the density."""
+        """Bins on the model's grid and weights of rows that stand for the density, fewer where they would take long."""
         rng = np.random.default_rng(self.random_state)
         codes, weights = self._rows() if self.deep is None else self.deep.rows(self.density, _DRAWS, rng)
-        if len(codes) <= _DEEP_ROWS:
+        n = _DEEP_ROWS[1] if self.deep is None else int(np.clip(_DEEP_STEPS / self.deep.row_cost, *_DEEP_ROWS))
+        if len(codes) <= n:
             return codes, weights
-        some = rng.choice(len(codes), size=_DEEP_ROWS, p=weights / weights.sum())
-        return codes[some], np.full(_DEEP_ROWS, 1 / _DEEP_ROWS)
+        some = rng.choice(len(codes), size=n, p=weights / weights.sum())
+        return codes[some], np.full(n, 1 / n)
 
     def variance_share(self, key: str | Collection[str]) -> float | Floats:
         """Variance of one term over that of the score, at some rows; of a deep ensemble also of a term not listed."""
@@ -337,7 +325,8 @@ class Decomposition:
 
         ``share = variance + covariance``: the structural part and what is due to correlation with other terms; shares
         add up to 1 over terms. By feature, a term is shared equally by its features. What terms told apart leave of a
-        model is the row "remainder", whose order is the lowest in it.
+        model is the row "remainder", whose order is the lowest in it. Of deep ensembles, and with a remainder, up to
+        4,000 rows are looked at, 500 of the largest.
         """
         if by not in {"term", "feature"}:
             raise ValueError(f"`by` must be 'term' or 'feature', got {by!r}; leave it out for 'term'.")
@@ -350,18 +339,10 @@ class Decomposition:
             orders += [max(orders, default=0) + 1] * self.has_remainder
         else:
             labels, orders = list(self.schema.names), []
-            measures = np.einsum("mtk,tf->mfk", measures, self._feature_shares())
+            shares = feature_shares(self.keys, len(labels), has_remainder=self.has_remainder)
+            measures = np.einsum("mtk,tf->mfk", measures, shares)
         labels += [free_name("remainder", labels)] * self.has_remainder
         return frame(ranked_columns(by, labels, orders, self.schema.outputs, measures), self.backend)
-
-    def _feature_shares(self) -> Floats:
-        keys, n_features = self.keys, len(self.schema.features)
-        shares = np.zeros((len(keys) + self.has_remainder, n_features + self.has_remainder))
-        for i, key in enumerate(keys):
-            shares[i, list(key)] = 1 / len(key)
-        if self.has_remainder:
-            shares[-1, -1] = 1.0
-        return shares
 
     def table(self, key: str | Collection[str]) -> Any:
         """Tidy table of one term: a row per cell with labels and ends of its bins, value and weight."""
@@ -457,7 +438,8 @@ class Decomposition:
     def standard_errors(self, n_resamples: int = 50, random_state: int | None = None) -> dict[Names, Floats]:
         """Standard error of every value of every term that comes from knowing the density from its rows only.
 
-        The rows are resampled with replacement and the terms purified anew each time; the model stays as it is.
+        The rows are resampled with replacement and the terms purified anew each time; the model stays as it is. Of deep
+        ensembles, what high orders give to tensors stays as it is too, so that errors are somewhat too small.
         """
         sample = self.density.sample
         if sample is None:
@@ -503,17 +485,18 @@ class Decomposition:
         archive.write(path, *pack({**fields, "saved_moments": self.moments}))
 
 
-def _same_axis(first: Axis, second: Axis) -> bool:
-    if isinstance(first, IntervalAxis) and isinstance(second, IntervalAxis):
-        return first.missing_bin == second.missing_bin and np.array_equal(first.bounds, second.bounds)
-    return first.labels == second.labels
-
-
-def purified(effects: Effects, density: Density, *, like: Decomposition | None = None, **fields: Any) -> Decomposition:
+def purified(
+    effects: Effects,
+    density: Density,
+    *,
+    like: Decomposition | None = None,
+    progress: Progress = quiet,
+    **fields: Any,
+) -> Decomposition:
     """A decomposition of raw effects under a bound density; other fields as given, or like another's."""
     base = _base(like) | fields
     options, n_jobs = base.get("options", Options()), base.get("n_jobs", 1)
-    pure, weights, measured = purify_effects(effects, density, options, n_jobs)
+    pure, weights, measured = purify_effects(effects, density, options, n_jobs, progress)
     names = effects.grid.schema.names
     named = {tuple(names[j] for j in key): measured[key] for key in pure.terms}
     error = _difference(pure, effects, density.sample)
@@ -538,7 +521,7 @@ def purified_deep(
     base = _base(like) | fields
     with single_threaded():
         deep, low = deepen(trees, density, n_jobs=base.get("n_jobs", 1), progress=progress)
-    fx = purified(low, density, deep=deep, **base)
+    fx = purified(low, density, deep=deep, progress=progress, **base)
     return dataclasses.replace(fx, certificate=dataclasses.replace(fx.certificate, higher=deep.summary())).cut(
         deep.layout.row_order
     )

@@ -71,7 +71,7 @@ def layout_of(
     """Tensors of all orders where they fit, of as many as do otherwise; BudgetError where not even pairs do.
 
     Orders above 2 are tensors only while these have at most a million cells. All orders are told apart while there are
-    at most 20,000 such terms and a row takes at most 2^24 products, else orders up to 2 only.
+    at most 20,000 such terms of all outputs and a row takes at most 2^24 products, else those of tensors only.
     """
     top = max(map(len, sets.keys), default=0)
     n_outputs = sets.values.shape[1]
@@ -195,6 +195,21 @@ class Deep:
         """Whether tensors and terms told apart leave a remainder."""
         cut = self.form is not None and self.layout.row_order < self.layout.top_order
         return cut or self.layout.most_bins is not None
+
+    @functools.cached_property
+    def row_cost(self) -> float:
+        """Products that all terms take for a row, at least one."""
+        return max(row_cost(self.leaf_sets), 1.0)
+
+    def has_terms_of(self, other: Deep) -> bool:
+        """Whether leaves and terms are another's."""
+        ours, theirs = self.correction.tables, other.correction.tables
+        return (
+            self.keys == other.keys
+            and np.array_equal(self.leaf_sets.values, other.leaf_sets.values)
+            and ours.keys() == theirs.keys()
+            and all(np.array_equal(ours[key], theirs[key]) for key in ours)
+        )
 
     def as_held(self) -> Deep:
         """The forest as its trees hold it: each leaf in the term of its features."""

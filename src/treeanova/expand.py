@@ -22,7 +22,7 @@ from treeanova.grid import Grid
 from treeanova.leafsets import LeafSets, Merging, unmerged
 from treeanova.purification import method_for
 
-DEFAULT_BUDGET = 2 * 2**30
+DEFAULT_BUDGET = 2 * 10**9
 _BLOCK_CELLS = 1 << 22
 
 

@@ -12,7 +12,7 @@ from treeanova.features import Floats
 from treeanova.frames import frame, free_name
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Explanation:
     """Values of terms at rows; with the intercept they add up to the score.
 
@@ -38,14 +38,29 @@ class Explanation:
     features: tuple[str, ...]
     outputs: tuple[str, ...]
     remainder: Floats | None = None
-    backend: str | None = dataclasses.field(default=None, repr=False)
-    data: Any = dataclasses.field(default=None, repr=False)
+    backend: str | None = None
+    data: Any = None
+
+    def __repr__(self) -> str:
+        rest = ", and a remainder" if self.remainder is not None else ""
+        outputs = f" and {len(self.outputs)} outputs" if len(self.outputs) > 1 else ""
+        return (
+            f"Explanation of {len(self.values):,} rows by {len(self.terms):,} terms{outputs}{rest}; to_frame() shows it"
+        )
 
     @property
     def scores(self) -> Floats:
         """The score of each row: intercept plus all values, plus the remainder."""
         total: Floats = self.values.sum(axis=1) + self.intercept
         return total if self.remainder is None else total + self.remainder
+
+    @property
+    def parts(self) -> dict[str, Floats]:
+        """Values by name, like ``Latitude x Longitude``, with the remainder last where there is one."""
+        found = dict(zip((" x ".join(term) for term in self.terms), np.moveaxis(self.values, 1, 0), strict=True))
+        if self.remainder is not None:
+            found[free_name("remainder", found)] = self.remainder
+        return found
 
     def to_frame(self) -> Any:
         """A column per term (and output), named like ``Latitude x Longitude``, in the library that the data came in."""
@@ -55,14 +70,11 @@ class Explanation:
         return table
 
     def _frame(self) -> Any:
-        columns = dict(zip((" x ".join(term) for term in self.terms), np.moveaxis(self.values, 1, 0), strict=True))
-        if self.remainder is not None:
-            columns[free_name("remainder", columns)] = self.remainder
         if self.values.ndim == 2:
-            return frame(columns, self.backend)
+            return frame(self.parts, self.backend)
         by_output = {
             f"{name} [{output}]": values[:, k]
-            for name, values in columns.items()
+            for name, values in self.parts.items()
             for k, output in enumerate(self.outputs)
         }
         return frame(by_output, self.backend)

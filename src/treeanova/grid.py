@@ -87,7 +87,7 @@ class IntervalAxis(Axis):
         """Ends of the interval bins, from -inf to inf."""
         return np.concatenate([[-np.inf], self.bounds, [np.inf]])
 
-    @property
+    @functools.cached_property
     def labels(self) -> tuple[str, ...]:
         """Intervals as people write them."""
         numbers = _short(self.bounds)
@@ -128,7 +128,7 @@ class CategoryAxis(Axis):
         """Number of bins."""
         return max(len(self.categories), self.unseen_bin + 1, self.missing_bin + 1)
 
-    @property
+    @functools.cached_property
     def labels(self) -> tuple[str, ...]:
         """Categories as text."""
         names = _with_extra([str(category) for category in self.categories], self.unseen_bin, "unseen")
@@ -198,6 +198,17 @@ class Grid:
         """An encoded matrix whose rows fall in given bins."""
         columns = [axis.examples()[codes[:, j]] for j, axis in enumerate(self.axes)]
         return np.stack(columns, axis=1) if columns else np.empty(codes.shape)
+
+    def has_bins_of(self, other: Grid) -> bool:
+        """Whether names and bins of all features are another's."""
+        pairs = zip(self.axes, other.axes, strict=False)
+        return self.schema.names == other.schema.names and all(_same_axis(a, b) for a, b in pairs)
+
+
+def _same_axis(first: Axis, second: Axis) -> bool:
+    if isinstance(first, IntervalAxis) and isinstance(second, IntervalAxis):
+        return first.missing_bin == second.missing_bin and np.array_equal(first.bounds, second.bounds)
+    return first.labels == second.labels
 
 
 def grid_of(forest: Forest) -> Grid:

@@ -26,6 +26,14 @@ class Moments:
     covariance: Floats
     mean_abs: Floats
 
+    def of_uncorrelated(self, terms: Mapping[Key, Floats], weights: Mapping[Key, Floats]) -> Moments:
+        """The same without covariances, as of pure terms under a product; of the first, which are tensors, exact."""
+        variance, mean_abs = self.variance.copy(), self.mean_abs.copy()
+        if terms:
+            exact = moments(terms, weights, None)
+            variance[: len(terms)], mean_abs[: len(terms)] = exact.variance, exact.mean_abs
+        return Moments(variance, np.zeros_like(variance), mean_abs)
+
 
 def moments(terms: Mapping[Key, Floats], weights: Mapping[Key, Floats], rows: tuple[Codes, Floats] | None) -> Moments:
     """Moments of terms (outputs last), at least one, over rows given by their bins and weights.
@@ -78,6 +86,16 @@ def ranked_columns(
     for m, name in enumerate(("variance", "covariance", "mean_abs")):
         columns[name] = np.array([measures[m, i, k] for k, i in rows])
     return columns
+
+
+def feature_shares(keys: Sequence[Key], n_features: int, *, has_remainder: bool) -> Floats:
+    """Shares of features in terms, equal within each; a remainder is a term and a feature of its own, the last."""
+    shares = np.zeros((len(keys) + has_remainder, n_features + has_remainder))
+    for i, key in enumerate(keys):
+        shares[i, list(key)] = 1 / len(key)
+    if has_remainder:
+        shares[-1, -1] = 1.0
+    return shares
 
 
 def _mean(values: Floats, weights: Floats) -> Floats:

@@ -22,6 +22,8 @@ _SCALES = {
     "cloglog": "complementary log-log",
     "ova": "log-odds of the class",
 }
+# What the link makes of a score, where that is another number.
+RESPONSES = {"logit": "probability", "softmax": "probability", "log": "prediction"}
 
 
 def scale_of(schema: Schema) -> str:

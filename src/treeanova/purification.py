@@ -17,6 +17,7 @@ import scipy.sparse
 from treeanova.certificate import Certificate, TermCertificate, impurity
 from treeanova.convention import extend_to_unseen, tie_support
 from treeanova.errors import NotPureError, NotPureWarning
+from treeanova.progress import Progress, quiet
 from treeanova.slices import Floats, largest, marginal, marginals, safe_inverse, sweep_product, take_out, zero_faces
 from treeanova.solvers import Solution, move_mass, solve_cg, solve_direct
 from treeanova.support import bin_components, is_product
@@ -203,7 +204,11 @@ class Cascade(NamedTuple):
 
 
 def cascade(
-    terms: Mapping[Axes, Floats], table: Callable[[Axes], Floats], options: Options, n_jobs: int = 1
+    terms: Mapping[Axes, Floats],
+    table: Callable[[Axes], Floats],
+    options: Options,
+    n_jobs: int = 1,
+    progress: Progress = quiet,
 ) -> Cascade:
     """Purify orders from the highest to the lowest; what is taken out of a term goes to the terms one order below.
 
@@ -221,7 +226,8 @@ def cascade(
         for order in range(top, 0, -1):
             keys = sorted(axes for axes in pending if len(axes) == order)
             solved = pool.map(lambda axes: _purify_term(pending[axes], table(axes), scales, options), keys)
-            for axes, (values, solution, certificate) in zip(keys, solved, strict=True):
+            for done, (axes, (values, solution, certificate)) in enumerate(zip(keys, solved, strict=True), start=1):
+                progress(f"purifying order {order}", done, len(keys))
                 pure[axes], measured[axes] = values, certificate
                 trace = solution.trace if order == top else trace
                 for axis, face in zip(axes, solution.faces, strict=True):

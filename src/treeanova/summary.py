@@ -21,6 +21,7 @@ class Standing(NamedTuple):
     order: int
     share: float
     mean_abs: float
+    is_remainder: bool = False
 
 
 def columns_of(table: Any) -> dict[str, list[Any]]:
@@ -37,8 +38,10 @@ def standings(fx: Any) -> dict[str, list[Standing]]:
     found: dict[str, list[Standing]] = {output: [] for output in outputs}
     of_row = columns.get("output", [outputs[0]] * len(columns["term"]))
     rows = zip(of_row, columns["term"], columns["order"], columns["share"], columns["mean_abs"], strict=True)
+    terms = {" x ".join(names) for names in (*fx.terms, *fx.higher_terms)}
     for output, label, order, share, mean_abs in rows:
-        found[output].append(Standing(str(label), int(order), float(share), float(mean_abs)))
+        is_remainder = fx.has_remainder and label not in terms
+        found[output].append(Standing(str(label), int(order), float(share), float(mean_abs), is_remainder))
     return found
 
 
@@ -71,18 +74,20 @@ def headline(ranking: Sequence[Standing], raw: Sequence[Standing] | None = None)
 
 def _few_terms(ranking: Sequence[Standing]) -> str:
     total, n_terms = 0.0, 0
-    for term in sorted(ranking, key=lambda term: -term.share):
+    terms = [term for term in ranking if not term.is_remainder]
+    for term in sorted(terms, key=lambda term: -term.share):
         if total >= _MOST_OF_VARIANCE:
             break
         total, n_terms = total + term.share, n_terms + 1
-    of_all = f"{n_terms} of {len(ranking)} terms carry" if n_terms > 1 else f"One of {len(ranking)} terms carries"
-    return f"{of_all if len(ranking) > 1 else 'The only term carries'} {percent(total)} of the variance"
+    of_all = f"{n_terms} of {len(terms)} terms carry" if n_terms > 1 else f"One of {len(terms)} terms carries"
+    return f"{of_all if len(terms) > 1 else 'The only term carries'} {percent(total)} of the variance"
 
 
 def _strongest_interaction(ranking: Sequence[Standing]) -> str:
-    interactions = [term for term in ranking if term.order > 1 and term.label != "remainder"]
+    interactions = [term for term in ranking if term.order > 1 and not term.is_remainder]
     if not interactions:
-        return "there are no interactions"
+        remainder = sum(term.share for term in ranking if term.is_remainder)
+        return f"interactions are in the remainder ({percent(remainder)})" if remainder else "there are no interactions"
     strongest = max(interactions, key=lambda term: term.share)
     return f"the strongest interaction is {strongest.label.replace(' x ', ' × ')} ({percent(strongest.share)})"
 
@@ -93,6 +98,14 @@ def _moved(before: float, after: float, kind: str) -> str:
         return ""
     way = f"from {kind} to mains" if after > before else f"from mains to {kind}"
     return f"purification moved {percent(abs(after - before))} {way}"
+
+
+def adding_up(fx: Any) -> str:
+    """How near terms come to the model: "sum of terms within 1.9e-16 of the model"; nothing where some are left out."""
+    if fx.n_all_terms:
+        return ""
+    whole = "terms and remainder" if fx.has_remainder else "terms"
+    return f"sum of {whole} within {fx.certificate.reconstruction_error:.1e} of the model"
 
 
 def html_summary(fx: Any) -> str:
@@ -107,8 +120,8 @@ def html_summary(fx: Any) -> str:
 
 def _intro(fx: Any) -> str:
     words = f"{sum(1 for _ in fx.terms)} terms · density {fx.density.name} · {scale_of(fx.schema)}"
-    error = f"sum of terms within {fx.certificate.reconstruction_error:.1e} of the model"
-    return f"<p><strong>Decomposition</strong> · {html.escape(words)}{'' if fx.n_all_terms else f' · {error}'}</p>"
+    parts = [html.escape(part) for part in (words, adding_up(fx)) if part]
+    return f"<p><strong>Decomposition</strong> · {' · '.join(parts)}</p>"
 
 
 def _ranking_table(ranking: Sequence[Standing]) -> str:

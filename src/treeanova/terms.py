@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -58,8 +59,11 @@ class Term:
 class Terms(Mapping[Names, Term]):
     """Terms by the names of their features: ``terms["a", "b"]`` in any order, ``terms["a"]`` for a main effect."""
 
-    def __init__(self, names: Sequence[Names], make: Callable[[Names], Term]) -> None:
+    def __init__(
+        self, names: Sequence[Names], make: Callable[[Names], Term], without_table: Collection[Names] = ()
+    ) -> None:
         self._names = tuple(names)
+        self._without_table = {frozenset(own) for own in without_table}
         self._by_set = {frozenset(own): own for own in self._names}
         self._make = make
 
@@ -69,9 +73,18 @@ class Terms(Mapping[Names, Term]):
         names = (key,) if isinstance(key, str) else tuple(key)
         found = self._by_set.get(frozenset(names))
         if found is None or len(found) != len(names):
-            hint = 'an interaction is terms["a", "b"]; see list(terms)'
-            raise KeyError(f"no term {' x '.join(map(str, names))!r} among {len(self._names)}; {hint}")
+            raise KeyError(self._hint(names))
         return self._make(found)
+
+    def _hint(self, names: tuple[Any, ...]) -> str:
+        """What to do about a term that is not there."""
+        label = " x ".join(map(str, names))
+        if frozenset(names) in self._without_table:
+            return f"term {label!r} has no table, it is known at rows only; use fx.term_values(X, {names!r})"
+        known = {" x ".join(own).lower(): " x ".join(own) for own in self._names}
+        near = [known[text] for text in difflib.get_close_matches(label.lower(), known, n=2)]
+        hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+        return f'no term {label!r} among {len(self._names)}; an interaction is terms["a", "b"]; {hint}see list(terms)'
 
     def __iter__(self) -> Iterator[Names]:
         return iter(self._names)
@@ -91,7 +104,8 @@ def columns_of(term: Term) -> dict[str, Any]:
     reserved = {"weight", "value", *(f"value_{output}" for output in outputs)}
     columns: dict[str, Any] = {}
     for name, axis, bins in zip(term.features, term.axes, cells, strict=True):
-        columns[f"{name}_bin" if name in reserved else name] = [axis.labels[b] for b in bins]
+        labels = np.array(axis.labels, dtype=object)
+        columns[f"{name}_bin" if name in reserved else name] = labels[bins].tolist()
         if isinstance(axis, IntervalAxis):
             ends = np.full((2, axis.size), np.nan)
             ends[:, : axis.n_intervals] = axis.edges[:-1], axis.edges[1:]

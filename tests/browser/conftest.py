@@ -18,7 +18,7 @@ def chromium():
         pytest.skip("browser tests need chromium, which is not installed: apt-get install chromium")
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(
-            executable_path=path, args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+            executable_path=path, args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"], timeout=120_000
         )
         yield browser
         browser.close()

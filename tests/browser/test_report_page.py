@@ -2,19 +2,28 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import importlib.metadata
+import itertools
 import json
 import re
+import time
 
 import numpy as np
-import pandas as pd
 import pytest
-from sklearn.datasets import load_wine
-from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
 import treeanova
-from tests.test_report import Parsed, names_of, values_of
 from treeanova.report import write_report
 
+pd = pytest.importorskip("pandas")
+pytest.importorskip("vl_convert")
+load_wine = pytest.importorskip("sklearn.datasets").load_wine
+ensemble = pytest.importorskip("sklearn.ensemble")
+
+from tests.test_report import Parsed, names_of, values_of  # noqa: E402  needs the same
+
+# One browser, and each report written once.
+pytestmark = pytest.mark.xdist_group("browser")
+SECONDS = 120  # to wait for a page before giving up
 SCRIPT, IMAGE = "<script>alert(1)</script>", '"><img src=x onerror=alert(1)>'
 DRAWN = "document.body.dataset.drawn && window.treeanova"
 
@@ -26,7 +35,7 @@ def boosted(n_features, n_pairs, n_rows=1500, n_trees=300, density="auto"):
     pairs = [(i, j) for i in range(n_features) for j in range(i)]
     chosen = [pairs[k] for k in rng.choice(len(pairs), size=n_pairs, replace=False)]
     y = sum(X[:, i] * X[:, j] for i, j in chosen) + X @ rng.normal(size=n_features)
-    model = HistGradientBoostingRegressor(
+    model = ensemble.HistGradientBoostingRegressor(
         max_leaf_nodes=4, max_depth=2, max_iter=n_trees, learning_rate=0.3, interaction_cst=[set(p) for p in chosen]
     )
     names = [f"feature {i}" for i in range(n_features)]
@@ -48,14 +57,16 @@ def mixed():
     y = (X[SCRIPT] * X.iloc[:, 1] + (group == "b") * X[SCRIPT] + rng.normal(size=n) > 0).astype(int)
     X["group"] = X["group"].astype("category")
     X.iloc[::9, 1] = np.nan
-    model = HistGradientBoostingClassifier(max_depth=2, max_iter=40, categorical_features="from_dtype").fit(X, y)
+    model = ensemble.HistGradientBoostingClassifier(max_depth=2, max_iter=40, categorical_features="from_dtype").fit(
+        X, y
+    )
     return treeanova.decompose(model, X), X
 
 
 def three_classes():
     wine = load_wine(as_frame=True)
     X = wine.data.iloc[:, :4]
-    model = HistGradientBoostingClassifier(max_depth=2, max_iter=10).fit(X, wine.target_names[wine.target])
+    model = ensemble.HistGradientBoostingClassifier(max_depth=2, max_iter=10).fit(X, wine.target_names[wine.target])
     return treeanova.decompose(model, X)
 
 
@@ -97,7 +108,7 @@ def opened(chromium, reports):
             stack.callback(context.close)
             page = context.new_page()
             pages.append(page)
-            page.set_default_timeout(20_000)
+            page.set_default_timeout(1000 * SECONDS)
             page.on("console", lambda message: logged.append(message.text))
             page.on("pageerror", lambda error: logged.append(str(error)))
             page.on("dialog", lambda dialog: (logged.append(f"dialog {dialog.message}"), dialog.dismiss()))
@@ -112,13 +123,26 @@ def opened(chromium, reports):
         assert asked.count("file") == len(pages)
 
 
-def wait_until(page, expression):
-    """Wait for a condition; Playwright's own way is refused by the page's policy, as it should be."""
-    for _ in range(800):
+def wait_until(page, expression, act=lambda: None):
+    """Act until a condition holds; Playwright's own way is refused by the page's policy, as it should be."""
+    end = time.monotonic() + SECONDS
+    while time.monotonic() < end:
+        act()
         if page.evaluate(expression):
             return
         page.wait_for_timeout(25)
     raise AssertionError(f"the page never came to {expression}")
+
+
+def hover_about(page):
+    """A function that moves the mouse over the middle of the plot, a little further with every call."""
+    places = itertools.cycle(range(-40, 41, 8))
+
+    def move():
+        box = page.locator("#plot canvas").bounding_box()
+        page.mouse.move(box["x"] + box["width"] / 2 + next(places), box["y"] + box["height"] / 2)
+
+    return move
 
 
 def redrawn(page, act):
@@ -155,6 +179,17 @@ def listed(page):
     return page.locator("#list .name").all_text_contents()
 
 
+def sizes_of(path):
+    """How much of a page is Vega, which comes with vl-convert in any version, and how much is ours."""
+    data, *code = (len(text.encode()) for _, text in Parsed(path.read_text(encoding="utf-8")).scripts)
+    whole, bundle = path.stat().st_size, max(code)
+    version = importlib.metadata.version("vl-convert-python")
+    return (
+        f"{whole:,} bytes: the bundle of vl-convert-python {version} {bundle:,}, data {data:,}, "
+        f"all else {whole - bundle - data:,}"
+    )
+
+
 def test_the_first_screen_answers(opened, reports):
     fx, path = reports("twelve")
     page = opened("twelve")
@@ -168,7 +203,7 @@ def test_the_first_screen_answers(opened, reports):
     for part in ("#sentence", "#numbers", "#list", "#plot"):
         box = page.locator(part).bounding_box()
         assert box["y"] + min(box["height"], 400) < 900, part
-    assert path.stat().st_size <= 1.6e6
+    assert path.stat().st_size <= 1.6e6, sizes_of(path)
     assert page.evaluate("document.querySelectorAll('*').length") < 3000
 
 
@@ -283,8 +318,7 @@ def test_names_show_as_text_and_do_nothing(opened):
     for view in ("compare", "densities"):
         switch(page, "view", view)
     redrawn(page, page.locator("#list button").nth(listed(page).index(SCRIPT)).click)
-    page.locator("#plot canvas").hover(position={"x": 300, "y": 150})
-    wait_until(page, "!document.getElementById('tip').hidden")
+    wait_until(page, "!document.getElementById('tip').hidden", hover_about(page))
     assert page.locator("#tip b").first.text_content() == SCRIPT
     with page.expect_download() as download:
         page.locator("#files button", has_text="SVG").click()
@@ -352,7 +386,7 @@ def test_outputs_and_the_response_scale(opened, reports):
 def test_a_hundred_features_and_pairs(opened, reports):
     fx, path = reports("hundred")
     assert len(fx.terms) > 150
-    assert path.stat().st_size <= 2.5e6
+    assert path.stat().st_size <= 2.5e6, sizes_of(path)
     page = opened("hundred")
     assert page.locator("#list li").count() == 60
     assert f"Remaining {len(fx.terms) - 60} terms" in page.locator("#rest").text_content()

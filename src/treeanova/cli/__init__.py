@@ -1,8 +1,8 @@
 """The command line: ``treeanova demo | explain | table | compare | bench``.
 
 Answers go to standard output, progress to a terminal's standard error. Exit status: 0, also when the reader of a pipe
-has gone; 2 with one line for bad input; 130 on Ctrl-C; 1 for a fault of treeanova's own. TREEANOVA_TRACEBACK=1 shows
-where an error comes from.
+has gone; 2 with one line for bad input, or what looks like it; 130 on Ctrl-C; 1 for other faults of treeanova's own.
+TREEANOVA_TRACEBACK=1 shows where an error comes from.
 """
 
 from __future__ import annotations

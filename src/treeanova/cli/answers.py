@@ -15,7 +15,7 @@ from typing import Any
 from treeanova.comparison import Comparison
 from treeanova.decomposition import Decomposition
 from treeanova.look import scale_of
-from treeanova.summary import headline, standings
+from treeanova.summary import adding_up, headline, standings
 from treeanova.tabular import records
 
 Row = Mapping[str, Any]
@@ -54,7 +54,7 @@ def explained(fx: Decomposition, found: Row, top: int) -> str:
         of = f"{output}: " if len(found["outputs"]) > 1 else ""
         own = [row for row in found["terms"] if row.get("output", output) == output]
         parts.append(f"{of}{_printable(headline(ranking))}\n\n{_strongest(own, top)}")
-    parts.append(_verdict(found["certificate"]))
+    parts.append(_verdict(fx))
     parts += ["\n".join(f"wrote {path}" for path in found["files"].values())] if found["files"] else []
     return "\n\n".join(parts)
 
@@ -76,11 +76,10 @@ def _strongest(rows: Sequence[Row], top: int) -> str:
     return f"{aligned(lines)}{more}"
 
 
-def _verdict(certificate: Row) -> str:
-    purity = "pure" if certificate["pure"] else "NOT pure to the tolerance"
-    error = certificate["reconstruction_error"]
-    exact = "" if error is None else f"; sum of terms within {error:.1e} of the model"
-    return f"{purity}: slices average to at most {certificate['impurity']:.1e}{exact}"
+def _verdict(fx: Decomposition) -> str:
+    purity = "pure" if fx.certificate.met else "NOT pure to the tolerance"
+    found = [f"{purity}: slices average to at most {fx.certificate.impurity:.1e}", adding_up(fx)]
+    return "; ".join(part for part in found if part)
 
 
 def _percent(share: float) -> str:

@@ -20,7 +20,7 @@ from treeanova.readers import read_model, unpickled
 from treeanova.tabular import read_column, read_table
 
 RAW = "raw"
-_GIGABYTE = 2**30
+_GIGABYTE = 10**9
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,14 +48,18 @@ class Rows:
 
 def decomposed(model: Path, rows: Rows, density: str | None, step: Step) -> Decomposition:
     """The decomposition of a model file, or a saved one, under a density of the rows."""
-    check_density(density)
     if not model.is_file():
         raise FileNotFoundError(f"`MODEL` must be the path of a file, got {str(model)!r}, which is none; check it.")
     if rows.data is not None and not rows.data.is_file():
         raise FileNotFoundError(
             f"`--data` must be the path of a file, got {str(rows.data)!r}, which is none; check it."
         )
+    for option, given in (("--weight", rows.weight), ("--target", rows.target)):
+        if given and rows.data is None:
+            raise ValueError(f"`{option}` must come with --data, got none; add the rows, or leave it out.")
     step(f"reading {model.name}")
+    if model.suffix.lower() != ".tav":
+        check_density(density)
     return _loaded(model, rows, density, step) if model.suffix.lower() == ".tav" else _made(model, rows, density, step)
 
 
@@ -68,6 +72,8 @@ def _loaded(model: Path, rows: Rows, density: str | None, step: Step) -> Decompo
         fx = fx.cut(rows.max_order)
     if rows.data is None and density in {None, fx.density.name}:
         return fx
+    if density is None and fx.density.name not in KINDS:
+        raise ValueError(f"`--density` must be given, since {model.name} has one of its own; choose one for the rows.")
     density = density or fx.density.name
     check_density(density)
     _check_has_rows(density, rows)
@@ -114,13 +120,24 @@ def default_densities(models: Sequence[Path], data: Path | None) -> list[str]:
     """What to compare where nothing is said."""
     if len(models) > 1:
         return ["auto" if data is not None else "uniform"]
-    return ["auto", RAW, "uniform", "empirical"] if data is not None else ["uniform", RAW]
+    if data is not None:
+        return ["auto", RAW, "uniform", "empirical"]
+    own = _saved_density(models[0])
+    return (
+        ["uniform", RAW] if own in {None, "uniform"} else [str(own), "uniform"]
+    )  # raw terms have rows to be ranked on
+
+
+def _saved_density(model: Path) -> str | None:
+    """Name of the density of a saved decomposition; None for other files."""
+    return load(model).density.name if model.suffix.lower() == ".tav" and model.is_file() else None
 
 
 def parts_of(models: Sequence[Path], rows: Rows, densities: Sequence[str], step: Step) -> dict[str, Decomposition]:
     """Decompositions by name: of the density for one model, else of the file, or both."""
+    own = {name for model in models if (name := _saved_density(model)) is not None}
     for density in densities:
-        check_density(density, RAW)
+        check_density(density, RAW, *sorted(own - set(KINDS)))
     parts: dict[str, Decomposition] = {}
     kinds = list(dict.fromkeys(densities))
     for model in dict.fromkeys(models):
@@ -130,10 +147,18 @@ def parts_of(models: Sequence[Path], rows: Rows, densities: Sequence[str], step:
             step(f"purifying {model.name}, density {density}")
             file = model.name if model.name not in {other.name for other in models if other != model} else str(model)
             name = density if len(models) == 1 else file if len(kinds) == 1 else f"{file} {density}"
-            parts[name] = fx.raw if density == RAW else fx if density == first else fx.with_density(density)
+            parts[name] = fx.raw if density == RAW else fx if density == first else _under(fx, density, model, rows)
     if len(parts) < 2:
         raise ValueError("compare must have two models or two densities, got one; add --density raw, for one.")
     return parts
+
+
+def _under(fx: Decomposition, density: str, model: Path, rows: Rows) -> Decomposition:
+    """The decomposition under another density: of the rows, or the one that it was saved with."""
+    if rows.data is None and _saved_density(model) == density:
+        return load(model)
+    _check_has_rows(density, rows)
+    return fx.with_density(density)
 
 
 def term_named(text: str, fx: Decomposition) -> tuple[str, ...]:
@@ -143,6 +168,12 @@ def term_named(text: str, fx: Decomposition) -> tuple[str, ...]:
     found = next((known[key] for way in ways if (key := tuple(sorted(name.strip() for name in way))) in known), None)
     if found is not None:
         return found
+    higher = {tuple(sorted(names)): names for names in fx.higher_terms}
+    if any(tuple(sorted(name.strip() for name in way)) in higher for way in ways):
+        raise ValueError(
+            f"`--term` must be a term that has a table, got {text!r}, which is known at rows only; in Python, "
+            "fx.term_values(X, names) has its values."
+        )
     labels = [",".join(names) for names in fx.terms]
     near = difflib.get_close_matches(text, labels, n=3, cutoff=0.4) or labels[:3]
     raise ValueError(

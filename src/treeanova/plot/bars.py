@@ -20,7 +20,6 @@ from treeanova.plot import style
 from treeanova.plot.choices import checked_decomposition, column, output_of
 
 _BAR = 0.3
-_RESPONSES = {"logit": "probability", "softmax": "probability", "log": "prediction"}
 
 
 def checked_count(k: Any) -> int:
@@ -39,7 +38,7 @@ def importance(
     """Axes with the shares of the score's variance, largest first: ``fx.importance()`` as bars.
 
     Blue is the structural part of a share (`variance`), hatched the part due to correlation with other terms
-    (`covariance`; leftwards where it is negative); the dot marks their sum, the share. Terms beyond the first k are
+    (`covariance`; left of zero where it is negative); the dot marks their sum, the share. Terms beyond the first k are
     drawn together as the last bar.
 
     Parameters
@@ -100,7 +99,7 @@ def _draw_shares(ax: Any, structural: Floats, correlative: Floats) -> None:
         rows,
         correlative,
         0.7,
-        left=structural,
+        left=np.where(correlative < 0, 0.0, structural),
         facecolor=(*to_rgb(mpl.rcParams["axes.facecolor"]), 0.65),
         edgecolor=orange,
         hatch="////",
@@ -171,19 +170,15 @@ def _one_row(fx: Decomposition, row: Any) -> Any:
 def _contributions(fx: Decomposition, data: Any, position: int, k: int) -> tuple[list[str], Floats]:
     """Terms with the row's values, strongest first, and what each adds to the score; the last is all the rest."""
     explained = fx.explain(data)
-    single = len(fx.schema.outputs) == 1
-    values = explained.values[0] if single else explained.values[0, :, position]
-    score = np.atleast_2d(fx.decision_function(data).T).T[0, position]
-    total = float(score - np.atleast_1d(fx.intercept)[position])
+    values = np.array([np.atleast_2d(part.T).T[0, position] for part in explained.parts.values()])
     order = np.argsort(-np.abs(values), kind="stable")
-    exact = abs(total - values.sum()) <= 1e-9 * max(1.0, np.abs(values).sum())
-    kept = order if len(order) <= k and exact else order[: k - 1]
+    kept = order if len(order) <= k else order[: k - 1]
     shown = _values_in_words(fx, data)
-    names = [" × ".join(f"{style.shortened(f, 18)} = {shown[f]}" for f in explained.terms[i]) for i in kept]
-    if len(kept) == len(order) and exact:
+    words = [" × ".join(f"{style.shortened(f, 18)} = {shown[f]}" for f in term) for term in explained.terms]
+    names = [(*words, "remainder")[i] for i in kept]
+    if len(kept) == len(order):
         return names, values[kept]
-    rest = len(order) - len(kept)
-    return [*names, f"{rest or 'all'} other terms"], np.append(values[kept], total - values[kept].sum())
+    return [*names, f"{len(order) - len(kept)} other terms"], np.append(values[kept], np.delete(values, kept).sum())
 
 
 def _values_in_words(fx: Decomposition, data: Any) -> dict[str, str]:
@@ -233,6 +228,6 @@ def _name_ends(ax: Any, fx: Decomposition, start: float, end: float, position: i
 
 def _response_words(fx: Decomposition, score: float) -> str:
     """The row's response, where it is another number than the score and follows from it alone."""
-    if fx.schema.link not in _RESPONSES or len(fx.schema.outputs) > 1:
+    if fx.schema.link not in look.RESPONSES or len(fx.schema.outputs) > 1:
         return ""
-    return f" ({_RESPONSES[fx.schema.link]} {float(respond(fx.schema, np.array([[score]]))[0, 0]):.3g})"
+    return f" ({look.RESPONSES[fx.schema.link]} {float(respond(fx.schema, np.array([[score]]))[0, 0]):.3g})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,19 +41,23 @@ def _texts(axis: Axis, column: Floats) -> list[str]:
 def _explained(fx: Decomposition, rows: Any, unit: float) -> list[list[dict[str, Any]]]:
     """Per row and output the score, and the strongest terms with the sum of the rest, in whole units."""
     found = fx.explain(rows)
-    n_rows, n_terms = found.values.shape[:2]
-    values = found.values.reshape(n_rows, n_terms, -1)
+    names, orders = list(found.parts), [len(term) for term in found.terms]
+    orders += [max(orders, default=0) + 1] * (len(names) - len(orders))
+    n_rows = len(found.values)
+    values = np.stack([part.reshape(n_rows, -1) for part in found.parts.values()], axis=1)
     intercept = np.atleast_1d(found.intercept)
     return [
-        [_waterfall(found.terms, values[i, :, k], float(intercept[k]), unit) for k in range(values.shape[2])]
+        [_waterfall(names, orders, values[i, :, k], float(intercept[k]), unit) for k in range(values.shape[2])]
         for i in range(n_rows)
     ]
 
 
-def _waterfall(terms: tuple[tuple[str, ...], ...], values: Floats, intercept: float, unit: float) -> dict[str, Any]:
+def _waterfall(
+    names: Sequence[str], orders: Sequence[int], values: Floats, intercept: float, unit: float
+) -> dict[str, Any]:
     strongest = np.argsort(-np.abs(values), kind="stable")[:_MOST_TERMS]
     units = [round(float(values[t]) / unit) for t in strongest]
-    shown = [[" x ".join(terms[t]), len(terms[t]), amount] for t, amount in zip(strongest, units, strict=True)]
+    shown = [[names[t], orders[t], amount] for t, amount in zip(strongest, units, strict=True)]
     base, total = round(intercept / unit), round((intercept + float(values.sum())) / unit)
     rest = total - base - sum(units)  # so that what is shown adds up
     return {"intercept": base, "score": total, "terms": shown, "rest": rest, "n_rest": len(values) - len(shown)}

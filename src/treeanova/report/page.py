@@ -8,6 +8,7 @@ import hashlib
 import html
 import importlib.resources
 import json
+import math
 import os
 import pathlib
 import re
@@ -23,6 +24,7 @@ from treeanova.report.payload import payload
 _SCRIPTS = ("data.js", "charts.js", "shell.js", "chosen.js", "sections.js", "start.js")
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 DENSITIES = ("uniform", "empirical", "auto")
+_MOST_CELLS = 10_000_000
 
 
 @overload
@@ -31,7 +33,7 @@ def write_report(
     path: None = None,
     *,
     title: str | None = None,
-    densities: Sequence[str] | Mapping[str, Any] = DENSITIES,
+    densities: Sequence[str] | Mapping[str, Any] | None = None,
     rows: Any = None,
     max_terms: int = 300,
     open_browser: bool = False,
@@ -44,7 +46,7 @@ def write_report(
     path: str | os.PathLike[str],
     *,
     title: str | None = None,
-    densities: Sequence[str] | Mapping[str, Any] = DENSITIES,
+    densities: Sequence[str] | Mapping[str, Any] | None = None,
     rows: Any = None,
     max_terms: int = 300,
     open_browser: bool = False,
@@ -56,7 +58,7 @@ def write_report(
     path: str | os.PathLike[str] | None = None,
     *,
     title: str | None = None,
-    densities: Sequence[str] | Mapping[str, Any] = DENSITIES,
+    densities: Sequence[str] | Mapping[str, Any] | None = None,
     rows: Any = None,
     max_terms: int = 300,
     open_browser: bool = False,
@@ -73,7 +75,8 @@ def write_report(
         Heading of the page; by default it names the model.
     densities
         Further densities to switch to on the page: names, or a mapping from names to densities. The decomposition's own
-        is always there; those that cannot be computed, for want of rows, are named on the page with the reason.
+        is always there; those that cannot be computed, for want of rows, are named on the page with the reason. By
+        default uniform, empirical and auto, where tables have at most ten million cells: each is purified anew.
     rows
         Rows to explain one by one on the page, at most a hundred, as `fx.explain` takes them. Without, the page holds
         nothing of single rows.
@@ -86,14 +89,16 @@ def write_report(
     -----
     Tables too large for a page are merged to fewer bins, and the page says so; `fx.table` has them whole.
     """
-    kinds = _checked_densities(densities)
+    kinds = _checked_densities(DENSITIES if densities is None else densities)
     if max_terms < 1:
         raise ValueError(f"`max_terms` must be at least 1, got {max_terms!r}; 300 is the default.")
     if path is None and open_browser:
         raise ValueError("`open_browser` must come with a `path`, got None; name a file to open.")
     target = None if path is None else _checked_target(path)
     bundle = _vega()
-    text = _page(payload(fx, title=title, densities=kinds, rows=rows, max_terms=max_terms), bundle)
+    most_cells = _MOST_CELLS if densities is None else math.inf
+    content = payload(fx, title=title, densities=kinds, rows=rows, max_terms=max_terms, most_cells=most_cells)
+    text = _page(content, bundle)
     if target is None:
         return text
     write_text(target, text)

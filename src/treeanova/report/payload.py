@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import itertools
+import math
 import os
 import pathlib
 import platform
@@ -14,6 +15,7 @@ import numpy as np
 
 from treeanova import look
 from treeanova.decomposition import Decomposition
+from treeanova.density import density_of
 from treeanova.errors import BudgetError
 from treeanova.report.local import plain_rows
 from treeanova.report.tables import (
@@ -33,18 +35,23 @@ from treeanova.report.words import blind_spots, checks
 from treeanova.summary import Standing, headline, shares_by_order, standings
 from treeanova.terms import Term
 
-_RESPONSES = {"logit": "probability", "softmax": "probability", "log": "prediction"}
 
-
-def under_densities(fx: Decomposition, densities: Mapping[str, Any]) -> tuple[dict[str, Decomposition], dict[str, str]]:
+def under_densities(
+    fx: Decomposition, densities: Mapping[str, Any], most_cells: float = math.inf
+) -> tuple[dict[str, Decomposition], dict[str, str]]:
     """The model under its own density and others, by name, and why some could not be had."""
     found = {fx.density.name: fx}
     missing: dict[str, str] = {}
+    n_cells = sum(values.size for values in fx.effects.terms.values())
+    if n_cells > most_cells:
+        reason = f"left out, since tables have {n_cells:,} cells and each density takes as long as the first; name it"
+        return found, {name: f"{reason} in `densities` to have it." for name in densities if name not in found}
     for name, density in densities.items():
         if name in found:
             continue
+        known = density_of(density)
         try:
-            found[name] = fx.with_density(density)
+            found[name] = fx.with_density(known)
         except (ValueError, BudgetError) as error:
             missing[name] = str(error)
     return found, missing
@@ -163,10 +170,16 @@ def _distance(after: Term, before: Term | None) -> list[float]:
 
 
 def payload(
-    fx: Decomposition, *, title: str | None, densities: Mapping[str, Any], rows: Any, max_terms: int
+    fx: Decomposition,
+    *,
+    title: str | None,
+    densities: Mapping[str, Any],
+    rows: Any,
+    max_terms: int,
+    most_cells: float = math.inf,
 ) -> dict[str, Any]:
     """Plain data of the whole page."""
-    pure, missing = under_densities(fx, densities)
+    pure, missing = under_densities(fx, densities, most_cells)
     content = Payload(pure)
     terms, maker = content.terms(max_terms)
     intercepts = {name: [float(i) for i in form.effects.intercept] for name, form in content.forms.by_name.items()}
@@ -183,6 +196,7 @@ def payload(
         "headlines": content.headlines(),
         "n_terms": len(terms),
         "n_all_terms": fx.n_all_terms,
+        "has_remainder": fx.has_remainder,
         "reconstruction_error": fx.certificate.reconstruction_error,
         "features": plain_features(fx),
         "axes": maker.pool.plain,
@@ -201,7 +215,7 @@ def scale_words(fx: Decomposition) -> dict[str, Any]:
         "link": schema.link,
         "score": look.scale_of(schema),
         "effect": outputs,
-        "response": _RESPONSES.get(schema.link),
+        "response": look.RESPONSES.get(schema.link),
     }
 
 

@@ -25,10 +25,11 @@ def _sum(fx: Decomposition) -> dict[str, Any]:
         text = f"This page holds some of {fx.n_all_terms} terms, chosen on purpose: they do not add up to the model."
         return _entry("mind", "Some terms only", text)
     error = fx.certificate.reconstruction_error
-    text = (
-        f"Intercept and terms give the model's own score: the largest difference is {error:.1e} of the largest score."
-    )
-    return _entry("good" if error < 1e-5 else "bad", "The terms add up to the model", text)
+    parts, title = "Intercept and terms", "The terms add up to the model"
+    if fx.has_remainder:
+        parts, title = "Intercept, terms and remainder", "The terms and the remainder add up to the model"
+    text = f"{parts} give the model's own score: the largest difference is {error:.1e} of the largest score."
+    return _entry("good" if error < 1e-5 else "bad", title, text)
 
 
 def _purity(fx: Decomposition) -> dict[str, Any]:
@@ -54,7 +55,8 @@ def _higher(fx: Decomposition) -> dict[str, Any] | None:
     if found.is_exact:
         return _entry("good", title, "They are pure in closed form, features being independent under this density.")
     text = (
-        f"{found.n_corrected:,} of them were made pure on coarse bins, to {found.impurity:.1e} of their largest value; "
+        f"{found.n_corrected:,} of them were made pure on coarse bins: slice means there are {found.impurity:.1e} of "
+        "their size; "
         f"half as many bins would change a table by {percent(found.refinement)} of the score's standard deviation."
     )
     return _entry("mind", title, text)
@@ -81,7 +83,7 @@ def _choices(fx: Decomposition) -> dict[str, Any] | None:
         return None
     names = [re.sub(r" ?\d+(\.\d+)?", "", choice.name) for choice in choices.values()]  # without bandwidths
     counts = sorted({name: names.count(name) for name in names}.items(), key=lambda item: (-item[1], item[0]))
-    listed = ", ".join(f"{name} ({count})" for name, count in counts)
+    listed = "; ".join(f"{name.replace(', ', ' with ')}: {count}" for name, count in counts)
     text = f"For each pair, the estimate under which rows left out are most likely: {listed}."
     return _entry("good", "How the joint density was estimated", text)
 

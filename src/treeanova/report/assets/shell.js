@@ -119,7 +119,7 @@ function renderHeader() {
     el("div", {}, el("dt", {}, "Terms with pictures"), el("dd", {}, `${drawn}`, el("small", {}, `of ${report.n_terms} terms${all}`))),
     report.n_all_terms
       ? el("div", {}, el("dt", {}, "Sum of terms"), el("dd", {}, "a part", el("small", {}, "of the model: some terms only")))
-      : el("div", {}, el("dt", {}, "Largest |prediction − sum of terms|"), el("dd", {}, number(report.reconstruction_error, 2), el("small", {}, "of the largest score"))),
+      : el("div", {}, el("dt", {}, `Largest |prediction − sum of terms${report.has_remainder ? " and remainder" : ""}|`), el("dd", {}, number(report.reconstruction_error, 2), el("small", {}, "of the largest score"))),
   );
 }
 

@@ -1,0 +1,87 @@
+"""What the studies on data share: the paper's four models, their decompositions by density, skill on left-out rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import treeanova
+from studies.common import markdown_table
+
+Floats = npt.NDArray[np.float64]
+
+DENSITIES = ("uniform", "empirical", "laplace", "auto")
+
+
+def make_models(*, classify: bool, n_pairs: int, base_score: float | None = None) -> dict[str, Any]:
+    """The four models of the paper, unfitted: boosted stumps, trees of depth 2, EBMs without and with pairs."""
+    from interpret.glassbox import (  # noqa: PLC0415
+        ExplainableBoostingClassifier,
+        ExplainableBoostingRegressor,
+    )
+    from xgboost import XGBClassifier, XGBRegressor  # noqa: PLC0415
+
+    boosted, additive = (
+        (XGBClassifier, ExplainableBoostingClassifier) if classify else (XGBRegressor, ExplainableBoostingRegressor)
+    )
+    trees = {"n_estimators": 300, "learning_rate": 0.1, "enable_categorical": True, "n_jobs": 1, "random_state": 0}
+    bags = {"outer_bags": 4, "max_rounds": 1_000, "n_jobs": 1, "random_state": 0}
+    return {
+        "XGB": boosted(max_depth=1, base_score=base_score, **trees),
+        "XGB2": boosted(max_depth=2, base_score=base_score, **trees),
+        "GAM": additive(interactions=0, **bags),
+        "GA2M": additive(interactions=n_pairs, **bags),
+    }
+
+
+def pure_kinds(fx: Any) -> dict[str, Any]:
+    """A decomposition (made with auto) under each density."""
+    return {
+        "uniform": fx.with_density("uniform"),
+        "empirical": fx.with_density("empirical"),
+        "laplace": fx.with_density("laplace"),
+        "auto": fx,
+    }
+
+
+def held_out(
+    models: Mapping[str, Any], X: Any, y: Any, *, n_splits: int, measure: Callable[[Any, Any, Any], list[float]]
+) -> dict[str, Floats]:
+    """Measures of decompositions on left-out quarters of the rows: per model an array (split, measure)."""
+    found: dict[str, list[list[float]]] = {name: [] for name in models}
+    for split in range(n_splits):
+        out = np.random.default_rng(split).random(len(X)) < 0.25
+        for name, model in models.items():
+            fx = treeanova.decompose(model.fit(X[~out], y[~out]), X[~out], n_jobs=1)
+            found[name].append(measure(fx, X[out], y[out]))
+    return {name: np.array(rows) for name, rows in found.items()}
+
+
+def skills(fx: Any, X: Any, y: Any) -> list[float]:
+    """Skill of the whole model, of its raw main effects and of its pure ones: offset and scale do not matter.
+
+    AUC for classes, squared correlation for numbers.
+    """
+    from sklearn.metrics import roc_auc_score  # noqa: PLC0415
+
+    scores = [part.decision_function(X) for part in (fx, fx.raw.select(order=1), fx.select(order=1))]
+    if fx.schema.link == "logit":
+        return [float(roc_auc_score(y, score)) for score in scores]
+    return [float(np.corrcoef(y, score)[0, 1] ** 2) for score in scores]
+
+
+def skill_table(tests: Mapping[str, Floats]) -> str:
+    """Mean skill over splits of whole models, their raw and their pure main effects, and in how many splits it rose."""
+    rows = [
+        (
+            name,
+            *(f"{value:.4f}" for value in found.mean(axis=0)),
+            f"{(found[:, 2] > found[:, 1]).sum()} of {len(found)}",
+        )
+        for name, found in tests.items()
+    ]
+    header = ("model", "whole", "main effects alone, raw", "main effects alone, pure (auto)", "better after, splits")
+    return markdown_table(rows, header)

@@ -1,0 +1,157 @@
+"""What terms leave of a model: a part of every sum, and told by every view."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import treeanova
+from treeanova.correction import no_correction
+from treeanova.report.payload import payload
+from treeanova.summary import headline, html_summary, standings
+
+pd = pytest.importorskip("pandas")
+xgboost = pytest.importorskip("xgboost")
+ROW = 7
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(1500, 3)) + 0.7 * rng.normal(size=(1500, 1))
+    return pd.DataFrame(values, columns=["a", "b", "remainder"])
+
+
+@pytest.fixture(scope="module")
+def model(rows):
+    target = rows["a"] * rows["b"] + rows["remainder"] + (rows["a"] * rows["b"] * rows["remainder"] > 0)
+    return xgboost.XGBRegressor(n_estimators=30, max_depth=3, n_jobs=1).fit(rows, target)
+
+
+@pytest.fixture(scope="module")
+def mains(model, rows):
+    return treeanova.decompose(model, rows, density="empirical", max_order=1)
+
+
+def test_the_certificate_is_of_terms_and_remainder(model, rows, mains, monkeypatch):
+    assert "sum of terms and remainder within" in repr(mains)
+    assert "sum of terms and remainder within" in html_summary(mains)
+    assert mains.certificate.reconstruction_error < 1e-12
+    real = treeanova.rowwise.AtRows.score
+    monkeypatch.setattr(treeanova.rowwise.AtRows, "score", lambda self, encoded: real(self, encoded) + 1.0)
+    wrong = treeanova.decompose(model, rows, density="empirical", max_order=1)
+    assert wrong.certificate.reconstruction_error > 0.1
+
+
+def test_a_headline_does_not_deny_interactions_in_the_remainder(mains):
+    share = 1 - sum(term.share for term in standings(mains)["score"] if not term.is_remainder)
+    assert 0.05 < share < 0.9
+    assert f"interactions are in the remainder ({100 * share:.0f}\u00a0%)" in headline(standings(mains)["score"])
+    assert [term.label for term in standings(mains)["score"] if term.is_remainder] == ["(remainder)"]
+
+
+def test_a_headline_takes_a_feature_of_that_name_for_a_feature(model, rows):
+    pairs = treeanova.decompose(model, rows, density="empirical", max_order=2)
+    assert "the strongest interaction is a × b (" in headline(standings(pairs)["score"])
+
+
+def test_a_waterfall_ends_at_the_model(model, rows, mains):
+    plt = pytest.importorskip("matplotlib.pyplot")
+    ax = treeanova.plot.waterfall(mains, rows.iloc[[ROW]])
+    assert "remainder" in [label.get_text() for label in ax.get_yticklabels()]
+    steps = sum(bar.get_width() for bar in ax.patches)
+    assert mains.intercept + steps == pytest.approx(float(model.predict(rows.iloc[[ROW]])[0]), abs=1e-5)
+    plt.close("all")
+
+
+def test_a_report_of_rows_adds_up_to_the_model(model, rows, mains):
+    some = rows.iloc[[ROW, 2]]
+    content = payload(mains, title=None, densities={}, rows=some, max_terms=10)
+    scores = [row[0]["score"] * content["unit"] for row in content["local"]["explained"]["empirical"]]
+    assert scores == pytest.approx(model.predict(some).tolist(), abs=2 * content["unit"])
+    assert "(remainder)" in [name for name, _, _ in content["local"]["explained"]["empirical"][0][0]["terms"]]
+    titles = [entry["title"] for entry in content["checks"]["empirical"]["entries"]]
+    assert titles[0] == "The terms and the remainder add up to the model"
+
+
+def test_the_command_line_tells_of_it(model, rows, tmp_path, capsys):
+    pytest.importorskip("typer")
+    from treeanova.cli import run
+
+    model.save_model(tmp_path / "model.json")
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    arguments = ["explain", str(tmp_path / "model.json"), "--data", str(tmp_path / "rows.csv"), "--max-order", "1"]
+    assert run(arguments) == 0
+    shown = capsys.readouterr().out
+    assert "interactions are in the remainder" in shown
+    assert "sum of terms and remainder within" in shown
+
+
+def test_the_trees_of_a_deep_ensemble_as_they_are_do_not_pass_for_pure(model, rows):
+    deep = treeanova.decompose(model, rows, density="empirical", tensor_order=2)
+    assert deep.certificate.met
+    assert not deep.raw.certificate.met
+    values, weights = deep.raw.terms["a", "b"].values, deep.raw.terms["a", "b"].weights
+    sums = [(values * weights).sum(axis) / weights.sum(axis) for axis in (0, 1)]  # every bin has rows
+    expected = max(np.abs(means).max() for means in sums) / np.abs(values).max()
+    assert deep.raw.certificate.terms["a", "b"].impurity == pytest.approx(expected, rel=1e-9)
+
+
+def test_equal_tensors_do_not_make_equal_decompositions(model, rows):
+    deep = treeanova.decompose(model, rows, density="empirical", tensor_order=2)
+    assert deep == treeanova.decompose(model, rows, density="empirical", tensor_order=2)
+    assert deep != dataclasses.replace(deep, deep=dataclasses.replace(deep.deep, correction=no_correction()))
+
+
+def test_progress_is_told_of_tensors_too(model, rows):
+    told = []
+    treeanova.decompose(model, rows, density="empirical", progress=lambda *step: told.append(step))
+    assert told == [
+        ("purifying order 3", 1, 1),
+        *(("purifying order 2", done, 3) for done in (1, 2, 3)),
+        *(("purifying order 1", done, 3) for done in (1, 2, 3)),
+    ]
+
+
+@pytest.mark.parametrize("order", [0, True, 1.5])
+def test_orders_that_are_none_are_refused(model, rows, order):
+    with pytest.raises(ValueError, match=r"`max_order` must be a whole number from 1 on"):
+        treeanova.plan(model, max_order=order)
+    with pytest.raises(ValueError, match=r"`max_order` must be a whole number from 1 on"):
+        treeanova.decompose(model, rows, max_order=order)
+
+
+@pytest.mark.parametrize("max_order", [None, 2])
+def test_pure_terms_of_independent_features_are_uncorrelated(model, rows, max_order):
+    deep = treeanova.decompose(model, rows, density="independent", tensor_order=2, max_order=max_order)
+    dense = treeanova.decompose(model, rows, density="independent", tensor_order=3)
+    found, expected = (fx.importance().set_index("term") for fx in (deep, dense))
+    assert (found["covariance"] == 0).all()
+    for name in ("a", "a x b"):
+        assert found["mean_abs"][name] == pytest.approx(expected["mean_abs"][name], rel=1e-9)
+        assert found["variance"][name] == pytest.approx(expected["variance"][name], rel=0.1)
+
+
+def test_a_report_of_large_tables_leaves_other_densities_out_unless_named(mains):
+    asked = {"title": None, "densities": {"uniform": "uniform"}, "rows": None, "max_terms": 10}
+    content = payload(mains, most_cells=10, **asked)
+    assert content["densities"] == ["empirical"]
+    assert "left out, since tables have" in content["missing_densities"]["uniform"]
+    content = payload(mains, **asked)
+    assert content["densities"] == ["empirical", "uniform"]
+
+
+def test_a_report_refuses_a_density_that_it_does_not_know(mains):
+    pytest.importorskip("vl_convert")
+    with pytest.raises(ValueError, match="'unifrom'"):
+        treeanova.write_report(mains, densities=["unifrom"])
+
+
+def test_a_term_without_a_table_is_named_so(model, rows):
+    deep = treeanova.decompose(model, rows, density="empirical", tensor_order=2)
+    with pytest.raises(KeyError, match=r"has no table, it is known at rows only; use fx\.term_values"):
+        deep.terms["a", "b", "remainder"]
+    with pytest.raises(KeyError, match=r"did you mean .*remainder.* or .*b x remainder"):
+        deep.terms["remaindr"]
