@@ -37,7 +37,6 @@ PAGE = pathlib.Path(__file__).resolve().parents[1] / "docs" / "accuracy.md"
 KINDS = ("empirical", "laplace", "shrinkage", "independent", "kernel", "auto")
 SPLIT_KINDS = ("empirical", "auto", "auto without families", "true copula")
 _TRUE_ROWS = 5_000_000
-_CATEGORIES = 6, 4
 _NOISE = 0.3
 _SWEEPS = 30
 

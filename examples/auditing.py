@@ -1,7 +1,7 @@
 """Audit a model: what it takes from a sensitive feature, and what is left without it.
 
 You learn: drop, select, importance by feature, compare, and why raw trees mislead. The data are simulated: the outcome
-depends on income only, which differs by group; the historic decisions also punished the group.
+depends on income and debt, and income differs by group; the historic decisions also punished the group.
 """
 
 from __future__ import annotations

@@ -207,7 +207,8 @@ def demonstrate(folder: pathlib.Path, say: Callable[[str], Any]) -> None:
     floor = np.var(score - rows.score) / np.var(rows.score)
     say(f"\nAll four columns are the same model, whose own error is {floor:.1%} of the variance.")
     gap = np.abs(score - model.predict(rows.X)).max()
-    say(f"Sum of terms against the model's own prediction: at most {gap:.1e} apart.\n")
+    single = ", which is in single precision" if model.predict(rows.X[:1]).dtype == np.float32 else ""
+    say(f"Sum of terms against the model's own prediction{single}: at most {gap:.1e} apart.\n")
     _write(fx, folder, say)
     say(f"{time.perf_counter() - start:.1f} s")
 

@@ -115,8 +115,11 @@ def _draw_shares(ax: Any, structural: Floats, correlative: Floats) -> None:
 def _list_names(ax: Any, names: Sequence[str], colours: Sequence[Any] = ()) -> None:
     """Names of rows down the left side, the first on top."""
     height = ax.get_window_extent().height / ax.figure.dpi * 72
-    size = max(5.0, min(style.font_size(mpl.rcParams["ytick.labelsize"]), 0.85 * height / max(len(names), 1)))
-    ax.set_yticks(range(len(names)), labels=[style.shortened(name, 44) for name in names], fontsize=size)
+    labels = [style.wrapped(name) for name in names]
+    is_tall = any("\n" in label for label in labels)
+    room = (0.45 if is_tall else 0.85) * height / max(len(names), 1)
+    size = max(5.0, min(style.font_size(mpl.rcParams["ytick.labelsize"]), room))
+    ax.set_yticks(range(len(names)), labels=labels, fontsize=size)
     for label, colour in zip(ax.get_yticklabels(), colours, strict=False):
         label.set_color(colour)
     ax.set_ylim(len(names) - 0.4, -0.6)
@@ -191,7 +194,7 @@ def _values_in_words(fx: Decomposition, data: Any) -> dict[str, str]:
             known = value < len(axis.categories)
             words[axis.name] = style.shortened(axis.categories[int(value)], 18) if known else "unseen"
         else:
-            words[axis.name] = f"{value:.4g}"
+            words[axis.name] = f"{value:,.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.4g}"
     return words
 
 

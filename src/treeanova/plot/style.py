@@ -96,6 +96,14 @@ def shortened(text: object, n_characters: int = 28) -> str:
     return plain(f"{words[: n_characters - 1 - tail].rstrip()}…{words[-tail:].lstrip()}")
 
 
+def bin_name(label: str, n_characters: int) -> str:
+    """The label of a bin, shortened before what it shares its bin with."""
+    for shared in (" or unseen or missing", " or unseen", " or missing"):
+        if label.endswith(shared) and len(label) > n_characters:
+            return f"{shortened(label.removesuffix(shared), n_characters - 9)} or other"
+    return shortened(label, n_characters)
+
+
 def wrapped(text: object, n_characters: int = 44, n_lines: int = 2) -> str:
     """The text on several lines, its middle left out where these are not enough."""
     whole = " ".join(str(text).split())
@@ -194,10 +202,10 @@ def _category_ticks(ax: Any, layout: Layout, which: str) -> None:
     size = max(_SMALLEST_FONT, min(size, 0.8 * points / max(len(shown), 1)))
     step = max(1, math.ceil(1.15 * size * len(shown) / points))
     shown = shown[::step]
-    upright = which == "y" or sum(min(len(layout.labels[i]), 24) for i in shown) * 0.6 * size < points
+    upright = which == "y" or sum(min(len(layout.labels[i]), 28) for i in shown) * 0.6 * size < points
     options: dict[str, Any] = {} if upright else {"rotation": 40, "ha": "right", "rotation_mode": "anchor"}
     getattr(ax, f"set_{which}ticks")(
-        layout.centres[shown], labels=[shortened(layout.labels[i], 24) for i in shown], fontsize=size, **options
+        layout.centres[shown], labels=[bin_name(layout.labels[i], 28) for i in shown], fontsize=size, **options
     )
     ax.tick_params(axis=which, length=0)
 
