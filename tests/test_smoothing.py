@@ -1045,3 +1045,18 @@ def test_candidates_are_judged_near_enough_to_exact_marginals(monkeypatch):
     assert found[0][0].name == found[1][0].name
     assert found[0][0].likelihood == pytest.approx(found[1][0].likelihood, abs=1e-5)
     np.testing.assert_allclose(found[0][1], found[1][1], atol=1e-8)
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.6, 0.95, -0.96])
+def test_margins_are_fitted_by_scales_of_rows_and_columns_also_under_strong_dependence(correlation):
+    rng = np.random.default_rng(0)
+    x = np.linspace(-2.4, 2.4, 60)
+    table = np.exp(-(x[:, None] ** 2 + x**2 - 2 * correlation * np.outer(x, x)) / (2 * (1 - correlation**2)))
+    rows, columns = rng.dirichlet(np.full(60, 20.0)), rng.dirichlet(np.full(60, 20.0))
+    expected = table.copy()
+    for _ in range(5000):  # Sinkhorn's steps as they are
+        expected *= (rows / expected.sum(axis=1))[:, None]
+        expected *= columns / expected.sum(axis=0)
+    np.testing.assert_allclose(expected.sum(axis=1), rows, rtol=1e-9)
+    found = smoothing.to_margins(table.copy(), rows, columns)
+    np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-12 * expected.max())
