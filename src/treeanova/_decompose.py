@@ -26,7 +26,7 @@ from treeanova.progress import Progress, progress_of
 from treeanova.purification import Method, Options, check_method
 from treeanova.readers import read_model, unpickled
 
-_CHECKED_ROWS = 50, 200
+_CHECKED_ROWS = 50, 100
 _CHECKED_STEPS = 2.0**30
 
 

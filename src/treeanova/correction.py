@@ -26,6 +26,7 @@ import scipy.sparse
 
 from treeanova.closed_form import ClosedForm
 from treeanova.effects import Key
+from treeanova.expand import outer_sum
 from treeanova.features import Floats
 from treeanova.forest import Ints
 from treeanova.grid import Codes
@@ -35,7 +36,9 @@ from treeanova.solvers import conjugate_gradients
 
 COARSE_BINS = 16
 _MOST_CELLS = 1 << 16
+_CELLS_FOR_THREADS = 1 << 14  # with fewer, threads wait for each other more than they gain
 _MOST_TABLE_CELLS = 1 << 26
+_MOST_FACTORS = 1 << 19  # to keep: up to 64 MB
 _KEYS_TO_TRY = 3
 _MOST_STEPS = 2.0**33
 _MOST_SOLVES = 3000
@@ -130,7 +133,8 @@ def correct(
     with ThreadPoolExecutor(n_jobs) as pool:
         for order in sorted(bins, reverse=True):
             own = [key for key in keys if len(key) == order]
-            for key, solved in zip(own, pool.map(lambda key: state.solve(key, pending.get(key)), own), strict=True):
+            in_turn = pool.map if bins[order] ** order >= _CELLS_FOR_THREADS else map
+            for key, solved in zip(own, in_turn(lambda key: state.solve(key, pending.get(key)), own), strict=True):
                 tables[key], impurity = solved.table, max(impurity, solved.impurity)
                 _pass_on(solved.faces, key, pending)
                 pending.pop(key, None)
@@ -171,8 +175,7 @@ class _State:
     def solve(self, key: Key, received: Floats | None) -> Solved:
         """A term made pure on its coarse cells; what it received is on the bins of the order above."""
         most = self.bins[len(key)]
-        joined = [self._joined[most][j] for j in key]
-        own = np.moveaxis(self.form.outer(key, joined, self.form.leaf_sets.leaves_with(key)), -1, 0)
+        own = np.moveaxis(self._closed_form(key, most), -1, 0)
         values = np.array(own if received is None else own + self.spread(received, key, most), order="C")
         cells = _CellsWithRows.of(self._weights(key, most))
         before = cells.mean_squares(values)
@@ -181,6 +184,26 @@ class _State:
         take_out(values, by_axis)
         impurity = np.sqrt(cells.mean_squares_of_slices(values) * safe_inverse(before)).max()
         return Solved(np.moveaxis(values - own, 0, -1), by_axis, float(impurity))
+
+    def _closed_form(self, key: Key, most: int) -> Floats:
+        """A term for independent features on its coarse cells; outputs last."""
+        sets = self.form.leaf_sets
+        leaves = sets.leaves_with(key)
+        if sum(len(own.leaves) for own in sets.sets) > _MOST_FACTORS:
+            return self.form.outer(key, [self._joined[most][j] for j in key], leaves)
+        factors = [self._factor(j, most)[sets.positions(j, leaves)] for j in key]
+        return outer_sum(factors, self.form.coefficients(key, leaves))
+
+    def _factor(self, feature: int, most: int) -> Floats:
+        """What the sets of all leaves of a feature have of its joined bins, centred; kept for all terms."""
+        if (feature, most) not in self._factors:
+            leaves = self.form.leaf_sets.sets[feature].leaves
+            self._factors[feature, most] = self.form.centred(feature, self._joined[most][feature], leaves)
+        return self._factors[feature, most]
+
+    @functools.cached_property
+    def _factors(self) -> dict[tuple[int, int], Floats]:
+        return {}
 
     def _tolerance(self, key: Key, most: int) -> float:
         """Tight where no bins are joined, so that cells are those of exact purification."""

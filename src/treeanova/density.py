@@ -409,9 +409,8 @@ def _mean_values(sample: Sample, j: int) -> Floats:
 
 def _choose(pair: smoothing.Pair, candidates: Sequence[smoothing.Candidate]) -> tuple[smoothing.Candidate, float]:
     """The likeliest candidate and its likelihood; a simple one where it falls short by less than a standard error."""
-    cells = pair.shares > 0
-    shares = pair.shares[cells]
-    logs = {one.name: np.log(np.maximum(one.left_out[cells], 1e-300)) for one in candidates}
+    shares = pair.shares_there
+    logs = {one.name: smoothing.log_ratios(pair, one) for one in candidates}
     likelihoods = {name: float(shares @ own) for name, own in logs.items()}
     chosen = max(likelihoods, key=lambda name: likelihoods[name])
     for simple in (name for name in _SIMPLE if name in logs):

@@ -29,6 +29,7 @@ _DIRECT_BINS = 3_000
 _NEGLIGIBLE = 1e-60
 _LARGEST_SCORE = 1e300
 _MAX_ITERATIONS = 10_000
+_CELLS_FOR_THREADS = 1 << 17  # with fewer, threads wait for each other more than they gain
 
 
 class MethodChoice(NamedTuple):
@@ -213,7 +214,7 @@ def cascade(
     """Purify orders from the highest to the lowest; what is taken out of a term goes to the terms one order below.
 
     Terms have the outputs first; `table` gives the weights of a set of axes, of sum 1. Terms of one order are
-    independent of each other, so they are solved in `n_jobs` threads.
+    independent of each other, so large ones are solved in `n_jobs` threads.
     """
     pending = dict(terms)
     n_outputs = len(next(iter(pending.values())))
@@ -225,7 +226,9 @@ def cascade(
     with ThreadPoolExecutor(n_jobs) as pool:
         for order in range(top, 0, -1):
             keys = sorted(axes for axes in pending if len(axes) == order)
-            solved = pool.map(lambda axes: _purify_term(pending[axes], table(axes), scales, options), keys)
+            is_large = any(pending[axes].size >= _CELLS_FOR_THREADS for axes in keys)
+            in_turn = pool.map if is_large else map
+            solved = in_turn(lambda axes: _purify_term(pending[axes], table(axes), scales, options), keys)
             for done, (axes, (values, solution, certificate)) in enumerate(zip(keys, solved, strict=True), start=1):
                 progress(f"purifying order {order}", done, len(keys))
                 pure[axes], measured[axes] = values, certificate

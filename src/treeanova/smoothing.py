@@ -192,17 +192,28 @@ class Candidate(NamedTuple):
     left_out: Floats
 
 
-class Pair(NamedTuple):
+@dataclasses.dataclass(frozen=True, eq=False)
+class Pair:
     """Two margins and the shares of the rows in the cells of their groups."""
 
     first: Margin
     second: Margin
     shares: Floats
 
-    @property
+    @functools.cached_property
     def product(self) -> Floats:
         """Product of the groups' masses."""
         return np.multiply.outer(self.first.group_masses, self.second.group_masses)
+
+    @functools.cached_property
+    def cells_with_rows(self) -> Ints:
+        """Flat positions of the cells that rows are in."""
+        return np.flatnonzero(self.shares)
+
+    @functools.cached_property
+    def shares_there(self) -> Floats:
+        """Shares of the rows in these."""
+        return np.take(self.shares, self.cells_with_rows)
 
 
 def pair_of(first: Margin, second: Margin, shares: Floats) -> Pair:
@@ -231,7 +242,8 @@ def empirical(pair: Pair, shrinkage: float) -> Candidate:
 def _candidate(name: str, ratio: Floats, left_out: Floats, shrinkage: float) -> Candidate:
     """Both ratios mixed with independence; a row left out is never judged by less than a little of it."""
     share = max(shrinkage, _FLOOR)
-    return Candidate(name, (1 - shrinkage) * ratio + shrinkage, (1 - share) * left_out + share)
+    mixed = (1 - shrinkage) * ratio + shrinkage if shrinkage else ratio
+    return Candidate(name, mixed, (1 - share) * left_out + share)
 
 
 def kernel(pair: Pair, bandwidth: float, shrinkage: float, scale: Scale = "ranks") -> Candidate:
@@ -254,11 +266,13 @@ def _smoothed(pair: Pair, bandwidth: float, start: Floats, scale: Scale = "ranks
 def gaussian(pair: Pair) -> Candidate:
     """Gaussian copula of the ordered bins; independence elsewhere. Its one parameter costs one unit of likelihood."""
     x, y = pair.first.points.reshape(-1, 1), pair.second.points.ravel()
-    candidates = []
+    squares, products = x * x + y * y, 2 * x * y
+    ratios = []
     for r in _correlations(pair):
-        logs = -(r * r * (x * x + y * y) - 2 * r * x * y) / (2 * (1 - r * r)) - np.log(1 - r * r) / 2
-        candidates.append(_parametric(pair, "gaussian", _cell_means(pair, logs), 1))
-    return max(candidates, key=lambda candidate: log_likelihood(pair, candidate))
+        logs = (r * products - r * r * squares) / (2 * (1 - r * r)) - np.log(1 - r * r) / 2
+        ratios.append(_cell_means(pair, logs))
+    best = max(ratios, key=lambda ratio: _log_likelihood_of(pair, ratio)) if len(ratios) > 1 else ratios[0]
+    return _parametric(pair, "gaussian", best, 1)
 
 
 def _cell_means(pair: Pair, logs: Floats) -> Floats:
@@ -316,8 +330,7 @@ def _family_ratio(pair: Pair, one: Family, tau: float) -> Floats:
 
 
 def _family_likelihood(pair: Pair, one: Family, tau: float) -> float:
-    ratio = _family_ratio(pair, one, tau)
-    return float((pair.shares * np.log(np.maximum(ratio, 1e-300))).sum()) - one.n_parameters / pair.first.n_rows
+    return _log_likelihood_of(pair, _family_ratio(pair, one, tau)) - one.n_parameters / pair.first.n_rows
 
 
 def corrected(pair: Pair, start: Candidate, bandwidth: float) -> Candidate:
@@ -357,10 +370,22 @@ def independent(pair: Pair) -> Candidate:
     return Candidate("independent", ones, ones)
 
 
+def log_ratios(pair: Pair, candidate: Candidate) -> Floats:
+    """Log ratio of a row left out, in each cell that rows are in."""
+    return _logs_there(pair, candidate.left_out)
+
+
 def log_likelihood(pair: Pair, candidate: Candidate) -> float:
     """Mean log ratio of the rows, each left out in turn: by how much the candidate beats independence."""
-    cells = pair.shares > 0
-    return float((pair.shares[cells] * np.log(np.maximum(candidate.left_out[cells], 1e-300))).sum())
+    return _log_likelihood_of(pair, candidate.left_out)
+
+
+def _log_likelihood_of(pair: Pair, ratio: Floats) -> float:
+    return float(pair.shares_there @ _logs_there(pair, ratio))
+
+
+def _logs_there(pair: Pair, ratio: Floats) -> Floats:
+    return np.log(np.maximum(np.take(ratio, pair.cells_with_rows), 1e-300))
 
 
 def optimism(pair: Pair, candidate: Candidate) -> Floats:
