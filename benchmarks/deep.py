@@ -27,7 +27,7 @@ _PEER_TREES = 5
 _PAGE = pathlib.Path(__file__).parents[1] / "docs" / "deep.md"
 _INTRO = """# Deep ensembles: cost and accuracy
 
-Written by `python -m benchmarks deep`, which times everything in one run on one machine (here: two cores).
+Written by `python -m benchmarks deep{option}`, which times everything in one run on one machine (here: two cores).
 """
 
 
@@ -231,7 +231,7 @@ def run(*, full: bool) -> None:
     with contextlib.redirect_stdout(text):
         _tables(full=full)
     print(text.getvalue())
-    _PAGE.write_text(_INTRO + text.getvalue(), encoding="utf-8")
+    _PAGE.write_text(_INTRO.format(option=" --full" * full) + text.getvalue(), encoding="utf-8")
 
 
 def _tables(*, full: bool) -> None:
