@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import itertools
+import json
 import math
 import os
 import pathlib
@@ -195,6 +196,8 @@ def payload(
         "intercepts": intercepts,
         "headlines": content.headlines(),
         "n_terms": len(terms),
+        "n_pure_terms": len(fx.keys) + fx.has_remainder,
+        "call": call_of(fx),
         "n_all_terms": fx.n_all_terms,
         "has_remainder": fx.has_remainder,
         "reconstruction_error": fx.certificate.reconstruction_error,
@@ -205,6 +208,12 @@ def payload(
         "checks": {name: {"entries": checks(part), "blind": blind_spots(part)} for name, part in pure.items()},
         "versions": versions(fx),
     }
+
+
+def call_of(fx: Decomposition) -> str:
+    """The call that gives a decomposition like this one."""
+    cut = f", max_order={max(map(len, fx.keys), default=1)}" if fx.is_cut else ""
+    return f"treeanova.decompose(model, X, density={json.dumps(fx.density.name)}{cut})"
 
 
 def scale_words(fx: Decomposition) -> dict[str, Any]:

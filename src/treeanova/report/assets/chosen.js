@@ -101,7 +101,7 @@ function renderChosen() {
   const [pure, raw] = ["pure", RAW].map((form) => standing(term, state.density, form, output()));
   const rank = report.terms.filter((other) => (standing(other, state.density, "pure", output()) || { share: -9 }).share > (pure || { share: -9 }).share).length + 1;
   const parts = [];
-  if (pure) parts.push(el("strong", {}, `${percent(pure.share)} of the variance`), ` · rank ${rank} of ${report.n_terms} · mean |effect| ${number(pure.size)}`);
+  if (pure) parts.push(el("strong", {}, `${percent(pure.share)} of the variance`), ` · rank ${rank} of ${report.n_pure_terms} · mean |effect| ${number(pure.size)}`);
   if (report.headlines[state.density][output()].raw_known) parts.push(raw ? ` · raw form ${percent(raw.share)}` : " · raw form none");
   if (term.moved && term.moved[state.density]) parts.push(` · purification moved ${number(term.moved[state.density][output()])} (RMS)`);
   at("standing").replaceChildren(...parts);

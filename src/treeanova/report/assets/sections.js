@@ -95,7 +95,7 @@ function renderWords() {
     item("Share.", "Of the variance of the score, its own part and what it shares with correlated terms; shares add up to 100 % and may be negative."),
     item("Curves", "are drawn as the model makes them, in steps; grey bars below show where rows lie. In heat maps zero has the colour of the background, grey cells have no rows."),
   ), el("p", {}, `Numbers are rounded to ${number(report.unit, 1)}; they add up to that precision for each term shown.`));
-  const code = `import treeanova\n\nfx = treeanova.decompose(model, X, density=${JSON.stringify(report.densities[0])})\ntreeanova.write_report(fx, "report.html")`;
+  const code = `import treeanova\n\nfx = ${report.call}\ntreeanova.write_report(fx, "report.html")`;
   const versions = Object.entries(report.versions).map(([name, version]) => `${name} ${version}`).join(" · ");
   const computed = `Densities on this page: ${report.densities.join(", ")}.`;
   const missing = Object.entries(report.missing_densities).map(([name, reason]) => el("p", {}, `Not computed: ${name}. ${reason}`));

@@ -116,7 +116,7 @@ function renderHeader() {
   const all = report.n_all_terms ? ` · ${report.n_all_terms} in the model` : "";
   at("numbers").replaceChildren(
     el("div", {}, el("dt", {}, "Share of the variance"), el("dd", {}, el("div", { class: "orders" }, ...parts), stack)),
-    el("div", {}, el("dt", {}, "Terms with pictures"), el("dd", {}, `${drawn}`, el("small", {}, `of ${report.n_terms} terms${all}`))),
+    el("div", {}, el("dt", {}, "Terms with pictures"), el("dd", {}, `${drawn}`, el("small", {}, `of ${report.n_pure_terms} terms${all}`))),
     report.n_all_terms
       ? el("div", {}, el("dt", {}, "Sum of terms"), el("dd", {}, "a part", el("small", {}, "of the model: some terms only")))
       : el("div", {}, el("dt", {}, `Largest |prediction − sum of terms${report.has_remainder ? " and remainder" : ""}|`), el("dd", {}, number(report.reconstruction_error, 2), el("small", {}, "of the largest score"))),
