@@ -186,6 +186,7 @@ function barsSpec(term, series, view) {
   const single = series.length === 1;
   const step = Math.max(14, Math.min(34, view.height / place.own.length)) * (single ? 1 : Math.max(1, series.length / 2));
   const y = axisEncoding(place, "label", view.width);
+  y.axis.titleLimit = Math.max(100, step * place.own.length);
   const colour = single
     ? { condition: { test: "datum.positive", value: cssColour("positive") }, value: cssColour("negative") }
     : { ...seriesEncoding(series, view).color, legend: { title: null, orient: "top" } };
