@@ -43,6 +43,7 @@ class _Budget:
         self.left = 2 * len(data)
 
     def spend(self, size: int) -> None:
+        """Take a size from what is left of the file."""
         self.left -= size
         if self.left < 0:
             raise ModelFileError("the model's parts must be as long as its file, got longer ones; file damaged?")

@@ -57,6 +57,7 @@ class _Reader:
         self.at = 0
 
     def byte(self) -> int:
+        """The next byte."""
         self.at += 1
         return self.data[self.at - 1]
 
