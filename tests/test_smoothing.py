@@ -1060,3 +1060,17 @@ def test_margins_are_fitted_by_scales_of_rows_and_columns_also_under_strong_depe
     np.testing.assert_allclose(expected.sum(axis=1), rows, rtol=1e-9)
     found = smoothing.to_margins(table.copy(), rows, columns)
     np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-12 * expected.max())
+
+
+@given(st.integers(0, 2**31))
+@settings(max_examples=200)
+def test_marginals_are_exact_also_where_zeros_leave_no_way(seed):
+    rng = np.random.default_rng(seed)
+    shape = rng.integers(1, 7, size=2)
+    table = rng.random(shape) ** rng.choice([1, 8, 60, 300]) * (rng.random(shape) < rng.choice([0.3, 0.7, 1.0]))
+    rows, columns = (rng.random(n) * (rng.random(n) < 0.8) + 1e-300 * (np.arange(n) == 0) for n in shape)
+    rows, columns = rows / rows.sum(), columns / columns.sum()
+    found = smoothing.to_margins(table, rows, columns)
+    assert (found >= 0).all()
+    np.testing.assert_allclose(found.sum(axis=1), rows, atol=1e-12)
+    np.testing.assert_allclose(found.sum(axis=0), columns, atol=1e-12)

@@ -45,6 +45,7 @@ _FARTHEST = 1e6
 _EDGE = 1e-7
 _SINKHORN_STEPS = 200
 _MOST_SHRINKING = 0.98
+_LARGEST_SCALE = 1e100
 _SINKHORN_TOLERANCE = 1e-12
 _NEAR_ENOUGH = 1e-6  # to judge a candidate; the table of the one chosen is brought to its marginals exactly
 _PAIR_SWEEPS = 200
@@ -407,12 +408,10 @@ def to_margins(table: Floats, rows: Floats, columns: Floats, *, tolerance: float
     Steps end when no scale changes by more than the tolerance; what they leave is put right, so marginals are exact.
     Every second step goes on along the last change as far as its shrinking promises (Aitken), which saves most of them.
     """
-    is_whole = bool(table.any(axis=0).all() and table.any(axis=1).all())
-    divide: Callable[[Floats, Floats], Floats] = np.divide if is_whole else _scaling
     right, change = np.ones(len(columns)), np.zeros(len(columns))
     for step in range(_SINKHORN_STEPS):
-        left = divide(rows, table @ right)
-        after = divide(columns, left @ table)
+        left = _bounded(rows, table @ right)
+        after = _bounded(columns, left @ table)
         earlier, change = change, after - right
         if (np.abs(change) <= tolerance * right).all():
             right = after
@@ -439,6 +438,11 @@ def _rounded(table: Floats, rows: Floats, columns: Floats) -> Floats:
     if lacking[0].any():
         table += np.multiply.outer(lacking[0], lacking[1] / lacking[0].sum())
     return table
+
+
+def _bounded(wanted: Floats, found: Floats) -> Floats:
+    """Scales, of which some would run off to infinity where no table with these zeros has such marginals."""
+    return np.minimum(wanted / np.maximum(found, _LARGEST_SCALE**-2), _LARGEST_SCALE)
 
 
 def _scaling(wanted: Floats, found: Floats) -> Floats:
