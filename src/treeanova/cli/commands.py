@@ -97,10 +97,10 @@ def explain(
     if open_report and out is None:
         raise ValueError("`--open` must come with a report to open, got none; add --out report.html.")
     answers.check_outputs(out, save)
-    rows = sources.Rows(data, target or (), weight, budget, max_order, trusted)
+    request = sources.Request(data, target or (), weight, budget, max_order, trusted)
     files = {}
     with progress() as step:
-        fx = sources.decomposed(model, rows, density, step)
+        fx = sources.decomposed(model, request, density, step)
         if save is not None:
             step(f"writing {save.name}")
             fx.save(save)
@@ -144,8 +144,8 @@ def table(
         raise ValueError("`--json` must come without --csv, got both; choose one.")
     answers.check_outputs(None if to_pipe else csv)
     with progress() as step:
-        rows = sources.Rows(data, target or (), weight, budget, trusted=trusted)
-        fx = sources.decomposed(model, rows, density, step)
+        request = sources.Request(data, target or (), weight, budget, trusted=trusted)
+        fx = sources.decomposed(model, request, density, step)
         cells = records((fx.raw if raw else fx).table(sources.term_named(term, fx.raw if raw else fx)))
     if csv is not None and not to_pipe:
         write_text(csv, answers.as_csv(cells))
@@ -175,9 +175,9 @@ def compare(
     from treeanova.cli import answers, sources  # noqa: PLC0415  slow to load
     from treeanova.comparison import compare as compare_parts  # noqa: PLC0415  slow to load
 
-    rows = sources.Rows(data, target or (), weight, budget, max_order, trusted)
+    request = sources.Request(data, target or (), weight, budget, max_order, trusted)
     with progress() as step:
-        parts = sources.parts_of(models, rows, density or sources.default_densities(models, data), step)
+        parts = sources.parts_of(models, request, density or sources.default_densities(models, data), step)
         step("comparing")
         found = compare_parts(parts)
     say(answers.as_json(answers.comparison(found)) if json else answers.compared(found, top))

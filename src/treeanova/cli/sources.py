@@ -24,7 +24,7 @@ _GIGABYTE = 10**9
 
 
 @dataclasses.dataclass(frozen=True)
-class Rows:
+class Request:
     """What the options say about the rows of the density and about reading the model."""
 
     data: Path | None
@@ -46,60 +46,64 @@ class Rows:
         return None if self.data is None or self.weight is None else read_column(self.data, self.weight)
 
 
-def decomposed(model: Path, rows: Rows, density: str | None, step: Step) -> Decomposition:
+def decomposed(model: Path, request: Request, density: str | None, step: Step) -> Decomposition:
     """The decomposition of a model file, or a saved one, under a density of the rows."""
     if not model.is_file():
         raise FileNotFoundError(f"`MODEL` must be the path of a file, got {str(model)!r}, which is none; check it.")
-    if rows.data is not None and not rows.data.is_file():
+    if request.data is not None and not request.data.is_file():
         raise FileNotFoundError(
-            f"`--data` must be the path of a file, got {str(rows.data)!r}, which is none; check it."
+            f"`--data` must be the path of a file, got {str(request.data)!r}, which is none; check it."
         )
-    for option, given in (("--weight", rows.weight), ("--target", rows.target)):
-        if given and rows.data is None:
+    for option, given in (("--weight", request.weight), ("--target", request.target)):
+        if given and request.data is None:
             raise ValueError(f"`{option}` must come with --data, got none; add the rows, or leave it out.")
     step(f"reading {model.name}")
     if model.suffix.lower() != ".tav":
         check_density(density)
-    return _loaded(model, rows, density, step) if model.suffix.lower() == ".tav" else _made(model, rows, density, step)
+    return (
+        _loaded(model, request, density, step)
+        if model.suffix.lower() == ".tav"
+        else _made(model, request, density, step)
+    )
 
 
-def _loaded(model: Path, rows: Rows, density: str | None, step: Step) -> Decomposition:
+def _loaded(model: Path, request: Request, density: str | None, step: Step) -> Decomposition:
     """A saved decomposition, purified anew where data or a density are given."""
     fx = load(model)
-    if rows.max_order is not None:
-        if rows.data is None:
+    if request.max_order is not None:
+        if request.data is None:
             raise ValueError("`--max-order` of a saved decomposition must come with --data, got none; add the rows.")
-        fx = fx.cut(rows.max_order)
-    if rows.data is None and density in {None, fx.density.name}:
+        fx = fx.cut(request.max_order)
+    if request.data is None and density in {None, fx.density.name}:
         return fx
     if density is None and fx.density.name not in KINDS:
         raise ValueError(f"`--density` must be given, since {model.name} has one of its own; choose one for the rows.")
     density = density or fx.density.name
     check_density(density)
-    _check_has_rows(density, rows)
-    table = rows.table(fx.schema)
+    _check_has_rows(density, request)
+    table = request.table(fx.schema)
     step(f"purifying {len(fx.terms)} terms, density {density}")
-    return fx.with_density(density, table, sample_weight=rows.weights())
+    return fx.with_density(density, table, sample_weight=request.weights())
 
 
-def _made(model: Path, rows: Rows, density: str | None, step: Step) -> Decomposition:
+def _made(model: Path, request: Request, density: str | None, step: Step) -> Decomposition:
     """A decomposition of a model file."""
     density = density or "auto"
-    _check_has_rows(density, rows)
-    source = unpickled(model, trusted=rows.trusted)
+    _check_has_rows(density, request)
+    source = unpickled(model, trusted=request.trusted)
     found = read_model(source)
     schema = found.schema if isinstance(found, Forest) else found.grid.schema
-    if rows.data is not None:
-        step(f"reading {rows.data.name}")
-    table, weights = rows.table(schema), rows.weights()
+    if request.data is not None:
+        step(f"reading {request.data.name}")
+    table, weights = request.table(schema), request.weights()
     step(f"decomposing {model.name}, density {density}")
     return decompose(
         source,
         table,
         density=density,
         sample_weight=weights,
-        max_order=rows.max_order,
-        budget=rows.budget * _GIGABYTE,
+        max_order=request.max_order,
+        budget=request.budget * _GIGABYTE,
         progress=lambda stage, done, total: step(f"{stage}: {done} of {total}"),
     )
 
@@ -111,8 +115,8 @@ def check_density(density: str | None, *more: str) -> None:
         raise ValueError(f"`--density` must be one of {', '.join(known)}, got {density!r}.")
 
 
-def _check_has_rows(density: str, rows: Rows) -> None:
-    if rows.data is None and KINDS[density].needs_data:
+def _check_has_rows(density: str, request: Request) -> None:
+    if request.data is None and KINDS[density].needs_data:
         raise ValueError(f"`--data` must be given for the density {density}, got none; only uniform needs no rows.")
 
 
@@ -133,7 +137,9 @@ def _saved_density(model: Path) -> str | None:
     return load(model).density.name if model.suffix.lower() == ".tav" and model.is_file() else None
 
 
-def parts_of(models: Sequence[Path], rows: Rows, densities: Sequence[str], step: Step) -> dict[str, Decomposition]:
+def parts_of(
+    models: Sequence[Path], request: Request, densities: Sequence[str], step: Step
+) -> dict[str, Decomposition]:
     """Decompositions by name: of the density for one model, else of the file, or both."""
     own = {name for model in models if (name := _saved_density(model)) is not None}
     for density in densities:
@@ -142,22 +148,22 @@ def parts_of(models: Sequence[Path], rows: Rows, densities: Sequence[str], step:
     kinds = list(dict.fromkeys(densities))
     for model in dict.fromkeys(models):
         first = next((density for density in kinds if density != RAW), None)
-        fx = decomposed(model, rows, first, step)
+        fx = decomposed(model, request, first, step)
         for density in kinds:
             step(f"purifying {model.name}, density {density}")
             file = model.name if model.name not in {other.name for other in models if other != model} else str(model)
             name = density if len(models) == 1 else file if len(kinds) == 1 else f"{file} {density}"
-            parts[name] = fx.raw if density == RAW else fx if density == first else _under(fx, density, model, rows)
+            parts[name] = fx.raw if density == RAW else fx if density == first else _under(fx, density, model, request)
     if len(parts) < 2:
         raise ValueError("compare must have two models or two densities, got one; add --density raw, for one.")
     return parts
 
 
-def _under(fx: Decomposition, density: str, model: Path, rows: Rows) -> Decomposition:
+def _under(fx: Decomposition, density: str, model: Path, request: Request) -> Decomposition:
     """The decomposition under another density: of the rows, or the one that it was saved with."""
-    if rows.data is None and _saved_density(model) == density:
+    if request.data is None and _saved_density(model) == density:
         return load(model)
-    _check_has_rows(density, rows)
+    _check_has_rows(density, request)
     return fx.with_density(density)
 
 

@@ -43,7 +43,7 @@ class Series:
 
 
 @dataclasses.dataclass(frozen=True)
-class Options:
+class MainOptions:
     """How main effects are drawn; see `effect`."""
 
     limits: tuple[float, float] | None = None
@@ -95,7 +95,7 @@ def effect(
     """
     series = main_series(checked_decomposition(fx), key, output, errors)
     words = look.effect_words(fx.schema, series[0].name if len(series) == 1 else None)
-    return draw_mains(series, words, Options(limits, extras, order, max_bars, data), ax)
+    return draw_mains(series, words, MainOptions(limits, extras, order, max_bars, data), ax)
 
 
 def main_series(
@@ -120,7 +120,7 @@ def main_series(
     ]
 
 
-def draw_mains(series: Sequence[Series], words: str, options: Options, ax: Any) -> Any:
+def draw_mains(series: Sequence[Series], words: str, options: MainOptions, ax: Any) -> Any:
     """Axes with main effects of one feature in one frame."""
     draw = _draw_steps if isinstance(series[0].axis, IntervalAxis) else _draw_bars
     return draw(series, words, options, ax)
@@ -129,7 +129,7 @@ def draw_mains(series: Sequence[Series], words: str, options: Options, ax: Any) 
 # Numbers: steps.
 
 
-def _draw_steps(series: Sequence[Series], words: str, options: Options, ax: Any) -> Any:
+def _draw_steps(series: Sequence[Series], words: str, options: MainOptions, ax: Any) -> Any:
     ax = style.checked_axes(ax, 6.4, 4.0)
     limits, extras = _common_limits(series, options), _common_extras(series, options)
     layouts = [layout_of(one.axis, one.weights, limits=limits, extras=extras) for one in series]
@@ -144,7 +144,7 @@ def _draw_steps(series: Sequence[Series], words: str, options: Options, ax: Any)
     return _finish(ax, words, "y", steps if options.legend else [], series)
 
 
-def _common_limits(series: Sequence[Series], options: Options) -> tuple[float, float] | None:
+def _common_limits(series: Sequence[Series], options: MainOptions) -> tuple[float, float] | None:
     """The limits asked for, or those that hold the ranges of all."""
     if options.limits is not None:
         return checked_limits(options.limits)
@@ -169,7 +169,7 @@ def checked_limits(limits: Any) -> tuple[float, float]:
     return ends[0], ends[1]
 
 
-def _common_extras(series: Sequence[Series], options: Options) -> Extras:
+def _common_extras(series: Sequence[Series], options: MainOptions) -> Extras:
     """Which of missing and unseen are drawn: those where any of the series has weight."""
     if options.extras is not None:
         return options.extras
@@ -201,7 +201,7 @@ def _span(series: Sequence[Series], layouts: Sequence[Layout]) -> tuple[float, f
 # Categories: bars.
 
 
-def _draw_bars(series: Sequence[Series], words: str, options: Options, ax: Any) -> Any:
+def _draw_bars(series: Sequence[Series], words: str, options: MainOptions, ax: Any) -> Any:
     layout = _bar_layout(series, options)
     n_bars = int(layout.filled.sum()) * (1 if len(series) == 1 else 0.45 * len(series) + 0.55)
     ax = style.checked_axes(ax, 6.4, max(2.6, 1.1 + _BAR_HEIGHT * n_bars))
@@ -220,7 +220,7 @@ def _draw_bars(series: Sequence[Series], words: str, options: Options, ax: Any) 
     return _finish(ax, words, "x", bars if options.legend else [], series)
 
 
-def _bar_layout(series: Sequence[Series], options: Options) -> Layout:
+def _bar_layout(series: Sequence[Series], options: MainOptions) -> Layout:
     """One layout for all: categories sorted by the last series, which is the one that is argued for."""
     first = series[0]
     if any(one.axis.labels != first.axis.labels for one in series):

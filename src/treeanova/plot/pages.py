@@ -29,7 +29,7 @@ from treeanova.plot.choices import (
     term_of,
     values_of,
 )
-from treeanova.plot.mains import Options, Series, draw_mains, main_series
+from treeanova.plot.mains import MainOptions, Series, draw_mains, main_series
 from treeanova.plot.pairs import (
     PairOptions,
     draw_colorbar,
@@ -84,7 +84,7 @@ def compare(
     position = output_of(first, output)
     words = look.effect_words(first.schema, first.schema.outputs[position])
     if len(names_of(key)) == 1:
-        options = Options(limits, extras, order, max_bars, data)
+        options = MainOptions(limits, extras, order, max_bars, data)
         return draw_mains(_main_series(parts, key, position), words, options, ax)
     check_order(key, 2, "a comparison has room for one or two")
     return _compare_pairs(parts, key, position, PairOptions(extras=extras, words=words), ax)
@@ -271,7 +271,7 @@ def _draw_panel(fx: Decomposition, names: tuple[str, ...], panel: Any, page: _Pa
             names = names[::-1]  # numbers across, categories where their names have room
         draw_pair(fx, names, page.position, PairOptions(kind=kind, limit=page.limit, words=words), panel)
         return
-    options = Options(max_bars=_PANEL_BARS, legend=bool(page.words))
+    options = MainOptions(max_bars=_PANEL_BARS, legend=bool(page.words))
     draw_mains(main_series(fx, names, page.output, page.errors), page.words, options, panel)
     if page.limit is not None:
         which = "x" if panel.yaxis_inverted() else "y"
