@@ -155,5 +155,59 @@ def test_a_term_without_a_table_is_named_so(model, rows):
     deep = treeanova.decompose(model, rows, density="empirical", tensor_order=2)
     with pytest.raises(KeyError, match=r"has no table, it is known at rows only; use fx\.term_values"):
         deep.terms["a", "b", "remainder"]
-    with pytest.raises(KeyError, match=r"did you mean .*remainder.* or .*b x remainder"):
+    with pytest.raises(KeyError, match=r"did you mean terms\[.*remainder.*\] or terms\[.*b.*, .*remainder.*\]"):
         deep.terms["remaindr"]
+    assert ("a", "b") in deep.terms
+    assert ("b", "a") in deep.terms
+    assert all(key not in deep.terms for key in ("remaindr", ("a", "a"), (), 1, ("a", "b", "remainder")))
+
+
+def test_names_that_read_like_other_terms_lose_nothing(rows):
+    plt = pytest.importorskip("matplotlib.pyplot")
+    table = rows.set_axis(["a", "b", "a x b"], axis=1)
+    model = xgboost.XGBRegressor(n_estimators=20, max_depth=2, n_jobs=1)
+    model.fit(table, table["a"] * table["b"] + 3 * table["a x b"])
+    fx = treeanova.decompose(model, table, density="empirical")
+    found = fx.explain(table)
+    assert len(found.parts) == len(found.terms) == 6
+    assert found.to_frame().shape == (len(table), 6)
+    score = float(model.predict(table.iloc[[ROW]])[0])
+    ax = treeanova.plot.waterfall(fx, table.iloc[[ROW]])
+    assert fx.intercept + sum(bar.get_width() for bar in ax.patches) == pytest.approx(score, abs=1e-5)
+    plt.close("all")
+    content = payload(fx, title=None, densities={}, rows=table.iloc[[ROW]], max_terms=10)
+    shown = content["local"]["explained"]["empirical"][0][0]["score"] * content["unit"]
+    assert shown == pytest.approx(score, abs=2 * content["unit"])
+
+
+def test_deep_and_dense_ones_can_be_compared_for_equality(model, rows):
+    deep, dense = (treeanova.decompose(model, rows, density="empirical", tensor_order=n) for n in (2, 3))
+    assert deep != dense
+    assert dense != deep
+    assert deep.raw != dense.raw
+    assert dense.raw != deep.raw
+
+
+def test_centred_raw_terms_do_not_pass_for_uncorrelated():
+    tree = pytest.importorskip("sklearn.tree").DecisionTreeRegressor
+    forest = pytest.importorskip("sklearn.ensemble").RandomForestRegressor
+    table = np.array([[i, j] for i in (0, 1) for j in (0, 1)] * 50, dtype=float)
+    a, b = table.T
+    model = forest(n_estimators=2).fit(table, a)
+    model.estimators_ = [tree(max_depth=1).fit(table, 2 * a - 1), tree(max_depth=2).fit(table, 4 * (a * b))]
+    found = treeanova.decompose(model, table, density="uniform").raw.cut(1).importance()
+    main, rest = (2 * a - 1) / 2, 4 * a * b / 2
+    total = np.var(main + rest)
+    cells = [np.var(main) / total, np.cov(main, rest, bias=True)[0, 1] / total]
+    expected = {"x0": cells[0] + cells[1], "remainder": 1 - cells[0] - cells[1]}
+    shares = dict(zip(found["term"], found["share"], strict=True))
+    assert shares == pytest.approx(expected, abs=0.03)  # at drawn rows
+
+
+def test_a_model_without_terms_has_a_report_and_a_summary():
+    pytest.importorskip("vl_convert")
+    tree = pytest.importorskip("sklearn.tree").DecisionTreeRegressor
+    table = np.arange(20.0).reshape(10, 2)
+    fx = treeanova.decompose(tree().fit(table, np.ones(10)), table, density="empirical")
+    assert "The model is constant" in fx._repr_html_()
+    assert "The model is constant" in treeanova.write_report(fx, rows=table[:2])

@@ -1074,3 +1074,20 @@ def test_marginals_are_exact_also_where_zeros_leave_no_way(seed):
     assert (found >= 0).all()
     np.testing.assert_allclose(found.sum(axis=1), rows, atol=1e-12)
     np.testing.assert_allclose(found.sum(axis=0), columns, atol=1e-12)
+
+
+@given(st.integers(0, 2**31))
+@settings(max_examples=100)
+def test_marginals_of_unequal_masses_are_fitted_as_by_plain_steps(seed):
+    rng = np.random.default_rng(seed)
+    shape = rng.integers(2, 30, size=2)
+    rows, columns = (np.maximum(rng.dirichlet(np.full(n, 0.5)), 1e-6) for n in shape)
+    rows, columns = rows / rows.sum(), columns / columns.sum()
+    gap = (np.cumsum(rows) - rows / 2)[:, None] - (np.cumsum(columns) - columns / 2)
+    table = np.outer(rows, columns) / (1 + (gap / rng.uniform(0.1, 1.0)) ** 2) ** 3
+    expected = table.copy()
+    for _ in range(400):
+        expected *= (rows / expected.sum(axis=1))[:, None]
+        expected *= columns / expected.sum(axis=0)
+    if np.abs(expected.sum(axis=1) - rows).sum() < 1e-12:  # plain steps have arrived
+        assert np.abs(smoothing.to_margins(table, rows, columns) - expected).sum() < 1e-6

@@ -212,6 +212,7 @@ class Decomposition:
             self.grid.has_bins_of(other.grid)
             and self.keys == other.keys
             and self.has_remainder == other.has_remainder
+            and ours.terms.keys() == theirs.terms.keys()
             and (self.deep is None or other.deep is None or self.deep.has_terms_of(other.deep))
             and np.array_equal(ours.intercept, theirs.intercept)
             and all(np.array_equal(ours.terms[key], theirs.terms[key]) for key in ours.terms)
@@ -287,7 +288,8 @@ class Decomposition:
         """Variance, covariance with the rest, and mean absolute value of each term and output."""
         if self.saved_moments is not None:
             return self.saved_moments
-        is_pure = self.certificate.met and (self.deep is None or self.deep.is_exact)
+        was_made = all(term.method != "none" for term in self.certificate.terms.values())
+        is_pure = was_made and self.certificate.met and (self.deep is None or self.deep.is_exact)
         uncorrelated = self.density.is_product and is_pure
         if self.deep is not None or self.is_cut:
             found = moments_of_values(self.at_rows.all_terms(self._some_rows[0]), self._some_rows[1])

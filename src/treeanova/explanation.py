@@ -57,7 +57,9 @@ class Explanation:
     @property
     def parts(self) -> dict[str, Floats]:
         """Values by name, like ``Latitude x Longitude``, with the remainder last where there is one."""
-        found = dict(zip((" x ".join(term) for term in self.terms), np.moveaxis(self.values, 1, 0), strict=True))
+        found: dict[str, Floats] = {}
+        for term, values in zip(self.terms, np.moveaxis(self.values, 1, 0), strict=True):
+            found[free_name(" x ".join(term), found)] = values
         if self.remainder is not None:
             found[free_name("remainder", found)] = self.remainder
         return found

@@ -80,7 +80,7 @@ def ranked_columns(
     columns: dict[str, Any] = {by: [labels[i] for _, i in rows]}
     if len(outputs) > 1:
         columns["output"] = [outputs[k] for k, _ in rows]
-    if orders:
+    if by == "term":
         columns["order"] = [orders[i] for _, i in rows]
     columns["share"] = np.array([measures[0, i, k] + measures[1, i, k] for k, i in rows])
     for m, name in enumerate(("variance", "covariance", "mean_abs")):

@@ -408,26 +408,29 @@ def to_margins(table: Floats, rows: Floats, columns: Floats, *, tolerance: float
     Steps end when no scale changes by more than the tolerance; what they leave is put right, so marginals are exact.
     Every second step goes on along the last change as far as its shrinking promises (Aitken), which saves most of them.
     """
-    right, change = np.ones(len(columns)), np.zeros(len(columns))
+    before = right = np.ones(len(columns))
     for step in range(_SINKHORN_STEPS):
         left = _bounded(rows, table @ right)
         after = _bounded(columns, left @ table)
-        earlier, change = change, after - right
-        if (np.abs(change) <= tolerance * right).all():
+        if (np.abs(after - right) <= tolerance * right).all():
             right = after
             break
-        right = _further(after, change, earlier) if step % 2 else after
+        goes_further = step % 2 and step < _SINKHORN_STEPS - 1
+        before, right = right, _further(before, right, after, columns) if goes_further else after
     table *= left[:, None]
     table *= right
     return _rounded(table, rows, columns)
 
 
-def _further(scales: Floats, change: Floats, earlier: Floats) -> Floats:
-    """Scales moved on to where changes that shrink as the last one did would lead; never below a half of them."""
-    ratio = float(change @ earlier) / max(float(earlier @ earlier), 1e-300)
+def _further(first: Floats, second: Floats, third: Floats, masses: Floats) -> Floats:
+    """The third scales moved on to where changes that shrink as their last one did would lead."""
+    logs = np.log(np.maximum([first, second, third], _LARGEST_SCALE**-3))
+    earlier, change = logs[1] - logs[0], logs[2] - logs[1]
+    ratio = float((masses * earlier) @ change) / max(float((masses * earlier) @ earlier), 1e-300)
     if not 0.0 < ratio < _MOST_SHRINKING:
-        return scales
-    return np.maximum(scales + ratio / (1 - ratio) * change, scales / 2)
+        return third
+    moved: Floats = third * np.exp(np.clip(ratio / (1 - ratio) * change, -1.0, 1.0))
+    return np.minimum(moved, _LARGEST_SCALE)
 
 
 def _rounded(table: Floats, rows: Floats, columns: Floats) -> Floats:

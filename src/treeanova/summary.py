@@ -79,6 +79,8 @@ def _few_terms(ranking: Sequence[Standing]) -> str:
         if total >= _MOST_OF_VARIANCE:
             break
         total, n_terms = total + term.share, n_terms + 1
+    if not terms:
+        return "There are no terms"
     of_all = f"{n_terms} of {len(terms)} terms carry" if n_terms > 1 else f"One of {len(terms)} terms carries"
     return f"{of_all if len(terms) > 1 else 'The only term carries'} {percent(total)} of the variance"
 

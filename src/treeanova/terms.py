@@ -81,10 +81,18 @@ class Terms(Mapping[Names, Term]):
         label = " x ".join(map(str, names))
         if frozenset(names) in self._without_table:
             return f"term {label!r} has no table, it is known at rows only; use fx.term_values(X, {names!r})"
-        known = {" x ".join(own).lower(): " x ".join(own) for own in self._names}
-        near = [known[text] for text in difflib.get_close_matches(label.lower(), known, n=2)]
-        hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+        known = {" x ".join(own).lower(): own for own in self._names}
+        is_text = all(isinstance(name, str) for name in names)
+        near = [known[text] for text in difflib.get_close_matches(label.lower(), known, n=2)] if is_text else []
+        words = (f"terms[{', '.join(map(repr, own))}]" for own in near)
+        hint = f"did you mean {' or '.join(words)}? " if near else ""
         return f'no term {label!r} among {len(self._names)}; an interaction is terms["a", "b"]; {hint}see list(terms)'
+
+    def __contains__(self, key: object) -> bool:
+        if not isinstance(key, (str, tuple, list, set, frozenset)):
+            return False
+        names = (key,) if isinstance(key, str) else tuple(key)
+        return len(self._by_set.get(frozenset(names), ())) == len(names) > 0
 
     def __iter__(self) -> Iterator[Names]:
         return iter(self._names)

@@ -127,9 +127,9 @@ def default_densities(models: Sequence[Path], data: Path | None) -> list[str]:
     if data is not None:
         return ["auto", RAW, "uniform", "empirical"]
     own = _saved_density(models[0])
-    return (
-        ["uniform", RAW] if own in {None, "uniform"} else [str(own), "uniform"]
-    )  # raw terms have rows to be ranked on
+    if own is None or own == "uniform":
+        return ["uniform", RAW]
+    return [own, "uniform"]  # raw terms need rows to be ranked on
 
 
 def _saved_density(model: Path) -> str | None:
@@ -155,7 +155,8 @@ def parts_of(
             name = density if len(models) == 1 else file if len(kinds) == 1 else f"{file} {density}"
             parts[name] = fx.raw if density == RAW else fx if density == first else _under(fx, density, model, request)
     if len(parts) < 2:
-        raise ValueError("compare must have two models or two densities, got one; add --density raw, for one.")
+        more = "uniform" if RAW in kinds else RAW
+        raise ValueError(f"compare must have two models or two densities, got one; add --density {more}, for one.")
     return parts
 
 

@@ -44,8 +44,9 @@ def _explained(fx: Decomposition, rows: Any, unit: float) -> list[list[dict[str,
     names, orders = list(found.parts), [len(term) for term in found.terms]
     orders += [max(orders, default=0) + 1] * (len(names) - len(orders))
     n_rows = len(found.values)
-    values = np.stack([part.reshape(n_rows, -1) for part in found.parts.values()], axis=1)
     intercept = np.atleast_1d(found.intercept)
+    parts = [part.reshape(n_rows, -1) for part in found.parts.values()]
+    values = np.stack(parts, axis=1) if parts else np.zeros((n_rows, 0, len(intercept)))
     return [
         [_waterfall(names, orders, values[i, :, k], float(intercept[k]), unit) for k in range(values.shape[2])]
         for i in range(n_rows)
