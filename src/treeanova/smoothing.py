@@ -435,11 +435,11 @@ def _further(first: Floats, second: Floats, third: Floats, masses: Floats) -> Fl
 
 def _rounded(table: Floats, rows: Floats, columns: Floats) -> Floats:
     """What Sinkhorn's steps have left, put right: too full rows and columns scaled down, the others filled up."""
-    table *= np.minimum(_scaling(rows, table.sum(axis=1)), 1.0)[:, None]
-    table *= np.minimum(_scaling(columns, table.sum(axis=0)), 1.0)
+    table *= np.minimum(_bounded(rows, table.sum(axis=1)), 1.0)[:, None]
+    table *= np.minimum(_bounded(columns, table.sum(axis=0)), 1.0)
     lacking = np.maximum(rows - table.sum(axis=1), 0.0), np.maximum(columns - table.sum(axis=0), 0.0)
     if lacking[0].any():
-        table += np.multiply.outer(lacking[0], lacking[1] / lacking[0].sum())
+        table += np.multiply.outer(lacking[0], _bounded(lacking[1], lacking[0].sum()))
     return table
 
 
