@@ -26,8 +26,7 @@ from treeanova.progress import Progress, progress_of
 from treeanova.purification import Method, Options, check_method
 from treeanova.readers import read_model, unpickled
 
-_CHECKED_ROWS = 50, 100
-_CHECKED_STEPS = 2.0**30
+_CHECKED_ROWS = 60
 
 
 def decompose(
@@ -129,8 +128,7 @@ def _checked(fx: Decomposition, forest: Forest) -> Decomposition:
     sample = fx.density.sample
     if sample is None or not sample.n_rows:
         return fx
-    cost = 1.0 if fx.deep is None else fx.deep.row_cost
-    encoded = sample.encoded[:: max(1, sample.n_rows // int(np.clip(_CHECKED_STEPS / cost, *_CHECKED_ROWS)))]
+    encoded = sample.encoded[:: max(1, sample.n_rows // _CHECKED_ROWS)]
     expected = forest.score_encoded(encoded)
     parts = fx.at_rows.all_terms(fx.at_rows.grid.index_encoded(encoded))
     gap = np.abs(fx.effects.intercept + parts.sum(axis=0) - expected).max()

@@ -249,17 +249,17 @@ def _candidate(name: str, ratio: Floats, left_out: Floats, shrinkage: float) -> 
 
 def kernel(pair: Pair, bandwidth: float, shrinkage: float, scale: Scale = "ranks") -> Candidate:
     """Kernel estimate with a bandwidth in units of n^(-1/6), mixed with independence."""
-    ratio, left_out = _smoothed(pair, bandwidth, np.ones(pair.shares.shape), scale)
+    ratio, left_out = _smoothed(pair, bandwidth, None, scale)
     name = f"kernel {bandwidth:g}{_OF[scale]}"
     return _candidate(name + (f", shrinkage {shrinkage:g}" if shrinkage else ""), ratio, left_out, shrinkage)
 
 
-def _smoothed(pair: Pair, bandwidth: float, start: Floats, scale: Scale = "ranks") -> tuple[Floats, Floats]:
-    """The start times the kernel estimate of what it leaves; also for rows left out."""
+def _smoothed(pair: Pair, bandwidth: float, start: Floats | None, scale: Scale = "ranks") -> tuple[Floats, Floats]:
+    """The start (None for independence) times the kernel estimate of what it leaves; also for rows left out."""
     n = pair.first.n_rows
     width = bandwidth * n ** (-1 / 6)
     a, b = pair.first.kernel(width, scale), pair.second.kernel(width, scale)
-    ratio = start * (a @ (pair.shares / start) @ b.T)
+    ratio = a @ pair.shares @ b.T if start is None else start * (a @ (pair.shares / start) @ b.T)
     own = np.multiply.outer(np.diagonal(a), np.diagonal(b))
     return ratio, np.maximum(ratio * n - own, 0.0) / max(n - 1, 1.0)
 
