@@ -1,4 +1,4 @@
-"""What terms leave of a model: a part of every sum, and told by every view."""
+"""What terms leave of a model: a part of every sum, told by every view; views of odd names, no terms and raw terms."""
 
 from __future__ import annotations
 

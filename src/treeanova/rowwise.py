@@ -63,12 +63,6 @@ class AtRows:
             values[higher] = np.moveaxis(self.deep.at_rows(codes, [keys[i] for i in higher], self.n_jobs), 1, 0)
         return values
 
-    def sum_of_terms(self, encoded: Floats) -> Floats:
-        """Intercept plus all terms told apart at encoded rows, shape (n_rows, n_outputs)."""
-        terms = self.terms(self.grid.index_encoded(encoded), self.keys)
-        total: Floats = self.effects.intercept + terms.sum(axis=0)
-        return total
-
     def all_terms(self, codes: Codes) -> Floats:
         """All terms at rows given by their bins, and last the remainder where there is one."""
         values = self.terms(codes, self.keys)

@@ -58,13 +58,10 @@ def decomposed(model: Path, request: Request, density: str | None, step: Step) -
         if given and request.data is None:
             raise ValueError(f"`{option}` must come with --data, got none; add the rows, or leave it out.")
     step(f"reading {model.name}")
-    if model.suffix.lower() != ".tav":
-        check_density(density)
-    return (
-        _loaded(model, request, density, step)
-        if model.suffix.lower() == ".tav"
-        else _made(model, request, density, step)
-    )
+    if model.suffix.lower() == ".tav":
+        return _loaded(model, request, density, step)
+    check_density(density)
+    return _made(model, request, density, step)
 
 
 def _loaded(model: Path, request: Request, density: str | None, step: Step) -> Decomposition:
