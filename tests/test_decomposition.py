@@ -974,6 +974,24 @@ def test_a_selection_stays_a_selection():
         part.standard_errors()
 
 
+def test_rows_are_called_x_wherever_they_are_given():
+    """By name as by position; the model itself is the oracle of the scores."""
+    model, x, target = small_model()
+    fx = decompose(model.fit(x, target), x)
+    some = x.iloc[:50]
+    np.testing.assert_allclose(fx.decision_function(X=some), model.predict(some), atol=1e-12)
+    np.testing.assert_allclose(fx.predict(X=some), model.predict(some), atol=1e-12)
+    np.testing.assert_allclose(fx.explain(X=some).scores, model.predict(some), atol=1e-12)
+    np.testing.assert_array_equal(fx.remainder(X=some), np.zeros(50))
+    np.testing.assert_array_equal(fx.term_values(X=some, key="a"), fx.terms["a"](X=some[["a"]]))
+    assert fx.with_density("empirical", X=some) == decompose(model, some)
+    shares = fx.with_density("empirical", X=some).density
+    expected = np.log(shares.table((0,)))[fx.grid.axes[0].index(some["a"].to_numpy())].mean()
+    assert shares.log_likelihood(X=some, features=["a"]) == pytest.approx(expected)
+    with pytest.raises(ValueError, match="class"):
+        fx.predict_proba(X=some)
+
+
 def test_explanations_keep_the_index_of_a_pandas_table():
     model, x, target = small_model()
     fx = decompose(model.fit(x, target), x)

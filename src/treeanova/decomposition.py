@@ -222,28 +222,28 @@ class Decomposition:
 
     # What it says of rows.
 
-    def decision_function(self, data: Any) -> Floats:
+    def decision_function(self, X: Any) -> Floats:
         """The score: equal to the library's raw prediction; shape (n_rows,), or (n_rows, n_outputs)."""
-        score = self.at_rows.score(encode(data, self.schema))
+        score = self.at_rows.score(encode(X, self.schema))
         return score[:, 0] if self._single else score
 
-    def predict(self, data: Any) -> Floats:
+    def predict(self, X: Any) -> Floats:
         """The response: means, or probabilities (of the second class where there are two)."""
-        response = respond(self.schema, self.at_rows.score(encode(data, self.schema)))
+        response = respond(self.schema, self.at_rows.score(encode(X, self.schema)))
         return response[:, 0] if self._single else response
 
-    def predict_proba(self, data: Any) -> Floats:
+    def predict_proba(self, X: Any) -> Floats:
         """Probabilities of all classes, shape (n_rows, n_classes)."""
-        return class_probabilities(self.schema, self.at_rows.score(encode(data, self.schema)))
+        return class_probabilities(self.schema, self.at_rows.score(encode(X, self.schema)))
 
     @functools.cached_property
     def at_rows(self) -> AtRows:
         """The model and its terms at rows."""
         return AtRows(self.effects, self.raw_effects, self.deep, self.is_cut, self.n_all_terms, self.n_jobs)
 
-    def term_values(self, data: Any, key: str | Collection[str]) -> Floats:
+    def term_values(self, X: Any, key: str | Collection[str]) -> Floats:
         """One term at rows, shape (n_rows,), or (n_rows, n_outputs); of a deep ensemble any term of any order."""
-        values: Floats = self.at_rows.terms(self.at_rows.grid.index(data), [self._any_key(key)])[0]
+        values: Floats = self.at_rows.terms(self.at_rows.grid.index(X), [self._any_key(key)])[0]
         return values[:, 0] if self._single else values
 
     def _any_key(self, key: str | Collection[str]) -> Key:
@@ -257,14 +257,14 @@ class Decomposition:
                 return positions
         return self._key(key)
 
-    def remainder(self, data: Any) -> Floats:
+    def remainder(self, X: Any) -> Floats:
         """The model minus intercept and terms told apart, at rows: shape (n_rows,), or (n_rows, n_outputs)."""
-        explained = self.explain(data)
+        explained = self.explain(X)
         return np.zeros(explained.scores.shape) if explained.remainder is None else explained.remainder
 
-    def explain(self, data: Any, *, max_order: int | None = None) -> Explanation:
+    def explain(self, X: Any, *, max_order: int | None = None) -> Explanation:
         """All terms at rows, or those up to an order; the rest of the score is then in `Explanation.remainder`."""
-        encoded = encode(data, self.schema)
+        encoded = encode(X, self.schema)
         keys = [key for key in self.keys if max_order is None or len(key) <= max_order]
         by_row = np.moveaxis(self.at_rows.terms(self.at_rows.grid.index_encoded(encoded), keys), 0, 1)
         rest = None
@@ -276,8 +276,8 @@ class Decomposition:
             intercept=self.intercept,
             features=self.schema.names,
             outputs=self.schema.outputs,
-            backend=backend_of(data),
-            data=data,
+            backend=backend_of(X),
+            data=X,
             remainder=rest[:, 0] if rest is not None and self._single else rest,
         )
 
@@ -404,10 +404,10 @@ class Decomposition:
             higher = dataclasses.replace(higher, n_terms=len(deep.keys))
         return dataclasses.replace(self.certificate, terms=terms, higher=higher)
 
-    def with_density(self, density: Any, data: Any = None, *, sample_weight: Any = None) -> Decomposition:
+    def with_density(self, density: Any, X: Any = None, *, sample_weight: Any = None) -> Decomposition:
         """The same model purified under another density, or under the same kind with other rows."""
-        check_weighted_rows(data, sample_weight)
-        sample = self.density.sample if data is None else sample_of(data, self.grid, sample_weight)
+        check_weighted_rows(X, sample_weight)
+        sample = self.density.sample if X is None else sample_of(X, self.grid, sample_weight)
         bound = density_of(density).bind(self.grid, sample)
         if self.deep is None:
             made = purified(self.raw_effects, bound, like=self, n_all_terms=self.n_all_terms)

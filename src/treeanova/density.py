@@ -130,13 +130,13 @@ class Density(abc.ABC):
         sample = self._sample
         return sample.codes, sample.row_weights
 
-    def log_likelihood(self, data: Any, features: Sequence[str] | None = None) -> float:
+    def log_likelihood(self, X: Any, features: Sequence[str] | None = None) -> float:
         """Mean logarithm of the weight of the cells that rows fall in; -inf when one has none.
 
         Of the cells of the features named, or on average over all pairs of features.
         """
         grid = self._grid
-        codes = grid.index(data)
+        codes = grid.index(X)
         if features is not None:
             unknown = [name for name in features if name not in grid.schema.names]
             if unknown:

@@ -43,9 +43,9 @@ class Term:
         """Number of features."""
         return len(self.features)
 
-    def __call__(self, data: Any) -> Floats:
+    def __call__(self, X: Any) -> Floats:
         """The term at rows that hold its own features: a table, or an array with one column per feature."""
-        encoded = encode(data, self.schema)
+        encoded = encode(X, self.schema)
         values: Floats = self.values[tuple(axis.index(encoded[:, i]) for i, axis in enumerate(self.axes))]
         return values
 
