@@ -427,6 +427,26 @@ def test_bins_are_merged_where_pairs_do_not_fit(boosted, fx):
         treeanova.decompose(model, x, density="empirical", budget=1e4)
 
 
+@pytest.mark.parametrize("tensor_order", [None, 2, 3, 9])
+def test_the_plan_is_what_decompose_holds(tensor_order):
+    """Terms and cells of the tensors that were made; a tree of depth 4 on few bins, so that all orders fit."""
+    tree = pytest.importorskip("sklearn.tree")
+    x = np.random.default_rng(0).integers(0, 3, size=(300, 4)).astype(float)
+    model = tree.DecisionTreeRegressor(max_depth=4, random_state=0).fit(x, x.prod(axis=1))
+    fx = treeanova.decompose(model, x, density="empirical", tensor_order=tensor_order)
+    plan = treeanova.plan(model, tensor_order=tensor_order)
+    assert dict(plan.cells) == {key: values[..., 0].size for key, values in fx.effects.terms.items()}
+    assert ("evaluated at rows" in str(plan)) == bool(fx.higher_terms)
+    assert plan.max_order == {None: 4, 2: 2, 3: 3, 9: 4}[tensor_order]
+
+
+def test_the_plan_refuses_what_decompose_refuses(boosted):
+    with pytest.raises(BudgetError, match="Raise `budget`"):
+        treeanova.plan(boosted[0], tensor_order=4)
+    with pytest.raises(ValueError, match="`tensor_order` must be a whole number from 2 on, got 1"):
+        treeanova.plan(boosted[0], tensor_order=1)
+
+
 def test_tensors_of_an_order_asked_for_must_fit(boosted):
     model, x = boosted
     with pytest.raises(BudgetError, match="Raise `budget`"):

@@ -164,8 +164,20 @@ def _check_pipeline(model: Any) -> None:
         )
 
 
-def plan(model: Any, *, max_order: int | None = None, budget: float = DEFAULT_BUDGET, trusted: bool = False) -> Plan:
+def plan(
+    model: Any,
+    *,
+    max_order: int | None = None,
+    tensor_order: int | None = None,
+    budget: float = DEFAULT_BUDGET,
+    trusted: bool = False,
+) -> Plan:
     """What `decompose` will hold for a model: terms, cells, bytes and methods, before any work; `print` it.
+
+    Parameters
+    ----------
+    model, max_order, tensor_order, budget, trusted
+        As for `decompose`, with the same errors.
 
     Examples
     --------
@@ -178,10 +190,11 @@ def plan(model: Any, *, max_order: int | None = None, budget: float = DEFAULT_BU
     1 output, 192 bytes in all
     """
     max_order = _checked_order("max_order", max_order, 1)
+    tensor_order = _checked_order("tensor_order", tensor_order, 2)
     found = read_model(model, trusted=trusted)
     if isinstance(found, Effects):
         return plan_of(set(found.terms), found.grid, found.n_outputs)
-    return layout_of(forest_sets(found), budget=budget, max_order=max_order).plan
+    return layout_of(forest_sets(found), budget=budget, max_order=max_order, tensor_order=tensor_order).plan
 
 
 def _named_effects(found: Effects, feature_names: Sequence[str] | None, budget: float) -> Effects:
