@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
+import treeanova
 from treeanova.columns import encode
 from treeanova.features import Codes, Encoder, Feature, Labels, Numeric, Schema, describe, distinct, is_missing, restore
 from treeanova.readers import read_model
@@ -18,6 +19,7 @@ from treeanova.readers.ebm import _Numbers, _Texts, _Unread
 from treeanova.readers.lightgbm import _GivenCodes, _OrderedCategory, _PandasCategory
 from treeanova.readers.sklearn import LabelsWithNone
 from treeanova.readers.xgboost import CodedCategory, NamedCategory, Number
+from treeanova.tabular import read_table
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
@@ -66,7 +68,7 @@ def test_codes_have_names_and_may_have_a_value_for_missing():
     np.testing.assert_array_equal(Codes(2, missing=-1).encode(np.array([-1, 0, 1, 2, -2]), "k"), [NAN, 0, 1, 2, 2])
 
 
-@pytest.mark.parametrize("missing", [None, NAN, pd.NA, pd.NaT, np.datetime64("NaT"), np.float32("nan")])
+@pytest.mark.parametrize("missing", [None, NAN, pd.NA, pd.NaT, np.datetime64("NaT", "D"), np.float32("nan")])
 def test_every_kind_of_missing_label_is_missing(missing):
     assert is_missing(missing)
     np.testing.assert_array_equal(Labels(("a", "b")).encode(objects("b", missing, "z", "a"), "k"), [1, NAN, 2, 0])
@@ -374,3 +376,107 @@ def test_zeros_that_a_sparse_matrix_holds_are_zeros():
     held = scipy.sparse.csr_matrix((np.array([0.0, 3.0]), np.array([0, 1]), np.array([0, 1, 2])), shape=(2, 2))
     schema = Schema((Feature("a"), Feature("b")), absent=NAN)
     np.testing.assert_array_equal(encode(held, schema), [[0.0, NAN], [NAN, 3.0]])
+
+
+# Equality
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        Numeric,
+        lambda nan: Codes(3, None, nan),
+        Number,
+        lambda nan: CodedCategory(3, nan),
+        lambda nan: NamedCategory(((("a",), (1,)),), nan),
+        _Numbers,
+        lambda nan: Feature("a", Numeric(nan)),
+        lambda nan: Schema((Feature("a", Number(nan)),), absent=nan),
+    ],
+)
+def test_values_with_nan_are_equal(make):
+    one, other = make(float("nan")), make(float("nan"))
+    assert one == other
+    assert hash(one) == hash(other)
+    assert one != make(-999.0)
+    assert one == restore(json.loads(json.dumps(describe(one))))
+
+
+def test_encoders_of_different_classes_differ():
+    assert Numeric() != Number()
+    assert Numeric() != _Numbers()
+    assert Schema((Feature("a"),)) != Schema((Feature("b"),))
+    assert Numeric() != "Numeric"
+
+
+# Names given to a model that has names
+
+
+TRAINED = pd.DataFrame(np.random.default_rng(0).normal(size=(80, 3)), columns=["a", "b", "c"])
+
+
+@pytest.fixture(scope="module")
+def trained():
+    """A model with names whose columns cannot be exchanged."""
+    tree = pytest.importorskip("sklearn.tree")
+    return tree.DecisionTreeRegressor(max_depth=3).fit(TRAINED, TRAINED["a"] + 10 * TRAINED["b"] - 100 * TRAINED["c"])
+
+
+@pytest.mark.parametrize("order", [["a", "b", "c"], ["c", "a", "b"], ["b", "other", "c", "a"]])
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_tables_with_the_models_names_are_matched_by_them(trained, order, library):
+    table = TRAINED.assign(other=0.0)[order]
+    table = pl.from_pandas(table) if library == "polars" else table
+    fx = treeanova.decompose(trained, table, feature_names=["p", "q", "r"], density="empirical")
+    assert fx.schema.names == ("p", "q", "r")
+    np.testing.assert_allclose(fx.decision_function(table), trained.predict(TRAINED), rtol=1e-10)
+
+
+@pytest.mark.parametrize("order", [["p", "q", "r"], ["r", "p", "q"]])
+def test_tables_with_the_given_names_are_matched_by_them(trained, order):
+    table = TRAINED.rename(columns={"a": "p", "b": "q", "c": "r"})[order]
+    fx = treeanova.decompose(trained, table, feature_names=["p", "q", "r"], density="empirical")
+    np.testing.assert_allclose(fx.decision_function(table), trained.predict(TRAINED), rtol=1e-10)
+    np.testing.assert_allclose(fx.decision_function(TRAINED[["b", "c", "a"]]), trained.predict(TRAINED), rtol=1e-10)
+    np.testing.assert_allclose(fx.decision_function(TRAINED.to_numpy()), trained.predict(TRAINED), rtol=1e-10)
+
+
+def test_the_models_names_come_first_where_the_given_ones_are_the_same_in_another_order(trained):
+    fx = treeanova.decompose(trained, TRAINED, feature_names=["b", "c", "a"], density="empirical")
+    np.testing.assert_allclose(fx.decision_function(TRAINED[["c", "b", "a"]]), trained.predict(TRAINED), rtol=1e-10)
+
+
+@pytest.mark.parametrize("columns", [["a", "q", "r"], ["x", "y", "z"], [0, 1, 2], ["p", "q", "c"]])
+def test_tables_with_other_or_mixed_names_are_refused(trained, columns):
+    table = TRAINED.set_axis(columns, axis=1)
+    message = "`X` must have all of the model's columns 'a', 'b', 'c' or all of `feature_names` 'p', 'q', 'r', got '"
+    with pytest.raises(ValueError, match=message):
+        treeanova.decompose(trained, table, feature_names=["p", "q", "r"], density="empirical")
+
+
+def test_both_names_hold_after_saving_and_for_files_of_rows(trained, tmp_path):
+    treeanova.decompose(trained, TRAINED, feature_names=["p", "q", "r"], density="empirical").save(tmp_path / "fx.tav")
+    fx = treeanova.load(tmp_path / "fx.tav")
+    TRAINED[["b", "c", "a"]].to_csv(tmp_path / "rows.csv", index=False)
+    for table in (TRAINED[["c", "b", "a"]], read_table(tmp_path / "rows.csv", fx.schema)):
+        np.testing.assert_allclose(fx.decision_function(table), trained.predict(TRAINED), rtol=1e-10)
+
+
+def test_names_given_to_an_ebm_and_to_a_model_with_categories():
+    interpret = pytest.importorskip("interpret.glassbox")
+    catboost = pytest.importorskip("catboost")
+    y = TRAINED["a"] + 10 * TRAINED["b"]
+    ebm = interpret.ExplainableBoostingRegressor(interactions=0, n_jobs=1, max_rounds=20, outer_bags=1).fit(TRAINED, y)
+    table = TRAINED.assign(c=np.where(TRAINED["c"] > 0, "up", "down"))
+    boosted = catboost.CatBoostRegressor(iterations=5, depth=2, verbose=False, allow_writing_files=False)
+    boosted.fit(table, y + (TRAINED["c"] > 0), cat_features=["c"])
+    for model, rows in ((ebm, TRAINED), (boosted, table)):
+        for mixed in (rows[["c", "b", "a"]], rows.set_axis(["p", "q", "r"], axis=1)[["q", "p", "r"]]):
+            fx = treeanova.decompose(model, mixed, feature_names=["p", "q", "r"], density="empirical")
+            np.testing.assert_allclose(fx.decision_function(mixed), model.predict(rows), rtol=1e-9)
+
+
+@pytest.mark.parametrize("names", [[1, "1", 3], ["p", "q"], "pqr", ["p", "p", "q"]])
+def test_given_names_must_differ_as_text(trained, names):
+    with pytest.raises(ValueError, match=r"`feature_names` must be 3 different names, got .*; name each feature once"):
+        treeanova.decompose(trained, TRAINED, feature_names=names)

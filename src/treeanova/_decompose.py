@@ -60,7 +60,8 @@ def decompose(
     sample_weight
         Weights of the rows.
     feature_names
-        Names for the features, for a model that has none of its own; tables with these names are then matched by name.
+        Names to show for the features, in the model's order. A table is matched by the model's own names where it has
+        them all, else by these; one with neither is an error, unless the model has no names: then it goes by position.
     max_order
         Highest order of terms to tell apart; the rest of the model is one exact remainder. All orders by default;
         those of tensors where all would be over 20,000 terms of all outputs, or take a row over 2^24 products.
@@ -98,6 +99,8 @@ def decompose(
     max_order = _checked_order("max_order", max_order, 1)
     tensor_order = _checked_order("tensor_order", tensor_order, 2)
     found = read_model(model)
+    if isinstance(found, Forest) and feature_names is not None:
+        found = dataclasses.replace(found, schema=_renamed(found.schema, feature_names))
     if isinstance(found, Forest) and X is not None:
         found = dataclasses.replace(found, schema=with_labels(found.schema, X))
     fields: dict[str, Any] = {"options": Options(method), "n_jobs": _n_threads(n_jobs)}
@@ -107,8 +110,6 @@ def decompose(
         bound = density_of(density).bind(effects.grid, None if X is None else sample_of(X, effects.grid, sample_weight))
         fx = purified(effects, bound, backend=backend_of(X), **fields)
         return fx if max_order is None else fx.cut(max_order)
-    if feature_names is not None:
-        found = dataclasses.replace(found, schema=_renamed(found.schema, feature_names))
     sets = forest_sets(found)
     layout = layout_of(sets, budget=budget, max_order=max_order, tensor_order=tensor_order)
     sample = None if X is None else sample_of(X, sets.grid, sample_weight)
@@ -208,8 +209,13 @@ def _named_effects(found: Effects, feature_names: Sequence[str] | None, budget: 
 
 
 def _renamed(schema: Schema, names: Sequence[str]) -> Schema:
-    """A schema with other names; columns are then matched by these where a table has them, else by position."""
-    if isinstance(names, str) or len(names) != len(schema.features) or len(set(names)) != len(names):
-        raise ValueError(f"`feature_names` must be {len(schema.features)} different names, got {list(names)!r}.")
-    features = tuple(dataclasses.replace(f, name=str(name)) for f, name in zip(schema.features, names, strict=True))
-    return dataclasses.replace(schema, features=features, named=False, given=True)
+    """A schema with other names to show; the model's own, if it has any, are kept to match tables by."""
+    texts = [str(name) for name in names]
+    if isinstance(names, str) or len(texts) != len(schema.features) or len(set(texts)) != len(texts):
+        raise ValueError(
+            f"`feature_names` must be {len(schema.features)} different names, got {list(names)!r}; name each feature "
+            "once."
+        )
+    features = tuple(dataclasses.replace(f, name=name) for f, name in zip(schema.features, texts, strict=True))
+    trained_names = schema.trained_names or (schema.names if schema.named else ())
+    return dataclasses.replace(schema, features=features, given=True, trained_names=trained_names)

@@ -18,7 +18,8 @@ def encode(data: Any, schema: Schema) -> Floats:
     """Encoded matrix of shape (n_rows, n_features), column by column in memory.
 
     Tables (pandas, polars, pyarrow and what narwhals knows besides) are matched by name when the model has names, in
-    any order, with further columns ignored; by position otherwise. Arrays and sparse matrices go by position.
+    any order, with further columns ignored; by position otherwise. Where the user has given other names, a table may
+    have either the model's names or these. Arrays and sparse matrices go by position.
     """
     columns, n_rows = _raw_columns(data, schema)
     matrix = np.empty((n_rows, len(schema.features)), order="F")
@@ -109,24 +110,37 @@ def _table_columns(table: nw.DataFrame[Any], schema: Schema) -> tuple[list[npt.N
     """Raw columns of a table in the model's order."""
     names = [str(name) for name in table.columns]
     if schema.underscores:
-        names = [name if name in schema.names else name.replace(" ", "_") for name in names]
-    if schema.named:
-        missing = [name for name in schema.names if name not in names]
-        if missing:
-            raise ValueError(
-                f"`X` must have the model's columns, got none named {', '.join(map(repr, missing))}; add them."
-            )
-        positions = [names.index(name) for name in schema.names]
-    else:
-        _check_width(len(names), schema)
-        known = set(names) & set(schema.names) if schema.given else set()
-        if known and known != set(names):
-            raise ValueError(
-                f"`X` must have all of the names {', '.join(map(repr, schema.names))} or none, got {', '.join(names)}; "
-                "rename its columns."
-            )
-        positions = [names.index(name) for name in schema.names] if known else list(range(len(names)))
+        known = {name for spelling in schema.spellings for name in spelling}
+        names = [name if name in known else name.replace(" ", "_") for name in names]
+    positions = _by_name(names, schema) if schema.named else _by_position(names, schema)
     return [raw_column(table[:, j]) for j in positions], len(table)
+
+
+def _by_name(names: list[str], schema: Schema) -> list[int]:
+    """Positions of the columns that have the model's names or, where there are none such, the user's names for them."""
+    for spelling in schema.spellings:
+        if set(spelling) <= set(names):
+            return [names.index(name) for name in spelling]
+    if schema.trained_names:
+        raise ValueError(
+            f"`X` must have all of the model's columns {', '.join(map(repr, schema.trained_names))} or all of "
+            f"`feature_names` {', '.join(map(repr, schema.names))}, got {', '.join(map(repr, names))}; rename its "
+            "columns."
+        )
+    missing = [name for name in schema.names if name not in names]
+    raise ValueError(f"`X` must have the model's columns, got none named {', '.join(map(repr, missing))}; add them.")
+
+
+def _by_position(names: list[str], schema: Schema) -> list[int]:
+    """Positions of the columns in a table of as many; by the user's names for them where the table has these."""
+    _check_width(len(names), schema)
+    known = set(names) & set(schema.names) if schema.given else set()
+    if known and known != set(names):
+        raise ValueError(
+            f"`X` must have all of the names {', '.join(map(repr, schema.names))} or none, got {', '.join(names)}; "
+            "rename its columns."
+        )
+    return [names.index(name) for name in schema.names] if known else list(range(len(names)))
 
 
 def raw_column(series: nw.Series[Any]) -> npt.NDArray[Any]:

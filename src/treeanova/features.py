@@ -20,7 +20,24 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 
 
-class Encoder(abc.ABC):
+class _Value:
+    """Equality of dataclasses by their fields, where NaN equals NaN; for classes declared with ``eq=False``."""
+
+    def _comparable(self) -> tuple[object, ...]:
+        """The fields, None in place of NaN, which does not equal itself."""
+        values = [getattr(self, field.name) for field in dataclasses.fields(self)]  # type: ignore[arg-type]
+        return tuple(None if isinstance(value, float) and np.isnan(value) else value for value in values)
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return self._comparable() == other._comparable()
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._comparable()))
+
+
+class Encoder(_Value, abc.ABC):
     """Turns a raw column (a 1-d numpy array of numbers or objects) into encoded float64."""
 
     @property
@@ -61,7 +78,7 @@ def _is_number(value: object) -> bool:
     return True
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Numeric(Encoder):
     """A number; `missing` is a further value that stands for missing (XGBoost's ``missing=``)."""
 
@@ -73,7 +90,7 @@ class Numeric(Encoder):
         return values if np.isnan(self.missing) else np.where(values == self.missing, np.nan, values)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Codes(Encoder):
     """A category given as a code 0 .. n_categories - 1; fractions are cut, other numbers are unseen.
 
@@ -164,8 +181,8 @@ class Feature:
         return len(self.encoder.labels or ())
 
 
-@dataclasses.dataclass(frozen=True)
-class Schema:
+@dataclasses.dataclass(frozen=True, eq=False)
+class Schema(_Value):
     """What goes into a model and what comes out.
 
     Attributes
@@ -181,7 +198,9 @@ class Schema:
     named
         Whether the model knows its features by name; else columns are matched by position.
     given
-        Whether the names are the user's own for a model without: tables that have them are matched by name.
+        Whether the names are the user's own: tables that have them are matched by name.
+    trained_names
+        The model's names, where the user has given others for display: tables that have them are matched by them.
     absent
         What an absent entry of a sparse matrix means: 0.0 or NaN.
     underscores
@@ -198,11 +217,17 @@ class Schema:
     underscores: bool = False
     single_integers: bool = False
     given: bool = False
+    trained_names: tuple[str, ...] = ()
 
     @functools.cached_property
     def names(self) -> tuple[str, ...]:
         """Names of the features."""
         return tuple(feature.name for feature in self.features)
+
+    @property
+    def spellings(self) -> tuple[tuple[str, ...], ...]:
+        """The sets of names by which a table's columns may be matched, the model's own first."""
+        return (self.trained_names, self.names) if self.trained_names else (self.names,)
 
 
 def describe(value: Any) -> Any:

@@ -139,7 +139,12 @@ def _is_text(schema: Schema | None) -> Callable[[str], bool]:
     """Tells which columns of a text file are to stay text; all of them where only positions will tell."""
     if schema is None:
         return lambda _: False
-    labels = {feature.name for feature in schema.features if _has_labels(feature)}
+    labels = {
+        name
+        for spelling in schema.spellings
+        for name, feature in zip(spelling, schema.features, strict=True)
+        if _has_labels(feature)
+    }
     if not schema.named and labels:
         return lambda _: True
     return lambda name: name in labels or (schema.underscores and name.replace(" ", "_") in labels)
@@ -332,13 +337,14 @@ def _wanted(names: Sequence[str], schema: Schema) -> list[str]:
         return _by_position(list(names), schema)
     known = {name.replace(" ", "_") if schema.underscores else name: name for name in names}
     known |= {name: name for name in names}
+    for spelling in schema.spellings:
+        if all(name in known for name in spelling):
+            return [known[name] for name in spelling]
     missing = [name for name in schema.names if name not in known]
-    if missing:
-        raise ValueError(
-            f"`data` must have the model's columns, got none named {', '.join(map(repr, missing[:5]))}"
-            f"{f' and {len(missing) - 5} more' if len(missing) > 5 else ''}; it has {_some(names)}."
-        )
-    return [known[name] for name in schema.names]
+    raise ValueError(
+        f"`data` must have the model's columns, got none named {', '.join(map(repr, missing[:5]))}"
+        f"{f' and {len(missing) - 5} more' if len(missing) > 5 else ''}; it has {_some(names)}."
+    )
 
 
 def _by_position(names: list[str], schema: Schema) -> list[str]:

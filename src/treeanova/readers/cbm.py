@@ -203,7 +203,8 @@ def _trees(trees: _Table) -> tuple[Nodes, Floats]:
     sizes, splits = trees.array(2, "<i4").astype(np.int64), trees.array(1, "<i4").astype(np.int64)
     steps = trees.array(10, "<u4")
     if len(steps):
-        return _step_nodes(sizes, splits, steps, trees.array(11, "<u4"), n_outputs), values.reshape(-1, n_outputs)
+        leaf_at = trees.array(11, "<u4").astype(np.int64)
+        return _step_nodes(sizes, splits, steps, leaf_at, n_outputs), values.reshape(-1, n_outputs)
     check_symmetric(sizes, splits, len(values), n_outputs)
     return symmetric_nodes(sizes, splits), values.reshape(-1, n_outputs)
 

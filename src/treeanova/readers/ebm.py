@@ -40,7 +40,7 @@ _AS_TEXT = (str, bytes, int, np.integer, np.datetime64, np.timedelta64)
 _DATES = (dt.date, dt.time, dt.timedelta, np.datetime64, np.timedelta64)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class _Numbers(Numeric):
     """A number, or text that spells one."""
 

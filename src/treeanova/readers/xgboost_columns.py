@@ -33,7 +33,7 @@ def _single_column(column: npt.NDArray[Any], name: str) -> Singles:
     return np.full(len(column), np.nan, dtype=np.float32)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Number(Encoder):
     """A number that XGBoost compares in float32; missing where it equals `missing` in float32."""
 
@@ -47,7 +47,7 @@ class Number(Encoder):
         return np.where(single == np.float32(self.missing), np.nan, values)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class CodedCategory(Encoder):
     """A category given as a code 0 .. n_categories - 1, cast to float32 and cut; all other codes are unseen."""
 
@@ -97,7 +97,7 @@ class Reading:
         return fits[0] if len(fits) == 1 else -1
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class NamedCategory(Encoder):
     """A category given by its label in a table, by its code in a matrix of numbers.
 
