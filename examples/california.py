@@ -1,4 +1,4 @@
-"""California housing: Latitude x Longitude before and after purification, the picture in the README.
+"""California housing: Latitude × Longitude before and after purification, the picture in the README.
 
 You learn: how much of a raw interaction is main effect in disguise, and how to lay plots side by side. The data come
 from the folder that TREEANOVA_DATA names, from ../shared/data beside the project, or from scikit-learn's download.
@@ -40,7 +40,7 @@ parts = {"as the trees hold it": fx.raw, "pure": fx}
 figure, axes = plt.subplots(1, 2, figsize=(11, 4.8), layout="constrained")
 plot.compare(parts, ("Longitude", "Latitude"), ax=axes)
 for ax, (name, part) in zip(axes, parts.items(), strict=True):
-    share = part.importance().set_index("term")["share"]["Latitude x Longitude"]
+    share = part.importance().set_index("term")["share"]["Latitude × Longitude"]
     ax.set_title(f"{name}: {share:.0%} of the variance")
 figure.savefig(Path(os.environ.get("TREEANOVA_OUT", ".")) / "california.png", dpi=130)
 print("wrote california.png")

@@ -40,5 +40,5 @@ exact = fx.with_density(normal)
 print("share of the variance that the interaction has")
 for name, found in {"correlated rows": fx, "elsewhere": there, "tilted": tilted, "own function": exact}.items():
     table = found.importance().set_index("term")
-    print(f"  {name:<16}{table.loc['a x b', 'share']:6.1%}")
+    print(f"  {name:<16}{table.loc['a × b', 'share']:6.1%}")
 print(treeanova.compare({"correlated rows": fx, "elsewhere": there}).distance.to_string(index=False))

@@ -190,7 +190,7 @@ def _intro(n_rows: int, shown: Mapping[str, Any]) -> str:
     )
 
 
-def _share(fx: Any, name: str = " x ".join(PLACE)) -> float:
+def _share(fx: Any, name: str = " × ".join(PLACE)) -> float:
     """Share of a term in the variance of the score."""
     table = fx.importance()
     return float(table.loc[table["term"] == name, "share"].sum())

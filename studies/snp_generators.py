@@ -134,4 +134,4 @@ def _is_first(fx: Any) -> bool:
     """Whether SNP1 × SNP2 has the largest variance of all pairs."""
     table = fx.importance()
     pairs = table[table["order"] == 2]
-    return bool(len(pairs)) and pairs.loc[pairs["variance"].idxmax(), "term"] == "SNP1 x SNP2"
+    return bool(len(pairs)) and pairs.loc[pairs["variance"].idxmax(), "term"] == "SNP1 × SNP2"

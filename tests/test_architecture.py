@@ -14,7 +14,7 @@ import treeanova
 SOURCE = Path(treeanova.__file__).parent
 # A module may import those of the lines above it, and of its own package.
 LAYERS = [
-    ["blas", "errors", "files", "progress"],
+    ["blas", "errors", "files", "labels", "progress"],
     ["archive", "features", "frames", "slices"],
     ["columns", "copulas", "links", "look", "support"],
     ["forest", "smoothing", "solvers", "tabular"],

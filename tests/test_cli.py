@@ -169,6 +169,7 @@ def test_a_table_is_that_of_the_term(folder, fx, tmp_path, capsys):
     assert [cell["value"] for cell in cells] == pytest.approx(expected["value"].tolist())
     assert cells[0]["a_low"] is None  # minus infinity, which JSON lacks
     csv = told(["table", folder / "fx.tav", "--term", "a x b", "--csv", "-"], capsys)
+    assert told(["table", folder / "fx.tav", "--term", "a × b", "--csv", "-"], capsys) == csv
     told(["table", folder / "fx.tav", "--term", "a, b", "--csv", tmp_path / "ab.csv"], capsys)
     assert (tmp_path / "ab.csv").read_text(encoding="utf-8") == csv
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "ab.csv"), expected, check_exact=False, rtol=1e-12)

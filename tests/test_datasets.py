@@ -56,7 +56,7 @@ def check_importance(fx, x):
     values = explanation.values.reshape(len(x), len(fx.terms), -1)
     variance = values.var(axis=0) / as_matrix(explanation.scores).var(axis=0)
     for i, names in enumerate(fx.terms):
-        own = by_term[by_term["term"] == " x ".join(names)]
+        own = by_term[by_term["term"] == " × ".join(names)]
         np.testing.assert_allclose(sorted(own["variance"]), sorted(variance[i]), atol=1e-9)
         np.testing.assert_allclose(sorted(own["mean_abs"]), sorted(np.abs(values[:, i]).mean(axis=0)), atol=1e-9)
 

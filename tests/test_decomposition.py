@@ -202,7 +202,7 @@ def test_terms_come_by_order_then_by_position_with_keys_for_dicts(fx):
     assert list(fx.terms) == [("x0",), ("x1",), ("x2",), *PAIRS]
     assert len(fx.terms) == 6
     assert {key: term.order for key, term in fx.terms.items()}["x0", "x2"] == 2
-    assert repr(fx.terms) == "<6 terms: x0, x1, x2, x0 x x1, x0 x x2, x1 x x2>"
+    assert repr(fx.terms) == "<6 terms: x0, x1, x2, x0 × x1, x0 × x2, x1 × x2>"
     low, high = fx.terms["x0"].values.min(), fx.terms["x0"].values.max()
     assert repr(fx.terms["x0"]) == f"Term(x0: {fx.grid.sizes[0]} bins, values {low:.4g} to {high:.4g})"
 
@@ -310,7 +310,7 @@ def test_tables_come_back_in_the_library_of_the_data(model, wrap, kind):
     explanation = found.explain(wrap(HELD_OUT))
     frame = explanation.to_frame()
     assert isinstance(frame, kind)
-    expected = {" x ".join(names): found.term_values(HELD_OUT, names).tolist() for names in found.terms}
+    expected = {" × ".join(names): found.term_values(HELD_OUT, names).tolist() for names in found.terms}
     assert columns(frame) == expected
     for table in (found.importance(), found.importance(by="feature"), found.table("x0"), found.table(("x0", "x1"))):
         assert isinstance(table, kind)
@@ -321,7 +321,7 @@ def test_tables_come_back_in_the_library_of_the_data(model, wrap, kind):
 def test_tables_without_a_data_frame_library_are_dicts_of_arrays(fx, monkeypatch):
     plain = dataclasses.replace(fx.explain(HELD_OUT), backend=None).to_frame()
     assert isinstance(plain, dict)
-    np.testing.assert_array_equal(plain["x0 x x1"], fx.term_values(HELD_OUT, ("x0", "x1")))
+    np.testing.assert_array_equal(plain["x0 × x1"], fx.term_values(HELD_OUT, ("x0", "x1")))
     bare = dataclasses.replace(fx, backend=None)
     assert isinstance(bare.importance(), dict)
     assert bare.table("x0").keys() == {"x0", "x0_low", "x0_high", "value", "weight"}
@@ -333,7 +333,7 @@ def test_tables_without_a_data_frame_library_are_dicts_of_arrays(fx, monkeypatch
 def test_frames_of_several_outputs_have_a_column_per_term_and_output(several):
     frame = several.explain(HELD_OUT).to_frame()
     assert list(frame.columns[:3]) == ["x0 [u]", "x0 [v]", "x0 [w]"]
-    np.testing.assert_array_equal(frame["x0 x x1 [w]"], several.term_values(HELD_OUT, ("x0", "x1"))[:, 2])
+    np.testing.assert_array_equal(frame["x0 × x1 [w]"], several.term_values(HELD_OUT, ("x0", "x1"))[:, 2])
 
 
 def test_shap_values_share_each_term_equally(model, fx):
@@ -413,7 +413,7 @@ def test_importance_of_two_correlated_features_by_hand():
     for name in ("x0", "x1"):
         found = table.loc[name, ["share", "variance", "covariance", "mean_abs"]].to_list()
         np.testing.assert_allclose(found, [1 / 2, 1 / 3, 1 / 6, 1 / 2], atol=1e-12)
-    np.testing.assert_allclose(table.loc["x0 x x1", ["share", "mean_abs"]].to_list(), 0, atol=1e-12)
+    np.testing.assert_allclose(table.loc["x0 × x1", ["share", "mean_abs"]].to_list(), 0, atol=1e-12)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -429,7 +429,7 @@ def test_shares_are_those_of_values_at_rows(model, weighted):
     assert (table["variance"] + table["covariance"]).sum() == pytest.approx(1.0, abs=1e-12)
     by_term = table.set_index("term")
     for i, names in enumerate(found.terms):
-        row = by_term.loc[" x ".join(names)]
+        row = by_term.loc[" × ".join(names)]
         assert row["order"] == len(names)
         assert row["variance"] == pytest.approx(covariances[i, i] / total, abs=1e-12)
         assert row["covariance"] == pytest.approx((covariances[i].sum() - covariances[i, i]) / total, abs=1e-12)
@@ -460,7 +460,7 @@ def test_terms_under_a_product_are_uncorrelated(model, density):
     assert (table["covariance"] == 0).all()
     for names, term in found.terms.items():
         share = (term.weights * term.values**2).sum() / total
-        assert table.loc[" x ".join(names), "share"] == pytest.approx(share, abs=1e-12)
+        assert table.loc[" × ".join(names), "share"] == pytest.approx(share, abs=1e-12)
     assert table["share"].sum() == pytest.approx(1.0, abs=1e-12)
 
 
@@ -480,7 +480,7 @@ def test_importance_by_feature_shares_terms_equally(fx, several):
     by_feature = fx.importance(by="feature").set_index("feature")
     for measure in ("share", "variance", "covariance", "mean_abs"):
         for name in NAMES:
-            expected = sum(by_term.loc[" x ".join(n), measure] / len(n) for n in fx.terms if name in n)
+            expected = sum(by_term.loc[" × ".join(n), measure] / len(n) for n in fx.terms if name in n)
             assert by_feature.loc[name, measure] == pytest.approx(expected, abs=1e-12)
     assert "order" not in by_feature.columns
     for _, own in several.importance(by="feature").groupby("output"):
@@ -496,7 +496,7 @@ def test_importance_of_several_outputs_is_that_of_each(several):
         values = np.stack([several.term_values(DATA, names)[:, k] for names in several.terms])
         covariances = np.cov(values, ddof=0)
         expected = covariances.sum(axis=1) / covariances.sum()
-        np.testing.assert_allclose([own.loc[" x ".join(n), "share"] for n in several.terms], expected, atol=1e-12)
+        np.testing.assert_allclose([own.loc[" × ".join(n), "share"] for n in several.terms], expected, atol=1e-12)
         assert own["share"].is_monotonic_decreasing
 
 
@@ -581,7 +581,7 @@ def test_the_certificate_has_all_terms_by_name(fx):
     assert fx.certificate.reconstruction_error <= 1e-12
     printed = str(fx.certificate)
     assert "pure to 1e-10" in printed
-    assert all(" x ".join(names) in printed for names in fx.terms)
+    assert all(" × ".join(names) in printed for names in fx.terms)
     for names, term in fx.terms.items():
         assert fx.certificate.terms[names].empty_share == pytest.approx((term.weights == 0).mean())
 
@@ -874,7 +874,7 @@ def test_distances_signs_and_ranks_by_hand(fx):
         for names, term in fx.terms.items():
             values = own.terms[names].values if names in own.terms else np.zeros_like(term.values)
             gap = np.sqrt((term.weights * (values - term.values) ** 2).sum())
-            row = distance.loc[(name, " x ".join(names))]
+            row = distance.loc[(name, " × ".join(names))]
             assert row["distance"] == pytest.approx(gap, abs=1e-12)
             assert row["relative"] == pytest.approx(gap / spread, abs=1e-12)
             if len(names) == 1:
@@ -883,7 +883,7 @@ def test_distances_signs_and_ranks_by_hand(fx):
     for name, own in (("empirical", fx), ("uniform", other), ("raw", fx.raw)):
         expected = {term: rank for rank, term in enumerate(own.importance()["term"], start=1)}
         shown = dict(zip(found.ranks["term"], found.ranks[name], strict=True))
-        assert shown == {" x ".join(names): expected.get(" x ".join(names), 0) for names in fx.terms}
+        assert shown == {" × ".join(names): expected.get(" × ".join(names), 0) for names in fx.terms}
 
 
 def test_signs_change_where_values_do():
@@ -911,7 +911,7 @@ def test_a_comparison_of_several_outputs(several):
 
 def test_a_comparison_prints_all_tables(fx):
     printed = str(compare({"pure": fx, "raw": fx.raw}))
-    for text in ("compared with pure", "distances", "changed signs of main effects", "ranks", "x0 x x1"):
+    for text in ("compared with pure", "distances", "changed signs of main effects", "ranks", "x0 × x1"):
         assert text in printed
 
 

@@ -321,7 +321,7 @@ def test_importance_adds_up_and_has_higher_orders_and_the_remainder(boosted, fx)
     by_name = dict(zip(table["term"], table["variance"], strict=True))
     for i, names in enumerate(values.terms[:40:5]):
         expected = values.values[:, i * 5].var() / values.scores.var()
-        assert by_name[" x ".join(names)] == pytest.approx(expected, rel=1e-6)
+        assert by_name[" × ".join(names)] == pytest.approx(expected, rel=1e-6)
     cut = treeanova.decompose(model, x, density="empirical", max_order=2)
     shares = cut.importance()
     assert shares["share"].sum() == pytest.approx(1)
@@ -469,11 +469,11 @@ def test_compare_deep_tells_distances_of_terms_at_the_rows(boosted, fx):
     assert "x0" in str(found)
     table = found.distance.set_index(["decomposition", "term"])
     for name, other in parts.items():
-        assert set(table.loc[name].index) == {" x ".join(names) for names in fx.terms}
+        assert set(table.loc[name].index) == {" × ".join(names) for names in fx.terms}
         for names in fx.terms:
             held = other.term_values(x, names) if names in other.terms else 0.0  # trees hold no such term
             gap = np.sqrt(np.mean((held - fx.term_values(x, names)) ** 2))
-            row = table.loc[name, " x ".join(names)]
+            row = table.loc[name, " × ".join(names)]
             assert row["distance"] == pytest.approx(gap, rel=1e-9, abs=1e-12)
             assert row["relative"] == pytest.approx(gap / fx.decision_function(x).std(), rel=1e-6, abs=1e-12)
     assert (table["relative"] > 0.01).any()

@@ -64,12 +64,12 @@ def test_the_demonstration_tells_the_truth_and_writes_what_it_names(tmp_path):
         for line in text.splitlines()
         if line[20:].count("%") == 4
     }
-    assert list(table) == ["x1", "x2", "x3", "group", "x1 x x2", "other interactions"]
-    for name in ("x1", "x2", "x1 x x2"):
+    assert list(table) == ["x1", "x2", "x3", "group", "x1 × x2", "other interactions"]
+    for name in ("x1", "x2", "x1 × x2"):
         raw, uniform, empirical, auto = table[name]
         assert auto < empirical < min(uniform, raw)
     assert max(errors[-1] for errors in table.values()) < 15
-    assert min(table[name][0] for name in ("x1", "x2", "x3", "group", "x1 x x2")) > 50
+    assert min(table[name][0] for name in ("x1", "x2", "x3", "group", "x1 × x2")) > 50
     named = [line.removeprefix("wrote ") for line in lines if line.startswith("wrote ")]
     written = sorted(str(path) for path in (tmp_path / "new" / "folder").iterdir())
     assert sorted(named) == written

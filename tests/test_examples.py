@@ -14,7 +14,7 @@ FOLDER = Path(__file__).resolve().parents[1] / "examples"
 # What each script must print, and the files it must write.
 EXPECTED = {
     "auditing": (["without the group's terms"], []),
-    "california": (["Latitude x Longitude"], ["california.png"]),
+    "california": (["Latitude × Longitude"], ["california.png"]),
     "categories_and_missing": (["unseen or missing", "the model itself"], []),
     "four_forms": (["mass-moving: pure to 1e-10"], []),
     "from_a_file": (

@@ -236,7 +236,7 @@ def test_budget_is_checked_before_any_work():
     plan = plan_of(set(leaf_sets(forest, grid).keys), grid, 2)
     plan.check(1400)
     message = (
-        r"need 1\.4 kB, over the budget of 1\.4 kB; the largest is x0 x x1 x x2 with 12 cells\. "
+        r"need 1\.4 kB, over the budget of 1\.4 kB; the largest is x0 × x1 × x2 with 12 cells\. "
         "Raise `budget`, train shallower trees, or bin the features more coarsely"
     )
     with pytest.raises(BudgetError, match=message):
@@ -247,7 +247,7 @@ def test_budget_is_a_memory_error_and_stops_what_would_not_fit():
     rng = np.random.default_rng(0)
     trees = [[(int(j), float(rng.normal())) for j in rng.permutation(6)] for _ in range(3000)]
     forest = stumps(*trees, n_features=6)
-    with pytest.raises(MemoryError, match=r"TB, over the budget of 2 GB; the largest is x0 x x1 x x2 x x3 x x4 x x5"):
+    with pytest.raises(MemoryError, match=r"TB, over the budget of 2 GB; the largest is x0 × x1 × x2 × x3 × x4 × x5"):
         plan_of(set(leaf_sets(forest, grid_of(forest)).keys), grid_of(forest), 1).check(DEFAULT_BUDGET)
 
 

@@ -395,7 +395,7 @@ def test_importance_draws_its_table(fx):
     np.testing.assert_array_equal([bar.get_x() for bar in hatched.patches], starts)
     (dots,) = (line for line in ax.lines if line.get_marker() == "o")
     np.testing.assert_allclose(dots.get_xdata(), found["share"])
-    assert list(ticks(ax, "y")) == [name.replace(" x ", " × ") for name in found["term"]]
+    assert list(ticks(ax, "y")) == list(found["term"])
     assert ax.get_ylim()[0] > ax.get_ylim()[1]  # the first is on top
 
 
@@ -423,7 +423,7 @@ class Deep(Decomposition):
     def importance(self, by="term"):
         found = super().importance(by)
         if by == "term":
-            found.loc[1.5] = ["size x age x colour", 3, 0.2, 0.2, 0.0, 0.1]
+            found.loc[1.5] = ["size × age × colour", 3, 0.2, 0.2, 0.0, 0.1]
             found = found.sort_index().reset_index(drop=True)
         return found
 
@@ -438,9 +438,9 @@ def test_terms_without_a_table_are_listed(deep):
     axes = plot.grid(deep, k=4)
     titles = [ax.get_title() for ax in axes]
     assert [title.split(".")[0] for title in titles] == ["1", "2", "4", "5"]
-    assert "size x age x colour 20 %" in axes[0].figure.get_supxlabel()
+    assert "size × age × colour 20 %" in axes[0].figure.get_supxlabel()
     for draw in (plot.effect, plot.pair):
-        with pytest.raises(ValueError, match=r"got 3 \(size x age x colour\); .*terms of more have no plot"):
+        with pytest.raises(ValueError, match=r"got 3 \(size × age × colour\); .*terms of more have no plot"):
             draw(deep, ("size", "age", "colour"))
 
 
@@ -575,7 +575,7 @@ def test_a_page_has_the_strongest_terms_in_order(fx):
     for rank, (ax, row) in enumerate(zip(axes, found.itertuples(), strict=False), start=1):
         share = 100 * row.share
         digits = 1 if share < 9.95 else 0
-        assert ax.get_title() == f"{rank}. {row.term.replace(' x ', ' × ')}   {share:.{digits}f} %"
+        assert ax.get_title() == f"{rank}. {row.term}   {share:.{digits}f} %"
     assert axes[0].figure.get_supylabel() == "change in prediction against the average"
     assert len(axes[0].figure.axes) == 5 + sum(
         mesh_.colorbar is not None for ax in axes for mesh_ in ax.collections[:1]
@@ -720,9 +720,9 @@ def test_names_with_an_underscore_are_in_the_legend(fx):
             lambda fx: plot.effect(fx, "heat"),
             "`key` must be a term of the decomposition, got 'heat'; there are size, age",
         ),
-        (lambda fx: plot.effect(fx, ("size", "age")), r"`key` must name one feature, got 2 \(size x age\); use pair"),
+        (lambda fx: plot.effect(fx, ("size", "age")), r"`key` must name one feature, got 2 \(size × age\); use pair"),
         (lambda fx: plot.pair(fx, "age"), r"`key` must name two features, got 1 \(age\); use effect"),
-        (lambda fx: plot.pair(fx, ("age", "heat")), "`key` must be a term of the decomposition, got 'age x heat'"),
+        (lambda fx: plot.pair(fx, ("age", "heat")), "`key` must be a term of the decomposition, got 'age × heat'"),
         (lambda fx: plot.compare([fx], ("age", "size", "x")), "`key` must name two features, got 3"),
         (lambda fx: plot.compare([fx], "heat"), "`key` must be a term of the decomposition, got 'heat'"),
         (lambda fx: plot.compare([], "age"), "`decompositions` must hold at least one, got none"),

@@ -131,7 +131,7 @@ def test_pure_terms_of_independent_features_are_uncorrelated(model, rows, max_or
     dense = treeanova.decompose(model, rows, density="independent", tensor_order=3)
     found, expected = (fx.importance().set_index("term") for fx in (deep, dense))
     assert (found["covariance"] == 0).all()
-    for name in ("a", "a x b"):
+    for name in ("a", "a × b"):
         assert found["mean_abs"][name] == pytest.approx(expected["mean_abs"][name], rel=1e-9)
         assert found["variance"][name] == pytest.approx(expected["variance"][name], rel=0.1)
 
@@ -164,9 +164,9 @@ def test_a_term_without_a_table_is_named_so(model, rows):
 
 def test_names_that_read_like_other_terms_lose_nothing(rows):
     plt = pytest.importorskip("matplotlib.pyplot")
-    table = rows.set_axis(["a", "b", "a x b"], axis=1)
+    table = rows.set_axis(["a", "b", "a × b"], axis=1)
     model = xgboost.XGBRegressor(n_estimators=20, max_depth=2, n_jobs=1)
-    model.fit(table, table["a"] * table["b"] + 3 * table["a x b"])
+    model.fit(table, table["a"] * table["b"] + 3 * table["a × b"])
     fx = treeanova.decompose(model, table, density="empirical")
     found = fx.explain(table)
     assert len(found.parts) == len(found.terms) == 6

@@ -119,7 +119,7 @@ def test_the_unit_keeps_six_digits_and_bounds_are_the_models(fx, page):
 def test_shares_and_words_come_from_importance(fx, page):
     data = page.data
     ranking = dict(zip(columns_of(fx.importance())["term"], columns_of(fx.importance())["share"], strict=True))
-    shown = {" x ".join(names_of(data, t)): t["standing"]["auto"][0][0] for t in data["terms"]}
+    shown = {" × ".join(names_of(data, t)): t["standing"]["auto"][0][0] for t in data["terms"]}
     assert shown == pytest.approx(ranking, abs=1e-6)
     assert sum(shown.values()) == pytest.approx(1)
     assert list(shown) == sorted(shown, key=lambda label: -shown[label])
@@ -184,8 +184,8 @@ def test_rows_add_up_and_appear_only_when_asked_for():
         assert total == found["score"]
         assert total * unit == pytest.approx(fx.decision_function(X[i : i + 1])[0], abs=unit)
         strongest, order, units = found["terms"][0]
-        expected = fx.with_density("empirical").term_values(X[i : i + 1], strongest.split(" x "))
-        assert (order, units * unit) == (strongest.count(" x ") + 1, pytest.approx(expected[0], abs=unit))
+        expected = fx.with_density("empirical").term_values(X[i : i + 1], strongest.split(" × "))
+        assert (order, units * unit) == (strongest.count(" × ") + 1, pytest.approx(expected[0], abs=unit))
     assert data["local"]["features"][0] == [f"{value:.6g}" for value in X[0]]
     with pytest.raises(ValueError, match="`rows` must be 1 to 100 rows to explain one by one, got 101; pass a few"):
         write_report(fx, rows=X[:101])
@@ -237,10 +237,10 @@ def test_deep_models_list_what_has_no_table():
     model = xgboost.XGBRegressor(n_estimators=20, max_depth=5, n_jobs=1).fit(X, X[:, 0] * X[:, 1] * X[:, 2] + X[:, 3])
     fx = treeanova.decompose(model, X)
     ranking = columns_of(fx.importance())
-    tables = {" x ".join(names) for names in fx.terms}
+    tables = {" × ".join(names) for names in fx.terms}
     assert tables < set(ranking["term"])
     data = Parsed(write_report(fx, rows=X[:2])).data
-    shown = {" x ".join(names_of(data, t)) if "features" in t else t["label"]: t for t in data["terms"]}
+    shown = {" × ".join(names_of(data, t)) if "features" in t else t["label"]: t for t in data["terms"]}
     assert shown.keys() == set(ranking["term"])
     assert {label for label, term in shown.items() if "values" in term} == tables
     for label, share in zip(ranking["term"], ranking["share"], strict=True):
@@ -400,8 +400,8 @@ def ranked(*shares, order=1):
 
 
 def test_headline():
-    both = [*ranked(0.6, 0.25), Standing("a x b", 2, 0.15, 0.0)]
-    raw = [Standing("a x b", 2, 0.26, 0.0), *ranked(0.74)]
+    both = [*ranked(0.6, 0.25), Standing("a × b", 2, 0.15, 0.0)]
+    raw = [Standing("a × b", 2, 0.26, 0.0), *ranked(0.74)]
     assert headline(both, raw).replace("\u00a0", " ") == (
         "2 of 3 terms carry 85 % of the variance; the strongest interaction is a × b (15 %); "
         "purification moved 11 % from pairs to mains."
@@ -410,7 +410,7 @@ def test_headline():
         "The only term carries 100 % of the variance; there are no interactions."
     )
     assert headline([]) == "The model is constant: no term carries any variance."
-    assert shares_by_order([*both, Standing("a x b x c", 5, 0.1, 0.0)]) == pytest.approx((0.85, 0.15, 0.1))
+    assert shares_by_order([*both, Standing("a × b × c", 5, 0.1, 0.0)]) == pytest.approx((0.85, 0.15, 0.1))
 
 
 def test_html_summary_is_small_escaped_and_without_script():

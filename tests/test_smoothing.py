@@ -968,15 +968,15 @@ def test_sensitivity_of_and_by_hand(sensitivity):
     pair_gap = np.sqrt(0.8 * (0.25 - 0.1) ** 2 + 0.2 * (-0.25 + 0.4) ** 2)
     spread = np.sqrt(0.4 * 0.6)
     assert table.loc["p", "distance"] == pytest.approx(0.0, abs=1e-9)
-    assert table.loc["p x q", "distance"] == pytest.approx(pair_gap / spread)
-    assert next(iter(sensitivity.table["term"])) == "p x q"
+    assert table.loc["p × q", "distance"] == pytest.approx(pair_gap / spread)
+    assert next(iter(sensitivity.table["term"])) == "p × q"
     assert table.loc["p", "share uniform"] == pytest.approx((1 / 16) / (3 / 16))
-    assert table.loc["p x q", "share uniform"] == pytest.approx(1 / 3)
+    assert table.loc["p × q", "share uniform"] == pytest.approx(1 / 3)
     main_covariance = 0.8 / 16 - 0.2 / 16  # of the two mains under the rows
     assert table.loc["p", "share empirical"] == pytest.approx((1 / 16 + main_covariance) / 0.24)
-    assert table.loc["p x q", "share empirical"] == pytest.approx((0.8 * 0.01 + 0.2 * 0.16) / 0.24)
-    assert table.loc["p x q", "sign differs"] == 0.0
-    assert "p x q" in str(sensitivity)
+    assert table.loc["p × q", "share empirical"] == pytest.approx((0.8 * 0.01 + 0.2 * 0.16) / 0.24)
+    assert table.loc["p × q", "sign differs"] == 0.0
+    assert "p × q" in str(sensitivity)
 
 
 def test_main_effects_of_a_sensitivity_by_hand(sensitivity):
@@ -1001,7 +1001,7 @@ def test_signs_that_differ_between_densities():
         flat, seen = terms["flat"][names].values, terms["seen"][names].values
         weights = rows.shape[0] * terms["seen"][names].weights
         opposite = sum(w for w, a, b in zip(weights.flat, flat.flat, seen.flat, strict=True) if a * b < 0)
-        assert table[" x ".join(names)] == pytest.approx(opposite / len(rows))
+        assert table[" × ".join(names)] == pytest.approx(opposite / len(rows))
 
 
 def test_sensitivity_of_several_densities_takes_the_two_furthest_apart(boosted):
@@ -1014,7 +1014,7 @@ def test_sensitivity_of_several_densities_takes_the_two_furthest_apart(boosted):
         weights = parts["auto"].terms[names].weights
         values = [part.terms[names].values for part in parts.values()]
         gaps = [np.sqrt((weights * (a - b) ** 2).sum()) for a, b in itertools.combinations(values, 2)]
-        assert distances[" x ".join(names)] == pytest.approx(max(gaps) / spread, rel=1e-6)
+        assert distances[" × ".join(names)] == pytest.approx(max(gaps) / spread, rel=1e-6)
 
 
 def test_sensitivity_needs_two_densities(boosted):

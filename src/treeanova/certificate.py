@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from treeanova.labels import label_of
 from treeanova.slices import Floats, largest, safe_inverse, settled_means
 
 
@@ -175,7 +176,7 @@ class Certificate:
 
 
 def _label(axes: tuple[Any, ...]) -> str:
-    return " x ".join(str(axis) for axis in axes)
+    return label_of(axes)
 
 
 def impurity(values: Floats, weights: Floats, scales: Floats) -> float:

@@ -15,6 +15,7 @@ from treeanova.density import Key
 from treeanova.features import Floats
 from treeanova.frames import frame
 from treeanova.grid import union
+from treeanova.labels import label_of
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -66,7 +67,7 @@ def compare(decompositions: Mapping[str, Decomposition]) -> Comparison:
         )
     grid, maps = union([part.grid for part in parts])
     keys = sorted({key for part in parts for key in part.effects.terms}, key=lambda key: (len(key), key))
-    labels = {key: " x ".join(grid.schema.names[j] for j in key) for key in keys}
+    labels = {key: label_of(grid.schema.names[j] for j in key) for key in keys}
     side_by_side = _SideBySide(
         names=names,
         first=first,
@@ -203,7 +204,7 @@ def _sensitivity_table(found: Mapping[str, Decomposition], base: Decomposition) 
         opposite = np.max([np.tensordot(weights, a * b < 0, axes=len(key)) for a, b in pairs], axis=0)
         for k, output in enumerate(base.schema.outputs):
             distance = float(gap[k] / spread[k]) if spread[k] > 0 else 0.0
-            row: dict[str, Any] = {"term": " x ".join(names), "output": output, "distance": distance}
+            row: dict[str, Any] = {"term": label_of(names), "output": output, "distance": distance}
             row |= {f"share {name}": float(share[t, k]) for name, share in shares.items()}
             rows.append(row | {"sign differs": float(opposite[k])})
     rows.sort(key=lambda row: -row["distance"])

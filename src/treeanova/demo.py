@@ -21,6 +21,7 @@ from treeanova._decompose import decompose
 from treeanova.decomposition import Decomposition
 from treeanova.features import Floats
 from treeanova.frames import backend_of, frame
+from treeanova.labels import label_of
 
 Names = tuple[str, ...]
 CORRELATION = 0.7
@@ -125,7 +126,7 @@ def errors(fx: Decomposition, rows: Simulation) -> dict[str, float]:
     shares = {}
     for names, truth in rows.effects.items():
         gap = values.pop(names, 0.0) - (truth - truth.mean())
-        shares[" x ".join(names)] = float(np.mean(gap**2) / np.var(truth))
+        shares[label_of(names)] = float(np.mean(gap**2) / np.var(truth))
     shares["other interactions"] = float(sum(np.var(term) for term in values.values()) / np.var(rows.score))
     return shares
 

@@ -19,6 +19,7 @@ from treeanova.effects import Effects, Key
 from treeanova.errors import BudgetError
 from treeanova.features import Floats
 from treeanova.grid import Grid
+from treeanova.labels import label_of
 from treeanova.leafsets import LeafSets, Merging, unmerged
 from treeanova.purification import method_for
 
@@ -80,7 +81,7 @@ class Plan:
         key = max(self.cells, key=lambda key: self.cells[key])
         raise BudgetError(
             f"the terms need {_size(self.n_bytes)}, over the budget of {_size(budget)}; the largest is "
-            f"{' x '.join(self.names[j] for j in key)} with {self.cells[key]:,} cells. Raise `budget`, train shallower "
+            f"{label_of(self.names[j] for j in key)} with {self.cells[key]:,} cells. Raise `budget`, train shallower "
             "trees, or bin the features more coarsely."
         )
 

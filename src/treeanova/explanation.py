@@ -10,6 +10,7 @@ import numpy as np
 
 from treeanova.features import Floats
 from treeanova.frames import frame, free_name
+from treeanova.labels import label_of
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -56,16 +57,16 @@ class Explanation:
 
     @property
     def parts(self) -> dict[str, Floats]:
-        """Values by name, like ``Latitude x Longitude``, with the remainder last where there is one."""
+        """Values by name, like ``Latitude × Longitude``, with the remainder last where there is one."""
         found: dict[str, Floats] = {}
         for term, values in zip(self.terms, np.moveaxis(self.values, 1, 0), strict=True):
-            found[free_name(" x ".join(term), found)] = values
+            found[free_name(label_of(term), found)] = values
         if self.remainder is not None:
             found[free_name("remainder", found)] = self.remainder
         return found
 
     def to_frame(self) -> Any:
-        """A column per term (and output), named like ``Latitude x Longitude``, in the library that the data came in."""
+        """A column per term (and output), named like ``Latitude × Longitude``, in the library that the data came in."""
         table = self._frame()
         if self.backend == "pandas" and hasattr(self.data, "index") and hasattr(table, "index"):
             table.index = self.data.index

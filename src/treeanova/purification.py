@@ -87,7 +87,7 @@ class Purified:
     def __repr__(self) -> str:
         certificate = self.certificate
         order = max(len(axes) for axes in self.terms)
-        shape = " x ".join(str(size) for size in self.terms[tuple(range(order))].shape[:order])
+        shape = " × ".join(str(size) for size in self.terms[tuple(range(order))].shape[:order])
         return (
             f"Purified({len(self.terms)} terms of {shape} cells, impurity {certificate.impurity:.1e}, "
             f"max correlation {certificate.max_correlation:.4g}, components {certificate.n_components})"

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import narwhals.stable.v1 as nw
 
+from treeanova.labels import label_of
 from treeanova.look import MAIN, scale_of
 
 _MOST_ROWS = 10
@@ -38,7 +39,7 @@ def standings(fx: Any) -> dict[str, list[Standing]]:
     found: dict[str, list[Standing]] = {output: [] for output in outputs}
     of_row = columns.get("output", [outputs[0]] * len(columns["term"]))
     rows = zip(of_row, columns["term"], columns["order"], columns["share"], columns["mean_abs"], strict=True)
-    terms = {" x ".join(names) for names in (*fx.terms, *fx.higher_terms)}
+    terms = {label_of(names) for names in (*fx.terms, *fx.higher_terms)}
     for output, label, order, share, mean_abs in rows:
         is_remainder = fx.has_remainder and label not in terms
         found[output].append(Standing(str(label), int(order), float(share), float(mean_abs), is_remainder))
@@ -91,7 +92,7 @@ def _strongest_interaction(ranking: Sequence[Standing]) -> str:
         remainder = sum(term.share for term in ranking if term.is_remainder)
         return f"interactions are in the remainder ({percent(remainder)})" if remainder else "there are no interactions"
     strongest = max(interactions, key=lambda term: term.share)
-    return f"the strongest interaction is {strongest.label.replace(' x ', ' × ')} ({percent(strongest.share)})"
+    return f"the strongest interaction is {strongest.label} ({percent(strongest.share)})"
 
 
 def _moved(before: float, after: float, kind: str) -> str:

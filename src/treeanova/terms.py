@@ -12,6 +12,7 @@ import numpy as np
 from treeanova.columns import encode
 from treeanova.features import Floats, Schema
 from treeanova.grid import Axis, IntervalAxis
+from treeanova.labels import label_of
 
 Names = tuple[str, ...]
 
@@ -50,9 +51,9 @@ class Term:
         return values
 
     def __repr__(self) -> str:
-        bins = " x ".join(str(axis.size) for axis in self.axes)
+        bins = label_of(axis.size for axis in self.axes)
         return (
-            f"Term({' x '.join(self.features)}: {bins} bins, values {self.values.min():.4g} to {self.values.max():.4g})"
+            f"Term({label_of(self.features)}: {bins} bins, values {self.values.min():.4g} to {self.values.max():.4g})"
         )
 
 
@@ -78,10 +79,10 @@ class Terms(Mapping[Names, Term]):
 
     def _hint(self, names: tuple[Any, ...]) -> str:
         """What to do about a term that is not there."""
-        label = " x ".join(map(str, names))
+        label = label_of(names)
         if frozenset(names) in self._without_table:
             return f"term {label!r} has no table, it is known at rows only; use fx.term_values(X, {names!r})"
-        known = {" x ".join(own).lower(): own for own in self._names}
+        known = {label_of(own).lower(): own for own in self._names}
         is_text = all(isinstance(name, str) for name in names)
         near = [known[text] for text in difflib.get_close_matches(label.lower(), known, n=2)] if is_text else []
         words = (f"terms[{', '.join(map(repr, own))}]" for own in near)
@@ -101,7 +102,7 @@ class Terms(Mapping[Names, Term]):
         return len(self._names)
 
     def __repr__(self) -> str:
-        shown = ", ".join(" x ".join(names) for names in self._names[:6])
+        shown = ", ".join(label_of(names) for names in self._names[:6])
         return f"<{len(self)} terms: {shown}{', …' if len(self) > 6 else ''}>"
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from treeanova.comparison import Comparison
 from treeanova.decomposition import Decomposition
+from treeanova.labels import label_of
 from treeanova.look import scale_of
 from treeanova.summary import adding_up, headline, standings
 from treeanova.tabular import records
@@ -24,7 +25,7 @@ _LONGEST = 60
 
 def summary(fx: Decomposition, name: str) -> dict[str, Any]:
     """All that explain tells, as plain data."""
-    features = {" x ".join(names): list(names) for names in fx.terms}
+    features = {label_of(names): list(names) for names in fx.terms}
     certificate, sample = fx.certificate, fx.density.sample
     return {
         "model": name,

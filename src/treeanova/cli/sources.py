@@ -16,6 +16,7 @@ from treeanova.decomposition import Decomposition, load
 from treeanova.density import KINDS
 from treeanova.features import Schema
 from treeanova.forest import Forest
+from treeanova.labels import split_label
 from treeanova.readers import read_model, unpickled
 from treeanova.tabular import read_column, read_table
 
@@ -166,8 +167,8 @@ def _under(fx: Decomposition, density: str, model: Path, request: Request) -> De
 
 
 def term_named(text: str, fx: Decomposition) -> tuple[str, ...]:
-    """Names of the features of a term, from "a", "a,b" or "a x b"; names may hold commas in quotes."""
-    ways = [(text,), tuple(next(csv.reader([text], skipinitialspace=True), [])), tuple(text.split(" x "))]
+    """Names of the features of a term, from "a", "a,b", "a × b" or "a x b"; names may hold commas in quotes."""
+    ways = [(text,), tuple(next(csv.reader([text], skipinitialspace=True), [])), split_label(text)]
     known = {tuple(sorted(names)): names for names in fx.terms}
     found = next((known[key] for way in ways if (key := tuple(sorted(name.strip() for name in way))) in known), None)
     if found is not None:

@@ -15,6 +15,7 @@ from treeanova.decomposition import Decomposition
 from treeanova.features import Floats
 from treeanova.frames import frame
 from treeanova.grid import CategoryAxis
+from treeanova.labels import label_of
 from treeanova.links import respond
 from treeanova.plot import style
 from treeanova.plot.choices import checked_decomposition, column, output_of
@@ -56,7 +57,6 @@ def importance(
     """
     position = output_of(checked_decomposition(fx), output)
     names, structural, correlative = importance_rows(fx, by, position)
-    names = names if any(" x " in name for name in fx.schema.names) else [name.replace(" x ", " × ") for name in names]
     names, (structural, correlative) = _with_rest(names, np.array([structural, correlative]), checked_count(k), by)
     ax = style.checked_axes(ax, 6.4, 1.2 + _BAR * max(len(names), 3))
     _draw_shares(ax, structural, correlative)
@@ -177,7 +177,7 @@ def _contributions(fx: Decomposition, data: Any, position: int, k: int) -> tuple
     order = np.argsort(-np.abs(values), kind="stable")
     kept = order if len(order) <= k else order[: k - 1]
     shown = _values_in_words(fx, data)
-    words = [" × ".join(f"{style.shortened(f, 18)} = {shown[f]}" for f in term) for term in explained.terms]
+    words = [label_of(f"{style.shortened(f, 18)} = {shown[f]}" for f in term) for term in explained.terms]
     names = [(*words, "remainder")[i] for i in kept]
     if len(kept) == len(order):
         return names, values[kept]

@@ -9,6 +9,7 @@ import numpy as np
 
 from treeanova.decomposition import Decomposition
 from treeanova.features import Floats
+from treeanova.labels import label_of
 from treeanova.terms import Term
 
 Key = str | Collection[str]
@@ -31,10 +32,10 @@ def term_of(fx: Decomposition, key: Key) -> Term:
     """The term of some features; an error that lists what there is."""
     found = find_term(fx, key)
     if found is None:
-        known = [" x ".join(names) for names in fx.terms if len(names) == len(names_of(key))] or ["none of that order"]
+        known = [label_of(names) for names in fx.terms if len(names) == len(names_of(key))] or ["none of that order"]
         shown = ", ".join(known[:8]) + (", …" if len(known) > 8 else "")
         raise ValueError(
-            f"`key` must be a term of the decomposition, got {' x '.join(names_of(key))!r}; there are {shown}."
+            f"`key` must be a term of the decomposition, got {label_of(names_of(key))!r}; there are {shown}."
         )
     return found
 
@@ -50,7 +51,7 @@ def check_order(key: Key, order: int, remedy: str) -> None:
     names = names_of(key)
     if len(names) != order:
         what = "one feature" if order == 1 else "two features"
-        raise ValueError(f"`key` must name {what}, got {len(names)} ({' x '.join(map(str, names))}); {remedy}.")
+        raise ValueError(f"`key` must name {what}, got {len(names)} ({label_of(names)}); {remedy}.")
 
 
 def output_of(fx: Decomposition, output: str | int | None) -> int:
@@ -92,7 +93,7 @@ def errors_of(errors: Mapping[Any, Floats] | None, term: Term) -> Floats | None:
         raise TypeError(f"`errors` must be what fx.standard_errors() returned, got {type(errors).__name__}.")
     found = errors.get(term.features)
     if found is None or np.shape(found) != term.values.shape:
-        name = " x ".join(term.features)
+        name = label_of(term.features)
         raise ValueError(
             f"`errors` must have the term {name!r} on the same bins, got others; use fx.standard_errors()."
         )

@@ -15,6 +15,7 @@ from treeanova import look
 from treeanova.decomposition import Decomposition
 from treeanova.features import Floats
 from treeanova.grid import IntervalAxis
+from treeanova.labels import label_of
 from treeanova.plot import style
 from treeanova.plot.bars import checked_count, importance_rows
 from treeanova.plot.choices import (
@@ -224,11 +225,11 @@ def _chosen(
     fx: Decomposition, ranked: Mapping[str, tuple[int, float]], k: int
 ) -> tuple[list[tuple[str, ...]], list[tuple[str, float]]]:
     """The k strongest terms that can be drawn, and those at least as strong that cannot."""
-    drawable = {" x ".join(names): names for names in fx.terms if len(names) <= 2}
+    drawable = {label_of(names): names for names in fx.terms if len(names) <= 2}
     chosen = [drawable[name] for name in ranked if name in drawable][:k]
     if not chosen:
         raise ValueError("`fx` must have main effects or pairs to be drawn, got none; see fx.importance().")
-    last = max(ranked[" x ".join(names)][0] for names in chosen)
+    last = max(ranked[label_of(names)][0] for names in chosen)
     missing = [(name, share) for name, (rank, share) in ranked.items() if name not in drawable and rank < last]
     return chosen, missing
 
@@ -298,7 +299,7 @@ def _name_once(fx: Decomposition, panels: Sequence[Any], page: _Page) -> None:
 
 
 def _title(names: Sequence[str], ranked: Mapping[str, tuple[int, float]]) -> str:
-    rank, share = ranked.get(" x ".join(names), (0, 0.0))
+    rank, share = ranked.get(label_of(names), (0, 0.0))
     return f"{rank}. {style.term_name(names, 30 // len(names))}   {style.percent(share)}"
 
 

@@ -16,6 +16,7 @@ from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
 from treeanova import look
 from treeanova.features import Floats
+from treeanova.labels import label_of
 from treeanova.plot.layout import Layout
 
 DIVERGING = LinearSegmentedColormap.from_list("treeanova", list(look.DIVERGING))
@@ -120,7 +121,7 @@ def _middle_out(text: str, n_characters: int) -> str:
 
 def term_name(names: Sequence[str], n_characters: int = 28) -> str:
     """Names of a term's features as one, each shortened."""
-    return " × ".join(shortened(name, n_characters) for name in names)
+    return label_of(shortened(name, n_characters) for name in names)
 
 
 def percent(share: float) -> str:

@@ -18,6 +18,7 @@ from treeanova import look
 from treeanova.decomposition import Decomposition
 from treeanova.density import density_of
 from treeanova.errors import BudgetError
+from treeanova.labels import label_of
 from treeanova.report.local import plain_rows
 from treeanova.report.tables import (
     RAW,
@@ -74,7 +75,7 @@ class Payload:
         """Every term by its label and order: names of its features where some form has its table, else None."""
         found: dict[tuple[str, int], Names | None] = {}
         for key in itertools.chain.from_iterable(self.forms.tables.values()):
-            found.setdefault((" x ".join(key), len(key)), key)
+            found.setdefault((label_of(key), len(key)), key)
         for ranking in self.rankings.values():
             listed = ((term.label, term.order) for terms in ranking.values() for term in terms)
             found |= {entry: None for entry in listed if entry not in found}

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from treeanova.decomposition import Decomposition
+from treeanova.labels import label_of
 from treeanova.summary import percent
 
 _MOST_TERMS = 12
@@ -68,7 +69,7 @@ def _dependence(fx: Decomposition) -> dict[str, Any] | None:
         return None
     names, worst = max(terms.items(), key=lambda item: item[1].max_correlation)
     text = (
-        f"The features of {' × '.join(map(str, names))} hang together most: maximal correlation "
+        f"The features of {label_of(names)} hang together most: maximal correlation "
         f"{worst.max_correlation:.3f}. Numerical error of its values: about {worst.error:.0e} of the largest score."
     )
     if worst.max_correlation > 0.999:
@@ -103,4 +104,4 @@ def _blind_spot(fx: Decomposition, names: tuple[str, ...]) -> dict[str, Any]:
     key = tuple(fx.schema.names.index(name) for name in names)
     empty = unweighted if sample is None else float((sample.counts(key) == 0).mean())
     parts = measured.n_components if measured else 1
-    return {"term": " × ".join(names), "empty": empty, "unweighted": unweighted, "parts": parts}
+    return {"term": label_of(names), "empty": empty, "unweighted": unweighted, "parts": parts}

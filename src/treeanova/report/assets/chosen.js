@@ -191,13 +191,13 @@ async function picture(spec, kind) {
 async function savePicture(term, kind) {
   const panels = panelsOf(term);
   const spec = termSpec(term, panels, viewOf(term, panels, 860, term.title));
-  save(`${term.key}.${kind}`, await picture(spec, kind), "image/svg+xml");
+  save(`${term.title}.${kind}`, await picture(spec, kind), "image/svg+xml");
 }
 
 function renderFiles(term) {
   const button = (text, act) => el("button", { type: "button", onclick: act }, text);
   const files = [];
-  if (term.hasTable) files.push(button("CSV", () => save(`${term.key}.csv`, csv(termTable(term)), "text/csv")));
+  if (term.hasTable) files.push(button("CSV", () => save(`${term.title}.csv`, csv(termTable(term)), "text/csv")));
   if (term.axes && panelsOf(term).length) files.push(button("PNG", () => savePicture(term, "png")), button("SVG", () => savePicture(term, "svg")));
   at("files").replaceChildren(...files);
 }

@@ -29,9 +29,8 @@ const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
 report.terms.forEach((term, position) => {
   term.position = position;
-  term.names = term.features ? term.features.map((j) => report.features[j].name) : term.label.split(" x ");
+  term.names = term.features ? term.features.map((j) => report.features[j].name) : [term.label];
   term.title = term.names.join(" × ");
-  term.key = term.names.join(" x ");
   term.hasTable = Boolean(term.axes || term.cells);
 });
 
@@ -175,7 +174,7 @@ const tidy = (value) => Number(value.toPrecision(7));
 function tableNotes(term) {
   const notes = [];
   const sizes = (term.axes || []).map((a) => report.axes[a].bins);
-  if (term.merged) notes.push(`bins merged for the page; values are weighted means within merged bins; fx.table has all ${sizes.join(" x ")} bins`);
+  if (term.merged) notes.push(`bins merged for the page; values are weighted means within merged bins; fx.table has all ${sizes.join(" × ")} bins`);
   if (term.cells) notes.push(`the ${term.cells[0].length} strongest of ${term.n_cells} cells; fx.table has all`);
   return notes;
 }
@@ -186,7 +185,7 @@ function importanceTable(density) {
     report.terms.map((term) => {
       const pure = standing(term, density, "pure", k);
       const raw = standing(term, density, RAW, k);
-      return [term.key, term.order, output, ...(pure ? [pure.share, pure.size] : ["", ""]), ...(raw ? [raw.share, raw.size] : ["", ""])];
+      return [term.title, term.order, output, ...(pure ? [pure.share, pure.size] : ["", ""]), ...(raw ? [raw.share, raw.size] : ["", ""])];
     }),
   );
   return [header, ...body];

@@ -30,12 +30,12 @@ function stepsOf(found) {
   const left = found.terms.slice(MOST_STEPS);
   const rest = found.rest + left.reduce((sum, entry) => sum + entry[2], 0);
   const nRest = found.n_rest + left.length;
-  const parts = shown.map(([key, order, units]) => ({ key, order, label: key.split(" x ").join(" × "), units }));
+  const parts = shown.map(([label, order, units]) => ({ label, order, units }));
   if (nRest) parts.push({ label: `${nRest} other terms`, units: rest });
   let total = found.intercept;
   const steps = [{ label: "average (intercept)", from: 0, to: total * unit, amount: total * unit, total: true }];
   for (const part of parts) {
-    steps.push({ key: part.key, order: part.order, label: part.label, from: total * unit, to: (total + part.units) * unit, amount: part.units * unit });
+    steps.push({ order: part.order, label: part.label, from: total * unit, to: (total + part.units) * unit, amount: part.units * unit });
     total += part.units;
   }
   steps[0].from = steps[0].to;
@@ -47,9 +47,9 @@ function waterfall(steps, which) {
   const [low, high] = steps.reduce(([a, b], step) => [Math.min(a, step.from, step.to), Math.max(b, step.from, step.to)], [Infinity, -Infinity]);
   const place = (value) => (100 * (value - low)) / (high - low || 1);
   const lines = steps.map((step) => {
-    const term = report.terms.find((one) => one.key === step.key && one.order === step.order);
+    const term = report.terms.find((one) => one.title === step.label && one.order === step.order);
     const own = term && term.features ? term.features.map((j) => `${report.features[j].name} = ${report.local.features[which][j].replace(/^-(?=[\d.])/, "−")}`).join(", ") : step.label;
-    const name = term ? el("button", { type: "button", onclick: () => { change({ term: term.key }); at("chosen").scrollIntoView(); } }, own) : step.label;
+    const name = term ? el("button", { type: "button", onclick: () => { change({ term: term.title }); at("chosen").scrollIntoView(); } }, own) : step.label;
     const bar = el("span");
     bar.style.left = `${Math.min(place(step.from), place(step.to)) * 0.99}%`;
     bar.style.width = `${Math.abs(place(step.to) - place(step.from)) * 0.99}%`;
@@ -62,7 +62,7 @@ function waterfall(steps, which) {
 
 function rowTable(which, found) {
   const unit = report.unit;
-  const entries = found.terms.map(([key, , units]) => [key, tidy(units * unit)]);
+  const entries = found.terms.map(([label, , units]) => [label, tidy(units * unit)]);
   if (found.n_rest) entries.push([`${found.n_rest} other terms`, tidy(found.rest * unit)]);
   return [["term", `row ${which + 1}`], ["intercept", tidy(found.intercept * unit)], ...entries, ["score", tidy(found.score * unit)]];
 }
@@ -108,5 +108,5 @@ function renderWords() {
 }
 
 function allTables() {
-  return report.terms.filter((term) => term.hasTable).map((term) => csv([[`# ${term.key}`], ...termTable(term)])).join("\r\n");
+  return report.terms.filter((term) => term.hasTable).map((term) => csv([[`# ${term.title}`], ...termTable(term)])).join("\r\n");
 }

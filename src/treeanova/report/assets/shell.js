@@ -21,7 +21,7 @@ function el(tag, attributes = {}, ...children) {
 // State.
 
 const DEFAULTS = {
-  term: report.terms.length ? report.terms[0].key : "", view: "effect", form: "pure", density: report.densities[0], output: "0",
+  term: report.terms.length ? report.terms[0].title : "", view: "effect", form: "pure", density: report.densities[0], output: "0",
   scale: "score", range: "own", theme: "auto", sort: "share", order: "all", search: "", row: "0",
 };
 const ALLOWED = {
@@ -53,7 +53,7 @@ function change(part) {
   render();
 }
 
-const chosenTerm = () => report.terms.find((term) => term.key === state.term) || report.terms[0];
+const chosenTerm = () => report.terms.find((term) => term.title === state.term) || report.terms[0];
 const output = () => Number(state.output);
 const formName = () => (state.form === RAW ? RAW : state.density);
 
@@ -184,7 +184,7 @@ function listButton(term, largest) {
   const gauge = el("span", { class: `order-${Math.min(term.order, 3)}` });
   const button = el(
     "button",
-    { type: "button", title: term.title, "aria-current": String(term === chosenTerm()), onclick: () => change({ term: term.key }) },
+    { type: "button", title: term.title, "aria-current": String(term === chosenTerm()), onclick: () => change({ term: term.title }) },
     el("span", { class: "name" }, term.title),
     el("span", { class: "gauge" }, sized(gauge, place ? Math.max(0, place.share / largest) : 0)),
     sparkline(term),
