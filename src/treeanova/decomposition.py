@@ -23,6 +23,7 @@ from treeanova.features import Floats, Schema
 from treeanova.frames import backend_of, frame, free_name
 from treeanova.grid import Codes, Grid, union
 from treeanova.importance import Moments, feature_shares, moments, moments_of_values, ranked_columns
+from treeanova.labels import label_of
 from treeanova.links import class_probabilities, respond
 from treeanova.progress import Progress, quiet
 from treeanova.purification import Options, cascade, report_impurity
@@ -337,7 +338,7 @@ class Decomposition:
         scale = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
         measures = np.stack([found.variance * scale, found.covariance * scale, found.mean_abs])
         if by == "term":
-            labels, orders = [" x ".join(self._names(key)) for key in self.keys], list(map(len, self.keys))
+            labels, orders = [label_of(self._names(key)) for key in self.keys], list(map(len, self.keys))
             orders += [max(orders, default=0) + 1] * self.has_remainder
         else:
             labels, orders = list(self.schema.names), []
