@@ -29,7 +29,7 @@ from treeanova.progress import Progress, quiet
 from treeanova.purification import Options, cascade, report_impurity
 from treeanova.rowwise import AtRows
 from treeanova.slices import largest
-from treeanova.storage import pack, unpack
+from treeanova.storage import NoRowsError, pack, unpack, without_rows
 from treeanova.summary import adding_up, html_summary
 from treeanova.terms import Names, Term, Terms, columns_of
 
@@ -485,7 +485,21 @@ class Decomposition:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all but the rows and the model to one file; `treeanova.load` reads it."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        archive.write(path, *pack({**fields, "saved_moments": self.moments}))
+        density = without_rows(self.density, self.grid, self.weights)
+        return fields | {"density": density, "source": None, "saved_moments": self._known_moments()}
+
+    def _known_moments(self) -> Moments | None:
+        """Moments; None where they need rows that are gone."""
+        try:
+            return self.moments
+        except NoRowsError:
+            return None
+
+    def __copy__(self) -> Decomposition:
+        return self  # nothing in it changes, and a copy by way of pickle's state would lose the rows
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Decomposition:
+        return self
 
 
 def purified(
@@ -498,6 +512,10 @@ def purified(
 ) -> Decomposition:
     """A decomposition of raw effects under a bound density; other fields as given, or like another's."""
     base = _base(like) | fields
+        archive.write(path, *pack(self.__getstate__()))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What `save` holds, for pickles: neither rows nor model."""
     options, n_jobs = base.get("options", Options()), base.get("n_jobs", 1)
     pure, weights, measured = purify_effects(effects, density, options, n_jobs, progress)
     names = effects.grid.schema.names

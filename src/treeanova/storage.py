@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from treeanova.certificate import Certificate, HigherCertificate, TermCertificate
 from treeanova.deep_storage import pack_deep, unpack_deep
-from treeanova.density import KINDS, Density, Key, Table
+from treeanova.density import KINDS, Density, Key, Sample, Table
 from treeanova.effects import Effects
 from treeanova.features import Floats, Schema, describe, restore
 from treeanova.grid import Axis, CategoryAxis, Codes, Grid, IntervalAxis
@@ -39,7 +39,8 @@ def pack(fields: Mapping[str, Any]) -> tuple[dict[str, Any], Arrays]:
     arrays: Arrays = {f"bounds/{j}": axis.bounds for j, axis in enumerate(axes) if isinstance(axis, IntervalAxis)}
     arrays |= _effects_arrays("pure", effects) | _effects_arrays("raw", fields["raw_effects"])
     arrays |= {f"weights/{_text(key)}": table for key, table in fields["weights"].items()}
-    arrays |= {f"moments/{name}": getattr(fields["saved_moments"], name) for name in _MOMENTS}
+    if fields["saved_moments"] is not None:
+        arrays |= {f"moments/{name}": getattr(fields["saved_moments"], name) for name in _MOMENTS}
     if fields["is_cut"]:
         header["is_cut"] = True
     if fields["deep"] is not None:
@@ -69,7 +70,7 @@ def unpack(header: Mapping[str, Any], arrays: Arrays) -> dict[str, Any]:
         "density": _restore_density(header["density"], grid, weights),
         "certificate": _restore_certificate(header["certificate"]),
         "options": Options(*header["options"]),
-        "saved_moments": Moments(**{name: arrays[f"moments/{name}"] for name in _MOMENTS}),
+        "saved_moments": _restore_moments(arrays),
         "deep": unpack_deep(header["deep"], own, grid) if "deep" in header else None,
         "is_cut": header.get("is_cut") is True,
         **{name: header[name] for name in _PLAIN},
@@ -78,19 +79,29 @@ def unpack(header: Mapping[str, Any], arrays: Arrays) -> dict[str, Any]:
 
 def _check(arrays: Arrays, weights: Mapping[Key, Floats], grid: Grid, *, may_have_more: bool) -> None:
     """Raise when arrays do not fit each other; there may be more moments than tensors."""
-    shapes = {arrays[f"moments/{name}"].shape for name in _MOMENTS}
-    n_terms = sum(name.startswith("pure/") for name in arrays)
-    fits = {(n_terms, len(arrays["pure_intercept"]))}
-    if may_have_more and all(len(shape) == 2 and shape[0] >= n_terms for shape in shapes):
-        fits = shapes
     if (
         any(array.dtype != np.float64 for array in arrays.values())
         or any(array.ndim != 1 for array in _below(arrays, "bounds/").values())
         or any(table.shape != tuple(grid.sizes[j] for j in key) for key, table in weights.items())
-        or shapes != fits
-        or len(shapes) != 1
+        or not _moments_fit(arrays, may_have_more=may_have_more)
     ):
         raise ValueError("arrays must be float64 and have the shapes of the grid")
+
+
+def _moments_fit(arrays: Arrays, *, may_have_more: bool) -> bool:
+    """Whether there are all moments, of one shape that fits the terms and outputs, or none at all."""
+    shapes = [array.shape for array in _below(arrays, "moments/").values()]
+    if not shapes:
+        return True
+    n_terms, n_outputs = sum(name.startswith("pure/") for name in arrays), len(arrays["pure_intercept"])
+    rows_fit = len(shapes[0]) == 2 and (shapes[0][0] == n_terms or (may_have_more and shapes[0][0] > n_terms))
+    return len(shapes) == len(_MOMENTS) and len(set(shapes)) == 1 and rows_fit and shapes[0][1] == n_outputs
+
+
+def _restore_moments(arrays: Arrays) -> Moments | None:
+    """Moments that were saved; None where they had needed rows that were gone already."""
+    saved = _below(arrays, "moments/")
+    return Moments(**{name: saved[name] for name in _MOMENTS}) if saved else None
 
 
 def _text(key: Key) -> str:
@@ -129,17 +140,28 @@ def _restore_axis(plain: Mapping[str, Any], labels: tuple[Any, ...] | None, boun
 
 def _describe_density(density: Density) -> dict[str, Any]:
     """Name and plain options of a density; what is not plain (tables, data) stays in the weights."""
+    if isinstance(density, SavedDensity):
+        return {"name": density.kind, "options": dict(density.options)}
     fields = {f.name: getattr(density, f.name) for f in dataclasses.fields(density)}
     plain = {name: value for name, value in fields.items() if isinstance(value, (int, float, str))}
     return {"name": density.name, "options": plain}
 
 
+def without_rows(density: Density, grid: Grid, weights: Mapping[Key, Floats]) -> Density:
+    """The density as it comes back from a file: without its rows, with the weights of the terms."""
+    return _restore_density(_describe_density(density), grid, weights)
+
+
 def _restore_density(plain: Mapping[str, Any], grid: Grid, weights: Mapping[Key, Floats]) -> Density:
     """The density by its name; without its rows it answers for the saved terms only, from their tables."""
     kind = KINDS.get(plain["name"], Table)
-    if not kind.needs_data and kind is not Table and plain["options"].get("measure") != "length":
-        return kind(**plain["options"], grid=grid)
-    return SavedDensity(kind=plain["name"], saved=weights, grid=grid)
+    known = {field.name for field in dataclasses.fields(kind)}
+    options = {name: value for name, value in plain["options"].items() if name in known}
+    if not kind.needs_data and kind is not Table:
+        restored = kind(**options, grid=grid)
+        if all(np.array_equal(restored.table(key), table) for key, table in weights.items()):
+            return restored
+    return SavedDensity(kind=plain["name"], options=options, saved=weights, grid=grid)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -147,6 +169,7 @@ class SavedDensity(Density):
     """A density whose rows are gone: its tables of the saved terms remain."""
 
     kind: str = ""
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     saved: Mapping[Key, Floats] = dataclasses.field(default_factory=dict, repr=False)
 
     @property
@@ -154,15 +177,39 @@ class SavedDensity(Density):
         """Name of the density that was saved."""
         return self.kind
 
+    @property
+    def is_product(self) -> bool:  # type: ignore[override]
+        """Whether features were independent under the density that was saved."""
+        return self.kind in KINDS and KINDS[self.kind].is_product
+
+    def bind(self, grid: Grid, sample: Sample | None) -> Any:
+        """The kind that was saved, estimated anew from rows."""
+        if self.kind not in KINDS:
+            raise ValueError(
+                f"`density` must be given anew, got the saved one of the kind {self.kind!r}, whose weights are "
+                "known for the saved terms only; pass a name or a table."
+            )
+        return KINDS[self.kind](**self.options).bind(grid, sample)
+
     def rows(self, n_rows: int, rng: np.random.Generator) -> tuple[Codes, Floats]:  # noqa: ARG002
         """None: they were not saved."""
-        raise ValueError("a saved decomposition must have rows for this, got none; use with_density(density, X) first.")
+        raise NoRowsError(
+            "a saved decomposition must have rows for this, got none; use with_density(density, X) first."
+        )
 
     def table(self, key: Key) -> Floats:
-        """The saved weights of a term."""
-        if key not in self.saved:
+        """The saved weights of a term, or the marginal of those of the smallest term with these features."""
+        if key in self.saved:
+            return self.saved[key]
+        larger = min((other for other in self.saved if set(key) <= set(other)), key=len, default=None)
+        if larger is None:
             raise ValueError("a saved decomposition has the weights of its own terms only; pass `X` for others.")
-        return self.saved[key]
+        marginal: Floats = self.saved[larger].sum(axis=tuple(i for i, j in enumerate(larger) if j not in key))
+        return marginal
+
+
+class NoRowsError(ValueError):
+    """What is asked for needs the rows of the density, which are not saved."""
 
 
 def _describe_certificate(certificate: Certificate) -> dict[str, Any]:
