@@ -3,27 +3,68 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import pathlib
 import secrets
+import stat
 from collections.abc import Iterator
 from typing import BinaryIO
 
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """A file to write to, under another name until all is written: a failure or a kill leaves what was there."""
-    target = pathlib.Path(path)
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+    """A file to write to, under another name until all is written: a failure or a kill leaves what was there.
+
+    A symbolic link stays, and the file that it points to is replaced. The mode of a file that was there is kept, and
+    its owner where that is allowed. What is no plain file, such as a pipe, is written to as it is.
+    """
+    target = _link_target(path)
+    old = _status(target)
+    if old is not None and not stat.S_ISREG(old.st_mode) and not stat.S_ISDIR(old.st_mode):
+        with target.open("wb") as file:
+            yield file
+        return
+    temporary = target.with_name(f".treeanova-{secrets.token_hex(8)}")
     try:
-        with temporary.open("xb") as file:
+        with open(temporary, "xb", opener=None if old is None else _open_private) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
+        if old is not None:
+            _make_like(temporary, old)
         temporary.replace(target)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def _link_target(path: str | os.PathLike[str]) -> pathlib.Path:
+    """The path itself, or where its chain of symbolic links ends, be there a file or not."""
+    target = pathlib.Path(os.path.realpath(path))
+    if target.is_symlink():
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), os.fspath(path))
+    return target
+
+
+def _status(path: pathlib.Path) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except FileNotFoundError:
+        return None
+
+
+def _open_private(path: str, flags: int) -> int:
+    """Open a file that only its owner may read: what replaces a private file is private from the start."""
+    return os.open(path, flags, 0o600)
+
+
+def _make_like(path: pathlib.Path, old: os.stat_result) -> None:
+    """Give a file the owner and the mode of another, as far as its file system and the user's rights allow."""
+    with contextlib.suppress(PermissionError, AttributeError):  # Windows has no owners of this kind
+        os.chown(path, old.st_uid, old.st_gid)
+    with contextlib.suppress(PermissionError):
+        path.chmod(stat.S_IMODE(old.st_mode))
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
