@@ -7,6 +7,7 @@ are never written again.
 
 from __future__ import annotations
 
+import copy
 import functools
 import io
 import json
@@ -16,14 +17,16 @@ import pickle
 import stat
 import subprocess
 import sys
+import tracemalloc
 import warnings
 import zipfile
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
 
 import treeanova
-from treeanova import ArchiveError, Effects, Grid, load
+from treeanova import ArchiveError, Effects, Grid, archive, load
 from treeanova.archive import SCHEMA
 from treeanova.decomposition import Decomposition, purified
 from treeanova.density import KINDS, Empirical, Laplace, Shrinkage, Table, Uniform, sample_of
@@ -299,6 +302,124 @@ def test_rows_do_not_come_back_but_may_be_given(tmp_path):
     assert again.with_density("laplace", rows) == fx.with_density("laplace", rows)
 
 
+def test_a_saved_density_knows_the_marginals_of_its_terms(tmp_path):
+    """The raw model lacks main effects; shares of the rows, counted here, are the oracle."""
+    fx, _ = order_three()
+    again = there_and_back(fx.raw, tmp_path)
+    assert not any(len(names) == 1 for names in again.terms)
+    for j, axis in enumerate(fx.grid.axes):
+        counted = np.bincount(axis.index(numbers()[:, j]), minlength=axis.size) / 200
+        np.testing.assert_allclose(again.density.table((j,)), counted, atol=1e-12)
+
+
+@pytest.mark.parametrize("part", ["raw", "cut", "select"])
+def test_a_report_is_written_of_every_kind_of_saved_decomposition(part, tmp_path):
+    pytest.importorskip("vl_convert")
+    fx, _ = regression()
+    made = {"raw": lambda: fx.raw, "cut": lambda: fx.cut(1), "select": lambda: fx.select(order=1)}[part]()
+    treeanova.write_report(there_and_back(made, tmp_path), tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert all(name in text for name in ("x0", "x1", "x2"))
+
+
+def test_a_saved_density_is_estimated_anew_from_new_rows(tmp_path):
+    fx, _ = regression()
+    other = numbers(seed=7)
+    for density in ("empirical", Laplace(mix=0.2), "auto"):
+        again = there_and_back(fx.with_density(density), tmp_path)
+        twice = there_and_back(again, tmp_path)
+        expected = fx.with_density(density, other)
+        assert expected != again
+        assert again.with_density(again.density, other) == expected
+        assert twice.with_density(twice.density, other) == expected
+    table = there_and_back(fx.with_density(lambda _, axes: np.ones([axis.size for axis in axes])), tmp_path)
+    with pytest.raises(ValueError, match="`density` must be given anew, got the saved one of the kind 'table'"):
+        table.with_density(table.density, other)
+
+
+def test_uniform_weights_that_depend_on_rows_come_back(tmp_path):
+    """No row is missing, so that the bin of missing values has no weight: with rows or without them."""
+    data = np.array([[0.0], [1.0], [2.0], [3.0]])
+    schema = Schema((Feature("a", Numeric()),))
+    grid = Grid(schema, (IntervalAxis("a", 2, np.array([1.5])),))
+    effects = Effects(grid, np.zeros(1), {(0,): np.array([[1.0], [2.0], [9.0]])})
+    fx = purified(effects, Uniform().bind(grid, sample_of(data, grid)))
+    again = there_and_back(fx, tmp_path)
+    assert fx.density.table((0,)).tolist() == [0.5, 0.5, 0.0]
+    assert again.density.table((0,)).tolist() == [0.5, 0.5, 0.0]
+    assert again.density.name == "uniform"
+    assert again.density.is_product
+
+
+def test_a_part_of_a_saved_decomposition_can_be_saved(tmp_path):
+    """Its importance needs rows that are gone, its terms do not."""
+    fx, rows = regression()
+    again = there_and_back(there_and_back(fx, tmp_path).select(order=1), tmp_path)
+    assert again == fx.select(order=1)
+    same_bits(again.decision_function(rows), fx.select(order=1).decision_function(rows))
+    with pytest.raises(ValueError, match="must have rows for this, got none; use with_density"):
+        again.importance()
+
+
+# Pickles hold what files hold
+
+
+def arrays_in(value, seen=None):
+    """All arrays that an object refers to, however deep."""
+    seen = set() if seen is None else seen
+    if id(value) in seen:
+        return
+    seen.add(id(value))
+    if isinstance(value, np.ndarray):
+        yield value
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        for item in value:
+            yield from arrays_in(item, seen)
+    elif isinstance(value, Mapping):
+        for key in value:
+            yield from arrays_in(value[key], seen)
+    elif hasattr(value, "__dict__"):
+        yield from arrays_in(vars(value), seen)
+
+
+@pytest.mark.parametrize("tensor_order", [None, 2])
+@pytest.mark.parametrize("density", ["empirical", "auto", Empirical(data=numbers(211, seed=3)), "uniform"])
+def test_pickles_hold_no_rows(density, tensor_order):
+    """Neither values of rows that are no bounds of bins, nor arrays as long as the rows, nor the model."""
+    tree = pytest.importorskip("sklearn.tree")
+    data = numbers(211)
+    model = tree.DecisionTreeRegressor(max_depth=4, random_state=0).fit(data, data.prod(axis=1))
+    fx = treeanova.decompose(model, data, density=density, tensor_order=tensor_order)
+    fx.importance()
+    fx.variance_share("x0")
+    assert fx.raw is fx.raw
+    content = pickle.dumps(fx)
+    assert not any(value.tobytes() in content for rows in (data, numbers(211, seed=3)) for value in rows.ravel())
+    assert b"DecisionTreeRegressor" not in content
+    again = pickle.loads(content)
+    assert not any(211 in array.shape for array in arrays_in(again))
+    assert any(211 in array.shape for array in arrays_in(fx))  # so that the line above says something
+
+
+def test_a_pickle_is_what_a_file_is(tmp_path):
+    fx, rows = regression()
+    again = pickle.loads(pickle.dumps(fx))
+    assert_same(there_and_back(fx, tmp_path), again, rows)
+    assert_same(fx, again, rows)
+    with pytest.raises(ValueError, match="`X` must be given for the density 'laplace', got None"):
+        again.with_density("laplace")
+    with pytest.raises(ValueError, match="must have the rows of the density, got none; decompose with X"):
+        again.standard_errors()
+    assert again.with_density("laplace", rows) == fx.with_density("laplace", rows)
+    assert pickle.loads(pickle.dumps(again.select(order=1))) == fx.select(order=1)
+
+
+def test_copies_keep_their_rows():
+    fx, _ = regression()
+    for same in (copy.copy(fx), copy.deepcopy(fx)):
+        assert same.with_density("laplace") == fx.with_density("laplace")
+
+
 def test_rows_and_models_are_not_in_the_file(tmp_path):
     """The header and the arrays of bounds, terms, weights and moments: nothing as long as the rows."""
     fx, _ = regression()
@@ -544,6 +665,85 @@ def test_an_array_that_claims_to_be_huge_is_refused(saved, tmp_path):
         load(rewritten(saved, tmp_path / "fx.tav", {"pure_intercept.npy": header.getvalue()}))
 
 
+def npy_of_zeros(n):
+    """The start of an array of n zeros, and pieces of the rest."""
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (n,)})
+    return [header.getvalue(), *(bytes(min(2**20, 8 * n - start)) for start in range(0, 8 * n, 2**20))]
+
+
+BOMBS = {
+    "array": ("pure_intercept.npy", lambda: npy_of_zeros(35_000_000)),
+    "header": ("header.json", lambda: [b'{"a": [', *[b"[]," * 10**6] * 6, b"[]]}"]),
+}
+
+
+@pytest.mark.parametrize("case", BOMBS)
+def test_a_small_file_that_unpacks_to_much_is_refused_before_it_does(case, saved, tmp_path):
+    """280 MB of zeros in 300 kB, or a header of 18 MB, which would take twenty times as much once parsed."""
+    name, pieces = BOMBS[case]
+    path = rewritten(saved, tmp_path / "fx.tav", {name: None})
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED, compresslevel=1) as file, file.open(name, "w") as part:
+        for piece in pieces():
+            part.write(piece)
+    assert path.stat().st_size < 2_000_000
+    tracemalloc.start()
+    try:
+        with pytest.raises(ArchiveError, match=r"fx\.tav must unpack to what a file of [\d,]+ bytes may hold, got"):
+            load(path)
+        assert tracemalloc.get_traced_memory()[1] < 4_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_an_array_that_claims_more_than_its_part_holds_is_refused_before_it_is_made(saved, tmp_path):
+    claim = npy_of_zeros(10**8)[0] + bytes(800)
+    path = rewritten(saved, tmp_path / "fx.tav", {"pure_intercept.npy": claim})
+    tracemalloc.start()
+    try:
+        with pytest.raises(ArchiveError, match="damaged or foreign"):
+            load(path)
+        assert tracemalloc.get_traced_memory()[1] < 4_000_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
+def test_other_compressions_than_deflate_are_refused(method, saved, tmp_path):
+    """They shrink zeros far more than a thousandfold."""
+    with zipfile.ZipFile(saved) as old, zipfile.ZipFile(tmp_path / "fx.tav", "w", method) as new:
+        for name in old.namelist():
+            new.writestr(name, old.read(name))
+    with pytest.raises(ArchiveError, match=r"fx\.tav must be compressed by deflate, got another method"):
+        load(tmp_path / "fx.tav")
+
+
+def test_arrays_of_one_number_are_saved_in_files_that_load(tmp_path, monkeypatch):
+    """2,000 times smaller limits, so that a few megabytes will do: the file is as long as the limits ask for."""
+    monkeypatch.setattr(archive, "_ALWAYS_UNPACKED", archive._ALWAYS_UNPACKED // 2000)
+    schema = Schema((Feature("a", Numeric()), Feature("b", Numeric())))
+    axes = tuple(IntervalAxis(name, -1, np.arange(399.0)) for name in "ab")
+    grid = Grid(schema, axes)
+    fx = purified(Effects(grid, np.zeros(1), {(0, 1): np.zeros((400, 400, 1))}), Uniform().bind(grid, None))
+    assert there_and_back(fx, tmp_path) == fx
+    with zipfile.ZipFile(tmp_path / "fx.tav") as file:
+        total = sum(part.file_size for part in file.infolist() if part.filename != "padding")
+        packed = sum(part.compress_size for part in file.infolist() if part.filename != "padding")
+    assert total > 150 * packed
+    assert total / 100 <= (tmp_path / "fx.tav").stat().st_size < total / 90
+    with pytest.raises(ArchiveError, match="must unpack to what a file of"):
+        load(rewritten_packed(tmp_path / "fx.tav", tmp_path / "without.tav"))
+
+
+def rewritten_packed(saved, path):
+    """A copy of a file without its padding."""
+    with zipfile.ZipFile(saved) as old, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as new:
+        for name in old.namelist():
+            if name != "padding":
+                new.writestr(name, old.read(name))
+    return path
+
+
 def test_a_header_nested_too_deep_is_refused(saved, tmp_path):
     with pytest.raises(ArchiveError, match="damaged or foreign"):
         load(rewritten(saved, tmp_path / "fx.tav", {"header.json": "[" * 200_000}))
@@ -688,6 +888,68 @@ def test_a_saved_file_may_be_read_by_those_who_may_read_other_files(tmp_path):
     reference().save(tmp_path / "fx.tav")
     modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("plain", "fx.tav")]
     assert modes[0] == modes[1]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX")
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o664, 0o444])
+def test_a_file_that_is_replaced_keeps_its_mode(mode, tmp_path, monkeypatch):
+    path = tmp_path / "fx.tav"
+    path.write_bytes(b"old")
+    path.chmod(mode)
+    seen, real = [], os.fsync
+
+    def look(descriptor):
+        seen.append(stat.S_IMODE(os.fstat(descriptor).st_mode))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", look)
+    reference().save(path)
+    assert stat.S_IMODE(path.stat().st_mode) == mode
+    assert load(path) == reference()
+    assert [found & 0o077 & ~mode for found in seen] == [0]  # nor may others read it while it is written
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need rights on Windows")
+@pytest.mark.parametrize("is_there", [True, False])
+def test_saving_through_a_link_writes_to_what_it_points_to(is_there, tmp_path):
+    for name in ("files", "links"):
+        (tmp_path / name).mkdir()
+    target, link = tmp_path / "files" / "fx.tav", tmp_path / "links" / "latest.tav"
+    (tmp_path / "links" / "second").symlink_to(os.path.join("..", "files", "fx.tav"))  # noqa: PTH118
+    link.symlink_to("second")
+    if is_there:
+        target.write_bytes(b"old")
+    reference().save(link)
+    assert link.readlink() == pathlib.Path("second")
+    assert not target.is_symlink()
+    assert load(target) == reference()
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["files", "fx.tav", "latest.tav", "links", "second"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need rights on Windows")
+def test_links_in_a_circle_are_refused(tmp_path):
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    with pytest.raises(OSError, match="levels of symbolic links"):
+        reference().save(tmp_path / "a")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes with names are POSIX")
+def test_a_pipe_is_written_to_and_stays(saved, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    code = "import sys; sys.stdout.buffer.write(open(sys.argv[1], 'rb').read())"
+    with subprocess.Popen([sys.executable, "-c", code, tmp_path / "pipe"], stdout=subprocess.PIPE) as reader:
+        reference().save(tmp_path / "pipe")
+        (tmp_path / "copy.tav").write_bytes(reader.communicate(timeout=60)[0])
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    assert load(tmp_path / "copy.tav") == reference()
+
+
+def test_names_may_be_as_long_as_the_file_system_allows(tmp_path):
+    path = tmp_path / f"{'n' * 251}.tav"
+    reference().save(path)
+    assert load(path) == reference()
 
 
 def test_a_loaded_decomposition_is_one(saved):
