@@ -6,10 +6,8 @@ import csv
 import io
 import json
 import math
-import os
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from treeanova.comparison import Comparison
@@ -180,19 +178,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def check_outputs(*paths: Path | None) -> None:
-    """Raise before any work where a file cannot be written."""
-    for path in paths:
-        if path is None:
-            continue
-        folder = path.absolute().parent
-        if path.is_dir():
-            raise ValueError(f"the file to write must be a file, got the folder {path}; add a name.")
-        if not folder.is_dir():
-            raise ValueError(f"the file to write must be in a folder that exists, got {path}; create {folder} first.")
-        if not os.access(folder, os.W_OK):
-            raise ValueError(
-                f"the file to write must be in a folder that can be written to, got {path}; choose another."
-            )

@@ -26,6 +26,7 @@ from treeanova.cli.options import (
     Trusted,
     Weight,
 )
+from treeanova.cli.outputs import check_outputs
 from treeanova.cli.terminal import prepare, progress, run_app, say
 from treeanova.files import write_text
 
@@ -96,7 +97,7 @@ def explain(
 
     if open_report and out is None:
         raise ValueError("`--open` must come with a report to open, got none; add --out report.html.")
-    answers.check_outputs(out, save)
+    check_outputs({"--out": out, "--save": save}, {"MODEL": model, "--data": data})
     request = sources.Request(data, target or (), weight, budget, max_order, trusted)
     files = {}
     with progress() as step:
@@ -142,7 +143,7 @@ def table(
     to_pipe = str(csv) == "-"
     if json and csv is not None:
         raise ValueError("`--json` must come without --csv, got both; choose one.")
-    answers.check_outputs(None if to_pipe else csv)
+    check_outputs({"--csv": None if to_pipe else csv}, {"MODEL": model, "--data": data})
     with progress() as step:
         request = sources.Request(data, target or (), weight, budget, trusted=trusted)
         fx = sources.decomposed(model, request, density, step)
@@ -177,7 +178,7 @@ def compare(
 
     request = sources.Request(data, target or (), weight, budget, max_order, trusted)
     with progress() as step:
-        parts = sources.parts_of(models, request, density or sources.default_densities(models, data), step)
+        parts = sources.parts_of(models, request, density or sources.default_densities(models, request), step)
         step("comparing")
         found = compare_parts(parts)
     say(answers.as_json(answers.comparison(found)) if json else answers.compared(found, top))

@@ -34,6 +34,15 @@ class Request:
     budget: float = DEFAULT_BUDGET
     max_order: int | None = None
     trusted: bool = False
+    _loaded: dict[Path, Decomposition] = dataclasses.field(default_factory=dict, repr=False)
+
+    def loaded(self, model: Path) -> Decomposition | None:
+        """The decomposition saved in a file, which is read once; None for other files."""
+        if model.suffix.lower() != ".tav" or not model.is_file():
+            return None
+        if model not in self._loaded:
+            self._loaded[model] = load(model)
+        return self._loaded[model]
 
     def table(self, schema: Schema) -> Any:
         """The data as a model with this schema wants them; None without data."""
@@ -59,15 +68,15 @@ def decomposed(model: Path, request: Request, density: str | None, step: Step) -
         if given and request.data is None:
             raise ValueError(f"`{option}` must come with --data, got none; add the rows, or leave it out.")
     step(f"reading {model.name}")
-    if model.suffix.lower() == ".tav":
-        return _loaded(model, request, density, step)
+    saved = request.loaded(model)
+    if saved is not None:
+        return _purified_anew(saved, model, request, density, step)
     check_density(density)
     return _made(model, request, density, step)
 
 
-def _loaded(model: Path, request: Request, density: str | None, step: Step) -> Decomposition:
-    """A saved decomposition, purified anew where data or a density are given."""
-    fx = load(model)
+def _purified_anew(fx: Decomposition, model: Path, request: Request, density: str | None, step: Step) -> Decomposition:
+    """A saved decomposition, under other rows or another density where they are given."""
     if request.max_order is not None:
         if request.data is None:
             raise ValueError("`--max-order` of a saved decomposition must come with --data, got none; add the rows.")
@@ -95,8 +104,8 @@ def _made(model: Path, request: Request, density: str | None, step: Step) -> Dec
         step(f"reading {request.data.name}")
     table, weights = request.table(schema), request.weights()
     step(f"decomposing {model.name}, density {density}")
-    return decompose(
-        source,
+    fx = decompose(
+        found if isinstance(source, Path) else source,  # what is unpickled may be a Pipeline, which decompose looks at
         table,
         density=density,
         sample_weight=weights,
@@ -104,6 +113,7 @@ def _made(model: Path, request: Request, density: str | None, step: Step) -> Dec
         budget=request.budget * _GIGABYTE,
         progress=lambda stage, done, total: step(f"{stage}: {done} of {total}"),
     )
+    return dataclasses.replace(fx, source=source)
 
 
 def check_density(density: str | None, *more: str) -> None:
@@ -118,28 +128,23 @@ def _check_has_rows(density: str, request: Request) -> None:
         raise ValueError(f"`--data` must be given for the density {density}, got none; only uniform needs no rows.")
 
 
-def default_densities(models: Sequence[Path], data: Path | None) -> list[str]:
+def default_densities(models: Sequence[Path], request: Request) -> list[str]:
     """What to compare where nothing is said."""
     if len(models) > 1:
-        return ["auto" if data is not None else "uniform"]
-    if data is not None:
+        return ["auto" if request.data is not None else "uniform"]
+    if request.data is not None:
         return ["auto", RAW, "uniform", "empirical"]
-    own = _saved_density(models[0])
-    if own is None or own == "uniform":
+    saved = request.loaded(models[0])
+    if saved is None or saved.density.name == "uniform":
         return ["uniform", RAW]
-    return [own, "uniform"]  # raw terms need rows to be ranked on
-
-
-def _saved_density(model: Path) -> str | None:
-    """Name of the density of a saved decomposition; None for other files."""
-    return load(model).density.name if model.suffix.lower() == ".tav" and model.is_file() else None
+    return [saved.density.name, "uniform"]  # raw terms need rows to be ranked on
 
 
 def parts_of(
     models: Sequence[Path], request: Request, densities: Sequence[str], step: Step
 ) -> dict[str, Decomposition]:
     """Decompositions by name: of the density for one model, else of the file, or both."""
-    own = {name for model in models if (name := _saved_density(model)) is not None}
+    own = {saved.density.name for model in models if (saved := request.loaded(model)) is not None}
     for density in densities:
         check_density(density, RAW, *sorted(own - set(KINDS)))
     parts: dict[str, Decomposition] = {}
@@ -160,15 +165,16 @@ def parts_of(
 
 def _under(fx: Decomposition, density: str, model: Path, request: Request) -> Decomposition:
     """The decomposition under another density: of the rows, or the one that it was saved with."""
-    if request.data is None and _saved_density(model) == density:
-        return load(model)
+    saved = request.loaded(model)
+    if request.data is None and saved is not None and saved.density.name == density:
+        return saved
     _check_has_rows(density, request)
     return fx.with_density(density)
 
 
 def term_named(text: str, fx: Decomposition) -> tuple[str, ...]:
     """Names of the features of a term, from "a", "a,b", "a × b" or "a x b"; names may hold commas in quotes."""
-    ways = [(text,), tuple(next(csv.reader([text], skipinitialspace=True), [])), split_label(text)]
+    ways = [(text,), _listed(text), split_label(text)]
     known = {tuple(sorted(names)): names for names in fx.terms}
     found = next((known[key] for way in ways if (key := tuple(sorted(name.strip() for name in way))) in known), None)
     if found is not None:
@@ -184,3 +190,11 @@ def term_named(text: str, fx: Decomposition) -> tuple[str, ...]:
     raise ValueError(
         f"`--term` must be a term that has a table, got {text!r}; there are {'; '.join(near)} ({len(labels)} in all)."
     )
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    """Names from a line of CSV; none where it is no such line."""
+    try:
+        return tuple(next(csv.reader([text], skipinitialspace=True), []))
+    except csv.Error:  # a line break outside quotes
+        return ()

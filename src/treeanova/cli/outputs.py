@@ -1,0 +1,65 @@
+"""Files that commands write: refused before any work where they cannot be written or would replace what is read."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import unicodedata
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+
+def check_outputs(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | Sequence[Path] | None]) -> None:
+    """Raise ValueError before any work for files that cannot be written, or that are an input or another output.
+
+    Parameters
+    ----------
+    outputs
+        Files to write, by the option that names them; None where an option is not given.
+    inputs
+        Files to read, in the same way.
+    """
+    written = {option: path for option, path in outputs.items() if path is not None}
+    read = [(option, path) for option, given in inputs.items() for path in _paths(given)]
+    for option, path in written.items():
+        _check_writable(path)
+        for other, source in read:
+            if _is_same_file(path, source):
+                raise ValueError(
+                    f"`{option}` must be another file than `{other}`, got {path}, which would replace it; choose "
+                    "another name."
+                )
+    for (option, path), (other, second) in itertools.combinations(written.items(), 2):
+        if _is_same_file(path, second):
+            raise ValueError(f"`{option}` and `{other}` must be two files, got {path} for both; choose another name.")
+
+
+def _paths(given: Path | Sequence[Path] | None) -> Sequence[Path]:
+    if given is None:
+        return ()
+    return (given,) if isinstance(given, Path) else given
+
+
+def _check_writable(path: Path) -> None:
+    folder = Path(os.path.realpath(path)).parent
+    if path.is_dir():
+        raise ValueError(f"the file to write must be a file, got the folder {path}; add a name.")
+    if not folder.is_dir():
+        raise ValueError(f"the file to write must be in a folder that exists, got {path}; create {folder} first.")
+    if not os.access(folder, os.W_OK):
+        raise ValueError(f"the file to write must be in a folder that can be written to, got {path}; choose another.")
+
+
+def _is_same_file(first: Path, second: Path) -> bool:
+    """Whether two paths lead to one file: by links of both kinds, by other spellings; devices and pipes do not count.
+
+    Of files that are not there yet, names that differ in upper and lower case only count as one: some file systems
+    cannot hold both.
+    """
+    if first.exists() or second.exists():
+        return first.is_file() and second.is_file() and first.samefile(second)
+    return _spelling(first) == _spelling(second)
+
+
+def _spelling(path: Path) -> str:
+    return unicodedata.normalize("NFC", os.path.realpath(path)).casefold()
