@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import pickle
@@ -257,6 +259,27 @@ def test_names_cannot_move_the_cursor():
     assert "\x1b" not in text
     assert len(text.splitlines()) == 3
     assert max(map(len, text.splitlines())) < 80
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "=\n"])
+def test_no_text_in_csv_is_a_formula(start):
+    """Labels and names of columns begin with a quote then; numbers, and text that is a number, stay as they are."""
+    name = f"{start}cmd|' /C calc'!A0"
+    rows = [{name: f"{start}SUM(A1)", "b": -1.5, "c": "-1", "d": "a=b"}, {name: "x", "b": float("-inf"), "c": "+2e3"}]
+    found = list(csv.reader(io.StringIO(answers.as_csv(rows), newline="")))
+    assert found == [[f"'{name}", "b", "c", "d"], [f"'{start}SUM(A1)", "-1.5", "-1", "a=b"], ["x", "-inf", "+2e3"]]
+
+
+def test_the_table_of_a_category_that_is_a_formula_is_harmless(tmp_path, capsys):
+    cities = pd.Categorical(np.tile(["=1+1", "@SUM(A1)", "Rome"], 50))
+    X = pd.DataFrame({"-city": cities})
+    model = xgboost.XGBRegressor(n_estimators=3, max_depth=2, enable_categorical=True, n_jobs=1)
+    treeanova.decompose(model.fit(X, cities.codes), X).save(tmp_path / "fx.tav")
+    for target in ("-", tmp_path / "city.csv"):
+        text = told(["table", tmp_path / "fx.tav", "--term", "-city", "--csv", target], capsys)
+    text = (tmp_path / "city.csv").read_text(encoding="utf-8")
+    labels = [line.split(",")[0] for line in text.splitlines()]
+    assert labels[:4] == ["'-city", "'=1+1", "'@SUM(A1)", "Rome"]
 
 
 def test_numbers_that_json_lacks_become_null():

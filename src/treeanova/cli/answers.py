@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 import unicodedata
@@ -19,6 +17,7 @@ from treeanova.tabular import records
 
 Row = Mapping[str, Any]
 _LONGEST = 60
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def summary(fx: Decomposition, name: str) -> dict[str, Any]:
@@ -157,13 +156,21 @@ def _is_number(text: str) -> bool:
 
 
 def as_csv(rows: Sequence[Row]) -> str:
-    """Rows as CSV; NaN and None are empty."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, fieldnames=list(rows[0]) if rows else [], lineterminator="\n")
-    writer.writeheader()
-    for row in rows:
-        writer.writerow({name: "" if value is None or value != value else value for name, value in row.items()})  # noqa: PLR0124
-    return text.getvalue()
+    """Rows as CSV; NaN and None are empty, and no text is a formula to a spreadsheet."""
+    lines = [list(rows[0]), *(row.values() for row in rows)] if rows else [[]]
+    return "".join(f"{','.join(map(_csv_cell, line))}\n" for line in lines)
+
+
+def _csv_cell(value: Any) -> str:
+    """A cell of CSV: text that a spreadsheet would run as a formula gets a single quote in front."""
+    if value is None or value != value:  # noqa: PLR0124
+        return ""
+    text = str(value)
+    if isinstance(value, str) and text.startswith(_FORMULA_STARTS) and not _is_number(text):
+        text = f"'{text}"
+    if not any(character in text for character in '",\r\n'):  # csv.writer leaves a carriage return without quotes
+        return text
+    return '"' + text.replace('"', '""') + '"'
 
 
 def as_json(value: Any) -> str:
