@@ -474,6 +474,23 @@ def test_a_saved_decomposition_is_compared_as_it_was_saved(folder, fx, capsys):
     assert distances == pytest.approx(dict(zip(expected["term"], expected["distance"], strict=True)))
 
 
+def test_distances_that_need_lost_rows_are_left_open(tmp_path, capsys):
+    """A deep decomposition and its copy: tables are compared, terms at rows are listed without a distance."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    model = xgboost.XGBRegressor(n_estimators=3, max_depth=3, n_jobs=1).fit(X, X.prod(axis=1))
+    saved = treeanova.decompose(model, X, density="empirical", tensor_order=2)
+    for name in ("a.tav", "b.tav"):
+        saved.save(tmp_path / name)
+    arguments = ["compare", tmp_path / "a.tav", tmp_path / "b.tav", "--density", "empirical"]
+    found = json.loads(told([*arguments, "--json"], capsys))
+    distances = {row["term"]: row["distance"] for row in found["distance"]}
+    assert {term for term, distance in distances.items() if distance is None} == {"x0 × x1 × x2"}
+    assert len(distances) == 7
+    last = told(arguments, capsys).rstrip().splitlines()[-1]
+    assert re.match(r"x0 × x1 × x2 +– +\d+ +\d+$", last)
+
+
 @pytest.mark.parametrize("suffix", [".pkl", ".joblib"])
 def test_a_trusted_pickle_is_the_model_in_it(suffix, rows, folder, tmp_path, capsys):
     joblib = pytest.importorskip("joblib")

@@ -18,6 +18,7 @@ from treeanova import BudgetError
 from treeanova.closed_form import ClosedForm, raw_at_rows
 from treeanova.deep import forest_sets, layout_of
 from treeanova.grid import grid_of
+from treeanova.labels import label_of
 from treeanova.leafsets import leaf_sets, merge, unmerged
 
 
@@ -463,20 +464,84 @@ def test_deep_decompositions_do_not_combine(fx):
 
 
 def test_compare_deep_tells_distances_of_terms_at_the_rows(boosted, fx):
+    """All terms, with a table or without: their values at all rows are the oracle."""
     x = boosted[1]
     parts = {"raw": fx.raw, "uniform": fx.with_density("uniform")}
     found = treeanova.compare({"pure": fx, **parts})
     assert "x0" in str(found)
     table = found.distance.set_index(["decomposition", "term"])
-    for name, other in parts.items():
-        assert set(table.loc[name].index) == {" × ".join(names) for names in fx.terms}
-        for names in fx.terms:
-            held = other.term_values(x, names) if names in other.terms else 0.0  # trees hold no such term
-            gap = np.sqrt(np.mean((held - fx.term_values(x, names)) ** 2))
-            row = table.loc[name, " × ".join(names)]
+    values = {
+        name: dict(zip(part.explain(x).terms, part.explain(x).values.T, strict=True)) for name, part in parts.items()
+    }
+    explained = fx.explain(x)
+    assert len(explained.terms) > len(fx.terms)
+    for name in parts:
+        assert set(table.loc[name].index) == set(map(label_of, explained.terms))
+        for names, pure in zip(explained.terms, explained.values.T, strict=True):
+            gap = np.sqrt(np.mean((values[name].get(names, 0.0) - pure) ** 2))  # trees hold no such term
+            row = table.loc[name, label_of(names)]
             assert row["distance"] == pytest.approx(gap, rel=1e-9, abs=1e-12)
             assert row["relative"] == pytest.approx(gap / fx.decision_function(x).std(), rel=1e-6, abs=1e-12)
-    assert (table["relative"] > 0.01).any()
+    higher = [label_of(names) for names in fx.higher_terms]
+    assert (table.loc["raw"].loc[higher, "relative"] > 0.01).any()
+    ranks = found.ranks.set_index("term")
+    assert sorted(ranks["pure"]) == list(range(1, len(explained.terms) + 1))
+
+
+def test_compare_meets_terms_that_only_one_has_as_a_table():
+    """The same model, its triples in tables and at rows, pure for independent features in both."""
+    tree = pytest.importorskip("sklearn.tree")
+    x = np.random.default_rng(0).integers(0, 3, size=(300, 3)).astype(float)
+    model = tree.DecisionTreeRegressor(random_state=0).fit(x, x.prod(axis=1))
+    dense = treeanova.decompose(model, x, density="independent", tensor_order=3)
+    deep = treeanova.decompose(model, x, density="independent", tensor_order=2)
+    for parts in (
+        {"dense": dense, "deep": deep},
+        {"deep": deep, "dense": dense},
+        {"deep": deep, "part": dense.drop("x0")},
+    ):
+        table = treeanova.compare(parts).distance.set_index("term")
+        own = dense.term_values(x, ("x0", "x1", "x2"))
+        spread = np.sqrt(dense.moments.variance[-1, 0]) if "part" in parts else 0.0
+        assert own.std() > 0.1
+        assert table.loc["x0 × x1 × x2", "distance"] == pytest.approx(spread, rel=0.1, abs=1e-12)
+
+
+def test_compare_of_loaded_deep_decompositions_leaves_open_what_needs_rows(fx, tmp_path):
+    fx.save(tmp_path / "fx.tav")
+    again = treeanova.load(tmp_path / "fx.tav")
+    table = treeanova.compare({"a": again, "b": again}).distance.set_index("term")["distance"]
+    higher = [label_of(names) for names in fx.higher_terms]
+    assert table.loc[higher].isna().all()
+    assert (table.drop(higher) == 0).all()
+    with_rows = treeanova.compare({"a": again, "b": fx}).distance.set_index("term")["distance"]
+    assert (with_rows < 1e-12).all()
+
+
+def test_compare_of_two_deep_models_weighs_new_bins_alike(boosted):
+    """Rows of the first model are within its bins anywhere; the terms of the second are compared on average."""
+    xgb = pytest.importorskip("xgboost")
+    model, x = boosted
+    other = xgb.XGBRegressor(n_estimators=8, max_depth=4, n_jobs=1).fit(x, np.sin(3 * x[:, 0]) * x[:, 1] * x[:, 2])
+    first, second = (treeanova.decompose(one, x, density="empirical") for one in (model, other))
+    table = treeanova.compare({"a": first, "b": second}).distance.set_index("term")["distance"]
+    for names in [("x0", "x1", "x2"), ("x2", "x3", "x4")]:
+        held = second.term_values(x, names) if names in second.higher_terms else 0.0
+        gap = np.sqrt(np.mean((held - first.term_values(x, names)) ** 2))
+        assert gap > 0.01
+        assert table[label_of(names)] == pytest.approx(gap, rel=0.05)
+
+
+def test_sensitivity_tells_of_terms_without_a_table(boosted, fx):
+    model, x = boosted
+    found = treeanova.density_sensitivity(model, x, ["uniform", "empirical"])
+    table = found.table.set_index("term")
+    assert set(table.index) == {label_of(names) for names in [*fx.terms, *fx.higher_terms]}
+    uniform = fx.with_density("uniform")
+    for names in [("x0",), *fx.higher_terms[:3], fx.higher_terms[-1]]:
+        gap = np.sqrt(np.mean((uniform.term_values(x, names) - fx.term_values(x, names)) ** 2))
+        expected = gap / fx.decision_function(x).std()
+        assert table.loc[label_of(names), "distance"] == pytest.approx(expected, rel=1e-6, abs=1e-12)
 
 
 def test_progress_is_told_and_may_stop_the_work(boosted, capfd):

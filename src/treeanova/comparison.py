@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,8 +14,11 @@ from treeanova.decomposition import Decomposition
 from treeanova.density import Key
 from treeanova.features import Floats
 from treeanova.frames import frame
-from treeanova.grid import union
+from treeanova.grid import Codes, union
 from treeanova.labels import label_of
+from treeanova.storage import NoRowsError
+
+_TERMS_AT_ONCE = 256
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -26,7 +29,8 @@ class Comparison:
     ----------
     distance
         Table: per term, output and decomposition the weighted root mean square of its difference to the first, also
-        relative to the standard deviation of the first's score.
+        relative to the standard deviation of the first's score. Of terms without a table at rows that stand for the
+        density; NaN where no decomposition has such rows, as when all were loaded from files.
     signs
         Table: per main effect the share of the weight in bins where its sign differs from the first's.
     ranks
@@ -66,14 +70,17 @@ def compare(decompositions: Mapping[str, Decomposition]) -> Comparison:
             "kind."
         )
     grid, maps = union([part.grid for part in parts])
-    keys = sorted({key for part in parts for key in part.effects.terms}, key=lambda key: (len(key), key))
+    keys = sorted({key for part in parts for key in part.keys}, key=lambda key: (len(key), key))
+    at_rows = {key for part in parts for key in part.keys if key not in part.effects.terms}
+    tensors = [key for key in keys if key not in at_rows]
     labels = {key: label_of(grid.schema.names[j] for j in key) for key in keys}
     side_by_side = _SideBySide(
         names=names,
         first=first,
         labels=labels,
-        tables={key: _weights(parts, maps, key) for key in keys},
-        terms=[{key: _on_union(part, old, key) for key in keys} for part, old in zip(parts, maps, strict=True)],
+        tables={key: _weights(parts, maps, key) for key in tensors},
+        terms=[{key: _on_union(part, old, key) for key in tensors} for part, old in zip(parts, maps, strict=True)],
+        gaps_at_rows=_gaps_at_rows(parts, [key for key in keys if key in at_rows]),
     )
     return Comparison(tuple(names), _distances(side_by_side), _signs(side_by_side), _ranks(names, parts, labels))
 
@@ -86,6 +93,7 @@ class _SideBySide(NamedTuple):
     labels: dict[Key, str]
     tables: dict[Key, Floats]
     terms: list[dict[Key, Floats]]
+    gaps_at_rows: dict[Key, Floats]
 
 
 def _on_union(part: Decomposition, old: list[Any], key: Key) -> Floats:
@@ -106,24 +114,88 @@ def _weights(parts: list[Decomposition], maps: list[list[Any]], key: Key) -> Flo
     return table
 
 
+def _gaps_at_rows(parts: list[Decomposition], keys: list[Key]) -> dict[Key, Floats]:
+    """Root mean square differences to the first, shape (n_others, n_outputs), of terms without a table in some parts.
+
+    At rows of the first decomposition that has any; NaN where all have lost theirs by being saved.
+    """
+    if not keys:
+        return {}
+    maps = union([part.at_rows.grid for part in parts])[1]
+    found = _rows_on_union(parts, maps)
+    if found is None:
+        return dict.fromkeys(keys, np.full((len(parts) - 1, parts[0].effects.n_outputs), np.nan))
+    codes, weights = found
+    gaps: dict[Key, Floats] = {}
+    for some in _chunks(keys):
+        values = [_values_at_rows(part, old, codes, some) for part, old in zip(parts, maps, strict=True)]
+        squares = np.stack([(other - values[0]) ** 2 for other in values[1:]])
+        gaps |= dict(zip(some, np.moveaxis(np.sqrt(np.einsum("ptnk,n->ptk", squares, weights)), 1, 0), strict=True))
+    return gaps
+
+
+def _chunks(keys: list[Key]) -> Iterator[list[Key]]:
+    for start in range(0, len(keys), _TERMS_AT_ONCE):
+        yield keys[start : start + _TERMS_AT_ONCE]
+
+
+def _rows_on_union(parts: list[Decomposition], maps: list[list[Any]]) -> tuple[Codes, Floats] | None:
+    """Bins on the union of grids, and weights, of rows that stand for the density of the first part that has rows."""
+    for part, old in zip(parts, maps, strict=True):
+        try:
+            codes, weights = part.density_rows
+        except NoRowsError:
+            continue
+        rng = np.random.default_rng(part.random_state)
+        is_there = np.all([np.isin(codes[:, j], bins) for j, bins in enumerate(old)], axis=0)
+        codes, weights = codes[is_there], weights[is_there]
+        columns = [_bins_within(bins, codes[:, j], rng) for j, bins in enumerate(old)]
+        return np.stack(columns, axis=1).astype(np.int32), weights / weights.sum()
+    return None
+
+
+def _bins_within(old: Any, codes: Any, rng: np.random.Generator) -> Any:
+    """A new bin within each old one, all of them equally likely."""
+    counts = np.bincount(old)
+    position = np.floor(rng.random(len(codes)) * counts[codes]).astype(np.int64)
+    return np.argsort(old, kind="stable")[(np.cumsum(counts) - counts)[codes] + position]
+
+
+def _values_at_rows(part: Decomposition, old: list[Any], codes: Codes, keys: list[Key]) -> Floats:
+    """Terms at rows given by their bins on the union, shape (n_keys, n_rows, n_outputs); zero without a term."""
+    values = np.zeros((len(keys), len(codes), part.effects.n_outputs))
+    known = set(part.keys)
+    own = [i for i, key in enumerate(keys) if key in known]
+    if own:
+        bins = np.stack([bins[codes[:, j]] for j, bins in enumerate(old)], axis=1).astype(np.int32)
+        values[own] = part.at_rows.terms(bins, [keys[i] for i in own])
+    return values
+
+
 def _distances(both: _SideBySide) -> Any:
     outputs = both.first.schema.outputs
     found = both.first.moments
     spread = np.sqrt((found.variance + found.covariance).sum(axis=0))
     rows: list[tuple[Any, ...]] = []
-    for name, terms in zip(both.names[1:], both.terms[1:], strict=True):
+    for position, (name, terms) in enumerate(zip(both.names[1:], both.terms[1:], strict=True)):
         for key, label in both.labels.items():
-            squares = (terms[key] - both.terms[0][key]) ** 2
-            gap = np.sqrt(np.tensordot(both.tables[key], squares, axes=len(key)))
+            gap = both.gaps_at_rows[key][position] if key in both.gaps_at_rows else _gap(both, terms, key)
             relative = np.divide(gap, spread, out=np.zeros_like(gap), where=spread > 0)
             rows += [(label, output, name, gap[k], relative[k]) for k, output in enumerate(outputs)]
     columns = ("term", "output", "decomposition", "distance", "relative")
     return frame({column: [row[i] for row in rows] for i, column in enumerate(columns)}, both.first.backend)
 
 
+def _gap(both: _SideBySide, terms: Mapping[Key, Floats], key: Key) -> Floats:
+    """Root mean square difference of a term to the first's, per output."""
+    squares = (terms[key] - both.terms[0][key]) ** 2
+    gap: Floats = np.sqrt(np.tensordot(both.tables[key], squares, axes=len(key)))
+    return gap
+
+
 def _signs(both: _SideBySide) -> Any:
     outputs = both.first.schema.outputs
-    mains = [key for key in both.labels if len(key) == 1]
+    mains = [key for key in both.tables if len(key) == 1]
     columns: dict[str, list[Any]] = {"term": [both.labels[key] for key in mains for _ in outputs]}
     columns["output"] = [output for _ in mains for output in outputs]
     for name, terms in zip(both.names[1:], both.terms[1:], strict=True):
@@ -197,18 +269,32 @@ def _sensitivity_table(found: Mapping[str, Decomposition], base: Decomposition) 
     spread = np.sqrt((base.moments.variance + base.moments.covariance).sum(axis=0))
     shares = {name: _shares(fx) for name, fx in found.items()}
     rows: list[dict[str, Any]] = []
-    for t, (names, key) in enumerate(zip(base.terms, base.effects.terms, strict=True)):
-        pairs = list(itertools.combinations([fx.effects.terms[key] for fx in found.values()], 2))
-        weights = base.weights[key]
-        gap = np.sqrt(np.max([np.tensordot(weights, (a - b) ** 2, axes=len(key)) for a, b in pairs], axis=0))
-        opposite = np.max([np.tensordot(weights, a * b < 0, axes=len(key)) for a, b in pairs], axis=0)
+    for t, (key, values, weights) in enumerate(_under_each(found, base)):
+        pairs, axes = list(itertools.combinations(values, 2)), weights.ndim
+        gap = np.sqrt(np.max([np.tensordot(weights, (a - b) ** 2, axes=axes) for a, b in pairs], axis=0))
+        opposite = np.max([np.tensordot(weights, a * b < 0, axes=axes) for a, b in pairs], axis=0)
+        label = label_of(base.schema.names[j] for j in key)
         for k, output in enumerate(base.schema.outputs):
             distance = float(gap[k] / spread[k]) if spread[k] > 0 else 0.0
-            row: dict[str, Any] = {"term": label_of(names), "output": output, "distance": distance}
+            row: dict[str, Any] = {"term": label, "output": output, "distance": distance}
             row |= {f"share {name}": float(share[t, k]) for name, share in shares.items()}
             rows.append(row | {"sign differs": float(opposite[k])})
     rows.sort(key=lambda row: -row["distance"])
     return frame({column: [row[column] for row in rows] for column in rows[0]} if rows else {}, base.backend)
+
+
+def _under_each(
+    found: Mapping[str, Decomposition], base: Decomposition
+) -> Iterator[tuple[Key, Sequence[Floats], Floats]]:
+    """Each term with its values under each density, and their weights: over cells, or over rows without a table."""
+    for key in base.effects.terms:
+        yield key, [fx.effects.terms[key] for fx in found.values()], base.weights[key]
+    higher = [key for key in base.keys if key not in base.effects.terms]
+    if higher:
+        codes, weights = base.density_rows
+        for some in _chunks(higher):
+            values = np.stack([fx.at_rows.terms(codes, some) for fx in found.values()], axis=1)
+            yield from ((key, list(own), weights) for key, own in zip(some, values, strict=True))
 
 
 def _shares(fx: Decomposition) -> Floats:

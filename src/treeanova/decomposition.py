@@ -314,6 +314,11 @@ class Decomposition:
         some = rng.choice(len(codes), size=n, p=weights / weights.sum())
         return codes[some], np.full(n, 1 / n)
 
+    @property
+    def density_rows(self) -> tuple[Codes, Floats]:
+        """Bins on the grid of `at_rows`, and weights, of up to some thousand rows that stand for the density."""
+        return self._some_rows
+
     def variance_share(self, key: str | Collection[str]) -> float | Floats:
         """Variance of one term over that of the score, at some rows; of a deep ensemble also of a term not listed."""
         codes, weights = self._some_rows

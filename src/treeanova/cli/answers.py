@@ -82,6 +82,8 @@ def _verdict(fx: Decomposition) -> str:
 
 def _percent(share: float) -> str:
     return f"{round(100 * share, 1) + 0.0:.1f} %"  # never -0.0
+    if math.isnan(share):
+        return "–"
 
 
 def comparison(found: Comparison) -> dict[str, Any]:
@@ -102,7 +104,7 @@ def compared(found: Comparison, top: int) -> str:
         | {f"Δ {name}": _percent(distances[term][name]) for name in others}
         | {f"rank {name}": str(ranks[term][name] or "–") for name in plain["names"]}
         | {f"sign {name}": _percent(signs[term][name]) if term in signs else "" for name in others}
-        for term in sorted(distances, key=lambda term: -max(distances[term].values()))
+        for term in sorted(distances, key=lambda term: -max(map(_known, distances[term].values())))
     ]
     more = f"\n{len(lines) - top} more terms" if len(lines) > top else ""
     return (
@@ -117,11 +119,16 @@ def _largest(rows: Iterable[Row], names: Sequence[str]) -> dict[str, dict[str, f
     found: dict[str, dict[str, float]] = {}
     for row in rows:
         own = found.setdefault(row["term"], dict.fromkeys(names, 0.0))
-        own.update({name: max(own[name], row[name]) for name in names if name in row})
+        own.update({name: max(row[name], own[name]) for name in names if name in row})  # in this order NaN stays
     return found
 
 
 def aligned(rows: Sequence[Row]) -> str:
+def _known(number: float) -> float:
+    """A number, or -1, below all distances, for NaN."""
+    return -1.0 if math.isnan(number) else number
+
+
     """Rows as columns of text, numbers to the right."""
     if not rows:
         return "(no rows)"
