@@ -27,6 +27,12 @@ xgb = pytest.importorskip("xgboost")
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
 
+VERSION = tuple(int(part) for part in xgb.__version__.split(".")[:2])
+# What later versions of XGBoost say of dart and of random forests, which they still train.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*`booster=(dart|gblinear)` is deprecated"),
+    pytest.mark.filterwarnings("ignore:`XGBRF.*` is deprecated:FutureWarning"),
+]
 FUZZ_CASES = int(os.environ.get("TREEANOVA_FUZZ_CASES", "600"))
 
 
@@ -265,6 +271,10 @@ MODELS = {
     "codes approx": lambda: codes(tree_method="approx"),
     "codes pruned": lambda: codes(max_depth=7, updater="grow_quantile_histmaker,prune", gamma=4.0, verbosity=0),
 }
+if VERSION >= (3, 3):  # dropout became an option of all tree boosters
+    MODELS["dropout"] = lambda: regressor(rate_drop=0.4, num_parallel_tree=2, subsample=0.6)
+    MODELS["dropout classes"] = lambda: classifier(3, rate_drop=0.4, one_drop=1)
+    MODELS["dropout vectors"] = lambda: several(multi_strategy="multi_output_tree", rate_drop=0.4)
 
 
 @functools.cache
@@ -536,10 +546,10 @@ def test_missing_value_is_compared_with_codes() -> None:
 
 @pytest.mark.parametrize("name", ["Graz", "Zug"])
 def test_unseen_labels_are_refused(name: str) -> None:
-    """XGBoost takes Graz for Kyiv, the next label in order, and refuses Zug, as there is none."""
+    """XGBoost before 3.3 takes Graz for Kyiv, the next label in order, and refuses Zug, as there is none."""
     model, frame, forest = table_model()
     other = frame.assign(town=frame["town"].cat.rename_categories({"Ulm": name}))
-    if name == "Graz":
+    if name == "Graz" and VERSION < (3, 3):
         wrong = frame.assign(town=frame["town"].replace("Ulm", "Kyiv"))
         np.testing.assert_array_equal(model.predict(other), model.predict(wrong))
     with pytest.raises(ValueError, match=f"'town' must hold categories of the model, got '{name}'"):
@@ -592,6 +602,7 @@ def test_names_beyond_ascii_from_polars(names: list[str]) -> None:
     assert_equal_scores(forest, polars[::-1], model.predict(polars[::-1], output_margin=True))
 
 
+@pytest.mark.skipif(VERSION >= (3, 4), reason="XGBoost confuses no names any more")
 def test_names_that_xgboost_confuses_are_refused() -> None:
     names = np.array(["éé", "aa", "bb"])
     frame, y = table(towns=names, names=names)

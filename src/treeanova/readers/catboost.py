@@ -18,7 +18,9 @@ import functools
 import itertools
 import json
 import pathlib
+import re
 import struct
+import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -29,6 +31,7 @@ import numpy.typing as npt
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.features import Encoder, Feature, Floats, Numeric, Schema, distinct, is_missing
 from treeanova.forest import Bools, Forest, Ints, assemble, bound_up_to
+from treeanova.readers import versions
 from treeanova.readers.catboost_parts import (
     COUNTERS,
     CTR_KINDS,
@@ -412,23 +415,67 @@ def read(model: Any) -> Forest:
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "model.cbm"
         model.save_model(str(path), format="cbm")
-        return read_file(path)
+        data = path.read_bytes()
+    return versions.read_live(
+        "catboost",
+        lambda: _read_bytes(data, "the model"),
+        lambda forest: functools.partial(_score_of, sys.modules["catboost"], model, forest),
+    )
 
 
 def read_file(path: pathlib.Path) -> Forest:
     """The Forest of a model saved as .cbm or as .json."""
     path = pathlib.Path(path)
     data = path.read_bytes()
-    is_json = path.suffix.lower() == ".json"
+    version = _version(data)
+    return versions.read_stored(
+        "catboost",
+        version,
+        lambda: _read_bytes(data, path.name),
+        lambda library, forest: _load(library, path, version, forest),
+    )
+
+
+def _version(data: bytes) -> tuple[int, ...]:
+    """The release that wrote a file, from its notes; empty where they name none."""
+    found = re.search(rb"Branch: tags/v([0-9.]{1,20})", data)
+    return versions.numbers(found[1].decode().rstrip(".")) if found else ()
+
+
+def _load(library: Any, path: pathlib.Path, version: tuple[int, ...], forest: Forest) -> versions.Predict | None:
+    """CatBoost's prediction for a file, None where it is older than the file."""
+    if versions.numbers(library.__version__) < version:
+        return None
+    model = library.CatBoost()
+    model.load_model(str(path), format="json" if _is_json(path.name) else "cbm")
+    return functools.partial(_score_of, library, model, forest)
+
+
+def _score_of(library: Any, model: Any, forest: Forest, rows: Floats) -> Any:
+    """CatBoost's own score of encoded rows; its models hold no names of categories, so that these are unseen ones."""
+    schema = forest.schema
+    pool = library.Pool(
+        versions.raw_rows(schema, rows),
+        cat_features=[j for j, feature in enumerate(schema.features) if feature.is_category],
+        feature_names=list(schema.names) if schema.named else None,
+    )
+    return library.CatBoost.predict(model, pool, prediction_type="RawFormulaVal")
+
+
+def _is_json(name: str) -> bool:
+    return name.lower().endswith(".json")
+
+
+def _read_bytes(data: bytes, name: str) -> Forest:
     try:
         with np.errstate(all="ignore"):
-            return _forest(_from_json(json.loads(data)) if is_json else from_cbm(data))
+            return _forest(_from_json(json.loads(data)) if _is_json(name) else from_cbm(data))
     except (ModelFileError, UnsupportedModelError):
         raise
     except _DAMAGE as error:
         cause = " ".join(f"{type(error).__name__}: {error}".split())[:200]
         raise ModelFileError(
-            f"{path.name} must hold a CatBoost model, got parts that do not fit ({cause}); file damaged?"
+            f"{name} must hold a CatBoost model, got parts that do not fit ({cause}); file damaged?"
         ) from error
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treeanova.errors import ModelFileError
+from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.features import Floats
 from treeanova.forest import Ints
 from treeanova.readers.catboost_parts import (
@@ -34,6 +34,8 @@ from treeanova.readers.catboost_parts import (
     symmetric_nodes,
     text_error,
 )
+
+_FORMAT = "FlabuffersModel_v1"  # as CatBoost spells it
 
 
 class _Budget:
@@ -115,6 +117,10 @@ def from_cbm(data: bytes) -> Model:
         raise ModelFileError("a .cbm file must begin with CBM1, got something else; file damaged?")
     end = 8 + struct.unpack_from("<I", data, 4)[0]
     core = _root(data[8:end])
+    if (kind := core.text(0)) not in {"", _FORMAT}:
+        raise UnsupportedModelError(
+            f"a .cbm file must be of format {_FORMAT}, got {kind[:40]!r}; save the model as .json, or update treeanova."
+        )
     trees = core.table(1)
     if trees.tables(12) or trees.tables(18):
         raise text_error()

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -30,6 +31,7 @@ from treeanova.errors import UnsupportedModelError
 from treeanova.features import Encoder, Feature, Floats, Numeric, Schema, distinct, is_missing
 from treeanova.forest import Ints
 from treeanova.grid import Axis, CategoryAxis, Grid, IntervalAxis
+from treeanova.readers import versions
 
 _LINKS = {"identity": "identity", "log": "log", "logit": "logit", "mlogit": "softmax", "vlogit": "logit"}
 _NEEDED = ("bins_", "feature_names_in_", "feature_types_in_", "intercept_", "link_", "term_features_", "term_scores_")
@@ -134,6 +136,12 @@ def read(model: Any) -> Effects:
     Text that is no number in a continuous feature is refused at prediction (TypeError).
     """
     _check_model(model)
+    return versions.read_live(
+        "interpret", lambda: _effects(model), lambda found: functools.partial(versions.estimator_score, model, found)
+    )
+
+
+def _effects(model: Any) -> Effects:
     intercept = np.array(model.intercept_, dtype=np.float64, ndmin=1)
     tensors = [_tensor(model, k, len(intercept)) for k in range(len(model.term_features_))]
     if not all(np.isfinite(values).all() for values in [intercept, *tensors]):

@@ -17,9 +17,11 @@ All is read from LightGBM's own text: ``Booster.model_to_string()`` holds the tr
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import json
 import pathlib
+import re
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
@@ -29,6 +31,7 @@ import numpy.typing as npt
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.features import Codes, Encoder, Feature, Floats, Labels, Numeric, Schema
 from treeanova.forest import NEAR_ZERO, Bools, Forest, Ints, assemble
+from treeanova.readers import versions
 
 _Fields = dict[str, str]
 
@@ -59,20 +62,58 @@ def read(model: Any) -> Forest:
         raise UnsupportedModelError(
             f"`model` must be one that LightGBM can save, got one it cannot ({error}); train on text categories."
         ) from error
-    return _forest(_parts(text), getattr(model, "classes_", None))
+    classes = getattr(model, "classes_", None)
+    return versions.read_live(
+        "lightgbm",
+        lambda: _forest(_parts(text), classes),
+        lambda forest: functools.partial(_score_of, booster, forest),
+    )
 
 
 def read_file(path: str | pathlib.Path) -> Forest:
     """The forest of a model saved by ``Booster.save_model``; LightGBM itself is not needed."""
     path = pathlib.Path(path)
     try:
-        return _forest(_parts(path.read_bytes().decode().replace("\r\n", "\n")), None)
+        text = path.read_bytes().decode().replace("\r\n", "\n")
+        return versions.read_stored(
+            "lightgbm text",
+            _version(text),
+            lambda: _forest(_parts(text), None),
+            lambda library, forest: _load(library, text, forest),
+        )
     except (ModelFileError, UnsupportedModelError) as error:
         raise type(error)(f"{path.name}: {error}") from error
     except (ValueError, OverflowError, RecursionError) as error:
         raise ModelFileError(
             f"{path.name} must be a LightGBM text model, got one that cannot be parsed ({error}); file damaged?"
         ) from error
+
+
+def _version(text: str) -> tuple[int, ...]:
+    """The number of the text's format, from its first lines; empty where it has none."""
+    found = re.match(r"tree\nversion=v(\d{1,9})\n", text)
+    return (int(found[1]),) if found else ()
+
+
+def _load(library: Any, text: str, forest: Forest) -> versions.Predict | None:
+    """LightGBM's prediction for a model's text, None where it writes an earlier format itself."""
+    booster = library.Booster(model_str=text)
+    if _version(booster.model_to_string()) < _version(text):
+        return None
+    return functools.partial(_score_of, booster, forest)
+
+
+def _score_of(booster: Any, forest: Forest, rows: Floats) -> Floats:
+    """LightGBM's own score of encoded rows: the mean of the trees of a random forest, else their sum."""
+    raw = rows.copy()
+    for j, feature in enumerate(forest.schema.features):
+        if isinstance(feature.encoder, _GivenCodes):
+            known = np.isfinite(rows[:, j])
+            codes = np.append(feature.encoder.codes, max(feature.encoder.codes, default=-1) + 1)
+            raw[known, j] = codes[rows[known, j].astype(np.int64)]
+    score = np.asarray(booster.predict(raw, raw_score=True), dtype=np.float64).reshape(len(rows), -1)
+    is_mean = "\naverage_output\n" in booster.model_to_string(num_iteration=1)
+    return score / max(1, forest.n_trees // forest.n_outputs) if is_mean else score
 
 
 def _booster(model: Any) -> Any:
@@ -124,7 +165,7 @@ def _parts(text: str) -> _Parts:
         raise ModelFileError("a LightGBM text model must have the line 'end of trees', got none; file cut off?")
     header, *trees = [_fields(block) for block in body.split("\nTree=")]
     version = header.get("version", "none")
-    if version not in _READABLE_VERSIONS:
+    if version not in _READABLE_VERSIONS and not versions.is_newer("lightgbm text", _version(text)):
         raise UnsupportedModelError(
             f"the model's version must be one of {', '.join(sorted(_READABLE_VERSIONS))}, got {version[:20]!r}; "
             "load and save it with a recent LightGBM."

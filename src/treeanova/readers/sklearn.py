@@ -19,6 +19,7 @@ scikit-learn refuses infinite inputs for trees of float32; the Forest scores the
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
@@ -30,6 +31,7 @@ from treeanova.errors import UnsupportedModelError
 from treeanova.features import Encoder, Feature, Floats, Labels, Numeric, Schema
 from treeanova.forest import Bools, Forest, Ints, assemble, bound_up_to
 from treeanova.grid import Grid
+from treeanova.readers import versions
 
 _BITS = 256  # a category set of HistGradientBoosting is a bitset of eight 32-bit words
 _LINKS = {"IdentityLink": "identity", "LogLink": "log", "LogitLink": "logit", "MultinomialLogit": "softmax"}
@@ -58,7 +60,11 @@ def read(model: Any) -> Forest | Effects:
     reader, evidence = _READERS[kind]
     if not hasattr(model, evidence):
         raise UnsupportedModelError(f"{type(model).__name__} cannot be read before training; fit it first.")
-    return reader(model)
+    return versions.read_live(
+        "sklearn",
+        lambda: reader(model),
+        lambda result: functools.partial(versions.estimator_score, model, result),
+    )
 
 
 def _is_sklearn(item: Any) -> bool:

@@ -1,6 +1,6 @@
 """XGBoost models and their files (.json, .ubj) as a Forest.
 
-What this relies on, all measured with XGBoost 3.2:
+What this relies on, all measured with XGBoost 3.0 to 3.4:
 
 - A value is cast to float32 and goes left when below the threshold; NaN, absent sparse entries and values equal to
   ``missing`` in float32 go the node's default way.
@@ -9,7 +9,10 @@ What this relies on, all measured with XGBoost 3.2:
 - Scores are summed in float32 from the base margin on; the Forest holds the same numbers and sums in float64.
 - The wrappers predict with the iterations up to ``best_iteration``, a plain Booster with all of them. Files that a
   wrapper wrote have the attribute ``scikit_learn``.
-- XGBoost crashes the process on some damaged files, so files are never given to it.
+- Weights of trees (dropout) are in ``weight_drop``: of the booster "dart" up to 3.2, of "gbtree" in 3.3, of its model
+  from 3.4 on.
+- XGBoost crashes the process on some damaged files, so files are given to it only where they are of a later version
+  than known, and after they were read here.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import dataclasses
+import functools
 import itertools
 import json
 import pathlib
@@ -29,7 +33,7 @@ import numpy.typing as npt
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.features import Encoder, Feature, Floats, Schema
 from treeanova.forest import Bools, Forest, Ints, assemble, bound_below
-from treeanova.readers import ubjson
+from treeanova.readers import ubjson, versions
 from treeanova.readers.xgboost_columns import CodedCategory, NamedCategory, Number, Reading, Singles, singles
 
 Document = dict[str, Any]
@@ -51,6 +55,7 @@ _IDENTITY = {
 }
 # The margin is a plain sum; what `predict` makes of it (0 or 1) is no link.
 _OTHER = {"binary:hinge"}
+_COUNTS_BYTES = (3, 4)  # since then, names of categories from pandas are stored whole
 _MOST_FEATURES = 1 << 20
 _MOST_CATEGORIES = 1 << 20
 _MOST_OUTPUTS = 1 << 16
@@ -63,14 +68,22 @@ def read(model: Any) -> Forest:
     Raises UnsupportedModelError for models that are not fitted and for what is no sum of trees.
     """
     booster = _booster(model)
-    document = ubjson.decode(_raw(booster))
-    learner = _learner(document)
-    missing = getattr(model, "missing", np.nan)
+    last = None if model is booster else getattr(model, "best_iteration", None)
+    return versions.read_live(
+        "xgboost", lambda: _read_live(model, booster, last), lambda _: functools.partial(_margin_of, booster, last)
+    )
+
+
+def _read_live(model: Any, booster: Any, last: int | None) -> Forest:
+    raw, missing = _raw(booster), getattr(model, "missing", np.nan)
     with _understood("the model"):
+        document = ubjson.decode(raw)
+        learner = _learner(document)
         return _forest(
             learner,
+            document["version"],
             margin=_asked_margin(booster, learner, document["version"]),
-            last=None if model is booster else getattr(model, "best_iteration", None),
+            last=last,
             missing=np.nan if missing is None else float(missing),
             link="other" if callable(getattr(model, "objective", None)) else _link(learner),
         )
@@ -82,18 +95,41 @@ def read_file(path: str | pathlib.Path) -> Forest:
     A file does not hold the wrappers' ``missing``: missing values are NaN here.
     """
     path = pathlib.Path(path)
+    data = path.read_bytes()
     with _understood(path.name):
-        document = _parsed(path.read_bytes())
-        learner = _learner(document)
-        attributes = learner.get("attributes", {})
+        document = _parsed(data)
+        version = tuple(int(number) for number in document["version"])
+        attributes = document["learner"].get("attributes", {})
         best = attributes.get("best_iteration") if "scikit_learn" in attributes else None
+        last = None if best is None else int(best)
+
+    def load(library: Any, _: Forest) -> versions.Predict | None:
+        if versions.numbers(library.__version__) < version:
+            return None
+        return functools.partial(_margin_of, library.Booster(model_file=bytearray(data)), last)
+
+    return versions.read_stored("xgboost", version, lambda: _read_document(document, path.name, last), load)
+
+
+def _read_document(document: Document, name: str, last: int | None) -> Forest:
+    with _understood(name):
+        learner = _learner(document)
         return _forest(
             learner,
+            document["version"],
             margin=_own_margin(learner, document["version"]),
-            last=None if best is None else int(best),
+            last=last,
             missing=np.nan,
             link=_link(learner),
         )
+
+
+def _margin_of(booster: Any, last: int | None, rows: Floats) -> npt.ArrayLike:
+    """XGBoost's own raw prediction of encoded rows."""
+    margin: npt.ArrayLike = booster.inplace_predict(
+        rows, iteration_range=(0, 0 if last is None else last + 1), predict_type="margin", validate_features=False
+    )
+    return margin
 
 
 @contextlib.contextmanager
@@ -152,6 +188,7 @@ def _raw(booster: Any) -> bytes:
 def _asked_margin(booster: Any, learner: Document, version: Any) -> Floats:
     """The base margin as XGBoost gives it: what the model without its trees predicts."""
     model = {**_tree_model(learner), "trees": [], "tree_info": [], "iteration_indptr": [0]}
+    model.pop("weight_drop", None)
     model["gbtree_model_param"] = {**model["gbtree_model_param"], "num_trees": "0"}
     model["cats"] = {"enc": [], "feature_segments": [], "sorted_idx": []}
     bare = {
@@ -241,13 +278,15 @@ def _n_outputs(learner: Document) -> int:
     return n_outputs
 
 
-def _forest(learner: Document, *, margin: Floats, last: int | None, missing: float, link: str) -> Forest:
+def _forest(
+    learner: Document, version: Sequence[int], *, margin: Floats, last: int | None, missing: float, link: str
+) -> Forest:
     """The Forest of a document with the iterations up to and including `last` (None: all)."""
     n_outputs = _n_outputs(learner)
     trees = _tree_model(learner)["trees"][: _n_trees(_tree_model(learner), n_outputs, last)]
     nodes = _nodes(trees)
     schema = Schema(
-        features=_features(learner, nodes, missing),
+        features=_features(learner, nodes, missing, counts_bytes=tuple(version) >= _COUNTS_BYTES),
         outputs=_outputs(learner, n_outputs),
         link=link,
         named=bool(learner.get("feature_names")),
@@ -404,16 +443,22 @@ def _values(learner: Document, trees: Sequence[Document], nodes: _Nodes, n_outpu
         raise UnsupportedModelError(
             f"an XGBoost model must have at most {_MOST_ENTRIES} nodes × outputs, got {len(nodes.left)} × {n_outputs}."
         )
-    weights = np.ones(len(trees), dtype=np.float32)
-    if learner["gradient_booster"]["name"] == "dart":
-        weights = singles(learner["gradient_booster"]["weight_drop"][: len(trees)])
-    if len(weights) != len(trees):
-        raise ValueError("weight_drop must have an entry per tree")
-    weight = np.repeat(weights, nodes.sizes)
+    weight = np.repeat(_tree_weights(learner, len(trees)), nodes.sizes)
     with np.errstate(all="ignore"):
         if any(_count(tree["tree_param"], "size_leaf_vector") > 1 for tree in trees):
             return _vectors(trees, nodes, n_outputs) * weight[:, None]
         return _scattered(nodes.condition * weight, learner, nodes, n_outputs)
+
+
+def _tree_weights(learner: Document, n_trees: int) -> Singles:
+    """Weights of the trees that dropout has left, wherever a version of XGBoost puts them; 1 without dropout."""
+    booster, model = learner["gradient_booster"], _tree_model(learner)
+    stored = [place["weight_drop"] for place in (booster, model) if "weight_drop" in place]
+    if not stored and booster["name"] != "dart":
+        return np.ones(n_trees, dtype=np.float32)
+    if len(stored) != 1 or len(stored[0]) < len(model["trees"]):
+        raise ValueError("weight_drop must have an entry per tree")
+    return singles(stored[0][:n_trees])
 
 
 def _scattered(leaf: Singles, learner: Document, nodes: _Nodes, n_outputs: int) -> Singles:
@@ -489,7 +534,7 @@ def _category_sets(nodes: _Nodes, features: tuple[Feature, ...]) -> tuple[Ints, 
 # --- features
 
 
-def _features(learner: Document, nodes: _Nodes, missing: float) -> tuple[Feature, ...]:
+def _features(learner: Document, nodes: _Nodes, missing: float, *, counts_bytes: bool) -> tuple[Feature, ...]:
     n_features = _count(learner["learner_model_param"], "num_feature")
     if not 0 < n_features <= _MOST_FEATURES:
         raise UnsupportedModelError(f"an XGBoost model must have 1 to {_MOST_FEATURES} features, got {n_features}.")
@@ -499,7 +544,8 @@ def _features(learner: Document, nodes: _Nodes, missing: float) -> tuple[Feature
     if len(stored) not in {0, n_features}:
         raise ValueError("cats must have an entry per feature")
     single = float(singles(missing))
-    encoders = [_encoder(n, stored[j] if stored else None, single) for j, n in enumerate(n_codes)]
+    readings = [_readings(names)[:: -1 if counts_bytes else 1] for names in stored] or [()] * n_features
+    encoders = [_encoder(n, own, single) for n, own in zip(n_codes, readings, strict=True)]
     return tuple(Feature(name, encoder) for name, encoder in zip(names, encoders, strict=True))
 
 
@@ -536,8 +582,7 @@ def _n_codes(nodes: _Nodes, types: list[str], n_features: int) -> list[int]:
     return [int(count) for count in result]
 
 
-def _encoder(n_codes: int, stored: Document | None, missing: float) -> Encoder:
-    readings = _readings(stored) if stored is not None else ()
+def _encoder(n_codes: int, readings: tuple[Reading, ...], missing: float) -> Encoder:
     if readings:
         if n_codes > len(readings[0].names):
             raise ValueError("categories must be among those that are named")
@@ -563,8 +608,9 @@ def _readings(stored: Document) -> tuple[Reading, ...]:
 def _text_readings(data: bytes, offsets: list[int]) -> tuple[Reading, ...]:
     """Names of categories from UTF-8 bytes.
 
-    From polars and arrow, offsets count bytes. From pandas, XGBoost counts characters and cuts the bytes to as many, so
-    that beyond ASCII the last names are known by their length and at most a beginning. Both may be possible.
+    From polars and arrow, offsets count bytes. From pandas, XGBoost before 3.4 counts characters and cuts the bytes to
+    as many, so that beyond ASCII the last names are known by their length and at most a beginning. Both may be
+    possible, also in later files: names stay as they are when a later XGBoost saves a model again.
     """
     pieces = list(itertools.pairwise(offsets))
     windows = [data[a:b] for a, b in pieces]

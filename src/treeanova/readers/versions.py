@@ -1,0 +1,211 @@
+"""Models of library versions later than those treeanova was tested with: what is read is compared with the library.
+
+A format can change so that it still reads well and means something else. So a model of a later version is accepted only
+where its library gives the same raw prediction for rows on and next to the thresholds, missing values and categories.
+"""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import re
+import warnings
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from treeanova.effects import Effects
+from treeanova.errors import ModelFileError, UnsupportedModelError
+from treeanova.features import Feature, Floats, Schema
+from treeanova.forest import Forest
+from treeanova.grid import IntervalAxis
+
+Read = TypeVar("Read", bound=Forest | Effects)
+Predict = Callable[[Floats], npt.ArrayLike]
+
+# The latest releases that the tests have met; "lightgbm text" is the number in its text, v4.
+KNOWN: dict[str, tuple[int, ...]] = {
+    "xgboost": (3, 4),
+    "lightgbm": (4, 7),
+    "lightgbm text": (4,),
+    "catboost": (1, 2),
+    "sklearn": (1, 9),
+    "interpret": (0, 7),
+}
+_N_ROWS = 1000
+_MOST_BOUNDS = 300
+_TOLERANCE = 3e-5  # relative to the scores: some libraries add up in single precision
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """The numbers that a version begins with; none for other text.
+
+    >>> numbers("3.4.1"), numbers("4.0.0.dev1+local"), numbers("unknown")
+    ((3, 4, 1), (4, 0, 0), ())
+    """
+    parts = itertools.takewhile(str.isdecimal, re.split(r"[.+\-]", version))
+    return tuple(int(part) for part in parts)
+
+
+def is_newer(library: str, version: Sequence[int]) -> bool:
+    """Whether a version is later than the latest one known; patch releases count as known."""
+    known = KNOWN[library]
+    return tuple(version[: len(known)]) > known
+
+
+def read_live(library: str, read: Callable[[], Read], predict: Callable[[Read], Predict]) -> Read:
+    """The model of a loaded library as `read` gives it; checked where the library is later than known.
+
+    `predict` gives a function from encoded rows to the library's own raw prediction.
+    """
+    version = numbers(str(getattr(importlib.import_module(library), "__version__", "")))
+    if not is_newer(library, version):
+        return read()
+    result = _read(library, version, read)
+    _check(library, version, result, predict(result))
+    return result
+
+
+def read_stored(
+    library: str,
+    version: Sequence[int],
+    read: Callable[[], Read],
+    load: Callable[[Any, Read], Predict | None],
+) -> Read:
+    """The model of a file as `read` gives it; checked by the installed library where the file is later than known.
+
+    `load` takes the library's module and gives a function from encoded rows to its raw prediction for the file's
+    model, or None where the installed library is older than the file: it may misread the file in the same way.
+    """
+    if not is_newer(library, version):
+        return read()
+    try:
+        module = importlib.import_module(library.partition(" ")[0])
+    except ImportError as error:
+        raise _uncheckable(library, version, "it is not installed") from error
+    result = _read(library, version, read)
+    try:
+        predict = load(module, result)
+    except Exception as error:  # libraries have errors of their own
+        raise _uncheckable(library, version, f"it cannot load the file ({type(error).__name__})") from error
+    if predict is None:
+        raise _uncheckable(library, version, "the installed one is older")
+    _check(library, version, result, predict)
+    return result
+
+
+def _read(library: str, version: Sequence[int], read: Callable[[], Read]) -> Read:
+    try:
+        return read()
+    except ModelFileError as error:
+        raise UnsupportedModelError(f"{_too_new(library, version)} and cannot be read ({error}); {_REMEDY}") from error
+
+
+_REMEDY = "update treeanova, or train with the earlier version."
+
+
+def _dotted(version: Sequence[int]) -> str:
+    return ".".join(map(str, version))
+
+
+def _too_new(library: str, version: Sequence[int]) -> str:
+    return f"`model` must be of {library} {_dotted(KNOWN[library])} or earlier, got {_dotted(version)}, which is later"
+
+
+def _uncheckable(library: str, version: Sequence[int], reason: str) -> UnsupportedModelError:
+    name = library.partition(" ")[0]
+    return UnsupportedModelError(
+        f"{_too_new(library, version)} and must be compared with {name}'s own predictions, but {reason}; install the "
+        f"{name} that wrote the file, update treeanova, or train with the earlier version."
+    )
+
+
+def _check(library: str, version: Sequence[int], model: Forest | Effects, predict: Predict) -> None:
+    """Refuse a model whose scores are not those of its library."""
+    rows = probe_rows(model)
+    scores = score_encoded(model, rows)
+    try:
+        expected = np.asarray(predict(rows), dtype=np.float64).reshape(scores.shape)
+    except Exception as error:  # libraries have errors of their own
+        raise UnsupportedModelError(
+            f"{_too_new(library, version)} and its predictions cannot be compared ({type(error).__name__}: "
+            f"{str(error)[:200]}); {_REMEDY}"
+        ) from error
+    gap = np.abs(scores - expected).max(initial=0)
+    size = np.abs(model.intercept).max(initial=0) + np.abs(scores).max(initial=0)
+    if not gap <= _TOLERANCE * size:
+        raise UnsupportedModelError(
+            f"{_too_new(library, version)} and means something else: scores differ by {gap:.3g}; {_REMEDY}"
+        )
+
+
+def score_encoded(model: Forest | Effects, rows: Floats) -> Floats:
+    """The score of encoded rows, shape (n_rows, n_outputs)."""
+    if isinstance(model, Forest):
+        return model.score_encoded(rows)
+    return model.score_codes(model.grid.index_encoded(rows))
+
+
+def probe_rows(model: Forest | Effects) -> Floats:
+    """Encoded rows on and next to bounds, missing, infinite, and of all categories with unseen ones."""
+    rng = np.random.default_rng(0)
+    schema = model.schema if isinstance(model, Forest) else model.grid.schema
+    columns = [_probe_column(feature, _bounds(model, j), rng) for j, feature in enumerate(schema.features)]
+    return np.stack(columns, axis=1) if columns else np.empty((_N_ROWS, 0))
+
+
+def _bounds(model: Forest | Effects, j: int) -> Floats:
+    """Closed bounds of a feature's splits or bins."""
+    if isinstance(model, Forest):
+        return np.unique(model.bound[model.feature == j])
+    axis = model.grid.axes[j]
+    return axis.bounds if isinstance(axis, IntervalAxis) else np.empty(0)
+
+
+def _probe_column(feature: Feature, bounds: Floats, rng: np.random.Generator) -> Floats:
+    if feature.is_category:
+        first = (
+            feature.n_categories if feature.encoder.wants_labels else 0
+        )  # without labels, only unseen ones are known
+        pool = np.arange(first, feature.n_categories + feature.accepts_unseen, dtype=np.float64)
+    else:
+        bounds = bounds[np.isfinite(bounds) & (np.abs(bounds) < np.finfo(np.float32).max)]
+        bounds = rng.choice(bounds, _MOST_BOUNDS, replace=False) if len(bounds) > _MOST_BOUNDS else bounds
+        pool = np.concatenate([[0.0, 1.0, -1.0], bounds, np.nextafter(bounds, np.inf), np.nextafter(bounds, -np.inf)])
+    column = rng.choice(pool, _N_ROWS) if len(pool) else np.full(_N_ROWS, np.nan)
+    if feature.accepts_missing:
+        column[rng.random(_N_ROWS) < 0.1] = np.nan
+    return column
+
+
+def estimator_score(model: Any, result: Forest | Effects, rows: Floats) -> Any:
+    """The raw prediction that an estimator with scikit-learn's methods gives for encoded rows."""
+    schema = result.schema if isinstance(result, Forest) else result.grid.schema
+    raw = raw_rows(schema, rows)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the columns have no names here
+        if hasattr(model, "decision_function"):
+            return model.decision_function(raw)
+        if hasattr(model, "classes_"):
+            return model.predict_proba(raw)[:, -result.n_outputs :]
+        scores = model.predict(raw)
+    return np.log(scores) if schema.link == "log" else scores
+
+
+def raw_rows(schema: Schema, rows: Floats) -> npt.NDArray[Any]:
+    """Encoded rows with labels in place of codes: a matrix of objects where labels are text."""
+    raw = rows.astype(object)
+    for j, feature in enumerate(schema.features):
+        if feature.encoder.labels is not None:
+            labels = (*feature.encoder.labels, _unseen_label(feature.encoder.labels))
+            raw[:, j] = [np.nan if np.isnan(code) else labels[int(code)] for code in rows[:, j]]
+    has_text = any(isinstance(value, str) or value is None for value in raw.ravel())
+    return raw if has_text else raw.astype(np.float64)
+
+
+def _unseen_label(labels: Sequence[Hashable]) -> Hashable:
+    """A label of the same kind that is not among some others."""
+    largest = [label for label in labels if isinstance(label, (int, float))]
+    return max(largest) + 1 if len(largest) == len(labels) and largest else "no such category"
