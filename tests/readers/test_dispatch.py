@@ -120,3 +120,41 @@ def test_a_pickled_pipeline_that_changes_its_columns_is_refused(tmp_path):
     (tmp_path / "p.pkl").write_bytes(pickle.dumps(model))
     with pytest.raises(UnsupportedModelError, match="changes its columns"):
         treeanova.decompose(tmp_path / "p.pkl", X, trusted=True, density="empirical")
+
+
+@pytest.mark.parametrize("depth", [5_000, 500_000])
+def test_json_that_is_nested_too_deep(tmp_path, depth):
+    path = tmp_path / "model.json"
+    path.write_text('{"learner":' + "[" * depth + "]" * depth + "}", encoding="utf-8")
+    with pytest.raises(ModelFileError, match=r"model\.json must be .*; file damaged\?"):
+        read_model(path)
+
+
+def model_texts():
+    lightgbm, xgboost = pytest.importorskip("lightgbm"), pytest.importorskip("xgboost")
+    y = X[:, 0]
+    booster = lightgbm.train({"min_data_in_leaf": 1, "verbosity": -1}, lightgbm.Dataset(X, y), 5)
+    boosted = xgboost.XGBRegressor(n_estimators=3).fit(X, y)
+    return [booster.model_to_string(), boosted.get_booster().save_raw("json").decode()]
+
+
+def test_the_text_of_a_model_is_no_path():
+    for text in model_texts():
+        for call in (read_model, treeanova.decompose, treeanova.plan):
+            with pytest.raises(UnsupportedModelError, match=r"got a text .*; write it to a file .* and pass the path"):
+                call(text)
+
+
+def test_a_name_that_is_too_long_for_a_path():
+    with pytest.raises(FileNotFoundError, match="`model` must be the path of a file, got 'mmm"):
+        read_model("m" * 100_000)
+    with pytest.raises(FileNotFoundError, match="`model` must be the path of a file, got 'mmm"):
+        read_model("m" * 100_000 + ".pkl")
+
+
+def test_a_file_whose_name_begins_like_json(tmp_path, monkeypatch):
+    xgboost = pytest.importorskip("xgboost")
+    monkeypatch.chdir(tmp_path)
+    model = xgboost.XGBRegressor(n_estimators=3).fit(X, X[:, 0])
+    model.save_model("{a}.json")
+    np.testing.assert_allclose(read_model("{a}.json").score(X)[:, 0], model.predict(X), rtol=1e-5)

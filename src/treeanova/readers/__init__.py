@@ -65,7 +65,7 @@ def read_model(model: Any, *, trusted: bool = False) -> Forest | Effects:
 def unpickled(model: Any, *, trusted: bool) -> Any:
     """The model in a pickle whose path is given, if it is trusted; anything else as it is."""
     path = pathlib.Path(model) if isinstance(model, (str, pathlib.Path)) else None
-    if path is None or path.suffix.lower() not in _PICKLES or not path.is_file():
+    if path is None or path.suffix.lower() not in _PICKLES or not _is_file(path):
         return model
     if not trusted:
         raise UnsupportedModelError(
@@ -90,10 +90,24 @@ def _load_pickle(path: pathlib.Path) -> Any:
         return pickle.load(file)  # noqa: S301  the caller said so
 
 
+def _is_file(path: pathlib.Path) -> bool:
+    """Whether a path is that of a file; not where the system takes it for no path at all, as it is too long."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
 def _read_path(path: pathlib.Path) -> Forest | Effects:
-    if not path.is_file():
+    if not _is_file(path):
+        text = str(path)
+        if "\n" in text or text.startswith("{"):
+            raise UnsupportedModelError(
+                f"`model` must be a fitted model or the path of a saved one, got a text ({text[:20]!r}…); write it to "
+                "a file (.txt for LightGBM, .json for XGBoost and CatBoost) and pass the path."
+            )
         raise FileNotFoundError(
-            f"`model` must be the path of a file, got {str(path)!r}, which is none; check the path."
+            f"`model` must be the path of a file, got {text[:200]!r}, which is none; check the path."
         )
     suffix = path.suffix.lower()
     library = _json_library(path) if suffix == ".json" else _SUFFIXES.get(suffix)
@@ -109,6 +123,8 @@ def _json_library(path: pathlib.Path) -> str:
     """XGBoost and CatBoost both write .json: told apart by the names at the top level."""
     try:
         top = json.loads(path.read_bytes())
+    except RecursionError as error:
+        raise ModelFileError(f"{path.name} must be JSON of a model, got deeper nesting; file damaged?") from error
     except ValueError as error:
         raise ModelFileError(f"{path.name} must be JSON, got something else ({error}); file damaged?") from error
     if isinstance(top, dict) and "learner" in top:
