@@ -107,11 +107,13 @@ def data(folder, *, w="w"):
 
 def test_explain_prints_the_strongest_terms_of_the_decomposition(folder, fx, capsys):
     text = told(["explain", folder / "model.json", *data(folder), "--top", "3"], capsys)
-    shares = fx.importance().set_index("term")["share"]
-    lines = dict(re.findall(r"^(\S.*?)  +(-?[\d.]+) %", text, flags=re.MULTILINE))
-    assert list(lines) == list(shares.index[:3])
-    assert [float(share) for share in lines.values()] == pytest.approx((100 * shares[:3]).tolist(), abs=0.051)
-    assert f"{len(shares) - 3} more terms: {100 * shares[3:].sum():.1f} %" in text
+    table = fx.importance().set_index("term")
+    lines = re.findall(r"^(\S.*?)" + 3 * r"  +(-?[\d.]+) %", text, flags=re.MULTILINE)
+    assert [name for name, *_ in lines] == list(table.index[:3])
+    for name, *numbers in lines:
+        expected = 100 * table.loc[name, ["variance", "covariance", "share"]]
+        assert [float(number) for number in numbers] == pytest.approx(expected.tolist(), abs=0.051)
+    assert f"{len(table) - 3} more terms: share {100 * table['share'][3:].sum():.1f} %" in text
     assert "model.json: 4 features, density auto, 800 rows, prediction" in text
 
 

@@ -424,7 +424,7 @@ def test_shares_are_those_of_values_at_rows(model, weighted):
     covariances = np.cov(values, aweights=weights, ddof=0)
     total = covariances.sum()
     table = found.importance()
-    assert table["share"].is_monotonic_decreasing
+    assert table["variance"].is_monotonic_decreasing
     assert table["share"].sum() == pytest.approx(1.0, abs=1e-12)
     assert (table["variance"] + table["covariance"]).sum() == pytest.approx(1.0, abs=1e-12)
     by_term = table.set_index("term")
@@ -497,7 +497,7 @@ def test_importance_of_several_outputs_is_that_of_each(several):
         covariances = np.cov(values, ddof=0)
         expected = covariances.sum(axis=1) / covariances.sum()
         np.testing.assert_allclose([own.loc[" × ".join(n), "share"] for n in several.terms], expected, atol=1e-12)
-        assert own["share"].is_monotonic_decreasing
+        assert own["variance"].is_monotonic_decreasing
 
 
 @pytest.mark.parametrize("make", [Laplace, Shrinkage])

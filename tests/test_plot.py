@@ -423,7 +423,7 @@ class Deep(Decomposition):
     def importance(self, by="term"):
         found = super().importance(by)
         if by == "term":
-            found.loc[1.5] = ["size × age × colour", 3, 0.2, 0.2, 0.0, 0.1]
+            found.loc[1.5] = ["size × age × colour", 3, 0.2, 0.0, 0.2, 0.1]
             found = found.sort_index().reset_index(drop=True)
         return found
 
@@ -573,9 +573,9 @@ def test_a_page_has_the_strongest_terms_in_order(fx):
     axes = plot.grid(fx, k=5)
     assert len(axes) == 5
     for rank, (ax, row) in enumerate(zip(axes, found.itertuples(), strict=False), start=1):
-        share = 100 * row.share
-        digits = 1 if share < 9.95 else 0
-        assert ax.get_title() == f"{rank}. {row.term}   {share:.{digits}f} %"
+        own = 100 * row.variance
+        digits = 1 if own < 9.95 else 0
+        assert ax.get_title() == f"{rank}. {row.term}   {own:.{digits}f} %"
     assert axes[0].figure.get_supylabel() == "change in prediction against the average"
     assert len(axes[0].figure.axes) == 5 + sum(
         mesh_.colorbar is not None for ax in axes for mesh_ in ax.collections[:1]

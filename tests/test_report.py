@@ -118,11 +118,15 @@ def test_the_unit_keeps_six_digits_and_bounds_are_the_models(fx, page):
 
 def test_shares_and_words_come_from_importance(fx, page):
     data = page.data
-    ranking = dict(zip(columns_of(fx.importance())["term"], columns_of(fx.importance())["share"], strict=True))
-    shown = {" × ".join(names_of(data, t)): t["standing"]["auto"][0][0] for t in data["terms"]}
-    assert shown == pytest.approx(ranking, abs=1e-6)
-    assert sum(shown.values()) == pytest.approx(1)
-    assert list(shown) == sorted(shown, key=lambda label: -shown[label])
+    table = columns_of(fx.importance())
+    shown = {" × ".join(names_of(data, t)): t["standing"]["auto"][0] for t in data["terms"]}
+    assert list(shown) == table["term"]
+    ranks, variances, shares, sizes = zip(*shown.values(), strict=True)
+    assert list(ranks) == list(range(1, len(shown) + 1))
+    assert variances == pytest.approx(table["variance"], abs=1e-6)
+    assert shares == pytest.approx(table["share"], abs=1e-6)
+    assert sizes == pytest.approx(table["mean_abs"], rel=1e-3)
+    assert sum(shares) == pytest.approx(1)
     assert data["densities"] == ["auto", "uniform", "empirical"]
     assert data["scale"]["effect"] == ["change in prediction against the average"]
     assert data["rows"] == 4000
@@ -244,7 +248,7 @@ def test_deep_models_list_what_has_no_table():
     assert shown.keys() == set(ranking["term"])
     assert {label for label, term in shown.items() if "values" in term} == tables
     for label, share in zip(ranking["term"], ranking["share"], strict=True):
-        assert shown[label]["standing"]["auto"][0][0] == pytest.approx(share, abs=1e-6)
+        assert shown[label]["standing"]["auto"][0][2] == pytest.approx(share, abs=1e-6)
     for i, (found,) in enumerate(data["local"]["explained"]["auto"]):
         assert found["score"] * data["unit"] == pytest.approx(fx.decision_function(X[i : i + 1])[0], abs=data["unit"])
     assert "at rows only" in " ".join(entry["title"] for entry in data["checks"]["auto"]["entries"])
@@ -396,21 +400,21 @@ def test_budgets():
 
 
 def ranked(*shares, order=1):
-    return [Standing(f"t{i}", order, share, 0.0) for i, share in enumerate(shares)]
+    return [Standing(f"t{i}", order, share, share, 0.0) for i, share in enumerate(shares)]
 
 
 def test_headline():
-    both = [*ranked(0.6, 0.25), Standing("a × b", 2, 0.15, 0.0)]
-    raw = [Standing("a × b", 2, 0.26, 0.0), *ranked(0.74)]
+    both = [*ranked(0.6, 0.25), Standing("a × b", 2, 0.15, 0.15, 0.0)]
+    raw = [Standing("a × b", 2, 0.26, 0.26, 0.0), *ranked(0.74)]
     assert headline(both, raw).replace("\u00a0", " ") == (
-        "2 of 3 terms carry 85 % of the variance; the strongest interaction is a × b (15 %); "
+        "2 of 3 terms carry 85 % of the variance of all terms; the strongest interaction is a × b (15 %); "
         "purification moved 11 % from pairs to mains."
     )
     assert headline(ranked(1.0)).replace("\u00a0", " ") == (
-        "The only term carries 100 % of the variance; there are no interactions."
+        "The only term carries 100 % of the variance of all terms; there are no interactions."
     )
     assert headline([]) == "The model is constant: no term carries any variance."
-    assert shares_by_order([*both, Standing("a × b × c", 5, 0.1, 0.0)]) == pytest.approx((0.85, 0.15, 0.1))
+    assert shares_by_order([*both, Standing("a × b × c", 5, 0.1, 0.1, 0.0)]) == pytest.approx((0.85, 0.15, 0.1))
 
 
 def test_html_summary_is_small_escaped_and_without_script():
@@ -422,4 +426,12 @@ def test_html_summary_is_small_escaped_and_without_script():
     assert len(text) < 10_000
     ranking = standings(hostile)["score"]
     assert text.count("<tr>") == 1 + len(ranking)
-    assert [term.share for term in ranking] == sorted((term.share for term in ranking), reverse=True)
+    assert [term.variance for term in ranking] == sorted((term.variance for term in ranking), reverse=True)
+
+
+def test_a_headline_of_terms_that_cancel_out_has_no_impossible_shares():
+    opposed = [Standing("a", 1, 0.9, 1.2, 0.0), Standing("b", 1, 0.6, -0.3, 0.0), Standing("a × b", 2, 0.1, 0.1, 0.0)]
+    raw = [Standing("a", 1, 9.0, 2.0, 0.0), Standing("a × b", 2, 8.0, -1.0, 0.0)]
+    assert headline(opposed, raw).replace("\u00a0", " ") == (
+        "2 of 3 terms carry 94 % of the variance of all terms; the strongest interaction is a × b (10 %)."
+    )

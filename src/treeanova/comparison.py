@@ -15,6 +15,7 @@ from treeanova.density import Key
 from treeanova.features import Floats
 from treeanova.frames import frame
 from treeanova.grid import Codes, union
+from treeanova.importance import strongest_first
 from treeanova.labels import label_of
 from treeanova.storage import NoRowsError
 
@@ -34,7 +35,7 @@ class Comparison:
     signs
         Table: per main effect the share of the weight in bins where its sign differs from the first's.
     ranks
-        Table: per term its rank by share of variance in each decomposition.
+        Table: per term its rank by own variance, as in the table of importance, in each decomposition.
     """
 
     names: tuple[str, ...]
@@ -205,13 +206,12 @@ def _signs(both: _SideBySide) -> Any:
 
 
 def _ranks(names: list[str], parts: list[Decomposition], labels: dict[Key, str]) -> Any:
-    """Ranks by the sum over outputs of variance and covariance; 1 is the largest, 0 says that a term is not there."""
+    """Ranks by own variance, summed over outputs; 1 is the largest, 0 says that a term is not there."""
     columns: dict[str, list[Any]] = {"term": list(labels.values())}
     for name, part in zip(names, parts, strict=True):
-        shares = (part.moments.variance + part.moments.covariance).sum(axis=1)
-        ranks = np.empty(len(shares), dtype=np.int64)
-        ranks[np.argsort(-shares, kind="stable")] = np.arange(1, len(shares) + 1)
-        own = dict(zip(part.keys, ranks.tolist(), strict=False))  # a remainder comes last and has no key
+        order = strongest_first(part.moments.variance.sum(axis=1))
+        keys = dict(enumerate(part.keys))  # a remainder comes last and has no key
+        own = {keys.get(i): rank for rank, i in enumerate(order, start=1)}
         columns[name] = [own.get(key, 0) for key in labels]
     return frame(columns, parts[0].backend)
 

@@ -329,12 +329,26 @@ class Decomposition:
         return float(share[0]) if self._single else share
 
     def importance(self, by: str = "term") -> Any:
-        """Table of shares of the score's variance, largest first.
+        """Table of what each term, or feature, does to the score: the strongest first.
 
-        ``share = variance + covariance``: the structural part and what is due to correlation with other terms; shares
-        add up to 1 over terms. By feature, a term is shared equally by its features. What terms told apart leave of a
-        model is the row "remainder", whose order is the lowest in it. Of deep ensembles, and with a remainder, up to
-        4,000 rows are looked at, 500 of the largest.
+        Parameters
+        ----------
+        by
+            "term", or "feature": each term is then shared equally by its features.
+
+        Notes
+        -----
+        Rows are in the order of `variance`: how much the score varies through the term alone, relative to the variance
+        of the score. That is what the squared error of a well-fitted model would grow by without the term.
+        `covariance` is what the term adds or takes away by its correlation with all other terms, and
+        ``share = variance + covariance``; shares add up to 1 over terms. `mean_abs` is the mean absolute effect.
+
+        A share is negative where a term works against others that it is correlated with. It then makes the score vary
+        less, and may do a lot all the same: clear diamonds are small ones, so clarity evens out part of what size does
+        to the price. Nothing is therefore ordered by share.
+
+        What terms told apart leave of a model is the row "remainder", whose order is the lowest in it. Of deep
+        ensembles, and with a remainder, up to 4,000 rows are looked at, 500 of the largest.
         """
         if by not in {"term", "feature"}:
             raise ValueError(f"`by` must be 'term' or 'feature', got {by!r}; leave it out for 'term'.")
@@ -489,6 +503,10 @@ class Decomposition:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all but the rows and the model to one file; `treeanova.load` reads it."""
+        archive.write(path, *pack(self.__getstate__()))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What `save` holds, for pickles: neither rows nor model."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         density = without_rows(self.density, self.grid, self.weights)
         return fields | {"density": density, "source": None, "saved_moments": self._known_moments()}
@@ -517,10 +535,6 @@ def purified(
 ) -> Decomposition:
     """A decomposition of raw effects under a bound density; other fields as given, or like another's."""
     base = _base(like) | fields
-        archive.write(path, *pack(self.__getstate__()))
-
-    def __getstate__(self) -> dict[str, Any]:
-        """What `save` holds, for pickles: neither rows nor model."""
     options, n_jobs = base.get("options", Options()), base.get("n_jobs", 1)
     pure, weights, measured = purify_effects(effects, density, options, n_jobs, progress)
     names = effects.grid.schema.names

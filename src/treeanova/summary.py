@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import html
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import narwhals.stable.v1 as nw
 
 from treeanova.labels import label_of
-from treeanova.look import MAIN, scale_of
+from treeanova.look import MAIN, negative_share_words, scale_of
 
 _MOST_ROWS = 10
 _MOST_OF_VARIANCE = 0.8
@@ -20,6 +21,7 @@ class Standing(NamedTuple):
 
     label: str
     order: int
+    variance: float
     share: float
     mean_abs: float
     is_remainder: bool = False
@@ -33,16 +35,18 @@ def columns_of(table: Any) -> dict[str, list[Any]]:
 
 
 def standings(fx: Any) -> dict[str, list[Standing]]:
-    """Per output the terms of a decomposition, largest share of the variance first."""
+    """Per output the terms of a decomposition, strongest first, as `importance` has them."""
     columns = columns_of(fx.importance())
     outputs = fx.schema.outputs
     found: dict[str, list[Standing]] = {output: [] for output in outputs}
     of_row = columns.get("output", [outputs[0]] * len(columns["term"]))
-    rows = zip(of_row, columns["term"], columns["order"], columns["share"], columns["mean_abs"], strict=True)
+    measures = zip(columns["variance"], columns["share"], columns["mean_abs"], strict=True)
+    rows = zip(of_row, columns["term"], columns["order"], measures, strict=True)
     terms = {label_of(names) for names in (*fx.terms, *fx.higher_terms)}
-    for output, label, order, share, mean_abs in rows:
+    for output, label, order, measured in rows:
         is_remainder = fx.has_remainder and label not in terms
-        found[output].append(Standing(str(label), int(order), float(share), float(mean_abs), is_remainder))
+        variance, share, mean_abs = map(float, measured)
+        found[output].append(Standing(str(label), int(order), variance, share, mean_abs, is_remainder))
     return found
 
 
@@ -64,7 +68,7 @@ def percent(share: float) -> str:
 
 def headline(ranking: Sequence[Standing], raw: Sequence[Standing] | None = None) -> str:
     """The answer in a sentence: how few terms matter, the strongest interaction, what purification moved."""
-    if not ranking or not any(term.share for term in ranking):
+    if not any(term.variance for term in ranking):
         return "The model is constant: no term carries any variance."
     parts = [_few_terms(ranking), _strongest_interaction(ranking)]
     if raw is not None:
@@ -74,16 +78,16 @@ def headline(ranking: Sequence[Standing], raw: Sequence[Standing] | None = None)
 
 
 def _few_terms(ranking: Sequence[Standing]) -> str:
-    total, n_terms = 0.0, 0
+    """How many of the first terms carry most of what all terms, each on its own, make the score vary."""
     terms = [term for term in ranking if not term.is_remainder]
-    for term in sorted(terms, key=lambda term: -term.share):
-        if total >= _MOST_OF_VARIANCE:
-            break
-        total, n_terms = total + term.share, n_terms + 1
     if not terms:
         return "There are no terms"
+    whole = sum(term.variance for term in ranking)
+    sums = [part / whole for part in itertools.accumulate(term.variance for term in terms)]
+    n_terms = 1 + sum(part < _MOST_OF_VARIANCE for part in sums[:-1])
+    carried = sums[n_terms - 1]
     of_all = f"{n_terms} of {len(terms)} terms carry" if n_terms > 1 else f"One of {len(terms)} terms carries"
-    return f"{of_all if len(terms) > 1 else 'The only term carries'} {percent(total)} of the variance"
+    return f"{of_all if len(terms) > 1 else 'The only term carries'} {percent(carried)} of the variance of all terms"
 
 
 def _strongest_interaction(ranking: Sequence[Standing]) -> str:
@@ -91,13 +95,15 @@ def _strongest_interaction(ranking: Sequence[Standing]) -> str:
     if not interactions:
         remainder = sum(term.share for term in ranking if term.is_remainder)
         return f"interactions are in the remainder ({percent(remainder)})" if remainder else "there are no interactions"
-    strongest = max(interactions, key=lambda term: term.share)
-    return f"the strongest interaction is {strongest.label} ({percent(strongest.share)})"
+    return f"the strongest interaction is {interactions[0].label} ({percent(interactions[0].variance)})"
 
 
 def _moved(before: float, after: float, kind: str) -> str:
-    """What share of the variance went from interactions to main effects, or the other way."""
-    if abs(after - before) < 0.005:
+    """What share of the variance went from interactions to main effects, or the other way.
+
+    Nothing where raw terms cancel each other out, so that their shares are no parts of a whole.
+    """
+    if abs(after - before) < 0.005 or not 0 <= before <= 1:
         return ""
     way = f"from {kind} to mains" if after > before else f"from mains to {kind}"
     return f"purification moved {percent(abs(after - before))} {way}"
@@ -128,16 +134,20 @@ def _intro(fx: Any) -> str:
 
 
 def _ranking_table(ranking: Sequence[Standing]) -> str:
-    largest = max((abs(term.share) for term in ranking), default=0.0) or 1.0
-    rows = "".join(
-        f'<tr><td style="text-align:left">{html.escape(term.label)}</td><td>{percent(term.share)}</td>'
-        f'<td style="text-align:left"><div style="background:{MAIN};height:.7em;'
-        f'width:{max(0.0, 8 * term.share / largest):.2f}em"></div></td></tr>'
-        for term in ranking[:_MOST_ROWS]
-    )
-    rest = ranking[_MOST_ROWS:]
+    largest = max((term.variance for term in ranking), default=0.0) or 1.0
+    shown, rest = ranking[:_MOST_ROWS], ranking[_MOST_ROWS:]
+    rows = "".join(_table_row(html.escape(term.label), [term], 8 * term.variance / largest) for term in shown)
     if rest:
-        share = percent(sum(term.share for term in rest))
-        rows += f'<tr><td style="text-align:left"><em>{len(rest)} more</em></td><td>{share}</td><td></td></tr>'
-    head = '<tr><th style="text-align:left">term</th><th>share</th><th></th></tr>'
-    return f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>"
+        rows += _table_row(f"<em>{len(rest)} more</em>", rest, 0.0)
+    head = '<tr><th style="text-align:left">term</th><th>own variance</th><th>share</th><th></th></tr>'
+    note = negative_share_words(term.share for term in shown)
+    foot = f"<p><small>{html.escape(note)}</small></p>" if note else ""
+    return f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>{foot}"
+
+
+def _table_row(name: str, terms: Sequence[Standing], width: float) -> str:
+    """A row of one term or of several together, with a bar so many em wide."""
+    measures = (sum(term.variance for term in terms), sum(term.share for term in terms))
+    cells = "".join(f"<td>{percent(measure)}</td>" for measure in measures)
+    bar = f'<div style="background:{MAIN};height:.7em;width:{max(0.0, width):.2f}em"></div>'
+    return f'<tr><td style="text-align:left">{name}</td>{cells}<td style="text-align:left">{bar}</td></tr>'

@@ -19,6 +19,7 @@ pytest.importorskip("vl_convert")
 load_wine = pytest.importorskip("sklearn.datasets").load_wine
 ensemble = pytest.importorskip("sklearn.ensemble")
 
+from tests.diamonds import diamonds  # noqa: E402  needs pandas
 from tests.test_report import Parsed, names_of, values_of  # noqa: E402  needs the same
 
 # One browser, and each report written once.
@@ -67,7 +68,14 @@ def three_classes():
     wine = load_wine(as_frame=True)
     X = wine.data.iloc[:, :4]
     model = ensemble.HistGradientBoostingClassifier(max_depth=2, max_iter=10).fit(X, wine.target_names[wine.target])
-    return treeanova.decompose(model, X)
+    return treeanova.decompose(model, X), X
+
+
+def opposing():
+    """Terms with negative shares, and a remainder: raw terms of two features are no terms of the pure form."""
+    rows, price = diamonds(1500)
+    model = ensemble.HistGradientBoostingRegressor(max_depth=2, max_iter=80).fit(rows, price)
+    return treeanova.decompose(model, rows, density="empirical", max_order=1), None
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +90,8 @@ def reports(tmp_path_factory):
             "hundred": lambda: (boosted(100, 100, n_rows=1000, n_trees=700), None),
             "many": lambda: (boosted(40, 290, n_rows=500, n_trees=1000, density="independent"), None),
             "mixed": mixed,
-            "wine": lambda: (three_classes(), None),
+            "wine": three_classes,
+            "opposing": opposing,
         }[name]()
         title = f"{SCRIPT} & {IMAGE}" if name == "mixed" else None
         densities = ["uniform"] if name == "many" else ["uniform", "empirical"]
@@ -285,6 +294,9 @@ def test_search_sort_and_filter(opened, reports):
     page.locator("select[name=sort]").select_option("name")
     assert listed(page)[:3] == ["feature 0", *sorted(label for label in labels if label.startswith("feature 0 ×"))[:2]]
     page.locator("select[name=sort]").select_option("share")
+    by_share = ranking.sort_values("share", ascending=False, kind="stable")["term"]
+    assert listed(page)[:12] == list(by_share[:12])
+    page.locator("select[name=sort]").select_option("variance")
     page.locator("select[name=order]").select_option("1")
     assert listed(page) == [label for label in labels if "×" not in label]
     page.locator("select[name=order]").select_option("all")
@@ -381,6 +393,74 @@ def test_outputs_and_the_response_scale(opened, reports):
     expected = (odds / odds.sum(axis=1, keepdims=True))[:, k] - base[k]
     assert max(steps_of(page).values()) == pytest.approx(expected.max(), abs=1e-4)
     assert min(steps_of(page).values()) == pytest.approx(expected.min(), abs=1e-4)
+
+
+def overlaps(page, selector):
+    """Whether the text of some cell in a row lies over that of the next, or is more than five lines high."""
+    script = """(selector) => {
+        const boxes = [...document.querySelectorAll(selector)].map((cell) => {
+            const range = document.createRange();
+            range.selectNodeContents(cell);
+            return range.getBoundingClientRect();
+        });
+        return boxes.some((box, i) => box.height > 110 || (i && boxes[i - 1].right > box.left));
+    }"""
+    return page.evaluate(script, selector)
+
+
+@pytest.mark.parametrize("width", [360, 1400])
+def test_headers_of_several_outputs_do_not_overlap(opened, width):
+    page = opened("wine", width=width)
+    open_table(page)
+    assert page.locator("#table thead th").count() > 10
+    assert not overlaps(page, "#table thead th")
+    assert not overlaps(page, "#table tbody tr:first-child td")
+    page.evaluate("document.querySelector('.waterfall th.amount').textContent = 'log-odds of the class'")
+    assert not overlaps(page, ".waterfall thead th")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_scores_before_softmax_are_not_called_log_odds(opened):
+    page = opened("wine")
+    assert page.locator("#facts").text_content().endswith("scale class score · output class_0")
+    for part in ("#switches", "#caption", "#measure", ".waterfall thead"):
+        assert "log-odds" not in page.locator(part).text_content()
+    assert page.evaluate("treeanova.report.scale.effect[0]") == "change in class score (class_0) against the average"
+
+
+def test_one_count_of_terms_for_each_form(opened, reports):
+    fx, _ = reports("opposing")
+    pure, raw = list(fx.importance()["term"]), list(fx.raw.importance()["term"])
+    assert set(raw) - set(pure)  # terms of the raw form alone
+    for form, terms in (("pure", pure), ("raw", raw)):
+        page = opened("opposing", f"#form={form}")
+        assert listed(page) == terms
+        assert page.locator("#rest").text_content() == f"All {len(terms)} terms are listed."
+        assert f"of {len(terms)} terms" in page.locator("#numbers").text_content()
+        page.locator("#search").fill("carat")
+        matching = [term for term in terms if "carat" in term]
+        assert page.locator("#rest").text_content() == f"{len(matching)} of {len(terms)} terms match."
+    assert f"rank 1 of {len(pure)}" in page.locator("#standing").text_content()
+
+
+def test_terms_that_oppose_others_are_listed_by_what_they_do(opened, reports):
+    fx, _ = reports("opposing")
+    table = fx.importance().set_index("term")
+    assert table["share"]["clarity"] < 0
+    page = opened("opposing", "#term=clarity")
+    assert listed(page) == list(table.index)
+    numbers = page.locator("#list .share").all_text_contents()
+    expected = 100 * table["variance"].to_numpy()
+    shown = [float(number.replace("\u00a0%", "")) for number in numbers if "<" not in number]
+    assert shown == pytest.approx(expected[: len(shown)], abs=0.051)
+    standing = page.locator("#standing").text_content()
+    assert f"rank {list(table.index).index('clarity') + 1} of {len(table)}" in standing
+    words = "A negative share: the term works against others that it is correlated with"
+    assert words in standing
+    assert words not in page.locator("#rest").text_content()
+    page.locator("select[name=sort]").select_option("share")
+    assert words in page.locator("#rest").text_content()
+    assert listed(page)[-1] == table["share"].idxmin()
 
 
 def test_a_hundred_features_and_pairs(opened, reports):

@@ -11,7 +11,7 @@ from typing import Any
 from treeanova.comparison import Comparison
 from treeanova.decomposition import Decomposition
 from treeanova.labels import label_of
-from treeanova.look import scale_of
+from treeanova.look import negative_share_words, scale_of
 from treeanova.summary import adding_up, headline, standings
 from treeanova.tabular import records
 
@@ -58,20 +58,21 @@ def explained(fx: Decomposition, found: Row, top: int) -> str:
 
 
 def _strongest(rows: Sequence[Row], top: int) -> str:
-    """A line per term, and one for those left out."""
+    """A line per term, one for those left out, and what a negative share means where one is shown."""
     lines = [
         {
             "term": row["term"],
+            "variance": _percent(row["variance"]),
+            "covariance": _percent(row["covariance"]),
             "share": _percent(row["share"]),
-            "structural": _percent(row["variance"]),
-            "correlative": _percent(row["covariance"]),
             "mean |effect|": f"{row['mean_abs']:.4g}",
         }
         for row in rows[:top]
     ]
     rest = rows[top:]
-    more = f"\n{len(rest)} more terms: {_percent(sum(row['share'] for row in rest))}" if rest else ""
-    return f"{aligned(lines)}{more}"
+    more = f"\n{len(rest)} more terms: share {_percent(sum(row['share'] for row in rest))}" if rest else ""
+    note = negative_share_words(row["share"] for row in rows[:top])
+    return f"{aligned(lines)}{more}" + (f"\n{note}" if note else "")
 
 
 def _verdict(fx: Decomposition) -> str:
@@ -81,9 +82,9 @@ def _verdict(fx: Decomposition) -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{round(100 * share, 1) + 0.0:.1f} %"  # never -0.0
     if math.isnan(share):
         return "–"
+    return f"{round(100 * share, 1) + 0.0:.1f} %"  # never -0.0
 
 
 def comparison(found: Comparison) -> dict[str, Any]:
@@ -109,7 +110,7 @@ def compared(found: Comparison, top: int) -> str:
     more = f"\n{len(lines) - top} more terms" if len(lines) > top else ""
     return (
         f"Compared with {first}. Δ: root mean square difference of a term, in standard deviations of the score;\n"
-        "rank: by share of variance, – where a term is not there; sign: weight of bins where a main effect has the "
+        "rank: by own variance, – where a term is not there; sign: weight of bins where a main effect has the "
         f"other sign.\n\n{aligned(lines[:top])}{more}"
     )
 
@@ -123,12 +124,12 @@ def _largest(rows: Iterable[Row], names: Sequence[str]) -> dict[str, dict[str, f
     return found
 
 
-def aligned(rows: Sequence[Row]) -> str:
 def _known(number: float) -> float:
     """A number, or -1, below all distances, for NaN."""
     return -1.0 if math.isnan(number) else number
 
 
+def aligned(rows: Sequence[Row]) -> str:
     """Rows as columns of text, numbers to the right."""
     if not rows:
         return "(no rows)"

@@ -8,6 +8,7 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 from matplotlib.colors import to_rgb
+from matplotlib.lines import Line2D
 
 from treeanova import look
 from treeanova.columns import encode
@@ -36,11 +37,12 @@ def checked_count(k: Any) -> int:
 def importance(
     fx: Decomposition, *, by: str = "term", k: int = 15, output: str | int | None = None, ax: Any = None
 ) -> Any:
-    """Axes with the shares of the score's variance, largest first: ``fx.importance()`` as bars.
+    """Axes with what each term does to the score, the strongest first: ``fx.importance()`` as bars.
 
-    Blue is the structural part of a share (`variance`), hatched the part due to correlation with other terms
-    (`covariance`; left of zero where it is negative); the dot marks their sum, the share. Terms beyond the first k are
-    drawn together as the last bar.
+    Blue is a term's own variance (`variance`), by which terms are ordered. Hatched is what it adds or takes away by
+    correlation with other terms (`covariance`), left of zero where it is negative. The dot marks their sum, the
+    `share`; left of zero it marks a term that works against others. All are relative to the variance of the score.
+    Terms beyond the first k are drawn together as the last bar.
 
     Parameters
     ----------
@@ -58,10 +60,14 @@ def importance(
     position = output_of(checked_decomposition(fx), output)
     names, structural, correlative = importance_rows(fx, by, position)
     names, (structural, correlative) = _with_rest(names, np.array([structural, correlative]), checked_count(k), by)
-    ax = style.checked_axes(ax, 6.4, 1.2 + _BAR * max(len(names), 3))
-    _draw_shares(ax, structural, correlative)
+    is_new = ax is None
+    ax = style.checked_axes(ax, 6.4, 1.5 + _BAR * max(len(names), 3))
+    handles = _draw_shares(ax, structural, correlative)
+    if handles:
+        where = {"loc": "outside upper left", "ncols": 2} if is_new else {"loc": "best"}
+        style.legend(ax.figure if is_new else ax, list(handles.values()), list(handles), **where)
     of = f" ({fx.schema.outputs[position]})" if len(fx.schema.outputs) > 1 else ""
-    style.name_effect(ax, f"share of the variance of the {look.scale_of(fx.schema)}{of}", "x")
+    style.name_effect(ax, f"relative to the variance of the {look.scale_of(fx.schema)}{of}", "x")
     _list_names(ax, names)
     ax.xaxis.set_major_formatter(mpl.ticker.PercentFormatter(1.0))
     style.tidy(ax)
@@ -88,12 +94,13 @@ def _with_rest(names: list[str], parts: Floats, k: int, by: str) -> tuple[list[s
     return [*names[: k - 1], f"{rest} other {by}s"], np.column_stack([kept, parts[:, k - 1 :].sum(axis=1)])
 
 
-def _draw_shares(ax: Any, structural: Floats, correlative: Floats) -> None:
+def _draw_shares(ax: Any, structural: Floats, correlative: Floats) -> dict[str, Any]:
+    """Draw bars and dots; gives what a legend has to explain, by its words: nothing where terms are uncorrelated."""
     rows, blue = np.arange(len(structural)), style.tone(look.MAIN)
     style.zero_line(ax, "x")
     solid = ax.barh(rows, structural, 0.7, color=blue, alpha=0.85, zorder=2)
     if not np.abs(correlative).max(initial=0.0) > 1e-12:
-        return
+        return {}
     orange = style.tone(look.POSITIVE)
     hatched = ax.barh(
         rows,
@@ -108,8 +115,10 @@ def _draw_shares(ax: Any, structural: Floats, correlative: Floats) -> None:
     )
     ink = mpl.rcParams["text.color"]
     (dots,) = ax.plot(structural + correlative, rows, "o", color=ink, markersize=4, zorder=4)
-    words = ["structural", "correlative", "share (their sum)"]
-    style.legend(ax, [solid, hatched, dots], words, loc="lower right")
+    handles = {"own variance": solid, "covariance with other terms": hatched, "share (their sum)": dots}
+    if look.negative_share_words(structural + correlative):
+        handles["below 0: opposes other terms"] = Line2D([], [], linestyle="none")
+    return handles
 
 
 def _list_names(ax: Any, names: Sequence[str], colours: Sequence[Any] = ()) -> None:

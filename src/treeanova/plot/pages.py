@@ -153,7 +153,8 @@ def grid(
 ) -> Any:
     """Array of Axes, one per term: the strongest main effects and pairs of a decomposition on a page.
 
-    Each panel has its own range unless `same_scale`; its title tells the term's rank and share of the variance. Terms
+    Each panel has its own range unless `same_scale`; its title tells the term's rank and own variance, relative
+    to that of the score. Terms
     that have no plot (more than two features) keep their rank and are named at the foot of a new figure.
 
     Parameters
@@ -216,9 +217,9 @@ def _given(fx: Decomposition, keys: Sequence[Key]) -> list[tuple[str, ...]]:
 
 
 def _ranked(fx: Decomposition, position: int) -> dict[str, tuple[int, float]]:
-    """Rank and share of every term, by its name in the table of importance."""
-    names, structural, correlative = importance_rows(fx, "term", position)
-    return {name: (i + 1, float(structural[i] + correlative[i])) for i, name in enumerate(names)}
+    """Rank and own variance of every term, by its name in the table of importance."""
+    names, variances, _ = importance_rows(fx, "term", position)
+    return {name: (i + 1, float(variances[i])) for i, name in enumerate(names)}
 
 
 def _chosen(
@@ -230,7 +231,7 @@ def _chosen(
     if not chosen:
         raise ValueError("`fx` must have main effects or pairs to be drawn, got none; see fx.importance().")
     last = max(ranked[label_of(names)][0] for names in chosen)
-    missing = [(name, share) for name, (rank, share) in ranked.items() if name not in drawable and rank < last]
+    missing = [(name, variance) for name, (rank, variance) in ranked.items() if name not in drawable and rank < last]
     return chosen, missing
 
 
@@ -299,12 +300,12 @@ def _name_once(fx: Decomposition, panels: Sequence[Any], page: _Page) -> None:
 
 
 def _title(names: Sequence[str], ranked: Mapping[str, tuple[int, float]]) -> str:
-    rank, share = ranked.get(label_of(names), (0, 0.0))
-    return f"{rank}. {style.term_name(names, 30 // len(names))}   {style.percent(share)}"
+    rank, variance = ranked.get(label_of(names), (0, 0.0))
+    return f"{rank}. {style.term_name(names, 30 // len(names))}   {style.percent(variance)}"
 
 
 def _left_out(missing: Sequence[tuple[str, float]]) -> str:
     """Terms without a plot in words."""
-    shown = ", ".join(f"{style.shortened(name, 60)} {style.percent(share)}" for name, share in missing[:4])
+    shown = ", ".join(f"{style.shortened(name, 60)} {style.percent(variance)}" for name, variance in missing[:4])
     more = f" and {len(missing) - 4} more" if len(missing) > 4 else ""
     return f"Not drawn, of more than two features: {shown}{more}"

@@ -82,23 +82,23 @@ class Payload:
         return found
 
     def _standing(self) -> dict[tuple[str, int], dict[str, list[Any]]]:
-        """Per term and ranking a pair (share, mean absolute value) per output; null where it is not there."""
+        """Per term, ranking and output: rank, own variance, share, mean absolute value; null where it is not there."""
         n_outputs = len(self.main.schema.outputs)
         found: dict[tuple[str, int], dict[str, list[Any]]] = {entry: {} for entry in self.keys}
         for name, ranking in self.rankings.items():
             for k, terms in enumerate(ranking.values()):
-                for term in terms:
+                for rank, term in enumerate(terms, start=1):
                     row = found[term.label, term.order].setdefault(name, [None] * n_outputs)
-                    row[k] = [round(term.share, 6), plain_number(term.mean_abs)]
+                    row[k] = [rank, round(term.variance, 6), round(term.share, 6), plain_number(term.mean_abs)]
         return found
 
     def _ranked(self) -> list[tuple[str, int]]:
-        """Terms, those with the largest share of any output first."""
+        """Terms, those with the largest own variance in any output first."""
         best: dict[tuple[str, int], float] = dict.fromkeys(self.keys, -np.inf)
         for terms in self.rankings[next(iter(self.pure))].values():
             for term in terms:
                 entry = (term.label, term.order)
-                best[entry] = max(best[entry], term.share)
+                best[entry] = max(best[entry], term.variance)
         return sorted(best, key=lambda entry: -best[entry])
 
     def terms(self, max_terms: int) -> tuple[list[dict[str, Any]], TableMaker]:
@@ -196,8 +196,7 @@ def payload(
         "unit": maker.unit,
         "intercepts": intercepts,
         "headlines": content.headlines(),
-        "n_terms": len(terms),
-        "n_pure_terms": len(fx.keys) + fx.has_remainder,
+        "negative_share": look.NEGATIVE_SHARE,
         "call": call_of(fx),
         "n_all_terms": fx.n_all_terms,
         "has_remainder": fx.has_remainder,

@@ -99,11 +99,12 @@ function renderChosen() {
   const term = chosenTerm();
   at("term-title").textContent = term.title;
   const [pure, raw] = ["pure", RAW].map((form) => standing(term, state.density, form, output()));
-  const rank = report.terms.filter((other) => (standing(other, state.density, "pure", output()) || { share: -9 }).share > (pure || { share: -9 }).share).length + 1;
   const parts = [];
-  if (pure) parts.push(el("strong", {}, `${percent(pure.share)} of the variance`), ` · rank ${rank} of ${report.n_pure_terms} · mean |effect| ${number(pure.size)}`);
-  if (report.headlines[state.density][output()].raw_known) parts.push(raw ? ` · raw form ${percent(raw.share)}` : " · raw form none");
+  const all = termsOf(state.density, "pure", output()).length;
+  if (pure) parts.push(el("strong", {}, `${percent(pure.variance)} own variance`), ` · rank ${pure.rank} of ${all} · share of the variance ${percent(pure.share)} · mean |effect| ${number(pure.size)}`);
+  if (report.headlines[state.density][output()].raw_known) parts.push(raw ? ` · raw form ${percent(raw.variance)} own variance` : " · raw form none");
   if (term.moved && term.moved[state.density]) parts.push(` · purification moved ${number(term.moved[state.density][output()])} (RMS)`);
+  if (pure && isShownNegative(pure.share)) parts.push(`. ${report.negative_share}`);
   at("standing").replaceChildren(...parts);
   renderCaption(term);
   renderBeneath();
@@ -147,7 +148,7 @@ function renderBeneath() {
   }
   const columns = [...report.densities.map((name) => [name, name, "pure"]), ["raw", state.density, RAW]];
   const ranks = columns.map(([, density, form]) => ranksOf(density, form));
-  const body = report.terms.slice(0, 12).map((term) =>
+  const body = termsOf(state.density, "pure", output()).slice(0, 12).map((term) =>
     el("tr", {}, el("th", { scope: "row" }, term.title), ...ranks.map((rank, i) => rankCell(rank.get(term), ranks[0].get(term), i))),
   );
   const head = el("tr", {}, el("th", { scope: "col" }, "term"), ...columns.map(([name]) => el("th", { scope: "col", class: "number" }, name)));
@@ -160,9 +161,7 @@ function renderBeneath() {
 }
 
 function ranksOf(density, form) {
-  const share = (term) => (standing(term, density, form, output()) || { share: -Infinity }).share;
-  const there = report.terms.filter((term) => share(term) > -Infinity).sort((a, b) => share(b) - share(a));
-  return new Map(there.map((term, i) => [term, i + 1]));
+  return new Map(termsOf(density, form, output()).map((term, i) => [term, i + 1]));
 }
 
 function rankCell(rank, first, column) {

@@ -35,12 +35,23 @@ report.terms.forEach((term, position) => {
 });
 
 
-// Share of the variance and mean absolute value of a term in a form, or null where it is not there.
+// Rank, own variance, share of the variance and mean absolute value of a term in a form, or null where it is not there.
 function standing(term, density, form, output) {
   const rows = term.standing[form === RAW ? `${density}/raw` : density];
   const found = rows && rows[output];
-  return found ? { share: found[0], size: found[1] } : null;
+  return found ? { rank: found[0], variance: found[1], share: found[2], size: found[3] } : null;
 }
+
+// The terms that a form of the model has, strongest first: what is listed, counted and ranked. Where the ranking of the
+// raw form is not known, those with a raw table.
+function termsOf(density, form, output) {
+  const known = form !== RAW || report.headlines[density][output].raw_known;
+  const has = (term) => (known ? standing(term, density, form, output) !== null : Boolean(term.values && term.values[RAW]));
+  const rank = (term) => (known ? standing(term, density, form, output).rank : term.position);
+  return report.terms.filter(has).sort((a, b) => rank(a) - rank(b));
+}
+
+const isShownNegative = (share) => share <= -0.0005;
 
 // Values of a term in a form as numbers; null where this form lacks the term.
 function values(term, form, output) {
@@ -180,13 +191,12 @@ function tableNotes(term) {
 }
 
 function importanceTable(density) {
-  const header = ["term", "order", "output", "share", "mean_abs", "raw share", "raw mean_abs"];
-  const body = report.outputs.flatMap((output, k) =>
-    report.terms.map((term) => {
-      const pure = standing(term, density, "pure", k);
-      const raw = standing(term, density, RAW, k);
-      return [term.title, term.order, output, ...(pure ? [pure.share, pure.size] : ["", ""]), ...(raw ? [raw.share, raw.size] : ["", ""])];
-    }),
-  );
+  const header = ["term", "order", "output", "variance", "share", "mean_abs", "raw variance", "raw share", "raw mean_abs"];
+  const measures = (place) => (place ? [place.variance, place.share, place.size] : ["", "", ""]);
+  const body = report.outputs.flatMap((output, k) => {
+    const pure = termsOf(density, "pure", k);
+    const others = report.terms.filter((term) => !pure.includes(term));
+    return [...pure, ...others].map((term) => [term.title, term.order, output, ...measures(standing(term, density, "pure", k)), ...measures(standing(term, density, RAW, k))]);
+  });
   return [header, ...body];
 }

@@ -92,7 +92,9 @@ function renderWords() {
     item("Pure.", "In a pure term the mean over each feature, weighted by the density, is zero. What can be said by main effects is in main effects; an interaction holds only what they cannot say."),
     item("Raw.", "The same model as its trees happen to hold it: mass sits in interactions by accident of training. Both forms predict the same."),
     item("Density.", "The weights under which terms are pure: uniform counts every bin alike, empirical the rows as they are, auto a smoothed estimate chosen pair by pair. Where densities disagree, the data leave the split open."),
-    item("Share.", "Of the variance of the score, its own part and what it shares with correlated terms; shares add up to 100 % and may be negative."),
+    item("Own variance.", `How much the ${score} varies through the term alone, relative to its whole variance. Terms are in this order: without a term, the squared error of a well-fitted model grows by its own variance.`),
+    item("Share.", `Own variance and what the term adds or takes away by correlation with others; shares add up to 100 %. ${report.negative_share}`),
+    ...(report.scale.link === "softmax" ? [item("Class score.", "One number per class; their softmax gives the probabilities. Only differences between classes count: the difference of two class scores is the log-odds of one class against the other.")] : []),
     item("Curves", "are drawn as the model makes them, in steps; grey bars below show where rows lie. In heat maps zero has the colour of the background, grey cells have no rows."),
   ), el("p", {}, `Numbers are rounded to ${number(report.unit, 1)}; they add up to that precision for each term shown.`));
   const code = `import treeanova\n\nfx = ${report.call}\ntreeanova.write_report(fx, "report.html")`;

@@ -22,11 +22,11 @@ function el(tag, attributes = {}, ...children) {
 
 const DEFAULTS = {
   term: report.terms.length ? report.terms[0].title : "", view: "effect", form: "pure", density: report.densities[0], output: "0",
-  scale: "score", range: "own", theme: "auto", sort: "share", order: "all", search: "", row: "0",
+  scale: "score", range: "own", theme: "auto", sort: "variance", order: "all", search: "", row: "0",
 };
 const ALLOWED = {
   view: ["effect", "compare", "densities"], form: ["pure", RAW], density: report.densities, scale: ["score", "response"],
-  range: ["own", "shared"], theme: ["auto", "light", "dark"], sort: ["share", "size", "moved", "name"], order: ["all", "1", "2", "3"],
+  range: ["own", "shared"], theme: ["auto", "light", "dark"], sort: ["variance", "share", "size", "moved", "name"], order: ["all", "1", "2", "3"],
   output: report.outputs.map((_, k) => String(k)),
 };
 let state = { ...DEFAULTS };
@@ -112,11 +112,12 @@ function renderHeader() {
   const names = ["main effects", "pairs", "higher orders"];
   const parts = orders.map((share, i) => el("span", {}, el("i", { class: `order-${i + 1}` }), percent(share), el("small", {}, names[i])));
   const stack = el("div", { class: "stack" }, ...orders.map((share, i) => sized(el("span", { class: `order-${i + 1}` }), Math.max(0, share))));
-  const drawn = report.terms.filter((term) => term.hasTable).length;
+  const here = termsOf(state.density, state.form, output());
+  const drawn = here.filter((term) => term.hasTable).length;
   const all = report.n_all_terms ? ` · ${report.n_all_terms} in the model` : "";
   at("numbers").replaceChildren(
     el("div", {}, el("dt", {}, "Share of the variance"), el("dd", {}, el("div", { class: "orders" }, ...parts), stack)),
-    el("div", {}, el("dt", {}, "Terms with pictures"), el("dd", {}, `${drawn}`, el("small", {}, `of ${report.n_pure_terms} terms${all}`))),
+    el("div", {}, el("dt", {}, "Terms with pictures"), el("dd", {}, `${drawn}`, el("small", {}, `of ${here.length} terms${state.form === RAW ? " of the raw form" : ""}${all}`))),
     report.n_all_terms
       ? el("div", {}, el("dt", {}, "Sum of terms"), el("dd", {}, "a part", el("small", {}, "of the model: some terms only")))
       : el("div", {}, el("dt", {}, `Largest |prediction − sum of terms${report.has_remainder ? " and remainder" : ""}|`), el("dd", {}, number(report.reconstruction_error, 2), el("small", {}, "of the largest score"))),
@@ -130,11 +131,17 @@ function sized(element, share) {
 
 // The list.
 
+const MEASURES = {
+  variance: `own variance, relative to that of the ${report.scale.score}`,
+  share: `share of the variance of the ${report.scale.score}`,
+  size: `mean |effect|, in units of the ${report.scale.score}`,
+};
+
 function renderFinder() {
   const search = el("input", { type: "search", id: "search", placeholder: "Search terms", "aria-label": "Search terms" });
   search.value = state.search;
   search.addEventListener("input", () => listChange({ search: search.value }));
-  const sorts = [["share", "share of variance"], ["size", "mean |effect|"], ["moved", "change raw → pure"], ["name", "name"]];
+  const sorts = [["variance", "own variance"], ["share", "share of the variance"], ["size", "mean |effect|"], ["moved", "change raw → pure"], ["name", "name"]];
   const orders = [["all", "all orders"], ["1", "main effects"], ["2", "pairs"], ["3", "higher orders"]];
   at("finder").replaceChildren(
     el("div", { class: "search" }, search),
@@ -152,7 +159,7 @@ function listChange(part) {
 
 function matching() {
   const words = state.search.toLowerCase().split(/\s+/).filter((word) => word && word !== "×" && word !== "x");
-  const found = report.terms.filter((term) => {
+  const found = termsOf(state.density, state.form, output()).filter((term) => {
     const name = term.title.toLowerCase();
     const order = state.order === "all" || String(Math.min(term.order, 3)) === state.order;
     return order && words.every((word) => name.includes(word));
@@ -160,6 +167,7 @@ function matching() {
   const now = (term) => standing(term, state.density, state.form, output()) || { share: 0, size: 0 };
   const other = (term) => standing(term, state.density, state.form === RAW ? "pure" : RAW, output()) || { share: 0, size: 0 };
   const sorts = {
+    variance: () => 0, // as they come
     share: (a, b) => now(b).share - now(a).share,
     size: (a, b) => now(b).size - now(a).size,
     moved: (a, b) => Math.abs(now(b).share - other(b).share) - Math.abs(now(a).share - other(a).share),
@@ -170,25 +178,30 @@ function matching() {
 
 function renderList() {
   const found = matching();
-  const largest = Math.max(1e-12, ...report.terms.map((term) => (standing(term, state.density, state.form, output()) || { share: 0 }).share));
-  at("list").replaceChildren(...found.slice(0, listed).map((term) => el("li", {}, listButton(term, largest))));
+  const here = termsOf(state.density, state.form, output());
+  const measure = MEASURES[state.sort] ? state.sort : "variance";
+  const largest = Math.max(1e-12, ...here.map((term) => (standing(term, state.density, state.form, output()) || { [measure]: 0 })[measure]));
+  at("measure").textContent = MEASURES[measure];
+  at("list").replaceChildren(...found.slice(0, listed).map((term) => el("li", {}, listButton(term, measure, largest))));
   const rest = found.slice(listed);
   const share = rest.reduce((sum, term) => sum + (standing(term, state.density, state.form, output()) || { share: 0 }).share, 0);
-  const words = rest.length ? `Remaining ${rest.length} terms: ${percent(share)} of the variance.` : found.length < report.n_terms ? `${found.length} of ${report.n_terms} terms match.` : `All ${report.n_terms} terms are listed.`;
+  const words = rest.length ? `Remaining ${rest.length} terms: their shares of the variance add up to ${percent(share)}.` : found.length < here.length ? `${found.length} of ${here.length} terms match.` : `All ${here.length} terms are listed.`;
+  const shown = found.slice(0, listed).map((term) => standing(term, state.density, state.form, output()));
+  const note = measure === "share" && shown.some((place) => place && isShownNegative(place.share)) ? ` ${report.negative_share}` : "";
   const more = el("button", { type: "button", onclick: () => { listed += PAGE_OF_LIST; renderList(); } }, "Show more");
-  at("rest").replaceChildren(words, ...(rest.length ? [more] : []));
+  at("rest").replaceChildren(words, note, ...(rest.length ? [more] : []));
 }
 
-function listButton(term, largest) {
+function listButton(term, measure, largest) {
   const place = standing(term, state.density, state.form, output());
   const gauge = el("span", { class: `order-${Math.min(term.order, 3)}` });
   const button = el(
     "button",
     { type: "button", title: term.title, "aria-current": String(term === chosenTerm()), onclick: () => change({ term: term.title }) },
     el("span", { class: "name" }, term.title),
-    el("span", { class: "gauge" }, sized(gauge, place ? Math.max(0, place.share / largest) : 0)),
+    el("span", { class: "gauge" }, sized(gauge, place ? Math.max(0, place[measure] / largest) : 0)),
     sparkline(term),
-    el("span", { class: "share" }, place ? percent(place.share) : "–"),
+    el("span", { class: "share" }, place ? (measure === "size" ? number(place.size) : percent(place[measure])) : "–"),
   );
   return button;
 }
