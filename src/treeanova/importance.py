@@ -1,4 +1,4 @@
-"""How much each term matters: its share of the variance of the score, in a structural and a correlative part."""
+"""How much each term matters: its own variance, and its covariance with all other terms."""
 
 from __future__ import annotations
 
