@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -90,3 +92,14 @@ def test_importing_treeanova_loads_no_heavy_library():
     code = f"import sys, treeanova; print([name for name in {heavy} if name in sys.modules])"
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert printed.strip() == "[]"
+
+
+def test_extras_that_are_installed_by_name_are_there():
+    """Those of the Makefile, and those that messages and other extras name."""
+    root = Path(__file__).parents[1]
+    extras = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    files = [root / "Makefile", root / "pyproject.toml", *SOURCE.rglob("*.py")]
+    named = [re.findall(r"(?:treeanova|'\.)\[([\w,]+)\]", file.read_text(encoding="utf-8")) for file in files]
+    found = {extra for lists in named for names in lists for extra in names.split(",")}
+    assert {"benchmark", "cli", "dev"} <= found
+    assert found <= set(extras)
