@@ -29,8 +29,8 @@ RESPONSES = {"logit": "probability", "softmax": "probability", "log": "predictio
 
 
 NEGATIVE_SHARE = (
-    "A negative share: the term works against others that it is correlated with, so that the score varies less; how "
-    "strong it is, its own variance says."
+    "A negative share means that the term works against others it is correlated with, so that the score varies less; "
+    "its own variance says how strong it is."
 )
 _SHOWN_NEGATIVE = -0.0005
 

@@ -303,6 +303,8 @@ def test_search_sort_and_filter(opened, reports):
     page.locator("#search").fill("feature 11")
     assert listed(page) == [label for label in labels if "feature" in label and "11" in label]
     assert page.evaluate("document.activeElement.id") == "search"
+    page.locator("#search").fill("feature 3 x feature 11")
+    assert listed(page) == [label for label in labels if "3" in label and "11" in label]
     page.locator("#search").fill("no such term")
     assert listed(page) == []
 
@@ -455,9 +457,12 @@ def test_terms_that_oppose_others_are_listed_by_what_they_do(opened, reports):
     assert shown == pytest.approx(expected[: len(shown)], abs=0.051)
     standing = page.locator("#standing").text_content()
     assert f"rank {list(table.index).index('clarity') + 1} of {len(table)}" in standing
-    words = "A negative share: the term works against others that it is correlated with"
+    words = "A negative share means that the term works against others it is correlated with"
     assert words in standing
     assert words not in page.locator("#rest").text_content()
+    page.locator("#search").fill("x")
+    assert listed(page) == ["x"]
+    page.locator("#search").fill("")
     page.locator("select[name=sort]").select_option("share")
     assert words in page.locator("#rest").text_content()
     assert listed(page)[-1] == table["share"].idxmin()

@@ -194,9 +194,8 @@ function importanceTable(density) {
   const header = ["term", "order", "output", "variance", "share", "mean_abs", "raw variance", "raw share", "raw mean_abs"];
   const measures = (place) => (place ? [place.variance, place.share, place.size] : ["", "", ""]);
   const body = report.outputs.flatMap((output, k) => {
-    const pure = termsOf(density, "pure", k);
-    const others = report.terms.filter((term) => !pure.includes(term));
-    return [...pure, ...others].map((term) => [term.title, term.order, output, ...measures(standing(term, density, "pure", k)), ...measures(standing(term, density, RAW, k))]);
+    const inOrder = new Set([...termsOf(density, "pure", k), ...report.terms]); // then those of the raw form alone
+    return [...inOrder].map((term) => [term.title, term.order, output, ...measures(standing(term, density, "pure", k)), ...measures(standing(term, density, RAW, k))]);
   });
   return [header, ...body];
 }

@@ -158,7 +158,9 @@ function listChange(part) {
 }
 
 function matching() {
-  const words = state.search.toLowerCase().split(/\s+/).filter((word) => word && word !== "×" && word !== "x");
+  // An x between two words is a typed ×; elsewhere it may be the name of a feature.
+  const isSign = (word, i, all) => word === "×" || (word === "x" && i > 0 && i < all.length - 1);
+  const words = state.search.toLowerCase().split(/\s+/).filter((word, i, all) => word && !isSign(word, i, all));
   const found = termsOf(state.density, state.form, output()).filter((term) => {
     const name = term.title.toLowerCase();
     const order = state.order === "all" || String(Math.min(term.order, 3)) === state.order;
