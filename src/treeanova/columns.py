@@ -146,7 +146,7 @@ def _by_position(names: list[str], schema: Schema) -> list[int]:
 def raw_column(series: nw.Series[Any]) -> npt.NDArray[Any]:
     """A column as numpy: numbers and booleans as such with missing as NaN, all else as objects with None."""
     if series.dtype.is_numeric() or series.dtype == nw.Boolean:
-        if not series.dtype.is_float() and series.null_count() == 0:
+        if series.dtype not in {nw.Float32, nw.Float64} and series.null_count() == 0:
             return series.to_numpy()
         return series.cast(nw.Float64).to_numpy()
     column = np.empty(len(series), dtype=object)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 
 import numpy as np
@@ -49,6 +50,11 @@ from treeanova.readers import read_model
 from treeanova.readers.sklearn import LabelsWithNone
 
 N_ROWS, N_FEATURES = 300, 4
+
+
+VERSION = tuple(int(part) for part in sys.modules["sklearn"].__version__.split(".")[:2])
+# Trees that take missing values from scikit-learn 1.9 on only.
+LATELY_MISSING = {"tree monotonic", "forest monotonic", "forest median"}
 
 
 def make_x(seed=0, *, missing=False):
@@ -236,10 +242,11 @@ HIST = {
 @pytest.mark.parametrize("name", TREES)
 def test_trees_agree_on_every_kind_of_row(name, trained_on_missing):
     kind, make = TREES[name]
-    x = make_x(missing=trained_on_missing)
+    refuses_missing = VERSION < (1, 9) and name in LATELY_MISSING
+    x = make_x(missing=trained_on_missing and not refuses_missing)
     model = make().fit(x, make_y(x, kind))
     forest = read_model(model)
-    rows = numeric_rows(forest, np.random.default_rng(1), missing=True, infinite=False, base=x)
+    rows = numeric_rows(forest, np.random.default_rng(1), missing=not refuses_missing, infinite=False, base=x)
     check(model, rows)
     assert forest.schema.link == ("probability" if is_classifier(model) else "identity")
 
@@ -337,6 +344,7 @@ def test_constant_target_gives_a_forest_of_bare_roots():
         check(model.fit(x, np.full(len(x), 2.5)), x)
 
 
+@pytest.mark.skipif(VERSION < (1, 7), reason="scikit-learn takes missing values here")
 def test_missing_values_are_refused_where_the_tree_refuses_them():
     x = make_x()
     model = ExtraTreeRegressor(splitter="best").fit(x, make_y(x, "number"))
@@ -446,8 +454,9 @@ def test_numbers_as_categories_in_a_matrix():
     rows[:, 0] = rng.choice([0, 1, 2, 3, 4, 5, 6, -1, 1.5, 300, np.nan, -0.0], len(rows))
     rows[:, 2] = rng.choice([-2.5, 0.1, float(np.float32(0.1)), 7.0, 0.0, np.nan], len(rows))
     check(model, rows)
-    with np.errstate(over="ignore"):
-        check(model, rows.astype(np.float32))
+    if VERSION >= (1, 9):  # before, fractions in single precision are taken for the categories next to them
+        with np.errstate(over="ignore"):
+            check(model, rows.astype(np.float32))
 
 
 def test_all_columns_categories_many_of_them():

@@ -21,7 +21,10 @@ pd = pytest.importorskip("pandas")
 ensemble = pytest.importorskip("sklearn.ensemble")
 xgboost = pytest.importorskip("xgboost")
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*`booster=dart` is deprecated")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*`booster=dart` is deprecated"),
+    pytest.mark.filterwarnings("ignore:X does not have valid feature names"),
+]
 MODELS = pathlib.Path(__file__).parent / "models"
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 4)).round(2)
