@@ -1,4 +1,4 @@
-"""Models of later versions than known are read only where their library gives the same scores."""
+"""Models of versions that are not tested are read only where their library gives the same scores."""
 
 from __future__ import annotations
 
@@ -80,9 +80,9 @@ LIVE = {
 
 @pytest.fixture
 def unknown(monkeypatch):
-    """All versions are later than known."""
-    for library in versions.KNOWN:
-        monkeypatch.setitem(versions.KNOWN, library, (0, 0))
+    """All versions are later than those tested."""
+    for library in versions.TESTED:
+        monkeypatch.setitem(versions.TESTED, library, ((0, 0), (0, 0)))
 
 
 @pytest.mark.parametrize(
@@ -96,8 +96,16 @@ def test_numbers_of_versions(version, found):
     ("version", "newer"), [((3, 4, 9), False), ((3, 4), False), ((3, 5), True), ((4, 0, 0), True), ((), False)]
 )
 def test_later_versions(version, newer, monkeypatch):
-    monkeypatch.setitem(versions.KNOWN, "xgboost", (3, 4))
+    monkeypatch.setitem(versions.TESTED, "xgboost", ((3, 2), (3, 4)))
     assert versions.is_newer("xgboost", version) == newer
+
+
+@pytest.mark.parametrize(
+    ("version", "older"), [((3, 1, 9), True), ((3, 2, 0), False), ((3, 2), False), ((2, 9), True), ((), False)]
+)
+def test_earlier_versions(version, older, monkeypatch):
+    monkeypatch.setitem(versions.TESTED, "xgboost", ((3, 2), (3, 4)))
+    assert versions.is_older("xgboost", version) == older
 
 
 @pytest.mark.parametrize("name", LIVE)
@@ -121,14 +129,23 @@ def test_models_of_later_libraries_that_mean_something_else_are_refused(name, ch
     model = LIVE[name]()
     library = name.partition(" ")[0]
     monkeypatch.setattr(f"treeanova.readers.{library}.assemble", change)
-    with pytest.raises(UnsupportedModelError, match=f"must be of {library} 0.0 or earlier, got .* scores differ by"):
+    with pytest.raises(UnsupportedModelError, match=f"must be of {library} 0.0 to 0.0, got .* scores differ by"):
+        read_model(model)
+
+
+def test_models_of_earlier_libraries_are_checked_as_well(monkeypatch):
+    monkeypatch.setitem(versions.TESTED, "sklearn", ((99, 0), (99, 9)))
+    model = LIVE["sklearn"]()
+    np.testing.assert_allclose(read_model(model).score(X)[:, 0], model.predict(X), rtol=1e-9)
+    monkeypatch.setattr("treeanova.readers.sklearn.assemble", larger)
+    with pytest.raises(UnsupportedModelError, match=r"must be of sklearn 99\.0 to 99\.9, got .* scores differ by"):
         read_model(model)
 
 
 def test_ebms_of_later_libraries_that_mean_something_else_are_refused(unknown):
     model = LIVE["interpret"]()
     model.predict = lambda rows: type(model).predict(model, rows) + 0.01
-    with pytest.raises(UnsupportedModelError, match=r"must be of interpret 0\.0 or earlier, got .* scores differ by"):
+    with pytest.raises(UnsupportedModelError, match=r"must be of interpret 0\.0 to 0\.0, got .* scores differ by"):
         read_model(model)
 
 
@@ -190,9 +207,7 @@ FILES = {
 @pytest.mark.parametrize("name", FILES)
 def test_files_later_than_the_installed_library_are_refused(name, tmp_path):
     path = FILES[name](tmp_path)
-    message = (
-        r"or earlier, got 97\S*, which is later and must be compared with .*, but the installed one is older; install"
-    )
+    message = r"got 97\S*, which is not tested and must be compared with .*, but the installed one is older; install"
     with pytest.raises(UnsupportedModelError, match=message):
         read_model(path)
 
@@ -228,14 +243,18 @@ def test_files_that_mean_something_else_are_refused(tmp_path, monkeypatch):
     other = LIVE["xgboost"]().get_booster()
     monkeypatch.setattr("xgboost.__version__", "98.0")
     monkeypatch.setattr("xgboost.Booster", lambda model_file: other)
-    with pytest.raises(UnsupportedModelError, match=r"got 97\.0\.0, which is later and means something else: scores"):
+    with pytest.raises(
+        UnsupportedModelError, match=r"got 97\.0\.0, which is not tested and means something else: scores"
+    ):
         read_model(path)
 
 
 def test_files_that_cannot_be_read_name_their_version(tmp_path, monkeypatch):
     path = xgboost_file(tmp_path, lambda booster: [booster.pop(key) for key in list(booster) if key != "name"])
     monkeypatch.setattr("xgboost.__version__", "98.0")
-    with pytest.raises(UnsupportedModelError, match=r"got 97\.0\.0, which is later and cannot be read \(model\.json"):
+    with pytest.raises(
+        UnsupportedModelError, match=r"got 97\.0\.0, which is not tested and cannot be read \(model\.json"
+    ):
         read_model(path)
 
 

@@ -1,6 +1,6 @@
-"""Models of library versions later than those treeanova was tested with: what is read is compared with the library.
+"""Models of library versions that treeanova was not tested with: what is read is compared with the library.
 
-A format can change so that it still reads well and means something else. So a model of a later version is accepted only
+A format can change so that it still reads well and means something else. So a model of another version is accepted only
 where its library gives the same raw prediction for rows on and next to the thresholds, missing values and categories.
 """
 
@@ -25,14 +25,14 @@ from treeanova.grid import IntervalAxis
 Read = TypeVar("Read", bound=Forest | Effects)
 Predict = Callable[[Floats], npt.ArrayLike]
 
-# The latest releases that the tests have met; "lightgbm text" is the number in its text, v4.
-KNOWN: dict[str, tuple[int, ...]] = {
-    "xgboost": (3, 4),
-    "lightgbm": (4, 7),
-    "lightgbm text": (4,),
-    "catboost": (1, 2),
-    "sklearn": (1, 9),
-    "interpret": (0, 7),
+# The first and the last releases that the tests have met; "lightgbm text" is the number in its text, as in v4.
+TESTED: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
+    "xgboost": ((3, 2), (3, 4)),
+    "lightgbm": ((4, 6), (4, 7)),
+    "lightgbm text": ((3,), (4,)),
+    "catboost": ((1, 2), (1, 2)),
+    "sklearn": ((1, 6), (1, 9)),
+    "interpret": ((0, 7, 8), (0, 7)),
 }
 _N_ROWS = 1000
 _MOST_BOUNDS = 300
@@ -50,18 +50,23 @@ def numbers(version: str) -> tuple[int, ...]:
 
 
 def is_newer(library: str, version: Sequence[int]) -> bool:
-    """Whether a version is later than the latest one known; patch releases count as known."""
-    known = KNOWN[library]
-    return tuple(version[: len(known)]) > known
+    """Whether a version is later than the last one tested; patch releases count as tested."""
+    last = TESTED[library][1]
+    return tuple(version[: len(last)]) > last
+
+
+def is_older(library: str, version: Sequence[int]) -> bool:
+    """Whether a version is earlier than the first one tested; one that is not known is not."""
+    return bool(version) and tuple(version) < TESTED[library][0]
 
 
 def read_live(library: str, read: Callable[[], Read], predict: Callable[[Read], Predict]) -> Read:
-    """The model of a loaded library as `read` gives it; checked where the library is later than known.
+    """The model of a loaded library as `read` gives it; checked where the library's version is not tested.
 
     `predict` gives a function from encoded rows to the library's own raw prediction.
     """
     version = numbers(str(getattr(importlib.import_module(library), "__version__", "")))
-    if not is_newer(library, version):
+    if not (is_newer(library, version) or is_older(library, version)):
         return read()
     result = _read(library, version, read)
     _check(library, version, result, predict(result))
@@ -74,7 +79,7 @@ def read_stored(
     read: Callable[[], Read],
     load: Callable[[Any, Read], Predict | None],
 ) -> Read:
-    """The model of a file as `read` gives it; checked by the installed library where the file is later than known.
+    """The model of a file as `read` gives it; checked by the installed library where the file is later than tested.
 
     `load` takes the library's module and gives a function from encoded rows to its raw prediction for the file's
     model, or None where the installed library is older than the file: it may misread the file in the same way.
@@ -100,25 +105,26 @@ def _read(library: str, version: Sequence[int], read: Callable[[], Read]) -> Rea
     try:
         return read()
     except ModelFileError as error:
-        raise UnsupportedModelError(f"{_too_new(library, version)} and cannot be read ({error}); {_REMEDY}") from error
+        raise UnsupportedModelError(f"{_untested(library, version)} and cannot be read ({error}); {_REMEDY}") from error
 
 
-_REMEDY = "update treeanova, or train with the earlier version."
+_REMEDY = "update treeanova, or train with a version that is tested."
 
 
 def _dotted(version: Sequence[int]) -> str:
     return ".".join(map(str, version))
 
 
-def _too_new(library: str, version: Sequence[int]) -> str:
-    return f"`model` must be of {library} {_dotted(KNOWN[library])} or earlier, got {_dotted(version)}, which is later"
+def _untested(library: str, version: Sequence[int]) -> str:
+    first, last = map(_dotted, TESTED[library])
+    return f"`model` must be of {library} {first} to {last}, got {_dotted(version)}, which is not tested"
 
 
 def _uncheckable(library: str, version: Sequence[int], reason: str) -> UnsupportedModelError:
     name = library.partition(" ")[0]
     return UnsupportedModelError(
-        f"{_too_new(library, version)} and must be compared with {name}'s own predictions, but {reason}; install the "
-        f"{name} that wrote the file, update treeanova, or train with the earlier version."
+        f"{_untested(library, version)} and must be compared with {name}'s own predictions, but {reason}; install the "
+        f"{name} that wrote the file, update treeanova, or train with a version that is tested."
     )
 
 
@@ -130,14 +136,14 @@ def _check(library: str, version: Sequence[int], model: Forest | Effects, predic
         expected = np.asarray(predict(rows), dtype=np.float64).reshape(scores.shape)
     except Exception as error:  # libraries have errors of their own
         raise UnsupportedModelError(
-            f"{_too_new(library, version)} and its predictions cannot be compared ({type(error).__name__}: "
+            f"{_untested(library, version)} and its predictions cannot be compared ({type(error).__name__}: "
             f"{str(error)[:200]}); {_REMEDY}"
         ) from error
     gap = np.abs(scores - expected).max(initial=0)
     size = np.abs(model.intercept).max(initial=0) + np.abs(scores).max(initial=0)
     if not gap <= _TOLERANCE * size:
         raise UnsupportedModelError(
-            f"{_too_new(library, version)} and means something else: scores differ by {gap:.3g}; {_REMEDY}"
+            f"{_untested(library, version)} and means something else: scores differ by {gap:.3g}; {_REMEDY}"
         )
 
 
