@@ -1,0 +1,296 @@
+"""What must hold of every decomposition, computed anew from its public numbers and from the library's own model."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+
+import numpy as np
+
+import treeanova
+
+PURE = 1e-9  # of the largest score
+MOST_CELLS = 1_000_000
+MASSLESS = 1e-290  # of the largest weight: what counts as no mass
+LARGEST_TERMS = 6
+
+
+def outputs_last(values, n_outputs):
+    """Values with a last axis of outputs, also where there is one output only."""
+    return values[..., None] if n_outputs == 1 else values
+
+
+def positions(fx, names):
+    return tuple(fx.schema.names.index(name) for name in names)
+
+
+# Rows
+
+
+def awkward_rows(fx, X, seed=0):
+    """Rows of the data, rows of shuffled columns, rows on thresholds and next to them, and missing values."""
+    rng = np.random.default_rng(seed)
+    some = X[rng.permutation(len(X))[:60]]
+    shuffled = np.stack([rng.permutation(np.resize(column, 60)) for column in X.T], axis=1)
+    near = [_near_thresholds(axis, j, X, rng) for j, axis in enumerate(fx.at_rows.grid.axes)]
+    near = np.concatenate(near)
+    return np.concatenate([some, shuffled, near[rng.permutation(len(near))[:200]]])
+
+
+def _near_thresholds(axis, j, X, rng):
+    """Rows of the data with one column on a threshold, on the floats next to it, or missing where that is allowed."""
+    bounds = axis.bounds[np.isfinite(axis.bounds)]
+    bounds = rng.permutation(bounds)[:10]
+    single = bounds.astype(np.float32)
+    neighbours = [np.nextafter(single, np.float32(end)).astype(float) for end in (-np.inf, np.inf)]
+    values = np.concatenate([bounds, np.nextafter(bounds, -np.inf), np.nextafter(bounds, np.inf), single, *neighbours])
+    values = np.concatenate([values, [np.nan] * (axis.missing_bin >= 0)])
+    rows = X[rng.integers(len(X), size=len(values))]
+    rows[:, j] = values
+    return rows
+
+
+# Checks
+
+
+def check_finite(fx):
+    """No number anywhere is infinite or missing."""
+    assert np.isfinite(fx.intercept).all()
+    for names, term in fx.terms.items():
+        assert np.isfinite(term.values).all(), names
+        assert np.isfinite(term.weights).all(), names
+        assert (term.weights >= 0).all(), names
+        np.testing.assert_allclose(term.weights.sum(), 1.0, rtol=1e-12, err_msg=str(names))
+    for by in ("term", "feature"):
+        numbers = fx.importance(by)[["variance", "covariance", "share", "mean_abs"]].to_numpy()
+        assert np.isfinite(numbers).all(), by
+    found = fx.certificate
+    parts = [found, *found.terms.values(), *([found.higher] if found.higher is not None else [])]
+    numbers = [getattr(part, field.name) for part in parts for field in dataclasses.fields(part)]
+    assert np.isfinite([number for number in numbers if isinstance(number, (int, float))]).all()
+
+
+def check_sums(fx, model, library, rows):
+    """Scores are the library's own; intercept, terms and remainder add up to them."""
+    raw = np.asarray(library.raw(model, rows), dtype=float)
+    score = fx.decision_function(rows)
+    assert np.isfinite(score).all()
+    np.testing.assert_allclose(score, raw.reshape(score.shape), rtol=0, atol=library.precision * np.abs(raw).max())
+    few = rows[:: max(1, len(rows) // 100)]
+    explanation = fx.explain(few)
+    rest = 0.0 if explanation.remainder is None else explanation.remainder
+    total = fx.intercept + explanation.values.sum(axis=1) + rest
+    expected = fx.decision_function(few)
+    size = max(np.abs(expected).max(), np.abs(np.asarray(fx.intercept)).max())
+    np.testing.assert_allclose(total, expected, rtol=0, atol=1e-9 * size)
+
+
+def slice_means(values, weights, axis):
+    """Weighted means of all slices along an axis, and whether they have mass; outputs last."""
+    masses = weights.sum(axis=axis)
+    sums = (values * weights[..., None]).sum(axis=axis)
+    has_mass = masses > MASSLESS * weights.max()
+    return sums[has_mass] / masses[has_mass][:, None], has_mass
+
+
+def check_purity(fx, size):
+    """Slices with mass have mean zero, to what the certificate says, in all terms that have a table.
+
+    `size` is the largest score of each output.
+    """
+    n_outputs = len(fx.schema.outputs)
+    before = [np.abs(raw).reshape(-1, n_outputs).max(axis=0) for raw in fx.raw_effects.terms.values()]
+    scale = np.max(before, axis=0, initial=0.0)  # largest score before purification
+    for names, term in fx.terms.items():
+        values = outputs_last(term.values, n_outputs)
+        means = [slice_means(values, term.weights, axis)[0] for axis in range(term.order)]
+        worst = np.max([np.abs(own).max(axis=0, initial=0.0) for own in means], axis=0)
+        certified = fx.certificate.terms[names]
+        relative = np.divide(worst, scale, out=np.zeros_like(worst), where=scale > 0).max()
+        assert relative <= certified.impurity + 1e-12, names
+        if fx.certificate.tables_met:
+            assert (worst <= PURE * np.maximum(size, scale)).all(), names
+            assert certified.impurity <= fx.certificate.tol, names
+
+
+def check_higher(fx, seed=0):
+    """Terms at rows: pure exactly where that is claimed, else about as pure at other rows as was measured."""
+    higher = fx.certificate.higher
+    assert (higher is None) == (not fx.higher_terms and not _has_orders_above_tables(fx))
+    if higher is None or not higher.n_terms:
+        return
+    assert higher.n_terms == len(fx.higher_terms)
+    assert {len(names) for names in fx.higher_terms} <= set(range(higher.orders[0], higher.orders[1] + 1))
+    if higher.is_exact:
+        check_closed_form(fx, seed)
+    else:
+        assert higher.measured is not None
+        assert fx.certificate.met == (fx.certificate.tables_met and higher.measured <= fx.certificate.tol)
+
+
+def _has_orders_above_tables(fx):
+    return fx.deep is not None and fx.deep.layout.top_order > fx.deep.layout.tensor_order
+
+
+def check_closed_form(fx, seed=0):
+    """Means of terms at rows over one feature, by its masses, are zero where features are independent."""
+    rng = np.random.default_rng(seed)
+    grid = fx.at_rows.grid
+    for names in rng.permutation(np.array(fx.higher_terms, dtype=object))[:LARGEST_TERMS]:
+        key = positions(fx, names)
+        codes = np.stack([rng.integers(size, size=3) for size in grid.sizes], axis=1).astype(np.int32)
+        for j, row in itertools.product(key, codes):
+            rows = np.repeat(row[None], grid.sizes[j], axis=0)
+            rows[:, j] = np.arange(grid.sizes[j])
+            values = fx.term_values(grid.encoded(rows), tuple(names)).reshape(grid.sizes[j], -1)
+            mean = fx.density.table((j,)) @ values
+            assert (np.abs(mean) <= PURE * max(np.abs(values).max(), 1e-300)).all(), names
+
+
+def check_marginals(fx):
+    """Tables of pairs have the 1-d tables as marginals; so have tables of orders 3 and 4, which agree."""
+    density = fx.density
+    for names, term in fx.terms.items():
+        for axis, name in enumerate(names if term.order > 1 else ()):
+            others = tuple(i for i in range(term.order) if i != axis)
+            alone = density.table(positions(fx, (name,)))
+            np.testing.assert_allclose(term.weights.sum(axis=others), alone, rtol=0, atol=1e-9, err_msg=str(names))
+    key = _small_features(fx)
+    if len(key) < 3:
+        return
+    whole = density.table(key)
+    for inner in itertools.combinations(key, 3):
+        np.testing.assert_allclose(_marginal(whole, key, inner), density.table(inner), rtol=0, atol=1e-9)
+    for j in key:
+        np.testing.assert_allclose(_marginal(whole, key, (j,)), density.table((j,)), rtol=0, atol=1e-9)
+    for pair in itertools.combinations(key, 2):
+        distance = np.abs(_marginal(whole, key, pair) - density.table(pair)).sum() / 2
+        np.testing.assert_allclose(density.gap(pair), distance, rtol=0, atol=1e-9)
+        is_term = tuple(fx.schema.names[j] for j in pair) in fx.terms
+        if is_term and (fx.higher_terms or max(map(len, fx.terms)) > 2):
+            assert fx.certificate.density_gap >= distance - 1e-9
+        if density.name not in {"auto", "kernel"}:
+            assert distance <= 1e-9
+
+
+def _small_features(fx):
+    """Up to four features that terms use, those with the fewest bins, whose table is not too large."""
+    used = {j for names in fx.terms for j in positions(fx, names)}
+    by_size = sorted(used, key=lambda j: (fx.grid.sizes[j], j))
+    for n in (4, 3):
+        key = tuple(sorted(by_size[:n]))
+        if len(key) == n and math.prod(fx.grid.sizes[j] for j in key) <= MOST_CELLS:
+            return key
+    return ()
+
+
+def _marginal(table, key, kept):
+    return table.sum(axis=tuple(i for i, j in enumerate(key) if j not in kept))
+
+
+def rows_by_term(fx, by="term"):
+    """Rows of the importance table by label and position of the output."""
+    outputs = list(fx.schema.outputs)
+    table = fx.importance(by).to_dict("records")
+    return {(row[by], outputs.index(row["output"]) if len(outputs) > 1 else 0): row for row in table}
+
+
+def check_own_moments(fx):
+    """Variances and mean absolute values are those of the tables of terms under their weights; shares add to one."""
+    n_outputs = len(fx.schema.outputs)
+    found = rows_by_term(fx)
+    total = (fx.moments.variance + fx.moments.covariance).sum(axis=0)
+    for names, term in fx.terms.items():
+        values, weights = outputs_last(term.values, n_outputs), term.weights[..., None]
+        axes = tuple(range(term.order))
+        squares, sizes = (weights * values**2).sum(axis=axes), (weights * np.abs(values)).sum(axis=axes)
+        for k in range(n_outputs):
+            row = found[" × ".join(names), k]
+            close(row["mean_abs"], sizes[k], 1e-8, np.abs(values).max())
+            if total[k] > 0:
+                close(row["variance"] * total[k], squares[k], 1e-8, total[k])
+    for k in range(n_outputs):
+        shares = [row["share"] for (_, output), row in found.items() if output == k]
+        assert sum(shares) == 0 or abs(sum(shares) - 1) < 1e-9
+
+
+def close(found, expected, tolerance, size):
+    assert abs(found - expected) <= tolerance * max(abs(expected), size), (found, expected)
+
+
+def check_importance(fx):
+    """Variance, covariance and mean absolute value of all terms, summed over every cell of the whole grid."""
+    n_features, n_outputs = len(fx.grid.sizes), len(fx.schema.outputs)
+    weights = fx.density.table(tuple(range(n_features))).ravel()
+    cells = np.indices(fx.grid.sizes).reshape(n_features, -1)
+    terms = {
+        names: outputs_last(term.values, n_outputs)[tuple(cells[j] for j in positions(fx, names))]
+        for names, term in fx.terms.items()
+    }
+    score = np.sum(list(terms.values()), axis=0)
+    found = rows_by_term(fx)
+    by_feature = {(name, k): np.zeros(3) for name in fx.schema.names for k in range(n_outputs)}
+    for k in range(n_outputs):
+        total = _covariance(score[:, k], score[:, k], weights)
+        for names, values in terms.items():
+            variance = _covariance(values[:, k], values[:, k], weights)
+            covariance = _covariance(values[:, k], score[:, k], weights) - variance
+            scale = 1 / total if total > 0 else 0.0
+            expected = np.array([variance * scale, covariance * scale, weights @ np.abs(values[:, k])])
+            row = found[" × ".join(names), k]
+            compare_measures(row, expected, np.abs(values).max())
+            for name in names:
+                by_feature[name, k] += expected / len(names)
+    for key, row in rows_by_term(fx, "feature").items():
+        compare_measures(row, by_feature[key], np.abs(score).max())
+
+
+def compare_measures(row, expected, size):
+    for name, wanted, scale in zip(("variance", "covariance", "mean_abs"), expected, (1.0, 1.0, size), strict=True):
+        close(row[name], wanted, 1e-8, scale)
+
+
+def _covariance(first, second, weights):
+    return weights @ ((first - weights @ first) * (second - weights @ second))
+
+
+def check_saved(fx, rows, folder):
+    """A file holds the same decomposition."""
+    path = folder / "saved.tav"
+    fx.save(path)
+    loaded = treeanova.load(path)
+    assert list(loaded.terms) == list(fx.terms)
+    assert loaded.higher_terms == fx.higher_terms
+    np.testing.assert_array_equal(loaded.intercept, fx.intercept)
+    for names, term in fx.terms.items():
+        np.testing.assert_array_equal(loaded.terms[names].values, term.values)
+        np.testing.assert_array_equal(loaded.terms[names].weights, term.weights)
+    few = rows[:20]
+    np.testing.assert_array_equal(loaded.decision_function(few), fx.decision_function(few))
+    np.testing.assert_array_equal(loaded.explain(few).values, fx.explain(few).values)
+    assert loaded.importance().to_dict("list") == fx.importance().to_dict("list")
+    assert str(loaded.certificate) == str(fx.certificate)
+    assert loaded == fx
+
+
+def check_report(fx, folder):
+    """The report is one HTML page."""
+    path = folder / "report.html"
+    treeanova.write_report(fx, path)
+    assert path.read_text(encoding="utf-8").lstrip().lower().startswith("<!doctype html")
+
+
+def check_all(fx, model, library, X, folder, *, report=False):
+    """Everything above that holds of any decomposition."""
+    rows = awkward_rows(fx, X)
+    check_finite(fx)
+    check_sums(fx, model, library, rows)
+    n_outputs = len(fx.schema.outputs)
+    check_purity(fx, np.abs(outputs_last(fx.decision_function(rows), n_outputs)).max(axis=0))
+    check_higher(fx)
+    check_marginals(fx)
+    check_own_moments(fx)
+    check_saved(fx, rows, folder)
+    if report:
+        check_report(fx, folder)
