@@ -43,9 +43,10 @@ def _near_thresholds(axis, j, X, rng):
     bounds = axis.bounds[np.isfinite(axis.bounds)]
     bounds = rng.permutation(bounds)[:10]
     single = bounds.astype(np.float32)
-    neighbours = [np.nextafter(single, np.float32(end)).astype(float) for end in (-np.inf, np.inf)]
+    with np.errstate(over="ignore"):
+        neighbours = [np.nextafter(single, np.float32(end)).astype(float) for end in (-np.inf, np.inf)]
     values = np.concatenate([bounds, np.nextafter(bounds, -np.inf), np.nextafter(bounds, np.inf), single, *neighbours])
-    values = np.concatenate([values, [np.nan] * (axis.missing_bin >= 0)])
+    values = np.concatenate([values[np.isfinite(values)], [np.nan] * (axis.missing_bin >= 0)])
     rows = X[rng.integers(len(X), size=len(values))]
     rows[:, j] = values
     return rows
@@ -127,10 +128,55 @@ def check_higher(fx, seed=0):
     else:
         assert higher.measured is not None
         assert fx.certificate.met == (fx.certificate.tables_met and higher.measured <= fx.certificate.tol)
+        assert impurity_at_rows(fx, seed) <= 2 * higher.measured + 0.1
 
 
 def _has_orders_above_tables(fx):
     return fx.deep is not None and fx.deep.layout.top_order > fx.deep.layout.tensor_order
+
+
+def impurity_at_rows(fx, seed=0):
+    """Largest root mean square of slice means of the largest terms, relative to the term, on quarters of each feature.
+
+    Squares of means are products of the means of two halves of the rows, so that noise averages out.
+    """
+    rng = np.random.default_rng(seed)
+    codes, weights = fx.density_rows
+    rows = fx.at_rows.grid.encoded(codes)
+    first = rng.random(len(rows)) < 0.5
+    quarters = [_quarters(column, weights) for column in codes.T]
+    worst = 0.0
+    for names in _largest_terms(fx, rows[:100]):
+        values = fx.term_values(rows, names).reshape(len(rows), -1)
+        squares = weights @ values**2
+        for j in names:
+            kept = [quarters[i] for i in positions(fx, names) if fx.schema.names[i] != j]
+            slices = np.ravel_multi_index(kept, (4,) * len(kept))
+            halves = [_means(slices, weights * half, values, 4 ** len(kept)) for half in (first, ~first)]
+            found = np.bincount(slices, weights, 4 ** len(kept)) @ (halves[0] * halves[1])
+            worst = max(worst, (found / np.where(squares > 0, squares, np.inf)).max())
+    return np.sqrt(worst)
+
+
+def _largest_terms(fx, rows):
+    explanation = fx.explain(rows)
+    squares = (explanation.values.reshape(len(rows), len(explanation.terms), -1) ** 2).mean(axis=0).max(axis=-1)
+    higher = set(fx.higher_terms)
+    ranked = [explanation.terms[i] for i in np.argsort(-squares)]
+    return [names for names in ranked if names in higher][:LARGEST_TERMS]
+
+
+def _quarters(column, weights):
+    """Four bins of about equal mass."""
+    masses = np.bincount(column, weights)
+    middles = np.cumsum(masses) - masses / 2
+    return np.minimum(4 * middles / masses.sum(), 3).astype(int)[column]
+
+
+def _means(slices, weights, values, n_slices):
+    masses = np.bincount(slices, weights, n_slices)
+    sums = np.stack([np.bincount(slices, weights * column, n_slices) for column in values.T], axis=1)
+    return np.divide(sums, masses[:, None], out=np.zeros_like(sums), where=masses[:, None] > 0)
 
 
 def check_closed_form(fx, seed=0):
@@ -168,16 +214,16 @@ def check_marginals(fx):
         distance = np.abs(_marginal(whole, key, pair) - density.table(pair)).sum() / 2
         np.testing.assert_allclose(density.gap(pair), distance, rtol=0, atol=1e-9)
         is_term = tuple(fx.schema.names[j] for j in pair) in fx.terms
-        if is_term and (fx.higher_terms or max(map(len, fx.terms)) > 2):
+        if is_term and (fx.higher_terms or max(map(len, fx.terms)) > 2):  # else the joint density serves nothing
             assert fx.certificate.density_gap >= distance - 1e-9
         if density.name not in {"auto", "kernel"}:
             assert distance <= 1e-9
 
 
 def _small_features(fx):
-    """Up to four features that terms use, those with the fewest bins, whose table is not too large."""
+    """Three or four features, those that terms use and that have the fewest bins first, if their table is small."""
     used = {j for names in fx.terms for j in positions(fx, names)}
-    by_size = sorted(used, key=lambda j: (fx.grid.sizes[j], j))
+    by_size = sorted(range(len(fx.grid.sizes)), key=lambda j: (j not in used, fx.grid.sizes[j], j))
     for n in (4, 3):
         key = tuple(sorted(by_size[:n]))
         if len(key) == n and math.prod(fx.grid.sizes[j] for j in key) <= MOST_CELLS:

@@ -77,13 +77,25 @@ def test_importance_over_all_cells(table, kind, density, tmp_path):
 
 @pytest.mark.parametrize(
     ("kind", "density"),
-    combinations(itertools.product(["forest", "xgboost", "lightgbm", "catboost"], NAMED), [("xgboost", "independent")]),
+    combinations(
+        itertools.product(["forest", "xgboost", "lightgbm"], [*NAMED, "kernel"]), [("xgboost", "independent")]
+    ),
 )
 def test_deep_model(kind, density, tmp_path):
-    """Orders above tables under every density: exact where features are independent."""
+    """Orders above tables under every density: pure in closed form where features are independent."""
     rows, library = synthetic("correlated"), LIBRARIES[kind]
     model = library.fit(rows, **of_depth(kind, 8))
     fx = decompose(model, rows.X, density=density, tensor_order=2, n_jobs=1)
     assert fx.higher_terms
     assert fx.certificate.higher.is_exact == (density in {"independent", "uniform"})
+    check_all(fx, model, library, rows.X, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("table", "kind"), combinations(itertools.product(TABLES, ["xgboost", "catboost"]), [("three", "catboost")])
+)
+def test_kernel_density(table, kind, tmp_path):
+    rows, library = data(table), LIBRARIES[kind]
+    model = library.fit(rows, **of_depth(kind, 3))
+    fx = decompose(model, rows.X, density="kernel", n_jobs=1)
     check_all(fx, model, library, rows.X, tmp_path)
