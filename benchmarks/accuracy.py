@@ -26,7 +26,8 @@ import treeanova
 from benchmarks import deep
 from treeanova import smoothing
 from treeanova.decomposition import Decomposition
-from treeanova.density import Auto, Density, Empirical, Independent, Key
+from treeanova.density import Auto, Density, Empirical, Independent
+from treeanova.effects import Key
 
 Floats = npt.NDArray[np.float64]
 Draw = Callable[[int, np.random.Generator], Floats]

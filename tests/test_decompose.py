@@ -347,9 +347,10 @@ def shares_in_bins(axis, column):
 
 
 def james_stein(grid, data):
-    """Σ p (1 - p) / (n - 1) over Σ (p - product)², at most 1, over all cells of all pairs of features."""
+    """Σ p (1 - p) / (n - 1) over Σ (p - product)², at most 1, over all cells of pairs of features that vary."""
     codes, variance, distance = grid.index(data), 0.0, 0.0
-    for i, j in itertools.combinations(range(codes.shape[1]), 2):
+    varied = [j for j in range(codes.shape[1]) if len(np.unique(codes[:, j])) > 1]
+    for i, j in itertools.combinations(varied, 2):
         p = np.histogram2d(codes[:, i], codes[:, j], [np.arange(grid.sizes[k] + 1) - 0.5 for k in (i, j)])[0]
         p /= len(codes)
         variance += (p * (1 - p)).sum() / (len(codes) - 1)
@@ -804,8 +805,10 @@ def test_methods_that_do_not_exist():
 
 
 def test_direct_is_refused_where_it_would_not_be_exact():
+    x = np.random.default_rng(0).normal(size=(500, 3))
+    model = GradientBoostingRegressor(n_estimators=80, max_depth=3, random_state=0).fit(x, x.prod(axis=1))
     with pytest.raises(ValueError, match="`method` must be 'cg' or 'mass-moving' for weights of order 3"):
-        decompose(*named(), method="direct")
+        decompose(model, x, density="empirical", tensor_order=3, method="direct")
 
 
 def test_models_that_are_none():

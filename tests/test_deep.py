@@ -192,7 +192,7 @@ def test_on_few_bins_the_correction_is_the_exact_purification():
     certificate = deep.certificate.higher
     assert certificate.n_corrected == 1
     assert certificate.impurity < 1e-2
-    assert "1 terms told apart at rows; 1 corrected for dependence on coarse bins (5 at order 3)" in str(certificate)
+    assert "1 terms at rows; 1 corrected for dependence on coarse bins (5 at order 3)" in str(certificate)
 
 
 def test_the_certificate_tells_what_is_left_of_the_means_of_slices(monkeypatch):
@@ -252,7 +252,8 @@ def test_deep_is_chosen_by_the_plan(boosted, fx):
     np.testing.assert_allclose(fx.decision_function(x), model.predict(x, output_margin=True), atol=1e-5)
     np.testing.assert_allclose(sum_of(fx.explain(x[:200])), fx.decision_function(x[:200]), atol=1e-12)
     assert not fx.has_remainder
-    assert fx.certificate.met
+    assert fx.certificate.tables_met
+    assert not fx.certificate.met  # orders 3 to 6 are pure to some per cent only
     assert fx.certificate.reconstruction_error < 1e-13
     text = repr(fx)
     assert "of higher orders at rows" in text

@@ -16,7 +16,7 @@ EXPECTED = {
     "auditing": (["without the group's terms"], []),
     "california": (["Latitude × Longitude"], ["california.png"]),
     "categories_and_missing": (["unseen or missing", "the model itself"], []),
-    "four_forms": (["mass-moving: pure to 1e-10"], []),
+    "four_forms": (["mass-moving: orders 1 and 2 pure to"], []),
     "from_a_file": (
         ["Decomposition of ", "density auto, link logit, outputs score", "The same on the command line:"],
         ["wine.json", "wine.csv", "wine.tav"],

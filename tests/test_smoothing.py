@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 
 import numpy as np
@@ -464,55 +465,47 @@ def test_tables_brought_to_margins():
 # Three and more features
 
 
-def without_triples(seed=0, sizes=(4, 3, 5)):
-    """A joint table that is a product of functions of pairs."""
-    rng = np.random.default_rng(seed)
-    a, b, c = (np.exp(rng.normal(size=(sizes[i], sizes[j]))) for i, j in ((0, 1), (0, 2), (1, 2)))
-    joint = a[:, :, None] * b[:, None, :] * c[None, :, :]
-    return joint / joint.sum()
-
-
-def test_a_joint_table_of_pairs_is_given_back():
-    joint = without_triples()
-    pairs = {(0, 1): joint.sum(axis=2), (0, 2): joint.sum(axis=1), (1, 2): joint.sum(axis=0)}
-    masses = [joint.sum(axis=(1, 2)), joint.sum(axis=(0, 2)), joint.sum(axis=(0, 1))]
-    found = smoothing.from_pairs(masses, pairs)
-    np.testing.assert_allclose(found, joint, rtol=1e-6)
-    for (i, j), pair in pairs.items():
-        np.testing.assert_allclose(found.sum(axis=3 - i - j), pair, atol=1e-9)
+@pytest.mark.parametrize("kind", ["auto", "kernel"])
+@pytest.mark.parametrize("correlation", [0.0, 0.5, 0.9])
+def test_tables_of_three_and_more_features_are_of_one_joint_density(kind, correlation):
+    density = bound(kind, normals(correlation, 800, order=4), (4, 3, 5, 3))
+    four = density.table((0, 1, 2, 3))
+    assert four.sum() == pytest.approx(1.0, abs=1e-12)
+    for axis, key in enumerate([(1, 2, 3), (0, 2, 3), (0, 1, 3), (0, 1, 2)]):
+        np.testing.assert_allclose(four.sum(axis=axis), density.table(key), atol=1e-12)
+    for j in range(4):
+        others = tuple(axis for axis in range(4) if axis != j)
+        np.testing.assert_allclose(four.sum(axis=others), density.table((j,)), atol=1e-10)
 
 
 @pytest.mark.parametrize("kind", ["auto", "kernel"])
-@pytest.mark.parametrize("correlation", [0.0, 0.5, 0.9])
-def test_pairs_are_marginals_of_triples(kind, correlation):
-    density = bound(kind, normals(correlation, 2000))
+def test_the_gap_between_a_pair_and_the_joint_density_is_stated(kind):
+    density = bound(kind, normals(0.7, 2000))
     triple = density.table((0, 1, 2))
-    assert triple.sum() == pytest.approx(1.0)
     for i, j in itertools.combinations(range(3), 2):
-        np.testing.assert_allclose(triple.sum(axis=3 - i - j), density.table((i, j)), atol=1e-7)
+        distance = np.abs(triple.sum(axis=3 - i - j) - density.table((i, j))).sum() / 2
+        assert density.gap((i, j)) == pytest.approx(distance, abs=1e-12)
+        assert 0 < distance < 0.08
 
 
-def test_a_dependence_of_three_features_beyond_pairs_is_found():
-    """Signs of two features are those of the third, multiplied: every pair is independent, the three are not."""
+def test_independent_features_have_an_independent_joint_density():
+    density = bound("auto", normals(0.0, 2000))
+    assert density.is_product
+    masses = [density.table((j,)) for j in range(3)]
+    np.testing.assert_allclose(density.table((0, 1, 2)), functools.reduce(np.multiply.outer, masses), rtol=1e-12)
+
+
+def test_a_dependence_of_three_features_is_as_the_rows_have_it():
+    """Two features follow a third; the joint density must give octants the shares that rows have."""
     rng = np.random.default_rng(0)
-    signs = rng.choice([-1.0, 1.0], (4000, 2))
-    columns = [*(signs * np.abs(rng.normal(size=(4000, 2))) ** 0.5).T, signs.prod(axis=1) * rng.exponential(size=4000)]
+    x = rng.normal(size=4000)
+    columns = [x, x**2 + 0.5 * rng.normal(size=4000), np.sign(x) * rng.exponential(size=4000)]
     density = bound("auto", columns, (8, 8, 8))
-    table = density.table((0, 1, 2))
     halves = [np.add.reduceat(np.eye(8), [0, 4], axis=0)] * 3
-    octants = np.einsum("abc,ia,jb,kc->ijk", table, *halves)
-    odd = sum(octants[i, j, k] for i, j, k in np.ndindex(2, 2, 2) if (i + j + k) % 2 == 0)  # - x - = +, and so on
-    assert odd < 0.1
-    for i, j in itertools.combinations(range(3), 2):
-        np.testing.assert_allclose(table.sum(axis=3 - i - j), density.table((i, j)), atol=5e-5)
-
-
-def test_a_fourth_feature():
-    density = bound("auto", normals(0.5, 800, order=4), (4, 3, 4, 3))
-    table = density.table((0, 1, 2, 3))
-    for i, j in itertools.combinations(range(4), 2):
-        others = tuple(axis for axis in range(4) if axis not in (i, j))
-        np.testing.assert_allclose(table.sum(axis=others), density.table((i, j)), atol=1e-7)
+    octants = np.einsum("abc,ia,jb,kc->ijk", density.table((0, 1, 2)), *halves)
+    codes = density.grid.index(np.stack(columns, axis=1)) // 4
+    rows = np.bincount(codes @ [4, 2, 1], minlength=8).reshape(2, 2, 2) / 4000
+    np.testing.assert_allclose(octants, rows, atol=0.03)
 
 
 # Choices
@@ -1006,12 +999,12 @@ def test_signs_that_differ_between_densities():
 
 def test_sensitivity_of_several_densities_takes_the_two_furthest_apart(boosted):
     model, data = boosted
-    found = density_sensitivity(model, data, ["uniform", "independent", "empirical", "auto"], n_jobs=1)
+    found = density_sensitivity(model, data, ["uniform", "independent", "auto", "empirical"], n_jobs=1)
     parts = {name: decompose(model, data, density=name, n_jobs=1) for name in found.decompositions}
     spread = np.std(model.predict(data))
     distances = dict(zip(found.table["term"], found.table["distance"], strict=True))
-    for names in parts["auto"].terms:
-        weights = parts["auto"].terms[names].weights
+    for names in parts["empirical"].terms:
+        weights = parts["empirical"].terms[names].weights
         values = [part.terms[names].values for part in parts.values()]
         gaps = [np.sqrt((weights * (a - b) ** 2).sum()) for a, b in itertools.combinations(values, 2)]
         assert distances[" × ".join(names)] == pytest.approx(max(gaps) / spread, rel=1e-6)

@@ -251,7 +251,7 @@ DENSITIES = {
     "laplace 0.1": Laplace(mix=0.1),
     "shrinkage 0.3": Shrinkage(intensity=0.3),
     "length": Uniform(measure="length"),
-    "callable": lambda names, axes: np.arange(1.0, 1 + np.prod([a.size for a in axes])).reshape([a.size for a in axes]),
+    "callable": lambda names, axes: functools.reduce(np.multiply.outer, [np.arange(1.0, 1 + a.size) for a in axes]),
     "other rows": Empirical(data=numbers(seed=5)),
 }
 

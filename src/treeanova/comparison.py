@@ -11,7 +11,7 @@ import numpy as np
 
 from treeanova._decompose import decompose
 from treeanova.decomposition import Decomposition
-from treeanova.density import Key
+from treeanova.effects import Key
 from treeanova.features import Floats
 from treeanova.frames import frame
 from treeanova.grid import Codes, union

@@ -30,6 +30,7 @@ from treeanova.expand import outer_sum
 from treeanova.features import Floats
 from treeanova.forest import Ints
 from treeanova.grid import Codes
+from treeanova.joint import Points
 from treeanova.leafsets import Merging, merge, merging_by
 from treeanova.slices import safe_inverse, take_out
 from treeanova.solvers import conjugate_gradients
@@ -103,13 +104,6 @@ def no_correction() -> Correction:
     return Correction((), {}, {}, {}, 0.0)
 
 
-class Rows(NamedTuple):
-    """Bins of rows on the forest's grid, and their weights, of sum 1."""
-
-    codes: Codes
-    weights: Floats
-
-
 def coarse_mergings(form: ClosedForm) -> tuple[Merging, ...]:
     """Up to 16 bins per feature."""
     pairs = zip(form.leaf_sets.grid.axes, form.masses, strict=True)
@@ -117,7 +111,7 @@ def coarse_mergings(form: ClosedForm) -> tuple[Merging, ...]:
 
 
 def correct(
-    form: ClosedForm, keys: Sequence[Key], rows: Rows, bins: Mapping[int, int], *, n_jobs: int, advance: Advance
+    form: ClosedForm, keys: Sequence[Key], rows: Points, bins: Mapping[int, int], *, n_jobs: int, advance: Advance
 ) -> Correction:
     """The correction of terms of high order for the dependence that weighted rows show.
 
@@ -143,7 +137,7 @@ def correct(
     return Correction(mergings, bins, tables, moved, impurity)
 
 
-def choose_bins(form: ClosedForm, keys: Sequence[Key], rows: Rows) -> dict[int, int]:
+def choose_bins(form: ClosedForm, keys: Sequence[Key], rows: Points) -> dict[int, int]:
     """Most bins per feature for terms of each order, by the rule above."""
     mergings = coarse_mergings(form)
     cells = [merging.bins[rows.codes[:, j]] for j, merging in enumerate(mergings)]

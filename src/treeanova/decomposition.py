@@ -15,8 +15,8 @@ from treeanova.blas import single_threaded
 from treeanova.certificate import Certificate, TermCertificate, impurity
 from treeanova.columns import encode
 from treeanova.deep import Deep, deepen, raw_tensors, selected
-from treeanova.density import Density, Key, Sample, check_weighted_rows, density_of, sample_of
-from treeanova.effects import Effects
+from treeanova.density import Density, Sample, check_weighted_rows, density_of, sample_of
+from treeanova.effects import Effects, Key
 from treeanova.errors import ArchiveError
 from treeanova.explanation import Explanation
 from treeanova.features import Floats, Schema
@@ -31,6 +31,7 @@ from treeanova.rowwise import AtRows
 from treeanova.slices import largest
 from treeanova.storage import NoRowsError, pack, unpack, without_rows
 from treeanova.summary import adding_up, html_summary
+from treeanova.support import is_product
 from treeanova.terms import Names, Term, Terms, columns_of
 
 _DEFAULTS = Options()
@@ -289,25 +290,28 @@ class Decomposition:
         """Variance, covariance with the rest, and mean absolute value of each term and output."""
         if self.saved_moments is not None:
             return self.saved_moments
-        was_made = all(term.method != "none" for term in self.certificate.terms.values())
-        is_pure = was_made and self.certificate.met and (self.deep is None or self.deep.is_exact)
-        uncorrelated = self.density.is_product and is_pure
+        joint = None if self._is_uncorrelated else self.density.joint
+        rng = np.random.default_rng(self.random_state)
         if self.deep is not None or self.is_cut:
             found = moments_of_values(self.at_rows.all_terms(self._some_rows[0]), self._some_rows[1])
-            return found.of_uncorrelated(self.effects.terms, self.weights) if uncorrelated else found
+            return found.with_tables(self.effects.terms, self.weights, uncorrelated=joint is None)
         if not self.effects.terms:
             return Moments(*np.zeros((3, 0, self.effects.n_outputs)))
-        return moments(self.effects.terms, self.weights, None if uncorrelated else self._rows())
+        return moments(self.effects.terms, self.weights, joint, rng)
 
-    def _rows(self) -> tuple[Codes, Floats]:
-        """Bins and weights of rows that stand for the density."""
-        return self.density.rows(_DRAWS, np.random.default_rng(self.random_state))
+    @property
+    def _is_uncorrelated(self) -> bool:
+        """Whether terms are pure under independent features, so that they have no covariances."""
+        was_made = all(term.method != "none" for term in self.certificate.terms.values())
+        is_pure = was_made and self.certificate.met and (self.deep is None or self.deep.is_exact)
+        return is_pure and self.density.is_product and all(map(is_product, self.weights.values()))
 
     @functools.cached_property
     def _some_rows(self) -> tuple[Codes, Floats]:
         """Bins on the model's grid and weights of rows that stand for the density, fewer where they would take long."""
         rng = np.random.default_rng(self.random_state)
-        codes, weights = self._rows() if self.deep is None else self.deep.rows(self.density, _DRAWS, rng)
+        points = self.density.points(_DRAWS, rng) if self.deep is None else self.deep.points(self.density, _DRAWS, rng)
+        codes, weights = points
         n = _DEEP_ROWS[1] if self.deep is None else int(np.clip(_DEEP_STEPS / self.deep.row_cost, *_DEEP_ROWS))
         if len(codes) <= n:
             return codes, weights
@@ -474,7 +478,7 @@ class Decomposition:
         draws = (rng.multinomial(sample.n_rows, sample.row_weights) / sample.n_rows for _ in range(n_resamples))
         totals = {key: np.zeros((2, *values.shape)) for key, values in self.effects.terms.items()}
         for weights in draws:
-            density = self.density.bind(self.grid, sample.reweighted(weights))
+            density = self.density.resampled(sample.reweighted(weights))
             pure, _, _ = purify_effects(self.raw_effects, density, self.options, self.n_jobs)
             for key, total in totals.items():
                 gap = pure.terms[key] - self.effects.terms[key]
@@ -540,8 +544,10 @@ def purified(
     names = effects.grid.schema.names
     named = {tuple(names[j] for j in key): measured[key] for key in pure.terms}
     error = _difference(pure, effects, density.sample)
-    certificate = Certificate(named, error, options.tol)
-    if not certificate.met:
+    has_higher = base.get("deep") is not None or max(map(len, weights), default=0) > 2
+    gaps = [density.gap(key) for key in weights if len(key) == 2] if has_higher else []
+    certificate = Certificate(named, error, options.tol, density_gap=max(gaps, default=0.0))
+    if not certificate.tables_met:
         report_impurity(certificate, strict=False)
     return Decomposition(
         effects=pure, raw_effects=effects, weights=weights, density=density, certificate=certificate, **base

@@ -17,21 +17,35 @@ import numpy as np
 
 from treeanova.certificate import HigherCertificate
 from treeanova.closed_form import ClosedForm, raw_at_rows, row_cost
-from treeanova.correction import Correction, Rows, choose_bins, correct, no_correction, worth_correcting
-from treeanova.density import Density, Sample
+from treeanova.correction import (
+    Correction,
+    choose_bins,
+    coarse_mergings,
+    correct,
+    no_correction,
+    worth_correcting,
+)
+from treeanova.density import Density
 from treeanova.effects import Effects, Key
 from treeanova.expand import Plan, expand, plan_of
 from treeanova.features import Floats
 from treeanova.forest import Forest, Ints
 from treeanova.grid import Axis, Codes, Grid, IntervalAxis, grid_of
+from treeanova.joint import Points
 from treeanova.leafsets import LeafSets, Merging, leaf_sets, merge, unmerged
 from treeanova.progress import Progress
+from treeanova.row_purity import slice_impurity
+from treeanova.sample import Sample
 
 _TENSOR_CELLS = 1_000_000  # of orders above 2: beyond, purification takes many seconds
 _MOST_SETS = 20_000
 _MOST_ROW_COST = 2.0**24
 _MERGED_BINS = (2048, 1024, 512, 256, 128, 64, 32, 16)
-_DRAWS = 20_000
+_DRAWS = 20_000, 100_000
+_MEASURED_TERMS = 12
+_MEASURED_ROWS = 2_000, 20_000
+_MEASURED_STEPS = 2.0**27
+_MEASURED_BINS = 4
 _SCALE_ROWS = 2000
 
 
@@ -172,6 +186,8 @@ class Deep:
         deviation of the score; None where nothing goes.
     is_exact
         Whether features are independent, so that no correction is needed.
+    purity, n_measured
+        Largest slice mean of the largest terms at rows, relative to the term, and how many terms were measured.
     """
 
     forest: Forest
@@ -184,6 +200,8 @@ class Deep:
     correction: Correction = dataclasses.field(default_factory=no_correction)
     refinement: float | None = None
     is_exact: bool = False
+    purity: float | None = None
+    n_measured: int = 0
 
     @property
     def grid(self) -> Grid:
@@ -237,6 +255,8 @@ class Deep:
             bins=bins,
             refinement=self.refinement or 0.0,
             is_exact=self.is_exact,
+            measured=self.purity,
+            n_measured=self.n_measured,
         )
 
     def score(self, encoded: Floats) -> Floats:
@@ -266,12 +286,9 @@ class Deep:
         columns = [_lift(merging, codes[:, j], rng) for j, merging in enumerate(self.mergings)]
         return np.stack(columns, axis=1).astype(np.int32)
 
-    def rows(self, density: Density, n_rows: int, rng: np.random.Generator) -> tuple[Codes, Floats]:
+    def points(self, density: Density, n_rows: int, rng: np.random.Generator) -> Points:
         """Bins on `grid` and weights of rows that stand for a density bound to the grid of the tensors."""
-        codes, weights = density.rows(n_rows, rng)
-        if density.sample is not None and codes is density.sample.codes:
-            return self.grid.index_encoded(density.sample.encoded), weights
-        return self.lifted(codes, rng), weights
+        return density.joint.points_on(self.grid, self.lifted, n_rows, rng)
 
 
 def _lift(merging: Merging, codes: Ints | Codes, rng: np.random.Generator) -> Ints:
@@ -355,19 +372,42 @@ def _correctable(deep: Deep, form: ClosedForm) -> list[Key]:
 def _corrected(deep: Deep, form: ClosedForm, density: Density, *, n_jobs: int, progress: Progress) -> Deep:
     rng = np.random.default_rng(0)
     keys = _correctable(deep, form)
-    rows = Rows(*deep.rows(density, _DRAWS, rng))
+    n_rows = 0 if density.sample is None else density.sample.n_rows
+    rows = deep.points(density, int(np.clip(n_rows, *_DRAWS)), rng)
     bins = choose_bins(form, keys, rows)
-    half = {order: max(2, most // 2) for order, most in bins.items()}
+    coarse = coarse_mergings(form)
+    half = {order: max(max(m.coarser_size(most) for m in coarse) // 2, 1) for order, most in bins.items()}
     fine, rough = (
         correct(form, keys, rows, most, n_jobs=n_jobs, advance=functools.partial(progress, stage))
         for stage, most in (("high orders", bins), ("high orders, half the bins", half))
     )
     score = deep.score(deep.grid.encoded(rows.codes[:: max(1, len(rows.codes) // _SCALE_ROWS)]))
     refinement = _change(fine, rough, rows, float(score.std(axis=0).max()))
-    return dataclasses.replace(deep, correction=fine, refinement=refinement)
+    return _measured(dataclasses.replace(deep, correction=fine, refinement=refinement), form, density, n_jobs)
 
 
-def _change(fine: Correction, rough: Correction, rows: Rows, scale: float) -> float:
+def _measured(deep: Deep, form: ClosedForm, density: Density, n_jobs: int) -> Deep:
+    """The same with the purity of the largest terms at rows, fresh ones where the density is drawn from."""
+    sizes = {key: form.size(key, deep.leaf_sets.leaves_with(key)) for key in deep.keys}
+    keys = sorted(sizes, key=lambda key: -sizes[key])[:_MEASURED_TERMS]
+    if not keys:
+        return deep
+    n_leaves = sum(deep.leaf_sets.n_leaves_with(key) for key in keys)
+    rng = np.random.default_rng(1)
+    codes, weights = deep.points(density, _MEASURED_ROWS[1], rng)
+    n_rows = int(np.clip(_MEASURED_STEPS / max(n_leaves, 1), *_MEASURED_ROWS))
+    if len(codes) > n_rows:
+        codes = codes[rng.choice(len(codes), size=n_rows, p=weights / weights.sum())]
+        weights = np.full(n_rows, 1 / n_rows)
+    values = deep.at_rows(codes, keys, n_jobs)
+    coarse = [merging.coarser(_MEASURED_BINS)[codes[:, j]] for j, merging in enumerate(deep.correction.mergings)]
+    found = [
+        slice_impurity(values[:, i], np.stack([coarse[j] for j in key], axis=1), weights) for i, key in enumerate(keys)
+    ]
+    return dataclasses.replace(deep, purity=max(found), n_measured=len(keys))
+
+
+def _change(fine: Correction, rough: Correction, rows: Points, scale: float) -> float:
     """Largest root mean square difference of what two corrections move to one term, over rows, relative to a scale."""
     worst = 0.0
     for key, values in fine.moved.items():

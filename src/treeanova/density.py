@@ -1,8 +1,11 @@
 """Densities: the weights of cells under which effects are pure.
 
-A density is described by an object such as ``Laplace(mix=0.5)`` and bound to a grid and rows with `bind`; the one thing
-each kind then tells is `table`, the weights over the bins of any set of features. All kinds keep consistent marginals:
-the table of fewer features is the marginal of the table of more.
+A density is described by an object such as ``Laplace(mix=0.5)`` and bound to a grid and rows with `bind`. The one thing
+that each kind then defines is `joint`, a probability over the cells of all features: tables of any set of features,
+rows that stand for the density, and moments of terms all follow from it, so that they cannot disagree, and the table of
+fewer features is the marginal of the table of more. "kernel" and "auto" estimate every pair on its own, more accurately
+than any one joint density of the rows does; `gap` tells by how much these tables differ from the joint density, which
+serves orders above 2.
 """
 
 from __future__ import annotations
@@ -11,104 +14,47 @@ import abc
 import dataclasses
 import functools
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from treeanova import smoothing
-from treeanova.columns import encode
+from treeanova.effects import Key
 from treeanova.features import Floats
 from treeanova.grid import Axis, Codes, Grid, IntervalAxis
-from treeanova.slices import outer
+from treeanova.joint import MOST_CELLS, Cells, Joint, Mixture, Points, Product, Rows, check_agreement, joint_of_tables
+from treeanova.kernel_joint import kernel_joint
+from treeanova.sample import Sample, check_weighted_rows, sample_of
 
-Key = tuple[int, ...]
+__all__ = [
+    "Auto",
+    "Choice",
+    "Density",
+    "Empirical",
+    "Independent",
+    "Kernel",
+    "Laplace",
+    "Sample",
+    "Shrinkage",
+    "Table",
+    "Uniform",
+    "check_weighted_rows",
+    "density_of",
+    "sample_of",
+]
+
 _PAIRS_FOR_SHRINKAGE = 100
-_NO_WEIGHT = 1e-12
 _SIMPLE = ("independent", "gaussian")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Sample:
-    """Rows that define a density: their encoded values, bins on a grid, and weights (of sum 1)."""
-
-    grid: Grid
-    encoded: Floats
-    weights: Floats | None = None
-
-    @functools.cached_property
-    def codes(self) -> Codes:
-        """Bins of the rows."""
-        return self.grid.index_encoded(self.encoded)
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return len(self.encoded)
-
-    @property
-    def row_weights(self) -> Floats:
-        """Weights of the rows, of sum 1."""
-        return np.full(self.n_rows, 1 / self.n_rows) if self.weights is None else self.weights
-
-    @property
-    def effective_rows(self) -> float:
-        """Kish's effective number of rows: 1 / Σ w²."""
-        return float(1 / (self.row_weights**2).sum())
-
-    def counts(self, key: Key) -> Floats:
-        """Share of the rows in each cell of some features."""
-        sizes = tuple(self.grid.sizes[j] for j in key)
-        flat = np.zeros(self.n_rows, dtype=np.int64)
-        for j, size in zip(key, sizes, strict=True):
-            flat *= size
-            flat += self.codes[:, j]
-        n_cells = int(np.prod(sizes, dtype=np.int64))
-        totals = np.bincount(flat, weights=self.weights, minlength=n_cells)
-        shares: Floats = totals.astype(np.float64).reshape(sizes)
-        return shares / self.n_rows if self.weights is None else shares
-
-    def on(self, grid: Grid) -> Sample:
-        """The same rows on another grid."""
-        return Sample(grid, self.encoded, self.weights)
-
-    def reweighted(self, weights: Floats) -> Sample:
-        """The same rows with other weights, of sum 1."""
-        other = Sample(self.grid, self.encoded, weights)
-        other.__dict__["codes"] = self.codes  # known already
-        return other
-
-
-def check_weighted_rows(data: Any, sample_weight: Any) -> None:
-    """Raise when weights come without the rows that they weigh."""
-    if data is None and sample_weight is not None:
-        raise ValueError("`sample_weight` must come with the rows that it weighs, got none; pass `X` too.")
-
-
-def sample_of(data: Any, grid: Grid, sample_weight: npt.ArrayLike | None = None) -> Sample:
-    """Rows of user data as a sample; rows of no weight, below 1e-12 of the largest, are left out."""
-    encoded = encode(data, grid.schema)
-    if len(encoded) == 0:
-        raise ValueError("`X` must have at least one row, got none; pass the rows that define the density.")
-    if sample_weight is None:
-        return Sample(grid, encoded)
-    weights = np.asarray(sample_weight, dtype=np.float64)
-    if weights.shape != (len(encoded),):
-        raise ValueError(f"`sample_weight` must have one entry per row, {len(encoded)}, got shape {weights.shape}.")
-    if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
-        raise ValueError("`sample_weight` must be finite, not negative and not all zero; mend or drop these rows.")
-    kept = weights > _NO_WEIGHT * weights.max()
-    return Sample(grid, np.asfortranarray(encoded[kept]), weights[kept] / weights[kept].sum())
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
 class Density(abc.ABC):
-    """Weights of the cells of any set of features; one abstract method, `table`."""
+    """Weights of the cells of any set of features; one abstract property, `joint`."""
 
     name: ClassVar[str]
     needs_data: ClassVar[bool] = True
-    is_product: ClassVar[bool] = False
     grid: Grid | None = dataclasses.field(default=None, kw_only=True, repr=False)
     sample: Sample | None = dataclasses.field(default=None, kw_only=True, repr=False)
 
@@ -120,15 +66,31 @@ class Density(abc.ABC):
             )
         return dataclasses.replace(self, grid=grid, sample=sample)
 
+    def resampled(self, sample: Sample) -> Self:
+        """The density estimated from other rows on the same grid."""
+        return dataclasses.replace(self, sample=sample)
+
+    @property
     @abc.abstractmethod
+    def joint(self) -> Joint:
+        """The probability over the cells of all features."""
+
+    @property
+    def is_product(self) -> bool:
+        """Whether features are independent."""
+        return self.joint.is_product
+
     def table(self, key: Key) -> Floats:
         """Weights over the bins of the features at some positions, of sum 1."""
+        return self.joint.table(key)
 
-    def rows(self, n_rows: int, rng: np.random.Generator) -> tuple[Codes, Floats]:
-        """Bins and weights of rows that stand for the whole density: its own rows, or draws where it has none."""
-        del n_rows, rng
-        sample = self._sample
-        return sample.codes, sample.row_weights
+    def points(self, n_rows: int, rng: np.random.Generator) -> Points:
+        """Bins and weights of rows that stand for the whole density: its own rows or cells, or draws."""
+        return self.joint.points(n_rows, rng)
+
+    def gap(self, key: Key) -> float:  # noqa: ARG002
+        """Share of the mass by which the table of a pair differs from that of the joint density: none."""
+        return 0.0
 
     def log_likelihood(self, X: Any, features: Sequence[str] | None = None) -> float:
         """Mean logarithm of the weight of the cells that rows fall in; -inf when one has none.
@@ -161,12 +123,6 @@ class Density(abc.ABC):
         return self.sample
 
 
-def _product_rows(bin_masses: Sequence[Floats], n_rows: int, rng: np.random.Generator) -> tuple[Codes, Floats]:
-    """Draws from independent axes."""
-    columns = [rng.choice(len(masses), size=n_rows, p=masses) for masses in bin_masses]
-    return np.stack(columns, axis=1).astype(np.int32), np.full(n_rows, 1 / n_rows)
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
 class Uniform(Density):
     """Equal weight per bin; with ``measure="length"`` per unit of length between the smallest and largest value.
@@ -177,33 +133,32 @@ class Uniform(Density):
 
     name: ClassVar[str] = "uniform"
     needs_data: ClassVar[bool] = False
-    is_product: ClassVar[bool] = True
     measure: str = "bins"
 
     def __post_init__(self) -> None:
         if self.measure not in {"bins", "length"}:
             raise ValueError(f"`measure` must be 'bins' or 'length', got {self.measure!r}; leave it out for 'bins'.")
 
-    def table(self, key: Key) -> Floats:
-        """Product of the axes' weights."""
-        return outer([self._axis_weights(j) for j in key])
-
-    def rows(self, n_rows: int, rng: np.random.Generator) -> tuple[Codes, Floats]:
-        """Draws."""
-        return _product_rows([self._axis_weights(j) for j in range(len(self._grid.axes))], n_rows, rng)
+    @functools.cached_property
+    def joint(self) -> Joint:
+        """Independent features."""
+        return Product([self._axis_weights(j) for j in range(len(self._grid.axes))])
 
     def _axis_weights(self, j: int) -> Floats:
         axis = self._grid.axes[j]
         if self.measure == "bins" or not isinstance(axis, IntervalAxis) or not len(axis.bounds):
             return self._equal_weights(j, axis)
-        low, high = axis.bounds[0], axis.bounds[-1]
+        known = axis.bounds[np.isfinite(axis.bounds)]
         if self.sample is not None:
             column = self.sample.encoded[:, j]
-            finite = column[np.isfinite(column)]
-            low, high = min(low, finite.min(initial=low)), max(high, finite.max(initial=high))
+            known = np.concatenate([known, column[np.isfinite(column)]])
+        if not len(known) or known.min() == known.max():
+            return self._equal_weights(j, axis)
+        ends = np.clip(axis.edges, known.min(), known.max())
         lengths = np.zeros(axis.size)
-        lengths[: axis.n_intervals] = np.diff(np.concatenate([[low], axis.bounds, [high]]))
-        return lengths / lengths.sum() if lengths.sum() > 0 else np.full(axis.size, 1 / axis.size)
+        lengths[: axis.n_intervals] = np.diff(ends / np.abs(ends).max())  # sums of huge lengths would overflow
+        weights: Floats = lengths / lengths.sum()
+        return weights
 
     def _equal_weights(self, j: int, axis: Axis) -> Floats:
         """One share per bin; none for bins apart, of missing or unseen values, that no row is in."""
@@ -217,18 +172,33 @@ class Uniform(Density):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Empirical(Density):
-    """Shares of the rows; of another data set when `data` is given."""
+    """Shares of the rows; of another data set when `data` is given, with weights of its rows in `sample_weight`."""
 
     name: ClassVar[str] = "empirical"
     data: Any = dataclasses.field(default=None, repr=False)
+    sample_weight: Any = dataclasses.field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.data is None and self.sample_weight is not None:
+            raise ValueError(
+                "`sample_weight` of Empirical must come with its `data`, got no data; pass weights of X to decompose()."
+            )
 
     def bind(self, grid: Grid, sample: Sample | None) -> Self:
         """Bound to its own data, or to the sample."""
-        return super().bind(grid, sample if self.data is None else sample_of(self.data, grid))
+        if self.data is None:
+            return super().bind(grid, sample)
+        if sample is not None and sample.weights is not None:
+            raise ValueError(
+                "`sample_weight` must weigh the rows that define the density, got weights of X with Empirical(data=…); "
+                "pass Empirical(data, sample_weight=…)."
+            )
+        return super().bind(grid, sample_of(self.data, grid, self.sample_weight))
 
-    def table(self, key: Key) -> Floats:
-        """Shares of the rows."""
-        return self._sample.counts(key)
+    @functools.cached_property
+    def joint(self) -> Joint:
+        """The rows."""
+        return Rows(self._sample)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -242,22 +212,11 @@ class Laplace(Density):
         if not 0 <= self.mix <= 1:
             raise ValueError(f"`mix` must be from 0 to 1, got {self.mix!r}; 0.5 is the paper's.")
 
-    def table(self, key: Key) -> Floats:
-        """Mixture of both tables."""
-        table = self._sample.counts(key)
-        table *= 1 - self.mix
-        table += self.mix * self._uniform.table(key)
-        return table
-
-    @property
-    def _uniform(self) -> Uniform:
-        return Uniform(grid=self._grid, sample=self._sample)
-
-    def rows(self, n_rows: int, rng: np.random.Generator) -> tuple[Codes, Floats]:
-        """The rows, and draws from the uniform."""
-        codes, weights = super().rows(n_rows, rng)
-        more, more_weights = self._uniform.rows(n_rows, rng)
-        return np.concatenate([codes, more]), np.concatenate([(1 - self.mix) * weights, self.mix * more_weights])
+    @functools.cached_property
+    def joint(self) -> Joint:
+        """Mixture of both."""
+        uniform = Uniform(grid=self._grid, sample=self._sample).joint
+        return Mixture((1 - self.mix, self.mix), (Rows(self._sample), uniform))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -265,22 +224,23 @@ class Independent(Density):
     """Product of the empirical marginals."""
 
     name: ClassVar[str] = "independent"
-    is_product: ClassVar[bool] = True
 
-    def table(self, key: Key) -> Floats:
-        """Product of the marginals."""
-        return outer([self._sample.counts((j,)) for j in key])
+    @functools.cached_property
+    def joint(self) -> Joint:
+        """Independent features."""
+        return _independent(self._sample)
 
-    def rows(self, n_rows: int, rng: np.random.Generator) -> tuple[Codes, Floats]:
-        """Draws."""
-        return _product_rows([self._sample.counts((j,)) for j in range(len(self._grid.axes))], n_rows, rng)
+
+def _independent(sample: Sample) -> Product:
+    return Product([sample.counts((j,)) for j in range(len(sample.grid.axes))])
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Shrinkage(Density):
-    """(1 - λ) empirical + λ independent; λ by James and Stein's rule over all pairs of features unless given.
+    """(1 - λ) empirical + λ independent; λ by James and Stein's rule over pairs of features unless given.
 
-    λ = Σ Var(p̂) / Σ (p̂ - product)², summed over cells, with Var(p̂) = p̂ (1 - p̂) / (n - 1).
+    λ = Σ Var(p̂) / Σ (p̂ - product)², summed over cells, with Var(p̂) = p̂ (1 - p̂) / (n - 1). Pairs count where both
+    features have rows in several bins; a hundred of them where there are more.
     """
 
     name: ClassVar[str] = "shrinkage"
@@ -290,37 +250,29 @@ class Shrinkage(Density):
         if self.intensity is not None and not 0 <= self.intensity <= 1:
             raise ValueError(f"`intensity` must be from 0 to 1, got {self.intensity!r}; leave it out to estimate it.")
 
-    def bind(self, grid: Grid, sample: Sample | None) -> Self:
-        """Bound, with λ estimated."""
-        bound = super().bind(grid, sample)
-        if self.intensity is not None or sample is None:
-            return bound
-        return dataclasses.replace(bound, intensity=_intensity(sample))
+    @functools.cached_property
+    def used_intensity(self) -> float:
+        """λ as given, or as estimated from the rows."""
+        return _intensity(self._sample) if self.intensity is None else self.intensity
 
-    def table(self, key: Key) -> Floats:
-        """Mixture of both tables."""
-        share = self.intensity or 0.0
-        product = outer([self._sample.counts((j,)) for j in key])
-        return (1 - share) * self._sample.counts(key) + share * product
-
-    def rows(self, n_rows: int, rng: np.random.Generator) -> tuple[Codes, Floats]:
-        """The rows, and draws from independent marginals."""
-        codes, weights = super().rows(n_rows, rng)
-        more, more_weights = Independent(grid=self.grid, sample=self.sample).rows(n_rows, rng)
-        share = self.intensity or 0.0
-        return np.concatenate([codes, more]), np.concatenate([(1 - share) * weights, share * more_weights])
+    @functools.cached_property
+    def joint(self) -> Joint:
+        """Mixture of both."""
+        share = self.used_intensity
+        return Mixture((1 - share, share), (Rows(self._sample), _independent(self._sample)))
 
 
 def _intensity(sample: Sample) -> float:
-    """James and Stein's λ, pooled over pairs of features (the first hundred where there are more)."""
+    """James and Stein's λ, pooled over pairs of features."""
+    varied = [j for j in range(len(sample.grid.axes)) if np.count_nonzero(sample.counts((j,))) > 1]
+    pairs = list(itertools.combinations(varied, 2))
     variance = distance = 0.0
-    pairs = itertools.combinations(range(len(sample.grid.axes)), 2)
-    for first, second in itertools.islice(pairs, _PAIRS_FOR_SHRINKAGE):
-        table = sample.counts((first, second))
+    for pair in pairs[:: max(1, -(-len(pairs) // _PAIRS_FOR_SHRINKAGE))]:
+        table = sample.counts(pair)
         product = np.multiply.outer(table.sum(axis=1), table.sum(axis=0))
         variance += float((table * (1 - table)).sum()) / max(sample.effective_rows - 1, 1e-9)
         distance += float(((table - product) ** 2).sum())
-    return 1.0 if distance <= variance else variance / distance
+    return 1.0 if distance <= variance else max(variance / distance, 0.0)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -328,52 +280,105 @@ class Table(Density):
     """Weights as given: an array over the bins of all features, a mapping from names to arrays, or a callable.
 
     The array of a set of features has one axis per feature: in the order of the names in a mapping, of the data
-    otherwise. A callable takes names and axes. Sets that a mapping lacks are marginals of one that it has.
+    otherwise. A callable takes names and axes. Sets that a mapping lacks are marginals of one that it has, or of the
+    density of largest entropy that has all its tables; features that no table joins are independent. Tables that
+    contradict each other are refused.
     """
 
     name: ClassVar[str] = "table"
     needs_data: ClassVar[bool] = False
     weights: Any = dataclasses.field(default_factory=dict)
 
+    @functools.cached_property
+    def joint(self) -> Joint:
+        """The table of all features, or what tables of fewer give."""
+        grid = self._grid
+        if not callable(self.weights):
+            return joint_of_tables(self._given, grid.sizes)
+        if math.prod(grid.sizes) > MOST_CELLS:
+            raise ValueError(
+                f"`density` must be a table or a density of this module for this, got a callable over "
+                f"{math.prod(grid.sizes):,} cells of all features; give tables instead."
+            )
+        return Cells(self._called(tuple(range(len(grid.axes)))))
+
+    @property
+    def is_product(self) -> bool:
+        """Whether features are independent; a table is taken for dependent."""
+        return False
+
     def table(self, key: Key) -> Floats:
         """The array for these features, checked and brought to sum 1."""
-        grid = self._grid
-        names = tuple(grid.schema.names[j] for j in key)
         if callable(self.weights):
-            array = np.asarray(self.weights(names, tuple(grid.axes[j] for j in key)), dtype=np.float64)
-        else:
-            array = self._marginal(names)
-        expected = tuple(grid.sizes[j] for j in key)
-        if array.shape != expected or not np.isfinite(array).all() or (array < 0).any() or not array.any():
-            raise ValueError(
-                f"`density` must give {', '.join(names)} non-negative weights of shape {expected}, not all zero, got "
-                f"shape {array.shape}; give one weight per cell of the grid."
-            )
-        table: Floats = array / array.sum()
+            return self._called_consistently(key)
+        larger = [own for own in self._given if set(key) <= set(own)]
+        if not larger:
+            return self._joined(key)
+        own = min(larger, key=len)
+        table: Floats = self._given[own].sum(axis=tuple(i for i, j in enumerate(own) if j not in key))
         return table
 
-    def _marginal(self, names: tuple[str, ...]) -> Floats:
-        order = self._grid.schema.names
-        tables = self.weights if isinstance(self.weights, Mapping) else {order: self.weights}
+    def _joined(self, key: Key) -> Floats:
+        known = {j for own in self._given for j in own}
+        lacking = [self._grid.schema.names[j] for j in key if j not in known and self._grid.sizes[j] > 1]
+        if lacking:
+            raise ValueError(f"`density` must give weights for {', '.join(lacking)}, got none; add them to the table.")
+        return self.joint.table(key)
+
+    @functools.cached_property
+    def _given(self) -> dict[Key, Floats]:
+        """Tables by positions of features, of sum 1, each with its axes in the order of the features."""
+        names = self._grid.schema.names
+        tables = self.weights if isinstance(self.weights, Mapping) else {names: self.weights}
+        found: dict[Key, Floats] = {}
         for given, array in tables.items():
             own = (given,) if isinstance(given, str) else tuple(given)
-            if set(names) <= set(own):
-                table = np.asarray(array, dtype=np.float64)
-                if table.ndim != len(own):
-                    raise ValueError(
-                        f"`density` must give {', '.join(own)} an array with {len(own)} axes, got {table.ndim}."
-                    )
-                table = table.sum(axis=tuple(i for i, name in enumerate(own) if name not in names))
-                kept = [name for name in own if name in names]
-                ordered: Floats = table.transpose([kept.index(name) for name in sorted(kept, key=order.index)])
-                return ordered
-        raise ValueError(f"`density` must give weights for {', '.join(names)}, got none; add them to the table.")
+            unknown = [name for name in own if name not in names]
+            if unknown:
+                raise ValueError(f"`density` must be of the model's features, got {unknown[0]!r}; see fx.schema.names.")
+            table = np.asarray(array, dtype=np.float64)
+            if table.ndim != len(own):
+                raise ValueError(
+                    f"`density` must give {', '.join(own)} an array with {len(own)} axes, got {table.ndim}."
+                )
+            order = sorted(range(len(own)), key=lambda i: names.index(own[i]))
+            key = tuple(names.index(own[i]) for i in order)
+            found[key] = self._checked(key, table.transpose(order))
+        check_agreement(found, names)
+        return found
 
-    def rows(self, n_rows: int, rng: np.random.Generator) -> tuple[Codes, Floats]:
-        """Rows given with the table; without, independent draws from its marginals."""
-        if self.sample is not None:
-            return super().rows(n_rows, rng)
-        return _product_rows([self.table((j,)) for j in range(len(self._grid.axes))], n_rows, rng)
+    def _called(self, key: Key) -> Floats:
+        grid = self._grid
+        names = tuple(grid.schema.names[j] for j in key)
+        array = self.weights(names, tuple(grid.axes[j] for j in key))
+        return self._checked(key, np.asarray(array, dtype=np.float64))
+
+    def _called_consistently(self, key: Key) -> Floats:
+        """What a callable gives for features; its marginals must be what it gives for each alone."""
+        if key not in self._known:
+            table = self._called(key)
+            if len(key) > 1:
+                alone: dict[Key, Floats] = {(j,): self._called_consistently((j,)) for j in key}
+                check_agreement({key: table, **alone}, self._grid.schema.names)
+            self._known[key] = table
+        return self._known[key]
+
+    @functools.cached_property
+    def _known(self) -> dict[Key, Floats]:
+        return {}
+
+    def _checked(self, key: Key, array: Floats) -> Floats:
+        """Weights of sum 1, or an error that says what is wrong."""
+        names = ", ".join(self._grid.schema.names[j] for j in key)
+        expected = tuple(self._grid.sizes[j] for j in key)
+        if array.shape != expected or not np.isfinite(array).all() or (array < 0).any() or not array.any():
+            raise ValueError(
+                f"`density` must give {names} non-negative weights of shape {expected}, not all zero, got "
+                f"shape {array.shape}; give one weight per cell of the grid."
+            )
+        scaled = array / array.max()  # sums of huge weights would overflow
+        table: Floats = scaled / scaled.sum()
+        return table
 
 
 class Choice(NamedTuple):
@@ -388,23 +393,10 @@ class Choice(NamedTuple):
 
 
 class _FoundPair(NamedTuple):
-    """Table and choice of a pair, and by bins the ratio of a row left out over that of a row left in."""
+    """Table and choice of a pair."""
 
     table: Floats
     choice: Choice
-    optimism: Floats
-
-
-def _mean_values(sample: Sample, j: int) -> Floats:
-    """Mean of the finite values in each bin of a feature; NaN where there are none."""
-    column = sample.encoded[:, j]
-    finite = np.isfinite(column)
-    bins, weights = sample.codes[finite, j], sample.row_weights[finite]
-    n_bins = sample.grid.sizes[j]
-    masses = np.bincount(bins, weights, minlength=n_bins)
-    sums = np.bincount(bins, weights * column[finite], minlength=n_bins)
-    means: Floats = np.divide(sums, masses, out=np.full(n_bins, np.nan), where=masses > 0)
-    return means
 
 
 def _choose(pair: smoothing.Pair, candidates: Sequence[smoothing.Candidate]) -> tuple[smoothing.Candidate, float]:
@@ -424,30 +416,38 @@ def _choose(pair: smoothing.Pair, candidates: Sequence[smoothing.Candidate]) -> 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Smooth(Density):
-    """Pairs by the best of some candidates, higher orders from their pairs; marginals are the empirical ones."""
+    """Pairs by the best of some candidates, higher orders by one joint density; marginals are the empirical ones."""
 
     @abc.abstractmethod
     def _candidates(self, pair: smoothing.Pair) -> list[smoothing.Candidate]:
         """Estimates to choose from."""
 
+    @functools.cached_property
+    def joint(self) -> Joint:
+        """Rows moved by one kernel per feature."""
+        return kernel_joint(self._sample, [self._margin(j) for j in range(len(self._grid.axes))], self._bandwidth)
+
+    @property
+    def _bandwidth(self) -> float | None:
+        return None
+
     def table(self, key: Key) -> Floats:
-        """Shares of the rows for one feature, the chosen estimate for two, the fit to all pairs for more."""
+        """Shares of the rows for one feature, the chosen estimate for two, the joint density for more."""
         if len(key) == 1:
             return self._sample.counts(key)
         if len(key) == 2:
             return self._pair(key).table
-        pairs = {(a, b): self._pair((key[a], key[b])) for a, b in itertools.combinations(range(len(key)), 2)}
-        tables = {axes: pair.table for axes, pair in pairs.items()}
-        if len(key) > 3:
-            return smoothing.from_pairs([self._sample.counts((j,)) for j in key], tables)
-        optimism = {axes: pair.optimism for axes, pair in pairs.items()}
-        return smoothing.of_three([self._margin(j) for j in key], self._sample.counts(key), tables, optimism)
+        return self.joint.table(key)
+
+    def gap(self, key: Key) -> float:
+        """Share of the mass by which the table of a pair differs from that of the joint density."""
+        return float(np.abs(self.table(key) - self.joint.table(key)).sum()) / 2
 
     @property
     def choices(self) -> dict[tuple[str, ...], Choice]:
         """What was chosen for each pair of features that a term has needed so far."""
         names = self._grid.schema.names
-        return {tuple(names[j] for j in key): choice for key, (_, choice, _) in sorted(self._found.items())}
+        return {tuple(names[j] for j in key): choice for key, (_, choice) in sorted(self._found.items())}
 
     @functools.cached_property
     def _found(self) -> dict[Key, _FoundPair]:
@@ -461,7 +461,7 @@ class _Smooth(Density):
         if j not in self._margins:
             axis = self._grid.axes[j]
             n_ordered = axis.n_intervals if isinstance(axis, IntervalAxis) else 0
-            values = _mean_values(self._sample, j)[:n_ordered]
+            values = self._sample.mean_values(j)[:n_ordered]
             n_rows = self._sample.effective_rows
             self._margins[j] = smoothing.Margin(self._sample.counts((j,)), n_ordered, n_rows, values)
         return self._margins[j]
@@ -474,21 +474,8 @@ class _Smooth(Density):
             is_plain = chosen.name == "empirical"
             table = self._sample.counts(key) if is_plain else smoothing.full_table(pair, chosen.ratio)
             choice = Choice(chosen.name, likelihood, likelihood - plain)
-            self._found[key] = _FoundPair(table, choice, smoothing.optimism(pair, chosen))
+            self._found[key] = _FoundPair(table, choice)
         return self._found[key]
-
-
-def _moved(margin: smoothing.Margin, codes: Codes, width: float, rng: np.random.Generator) -> Codes:
-    """Bins of rows moved by a kernel, which keeps the masses; bins without an order stay."""
-    groups = margin.group[codes]
-    matrix = margin.kernel(width)
-    moved = np.empty_like(codes)
-    for group in np.unique(groups):
-        own = groups == group
-        cumulative = np.cumsum(margin.masses * matrix[margin.group, group])
-        draws = rng.random(np.count_nonzero(own)) * cumulative[-1]
-        moved[own] = np.searchsorted(cumulative, draws, side="right")
-    return moved
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -510,15 +497,13 @@ class Kernel(_Smooth):
             return smoothing.kernel_candidates(pair)
         return smoothing.kernel_candidates(pair, (self.bandwidth,), ("ranks",))
 
+    @property
+    def _bandwidth(self) -> float | None:
+        return self.bandwidth
+
     def draw(self, n_rows: int, random_state: int = 0) -> Codes:
-        """Bins of rows drawn from the smooth density: rows of the data, each moved within its kernel."""
-        rng = np.random.default_rng(random_state)
-        sample = self._sample
-        codes = sample.codes[rng.choice(sample.n_rows, size=n_rows, p=sample.row_weights)].copy()
-        width = (self.bandwidth or 0.5) * sample.effective_rows ** (-1 / 6)
-        for j in range(codes.shape[1]):
-            codes[:, j] = _moved(self._margin(j), codes[:, j], width, rng)
-        return codes
+        """Bins of rows drawn from the joint density: rows of the data, each feature moved within its kernel."""
+        return self.points(n_rows, np.random.default_rng(random_state)).codes
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from treeanova.density import Key
+from treeanova.effects import Key
 from treeanova.features import Floats
-from treeanova.grid import Codes
+from treeanova.joint import Joint, Product
 
 _CHUNK = 1 << 16
+_DRAWS = 20_000
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -26,38 +27,79 @@ class Moments:
     covariance: Floats
     mean_abs: Floats
 
-    def of_uncorrelated(self, terms: Mapping[Key, Floats], weights: Mapping[Key, Floats]) -> Moments:
-        """The same without covariances, as of pure terms under a product; of the first, which are tensors, exact."""
+    def with_tables(self, terms: Mapping[Key, Floats], weights: Mapping[Key, Floats], *, uncorrelated: bool) -> Moments:
+        """The same with exact variances of the first terms, which have tables, and without covariances if told so."""
         variance, mean_abs = self.variance.copy(), self.mean_abs.copy()
         if terms:
-            exact = moments(terms, weights, None)
-            variance[: len(terms)], mean_abs[: len(terms)] = exact.variance, exact.mean_abs
-        return Moments(variance, np.zeros_like(variance), mean_abs)
+            variance[: len(terms)], mean_abs[: len(terms)] = _own_moments(terms, weights)
+        return Moments(variance, np.zeros_like(variance) if uncorrelated else self.covariance, mean_abs)
 
 
-def moments(terms: Mapping[Key, Floats], weights: Mapping[Key, Floats], rows: tuple[Codes, Floats] | None) -> Moments:
-    """Moments of terms (outputs last), at least one, over rows given by their bins and weights.
+def moments(
+    terms: Mapping[Key, Floats], weights: Mapping[Key, Floats], joint: Joint | None, rng: np.random.Generator
+) -> Moments:
+    """Moments of terms (outputs last), at least one, with given weights of their cells.
 
-    Without rows, terms are taken for uncorrelated, as pure ones are under a product: their tables say all.
+    Variances and mean absolute values are exact under these weights. Covariances are those of the joint density: exact
+    for rows, cells, independent features and mixtures of them, else over draws; without a joint density there are none,
+    as between pure terms of independent features.
     """
-    mean_abs = np.array([_mean(np.abs(values), weights[key]) for key, values in terms.items()])
-    if rows is None:
-        centred = [values - _mean(values, weights[key]) for key, values in terms.items()]
-        variance = np.array([_mean(c**2, weights[key]) for c, key in zip(centred, terms, strict=True)])
+    variance, mean_abs = _own_moments(terms, weights)
+    if joint is None:
         return Moments(variance, np.zeros_like(variance), mean_abs)
-    codes, shares = rows
-    first = sum_squares = product = np.zeros((len(terms), mean_abs.shape[1]))
-    total = np.zeros(mean_abs.shape[1])
+    parts = [(share, _raw_moments(terms, part, rng)) for share, part in joint.parts()]
+    first, squares, products = (np.sum([share * raw[i] for share, raw in parts], axis=0) for i in range(3))
+    return Moments(variance, products - first * first.sum(axis=0) - (squares - first**2), mean_abs)
+
+
+def _own_moments(terms: Mapping[Key, Floats], weights: Mapping[Key, Floats]) -> tuple[Floats, Floats]:
+    """Variance and mean absolute value of each term under the weights of its cells, shapes (n_terms, n_outputs)."""
+    centred = [values - _mean(values, weights[key]) for key, values in terms.items()]
+    variance = np.array([_mean(c**2, weights[key]) for c, key in zip(centred, terms, strict=True)])
+    return variance, np.array([_mean(np.abs(values), weights[key]) for key, values in terms.items()])
+
+
+RawMoments = tuple[Floats, Floats, Floats]  # means of terms, of their squares, of their products with the sum of all
+
+
+def _raw_moments(terms: Mapping[Key, Floats], part: Joint, rng: np.random.Generator) -> RawMoments:
+    if isinstance(part, Product):
+        return _raw_moments_of_product(terms, part)
+    codes, shares = part.points(_DRAWS, rng)
+    n_outputs = next(iter(terms.values())).shape[-1]
+    first, squares, products = np.zeros((3, len(terms), n_outputs))
     for start in range(0, len(codes), _CHUNK):
-        part, share = codes[start : start + _CHUNK], shares[start : start + _CHUNK]
-        values = np.stack([term[tuple(part[:, j] for j in key)] for key, term in terms.items()])
-        score = values.sum(axis=0)
-        first = first + np.einsum("tnk,n->tk", values, share)
-        sum_squares = sum_squares + np.einsum("tnk,tnk,n->tk", values, values, share)
-        product = product + np.einsum("tnk,nk,n->tk", values, score, share)
-        total = total + share @ score
-    variance = sum_squares - first**2
-    return Moments(variance, product - first * total - variance, mean_abs)
+        some, share = codes[start : start + _CHUNK], shares[start : start + _CHUNK]
+        values = np.stack([term[tuple(some[:, j] for j in key)] for key, term in terms.items()])
+        first += np.einsum("tnk,n->tk", values, share)
+        squares += np.einsum("tnk,tnk,n->tk", values, values, share)
+        products += np.einsum("tnk,nk,n->tk", values, values.sum(axis=0), share)
+    return first, squares, products
+
+
+def _raw_moments_of_product(terms: Mapping[Key, Floats], part: Product) -> RawMoments:
+    """The same for independent features, exactly: parts of terms that are pure under the product are uncorrelated."""
+    pure = {key: _pure_parts(key, values, part) for key, values in terms.items()}
+    total: dict[Key, Floats] = {}
+    for own in pure.values():
+        for key, values in own.items():
+            total[key] = total[key] + values if key in total else values
+    tables = {key: part.table(key) if key else np.ones(()) for key in total}
+    first = np.array([own[()] for own in pure.values()])
+    squares = np.array([sum(_mean(v**2, tables[key]) for key, v in own.items()) for own in pure.values()])
+    products = np.array([sum(_mean(v * total[key], tables[key]) for key, v in own.items()) for own in pure.values()])
+    return first, squares, products
+
+
+def _pure_parts(key: Key, values: Floats, part: Product) -> dict[Key, Floats]:
+    """A term as a sum of parts, by sets of its features, that are pure for independent features."""
+    parts: dict[Key, Floats] = {(): values}
+    for j in key:  # axes before that of j are gone or kept: its own axis follows those kept
+        for kept, array in list(parts.items()):
+            mean = np.tensordot(part.masses[j], array, axes=(0, len(kept)))
+            parts[kept] = mean
+            parts[*kept, j] = array - np.expand_dims(mean, len(kept))
+    return parts
 
 
 def moments_of_values(values: Floats, weights: Floats) -> Moments:

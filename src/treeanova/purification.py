@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,19 +17,35 @@ import scipy.sparse
 
 from treeanova.certificate import Certificate, TermCertificate, impurity
 from treeanova.convention import extend_to_unseen, tie_support
+from treeanova.elimination import FEW_CELLS, eliminated_faces, is_affordable
 from treeanova.errors import NotPureError, NotPureWarning
+from treeanova.labels import label_of
 from treeanova.progress import Progress, quiet
-from treeanova.slices import Floats, largest, marginal, marginals, safe_inverse, sweep_product, take_out, zero_faces
+from treeanova.slices import (
+    Faces,
+    Floats,
+    largest,
+    marginal,
+    marginals,
+    safe_inverse,
+    spread,
+    sweep_product,
+    take_out,
+    zero_faces,
+)
 from treeanova.solvers import Solution, move_mass, solve_cg, solve_direct
-from treeanova.support import bin_components, is_product
+from treeanova.support import bin_components, face_correlation, is_product
 
 Method = Literal["auto", "direct", "cg", "mass-moving"]
 Axes = tuple[int, ...]
 
 _DIRECT_BINS = 3_000
-_NEGLIGIBLE = 1e-60
+_NEGLIGIBLE = 1e-290
 _LARGEST_SCORE = 1e300
+_UNSCALED = 1e-100, 1e100  # squares of scores between these neither overflow nor vanish
 _MAX_ITERATIONS = 10_000
+_ACCURATE = 1e-11
+_EPSILON = float(np.finfo(float).eps)
 _CELLS_FOR_THREADS = 1 << 17  # with fewer, threads wait for each other more than they gain
 
 
@@ -115,14 +132,15 @@ def purify(
         Real numbers, one per cell; one more, last axis may hold outputs, which are purified each on its own.
     weights
         Non-negative numbers, one per cell (an array, or a scipy.sparse matrix for pairs); they need not sum to one.
-        Weights below 1e-60 of the largest count as zero.
+        Weights below 1e-290 of the largest count as zero.
     method
-        "direct" solves pairs, and product weights of any order, exactly; "cg" is for any order and for very many bins;
-        "mass-moving" is the paper's algorithm, which may need thousands of sweeps; "auto" chooses as `choose_method`
-        says.
+        "direct" solves pairs, small tensors and product weights of any order exactly, however uneven the weights;
+        "cg" is for any order and for very many bins; "mass-moving" is the paper's algorithm, which may need thousands
+        of sweeps; "auto" chooses as `choose_method` says.
     tol
         Largest slice mean allowed, relative to the largest absolute score. "mass-moving" stops there; "direct"
-        goes to rounding, "cg" to about 1e-12.
+        goes to rounding, "cg" to about 1e-12. The certificate is met where every term also has an error of at most
+        1,000 times as much.
     max_iterations
         Most iterations of "cg" or sweeps of "mass-moving" for one term; 10,000 by default.
     strict
@@ -146,7 +164,7 @@ def purify(
     everything = tuple(range(cell_weights.ndim))
     result = cascade({everything: values}, lambda axes: marginal(cell_weights, axes), options)
     certificate = Certificate(result.measured, _reconstruction_error(values, result), options.tol)
-    if not certificate.met:
+    if not certificate.tables_met:
         report_impurity(certificate, strict=strict)
     return _shaped(result, certificate, has_outputs=has_outputs)
 
@@ -158,8 +176,9 @@ def choose_method(weights: npt.ArrayLike) -> MethodChoice:
     weights                                         method
     ==============================================  ========
     one axis, or a product of marginals             "direct" (one sweep of means is exact)
-    two axes, the shorter of at most 3,000 bins     "direct" (Cholesky factor over its bins)
-    two longer axes, or three and more              "cg"
+    two axes, the shorter of at most 3,000 bins     "direct" (Cholesky factor over its bins, or star-mesh elimination)
+    three axes or more, at most 256 cells           "direct" (elimination over the heaviest cells)
+    two longer axes, or more cells                  "cg" (elimination where that is not accurate and cells are few)
     ==============================================  ========
 
     Examples
@@ -180,8 +199,10 @@ def method_for(sizes: Sequence[int]) -> MethodChoice:
     """The method that "auto" takes for a tensor of this shape when nothing is known of the weights."""
     if len(sizes) == 1:
         return MethodChoice("direct", "one axis: its mean is all there is to move")
+    if len(sizes) > 2 and math.prod(sizes) <= FEW_CELLS:
+        return MethodChoice("direct", f"order {len(sizes)} with at most {FEW_CELLS} cells")
     if len(sizes) > 2:
-        return MethodChoice("cg", f"order {len(sizes)}: a factor would be too large")
+        return MethodChoice("cg", f"order {len(sizes)} with over {FEW_CELLS} cells: a factor would be too large")
     if min(sizes) <= _DIRECT_BINS:
         return MethodChoice("direct", f"a pair whose shorter axis has {min(sizes):,} bins, at most {_DIRECT_BINS:,}")
     return MethodChoice("cg", f"a pair whose shorter axis has {min(sizes):,} bins, over {_DIRECT_BINS:,}")
@@ -216,9 +237,11 @@ def cascade(
     Terms have the outputs first; `table` gives the weights of a set of axes, of sum 1. Terms of one order are
     independent of each other, so large ones are solved in `n_jobs` threads.
     """
-    pending = dict(terms)
-    n_outputs = len(next(iter(pending.values())))
-    scales = np.max([largest(values) for values in pending.values()], axis=0)
+    n_outputs = len(next(iter(terms.values())))
+    scales = np.max([largest(values) for values in terms.values()], axis=0)
+    units = _units(scales)
+    pending = _scaled(terms, 1.0 / units)
+    scales = scales / units
     pure: dict[Axes, Floats] = {}
     measured: dict[Axes, TermCertificate] = {}
     top = max(len(axes) for axes in pending)
@@ -228,7 +251,7 @@ def cascade(
             keys = sorted(axes for axes in pending if len(axes) == order)
             is_large = any(pending[axes].size >= _CELLS_FOR_THREADS for axes in keys)
             in_turn = pool.map if is_large else map
-            solved = in_turn(lambda axes: _purify_term(pending[axes], table(axes), scales, options), keys)
+            solved = in_turn(lambda axes: _purify_term(pending[axes], cut_weights(table(axes)), scales, options), keys)
             for done, (axes, (values, solution, certificate)) in enumerate(zip(keys, solved, strict=True), start=1):
                 progress(f"purifying order {order}", done, len(keys))
                 pure[axes], measured[axes] = values, certificate
@@ -236,7 +259,40 @@ def cascade(
                 for axis, face in zip(axes, solution.faces, strict=True):
                     below = tuple(a for a in axes if a != axis)
                     pending[below] = pending[below] + face if below in pending else face
-    return Cascade(pending.get((), np.zeros(n_outputs)), pure, measured, trace)
+    intercept = pending.get((), np.zeros(n_outputs)) * units
+    _check_finite(intercept, pure)
+    return Cascade(intercept, _scaled(pure, units), measured, None if trace is None else trace * units)
+
+
+def _units(scales: Floats) -> Floats:
+    """Powers of two near the largest score of each output where squares would overflow or vanish; 1 elsewhere."""
+    is_extreme = (scales > 0) & ((scales < _UNSCALED[0]) | (scales > _UNSCALED[1]))
+    units: Floats = np.where(is_extreme, np.ldexp(1.0, np.frexp(scales)[1] - 1), 1.0)
+    return units
+
+
+def _scaled(terms: Mapping[Axes, Floats], factors: Floats) -> dict[Axes, Floats]:
+    """Terms with each output multiplied by a factor."""
+    if (factors == 1.0).all():
+        return dict(terms)
+    return {axes: values * factors.reshape(-1, *[1] * len(axes)) for axes, values in terms.items()}
+
+
+def cut_weights(weights: Floats) -> Floats:
+    """Weights of sum 1 without those below 1e-290 of the largest, which count as zero."""
+    negligible = weights < _NEGLIGIBLE * weights.max()
+    negligible &= weights > 0
+    return np.where(negligible, 0.0, weights) if negligible.any() else weights
+
+
+def _check_finite(intercept: Floats, pure: Mapping[Axes, Floats]) -> None:
+    """Raise where a term holds NaN or infinity: no such number leaves purification."""
+    bad = [axes for axes, values in pure.items() if not np.isfinite(largest(values)).all()]
+    if bad or not np.isfinite(intercept).all():
+        raise NotPureError(
+            f"scores and weights must allow finite pure terms, got NaN or infinity in term {bad[-1] if bad else ()}; "
+            "check them for infinities, or use a density with fewer extremes, such as 'laplace' or 'independent'."
+        )
 
 
 def _purify_term(
@@ -245,17 +301,73 @@ def _purify_term(
     method, solution = _solve(term, weights, options)
     pure = term.copy()
     take_out(pure, solution.faces)
-    return pure, solution, measure(pure, weights, scales, method, solution)
+    return pure, solution, measure(pure, weights, scales, solution.method or method, solution)
 
 
 def _solve(term: Floats, weights: Floats, options: Options) -> tuple[str, Solution]:
     """The faces to take out of a term, by the convention wherever there is no mass, and the method used."""
     method = _choose(weights).method if options.method == "auto" else options.method
-    bin_masses = marginals(weights)
     if method == "direct" and is_product(weights):
-        return method, Solution(sweep_product(term.copy(), bin_masses), iterations=1, correlation=0.0)
+        faces = sweep_product(term.copy(), marginals(weights))
+        return method, Solution(faces, iterations=1, correlation=0.0, error=0.0)
+    if weights.ndim > 2 and method == "direct":
+        return method, _eliminated(term, weights)
+    if weights.ndim > 2 and method == "cg":
+        return method, _probed(term, weights, options)
+    return method, _solve_by_convention(term, weights, method, options)
+
+
+def _eliminated(term: Floats, weights: Floats) -> Solution:
+    """The faces of a small tensor by elimination, exact whatever the weights."""
+    if not is_affordable(weights.shape):
+        raise ValueError(
+            f"`method` must be 'cg' or 'mass-moving' for weights of order {weights.ndim} with {weights.size:,} cells "
+            "that are not a product of marginals, got 'direct'; leave it out to let treeanova choose."
+        )
+    probe, faces = _split(eliminated_faces(np.concatenate([term, _probe(weights.shape)]), weights))
+    error = max(_left_of_probe(weights.shape, probe), weights.size * _EPSILON)
+    return Solution(faces, 1, face_correlation(weights), error=error, method="elimination")
+
+
+def _probed(term: Floats, weights: Floats, options: Options) -> Solution:
+    """The faces by conjugate gradients, with their error measured; by elimination where that is large."""
+    with_probe = np.concatenate([term, _probe(weights.shape)])
+    solution = _solve_by_convention(with_probe, weights, "cg", options)
+    probe, faces = _split(solution.faces)
+    error = _left_of_probe(weights.shape, probe)
+    if error > _ACCURATE and options.method == "auto" and is_affordable(weights.shape):
+        return _eliminated(term, weights)
+    return dataclasses.replace(solution, faces=faces, error=error)
+
+
+def _probe(shape: tuple[int, ...]) -> Floats:
+    """A random sum of functions of fewer axes, with the outputs first: nothing of it may be left by a solver.
+
+    What is left shows errors in directions that weights tie so weakly that slice means do not see them.
+    """
+    rng = np.random.default_rng(len(shape))
+    values = np.zeros((1, *shape))
+    for axis in range(len(shape)):
+        values += spread(rng.standard_normal((1, *shape[:axis], *shape[axis + 1 :])), axis)
+    return values / largest(values)
+
+
+def _split(faces: Faces) -> tuple[Faces, Faces]:
+    """Faces of the last output, the probe, and of all others."""
+    return [face[-1:] for face in faces], [face[:-1] for face in faces]
+
+
+def _left_of_probe(shape: tuple[int, ...], faces: Faces) -> float:
+    rest = _probe(shape)
+    take_out(rest, faces)
+    return float(largest(rest)[0])
+
+
+def _solve_by_convention(term: Floats, weights: Floats, method: str, options: Options) -> Solution:
+    """The faces by a solver for bins with mass, then for bins and slices without."""
+    bin_masses = marginals(weights)
     if all(masses.all() for masses in bin_masses):
-        return method, _solve_seen(term, weights, method, options)
+        return _solve_seen(term, weights, method, options)
     seen = [np.flatnonzero(masses) for masses in bin_masses]
     outputs = np.arange(len(term))
     solution = _solve_seen(term[np.ix_(outputs, *seen)], weights[np.ix_(*seen)], method, options)
@@ -263,24 +375,17 @@ def _solve(term: Floats, weights: Floats, options: Options) -> tuple[str, Soluti
     for axis, face in enumerate(faces):
         face[np.ix_(outputs, *seen[:axis], *seen[axis + 1 :])] = solution.faces[axis]
     extend_to_unseen(term, faces, bin_masses)
-    return method, dataclasses.replace(solution, faces=faces)
+    return dataclasses.replace(solution, faces=faces)
 
 
 def _solve_seen(term: Floats, weights: Floats, method: str, options: Options) -> Solution:
     """The faces to take out of a term whose every bin has mass."""
-    core = term.copy()
-    if method == "direct" and weights.ndim > 2:
-        raise ValueError(
-            f"`method` must be 'cg' or 'mass-moving' for weights of order {weights.ndim} that are not a product of "
-            "marginals, got 'direct'; leave it out to let treeanova choose."
-        )
     if method == "direct":
-        solution = solve_direct(core, weights)
+        solution = solve_direct(term, weights)
     elif method == "cg":
-        solution = solve_cg(core, weights, options.max_iterations)
+        solution = solve_cg(term.copy(), weights, options.max_iterations)
     else:
-        solution = move_mass(core, weights, options.tol, options.max_iterations)
-    del core
+        solution = move_mass(term.copy(), weights, options.tol, options.max_iterations)
     tie_support(term, solution.faces, weights)
     return solution
 
@@ -297,6 +402,7 @@ def measure(pure: Floats, weights: Floats, scales: Floats, method: str, solution
         empty_share=1.0 - np.count_nonzero(weights) / weights.size,
         method=method,
         iterations=solution.iterations,
+        error=solution.error,
     )
 
 
@@ -324,21 +430,28 @@ def _shaped(result: Cascade, certificate: Certificate, *, has_outputs: bool) -> 
 
 def report_impurity(certificate: Certificate, *, strict: bool) -> None:
     """Say which term missed the tolerance, why, and what helps."""
-    axes, worst = max(certificate.terms.items(), key=lambda item: item[1].impurity)
+    axes, worst = max(certificate.terms.items(), key=lambda item: _badness(item[1], certificate.tol))
     message = (
-        f"term {axes} has a slice mean of {worst.impurity:.1e} relative to the largest score, above tol = "
-        f"{certificate.tol:.1e}, after {worst.iterations:,} iterations of {worst.method!r}; its maximal correlation is "
-        f"{worst.max_correlation:.6g}"
+        f"term {label_of(axes)} has slice means up to {worst.impurity:.1e} and an error of up to {worst.error:.1e}, "
+        f"relative to the largest score, with tol = {certificate.tol:.1e}, after {worst.iterations:,} iterations of "
+        f"{worst.method!r}; its maximal correlation is {worst.max_correlation:.6g}"
     )
     if worst.method == "mass-moving":
         remedy = 'a sweep removes little at such a correlation: use method="auto", or raise max_iterations'
-    elif worst.method == "cg":
-        remedy = "raise max_iterations or tol"
     else:
-        remedy = "the support all but falls apart: raise tol, or smooth the weights"
+        remedy = (
+            "its features determine each other almost exactly: drop one of them from the model, or use a density that "
+            "spreads its mass more widely, such as 'laplace' or 'independent'"
+        )
     if strict:
         raise NotPureError(f"{message}; {remedy}.")
     warnings.warn(f"{message}; {remedy}.", NotPureWarning, stacklevel=3)
+
+
+def _badness(term: TermCertificate, tol: float) -> float:
+    """How far a term is from what is asked; NaN is farthest."""
+    found = max(term.impurity / tol, (term.error or 0.0) / (1e3 * tol))
+    return found if found == found else np.inf  # noqa: PLR0124 - NaN
 
 
 def _real_array(name: str, value: object) -> Floats:

@@ -8,6 +8,7 @@ tensor, one per axis, leaves ``values - sum(spread(face, i))``.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -89,6 +90,18 @@ def add_faces(faces: Faces, more: Sequence[Floats]) -> None:
     """Add to faces, in place."""
     for face, addend in zip(faces, more, strict=True):
         face += addend
+
+
+def slice_indicators(shape: Sequence[int]) -> Floats:
+    """Whether each cell lies in each slice along each axis, shape (n_slices, n_cells)."""
+    places = np.arange(math.prod(shape)).reshape(shape)
+    slices = [np.moveaxis(places, axis, -1).reshape(-1, size) for axis, size in enumerate(shape)]
+    table = np.zeros((sum(map(len, slices)), places.size))
+    first = 0
+    for cells in slices:
+        table[first + np.arange(len(cells))[:, None], cells] = 1.0
+        first += len(cells)
+    return table
 
 
 def sweep_product(values: Floats, bin_masses: Sequence[Floats]) -> Faces:

@@ -34,7 +34,6 @@ Ints = npt.NDArray[np.int64]
 Scale = Literal["ranks", "values"]
 _OF: dict[Scale, str] = {"ranks": "", "values": " of values"}
 _MOST_GROUPS = 128
-_MOST_GROUPS_OF_THREE = 32
 _POINTS = 96
 _COARSE = 48
 _BALANCE_STEPS = 100
@@ -48,8 +47,6 @@ _MOST_SHRINKING = 0.98
 _LARGEST_SCALE = 1e100
 _SINKHORN_TOLERANCE = 1e-12
 _NEAR_ENOUGH = 1e-6  # to judge a candidate; the table of the one chosen is brought to its marginals exactly
-_PAIR_SWEEPS = 200
-_PAIR_TOLERANCE = 1e-10
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -219,10 +216,10 @@ class Pair:
 
 def pair_of(first: Margin, second: Margin, shares: Floats) -> Pair:
     """A pair from the shares of rows in the cells of its bins."""
-    return Pair(first, second, _pooled(shares, (first, second)))
+    return Pair(first, second, pooled(shares, (first, second)))
 
 
-def _pooled(table: Floats, margins: Sequence[Margin]) -> Floats:
+def pooled(table: Floats, margins: Sequence[Margin]) -> Floats:
     """A table over bins as one over groups."""
     for axis, margin in enumerate(margins):
         starts = np.searchsorted(margin.group, np.arange(len(margin.group_masses)))
@@ -389,12 +386,6 @@ def _logs_there(pair: Pair, ratio: Floats) -> Floats:
     return np.log(np.maximum(np.take(ratio, pair.cells_with_rows), 1e-300))
 
 
-def optimism(pair: Pair, candidate: Candidate) -> Floats:
-    """Over bins, the ratio of a row left out over that of one left in."""
-    judged = (1 - _FLOOR) * candidate.ratio + _FLOOR
-    return (candidate.left_out / judged)[np.ix_(pair.first.group, pair.second.group)]
-
-
 def full_table(pair: Pair, ratio: Floats) -> Floats:
     """Weights over the bins: marginals times the ratio of their groups, with exact marginals."""
     fine = ratio[np.ix_(pair.first.group, pair.second.group)]
@@ -508,79 +499,3 @@ def all_candidates(pair: Pair, *, families: bool = True) -> list[Candidate]:
         makes: Makes = {("ranks", 0.0): functools.partial(corrected, pair, start)}
         found += [*starts, *_search(pair, CORRECTION_BANDWIDTHS, makes)[0]]
     return found + kernel_candidates(pair)
-
-
-def from_pairs(bin_masses: Sequence[Floats], tables: Mapping[tuple[int, int], Floats]) -> Floats:
-    """A table of three or more features from those of all pairs: ratios multiplied, then fitted to each in turn."""
-    order = len(bin_masses)
-    table = functools.reduce(np.multiply.outer, bin_masses)
-    for (i, j), pair in tables.items():
-        product = np.multiply.outer(bin_masses[i], bin_masses[j])
-        table *= _over(_scaling(pair, product), i, j, order)
-    return to_pairs(table, tables)
-
-
-def to_pairs(table: Floats, tables: Mapping[tuple[int, int], Floats]) -> Floats:
-    """The table with given tables of pairs that keeps what this one has beyond pairs; in place."""
-    order = table.ndim
-    for _ in range(_PAIR_SWEEPS):
-        worst = 0.0
-        for (i, j), pair in tables.items():
-            others = tuple(axis for axis in range(order) if axis not in (i, j))
-            factors = _scaling(pair, table.sum(axis=others))
-            table *= _over(factors, i, j, order)
-            worst = max(worst, float((pair * np.abs(factors - 1)).sum()))
-        if worst <= _PAIR_TOLERANCE:
-            break
-    total: Floats = table / table.sum()
-    return total
-
-
-def of_three(
-    margins: Sequence[Margin],
-    shares: Floats,
-    tables: Mapping[tuple[int, int], Floats],
-    optimism: Mapping[tuple[int, int], Floats],
-) -> Floats:
-    """A table of three features with given tables of pairs: these alone, or with what a kernel finds beyond them.
-
-    Rows left out decide. `optimism` has, over the bins of each pair, the ratio of a row left out over that of one in.
-    """
-    alone = from_pairs([margin.masses for margin in margins], tables)
-    coarse = [dataclasses.replace(margin, most_groups=_MOST_GROUPS_OF_THREE) for margin in margins]
-    first_bins = [np.searchsorted(margin.group, np.arange(len(margin.group_masses))) for margin in coarse]
-    left_out = _pooled(alone, coarse)
-    for (i, j), factors in optimism.items():
-        left_out *= _over(factors[np.ix_(first_bins[i], first_bins[j])], i, j, 3)
-    ratio = _beyond_pairs(coarse, _pooled(shares, coarse), left_out)
-    if ratio is None:
-        return alone
-    start = ratio[np.ix_(*(margin.group for margin in coarse))]
-    for axis, margin in enumerate(margins):
-        start *= np.expand_dims(margin.masses, tuple(i for i in range(3) if i != axis))
-    return to_pairs(start, tables)
-
-
-def _beyond_pairs(margins: Sequence[Margin], shares: Floats, alone: Floats) -> Floats | None:
-    """The ratio of the likeliest kernel estimate of groups; None where rows left out are likelier under pairs alone."""
-    cells = np.nonzero(shares)
-    n = margins[0].n_rows
-    product = functools.reduce(np.multiply, [m.group_masses[c] for m, c in zip(margins, cells, strict=True)])
-    best, chosen = _likelihood(shares[cells], alone[cells] / product), None
-    for bandwidth, scale in itertools.product(BANDWIDTHS[1::2], SCALES):
-        kernels = [margin.kernel(bandwidth * n ** (-1 / 6), scale) for margin in margins]
-        ratio = np.einsum("abc,ia,jb,kc->ijk", shares, *kernels, optimize=True)
-        own = functools.reduce(np.multiply, [np.diagonal(k)[c] for k, c in zip(kernels, cells, strict=True)])
-        found = _likelihood(shares[cells], np.maximum(ratio[cells] * n - own, 0.0) / max(n - 1, 1.0))
-        if found > best:
-            best, chosen = found, ratio
-    return chosen
-
-
-def _likelihood(shares: Floats, ratios: Floats) -> float:
-    return float(shares @ np.log((1 - _FLOOR) * ratios + _FLOOR))
-
-
-def _over(pair: Floats, i: int, j: int, order: int) -> Floats:
-    """A table of two axes as one that broadcasts over all."""
-    return np.expand_dims(pair, tuple(axis for axis in range(order) if axis not in (i, j)))

@@ -1,10 +1,10 @@
 """Three ways to take out of a tensor all that fewer axes can say, for weights whose every bin has mass.
 
-Each solver makes values pure in place, wherever there is mass, and returns a `Solution` whose faces it took out:
+Each solver returns a `Solution` with the faces to take out, so that values are pure wherever there is mass:
 
-- `solve_direct`: pairs, by elimination and a Cholesky factor;
-- `solve_cg`: any order, by preconditioned conjugate gradients;
-- `move_mass`: any order, the paper's Algorithm 1.
+- `solve_direct`: pairs, by elimination and a Cholesky factor, or by `star_mesh` where that is not accurate;
+- `solve_cg`: any order, by preconditioned conjugate gradients, values being made pure in place;
+- `move_mass`: any order, the paper's Algorithm 1, also in place.
 
 All minimise sum(w (T - sum_i g_i)²) over faces g_i. What the weights leave open is settled in `convention`.
 """
@@ -32,6 +32,7 @@ from treeanova.slices import (
     take_out,
     zero_faces,
 )
+from treeanova.star_mesh import MOST_BINS, star_mesh_faces
 from treeanova.support import bin_components, maximal_correlation, normalise
 
 CG_TOLERANCE = 1e-12
@@ -39,39 +40,63 @@ _CG_ROUNDS = 4
 _WEAKEST = 1e-4
 _POLISHING_SWEEPS = 50
 _PURE_ENOUGH = 1e-13
+_EPSILON = float(np.finfo(float).eps)
+_ACCURATE = 1e-12
 
 
 @dataclasses.dataclass(frozen=True)
 class Solution:
-    """Faces taken out, and how it went."""
+    """Faces taken out, and how it went.
+
+    `error` bounds the error of the values left, relative to the largest score, where the solver knows more than slice
+    means and the correlation tell; `method` names the way taken where there are several.
+    """
 
     faces: Faces
     iterations: int
     correlation: float
     trace: Floats | None = None
+    error: float | None = None
+    method: str | None = None
 
 
-def solve_direct(values: Floats, weights: Floats) -> Solution:
-    """Make pairs pure by one linear system over the bins of the shorter axis.
+def solve_direct(scores: Floats, weights: Floats) -> Solution:
+    """Faces that make pairs pure, by one linear system over the bins of the shorter axis.
 
     With row masses r and column masses c, eliminating the rows leaves the graph Laplacian
     L = diag(c) - Wᵀ diag(1/r) W over the columns; L b = column sums of W∘(T - row means) gives the column face b.
-    Where rounding leaves L without a Cholesky factor, conjugate gradients take over.
+    Where weights are so uneven that the factor of L loses digits, star-mesh elimination takes over.
     """
     if weights.shape[0] < weights.shape[1]:
-        return _flip(solve_direct(values.swapaxes(1, 2), weights.T))
-    faces = zero_faces(values)
-    try:
-        _eliminate(values, weights, faces)
-    except scipy.linalg.LinAlgError:
-        return solve_cg(values, weights)
-    return Solution(faces, 1, maximal_correlation(weights))
+        return _flip(solve_direct(scores.swapaxes(1, 2), weights.T))
+    correlation = maximal_correlation(weights)
+    error = _EPSILON / max(1.0 - correlation**2, _EPSILON)
+    has_few_bins = weights.shape[1] <= MOST_BINS
+    if error <= _ACCURATE or not has_few_bins:
+        values, faces = scores.copy(), zero_faces(scores)
+        error = max(error, _eliminate(values, weights, faces))
+        if error <= _ACCURATE or (error < 1.0 and not has_few_bins):
+            return Solution(faces, 1, correlation, error=error)
+        del values
+    if not has_few_bins:
+        return solve_cg(scores.copy(), weights)
+    faces = star_mesh_faces(scores, weights)
+    return Solution(faces, 1, correlation, error=sum(weights.shape) * _EPSILON, method="star-mesh")
 
 
-def _eliminate(values: Floats, weights: Floats, faces: Faces) -> None:
-    """Move row and column effects of a pair, which has at least as many rows as columns, to its faces; in place."""
+def _eliminate(values: Floats, weights: Floats, faces: Faces) -> float:
+    """Move row and column effects of a pair, which has at least as many rows as columns, to its faces; in place.
+
+    Returns the largest change of the second pass, which is the error of the first, relative to the largest score; 1
+    where there is no factor.
+    """
+    inverse_scales = safe_inverse(largest(values))
     tied = _heaviest_columns(weights)
-    factor, root = _laplacian_factor(weights, tied)
+    try:
+        factor, root = _laplacian_factor(weights, tied)
+    except scipy.linalg.LinAlgError:
+        return 1.0
+    change = np.zeros(len(values))
     for _ in range(2):  # the second pass refines: purification is linear and idempotent
         _move(values, weights, 1, faces)
         sums = slice_sums(values, weights, 0) / root
@@ -79,7 +104,9 @@ def _eliminate(values: Floats, weights: Floats, faces: Faces) -> None:
         column = scipy.linalg.cho_solve((factor, True), sums.T, check_finite=False).T / root
         faces[0] += column
         values -= spread(column, 0)
+        change = largest(column) * inverse_scales
     _move(values, weights, 1, faces)
+    return float(change.max(initial=0.0))
 
 
 def _flip(solution: Solution) -> Solution:

@@ -11,17 +11,19 @@ import numpy.typing as npt
 
 from treeanova.certificate import Certificate, HigherCertificate, TermCertificate
 from treeanova.deep_storage import pack_deep, unpack_deep
-from treeanova.density import KINDS, Density, Key, Sample, Table
-from treeanova.effects import Effects
+from treeanova.density import KINDS, Density, Sample, Table
+from treeanova.effects import Effects, Key
 from treeanova.features import Floats, Schema, describe, restore
-from treeanova.grid import Axis, CategoryAxis, Codes, Grid, IntervalAxis
+from treeanova.grid import Axis, CategoryAxis, Grid, IntervalAxis
 from treeanova.importance import Moments
+from treeanova.joint import Joint
 from treeanova.purification import Options
 
 Arrays = dict[str, npt.NDArray[Any]]
 _MOMENTS = ("variance", "covariance", "mean_abs")
 _PLAIN = ("backend", "n_all_terms", "random_state")
 _DEEP = "deep/"
+_PRODUCTS = ("uniform", "independent")  # of files that do not tell
 
 
 def pack(fields: Mapping[str, Any]) -> tuple[dict[str, Any], Arrays]:
@@ -141,10 +143,10 @@ def _restore_axis(plain: Mapping[str, Any], labels: tuple[Any, ...] | None, boun
 def _describe_density(density: Density) -> dict[str, Any]:
     """Name and plain options of a density; what is not plain (tables, data) stays in the weights."""
     if isinstance(density, SavedDensity):
-        return {"name": density.kind, "options": dict(density.options)}
+        return {"name": density.kind, "options": dict(density.options), "is_product": density.is_product}
     fields = {f.name: getattr(density, f.name) for f in dataclasses.fields(density)}
     plain = {name: value for name, value in fields.items() if isinstance(value, (int, float, str))}
-    return {"name": density.name, "options": plain}
+    return {"name": density.name, "options": plain, "is_product": density.is_product}
 
 
 def without_rows(density: Density, grid: Grid, weights: Mapping[Key, Floats]) -> Density:
@@ -161,7 +163,8 @@ def _restore_density(plain: Mapping[str, Any], grid: Grid, weights: Mapping[Key,
         restored = kind(**options, grid=grid)
         if all(np.array_equal(restored.table(key), table) for key, table in weights.items()):
             return restored
-    return SavedDensity(kind=plain["name"], options=options, saved=weights, grid=grid)
+    is_product = plain.get("is_product", plain["name"] in _PRODUCTS)
+    return SavedDensity(kind=plain["name"], options=options, saved=weights, was_product=is_product, grid=grid)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -171,6 +174,7 @@ class SavedDensity(Density):
     kind: str = ""
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     saved: Mapping[Key, Floats] = dataclasses.field(default_factory=dict, repr=False)
+    was_product: bool = False
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -178,9 +182,9 @@ class SavedDensity(Density):
         return self.kind
 
     @property
-    def is_product(self) -> bool:  # type: ignore[override]
+    def is_product(self) -> bool:
         """Whether features were independent under the density that was saved."""
-        return self.kind in KINDS and KINDS[self.kind].is_product
+        return self.was_product
 
     def bind(self, grid: Grid, sample: Sample | None) -> Any:
         """The kind that was saved, estimated anew from rows."""
@@ -191,8 +195,9 @@ class SavedDensity(Density):
             )
         return KINDS[self.kind](**self.options).bind(grid, sample)
 
-    def rows(self, n_rows: int, rng: np.random.Generator) -> tuple[Codes, Floats]:  # noqa: ARG002
-        """None: they were not saved."""
+    @property
+    def joint(self) -> Joint:
+        """None: the rows were not saved."""
         raise NoRowsError(
             "a saved decomposition must have rows for this, got none; use with_density(density, X) first."
         )
@@ -218,7 +223,8 @@ def _describe_certificate(certificate: Certificate) -> dict[str, Any]:
     if higher is not None:
         higher["bins"] = [list(item) for item in higher["bins"].items()]
     error, tol = certificate.reconstruction_error, certificate.tol
-    return {"terms": terms, "reconstruction_error": error, "tol": tol, "higher": higher}
+    gap = certificate.density_gap
+    return {"terms": terms, "reconstruction_error": error, "tol": tol, "higher": higher, "density_gap": gap}
 
 
 def _restore_certificate(plain: Mapping[str, Any]) -> Certificate:
@@ -228,4 +234,4 @@ def _restore_certificate(plain: Mapping[str, Any]) -> Certificate:
     if found is not None:
         bins = {int(order): int(size) for order, size in found["bins"]}
         higher = HigherCertificate(**{**found, "orders": tuple(found["orders"]), "bins": bins})
-    return Certificate(terms, plain["reconstruction_error"], plain["tol"], higher)
+    return Certificate(terms, plain["reconstruction_error"], plain["tol"], higher, plain.get("density_gap", 0.0))

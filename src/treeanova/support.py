@@ -13,13 +13,14 @@ import scipy.sparse
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
-from treeanova.slices import Floats, marginals, outer
+from treeanova.slices import Floats, marginals, outer, slice_indicators
 
 Matrix = Any  # a dense array or a scipy.sparse array: both know @ and .T
 _PRODUCT_TOLERANCE = 2e-14
 _SPARSE_SHARE = 0.1
 _DENSE_EIGEN_SIZE = 32
 _STEPS_TO_ALL = 6
+_NO_EIGENVALUE = 1e-12
 
 
 def is_product(weights: Floats) -> bool:
@@ -119,3 +120,16 @@ def _largest_eigenvalue(apply: Callable[[Floats], Floats], size: int) -> float:
         return float(eigsh(operator, k=1, which="LA", v0=start, tol=1e-6, return_eigenvectors=False)[0])
     dense = np.column_stack([apply(unit) for unit in np.eye(size)])
     return float(scipy.linalg.eigvalsh(dense, subset_by_index=(size - 1, size - 1))[0])
+
+
+def face_correlation(weights: Floats) -> float:
+    """The same for small tensors of any order: how nearly a sum of functions of fewer axes can vanish.
+
+    1 minus the smallest eigenvalue above zero of the Gram matrix of all slices, each scaled to norm 1 under the
+    weights; sums that are zero everywhere have eigenvalue zero.
+    """
+    table = slice_indicators(weights.shape) * np.sqrt(weights).ravel()
+    norms = np.linalg.norm(table, axis=1)[:, None]
+    table = np.divide(table, norms, out=table, where=norms > 0)
+    eigenvalues = scipy.linalg.eigvalsh(table @ table.T)
+    return float(1.0 - min(eigenvalues[eigenvalues > _NO_EIGENVALUE].min(initial=1.0), 1.0))

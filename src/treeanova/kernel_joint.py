@@ -1,0 +1,207 @@
+"""A smooth joint density of all features: pick a row, then move each feature on its own by its kernel.
+
+w(x) = Σ_rows (1/n) Π_j K_j(x_j | bin of the row in j), with one kernel per feature that keeps the feature's masses. It
+is a mixture over rows of products: tables of all orders agree by construction, and rows can be drawn from it. A kernel
+is a matrix A over at most 32 groups of bins (`smoothing`): Student's t in ranks or values for ordered bins, shrinkage
+towards the masses for others; a feature without a kernel is independent of all others. A millionth of the product of
+marginals is mixed in, so that no cell with bins that rows are in is left to rounding.
+
+Kernels are chosen feature by feature for the highest leave-one-out likelihood, summed over the pairs with other
+features; independence stays unless it is beaten by more than one standard error.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from treeanova import smoothing
+from treeanova.effects import Key
+from treeanova.features import Floats
+from treeanova.grid import Codes
+from treeanova.joint import Joint, Points, drawn_bins
+from treeanova.sample import Sample
+from treeanova.slices import outer
+
+FLOOR = 1e-6
+GROUPS = 32
+_BANDWIDTHS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 2.0)
+_SHRINKAGES = (0.0, 0.05, 0.2, 0.5)
+_SWEEPS = 2
+_MOST_FEATURES = 24  # above, each is judged with its most correlated partners only
+_PARTNERS = 12
+_ROWS_TO_JUDGE = 50_000
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class KernelJoint(Joint):
+    """Rows moved by kernels; `kernels` are matrices over groups of bins, None for independent features."""
+
+    sample: Sample
+    margins: Sequence[smoothing.Margin]
+    kernels: Sequence[Floats | None]
+
+    @functools.cached_property
+    def is_product(self) -> bool:  # type: ignore[override]
+        """Whether every feature is independent of all others."""
+        return sum(kernel is not None for kernel in self.kernels) < 2
+
+    def table(self, key: Key) -> Floats:
+        """Masses times the smoothed ratio, with the floor."""
+        product = outer([self.margins[j].masses for j in key])
+        moved = [i for i, j in enumerate(key) if self.kernels[j] is not None]
+        if len(moved) < 2:
+            return product
+        ratio = self._ratio(tuple(key[i] for i in moved))
+        fine = ratio[np.ix_(*(self.margins[key[i]].group for i in moved))]
+        fine *= 1 - FLOOR
+        fine += FLOOR
+        return product * np.expand_dims(fine, tuple(i for i in range(len(key)) if i not in moved))
+
+    def _ratio(self, key: Key) -> Floats:
+        """Ratio of the smooth density to the product of masses, over groups."""
+        ratio = smoothing.pooled(self.sample.counts(key), [self.margins[j] for j in key])
+        for kernel in (self.kernels[j] for j in key):  # each step moves the first axis to the end
+            if kernel is not None:
+                ratio = np.tensordot(ratio, kernel, axes=(0, 1))
+        return ratio
+
+    def points(self, n_rows: int, rng: np.random.Generator) -> Points:
+        """Draws: rows, each feature moved by its kernel."""
+        rows = drawn_bins(self.sample.row_weights, n_rows, rng)
+        codes = np.empty((n_rows, len(self.kernels)), dtype=np.int32)
+        for j, (margin, kernel) in enumerate(zip(self.margins, self.kernels, strict=True)):
+            codes[:, j] = _moved(margin, kernel, self.sample.codes[rows, j], rng)
+        return Points(codes, np.full(n_rows, 1 / n_rows))
+
+
+def _moved(margin: smoothing.Margin, kernel: Floats | None, codes: Codes, rng: np.random.Generator) -> Codes:
+    """Bins of rows moved by a kernel over groups: to a group, then to a bin of it by mass."""
+    if kernel is None:
+        return drawn_bins(margin.masses, len(codes), rng)
+    to = _drawn_groups(margin, kernel, margin.group[codes], rng)
+    ends = np.cumsum(margin.masses)
+    high = np.cumsum(margin.group_masses)[to]
+    places = high - margin.group_masses[to] * rng.random(len(codes))
+    bins = np.minimum(np.searchsorted(ends, places, side="left"), len(ends) - 1)
+    first = np.searchsorted(margin.group, to, side="left")
+    last = np.searchsorted(margin.group, to, side="right") - 1
+    return np.clip(bins, first, last).astype(np.int32)
+
+
+def _drawn_groups(
+    margin: smoothing.Margin, kernel: Floats, groups: smoothing.Ints, rng: np.random.Generator
+) -> smoothing.Ints:
+    moved = np.empty_like(groups)
+    for group in np.unique(groups):
+        own = np.flatnonzero(groups == group)
+        moved[own] = drawn_bins(margin.group_masses * kernel[:, group], len(own), rng)
+    return moved
+
+
+def kernel_joint(sample: Sample, margins: Sequence[smoothing.Margin], bandwidth: float | None = None) -> Joint:
+    """The smooth joint density of rows; with a bandwidth (in units of n^(-1/6)) of ordered features given."""
+    coarse = [dataclasses.replace(margin, most_groups=GROUPS) for margin in margins]
+    if bandwidth is not None:
+        width = bandwidth * sample.effective_rows ** (-1 / 6)
+        return KernelJoint(sample, coarse, [margin.kernel(width) for margin in coarse])
+    return KernelJoint(sample, coarse, _Choice(sample, coarse).kernels())
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Choice:
+    """The search for one kernel per feature."""
+
+    sample: Sample
+    margins: Sequence[smoothing.Margin]
+
+    def kernels(self) -> list[Floats | None]:
+        """The kernels chosen, None where a feature is independent of all others."""
+        varied = [j for j, margin in enumerate(self.margins) if np.count_nonzero(margin.group_masses) > 1]
+        options = {j: _options(self.margins[j], self.sample.effective_rows) for j in varied}
+        chosen = {j: options[j][len(options[j]) // 2] for j in varied}
+        partners = self._partners(varied)
+        is_independent = dict.fromkeys(varied, False)
+        for _ in range(_SWEEPS):
+            for j in varied:
+                found = self._best(j, options[j], {k: chosen[k] for k in partners[j] if not is_independent[k]})
+                is_independent[j] = found is None
+                chosen[j] = chosen[j] if found is None else found
+        return [None if j not in options or is_independent[j] else chosen[j] for j in range(len(self.margins))]
+
+    def _partners(self, varied: Sequence[int]) -> Mapping[int, Sequence[int]]:
+        """Other features to judge a feature with: all, or the most correlated ones where there are many."""
+        if len(varied) <= _MOST_FEATURES:
+            return {j: [k for k in varied if k != j] for j in varied}
+        columns = np.stack([self._scores(j) for j in varied])
+        columns -= columns.mean(axis=1, keepdims=True)
+        columns /= np.maximum(np.linalg.norm(columns, axis=1, keepdims=True), 1e-300)
+        correlations = np.abs(columns @ columns.T)
+        np.fill_diagonal(correlations, -1.0)
+        nearest = np.argsort(-correlations, axis=1)[:, :_PARTNERS]
+        return {j: [varied[k] for k in nearest[i]] for i, j in enumerate(varied)}
+
+    def _scores(self, j: int) -> Floats:
+        """Mid-ranks of the rows to judge by."""
+        masses = self.margins[j].masses
+        ranks: Floats = (np.cumsum(masses) - masses / 2)[self._judged.codes[:, j]]
+        return ranks
+
+    @functools.cached_property
+    def _judged(self) -> Sample:
+        """All rows, or some of very many."""
+        step = -(-self.sample.n_rows // _ROWS_TO_JUDGE)
+        if step == 1:
+            return self.sample
+        weights = self.sample.row_weights[::step]
+        return Sample(self.sample.grid, self.sample.encoded[::step], weights / weights.sum())
+
+    @functools.cached_property
+    def _tables(self) -> dict[Key, Floats]:
+        return {}
+
+    def _shares(self, j: int, k: int) -> Floats:
+        """Shares of the rows in the groups of two features."""
+        key = (min(j, k), max(j, k))
+        if key not in self._tables:
+            self._tables[key] = smoothing.pooled(self._judged.counts(key), [self.margins[i] for i in key])
+        return self._tables[key] if j < k else self._tables[key].T
+
+    def _best(self, j: int, options: Sequence[Floats], others: Mapping[int, Floats]) -> Floats | None:
+        """The likeliest kernel of a feature given those of others; None where independence is about as likely."""
+        n = self._judged.effective_rows
+        gains = np.zeros((2, len(options)))  # sums over partners of means and variances of log ratios over rows
+        for k, kernel in others.items():
+            shares = self._shares(j, k)
+            there = np.nonzero(shares)
+            weights = shares[there]
+            half = shares @ kernel.T
+            for i, option in enumerate(options):
+                own = np.diagonal(option)[there[0]] * np.diagonal(kernel)[there[1]]
+                ratios = (option @ half)[there]
+                logs = np.log(0.99 * np.maximum(ratios * n - own, 0.0) / max(n - 1, 1.0) + 0.01)
+                mean = float(weights @ logs)
+                gains[:, i] += mean, float(weights @ (logs - mean) ** 2)
+        best = int(gains[0].argmax())
+        if gains[0, best] <= 0 or gains[0, best] ** 2 * n <= gains[1, best]:
+            return None
+        return options[best]
+
+
+def _options(margin: smoothing.Margin, n_rows: float) -> list[Floats]:
+    """Kernels to choose from, narrow to wide: Student's t for ordered bins, shrinkage for others."""
+    if margin.n_ordered_groups < 2:
+        return [_shrunk(margin, share) for share in _SHRINKAGES]
+    widths = [width * n_rows ** (-1 / 6) for width in _BANDWIDTHS]
+    return [margin.kernel(width, scale) for width, scale in itertools.product(widths, smoothing.SCALES)]
+
+
+def _shrunk(margin: smoothing.Margin, share: float) -> Floats:
+    """Stay in the own group, or go anywhere by mass with a probability."""
+    masses = margin.group_masses
+    stay = np.diag(np.divide(1.0, masses, out=np.zeros_like(masses), where=masses > 0))
+    return (1 - share) * stay + share
