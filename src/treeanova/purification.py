@@ -41,6 +41,7 @@ Axes = tuple[int, ...]
 
 _DIRECT_BINS = 3_000
 _NEGLIGIBLE = 1e-290
+_VANISHING = 1e-293  # marginals and rounding leave what is not negligible above this
 _LARGEST_SCORE = 1e300
 _UNSCALED = 1e-100, 1e100  # squares of scores between these neither overflow nor vanish
 _MAX_ITERATIONS = 10_000
@@ -279,8 +280,8 @@ def _scaled(terms: Mapping[Axes, Floats], factors: Floats) -> dict[Axes, Floats]
 
 
 def cut_weights(weights: Floats) -> Floats:
-    """Weights of sum 1 without those below 1e-290 of the largest, which count as zero."""
-    negligible = weights < _NEGLIGIBLE * weights.max()
+    """Weights of sum 1 without those so small that products with others would vanish, which count as zero."""
+    negligible = weights < _VANISHING * weights.max()
     negligible &= weights > 0
     return np.where(negligible, 0.0, weights) if negligible.any() else weights
 
@@ -395,7 +396,7 @@ def measure(pure: Floats, weights: Floats, scales: Floats, method: str, solution
     bin_masses = marginals(weights)
     complete = all(masses.all() for masses in bin_masses)
     seen = weights if complete else weights[np.ix_(*(masses > 0 for masses in bin_masses))]
-    return TermCertificate(
+    found = TermCertificate(
         impurity=impurity(pure, weights, scales),
         max_correlation=solution.correlation,
         n_components=bin_components(seen)[0],
@@ -404,6 +405,7 @@ def measure(pure: Floats, weights: Floats, scales: Floats, method: str, solution
         iterations=solution.iterations,
         error=solution.error,
     )
+    return dataclasses.replace(found, error=max(found.error or 0.0, sum(weights.shape) * _EPSILON))
 
 
 def _reconstruction_error(values: Floats, result: Cascade) -> float:

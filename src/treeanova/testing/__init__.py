@@ -4,6 +4,14 @@
 """
 
 from treeanova.testing.examples import FIGURE_1, correlated_weights
-from treeanova.testing.oracles import brute_force, exact_terms, mixed_weights
+from treeanova.testing.oracles import brute_force, exact_interaction, exact_pair, exact_terms, mixed_weights
 
-__all__ = ["FIGURE_1", "brute_force", "correlated_weights", "exact_terms", "mixed_weights"]
+__all__ = [
+    "FIGURE_1",
+    "brute_force",
+    "correlated_weights",
+    "exact_interaction",
+    "exact_pair",
+    "exact_terms",
+    "mixed_weights",
+]

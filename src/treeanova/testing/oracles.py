@@ -86,6 +86,58 @@ def exact_terms(scores: npt.ArrayLike, weights: npt.ArrayLike, digits: int = 40)
     return {u: _block(solution, offsets[u], [values.shape[a] for a in u]) for u in subsets}
 
 
+def exact_pair(scores: npt.ArrayLike, weights: npt.ArrayLike) -> Floats:
+    """The pure interaction of a pair in rational arithmetic, for positive weights; faster than the definition.
+
+    With the columns eliminated, the rows' potentials x solve Σ_k c_ik (x_i - x_k) = Σ_kj w_ij w_kj / w_j (T_ij - T_kj).
+    """
+    table = np.vectorize(Fraction, otypes=[object])(np.asarray(weights, dtype=float))
+    values = np.vectorize(Fraction, otypes=[object])(np.asarray(scores, dtype=float))
+    shares = table / table.sum(axis=0)
+    conductances = shares @ table.T
+    flows = (shares * values) @ table.T
+    right = (flows - flows.T).sum(axis=1)
+    system = np.diag(conductances.sum(axis=1)) - conductances
+    rows = [({k: v for k, v in enumerate(line[1:]) if v}, r) for line, r in zip(system[1:], right[1:], strict=True)]
+    potentials = np.array([Fraction(0), *_solve_rational(rows, len(rows))], dtype=object)
+    rest = values - potentials[:, None]
+    pure = rest - (shares * rest).sum(axis=0)
+    return pure.astype(float)
+
+
+def exact_interaction(scores: npt.ArrayLike, weights: npt.ArrayLike, digits: int = 40) -> Floats:
+    """The pure term of all axes by the definition, in rational arithmetic, with ε = 10**-digits; faster than all terms.
+
+    Under weights w a term R is pure when w R is orthogonal to all functions of fewer axes, that is when w R = C y with
+    the contrasts C of all axes; and T - R is such a function when Cᵀ R = Cᵀ T. So (Cᵀ diag(1/w) C) y = Cᵀ T.
+    """
+    values = np.asarray(scores, dtype=float)
+    table = np.vectorize(Fraction, otypes=[object])(np.asarray(weights, dtype=float))
+    masses = _mixed_fractions(table / table.sum(), Fraction(1, 10**digits)).ravel()
+    exact_scores = [Fraction(float(score)) for score in values.ravel()]
+    contrasts = [_contrast(corner, values.shape) for corner in itertools.product(*(range(1, n) for n in values.shape))]
+    rows: list[Row] = []
+    for one in contrasts:
+        products = (sum((one[c] * other[c] / masses[c] for c in one if c in other), Fraction(0)) for other in contrasts)
+        entries = {column: product for column, product in enumerate(products) if product}
+        rows.append((entries, sum((sign * exact_scores[cell] for cell, sign in one.items()), Fraction(0))))
+    solution = _solve_rational(rows, len(contrasts))
+    found = [Fraction(0)] * values.size
+    for one, factor in zip(contrasts, solution, strict=True):
+        for cell, sign in one.items():
+            found[cell] += sign * factor / masses[cell]
+    return np.array([float(value) for value in found]).reshape(values.shape)
+
+
+def _contrast(corner: tuple[int, ...], shape: tuple[int, ...]) -> dict[int, int]:
+    """Signs of the cells between the first one and a corner: their sum is zero for functions of fewer axes."""
+    signs = {}
+    for chosen in itertools.product((0, 1), repeat=len(shape)):
+        cell = tuple(bin_ if taken else 0 for bin_, taken in zip(corner, chosen, strict=True))
+        signs[int(np.ravel_multi_index(cell, shape))] = (-1) ** (len(shape) - sum(chosen))
+    return signs
+
+
 Row = tuple[dict[int, Fraction], Fraction]
 
 
