@@ -854,7 +854,8 @@ def test_a_repr_tells_the_truth(fx, several):
     assert repr(fx).splitlines() == [
         "Decomposition of 6 terms: 3 of order 1, 3 of order 2",
         "  density empirical, link identity, outputs score",
-        f"  impurity {found.impurity:.1e}, sum of terms within {found.reconstruction_error:.1e} of the model",
+        f"  orders 1 and 2 pure to {found.impurity:.1e}; "
+        f"sum of terms within {found.reconstruction_error:.1e} of the model",
     ]
     assert "link softmax, outputs u, v, w" in repr(several)
     assert "density laplace" in repr(fx.with_density("laplace"))

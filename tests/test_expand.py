@@ -225,7 +225,7 @@ def test_plan_by_hand():
     # Raw and pure values of two outputs and one weight, 8 bytes each.
     assert plan.n_bytes == 35 * 5 * 8
     assert str(plan) == (
-        "order 1: 3 terms, 7 cells, direct\norder 2: 3 terms, 16 cells, direct\norder 3: 1 terms, 12 cells, cg\n"
+        "order 1: 3 terms, 7 cells, direct\norder 2: 3 terms, 16 cells, direct\norder 3: 1 terms, 12 cells, direct\n"
         "2 outputs, 1.4 kB in all"
     )
 

@@ -25,8 +25,10 @@ from treeanova.grid import Grid
 from treeanova.progress import Progress, progress_of
 from treeanova.purification import Method, Options, check_method
 from treeanova.readers import read_model, unpickled
+from treeanova.sample import Sample
 
 _CHECKED_ROWS = 60
+_REMAINDER_ROWS = 200, 2_000  # fewer where terms are evaluated at rows
 
 
 def decompose(
@@ -67,7 +69,8 @@ def decompose(
         those of tensors where all would be over 20,000 terms of all outputs, or take a row over 2^24 products.
     tensor_order
         Highest order of terms to hold as tensors and purify on all bins; higher ones are evaluated at rows. By default
-        as many orders as fit the budget with a million cells above order 2, at least 2. All of an EBM's terms are.
+        as many orders as fit the budget with at most 1,000 terms above order 2, of a million cells for all outputs; at
+        least 2. All of an EBM's terms are.
     method
         How to purify; see `treeanova.purify`.
     budget
@@ -134,7 +137,19 @@ def _checked(fx: Decomposition, forest: Forest) -> Decomposition:
     parts = fx.at_rows.all_terms(fx.at_rows.grid.index_encoded(encoded))
     gap = np.abs(fx.effects.intercept + parts.sum(axis=0) - expected).max()
     error = float(gap / max(np.abs(expected).max(), np.finfo(float).tiny))
-    return dataclasses.replace(fx, certificate=dataclasses.replace(fx.certificate, reconstruction_error=error))
+    share = _remainder_share(fx, sample) if fx.has_remainder else None
+    certificate = dataclasses.replace(fx.certificate, reconstruction_error=error, remainder_share=share)
+    return dataclasses.replace(fx, certificate=certificate)
+
+
+def _remainder_share(fx: Decomposition, sample: Sample) -> float:
+    """Variance of the remainder over that of the score at some rows, the largest of all outputs."""
+    n_rows = _REMAINDER_ROWS[0] if fx.higher_terms else _REMAINDER_ROWS[1]
+    codes = fx.at_rows.grid.index_encoded(sample.encoded[:: max(1, sample.n_rows // n_rows)])
+    parts = fx.at_rows.all_terms(codes)
+    score = parts.sum(axis=0).var(axis=0)
+    shares = np.divide(parts[-1].var(axis=0), score, out=np.zeros_like(score), where=score > 0)
+    return float(shares.max())
 
 
 def _checked_order(name: str, order: int | None, least: int) -> int | None:

@@ -147,6 +147,8 @@ class Certificate:
     density_gap
         Largest share of the mass by which the table of a pair differs from the joint density that serves orders above
         2; 0 for densities that are one joint model.
+    remainder_share
+        Variance of the remainder over that of the score at rows, the largest of all outputs; None without a remainder.
     """
 
     terms: Mapping[tuple[Any, ...], TermCertificate]
@@ -154,6 +156,7 @@ class Certificate:
     tol: float
     higher: HigherCertificate | None = None
     density_gap: float = 0.0
+    remainder_share: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "terms", MappingProxyType(dict(self.terms)))
@@ -166,6 +169,7 @@ class Certificate:
             self.tol,
             self.higher,
             self.density_gap,
+            self.remainder_share,
         )
 
     @property

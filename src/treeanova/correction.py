@@ -137,15 +137,15 @@ def correct(
     return Correction(mergings, bins, tables, moved, impurity)
 
 
-def choose_bins(form: ClosedForm, keys: Sequence[Key], rows: Points) -> dict[int, int]:
-    """Most bins per feature for terms of each order, by the rule above."""
+def choose_bins(form: ClosedForm, keys: Sequence[Key], rows: Points, *, are_cells: bool = False) -> dict[int, int]:
+    """Most bins per feature for terms of each order, by the rule above; of a table, each of its cells is a row."""
     mergings = coarse_mergings(form)
     cells = [merging.bins[rows.codes[:, j]] for j, merging in enumerate(mergings)]
     state = _State(form, mergings, {}, cells, rows.weights)
     n_leaves = sum(form.leaf_sets.n_leaves_with(key) for key in keys)
     n_tables = max(len(keys) * form.leaf_sets.values.shape[1], 1)
     most = min(_MOST_CELLS, _MOST_STEPS / max(n_leaves, 1), _MOST_TABLE_CELLS / n_tables)
-    n_rows = float(1 / np.square(rows.weights).sum())
+    n_rows = len(rows.codes) if are_cells else float(1 / np.square(rows.weights).sum())
     found: dict[int, int] = {}
     for order in sorted({len(key) for key in keys}):
         some = [key for key in keys if len(key) == order][:_KEYS_TO_TRY]
@@ -329,7 +329,9 @@ def _slices(places: Ints, shape: tuple[int, ...]) -> Ints:
     return found
 
 
-def worth_correcting(form: ClosedForm, by_order: Mapping[int, Sequence[Key]]) -> Iterator[Key]:
+def worth_correcting(
+    form: ClosedForm, by_order: Mapping[int, Sequence[Key]], sizes_of: Callable[[Sequence[Key]], Floats]
+) -> Iterator[Key]:
     """Keys to correct: whole orders from the lowest up while they are few, then the largest terms of the next."""
     left = _MOST_SOLVES // form.leaf_sets.values.shape[1]
     steps = 0.0
@@ -339,8 +341,8 @@ def worth_correcting(form: ClosedForm, by_order: Mapping[int, Sequence[Key]]) ->
         if not left or steps > _MOST_STEPS:
             return
         if len(keys) > left:
-            sizes = {key: form.size(key, form.leaf_sets.leaves_with(key)) for key in keys}
-            yield from sorted(sorted(keys, key=lambda key: -sizes[key])[:left])
+            largest = np.argsort(-sizes_of(keys), kind="stable")[:left]
+            yield from sorted(keys[i] for i in largest)
             return
         yield from keys
         left -= len(keys)

@@ -30,7 +30,7 @@ from treeanova.purification import Options, cascade, report_impurity
 from treeanova.rowwise import AtRows
 from treeanova.slices import largest
 from treeanova.storage import NoRowsError, pack, unpack, without_rows
-from treeanova.summary import adding_up, html_summary
+from treeanova.summary import caveats, html_summary
 from treeanova.support import is_product
 from treeanova.terms import Names, Term, Terms, columns_of
 
@@ -200,8 +200,7 @@ class Decomposition:
             f"Decomposition of {len(orders)} terms{partial}: {counts or 'none'}",
             f"  density {self.density.name}, link {self.schema.link}, outputs {', '.join(self.schema.outputs)}",
         ]
-        found = [f"impurity {self.certificate.impurity:.1e}", adding_up(self)]
-        return "\n".join([*lines, "  " + ", ".join(part for part in found if part)])
+        return "\n".join([*lines, *(f"  {line}" for line in caveats(self))])
 
     def _repr_html_(self) -> str:
         return html_summary(self)
@@ -426,7 +425,7 @@ class Decomposition:
         higher = self.certificate.higher
         if higher is not None and deep is not None:
             higher = dataclasses.replace(higher, n_terms=len(deep.keys))
-        return dataclasses.replace(self.certificate, terms=terms, higher=higher)
+        return dataclasses.replace(self.certificate, terms=terms, higher=higher, remainder_share=None)
 
     def with_density(self, density: Any, X: Any = None, *, sample_weight: Any = None) -> Decomposition:
         """The same model purified under another density, or under the same kind with other rows."""

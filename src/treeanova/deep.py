@@ -37,7 +37,8 @@ from treeanova.progress import Progress
 from treeanova.row_purity import slice_impurity
 from treeanova.sample import Sample
 
-_TENSOR_CELLS = 1_000_000  # of orders above 2: beyond, purification takes many seconds
+_TENSOR_CELLS = 1_000_000  # of orders above 2, for all outputs: beyond, purification takes many seconds
+_TENSOR_TERMS = 1_000
 _MOST_SETS = 20_000
 _MOST_ROW_COST = 2.0**24
 _MERGED_BINS = (2048, 1024, 512, 256, 128, 64, 32, 16)
@@ -46,6 +47,8 @@ _MEASURED_TERMS = 12
 _MEASURED_ROWS = 2_000, 20_000
 _MEASURED_STEPS = 2.0**27
 _MEASURED_BINS = 4
+_SIZE_ROWS = 20, 200
+_SIZE_STEPS = 2.0**29
 _SCALE_ROWS = 2000
 
 
@@ -84,8 +87,9 @@ def layout_of(
 ) -> Layout:
     """Tensors of all orders where they fit, of as many as do otherwise; BudgetError where not even pairs do.
 
-    Orders above 2 are tensors only while these have at most a million cells. All orders are told apart while there are
-    at most 20,000 such terms of all outputs and a row takes at most 2^24 products, else those of tensors only.
+    Orders above 2 are tensors only while these are at most 1,000, with a million cells for all outputs. All orders are
+    reported individually while there are at most 20,000 such terms of all outputs and a row takes at most 2^24
+    products, else those of tensors only.
     """
     top = max(map(len, sets.keys), default=0)
     n_outputs = sets.values.shape[1]
@@ -134,8 +138,9 @@ def _grown(sets: LeafSets, plan: Plan, order: int, top: int, budget: float) -> t
     """The highest order whose tensors fit, and the plan with it."""
     while order < top:
         more = plan_of(set(sets.subsets([order + 1])) | _small(sets, order + 1), sets.grid, plan.n_outputs)
-        cells = sum(n_cells for key, n_cells in more.cells.items() if len(key) > 2)
-        if cells > _TENSOR_CELLS or more.n_bytes > budget:
+        cells = [n_cells for key, n_cells in more.cells.items() if len(key) > 2]
+        is_slow = sum(cells) * more.n_outputs > _TENSOR_CELLS or len(cells) > _TENSOR_TERMS
+        if is_slow or more.n_bytes > budget:
             break
         order, plan = order + 1, more
     return order, plan
@@ -355,7 +360,15 @@ def _masses(raw: Deep, density: Density) -> tuple[Floats, ...]:
     return tuple(table[merging.bins] * merging.shares for table, merging in zip(tables, raw.mergings, strict=True))
 
 
-def _correctable(deep: Deep, form: ClosedForm) -> list[Key]:
+def _sizes_at_rows(deep: Deep, codes: Codes, keys: Sequence[Key], n_jobs: int) -> Floats:
+    """Root mean square of terms at some rows: under dependence it may be far from that for independent features."""
+    n_rows = int(np.clip(_SIZE_STEPS / deep.row_cost, *_SIZE_ROWS))
+    values = deep.at_rows(codes[:: max(1, len(codes) // n_rows)], keys, n_jobs)
+    sizes: Floats = np.sqrt(np.square(values).mean(axis=0)).max(axis=1)
+    return sizes
+
+
+def _correctable(deep: Deep, form: ClosedForm, codes: Codes, n_jobs: int) -> list[Key]:
     """Terms of high order to correct for dependence, whether told apart or not: as many as take a reasonable time."""
     found: dict[int, list[Key]] = {}
     total = 0
@@ -366,15 +379,15 @@ def _correctable(deep: Deep, form: ClosedForm) -> list[Key]:
         total += len(found[order])
         if total > _MOST_SETS:
             break
-    return list(worth_correcting(form, found))
+    return list(worth_correcting(form, found, lambda keys: _sizes_at_rows(deep, codes, keys, n_jobs)))
 
 
 def _corrected(deep: Deep, form: ClosedForm, density: Density, *, n_jobs: int, progress: Progress) -> Deep:
     rng = np.random.default_rng(0)
-    keys = _correctable(deep, form)
     n_rows = 0 if density.sample is None else density.sample.n_rows
     rows = deep.points(density, int(np.clip(n_rows, *_DRAWS)), rng)
-    bins = choose_bins(form, keys, rows)
+    keys = _correctable(deep, form, rows.codes, n_jobs)
+    bins = choose_bins(form, keys, rows, are_cells=density.sample is None)
     coarse = coarse_mergings(form)
     half = {order: max(max(m.coarser_size(most) for m in coarse) // 2, 1) for order, most in bins.items()}
     fine, rough = (
@@ -383,27 +396,25 @@ def _corrected(deep: Deep, form: ClosedForm, density: Density, *, n_jobs: int, p
     )
     score = deep.score(deep.grid.encoded(rows.codes[:: max(1, len(rows.codes) // _SCALE_ROWS)]))
     refinement = _change(fine, rough, rows, float(score.std(axis=0).max()))
-    return _measured(dataclasses.replace(deep, correction=fine, refinement=refinement), form, density, n_jobs)
+    return _measured(dataclasses.replace(deep, correction=fine, refinement=refinement), density, n_jobs)
 
 
-def _measured(deep: Deep, form: ClosedForm, density: Density, n_jobs: int) -> Deep:
+def _measured(deep: Deep, density: Density, n_jobs: int) -> Deep:
     """The same with the purity of the largest terms at rows, fresh ones where the density is drawn from."""
-    sizes = {key: form.size(key, deep.leaf_sets.leaves_with(key)) for key in deep.keys}
-    keys = sorted(sizes, key=lambda key: -sizes[key])[:_MEASURED_TERMS]
-    if not keys:
+    if not deep.keys:
         return deep
-    n_leaves = sum(deep.leaf_sets.n_leaves_with(key) for key in keys)
     rng = np.random.default_rng(1)
     codes, weights = deep.points(density, _MEASURED_ROWS[1], rng)
-    n_rows = int(np.clip(_MEASURED_STEPS / max(n_leaves, 1), *_MEASURED_ROWS))
-    if len(codes) > n_rows:
-        codes = codes[rng.choice(len(codes), size=n_rows, p=weights / weights.sum())]
-        weights = np.full(n_rows, 1 / n_rows)
+    some = rng.choice(len(codes), size=min(_MEASURED_ROWS[1], len(codes)), p=weights / weights.sum())
+    largest = np.argsort(-_sizes_at_rows(deep, codes[some], deep.keys, n_jobs), kind="stable")[:_MEASURED_TERMS]
+    keys = [deep.keys[i] for i in largest]
+    n_leaves = sum(deep.leaf_sets.n_leaves_with(key) for key in keys)
+    codes = codes[some[: int(np.clip(_MEASURED_STEPS / max(n_leaves, 1), *_MEASURED_ROWS))]]
     values = deep.at_rows(codes, keys, n_jobs)
     coarse = [merging.coarser(_MEASURED_BINS)[codes[:, j]] for j, merging in enumerate(deep.correction.mergings)]
-    found = [
-        slice_impurity(values[:, i], np.stack([coarse[j] for j in key], axis=1), weights) for i, key in enumerate(keys)
-    ]
+    cells = [np.stack([coarse[j] for j in key], axis=1) for key in keys]
+    even = np.full(len(codes), 1 / len(codes))
+    found = [slice_impurity(values[:, i], own, even) for i, own in enumerate(cells)]
     return dataclasses.replace(deep, purity=max(found), n_measured=len(keys))
 
 

@@ -223,8 +223,8 @@ def _describe_certificate(certificate: Certificate) -> dict[str, Any]:
     if higher is not None:
         higher["bins"] = [list(item) for item in higher["bins"].items()]
     error, tol = certificate.reconstruction_error, certificate.tol
-    gap = certificate.density_gap
-    return {"terms": terms, "reconstruction_error": error, "tol": tol, "higher": higher, "density_gap": gap}
+    plain = {"terms": terms, "reconstruction_error": error, "tol": tol, "higher": higher}
+    return plain | {"density_gap": certificate.density_gap, "remainder_share": certificate.remainder_share}
 
 
 def _restore_certificate(plain: Mapping[str, Any]) -> Certificate:
@@ -234,4 +234,5 @@ def _restore_certificate(plain: Mapping[str, Any]) -> Certificate:
     if found is not None:
         bins = {int(order): int(size) for order, size in found["bins"]}
         higher = HigherCertificate(**{**found, "orders": tuple(found["orders"]), "bins": bins})
-    return Certificate(terms, plain["reconstruction_error"], plain["tol"], higher, plain.get("density_gap", 0.0))
+    later = plain.get("density_gap", 0.0), plain.get("remainder_share")
+    return Certificate(terms, plain["reconstruction_error"], plain["tol"], higher, *later)

@@ -117,6 +117,20 @@ def adding_up(fx: Any) -> str:
     return f"sum of {whole} within {fx.certificate.reconstruction_error:.1e} of the model"
 
 
+def caveats(fx: Any) -> list[str]:
+    """What the certificate means, a line each: purity and sum, how sure high orders are, the largest remainder."""
+    certificate = fx.certificate
+    lines = ["; ".join(part for part in (certificate.purity, adding_up(fx)) if part)]
+    higher = certificate.higher
+    if higher is not None and not higher.is_exact:
+        change = f"{higher.refinement:.1%} of the score's standard deviation"
+        lines.append(f"half as many bins for high orders would change a table by {change}")
+    if certificate.remainder_share is not None:
+        of_all = " (of the worst output)" if len(fx.schema.outputs) > 1 else ""
+        lines.append(f"the remainder has {certificate.remainder_share:.0%} of the score's variance{of_all}")
+    return lines
+
+
 def html_summary(fx: Any) -> str:
     """A small HTML table of the strongest terms, for notebooks: no script, all names escaped."""
     rankings = standings(fx)
@@ -129,7 +143,7 @@ def html_summary(fx: Any) -> str:
 
 def _intro(fx: Any) -> str:
     words = f"{sum(1 for _ in fx.terms)} terms · density {fx.density.name} · {scale_of(fx.schema)}"
-    parts = [html.escape(part) for part in (words, adding_up(fx)) if part]
+    parts = [html.escape(part) for part in (words, *caveats(fx)) if part]
     return f"<p><strong>Decomposition</strong> · {' · '.join(parts)}</p>"
 
 

@@ -8,11 +8,12 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from treeanova.certificate import HigherCertificate
 from treeanova.comparison import Comparison
 from treeanova.decomposition import Decomposition
 from treeanova.labels import label_of
 from treeanova.look import negative_share_words, scale_of
-from treeanova.summary import adding_up, headline, standings
+from treeanova.summary import caveats, headline, standings
 from treeanova.tabular import records
 
 Row = Mapping[str, Any]
@@ -36,10 +37,14 @@ def summary(fx: Decomposition, name: str) -> dict[str, Any]:
         "terms": [row | {"features": features.get(str(row["term"]))} for row in records(fx.importance())],
         "certificate": {
             "pure": certificate.met,
+            "tables_pure": certificate.tables_met,
             "impurity": certificate.impurity,
             "error": certificate.error,
             "max_correlation": certificate.max_correlation,
             "reconstruction_error": None if fx.n_all_terms else certificate.reconstruction_error,
+            "density_gap": certificate.density_gap,
+            "at_rows": _at_rows(certificate.higher),
+            "remainder_share": certificate.remainder_share,
         },
     }
 
@@ -75,10 +80,16 @@ def _strongest(rows: Sequence[Row], top: int) -> str:
     return f"{aligned(lines)}{more}" + (f"\n{note}" if note else "")
 
 
+def _at_rows(higher: HigherCertificate | None) -> dict[str, Any] | None:
+    """What is known of the purity of terms that are evaluated at rows."""
+    if higher is None:
+        return None
+    purity = None if math.isnan(higher.purity) else higher.purity
+    return {"orders": list(higher.orders), "n_terms": higher.n_terms, "purity": purity, "refinement": higher.refinement}
+
+
 def _verdict(fx: Decomposition) -> str:
-    purity = "pure" if fx.certificate.met else "NOT pure to the tolerance"
-    found = [f"{purity}: slices average to at most {fx.certificate.impurity:.1e}", adding_up(fx)]
-    return "; ".join(part for part in found if part)
+    return "\n".join(caveats(fx))
 
 
 def _percent(share: float) -> str:

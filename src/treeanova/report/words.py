@@ -14,7 +14,11 @@ _MOST_TERMS = 12
 
 def checks(fx: Decomposition) -> list[dict[str, Any]]:
     """What was checked: for each a verdict ("good", "mind", "bad"), a title and a sentence."""
-    return [entry for entry in (_sum(fx), _purity(fx), _higher(fx), _dependence(fx), _choices(fx)) if entry]
+    return [
+        entry
+        for entry in (_sum(fx), _purity(fx), _higher(fx), _remainder(fx), _gap(fx), _dependence(fx), _choices(fx))
+        if entry
+    ]
 
 
 def _entry(verdict: str, title: str, text: str) -> dict[str, Any]:
@@ -40,10 +44,12 @@ def _purity(fx: Decomposition) -> dict[str, Any]:
         f"{found.impurity:.1e} of the largest score (asked for: {found.tol:.0e}). Nothing of a main effect hides in an "
         "interaction."
     )
-    if found.met:
-        return _entry("good", "The terms are pure", text)
+    if found.tables_met:
+        title = "The terms are pure" if found.met else "The terms with a table are pure"
+        return _entry("good", title, text)
     left = f"The largest weighted mean left in a term is {found.impurity:.1e} of the largest score"
-    return _entry("bad", "Some terms are not pure", f"{left}, more than the {found.tol:.0e} asked for.")
+    error = f"its numerical error up to {found.error:.1e}"
+    return _entry("bad", "Some terms are not pure", f"{left}, {error}; asked for were {found.tol:.0e}.")
 
 
 def _higher(fx: Decomposition) -> dict[str, Any] | None:
@@ -55,12 +61,33 @@ def _higher(fx: Decomposition) -> dict[str, Any] | None:
     title = f"Terms of {low} to {high} features are known at rows only" if high > low else f"Order {low} at rows only"
     if found.is_exact:
         return _entry("good", title, "They are pure in closed form, features being independent under this density.")
+    text = f"{found.n_corrected:,} of them were made pure on coarse bins"
+    if found.measured is not None:
+        text += f"; measured at rows, slice means of the largest are up to {percent(found.measured)} of their size"
+    change = f"{percent(found.refinement)} of the score's standard deviation"
+    return _entry("mind", title, f"{text}. Half as many bins would change a table by {change}.")
+
+
+def _gap(fx: Decomposition) -> dict[str, Any] | None:
+    """By how much tables of pairs differ from the joint density of higher orders, where they do."""
+    gap = fx.certificate.density_gap
+    if not gap:
+        return None
     text = (
-        f"{found.n_corrected:,} of them were made pure on coarse bins: slice means there are {found.impurity:.1e} of "
-        "their size; "
-        f"half as many bins would change a table by {percent(found.refinement)} of the score's standard deviation."
+        f"Tables of pairs are estimated one by one. They differ by up to {percent(gap)} of the mass from the joint "
+        "density under which higher orders are pure and covariances are taken."
     )
-    return _entry("mind", title, text)
+    return _entry("mind" if gap > 0.1 else "good", "Pairs and the joint density", text)
+
+
+def _remainder(fx: Decomposition) -> dict[str, Any] | None:
+    """How much of the score no term explains, where there is such a rest."""
+    share = fx.certificate.remainder_share
+    if share is None:
+        return None
+    which = " of the output where it is largest" if len(fx.schema.outputs) > 1 else ""
+    text = f"What the terms leave varies by {percent(share)} of the variance of the score{which}."
+    return _entry("mind" if share > 0.05 else "good", "There is a remainder", text)
 
 
 def _dependence(fx: Decomposition) -> dict[str, Any] | None:
@@ -69,7 +96,7 @@ def _dependence(fx: Decomposition) -> dict[str, Any] | None:
         return None
     names, worst = max(terms.items(), key=lambda item: item[1].max_correlation)
     text = (
-        f"The features of {label_of(names)} hang together most: maximal correlation "
+        f"The features of {label_of(names)} depend on each other most: maximal correlation "
         f"{worst.max_correlation:.3f}. Numerical error of its values: about {worst.error:.0e} of the largest score."
     )
     if worst.max_correlation > 0.999:
@@ -85,7 +112,7 @@ def _choices(fx: Decomposition) -> dict[str, Any] | None:
     names = [re.sub(r" ?\d+(\.\d+)?", "", choice.name) for choice in choices.values()]  # without bandwidths
     counts = sorted({name: names.count(name) for name in names}.items(), key=lambda item: (-item[1], item[0]))
     listed = "; ".join(f"{name.replace(', ', ' with ')}: {count}" for name, count in counts)
-    text = f"For each pair, the estimate under which rows left out are most likely: {listed}."
+    text = f"For each pair, the estimate with the highest leave-one-out likelihood: {listed}."
     return _entry("good", "How the joint density was estimated", text)
 
 

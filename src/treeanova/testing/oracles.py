@@ -101,8 +101,8 @@ def exact_pair(scores: npt.ArrayLike, weights: npt.ArrayLike) -> Floats:
     rows = [({k: v for k, v in enumerate(line[1:]) if v}, r) for line, r in zip(system[1:], right[1:], strict=True)]
     potentials = np.array([Fraction(0), *_solve_rational(rows, len(rows))], dtype=object)
     rest = values - potentials[:, None]
-    pure = rest - (shares * rest).sum(axis=0)
-    return pure.astype(float)
+    pure: Floats = (rest - (shares * rest).sum(axis=0)).astype(float)
+    return pure
 
 
 def exact_interaction(scores: npt.ArrayLike, weights: npt.ArrayLike, digits: int = 40) -> Floats:
