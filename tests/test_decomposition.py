@@ -21,6 +21,7 @@ from treeanova.explanation import Explanation
 from treeanova.features import Feature, Schema
 from treeanova.frames import backend_of
 from treeanova.grid import Grid, IntervalAxis
+from treeanova.summary import adding_up
 from treeanova.testing import brute_force
 
 ensemble = pytest.importorskip("sklearn.ensemble")
@@ -854,9 +855,9 @@ def test_a_repr_tells_the_truth(fx, several):
     assert repr(fx).splitlines() == [
         "Decomposition of 6 terms: 3 of order 1, 3 of order 2",
         "  density empirical, link identity, outputs score",
-        f"  orders 1 and 2 pure to {found.impurity:.1e}; "
-        f"sum of terms within {found.reconstruction_error:.1e} of the model",
+        f"  orders 1 and 2 pure to {found.impurity:.1e}; {adding_up(fx)}",
     ]
+    assert adding_up(fx) == f"sum of terms within {found.reconstruction_error:.1e} of the model"
     assert "link softmax, outputs u, v, w" in repr(several)
     assert "density laplace" in repr(fx.with_density("laplace"))
 

@@ -95,15 +95,30 @@ def test_variances_of_smooth_densities_are_those_of_their_tables(kind):
     np.testing.assert_allclose(ratios, ratios[0], rtol=1e-9)
 
 
+def joined(fx, names, table):
+    """Values of a term over the cells of a table of several features, flat."""
+    features, weights = table
+    cells = np.indices(weights.shape).reshape(len(features), -1)
+    return fx.terms[names].values[tuple(cells[features.index(fx.schema.names.index(name))] for name in names)]
+
+
+@pytest.mark.parametrize("form", ["pure", "raw"])
 @pytest.mark.parametrize("kind", ["auto", "kernel"])
-def test_covariances_of_smooth_densities_are_those_of_their_joint_density(kind):
+def test_covariances_of_smooth_densities_are_those_of_pairs_and_of_the_joint_density(kind, form):
     model, x = boosted()
     fx = treeanova.decompose(model, x, density=kind)
-    variance, covariance, _ = brute_force(fx)
-    table = fx.importance().set_index("term")
+    fx = fx if form == "pure" else fx.raw
     total = fx.moments.variance.sum() + fx.moments.covariance.sum()
-    found = np.array([table.loc[" × ".join(names), "covariance"] for names in fx.terms]) * total
-    np.testing.assert_allclose(found, covariance, atol=0.03 * (variance + covariance).sum())
+    expected = dict.fromkeys(fx.terms, 0.0)
+    for one, other in itertools.permutations(fx.terms, 2):
+        features = tuple(sorted({fx.schema.names.index(name) for name in (*one, *other)}))
+        table = features, fx.density.table(features)
+        first, second = joined(fx, one, table), joined(fx, other, table)
+        weights = table[1].ravel()
+        expected[one] += weights @ (first * second) - (weights @ first) * (weights @ second)
+    found = dict(zip(fx.importance()["term"], fx.importance()["covariance"] * total, strict=True))
+    for names, covariance in expected.items():
+        assert found[" × ".join(names)] == pytest.approx(covariance, abs=0.02 * total)
 
 
 def independent_model(n_rows):

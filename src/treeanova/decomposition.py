@@ -22,7 +22,7 @@ from treeanova.explanation import Explanation
 from treeanova.features import Floats, Schema
 from treeanova.frames import backend_of, frame, free_name
 from treeanova.grid import Codes, Grid, union
-from treeanova.importance import Moments, feature_shares, moments, moments_of_values, ranked_columns
+from treeanova.importance import Moments, covariance_changes, feature_shares, moments, moments_of_values, ranked_columns
 from treeanova.labels import label_of
 from treeanova.links import class_probabilities, respond
 from treeanova.progress import Progress, quiet
@@ -290,13 +290,23 @@ class Decomposition:
         if self.saved_moments is not None:
             return self.saved_moments
         joint = None if self._is_uncorrelated else self.density.joint
-        rng = np.random.default_rng(self.random_state)
         if self.deep is not None or self.is_cut:
             found = moments_of_values(self.at_rows.all_terms(self._some_rows[0]), self._some_rows[1])
-            return found.with_tables(self.effects.terms, self.weights, uncorrelated=joint is None)
-        if not self.effects.terms:
+            found = found.with_tables(self.effects.terms, self.weights, uncorrelated=joint is None)
+        elif not self.effects.terms:
             return Moments(*np.zeros((3, 0, self.effects.n_outputs)))
-        return moments(self.effects.terms, self.weights, joint, rng)
+        else:
+            found = moments(self.effects.terms, self.weights, joint, np.random.default_rng(self.random_state))
+        differences = {} if joint is None else self._differences
+        if not differences:
+            return found
+        return found.with_covariances(covariance_changes(self.effects.terms, self.weights, differences))
+
+    @property
+    def _differences(self) -> dict[Key, Floats]:
+        """Tables of pairs minus those of the joint density, where they differ."""
+        pairs = ((key, self.density.difference(key)) for key in self.weights if len(key) == 2)
+        return {key: gap for key, gap in pairs if gap is not None}
 
     @property
     def _is_uncorrelated(self) -> bool:

@@ -88,9 +88,14 @@ class Density(abc.ABC):
         """Bins and weights of rows that stand for the whole density: its own rows or cells, or draws."""
         return self.joint.points(n_rows, rng)
 
-    def gap(self, key: Key) -> float:  # noqa: ARG002
-        """Share of the mass by which the table of a pair differs from that of the joint density: none."""
-        return 0.0
+    def difference(self, key: Key) -> Floats | None:  # noqa: ARG002
+        """The table of a pair minus that of the joint density; None where they are the same by definition."""
+        return None
+
+    def gap(self, key: Key) -> float:
+        """Share of the mass by which the table of a pair differs from that of the joint density."""
+        difference = self.difference(key)
+        return 0.0 if difference is None else float(np.abs(difference).sum()) / 2
 
     def log_likelihood(self, X: Any, features: Sequence[str] | None = None) -> float:
         """Mean logarithm of the weight of the cells that rows fall in; -inf when one has none.
@@ -439,9 +444,9 @@ class _Smooth(Density):
             return self._pair(key).table
         return self.joint.table(key)
 
-    def gap(self, key: Key) -> float:
-        """Share of the mass by which the table of a pair differs from that of the joint density."""
-        return float(np.abs(self.table(key) - self.joint.table(key)).sum()) / 2
+    def difference(self, key: Key) -> Floats | None:
+        """The table of a pair minus that of the joint density."""
+        return self.table(key) - self.joint.table(key)
 
     @property
     def choices(self) -> dict[tuple[str, ...], Choice]:

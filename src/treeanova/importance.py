@@ -27,6 +27,12 @@ class Moments:
     covariance: Floats
     mean_abs: Floats
 
+    def with_covariances(self, changes: Floats) -> Moments:
+        """The same with changes added to the covariances of the first terms."""
+        covariance = self.covariance.copy()
+        covariance[: len(changes)] += changes
+        return dataclasses.replace(self, covariance=covariance)
+
     def with_tables(self, terms: Mapping[Key, Floats], weights: Mapping[Key, Floats], *, uncorrelated: bool) -> Moments:
         """The same with exact variances of the first terms, which have tables, and without covariances if told so."""
         variance, mean_abs = self.variance.copy(), self.mean_abs.copy()
@@ -57,6 +63,33 @@ def _own_moments(terms: Mapping[Key, Floats], weights: Mapping[Key, Floats]) -> 
     centred = [values - _mean(values, weights[key]) for key, values in terms.items()]
     variance = np.array([_mean(c**2, weights[key]) for c, key in zip(centred, terms, strict=True)])
     return variance, np.array([_mean(np.abs(values), weights[key]) for key, values in terms.items()])
+
+
+def covariance_changes(
+    terms: Mapping[Key, Floats], weights: Mapping[Key, Floats], differences: Mapping[Key, Floats]
+) -> Floats:
+    """What to add to covariances of the joint density, so that terms of two features in all have those of their pair.
+
+    `differences` are, for pairs of features, the pair's own table minus that of the joint density; shape of the result
+    (n_terms, n_outputs). Both tables have the same marginals, so that means of main effects are the same.
+    """
+    place = {key: i for i, key in enumerate(terms)}
+    changes = np.zeros((len(terms), next(iter(terms.values())).shape[-1]))
+    for pair, gap in differences.items():
+        mains = [(axis, (j,)) for axis, j in enumerate(pair) if (j,) in terms]
+        centred: dict[Key, Floats] = {
+            key: np.expand_dims(terms[key] - _mean(terms[key], weights[key]), 1 - axis) for axis, key in mains
+        }
+        others = {key: values for key, values in centred.items() if key != (pair[0],)}
+        if pair in terms:
+            others[pair] = terms[pair]
+        for one, own in centred.items():
+            for other, values in others.items():
+                if one != other and (other == pair or one == (pair[0],)):
+                    change = np.einsum("ij,ijk->k", gap, own * values)
+                    changes[place[one]] += change
+                    changes[place[other]] += change
+    return changes
 
 
 RawMoments = tuple[Floats, Floats, Floats]  # means of terms, of their squares, of their products with the sum of all
