@@ -326,7 +326,7 @@ def _eliminated(term: Floats, weights: Floats) -> Solution:
             "that are not a product of marginals, got 'direct'; leave it out to let treeanova choose."
         )
     probe, faces = _split(eliminated_faces(np.concatenate([term, _probe(weights.shape)]), weights))
-    error = max(_left_of_probe(weights.shape, probe), weights.size * _EPSILON)
+    error = max(_left_of_probe(weights.shape, probe), 8 * weights.size * _EPSILON)
     return Solution(faces, 1, face_correlation(weights), error=error, method="elimination")
 
 
