@@ -459,9 +459,62 @@ def test_tensors_of_an_order_asked_for_must_fit(boosted):
         treeanova.decompose(model, x, tensor_order=1)
 
 
-def test_deep_decompositions_do_not_combine(fx):
-    with pytest.raises(ValueError, match="must hold all their terms as tensors to be combined"):
-        _ = fx + fx
+@pytest.fixture(scope="module")
+def folds():
+    """Two deep models and a shallow one of the same columns."""
+    ensemble = pytest.importorskip("sklearn.ensemble")
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(600, 4))
+    y = x[:, 0] * x[:, 1] + x[:, 2] ** 2 + x.prod(axis=1)
+    depths = ((slice(0, 400), 5), (slice(200, 600), 5), (slice(0, 600), 1))
+    models = [
+        ensemble.GradientBoostingRegressor(n_estimators=15, max_depth=depth, random_state=0).fit(x[rows], y[rows])
+        for rows, depth in depths
+    ]
+    return models, x
+
+
+@pytest.mark.parametrize("which", [(0, 1), (0, 2), (2, 0)])
+def test_sums_differences_and_means_of_deep_ensembles(folds, which):
+    models, x = folds
+    first, second = (treeanova.decompose(models[i], x, density="independent", tensor_order=2) for i in which)
+    one, other = (models[i].predict(x) for i in which)
+    rows = x[:50]
+    for combined, score, factors in (
+        (first + second, one + other, (1, 1)),
+        (first - second, one - other, (1, -1)),
+        (treeanova.mean([first, second]), (one + other) / 2, (0.5, 0.5)),
+    ):
+        np.testing.assert_allclose(combined.decision_function(x), score, atol=1e-12)
+        np.testing.assert_allclose(sum_of(combined.explain(rows)), combined.decision_function(rows), atol=1e-12)
+        # Under independent features with the same rows, terms are the weighted sums of terms.
+        for names in [("x0",), ("x0", "x1"), ("x0", "x1", "x2", "x3")]:
+            both = [(f, part) for f, part in zip(factors, (first, second), strict=True) if has(part, names)]
+            expected = sum(f * part.term_values(rows, names) for f, part in both)
+            np.testing.assert_allclose(combined.term_values(rows, names), expected, atol=1e-12)
+
+
+def has(part, names):
+    return names in part.terms or names in part.higher_terms
+
+
+def test_a_deep_ensemble_combined_with_what_holds_no_trees_is_refused(folds, tmp_path):
+    models, x = folds
+    deep, shallow = (treeanova.decompose(models[i], x, density="empirical", tensor_order=2) for i in (0, 2))
+    assert deep.higher_terms
+    assert not shallow.higher_terms
+    shallow.save(tmp_path / "shallow.tav")
+    with pytest.raises(
+        ValueError, match="must all hold their trees to be combined with a deep ensemble, got one without"
+    ):
+        _ = deep + treeanova.load(tmp_path / "shallow.tav")
+    with pytest.raises(ValueError, match="must have all terms to be combined, got a selection"):
+        _ = deep.select(order=1) + deep
+    tree = pytest.importorskip("sklearn.tree")
+    wide = np.hstack([x, x])
+    wider = treeanova.decompose(tree.DecisionTreeRegressor(max_depth=3).fit(wide, x[:, 0]), wide, tensor_order=2)
+    with pytest.raises(ValueError, match="must have the same features, categories, outputs and link"):
+        _ = deep + wider
 
 
 def test_compare_deep_tells_distances_of_terms_at_the_rows(boosted, fx):

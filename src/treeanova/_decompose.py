@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from treeanova.columns import with_labels
-from treeanova.decomposition import Decomposition, purified, purified_deep
-from treeanova.deep import forest_sets, layout_of, prepare
+from treeanova.decomposition import Decomposition, purified, purified_forest
+from treeanova.deep import forest_sets, layout_of
 from treeanova.density import check_weighted_rows, density_of, sample_of
 from treeanova.effects import Effects
 from treeanova.errors import UnsupportedModelError
-from treeanova.expand import DEFAULT_BUDGET, Plan, expand, plan_of
+from treeanova.expand import DEFAULT_BUDGET, Plan, plan_of
 from treeanova.features import Schema
 from treeanova.forest import Forest
 from treeanova.frames import backend_of
@@ -117,13 +117,7 @@ def decompose(
     layout = layout_of(sets, budget=budget, max_order=max_order, tensor_order=tensor_order)
     sample = None if X is None else sample_of(X, sets.grid, sample_weight)
     fields["backend"] = backend_of(X)
-    if layout.is_dense:
-        bound = density_of(density).bind(sets.grid, sample)
-        fx = purified(expand(sets), bound, **fields).cut(layout.row_order)
-    else:
-        trees = prepare(found, sets, layout, sample)
-        bound = density_of(density).bind(trees.tensor_grid, None if sample is None else sample.on(trees.tensor_grid))
-        fx = purified_deep(trees, bound, **fields)
+    fx = purified_forest(found, sets, layout, density_of(density), sample, **fields)
     return fx if sample is None else _checked(fx, found)
 
 

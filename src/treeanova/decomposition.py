@@ -14,19 +14,23 @@ from treeanova import archive
 from treeanova.blas import single_threaded
 from treeanova.certificate import Certificate, TermCertificate, impurity
 from treeanova.columns import encode
-from treeanova.deep import Deep, deepen, raw_tensors, selected
+from treeanova.deep import Deep, Layout, deepen, forest_sets, layout_of, prepare, raw_tensors, selected
 from treeanova.density import Density, Sample, check_weighted_rows, density_of, sample_of
 from treeanova.effects import Effects, Key
 from treeanova.errors import ArchiveError
+from treeanova.expand import DEFAULT_BUDGET, expand
 from treeanova.explanation import Explanation
 from treeanova.features import Floats, Schema
+from treeanova.forest import Forest, weighted_sum
 from treeanova.frames import backend_of, frame, free_name
 from treeanova.grid import Codes, Grid, union
 from treeanova.importance import Moments, covariance_changes, feature_shares, moments, moments_of_values, ranked_columns
 from treeanova.labels import label_of
+from treeanova.leafsets import LeafSets
 from treeanova.links import class_probabilities, respond
 from treeanova.progress import Progress, quiet
 from treeanova.purification import Options, cascade, report_impurity
+from treeanova.readers import read_model
 from treeanova.rowwise import AtRows
 from treeanova.slices import largest
 from treeanova.storage import NoRowsError, pack, unpack, without_rows
@@ -592,19 +596,37 @@ def _difference(pure: Effects, raw: Effects, sample: Sample | None) -> float:
     return float(np.abs(pure.score_codes(codes) - expected).max() / max(np.abs(expected).max(), np.finfo(float).tiny))
 
 
-def combine(parts: Sequence[Decomposition], factors: Sequence[float]) -> Decomposition:
-    """Weighted sum of decompositions on the union of their bins, pure under the density of the first.
+def purified_forest(
+    forest: Forest, sets: LeafSets, layout: Layout, density: Density, sample: Sample | None, **fields: Any
+) -> Decomposition:
+    """A decomposition of a forest under a density that is yet to be bound, as its layout says."""
+    if layout.is_dense:
+        return purified(expand(sets), density.bind(sets.grid, sample), **fields).cut(layout.row_order)
+    trees = prepare(forest, sets, layout, sample)
+    bound = density.bind(trees.tensor_grid, None if sample is None else sample.on(trees.tensor_grid))
+    return purified_deep(trees, bound, **fields)
 
-    Purification is linear: where all have the same density, the terms are the weighted sums of terms.
+
+def combine(parts: Sequence[Decomposition], factors: Sequence[float]) -> Decomposition:
+    """Weighted sum of the models of decompositions, on the union of their bins, pure under the density of the first.
+
+    The sum of the models is purified anew. Where densities and bins are the same, its terms are the weighted sums of
+    terms, since purification is linear.
     """
-    if any(part.deep is not None or part.is_cut for part in parts):
-        raise ValueError(
-            "decompositions must hold all their terms as tensors to be combined, got one of a deep ensemble or with a "
-            "remainder; decompose it with a larger `tensor_order`, or combine the models."
-        )
     schemas = {(part.schema.outputs, part.schema.link) for part in parts}
     if len(schemas) > 1:
-        raise ValueError("decompositions must have the same outputs and link to be combined, got others.")
+        raise ValueError(
+            f"decompositions must have the same outputs and link to be combined, got {' and '.join(map(str, schemas))}."
+        )
+    orders = [max(map(len, part.keys), default=0) for part in parts if part.is_cut]
+    if any(part.deep is not None for part in parts):
+        combined = _combined_forests(parts, factors)
+    else:
+        combined = _combined_effects(parts, factors)
+    return combined.cut(min(orders)) if orders else combined
+
+
+def _combined_effects(parts: Sequence[Decomposition], factors: Sequence[float]) -> Decomposition:
     grid, maps = union([part.grid for part in parts])
     intercept = sum(f * part.raw_effects.intercept for f, part in zip(factors, parts, strict=True))
     terms: dict[Key, Floats] = {}
@@ -617,6 +639,33 @@ def combine(parts: Sequence[Decomposition], factors: Sequence[float]) -> Decompo
     effects = Effects(grid, np.asarray(intercept), terms)
     n_all_terms = max(part.n_all_terms for part in parts)
     return purified(effects, first.density.bind(grid, sample), like=first, n_all_terms=n_all_terms)
+
+
+def _combined_forests(parts: Sequence[Decomposition], factors: Sequence[float]) -> Decomposition:
+    """The trees of all models together, decomposed as one."""
+    forest = weighted_sum([_forest_of(part) for part in parts], factors)
+    sets = forest_sets(forest)
+    layout = layout_of(sets, budget=DEFAULT_BUDGET)
+    first = parts[0]
+    sample = None if first.density.sample is None else first.density.sample.on(sets.grid)
+    return purified_forest(forest, sets, layout, first.density, sample, **(_base(first) | {"source": None}))
+
+
+def _forest_of(part: Decomposition) -> Forest:
+    if part.n_all_terms:
+        raise ValueError(
+            "decompositions of deep ensembles must have all terms to be combined, got a selection; combine them before "
+            "select() or drop()."
+        )
+    if part.deep is not None:
+        return part.deep.forest
+    found = None if part.source is None else read_model(part.source)
+    if found is None or isinstance(found, Effects):
+        raise ValueError(
+            "decompositions must all hold their trees to be combined with a deep ensemble, got one without, as of an "
+            "EBM or from a file; decompose the models anew."
+        )
+    return dataclasses.replace(found, schema=part.schema)
 
 
 def mean(parts: Sequence[Decomposition]) -> Decomposition:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -232,3 +232,33 @@ def bound_up_to(threshold: npt.ArrayLike) -> Floats:
         single = np.where(single.astype(np.float64) > t, np.nextafter(single, np.float32(-np.inf)), single)
         above = np.nextafter(single, np.float32(np.inf))
     return np.where(np.isposinf(single), np.inf, bound_below(above))
+
+
+def weighted_sum(forests: Sequence[Forest], factors: Sequence[float]) -> Forest:
+    """The forest whose score is a weighted sum of those of others, which have the same schema."""
+    first = forests[0]
+    if any(forest.schema != first.schema for forest in forests[1:]):
+        raise ValueError(
+            "models must have the same features, categories, outputs and link to be combined, got different ones; "
+            "train them on the same columns."
+        )
+    nodes = np.cumsum([0, *(len(forest.feature) for forest in forests)])
+    leaves = np.cumsum([0, *(forest.n_leaves for forest in forests)])
+    sets = np.cumsum([0, *(len(forest.category_left) for forest in forests)])
+    plain = ("feature", "bound", "missing_left", "zero_missing", "category_left", "leaf_label")
+    return Forest(
+        schema=first.schema,
+        intercept=np.sum([f * forest.intercept for f, forest in zip(factors, forests, strict=True)], axis=0),
+        roots=_shifted([forest.roots for forest in forests], nodes),
+        left=_shifted([forest.left for forest in forests], nodes),
+        right=_shifted([forest.right for forest in forests], nodes),
+        leaf=_shifted([forest.leaf for forest in forests], leaves),
+        category_start=_shifted([forest.category_start for forest in forests], sets),
+        values=np.concatenate([f * forest.values for f, forest in zip(factors, forests, strict=True)]),
+        **{name: np.concatenate([getattr(forest, name) for forest in forests]) for name in plain},
+    )
+
+
+def _shifted(positions: Sequence[Ints], starts: Ints) -> Ints:
+    """Positions in arrays that follow each other; -1 stays."""
+    return np.concatenate([np.where(own >= 0, own + start, own) for own, start in zip(positions, starts, strict=False)])

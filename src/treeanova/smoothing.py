@@ -1,4 +1,4 @@
-"""Smooth estimates of how two features hang together, times their exact empirical marginals.
+"""Smooth estimates of the dependence between two features, times their exact empirical marginals.
 
 The table of a pair is w(i, j) = m_a(i) m_b(j) r(i, j) with empirical marginals m and a ratio r. Ordered bins have
 normal scores of their mid-ranks, and mean values; in one of these, z, a kernel estimate is r = A C Bᵀ with the table C
