@@ -65,8 +65,9 @@ def decompose(
         Names to show for the features, in the model's order. A table is matched by the model's own names where it has
         them all, else by these; one with neither is an error, unless the model has no names: then it goes by position.
     max_order
-        Highest order of terms to tell apart; the rest of the model is one exact remainder. All orders by default;
-        those of tensors where all would be over 20,000 terms of all outputs, or take a row over 2^24 products.
+        Highest order of terms to report individually; the rest of the model is one exact remainder. It saves memory
+        rather than time, because lower orders receive what higher ones give up. All orders by default; those of
+        tensors where all would be over 20,000 terms of all outputs, or take a row over 2^24 products.
     tensor_order
         Highest order of terms to hold as tensors and purify on all bins; higher ones are evaluated at rows. By default
         as many orders as fit the budget with at most 1,000 terms above order 2, of a million cells for all outputs; at

@@ -8,7 +8,7 @@ import itertools
 import pytest
 
 from tests.gauntlet.checks import check_all
-from tests.gauntlet.combinations import IS_LONG, combinations
+from tests.gauntlet.combinations import IS_LONG, LEVEL, combinations
 from tests.gauntlet.data import BUNDLED
 from tests.gauntlet.models import LIBRARIES
 from treeanova import decompose
@@ -31,6 +31,8 @@ FEWER = {
 # Fewer or smaller trees where the defaults take minutes: ten classes, or thousands of terms of high order.
 LARGE = itertools.product(("wine", "cancer", "diabetes"), ("extra", "catboost"))
 SMALLER = {("digits", kind) for kind in FEWER} | set(LARGE)
+if LEVEL == "long":
+    SMALLER |= set(itertools.product(("wine", "cancer", "diabetes", "digits"), FEWER))
 REPORTED = {"tree", "xgboost"}
 
 
