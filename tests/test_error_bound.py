@@ -90,7 +90,7 @@ def test_conjugate_gradients_tell_that_they_overlook_weak_ties():
     assert 1e-6 < error <= 10 * pure.certificate.error
 
 
-@pytest.mark.parametrize("scale", [1e-300, 1e-200, 1e-160, 1e160, 1e200, 9e299])
+@pytest.mark.parametrize("scale", [1e-307, 1e-300, 1e-200, 1e-160, 1e160, 1e200, 9e299])
 @pytest.mark.parametrize("shape", [(3, 4), (3, 2, 2), (7, 7, 7)])
 def test_scores_of_any_size_are_purified_alike(shape, scale):
     rng = np.random.default_rng(0)
@@ -121,3 +121,23 @@ def test_an_error_far_above_the_tolerance_is_not_pure():
     term = TermCertificate(1e-16, 1.0, 1, 0.0, "direct", 1)
     assert term.error > 0.1
     assert not Certificate({("a", "b"): term}, 0.0, 1e-10).met
+
+
+def test_errors_of_lower_orders_hold_those_of_higher_ones():
+    scores = np.random.default_rng(0).normal(size=(2, 2))
+    with pytest.warns(UserWarning, match="an error of up to"):
+        slow = purify(scores, [[1, 1e-6], [1e-6, 1]], method="mass-moving", max_iterations=50)
+    exact = exact_terms(scores, [[1, 1e-6], [1e-6, 1]])
+    for axes in ((0,), (1,)):
+        error = np.abs(slow.terms[axes] - exact[axes]).max() / np.abs(scores).max()
+        assert 0.05 < error <= 10 * slow.certificate.terms[axes].error
+
+
+def test_errors_of_all_orders_are_bounds():
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        weights, scores = 10 ** rng.uniform(-20, 0, (2, 2)), rng.normal(size=(2, 2))
+        pure, exact = purify(scores, weights), exact_terms(scores, weights)
+        for axes, values in pure.terms.items():
+            error = np.abs(values - exact[axes]).max() / np.abs(scores).max()
+            assert error <= 10 * pure.certificate.terms[axes].error

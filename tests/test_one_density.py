@@ -288,3 +288,48 @@ def test_tables_of_pairs_are_joined_by_the_density_of_largest_entropy():
     )
     np.testing.assert_allclose(fx.density.table((0, 1, 2)), markov, atol=1e-12)
     assert_importances_are_those_of_the_density(fx)
+
+
+def test_tables_that_raking_cannot_join_are_refused_with_a_remedy():
+    model, x = boosted()
+    table = treeanova.decompose(model, x, density="empirical").density.table
+    pairs = {("x0", "x1"): table((0, 1)), ("x1", "x2"): table((1, 2)), ("x0", "x2"): table((0, 2))}
+    with pytest.raises(ValueError, match=r"that raking can join, got a gap of .*; give their joint table instead"):
+        treeanova.decompose(model, density=pairs)
+
+
+# Purity at rows
+
+
+def binary_model():
+    rng = np.random.default_rng(0)
+    x = (rng.normal(size=(400, 5)) + rng.normal(size=(400, 1)) > 0).astype(float)
+    y = x[:, 0] * x[:, 1] * x[:, 2] + x[:, 3] * x[:, 4] * x[:, 0] + x.prod(axis=1)
+    return GradientBoostingRegressor(n_estimators=10, max_depth=5, random_state=0).fit(x, y), x
+
+
+def test_purity_at_rows_is_exact_where_rows_are_the_density():
+    model, x = binary_model()
+    higher = treeanova.decompose(model, x, density="empirical", tensor_order=2).certificate.higher
+    assert higher.n_measured == 15  # the 12 largest of 16, and the 6 largest of each order
+    assert higher.measured < 1e-3  # all bins are kept, so that the correction is exact there
+    assert "(the 15 largest of 16 terms)" in higher.in_short
+
+
+def test_purity_at_rows_covers_every_order():
+    model, x = binary_model()
+    fx = treeanova.decompose(model, x, density="laplace", tensor_order=2)
+    joint = fx.density.table(tuple(range(5)))
+    cells = np.indices(joint.shape).reshape(5, -1)
+    corners = fx.grid.encoded(cells.T.astype(np.int32))
+    worst = 0.0
+    for names in fx.higher_terms:
+        values = (fx.term_values(corners, names) * joint.ravel()).reshape(joint.shape)
+        size = np.sqrt((fx.term_values(corners, names) ** 2) @ joint.ravel())
+        axes = [int(name[1:]) for name in names]
+        for axis in axes:
+            gone = tuple(a for a in range(5) if a not in axes or a == axis)
+            means = values.sum(axis=gone) / joint.sum(axis=gone)
+            worst = max(worst, np.sqrt((joint.sum(axis=gone) * means**2).sum()) / size)
+    assert worst <= 2 * fx.certificate.higher.measured + 0.02
+    assert not fx.certificate.met

@@ -36,7 +36,8 @@ class TermCertificate:
     error
         Bound on the largest error of the term, relative to the largest absolute score. Conjugate gradients and
         elimination measure it: a random function of fewer features is purified too, and all that is left of it is
-        error. Elsewhere it is ``impurity / (1 - max_correlation**2)``, or what is known of the solver.
+        error. Elsewhere it is ``impurity / (1 - max_correlation**2)``, or what is known of the solver. Errors of the
+        terms of one feature more, which pass on what is taken out of them, are added.
     """
 
     impurity: float
@@ -77,7 +78,8 @@ class HigherCertificate:
         Whether features are independent, so that the closed form is pure as it is.
     measured
         Root mean square of slice means relative to that of the term, on four bins per feature, at rows that stand for
-        the density: the largest of the `n_measured` largest terms. None where it was not measured.
+        the density: the largest of `n_measured` terms, the largest ones of all and of each order. None where it was not
+        measured.
     n_measured
         Number of terms that were measured.
     """
@@ -109,7 +111,12 @@ class HigherCertificate:
             return f"{orders} pure in closed form"
         if self.measured is None:
             return f"{orders} corrected for dependence, purity not measured"
-        return f"{orders} pure within {self.measured:.1%} of their size"
+        which = (
+            f"the {self.n_measured} largest of {self.n_terms:,} terms"
+            if self.n_measured < self.n_terms
+            else "all terms"
+        )
+        return f"{orders} pure within {self.measured:.1%} of their size ({which})"
 
     def __str__(self) -> str:
         terms = f"{self.n_terms:,} terms at rows" if self.n_terms else "in the remainder"

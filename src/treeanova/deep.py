@@ -44,6 +44,7 @@ _MOST_ROW_COST = 2.0**24
 _MERGED_BINS = (2048, 1024, 512, 256, 128, 64, 32, 16)
 _DRAWS = 20_000, 100_000
 _MEASURED_TERMS = 12
+_MEASURED_TERMS_OF_ORDER = 6
 _MEASURED_ROWS = 2_000, 20_000
 _MEASURED_STEPS = 2.0**27
 _MEASURED_BINS = 4
@@ -405,17 +406,29 @@ def _measured(deep: Deep, density: Density, n_jobs: int) -> Deep:
         return deep
     rng = np.random.default_rng(1)
     codes, weights = deep.points(density, _MEASURED_ROWS[1], rng)
-    some = rng.choice(len(codes), size=min(_MEASURED_ROWS[1], len(codes)), p=weights / weights.sum())
-    largest = np.argsort(-_sizes_at_rows(deep, codes[some], deep.keys, n_jobs), kind="stable")[:_MEASURED_TERMS]
-    keys = [deep.keys[i] for i in largest]
+    sizes = _sizes_at_rows(deep, codes, deep.keys, n_jobs)
+    keys = [deep.keys[i] for i in _largest(sizes, [len(key) for key in deep.keys])]
     n_leaves = sum(deep.leaf_sets.n_leaves_with(key) for key in keys)
-    codes = codes[some[: int(np.clip(_MEASURED_STEPS / max(n_leaves, 1), *_MEASURED_ROWS))]]
+    n_rows = int(np.clip(_MEASURED_STEPS / max(n_leaves, 1), *_MEASURED_ROWS))
+    is_part = len(codes) > n_rows
+    if is_part:
+        codes = codes[rng.choice(len(codes), size=n_rows, p=weights / weights.sum())]
+        weights = np.full(n_rows, 1 / n_rows)
     values = deep.at_rows(codes, keys, n_jobs)
     coarse = [merging.coarser(_MEASURED_BINS)[codes[:, j]] for j, merging in enumerate(deep.correction.mergings)]
     cells = [np.stack([coarse[j] for j in key], axis=1) for key in keys]
-    even = np.full(len(codes), 1 / len(codes))
-    found = [slice_impurity(values[:, i], own, even) for i, own in enumerate(cells)]
+    are_drawn = is_part or not density.joint.has_exact_points
+    found = [slice_impurity(values[:, i], own, weights, are_drawn=are_drawn) for i, own in enumerate(cells)]
     return dataclasses.replace(deep, purity=max(found), n_measured=len(keys))
+
+
+def _largest(sizes: Floats, orders: Sequence[int]) -> list[int]:
+    """Positions of the largest terms: of all, and of each order."""
+    ranked = [int(i) for i in np.argsort(-sizes, kind="stable")]
+    found = ranked[:_MEASURED_TERMS]
+    for order in sorted(set(orders)):
+        found += [i for i in ranked if orders[i] == order][:_MEASURED_TERMS_OF_ORDER]
+    return sorted(set(found))
 
 
 def _change(fine: Correction, rough: Correction, rows: Points, scale: float) -> float:

@@ -285,9 +285,9 @@ class Table(Density):
     """Weights as given: an array over the bins of all features, a mapping from names to arrays, or a callable.
 
     The array of a set of features has one axis per feature: in the order of the names in a mapping, of the data
-    otherwise. A callable takes names and axes. Sets that a mapping lacks are marginals of one that it has, or of the
-    density of largest entropy that has all its tables; features that no table joins are independent. Tables that
-    contradict each other are refused.
+    otherwise. A callable takes names and axes. A mapping must hold every feature that the model uses in some table.
+    Sets of features that it lacks are marginals of one that it has, or of the density of largest entropy that has all
+    its tables, in which features that no table joins are independent. Tables that contradict each other are refused.
     """
 
     name: ClassVar[str] = "table"

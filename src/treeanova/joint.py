@@ -42,6 +42,7 @@ class Joint(abc.ABC):
     """A probability over the cells of all features."""
 
     is_product = False
+    has_exact_points = False  # whether points are the whole density, not draws from it
 
     @abc.abstractmethod
     def table(self, key: Key) -> Floats:
@@ -67,6 +68,7 @@ class Rows(Joint):
     """The rows themselves, with their weights."""
 
     sample: Sample
+    has_exact_points = True
 
     def table(self, key: Key) -> Floats:
         """Shares of the rows."""
@@ -106,6 +108,11 @@ class Cells(Joint):
 
     weights: Floats
 
+    @property
+    def has_exact_points(self) -> bool:  # type: ignore[override]
+        """Whether cells with mass are few enough to be taken all."""
+        return int(np.count_nonzero(self.weights)) <= MOST_CELLS
+
     def table(self, key: Key) -> Floats:
         """Its marginal."""
         others = tuple(axis for axis in range(self.weights.ndim) if axis not in key)
@@ -128,6 +135,11 @@ class Blocks(Joint):
     """Independent blocks of features, each with a density of its own: positions of features and that density."""
 
     blocks: Sequence[tuple[Key, Joint]]
+
+    @property
+    def has_exact_points(self) -> bool:  # type: ignore[override]
+        """Whether there is one block, whose points are exact."""
+        return len(self.blocks) == 1 and self.blocks[0][1].has_exact_points
 
     def table(self, key: Key) -> Floats:
         """Product of the blocks' tables, with the axes in the order of the key."""
@@ -234,7 +246,7 @@ def _inside(key: Key, features: Key) -> Key:
 def raked(table: Floats, marginals: Mapping[Key, Floats]) -> Floats:
     """The table brought to given marginals by scaling (iterative proportional fitting), of sum 1.
 
-    ValueError where they contradict each other.
+    ValueError where that does not converge: they contradict each other, or leave too few cells.
     """
     gap = np.inf
     for _ in range(_RAKING_SWEEPS):
@@ -248,7 +260,10 @@ def raked(table: Floats, marginals: Mapping[Key, Floats]) -> Floats:
         if gap <= _RAKED:
             break
     if gap > 1e-9:
-        raise ValueError(f"`density` must give tables that one joint density can have, got a gap of {gap:.1e}.")
+        raise ValueError(
+            f"`density` must give tables that raking can join, got a gap of {gap:.1e} after {_RAKING_SWEEPS:,} sweeps, "
+            "as between tables with many empty cells or that contradict each other; give their joint table instead."
+        )
     return table
 
 

@@ -43,9 +43,11 @@ _DIRECT_BINS = 3_000
 _NEGLIGIBLE = 1e-290
 _VANISHING = 1e-293  # marginals and rounding leave what is not negligible above this
 _LARGEST_SCORE = 1e300
+_LEAST_EXPONENT = -1000  # of a power of two whose inverse is a number
 _UNSCALED = 1e-100, 1e100  # squares of scores between these neither overflow nor vanish
 _MAX_ITERATIONS = 10_000
 _ACCURATE = 1e-11
+_SAFETY = 10.0  # between what is left of one random probe and the error of any other function
 _EPSILON = float(np.finfo(float).eps)
 _CELLS_FOR_THREADS = 1 << 17  # with fewer, threads wait for each other more than they gain
 
@@ -245,6 +247,7 @@ def cascade(
     scales = scales / units
     pure: dict[Axes, Floats] = {}
     measured: dict[Axes, TermCertificate] = {}
+    inherited: dict[Axes, float] = {}
     top = max(len(axes) for axes in pending)
     trace = None
     with ThreadPoolExecutor(n_jobs) as pool:
@@ -255,10 +258,12 @@ def cascade(
             solved = in_turn(lambda axes: _purify_term(pending[axes], cut_weights(table(axes)), scales, options), keys)
             for done, (axes, (values, solution, certificate)) in enumerate(zip(keys, solved, strict=True), start=1):
                 progress(f"purifying order {order}", done, len(keys))
-                pure[axes], measured[axes] = values, certificate
+                error = (certificate.error or 0.0) + inherited.get(axes, 0.0)
+                pure[axes], measured[axes] = values, dataclasses.replace(certificate, error=error)
                 trace = solution.trace if order == top else trace
                 for axis, face in zip(axes, solution.faces, strict=True):
                     below = tuple(a for a in axes if a != axis)
+                    inherited[below] = inherited.get(below, 0.0) + error
                     pending[below] = pending[below] + face if below in pending else face
     intercept = pending.get((), np.zeros(n_outputs)) * units
     _check_finite(intercept, pure)
@@ -268,7 +273,8 @@ def cascade(
 def _units(scales: Floats) -> Floats:
     """Powers of two near the largest score of each output where squares would overflow or vanish; 1 elsewhere."""
     is_extreme = (scales > 0) & ((scales < _UNSCALED[0]) | (scales > _UNSCALED[1]))
-    units: Floats = np.where(is_extreme, np.ldexp(1.0, np.frexp(scales)[1] - 1), 1.0)
+    exponents = np.maximum(np.frexp(scales)[1] - 1, _LEAST_EXPONENT)
+    units: Floats = np.where(is_extreme, np.ldexp(1.0, exponents), 1.0)
     return units
 
 
@@ -338,7 +344,7 @@ def _probed(term: Floats, weights: Floats, options: Options) -> Solution:
     error = _left_of_probe(weights.shape, probe)
     if error > _ACCURATE and options.method == "auto" and is_affordable(weights.shape):
         return _eliminated(term, weights)
-    return dataclasses.replace(solution, faces=faces, error=error)
+    return dataclasses.replace(solution, faces=faces, error=_SAFETY * error)
 
 
 def _probe(shape: tuple[int, ...]) -> Floats:
