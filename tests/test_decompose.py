@@ -873,7 +873,7 @@ def test_the_certificate_tells_when_the_terms_are_not_the_trees(monkeypatch):
     x = np.random.default_rng(0).normal(size=(200, 2))
     model = RandomForestRegressor(3, max_depth=2, random_state=0).fit(x, x[:, 0] * x[:, 1])
     assert decompose(model, x, density="empirical").certificate.reconstruction_error < 1e-12
-    module = sys.modules["treeanova._decompose"]
+    module = sys.modules["treeanova.decomposition"]
     right = module.expand
 
     def wrong(*arguments):

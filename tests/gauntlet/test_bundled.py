@@ -41,7 +41,13 @@ def data(name):
     return BUNDLED[name]()
 
 
-@pytest.mark.parametrize(("table", "kind"), combinations(itertools.product(BUNDLED, LIBRARIES), SHORT))
+EVERY = list(itertools.product(BUNDLED, LIBRARIES))
+if LEVEL == "long":  # those that take a minute and more, with and without reports, are for "all"
+    SLOW = {*itertools.product(["digits"], ["extra", "hist", "xgboost", "lightgbm", "ebm"]), ("cancer", "ebm")}
+    EVERY, REPORTED = [one for one in EVERY if one not in SLOW], {"tree"}
+
+
+@pytest.mark.parametrize(("table", "kind"), combinations(EVERY, SHORT))
 def test_default_model(table, kind, tmp_path):
     rows, library = data(table), LIBRARIES[kind]
     model = library.fit(rows, **FEWER[kind] if (table, kind) in SMALLER else {})
