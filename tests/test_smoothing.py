@@ -495,6 +495,25 @@ def test_independent_features_have_an_independent_joint_density():
     np.testing.assert_allclose(density.table((0, 1, 2)), functools.reduce(np.multiply.outer, masses), rtol=1e-12)
 
 
+def test_a_dependence_of_three_features_beyond_pairs_is_found():
+    """Signs of two features are those of the third, multiplied: every pair is independent, the three are not."""
+    rng = np.random.default_rng(0)
+    signs = rng.choice([-1.0, 1.0], (4000, 2))
+    columns = [*(signs * np.abs(rng.normal(size=(4000, 2))) ** 0.5).T, signs.prod(axis=1) * rng.exponential(size=4000)]
+    density = bound("auto", columns, (8, 8, 8))
+    table = density.table((0, 1, 2))
+    halves = [np.add.reduceat(np.eye(8), [0, 4], axis=0)] * 3
+    octants = np.einsum("abc,ia,jb,kc->ijk", table, *halves)
+    odd = sum(octants[i, j, k] for i, j, k in np.ndindex(2, 2, 2) if (i + j + k) % 2 == 0)  # - x - = +, and so on
+    assert odd < 0.1
+    assert not density.is_product
+
+
+def test_independent_features_stay_independent_in_threes():
+    found = [bound("auto", normals(0.0, 1000, seed, order=5), (6, 6, 6, 6, 6)).is_product for seed in range(10)]
+    assert sum(found) >= 8
+
+
 def test_a_dependence_of_three_features_is_as_the_rows_have_it():
     """Two features follow a third; the joint density must give octants the shares that rows have."""
     rng = np.random.default_rng(0)
