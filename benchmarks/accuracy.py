@@ -20,16 +20,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 import treeanova
 from benchmarks import deep
-from treeanova import smoothing
-from treeanova.decomposition import Decomposition
-from treeanova.density import Auto, Density, Empirical, Independent
-from treeanova.effects import Key
+from treeanova.core.arrays import Floats, Key
+from treeanova.decomposition.decomposition import Decomposition
+from treeanova.density import smoothing
+from treeanova.density.kinds import Auto, Density, Empirical, Independent
 
-Floats = npt.NDArray[np.float64]
 Draw = Callable[[int, np.random.Generator], Floats]
 
 # Auto's candidates and its rule were chosen on seeds 0 and 1: these are others.

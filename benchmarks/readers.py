@@ -11,13 +11,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from benchmarks.timing import best_of, print_table
-from treeanova.forest import Forest
+from treeanova.core.arrays import Floats
+from treeanova.model.forest import Forest
 from treeanova.readers import read_model
 
-Floats = npt.NDArray[np.float64]
 Maker = Callable[[int, int], Any]
 _TRAINING_ROWS, _SCORED_ROWS, _FEATURES = 1_000, 20_000, 10
 _SIZES = ((1_000, 6, 0.3), (5_000, 2, 0.6))  # trees, depth, limit in seconds

@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.timing import best_of, print_table
 from treeanova._decompose import decompose
-from treeanova.decomposition import Decomposition
+from treeanova.decomposition.decomposition import Decomposition
 from treeanova.report import write_report
 
 CASES = {"12 features, 66 pairs": (12, 66), "100 features, 100 pairs": (100, 100)}

@@ -9,7 +9,6 @@ from importlib.metadata import version
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 import treeanova
 from studies.common import (
@@ -26,8 +25,8 @@ from studies.common import (
     read_data,
 )
 from studies.models import DENSITIES, pure_kinds
+from treeanova.core.arrays import Floats
 
-Floats = npt.NDArray[np.float64]
 PLACE = ("Latitude", "Longitude")
 SIZES = ((100, 0.3), (500, 0.1), (1000, 0.1))  # trees and learning rate; the middle one is drawn
 METROS = {"Los Angeles": (34.05, -118.24), "San Francisco": (37.77, -122.42)}

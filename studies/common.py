@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from treeanova import look
+from treeanova.views import look
 
 Verdict = Literal["agree", "in part", "not"]
 

@@ -24,9 +24,9 @@ from studies.common import (
     signed,
 )
 from studies.models import DENSITIES, held_out, make_models, pure_kinds, skill_table, skills
-from treeanova import look
+from treeanova.core.arrays import Floats
+from treeanova.views import look
 
-Floats = npt.NDArray[np.float64]
 Level = tuple[str, str]
 Values = dict[Level, float]
 Found = dict[str, dict[str, Values]]  # by model, by state

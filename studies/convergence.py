@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from studies.common import WIDTH, Claim, Section, Settings, markdown_table, number, paragraphs, percent, pyplot
 from studies.mass_moving import (
@@ -20,9 +19,8 @@ from studies.mass_moving import (
     sigma_of,
     traces,
 )
-from treeanova import look
-
-Floats = npt.NDArray[np.float64]
+from treeanova.core.arrays import Floats
+from treeanova.views import look
 
 SIGMAS = (1, 10, 100)
 SIZES = (2, 25, 100)

@@ -5,14 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 import treeanova
 from studies.common import Claim, Section, Settings, markdown_table, number, paragraphs, percent
 from studies.mass_moving import left_as_printed, mass, mass_of_text, move_mass
-
-Floats = npt.NDArray[np.float64]
-Key = tuple[int, ...]
+from treeanova.core.arrays import Floats, Key
 
 
 def purified(table: Floats, weights: Floats) -> dict[Key, Floats]:

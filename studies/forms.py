@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 import treeanova
 from studies.common import WIDTH, Claim, Section, Settings, diverging, markdown_table, number, paragraphs, pyplot
-
-Floats = npt.NDArray[np.float64]
+from treeanova.core.arrays import Floats
 
 
 class Form(NamedTuple):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 import treeanova
 from studies.common import (
@@ -20,9 +19,8 @@ from studies.common import (
     percent,
     pyplot,
 )
-from treeanova import look
-
-Floats = npt.NDArray[np.float64]
+from treeanova.core.arrays import Floats
+from treeanova.views import look
 
 BINS = 50
 PAIR = ("x1", "x2")

@@ -6,11 +6,9 @@ import time
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 import treeanova
-
-Floats = npt.NDArray[np.float64]
+from treeanova.core.arrays import Floats
 
 TARGET = 1e-10  # ε of Theorem 2, relative to M⁰
 PROMISED = -float(np.log2(TARGET))  # passes that it promises for every w

@@ -6,12 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 import treeanova
 from studies.common import markdown_table
-
-Floats = npt.NDArray[np.float64]
+from treeanova.core.arrays import Floats
 
 DENSITIES = ("uniform", "empirical", "laplace", "auto")
 

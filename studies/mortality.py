@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 import treeanova
 from studies.common import (
@@ -25,9 +24,9 @@ from studies.common import (
 )
 from studies.mimic import AGE_OF_THE_OLDEST, LABS, OLDEST_KNOWN_AGE, mend_age
 from studies.models import DENSITIES, held_out, make_models, pure_kinds, skill_table, skills
-from treeanova import look
+from treeanova.core.arrays import Floats
+from treeanova.views import look
 
-Floats = npt.NDArray[np.float64]
 Kinds = Mapping[str, Any]  # decompositions of one model, by state
 
 # What MIMIC-III has too: the person, the disease, signs and laboratory values. Costs, prognoses, orders not to

@@ -6,11 +6,9 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 import treeanova
-
-Floats = npt.NDArray[np.float64]
+from treeanova.core.arrays import Floats
 
 # Coefficients of SNP1, SNP2 and SNP1 × SNP2: Table 1; then Table 2 as printed.
 GENERATORS = {

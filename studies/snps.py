@@ -34,7 +34,7 @@ from studies.snp_generators import (
     recover,
     xor_coefficient,
 )
-from treeanova import look
+from treeanova.views import look
 
 FITTED = ("0/1, fair", "0/1/2, q = 1/2", "0/1/2, q = 1/4")
 

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from tests.test_expand import SEEDS, adversarial_rows, random_forest, scale_of
 from treeanova import BudgetError, UnsupportedModelError, _decompose, decompose
-from treeanova.density import Laplace, Shrinkage
-from treeanova.grid import IntervalAxis
+from treeanova.density.kinds import Laplace, Shrinkage
+from treeanova.model.grid import IntervalAxis
 from treeanova.testing import brute_force
 
 pd = pytest.importorskip("pandas")
@@ -873,7 +873,7 @@ def test_the_certificate_tells_when_the_terms_are_not_the_trees(monkeypatch):
     x = np.random.default_rng(0).normal(size=(200, 2))
     model = RandomForestRegressor(3, max_depth=2, random_state=0).fit(x, x[:, 0] * x[:, 1])
     assert decompose(model, x, density="empirical").certificate.reconstruction_error < 1e-12
-    module = sys.modules["treeanova.decomposition"]
+    module = sys.modules["treeanova.decomposition.decomposition"]
     right = module.expand
 
     def wrong(*arguments):

@@ -14,15 +14,15 @@ import pytest
 
 import treeanova
 from treeanova import compare, mean
-from treeanova.decomposition import purified
-from treeanova.density import Empirical, Laplace, Shrinkage, Uniform
-from treeanova.effects import Effects
-from treeanova.explanation import Explanation
-from treeanova.features import Feature, Schema
-from treeanova.frames import backend_of
-from treeanova.grid import Grid, IntervalAxis
-from treeanova.summary import adding_up
+from treeanova.data.features import Feature, Schema
+from treeanova.data.frames import backend_of
+from treeanova.decomposition.decomposition import purified
+from treeanova.decomposition.explanation import Explanation
+from treeanova.density.kinds import Empirical, Laplace, Shrinkage, Uniform
+from treeanova.model.effects import Effects
+from treeanova.model.grid import Grid, IntervalAxis
 from treeanova.testing import brute_force
+from treeanova.views.summary import adding_up
 
 ensemble = pytest.importorskip("sklearn.ensemble")
 tree = pytest.importorskip("sklearn.tree")

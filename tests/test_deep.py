@@ -15,11 +15,11 @@ import treeanova
 from tests.data import read_table
 from tests.test_expand import BOUNDS_NEAR_ZERO, SEEDS, adversarial_rows, random_forest, scale_of
 from treeanova import BudgetError
-from treeanova.closed_form import ClosedForm, raw_at_rows
-from treeanova.deep import forest_sets, layout_of
-from treeanova.grid import grid_of
-from treeanova.labels import label_of
-from treeanova.leafsets import leaf_sets, merge, unmerged
+from treeanova.core.labels import label_of
+from treeanova.model.grid import grid_of
+from treeanova.terms.closed_form import ClosedForm, raw_at_rows
+from treeanova.terms.deep import forest_sets, layout_of
+from treeanova.terms.leafsets import leaf_sets, merge, unmerged
 
 
 def all_cells(grid):
@@ -62,7 +62,7 @@ def test_rows_are_in_the_sets_of_the_leaves_that_they_reach(seed):
     rng = np.random.default_rng(seed)
     forest = random_forest(rng, bounds=BOUNDS_NEAR_ZERO) if seed % 2 else random_forest(rng)
     sets = leaf_sets(forest, grid_of(forest))
-    encoded = treeanova.columns.encode(adversarial_rows(forest, rng), forest.schema)
+    encoded = treeanova.data.columns.encode(adversarial_rows(forest, rng), forest.schema)
     codes = sets.grid.index_encoded(encoded)
     inside = np.ones((forest.n_leaves, len(codes)), dtype=bool)
     for j, own in enumerate(sets.sets):
@@ -196,7 +196,7 @@ def test_on_few_bins_the_correction_is_the_exact_purification():
 
 
 def test_the_certificate_tells_what_is_left_of_the_means_of_slices(monkeypatch):
-    monkeypatch.setattr(treeanova.correction, "_TOLERANCE_OF_ALL_BINS", 0.2)
+    monkeypatch.setattr(treeanova.terms.correction, "_TOLERANCE_OF_ALL_BINS", 0.2)
     model, x = fitted()
     names = ("x0", "x1", "x2")
     left = treeanova.decompose(model, x, density="empirical", tensor_order=2)
@@ -628,7 +628,7 @@ def test_layout_of_many_features_tells_pairs_apart_only():
     sets = forest_sets(forest)
     # Leaves with so many features on their path that all their subsets are beyond reach.
     keys = tuple(tuple(range(30)) for _ in sets.keys)
-    assert not treeanova.deep._can_tell_apart(dataclasses.replace(sets, keys=keys), 2, 30)
+    assert not treeanova.terms.deep._can_tell_apart(dataclasses.replace(sets, keys=keys), 2, 30)
     assert layout_of(sets, budget=1e9).is_dense
 
 
@@ -739,7 +739,7 @@ def test_an_ebm_with_a_remainder_does_not_go_back():
     fx = treeanova.decompose(ebm, x, density="empirical", max_order=1)
     np.testing.assert_allclose(fx.explain(x).scores, ebm.predict(x), atol=1e-9)
     with pytest.raises(ValueError, match="must have no remainder to become an EBM"):
-        treeanova.interop.to_ebm(fx)
+        treeanova.export.ebm(fx)
 
 
 def test_numbers_of_numpy_and_threads(boosted, tmp_path):

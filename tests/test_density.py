@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treeanova import decompose
-from treeanova.density import (
+from treeanova.data.features import Feature, Labels, Schema
+from treeanova.density.kinds import (
     KINDS,
     Empirical,
     Independent,
@@ -23,8 +24,7 @@ from treeanova.density import (
     density_of,
     sample_of,
 )
-from treeanova.features import Feature, Labels, Schema
-from treeanova.grid import CategoryAxis, Grid, IntervalAxis
+from treeanova.model.grid import CategoryAxis, Grid, IntervalAxis
 
 # Three features of 4 bins (the last for missing), 2 (missing with the first) and 3 (unseen and missing with "w").
 GRID = Grid(

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from treeanova.data.features import Feature, IntegerCategory, Schema
 from treeanova.errors import BudgetError
-from treeanova.expand import DEFAULT_BUDGET, plan_of
-from treeanova.expand import expand as expand_sets
-from treeanova.features import Codes, Feature, Schema
-from treeanova.forest import NEAR_ZERO, assemble
-from treeanova.grid import grid_of
-from treeanova.leafsets import leaf_sets
+from treeanova.model.forest import NEAR_ZERO, assemble
+from treeanova.model.grid import grid_of
+from treeanova.terms.expand import DEFAULT_BUDGET, plan_of
+from treeanova.terms.expand import expand as expand_sets
+from treeanova.terms.leafsets import leaf_sets
 
 SEEDS = st.integers(0, 2**32 - 1)
 BOUNDS = (-2.5, -1.0, np.nextafter(-NEAR_ZERO, -np.inf), NEAR_ZERO, 0.1, 1.0, 1e10, np.inf)
@@ -28,7 +28,7 @@ def random_schema(rng, n_outputs, max_features):
     for j in range(rng.integers(1, max_features + 1)):
         accepts_missing, accepts_unseen = (bool(flag) for flag in rng.random(2) < 0.7)
         if rng.random() < 0.35:
-            features.append(Feature(f"c{j}", Codes(int(rng.integers(1, 5))), accepts_missing, accepts_unseen))
+            features.append(Feature(f"c{j}", IntegerCategory(int(rng.integers(1, 5))), accepts_missing, accepts_unseen))
         else:
             features.append(Feature(f"n{j}", accepts_missing=accepts_missing))
     return Schema(tuple(features), tuple(f"y{k}" for k in range(n_outputs)))
@@ -281,7 +281,7 @@ def test_a_split_that_no_row_can_pass():
 
 @given(SEEDS)
 def test_blocks_of_leaves_do_not_matter(seed):
-    from treeanova import expand as module
+    from treeanova.terms import expand as module
 
     rng = np.random.default_rng(seed)
     forest = random_forest(rng)

@@ -11,15 +11,25 @@ import pytest
 import scipy.sparse
 
 import treeanova
-from treeanova.columns import encode
-from treeanova.features import Codes, Encoder, Feature, Labels, Numeric, Schema, describe, distinct, is_missing, restore
+from treeanova.data.columns import encode
+from treeanova.data.features import (
+    Encoder,
+    Feature,
+    IntegerCategory,
+    Labels,
+    Numeric,
+    Schema,
+    distinct,
+    is_missing,
+)
+from treeanova.data.tabular import read_table
 from treeanova.readers import read_model
 from treeanova.readers.catboost import Hashed
 from treeanova.readers.ebm import _Numbers, _Texts, _Unread
 from treeanova.readers.lightgbm import _GivenCodes, _OrderedCategory, _PandasCategory
 from treeanova.readers.sklearn import LabelsWithNone
 from treeanova.readers.xgboost import CodedCategory, NamedCategory, Number
-from treeanova.tabular import read_table
+from treeanova.storage.schema import describe, restore
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
@@ -57,15 +67,17 @@ def test_what_is_no_number_is_named(value):
      (-np.inf, 3), (NAN, NAN), (-0.0, 0)],
 )  # fmt: skip
 def test_codes_are_cut_and_all_else_is_unseen(raw, code):
-    found = Codes(3).encode(np.array([raw], dtype=float), "k")
+    found = IntegerCategory(3).encode(np.array([raw], dtype=float), "k")
     np.testing.assert_array_equal(found, [code])
     assert not np.signbit(found[0])
 
 
 def test_codes_have_names_and_may_have_a_value_for_missing():
-    assert Codes(3).labels == (0, 1, 2)
-    assert Codes(2, ("no", "yes")).labels == ("no", "yes")
-    np.testing.assert_array_equal(Codes(2, missing=-1).encode(np.array([-1, 0, 1, 2, -2]), "k"), [NAN, 0, 1, 2, 2])
+    assert IntegerCategory(3).labels == (0, 1, 2)
+    assert IntegerCategory(2, ("no", "yes")).labels == ("no", "yes")
+    np.testing.assert_array_equal(
+        IntegerCategory(2, missing=-1).encode(np.array([-1, 0, 1, 2, -2]), "k"), [NAN, 0, 1, 2, 2]
+    )
 
 
 @pytest.mark.parametrize("missing", [None, NAN, pd.NA, pd.NaT, np.datetime64("NaT", "D"), np.float32("nan")])
@@ -101,7 +113,7 @@ def test_distinct_values_give_the_column_back(column):
 
 ENCODERS = {
     "numeric": (Numeric(-999.0), np.array([-999.0, 1.0, NAN])),
-    "codes": (Codes(3, ("a", "b", "c"), -1.0), np.array([-1.0, 2.0, 7.0])),
+    "codes": (IntegerCategory(3, ("a", "b", "c"), -1.0), np.array([-1.0, 2.0, 7.0])),
     "labels": (Labels(("a", 1, 2.5, True)), objects("a", 2.5, None, "q")),
     "labels with none": (LabelsWithNone(("a", None)), objects("a", None, NAN)),
     "hashed": (Hashed((1867, 4_294_967_295), ("a", "b")), objects("a", "b", "c")),
@@ -228,7 +240,7 @@ def test_numpy_labels_become_plain_ones_and_others_are_refused():
     ],
 )
 def test_no_foreign_class_is_made(name):
-    with pytest.raises(ValueError, match=f"must hold treeanova's own classes, got '{name}'"):
+    with pytest.raises(ValueError, match=f"must hold treeanova's own types, got '{name}'"):
         restore({"class": name, "fields": {}})
 
 
@@ -385,7 +397,7 @@ def test_zeros_that_a_sparse_matrix_holds_are_zeros():
     "make",
     [
         Numeric,
-        lambda nan: Codes(3, None, nan),
+        lambda nan: IntegerCategory(3, None, nan),
         Number,
         lambda nan: CodedCategory(3, nan),
         lambda nan: NamedCategory(((("a",), (1,)),), nan),

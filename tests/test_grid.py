@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treeanova.features import Codes, Feature, Labels, Numeric, Schema
-from treeanova.forest import NEAR_ZERO, assemble
-from treeanova.grid import CategoryAxis, Grid, IntervalAxis, grid_of, union
+from treeanova.data.features import Feature, IntegerCategory, Labels, Numeric, Schema
+from treeanova.model.forest import NEAR_ZERO, assemble
+from treeanova.model.grid import CategoryAxis, Grid, IntervalAxis, grid_of, union
 
 LETTERS = ("a", "b", "c", "d")
 SPECIAL = np.array([0.0, -0.0, NEAR_ZERO, -NEAR_ZERO, 1e-300, np.inf, -np.inf, np.nan, 0.5, 1.0, -1.0, 2.0])
@@ -133,7 +133,7 @@ def test_labels_have_as_many_digits_as_tell_bounds_apart():
 
 
 def test_unseen_and_missing_share_the_first_category_that_goes_their_way():
-    # Codes of a set: 0 .. 3 are the letters, 4 is unseen.
+    # IntegerCategory of a set: 0 .. 3 are the letters, 4 is unseen.
     axis = category_axis(({0, 1, 4}, False), ({1, 4}, True))
     assert (axis.unseen_bin, axis.missing_bin, axis.size) == (1, 4, 5)
     assert axis.labels == ("a", "b or unseen", "c", "d", "missing")
@@ -159,9 +159,9 @@ def test_categories_that_refuse_unseen_and_missing_have_no_bins_for_them():
 
 
 def test_labels_of_codes_are_their_names():
-    named = grid_of(stumps([Feature("k", Codes(2, ("no", "yes")))], [(0, {0, 2}, True)])).axes[0]
+    named = grid_of(stumps([Feature("k", IntegerCategory(2, ("no", "yes")))], [(0, {0, 2}, True)])).axes[0]
     assert named.labels == ("no or unseen or missing", "yes")
-    plain = grid_of(stumps([Feature("k", Codes(2))], [(0, {0, 2}, False)])).axes[0]
+    plain = grid_of(stumps([Feature("k", IntegerCategory(2))], [(0, {0, 2}, False)])).axes[0]
     assert plain.labels == ("0 or unseen", "1 or missing")
 
 

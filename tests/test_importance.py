@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import treeanova
-from treeanova.importance import strongest_first
-from treeanova.look import NEGATIVE_SHARE, negative_share_words
-from treeanova.summary import headline, html_summary, standings
+from treeanova.decomposition.importance import strongest_first
+from treeanova.views.look import NEGATIVE_SHARE, negative_share_words
+from treeanova.views.summary import headline, html_summary, standings
 
 pd = pytest.importorskip("pandas")
 xgboost = pytest.importorskip("xgboost")

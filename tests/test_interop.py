@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from treeanova import decompose, read_model
-from treeanova.interop import to_ebm
+from treeanova.export import ebm as to_ebm
 
 glassbox = pytest.importorskip("interpret.glassbox")
 pandas = pytest.importorskip("pandas")

@@ -9,8 +9,8 @@ import pytest
 
 import treeanova
 from treeanova.cli.sources import term_named
-from treeanova.labels import label_of, split_label
-from treeanova.summary import html_summary
+from treeanova.core.labels import label_of, split_label
+from treeanova.views.summary import html_summary
 
 ensemble = pytest.importorskip("sklearn.ensemble")
 NAMES = ["carat", "x", "y"]

@@ -12,7 +12,7 @@ from sklearn.ensemble import GradientBoostingRegressor, RandomForestClassifier
 from sklearn.tree import DecisionTreeRegressor
 
 import treeanova
-from treeanova.density import Empirical, Laplace, Shrinkage, Table, Uniform
+from treeanova.density.kinds import Empirical, Laplace, Shrinkage, Table, Uniform
 
 CORNERS = np.array([[0.0, 0], [0, 1], [1, 0], [1, 1]])
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import treeanova
-from treeanova.decomposition import Decomposition
-from treeanova.grid import CategoryAxis, IntervalAxis
+from treeanova.decomposition.decomposition import Decomposition
+from treeanova.model.grid import CategoryAxis, IntervalAxis
 
 mpl = pytest.importorskip("matplotlib")
 mpl.use("Agg")

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import treeanova
-from treeanova.correction import no_correction
 from treeanova.report.payload import payload
-from treeanova.summary import headline, html_summary, standings
+from treeanova.terms.correction import no_correction
+from treeanova.views.summary import headline, html_summary, standings
 
 pd = pytest.importorskip("pandas")
 xgboost = pytest.importorskip("xgboost")
@@ -39,8 +39,10 @@ def test_the_certificate_is_of_terms_and_remainder(model, rows, mains, monkeypat
     assert "sum of terms and remainder within" in repr(mains)
     assert "sum of terms and remainder within" in html_summary(mains)
     assert mains.certificate.reconstruction_error < 1e-12
-    real = treeanova.rowwise.AtRows.score
-    monkeypatch.setattr(treeanova.rowwise.AtRows, "score", lambda self, encoded: real(self, encoded) + 1.0)
+    real = treeanova.decomposition.rowwise.AtRows.score
+    monkeypatch.setattr(
+        treeanova.decomposition.rowwise.AtRows, "score", lambda self, encoded: real(self, encoded) + 1.0
+    )
     wrong = treeanova.decompose(model, rows, density="empirical", max_order=1)
     assert wrong.certificate.reconstruction_error > 0.1
 

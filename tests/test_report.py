@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 import treeanova
-from treeanova.grid import CategoryAxis, IntervalAxis
+from treeanova.model.grid import CategoryAxis, IntervalAxis
 from treeanova.report import write_report
 from treeanova.report.axes import distinct_numbers, millionths, page_axis, window
 from treeanova.report.page import as_json
 from treeanova.report.tables import bins_of_mains, bins_of_pairs, most_pair_bins, unit_of
-from treeanova.summary import Standing, columns_of, headline, html_summary, shares_by_order, standings
+from treeanova.views.summary import Standing, columns_of, headline, html_summary, shares_by_order, standings
 
 pytest.importorskip("vl_convert")
 load_wine = pytest.importorskip("sklearn.datasets").load_wine

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from treeanova.certificate import impurity
-from treeanova.slices import axis_means, settled_means, slice_means, sweep_product
+from treeanova.anova.certificate import impurity
+from treeanova.anova.slices import axis_means, settled_means, slice_means, sweep_product
 
 RNG = np.random.default_rng(0)
 VALUES = RNG.normal(size=(2, 3, 4, 5))

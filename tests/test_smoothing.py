@@ -12,10 +12,11 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treeanova import copulas, decompose, density_sensitivity, smoothing
-from treeanova.density import Auto, Independent, Kernel, density_of, sample_of
-from treeanova.features import Feature, Labels, Schema
-from treeanova.grid import CategoryAxis, Grid, IntervalAxis
+from treeanova import decompose, density_sensitivity
+from treeanova.data.features import Feature, Labels, Schema
+from treeanova.density import copulas, smoothing
+from treeanova.density.kinds import Auto, Independent, Kernel, density_of, sample_of
+from treeanova.model.grid import CategoryAxis, Grid, IntervalAxis
 
 FLOOR = 0.01  # a row left out is judged by at least this share of independence
 

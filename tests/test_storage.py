@@ -26,12 +26,14 @@ import numpy as np
 import pytest
 
 import treeanova
-from treeanova import ArchiveError, Effects, Grid, archive, load
-from treeanova.archive import SCHEMA
-from treeanova.decomposition import Decomposition, purified
-from treeanova.density import KINDS, Empirical, Laplace, Shrinkage, Table, Uniform, sample_of
-from treeanova.features import Feature, Labels, Numeric, Schema, describe
-from treeanova.grid import CategoryAxis, IntervalAxis
+from treeanova import ArchiveError, Effects, Grid, load
+from treeanova.data.features import Feature, Labels, Numeric, Schema
+from treeanova.decomposition.decomposition import Decomposition, purified
+from treeanova.density.kinds import KINDS, Empirical, Laplace, Shrinkage, Table, Uniform, sample_of
+from treeanova.model.grid import CategoryAxis, IntervalAxis
+from treeanova.storage import archive
+from treeanova.storage.archive import SCHEMA
+from treeanova.storage.schema import describe
 
 ARCHIVES = pathlib.Path(__file__).parent / "archives"
 decompose = functools.partial(treeanova.decompose, density="empirical", n_jobs=1)
@@ -524,7 +526,7 @@ def test_only_treeanovas_own_classes_are_made(saved, tmp_path, name, where):
     def change(header):
         schema = header["features"]
         feature = schema["fields"]["features"]["tuple"][0]
-        {"schema": schema, "feature": feature, "encoder": feature["fields"]["encoder"]}[where]["class"] = name
+        {"schema": schema, "feature": feature, "encoder": feature["fields"]["encoder"]}[where]["type"] = name
 
     with pytest.raises(ArchiveError, match="one that does not fit"):
         load(with_header(saved, tmp_path / "fx.tav", change))

@@ -12,10 +12,10 @@ import subprocess
 import numpy as np
 import pytest
 
-from treeanova.columns import encode
-from treeanova.features import Codes, Feature, Labels, Schema
+from treeanova.data.columns import encode
+from treeanova.data.features import Feature, IntegerCategory, Labels, Schema
+from treeanova.data.tabular import LIBRARIES, read_column, read_table, records
 from treeanova.readers import read_model
-from treeanova.tabular import LIBRARIES, read_column, read_table, records
 
 pd = pytest.importorskip("pandas")
 FORMATS = ("rows.csv", "index.csv", "rows.tsv", "rows.csv.gz", "rows.parquet", "rows.feather", "rows.jsonl")
@@ -160,7 +160,7 @@ def test_labels_that_look_like_something_else(library, tmp_path):
         Feature("a", Labels(("none", "NA"))),
         Feature("b", Labels((True, False))),  # 1 == True, so whole numbers are known
         Feature("c", Labels(("left", "right"))),
-        Feature("d", Codes(3)),
+        Feature("d", IntegerCategory(3)),
     )
     schema = Schema(features, named=True)
     found = encode(read_table(tmp_path / "x.csv", schema, library=library), schema)

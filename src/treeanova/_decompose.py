@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from treeanova.columns import with_labels
-from treeanova.decomposition import Decomposition, purified, purified_forest
-from treeanova.deep import forest_sets, layout_of
-from treeanova.density import check_weighted_rows, density_of, sample_of
-from treeanova.effects import Effects
+from treeanova.anova.purification import Method, Options, check_method
+from treeanova.core.progress import Progress, progress_of
+from treeanova.data.columns import with_labels
+from treeanova.data.features import Schema
+from treeanova.data.frames import backend_of
+from treeanova.decomposition.decomposition import Decomposition, purified, purified_forest
+from treeanova.decomposition.sensitivity import Sensitivity, sensitivity
+from treeanova.density.kinds import check_weighted_rows, density_of, sample_of
+from treeanova.density.sample import Sample
 from treeanova.errors import UnsupportedModelError
-from treeanova.expand import DEFAULT_BUDGET, Plan, plan_of
-from treeanova.features import Schema
-from treeanova.forest import Forest
-from treeanova.frames import backend_of
-from treeanova.grid import Grid
-from treeanova.progress import Progress, progress_of
-from treeanova.purification import Method, Options, check_method
+from treeanova.model.effects import Effects
+from treeanova.model.forest import Forest
+from treeanova.model.grid import Grid
 from treeanova.readers import read_model, unpickled
-from treeanova.sample import Sample
+from treeanova.terms.deep import forest_sets, layout_of
+from treeanova.terms.expand import DEFAULT_BUDGET, Plan, plan_of
 
 _CHECKED_ROWS = 60
 _REMAINDER_ROWS = 200, 2_000  # fewer where terms are evaluated at rows
@@ -206,6 +207,32 @@ def plan(
     if isinstance(found, Effects):
         return plan_of(set(found.terms), found.grid, found.n_outputs)
     return layout_of(forest_sets(found), budget=budget, max_order=max_order, tensor_order=tensor_order).plan
+
+
+DENSITIES = ("uniform", "empirical", "laplace", "auto")
+
+
+def density_sensitivity(
+    model: Any, X: Any, densities: Sequence[str] | Mapping[str, Any] = DENSITIES, **options: Any
+) -> Sensitivity:
+    """How much each effect depends on the density: the model purified under several.
+
+    Parameters
+    ----------
+    model, X
+        As for `decompose`; options are passed on to it.
+    densities
+        Names of densities, or a mapping from names of your own to densities; the weights of the last are used.
+    """
+    if isinstance(model, Decomposition):
+        raise TypeError("`model` must be the model itself, got its Decomposition; pass what decompose() was given.")
+    kinds = dict(densities) if isinstance(densities, Mapping) else {name: name for name in densities}
+    if len(kinds) < 2:
+        raise ValueError(f"`densities` must be at least two, got {list(kinds)}; add 'uniform' or 'empirical'.")
+    *others, last = kinds
+    base = decompose(model, X, density=kinds[last], **options)
+    found = {name: base.with_density(kinds[name]) for name in others} | {last: base}
+    return sensitivity(found, base)
 
 
 def _named_effects(found: Effects, feature_names: Sequence[str] | None, budget: float) -> Effects:

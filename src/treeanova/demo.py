@@ -18,12 +18,11 @@ from typing import Any
 import numpy as np
 
 from treeanova._decompose import decompose
-from treeanova.decomposition import Decomposition
-from treeanova.features import Floats
-from treeanova.frames import backend_of, frame
-from treeanova.labels import label_of
+from treeanova.core.arrays import Floats, Names
+from treeanova.core.labels import label_of
+from treeanova.data.frames import backend_of, frame
+from treeanova.decomposition.decomposition import Decomposition
 
-Names = tuple[str, ...]
 CORRELATION = 0.7
 _SIDE_CORRELATION = 0.4
 _NOISE = 0.3

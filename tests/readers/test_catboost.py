@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from tests.readers.adversarial import numeric_rows
 from treeanova.errors import ModelFileError, UnsupportedModelError
-from treeanova.grid import grid_of
-from treeanova.links import respond
+from treeanova.model.grid import grid_of
+from treeanova.model.links import respond
 from treeanova.readers import catboost as reader
 from treeanova.readers import read_model
 from treeanova.readers.catboost import Hashed, read, read_file

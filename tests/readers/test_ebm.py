@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from tests.readers.adversarial import SPECIAL, numeric_candidates
 from treeanova.errors import UnsupportedModelError
-from treeanova.features import describe, restore
-from treeanova.grid import CategoryAxis, IntervalAxis
+from treeanova.model.grid import CategoryAxis, IntervalAxis
 from treeanova.readers import ebm as reader
 from treeanova.readers import read_model
+from treeanova.storage.schema import describe, restore
 
 pytest.importorskip("interpret")
 pd = pytest.importorskip("pandas")

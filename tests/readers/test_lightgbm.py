@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from tests.readers.adversarial import numeric_rows
 from treeanova.errors import ModelFileError, UnsupportedModelError
-from treeanova.forest import NEAR_ZERO
-from treeanova.grid import grid_of
+from treeanova.model.forest import NEAR_ZERO
+from treeanova.model.grid import grid_of
 from treeanova.readers import read_model
 from treeanova.readers.lightgbm import read, read_file
 

@@ -43,9 +43,9 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier, ExtraTreeRegressor
 
 from tests.readers.adversarial import numeric_rows
+from treeanova.data.features import Labels
 from treeanova.errors import UnsupportedModelError
-from treeanova.features import Labels
-from treeanova.grid import grid_of
+from treeanova.model.grid import grid_of
 from treeanova.readers import read_model
 from treeanova.readers.sklearn import LabelsWithNone
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from treeanova.errors import UnsupportedModelError
-from treeanova.forest import assemble
+from treeanova.model.forest import assemble
 from treeanova.readers import cbm, read_model, versions
 
 catboost = pytest.importorskip("catboost")

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 from tests.readers.adversarial import numeric_rows
 from treeanova.errors import ModelFileError, UnsupportedModelError
-from treeanova.features import describe, restore
-from treeanova.forest import Forest
-from treeanova.grid import grid_of
+from treeanova.model.forest import Forest
+from treeanova.model.grid import grid_of
 from treeanova.readers import read_model, ubjson
 from treeanova.readers import xgboost as reader
+from treeanova.storage.schema import describe, restore
 
 xgb = pytest.importorskip("xgboost")
 pd = pytest.importorskip("pandas")
@@ -46,7 +46,7 @@ def data(n_rows: int = 300, n_features: int = 4, seed: int = 0, missing: float =
 
 def single_scores(forest: Forest, rows) -> np.ndarray:
     """The score summed as XGBoost does: float32, base first, tree by tree."""
-    from treeanova.columns import encode
+    from treeanova.data.columns import encode
 
     leaves = forest.leaves(encode(rows, forest.schema))
     total = np.repeat(forest.intercept.astype(np.float32)[None], len(leaves), axis=0)

@@ -8,13 +8,13 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from treeanova.certificate import HigherCertificate
-from treeanova.comparison import Comparison
-from treeanova.decomposition import Decomposition
-from treeanova.labels import label_of
-from treeanova.look import negative_share_words, scale_of
-from treeanova.summary import caveats, headline, standings
-from treeanova.tabular import records
+from treeanova.anova.certificate import HigherCertificate
+from treeanova.core.labels import label_of
+from treeanova.data.tabular import records
+from treeanova.decomposition.comparison import Comparison
+from treeanova.decomposition.decomposition import Decomposition
+from treeanova.views.look import negative_share_words, scale_of
+from treeanova.views.summary import caveats, headline, standings
 
 Row = Mapping[str, Any]
 _LONGEST = 60

@@ -28,7 +28,7 @@ from treeanova.cli.options import (
 )
 from treeanova.cli.outputs import check_outputs
 from treeanova.cli.terminal import prepare, progress, run_app, say
-from treeanova.files import write_text
+from treeanova.core.files import write_text
 
 app = typer.Typer(
     name="treeanova",
@@ -138,7 +138,7 @@ def table(
     Example: treeanova table fx.tav --term Latitude,Longitude --csv -
     """
     from treeanova.cli import answers, sources  # noqa: PLC0415  slow to load
-    from treeanova.tabular import records  # noqa: PLC0415  slow to load
+    from treeanova.data.tabular import records  # noqa: PLC0415  slow to load
 
     to_pipe = str(csv) == "-"
     if json and csv is not None:
@@ -174,7 +174,7 @@ def compare(
     Example: treeanova compare model.json --data rows.csv --target y --density auto --density uniform
     """
     from treeanova.cli import answers, sources  # noqa: PLC0415  slow to load
-    from treeanova.comparison import compare as compare_parts  # noqa: PLC0415  slow to load
+    from treeanova.decomposition.comparison import compare as compare_parts  # noqa: PLC0415  slow to load
 
     request = sources.Request(data, target or (), weight, budget, max_order, trusted)
     with progress() as step:

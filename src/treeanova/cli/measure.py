@@ -13,7 +13,7 @@ import numpy as np
 
 from treeanova._decompose import decompose
 from treeanova.cli.terminal import Step
-from treeanova.features import Floats
+from treeanova.core.arrays import Floats
 
 
 class Trainer(NamedTuple):

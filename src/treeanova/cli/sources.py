@@ -12,13 +12,13 @@ from typing import Any
 from treeanova._decompose import decompose
 from treeanova.cli.options import DEFAULT_BUDGET
 from treeanova.cli.terminal import Step
-from treeanova.decomposition import Decomposition, load
-from treeanova.density import KINDS
-from treeanova.features import Schema
-from treeanova.forest import Forest
-from treeanova.labels import split_label
+from treeanova.core.labels import split_label
+from treeanova.data.features import Schema
+from treeanova.data.tabular import read_column, read_table
+from treeanova.decomposition.decomposition import Decomposition, load
+from treeanova.density.kinds import KINDS
+from treeanova.model.forest import Forest
 from treeanova.readers import read_model, unpickled
-from treeanova.tabular import read_column, read_table
 
 RAW = "raw"
 _GIGABYTE = 10**9

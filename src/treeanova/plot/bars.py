@@ -10,16 +10,16 @@ import numpy as np
 from matplotlib.colors import to_rgb
 from matplotlib.lines import Line2D
 
-from treeanova import look
-from treeanova.columns import encode
-from treeanova.decomposition import Decomposition
-from treeanova.features import Floats
-from treeanova.frames import frame
-from treeanova.grid import CategoryAxis
-from treeanova.labels import label_of
-from treeanova.links import respond
+from treeanova.core.arrays import Floats
+from treeanova.core.labels import label_of
+from treeanova.data.columns import encode
+from treeanova.data.frames import frame
+from treeanova.decomposition.decomposition import Decomposition
+from treeanova.model.grid import CategoryAxis
+from treeanova.model.links import respond
 from treeanova.plot import style
 from treeanova.plot.choices import checked_decomposition, column, output_of
+from treeanova.views import look
 
 _BAR = 0.3
 

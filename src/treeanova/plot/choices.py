@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from treeanova.decomposition import Decomposition
-from treeanova.features import Floats
-from treeanova.labels import label_of
-from treeanova.terms import Term
+from treeanova.core.arrays import Floats
+from treeanova.core.labels import label_of
+from treeanova.decomposition.decomposition import Decomposition
+from treeanova.decomposition.term import Term
 
 Key = str | Collection[str]
 

@@ -10,10 +10,9 @@ from collections.abc import Collection, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from treeanova.features import Floats
-from treeanova.grid import Axis, CategoryAxis, IntervalAxis
+from treeanova.core.arrays import Floats, Ints
+from treeanova.model.grid import Axis, CategoryAxis, IntervalAxis
 
-Ints = npt.NDArray[np.int64]
 GAP, OTHERS = -1, -2
 Extras = bool | Collection[str] | None
 Ends = tuple[float, float] | None

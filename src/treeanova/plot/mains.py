@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from treeanova import look
-from treeanova.decomposition import Decomposition
-from treeanova.features import Floats
-from treeanova.grid import Axis, IntervalAxis
+from treeanova.core.arrays import Floats
+from treeanova.decomposition.decomposition import Decomposition
+from treeanova.model.grid import Axis, IntervalAxis
 from treeanova.plot import style
 from treeanova.plot.choices import (
     Key,
@@ -24,6 +23,7 @@ from treeanova.plot.choices import (
     values_of,
 )
 from treeanova.plot.layout import Ends, Extras, Layout, layout_of, range_of, with_weight
+from treeanova.views import look
 
 _BAR_HEIGHT = 0.26
 _BARS = 0.8  # of the room of a category

@@ -11,11 +11,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.lines import Line2D
 
-from treeanova import look
-from treeanova.decomposition import Decomposition
-from treeanova.features import Floats
-from treeanova.grid import IntervalAxis
-from treeanova.labels import label_of
+from treeanova.core.arrays import Floats
+from treeanova.core.labels import label_of
+from treeanova.decomposition.decomposition import Decomposition
+from treeanova.decomposition.term import Term
+from treeanova.model.grid import IntervalAxis
 from treeanova.plot import style
 from treeanova.plot.bars import checked_count, importance_rows
 from treeanova.plot.choices import (
@@ -41,7 +41,7 @@ from treeanova.plot.pairs import (
     strongest,
     with_limits,
 )
-from treeanova.terms import Term
+from treeanova.views import look
 
 _PANEL = (4.0, 3.0)
 _PANEL_BARS = 12

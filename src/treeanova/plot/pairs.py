@@ -13,10 +13,10 @@ import numpy.typing as npt
 from matplotlib.colors import Normalize
 from matplotlib.patches import Rectangle
 
-from treeanova import look
-from treeanova.decomposition import Decomposition
-from treeanova.features import Floats
-from treeanova.grid import Axis, IntervalAxis
+from treeanova.core.arrays import Floats
+from treeanova.decomposition.decomposition import Decomposition
+from treeanova.decomposition.term import Term
+from treeanova.model.grid import Axis, IntervalAxis
 from treeanova.plot import style
 from treeanova.plot.choices import (
     Key,
@@ -30,7 +30,7 @@ from treeanova.plot.choices import (
 )
 from treeanova.plot.layout import Layout, layout_of
 from treeanova.plot.mains import checked_limits, common_range
-from treeanova.terms import Term
+from treeanova.views import look
 
 KINDS = ("auto", "heatmap", "lines")
 # Of the weight that independent features would have in a cell: with less, a cell counts as one without data.

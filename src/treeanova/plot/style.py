@@ -14,10 +14,10 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, to_rgb
 from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
-from treeanova import look
-from treeanova.features import Floats
-from treeanova.labels import label_of
+from treeanova.core.arrays import Floats
+from treeanova.core.labels import label_of
 from treeanova.plot.layout import Layout
+from treeanova.views import look
 
 DIVERGING = LinearSegmentedColormap.from_list("treeanova", list(look.DIVERGING))
 STRIP = 0.13  # of the height

@@ -13,9 +13,9 @@ import pathlib
 import pickle
 from typing import Any
 
-from treeanova.effects import Effects
 from treeanova.errors import ModelFileError, UnsupportedModelError
-from treeanova.forest import Forest
+from treeanova.model.effects import Effects
+from treeanova.model.forest import Forest
 
 _LIBRARIES = {
     "xgboost": "xgboost",

@@ -28,9 +28,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from treeanova.core.arrays import Bools, Floats, Ints
+from treeanova.data.features import Encoder, Feature, Numeric, Schema, distinct, is_missing
 from treeanova.errors import ModelFileError, UnsupportedModelError
-from treeanova.features import Encoder, Feature, Floats, Numeric, Schema, distinct, is_missing
-from treeanova.forest import Bools, Forest, Ints, assemble, bound_up_to
+from treeanova.model.forest import Forest, assemble, bound_up_to
 from treeanova.readers import versions
 from treeanova.readers.catboost_parts import (
     COUNTERS,

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from treeanova.core.arrays import Floats, Ints
 from treeanova.errors import ModelFileError, UnsupportedModelError
-from treeanova.features import Floats
-from treeanova.forest import Ints
 
 CTR_KINDS = ("Borders", "Buckets", "BinarizedTargetMeanValue", "FloatTargetMeanValue", "Counter", "FeatureFreq")
 MEANS, COUNTERS = CTR_KINDS[2:4], CTR_KINDS[4:]

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from treeanova.core.arrays import Floats, Ints
 from treeanova.errors import ModelFileError, UnsupportedModelError
-from treeanova.features import Floats
-from treeanova.forest import Ints
 from treeanova.readers.catboost_parts import (
     COUNTERS,
     CTR_KINDS,

@@ -26,11 +26,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treeanova.effects import Effects, Key
+from treeanova.core.arrays import Floats, Ints, Key
+from treeanova.data.features import Encoder, Feature, Numeric, Schema, distinct, is_missing
 from treeanova.errors import UnsupportedModelError
-from treeanova.features import Encoder, Feature, Floats, Numeric, Schema, distinct, is_missing
-from treeanova.forest import Ints
-from treeanova.grid import Axis, CategoryAxis, Grid, IntervalAxis
+from treeanova.model.effects import Effects
+from treeanova.model.grid import Axis, CategoryAxis, Grid, IntervalAxis
 from treeanova.readers import versions
 
 _LINKS = {"identity": "identity", "log": "log", "logit": "logit", "mlogit": "softmax", "vlogit": "logit"}

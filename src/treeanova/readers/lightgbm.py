@@ -28,9 +28,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from treeanova.core.arrays import Bools, Floats, Ints
+from treeanova.data.features import Encoder, Feature, IntegerCategory, Labels, Numeric, Schema
 from treeanova.errors import ModelFileError, UnsupportedModelError
-from treeanova.features import Codes, Encoder, Feature, Floats, Labels, Numeric, Schema
-from treeanova.forest import NEAR_ZERO, Bools, Forest, Ints, assemble
+from treeanova.model.forest import NEAR_ZERO, Forest, assemble
 from treeanova.readers import versions
 
 _Fields = dict[str, str]
@@ -347,7 +348,7 @@ class _PandasCategory(Encoder):
     def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
         """Positions of the labels, n_categories where unseen, NaN where missing."""
         if _holds_codes(column, self.names, name):
-            return Codes(len(self.names)).encode(column, name)
+            return IntegerCategory(len(self.names)).encode(column, name)
         return Labels(self.names).encode(column, name)
 
 
@@ -487,7 +488,7 @@ def _encoders(parts: _Parts, splits: _Splits, members: _Members, n_features: int
 
 
 def _codes_by_feature(splits: _Splits, members: _Members, n_features: int) -> list[Ints]:
-    """Codes in the category sets of each feature."""
+    """IntegerCategory in the category sets of each feature."""
     keys = np.unique((splits.feature[members.split] << 32) + members.code)
     _check_size(len(keys), _MOST_CATEGORIES, "categories")
     return np.split(keys & 0xFFFFFFFF, np.searchsorted(keys >> 32, np.arange(1, n_features)))

@@ -26,11 +26,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treeanova.effects import Effects
+from treeanova.core.arrays import Bools, Floats, Ints
+from treeanova.data.features import Encoder, Feature, Labels, Numeric, Schema
 from treeanova.errors import UnsupportedModelError
-from treeanova.features import Encoder, Feature, Floats, Labels, Numeric, Schema
-from treeanova.forest import Bools, Forest, Ints, assemble, bound_up_to
-from treeanova.grid import Grid
+from treeanova.model.effects import Effects
+from treeanova.model.forest import Forest, assemble, bound_up_to
+from treeanova.model.grid import Grid
 from treeanova.readers import versions
 
 _BITS = 256  # a category set of HistGradientBoosting is a bitset of eight 32-bit words

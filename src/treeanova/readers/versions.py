@@ -16,11 +16,12 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from treeanova.effects import Effects
+from treeanova.core.arrays import Floats
+from treeanova.data.features import Feature, Schema
 from treeanova.errors import ModelFileError, UnsupportedModelError
-from treeanova.features import Feature, Floats, Schema
-from treeanova.forest import Forest
-from treeanova.grid import IntervalAxis
+from treeanova.model.effects import Effects
+from treeanova.model.forest import Forest
+from treeanova.model.grid import IntervalAxis
 
 Read = TypeVar("Read", bound=Forest | Effects)
 Predict = Callable[[Floats], npt.ArrayLike]

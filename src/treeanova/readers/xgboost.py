@@ -30,9 +30,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from treeanova.core.arrays import Bools, Floats, Ints
+from treeanova.data.features import Encoder, Feature, Schema
 from treeanova.errors import ModelFileError, UnsupportedModelError
-from treeanova.features import Encoder, Feature, Floats, Schema
-from treeanova.forest import Bools, Forest, Ints, assemble, bound_below
+from treeanova.model.forest import Forest, assemble, bound_below
 from treeanova.readers import ubjson, versions
 from treeanova.readers.xgboost_columns import CodedCategory, NamedCategory, Number, Reading, Singles, singles
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treeanova.features import Encoder, Floats, distinct, is_missing
+from treeanova.core.arrays import Floats
+from treeanova.data.features import Encoder, distinct, is_missing
 
 Singles = npt.NDArray[np.float32]
 

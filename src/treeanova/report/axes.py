@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treeanova.density import Sample
-from treeanova.features import Floats
-from treeanova.grid import Axis, CategoryAxis, IntervalAxis
+from treeanova.core.arrays import Floats
+from treeanova.density.kinds import Sample
+from treeanova.model.grid import Axis, CategoryAxis, IntervalAxis
 
 Groups = npt.NDArray[np.int64]
 _BARS = 48

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from treeanova.columns import encode
-from treeanova.decomposition import Decomposition
-from treeanova.features import Floats
-from treeanova.grid import Axis, IntervalAxis
+from treeanova.core.arrays import Floats
+from treeanova.data.columns import encode
+from treeanova.decomposition.decomposition import Decomposition
+from treeanova.model.grid import Axis, IntervalAxis
 
 _MOST_ROWS = 100
 _MOST_TERMS = 25

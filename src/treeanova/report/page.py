@@ -16,10 +16,10 @@ import webbrowser
 from collections.abc import Mapping, Sequence
 from typing import Any, overload
 
-from treeanova import look
-from treeanova.decomposition import Decomposition
-from treeanova.files import write_text
+from treeanova.core.files import write_text
+from treeanova.decomposition.decomposition import Decomposition
 from treeanova.report.payload import payload
+from treeanova.views import look
 
 _SCRIPTS = ("data.js", "charts.js", "shell.js", "chosen.js", "sections.js", "start.js")
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}

@@ -14,16 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from treeanova import look
-from treeanova.decomposition import Decomposition
-from treeanova.density import density_of
+from treeanova.core.arrays import Names
+from treeanova.core.labels import label_of
+from treeanova.decomposition.decomposition import Decomposition
+from treeanova.decomposition.term import Term
+from treeanova.density.kinds import density_of
 from treeanova.errors import BudgetError
-from treeanova.labels import label_of
 from treeanova.report.local import plain_rows
 from treeanova.report.tables import (
     RAW,
     Forms,
-    Names,
     TableMaker,
     bins_of_mains,
     bins_of_pairs,
@@ -34,8 +34,8 @@ from treeanova.report.tables import (
     unit_of,
 )
 from treeanova.report.words import blind_spots, checks
-from treeanova.summary import Standing, headline, shares_by_order, standings
-from treeanova.terms import Term
+from treeanova.views import look
+from treeanova.views.summary import Standing, headline, shares_by_order, standings
 
 
 def under_densities(

@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from treeanova.decomposition import Decomposition
-from treeanova.features import Floats
-from treeanova.grid import IntervalAxis
+from treeanova.core.arrays import Floats, Names
+from treeanova.decomposition.decomposition import Decomposition
+from treeanova.decomposition.term import Term
+from treeanova.model.grid import IntervalAxis
 from treeanova.report.axes import PageAxis, distinct_numbers, histogram, millionths, page_axis, window
-from treeanova.terms import Term
 
-Names = tuple[str, ...]
 RAW = "raw"
 # Numbers on the page, at about seven bytes each.
 _MAIN_NUMBERS, _PAIR_NUMBERS = 110_000, 80_000

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from treeanova.decomposition import Decomposition
-from treeanova.labels import label_of
-from treeanova.summary import percent
+from treeanova.core.labels import label_of
+from treeanova.decomposition.decomposition import Decomposition
+from treeanova.views.summary import percent
 
 _MOST_TERMS = 12
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from treeanova.slices import Floats
+from treeanova.core.arrays import Floats
 
 # Intercept, main effect of X1, main effect of X2, table over X1 (rows) and X2 (columns), each for values 0 and 1.
 FIGURE_1: dict[str, tuple[float, list[float], list[float], list[list[float]]]] = {

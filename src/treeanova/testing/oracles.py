@@ -9,7 +9,8 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from treeanova.core.arrays import Floats
+
 Axes = tuple[int, ...]
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from hypothesis import strategies as st
 
-Floats = npt.NDArray[np.float64]
+from treeanova.core.arrays import Floats
+
 KINDS = ("dense", "heavy", "correlated", "sparse", "blocks", "unseen", "counts")
 
 

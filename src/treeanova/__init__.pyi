@@ -1,0 +1,41 @@
+# The public names: read by type checkers, and by __init__.py to find the module of each name.
+from treeanova import density as density
+from treeanova import export as export
+from treeanova import plot as plot
+from treeanova._decompose import decompose as decompose
+from treeanova._decompose import density_sensitivity as density_sensitivity
+from treeanova._decompose import plan as plan
+from treeanova.anova.certificate import Certificate as Certificate
+from treeanova.anova.certificate import HigherCertificate as HigherCertificate
+from treeanova.anova.certificate import TermCertificate as TermCertificate
+from treeanova.anova.purification import MethodChoice as MethodChoice
+from treeanova.anova.purification import Purified as Purified
+from treeanova.anova.purification import choose_method as choose_method
+from treeanova.anova.purification import purify as purify
+from treeanova.data.features import Schema as Schema
+from treeanova.decomposition.comparison import Comparison as Comparison
+from treeanova.decomposition.comparison import compare as compare
+from treeanova.decomposition.decomposition import Decomposition as Decomposition
+from treeanova.decomposition.decomposition import load as load
+from treeanova.decomposition.decomposition import mean as mean
+from treeanova.decomposition.explanation import Explanation as Explanation
+from treeanova.decomposition.sensitivity import Sensitivity as Sensitivity
+from treeanova.decomposition.term import Term as Term
+from treeanova.errors import ArchiveError as ArchiveError
+from treeanova.errors import BudgetError as BudgetError
+from treeanova.errors import ModelFileError as ModelFileError
+from treeanova.errors import NotPureError as NotPureError
+from treeanova.errors import NotPureWarning as NotPureWarning
+from treeanova.errors import UnsupportedModelError as UnsupportedModelError
+from treeanova.model.effects import Effects as Effects
+from treeanova.model.forest import Forest as Forest
+from treeanova.model.grid import Axis as Axis
+from treeanova.model.grid import CategoryAxis as CategoryAxis
+from treeanova.model.grid import Grid as Grid
+from treeanova.model.grid import IntervalAxis as IntervalAxis
+from treeanova.model.grid import grid_of as grid_of
+from treeanova.readers import read_model as read_model
+from treeanova.report import write_report as write_report
+from treeanova.terms.expand import Plan as Plan
+
+__version__: str

@@ -1,0 +1,276 @@
+"""The certificate of a purification: how pure, how sure, and what the weights could not tell."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from treeanova.anova.slices import largest, safe_inverse, settled_means
+from treeanova.core.arrays import Floats
+from treeanova.core.labels import label_of
+
+_ERROR_FACTOR = 1e3  # an error that large against the tolerance is not pure
+
+
+@dataclasses.dataclass(frozen=True)
+class TermCertificate:
+    """What was measured on one term.
+
+    Attributes
+    ----------
+    impurity
+        Largest weighted mean of a slice, relative to the largest absolute score. Slices without mass are weighted by
+        the product of marginals.
+    max_correlation
+        Maximal correlation of the term's features under the weights: exact for pairs and small tensors, above an
+        estimate from the solver (0 where no solve was needed). Slice means alone look harmless where it is near 1.
+    n_components
+        Parts of the support that no cell with mass ties together; above 1 a convention ties them.
+    empty_share
+        Share of the cells without mass.
+    method, iterations
+        How it was solved.
+    error
+        Bound on the largest error of the term, relative to the largest absolute score. Conjugate gradients and
+        elimination measure it: a random function of fewer features is purified too, and all that is left of it is
+        error. Elsewhere it is ``impurity / (1 - max_correlation**2)``, or what is known of the solver. Errors of the
+        terms of one feature more, which pass on what is taken out of them, are added.
+    """
+
+    impurity: float
+    max_correlation: float
+    n_components: int
+    empty_share: float
+    method: str
+    iterations: int
+    error: float | None = None
+
+    def __post_init__(self) -> None:
+        derived = self.impurity / max(1.0 - self.max_correlation**2, np.finfo(float).eps)
+        object.__setattr__(self, "error", derived if self.error is None else _worst([self.error, self.impurity]))
+
+
+@dataclasses.dataclass(frozen=True)
+class HigherCertificate:
+    """What was measured on the terms of a deep ensemble that have no tensor.
+
+    Attributes
+    ----------
+    orders
+        Lowest and highest order of these terms.
+    n_terms
+        Number of terms reported individually.
+    n_corrected
+        Terms that were made pure on coarse cells, reported individually or not; the others are pure for independent
+        features.
+    impurity
+        Root mean square, over the rows, of the means of a term's slices on the coarse cells where it was made pure,
+        relative to that of the term before; the largest of all terms.
+    bins
+        Coarse bins per feature for each order.
+    refinement
+        Largest root mean square change of a table when the coarse bins are halved (or, where there are only two, when
+        the order is not corrected), relative to the score's standard deviation: what finer ones could still change.
+    is_exact
+        Whether features are independent, so that the closed form is pure as it is.
+    measured
+        Root mean square of slice means relative to that of the term, on four bins per feature, at rows that stand for
+        the density: the largest of `n_measured` terms, the largest ones of all and of each order. None where it was not
+        measured.
+    n_measured
+        Number of terms that were measured.
+    """
+
+    orders: tuple[int, int]
+    n_terms: int
+    n_corrected: int
+    impurity: float
+    bins: Mapping[int, int]
+    refinement: float
+    is_exact: bool
+    measured: float | None = None
+    n_measured: int = 0
+
+    @property
+    def purity(self) -> float:
+        """Largest slice mean relative to its term, as measured: 0 in closed form or without terms, else NaN unknown."""
+        if self.is_exact or not self.n_terms:
+            return 0.0
+        return float("nan") if self.measured is None else self.measured
+
+    @property
+    def in_short(self) -> str:
+        """How pure these terms are, in a few words."""
+        orders = _orders(self.orders)
+        if not self.n_terms:
+            return f"{orders} in the remainder"
+        if self.is_exact:
+            return f"{orders} pure in closed form"
+        if self.measured is None:
+            return f"{orders} corrected for dependence, purity not measured"
+        which = (
+            f"the {self.n_measured} largest of {self.n_terms:,} terms"
+            if self.n_measured < self.n_terms
+            else "all terms"
+        )
+        return f"{orders} pure within {self.measured:.1%} of their size ({which})"
+
+    def __str__(self) -> str:
+        terms = f"{self.n_terms:,} terms at rows" if self.n_terms else "in the remainder"
+        start = f"{_orders(self.orders)}: {terms}; "
+        if self.is_exact:
+            return f"{start}pure in closed form, features being independent"
+        if not self.n_corrected:
+            return f"{start}none corrected for dependence, pure for independent features only"
+        cells = ", ".join(f"{bins} at order {order}" for order, bins in self.bins.items())
+        seen = "" if self.measured is None else self._words_of_measure()
+        return (
+            f"{start}{self.n_corrected:,} corrected for dependence on coarse bins ({cells}), slice means there within "
+            f"{self.impurity:.1e}{seen}; half as many bins would change a table by {self.refinement:.2%} of the "
+            "score's standard deviation"
+        )
+
+    def _words_of_measure(self) -> str:
+        return f"; at rows, on 4 bins per feature, within {self.measured:.1%} for the {self.n_measured} largest terms"
+
+
+@dataclasses.dataclass(frozen=True)
+class Certificate:
+    """What was measured on all terms, with the worst of each; `print` it.
+
+    Attributes
+    ----------
+    terms
+        One `TermCertificate` per term, highest order first.
+    reconstruction_error
+        Largest difference between the scores and the sum of all terms, relative to the largest absolute score.
+    tol
+        The impurity that was asked for.
+    higher
+        What was measured on terms that are evaluated at rows; None where there are none.
+    density_gap
+        Largest share of the mass by which the table of a pair differs from the joint density that serves orders above
+        2; 0 for densities that are one joint model.
+    remainder_share
+        Variance of the remainder over that of the score at rows, the largest of all outputs; None without a remainder.
+    """
+
+    terms: Mapping[tuple[Any, ...], TermCertificate]
+    reconstruction_error: float
+    tol: float
+    higher: HigherCertificate | None = None
+    density_gap: float = 0.0
+    remainder_share: float | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "terms", MappingProxyType(dict(self.terms)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A mapping proxy has no pickle of its own.
+        return Certificate, (
+            dict(self.terms),
+            self.reconstruction_error,
+            self.tol,
+            self.higher,
+            self.density_gap,
+            self.remainder_share,
+        )
+
+    @property
+    def impurity(self) -> float:
+        """Largest impurity of a term that has a table."""
+        return _worst(term.impurity for term in self.terms.values())
+
+    @property
+    def max_correlation(self) -> float:
+        """Largest maximal correlation of a term."""
+        return _worst(term.max_correlation for term in self.terms.values())
+
+    @property
+    def error(self) -> float:
+        """Largest error bound of a term that has a table."""
+        return _worst(term.error for term in self.terms.values() if term.error is not None)
+
+    @property
+    def n_components(self) -> int:
+        """Most components that the support of a term falls into."""
+        return max((term.n_components for term in self.terms.values()), default=1)
+
+    @property
+    def empty_share(self) -> float:
+        """Largest share of cells without mass of a term."""
+        return max((term.empty_share for term in self.terms.values()), default=0.0)
+
+    @property
+    def iterations(self) -> int:
+        """Most iterations that a term took."""
+        return max((term.iterations for term in self.terms.values()), default=0)
+
+    @property
+    def tables_met(self) -> bool:
+        """Whether every term that has a table is pure to the tolerance, with an error of at most 1,000 times it."""
+        return bool(self.impurity <= self.tol and self.error <= _ERROR_FACTOR * self.tol)
+
+    @property
+    def met(self) -> bool:
+        """Whether every term is pure to the tolerance: those that have a table, and those evaluated at rows."""
+        return self.tables_met and (self.higher is None or self.higher.purity <= self.tol)
+
+    @property
+    def purity(self) -> str:
+        """How pure the terms are, in words: those that have a table, then those evaluated at rows."""
+        orders = sorted({len(key) for key in self.terms})
+        found = []
+        if orders:
+            verdict = "pure to" if self.tables_met else "NOT pure: slice means up to"
+            found.append(f"{_orders(orders)} {verdict} {self.impurity:.1e}")
+        if orders and self.error > _ERROR_FACTOR * self.tol:
+            found[0] += f", errors up to {self.error:.1e}"
+        if self.higher is not None:
+            found.append(self.higher.in_short)
+        return "; ".join(found) or "no terms"
+
+    def __str__(self) -> str:
+        width = max([14, *(2 + len(_label(axes)) for axes in self.terms)])
+        header = f"{'term':<{width}}{'impurity':>10}{'max corr':>12}{'error':>10}{'parts':>7}{'empty':>8}  method"
+        rows = [
+            f"{_label(axes):<{width}}{t.impurity:>10.1e}{t.max_correlation:>12.8f}{t.error:>10.1e}{t.n_components:>7}"
+            f"{t.empty_share:>8.1%}  {t.method} ({t.iterations})"
+            for axes, t in self.terms.items()
+        ]
+        summary = f"{self.purity}; sum of terms within {self.reconstruction_error:.1e} of the scores"
+        notes = [] if self.higher is None else [str(self.higher)]
+        if self.density_gap:
+            notes.append(
+                f"tables of pairs differ from the joint density of higher orders by up to {self.density_gap:.1%}"
+            )
+        return "\n".join([summary, *notes, header, *rows])
+
+
+def _label(axes: tuple[Any, ...]) -> str:
+    return label_of(axes)
+
+
+def impurity(values: Floats, weights: Floats, scales: Floats) -> float:
+    """Largest slice mean relative to scales, one per output; 0 where the scale is 0, NaN where a value is NaN."""
+    worst = np.zeros(len(values))
+    for axis in range(weights.ndim):
+        worst = np.maximum(worst, largest(settled_means(values, weights, axis)))
+    return float((worst * safe_inverse(scales)).max(initial=0.0)) + 0.0  # never -0.0
+
+
+def _worst(numbers: Iterable[float]) -> float:
+    """The largest, 0 without any; NaN where one is NaN, so that it never passes for small."""
+    return float(np.max(np.fromiter(numbers, dtype=float), initial=0.0))
+
+
+def _orders(orders: Sequence[int]) -> str:
+    """Orders in words, from the lowest to the highest."""
+    first, last = orders[0], orders[-1]
+    if first == last:
+        return f"order {first}"
+    return f"orders {first} {'and' if last == first + 1 else 'to'} {last}"

@@ -1,0 +1,121 @@
+"""Small tensors of any order under any weights: exact elimination over the heaviest cells.
+
+Let L be the functions of fewer axes, r its dimension. Go through the cells from the heaviest to the lightest and keep
+each one whose value, for functions of L, the cells kept before do not determine yet. These r basis cells B determine
+all of L, and the value at another cell n is a combination F(n) = Σ_b M(n, b) F(b). M holds small rational numbers that
+depend on the order of the cells only. As in a heaviest spanning tree, M(n, b) ≠ 0 only where w(b) ≥ w(n).
+
+With e = F - T on the basis cells and H(n) = T(n) - Σ_b M(n, b) T(b), least squares asks for
+
+    e(b) + Σ_n M(n, b) w(n)/w(b) Σ_c M(n, c) e(c) = Σ_n M(n, b) w(n)/w(b) H(n).
+
+Only ratios w(n)/w(b) ≤ 1 enter, so no weight is too small to keep its digits; taken from the heaviest cell down, the
+pivots of this system are at least 1. Cells without mass have weights of lower rank: ε^k times products of marginals, as
+the convention says (`convention`), and a ratio between ranks is zero. One system thus settles all that weights leave
+open.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from treeanova.anova.slices import marginals, slice_indicators, sweep_product
+from treeanova.core.arrays import Faces, Floats, Ints
+
+FEW_CELLS = 256  # always eliminated: as fast as conjugate gradients
+_MOST_STEPS = 5e8  # about a second
+_ZERO = 1e-9  # entries of M are fractions with small denominators
+
+
+def is_affordable(shape: tuple[int, ...]) -> bool:
+    """Whether elimination of a tensor of this shape takes about a second at most."""
+    return _dimension(shape) ** 2 * math.prod(shape) <= _MOST_STEPS
+
+
+def _dimension(shape: tuple[int, ...]) -> int:
+    """Dimension of the functions of fewer axes."""
+    return math.prod(shape) - math.prod(size - 1 for size in shape)
+
+
+def eliminated_faces(values: Floats, weights: Floats) -> Faces:
+    """Faces that make values pure, by the convention wherever there is no mass; values have the outputs first."""
+    ranks, logs = graded_weights(weights)
+    heaviest_first = np.lexsort((-logs, ranks))
+    cells = values.reshape(len(values), -1)[:, heaviest_first]
+    fitted = np.empty_like(cells)
+    fitted[:, heaviest_first] = _fit(cells, weights.shape, heaviest_first, ranks, logs)
+    uniform = [np.ones(size) for size in weights.shape]
+    return sweep_product(fitted.reshape(values.shape), uniform)
+
+
+def graded_weights(weights: Floats) -> tuple[Ints, Floats]:
+    """Rank and logarithm of the weight of each cell, flat: 0 with mass, else 1 plus the number of its unseen bins."""
+    ranks, logs = np.zeros(weights.shape, dtype=np.int64), np.zeros(weights.shape)
+    for axis, masses in enumerate(marginals(weights)):
+        along = [-1 if i == axis else 1 for i in range(weights.ndim)]
+        seen = masses > 0
+        ranks += (~seen).astype(np.int64).reshape(along)
+        logs += np.log(masses, out=np.full(len(masses), -math.log(len(masses))), where=seen).reshape(along)
+    has_mass = weights > 0
+    np.log(weights, out=logs, where=has_mass)
+    return np.where(has_mass, 0, 1 + ranks).ravel(), logs.ravel()
+
+
+def _fit(cells: Floats, shape: tuple[int, ...], heaviest_first: Ints, ranks: Ints, logs: Floats) -> Floats:
+    """The function of fewer axes nearest to values of cells, all in the order of the cells."""
+    basis, matrix = _basis_cells(shape, heaviest_first)
+    rest = np.setdiff1d(np.arange(cells.shape[1]), basis)
+    ranks, logs = ranks[heaviest_first], logs[heaviest_first]
+    is_comparable = (ranks[rest][:, None] == ranks[basis]) & (matrix != 0)
+    ratios = np.exp(logs[rest][:, None] - logs[basis], out=np.zeros_like(matrix), where=is_comparable)
+    weighted = matrix * ratios
+    left = cells[:, rest] - cells[:, basis] @ matrix.T
+    system = weighted.T @ matrix
+    system[np.diag_indices_from(system)] += 1.0
+    change = _solve_downwards(system, (left @ weighted).T).T
+    fitted = np.empty_like(cells)
+    fitted[:, basis] = cells[:, basis] + change
+    fitted[:, rest] = fitted[:, basis] @ matrix.T
+    return fitted
+
+
+def _basis_cells(shape: tuple[int, ...], heaviest_first: Ints) -> tuple[Ints, Floats]:
+    """Places of the basis cells among the sorted ones, and M: the other cells in terms of them.
+
+    Row operations bring the indicators of all slices, one row each, to the form (1 | Mᵀ) on basis and other cells.
+    """
+    table = slice_indicators(shape)[:, heaviest_first]
+    basis: list[int] = []
+    place = -1
+    while len(basis) < _dimension(shape):
+        place += 1
+        done = len(basis)
+        pivot = done + int(np.abs(table[done:, place]).argmax())
+        if abs(table[pivot, place]) <= _ZERO:
+            continue
+        table[[done, pivot]] = table[[pivot, done]]
+        table[done] /= table[done, place]
+        factors = table[:, place].copy()
+        factors[done] = 0.0
+        touched = np.flatnonzero(np.abs(factors) > _ZERO)
+        table[touched] -= np.multiply.outer(factors[touched], table[done])
+        basis.append(place)
+    others = np.setdiff1d(np.arange(table.shape[1]), basis)
+    matrix = np.ascontiguousarray(table[: len(basis), others].T)
+    matrix[np.abs(matrix) <= _ZERO] = 0.0
+    return np.array(basis, dtype=np.int64), matrix
+
+
+def _solve_downwards(system: Floats, right: Floats) -> Floats:
+    """Solution by Gaussian elimination without pivoting, in place; the order of the unknowns keeps it accurate."""
+    size = len(system)
+    for k in range(size - 1):
+        factors = system[k + 1 :, k] / system[k, k]
+        system[k + 1 :, k + 1 :] -= np.multiply.outer(factors, system[k, k + 1 :])
+        right[k + 1 :] -= np.multiply.outer(factors, right[k])
+    for k in range(size - 1, -1, -1):
+        right[k] -= system[k, k + 1 :] @ right[k + 1 :]
+        right[k] /= system[k, k]
+    return right

@@ -1,0 +1,1 @@
+"""Array types, threads, files, progress and labels: knows nothing of models."""

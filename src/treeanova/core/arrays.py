@@ -1,0 +1,22 @@
+"""Names for the kinds of arrays and keys that all rooms share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+BinIndices = npt.NDArray[np.int32]
+"""Bins of rows, shape (n_rows, n_features) or (n_rows,)."""
+Arrays = dict[str, npt.NDArray[Any]]
+"""Arrays by name, as in a file."""
+Faces = list[Floats]
+"""One array per axis of a tensor, each over all the other axes."""
+Key = tuple[int, ...]
+"""Sorted positions of the features of a term."""
+Names = tuple[str, ...]
+"""Names of the features of a term, in the order of the data."""

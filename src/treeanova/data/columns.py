@@ -1,0 +1,155 @@
+"""Data in: any table or matrix becomes the encoded float64 matrix of a model's features."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import narwhals.stable.v1 as nw
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse
+
+from treeanova.core.arrays import Floats
+from treeanova.data.features import Feature, Schema
+
+
+def encode(data: Any, schema: Schema) -> Floats:
+    """Encoded matrix of shape (n_rows, n_features), column by column in memory.
+
+    Tables (pandas, polars, pyarrow and what narwhals knows besides) are matched by name when the model has names, in
+    any order, with further columns ignored; by position otherwise. Where the user has given other names, a table may
+    have either the model's names or these. Arrays and sparse matrices go by position.
+    """
+    columns, n_rows = _raw_columns(data, schema)
+    matrix = np.empty((n_rows, len(schema.features)), order="F")
+    for j, (feature, column) in enumerate(zip(schema.features, columns, strict=True)):
+        matrix[:, j] = _encode_column(feature, column)
+    return matrix
+
+
+def with_labels(schema: Schema, data: Any) -> Schema:
+    """The schema with names of categories from data, for features whose model has kept none."""
+    if not any(feature.encoder.wants_labels for feature in schema.features):
+        return schema
+    columns, _ = _raw_columns(data, schema)
+    features = (
+        dataclasses.replace(feature, encoder=feature.encoder.labelled(column, feature.name))
+        for feature, column in zip(schema.features, columns, strict=True)
+    )
+    return dataclasses.replace(schema, features=tuple(features))
+
+
+def _raw_columns(data: Any, schema: Schema) -> tuple[Sequence[npt.NDArray[Any]], int]:
+    """Raw columns in the order of the schema, and the number of rows."""
+    if scipy.sparse.issparse(data):
+        return _sparse_columns(data, schema), data.shape[0]
+    if isinstance(data, np.ndarray) or not _is_table(data):
+        array = _as_matrix(data, schema)
+        return [array[:, j] for j in range(array.shape[1])], len(array)
+    return _table_columns(_as_table(data), schema)
+
+
+def _encode_column(feature: Feature, column: npt.NDArray[Any]) -> Floats:
+    encoded = feature.encoder.encode(column, feature.name)
+    if not feature.accepts_missing and np.isnan(encoded).any():
+        raise ValueError(f"column {feature.name!r} must have no missing values, got some: the model refuses them too.")
+    if feature.is_category and not feature.accepts_unseen and (encoded == feature.n_categories).any():
+        raise ValueError(f"column {feature.name!r} must hold known categories, got others: the model refuses them too.")
+    return encoded
+
+
+def _as_table(data: Any) -> nw.DataFrame[Any]:
+    names = [str(name) for name in getattr(data, "column_names", data.columns)]
+    doubled = sorted({name for name in names if names.count(name) > 1})
+    if doubled:
+        raise ValueError(f"`X` must have each column once, got {', '.join(map(repr, doubled))} twice; rename one.")
+    return nw.from_native(data, eager_only=True)
+
+
+def _is_table(data: Any) -> bool:
+    return nw.dependencies.is_into_dataframe(data)
+
+
+def _check_width(width: int, schema: Schema) -> None:
+    if width != len(schema.features):
+        raise ValueError(
+            f"`X` must have {len(schema.features)} columns, as the model was trained on, got {width}; "
+            "pass the same columns in the same order."
+        )
+
+
+def _as_matrix(data: Any, schema: Schema) -> npt.NDArray[Any]:
+    if isinstance(data, np.ma.MaskedArray):
+        data = np.ma.filled(data.astype(np.float64 if data.dtype.kind in "biuf" else object), np.nan)
+    array = np.asarray(data)
+    if array.dtype.kind in "SU" and not hasattr(data, "dtype"):
+        array = np.asarray(data, dtype=object)  # numpy would make text of the numbers in rows of both
+    if array.ndim != 2:
+        raise ValueError(
+            f"`X` must have two axes, rows and columns, got {array.ndim}; reshape one row to (1, -1), as X.iloc[[i]]."
+        )
+    _check_width(array.shape[1], schema)
+    return array.astype(np.float32) if schema.single_integers and array.dtype.kind in "iub" else array
+
+
+def _sparse_columns(data: Any, schema: Schema) -> list[Floats]:
+    """Columns of a sparse matrix, absent entries as the library reads them."""
+    _check_width(data.shape[1], schema)
+    matrix = data.tocsc()
+    columns = []
+    for j in range(matrix.shape[1]):
+        column = np.full(matrix.shape[0], schema.absent)
+        entries = slice(matrix.indptr[j], matrix.indptr[j + 1])
+        column[matrix.indices[entries]] = matrix.data[entries]
+        columns.append(column)
+    return columns
+
+
+def _table_columns(table: nw.DataFrame[Any], schema: Schema) -> tuple[list[npt.NDArray[Any]], int]:
+    """Raw columns of a table in the model's order."""
+    names = [str(name) for name in table.columns]
+    if schema.underscores:
+        known = {name for spelling in schema.spellings for name in spelling}
+        names = [name if name in known else name.replace(" ", "_") for name in names]
+    positions = _by_name(names, schema) if schema.named else _by_position(names, schema)
+    return [raw_column(table[:, j]) for j in positions], len(table)
+
+
+def _by_name(names: list[str], schema: Schema) -> list[int]:
+    """Positions of the columns that have the model's names or, where there are none such, the user's names for them."""
+    for spelling in schema.spellings:
+        if set(spelling) <= set(names):
+            return [names.index(name) for name in spelling]
+    if schema.trained_names:
+        raise ValueError(
+            f"`X` must have all of the model's columns {', '.join(map(repr, schema.trained_names))} or all of "
+            f"`feature_names` {', '.join(map(repr, schema.names))}, got {', '.join(map(repr, names))}; rename its "
+            "columns."
+        )
+    missing = [name for name in schema.names if name not in names]
+    raise ValueError(f"`X` must have the model's columns, got none named {', '.join(map(repr, missing))}; add them.")
+
+
+def _by_position(names: list[str], schema: Schema) -> list[int]:
+    """Positions of the columns in a table of as many; by the user's names for them where the table has these."""
+    _check_width(len(names), schema)
+    known = set(names) & set(schema.names) if schema.given else set()
+    if known and known != set(names):
+        raise ValueError(
+            f"`X` must have all of the names {', '.join(map(repr, schema.names))} or none, got {', '.join(names)}; "
+            "rename its columns."
+        )
+    return [names.index(name) for name in schema.names] if known else list(range(len(names)))
+
+
+def raw_column(series: nw.Series[Any]) -> npt.NDArray[Any]:
+    """A column as numpy: numbers and booleans as such with missing as NaN, all else as objects with None."""
+    if series.dtype.is_numeric() or series.dtype == nw.Boolean:
+        if series.dtype not in {nw.Float32, nw.Float64} and series.null_count() == 0:
+            return series.to_numpy()
+        return series.cast(nw.Float64).to_numpy()
+    column = np.empty(len(series), dtype=object)
+    column[:] = series.to_list()
+    return column

@@ -1,0 +1,229 @@
+"""Features of a model: their names, and how a column of user data becomes numbers that splits can compare.
+
+Encoded columns are float64. Numeric: the value itself, NaN where missing. Category: the position of its category,
+`n_categories` for a category never seen, NaN where missing. All that differs between libraries is settled here, so that
+forests and grids know only these two kinds.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import functools
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treeanova.core.arrays import Floats
+
+
+class _Value:
+    """Equality of dataclasses by their fields, where NaN equals NaN; for classes declared with ``eq=False``."""
+
+    def _comparable(self) -> tuple[object, ...]:
+        """The fields, None in place of NaN, which does not equal itself."""
+        values = [getattr(self, field.name) for field in dataclasses.fields(self)]  # type: ignore[arg-type]
+        return tuple(None if isinstance(value, float) and np.isnan(value) else value for value in values)
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return self._comparable() == other._comparable()
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._comparable()))
+
+
+class Encoder(_Value, abc.ABC):
+    """Turns a raw column (a 1-d numpy array of numbers or objects) into encoded float64."""
+
+    @property
+    def labels(self) -> tuple[Hashable, ...] | None:
+        """Labels of the categories, in the order of their codes; None for a numeric feature."""
+        return None
+
+    @property
+    def wants_labels(self) -> bool:
+        """Whether names of categories are unknown to the model and may be had from data."""
+        return False
+
+    def labelled(self, column: npt.NDArray[Any], name: str) -> Encoder:  # noqa: ARG002
+        """The encoder with names of categories from a raw column; itself where it knows them."""
+        return self
+
+    @abc.abstractmethod
+    def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
+        """The column as float64; `name` is for messages."""
+
+
+def _as_float(column: npt.NDArray[Any], name: str) -> Floats:
+    """Numbers as float64, None as NaN; text that is no number is an error."""
+    if column.dtype.kind not in "biufOSU":
+        raise TypeError(f"column {name!r} must hold numbers, got {column.dtype}; convert it as for training.")
+    try:
+        return np.asarray(column, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        sample = next((value for value in column if not _is_number(value)), None)
+        raise TypeError(f"column {name!r} must hold numbers, got {sample!r}; convert it as for training.") from error
+
+
+def _is_number(value: object) -> bool:
+    try:
+        float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return value is None
+    return True
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Numeric(Encoder):
+    """A number; `missing` is a further value that stands for missing (XGBoost's ``missing=``)."""
+
+    missing: float = np.nan
+
+    def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
+        """The numbers, NaN where missing."""
+        values = _as_float(column, name)
+        return values if np.isnan(self.missing) else np.where(values == self.missing, np.nan, values)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class IntegerCategory(Encoder):
+    """A category given as a code 0 .. n_categories - 1; fractions are cut, other numbers are unseen.
+
+    `names` label the codes for people where they are known.
+    """
+
+    n_categories: int
+    names: tuple[Hashable, ...] | None = None
+    missing: float = np.nan
+
+    @property
+    def labels(self) -> tuple[Hashable, ...]:
+        """Names, or the codes themselves."""
+        return self.names if self.names is not None else tuple(range(self.n_categories))
+
+    def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
+        """IntegerCategory cut to integers, n_categories where unseen, NaN where missing."""
+        values = Numeric(self.missing).encode(column, name)
+        codes = np.trunc(values)
+        known = (values > -1) & (codes < self.n_categories)
+        result: Floats = np.where(known, np.abs(codes), float(self.n_categories))
+        return np.where(np.isnan(values), np.nan, result)
+
+
+def same(value: Any) -> Any:
+    """The value itself."""
+    return value
+
+
+@dataclasses.dataclass(frozen=True)
+class Labels(Encoder):
+    """A category given by its label; `key` maps raw values and labels to what is compared (for example, str)."""
+
+    names: tuple[Hashable, ...]
+    key: Callable[[Any], Hashable] = same
+
+    @property
+    def labels(self) -> tuple[Hashable, ...]:
+        """The labels."""
+        return self.names
+
+    def encode(self, column: npt.NDArray[Any], name: str) -> Floats:  # noqa: ARG002
+        """Positions of the labels, n_categories where unseen, NaN for None and NaN."""
+        values, inverse = distinct(column)
+        positions = {self.key(label): float(code) for code, label in enumerate(self.names)}
+        codes = [np.nan if is_missing(v) else positions.get(self.key(v), float(len(self.names))) for v in values]
+        return np.array(codes, dtype=np.float64)[inverse]
+
+
+def is_missing(value: object) -> bool:
+    """Whether a raw value is None, NaN, pandas' NA or NaT."""
+    return value is None or type(value).__name__ in {"NAType", "NaTType"} or bool(value != value)  # noqa: PLR0124
+
+
+def distinct(column: npt.NDArray[Any]) -> tuple[Sequence[Any], npt.NDArray[np.int64]]:
+    """Distinct values of a column of any kind, and the position of each row's value among them."""
+    if column.dtype.kind in "biufSU":
+        values, inverse = np.unique(column, return_inverse=True)
+        return values.tolist(), inverse
+    positions: dict[object, int] = {}
+    inverse = np.empty(len(column), dtype=np.int64)
+    for row, value in enumerate(column):
+        inverse[row] = positions.setdefault(None if is_missing(value) else value, len(positions))
+    return list(positions), inverse
+
+
+@dataclasses.dataclass(frozen=True)
+class Feature:
+    """A feature of the model: its name and its encoder.
+
+    `accepts_missing` and `accepts_unseen` tell whether the library predicts for missing values and for categories that
+    it has not seen; where it refuses, so do we, and the axis has no bin for them.
+    """
+
+    name: str
+    encoder: Encoder = Numeric()
+    accepts_missing: bool = True
+    accepts_unseen: bool = True
+
+    @property
+    def is_category(self) -> bool:
+        """Whether the encoded column holds codes of categories."""
+        return self.encoder.labels is not None
+
+    @property
+    def n_categories(self) -> int:
+        """Number of known categories; 0 for a numeric feature."""
+        return len(self.encoder.labels or ())
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Schema(_Value):
+    """What goes into a model and what comes out.
+
+    Attributes
+    ----------
+    features
+        In the order of the model's columns.
+    outputs
+        Names of the outputs: one for a regression or a binary classifier, else classes or targets.
+    link
+        How the sum of terms becomes the response: "identity", "logit" (log-odds of the second class; with several
+        outputs, of each), "softmax", "log", "probability" (the sum is one already), or "other", where the response is
+        not defined.
+    named
+        Whether the model knows its features by name; else columns are matched by position.
+    given
+        Whether the names are the user's own: tables that have them are matched by name.
+    trained_names
+        The model's names, where the user has given others for display: tables that have them are matched by them.
+    absent
+        What an absent entry of a sparse matrix means: 0.0 or NaN.
+    underscores
+        Whether the model's names have underscores where the data's have blanks.
+    single_integers
+        Whether the library reads matrices of integers as float32.
+    """
+
+    features: tuple[Feature, ...]
+    outputs: tuple[str, ...] = ("score",)
+    link: str = "identity"
+    named: bool = False
+    absent: float = 0.0
+    underscores: bool = False
+    single_integers: bool = False
+    given: bool = False
+    trained_names: tuple[str, ...] = ()
+
+    @functools.cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of the features."""
+        return tuple(feature.name for feature in self.features)
+
+    @property
+    def spellings(self) -> tuple[tuple[str, ...], ...]:
+        """The sets of names by which a table's columns may be matched, the model's own first."""
+        return (self.trained_names, self.names) if self.trained_names else (self.names,)

@@ -1,0 +1,1 @@
+"""The decomposition and the questions one asks of it."""

@@ -1,0 +1,214 @@
+"""compare() and density_sensitivity(): what changes from one decomposition, or density, to others."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from treeanova.core.arrays import BinIndices, Floats, Key
+from treeanova.core.labels import label_of
+from treeanova.data.frames import frame
+from treeanova.decomposition.decomposition import Decomposition
+from treeanova.decomposition.importance import strongest_first
+from treeanova.model.grid import union
+from treeanova.storage.fields import NoRowsError
+
+_TERMS_AT_ONCE = 256
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Comparison:
+    """Decompositions side by side, each against the first.
+
+    Attributes
+    ----------
+    distance
+        Table: per term, output and decomposition the weighted root mean square of its difference to the first, also
+        relative to the standard deviation of the first's score. Of terms without a table at rows that stand for the
+        density; NaN where no decomposition has such rows, as when all were loaded from files.
+    signs
+        Table: per main effect the share of the weight in bins where its sign differs from the first's.
+    ranks
+        Table: per term its rank by own variance, as in the table of importance, in each decomposition.
+    """
+
+    names: tuple[str, ...]
+    distance: Any
+    signs: Any
+    ranks: Any
+
+    def __str__(self) -> str:
+        parts = ("distances", self.distance), ("changed signs of main effects", self.signs), ("ranks", self.ranks)
+        return "\n\n".join([f"compared with {self.names[0]}", *(f"{title}\n{table}" for title, table in parts)])
+
+
+def compare(decompositions: Mapping[str, Decomposition]) -> Comparison:
+    """What changes between decompositions: distances of terms, signs of main effects, ranks of importance.
+
+    Parameters
+    ----------
+    decompositions
+        Names to decompositions of the same features and outputs; the first is what others are compared with, and its
+        weights are the ones used. ``{"auto": fx, "raw": fx.raw}`` compares with the trees as they are.
+    """
+    if not isinstance(decompositions, Mapping):
+        kind = type(decompositions).__name__
+        raise TypeError(f"`decompositions` must map names to decompositions, got {kind}; pass {{'raw': fx.raw, …}}.")
+    if len(decompositions) < 2:
+        raise ValueError(f"`decompositions` must hold at least two, got {len(decompositions)}; add fx.raw, for one.")
+    names, parts = list(decompositions), list(decompositions.values())
+    first = parts[0]
+    kinds = dict.fromkeys(f"{', '.join(part.schema.outputs)} ({part.schema.link})" for part in parts)
+    if len(kinds) > 1:
+        raise ValueError(
+            f"`decompositions` must have the same outputs and link, got {' and '.join(kinds)}; compare models of one "
+            "kind."
+        )
+    grid, maps = union([part.grid for part in parts])
+    keys = sorted({key for part in parts for key in part.keys}, key=lambda key: (len(key), key))
+    at_rows = {key for part in parts for key in part.keys if key not in part.effects.terms}
+    tensors = [key for key in keys if key not in at_rows]
+    labels = {key: label_of(grid.schema.names[j] for j in key) for key in keys}
+    side_by_side = _SideBySide(
+        names=names,
+        first=first,
+        labels=labels,
+        tables={key: _weights(parts, maps, key) for key in tensors},
+        terms=[{key: _on_union(part, old, key) for key in tensors} for part, old in zip(parts, maps, strict=True)],
+        gaps_at_rows=_gaps_at_rows(parts, [key for key in keys if key in at_rows]),
+    )
+    return Comparison(tuple(names), _distances(side_by_side), _signs(side_by_side), _ranks(names, parts, labels))
+
+
+class _SideBySide(NamedTuple):
+    """Terms of all decompositions on one grid, with the weights of the first."""
+
+    names: list[str]
+    first: Decomposition
+    labels: dict[Key, str]
+    tables: dict[Key, Floats]
+    terms: list[dict[Key, Floats]]
+    gaps_at_rows: dict[Key, Floats]
+
+
+def _on_union(part: Decomposition, old: list[Any], key: Key) -> Floats:
+    """A term on the union of bins; zero where the decomposition lacks it."""
+    values = part.effects.terms.get(key)
+    if values is None:
+        return np.zeros((*(len(old[j]) for j in key), part.effects.n_outputs))
+    return values[np.ix_(*(old[j] for j in key))]
+
+
+def _weights(parts: list[Decomposition], maps: list[list[Any]], key: Key) -> Floats:
+    """Weights of the first decomposition that has the term, each old cell's shared by the new ones within it."""
+    part, old = next((part, old) for part, old in zip(parts, maps, strict=True) if key in part.weights)
+    table = part.weights[key][np.ix_(*(old[j] for j in key))]
+    for axis, j in enumerate(key):
+        copies = np.bincount(old[j], minlength=part.grid.sizes[j])[old[j]]
+        table = table / copies.reshape([-1 if i == axis else 1 for i in range(len(key))])
+    return table
+
+
+def _gaps_at_rows(parts: list[Decomposition], keys: list[Key]) -> dict[Key, Floats]:
+    """Root mean square differences to the first, shape (n_others, n_outputs), of terms without a table in some parts.
+
+    At rows of the first decomposition that has any; NaN where all have lost theirs by being saved.
+    """
+    if not keys:
+        return {}
+    maps = union([part.at_rows.grid for part in parts])[1]
+    found = _rows_on_union(parts, maps)
+    if found is None:
+        return dict.fromkeys(keys, np.full((len(parts) - 1, parts[0].effects.n_outputs), np.nan))
+    codes, weights = found
+    gaps: dict[Key, Floats] = {}
+    for some in chunks(keys):
+        values = [_values_at_rows(part, old, codes, some) for part, old in zip(parts, maps, strict=True)]
+        squares = np.stack([(other - values[0]) ** 2 for other in values[1:]])
+        gaps |= dict(zip(some, np.moveaxis(np.sqrt(np.einsum("ptnk,n->ptk", squares, weights)), 1, 0), strict=True))
+    return gaps
+
+
+def chunks(keys: list[Key]) -> Iterator[list[Key]]:
+    """Keys, some hundred at a time."""
+    for start in range(0, len(keys), _TERMS_AT_ONCE):
+        yield keys[start : start + _TERMS_AT_ONCE]
+
+
+def _rows_on_union(parts: list[Decomposition], maps: list[list[Any]]) -> tuple[BinIndices, Floats] | None:
+    """Bins on the union of grids, and weights, of rows that stand for the density of the first part that has rows."""
+    for part, old in zip(parts, maps, strict=True):
+        try:
+            codes, weights = part.density_rows
+        except NoRowsError:
+            continue
+        rng = np.random.default_rng(part.random_state)
+        is_there = np.all([np.isin(codes[:, j], bins) for j, bins in enumerate(old)], axis=0)
+        codes, weights = codes[is_there], weights[is_there]
+        columns = [_bins_within(bins, codes[:, j], rng) for j, bins in enumerate(old)]
+        return np.stack(columns, axis=1).astype(np.int32), weights / weights.sum()
+    return None
+
+
+def _bins_within(old: Any, codes: Any, rng: np.random.Generator) -> Any:
+    """A new bin within each old one, all of them equally likely."""
+    counts = np.bincount(old)
+    position = np.floor(rng.random(len(codes)) * counts[codes]).astype(np.int64)
+    return np.argsort(old, kind="stable")[(np.cumsum(counts) - counts)[codes] + position]
+
+
+def _values_at_rows(part: Decomposition, old: list[Any], codes: BinIndices, keys: list[Key]) -> Floats:
+    """Terms at rows given by their bins on the union, shape (n_keys, n_rows, n_outputs); zero without a term."""
+    values = np.zeros((len(keys), len(codes), part.effects.n_outputs))
+    known = set(part.keys)
+    own = [i for i, key in enumerate(keys) if key in known]
+    if own:
+        bins = np.stack([bins[codes[:, j]] for j, bins in enumerate(old)], axis=1).astype(np.int32)
+        values[own] = part.at_rows.terms(bins, [keys[i] for i in own])
+    return values
+
+
+def _distances(both: _SideBySide) -> Any:
+    outputs = both.first.schema.outputs
+    found = both.first.moments
+    spread = np.sqrt((found.variance + found.covariance).sum(axis=0))
+    rows: list[tuple[Any, ...]] = []
+    for position, (name, terms) in enumerate(zip(both.names[1:], both.terms[1:], strict=True)):
+        for key, label in both.labels.items():
+            gap = both.gaps_at_rows[key][position] if key in both.gaps_at_rows else _gap(both, terms, key)
+            relative = np.divide(gap, spread, out=np.zeros_like(gap), where=spread > 0)
+            rows += [(label, output, name, gap[k], relative[k]) for k, output in enumerate(outputs)]
+    columns = ("term", "output", "decomposition", "distance", "relative")
+    return frame({column: [row[i] for row in rows] for i, column in enumerate(columns)}, both.first.backend)
+
+
+def _gap(both: _SideBySide, terms: Mapping[Key, Floats], key: Key) -> Floats:
+    """Root mean square difference of a term to the first's, per output."""
+    squares = (terms[key] - both.terms[0][key]) ** 2
+    gap: Floats = np.sqrt(np.tensordot(both.tables[key], squares, axes=len(key)))
+    return gap
+
+
+def _signs(both: _SideBySide) -> Any:
+    outputs = both.first.schema.outputs
+    mains = [key for key in both.tables if len(key) == 1]
+    columns: dict[str, list[Any]] = {"term": [both.labels[key] for key in mains for _ in outputs]}
+    columns["output"] = [output for _ in mains for output in outputs]
+    for name, terms in zip(both.names[1:], both.terms[1:], strict=True):
+        changed = [both.tables[key] @ (np.sign(terms[key]) * np.sign(both.terms[0][key]) < 0) for key in mains]
+        columns[name] = [float(share) for shares in changed for share in shares]
+    return frame(columns, both.first.backend)
+
+
+def _ranks(names: list[str], parts: list[Decomposition], labels: dict[Key, str]) -> Any:
+    """Ranks by own variance, summed over outputs; 1 is the largest, 0 says that a term is not there."""
+    columns: dict[str, list[Any]] = {"term": list(labels.values())}
+    for name, part in zip(names, parts, strict=True):
+        order = strongest_first(part.moments.variance.sum(axis=1))
+        keys = dict(enumerate(part.keys))  # a remainder comes last and has no key
+        own = {keys.get(i): rank for rank, i in enumerate(order, start=1)}
+        columns[name] = [own.get(key, 0) for key in labels]
+    return frame(columns, parts[0].backend)

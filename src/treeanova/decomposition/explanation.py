@@ -1,0 +1,108 @@
+"""Explanation: the value of every term at every row."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from typing import Any
+
+import numpy as np
+
+from treeanova.core.arrays import Floats
+from treeanova.core.labels import label_of
+from treeanova.data.frames import frame, free_name
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Explanation:
+    """Values of terms at rows; with the intercept they add up to the score.
+
+    Attributes
+    ----------
+    values
+        Shape (n_rows, n_terms), with a last axis of outputs where there are several.
+    terms
+        Names of the features of each term.
+    intercept
+        A float, or shape (n_outputs,).
+    features
+        Names of all features of the model.
+    outputs
+        Names of the outputs.
+    remainder
+        What the terms leave of the score, shape (n_rows,) or (n_rows, n_outputs); None where they leave nothing.
+    """
+
+    values: Floats
+    terms: tuple[tuple[str, ...], ...]
+    intercept: float | Floats
+    features: tuple[str, ...]
+    outputs: tuple[str, ...]
+    remainder: Floats | None = None
+    backend: str | None = None
+    data: Any = None
+
+    def __repr__(self) -> str:
+        rest = ", and a remainder" if self.remainder is not None else ""
+        outputs = f" and {len(self.outputs)} outputs" if len(self.outputs) > 1 else ""
+        return (
+            f"Explanation of {len(self.values):,} rows by {len(self.terms):,} terms{outputs}{rest}; to_frame() shows it"
+        )
+
+    @property
+    def scores(self) -> Floats:
+        """The score of each row: intercept plus all values, plus the remainder."""
+        total: Floats = self.values.sum(axis=1) + self.intercept
+        return total if self.remainder is None else total + self.remainder
+
+    @property
+    def parts(self) -> dict[str, Floats]:
+        """Values by name, like ``Latitude × Longitude``, with the remainder last where there is one."""
+        found: dict[str, Floats] = {}
+        for term, values in zip(self.terms, np.moveaxis(self.values, 1, 0), strict=True):
+            found[free_name(label_of(term), found)] = values
+        if self.remainder is not None:
+            found[free_name("remainder", found)] = self.remainder
+        return found
+
+    def to_frame(self) -> Any:
+        """A column per term (and output), named like ``Latitude × Longitude``, in the library that the data came in."""
+        table = self._frame()
+        if self.backend == "pandas" and hasattr(self.data, "index") and hasattr(table, "index"):
+            table.index = self.data.index
+        return table
+
+    def _frame(self) -> Any:
+        if self.values.ndim == 2:
+            return frame(self.parts, self.backend)
+        by_output = {
+            f"{name} [{output}]": values[:, k]
+            for name, values in self.parts.items()
+            for k, output in enumerate(self.outputs)
+        }
+        return frame(by_output, self.backend)
+
+    def shap_values(self) -> Floats:
+        """Values per feature, each term shared equally by its features: shape (n_rows, n_features[, n_outputs])."""
+        if self.remainder is not None:
+            raise ValueError(
+                "shap_values() must have all of the score in terms, got a remainder that belongs to no feature; "
+                "explain with all orders, or share the terms alone: fx.select(order=[1, 2]).explain(X).shap_values()."
+            )
+        shares = np.zeros((len(self.terms), len(self.features)))
+        for i, term in enumerate(self.terms):
+            for name in term:
+                shares[i, self.features.index(name)] = 1 / len(term)
+        values: Floats = np.einsum("nt...,tf->nf...", self.values, shares)
+        return values
+
+    def to_shap(self) -> Any:
+        """A `shap.Explanation` of the values per feature, for shap's plots."""
+        try:
+            shap = importlib.import_module("shap")
+        except ImportError as error:
+            raise ImportError("to_shap() needs the package shap, which is not installed; pip install shap.") from error
+        base = np.broadcast_to(self.intercept, (len(self.values), *np.shape(self.intercept)))
+        return shap.Explanation(
+            values=self.shap_values(), base_values=np.array(base), data=self.data, feature_names=list(self.features)
+        )

@@ -1,0 +1,96 @@
+"""How much each effect of a model depends on the density."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from treeanova.core.arrays import Floats, Key
+from treeanova.core.labels import label_of
+from treeanova.data.frames import frame
+from treeanova.decomposition.comparison import chunks
+from treeanova.decomposition.decomposition import Decomposition
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Sensitivity:
+    """How much each effect of a model depends on the density.
+
+    Attributes
+    ----------
+    decompositions
+        One per density, by name.
+    table
+        Per term and output: the largest distance between two densities, relative to the standard deviation of the
+        score; the share of variance under each density; the largest share of the weight at which signs differ.
+    mains
+        Data for a plot: every main effect under every density, a row per bin.
+    """
+
+    decompositions: Mapping[str, Decomposition]
+    table: Any
+    mains: Any
+
+    def __str__(self) -> str:
+        return str(self.table)
+
+
+def sensitivity(found: Mapping[str, Decomposition], base: Decomposition) -> Sensitivity:
+    """Decompositions of one model under several densities, compared term by term with the weights of one."""
+    return Sensitivity(found, _sensitivity_table(found, base), _main_effects(found, base))
+
+
+def _sensitivity_table(found: Mapping[str, Decomposition], base: Decomposition) -> Any:
+    spread = np.sqrt((base.moments.variance + base.moments.covariance).sum(axis=0))
+    shares = {name: _shares(fx) for name, fx in found.items()}
+    rows: list[dict[str, Any]] = []
+    for t, (key, values, weights) in enumerate(_under_each(found, base)):
+        pairs, axes = list(itertools.combinations(values, 2)), weights.ndim
+        gap = np.sqrt(np.max([np.tensordot(weights, (a - b) ** 2, axes=axes) for a, b in pairs], axis=0))
+        opposite = np.max([np.tensordot(weights, a * b < 0, axes=axes) for a, b in pairs], axis=0)
+        label = label_of(base.schema.names[j] for j in key)
+        for k, output in enumerate(base.schema.outputs):
+            distance = float(gap[k] / spread[k]) if spread[k] > 0 else 0.0
+            row: dict[str, Any] = {"term": label, "output": output, "distance": distance}
+            row |= {f"share {name}": float(share[t, k]) for name, share in shares.items()}
+            rows.append(row | {"sign differs": float(opposite[k])})
+    rows.sort(key=lambda row: -row["distance"])
+    return frame({column: [row[column] for row in rows] for column in rows[0]} if rows else {}, base.backend)
+
+
+def _under_each(
+    found: Mapping[str, Decomposition], base: Decomposition
+) -> Iterator[tuple[Key, Sequence[Floats], Floats]]:
+    """Each term with its values under each density, and their weights: over cells, or over rows without a table."""
+    for key in base.effects.terms:
+        yield key, [fx.effects.terms[key] for fx in found.values()], base.weights[key]
+    higher = [key for key in base.keys if key not in base.effects.terms]
+    if higher:
+        codes, weights = base.density_rows
+        for some in chunks(higher):
+            values = np.stack([fx.at_rows.terms(codes, some) for fx in found.values()], axis=1)
+            yield from ((key, list(own), weights) for key, own in zip(some, values, strict=True))
+
+
+def _shares(fx: Decomposition) -> Floats:
+    both = fx.moments.variance + fx.moments.covariance
+    total = both.sum(axis=0)
+    shares: Floats = both / np.where(total > 0, total, 1.0)
+    return shares
+
+
+def _main_effects(found: Mapping[str, Decomposition], base: Decomposition) -> Any:
+    columns: dict[str, list[Any]] = {c: [] for c in ("term", "bin", "label", "density", "output", "value", "weight")}
+    mains = [key for key in base.effects.terms if len(key) == 1]
+    for (name, fx), key in itertools.product(found.items(), mains):
+        axis = base.grid.axes[key[0]]
+        for b, k in itertools.product(range(axis.size), range(base.effects.n_outputs)):
+            value, weight = float(fx.effects.terms[key][b, k]), float(fx.weights[key][b])
+            row = (axis.name, b, axis.labels[b], name, base.schema.outputs[k], value, weight)
+            for column, entry in zip(columns, row, strict=True):
+                columns[column].append(entry)
+    return frame(columns, base.backend)

@@ -1,0 +1,262 @@
+"""Forest: any tree ensemble as frozen flat arrays, with a plain, fast, exact way to evaluate it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treeanova.core.arrays import Bools, Floats, Ints
+from treeanova.data.columns import encode
+from treeanova.data.features import Schema
+from treeanova.errors import ModelFileError
+
+# LightGBM takes |x| <= this for zero; it is float32(1e-35).
+NEAR_ZERO = float(np.float32(1e-35))
+# From here on, numbers round to infinity in float32.
+_FLOAT32_OVERFLOW = 2.0**128 - 2.0**103
+_CHUNK = 1 << 18
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Forest:
+    """All trees of an ensemble, node by node; weights of trees are in the leaf values.
+
+    A row goes left at a node with a closed bound u when x <= u on its float64 value, whatever the library's own rule;
+    at a node with a category set, when the set holds its code. Missing values (and, at `zero_missing` nodes, values
+    within ±NEAR_ZERO) go left when `missing_left`.
+
+    Attributes
+    ----------
+    schema
+        Features, outputs, link.
+    intercept
+        Shape (n_outputs,).
+    roots
+        Node of each tree's root, shape (n_trees,).
+    feature, bound, left, right, missing_left, zero_missing
+        One entry per node; at a leaf `feature` is -1 and `left` and `right` are the node itself.
+    category_start, category_left
+        `category_left[category_start[node] + code]` tells whether a code (the last one: unseen) goes left; the start is
+        -1 at numeric nodes.
+    leaf
+        Position of each leaf node among the leaves, -1 at other nodes.
+    values
+        Leaf values, shape (n_leaves, n_outputs).
+    leaf_label
+        The library's own number of each leaf.
+    """
+
+    schema: Schema
+    intercept: Floats
+    roots: Ints
+    feature: Ints
+    bound: Floats
+    left: Ints
+    right: Ints
+    missing_left: Bools
+    zero_missing: Bools
+    category_start: Ints
+    category_left: Bools
+    leaf: Ints
+    values: Floats
+    leaf_label: Ints
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            array = getattr(self, field.name)
+            if isinstance(array, np.ndarray):
+                array.setflags(write=False)
+
+    @property
+    def n_trees(self) -> int:
+        """Number of trees."""
+        return len(self.roots)
+
+    @property
+    def n_leaves(self) -> int:
+        """Number of leaves of all trees."""
+        return len(self.values)
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs."""
+        return len(self.intercept)
+
+    def leaf_ids(self, data: Any) -> Ints:
+        """The library's leaf numbers, shape (n_rows, n_trees)."""
+        encoded = encode(data, self.schema)
+        result = np.empty((len(encoded), self.n_trees), dtype=np.int64)
+        for rows in self._chunks(len(encoded)):
+            result[rows] = self.leaf_label[self.leaves(encoded[rows])]
+        return result
+
+    def score(self, data: Any) -> Floats:
+        """The raw prediction in float64, shape (n_rows, n_outputs)."""
+        return self.score_encoded(encode(data, self.schema))
+
+    def score_encoded(self, encoded: Floats) -> Floats:
+        """The raw prediction of encoded rows, shape (n_rows, n_outputs)."""
+        result = np.empty((len(encoded), self.n_outputs))
+        for rows in self._chunks(len(encoded)):
+            result[rows] = self.intercept + self.values[self.leaves(encoded[rows])].sum(axis=1)
+        return result
+
+    def _chunks(self, n_rows: int) -> Iterator[slice]:
+        size = max(1, _CHUNK // max(1, self.n_trees))
+        return (slice(start, start + size) for start in range(0, n_rows, size))
+
+    def leaves(self, encoded: Floats) -> Ints:
+        """Positions of the leaves that rows of an encoded matrix reach, shape (n_rows, n_trees)."""
+        node = np.repeat(self.roots[None], len(encoded), axis=0)
+        rows = np.arange(len(encoded))[:, None]
+        while True:
+            feature = self.feature[node]
+            inner = feature >= 0
+            if not inner.any():
+                return self.leaf[node]
+            values = encoded[rows, feature]
+            node = np.where(self._goes_left(node, values), self.left[node], self.right[node])
+
+    def _goes_left(self, node: Ints, values: Floats) -> Bools:
+        missing = np.isnan(values)
+        goes = values <= self.bound[node]
+        start = self.category_start[node]
+        if len(self.category_left):
+            code = np.where(missing | (start < 0), 0, values).astype(np.int64)
+            goes = np.where(start >= 0, self.category_left[np.maximum(start, 0) + code], goes)
+        if self.zero_missing.any():
+            missing |= self.zero_missing[node] & (np.abs(values) <= NEAR_ZERO)
+        return np.where(missing, self.missing_left[node], goes)
+
+
+def assemble(
+    schema: Schema,
+    intercept: npt.ArrayLike,
+    *,
+    roots: npt.ArrayLike,
+    feature: npt.ArrayLike,
+    bound: npt.ArrayLike,
+    left: npt.ArrayLike,
+    right: npt.ArrayLike,
+    missing_left: npt.ArrayLike,
+    values: npt.ArrayLike,
+    leaf_label: npt.ArrayLike,
+    zero_missing: npt.ArrayLike | None = None,
+    category_start: npt.ArrayLike | None = None,
+    category_left: npt.ArrayLike = (),
+) -> Forest:
+    """A checked Forest from the nodes of all trees as a reader found them.
+
+    Children are positions in these arrays, negative at leaves; `values` has one row of outputs per node, used at
+    leaves. Nodes that no root reaches (they remain after pruning) are dropped. Children out of range, nodes reached
+    twice, features out of range and leaf values that are not finite raise ModelFileError.
+    """
+    left, right = np.array(left, dtype=np.int64), np.array(right, dtype=np.int64)
+    feature = np.array(feature, dtype=np.int64)
+    roots = np.asarray(roots, dtype=np.int64)
+    is_leaf = (left < 0) | (right < 0)
+    kept = _reachable(roots, left, right, is_leaf)
+    position = np.cumsum(kept) - 1
+    is_leaf = is_leaf[kept]
+    feature = np.where(is_leaf, -1, feature[kept])
+    if ((feature >= len(schema.features)) | (~is_leaf & (feature < 0))).any():
+        raise ModelFileError(
+            f"the model's trees must split on {len(schema.features)} features, got others; file damaged?"
+        )
+    values = np.asarray(values, dtype=np.float64)[kept][is_leaf]
+    if not (np.isfinite(values).all() and np.isfinite(intercept).all()):
+        raise ModelFileError("the model's leaf values must be finite, got NaN or infinity; file damaged?")
+    n_nodes = len(feature)
+    itself = np.arange(n_nodes)
+    bound = np.asarray(bound, dtype=np.float64)[kept]
+    start = np.full(n_nodes, -1) if category_start is None else np.asarray(category_start, dtype=np.int64)[kept]
+    if np.isnan(bound[~is_leaf & (start < 0)]).any():
+        raise ModelFileError("the model's thresholds must be numbers, got NaN; file damaged?")
+    return Forest(
+        schema=schema,
+        intercept=np.atleast_1d(np.asarray(intercept, dtype=np.float64)),
+        roots=position[roots],
+        feature=feature,
+        bound=bound,
+        left=np.where(is_leaf, itself, position[np.maximum(left[kept], 0)]),
+        right=np.where(is_leaf, itself, position[np.maximum(right[kept], 0)]),
+        missing_left=np.asarray(missing_left, dtype=bool)[kept],
+        zero_missing=np.zeros(n_nodes, bool) if zero_missing is None else np.asarray(zero_missing, dtype=bool)[kept],
+        category_start=np.where(is_leaf, -1, start),
+        category_left=np.asarray(category_left, dtype=bool),
+        leaf=np.where(is_leaf, np.cumsum(is_leaf) - 1, -1),
+        values=values,
+        leaf_label=np.asarray(leaf_label, dtype=np.int64)[kept][is_leaf],
+    )
+
+
+def _reachable(roots: Ints, left: Ints, right: Ints, is_leaf: Bools) -> Bools:
+    """Nodes that a walk from the roots meets, each once, level by level through all trees at a time."""
+    reached = np.zeros(len(left), dtype=bool)
+    frontier = roots
+    while len(frontier):
+        if frontier.min() < 0 or frontier.max() >= len(left):
+            raise ModelFileError("the model's trees must link nodes that exist, got others; file damaged?")
+        if reached[frontier].any() or len(np.unique(frontier)) < len(frontier):
+            raise ModelFileError("the model's trees must reach each node once, got a loop; file damaged?")
+        reached[frontier] = True
+        inner = frontier[~is_leaf[frontier]]
+        frontier = np.concatenate([left[inner], right[inner]])
+    return reached
+
+
+def bound_below(threshold: npt.ArrayLike) -> Floats:
+    """Closed float64 bounds u with: x <= u exactly when float32(x) < threshold, for float32 thresholds.
+
+    u is the midpoint between the threshold and the float32 before it when that rounds down, else the float64 before it.
+    """
+    t = np.asarray(threshold, dtype=np.float32)
+    with np.errstate(over="ignore"):
+        before = np.nextafter(t, np.float32(-np.inf))
+        middle = (before.astype(np.float64) + t.astype(np.float64)) / 2
+        middle = np.where(np.isinf(middle), np.copysign(_FLOAT32_OVERFLOW, middle), middle)
+        return np.where(middle.astype(np.float32) < t, middle, np.nextafter(middle, -np.inf))
+
+
+def bound_up_to(threshold: npt.ArrayLike) -> Floats:
+    """Closed float64 bounds u with: x <= u exactly when float32(x) <= threshold, for float32 or float64 thresholds."""
+    t = np.asarray(threshold, dtype=np.float64)
+    with np.errstate(over="ignore"):
+        single = t.astype(np.float32)
+        single = np.where(single.astype(np.float64) > t, np.nextafter(single, np.float32(-np.inf)), single)
+        above = np.nextafter(single, np.float32(np.inf))
+    return np.where(np.isposinf(single), np.inf, bound_below(above))
+
+
+def weighted_sum(forests: Sequence[Forest], factors: Sequence[float]) -> Forest:
+    """The forest whose score is a weighted sum of those of others, which have the same schema."""
+    first = forests[0]
+    if any(forest.schema != first.schema for forest in forests[1:]):
+        raise ValueError(
+            "models must have the same features, categories, outputs and link to be combined, got different ones; "
+            "train them on the same columns."
+        )
+    nodes = np.cumsum([0, *(len(forest.feature) for forest in forests)])
+    leaves = np.cumsum([0, *(forest.n_leaves for forest in forests)])
+    sets = np.cumsum([0, *(len(forest.category_left) for forest in forests)])
+    plain = ("feature", "bound", "missing_left", "zero_missing", "category_left", "leaf_label")
+    return Forest(
+        schema=first.schema,
+        intercept=np.sum([f * forest.intercept for f, forest in zip(factors, forests, strict=True)], axis=0),
+        roots=_shifted([forest.roots for forest in forests], nodes),
+        left=_shifted([forest.left for forest in forests], nodes),
+        right=_shifted([forest.right for forest in forests], nodes),
+        leaf=_shifted([forest.leaf for forest in forests], leaves),
+        category_start=_shifted([forest.category_start for forest in forests], sets),
+        values=np.concatenate([f * forest.values for f, forest in zip(factors, forests, strict=True)]),
+        **{name: np.concatenate([getattr(forest, name) for forest in forests]) for name in plain},
+    )
+
+
+def _shifted(positions: Sequence[Ints], starts: Ints) -> Ints:
+    """Positions in arrays that follow each other; -1 stays."""
+    return np.concatenate([np.where(own >= 0, own + start, own) for own, start in zip(positions, starts, strict=False)])

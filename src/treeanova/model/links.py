@@ -1,0 +1,37 @@
+"""From the score to the response: what a link names."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.special
+
+from treeanova.core.arrays import Floats
+from treeanova.data.features import Schema
+
+
+def respond(schema: Schema, score: Floats) -> Floats:
+    """The response of scores of shape (n_rows, n_outputs): means, or probabilities."""
+    if schema.link in {"identity", "probability"}:
+        return score
+    if schema.link == "log":
+        return np.exp(score)
+    if schema.link == "logit":
+        response: Floats = scipy.special.expit(score)
+        return response
+    if schema.link == "softmax":
+        probabilities: Floats = scipy.special.softmax(score, axis=1)
+        return probabilities
+    raise ValueError(
+        "the response of this model must follow from its score by a link that treeanova knows, got none; "
+        "use decision_function(), which gives the score."
+    )
+
+
+def class_probabilities(schema: Schema, score: Floats) -> Floats:
+    """Probabilities of all classes, shape (n_rows, n_classes); a single output is that of the second class."""
+    if schema.link not in {"logit", "softmax", "probability"}:
+        raise ValueError(
+            f"predict_proba() must have a classifier, got a model with the link {schema.link!r}; use predict()."
+        )
+    response = respond(schema, score)
+    return np.hstack([1 - response, response]) if response.shape[1] == 1 else response

@@ -1,0 +1,1 @@
+"""A decomposition to one file and back."""

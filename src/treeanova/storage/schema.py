@@ -1,0 +1,96 @@
+"""Schemas, features and encoders as plain data: types go by stable tags, so that modules can move."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from treeanova.data.features import same
+
+# Tags in files, and the class that each stands for: a class may move or be renamed, its tag stays.
+_CLASSES = {
+    "schema": "data.features:Schema",
+    "feature": "data.features:Feature",
+    "number": "data.features:Numeric",
+    "integer-category": "data.features:IntegerCategory",
+    "labels": "data.features:Labels",
+    "labels-or-none": "readers.sklearn:LabelsWithNone",
+    "ebm-number": "readers.ebm:_Numbers",
+    "ebm-text": "readers.ebm:_Texts",
+    "ebm-unread": "readers.ebm:_Unread",
+    "lightgbm-codes": "readers.lightgbm:_GivenCodes",
+    "lightgbm-category": "readers.lightgbm:_PandasCategory",
+    "lightgbm-ordered-category": "readers.lightgbm:_OrderedCategory",
+    "catboost-hash": "readers.catboost:Hashed",
+    "xgboost-number": "readers.xgboost_columns:Number",
+    "xgboost-codes": "readers.xgboost_columns:CodedCategory",
+    "xgboost-category": "readers.xgboost_columns:NamedCategory",
+}
+# Files of schema 1 name Python classes instead.
+_CLASSES_OF_SCHEMA_1 = {
+    "treeanova.features:Schema": "schema",
+    "treeanova.features:Feature": "feature",
+    "treeanova.features:Numeric": "number",
+    "treeanova.features:Codes": "integer-category",
+    "treeanova.features:Labels": "labels",
+    "treeanova.readers.sklearn:LabelsWithNone": "labels-or-none",
+    "treeanova.readers.ebm:_Numbers": "ebm-number",
+    "treeanova.readers.ebm:_Texts": "ebm-text",
+    "treeanova.readers.ebm:_Unread": "ebm-unread",
+    "treeanova.readers.lightgbm:_GivenCodes": "lightgbm-codes",
+    "treeanova.readers.lightgbm:_PandasCategory": "lightgbm-category",
+    "treeanova.readers.lightgbm:_OrderedCategory": "lightgbm-ordered-category",
+    "treeanova.readers.catboost:Hashed": "catboost-hash",
+    "treeanova.readers.xgboost_columns:Number": "xgboost-number",
+    "treeanova.readers.xgboost_columns:CodedCategory": "xgboost-codes",
+    "treeanova.readers.xgboost_columns:NamedCategory": "xgboost-category",
+}
+_TAGS = {home: tag for tag, home in _CLASSES.items()}
+
+
+def describe(value: Any) -> Any:
+    """Plain data of a schema, a feature, an encoder or what they hold, for a file; `restore` is the way back."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {f.name: describe(getattr(value, f.name)) for f in dataclasses.fields(value) if f.init}
+        return {"type": _tag_of(type(value)), "fields": fields}
+    if isinstance(value, (tuple, list)):
+        return {"tuple": [describe(item) for item in value]}
+    if value is same:
+        return {"same": None}
+    plain = value.item() if isinstance(value, np.generic) else value
+    if plain is None or isinstance(plain, (bool, int, float, str)):
+        return plain
+    raise TypeError(
+        f"categories must be text, numbers or booleans to be saved, got {value!r}; rename them before training."
+    )
+
+
+def _tag_of(kind: type) -> str:
+    home = f"{kind.__module__.removeprefix('treeanova.')}:{kind.__qualname__}"
+    if home not in _TAGS:
+        raise TypeError(f"only treeanova's own features can be saved, got {kind.__name__}; save the model instead.")
+    return _TAGS[home]
+
+
+def restore(plain: Any) -> Any:
+    """What `describe` has described; only the classes listed above are made."""
+    if not isinstance(plain, dict):
+        return plain
+    if "tuple" in plain:
+        return tuple(restore(item) for item in plain["tuple"])
+    if "same" in plain:
+        return same
+    return _class_of(plain)(**{key: restore(value) for key, value in plain["fields"].items()})
+
+
+def _class_of(plain: Mapping[str, Any]) -> type:
+    tag = plain["type"] if "type" in plain else _CLASSES_OF_SCHEMA_1.get(str(plain["class"]))
+    if tag not in _CLASSES:
+        raise ValueError(f"a saved schema must hold treeanova's own types, got {plain.get('class', tag)!r}.")
+    module, _, name = _CLASSES[tag].partition(":")
+    kind: type = getattr(importlib.import_module(f"treeanova.{module}"), name)
+    return kind

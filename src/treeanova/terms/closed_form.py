@@ -1,0 +1,247 @@
+"""The functional ANOVA of a forest under independent features, in closed form: any depth, any order.
+
+A leaf with value v, features F and sets of bins of mass p_j adds to every set u of its features
+
+    v Π_{j in F, not in u} p_j Π_{j in u} (1[bin of j in its set] - p_j),
+
+and these sums over leaves are pure under the product of the marginals. The tensor of a pair is the double running sum
+of a sparse product, because the set of a leaf begins and ends at few bins; at rows, a product shared by all sets of
+features that begin alike is computed once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from treeanova.core.arrays import BinIndices, Floats, Ints, Key
+from treeanova.terms.expand import outer_sum
+from treeanova.terms.leafsets import LeafSets, Merging
+
+_BLOCK = 1 << 16
+_LEAF_BLOCK = 1 << 15
+_NO_MASS = 1e-15
+_FEW_KEYS = 16
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ClosedForm:
+    """Terms of a forest that are pure under the product of given masses.
+
+    Attributes
+    ----------
+    leaf_sets
+        The leaves.
+    masses
+        Masses of the bins, feature by feature.
+    mergings
+        How bins are merged for tensors, feature by feature.
+    """
+
+    leaf_sets: LeafSets
+    masses: tuple[Floats, ...]
+    mergings: tuple[Merging, ...]
+
+    @functools.cached_property
+    def set_masses(self) -> tuple[Floats, ...]:
+        """Masses p of the sets of leaves, feature by feature, for the leaves that have it on their path."""
+        pairs = zip(self.leaf_sets.sets, self.masses, strict=True)
+        found = (sets.mass(masses) for sets, masses in pairs)
+        # Sums are exact for any masses; those below rounding are zero, since products of many would underflow.
+        return tuple(np.where(own > _NO_MASS, own, 0.0) for own in found)
+
+    @functools.cached_property
+    def _products(self) -> tuple[Floats, Ints]:
+        """Product of all masses of a leaf that are not zero, and the number of those that are."""
+        n_leaves = len(self.leaf_sets.values)
+        product, zeros = np.ones(n_leaves), np.zeros(n_leaves, dtype=np.int64)
+        for sets, masses in zip(self.leaf_sets.sets, self.set_masses, strict=True):
+            product[sets.leaves] *= np.where(masses > 0, masses, 1.0)
+            zeros[sets.leaves] += masses <= 0
+        return product, zeros
+
+    def coefficients(self, key: Key, leaves: Ints) -> Floats:
+        """Values times the masses of all features but those of the key, shape (n_leaves, n_outputs)."""
+        product, zeros = self._products[0][leaves], self._products[1][leaves]
+        for j in key:
+            masses = self.set_masses[j][self.leaf_sets.positions(j, leaves)]
+            product = product / np.where(masses > 0, masses, 1.0)
+            zeros = zeros - (masses <= 0)
+        return self.leaf_sets.values[leaves] * np.where(zeros == 0, product, 0.0)[:, None]
+
+    @property
+    def intercept(self) -> Floats:
+        """Mean of the model."""
+        everyone = np.arange(len(self.leaf_sets.values))
+        mean: Floats = self.leaf_sets.intercept + self.coefficients((), everyone).sum(axis=0)
+        return mean
+
+    def size(self, key: Key, leaves: Ints) -> float:
+        """A bound on the standard deviation of a term: the sum of those of its leaves' parts."""
+        spread = np.abs(self.coefficients(key, leaves)).max(axis=1)
+        for j in key:
+            masses = self.set_masses[j][self.leaf_sets.positions(j, leaves)]
+            spread *= np.sqrt(np.clip(masses * (1 - masses), 0, None))
+        return float(spread.sum())
+
+    def tensor(self, key: Key) -> Floats:
+        """A term over the (merged) bins of its features; outputs last."""
+        leaves = self.leaf_sets.leaves_with(key)
+        if len(key) > 2:
+            return self.outer(key, [self.mergings[j] for j in key], leaves)
+        positions = [self.leaf_sets.positions(j, leaves) for j in key]
+        steps = [self._steps[j][at] for j, at in zip(key, positions, strict=True)]
+        masses = [self.set_masses[j][at] for j, at in zip(key, positions, strict=True)]
+        columns = self.coefficients(key, leaves).T
+        if len(key) == 1:
+            sums = [np.cumsum(steps[0].T @ column) - column @ masses[0] for column in columns]
+        else:
+            sums = [_pair(steps[0], steps[1], masses[0], masses[1], column) for column in columns]
+        return np.stack(sums, axis=-1)
+
+    @functools.cached_property
+    def _steps(self) -> tuple[Any, ...]:
+        pairs = zip(self.leaf_sets.sets, self.mergings, strict=True)
+        return tuple(sets.steps(merging) for sets, merging in pairs)
+
+    def outer(self, key: Key, mergings: Sequence[Merging], leaves: Ints) -> Floats:
+        """A term over bins merged otherwise, from some leaves; outputs last."""
+        total = np.zeros((*(merging.size for merging in mergings), self.leaf_sets.values.shape[1]))
+        for start in range(0, len(leaves), _LEAF_BLOCK):
+            block = leaves[start : start + _LEAF_BLOCK]
+            parts = [self.centred(j, merging, block) for j, merging in zip(key, mergings, strict=True)]
+            total += outer_sum(parts, self.coefficients(key, block))
+        return total
+
+    def centred(self, feature: int, merging: Merging, leaves: Ints) -> Floats:
+        """Shares of merged bins minus masses of the sets, shape (n_leaves, n_merged_bins)."""
+        at = self.leaf_sets.positions(feature, leaves)
+        return self.leaf_sets.sets[feature].onto(merging, at) - self.set_masses[feature][at, None]
+
+    def at_rows(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int = 1) -> Floats:
+        """Terms at rows given by their bins, shape (n_rows, n_keys, n_outputs)."""
+        if tuple(keys) not in self._known_parts:
+            self._known_parts.clear()
+            self._known_parts[tuple(keys)] = self._parts(keys)
+        parts = self._known_parts[tuple(keys)]
+        return _Sums(self.leaf_sets, parts, self.set_masses).at_rows(codes, len(keys), n_jobs)
+
+    @functools.cached_property
+    def _known_parts(self) -> dict[tuple[Key, ...], list[_Part]]:
+        """Parts of the keys asked for last: rows are often explained one by one."""
+        return {}
+
+    def _parts(self, keys: Sequence[Key]) -> list[_Part]:
+        """Leaves of each set of features, with coefficients for those keys that it holds."""
+        if len(keys) < _FEW_KEYS:
+            alone = [(key, self.leaf_sets.leaves_with(key)) for key in keys]
+            return [_Part(at, {key: self.coefficients(key, at)}, {key: i}) for i, (key, at) in enumerate(alone)]
+        wanted = {key: position for position, key in enumerate(keys)}
+        parts = []
+        for own, leaves in zip(self.leaf_sets.keys, self.leaf_sets.members, strict=True):
+            held = [key for key in wanted if set(key) <= set(own)] if len(wanted) < 2 ** len(own) else None
+            subsets = held if held is not None else [key for key in _all_subsets(own) if key in wanted]
+            if subsets:
+                coefficients = {key: self.coefficients(key, leaves) for key in subsets}
+                parts.append(_Part(leaves, coefficients, {key: wanted[key] for key in subsets}))
+        return parts
+
+
+def _pair(first: Any, second: Any, first_masses: Floats, second_masses: Floats, coefficients: Floats) -> Floats:
+    """Σ over leaves of c (A - p)ᵀ (B - q) for sets A and B given by their differences."""
+    scaled = first.multiply(coefficients[:, None]).tocsr()
+    both: Floats = (scaled.T @ second).toarray()
+    np.cumsum(both, axis=0, out=both)
+    np.cumsum(both, axis=1, out=both)
+    both -= np.cumsum(scaled.T @ second_masses)[:, None]
+    both -= np.cumsum(second.T @ (coefficients * first_masses))
+    both += (coefficients * first_masses * second_masses).sum()
+    return both
+
+
+def _all_subsets(key: Key) -> Iterator[Key]:
+    """All subsets of a key, the empty one first."""
+    for mask in range(2 ** len(key)):
+        yield tuple(j for i, j in enumerate(key) if mask >> i & 1)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Part:
+    """Leaves of one set of features, and for some of its subsets coefficients and columns of the result."""
+
+    leaves: Ints
+    coefficients: Mapping[Key, Floats]
+    columns: Mapping[Key, int]
+
+
+def raw_at_rows(leaf_sets: LeafSets, codes: BinIndices, keys: Sequence[Key], n_jobs: int = 1) -> Floats:
+    """Terms as the trees hold them, each leaf in that of its features, at rows: shape (n_rows, n_keys, n_outputs)."""
+    wanted = {key: position for position, key in enumerate(keys)}
+    parts = [
+        _Part(leaves, {key: leaf_sets.values[leaves]}, {key: wanted[key]})
+        for key, leaves in zip(leaf_sets.keys, leaf_sets.members, strict=True)
+        if key in wanted
+    ]
+    return _Sums(leaf_sets, parts).at_rows(codes, len(keys), n_jobs)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Sums:
+    """Sums over leaves of products of their memberships, centred by the masses of the sets where given."""
+
+    leaf_sets: LeafSets
+    parts: Sequence[_Part]
+    set_masses: Sequence[Floats] | None = None
+
+    def at_rows(self, codes: BinIndices, n_columns: int, n_jobs: int) -> Floats:
+        """The sums at rows, these in blocks, blocks in threads."""
+        values = np.zeros((len(codes), n_columns, self.leaf_sets.values.shape[1]))
+        most_leaves = max((len(part.leaves) for part in self.parts), default=1)
+        n_rows = max(16, min(2048, _BLOCK // most_leaves))
+        blocks = [slice(start, start + n_rows) for start in range(0, len(codes), n_rows)]
+
+        def fill(rows: slice) -> None:
+            for part in self.parts:
+                for start in range(0, len(part.leaves), _LEAF_BLOCK):
+                    self._add(values[rows], codes[rows], part, slice(start, start + _LEAF_BLOCK))
+
+        with ThreadPoolExecutor(n_jobs) as pool:
+            list(pool.map(fill, blocks))
+        return values
+
+    def _add(self, values: Floats, codes: BinIndices, part: _Part, some: slice) -> None:
+        """Add the sums of some leaves of one set of features to values at rows.
+
+        Keys are met in lexical order, so that those that begin alike share the product of what they begin with.
+        """
+        factor = functools.cache(lambda j: self._factor(j, part.leaves[some], codes[:, j]))
+        products: list[tuple[Key, Floats]] = []
+        for key in sorted(part.columns):
+            while products and key[: len(products[-1][0])] != products[-1][0]:
+                products.pop()
+            for length in range(len(products), len(key)):
+                own = factor(key[length])
+                products.append((key[: length + 1], products[-1][1] * own if products else own))
+            coefficients = part.coefficients[key][some]
+            values[:, part.columns[key]] += products[-1][1].T @ coefficients if products else coefficients.sum(axis=0)
+
+    def _factor(self, j: int, leaves: Ints, codes: BinIndices) -> Floats:
+        """Memberships of rows in the sets of leaves, centred or not, shape (n_leaves, n_rows)."""
+        at = self.leaf_sets.positions(j, leaves)
+        inside = self.leaf_sets.sets[j].contain(at, codes)
+        if self.set_masses is None:
+            return inside.astype(np.float64)
+        centred: Floats = inside - self.set_masses[j][at, None]
+        return centred
+
+
+def row_cost(leaf_sets: LeafSets) -> float:
+    """Products per row that all terms of all orders take: Σ over leaves of 2^(features on its path)."""
+    counts = np.bincount(leaf_sets.group, minlength=len(leaf_sets.keys))
+    return math.fsum(float(count) * 2.0 ** len(key) for key, count in zip(leaf_sets.keys, counts, strict=True))

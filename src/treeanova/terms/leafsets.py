@@ -1,0 +1,373 @@
+"""Leaf sets: for each leaf of a forest and each feature on its path, the bins that reach it.
+
+Bins may be merged: a leaf then holds a share of each merged bin, the mass of its own bins in it over the mass of all.
+Intervals of bins are kept by their ends, so that forests with a million leaves on thousands of bins fit; sets of
+categories, and the odd ones of nodes that take zero for missing, are kept bin by bin.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import functools
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import scipy.sparse
+
+from treeanova.core.arrays import BinIndices, Bools, Floats, Ints, Key
+from treeanova.model.forest import NEAR_ZERO, Forest
+from treeanova.model.grid import Axis, CategoryAxis, Grid, IntervalAxis
+
+Paths = list[tuple[Ints, Ints, Bools]]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Merging:
+    """Bins of one axis merged to fewer, ordered ones to neighbours; `shares` are their shares of the merged bin."""
+
+    bins: Ints
+    shares: Floats
+    size: int
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether every bin stays on its own."""
+        return self.size == len(self.bins)
+
+    def shift(self, most: int) -> int:
+        """How often neighbours must be joined two by two to leave at most so many bins."""
+        return max(0, math.ceil(math.log2(self.size / most))) if self.size > most else 0
+
+    def coarser(self, most: int) -> Ints:
+        """Bin of each bin when neighbours are joined to at most so many."""
+        return self.bins >> self.shift(most)
+
+    def coarser_size(self, most: int) -> int:
+        """Number of bins when neighbours are joined to at most so many."""
+        return ((self.size - 1) >> self.shift(most)) + 1
+
+
+def unmerged(n_bins: int) -> Merging:
+    """Every bin on its own."""
+    return Merging(np.arange(n_bins), np.ones(n_bins), n_bins)
+
+
+def merge(axis: Axis, masses: Floats, most: int) -> Merging:
+    """At most so many bins of about equal mass; missing values with mass stay apart, as do the largest categories."""
+    if axis.size <= most:
+        return merging_by(np.arange(axis.size), masses)
+    if not isinstance(axis, IntervalAxis):
+        rank = np.empty(axis.size, dtype=np.int64)
+        rank[np.argsort(-masses, kind="stable")] = np.arange(axis.size)
+        return merging_by(np.minimum(rank, most - 1), masses)
+    ordered = masses[: axis.n_intervals]
+    apart = axis.size - axis.n_intervals
+    total = ordered.sum()
+    middle = (np.cumsum(ordered) - ordered / 2) / total if total > 0 else np.linspace(0, 1, len(ordered))
+    bins = np.minimum((middle * (most - apart)).astype(np.int64), most - apart - 1)
+    return merging_by(np.concatenate([bins, np.full(apart, most)]), masses)
+
+
+def merging_by(bins: Ints, masses: Floats) -> Merging:
+    """Bins merged to given numbers: shares by mass; equal ones where a merged bin has none."""
+    merged = np.unique(bins, return_inverse=True)[1].ravel()
+    totals = np.bincount(merged, masses)
+    counts = np.bincount(merged)
+    shares = np.where(totals[merged] > 0, masses / np.where(totals > 0, totals, 1.0)[merged], 1 / counts[merged])
+    return Merging(merged, shares, len(counts))
+
+
+class BinSets(abc.ABC):
+    """The bins of one feature that reach the leaves that have it on their path."""
+
+    leaves: Ints
+
+    @abc.abstractmethod
+    def contain(self, which: Ints, codes: BinIndices) -> Bools:
+        """Whether rows with these bins are in the sets of some of the leaves, shape (n_leaves, n_rows)."""
+
+    @abc.abstractmethod
+    def mass(self, masses: Floats) -> Floats:
+        """Mass of each set."""
+
+    @abc.abstractmethod
+    def onto(self, merging: Merging, which: Ints | slice = slice(None)) -> Floats:
+        """Share of each merged bin that is in the sets, shape (n_leaves, n_merged_bins)."""
+
+    @abc.abstractmethod
+    def steps(self, merging: Merging) -> scipy.sparse.csr_array:
+        """Differences of `onto` along the merged bins: its running sums are `onto`, and few are not zero."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Intervals(BinSets):
+    """Bins low <= bin < high, and the bin of missing values where it is apart and `missing` says so."""
+
+    leaves: Ints
+    low: Ints
+    high: Ints
+    missing: Bools
+    n_intervals: int
+
+    def contain(self, which: Ints, codes: BinIndices) -> Bools:
+        """Whether rows are in the sets."""
+        inside = codes >= self.low[which, None]
+        inside &= codes < self.high[which, None]
+        missing = np.flatnonzero(codes >= self.n_intervals)
+        if len(missing):
+            inside[:, missing] = self.missing[which, None]
+        return inside
+
+    def mass(self, masses: Floats) -> Floats:
+        """Mass of each set."""
+        cumulative = np.concatenate([[0.0], np.cumsum(masses[: self.n_intervals])])
+        apart = float(masses[self.n_intervals :].sum())
+        inside: Floats = np.where(self.high > self.low, cumulative[self.high] - cumulative[self.low], 0.0)
+        return inside + self.missing * apart
+
+    def onto(self, merging: Merging, which: Ints | slice = slice(None)) -> Floats:
+        """Shares of merged bins."""
+        ends = self._positions(merging)
+        bins = np.arange(merging.size)
+        shares: Floats = np.clip(ends[np.maximum(self.high, self.low)[which], None] - bins, 0.0, 1.0)
+        shares -= np.clip(ends[self.low[which], None] - bins, 0.0, 1.0)
+        if len(merging.bins) > self.n_intervals:
+            shares[:, merging.bins[-1]] += self.missing[which] * merging.shares[-1]
+        return shares
+
+    def _positions(self, merging: Merging) -> Floats:
+        """Ends of the bins in units of merged bins: shares add up to 1 in each."""
+        ends = np.concatenate([[0.0], np.cumsum(merging.shares[: self.n_intervals])])
+        whole = np.flatnonzero(np.diff(merging.bins[: self.n_intervals]))
+        ends[whole + 1] = merging.bins[whole + 1]  # exact where a merged bin begins
+        return ends
+
+    def steps(self, merging: Merging) -> scipy.sparse.csr_array:
+        """Differences: where a set begins and ends, two each where this lies within a merged bin."""
+        ends = self._positions(merging)
+        rows, columns, values = [], [], []
+        everyone = np.arange(len(self.leaves))
+        for position, sign in ((ends[self.low], 1.0), (ends[np.maximum(self.high, self.low)], -1.0)):
+            whole = np.floor(position)
+            part = position - whole
+            for shift, value in ((0, 1 - part), (1, part)):
+                rows.append(everyone)
+                columns.append(whole.astype(np.int64) + shift)
+                values.append(sign * value)
+        if len(merging.bins) > self.n_intervals:
+            for shift, sign in ((0, 1.0), (1, -1.0)):
+                rows.append(everyone)
+                columns.append(np.full(len(everyone), merging.bins[-1] + shift))
+                values.append(sign * merging.shares[-1] * self.missing)
+        entries = np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))
+        inside = (entries[1][1] < merging.size) & (entries[0] != 0)
+        placed = entries[0][inside], (entries[1][0][inside], entries[1][1][inside])
+        return scipy.sparse.csr_array(placed, shape=(len(everyone), merging.size))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class AnySets(BinSets):
+    """Sets bin by bin, shape (n_leaves, n_bins)."""
+
+    leaves: Ints
+    sets: Bools
+
+    def contain(self, which: Ints, codes: BinIndices) -> Bools:
+        """Whether rows are in the sets."""
+        inside: Bools = self.sets[which][:, codes]
+        return inside
+
+    def mass(self, masses: Floats) -> Floats:
+        """Mass of each set."""
+        mass: Floats = self.sets @ masses
+        return mass
+
+    def onto(self, merging: Merging, which: Ints | slice = slice(None)) -> Floats:
+        """Shares of merged bins."""
+        if merging.is_identity:
+            return self.sets[which].astype(np.float64)
+        spread = np.zeros((len(merging.bins), merging.size))
+        spread[np.arange(len(merging.bins)), merging.bins] = merging.shares
+        shares: Floats = self.sets[which] @ spread
+        return shares
+
+    def steps(self, merging: Merging) -> scipy.sparse.csr_array:
+        """Differences of the shares."""
+        return scipy.sparse.csr_array(np.diff(self.onto(merging), axis=1, prepend=0.0))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class LeafSets:
+    """All leaves of a forest: their features, sets of bins, and values.
+
+    Attributes
+    ----------
+    grid
+        The grid of the forest.
+    keys
+        Distinct sets of features on paths to leaves.
+    group
+        Position of each leaf's set of features in `keys`.
+    sets
+        Sets of bins, feature by feature.
+    values
+        Values of the leaves, shape (n_leaves, n_outputs).
+    intercept
+        Intercept of the forest.
+    """
+
+    grid: Grid
+    keys: tuple[Key, ...]
+    group: Ints
+    sets: tuple[BinSets, ...]
+    values: Floats
+    intercept: Floats
+
+    @functools.cached_property
+    def members(self) -> tuple[Ints, ...]:
+        """Leaves of each key."""
+        order = np.argsort(self.group, kind="stable")
+        return tuple(np.split(order, np.cumsum(np.bincount(self.group, minlength=len(self.keys)))[:-1]))
+
+    def positions(self, feature: int, leaves: Ints) -> Ints:
+        """Positions of leaves among those that have a feature on their path."""
+        return np.searchsorted(self.sets[feature].leaves, leaves)
+
+    @functools.cached_property
+    def _with_feature(self) -> Bools:
+        """Whether each leaf has each feature on its path."""
+        table = np.zeros((len(self.keys), len(self.sets)), dtype=bool)
+        for position, key in enumerate(self.keys):
+            table[position, list(key)] = True
+        return table
+
+    def leaves_with(self, key: Sequence[int]) -> Ints:
+        """Leaves that have all of some features on their path."""
+        wanted: Bools = np.asarray(self._with_feature[:, list(key)].all(axis=1))
+        return np.flatnonzero(wanted[self.group])
+
+    def n_leaves_with(self, key: Sequence[int]) -> int:
+        """Number of leaves that have all of some features on their path."""
+        sizes = np.bincount(self.group, minlength=len(self.keys))
+        return int(sizes[np.asarray(self._with_feature[:, list(key)].all(axis=1))].sum())
+
+    def n_subsets(self, order: int) -> int:
+        """A bound on the number of sets of so many features that some leaf has on its path."""
+        of_keys = sum(math.comb(len(key), order) for key in self.keys)
+        return min(of_keys, math.comb(int(self._with_feature.any(axis=0).sum()), order))
+
+    def subsets(self, orders: Iterable[int]) -> list[Key]:
+        """All sets of so many features that some leaf has on its path, sorted."""
+        found = [key for order in orders for key in self._subsets(order)]
+        return sorted(found, key=lambda key: (len(key), key))
+
+    def _subsets(self, order: int) -> Iterable[Key]:
+        """Sets of one order: from the keys, or by trying all where these are fewer."""
+        used = np.flatnonzero(self._with_feature.any(axis=0)).tolist()
+        if sum(math.comb(len(key), order) for key in self.keys) <= math.comb(len(used), order):
+            return {subset for key in self.keys for subset in itertools.combinations(key, order)}
+        columns = np.ascontiguousarray(np.packbits(self._with_feature, axis=0).T)
+        tried = itertools.combinations(used, order)
+        return [key for key in tried if np.bitwise_and.reduce(columns[list(key)]).any()]
+
+
+def leaf_keys(forest: Forest, paths: Paths) -> tuple[list[Key], Ints]:
+    """Distinct sets of features on paths to leaves, and the position of each leaf's set among them."""
+    used = np.zeros((forest.n_leaves, len(forest.schema.features)), dtype=bool)
+    for leaves, nodes, _ in paths:
+        used[leaves, forest.feature[nodes]] = True
+    packed, positions = np.unique(np.packbits(used, axis=1), axis=0, return_inverse=True)
+    rows = np.unpackbits(packed, axis=1, count=used.shape[1]).astype(bool)
+    return [tuple(np.flatnonzero(row).tolist()) for row in rows], positions.ravel()
+
+
+def paths_of(forest: Forest) -> Paths:
+    """Steps up from all leaves at a time: leaves with such an ancestor, the ancestor, whether they lie to its left."""
+    inner = np.flatnonzero(forest.feature >= 0)
+    parent = np.full(len(forest.feature), -1, dtype=np.int64)
+    parent[forest.left[inner]] = inner
+    parent[forest.right[inner]] = inner
+    is_left = np.zeros(len(parent), dtype=bool)
+    is_left[forest.left[inner]] = True
+    steps: Paths = []
+    node = np.flatnonzero(forest.feature < 0)
+    leaves = np.arange(len(node))
+    while True:
+        has_parent = parent[node] >= 0
+        if not has_parent.any():
+            return steps
+        leaves, node = leaves[has_parent], node[has_parent]
+        steps.append((leaves, parent[node], is_left[node]))
+        node = parent[node]
+
+
+def goes_left(forest: Forest, grid: Grid, feature: int, nodes: Ints) -> Bools:
+    """Whether each bin of a feature goes left at nodes that split on it, shape (n_nodes, n_bins)."""
+    axis = grid.axes[feature]
+    bins = np.arange(axis.size)
+    if isinstance(axis, CategoryAxis):
+        known = np.arange(len(axis.categories))
+        sets = np.zeros((len(nodes), axis.size), dtype=bool)
+        sets[:, known] = forest.category_left[forest.category_start[nodes][:, None] + known]
+        if axis.unseen_bin >= 0:
+            sets[:, axis.unseen_bin] = forest.category_left[forest.category_start[nodes] + len(known)]
+    else:
+        assert isinstance(axis, IntervalAxis)  # noqa: S101  the two kinds of axes
+        sets = bins <= np.searchsorted(axis.bounds, forest.bound[nodes], side="left")[:, None]
+        zero = forest.zero_missing[nodes]
+        if zero.any():
+            # Bounds of other nodes may lie between ±NEAR_ZERO and part it into several bins.
+            first, last = np.searchsorted(axis.bounds, [-NEAR_ZERO, NEAR_ZERO], side="left")
+            sets[zero, first : last + 1] = forest.missing_left[nodes][zero][:, None]
+    if axis.missing_bin >= 0:
+        sets[:, axis.missing_bin] = forest.missing_left[nodes]
+    return sets
+
+
+def memberships(forest: Forest, grid: Grid, paths: Paths, feature: int) -> tuple[Ints, Bools]:
+    """Leaves that have a feature on their path, and the bins of it that reach each, shape (n_such_leaves, n_bins)."""
+    reached = np.zeros(forest.n_leaves, dtype=bool)
+    for leaves, nodes, _ in paths:
+        reached[leaves[forest.feature[nodes] == feature]] = True
+    with_feature = np.flatnonzero(reached)
+    sets = np.ones((len(with_feature), grid.axes[feature].size), dtype=bool)
+    for step_leaves, step_nodes, step_left in paths:
+        own = forest.feature[step_nodes] == feature
+        leaves, nodes, left = step_leaves[own], step_nodes[own], step_left[own]
+        here = goes_left(forest, grid, feature, nodes)
+        sets[np.searchsorted(with_feature, leaves)] &= here == left[:, None]
+    return with_feature, sets
+
+
+def leaf_sets(forest: Forest, grid: Grid) -> LeafSets:
+    """The leaf sets of a forest on its grid."""
+    paths = paths_of(forest)
+    keys, group = leaf_keys(forest, paths)
+    sets = tuple(_bin_sets(forest, grid, paths, j) for j in range(len(grid.axes)))
+    return LeafSets(grid, tuple(keys), group, sets, forest.values, forest.intercept)
+
+
+def _bin_sets(forest: Forest, grid: Grid, paths: Paths, feature: int) -> BinSets:
+    axis = grid.axes[feature]
+    if not isinstance(axis, IntervalAxis) or forest.zero_missing[forest.feature == feature].any():
+        return AnySets(*memberships(forest, grid, paths, feature))
+    low = np.zeros(forest.n_leaves, dtype=np.int64)
+    high = np.full(forest.n_leaves, axis.n_intervals)
+    missing = np.ones(forest.n_leaves, dtype=bool)
+    reached = np.zeros(forest.n_leaves, dtype=bool)
+    for step_leaves, step_nodes, step_left in paths:
+        own = forest.feature[step_nodes] == feature
+        leaves, nodes, left = step_leaves[own], step_nodes[own], step_left[own]
+        reached[leaves] = True
+        end = np.searchsorted(axis.bounds, forest.bound[nodes], side="left") + 1
+        high[leaves[left]] = np.minimum(high[leaves[left]], end[left])
+        low[leaves[~left]] = np.maximum(low[leaves[~left]], end[~left])
+        missing[leaves] &= forest.missing_left[nodes] == left
+    some = np.flatnonzero(reached)
+    apart = axis.size > axis.n_intervals
+    high = np.minimum(high, axis.n_intervals)
+    low = np.minimum(low, axis.n_intervals)
+    return Intervals(some, low[some], high[some], missing[some] & apart, axis.n_intervals)

@@ -1,0 +1,1 @@
+"""Words and colours that plots, report and notebooks share: never computes."""

@@ -1,0 +1,51 @@
+"""The look that plots and the report share: colours that colour-blind readers can tell apart, and the words on axes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from treeanova.data.features import Schema
+
+# White at zero; blue below, orange above: told apart with any kind of colour vision, and in print.
+DIVERGING = ("#08306b", "#2171b5", "#6baed6", "#c6dbef", "#ffffff", "#fdd0a2", "#fd8d3c", "#d94801", "#7f2704")
+NEGATIVE, POSITIVE = "#2171b5", "#d94801"
+MAIN, RAW = "#1f5a92", "#8c8c8c"
+# After Okabe and Ito.
+SERIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#555555")
+NO_DATA = "#d9d9d9"
+DATA = "#9aa5b1"
+
+_SCALES = {
+    "identity": "prediction",
+    "logit": "log-odds",
+    "softmax": "class score",
+    "log": "log of the prediction",
+    "probability": "probability",
+    "cloglog": "complementary log-log",
+    "ova": "log-odds of the class",
+}
+# What the link makes of a score, where that is another number.
+RESPONSES = {"logit": "probability", "softmax": "probability", "log": "prediction"}
+
+
+NEGATIVE_SHARE = (
+    "A negative share means that the term works against others it is correlated with, so that the score varies less; "
+    "its own variance says how strong it is."
+)
+_SHOWN_NEGATIVE = -0.0005
+
+
+def negative_share_words(shares: Iterable[float]) -> str:
+    """What a negative share means, where one is shown as such; else nothing."""
+    return NEGATIVE_SHARE if any(share <= _SHOWN_NEGATIVE for share in shares) else ""
+
+
+def scale_of(schema: Schema) -> str:
+    """The scale of scores in words: "log-odds" for a classifier."""
+    return _SCALES.get(schema.link, "score")
+
+
+def effect_words(schema: Schema, output: str | None = None) -> str:
+    """What a value of a term is: "change in log-odds against the average"."""
+    of = f" ({output})" if output is not None and len(schema.outputs) > 1 else ""
+    return f"change in {scale_of(schema)}{of} against the average"
