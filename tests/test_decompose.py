@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from tests.test_expand import SEEDS, adversarial_rows, random_forest, scale_of
 from treeanova import BudgetError, UnsupportedModelError, _decompose, decompose
 from treeanova.density.kinds import Laplace, Shrinkage
-from treeanova.model.grid import IntervalAxis
+from treeanova.model.axes import IntervalAxis
 from treeanova.testing import brute_force
 
 pd = pytest.importorskip("pandas")

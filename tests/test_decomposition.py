@@ -19,8 +19,9 @@ from treeanova.data.frames import backend_of
 from treeanova.decomposition.decomposition import purified
 from treeanova.decomposition.explanation import Explanation
 from treeanova.density.kinds import Empirical, Laplace, Shrinkage, Uniform
+from treeanova.model.axes import IntervalAxis
 from treeanova.model.effects import Effects
-from treeanova.model.grid import Grid, IntervalAxis
+from treeanova.model.grid import Grid
 from treeanova.testing import brute_force
 from treeanova.views.summary import adding_up
 

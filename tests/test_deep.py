@@ -16,10 +16,11 @@ from tests.data import read_table
 from tests.test_expand import BOUNDS_NEAR_ZERO, SEEDS, adversarial_rows, random_forest, scale_of
 from treeanova import BudgetError
 from treeanova.core.labels import label_of
+from treeanova.model.binning import equal_mass, unmerged
 from treeanova.model.grid import grid_of
 from treeanova.terms.closed_form import ClosedForm, raw_at_rows
 from treeanova.terms.deep import forest_sets, layout_of
-from treeanova.terms.leafsets import leaf_sets, merge, unmerged
+from treeanova.terms.leafsets import leaf_sets
 
 
 def all_cells(grid):
@@ -82,7 +83,7 @@ def test_sets_on_merged_bins_are_shares_by_mass(seed):
         size = sets.grid.sizes[j]
         membership = own.contain(np.arange(len(own.leaves)), np.arange(size, dtype=np.int32)).astype(float)
         np.testing.assert_allclose(own.mass(masses[j]), membership @ masses[j], atol=1e-14)
-        for merging in (unmerged(size), merge(sets.grid.axes[j], masses[j], int(rng.integers(2, 6)))):
+        for merging in (unmerged(size), equal_mass(sets.grid.axes[j], masses[j], int(rng.integers(2, 6)))):
             expected = np.zeros((len(own.leaves), merging.size))
             for b in range(merging.size):
                 inside = merging.bins == b

@@ -24,7 +24,8 @@ from treeanova.density.kinds import (
     density_of,
     sample_of,
 )
-from treeanova.model.grid import CategoryAxis, Grid, IntervalAxis
+from treeanova.model.axes import CategoryAxis, IntervalAxis
+from treeanova.model.grid import Grid
 
 # Three features of 4 bins (the last for missing), 2 (missing with the first) and 3 (unseen and missing with "w").
 GRID = Grid(

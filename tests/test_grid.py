@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treeanova.data.features import Feature, IntegerCategory, Labels, Numeric, Schema
+from treeanova.model.axes import CategoryAxis, IntervalAxis
 from treeanova.model.forest import NEAR_ZERO, assemble
-from treeanova.model.grid import CategoryAxis, Grid, IntervalAxis, grid_of, union
+from treeanova.model.grid import Grid, grid_of
+from treeanova.model.union import union
 
 LETTERS = ("a", "b", "c", "d")
 SPECIAL = np.array([0.0, -0.0, NEAR_ZERO, -NEAR_ZERO, 1e-300, np.inf, -np.inf, np.nan, 0.5, 1.0, -1.0, 2.0])
@@ -77,7 +79,7 @@ def test_missing_values_have_their_own_bin_where_no_interval_goes_their_way():
     # Right of 0 and left of -1 at once: no number is.
     axis = numeric_axis((0.0, False), (0.5, True), (-1.0, True))
     assert axis.missing_bin == 4
-    assert (axis.size, len(axis), axis.n_intervals) == (5, 5, 4)
+    assert (axis.size, len(axis), axis.n_regular) == (5, 5, 4)
     assert index(axis, -2, -1, 0, 0.1, 0.5, 9, np.nan) == [0, 0, 1, 2, 2, 3, 4]
     assert axis.labels == ("≤ -1", "(-1, 0]", "(0, 0.5]", "> 0.5", "missing")
     assert axis.edges.tolist() == [-np.inf, -1, 0, 0.5, np.inf]

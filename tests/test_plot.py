@@ -12,7 +12,7 @@ import pytest
 
 import treeanova
 from treeanova.decomposition.decomposition import Decomposition
-from treeanova.model.grid import CategoryAxis, IntervalAxis
+from treeanova.model.axes import CategoryAxis, IntervalAxis
 
 mpl = pytest.importorskip("matplotlib")
 mpl.use("Agg")
@@ -200,7 +200,7 @@ def test_long_tails_without_data_are_cut_and_the_axis_says_so(tailed):
     assert whole.get_xlim() == (-5, 100)
     assert whole.get_xlabel() == "a"
     np.testing.assert_array_equal(
-        steps(whole)[0].get_data().values, fx.terms["a"].values[: fx.terms["a"].axes[0].n_intervals]
+        steps(whole)[0].get_data().values, fx.terms["a"].values[: fx.terms["a"].axes[0].n_regular]
     )
 
 
@@ -269,11 +269,11 @@ def test_all_classes_are_in_one_frame_unless_one_is_named(three):
     ax = plot.effect(three, "c")
     term = three.terms["c"]
     for curve, expected in zip(steps(ax), term.values.T, strict=True):
-        np.testing.assert_array_equal(curve.get_data().values, expected[: term.axes[0].n_intervals])
+        np.testing.assert_array_equal(curve.get_data().values, expected[: term.axes[0].n_regular])
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["low", "mid", "top"]
     for output in ("mid", 1, -2):
         one = plot.effect(three, "c", output=output)
-        np.testing.assert_array_equal(steps(one)[0].get_data().values, term.values[: term.axes[0].n_intervals, 1])
+        np.testing.assert_array_equal(steps(one)[0].get_data().values, term.values[: term.axes[0].n_regular, 1])
         assert "(mid)" in one.get_ylabel()
         assert one.get_legend() is None
 
@@ -300,7 +300,7 @@ def test_pale_colours_lie_between_scattered_cells_with_data(fx):
     clear, pale = sorted(drawn, key=lambda part: part.get_zorder(), reverse=True)
     hidden, seen = (np.ma.getmaskarray(part.get_array()) for part in (pale, clear))
     term = fx.terms["size", "age"]
-    n_up, n_across = term.axes[1].n_intervals, term.axes[0].n_intervals
+    n_up, n_across = term.axes[1].n_regular, term.axes[0].n_regular
     np.testing.assert_array_equal(hidden[:n_up, :n_across], (term.weights > 0).T[:n_up, :n_across])
     np.testing.assert_array_equal(seen[:n_up, :n_across], ~hidden[:n_up, :n_across])
     assert pale.get_alpha() < 0.5
@@ -339,7 +339,7 @@ def test_main_effects_beside_a_pair(fx):
     for room, name in ((top, "size"), (side, "age")):
         drawn = next(patch for patch in room.patches if isinstance(patch, StepPatch)).get_data().values
         weights, values = fx.terms[name].weights, fx.terms[name].values
-        shown = [b for b in range(len(values)) if b < fx.terms[name].axes[0].n_intervals or weights[b] > 0]
+        shown = [b for b in range(len(values)) if b < fx.terms[name].axes[0].n_regular or weights[b] > 0]
         np.testing.assert_array_equal(drawn[~np.isnan(drawn)], values[shown])
     assert top.get_xlim() == ax.get_xlim()
     assert side.get_ylim() == ax.get_ylim()
@@ -358,7 +358,7 @@ def test_a_category_and_a_number_are_lines(fx):
         assert np.isnan(values[weights == 0]).all()
     assert ax.get_legend().get_title().get_text() == "colour"
     heat = plot.pair(fx, ("age", "colour"), kind="heatmap")
-    assert mesh(heat).get_array().shape == (len(COLOURS), term.axes[0].n_intervals)
+    assert mesh(heat).get_array().shape == (len(COLOURS), term.axes[0].n_regular)
     assert [label.partition(" ")[0] for label in ticks(heat, "y")] == COLOURS
 
 
@@ -519,7 +519,7 @@ def test_a_waterfall_tells_the_probability():
 def test_compare_draws_each_main_effect(fx):
     ax = plot.compare({"raw": fx.raw, "pure": fx}, "age")
     raw, pure = (patch.get_data().values for patch in steps(ax))
-    n_intervals = fx.terms["age"].axes[0].n_intervals
+    n_intervals = fx.terms["age"].axes[0].n_regular
     np.testing.assert_array_equal(pure, fx.terms["age"].values[:n_intervals])
     expected = fx.raw.terms["age"].values[:n_intervals] if ("age",) in fx.raw.terms else np.zeros(n_intervals)
     np.testing.assert_array_equal(raw, expected)
@@ -560,7 +560,7 @@ def test_compare_of_pairs_has_one_scale(fx):
     first, second = map(mesh, axes)
     assert first.norm.vmax == second.norm.vmax == -first.norm.vmin
     term = fx.raw.terms["size", "age"]
-    n_up, n_across = term.axes[1].n_intervals, term.axes[0].n_intervals
+    n_up, n_across = term.axes[1].n_regular, term.axes[0].n_regular
     np.testing.assert_array_equal(first.get_array().data[:n_up, :n_across], term.values.T[:n_up, :n_across])
     assert axes[0].get_xlim() == axes[1].get_xlim()
     _, given = plt.subplots(1, 2)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import treeanova
-from treeanova.model.grid import CategoryAxis, IntervalAxis
+from treeanova.model.axes import CategoryAxis, IntervalAxis
 from treeanova.report import write_report
 from treeanova.report.axes import distinct_numbers, millionths, page_axis, window
 from treeanova.report.page import as_json
@@ -303,7 +303,7 @@ def group_of_bins(axis, plain):
     """The group of each bin of an axis, from the bounds on the page; missing values last."""
     ends = np.array([float(f"{bound:.6g}") for bound in axis.bounds])
     groups = np.append(np.searchsorted(plain["bounds"], ends), len(plain["bounds"]))
-    return np.append(groups, groups[-1] + 1) if axis.size > axis.n_intervals else groups
+    return np.append(groups, groups[-1] + 1) if axis.size > axis.n_regular else groups
 
 
 def test_densities_that_need_rows_are_named_with_the_reason(fx, tmp_path):

@@ -16,7 +16,8 @@ from treeanova import decompose, density_sensitivity
 from treeanova.data.features import Feature, Labels, Schema
 from treeanova.density import copulas, smoothing
 from treeanova.density.kinds import Auto, Independent, Kernel, density_of, sample_of
-from treeanova.model.grid import CategoryAxis, Grid, IntervalAxis
+from treeanova.model.axes import CategoryAxis, IntervalAxis
+from treeanova.model.grid import Grid
 
 FLOOR = 0.01  # a row left out is judged by at least this share of independence
 

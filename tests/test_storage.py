@@ -30,7 +30,7 @@ from treeanova import ArchiveError, Effects, Grid, load
 from treeanova.data.features import Feature, Labels, Numeric, Schema
 from treeanova.decomposition.decomposition import Decomposition, purified
 from treeanova.density.kinds import KINDS, Empirical, Laplace, Shrinkage, Table, Uniform, sample_of
-from treeanova.model.grid import CategoryAxis, IntervalAxis
+from treeanova.model.axes import CategoryAxis, IntervalAxis
 from treeanova.storage import archive
 from treeanova.storage.archive import SCHEMA
 from treeanova.storage.schema import describe

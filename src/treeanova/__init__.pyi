@@ -27,12 +27,12 @@ from treeanova.errors import ModelFileError as ModelFileError
 from treeanova.errors import NotPureError as NotPureError
 from treeanova.errors import NotPureWarning as NotPureWarning
 from treeanova.errors import UnsupportedModelError as UnsupportedModelError
+from treeanova.model.axes import Axis as Axis
+from treeanova.model.axes import CategoryAxis as CategoryAxis
+from treeanova.model.axes import IntervalAxis as IntervalAxis
 from treeanova.model.effects import Effects as Effects
 from treeanova.model.forest import Forest as Forest
-from treeanova.model.grid import Axis as Axis
-from treeanova.model.grid import CategoryAxis as CategoryAxis
 from treeanova.model.grid import Grid as Grid
-from treeanova.model.grid import IntervalAxis as IntervalAxis
 from treeanova.model.grid import grid_of as grid_of
 from treeanova.readers import read_model as read_model
 from treeanova.report import write_report as write_report

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.readers.adversarial import SPECIAL, numeric_candidates
 from treeanova.errors import UnsupportedModelError
-from treeanova.model.grid import CategoryAxis, IntervalAxis
+from treeanova.model.axes import CategoryAxis, IntervalAxis
 from treeanova.readers import ebm as reader
 from treeanova.readers import read_model
 from treeanova.storage.schema import describe, restore
@@ -237,7 +237,7 @@ def test_axes_have_no_bin_too_many(model):
             np.moveaxis(v, key.index(j), 0).reshape(len(axis), -1) for key, v in effects.terms.items() if j in key
         ]
         bits = np.ascontiguousarray(np.concatenate([*slices, np.zeros((len(axis), 1))], axis=1)).view(np.int64)
-        n_values = axis.n_intervals if isinstance(axis, IntervalAxis) else len(axis.categories)
+        n_values = axis.n_regular if isinstance(axis, IntervalAxis) else len(axis.categories)
         if isinstance(axis, IntervalAxis):
             assert (bits[1:n_values] != bits[: n_values - 1]).any(axis=1).all()
         for extra in range(n_values, len(axis)):
@@ -256,7 +256,7 @@ def test_own_bins_of_missing_and_unseen():
     model = train(interactions=0)
     model.term_scores_[0][0], model.term_scores_[2][[0, -1]] = 99.0, [98.0, 99.0]
     axes = reader.read(model).grid.axes
-    assert axes[0].missing_bin == axes[0].n_intervals
+    assert axes[0].missing_bin == axes[0].n_regular
     assert isinstance(axes[2], CategoryAxis)
     assert axes[2].categories == ("", "u", "v", "w")
     assert axes[2].labels == ("", "u", "v", "w", "unseen", "missing")
@@ -278,10 +278,10 @@ def test_missing_shares_a_bin_only_if_all_terms_agree():
     model.term_scores_[0][0] = model.term_scores_[0][-2]
     model.term_scores_[-1][:] = 0.0
     axis = reader.read(model).grid.axes[0]
-    assert axis.missing_bin < axis.n_intervals
+    assert axis.missing_bin < axis.n_regular
     model.term_scores_[-1][0] = 1.0
     axis = reader.read(model).grid.axes[0]
-    assert axis.missing_bin == axis.n_intervals
+    assert axis.missing_bin == axis.n_regular
 
 
 def test_signs_of_zero_are_kept_apart():

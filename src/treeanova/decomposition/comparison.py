@@ -13,7 +13,7 @@ from treeanova.core.labels import label_of
 from treeanova.data.frames import frame
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.importance import strongest_first
-from treeanova.model.grid import union
+from treeanova.model.union import union
 from treeanova.storage.fields import NoRowsError
 
 _TERMS_AT_ONCE = 256

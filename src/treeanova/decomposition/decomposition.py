@@ -29,8 +29,9 @@ from treeanova.density.kinds import Density, Sample, check_weighted_rows, densit
 from treeanova.errors import ArchiveError
 from treeanova.model.effects import Effects
 from treeanova.model.forest import Forest, weighted_sum
-from treeanova.model.grid import Grid, union
+from treeanova.model.grid import Grid
 from treeanova.model.links import class_probabilities, respond
+from treeanova.model.union import union
 from treeanova.readers import read_model
 from treeanova.storage import archive
 from treeanova.storage.fields import NoRowsError, pack, unpack, without_rows

@@ -13,7 +13,7 @@ from treeanova.core.arrays import Floats, Names
 from treeanova.core.labels import label_of
 from treeanova.data.columns import encode
 from treeanova.data.features import Schema
-from treeanova.model.grid import Axis, IntervalAxis
+from treeanova.model.axes import Axis, IntervalAxis
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -116,7 +116,7 @@ def columns_of(term: Term) -> dict[str, Any]:
         columns[f"{name}_bin" if name in reserved else name] = labels[bins].tolist()
         if isinstance(axis, IntervalAxis):
             ends = np.full((2, axis.size), np.nan)
-            ends[:, : axis.n_intervals] = axis.edges[:-1], axis.edges[1:]
+            ends[:, : axis.n_regular] = axis.edges[:-1], axis.edges[1:]
             columns[f"{name}_low"], columns[f"{name}_high"] = ends[0][bins], ends[1][bins]
     flat = term.values.reshape(len(cells[0]), -1)
     for k, output in enumerate(outputs):

@@ -35,7 +35,8 @@ from treeanova.density.joint import (
 )
 from treeanova.density.kernel_joint import kernel_joint
 from treeanova.density.sample import Sample, check_weighted_rows, sample_of
-from treeanova.model.grid import Axis, Grid, IntervalAxis
+from treeanova.model.axes import Axis, IntervalAxis
+from treeanova.model.grid import Grid
 
 __all__ = [
     "Auto",
@@ -170,14 +171,14 @@ class Uniform(Density):
             return self._equal_weights(j, axis)
         ends = np.clip(axis.edges, known.min(), known.max())
         lengths = np.zeros(axis.size)
-        lengths[: axis.n_intervals] = np.diff(ends / np.abs(ends).max())  # sums of huge lengths would overflow
+        lengths[: axis.n_regular] = np.diff(ends / np.abs(ends).max())  # sums of huge lengths would overflow
         weights: Floats = lengths / lengths.sum()
         return weights
 
     def _equal_weights(self, j: int, axis: Axis) -> Floats:
         """One share per bin; none for bins apart, of missing or unseen values, that no row is in."""
         counted = np.ones(axis.size, dtype=bool)
-        n_plain = axis.n_plain
+        n_plain = axis.n_regular
         if self.sample is not None and axis.size > n_plain > 0:
             counted[n_plain:] = self.sample.counts((j,))[n_plain:] > 0
         weights: Floats = counted / counted.sum()
@@ -474,7 +475,7 @@ class _Smooth(Density):
     def _margin(self, j: int) -> smoothing.Margin:
         if j not in self._margins:
             axis = self._grid.axes[j]
-            n_ordered = axis.n_intervals if isinstance(axis, IntervalAxis) else 0
+            n_ordered = axis.n_regular if isinstance(axis, IntervalAxis) else 0
             values = self._sample.mean_values(j)[:n_ordered]
             n_rows = self._sample.effective_rows
             self._margins[j] = smoothing.Margin(self._sample.counts((j,)), n_ordered, n_rows, values)

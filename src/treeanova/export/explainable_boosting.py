@@ -9,7 +9,7 @@ import numpy as np
 
 from treeanova.core.arrays import Floats, Ints
 from treeanova.decomposition.decomposition import Decomposition
-from treeanova.model.grid import Axis, CategoryAxis, IntervalAxis
+from treeanova.model.axes import Axis, CategoryAxis, IntervalAxis
 
 
 def ebm(fx: Decomposition) -> Any:
@@ -62,7 +62,7 @@ def _places(axis: Axis) -> Ints:
     """The axis' bin at each place of an EBM's tensor: missing, the values, then unseen (or unreadable: -1)."""
     if isinstance(axis, CategoryAxis):
         return np.array([axis.missing_bin, *range(len(axis.categories)), axis.unseen_bin])
-    n_values = axis.n_intervals if isinstance(axis, IntervalAxis) else axis.size
+    n_values = axis.n_regular if isinstance(axis, IntervalAxis) else axis.size
     return np.array([axis.missing_bin, *range(n_values), -1])
 
 

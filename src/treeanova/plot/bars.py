@@ -15,7 +15,7 @@ from treeanova.core.labels import label_of
 from treeanova.data.columns import encode
 from treeanova.data.frames import frame
 from treeanova.decomposition.decomposition import Decomposition
-from treeanova.model.grid import CategoryAxis
+from treeanova.model.axes import CategoryAxis
 from treeanova.model.links import respond
 from treeanova.plot import style
 from treeanova.plot.choices import checked_decomposition, column, output_of

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treeanova.core.arrays import Floats, Ints
-from treeanova.model.grid import Axis, CategoryAxis, IntervalAxis
+from treeanova.model.axes import Axis, CategoryAxis, IntervalAxis
 
 GAP, OTHERS = -1, -2
 Extras = bool | Collection[str] | None
@@ -156,7 +156,7 @@ def with_weight(axis: Axis, weights: Floats) -> frozenset[str]:
 
 def extra_bins(axis: Axis) -> list[int]:
     """Bins that hold nothing but missing or unseen values."""
-    n_regular = axis.n_intervals if isinstance(axis, IntervalAxis) else len(getattr(axis, "categories", ()))
+    n_regular = axis.n_regular if isinstance(axis, IntervalAxis) else len(getattr(axis, "categories", ()))
     return list(range(n_regular, axis.size))
 
 
@@ -168,7 +168,7 @@ def _interval_layout(axis: IntervalAxis, weights: Floats, limits: tuple[float, f
     cells = np.arange(first, first + len(inner) + 1)
     starts, ends = axis.edges[cells], axis.edges[cells + 1]
     whole = ((starts >= low) | np.isinf(starts)) & ((ends <= high) | np.isinf(ends))
-    beyond = float(weights[: axis.n_intervals].sum() - weights[cells[whole]].sum())
+    beyond = float(weights[: axis.n_regular].sum() - weights[cells[whole]].sum())
     edges, cells = _with_extra_cells(
         np.concatenate([[low], inner, [high]]), cells, extra, gap=0.04 * (high - low), width=0.07 * (high - low)
     )
@@ -192,7 +192,7 @@ def range_of(axis: IntervalAxis, weights: Floats, ends: Ends = None) -> tuple[fl
     bounds = axis.bounds
     if not len(bounds):
         return ends if ends is not None and ends[0] < ends[1] else (0.0, 1.0)
-    low, high = _core(bounds, weights[: axis.n_intervals], ends)
+    low, high = _core(bounds, weights[: axis.n_regular], ends)
     first, last = ends or (low, high)
     least = 0.04 * ((high - low) or (last - first)) or max(abs(high) * 0.1, 0.5)
     most = _STRETCH * (high - low) or np.inf

@@ -10,7 +10,7 @@ import numpy as np
 
 from treeanova.core.arrays import Floats
 from treeanova.decomposition.decomposition import Decomposition
-from treeanova.model.grid import Axis, IntervalAxis
+from treeanova.model.axes import Axis, IntervalAxis
 from treeanova.plot import style
 from treeanova.plot.choices import (
     Key,

@@ -15,7 +15,7 @@ from treeanova.core.arrays import Floats
 from treeanova.core.labels import label_of
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.term import Term
-from treeanova.model.grid import IntervalAxis
+from treeanova.model.axes import IntervalAxis
 from treeanova.plot import style
 from treeanova.plot.bars import checked_count, importance_rows
 from treeanova.plot.choices import (

@@ -16,7 +16,7 @@ from matplotlib.patches import Rectangle
 from treeanova.core.arrays import Floats
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.term import Term
-from treeanova.model.grid import Axis, IntervalAxis
+from treeanova.model.axes import Axis, IntervalAxis
 from treeanova.plot import style
 from treeanova.plot.choices import (
     Key,

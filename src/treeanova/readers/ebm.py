@@ -29,8 +29,9 @@ import numpy.typing as npt
 from treeanova.core.arrays import Floats, Ints, Key
 from treeanova.data.features import Encoder, Feature, Numeric, Schema, distinct, is_missing
 from treeanova.errors import UnsupportedModelError
+from treeanova.model.axes import Axis, CategoryAxis, IntervalAxis
 from treeanova.model.effects import Effects
-from treeanova.model.grid import Axis, CategoryAxis, Grid, IntervalAxis
+from treeanova.model.grid import Grid
 from treeanova.readers import versions
 
 _LINKS = {"identity": "identity", "log": "log", "logit": "logit", "mlogit": "softmax", "vlogit": "logit"}

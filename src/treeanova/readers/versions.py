@@ -19,9 +19,9 @@ import numpy.typing as npt
 from treeanova.core.arrays import Floats
 from treeanova.data.features import Feature, Schema
 from treeanova.errors import ModelFileError, UnsupportedModelError
+from treeanova.model.axes import IntervalAxis
 from treeanova.model.effects import Effects
 from treeanova.model.forest import Forest
-from treeanova.model.grid import IntervalAxis
 
 Read = TypeVar("Read", bound=Forest | Effects)
 Predict = Callable[[Floats], npt.ArrayLike]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from treeanova.core.arrays import Floats
 from treeanova.density.kinds import Sample
-from treeanova.model.grid import Axis, CategoryAxis, IntervalAxis
+from treeanova.model.axes import Axis, CategoryAxis, IntervalAxis
 
 Groups = npt.NDArray[np.int64]
 _BARS = 48
@@ -67,7 +67,7 @@ def _group_means(groups: Groups, masses: Floats) -> Floats:
 
 def _interval_groups(axis: IntervalAxis, masses: Floats, most: int) -> Groups:
     """Neighbouring intervals of about equal mass; a bin of missing values stays alone."""
-    n_intervals = axis.n_intervals
+    n_intervals = axis.n_regular
     groups = np.arange(axis.size)
     if n_intervals <= most:
         return groups
@@ -95,7 +95,7 @@ def _category_groups(axis: Axis, masses: Floats, most: int) -> Groups:
 
 
 def _plain_intervals(axis: IntervalAxis, groups: Groups) -> dict[str, Any]:
-    starts = np.flatnonzero(np.diff(groups[: axis.n_intervals])) + 1
+    starts = np.flatnonzero(np.diff(groups[: axis.n_regular])) + 1
     missing = int(groups[axis.missing_bin]) if axis.missing_bin >= 0 else -1
     return {"kind": "interval", "bounds": distinct_numbers(axis.bounds[starts - 1]), "missing": missing}
 

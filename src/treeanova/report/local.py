@@ -10,7 +10,7 @@ import numpy as np
 from treeanova.core.arrays import Floats
 from treeanova.data.columns import encode
 from treeanova.decomposition.decomposition import Decomposition
-from treeanova.model.grid import Axis, IntervalAxis
+from treeanova.model.axes import Axis, IntervalAxis
 
 _MOST_ROWS = 100
 _MOST_TERMS = 25

@@ -13,7 +13,7 @@ import numpy as np
 from treeanova.core.arrays import Floats, Names
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.term import Term
-from treeanova.model.grid import IntervalAxis
+from treeanova.model.axes import IntervalAxis
 from treeanova.report.axes import PageAxis, distinct_numbers, histogram, millionths, page_axis, window
 
 RAW = "raw"

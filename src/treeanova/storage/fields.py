@@ -14,8 +14,9 @@ from treeanova.core.arrays import Arrays, Floats, Key
 from treeanova.data.features import Schema
 from treeanova.density.joint import Joint
 from treeanova.density.kinds import KINDS, Density, Sample, Table
+from treeanova.model.axes import Axis, CategoryAxis, IntervalAxis
 from treeanova.model.effects import Effects
-from treeanova.model.grid import Axis, CategoryAxis, Grid, IntervalAxis
+from treeanova.model.grid import Grid
 from treeanova.storage.schema import describe, restore
 from treeanova.storage.trees import pack_deep, unpack_deep
 from treeanova.terms.moments import Moments

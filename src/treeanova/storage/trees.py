@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from treeanova.core.arrays import Arrays, Key
+from treeanova.model.binning import Binning
 from treeanova.model.forest import Forest, assemble
 from treeanova.model.grid import Grid
 from treeanova.terms.closed_form import ClosedForm
 from treeanova.terms.correction import Correction, no_correction
 from treeanova.terms.deep import Deep, Layout, forest_sets
 from treeanova.terms.expand import plan_of
-from treeanova.terms.leafsets import Merging
 
 _NODES = ("feature", "bound", "left", "right", "missing_left", "zero_missing", "category_start")
 _LAYOUT = ("tensor_order", "row_order", "top_order", "most_bins")
@@ -51,7 +51,7 @@ def _pack_forest(forest: Forest) -> Arrays:
     }
 
 
-def _pack_mergings(name: str, mergings: tuple[Merging, ...]) -> Arrays:
+def _pack_mergings(name: str, mergings: tuple[Binning, ...]) -> Arrays:
     bins = {f"{name}/{j}/bins": merging.bins for j, merging in enumerate(mergings)}
     return bins | {f"{name}/{j}/shares": merging.shares for j, merging in enumerate(mergings)}
 
@@ -75,13 +75,13 @@ def unpack_deep(header: Mapping[str, Any], arrays: Arrays, grid: Grid) -> Deep:
     return Deep(forest, sets, layout, mergings, grid, keys, form, correction, refinement, is_exact)
 
 
-def _unpack_mergings(name: str, arrays: Arrays, sizes: tuple[int, ...]) -> tuple[Merging, ...]:
+def _unpack_mergings(name: str, arrays: Arrays, sizes: tuple[int, ...]) -> tuple[Binning, ...]:
     mergings = []
     for j, size in enumerate(sizes):
         bins, shares = arrays[f"{name}/{j}/bins"].astype(np.int64), arrays[f"{name}/{j}/shares"]
         if bins.shape != (size,) or shares.shape != (size,) or bins.min(initial=0) < 0:
             raise ValueError("mergings must fit the bins of the forest")
-        mergings.append(Merging(bins, shares, int(bins.max(initial=-1)) + 1))
+        mergings.append(Binning(bins, shares, int(bins.max(initial=-1)) + 1))
     return tuple(mergings)
 
 

@@ -21,8 +21,9 @@ from typing import Any
 import numpy as np
 
 from treeanova.core.arrays import BinIndices, Floats, Ints, Key
+from treeanova.model.binning import Binning
 from treeanova.terms.expand import outer_sum
-from treeanova.terms.leafsets import LeafSets, Merging
+from treeanova.terms.leafsets import LeafSets
 
 _BLOCK = 1 << 16
 _LEAF_BLOCK = 1 << 15
@@ -46,7 +47,7 @@ class ClosedForm:
 
     leaf_sets: LeafSets
     masses: tuple[Floats, ...]
-    mergings: tuple[Merging, ...]
+    mergings: tuple[Binning, ...]
 
     @functools.cached_property
     def set_masses(self) -> tuple[Floats, ...]:
@@ -110,7 +111,7 @@ class ClosedForm:
         pairs = zip(self.leaf_sets.sets, self.mergings, strict=True)
         return tuple(sets.steps(merging) for sets, merging in pairs)
 
-    def outer(self, key: Key, mergings: Sequence[Merging], leaves: Ints) -> Floats:
+    def outer(self, key: Key, mergings: Sequence[Binning], leaves: Ints) -> Floats:
         """A term over bins merged otherwise, from some leaves; outputs last."""
         total = np.zeros((*(merging.size for merging in mergings), self.leaf_sets.values.shape[1]))
         for start in range(0, len(leaves), _LEAF_BLOCK):
@@ -119,7 +120,7 @@ class ClosedForm:
             total += outer_sum(parts, self.coefficients(key, block))
         return total
 
-    def centred(self, feature: int, merging: Merging, leaves: Ints) -> Floats:
+    def centred(self, feature: int, merging: Binning, leaves: Ints) -> Floats:
         """Shares of merged bins minus masses of the sets, shape (n_leaves, n_merged_bins)."""
         at = self.leaf_sets.positions(feature, leaves)
         return self.leaf_sets.sets[feature].onto(merging, at) - self.set_masses[feature][at, None]

@@ -28,9 +28,9 @@ from treeanova.anova.slices import safe_inverse, take_out
 from treeanova.anova.solvers import conjugate_gradients
 from treeanova.core.arrays import BinIndices, Floats, Ints, Key
 from treeanova.density.joint import Points
+from treeanova.model.binning import Binning, binning_by, equal_mass
 from treeanova.terms.closed_form import ClosedForm
 from treeanova.terms.expand import outer_sum
-from treeanova.terms.leafsets import Merging, merge, merging_by
 
 COARSE_BINS = 16
 _MOST_CELLS = 1 << 16
@@ -74,7 +74,7 @@ class Correction:
         pure; the largest of all terms.
     """
 
-    mergings: tuple[Merging, ...]
+    mergings: tuple[Binning, ...]
     bins: Mapping[int, int]
     tables: Mapping[Key, Floats]
     moved: Mapping[Key, Floats]
@@ -101,10 +101,10 @@ def no_correction() -> Correction:
     return Correction((), {}, {}, {}, 0.0)
 
 
-def coarse_mergings(form: ClosedForm) -> tuple[Merging, ...]:
+def coarse_mergings(form: ClosedForm) -> tuple[Binning, ...]:
     """Up to 16 bins per feature."""
     pairs = zip(form.leaf_sets.grid.axes, form.masses, strict=True)
-    return tuple(merge(axis, masses, COARSE_BINS) for axis, masses in pairs)
+    return tuple(equal_mass(axis, masses, COARSE_BINS) for axis, masses in pairs)
 
 
 def correct(
@@ -158,7 +158,7 @@ class _State:
     """What all terms share while they are solved; tensors have the outputs first."""
 
     form: ClosedForm
-    mergings: tuple[Merging, ...]
+    mergings: tuple[Binning, ...]
     bins: Mapping[int, int]
     cells: Sequence[Ints]
     weights: Floats
@@ -203,10 +203,10 @@ class _State:
         return _TOLERANCE if is_joined else _TOLERANCE_OF_ALL_BINS
 
     @functools.cached_property
-    def _joined(self) -> dict[int, list[Merging]]:
+    def _joined(self) -> dict[int, list[Binning]]:
         """Joined bins of all features, by most bins."""
         pairs = list(zip(self.mergings, self.form.masses, strict=True))
-        return {most: [merging_by(own.coarser(most), masses) for own, masses in pairs] for most in self.bins.values()}
+        return {most: [binning_by(own.coarser(most), masses) for own, masses in pairs] for most in self.bins.values()}
 
     def _weights(self, key: Key, most: int) -> Floats:
         sizes = tuple(self.mergings[j].coarser_size(most) for j in key)
@@ -228,7 +228,7 @@ class _State:
         return spread
 
 
-def _finer(merging: Merging, most: int, finer: int) -> Ints:
+def _finer(merging: Binning, most: int, finer: int) -> Ints:
     """Joined bin of each bin that is joined less."""
     return np.arange(merging.coarser_size(finer)) >> (merging.shift(most) - merging.shift(finer))
 

@@ -22,9 +22,11 @@ from treeanova.core.progress import Progress
 from treeanova.density.joint import Points
 from treeanova.density.kinds import Density
 from treeanova.density.sample import Sample
+from treeanova.model.axes import Axis, IntervalAxis
+from treeanova.model.binning import Binning, equal_mass, unmerged
 from treeanova.model.effects import Effects
 from treeanova.model.forest import Forest
-from treeanova.model.grid import Axis, Grid, IntervalAxis, grid_of
+from treeanova.model.grid import Grid, grid_of
 from treeanova.terms.closed_form import ClosedForm, raw_at_rows, row_cost
 from treeanova.terms.correction import (
     Correction,
@@ -35,7 +37,7 @@ from treeanova.terms.correction import (
     worth_correcting,
 )
 from treeanova.terms.expand import Plan, expand, plan_of
-from treeanova.terms.leafsets import LeafSets, Merging, leaf_sets, merge, unmerged
+from treeanova.terms.leafsets import LeafSets, leaf_sets
 
 _TENSOR_CELLS = 1_000_000  # of orders above 2, for all outputs: beyond, purification takes many seconds
 _TENSOR_TERMS = 1_000
@@ -199,7 +201,7 @@ class Deep:
     forest: Forest
     leaf_sets: LeafSets
     layout: Layout
-    mergings: tuple[Merging, ...]
+    mergings: tuple[Binning, ...]
     tensor_grid: Grid
     keys: tuple[Key, ...]
     form: ClosedForm | None = None
@@ -297,7 +299,7 @@ class Deep:
         return density.joint.points_on(self.grid, self.lifted, n_rows, rng)
 
 
-def _lift(merging: Merging, codes: Ints | BinIndices, rng: np.random.Generator) -> Ints:
+def _lift(merging: Binning, codes: Ints | BinIndices, rng: np.random.Generator) -> Ints:
     """A bin within each merged bin, drawn by shares."""
     order = np.argsort(merging.bins, kind="stable")
     ends = np.cumsum(merging.shares[order])
@@ -318,7 +320,7 @@ def prepare(forest: Forest, sets: LeafSets, layout: Layout, sample: Sample | Non
             np.full(size, 1 / size) if sample is None else sample.counts((j,)) for j, size in enumerate(grid.sizes)
         ]
         mergings = tuple(
-            merge(axis, own, layout.most_bins) if isinstance(axis, IntervalAxis) else unmerged(axis.size)
+            equal_mass(axis, own, layout.most_bins) if isinstance(axis, IntervalAxis) else unmerged(axis.size)
             for axis, own in zip(grid.axes, masses, strict=True)
         )
         axes = tuple(_merged_axis(axis, merging) for axis, merging in zip(grid.axes, mergings, strict=True))
@@ -331,10 +333,10 @@ def _held(sets: LeafSets, layout: Layout) -> tuple[Key, ...]:
     return tuple(sorted((k for k in sets.keys if len(k) > layout.tensor_order), key=lambda key: (len(key), key)))
 
 
-def _merged_axis(axis: Axis, merging: Merging) -> Axis:
+def _merged_axis(axis: Axis, merging: Binning) -> Axis:
     if not isinstance(axis, IntervalAxis):
         return axis
-    ends = np.flatnonzero(np.diff(merging.bins[: axis.n_intervals]))
+    ends = np.flatnonzero(np.diff(merging.bins[: axis.n_regular]))
     missing_bin = axis.missing_bin if axis.missing_bin < 0 else int(merging.bins[axis.missing_bin])
     return IntervalAxis(axis.name, missing_bin, axis.bounds[ends])
 

@@ -19,9 +19,10 @@ from treeanova.anova.purification import method_for
 from treeanova.core.arrays import Floats, Key
 from treeanova.core.labels import label_of
 from treeanova.errors import BudgetError
+from treeanova.model.binning import Binning, unmerged
 from treeanova.model.effects import Effects
 from treeanova.model.grid import Grid
-from treeanova.terms.leafsets import LeafSets, Merging, unmerged
+from treeanova.terms.leafsets import LeafSets
 
 DEFAULT_BUDGET = 2 * 10**9
 _BLOCK_CELLS = 1 << 22
@@ -115,7 +116,7 @@ def plan_of(keys: set[Key], grid: Grid, n_outputs: int) -> Plan:
 
 
 def expand(
-    sets: LeafSets, *, max_order: int | None = None, mergings: Sequence[Merging] | None = None, grid: Grid | None = None
+    sets: LeafSets, *, max_order: int | None = None, mergings: Sequence[Binning] | None = None, grid: Grid | None = None
 ) -> Effects:
     """Raw effects of a forest: one tensor per set of features that a leaf's path has, up to an order if given.
 

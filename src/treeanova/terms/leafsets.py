@@ -18,66 +18,12 @@ import numpy as np
 import scipy.sparse
 
 from treeanova.core.arrays import BinIndices, Bools, Floats, Ints, Key
+from treeanova.model.axes import CategoryAxis, IntervalAxis
+from treeanova.model.binning import Binning
 from treeanova.model.forest import NEAR_ZERO, Forest
-from treeanova.model.grid import Axis, CategoryAxis, Grid, IntervalAxis
+from treeanova.model.grid import Grid
 
 Paths = list[tuple[Ints, Ints, Bools]]
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Merging:
-    """Bins of one axis merged to fewer, ordered ones to neighbours; `shares` are their shares of the merged bin."""
-
-    bins: Ints
-    shares: Floats
-    size: int
-
-    @property
-    def is_identity(self) -> bool:
-        """Whether every bin stays on its own."""
-        return self.size == len(self.bins)
-
-    def shift(self, most: int) -> int:
-        """How often neighbours must be joined two by two to leave at most so many bins."""
-        return max(0, math.ceil(math.log2(self.size / most))) if self.size > most else 0
-
-    def coarser(self, most: int) -> Ints:
-        """Bin of each bin when neighbours are joined to at most so many."""
-        return self.bins >> self.shift(most)
-
-    def coarser_size(self, most: int) -> int:
-        """Number of bins when neighbours are joined to at most so many."""
-        return ((self.size - 1) >> self.shift(most)) + 1
-
-
-def unmerged(n_bins: int) -> Merging:
-    """Every bin on its own."""
-    return Merging(np.arange(n_bins), np.ones(n_bins), n_bins)
-
-
-def merge(axis: Axis, masses: Floats, most: int) -> Merging:
-    """At most so many bins of about equal mass; missing values with mass stay apart, as do the largest categories."""
-    if axis.size <= most:
-        return merging_by(np.arange(axis.size), masses)
-    if not isinstance(axis, IntervalAxis):
-        rank = np.empty(axis.size, dtype=np.int64)
-        rank[np.argsort(-masses, kind="stable")] = np.arange(axis.size)
-        return merging_by(np.minimum(rank, most - 1), masses)
-    ordered = masses[: axis.n_intervals]
-    apart = axis.size - axis.n_intervals
-    total = ordered.sum()
-    middle = (np.cumsum(ordered) - ordered / 2) / total if total > 0 else np.linspace(0, 1, len(ordered))
-    bins = np.minimum((middle * (most - apart)).astype(np.int64), most - apart - 1)
-    return merging_by(np.concatenate([bins, np.full(apart, most)]), masses)
-
-
-def merging_by(bins: Ints, masses: Floats) -> Merging:
-    """Bins merged to given numbers: shares by mass; equal ones where a merged bin has none."""
-    merged = np.unique(bins, return_inverse=True)[1].ravel()
-    totals = np.bincount(merged, masses)
-    counts = np.bincount(merged)
-    shares = np.where(totals[merged] > 0, masses / np.where(totals > 0, totals, 1.0)[merged], 1 / counts[merged])
-    return Merging(merged, shares, len(counts))
 
 
 class BinSets(abc.ABC):
@@ -94,11 +40,11 @@ class BinSets(abc.ABC):
         """Mass of each set."""
 
     @abc.abstractmethod
-    def onto(self, merging: Merging, which: Ints | slice = slice(None)) -> Floats:
+    def onto(self, merging: Binning, which: Ints | slice = slice(None)) -> Floats:
         """Share of each merged bin that is in the sets, shape (n_leaves, n_merged_bins)."""
 
     @abc.abstractmethod
-    def steps(self, merging: Merging) -> scipy.sparse.csr_array:
+    def steps(self, merging: Binning) -> scipy.sparse.csr_array:
         """Differences of `onto` along the merged bins: its running sums are `onto`, and few are not zero."""
 
 
@@ -128,7 +74,7 @@ class Intervals(BinSets):
         inside: Floats = np.where(self.high > self.low, cumulative[self.high] - cumulative[self.low], 0.0)
         return inside + self.missing * apart
 
-    def onto(self, merging: Merging, which: Ints | slice = slice(None)) -> Floats:
+    def onto(self, merging: Binning, which: Ints | slice = slice(None)) -> Floats:
         """Shares of merged bins."""
         ends = self._positions(merging)
         bins = np.arange(merging.size)
@@ -138,14 +84,14 @@ class Intervals(BinSets):
             shares[:, merging.bins[-1]] += self.missing[which] * merging.shares[-1]
         return shares
 
-    def _positions(self, merging: Merging) -> Floats:
+    def _positions(self, merging: Binning) -> Floats:
         """Ends of the bins in units of merged bins: shares add up to 1 in each."""
         ends = np.concatenate([[0.0], np.cumsum(merging.shares[: self.n_intervals])])
         whole = np.flatnonzero(np.diff(merging.bins[: self.n_intervals]))
         ends[whole + 1] = merging.bins[whole + 1]  # exact where a merged bin begins
         return ends
 
-    def steps(self, merging: Merging) -> scipy.sparse.csr_array:
+    def steps(self, merging: Binning) -> scipy.sparse.csr_array:
         """Differences: where a set begins and ends, two each where this lies within a merged bin."""
         ends = self._positions(merging)
         rows, columns, values = [], [], []
@@ -185,7 +131,7 @@ class AnySets(BinSets):
         mass: Floats = self.sets @ masses
         return mass
 
-    def onto(self, merging: Merging, which: Ints | slice = slice(None)) -> Floats:
+    def onto(self, merging: Binning, which: Ints | slice = slice(None)) -> Floats:
         """Shares of merged bins."""
         if merging.is_identity:
             return self.sets[which].astype(np.float64)
@@ -194,7 +140,7 @@ class AnySets(BinSets):
         shares: Floats = self.sets[which] @ spread
         return shares
 
-    def steps(self, merging: Merging) -> scipy.sparse.csr_array:
+    def steps(self, merging: Binning) -> scipy.sparse.csr_array:
         """Differences of the shares."""
         return scipy.sparse.csr_array(np.diff(self.onto(merging), axis=1, prepend=0.0))
 
@@ -355,7 +301,7 @@ def _bin_sets(forest: Forest, grid: Grid, paths: Paths, feature: int) -> BinSets
     if not isinstance(axis, IntervalAxis) or forest.zero_missing[forest.feature == feature].any():
         return AnySets(*memberships(forest, grid, paths, feature))
     low = np.zeros(forest.n_leaves, dtype=np.int64)
-    high = np.full(forest.n_leaves, axis.n_intervals)
+    high = np.full(forest.n_leaves, axis.n_regular)
     missing = np.ones(forest.n_leaves, dtype=bool)
     reached = np.zeros(forest.n_leaves, dtype=bool)
     for step_leaves, step_nodes, step_left in paths:
@@ -367,7 +313,7 @@ def _bin_sets(forest: Forest, grid: Grid, paths: Paths, feature: int) -> BinSets
         low[leaves[~left]] = np.maximum(low[leaves[~left]], end[~left])
         missing[leaves] &= forest.missing_left[nodes] == left
     some = np.flatnonzero(reached)
-    apart = axis.size > axis.n_intervals
-    high = np.minimum(high, axis.n_intervals)
-    low = np.minimum(low, axis.n_intervals)
-    return Intervals(some, low[some], high[some], missing[some] & apart, axis.n_intervals)
+    apart = axis.size > axis.n_regular
+    high = np.minimum(high, axis.n_regular)
+    low = np.minimum(low, axis.n_regular)
+    return Intervals(some, low[some], high[some], missing[some] & apart, axis.n_regular)

@@ -1,0 +1,296 @@
+"""Axes: the bins of one feature, either intervals or categories, with bins for missing and unseen values.
+
+All that differs between the two kinds is a method of `Axis`; code outside this room never asks which kind it has.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import functools
+import itertools
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+import numpy as np
+
+from treeanova.core.arrays import BinIndices, Floats, Ints
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Axis(abc.ABC):
+    """The bins of one feature.
+
+    Regular bins come first; missing and unseen values have bins after them, or share a regular bin where the model
+    treats them alike.
+
+    Attributes
+    ----------
+    name
+        Name of the feature.
+    missing_bin
+        Bin of missing values; -1 where the model refuses them.
+    """
+
+    name: str
+    missing_bin: int
+
+    @property
+    @abc.abstractmethod
+    def is_ordered(self) -> bool:
+        """Whether the regular bins are intervals of numbers."""
+
+    @property
+    @abc.abstractmethod
+    def size(self) -> int:
+        """Number of bins."""
+
+    @property
+    @abc.abstractmethod
+    def n_regular(self) -> int:
+        """Number of regular bins: intervals or categories."""
+
+    @property
+    @abc.abstractmethod
+    def labels(self) -> tuple[str, ...]:
+        """A label for each bin, to show to people."""
+
+    @property
+    @abc.abstractmethod
+    def thresholds(self) -> Floats:
+        """Upper ends of all intervals but the last; empty for categories."""
+
+    @property
+    @abc.abstractmethod
+    def unseen(self) -> int:
+        """Bin of values never seen in training; -1 where there is none."""
+
+    @abc.abstractmethod
+    def index(self, column: Floats) -> BinIndices:
+        """Bin of each value of an encoded column."""
+
+    @abc.abstractmethod
+    def examples(self) -> Floats:
+        """An encoded value that falls in each bin."""
+
+    @abc.abstractmethod
+    def coarsened(self, bins: Ints) -> Axis:
+        """The axis with neighbouring bins merged; `bins` holds the coarse bin of each bin."""
+
+    @abc.abstractmethod
+    def has_bins_of(self, other: Axis) -> bool:
+        """Whether both axes have the same bins."""
+
+    @abc.abstractmethod
+    def plain(self) -> dict[str, Any]:
+        """All but thresholds and categories, as plain data for a file; `axis_of` is the way back."""
+
+    @property
+    def n_extra(self) -> int:
+        """Number of bins that hold nothing but missing or unseen values; they come last."""
+        return self.size - self.n_regular
+
+    @property
+    def edges(self) -> Floats:
+        """Ends of the intervals, from -inf to inf."""
+        return np.concatenate([[-np.inf], self.thresholds, [np.inf]])
+
+    @property
+    def interval_ends(self) -> Floats | None:
+        """Lower and upper end of each bin, shape (2, n_bins), NaN for missing values; None for categories."""
+        if not self.is_ordered:
+            return None
+        ends = np.full((2, self.size), np.nan)
+        ends[:, : self.n_regular] = self.edges[:-1], self.edges[1:]
+        return ends
+
+    def __len__(self) -> int:
+        return self.size
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class IntervalAxis(Axis):
+    """Bins (-inf, bounds[0]], (bounds[0], bounds[1]], …, (bounds[-1], inf), and possibly one for missing values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> axis = IntervalAxis("age", missing_bin=2, bounds=np.array([40.0]))
+    >>> axis.labels
+    ('≤ 40', '> 40', 'missing')
+    >>> axis.index(np.array([40.0, 41.0, np.nan])).tolist()
+    [0, 1, 2]
+    """
+
+    bounds: Floats
+
+    @property
+    def is_ordered(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def n_regular(self) -> int:
+        """Number of intervals."""
+        return len(self.bounds) + 1
+
+    @property
+    def size(self) -> int:
+        """Number of bins."""
+        return max(self.n_regular, self.missing_bin + 1)
+
+    @property
+    def thresholds(self) -> Floats:
+        """Upper ends of all intervals but the last."""
+        return self.bounds
+
+    @property
+    def unseen(self) -> int:
+        """-1: any number has a bin."""
+        return -1
+
+    @functools.cached_property
+    def labels(self) -> tuple[str, ...]:
+        """Intervals as people write them."""
+        numbers = _short(self.bounds)
+        if not numbers:
+            names = ["all"]
+        else:
+            inner = [f"({a}, {b}]" for a, b in itertools.pairwise(numbers)]
+            names = [f"≤ {numbers[0]}", *inner, f"> {numbers[-1]}"]
+        return _with_extra(names, self.missing_bin, "missing")
+
+    def index(self, column: Floats) -> BinIndices:
+        """Bin of each value of an encoded column."""
+        codes = np.searchsorted(self.bounds, column, side="left").astype(np.int32)
+        missing = np.isnan(column)
+        if missing.any():
+            codes[missing] = self.missing_bin
+        return codes
+
+    def examples(self) -> Floats:
+        """Upper ends of the intervals, infinity, and NaN for missing values."""
+        return np.concatenate([self.bounds, [np.inf], np.full(self.n_extra, np.nan)])
+
+    def coarsened(self, bins: Ints) -> IntervalAxis:
+        """The axis with neighbouring bins merged."""
+        ends = np.flatnonzero(np.diff(bins[: self.n_regular]))
+        missing_bin = self.missing_bin if self.missing_bin < 0 else int(bins[self.missing_bin])
+        return IntervalAxis(self.name, missing_bin, self.bounds[ends])
+
+    def has_bins_of(self, other: Axis) -> bool:
+        """Whether both axes have the same bins."""
+        is_same_kind = other.is_ordered and self.missing_bin == other.missing_bin
+        return is_same_kind and np.array_equal(self.bounds, other.thresholds)
+
+    def plain(self) -> dict[str, Any]:
+        """Name and bin of missing values."""
+        return {"name": self.name, "missing_bin": self.missing_bin}
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class CategoryAxis(Axis):
+    """A bin per category, and possibly one for unseen and one for missing values.
+
+    Examples
+    --------
+    >>> axis = CategoryAxis("size", missing_bin=1, categories=("S", "L"), unseen_bin=2)
+    >>> axis.labels
+    ('S', 'L or missing', 'unseen')
+    """
+
+    categories: tuple[Hashable, ...]
+    unseen_bin: int
+
+    @property
+    def is_ordered(self) -> bool:
+        """False."""
+        return False
+
+    @property
+    def n_regular(self) -> int:
+        """Number of categories."""
+        return len(self.categories)
+
+    @property
+    def size(self) -> int:
+        """Number of bins."""
+        return max(len(self.categories), self.unseen_bin + 1, self.missing_bin + 1)
+
+    @property
+    def thresholds(self) -> Floats:
+        """Empty."""
+        return np.empty(0)
+
+    @property
+    def unseen(self) -> int:
+        """Bin of categories never seen in training; -1 where the model refuses them."""
+        return self.unseen_bin
+
+    @functools.cached_property
+    def labels(self) -> tuple[str, ...]:
+        """Categories as text."""
+        names = _with_extra([str(category) for category in self.categories], self.unseen_bin, "unseen")
+        return _with_extra(list(names), self.missing_bin, "missing")
+
+    def index(self, column: Floats) -> BinIndices:
+        """Bin of each value of an encoded column."""
+        missing = np.isnan(column)
+        codes = np.where(missing, 0, column).astype(np.int32)
+        codes[codes == len(self.categories)] = self.unseen_bin
+        codes[missing] = self.missing_bin
+        return codes
+
+    def examples(self) -> Floats:
+        """Positions of the categories; the number of categories for unseen, NaN for missing."""
+        known = len(self.categories)
+        values = np.arange(self.size, dtype=np.float64)
+        if self.missing_bin >= known:
+            values[self.missing_bin] = np.nan
+        if self.unseen_bin >= known:
+            values[self.unseen_bin] = known
+        return values
+
+    def coarsened(self, bins: Ints) -> CategoryAxis:
+        """Itself: categories have no neighbours and are never merged."""
+        if len(np.unique(bins)) < self.size:
+            raise ValueError(f"categories of {self.name!r} must stay apart, got bins that merge them.")
+        return self
+
+    def has_bins_of(self, other: Axis) -> bool:
+        """Whether both axes have the same categories."""
+        return self.labels == other.labels
+
+    def plain(self) -> dict[str, Any]:
+        """Name, and bins of missing and unseen values."""
+        return {"name": self.name, "missing_bin": self.missing_bin, "unseen_bin": self.unseen_bin}
+
+
+def axis_of(plain: Mapping[str, Any], categories: tuple[Hashable, ...] | None, bounds: Floats | None) -> Axis:
+    """An axis from what `Axis.plain` gave, with its thresholds or its categories."""
+    if bounds is not None:
+        return IntervalAxis(plain["name"], plain["missing_bin"], bounds)
+    return CategoryAxis(plain["name"], plain["missing_bin"], categories or (), plain["unseen_bin"])
+
+
+def renamed(axis: Axis, name: str) -> Axis:
+    """The axis with another name."""
+    return dataclasses.replace(axis, name=name)
+
+
+def _with_extra(names: list[str], bin_: int, word: str) -> tuple[str, ...]:
+    """Names with a word for a bin of its own, or the word added to the bin that it shares."""
+    if bin_ >= len(names):
+        names = [*names, word]
+    elif bin_ >= 0:
+        names = [*names[:bin_], f"{names[bin_]} or {word}", *names[bin_ + 1 :]]
+    return tuple(names)
+
+
+def _short(bounds: Floats) -> list[str]:
+    """Numbers with as few digits as keep them distinct, at least four."""
+    for digits in range(4, 18):
+        texts = [f"{bound:.{digits}g}" for bound in bounds]
+        if len(set(texts)) == len(texts):
+            return texts
+    return [repr(float(bound)) for bound in bounds]

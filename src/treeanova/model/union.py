@@ -1,0 +1,94 @@
+"""The union of grids: an axis per feature that distinguishes all that any of its axes does."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+
+from treeanova.core.arrays import Ints
+from treeanova.data.features import Feature
+from treeanova.model.axes import Axis, CategoryAxis, IntervalAxis
+from treeanova.model.grid import Grid
+
+
+def union(grids: Sequence[Grid]) -> tuple[Grid, list[list[Ints]]]:
+    """A grid that tells apart all that any of some grids does, and per grid and axis the old bin of each new one."""
+    first = grids[0]
+    if any(grid.schema.names != first.schema.names for grid in grids):
+        raise ValueError(
+            "decompositions must have the same features in the same order to be combined; rename or select."
+        )
+    columns = list(zip(*(grid.axes for grid in grids), strict=True))
+    features = [_widest(options) for options in zip(*(grid.schema.features for grid in grids), strict=True)]
+    axes, maps = [], []
+    for feature, options in zip(features, columns, strict=True):
+        axis, old = _union_axis(feature, options)
+        axes.append(axis)
+        maps.append(old)
+    schema = dataclasses.replace(first.schema, features=tuple(features))
+    return Grid(schema, tuple(axes)), [list(own) for own in zip(*maps, strict=True)]
+
+
+def _widest(features: Sequence[Feature]) -> Feature:
+    """The feature whose categories hold those of all others."""
+    widest = max(features, key=lambda feature: feature.n_categories)
+    known = set(widest.encoder.labels or ())
+    for feature in features:
+        if feature.is_category != widest.is_category or not known >= set(feature.encoder.labels or ()):
+            raise ValueError(
+                f"feature {feature.name!r} must have the same kind and categories to be combined, got others."
+            )
+    if len({_reading(feature) for feature in features}) > 1:
+        raise ValueError(
+            f"feature {widest.name!r} must be read alike (missing values, labels) to be combined, got others."
+        )
+    return dataclasses.replace(
+        widest,
+        accepts_missing=all(feature.accepts_missing for feature in features),
+        accepts_unseen=all(feature.accepts_unseen for feature in features),
+    )
+
+
+def _reading(feature: Feature) -> tuple[str, object]:
+    encoder = feature.encoder
+    names = None if feature.is_category else getattr(encoder, "names", None)
+    return repr(float(getattr(encoder, "missing", np.nan))), names
+
+
+def _union_axis(feature: Feature, axes: Sequence[Axis]) -> tuple[Axis, list[Ints]]:
+    """One axis for several of a feature, and the old bin of each new bin for each."""
+    labels = feature.encoder.labels
+    unseen_bin, maps = -1, []
+    bounds = np.empty(0)
+    if labels is None:
+        intervals = [axis for axis in axes if isinstance(axis, IntervalAxis)]
+        bounds = np.unique(np.concatenate([axis.bounds for axis in intervals]))
+        maps = [np.searchsorted(axis.bounds, [*bounds, np.inf]) for axis in intervals]
+    else:
+        categories = [axis for axis in axes if isinstance(axis, CategoryAxis)]
+        maps = [_category_map(axis, labels) for axis in categories]
+        unseen_bin, maps = _extra_bin(maps, [axis.unseen_bin for axis in categories])
+    missing_bin, maps = _extra_bin(maps, [axis.missing_bin for axis in axes])
+    if labels is None:
+        return IntervalAxis(feature.name, missing_bin, bounds), maps
+    return CategoryAxis(feature.name, missing_bin, labels, unseen_bin), maps
+
+
+def _extra_bin(maps: list[Ints], old_bins: Sequence[int]) -> tuple[int, list[Ints]]:
+    """The new bin of missing (or unseen) values: one that they share in all old axes, else one of their own."""
+    if min(old_bins) < 0:
+        return -1, maps
+    shared = np.all([old == bin_ for old, bin_ in zip(maps, old_bins, strict=True)], axis=0)
+    if shared.any():
+        return int(shared.argmax()), maps
+    return len(maps[0]), [np.append(old, bin_) for old, bin_ in zip(maps, old_bins, strict=True)]
+
+
+def _category_map(axis: CategoryAxis, labels: Sequence[Hashable]) -> Ints:
+    positions = {label: code for code, label in enumerate(axis.categories)}
+    old = np.array([positions.get(label, axis.unseen_bin) for label in labels], dtype=np.int64)
+    if old.min(initial=0) < 0:
+        raise ValueError(f"feature {axis.name!r} must have the same categories to be combined, got others.")
+    return old
