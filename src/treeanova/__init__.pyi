@@ -12,6 +12,7 @@ from treeanova.anova.purification import MethodChoice as MethodChoice
 from treeanova.anova.purification import Purified as Purified
 from treeanova.anova.purification import choose_method as choose_method
 from treeanova.anova.purification import purify as purify
+from treeanova.data.features import Feature as Feature
 from treeanova.data.features import Schema as Schema
 from treeanova.decomposition.comparison import Comparison as Comparison
 from treeanova.decomposition.comparison import compare as compare

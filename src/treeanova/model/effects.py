@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from treeanova.core.arrays import BinIndices, Floats, Key
+from treeanova.core.arrays import BinIndices, Floats, Ints, Key
+from treeanova.data.features import Schema
+from treeanova.model.axes import Axis, renamed
+from treeanova.model.binning import Binning, binning_by, common_refinement, unmerged
 from treeanova.model.grid import Grid
 
 
@@ -20,21 +23,39 @@ class Effects:
     Attributes
     ----------
     grid
-        The axes.
+        The axes of all features.
     intercept
         Shape (n_outputs,).
     terms
         Sorted positions of the features -> tensor over the bins of their axes, with a last axis of outputs.
+    binnings
+        For terms on coarser axes of their own: one `Binning` per feature of the term, from the feature's bins to the
+        term's. Terms that are not listed have the bins of the grid.
+
+    Examples
+    --------
+    Two features with two bins each; the interaction is 1 where both are in their second bin:
+
+    >>> import numpy as np, treeanova
+    >>> axes = tuple(treeanova.IntervalAxis(name, -1, np.array([0.5])) for name in "ab")
+    >>> schema = treeanova.Schema(tuple(treeanova.Feature(axis.name) for axis in axes))
+    >>> pair = np.array([[0.0, 0.0], [0.0, 1.0]])[..., None]
+    >>> effects = treeanova.Effects(treeanova.Grid(schema, axes), np.array([0.5]), {(0, 1): pair})
+    >>> effects.score(np.array([[0, 1], [1, 1]])).ravel().tolist()
+    [0.5, 1.5]
     """
 
     grid: Grid
     intercept: Floats
     terms: Mapping[Key, Floats]
+    binnings: Mapping[Key, tuple[Binning, ...]] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        merging = {k: b for k, b in self.binnings.items() if k in self.terms and not all(x.is_identity for x in b)}
+        object.__setattr__(self, "binnings", MappingProxyType(merging))
         ordered = sorted(self.terms.items(), key=lambda item: (len(item[0]), item[0]))
         for key, values in ordered:
-            expected = (*(self.grid.sizes[j] for j in key), len(self.intercept))
+            expected = (*(binning.size for binning in self.binnings_of(key)), len(self.intercept))
             if values.shape != expected or list(key) != sorted(set(key)):
                 raise ValueError(
                     f"term {key} must have shape {expected}, got {values.shape}; put it on the grid's axes."
@@ -43,20 +64,223 @@ class Effects:
         object.__setattr__(self, "terms", MappingProxyType(dict(ordered)))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Effects, (self.grid, self.intercept, dict(self.terms))  # a mapping proxy has no pickle of its own
+        # A mapping proxy has no pickle of its own.
+        return Effects, (self.grid, self.intercept, dict(self.terms), dict(self.binnings))
 
     @property
     def n_outputs(self) -> int:
         """Number of outputs."""
         return len(self.intercept)
 
-    def score(self, data: Any) -> Floats:
-        """Sum of intercept and terms at rows, shape (n_rows, n_outputs)."""
-        return self.score_codes(self.grid.index(data))
+    def binnings_of(self, key: Key) -> tuple[Binning, ...]:
+        """From the features' bins to those of a term, one per feature.
+
+        Parameters
+        ----------
+        key
+            Positions of the term's features.
+
+        Returns
+        -------
+        tuple of Binning
+        """
+        return self.binnings[key] if key in self.binnings else tuple(unmerged(self.grid.sizes[j]) for j in key)
+
+    def axes_of(self, key: Key) -> tuple[Axis, ...]:
+        """The axes of a term: those of the grid, or coarser ones of its own.
+
+        Parameters
+        ----------
+        key
+            Positions of the term's features.
+
+        Returns
+        -------
+        tuple of Axis
+        """
+        axes = tuple(self.grid.axes[j] for j in key)
+        if key not in self.binnings:
+            return axes
+        return tuple(binning.axis(axis) for binning, axis in zip(self.binnings[key], axes, strict=True))
+
+    def score(self, X: Any) -> Floats:
+        """Sum of intercept and terms at rows.
+
+        Parameters
+        ----------
+        X
+            Rows: numpy, pandas, polars, pyarrow or scipy.sparse.
+
+        Returns
+        -------
+        array of shape (n_rows, n_outputs)
+        """
+        return self.score_codes(self.grid.index(X))
 
     def score_codes(self, codes: BinIndices) -> Floats:
-        """Sum of intercept and terms at rows given by their bins."""
+        """Sum of intercept and terms at rows given by their bins.
+
+        Parameters
+        ----------
+        codes
+            Bins on the grid, shape (n_rows, n_features).
+
+        Returns
+        -------
+        array of shape (n_rows, n_outputs)
+        """
         total = np.repeat(self.intercept[None], len(codes), axis=0)
-        for key, values in self.terms.items():
-            total += values[tuple(codes[:, j] for j in key)]
+        for key in self.terms:
+            total += self.at(key, codes)
         return total
+
+    def at(self, key: Key, codes: BinIndices) -> Floats:
+        """One term at rows given by their bins.
+
+        Parameters
+        ----------
+        key
+            Positions of the term's features.
+        codes
+            Bins on the grid, shape (n_rows, n_features).
+
+        Returns
+        -------
+        array of shape (n_rows, n_outputs)
+        """
+        if key not in self.binnings:
+            values: Floats = self.terms[key][tuple(codes[:, j] for j in key)]
+            return values
+        bins = (binning.bins[codes[:, j]] for j, binning in zip(key, self.binnings[key], strict=True))
+        coarse: Floats = self.terms[key][tuple(bins)]
+        return coarse
+
+    def keep(self, wanted: Callable[[Key], bool]) -> Effects:
+        """The intercept and those terms whose key is wanted.
+
+        Parameters
+        ----------
+        wanted
+            Tells for a key whether its term stays.
+
+        Returns
+        -------
+        Effects
+        """
+        terms = {key: values for key, values in self.terms.items() if wanted(key)}
+        return Effects(self.grid, self.intercept, terms, self.binnings)
+
+    def with_schema(self, schema: Schema) -> Effects:
+        """The same effects with another schema, as with other names of the features.
+
+        Parameters
+        ----------
+        schema
+            Features in the same order.
+
+        Returns
+        -------
+        Effects
+        """
+        axes = tuple(renamed(axis, name) for axis, name in zip(self.grid.axes, schema.names, strict=True))
+        return dataclasses.replace(self, grid=Grid(schema, axes))
+
+    def on_union(self, grid: Grid, old_bins: Sequence[Ints]) -> Effects:
+        """The same effects on a grid of finer axes.
+
+        Parameters
+        ----------
+        grid
+            The finer grid.
+        old_bins
+            For each feature, the present bin that contains each bin of the finer grid.
+
+        Returns
+        -------
+        Effects
+        """
+        binnings = {
+            key: tuple(binning_by(binning.bins[old_bins[j]]) for j, binning in zip(key, own, strict=True))
+            for key, own in self.binnings.items()
+        }
+        terms = {}
+        for key, values in self.terms.items():
+            if key in binnings:
+                terms[key] = _taken(
+                    values, [_kept(b.bins[old_bins[j]]) for j, b in zip(key, self.binnings[key], strict=True)]
+                )
+            else:
+                terms[key] = _taken(values, [old_bins[j] for j in key])
+        return Effects(grid, self.intercept, terms, binnings)
+
+    def on_binnings(self, key: Key, binnings: Sequence[Binning]) -> Floats:
+        """The tensor of a term on finer binnings than its own.
+
+        Parameters
+        ----------
+        key
+            Positions of the term's features.
+        binnings
+            One per feature, each finer than or equal to the term's.
+
+        Returns
+        -------
+        array over the bins of `binnings`, outputs last
+        """
+        own = self.binnings_of(key)
+        return _taken(self.terms[key], [coarse.within(fine) for coarse, fine in zip(own, binnings, strict=True)])
+
+
+def _taken(values: Floats, places: Sequence[Ints]) -> Floats:
+    """A tensor at places along each of its first axes; one axis after the other is faster than np.ix_."""
+    for axis, index in enumerate(places):
+        values = values.take(index, axis=axis)
+    return np.ascontiguousarray(values)
+
+
+def _kept(bins: Ints) -> Ints:
+    """The old coarse bins that are still there, in order."""
+    return np.unique(bins)
+
+
+def weighted_sum(parts: Sequence[Effects], factors: Sequence[float]) -> Effects:
+    """Weighted sum of effects on one grid; terms on different axes meet on their common refinement."""
+    grid = parts[0].grid
+    intercept = np.sum([factor * part.intercept for factor, part in zip(factors, parts, strict=True)], axis=0)
+    keys = dict.fromkeys(key for part in parts for key in part.terms)
+    binnings = {key: _finest([part.binnings_of(key) for part in parts if key in part.terms]) for key in keys}
+    terms = {}
+    for key in keys:
+        tensors = [
+            factor * part.on_binnings(key, binnings[key])
+            for factor, part in zip(factors, parts, strict=True)
+            if key in part.terms
+        ]
+        terms[key] = np.sum(tensors, axis=0)
+    return Effects(grid, intercept, terms, binnings)
+
+
+def _finest(options: Sequence[tuple[Binning, ...]]) -> tuple[Binning, ...]:
+    return tuple(common_refinement(column) for column in zip(*options, strict=True))
+
+
+def refined_axes(effects: Effects) -> dict[Key, tuple[Binning, ...]]:
+    """The axes of all terms and their subsets when each term passes on to those of fewer features.
+
+    A term receives what is taken out of the terms that contain it, so that its axes are the common refinement of its
+    own and of theirs. Terms on the bins of the grid throughout are not listed.
+    """
+    if not effects.binnings:
+        return {}
+    wanted: dict[Key, dict[int, list[Binning]]] = {}
+    for key in sorted(effects.terms, key=len, reverse=True):
+        for subset in _subsets(key):
+            for j, binning in zip(key, effects.binnings_of(key), strict=True):
+                if j in subset:
+                    wanted.setdefault(subset, {}).setdefault(j, []).append(binning)
+    return {key: tuple(common_refinement(columns[j]) for j in key) for key, columns in wanted.items()}
+
+
+def _subsets(key: Key) -> list[Key]:
+    """All subsets of a key but the empty one."""
+    return [tuple(j for i, j in enumerate(key) if mask >> i & 1) for mask in range(1, 2 ** len(key))]
