@@ -37,6 +37,7 @@ from treeanova.errors import NotPureError, NotPureWarning
 
 Method = Literal["auto", "direct", "cg", "mass-moving"]
 Axes = tuple[int, ...]
+Widen = Callable[[Axes, Axes, Floats], Floats]
 
 _DIRECT_BINS = 3_000
 _NEGLIGIBLE = 1e-290
@@ -233,11 +234,15 @@ def cascade(
     options: Options,
     n_jobs: int = 1,
     progress: Progress = quiet,
+    *,
+    widen: Widen | None = None,
 ) -> Cascade:
     """Purify orders from the highest to the lowest; what is taken out of a term goes to the terms one order below.
 
     Terms have the outputs first; `table` gives the weights of a set of axes, of sum 1. Terms of one order are
-    independent of each other, so large ones are solved in `n_jobs` threads.
+    independent of each other, so large ones are solved in `n_jobs` threads. Where terms have axes of their own,
+    `widen(above, below, face)` brings a face of the term `above` to the axes of the term `below`; by default both
+    share their axes.
     """
     n_outputs = len(next(iter(terms.values())))
     scales = np.max([largest(values) for values in terms.values()], axis=0)
@@ -263,7 +268,8 @@ def cascade(
                 for axis, face in zip(axes, solution.faces, strict=True):
                     below = tuple(a for a in axes if a != axis)
                     inherited[below] = inherited.get(below, 0.0) + error
-                    pending[below] = pending[below] + face if below in pending else face
+                    received = widen(axes, below, face) if widen is not None and below else face
+                    pending[below] = pending[below] + received if below in pending else received
     intercept = pending.get((), np.zeros(n_outputs)) * units
     _check_finite(intercept, pure)
     return Cascade(intercept, _scaled(pure, units), measured, None if trace is None else trace * units)
