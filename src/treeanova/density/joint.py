@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ import numpy as np
 
 from treeanova.anova.slices import outer
 from treeanova.core.arrays import BinIndices, Floats, Key
+from treeanova.density.pooling import Binnings, pool_masses, pool_table
 from treeanova.density.sample import Sample
 from treeanova.model.grid import Grid
 
@@ -44,8 +46,8 @@ class Joint(abc.ABC):
     has_exact_points = False  # whether points are the whole density, not draws from it
 
     @abc.abstractmethod
-    def table(self, key: Key) -> Floats:
-        """Weights over the bins of the features at some positions, of sum 1."""
+    def table(self, key: Key, binnings: Binnings | None = None) -> Floats:
+        """Weights over the bins of the features at some positions, of sum 1; over coarse bins with binnings of them."""
 
     @abc.abstractmethod
     def points(self, n_rows: int, rng: np.random.Generator) -> Points:
@@ -69,9 +71,9 @@ class Rows(Joint):
     sample: Sample
     has_exact_points = True
 
-    def table(self, key: Key) -> Floats:
+    def table(self, key: Key, binnings: Binnings | None = None) -> Floats:
         """Shares of the rows."""
-        return self.sample.counts(key)
+        return self.sample.counts(key, binnings)
 
     def points(self, n_rows: int, rng: np.random.Generator) -> Points:
         """All rows."""
@@ -91,9 +93,9 @@ class Product(Joint):
     masses: Sequence[Floats]
     is_product = True
 
-    def table(self, key: Key) -> Floats:
+    def table(self, key: Key, binnings: Binnings | None = None) -> Floats:
         """Product of the masses."""
-        return outer([self.masses[j] for j in key])
+        return outer(pool_masses([self.masses[j] for j in key], binnings))
 
     def points(self, n_rows: int, rng: np.random.Generator) -> Points:
         """Draws."""
@@ -112,11 +114,10 @@ class Cells(Joint):
         """Whether cells with mass are few enough to be taken all."""
         return int(np.count_nonzero(self.weights)) <= MOST_CELLS
 
-    def table(self, key: Key) -> Floats:
+    def table(self, key: Key, binnings: Binnings | None = None) -> Floats:
         """Its marginal."""
         others = tuple(axis for axis in range(self.weights.ndim) if axis not in key)
-        marginal: Floats = self.weights.sum(axis=others)
-        return marginal
+        return pool_table(self.weights.sum(axis=others), binnings)
 
     def points(self, n_rows: int, rng: np.random.Generator) -> Points:
         """All cells with mass, or draws where there are very many."""
@@ -140,13 +141,14 @@ class Blocks(Joint):
         """Whether there is one block, whose points are exact."""
         return len(self.blocks) == 1 and self.blocks[0][1].has_exact_points
 
-    def table(self, key: Key) -> Floats:
+    def table(self, key: Key, binnings: Binnings | None = None) -> Floats:
         """Product of the blocks' tables, with the axes in the order of the key."""
         tables, order = [], []
         for features, joint in self.blocks:
             inner = tuple(i for i, j in enumerate(features) if j in key)
             if inner:
-                tables.append(joint.table(inner))
+                coarse = None if binnings is None else [binnings[key.index(features[i])] for i in inner]
+                tables.append(joint.table(inner, coarse))
                 order += [features[i] for i in inner]
         return outer(tables).transpose([order.index(j) for j in key])
 
@@ -170,10 +172,9 @@ class Mixture(Joint):
     shares: Sequence[float]
     joints: Sequence[Joint]
 
-    def table(self, key: Key) -> Floats:
+    def table(self, key: Key, binnings: Binnings | None = None) -> Floats:
         """Weighted sum of the tables."""
-        total: Floats = sum(share * joint.table(key) for share, joint in self._with_mass())  # type: ignore[assignment]
-        return total
+        return functools.reduce(np.add, (share * joint.table(key, binnings) for share, joint in self._with_mass()))
 
     def points(self, n_rows: int, rng: np.random.Generator) -> Points:
         """Points of all parts."""

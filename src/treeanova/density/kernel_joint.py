@@ -29,7 +29,9 @@ from treeanova.anova.slices import outer
 from treeanova.core.arrays import BinIndices, Floats, Ints, Key
 from treeanova.density import smoothing
 from treeanova.density.joint import Joint, Points, drawn_bins
+from treeanova.density.pooling import Binnings, merging, pool_masses
 from treeanova.density.sample import Sample
+from treeanova.model.binning import Binning
 
 FLOOR = 1e-6
 GROUPS = 32
@@ -60,21 +62,27 @@ class KernelJoint(Joint):
         """Whether every feature is independent of all others."""
         return sum(kernel is not None for kernel in self.kernels) < 2
 
-    def table(self, key: Key) -> Floats:
+    def table(self, key: Key, binnings: Binnings | None = None) -> Floats:
         """Masses times the smoothed ratio, with the floor."""
-        product = outer([self.margins[j].masses for j in key])
-        moved = [i for i, j in enumerate(key) if self.kernels[j] is not None]
-        if len(moved) < 2:
-            return product
-        ratio = self._ratio(tuple(key[i] for i in moved))
-        fine = ratio[np.ix_(*(self.margins[key[i]].group for i in moved))]
-        fine *= 1 - FLOOR
-        fine += FLOOR
-        return product * np.expand_dims(fine, tuple(i for i in range(len(key)) if i not in moved))
+        binnings = merging(binnings)
+        masses = [self.margins[j].masses for j in key]
+        is_moved = [self.kernels[j] is not None for j in key]
+        if sum(is_moved) < 2:
+            return outer(pool_masses(masses, binnings))
+        ratio = self._ratio(tuple(itertools.compress(key, is_moved)))
+        ratio *= 1 - FLOOR
+        ratio += FLOOR
+        ratio = np.expand_dims(ratio, tuple(i for i, moved in enumerate(is_moved) if not moved))
+        groups = [self.margins[j].group * moved for j, moved in zip(key, is_moved, strict=True)]
+        if binnings is None:
+            return outer(masses) * ratio[np.ix_(*groups)]
+        for mass, group, binning, n_groups in zip(masses, groups, binnings, ratio.shape, strict=True):
+            ratio = np.tensordot(ratio, _masses_by_group(mass, group, binning, n_groups), axes=(0, 1))
+        return ratio
 
     def _ratio(self, key: Key) -> Floats:
         """Ratio of the smooth density to the product of masses, over groups."""
-        ratio = smoothing.pooled(self.sample.counts(key), [self.margins[j] for j in key])
+        ratio = self.sample.counts(key, [self.margins[j].binning for j in key])
         for kernel in (self.kernels[j] for j in key):  # each step moves the first axis to the end
             if kernel is not None:
                 ratio = np.tensordot(ratio, kernel, axes=(0, 1))
@@ -87,6 +95,12 @@ class KernelJoint(Joint):
         for j, (margin, kernel) in enumerate(zip(self.margins, self.kernels, strict=True)):
             codes[:, j] = _moved(margin, kernel, self.sample.codes[rows, j], rng)
         return Points(codes, np.full(n_rows, 1 / n_rows))
+
+
+def _masses_by_group(masses: Floats, groups: Ints, binning: Binning, n_groups: int) -> Floats:
+    """Masses by coarse bin of a binning (rows) and group (columns)."""
+    flat = np.bincount(binning.bins * n_groups + groups, masses, minlength=binning.size * n_groups)
+    return flat.astype(np.float64).reshape(binning.size, n_groups)
 
 
 def _moved(margin: smoothing.Margin, kernel: Floats | None, codes: BinIndices, rng: np.random.Generator) -> BinIndices:
@@ -234,7 +248,7 @@ class _Choice:
         """Shares of the rows in the groups of two features."""
         key = (min(j, k), max(j, k))
         if key not in self._tables:
-            self._tables[key] = smoothing.pooled(self._judged.counts(key), [self.margins[i] for i in key])
+            self._tables[key] = self._judged.counts(key, [self.margins[i].binning for i in key])
         return self._tables[key] if j < k else self._tables[key].T
 
     def _best(self, j: int, options: Sequence[_Option], others: Mapping[int, _Option]) -> _Option | None:

@@ -34,8 +34,10 @@ from treeanova.density.joint import (
     joint_of_tables,
 )
 from treeanova.density.kernel_joint import kernel_joint
+from treeanova.density.pooling import Binnings, pool_table
 from treeanova.density.sample import Sample, check_weighted_rows, sample_of
-from treeanova.model.axes import Axis, IntervalAxis
+from treeanova.model.axes import Axis
+from treeanova.model.binning import Binning
 from treeanova.model.grid import Grid
 
 __all__ = [
@@ -90,21 +92,29 @@ class Density(abc.ABC):
         """Whether features are independent."""
         return self.joint.is_product
 
-    def table(self, key: Key) -> Floats:
-        """Weights over the bins of the features at some positions, of sum 1."""
-        return self.joint.table(key)
+    def table(self, key: Key, binnings: Binnings | None = None) -> Floats:
+        """Weights over the bins of the features at some positions, of sum 1.
+
+        Parameters
+        ----------
+        key
+            Positions of the features.
+        binnings
+            One binning per feature, for weights over its coarse bins; None for all bins of the grid.
+        """
+        return self.joint.table(key, binnings)
 
     def points(self, n_rows: int, rng: np.random.Generator) -> Points:
         """Bins and weights of rows that stand for the whole density: its own rows or cells, or draws."""
         return self.joint.points(n_rows, rng)
 
-    def difference(self, key: Key) -> Floats | None:  # noqa: ARG002
+    def difference(self, key: Key, binnings: Binnings | None = None) -> Floats | None:  # noqa: ARG002
         """The table of a pair minus that of the joint density; None where they are the same by definition."""
         return None
 
-    def gap(self, key: Key) -> float:
+    def gap(self, key: Key, binnings: Binnings | None = None) -> float:
         """Share of the mass by which the table of a pair differs from that of the joint density."""
-        difference = self.difference(key)
+        difference = self.difference(key, binnings)
         return 0.0 if difference is None else float(np.abs(difference).sum()) / 2
 
     def log_likelihood(self, X: Any, features: Sequence[str] | None = None) -> float:
@@ -161,9 +171,9 @@ class Uniform(Density):
 
     def _axis_weights(self, j: int) -> Floats:
         axis = self._grid.axes[j]
-        if self.measure == "bins" or not isinstance(axis, IntervalAxis) or not len(axis.bounds):
+        if self.measure == "bins" or not len(axis.thresholds):
             return self._equal_weights(j, axis)
-        known = axis.bounds[np.isfinite(axis.bounds)]
+        known = axis.thresholds[np.isfinite(axis.thresholds)]
         if self.sample is not None:
             column = self.sample.encoded[:, j]
             known = np.concatenate([known, column[np.isfinite(column)]])
@@ -322,23 +332,22 @@ class Table(Density):
         """Whether features are independent; a table is taken for dependent."""
         return False
 
-    def table(self, key: Key) -> Floats:
+    def table(self, key: Key, binnings: Binnings | None = None) -> Floats:
         """The array for these features, checked and brought to sum 1."""
         if callable(self.weights):
-            return self._called_consistently(key)
+            return pool_table(self._called_consistently(key), binnings)
         larger = [own for own in self._given if set(key) <= set(own)]
         if not larger:
-            return self._joined(key)
+            return self._joined(key, binnings)
         own = min(larger, key=len)
-        table: Floats = self._given[own].sum(axis=tuple(i for i, j in enumerate(own) if j not in key))
-        return table
+        return pool_table(self._given[own].sum(axis=tuple(i for i, j in enumerate(own) if j not in key)), binnings)
 
-    def _joined(self, key: Key) -> Floats:
+    def _joined(self, key: Key, binnings: Binnings | None) -> Floats:
         known = {j for own in self._given for j in own}
         lacking = [self._grid.schema.names[j] for j in key if j not in known and self._grid.sizes[j] > 1]
         if lacking:
             raise ValueError(f"`density` must give weights for {', '.join(lacking)}, got none; add them to the table.")
-        return self.joint.table(key)
+        return self.joint.table(key, binnings)
 
     @functools.cached_property
     def _given(self) -> dict[Key, Floats]:
@@ -440,57 +449,79 @@ class _Smooth(Density):
     @functools.cached_property
     def joint(self) -> Joint:
         """Rows moved by one kernel per feature."""
-        return kernel_joint(self._sample, [self._margin(j) for j in range(len(self._grid.axes))], self._bandwidth)
+        margins = [self._margin(j, None) for j in range(len(self._grid.axes))]
+        return kernel_joint(self._sample, margins, self._bandwidth)
 
     @property
     def _bandwidth(self) -> float | None:
         return None
 
-    def table(self, key: Key) -> Floats:
-        """Shares of the rows for one feature, the chosen estimate for two, the joint density for more."""
-        if len(key) == 1:
-            return self._sample.counts(key)
-        if len(key) == 2:
-            return self._pair(key).table
-        return self.joint.table(key)
+    def table(self, key: Key, binnings: Binnings | None = None) -> Floats:
+        """Shares of the rows for one feature, the chosen estimate for two, the joint density for more.
 
-    def difference(self, key: Key) -> Floats | None:
+        Over coarse bins, a pair is estimated from the counts of the coarse bins themselves.
+        """
+        if len(key) == 1:
+            return self._sample.counts(key, binnings)
+        if len(key) == 2:
+            return self._pair(key, binnings).table
+        return self.joint.table(key, binnings)
+
+    def difference(self, key: Key, binnings: Binnings | None = None) -> Floats | None:
         """The table of a pair minus that of the joint density."""
-        return self.table(key) - self.joint.table(key)
+        return self.table(key, binnings) - self.joint.table(key, binnings)
 
     @property
     def choices(self) -> dict[tuple[str, ...], Choice]:
-        """What was chosen for each pair of features that a term has needed so far."""
+        """What was chosen for each pair of features that a term has needed so far, on the finest bins needed."""
         names = self._grid.schema.names
-        return {tuple(names[j] for j in key): choice for key, (_, choice) in sorted(self._found.items())}
+        by_size = sorted(self._found.items(), key=lambda item: (item[0][0], item[1].table.size))
+        return {tuple(names[j] for j in key): pair.choice for (key, _), pair in by_size}
 
     @functools.cached_property
-    def _found(self) -> dict[Key, _FoundPair]:
+    def _found(self) -> dict[tuple[Key, tuple[_BinsOfBinning, ...]], _FoundPair]:
         return {}
 
     @functools.cached_property
-    def _margins(self) -> dict[int, smoothing.Margin]:
+    def _margins(self) -> dict[tuple[int, _BinsOfBinning], smoothing.Margin]:
         return {}
 
-    def _margin(self, j: int) -> smoothing.Margin:
-        if j not in self._margins:
-            axis = self._grid.axes[j]
-            n_ordered = axis.n_regular if isinstance(axis, IntervalAxis) else 0
-            values = self._sample.mean_values(j)[:n_ordered]
-            n_rows = self._sample.effective_rows
-            self._margins[j] = smoothing.Margin(self._sample.counts((j,)), n_ordered, n_rows, values)
-        return self._margins[j]
+    def _margin(self, j: int, binning: Binning | None) -> smoothing.Margin:
+        known = j, _bins_of(binning)
+        if known not in self._margins:
+            self._margins[known] = self._new_margin(j, binning)
+        return self._margins[known]
 
-    def _pair(self, key: Key) -> _FoundPair:
-        if key not in self._found:
-            pair = smoothing.pair_of(self._margin(key[0]), self._margin(key[1]), self._sample.counts(key))
-            chosen, likelihood = _choose(pair, self._candidates(pair))
-            plain = smoothing.log_likelihood(pair, smoothing.empirical(pair, 0.0))
-            is_plain = chosen.name == "empirical"
-            table = self._sample.counts(key) if is_plain else smoothing.full_table(pair, chosen.ratio)
-            choice = Choice(chosen.name, likelihood, likelihood - plain)
-            self._found[key] = _FoundPair(table, choice)
-        return self._found[key]
+    def _new_margin(self, j: int, binning: Binning | None) -> smoothing.Margin:
+        axis, n_ordered = self._grid.axes[j], 0
+        if axis.is_ordered:
+            n_ordered = (axis if binning is None else binning.axis(axis)).n_regular
+        masses = self._sample.counts((j,), None if binning is None else (binning,))
+        values = self._sample.mean_values(j, binning)[:n_ordered]
+        return smoothing.Margin(masses, n_ordered, self._sample.effective_rows, values)
+
+    def _pair(self, key: Key, binnings: Binnings | None) -> _FoundPair:
+        first, second = (None, None) if binnings is None else binnings
+        known = key, (_bins_of(first), _bins_of(second))
+        if known not in self._found:
+            margins = self._margin(key[0], first), self._margin(key[1], second)
+            self._found[known] = self._new_pair(margins, self._sample.counts(key, binnings))
+        return self._found[known]
+
+    def _new_pair(self, margins: tuple[smoothing.Margin, smoothing.Margin], shares: Floats) -> _FoundPair:
+        pair = smoothing.pair_of(*margins, shares)
+        chosen, likelihood = _choose(pair, self._candidates(pair))
+        plain = smoothing.log_likelihood(pair, smoothing.empirical(pair, 0.0))
+        table = shares if chosen.name == "empirical" else smoothing.full_table(pair, chosen.ratio)
+        return _FoundPair(table, Choice(chosen.name, likelihood, likelihood - plain))
+
+
+_BinsOfBinning = bytes | None
+
+
+def _bins_of(binning: Binning | None) -> _BinsOfBinning:
+    """Which bins a binning merges, as something to look up by; None where it merges none."""
+    return None if binning is None or binning.is_identity else binning.bins.tobytes()
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treeanova.core.arrays import BinIndices, Floats, Key
+from treeanova.core.arrays import BinIndices, Floats, Ints, Key
 from treeanova.data.columns import encode
+from treeanova.density.pooling import Binnings, merging
+from treeanova.model.binning import Binning
 from treeanova.model.grid import Grid
 
 _NO_WEIGHT = 1e-12
@@ -44,24 +46,30 @@ class Sample:
         """Kish's effective number of rows: 1 / Σ w²."""
         return float(1 / (self.row_weights**2).sum())
 
-    def counts(self, key: Key) -> Floats:
-        """Share of the rows in each cell of some features."""
-        sizes = tuple(self.grid.sizes[j] for j in key)
+    def counts(self, key: Key, binnings: Binnings | None = None) -> Floats:
+        """Share of the rows in each cell of some features; of coarse bins where binnings are given, one per feature."""
+        binnings = merging(binnings)
+        sizes = tuple(self.grid.sizes[j] for j in key) if binnings is None else tuple(b.size for b in binnings)
         flat = np.zeros(self.n_rows, dtype=np.int64)
-        for j, size in zip(key, sizes, strict=True):
+        for position, (j, size) in enumerate(zip(key, sizes, strict=True)):
             flat *= size
-            flat += self.codes[:, j]
+            flat += self._bins(j, None if binnings is None else binnings[position])
         n_cells = int(np.prod(sizes, dtype=np.int64))
         totals = np.bincount(flat, weights=self.weights, minlength=n_cells)
         shares: Floats = totals.astype(np.float64).reshape(sizes)
         return shares / self.n_rows if self.weights is None else shares
 
-    def mean_values(self, j: int) -> Floats:
-        """Mean of the finite values in each bin of a feature; NaN where there are none."""
+    def _bins(self, j: int, binning: Binning | None) -> Ints | BinIndices:
+        """Bin of each row in a feature, coarse where a binning merges bins."""
+        fine = self.codes[:, j]
+        return fine if binning is None or binning.is_identity else binning.bins[fine]
+
+    def mean_values(self, j: int, binning: Binning | None = None) -> Floats:
+        """Mean of the finite values in each bin of a feature, or in each coarse bin; NaN where there are none."""
         column = self.encoded[:, j]
         finite = np.isfinite(column)
-        bins, weights = self.codes[finite, j], self.row_weights[finite]
-        n_bins = self.grid.sizes[j]
+        bins, weights = self._bins(j, binning)[finite], self.row_weights[finite]
+        n_bins = self.grid.sizes[j] if binning is None else binning.size
         masses = np.bincount(bins, weights, minlength=n_bins)
         sums = np.bincount(bins, weights * column[finite], minlength=n_bins)
         means: Floats = np.divide(sums, masses, out=np.full(n_bins, np.nan), where=masses > 0)

@@ -27,6 +27,7 @@ import scipy.special
 
 from treeanova.core.arrays import Floats, Ints
 from treeanova.density.copulas import DEGREES, FAMILIES, TAUS, Family, kendall
+from treeanova.model.binning import Binning, binning_by
 
 Scale = Literal["ranks", "values"]
 _OF: dict[Scale, str] = {"ranks": "", "values": " of values"}
@@ -72,6 +73,11 @@ class Margin:
         wanted = np.minimum((middle * self.most_groups).astype(np.int64), self.most_groups - 1)
         groups = np.unique(wanted, return_inverse=True)[1]
         return np.concatenate([groups, groups.max() + 1 + extra])
+
+    @functools.cached_property
+    def binning(self) -> Binning:
+        """The groups as a binning."""
+        return binning_by(self.group, self.masses)
 
     @functools.cached_property
     def group_masses(self) -> Floats:
