@@ -26,7 +26,7 @@ from treeanova.data.tabular import read_table
 from treeanova.readers import read_model
 from treeanova.readers.catboost import Hashed
 from treeanova.readers.ebm import _Numbers, _Texts, _Unread
-from treeanova.readers.lightgbm import _GivenCodes, _OrderedCategory, _PandasCategory
+from treeanova.readers.lightgbm.columns import ListedCodes, OrderedCategory, PandasCategory
 from treeanova.readers.sklearn import LabelsWithNone
 from treeanova.readers.xgboost import CodedCategory, NamedCategory, Number
 from treeanova.storage.schema import describe, restore
@@ -120,9 +120,9 @@ ENCODERS = {
     "ebm numbers": (_Numbers(), objects("1.5", None, 2)),
     "ebm texts": (_Texts(("a", "1")), objects("a", "1", None, "q")),
     "ebm unread": (_Unread(), objects("a", None)),
-    "lightgbm codes": (_GivenCodes((1, 5)), np.array([5.0, 1.0, 2.0, NAN])),
-    "lightgbm labels": (_PandasCategory(("a", "b")), objects("b", None, "q")),
-    "lightgbm ordered": (_OrderedCategory(("a", "b")), objects("b", None, "q")),
+    "lightgbm codes": (ListedCodes((1, 5)), np.array([5.0, 1.0, 2.0, NAN])),
+    "lightgbm labels": (PandasCategory(("a", "b")), objects("b", None, "q")),
+    "lightgbm ordered": (OrderedCategory(("a", "b")), objects("b", None, "q")),
     "xgboost number": (Number(0.0), np.array([0.0, 0.1, NAN])),
     "xgboost codes": (CodedCategory(2, -1.0), np.array([0.0, -1.0, 5.0])),
     "xgboost labels": (NamedCategory(((("a", "b"), (1, 1)),)), objects("b", "a", None)),

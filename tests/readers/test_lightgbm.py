@@ -643,18 +643,18 @@ BAD_FILES = {
     "old version": (lambda t: changed(t, "version", "v2"), "version must be one of v3, v4, got 'v2'"),
     "huge tree": (lambda t: changed(t, "num_leaves", 10**12), "must have 999999999999 entries"),
     "huger tree": (lambda t: changed(t, "num_leaves", 10**30), "cannot be parsed"),
-    "no leaves": (lambda t: changed(t, "num_leaves", 0), "must have leaves"),
+    "no leaves": (lambda t: changed(t, "num_leaves", 0), "must have leaves, got 0"),
     "outputs": (lambda t: changed(t, "num_tree_per_iteration", 10**9), "as many trees for each"),
     "no output": (lambda t: changed(t, "num_tree_per_iteration", 0), "must be positive"),
     "features": (lambda t: changed(t, "max_feature_idx", 10**9), "1000000001 different names"),
-    "feature": (lambda t: changed(t, "split_feature", "0 1 6"), "must split on 6 features"),
+    "feature": (lambda t: changed(t, "split_feature", "0 1 6"), "must split on 6 features, got 6"),
     "same names": (lambda t: changed(t, "feature_names", "a a b c d e"), "different names"),
     "loop": (lambda t: changed(changed(t, "left_child", "1 0 2"), "right_child", "-1 -2 -3"), "a loop"),
     "child": (lambda t: changed(t, "left_child", "1 2 3"), "must link nodes that exist"),
     "leaf": (lambda t: changed(t, "left_child", "1 2 -5"), "must link nodes that exist"),
     "leaf value": (lambda t: changed(t, "leaf_value", "1 2 nan 4"), "leaf values must be finite"),
     "threshold": (lambda t: changed(t, "threshold", "nan nan nan"), "must"),
-    "decision": (lambda t: changed(t, "decision_type", "2 16 2"), "decision types must be known"),
+    "decision": (lambda t: changed(t, "decision_type", "2 16 2"), "decision types must be 0 to 11, got 16"),
     "no number": (lambda t: changed(t, "leaf_value", "1 2 three 4"), "cannot be parsed"),
     "objective": (lambda t: changed(t, "objective", "multiclass num_class:3"), "cannot have 1 outputs"),
     "infos": (lambda t: changed(t, "feature_infos", "none none"), "must have 6 entries"),
@@ -703,7 +703,7 @@ def test_a_category_split_by_hand(tmp_path):
         ({"cat_boundaries": f"0 {10**12}"}, "follow one another"),
         ({"cat_threshold": f"8 {1 << 32}"}, "32-bit words"),
         ({"cat_threshold": "8 -1"}, "32-bit words"),
-        ({"num_cat": -1}, "must have leaves"),
+        ({"num_cat": -1}, "must have 0 or more category sets, got -1"),
         ({"num_cat": 10**15}, "must have 1000000000000001 entries"),
         ({"feature_infos": f"0:{1 << 40}"}, "codes of 31 bits"),
         (
@@ -740,10 +740,14 @@ def test_outputs_without_trees_are_bounded(tmp_path):
 
 @pytest.mark.parametrize(
     ("limit", "what", "size"),
-    [("ENTRIES", "category tables", 4), ("MEMBERS", "category sets", 2), ("CATEGORIES", "categories", 2)],
+    [
+        ("forest._MAX_ENTRIES", "category tables", 4),
+        ("splits._MAX_MEMBERS", "category sets", 2),
+        ("features._MAX_CATEGORIES", "categories", 2),
+    ],
 )
 def test_what_is_too_large_is_refused_before_it_is_made(limit, what, size, tmp_path, monkeypatch):
-    monkeypatch.setattr(f"treeanova.readers.lightgbm._MOST_{limit}", 1)
+    monkeypatch.setattr(f"treeanova.readers.lightgbm.{limit}", 1)
     with pytest.raises(UnsupportedModelError, match=f"{what} must have at most 1 entries, got {size}"):
         read_file(written(tmp_path, one_tree()))
 

@@ -123,12 +123,15 @@ def larger(schema, intercept, *, values, **fields):
     return assemble(schema, intercept, values=1.001 * np.asarray(values), **fields)
 
 
+ASSEMBLES = {"lightgbm": "lightgbm.forest"}
+
+
 @pytest.mark.parametrize("change", [moved, larger])
 @pytest.mark.parametrize("name", [name for name in LIVE if not name.startswith("interpret")])
 def test_models_of_later_libraries_that_mean_something_else_are_refused(name, change, unknown, monkeypatch):
     model = LIVE[name]()
     library = name.partition(" ")[0]
-    monkeypatch.setattr(f"treeanova.readers.{library}.assemble", change)
+    monkeypatch.setattr(f"treeanova.readers.{ASSEMBLES.get(library, library)}.assemble", change)
     with pytest.raises(UnsupportedModelError, match=f"must be of {library} 0.0 to 0.0, got .* scores differ by"):
         read_model(model)
 
