@@ -206,6 +206,8 @@ class Schema(_Value):
         Whether the model's names have underscores where the data's have blanks.
     single_integers
         Whether the library reads matrices of integers as float32.
+    classes
+        Labels of the classes of a classifier, in the order of its probabilities; empty where the model keeps none.
     """
 
     features: tuple[Feature, ...]
@@ -217,6 +219,7 @@ class Schema(_Value):
     single_integers: bool = False
     given: bool = False
     trained_names: tuple[str, ...] = ()
+    classes: tuple[Hashable, ...] = ()
 
     @functools.cached_property
     def names(self) -> tuple[str, ...]:

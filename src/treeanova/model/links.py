@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 import scipy.special
 
 from treeanova.core.arrays import Floats
@@ -35,3 +38,19 @@ def class_probabilities(schema: Schema, score: Floats) -> Floats:
         )
     response = respond(schema, score)
     return np.hstack([1 - response, response]) if response.shape[1] == 1 else response
+
+
+def is_classifier(schema: Schema) -> bool:
+    """Whether the response is a probability."""
+    return schema.link in {"logit", "softmax", "probability"}
+
+
+def class_labels(schema: Schema, score: Floats) -> npt.NDArray[Any]:
+    """The most probable class of each row; 0 and 1 for each output where outputs are separate yes-no questions.
+
+    Classes are numbered from 0 where the model keeps no labels.
+    """
+    if schema.link == "logit" and score.shape[1] > 1 and not schema.classes:
+        return (score > 0).astype(np.int64)
+    positions = class_probabilities(schema, score).argmax(axis=1)
+    return np.array(schema.classes)[positions] if schema.classes else positions
