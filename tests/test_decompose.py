@@ -537,9 +537,9 @@ def arrow_of(table, names):
 @pytest.mark.parametrize("density", ["auto", "uniform"])
 def test_no_rows(density):
     model, x = named()
-    with pytest.raises(ValueError, match="`X` must have at least one row, got none"):
+    with pytest.raises(ValueError, match="`X` must have at least one row, got 0 rows"):
         decompose(model, x.iloc[:0], density=density)
-    with pytest.raises(ValueError, match="`X` must have at least one row, got none"):
+    with pytest.raises(ValueError, match="`X` must have at least one row, got 0 rows"):
         decompose(unnamed()[0], np.empty((0, 4)), density=density)
 
 

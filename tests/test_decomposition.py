@@ -691,7 +691,7 @@ def test_selections_add_up(fx):
 
 @pytest.mark.parametrize(
     "density",
-    ["uniform", "laplace", "independent", "shrinkage", Laplace(mix=0.1), Empirical(data=HELD_OUT), lambda names, axes:
+    ["uniform", "laplace", "independent", "shrinkage", Laplace(mix=0.1), Empirical(X=HELD_OUT), lambda names, axes:
      np.ones([axis.size for axis in axes])],
 )  # fmt: skip
 def test_another_density_is_as_good_as_decomposing_anew(model, fx, density):

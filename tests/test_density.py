@@ -22,7 +22,7 @@ from treeanova.density.kinds import (
     Table,
     Uniform,
     density_of,
-    sample_of,
+    statistics_of,
 )
 from treeanova.model.axes import CategoryAxis, IntervalAxis
 from treeanova.model.grid import Grid
@@ -83,7 +83,7 @@ def product(joint, key):
 
 
 def bound(density, table, weights=None):
-    return density_of(density).bind(GRID, sample_of(table, GRID, weights))
+    return density_of(density).bind(GRID, statistics_of(table, GRID, weights))
 
 
 def assert_tables(density, expected):
@@ -144,7 +144,7 @@ def test_empirical_agrees_with_histogramdd_on_numbers():
     data, weights = rng.normal(size=(500, 3)), rng.random(500)
     edges = [[-99, -0.5, 0.1, 0.8, 99]] * 3
     expected = np.histogramdd(data, edges, weights=weights)[0] / weights.sum()
-    density = Empirical().bind(grid, sample_of(data, grid, weights))
+    density = Empirical().bind(grid, statistics_of(data, grid, weights))
     np.testing.assert_allclose(density.table((0, 1, 2)), expected, rtol=1e-12)
     np.testing.assert_allclose(density.table((0, 2)), expected.sum(axis=1), rtol=1e-12)
 
@@ -158,15 +158,15 @@ def test_weights_of_rows_are_as_good_as_copies():
 def test_rows_without_weight_are_no_rows():
     table, weights = rows(), np.random.default_rng(2).integers(0, 2, 40)
     table[:, 0][weights == 0] = 1e6
-    assert sample_of(table, GRID, weights).n_rows == weights.sum()
+    assert statistics_of(table, GRID, weights).n_rows == weights.sum()
     by_length = [bound(Uniform(measure="length"), *given) for given in ((table, weights), (table[weights > 0],))]
     assert_tables(by_length[0], by_length[1].table)
 
 
 def test_empirical_of_another_data_set():
     joint = shares(rows(seed=7, n_rows=25))
-    assert_tables(bound(Empirical(data=rows(seed=7, n_rows=25)), rows()), lambda key: marginal(joint, key))
-    alone = Empirical(data=rows(seed=7, n_rows=25)).bind(GRID, None)
+    assert_tables(bound(Empirical(X=rows(seed=7, n_rows=25)), rows()), lambda key: marginal(joint, key))
+    alone = Empirical(X=rows(seed=7, n_rows=25)).bind(GRID, None)
     assert_tables(alone, lambda key: marginal(joint, key))
 
 
@@ -306,7 +306,7 @@ def all_kinds(seed):
     joint = np.random.default_rng(seed).random(SIZES)
     return [
         Uniform(), Uniform(measure="length"), Empirical(), Laplace(mix=0.2), Independent(), Shrinkage(),
-        Shrinkage(intensity=0.4), Table({("k", "a", "b"): joint.transpose(2, 0, 1)}), Empirical(data=rows(seed + 1)),
+        Shrinkage(intensity=0.4), Table({("k", "a", "b"): joint.transpose(2, 0, 1)}), Empirical(X=rows(seed + 1)),
         Table(lambda names, axes: marginal(joint, tuple("abk".index(name) for name in names))),
     ]  # fmt: skip
 
@@ -316,7 +316,7 @@ def test_marginals_of_every_kind_are_consistent(seed, n_rows, weighted):
     table = rows(seed, n_rows)
     weights = np.random.default_rng(seed).exponential(size=n_rows) if weighted else None
     for kind in all_kinds(seed):
-        density = bound(kind, table, None if getattr(kind, "data", None) is not None else weights)
+        density = bound(kind, table, None if getattr(kind, "X", None) is not None else weights)
         for key in KEYS:
             found = density.table(key)
             assert found.shape == tuple(SIZES[j] for j in key)
@@ -370,7 +370,7 @@ def test_log_likelihood_of_a_cell_without_mass_is_minus_infinity():
 
 def test_log_likelihood_of_a_single_feature():
     grid = Grid(Schema((Feature("a"),)), (IntervalAxis("a", 0, np.array([0.0])),))
-    density = Empirical().bind(grid, sample_of([[-1.0], [1.0], [2.0], [3.0]], grid))
+    density = Empirical().bind(grid, statistics_of([[-1.0], [1.0], [2.0], [3.0]], grid))
     assert density.log_likelihood([[-5.0], [5.0]]) == pytest.approx((math.log(0.25) + math.log(0.75)) / 2)
 
 
@@ -433,15 +433,15 @@ def test_likelihood_needs_a_grid():
 
 
 def test_rows_and_their_weights_are_checked():
-    with pytest.raises(ValueError, match="`X` must have at least one row, got none"):
-        sample_of(rows()[:0], GRID)
+    with pytest.raises(ValueError, match="`X` must have at least one row, got 0 rows"):
+        statistics_of(rows()[:0], GRID)
     with pytest.raises(ValueError, match=r"`sample_weight` must have one entry per row, 40, got shape \(3,\)"):
-        sample_of(rows(), GRID, [1, 2, 3])
+        statistics_of(rows(), GRID, [1, 2, 3])
     for bad in (-1.0, np.nan, np.inf):
         with pytest.raises(ValueError, match="`sample_weight` must be finite, not negative and not all zero"):
-            sample_of(rows(), GRID, [bad, *[1.0] * 39])
+            statistics_of(rows(), GRID, [bad, *[1.0] * 39])
     with pytest.raises(ValueError, match="`sample_weight` must be finite, not negative and not all zero"):
-        sample_of(rows(), GRID, np.zeros(40))
+        statistics_of(rows(), GRID, np.zeros(40))
 
 
 def test_uniform_and_laplace_leave_out_bins_of_missing_values_that_no_row_is_in():

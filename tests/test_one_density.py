@@ -216,7 +216,7 @@ def test_a_density_is_estimated_anew_from_new_rows():
 def test_standard_errors_of_a_density_with_rows_of_its_own():
     model, x = boosted()
     by_x = treeanova.decompose(model, x, density="empirical").standard_errors(20)
-    by_data = treeanova.decompose(model, density=Empirical(data=x)).standard_errors(20)
+    by_data = treeanova.decompose(model, density=Empirical(X=x)).standard_errors(20)
     for names, errors in by_x.items():
         np.testing.assert_allclose(by_data[names], errors, atol=1e-12)
     assert max(errors.max() for errors in by_data.values()) > 0.01
@@ -227,11 +227,11 @@ def test_weights_of_rows_beside_a_density_with_rows_of_its_own():
     with pytest.raises(
         ValueError, match=r"`sample_weight` must weigh the rows that define the density, got weights of X"
     ):
-        treeanova.decompose(model, x, density=Empirical(data=x), sample_weight=np.ones(len(x)))
-    with pytest.raises(ValueError, match=r"`sample_weight` of Empirical must come with its `data`"):
+        treeanova.decompose(model, x, density=Empirical(X=x), sample_weight=np.ones(len(x)))
+    with pytest.raises(ValueError, match=r"`sample_weight` of Empirical must come with its `X`"):
         Empirical(sample_weight=[1.0])
     weights = np.random.default_rng(0).random(len(x))
-    own = treeanova.decompose(model, density=Empirical(data=x, sample_weight=weights))
+    own = treeanova.decompose(model, density=Empirical(X=x, sample_weight=weights))
     same = treeanova.decompose(model, x, density="empirical", sample_weight=weights)
     np.testing.assert_allclose(own.terms["x0"].values, same.terms["x0"].values, atol=1e-12)
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from treeanova import decompose, density_sensitivity
 from treeanova.data.features import Feature, Labels, Schema
 from treeanova.density import copulas, smoothing
-from treeanova.density.kinds import Auto, Independent, Kernel, density_of, sample_of
+from treeanova.density.kinds import Auto, Independent, Kernel, density_of, statistics_of
 from treeanova.model.axes import CategoryAxis, IntervalAxis
 from treeanova.model.grid import Grid
 
@@ -385,7 +385,7 @@ def bound(kind, columns, n_bins=(12, 9, 5), *, missing=(), weights=None, axes=No
         table[:, j] = column
     if all(isinstance(axis, IntervalAxis) for axis in grid.axes):
         table = table.astype(float)
-    return density_of(kind).bind(grid, sample_of(table, grid, weights))
+    return density_of(kind).bind(grid, statistics_of(table, grid, weights))
 
 
 def assert_marginals(density, key, atol=1e-10):

@@ -254,7 +254,7 @@ DENSITIES = {
     "shrinkage 0.3": Shrinkage(intensity=0.3),
     "length": Uniform(measure="length"),
     "callable": lambda names, axes: functools.reduce(np.multiply.outer, [np.arange(1.0, 1 + a.size) for a in axes]),
-    "other rows": Empirical(data=numbers(seed=5)),
+    "other rows": Empirical(X=numbers(seed=5)),
 }
 
 
@@ -385,7 +385,7 @@ def arrays_in(value, seen=None):
 
 
 @pytest.mark.parametrize("tensor_order", [None, 2])
-@pytest.mark.parametrize("density", ["empirical", "auto", Empirical(data=numbers(211, seed=3)), "uniform"])
+@pytest.mark.parametrize("density", ["empirical", "auto", Empirical(X=numbers(211, seed=3)), "uniform"])
 def test_pickles_hold_no_rows(density, tensor_order):
     """Neither values of rows that are no bounds of bins, nor arrays as long as the rows, nor the model."""
     tree = pytest.importorskip("sklearn.tree")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from treeanova.data.features import Feature, Labels, Schema
 from treeanova.density import Auto, Empirical, Independent, Kernel, Laplace, Shrinkage, Table, Uniform
-from treeanova.density.kinds import sample_of
+from treeanova.density.kinds import statistics_of
 from treeanova.model.axes import CategoryAxis, IntervalAxis
 from treeanova.model.binning import binning_by, unmerged
 from treeanova.model.grid import Grid
@@ -41,9 +41,9 @@ def rows(seed, n_rows=80):
     return table
 
 
-def statistics_of_rows(seed, grid=GRID, *, weighted=False, n_rows=80):
+def rows_on(seed, grid=GRID, *, weighted=False, n_rows=80):
     weights = np.random.default_rng(seed).exponential(size=n_rows) if weighted else None
-    return sample_of(rows(seed, n_rows), grid, weights)
+    return statistics_of(rows(seed, n_rows), grid, weights)
 
 
 def random_binnings(seed, key):
@@ -84,8 +84,8 @@ def kinds(seed):
 @settings(max_examples=25)
 def test_coarse_tables_of_every_kind_have_the_coarse_marginals(seed, weighted):
     for kind in kinds(seed):
-        weigh = weighted and getattr(kind, "data", None) is None
-        density = kind.bind(GRID, statistics_of_rows(seed, weighted=weigh))
+        weigh = weighted and getattr(kind, "X", None) is None
+        density = kind.bind(GRID, rows_on(seed, weighted=weigh))
         for key in KEYS:
             binnings = random_binnings(seed, key)
             table = density.table(key, binnings)
@@ -102,8 +102,8 @@ def test_coarse_tables_of_every_kind_have_the_coarse_marginals(seed, weighted):
 @settings(max_examples=15)
 def test_coarse_tables_are_sums_of_fine_ones_but_for_pairs_that_are_estimated_anew(seed, weighted):
     for kind in kinds(seed):
-        weigh = weighted and getattr(kind, "data", None) is None
-        density = kind.bind(GRID, statistics_of_rows(seed, weighted=weigh))
+        weigh = weighted and getattr(kind, "X", None) is None
+        density = kind.bind(GRID, rows_on(seed, weighted=weigh))
         for key in KEYS:
             binnings = random_binnings(seed, key)
             if len(key) != 2 or kind not in SMOOTH:
@@ -121,8 +121,8 @@ def test_smooth_pairs_of_coarse_bins_are_those_of_a_grid_with_these_bins(kind, w
     binnings[2] = unmerged(6)
     axes = tuple(binning.axis(axis) for binning, axis in zip(binnings, GRID.axes, strict=True))
     grid = Grid(GRID.schema, axes)
-    coarse = kind.bind(grid, statistics_of_rows(seed, grid, weighted=weighted))
-    fine = kind.bind(GRID, statistics_of_rows(seed, weighted=weighted))
+    coarse = kind.bind(grid, rows_on(seed, grid, weighted=weighted))
+    fine = kind.bind(GRID, rows_on(seed, weighted=weighted))
     for key in itertools.combinations(range(4), 2):
         chosen = [binnings[j] for j in key]
         np.testing.assert_allclose(fine.table(key, chosen), coarse.table(key), rtol=1e-12, atol=1e-15)
@@ -131,7 +131,7 @@ def test_smooth_pairs_of_coarse_bins_are_those_of_a_grid_with_these_bins(kind, w
 
 @pytest.mark.parametrize("kind", range(len(kinds(0))))
 def test_binnings_that_merge_nothing_change_nothing(kind):
-    densities = [kinds(0)[kind].bind(GRID, statistics_of_rows(0, weighted=kind < 10)) for _ in range(2)]
+    densities = [kinds(0)[kind].bind(GRID, rows_on(0, weighted=kind < 10)) for _ in range(2)]
     for key in KEYS:
         identity = [unmerged(GRID.sizes[j]) for j in key]
         assert np.array_equal(densities[0].table(key, identity), densities[1].table(key))
@@ -139,16 +139,16 @@ def test_binnings_that_merge_nothing_change_nothing(kind):
 
 
 def test_the_gap_of_coarse_tables_is_that_of_their_difference():
-    density = Auto().bind(GRID, statistics_of_rows(3))
+    density = Auto().bind(GRID, rows_on(3))
     binnings = random_binnings(3, (0, 1))
     difference = density.table((0, 1), binnings) - summed(density.joint.table((0, 1)), binnings)
     np.testing.assert_allclose(density.difference((0, 1), binnings), difference, atol=1e-14)
     assert density.gap((0, 1), binnings) == pytest.approx(np.abs(difference).sum() / 2)
-    assert Empirical().bind(GRID, statistics_of_rows(3)).difference((0, 1), binnings) is None
+    assert Empirical().bind(GRID, rows_on(3)).difference((0, 1), binnings) is None
 
 
 def test_choices_are_those_on_the_finest_bins_asked_for():
-    density, fine = (Auto().bind(GRID, statistics_of_rows(3)) for _ in range(2))
+    density, fine = (Auto().bind(GRID, rows_on(3)) for _ in range(2))
     density.table((0, 1), random_binnings(3, (0, 1)))
     coarse = density.choices["a", "b"]
     fine.table((0, 1))
@@ -164,7 +164,7 @@ def test_coarse_tables_never_make_the_fine_ones(kind, monkeypatch):
     names = "abcd"
     grid = Grid(Schema(tuple(Feature(n) for n in names)), tuple(IntervalAxis(n, -1, bounds) for n in names))
     data = np.random.default_rng(0).normal(size=(500, 4))
-    density = kind.bind(grid, sample_of(data, grid))
+    density = kind.bind(grid, statistics_of(data, grid))
     if isinstance(kind, Shrinkage):
         assert density.used_intensity == 1.0
     counted = []

@@ -14,15 +14,29 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from treeanova.anova.slices import outer
 from treeanova.core.arrays import BinIndices, Floats, Key
 from treeanova.density.pooling import Binnings, pool_masses, pool_table
-from treeanova.density.sample import Sample
+from treeanova.density.statistics import Points, Statistics
 from treeanova.model.grid import Grid
+
+__all__ = [
+    "MOST_CELLS",
+    "Blocks",
+    "Cells",
+    "Joint",
+    "Mixture",
+    "Points",
+    "Product",
+    "Rows",
+    "check_agreement",
+    "drawn_bins",
+    "joint_of_tables",
+    "raked",
+]
 
 MOST_CELLS = 1 << 20
 _RAKING_SWEEPS = 2_000
@@ -30,13 +44,6 @@ _RAKED = 1e-13
 
 
 Lift = Callable[[BinIndices, np.random.Generator], BinIndices]  # draws finer bins for coarser ones
-
-
-class Points(NamedTuple):
-    """Bins and weights (of sum 1) of rows that stand for a density."""
-
-    codes: BinIndices
-    weights: Floats
 
 
 class Joint(abc.ABC):
@@ -68,22 +75,22 @@ class Joint(abc.ABC):
 class Rows(Joint):
     """The rows themselves, with their weights."""
 
-    sample: Sample
+    statistics: Statistics
     has_exact_points = True
 
     def table(self, key: Key, binnings: Binnings | None = None) -> Floats:
         """Shares of the rows."""
-        return self.sample.counts(key, binnings)
+        return self.statistics.counts(key, binnings)
 
     def points(self, n_rows: int, rng: np.random.Generator) -> Points:
         """All rows."""
         del n_rows, rng
-        return Points(self.sample.codes, self.sample.row_weights)
+        return self.statistics.points()
 
     def points_on(self, grid: Grid, lift: Lift, n_rows: int, rng: np.random.Generator) -> Points:
-        """All rows, in their own bins."""
+        """All rows, in their bins on that grid."""
         del lift, n_rows, rng
-        return Points(grid.index_encoded(self.sample.encoded), self.sample.row_weights)
+        return self.statistics.on(grid).points()
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

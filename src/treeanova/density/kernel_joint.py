@@ -28,9 +28,9 @@ import numpy as np
 from treeanova.anova.slices import outer
 from treeanova.core.arrays import BinIndices, Floats, Ints, Key
 from treeanova.density import smoothing
-from treeanova.density.joint import Joint, Points, drawn_bins
+from treeanova.density.joint import Joint, drawn_bins
 from treeanova.density.pooling import Binnings, merging, pool_masses
-from treeanova.density.sample import Sample
+from treeanova.density.statistics import Points, RowsInMemory, Statistics
 from treeanova.model.binning import Binning
 
 FLOOR = 1e-6
@@ -53,7 +53,7 @@ _ROWS_TO_JUDGE = 50_000
 class KernelJoint(Joint):
     """Rows moved by kernels; `kernels` are matrices over groups of bins, None for independent features."""
 
-    sample: Sample
+    statistics: Statistics
     margins: Sequence[smoothing.Margin]
     kernels: Sequence[Floats | None]
 
@@ -82,7 +82,7 @@ class KernelJoint(Joint):
 
     def _ratio(self, key: Key) -> Floats:
         """Ratio of the smooth density to the product of masses, over groups."""
-        ratio = self.sample.counts(key, [self.margins[j].binning for j in key])
+        ratio = self.statistics.counts(key, [self.margins[j].binning for j in key])
         for kernel in (self.kernels[j] for j in key):  # each step moves the first axis to the end
             if kernel is not None:
                 ratio = np.tensordot(ratio, kernel, axes=(0, 1))
@@ -90,10 +90,11 @@ class KernelJoint(Joint):
 
     def points(self, n_rows: int, rng: np.random.Generator) -> Points:
         """Draws: rows, each feature moved by its kernel."""
-        rows = drawn_bins(self.sample.row_weights, n_rows, rng)
+        bins, weights = self.statistics.points()
+        rows = drawn_bins(weights, n_rows, rng)
         codes = np.empty((n_rows, len(self.kernels)), dtype=np.int32)
         for j, (margin, kernel) in enumerate(zip(self.margins, self.kernels, strict=True)):
-            codes[:, j] = _moved(margin, kernel, self.sample.codes[rows, j], rng)
+            codes[:, j] = _moved(margin, kernel, bins[rows, j], rng)
         return Points(codes, np.full(n_rows, 1 / n_rows))
 
 
@@ -125,13 +126,13 @@ def _drawn_groups(margin: smoothing.Margin, kernel: Floats, groups: Ints, rng: n
     return moved
 
 
-def kernel_joint(sample: Sample, margins: Sequence[smoothing.Margin], bandwidth: float | None = None) -> Joint:
+def kernel_joint(statistics: Statistics, margins: Sequence[smoothing.Margin], bandwidth: float | None = None) -> Joint:
     """The smooth joint density of rows; with a bandwidth (in units of n^(-1/6)) of ordered features given."""
     coarse = [dataclasses.replace(margin, most_groups=GROUPS) for margin in margins]
     if bandwidth is not None:
-        width = bandwidth * sample.effective_rows ** (-1 / 6)
-        return KernelJoint(sample, coarse, [margin.kernel(width) for margin in coarse])
-    return KernelJoint(sample, coarse, _Choice(sample, coarse).kernels())
+        width = bandwidth * statistics.effective_rows ** (-1 / 6)
+        return KernelJoint(statistics, coarse, [margin.kernel(width) for margin in coarse])
+    return KernelJoint(statistics, coarse, _Choice(statistics, coarse).kernels())
 
 
 class _Option(NamedTuple):
@@ -145,13 +146,13 @@ class _Option(NamedTuple):
 class _Choice:
     """The search for one kernel per feature."""
 
-    sample: Sample
+    statistics: Statistics
     margins: Sequence[smoothing.Margin]
 
     def kernels(self) -> list[Floats | None]:
         """The kernels chosen, None where a feature is independent of all others."""
         varied = [j for j, margin in enumerate(self.margins) if np.count_nonzero(margin.group_masses) > 1]
-        options = {j: _options(self.margins[j], self.sample.effective_rows) for j in varied}
+        options = {j: _options(self.margins[j], self.statistics.effective_rows) for j in varied}
         chosen = {j: options[j][len(options[j]) // 2] for j in varied}
         partners = self._partners(varied)
         is_independent = dict.fromkeys(varied, False)
@@ -179,15 +180,15 @@ class _Choice:
     def _kernel_of(self, margin: smoothing.Margin, bandwidth: float) -> Floats:
         if margin.n_ordered_groups < 2:
             return _shrunk(margin, _TRIPLE_SHRINKAGE)
-        return margin.kernel(bandwidth * self.sample.effective_rows ** (-1 / 6))
+        return margin.kernel(bandwidth * self.statistics.effective_rows ** (-1 / 6))
 
     def _gain_of_three(self, key: Key, known: Key, bandwidth: float) -> float:
         """Mean log ratio by which a triple beats its independent features alone; 0 where it does not clearly."""
-        cells = [self._coarse[j].group[self._judged.codes[:, j]] for j in key]
+        cells = [self._coarse[j].group[self._judged_points.codes[:, j]] for j in key]
         logs = self._left_out(key, cells, bandwidth)
         if len(known) == 2:
             logs = logs - self._left_out(known, [cells[key.index(j)] for j in known], bandwidth)
-        weights = self._judged.row_weights
+        weights = self._judged_points.weights
         mean = float(weights @ logs)
         error = math.sqrt(float(weights @ (logs - mean) ** 2) / self._judged.effective_rows)
         return mean if mean > _TRIPLE_ERRORS * error else 0.0
@@ -198,7 +199,7 @@ class _Choice:
         margins = [self._coarse[j] for j in key]
         sizes = [len(margin.group_masses) for margin in margins]
         flat = np.ravel_multi_index(tuple(cells), sizes)
-        counted = np.bincount(flat, self._judged.row_weights, minlength=math.prod(sizes))
+        counted = np.bincount(flat, self._judged_points.weights, minlength=math.prod(sizes))
         ratio: Floats = counted.astype(np.float64).reshape(sizes)
         own = np.ones(len(flat))
         for margin, places in zip(margins, cells, strict=True):
@@ -228,17 +229,21 @@ class _Choice:
     def _scores(self, j: int) -> Floats:
         """Mid-ranks of the rows to judge by."""
         masses = self.margins[j].masses
-        ranks: Floats = (np.cumsum(masses) - masses / 2)[self._judged.codes[:, j]]
+        ranks: Floats = (np.cumsum(masses) - masses / 2)[self._judged_points.codes[:, j]]
         return ranks
 
     @functools.cached_property
-    def _judged(self) -> Sample:
+    def _judged(self) -> Statistics:
         """All rows, or some of very many."""
-        step = -(-self.sample.n_rows // _ROWS_TO_JUDGE)
-        if step == 1:
-            return self.sample
-        weights = self.sample.row_weights[::step]
-        return Sample(self.sample.grid, self.sample.encoded[::step], weights / weights.sum())
+        n_rows = self.statistics.n_rows
+        if n_rows <= _ROWS_TO_JUDGE:
+            return self.statistics
+        step = -(-n_rows // _ROWS_TO_JUDGE)
+        return RowsInMemory(self.statistics.grid, *self.statistics.rows(n_rows // step))
+
+    @functools.cached_property
+    def _judged_points(self) -> Points:
+        return self._judged.points()
 
     @functools.cached_property
     def _tables(self) -> dict[Key, Floats]:

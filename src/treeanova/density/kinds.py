@@ -15,8 +15,9 @@ import dataclasses
 import functools
 import itertools
 import math
+import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 
@@ -27,7 +28,6 @@ from treeanova.density.joint import (
     Cells,
     Joint,
     Mixture,
-    Points,
     Product,
     Rows,
     check_agreement,
@@ -35,7 +35,8 @@ from treeanova.density.joint import (
 )
 from treeanova.density.kernel_joint import kernel_joint
 from treeanova.density.pooling import Binnings, pool_table
-from treeanova.density.sample import Sample, check_weighted_rows, sample_of
+from treeanova.density.sample import Sample, sample_of
+from treeanova.density.statistics import Points, Statistics, check_weighted_rows, shown_weights, statistics_of
 from treeanova.model.axes import Axis
 from treeanova.model.binning import Binning
 from treeanova.model.grid import Grid
@@ -50,11 +51,13 @@ __all__ = [
     "Laplace",
     "Sample",
     "Shrinkage",
+    "Statistics",
     "Table",
     "Uniform",
     "check_weighted_rows",
     "density_of",
     "sample_of",
+    "statistics_of",
 ]
 
 _PAIRS_FOR_SHRINKAGE = 100
@@ -68,19 +71,28 @@ class Density(abc.ABC):
     name: ClassVar[str]
     needs_data: ClassVar[bool] = True
     grid: Grid | None = dataclasses.field(default=None, kw_only=True, repr=False)
-    sample: Sample | None = dataclasses.field(default=None, kw_only=True, repr=False)
+    statistics: Statistics | None = dataclasses.field(default=None, kw_only=True, repr=False)
 
-    def bind(self, grid: Grid, sample: Sample | None) -> Self:
-        """The density on a grid, with the rows that define it (None where it needs none)."""
-        if self.needs_data and sample is None:
+    def bind(self, grid: Grid, statistics: Statistics | None) -> Self:
+        """The density on a grid, with statistics of the rows that define it (None where it needs none)."""
+        if self.needs_data and statistics is None:
             raise ValueError(
                 f"`X` must be given for the density {self.name!r}, got None; pass the rows that define it."
             )
-        return dataclasses.replace(self, grid=grid, sample=sample)
+        return dataclasses.replace(self, grid=grid, statistics=statistics)
 
-    def resampled(self, sample: Sample) -> Self:
+    def with_statistics(self, statistics: Statistics) -> Self:
         """The density estimated from other rows on the same grid."""
-        return dataclasses.replace(self, sample=sample)
+        return dataclasses.replace(self, statistics=statistics)
+
+    def resampled(self, statistics: Statistics) -> Self:
+        """Former name of `with_statistics`."""
+        return self.with_statistics(statistics)
+
+    @property
+    def sample(self) -> Sample | None:
+        """Former name of `statistics`."""
+        return cast("Sample | None", self.statistics)
 
     @property
     @abc.abstractmethod
@@ -142,10 +154,10 @@ class Density(abc.ABC):
         return self.grid
 
     @property
-    def _sample(self) -> Sample:
-        if self.sample is None:
+    def _statistics(self) -> Statistics:
+        if self.statistics is None:
             raise ValueError(f"the density {self.name!r} must be bound to rows first; decompose() does that.")
-        return self.sample
+        return self.statistics
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -174,9 +186,9 @@ class Uniform(Density):
         if self.measure == "bins" or not len(axis.thresholds):
             return self._equal_weights(j, axis)
         known = axis.thresholds[np.isfinite(axis.thresholds)]
-        if self.sample is not None:
-            column = self.sample.encoded[:, j]
-            known = np.concatenate([known, column[np.isfinite(column)]])
+        values = None if self.statistics is None else self.statistics.value_range(j)
+        if values is not None:
+            known = np.concatenate([known, values])
         if not len(known) or known.min() == known.max():
             return self._equal_weights(j, axis)
         ends = np.clip(axis.edges, known.min(), known.max())
@@ -189,41 +201,46 @@ class Uniform(Density):
         """One share per bin; none for bins apart, of missing or unseen values, that no row is in."""
         counted = np.ones(axis.size, dtype=bool)
         n_plain = axis.n_regular
-        if self.sample is not None and axis.size > n_plain > 0:
-            counted[n_plain:] = self.sample.counts((j,))[n_plain:] > 0
+        if self.statistics is not None and axis.size > n_plain > 0:
+            counted[n_plain:] = self.statistics.counts((j,))[n_plain:] > 0
         weights: Floats = counted / counted.sum()
         return weights
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Empirical(Density):
-    """Shares of the rows; of another data set when `data` is given, with weights of its rows in `sample_weight`."""
+    """Shares of the rows; of other rows where `X` is given, with their weights in `sample_weight`."""
 
     name: ClassVar[str] = "empirical"
-    data: Any = dataclasses.field(default=None, repr=False)
+    X: Any = dataclasses.field(default=None, repr=False)
     sample_weight: Any = dataclasses.field(default=None, repr=False)
+    data: dataclasses.InitVar[Any] = dataclasses.field(default=None, kw_only=True)
 
-    def __post_init__(self) -> None:
-        if self.data is None and self.sample_weight is not None:
+    def __post_init__(self, data: Any) -> None:
+        if data is not None:
+            warnings.warn("Empirical(data=…) is now Empirical(X=…); `data` will be removed.", DeprecationWarning, 3)
+            object.__setattr__(self, "X", data)
+        if self.X is None and self.sample_weight is not None:
             raise ValueError(
-                "`sample_weight` of Empirical must come with its `data`, got no data; pass weights of X to decompose()."
+                f"`sample_weight` of Empirical must come with its `X`, got {shown_weights(self.sample_weight)} and "
+                "X=None; pass weights of the rows of decompose() to decompose(sample_weight=…)."
             )
 
-    def bind(self, grid: Grid, sample: Sample | None) -> Self:
-        """Bound to its own data, or to the sample."""
-        if self.data is None:
-            return super().bind(grid, sample)
-        if sample is not None and sample.weights is not None:
+    def bind(self, grid: Grid, statistics: Statistics | None) -> Self:
+        """Bound to its own rows where it has some, otherwise to those given."""
+        if self.X is None:
+            return super().bind(grid, statistics)
+        if statistics is not None and statistics.has_weights:
             raise ValueError(
-                "`sample_weight` must weigh the rows that define the density, got weights of X with Empirical(data=…); "
-                "pass Empirical(data, sample_weight=…)."
+                "`sample_weight` must weigh the rows that define the density, got weights of X with Empirical(X=…); "
+                "pass Empirical(X, sample_weight=…)."
             )
-        return super().bind(grid, sample_of(self.data, grid, self.sample_weight))
+        return super().bind(grid, statistics_of(self.X, grid, self.sample_weight))
 
     @functools.cached_property
     def joint(self) -> Joint:
         """The rows."""
-        return Rows(self._sample)
+        return Rows(self._statistics)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -240,8 +257,8 @@ class Laplace(Density):
     @functools.cached_property
     def joint(self) -> Joint:
         """Mixture of both."""
-        uniform = Uniform(grid=self._grid, sample=self._sample).joint
-        return Mixture((1 - self.mix, self.mix), (Rows(self._sample), uniform))
+        uniform = Uniform(grid=self._grid, statistics=self._statistics).joint
+        return Mixture((1 - self.mix, self.mix), (Rows(self._statistics), uniform))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -253,11 +270,11 @@ class Independent(Density):
     @functools.cached_property
     def joint(self) -> Joint:
         """Independent features."""
-        return _independent(self._sample)
+        return _independent(self._statistics)
 
 
-def _independent(sample: Sample) -> Product:
-    return Product([sample.counts((j,)) for j in range(len(sample.grid.axes))])
+def _independent(statistics: Statistics) -> Product:
+    return Product([statistics.counts((j,)) for j in range(len(statistics.grid.axes))])
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -278,24 +295,24 @@ class Shrinkage(Density):
     @functools.cached_property
     def used_intensity(self) -> float:
         """λ as given, or as estimated from the rows."""
-        return _intensity(self._sample) if self.intensity is None else self.intensity
+        return _intensity(self._statistics) if self.intensity is None else self.intensity
 
     @functools.cached_property
     def joint(self) -> Joint:
         """Mixture of both."""
         share = self.used_intensity
-        return Mixture((1 - share, share), (Rows(self._sample), _independent(self._sample)))
+        return Mixture((1 - share, share), (Rows(self._statistics), _independent(self._statistics)))
 
 
-def _intensity(sample: Sample) -> float:
+def _intensity(statistics: Statistics) -> float:
     """James and Stein's λ, pooled over pairs of features."""
-    varied = [j for j in range(len(sample.grid.axes)) if np.count_nonzero(sample.counts((j,))) > 1]
+    varied = [j for j in range(len(statistics.grid.axes)) if np.count_nonzero(statistics.counts((j,))) > 1]
     pairs = list(itertools.combinations(varied, 2))
     variance = distance = 0.0
     for pair in pairs[:: max(1, -(-len(pairs) // _PAIRS_FOR_SHRINKAGE))]:
-        table = sample.counts(pair)
+        table = statistics.counts(pair)
         product = np.multiply.outer(table.sum(axis=1), table.sum(axis=0))
-        variance += float((table * (1 - table)).sum()) / max(sample.effective_rows - 1, 1e-9)
+        variance += float((table * (1 - table)).sum()) / max(statistics.effective_rows - 1, 1e-9)
         distance += float(((table - product) ** 2).sum())
     return 1.0 if distance <= variance else max(variance / distance, 0.0)
 
@@ -450,7 +467,7 @@ class _Smooth(Density):
     def joint(self) -> Joint:
         """Rows moved by one kernel per feature."""
         margins = [self._margin(j, None) for j in range(len(self._grid.axes))]
-        return kernel_joint(self._sample, margins, self._bandwidth)
+        return kernel_joint(self._statistics, margins, self._bandwidth)
 
     @property
     def _bandwidth(self) -> float | None:
@@ -462,7 +479,7 @@ class _Smooth(Density):
         Over coarse bins, a pair is estimated from the counts of the coarse bins themselves.
         """
         if len(key) == 1:
-            return self._sample.counts(key, binnings)
+            return self._statistics.counts(key, binnings)
         if len(key) == 2:
             return self._pair(key, binnings).table
         return self.joint.table(key, binnings)
@@ -496,16 +513,16 @@ class _Smooth(Density):
         axis, n_ordered = self._grid.axes[j], 0
         if axis.is_ordered:
             n_ordered = (axis if binning is None else binning.axis(axis)).n_regular
-        masses = self._sample.counts((j,), None if binning is None else (binning,))
-        values = self._sample.mean_values(j, binning)[:n_ordered]
-        return smoothing.Margin(masses, n_ordered, self._sample.effective_rows, values)
+        masses = self._statistics.counts((j,), None if binning is None else (binning,))
+        values = self._statistics.bin_means(j, binning)[:n_ordered]
+        return smoothing.Margin(masses, n_ordered, self._statistics.effective_rows, values)
 
     def _pair(self, key: Key, binnings: Binnings | None) -> _FoundPair:
         first, second = (None, None) if binnings is None else binnings
         known = key, (_bins_of(first), _bins_of(second))
         if known not in self._found:
             margins = self._margin(key[0], first), self._margin(key[1], second)
-            self._found[known] = self._new_pair(margins, self._sample.counts(key, binnings))
+            self._found[known] = self._new_pair(margins, self._statistics.counts(key, binnings))
         return self._found[known]
 
     def _new_pair(self, margins: tuple[smoothing.Margin, smoothing.Margin], shares: Floats) -> _FoundPair:
