@@ -28,7 +28,7 @@ from treeanova.readers.catboost import Hashed
 from treeanova.readers.ebm import _Numbers, _Texts, _Unread
 from treeanova.readers.lightgbm.columns import ListedCodes, OrderedCategory, PandasCategory
 from treeanova.readers.sklearn import LabelsWithNone
-from treeanova.readers.xgboost import CodedCategory, NamedCategory, Number
+from treeanova.readers.xgboost.columns import CodedCategory, NamedCategory, Number
 from treeanova.storage.schema import describe, restore
 
 pd = pytest.importorskip("pandas")

@@ -123,7 +123,7 @@ def larger(schema, intercept, *, values, **fields):
     return assemble(schema, intercept, values=1.001 * np.asarray(values), **fields)
 
 
-ASSEMBLES = {"lightgbm": "lightgbm.forest"}
+ASSEMBLES = {"lightgbm": "lightgbm.forest", "xgboost": "xgboost.forest"}
 
 
 @pytest.mark.parametrize("change", [moved, larger])
@@ -280,7 +280,9 @@ def test_weights_of_trees_in_two_places_are_refused(tmp_path):
     path = xgboost_file(tmp_path, doubled)
     content = json.loads(path.read_text(encoding="utf-8"))
     path.write_text(json.dumps({**content, "version": [3, 4, 0]}), encoding="utf-8")
-    with pytest.raises(ValueError, match="weight_drop must have an entry per tree"):
+    with pytest.raises(
+        ValueError, match=r"weight_drop must be one list of 8 weights, one per tree, got lists of \[8, 8\]"
+    ):
         read_model(path)
 
 

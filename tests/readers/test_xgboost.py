@@ -19,8 +19,11 @@ from tests.readers.adversarial import numeric_rows
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.forest import Forest
 from treeanova.model.grid import grid_of
-from treeanova.readers import read_model, ubjson
+from treeanova.readers import read_model
 from treeanova.readers import xgboost as reader
+from treeanova.readers.xgboost import ubjson
+from treeanova.readers.xgboost.columns import Reading
+from treeanova.readers.xgboost.margin import predicted_margin, stored_margin
 from treeanova.storage.schema import describe, restore
 
 xgb = pytest.importorskip("xgboost")
@@ -371,7 +374,7 @@ def test_own_base_margin_agrees_with_xgboost(objective: str) -> None:
     for score in np.float32(scores):
         learner["learner_model_param"]["base_score"] = f"[{score!s}]"
         np.testing.assert_array_equal(
-            reader._own_margin(learner, (3, 2, 0)), reader._asked_margin(model, learner, [3, 2, 0]), err_msg=str(score)
+            stored_margin(learner, (3, 2, 0)), predicted_margin(model, learner, [3, 2, 0]), err_msg=str(score)
         )
 
 
@@ -608,16 +611,16 @@ def test_names_that_xgboost_confuses_are_refused() -> None:
     names = np.array(["éé", "aa", "bb"])
     frame, y = table(towns=names, names=names)
     model = xgb.XGBRegressor(**SMALL, enable_categorical=True).fit(frame, y)
-    with pytest.raises(UnsupportedModelError, match="must tell its categories apart"):
+    with pytest.raises(UnsupportedModelError, match="must have different names for its categories"):
         read_model(model)
 
 
 def test_cut_names_with_the_same_length_are_refused() -> None:
-    cut = reader.Reading(("é", "", ""), (1, 2, 2))
+    cut = Reading(("é", "", ""), (1, 2, 2))
     assert cut.codes(["é"]) == [0]
     assert cut.codes(["xy"]) is None
-    assert reader.Reading(("é", ""), (1, 2)).codes(["xy", "é"]) == [1, 0]
-    assert reader.Reading(("é", ""), (1, 2)).codes(["xy", "zz"]) is None
+    assert Reading(("é", ""), (1, 2)).codes(["xy", "é"]) == [1, 0]
+    assert Reading(("é", ""), (1, 2)).codes(["xy", "zz"]) is None
 
 
 # --- drawn models
@@ -776,57 +779,79 @@ def widen(content, code: int) -> None:
 
 
 DAMAGE = {
-    "many categories": lambda content: widen(content, 2**30),
-    "some more categories": lambda content: widen(content, 2**24),
-    "loop": tree_edit("left_children", 1, 0),
-    "beyond": tree_edit("right_children", 0, 10**6),
-    "negative": tree_edit("left_children", 0, -7),
-    "one child": tree_edit("right_children", 0, -1),
-    "feature": tree_edit("split_indices", 0, 4),
-    "negative feature": tree_edit("split_indices", 0, -1),
-    "nan": tree_edit("split_conditions", 0, float("nan")),
-    "below all": tree_edit("split_conditions", 0, float("-inf")),
-    "nan leaf": tree_edit("split_conditions", -1, float("nan")),
-    "huge leaf": tree_edit("split_conditions", -1, 1e300),
-    "text": tree_edit("split_conditions", 0, "abc"),
-    "null": tree_edit("split_conditions", 0, None),
-    "list": tree_edit("split_conditions", 0, [1]),
-    "fraction": tree_edit("left_children", 0, 1.5),
-    "huge": tree_edit("left_children", 0, 10**30),
-    "type": tree_edit("split_type", 0, 1),
-    "shorter": lambda content: content["learner"]["gradient_booster"]["model"]["trees"][0]["default_left"].pop(),
-    "no trees": lambda content: content["learner"]["gradient_booster"]["model"].pop("trees"),
-    "tree is a list": lambda content: content["learner"]["gradient_booster"]["model"]["trees"].append([]),
-    "empty tree": lambda content: content["learner"]["gradient_booster"]["model"].update(trees=[{}]),
-    "no learner": lambda content: content.pop("learner"),
-    "learner": lambda content: content.update(learner=3),
-    "tree_info": lambda content: content["learner"]["gradient_booster"]["model"]["tree_info"].__setitem__(0, 5),
-    "features": parameter_edit("num_feature", "99999999999"),
-    "no features": parameter_edit("num_feature", "0"),
-    "classes": parameter_edit("num_class", "99999999999"),
-    "some classes": parameter_edit("num_class", "50"),
-    "negative classes": parameter_edit("num_class", "-3"),
-    "base": parameter_edit("base_score", "[1,2"),
-    "bases": parameter_edit("base_score", "[1,2]"),
-    "base text": parameter_edit("base_score", '"x"'),
-    "names": lambda content: content["learner"].update(feature_names=["a"]),
-    "names of numbers": lambda content: content["learner"].update(feature_names=[1, 2, 3, 4]),
+    "many categories": (lambda content: widen(content, 2**30), "codes of categories below 1048576, got 1073741824"),
+    "some more categories": (lambda content: widen(content, 2**24), "codes of categories below 1048576, got 16777216"),
+    "loop": (tree_edit("left_children", 1, 0), "must reach each node once, got a loop"),
+    "beyond": (tree_edit("right_children", 0, 10**6), "right_children must be nodes of their tree, got 1000000"),
+    "negative": (tree_edit("left_children", 0, -7), "left_children must be nodes of their tree, got -7"),
+    "one child": (tree_edit("right_children", 0, -1), "right_children must be nodes of their tree, got -1"),
+    "feature": (tree_edit("split_indices", 0, 4), "split_indices must be below 4, got 4"),
+    "negative feature": (tree_edit("split_indices", 0, -1), "split_indices must be below 4, got -1"),
+    "nan": (tree_edit("split_conditions", 0, float("nan")), "thresholds must be numbers, got NaN"),
+    "below all": (tree_edit("split_conditions", 0, float("-inf")), "thresholds must be numbers above -inf, got -inf"),
+    "nan leaf": (tree_edit("split_conditions", -1, float("nan")), "leaf values must be finite"),
+    "huge leaf": (tree_edit("split_conditions", -1, 1e300), "leaf values must be finite"),
+    "text": (tree_edit("split_conditions", 0, "abc"), "split_conditions must be a list of numbers, got <U32"),
+    "null": (tree_edit("split_conditions", 0, None), "split_conditions must be a list of numbers, got object"),
+    "list": (tree_edit("split_conditions", 0, [1]), "must be an XGBoost model, got a document with ValueError"),
+    "fraction": (tree_edit("left_children", 0, 1.5), "left_children must be a list of integers, got float64"),
+    "huge": (tree_edit("left_children", 0, 10**30), "left_children must be a list of integers, got object"),
+    "type": (tree_edit("split_type", 0, 1), "must belong to the nodes that split on categories"),
+    "shorter": (
+        lambda content: content["learner"]["gradient_booster"]["model"]["trees"][0]["default_left"].pop(),
+        "default_left must have an entry per node",
+    ),
+    "no trees": (
+        lambda content: content["learner"]["gradient_booster"]["model"].pop("trees"),
+        "got a document with KeyError: 'trees'",
+    ),
+    "tree is a list": (
+        lambda content: content["learner"]["gradient_booster"]["model"]["trees"].append([]),
+        "got a document with TypeError",
+    ),
+    "empty tree": (
+        lambda content: content["learner"]["gradient_booster"]["model"].update(trees=[{}]),
+        "got a document with KeyError: 'left_children'",
+    ),
+    "no learner": (lambda content: content.pop("learner"), "got a document with KeyError: 'learner'"),
+    "learner": (lambda content: content.update(learner=3), "got a document with AttributeError"),
+    "tree_info": (
+        lambda content: content["learner"]["gradient_booster"]["model"]["tree_info"].__setitem__(0, 5),
+        "tree_info must name one of 1 outputs",
+    ),
+    "features": (parameter_edit("num_feature", "99999999999"), "1 to 1048576 features, got 99999999999"),
+    "no features": (parameter_edit("num_feature", "0"), "1 to 1048576 features, got 0"),
+    "classes": (parameter_edit("num_class", "99999999999"), "at most 65536 outputs, got 99999999999"),
+    "some classes": (parameter_edit("num_class", "50"), "tree_info must name one of 50 outputs"),
+    "negative classes": (parameter_edit("num_class", "-3"), "num_class must be 0 or more, got -3"),
+    "base": (parameter_edit("base_score", "[1,2"), "got a document with JSONDecodeError"),
+    "bases": (
+        parameter_edit("base_score", "[1,2]"),
+        "base_score must have an entry for all or each of 1 outputs, got 2",
+    ),
+    "base text": (parameter_edit("base_score", '"x"'), "could not convert string to float: 'x'"),
+    "names": (lambda content: content["learner"].update(feature_names=["a"]), "feature_names must be 4 texts"),
+    "names of numbers": (
+        lambda content: content["learner"].update(feature_names=[1, 2, 3, 4]),
+        "feature_names must be 4 texts",
+    ),
 }
 
 
 @pytest.mark.parametrize("name", DAMAGE)
 def test_damaged_documents_are_refused(name: str, tmp_path) -> None:
+    edit, message = DAMAGE[name]
     content = document()
-    DAMAGE[name](content)
-    with pytest.raises((ModelFileError, UnsupportedModelError)):
+    edit(content)
+    with pytest.raises((ModelFileError, UnsupportedModelError), match=message):
         reader.read_file(written(tmp_path, content))
 
 
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (b"", "starts with no brace"),
-        (b"binf\0\0\0\0", "starts with no brace"),
+        (b"", "must start with a brace"),
+        (b"binf\0\0\0\0", "must start with a brace"),
         (b'{"learner": ' + b"[" * 100_000, "must be an XGBoost model"),
         (b"{L" + b"\0" * 7 + b"\7learner" + b"[" * 100_000, "nested"),
         (b"{L" + b"\xff" * 8, "a length of"),

@@ -26,9 +26,9 @@ _CLASSES = {
     "lightgbm-category": "readers.lightgbm.columns:PandasCategory",
     "lightgbm-ordered-category": "readers.lightgbm.columns:OrderedCategory",
     "catboost-hash": "readers.catboost:Hashed",
-    "xgboost-number": "readers.xgboost_columns:Number",
-    "xgboost-codes": "readers.xgboost_columns:CodedCategory",
-    "xgboost-category": "readers.xgboost_columns:NamedCategory",
+    "xgboost-number": "readers.xgboost.columns:Number",
+    "xgboost-codes": "readers.xgboost.columns:CodedCategory",
+    "xgboost-category": "readers.xgboost.columns:NamedCategory",
 }
 # Files of schema 1 name Python classes instead.
 _CLASSES_OF_SCHEMA_1 = {

@@ -22,14 +22,14 @@ def singles(values: npt.ArrayLike) -> Singles:
 
 
 def _single_column(column: npt.NDArray[Any], name: str) -> Singles:
-    """The column as float32, as XGBoost takes it; columns of objects only when nothing but missing."""
+    """The column as float32, as XGBoost reads it; a column of objects only if all of it is missing."""
     if column.dtype.kind in "biuf":
         return singles(column)
     if not all(is_missing(value) for value in column):
-        # XGBoost takes the codes of a column of categories for numbers, whatever their labels; they are not known here.
+        # XGBoost would use the codes of a category column as numbers, whatever its labels; they are unknown here.
         raise TypeError(
-            f"column {name!r} must hold numbers, as the model knows no labels for it, got {column.dtype}; convert it "
-            "(categories to the codes used in training)."
+            f"column {name!r} must hold numbers, because the model has no labels for it, got {column.dtype}; convert "
+            "it (categories to the codes used in training)."
         )
     return np.full(len(column), np.nan, dtype=np.float32)
 
@@ -43,14 +43,14 @@ class Number(Encoder):
     def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
         """The numbers, NaN where missing."""
         single = _single_column(column, name)
-        # Integers go to float32 at once; by way of float64, large ones would be rounded twice.
+        # Integers are cast to float32 directly; large ones would be rounded twice if they were cast to float64 first.
         values = (column if column.dtype.kind == "f" else single).astype(np.float64)
         return np.where(single == np.float32(self.missing), np.nan, values)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class CodedCategory(Encoder):
-    """A category given as a code 0 .. n_categories - 1, cast to float32 and cut; all other codes are unseen."""
+    """A category given as a code 0 .. n_categories - 1, cast to float32 and truncated; all other codes are unseen."""
 
     n_categories: int
     missing: float = np.nan
@@ -72,7 +72,7 @@ class CodedCategory(Encoder):
 class Reading:
     """One way to read the stored names of categories; `lengths` are their numbers of characters where they are texts.
 
-    A text shorter than its length is what is left of a name that XGBoost has cut.
+    A text shorter than its length is the beginning of a name that XGBoost has cut.
     """
 
     names: tuple[Hashable, ...]
@@ -80,16 +80,16 @@ class Reading:
 
     @property
     def cut(self) -> tuple[int, ...]:
-        """Codes of the names that are cut."""
+        """Codes of the names that XGBoost has cut."""
         pairs = zip(self.names, self.lengths, strict=False)
         return tuple(code for code, (name, length) in enumerate(pairs) if len(str(name)) < length)
 
     def codes(self, labels: Sequence[Hashable]) -> list[int] | None:
-        """The code of each label; None when one has none, or two could be the same cut name."""
+        """The code of each label; None if a label has no code, or if two labels could be the same cut name."""
         cut = self.cut
         whole = {name: code for code, name in enumerate(self.names) if code not in set(cut)}
-        found = [whole[label] if label in whole else self._cut_code(label, cut) for label in labels]
-        return None if -1 in found or len(set(found)) < len(found) else found
+        codes = [whole[label] if label in whole else self._cut_code(label, cut) for label in labels]
+        return None if -1 in codes or len(set(codes)) < len(codes) else codes
 
     def _cut_code(self, label: Hashable, cut: tuple[int, ...]) -> int:
         """The code of the only cut name that a label can be, else -1."""
@@ -102,9 +102,8 @@ class Reading:
 class NamedCategory(Encoder):
     """A category given by its label in a table, by its code in a matrix of numbers.
 
-    `stored` has, for each way to read the model's names, the names and their lengths.
-    Unseen codes are unseen. Unseen labels are an error: XGBoost refuses those that sort last and takes each other one
-    for the next known label.
+    `stored` has, for each way to read the model's names, the names and their lengths. Unseen labels are an error:
+    XGBoost refuses those that sort last and treats any other as the next known label.
     """
 
     stored: tuple[tuple[tuple[Hashable, ...], tuple[int, ...]], ...]
@@ -112,12 +111,12 @@ class NamedCategory(Encoder):
 
     @property
     def readings(self) -> tuple[Reading, ...]:
-        """The ways to read the names, the likelier first."""
+        """The ways to read the names, the more likely first."""
         return tuple(Reading(names, lengths) for names, lengths in self.stored)
 
     @property
     def labels(self) -> tuple[Hashable, ...]:
-        """The stored names, with … for what is cut."""
+        """The stored names, with … where XGBoost has cut them."""
         first = self.readings[0]
         cut = set(first.cut)
         return tuple(f"{name}… ({code})" if code in cut else name for code, name in enumerate(first.names))
@@ -130,7 +129,7 @@ class NamedCategory(Encoder):
         if self.missing >= 0 and self.missing.is_integer():
             raise ValueError(
                 f"column {name!r} must hold codes, got labels: XGBoost compares missing={self.missing:g} with the "
-                "codes of the table's column, which are not known here; pass the codes used in training."
+                "codes of the table's column, which are unknown here; pass the codes used in training."
             )
         values, inverse = distinct(column)
         present = [value for value in values if not is_missing(value)]
@@ -139,12 +138,12 @@ class NamedCategory(Encoder):
         return coded.encode(codes[inverse], name)
 
     def _codes(self, labels: list[Hashable], name: str) -> list[int]:
-        found = [codes for reading in self.readings if (codes := reading.codes(labels)) is not None]
-        if not found or any(codes != found[0] for codes in found):
+        possible = [codes for reading in self.readings if (codes := reading.codes(labels)) is not None]
+        if not possible or any(codes != possible[0] for codes in possible):
             known = {label for reading in self.readings for label in reading.names}
             unknown = [label for label in labels if label not in known] or labels
             raise ValueError(
                 f"column {name!r} must hold categories of the model, got {unknown[0]!r}, which XGBoost refuses or "
-                "takes for the next one; where it has cut names (beyond ASCII), pass the codes used in training."
+                "treats as another one; where it has cut names (beyond ASCII), pass the codes used in training."
             )
-        return found[0]
+        return possible[0]

@@ -2,7 +2,7 @@
 
 A value is one byte for its type and then its bytes, big-endian. Objects and lists may give their length after ``#``,
 arrays of one type their type after ``$`` (https://ubjson.org). Keys of objects are strings without the type byte.
-Lengths are checked against the bytes that are there before anything is allocated.
+Lengths are checked against the number of bytes left before anything is allocated.
 """
 
 from __future__ import annotations
