@@ -12,7 +12,10 @@ import numpy as np
 import pytest
 
 import treeanova
+from treeanova.data.features import Feature, Schema
+from treeanova.density.statistics import statistics_of
 from treeanova.model.axes import CategoryAxis, IntervalAxis
+from treeanova.model.grid import Grid
 from treeanova.report import write_report
 from treeanova.report.axes import distinct_numbers, millionths, page_axis, window
 from treeanova.report.page import as_json
@@ -104,7 +107,7 @@ def test_the_page_holds_the_numbers_of_all_tables(fx, page):
             assert isinstance(term["values"]["uniform"], dict)
         positions = [fx.schema.names.index(name) for name in names]
         counts = np.zeros([fx.grid.sizes[j] for j in positions])
-        np.add.at(counts, tuple(fx.density.sample.codes[:, j] for j in positions), 1)
+        np.add.at(counts, tuple(fx.density.statistics.points().codes[:, j] for j in positions), 1)
         np.testing.assert_allclose(np.array(term["rows"]) / 1e6, counts.ravel() / 4000, atol=1e-6)
 
 
@@ -290,7 +293,10 @@ def test_merged_pairs_say_so_and_keep_their_total():
     assert pair["merged"]
     assert len(pair["rows"]) < whole.weights.size
     assert sum(pair["rows"]) == pytest.approx(1e6, abs=len(pair["rows"]))
-    masses = [np.bincount(c, minlength=s) / 3000 for c, s in zip(fx.density.sample.codes.T, fx.grid.sizes, strict=True)]
+    masses = [
+        np.bincount(c, minlength=s) / 3000
+        for c, s in zip(fx.density.statistics.points().codes.T, fx.grid.sizes, strict=True)
+    ]
     groups = [group_of_bins(fx.grid.axes[j], data["axes"][a]) for j, a in enumerate(pair["axes"])]
     shown = values_of(pair, "auto").reshape([group.max() + 1 for group in groups]) * data["unit"]
     for i, j in itertools.product((0, 3, 10, 20), (0, 7, 11, 19)):
@@ -372,17 +378,22 @@ def test_messages(fx, tmp_path, monkeypatch):
     write_report.__globals__["_vega"].cache_clear()
 
 
+def _statistics(axis, column):
+    return statistics_of(column[:, None], Grid(Schema((Feature("x"),)), (axis,)))
+
+
 def test_window_shows_the_rows_and_the_bounds():
     axis = IntervalAxis("x", -1, np.array([1.0, 2.0]))
-    assert window(axis, None)["low"] == pytest.approx(0.97)
-    near = window(axis, np.linspace(0, 10, 1000))
+    assert window(axis, 0, None)["low"] == pytest.approx(0.97)
+    near = window(axis, 0, _statistics(axis, np.linspace(0, 10, 1000)))
     assert near["low"] < 0.1
     assert near["high"] > 9.9
     assert not near["cut"]
-    far = window(IntervalAxis("x", -1, np.array([1.0, 1000.0])), np.append(np.linspace(0, 10, 1000), 5000.0))
+    wide = IntervalAxis("x", -1, np.array([1.0, 1000.0]))
+    far = window(wide, 0, _statistics(wide, np.append(np.linspace(0, 10, 1000), 5000.0)))
     assert far["cut"]
     assert 9 < far["high"] < 12
-    assert window(IntervalAxis("x", -1, np.empty(0)), None) == {"low": -0.03, "high": 1.03, "cut": False}
+    assert window(IntervalAxis("x", -1, np.empty(0)), 0, None) == {"low": -0.03, "high": 1.03, "cut": False}
 
 
 def test_budgets():

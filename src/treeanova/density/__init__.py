@@ -15,6 +15,7 @@ from treeanova.density.kinds import (
     Uniform,
     density_of,
 )
+from treeanova.density.statistics import Statistics
 
 __all__ = [
     "Auto",
@@ -25,6 +26,7 @@ __all__ = [
     "Kernel",
     "Laplace",
     "Shrinkage",
+    "Statistics",
     "Table",
     "Uniform",
     "density_of",

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treeanova.core.arrays import Floats
-from treeanova.density.kinds import Sample
+from treeanova.density import Statistics
 from treeanova.model.axes import Axis, CategoryAxis, IntervalAxis
 
 Groups = npt.NDArray[np.int64]
@@ -118,27 +118,26 @@ def distinct_numbers(numbers: Floats) -> list[float]:
     return [float(number) for number in numbers]
 
 
-def window(axis: IntervalAxis, column: Floats | None) -> dict[str, Any]:
+def window(axis: IntervalAxis, j: int, statistics: Statistics | None) -> dict[str, Any]:
     """Ends of the drawn axis: bounds of the model and most of the rows; only these where bounds lie far out."""
-    values = np.empty(0) if column is None else column[np.isfinite(column)]
     bounds = axis.bounds
-    centre = np.quantile(values, _CENTRE) if len(values) else bounds
-    known = np.concatenate([bounds, centre]) if len(bounds) or len(values) else np.array([0.0, 1.0])
+    centre = None if statistics is None else statistics.quantiles(j, _CENTRE)
+    values = None if statistics is None else statistics.value_range(j)
+    known = bounds if centre is None else np.concatenate([bounds, centre])
+    known = known if len(known) else np.array([0.0, 1.0])
     low, high, cut = float(known.min()), float(known.max()), False
-    if len(values) and centre[1] > centre[0] and high - low > _SKEW * (centre[1] - centre[0]):
+    if centre is not None and centre[1] > centre[0] and high - low > _SKEW * (centre[1] - centre[0]):
         low, high, cut = float(centre[0]), float(centre[1]), True
     room = 0.03 * (high - low) or 0.5 * max(abs(low), 1.0)
     ends = (low - room, high + room)
-    if len(values) and high > low:  # not past the data
-        ends = max(ends[0], min(float(values.min()), low)), min(ends[1], max(float(values.max()), high))
+    if values is not None and high > low:  # not past the data
+        ends = max(ends[0], min(values[0], low)), min(ends[1], max(values[1], high))
     return {"low": float(f"{ends[0]:.6g}"), "high": float(f"{ends[1]:.6g}"), "cut": cut}
 
 
-def histogram(sample: Sample, j: int, low: float, high: float) -> list[int]:
+def histogram(statistics: Statistics, j: int, low: float, high: float) -> list[int]:
     """Shares of the rows in equal steps of a window, in millionths."""
-    column = sample.encoded[:, j]
-    counts, _ = np.histogram(column, bins=_BARS, range=(low, high), weights=sample.row_weights)
-    return millionths(counts)
+    return millionths(statistics.histogram(j, low, high, _BARS))
 
 
 def millionths(shares: Floats | Sequence[float]) -> list[int]:

@@ -127,7 +127,7 @@ class Payload:
         tables = {entry: maker.table(keys[entry], most) for entry in mains}
         n_whole = 1 if max((order for _, order in self.keys), default=1) <= 2 else n_forms
         sides = bins_of_pairs([(sizes[keys[e][0]], sizes[keys[e][1]]) for e in pairs], n_outputs * n_whole + 1)
-        most = most_pair_bins(None if self.main.density.sample is None else self.main.density.sample.n_rows)
+        most = most_pair_bins(None if self.main.density.statistics is None else self.main.density.statistics.n_rows)
         tables |= {entry: maker.table(keys[entry], min(side, most)) for entry, side in zip(pairs, sides, strict=True)}
         tables |= {entry: maker.strongest_cells(keys[entry]) for entry in keys if entry[1] > 2}
         return {entry: table | self._extras(keys[entry]) for entry, table in tables.items()}
@@ -188,7 +188,7 @@ def payload(
     return {
         "title": title or f"What {model_name(fx)} has learned",
         "model": model_name(fx),
-        "rows": None if fx.density.sample is None else fx.density.sample.n_rows,
+        "rows": None if fx.density.statistics is None else fx.density.statistics.n_rows,
         "densities": list(pure),
         "missing_densities": missing,
         "outputs": list(fx.schema.outputs),

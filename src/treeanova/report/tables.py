@@ -75,8 +75,8 @@ class AxisPool:
 
     def masses(self, feature: int) -> Floats:
         """Weights of the bins of a feature: shares of the rows, or of the density where rows are not known."""
-        sample = self._fx.density.sample
-        return self._fx.density.table((feature,)) if sample is None else sample.counts((feature,))
+        statistics = self._fx.density.statistics
+        return self._fx.density.table((feature,)) if statistics is None else statistics.counts((feature,))
 
     def axis(self, feature: int, most: int) -> tuple[int, PageAxis]:
         """Position and axis of a feature with at most so many groups of bins."""
@@ -91,14 +91,14 @@ class AxisPool:
 
 def plain_features(fx: Decomposition) -> list[dict[str, Any]]:
     """Name of each feature, and for numbers the window that is drawn, with a histogram of the rows."""
-    sample = fx.density.sample
+    statistics = fx.density.statistics
     found: list[dict[str, Any]] = []
     for j, (name, axis) in enumerate(zip(fx.schema.names, fx.grid.axes, strict=True)):
         feature: dict[str, Any] = {"name": name}
         if isinstance(axis, IntervalAxis):
-            feature |= window(axis, None if sample is None else sample.encoded[:, j])
-            if sample is not None:
-                feature["histogram"] = histogram(sample, j, feature["low"], feature["high"])
+            feature |= window(axis, j, statistics)
+            if statistics is not None:
+                feature["histogram"] = histogram(statistics, j, feature["low"], feature["high"])
         found.append(feature)
     return found
 
@@ -171,9 +171,9 @@ class TableMaker:
     def _rows(self, key: Names) -> Floats:
         """Share of the rows in each cell; of the density where rows are not known."""
         fx = self.forms.main
-        sample = fx.density.sample
-        if sample is not None:
-            return sample.counts(self._positions(key))
+        statistics = fx.density.statistics
+        if statistics is not None:
+            return statistics.counts(self._positions(key))
         own = next(iter(self.forms.tables.values()))
         return own[key].weights if key in own else fx.density.table(self._positions(key))
 

@@ -127,8 +127,8 @@ def blind_spots(fx: Decomposition) -> dict[str, Any]:
 def _blind_spot(fx: Decomposition, names: tuple[str, ...]) -> dict[str, Any]:
     measured = fx.certificate.terms.get(names)
     unweighted = measured.empty_share if measured else 0.0
-    sample = fx.density.sample
+    statistics = fx.density.statistics
     key = tuple(fx.schema.names.index(name) for name in names)
-    empty = unweighted if sample is None else float((sample.counts(key) == 0).mean())
+    empty = unweighted if statistics is None else float((statistics.counts(key) == 0).mean())
     parts = measured.n_components if measured else 1
     return {"term": label_of(names), "empty": empty, "unweighted": unweighted, "parts": parts}
