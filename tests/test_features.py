@@ -24,7 +24,7 @@ from treeanova.data.features import (
 )
 from treeanova.data.tabular import read_table
 from treeanova.readers import read_model
-from treeanova.readers.catboost import Hashed
+from treeanova.readers.catboost.columns import HashedCategory
 from treeanova.readers.ebm import _Numbers, _Texts, _Unread
 from treeanova.readers.lightgbm.columns import ListedCodes, OrderedCategory, PandasCategory
 from treeanova.readers.sklearn import LabelsWithNone
@@ -116,7 +116,7 @@ ENCODERS = {
     "codes": (IntegerCategory(3, ("a", "b", "c"), -1.0), np.array([-1.0, 2.0, 7.0])),
     "labels": (Labels(("a", 1, 2.5, True)), objects("a", 2.5, None, "q")),
     "labels with none": (LabelsWithNone(("a", None)), objects("a", None, NAN)),
-    "hashed": (Hashed((1867, 4_294_967_295), ("a", "b")), objects("a", "b", "c")),
+    "hashed": (HashedCategory((1867, 4_294_967_295), ("a", "b")), objects("a", "b", "c")),
     "ebm numbers": (_Numbers(), objects("1.5", None, 2)),
     "ebm texts": (_Texts(("a", "1")), objects("a", "1", None, "q")),
     "ebm unread": (_Unread(), objects("a", None)),

@@ -16,10 +16,12 @@ from tests.readers.adversarial import numeric_rows
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.grid import grid_of
 from treeanova.model.links import respond
-from treeanova.readers import catboost as reader
 from treeanova.readers import read_model
-from treeanova.readers.catboost import Hashed, read, read_file
-from treeanova.readers.cityhash import category_hash
+from treeanova.readers.catboost import read, read_file
+from treeanova.readers.catboost.cityhash import category_hash
+from treeanova.readers.catboost.columns import HashedCategory
+from treeanova.readers.catboost.ctr import ctr_values
+from treeanova.readers.catboost.json_model import from_json
 
 catboost = pytest.importorskip("catboost")
 pd = pytest.importorskip("pandas")
@@ -338,8 +340,8 @@ def test_ctr_arithmetic_is_in_float32(trained, renamed, tmp_path):
     top = json.loads(path.read_text().replace(trained.split(":")[0], renamed))
     for ctr in top["features_info"]["ctrs"]:
         ctr["prior_numerator"], ctr["prior_denomerator"], ctr["shift"] = 0.37, 2.3, 0.123
-    for written, ctr in zip(top["features_info"]["ctrs"], reader._from_json(top).ctrs, strict=True):
-        numbers = np.append(*reader._ctr_values(ctr, ctr.counts))
+    for written, ctr in zip(top["features_info"]["ctrs"], from_json(top).ctrs, strict=True):
+        numbers = np.append(*ctr_values(ctr, ctr.counts))
         near = [np.nextafter(numbers, np.float32(way)) for way in (-np.inf, np.inf)]
         borders = rng.choice(np.unique([numbers, *near]), len(ctr.borders))
         written["borders"] = sorted(float(border) for border in borders)
@@ -427,7 +429,7 @@ def test_missing_categories_are_refused_as_by_catboost(missing):
 def test_labels_come_from_data():
     model = one_hot_model(np.tile(["red", "green", "blue"], 20), np.arange(60.0) % 3)
     encoder = read(model).schema.features[1].encoder
-    assert isinstance(encoder, Hashed)
+    assert isinstance(encoder, HashedCategory)
     assert encoder.labels == tuple(map(str, encoder.hashes))
     named = encoder.labelled(np.array(["red", "green", "violet", None], dtype=object), "c")
     assert {"red", "green"} < set(named.labels)
@@ -534,7 +536,7 @@ def test_missing_ctr_tables_are_refused():
     table, target = mixed_data(rng)
     settings_ = options(cat_features=["c", "i", "e"], max_ctr_complexity=1, final_ctr_computation_mode="Skip")
     model = catboost.CatBoostRegressor(**settings_).fit(table, target)
-    with pytest.raises(UnsupportedModelError, match="CTR tables are missing"):
+    with pytest.raises(UnsupportedModelError, match="must have its CTR tables"):
         read(model)
 
 
@@ -665,7 +667,7 @@ def test_truncated_files(saved, tmp_path, kept):
         (lambda top: top["features_info"]["float_features"][0]["borders"].reverse(), "sorted"),
         (lambda top: top["features_info"]["float_features"][0].update(flat_feature_index=3), "numbered from 0"),
         (lambda top: top["features_info"]["ctrs"][0].update(target_border_idx=9), "must count one of"),
-        (lambda top: top["features_info"]["ctrs"][0].update(ctr_type="Novel"), "'Novel' is unknown"),
+        (lambda top: top["features_info"]["ctrs"][0].update(ctr_type="Novel"), "CTRs of a known kind, got 'Novel'"),
         (lambda top: top["features_info"].pop("categorical_features"), "do not fit"),
         (lambda top: top.update(scale_and_bias=[1, [0, 0]]), "bias per output"),
         (lambda top: top.pop("oblivious_trees"), "do not fit"),

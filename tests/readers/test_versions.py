@@ -12,7 +12,8 @@ import pytest
 
 from treeanova.errors import UnsupportedModelError
 from treeanova.model.forest import assemble
-from treeanova.readers import cbm, read_model, versions
+from treeanova.readers import read_model, versions
+from treeanova.readers.catboost import cbm
 
 catboost = pytest.importorskip("catboost")
 glassbox = pytest.importorskip("interpret.glassbox")
@@ -123,7 +124,7 @@ def larger(schema, intercept, *, values, **fields):
     return assemble(schema, intercept, values=1.001 * np.asarray(values), **fields)
 
 
-ASSEMBLES = {"lightgbm": "lightgbm.forest", "xgboost": "xgboost.forest"}
+ASSEMBLES = {library: f"{library}.forest" for library in ("catboost", "lightgbm", "xgboost")}
 
 
 @pytest.mark.parametrize("change", [moved, larger])

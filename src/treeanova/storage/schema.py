@@ -25,7 +25,7 @@ _CLASSES = {
     "lightgbm-codes": "readers.lightgbm.columns:ListedCodes",
     "lightgbm-category": "readers.lightgbm.columns:PandasCategory",
     "lightgbm-ordered-category": "readers.lightgbm.columns:OrderedCategory",
-    "catboost-hash": "readers.catboost:Hashed",
+    "catboost-hash": "readers.catboost.columns:HashedCategory",
     "xgboost-number": "readers.xgboost.columns:Number",
     "xgboost-codes": "readers.xgboost.columns:CodedCategory",
     "xgboost-category": "readers.xgboost.columns:NamedCategory",

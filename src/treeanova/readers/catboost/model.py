@@ -1,4 +1,4 @@
-"""A CatBoost model's parts, the same whether they come from .cbm or from .json.
+"""The content of a CatBoost model, the same whether it comes from .cbm or from .json.
 
 Splits have one global order: the borders of all numeric features, then the one-hot values of all categorical features,
 then the borders of all CTRs. A tree holds positions in this order.
@@ -19,14 +19,14 @@ from treeanova.errors import ModelFileError, UnsupportedModelError
 
 CTR_KINDS = ("Borders", "Buckets", "BinarizedTargetMeanValue", "FloatTargetMeanValue", "Counter", "FeatureFreq")
 MEANS, COUNTERS = CTR_KINDS[2:4], CTR_KINDS[4:]
-EMPTY_KEY = np.uint64((1 << 64) - 1)  # stands in a CTR table where there is no category
-DEEPEST = 30
+EMPTY_KEY = np.uint64((1 << 64) - 1)  # marks an empty place in a CTR table
+MAX_DEPTH = 30
 Singles = npt.NDArray[np.float32]
 
 
 @dataclasses.dataclass(frozen=True)
 class NumericFeature:
-    """Position and name of a column, its borders, and whether missing values are above them all."""
+    """Position and name of a column, its borders, and whether missing values are above all of them."""
 
     flat: int
     name: str
@@ -48,7 +48,7 @@ AnyFeature = NumericFeature | CategoricalFeature
 
 @dataclasses.dataclass(frozen=True)
 class Counts:
-    """What training counted: one row per category, named by the CTR table's key; `total` is for counters."""
+    """Counts of the training data, one row per category, by the CTR table's key; `total` is for counters."""
 
     keys: npt.NDArray[np.uint64]
     rows: Floats
@@ -84,7 +84,7 @@ class Nodes:
 
 @dataclasses.dataclass(frozen=True)
 class Model:
-    """All that predictions need, and what labels categories, classes and outputs."""
+    """All that predictions need, and labels of categories, classes and outputs."""
 
     numeric: Sequence[NumericFeature]
     categorical: Sequence[CategoricalFeature]
@@ -100,32 +100,35 @@ class Model:
 
 
 def symmetric_nodes(sizes: Ints, splits: Ints) -> Nodes:
-    """Full binary trees: level d asks split d, and a node's place in its level is the leaf number so far."""
+    """Full binary trees: level d has split d, and a node's place in its level is the leaf number so far."""
     n_nodes, n_leaves = (2 << sizes) - 1, 1 << sizes
     roots, first_leaf, first_split = (np.cumsum(n) - n for n in (n_nodes, n_leaves, sizes))
     split, left, right = (np.full(n_nodes.sum(), -1, dtype=np.int64) for _ in range(3))
     leaf, label = (np.zeros(n_nodes.sum(), dtype=np.int64) for _ in range(2))
     for size in np.unique(sizes):
-        own = sizes == size
-        root = roots[own][:, None]
+        of_size = sizes == size
+        root = roots[of_size][:, None]
         for level in range(size):
             place = np.arange(1 << level)
             node = root + (1 << level) - 1 + place
-            split[node] = splits[first_split[own] + level][:, None]
+            split[node] = splits[first_split[of_size] + level][:, None]
             left[node] = root + (2 << level) - 1 + place
             right[node] = left[node] + (1 << level)
         place = np.arange(1 << size)
         node = root + (1 << size) - 1 + place
-        leaf[node] = first_leaf[own][:, None] + place
+        leaf[node] = first_leaf[of_size][:, None] + place
         label[node] = place
     return Nodes(roots, split, left, right, leaf, label)
 
 
 def check_symmetric(sizes: Ints, splits: Ints, n_values: int, n_outputs: int) -> None:
-    """Sizes fit the numbers of splits and values, so that no more is allocated than the file is long."""
-    fits = n_outputs > 0 and (sizes >= 0).all() and (sizes <= DEEPEST).all() and sizes.sum() == len(splits)
+    """Raise ModelFileError unless sizes match the numbers of splits and values, before anything is allocated."""
+    fits = n_outputs > 0 and (sizes >= 0).all() and (sizes <= MAX_DEPTH).all() and sizes.sum() == len(splits)
     if not fits or int((1 << sizes).sum()) * n_outputs != n_values:
-        raise ModelFileError("the model's symmetric trees must have a value per leaf, got others; file damaged?")
+        raise ModelFileError(
+            f"the model's symmetric trees must have a value per leaf, got {n_values} values for trees of "
+            f"{str(sizes.tolist())[:40]} splits; file damaged?"
+        )
 
 
 def loss_and_classes(info: Mapping[str, Any]) -> dict[str, Any]:
@@ -138,5 +141,6 @@ def loss_and_classes(info: Mapping[str, Any]) -> dict[str, Any]:
 def text_error() -> UnsupportedModelError:
     """The error for models with text or embedding features."""
     return UnsupportedModelError(
-        "the model has text or embedding features, whose splits are no boxes; train without them."
+        "`model` must have numeric and categorical features, got text or embedding features, whose splits are not on "
+        "columns; train without them."
     )

@@ -1,4 +1,4 @@
-"""CatBoost's binary model files, decoded into a model's parts.
+"""CatBoost's binary model files, decoded into a model's content.
 
 A .cbm file is "CBM1", the size of a FlatBuffers table, the table, and then one such table for each CTR table. Trees are
 symmetric, or nodes with steps (left, right) to the next node, where 0 means "stop here", so that a node can be a split
@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from treeanova.core.arrays import Floats, Ints
 from treeanova.errors import ModelFileError, UnsupportedModelError
-from treeanova.readers.catboost_parts import (
+from treeanova.readers.catboost.model import (
     COUNTERS,
     CTR_KINDS,
     EMPTY_KEY,
@@ -33,21 +33,24 @@ from treeanova.readers.catboost_parts import (
     symmetric_nodes,
     text_error,
 )
+from treeanova.readers.checks import check_values
 
 _FORMAT = "FlabuffersModel_v1"  # as CatBoost spells it
 
 
 class _Budget:
-    """Bytes that may still be read: an honest file holds its parts once, a hostile one may refer to one many times."""
+    """Bytes that may still be read: a sound file holds everything once, a hostile one may refer to it many times."""
 
     def __init__(self, data: bytes) -> None:
         self.left = 2 * len(data)
 
     def spend(self, size: int) -> None:
-        """Take a size from what is left of the file."""
+        """Subtract a size from the bytes left."""
         self.left -= size
         if self.left < 0:
-            raise ModelFileError("the model's parts must be as long as its file, got longer ones; file damaged?")
+            raise ModelFileError(
+                f"the model's arrays must fit into its file, got {-self.left} bytes too many; file damaged?"
+            )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +63,7 @@ class _Table:
 
     def _unpack(self, code: str, at: int) -> int:
         if at < 0:
-            raise ModelFileError("the model's parts must lie within its file, got others; file damaged?")
+            raise ModelFileError(f"the model's offsets must lie within its file, got {at}; file damaged?")
         result: int = struct.unpack_from(code, self.data, at)[0]
         return result
 
@@ -80,7 +83,7 @@ class _Table:
         return default if place is None else self._unpack("<" + code, place)
 
     def array(self, field: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-        """Numbers or structures in a row; empty when absent."""
+        """An array of numbers or structures; empty if absent."""
         at = self._follow(field)
         if at is None:
             return np.empty(0, dtype)
@@ -89,18 +92,18 @@ class _Table:
         return np.frombuffer(self.data, dtype, size, at + 4)
 
     def text(self, field: int) -> str:
-        """A string; empty when absent."""
+        """A string; empty if absent."""
         return self.array(field, np.uint8).tobytes().decode()
 
     def table(self, field: int) -> _Table:
         """A table that must be there."""
         at = self._follow(field)
         if at is None:
-            raise ModelFileError("the model's parts must be there, got none; file damaged?")
+            raise ModelFileError(f"the model's tables must all be there, got none for field {field}; file damaged?")
         return _Table(self.data, at, self.budget)
 
     def tables(self, field: int) -> list[_Table]:
-        """Tables in a row."""
+        """A list of tables."""
         start = self._follow(field)
         steps = self.array(field, "<u4").tolist()
         return [_Table(self.data, (start or 0) + 4 + 4 * i + step, self.budget) for i, step in enumerate(steps)]
@@ -111,9 +114,9 @@ def _root(data: bytes) -> _Table:
 
 
 def from_cbm(data: bytes) -> Model:
-    """The parts of a model from the bytes of its file."""
+    """The content of a model from the bytes of its file."""
     if data[:4] != b"CBM1":
-        raise ModelFileError("a .cbm file must begin with CBM1, got something else; file damaged?")
+        raise ModelFileError(f"a .cbm file must begin with b'CBM1', got {data[:4]!r}; file damaged?")
     end = 8 + struct.unpack_from("<I", data, 4)[0]
     core = _root(data[8:end])
     if (kind := core.text(0)) not in {"", _FORMAT}:
@@ -153,7 +156,7 @@ _CtrKey = tuple[str, tuple[int, ...], bytes]
 
 
 def _ctr_key(base: _Table) -> _CtrKey:
-    """Kind, categorical features, and what else the CTR combines."""
+    """Kind, categorical features, and other elements that the CTR combines."""
     combination = base.table(0)
     others = combination.array(1, "<u8").tobytes() + b"|" + combination.array(2, "<u8").tobytes()
     kind = CTR_KINDS[int(base.scalar(1, "B", 0))]
@@ -215,22 +218,22 @@ def _trees(trees: _Table) -> tuple[Nodes, Floats]:
 
 
 def _step_nodes(sizes: Ints, splits: Ints, steps: npt.NDArray[np.uint32], leaf_at: Ints, n_outputs: int) -> Nodes:
-    """Nodes from steps; a node that is a split and a leaf gets a further node for its leaf."""
+    """Nodes from steps; a node that is both a split and a leaf gets an additional node for its leaf."""
     n_nodes, n_trees = len(steps), len(sizes)
     if not (n_nodes == len(splits) == len(leaf_at) == sizes.sum() and n_trees and (sizes > 0).all() and n_outputs > 0):
         raise ModelFileError(
-            "the model's trees must have a split and a leaf number per node, got others; file damaged?"
+            f"the model's trees must have a split and a leaf number for each of {n_nodes} nodes, got {len(splits)} and "
+            f"{len(leaf_at)} for {n_trees} trees; file damaged?"
         )
     step = np.stack([steps & 0xFFFF, steps >> 16]).astype(np.int64)
     tree = np.repeat(np.arange(n_trees), sizes)
     ends = np.cumsum(sizes)
     child = np.arange(n_nodes) + step
-    if (child >= ends[tree]).any():
-        raise ModelFileError("the model's trees must step to their own nodes, got others; file damaged?")
+    last = child.max(axis=0)
+    check_values("the model's trees must step to their own nodes", last, last < ends[tree])
     stops = (step == 0).sum(axis=0)
     half = np.flatnonzero(stops == 1)
-    further = n_nodes + np.arange(len(half))
-    child[np.where(step[0, half] == 0, 0, 1), half] = further
+    child[np.where(step[0, half] == 0, 0, 1), half] = n_nodes + np.arange(len(half))
     child[:, stops == 2] = -1
     roots, leaf = ends - sizes, leaf_at // n_outputs
     first = np.minimum.reduceat(np.where(stops > 0, leaf, np.iinfo(np.int64).max), roots)

@@ -1,4 +1,4 @@
-"""CityHash64 version 1.0, by whose low half CatBoost knows categories; written for Python's integers.
+"""CityHash64 version 1.0, by whose low half CatBoost identifies categories; written for Python's integers.
 
 The algorithm is Pike's and Alakuijala's (Google, 2011).
 """
@@ -11,7 +11,7 @@ _PAIR = 0x9DDFEA08EB382D69
 
 
 def category_hash(text: bytes) -> int:
-    """The 32-bit number by which CatBoost knows a category: the low half of CityHash64."""
+    """The 32-bit number by which CatBoost identifies a category: the low half of CityHash64."""
     size = len(text)
     words = [int.from_bytes(text[i : i + 8], "little") for i in range(0, size - 7, 8)]
     if size <= 16:

@@ -1,0 +1,149 @@
+"""CatBoost's .json files, decoded into a model's content."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from treeanova.core.arrays import Floats
+from treeanova.errors import ModelFileError
+from treeanova.readers.catboost.model import (
+    MAX_DEPTH,
+    CategoricalFeature,
+    Counts,
+    Ctr,
+    Model,
+    Nodes,
+    NumericFeature,
+    check_symmetric,
+    loss_and_classes,
+    symmetric_nodes,
+    text_error,
+)
+
+
+def from_json(top: Any) -> Model:
+    """The content of a model from its parsed JSON."""
+    features, info = top["features_info"], top["model_info"]
+    if features.get("text_features") or features.get("embedding_features"):
+        raise text_error()
+    scale, bias = top.get("scale_and_bias") or (1.0, 0.0)
+    bias = np.atleast_1d(np.asarray(bias, dtype=np.float64))
+    symmetric = "oblivious_trees" in top
+    nodes, values = _symmetric_trees(top["oblivious_trees"], len(bias)) if symmetric else _nested_trees(top["trees"])
+    categorical = features.get("categorical_features") or ()
+    return Model(
+        numeric=[_numeric(feature) for feature in features.get("float_features") or ()],
+        categorical=[CategoricalFeature(*_identity(feature)) for feature in categorical],
+        one_hot=[
+            (int(f["feature_index"]), np.array(f["values"], dtype=np.int64)) for f in categorical if "values" in f
+        ],
+        ctrs=[_ctr(ctr, top.get("ctr_data") or {}) for ctr in features.get("ctrs") or ()],
+        nodes=nodes,
+        values=values,
+        scale=float(scale),
+        bias=bias,
+        category_names={int(c["hash"]): str(c["value"]) for c in features.get("cat_features_hash") or ()},
+        **loss_and_classes(info),
+    )
+
+
+def _identity(feature: Mapping[str, Any]) -> tuple[int, str, int]:
+    name = feature.get("feature_id") or feature.get("feature_name") or ""
+    return int(feature["flat_feature_index"]), str(name), int(feature["feature_index"])
+
+
+def _numeric(feature: Mapping[str, Any]) -> NumericFeature:
+    flat, name, _ = _identity(feature)
+    borders = np.array(feature.get("borders") or (), dtype=np.float32)
+    missing_right = bool(feature["has_nans"]) and feature.get("nan_value_treatment") == "AsTrue"
+    return NumericFeature(flat, name, borders, missing_right)
+
+
+def _ctr(ctr: Mapping[str, Any], tables: Mapping[str, Any]) -> Ctr:
+    elements, table = ctr["elements"], tables.get(ctr["identifier"])
+    categories = [int(e["cat_feature_index"]) for e in elements if e["combination_element"] == "cat_feature_value"]
+    return Ctr(
+        categories=categories,
+        is_simple=len(elements) == len(categories) == 1,
+        kind=str(ctr["ctr_type"]),
+        target_border=int(ctr["target_border_idx"]),
+        prior=(float(ctr["prior_numerator"]), float(ctr["prior_denomerator"])),
+        shift=float(ctr["shift"]),
+        scale=float(ctr["scale"]),
+        borders=np.array(ctr["borders"] or (), dtype=np.float32),
+        counts=None if table is None else _counts(table),
+    )
+
+
+def _counts(table: Mapping[str, Any]) -> Counts:
+    """The counts; they come as one list of keys (as text), each followed by its row."""
+    entries, stride = list(table["hash_map"] or ()), int(table["hash_stride"])
+    keys = np.array([int(key) for key in entries[::stride]], dtype=np.uint64)
+    columns = [np.array(entries[column::stride], dtype=np.float64) for column in range(1, min(stride, len(entries)))]
+    return Counts(keys, np.stack(columns, axis=1), float(table["counter_denominator"]))
+
+
+def _symmetric_trees(trees: Sequence[Mapping[str, Any]] | None, n_bias: int) -> tuple[Nodes, Floats]:
+    trees = trees or ()
+    splits_by_tree = [[split["split_index"] for split in tree.get("splits") or ()] for tree in trees]
+    sizes = np.array([len(splits) for splits in splits_by_tree], dtype=np.int64)
+    splits = np.array(list(itertools.chain.from_iterable(splits_by_tree)), dtype=np.int64)
+    leaves = [tree["leaf_values"] for tree in trees]
+    values = np.array(list(itertools.chain.from_iterable(leaves)), dtype=np.float64)
+    n_outputs = len(leaves[0]) >> min(len(splits_by_tree[0]), MAX_DEPTH) if leaves else n_bias
+    check_symmetric(sizes, splits, len(values), n_outputs)
+    for tree, (tree_leaves, tree_splits) in enumerate(zip(leaves, splits_by_tree, strict=True)):
+        if len(tree_leaves) != n_outputs << len(tree_splits):
+            raise ModelFileError(
+                f"the model's symmetric trees must have a value per leaf, got {len(tree_leaves)} for tree {tree} of "
+                f"{len(tree_splits)} splits; file damaged?"
+            )
+    return symmetric_nodes(sizes, splits), values.reshape(-1, n_outputs)
+
+
+class _Walk:
+    """Nodes of nested trees, numbered in the order in which a depth-first walk visits them, left before right."""
+
+    def __init__(self) -> None:
+        self.split: list[int] = []
+        self.left: list[int] = []
+        self.right: list[int] = []
+        self.values: list[Any] = []
+
+    def visit(self, tree: Mapping[str, Any]) -> None:
+        """Append the nodes of one tree."""
+        waiting: list[tuple[Mapping[str, Any], int]] = [(tree, -1)]
+        while waiting:
+            node, parent = waiting.pop()
+            if parent >= 0:
+                self.right[parent] = len(self.split)
+            while "split" in node:
+                waiting.append((node["right"], len(self.split)))
+                self._append(node["split"]["split_index"], left=len(self.split) + 1)
+                node = node["left"]
+            self.values.append(node["value"])
+            self._append(-1, left=-1)
+
+    def _append(self, split: int, left: int) -> None:
+        self.split.append(split)
+        self.left.append(left)
+        self.right.append(-1)
+
+
+def _nested_trees(trees: Sequence[Mapping[str, Any]]) -> tuple[Nodes, Floats]:
+    """Nodes and leaf values of trees that are not symmetric; leaves are numbered from left to right."""
+    walk = _Walk()
+    roots, n_leaves = [], [0]
+    for tree in trees:
+        roots.append(len(walk.split))
+        walk.visit(tree)
+        n_leaves.append(len(walk.values))
+    values = np.array(walk.values, dtype=np.float64).reshape(len(walk.values), -1)
+    split, left = np.array(walk.split, dtype=np.int64), np.array(walk.left)
+    leaf = np.cumsum(left < 0) - 1
+    label = leaf - np.repeat(n_leaves[:-1], np.diff([*roots, len(split)]))
+    return Nodes(np.array(roots), split, left, np.array(walk.right), leaf, label), values
