@@ -37,6 +37,6 @@ from treeanova.model.grid import Grid as Grid
 from treeanova.model.grid import grid_of as grid_of
 from treeanova.readers import read_model as read_model
 from treeanova.report import write_report as write_report
-from treeanova.terms.expand import Plan as Plan
+from treeanova.terms.plan import Plan as Plan
 
 __version__: str

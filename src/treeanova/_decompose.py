@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from numbers import Integral
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from treeanova.anova.purification import Method, Options, check_method
@@ -16,20 +15,21 @@ from treeanova.core.progress import Progress, progress_of
 from treeanova.data.columns import with_labels
 from treeanova.data.features import Schema
 from treeanova.data.frames import backend_of
-from treeanova.decomposition.decomposition import Decomposition, purified, purified_forest
+from treeanova.decomposition.decomposition import Decomposition, decomposed
 from treeanova.decomposition.sensitivity import Sensitivity, sensitivity
-from treeanova.density.kinds import check_weighted_rows, density_of, sample_of
-from treeanova.density.sample import Sample
+from treeanova.density.kinds import density_of
+from treeanova.density.statistics import check_weighted_rows, statistics_of
 from treeanova.errors import UnsupportedModelError
 from treeanova.model.effects import Effects
 from treeanova.model.forest import Forest
-from treeanova.model.grid import Grid
 from treeanova.readers import read_model, unpickled
-from treeanova.terms.deep import forest_sets, layout_of
-from treeanova.terms.expand import DEFAULT_BUDGET, Plan, plan_of
-
-_CHECKED_ROWS = 60
-_REMAINDER_ROWS = 200, 2_000  # fewer where terms are evaluated at rows
+from treeanova.terms.additive import AdditiveModel
+from treeanova.terms.layout import choose_layout
+from treeanova.terms.making import source_of_forest
+from treeanova.terms.plan import DEFAULT_BUDGET, Plan, plan_of_effects
+from treeanova.terms.source import Settings
+from treeanova.terms.termset import Tensors
+from treeanova.terms.trees import leaves_of
 
 
 def decompose(
@@ -103,49 +103,24 @@ def decompose(
     check_weighted_rows(X, sample_weight)
     max_order = _checked_order("max_order", max_order, 1)
     tensor_order = _checked_order("tensor_order", tensor_order, 2)
-    found = read_model(model)
-    if isinstance(found, Forest) and feature_names is not None:
-        found = dataclasses.replace(found, schema=_renamed(found.schema, feature_names))
-    if isinstance(found, Forest) and X is not None:
-        found = dataclasses.replace(found, schema=with_labels(found.schema, X))
-    fields: dict[str, Any] = {"options": Options(method), "n_jobs": _n_threads(n_jobs)}
-    fields |= {"random_state": random_state, "source": model, "progress": progress_of(progress)}
-    if isinstance(found, Effects):
-        effects = _named_effects(found, feature_names, budget)
-        bound = density_of(density).bind(effects.grid, None if X is None else sample_of(X, effects.grid, sample_weight))
-        fx = purified(effects, bound, backend=backend_of(X), **fields)
-        return fx if max_order is None else fx.cut(max_order)
-    sets = forest_sets(found)
-    layout = layout_of(sets, budget=budget, max_order=max_order, tensor_order=tensor_order)
-    sample = None if X is None else sample_of(X, sets.grid, sample_weight)
-    fields["backend"] = backend_of(X)
-    fx = purified_forest(found, sets, layout, density_of(density), sample, **fields)
-    return fx if sample is None else _checked(fx, found)
-
-
-def _checked(fx: Decomposition, forest: Forest) -> Decomposition:
-    """The decomposition with the largest difference to its trees, walked node by node, at some of the rows."""
-    sample = fx.density.sample
-    if sample is None or not sample.n_rows:
-        return fx
-    encoded = sample.encoded[:: max(1, sample.n_rows // _CHECKED_ROWS)]
-    expected = forest.score_encoded(encoded)
-    parts = fx.at_rows.all_terms(fx.at_rows.grid.index_encoded(encoded))
-    gap = np.abs(fx.effects.intercept + parts.sum(axis=0) - expected).max()
-    error = float(gap / max(np.abs(expected).max(), np.finfo(float).tiny))
-    share = _remainder_share(fx, sample) if fx.has_remainder else None
-    certificate = dataclasses.replace(fx.certificate, reconstruction_error=error, remainder_share=share)
-    return dataclasses.replace(fx, certificate=certificate)
-
-
-def _remainder_share(fx: Decomposition, sample: Sample) -> float:
-    """Variance of the remainder over that of the score at some rows, the largest of all outputs."""
-    n_rows = _REMAINDER_ROWS[0] if fx.higher_terms else _REMAINDER_ROWS[1]
-    codes = fx.at_rows.grid.index_encoded(sample.encoded[:: max(1, sample.n_rows // n_rows)])
-    parts = fx.at_rows.all_terms(codes)
-    score = parts.sum(axis=0).var(axis=0)
-    shares = np.divide(parts[-1].var(axis=0), score, out=np.zeros_like(score), where=score > 0)
-    return float(shares.max())
+    content = _with_names(read_model(model), feature_names)
+    settings = Settings(Options(method), _n_threads(n_jobs), backend_of(X), random_state)
+    report = progress_of(progress)
+    if isinstance(content, Effects):
+        plan_of_effects(content).check(budget)
+        statistics = None if X is None else statistics_of(X, content.grid, sample_weight)
+        bound = density_of(density).bind(content.grid, statistics)
+        fx = decomposed(AdditiveModel(Tensors(content)), bound, settings, model=model, progress=report)
+        return fx if max_order is None else fx.truncate(max_order)
+    forest = content if X is None else content.with_schema(with_labels(content.schema, X))
+    sets = leaves_of(forest)
+    layout = choose_layout(sets, budget=budget, max_order=max_order, tensor_order=tensor_order)
+    statistics = None if X is None else statistics_of(X, sets.grid, sample_weight)
+    source = source_of_forest(forest, sets, layout, statistics)
+    bound = density_of(density).bind(source.grid, None if statistics is None else statistics.on(source.grid))
+    oracle = None if statistics is None else forest.score_encoded
+    fx = decomposed(source, bound, settings, model=model, oracle=oracle, progress=report)
+    return fx.truncate(layout.row_order)
 
 
 def _checked_order(name: str, order: int | None, least: int) -> int | None:
@@ -203,10 +178,10 @@ def plan(
     """
     max_order = _checked_order("max_order", max_order, 1)
     tensor_order = _checked_order("tensor_order", tensor_order, 2)
-    found = read_model(model, trusted=trusted)
-    if isinstance(found, Effects):
-        return plan_of(set(found.terms), found.grid, found.n_outputs)
-    return layout_of(forest_sets(found), budget=budget, max_order=max_order, tensor_order=tensor_order).plan
+    content = read_model(model, trusted=trusted)
+    if isinstance(content, Effects):
+        return plan_of_effects(content)
+    return choose_layout(leaves_of(content), budget=budget, max_order=max_order, tensor_order=tensor_order).plan
 
 
 DENSITIES = ("uniform", "empirical", "laplace", "auto")
@@ -235,14 +210,11 @@ def density_sensitivity(
     return sensitivity(found, base)
 
 
-def _named_effects(found: Effects, feature_names: Sequence[str] | None, budget: float) -> Effects:
-    """Effects of an additive model, within the budget, with other names where given."""
-    plan_of(set(found.terms), found.grid, found.n_outputs).check(budget)
+def _with_names(content: Forest | Effects, feature_names: Sequence[str] | None) -> Forest | Effects:
+    """The model with other names of its features, where these are given."""
     if feature_names is None:
-        return found
-    schema = _renamed(found.grid.schema, feature_names)
-    axes = tuple(dataclasses.replace(a, name=name) for a, name in zip(found.grid.axes, schema.names, strict=True))
-    return dataclasses.replace(found, grid=Grid(schema, axes))
+        return content
+    return content.with_schema(_renamed(content.schema, feature_names))
 
 
 def _renamed(schema: Schema, names: Sequence[str]) -> Schema:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from treeanova.core.arrays import BinIndices, Floats, Key
+from treeanova.core.arrays import BinIndices, Floats, Ints, Key
 from treeanova.core.labels import label_of
 from treeanova.data.frames import frame
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.importance import strongest_first
+from treeanova.model.binning import Binning, binning_by, common_refinement, unmerged
 from treeanova.model.union import union
-from treeanova.storage.fields import NoRowsError
+from treeanova.storage.saved_density import NoRowsError
 
 _TERMS_AT_ONCE = 256
 
@@ -68,16 +69,19 @@ def compare(decompositions: Mapping[str, Decomposition]) -> Comparison:
             "kind."
         )
     grid, maps = union([part.grid for part in parts])
-    keys = sorted({key for part in parts for key in part.keys}, key=lambda key: (len(key), key))
-    at_rows = {key for part in parts for key in part.keys if key not in part.effects.terms}
+    keys = sorted({key for part in parts for key in part.termset.keys}, key=lambda key: (len(key), key))
+    at_rows = {key for part in parts for key in part.termset.keys_at_rows}
     tensors = [key for key in keys if key not in at_rows]
+    axes = {key: _common_axes(parts, maps, key) for key in tensors}
     labels = {key: label_of(grid.schema.names[j] for j in key) for key in keys}
     side_by_side = _SideBySide(
         names=names,
         first=first,
         labels=labels,
-        tables={key: _weights(parts, maps, key) for key in tensors},
-        terms=[{key: _on_union(part, old, key) for key in tensors} for part, old in zip(parts, maps, strict=True)],
+        tables={key: _weights(parts, maps, key, axes[key]) for key in tensors},
+        terms=[
+            {key: _on_axes(part, old, key, axes[key]) for key in tensors} for part, old in zip(parts, maps, strict=True)
+        ],
         gaps_at_rows=_gaps_at_rows(parts, [key for key in keys if key in at_rows]),
     )
     return Comparison(tuple(names), _distances(side_by_side), _signs(side_by_side), _ranks(names, parts, labels))
@@ -94,20 +98,48 @@ class _SideBySide(NamedTuple):
     gaps_at_rows: dict[Key, Floats]
 
 
-def _on_union(part: Decomposition, old: list[Any], key: Key) -> Floats:
-    """A term on the union of bins; zero where the decomposition lacks it."""
+def _bins_on_union(part: Decomposition, old: Sequence[Ints], key: Key) -> list[Ints]:
+    """The bin of a term's own axes that contains each bin of the union, feature by feature."""
+    return [binning.bins[old[j]] for j, binning in zip(key, part.effects.binnings_of(key), strict=True)]
+
+
+def _common_axes(parts: Sequence[Decomposition], maps: Sequence[Sequence[Ints]], key: Key) -> list[Binning]:
+    """Axes for a term that distinguish what the axes of any decomposition do; the union's where none has its own."""
+    holders = [(part, old) for part, old in zip(parts, maps, strict=True) if key in part.effects.terms]
+    if not any(key in part.effects.binnings for part, _ in holders):
+        return [unmerged(len(holders[0][1][j])) for j in key]
+    binnings = [[binning_by(bins) for bins in _bins_on_union(part, old, key)] for part, old in holders]
+    return [common_refinement(column) for column in zip(*binnings, strict=True)]
+
+
+def _places(part: Decomposition, old: Sequence[Ints], key: Key, axes: Sequence[Binning]) -> list[Ints]:
+    """The bin of a term's own axes that contains each bin of common axes."""
+    return [_within(bins, axis) for bins, axis in zip(_bins_on_union(part, old, key), axes, strict=True)]
+
+
+def _within(coarse: Ints, fine: Binning) -> Ints:
+    inside = np.zeros(fine.size, dtype=np.int64)
+    inside[fine.bins] = coarse
+    return inside
+
+
+def _on_axes(part: Decomposition, old: Sequence[Ints], key: Key, axes: Sequence[Binning]) -> Floats:
+    """A term on common axes; zero where the decomposition lacks it."""
     values = part.effects.terms.get(key)
     if values is None:
-        return np.zeros((*(len(old[j]) for j in key), part.effects.n_outputs))
-    return values[np.ix_(*(old[j] for j in key))]
+        return np.zeros((*(axis.size for axis in axes), part.termset.n_outputs))
+    return values[np.ix_(*_places(part, old, key, axes))]
 
 
-def _weights(parts: list[Decomposition], maps: list[list[Any]], key: Key) -> Floats:
-    """Weights of the first decomposition that has the term, each old cell's shared by the new ones within it."""
-    part, old = next((part, old) for part, old in zip(parts, maps, strict=True) if key in part.weights)
-    table = part.weights[key][np.ix_(*(old[j] for j in key))]
-    for axis, j in enumerate(key):
-        copies = np.bincount(old[j], minlength=part.grid.sizes[j])[old[j]]
+def _weights(
+    parts: Sequence[Decomposition], maps: Sequence[Sequence[Ints]], key: Key, axes: Sequence[Binning]
+) -> Floats:
+    """Weights of the first decomposition that has the term, each cell's shared equally by the cells within it."""
+    part, old = next((part, old) for part, old in zip(parts, maps, strict=True) if key in part.effects.terms)
+    places = _places(part, old, key, axes)
+    table = part.weights[key][np.ix_(*places)]
+    for axis, place in enumerate(places):
+        copies = np.bincount(place)[place]
         table = table / copies.reshape([-1 if i == axis else 1 for i in range(len(key))])
     return table
 
@@ -119,10 +151,10 @@ def _gaps_at_rows(parts: list[Decomposition], keys: list[Key]) -> dict[Key, Floa
     """
     if not keys:
         return {}
-    maps = union([part.at_rows.grid for part in parts])[1]
+    maps = union([part.evaluation.grid for part in parts])[1]
     found = _rows_on_union(parts, maps)
     if found is None:
-        return dict.fromkeys(keys, np.full((len(parts) - 1, parts[0].effects.n_outputs), np.nan))
+        return dict.fromkeys(keys, np.full((len(parts) - 1, parts[0].termset.n_outputs), np.nan))
     codes, weights = found
     gaps: dict[Key, Floats] = {}
     for some in chunks(keys):
@@ -138,14 +170,14 @@ def chunks(keys: list[Key]) -> Iterator[list[Key]]:
         yield keys[start : start + _TERMS_AT_ONCE]
 
 
-def _rows_on_union(parts: list[Decomposition], maps: list[list[Any]]) -> tuple[BinIndices, Floats] | None:
+def _rows_on_union(parts: list[Decomposition], maps: Sequence[Sequence[Ints]]) -> tuple[BinIndices, Floats] | None:
     """Bins on the union of grids, and weights, of rows that stand for the density of the first part that has rows."""
     for part, old in zip(parts, maps, strict=True):
         try:
             codes, weights = part.density_rows
         except NoRowsError:
             continue
-        rng = np.random.default_rng(part.random_state)
+        rng = np.random.default_rng(part.settings.random_state)
         is_there = np.all([np.isin(codes[:, j], bins) for j, bins in enumerate(old)], axis=0)
         codes, weights = codes[is_there], weights[is_there]
         columns = [_bins_within(bins, codes[:, j], rng) for j, bins in enumerate(old)]
@@ -160,21 +192,20 @@ def _bins_within(old: Any, codes: Any, rng: np.random.Generator) -> Any:
     return np.argsort(old, kind="stable")[(np.cumsum(counts) - counts)[codes] + position]
 
 
-def _values_at_rows(part: Decomposition, old: list[Any], codes: BinIndices, keys: list[Key]) -> Floats:
+def _values_at_rows(part: Decomposition, old: Sequence[Ints], codes: BinIndices, keys: list[Key]) -> Floats:
     """Terms at rows given by their bins on the union, shape (n_keys, n_rows, n_outputs); zero without a term."""
-    values = np.zeros((len(keys), len(codes), part.effects.n_outputs))
-    known = set(part.keys)
+    values = np.zeros((len(keys), len(codes), part.termset.n_outputs))
+    known = set(part.termset.keys)
     own = [i for i, key in enumerate(keys) if key in known]
     if own:
         bins = np.stack([bins[codes[:, j]] for j, bins in enumerate(old)], axis=1).astype(np.int32)
-        values[own] = part.at_rows.terms(bins, [keys[i] for i in own])
+        values[own] = part.evaluation.at(bins, [keys[i] for i in own])
     return values
 
 
 def _distances(both: _SideBySide) -> Any:
     outputs = both.first.schema.outputs
-    found = both.first.moments
-    spread = np.sqrt((found.variance + found.covariance).sum(axis=0))
+    spread = np.sqrt(both.first.moments.score_variance)
     rows: list[tuple[Any, ...]] = []
     for position, (name, terms) in enumerate(zip(both.names[1:], both.terms[1:], strict=True)):
         for key, label in both.labels.items():
@@ -182,7 +213,7 @@ def _distances(both: _SideBySide) -> Any:
             relative = np.divide(gap, spread, out=np.zeros_like(gap), where=spread > 0)
             rows += [(label, output, name, gap[k], relative[k]) for k, output in enumerate(outputs)]
     columns = ("term", "output", "decomposition", "distance", "relative")
-    return frame({column: [row[i] for row in rows] for i, column in enumerate(columns)}, both.first.backend)
+    return frame({column: [row[i] for row in rows] for i, column in enumerate(columns)}, both.first.settings.backend)
 
 
 def _gap(both: _SideBySide, terms: Mapping[Key, Floats], key: Key) -> Floats:
@@ -200,7 +231,7 @@ def _signs(both: _SideBySide) -> Any:
     for name, terms in zip(both.names[1:], both.terms[1:], strict=True):
         changed = [both.tables[key] @ (np.sign(terms[key]) * np.sign(both.terms[0][key]) < 0) for key in mains]
         columns[name] = [float(share) for shares in changed for share in shares]
-    return frame(columns, both.first.backend)
+    return frame(columns, both.first.settings.backend)
 
 
 def _ranks(names: list[str], parts: list[Decomposition], labels: dict[Key, str]) -> Any:
@@ -208,7 +239,7 @@ def _ranks(names: list[str], parts: list[Decomposition], labels: dict[Key, str])
     columns: dict[str, list[Any]] = {"term": list(labels.values())}
     for name, part in zip(names, parts, strict=True):
         order = strongest_first(part.moments.variance.sum(axis=1))
-        keys = dict(enumerate(part.keys))  # a remainder comes last and has no key
+        keys = dict(enumerate(part.termset.keys))  # a remainder comes last and has no key
         own = {keys.get(i): rank for rank, i in enumerate(order, start=1)}
         columns[name] = [own.get(key, 0) for key in labels]
-    return frame(columns, parts[0].backend)
+    return frame(columns, parts[0].settings.backend)

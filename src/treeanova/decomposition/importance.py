@@ -1,13 +1,68 @@
-"""Tables of importance: terms and features, the strongest first."""
+"""Importance: how much each term matters, and tables of terms and features, the strongest first."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from treeanova.anova.certificate import Certificate
+from treeanova.anova.support import is_product
 from treeanova.core.arrays import Floats, Key
+from treeanova.decomposition.evaluation import Evaluation
+from treeanova.density.joint import Points
+from treeanova.density.kinds import Density
+from treeanova.terms.moments import Moments, covariance_changes, moments, moments_of_values
+
+_DRAWS = 20_000
+_ROWS = 500, 4_000
+_STEPS = 2.0**33
+
+
+def rows_of_density(evaluation: Evaluation, density: Density, random_state: int) -> Points:
+    """Bins on the model's grid and weights of rows that represent a density, fewer where they would take long."""
+    rng = np.random.default_rng(random_state)
+    codes, weights = evaluation.terms.points(density, _DRAWS, rng)
+    n_rows = int(np.clip(_STEPS / max(evaluation.terms.row_cost, 1.0), *_ROWS))
+    if len(codes) <= n_rows:
+        return Points(codes, weights)
+    chosen = rng.choice(len(codes), size=n_rows, p=weights / weights.sum())
+    return Points(codes[chosen], np.full(n_rows, 1 / n_rows))
+
+
+def moments_of_terms(
+    evaluation: Evaluation, density: Density, certificate: Certificate, weights: Mapping[Key, Floats], random_state: int
+) -> Moments:
+    """Variance, covariance with the rest, and mean absolute value of each term, a remainder last."""
+    terms = evaluation.terms
+    effects = terms.tables.effects
+    joint = None if _are_uncorrelated(density, certificate, weights) else density.joint
+    if terms.keys_at_rows or evaluation.has_remainder:
+        rows = rows_of_density(evaluation, density, random_state)
+        result = moments_of_values(evaluation.all_at(rows.codes), rows.weights)
+        result = result.with_tables(effects.terms, weights, uncorrelated=joint is None)
+    elif not effects.terms:
+        return Moments(*np.zeros((3, 0, effects.n_outputs)))
+    else:
+        result = moments(effects, weights, joint, np.random.default_rng(random_state))
+    differences = {} if joint is None else _differences(evaluation, density, weights)
+    return result.with_covariances(covariance_changes(effects, weights, differences)) if differences else result
+
+
+def _differences(evaluation: Evaluation, density: Density, weights: Mapping[Key, Floats]) -> dict[Key, Floats]:
+    """Tables of pairs minus those of the joint density, where they differ."""
+    binnings = evaluation.terms.tables.effects.binnings
+    pairs = ((key, density.difference(key, binnings.get(key))) for key in weights if len(key) == 2)
+    return {key: difference for key, difference in pairs if difference is not None}
+
+
+def _are_uncorrelated(density: Density, certificate: Certificate, weights: Mapping[Key, Floats]) -> bool:
+    """Whether terms are pure under independent features, so that they have no covariances."""
+    was_purified = all(term.method != "none" for term in certificate.terms.values())
+    higher = certificate.higher
+    is_pure = was_purified and certificate.met and (higher is None or higher.is_exact)
+    return is_pure and density.is_product and all(map(is_product, weights.values()))
 
 
 def strongest_first(variance: Floats) -> list[int]:

@@ -45,7 +45,7 @@ def sensitivity(found: Mapping[str, Decomposition], base: Decomposition) -> Sens
 
 
 def _sensitivity_table(found: Mapping[str, Decomposition], base: Decomposition) -> Any:
-    spread = np.sqrt((base.moments.variance + base.moments.covariance).sum(axis=0))
+    spread = np.sqrt(base.moments.score_variance)
     shares = {name: _shares(fx) for name, fx in found.items()}
     rows: list[dict[str, Any]] = []
     for t, (key, values, weights) in enumerate(_under_each(found, base)):
@@ -59,7 +59,7 @@ def _sensitivity_table(found: Mapping[str, Decomposition], base: Decomposition) 
             row |= {f"share {name}": float(share[t, k]) for name, share in shares.items()}
             rows.append(row | {"sign differs": float(opposite[k])})
     rows.sort(key=lambda row: -row["distance"])
-    return frame({column: [row[column] for row in rows] for column in rows[0]} if rows else {}, base.backend)
+    return frame({column: [row[column] for row in rows] for column in rows[0]} if rows else {}, base.settings.backend)
 
 
 def _under_each(
@@ -68,11 +68,11 @@ def _under_each(
     """Each term with its values under each density, and their weights: over cells, or over rows without a table."""
     for key in base.effects.terms:
         yield key, [fx.effects.terms[key] for fx in found.values()], base.weights[key]
-    higher = [key for key in base.keys if key not in base.effects.terms]
+    higher = list(base.termset.keys_at_rows)
     if higher:
         codes, weights = base.density_rows
         for some in chunks(higher):
-            values = np.stack([fx.at_rows.terms(codes, some) for fx in found.values()], axis=1)
+            values = np.stack([fx.evaluation.at(codes, some) for fx in found.values()], axis=1)
             yield from ((key, list(own), weights) for key, own in zip(some, values, strict=True))
 
 
@@ -87,10 +87,10 @@ def _main_effects(found: Mapping[str, Decomposition], base: Decomposition) -> An
     columns: dict[str, list[Any]] = {c: [] for c in ("term", "bin", "label", "density", "output", "value", "weight")}
     mains = [key for key in base.effects.terms if len(key) == 1]
     for (name, fx), key in itertools.product(found.items(), mains):
-        axis = base.grid.axes[key[0]]
+        axis = base.effects.axes_of(key)[0]
         for b, k in itertools.product(range(axis.size), range(base.effects.n_outputs)):
             value, weight = float(fx.effects.terms[key][b, k]), float(fx.weights[key][b])
             row = (axis.name, b, axis.labels[b], name, base.schema.outputs[k], value, weight)
             for column, entry in zip(columns, row, strict=True):
                 columns[column].append(entry)
-    return frame(columns, base.backend)
+    return frame(columns, base.settings.backend)

@@ -68,6 +68,11 @@ class Effects:
         return Effects, (self.grid, self.intercept, dict(self.terms), dict(self.binnings))
 
     @property
+    def schema(self) -> Schema:
+        """Features, outputs and link."""
+        return self.grid.schema
+
+    @property
     def n_outputs(self) -> int:
         """Number of outputs."""
         return len(self.intercept)

@@ -81,6 +81,20 @@ class Forest:
         """Number of leaves of all trees."""
         return len(self.values)
 
+    def with_schema(self, schema: Schema) -> Forest:
+        """The same forest with another schema, as with other names of the features.
+
+        Parameters
+        ----------
+        schema
+            Features in the same order.
+
+        Returns
+        -------
+        Forest
+        """
+        return dataclasses.replace(self, schema=schema)
+
     @property
     def n_outputs(self) -> int:
         """Number of outputs."""

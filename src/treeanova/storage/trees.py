@@ -1,4 +1,4 @@
-"""What is saved of a deep ensemble: its trees, and what makes its terms of high order pure."""
+"""Trees in a file: the forest, and what makes its terms of high order pure."""
 
 from __future__ import annotations
 
@@ -13,28 +13,27 @@ from treeanova.model.forest import Forest, assemble
 from treeanova.model.grid import Grid
 from treeanova.terms.closed_form import ClosedForm
 from treeanova.terms.correction import Correction, no_correction
-from treeanova.terms.deep import Deep, Layout, forest_sets
-from treeanova.terms.expand import plan_of
+from treeanova.terms.layout import TermLayout
+from treeanova.terms.leaf_terms import LeafTerms, PureLeafTerms, RawLeafTerms
+from treeanova.terms.plan import plan_of
+from treeanova.terms.trees import Trees, leaves_of
 
 _NODES = ("feature", "bound", "left", "right", "missing_left", "zero_missing", "category_start")
-_LAYOUT = ("tensor_order", "row_order", "top_order", "most_bins")
+_ORDERS = ("tensor_order", "row_order", "top_order")
 
 
-def pack_deep(deep: Deep) -> tuple[dict[str, Any], Arrays]:
-    """Header and arrays of a deep ensemble; `unpack_deep` is the way back."""
-    correction = deep.correction
-    header = {
-        "layout": {name: getattr(deep.layout, name) for name in _LAYOUT},
-        "keys": [list(key) for key in deep.keys],
-        "bins": [list(item) for item in correction.bins.items()],
-        "refinement": deep.refinement,
-        "is_exact": deep.is_exact,
-    }
-    arrays = _pack_forest(deep.forest) | _pack_mergings("merging", deep.mergings)
-    arrays |= _pack_mergings("coarse", correction.mergings)
-    arrays |= {f"table/{'-'.join(map(str, key))}": table for key, table in correction.tables.items()}
-    if deep.form is not None:
-        arrays |= {f"masses/{j}": masses for j, masses in enumerate(deep.form.masses)}
+def pack_leaf_terms(terms: LeafTerms) -> tuple[dict[str, Any], Arrays]:
+    """Header and arrays of terms of high order; `unpack_leaf_terms` is the way back."""
+    trees = terms.trees
+    layout = {name: getattr(trees.layout, name) for name in _ORDERS} | {"most_bins": trees.layout.max_bins}
+    header: dict[str, Any] = {"layout": layout, "keys": [list(key) for key in terms.keys], "bins": []}
+    arrays = _pack_forest(trees.forest) | _pack_binnings("merging", trees.binnings)
+    if isinstance(terms, PureLeafTerms):
+        correction = terms.correction
+        header["bins"] = [list(item) for item in correction.bins.items()]
+        arrays |= _pack_binnings("coarse", correction.binnings)
+        arrays |= {f"table/{'-'.join(map(str, key))}": table for key, table in correction.tables.items()}
+        arrays |= {f"masses/{j}": masses for j, masses in enumerate(terms.form.masses)}
     return header, arrays
 
 
@@ -51,50 +50,52 @@ def _pack_forest(forest: Forest) -> Arrays:
     }
 
 
-def _pack_mergings(name: str, mergings: tuple[Binning, ...]) -> Arrays:
-    bins = {f"{name}/{j}/bins": merging.bins for j, merging in enumerate(mergings)}
-    return bins | {f"{name}/{j}/shares": merging.shares for j, merging in enumerate(mergings)}
+def _pack_binnings(name: str, binnings: tuple[Binning, ...]) -> Arrays:
+    bins = {f"{name}/{j}/bins": binning.bins for j, binning in enumerate(binnings)}
+    return bins | {f"{name}/{j}/shares": binning.shares for j, binning in enumerate(binnings)}
 
 
-def unpack_deep(header: Mapping[str, Any], arrays: Arrays, grid: Grid) -> Deep:
-    """A deep ensemble from header and arrays, with tensors on a grid."""
-    own = {name.removeprefix("forest/"): array for name, array in arrays.items() if name.startswith("forest/")}
-    forest = assemble(grid.schema, own.pop("intercept"), **own)
-    sets = forest_sets(forest)
-    mergings = _unpack_mergings("merging", arrays, sets.grid.sizes)
-    layout = Layout(**header["layout"], plan=plan_of(set(), sets.grid, forest.n_outputs))
-    correction = _unpack_correction(header, arrays, sets.grid.sizes)
-    form = None
-    if "masses/0" in arrays:
-        masses = tuple(arrays[f"masses/{j}"] for j in range(len(mergings)))
-        if [len(own) for own in masses] != list(sets.grid.sizes):
-            raise ValueError("masses must fit the bins of the forest")
-        form = ClosedForm(sets, masses, mergings)
+def unpack_leaf_terms(header: Mapping[str, Any], arrays: Arrays, grid: Grid) -> LeafTerms:
+    """Terms of high order from header and arrays, with tensors on a grid."""
+    prefix = "forest/"
+    parts = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+    forest = assemble(grid.schema, parts.pop("intercept"), **parts)
+    sets = leaves_of(forest)
+    sizes = sets.grid.sizes
+    orders = {name: header["layout"][name] for name in _ORDERS}
+    plan = plan_of(set(), sets.grid, forest.n_outputs)
+    layout = TermLayout(**orders, max_bins=header["layout"]["most_bins"], plan=plan)
+    trees = Trees(forest, sets, layout, _unpack_binnings("merging", arrays, sizes), grid)
     keys = tuple(tuple(map(int, key)) for key in header["keys"])
-    refinement, is_exact = header["refinement"], bool(header["is_exact"])
-    return Deep(forest, sets, layout, mergings, grid, keys, form, correction, refinement, is_exact)
+    if "masses/0" not in arrays:
+        return RawLeafTerms(trees, keys)
+    masses = tuple(arrays[f"masses/{j}"] for j in range(len(sizes)))
+    if [len(column) for column in masses] != list(sizes):
+        raise ValueError("masses must fit the bins of the forest")
+    form = ClosedForm(sets, masses, trees.binnings)
+    return PureLeafTerms(trees, keys, form, _unpack_correction(header, arrays, sizes))
 
 
-def _unpack_mergings(name: str, arrays: Arrays, sizes: tuple[int, ...]) -> tuple[Binning, ...]:
-    mergings = []
+def _unpack_binnings(name: str, arrays: Arrays, sizes: tuple[int, ...]) -> tuple[Binning, ...]:
+    binnings = []
     for j, size in enumerate(sizes):
         bins, shares = arrays[f"{name}/{j}/bins"].astype(np.int64), arrays[f"{name}/{j}/shares"]
         if bins.shape != (size,) or shares.shape != (size,) or bins.min(initial=0) < 0:
-            raise ValueError("mergings must fit the bins of the forest")
-        mergings.append(Binning(bins, shares, int(bins.max(initial=-1)) + 1))
-    return tuple(mergings)
+            raise ValueError("merged bins must fit the bins of the forest")
+        binnings.append(Binning(bins, shares, int(bins.max(initial=-1)) + 1))
+    return tuple(binnings)
 
 
 def _unpack_correction(header: Mapping[str, Any], arrays: Arrays, sizes: tuple[int, ...]) -> Correction:
-    most = {int(order): int(bins) for order, bins in header["bins"]}
-    if not most:
+    limits = {int(order): int(bins) for order, bins in header["bins"]}
+    if not limits:
         return no_correction()
-    mergings = _unpack_mergings("coarse", arrays, sizes)
+    binnings = _unpack_binnings("coarse", arrays, sizes)
     tables: dict[Key, Any] = {}
     for name, table in arrays.items():
         if name.startswith("table/"):
             key = tuple(int(part) for part in name.removeprefix("table/").split("-"))
-            if table.shape[:-1] != tuple(mergings[j].coarser_size(most[len(key)]) for j in key):
+            if table.shape[:-1] != tuple(binnings[j].coarser_size(limits[len(key)]) for j in key):
                 raise ValueError("tables must fit the coarse bins")
             tables[key] = table
-    return Correction(mergings, most, tables, {}, 0.0)
+    return Correction(binnings, limits, tables, {}, 0.0)

@@ -41,13 +41,13 @@ class ClosedForm:
         The leaves.
     masses
         Masses of the bins, feature by feature.
-    mergings
+    binnings
         How bins are merged for tensors, feature by feature.
     """
 
     leaf_sets: LeafSets
     masses: tuple[Floats, ...]
-    mergings: tuple[Binning, ...]
+    binnings: tuple[Binning, ...]
 
     @functools.cached_property
     def set_masses(self) -> tuple[Floats, ...]:
@@ -95,7 +95,7 @@ class ClosedForm:
         """A term over the (merged) bins of its features; outputs last."""
         leaves = self.leaf_sets.leaves_with(key)
         if len(key) > 2:
-            return self.outer(key, [self.mergings[j] for j in key], leaves)
+            return self.outer(key, [self.binnings[j] for j in key], leaves)
         positions = [self.leaf_sets.positions(j, leaves) for j in key]
         steps = [self._steps[j][at] for j, at in zip(key, positions, strict=True)]
         masses = [self.set_masses[j][at] for j, at in zip(key, positions, strict=True)]
@@ -108,22 +108,22 @@ class ClosedForm:
 
     @functools.cached_property
     def _steps(self) -> tuple[Any, ...]:
-        pairs = zip(self.leaf_sets.sets, self.mergings, strict=True)
-        return tuple(sets.steps(merging) for sets, merging in pairs)
+        pairs = zip(self.leaf_sets.sets, self.binnings, strict=True)
+        return tuple(sets.steps(binning) for sets, binning in pairs)
 
-    def outer(self, key: Key, mergings: Sequence[Binning], leaves: Ints) -> Floats:
+    def outer(self, key: Key, binnings: Sequence[Binning], leaves: Ints) -> Floats:
         """A term over bins merged otherwise, from some leaves; outputs last."""
-        total = np.zeros((*(merging.size for merging in mergings), self.leaf_sets.values.shape[1]))
+        total = np.zeros((*(binning.size for binning in binnings), self.leaf_sets.values.shape[1]))
         for start in range(0, len(leaves), _LEAF_BLOCK):
             block = leaves[start : start + _LEAF_BLOCK]
-            parts = [self.centred(j, merging, block) for j, merging in zip(key, mergings, strict=True)]
+            parts = [self.centred(j, binning, block) for j, binning in zip(key, binnings, strict=True)]
             total += outer_sum(parts, self.coefficients(key, block))
         return total
 
-    def centred(self, feature: int, merging: Binning, leaves: Ints) -> Floats:
+    def centred(self, feature: int, binning: Binning, leaves: Ints) -> Floats:
         """Shares of merged bins minus masses of the sets, shape (n_leaves, n_merged_bins)."""
         at = self.leaf_sets.positions(feature, leaves)
-        return self.leaf_sets.sets[feature].onto(merging, at) - self.set_masses[feature][at, None]
+        return self.leaf_sets.sets[feature].onto(binning, at) - self.set_masses[feature][at, None]
 
     def at_rows(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int = 1) -> Floats:
         """Terms at rows given by their bins, shape (n_rows, n_keys, n_outputs)."""

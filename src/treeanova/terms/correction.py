@@ -61,7 +61,7 @@ class Correction:
 
     Attributes
     ----------
-    mergings
+    binnings
         Coarse bins of each feature.
     bins
         Most bins per feature for terms of each order; coarse ones are joined two by two to so many.
@@ -74,7 +74,7 @@ class Correction:
         pure; the largest of all terms.
     """
 
-    mergings: tuple[Binning, ...]
+    binnings: tuple[Binning, ...]
     bins: Mapping[int, int]
     tables: Mapping[Key, Floats]
     moved: Mapping[Key, Floats]
@@ -85,14 +85,14 @@ class Correction:
         if key not in self.tables:
             return 0.0
         most = self.bins[len(key)]
-        values: Floats = self.tables[key][tuple(self.mergings[j].coarser(most)[codes[:, j]] for j in key)]
+        values: Floats = self.tables[key][tuple(self.binnings[j].coarser(most)[codes[:, j]] for j in key)]
         return values
 
     def spread(self, key: Key, bins: Sequence[Ints]) -> Floats | float:
         """What goes to a term below, over given representatives of its bins."""
         if key not in self.moved:
             return 0.0
-        values: Floats = self.moved[key][np.ix_(*(self.mergings[j].bins[b] for j, b in zip(key, bins, strict=True)))]
+        values: Floats = self.moved[key][np.ix_(*(self.binnings[j].bins[b] for j, b in zip(key, bins, strict=True)))]
         return values
 
 
@@ -101,7 +101,7 @@ def no_correction() -> Correction:
     return Correction((), {}, {}, {}, 0.0)
 
 
-def coarse_mergings(form: ClosedForm) -> tuple[Binning, ...]:
+def coarse_binnings(form: ClosedForm) -> tuple[Binning, ...]:
     """Up to 16 bins per feature."""
     pairs = zip(form.leaf_sets.grid.axes, form.masses, strict=True)
     return tuple(equal_mass(axis, masses, COARSE_BINS) for axis, masses in pairs)
@@ -115,9 +115,9 @@ def correct(
     `keys` are sets of features whose subsets are keys too, down to the lowest order among them; `bins` are most bins
     per feature for each order, fewer or as many as for the order below.
     """
-    mergings = coarse_mergings(form)
-    cells = [merging.bins[rows.codes[:, j]] for j, merging in enumerate(mergings)]
-    state = _State(form, mergings, bins, cells, rows.weights)
+    binnings = coarse_binnings(form)
+    cells = [binning.bins[rows.codes[:, j]] for j, binning in enumerate(binnings)]
+    state = _State(form, binnings, bins, cells, rows.weights)
     tables: dict[Key, Floats] = {}
     pending: dict[Key, Floats] = {}
     impurity = 0.0
@@ -131,14 +131,14 @@ def correct(
                 pending.pop(key, None)
                 advance(len(tables), len(keys))
     moved = {key: np.moveaxis(state.spread(values, key, COARSE_BINS), 0, -1) for key, values in pending.items()}
-    return Correction(mergings, bins, tables, moved, impurity)
+    return Correction(binnings, bins, tables, moved, impurity)
 
 
 def choose_bins(form: ClosedForm, keys: Sequence[Key], rows: Points, *, are_cells: bool = False) -> dict[int, int]:
     """Most bins per feature for terms of each order, by the rule above; of a table, each of its cells is a row."""
-    mergings = coarse_mergings(form)
-    cells = [merging.bins[rows.codes[:, j]] for j, merging in enumerate(mergings)]
-    state = _State(form, mergings, {}, cells, rows.weights)
+    binnings = coarse_binnings(form)
+    cells = [binning.bins[rows.codes[:, j]] for j, binning in enumerate(binnings)]
+    state = _State(form, binnings, {}, cells, rows.weights)
     n_leaves = sum(form.leaf_sets.n_leaves_with(key) for key in keys)
     n_tables = max(len(keys) * form.leaf_sets.values.shape[1], 1)
     most = min(_MOST_CELLS, _MOST_STEPS / max(n_leaves, 1), _MOST_TABLE_CELLS / n_tables)
@@ -158,7 +158,7 @@ class _State:
     """What all terms share while they are solved; tensors have the outputs first."""
 
     form: ClosedForm
-    mergings: tuple[Binning, ...]
+    binnings: tuple[Binning, ...]
     bins: Mapping[int, int]
     cells: Sequence[Ints]
     weights: Floats
@@ -199,21 +199,21 @@ class _State:
     def _tolerance(self, key: Key, most: int) -> float:
         """Tight where no bins are joined, so that cells are those of exact purification."""
         grid = self.form.leaf_sets.grid
-        is_joined = any(self.mergings[j].coarser_size(most) < grid.sizes[j] for j in key)
+        is_joined = any(self.binnings[j].coarser_size(most) < grid.sizes[j] for j in key)
         return _TOLERANCE if is_joined else _TOLERANCE_OF_ALL_BINS
 
     @functools.cached_property
     def _joined(self) -> dict[int, list[Binning]]:
         """Joined bins of all features, by most bins."""
-        pairs = list(zip(self.mergings, self.form.masses, strict=True))
+        pairs = list(zip(self.binnings, self.form.masses, strict=True))
         return {most: [binning_by(own.coarser(most), masses) for own, masses in pairs] for most in self.bins.values()}
 
     def _weights(self, key: Key, most: int) -> Floats:
-        sizes = tuple(self.mergings[j].coarser_size(most) for j in key)
+        sizes = tuple(self.binnings[j].coarser_size(most) for j in key)
         flat = np.zeros(len(self.weights), dtype=np.int64)
         for j, size in zip(key, sizes, strict=True):
             flat *= size
-            flat += self.cells[j] >> self.mergings[j].shift(most)
+            flat += self.cells[j] >> self.binnings[j].shift(most)
         return np.bincount(flat, self.weights, minlength=math.prod(sizes)).astype(float).reshape(sizes)
 
     def n_slices(self, key: Key, most: int) -> int:
@@ -223,14 +223,14 @@ class _State:
     def spread(self, values: Floats, key: Key, finer: int) -> Floats:
         """Values of a key on the joined bins of the order above, on bins that are joined less."""
         most = self.bins[len(key) + 1]
-        places = (_finer(self.mergings[j], most, finer) for j in key)
+        places = (_finer(self.binnings[j], most, finer) for j in key)
         spread: Floats = values[np.ix_(np.arange(len(values)), *places)]
         return spread
 
 
-def _finer(merging: Binning, most: int, finer: int) -> Ints:
+def _finer(binning: Binning, most: int, finer: int) -> Ints:
     """Joined bin of each bin that is joined less."""
-    return np.arange(merging.coarser_size(finer)) >> (merging.shift(most) - merging.shift(finer))
+    return np.arange(binning.coarser_size(finer)) >> (binning.shift(most) - binning.shift(finer))
 
 
 def _pass_on(faces: Sequence[Floats], key: Key, received: dict[Key, Floats]) -> None:

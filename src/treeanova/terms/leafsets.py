@@ -18,10 +18,10 @@ import numpy as np
 import scipy.sparse
 
 from treeanova.core.arrays import BinIndices, Bools, Floats, Ints, Key
-from treeanova.model.axes import CategoryAxis, IntervalAxis
 from treeanova.model.binning import Binning
-from treeanova.model.forest import NEAR_ZERO, Forest
+from treeanova.model.forest import Forest
 from treeanova.model.grid import Grid
+from treeanova.model.splits import goes_left
 
 Paths = list[tuple[Ints, Ints, Bools]]
 
@@ -40,11 +40,11 @@ class BinSets(abc.ABC):
         """Mass of each set."""
 
     @abc.abstractmethod
-    def onto(self, merging: Binning, which: Ints | slice = slice(None)) -> Floats:
+    def onto(self, binning: Binning, which: Ints | slice = slice(None)) -> Floats:
         """Share of each merged bin that is in the sets, shape (n_leaves, n_merged_bins)."""
 
     @abc.abstractmethod
-    def steps(self, merging: Binning) -> scipy.sparse.csr_array:
+    def steps(self, binning: Binning) -> scipy.sparse.csr_array:
         """Differences of `onto` along the merged bins: its running sums are `onto`, and few are not zero."""
 
 
@@ -74,26 +74,26 @@ class Intervals(BinSets):
         inside: Floats = np.where(self.high > self.low, cumulative[self.high] - cumulative[self.low], 0.0)
         return inside + self.missing * apart
 
-    def onto(self, merging: Binning, which: Ints | slice = slice(None)) -> Floats:
+    def onto(self, binning: Binning, which: Ints | slice = slice(None)) -> Floats:
         """Shares of merged bins."""
-        ends = self._positions(merging)
-        bins = np.arange(merging.size)
+        ends = self._positions(binning)
+        bins = np.arange(binning.size)
         shares: Floats = np.clip(ends[np.maximum(self.high, self.low)[which], None] - bins, 0.0, 1.0)
         shares -= np.clip(ends[self.low[which], None] - bins, 0.0, 1.0)
-        if len(merging.bins) > self.n_intervals:
-            shares[:, merging.bins[-1]] += self.missing[which] * merging.shares[-1]
+        if len(binning.bins) > self.n_intervals:
+            shares[:, binning.bins[-1]] += self.missing[which] * binning.shares[-1]
         return shares
 
-    def _positions(self, merging: Binning) -> Floats:
+    def _positions(self, binning: Binning) -> Floats:
         """Ends of the bins in units of merged bins: shares add up to 1 in each."""
-        ends = np.concatenate([[0.0], np.cumsum(merging.shares[: self.n_intervals])])
-        whole = np.flatnonzero(np.diff(merging.bins[: self.n_intervals]))
-        ends[whole + 1] = merging.bins[whole + 1]  # exact where a merged bin begins
+        ends = np.concatenate([[0.0], np.cumsum(binning.shares[: self.n_intervals])])
+        whole = np.flatnonzero(np.diff(binning.bins[: self.n_intervals]))
+        ends[whole + 1] = binning.bins[whole + 1]  # exact where a merged bin begins
         return ends
 
-    def steps(self, merging: Binning) -> scipy.sparse.csr_array:
+    def steps(self, binning: Binning) -> scipy.sparse.csr_array:
         """Differences: where a set begins and ends, two each where this lies within a merged bin."""
-        ends = self._positions(merging)
+        ends = self._positions(binning)
         rows, columns, values = [], [], []
         everyone = np.arange(len(self.leaves))
         for position, sign in ((ends[self.low], 1.0), (ends[np.maximum(self.high, self.low)], -1.0)):
@@ -103,15 +103,15 @@ class Intervals(BinSets):
                 rows.append(everyone)
                 columns.append(whole.astype(np.int64) + shift)
                 values.append(sign * value)
-        if len(merging.bins) > self.n_intervals:
+        if len(binning.bins) > self.n_intervals:
             for shift, sign in ((0, 1.0), (1, -1.0)):
                 rows.append(everyone)
-                columns.append(np.full(len(everyone), merging.bins[-1] + shift))
-                values.append(sign * merging.shares[-1] * self.missing)
+                columns.append(np.full(len(everyone), binning.bins[-1] + shift))
+                values.append(sign * binning.shares[-1] * self.missing)
         entries = np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))
-        inside = (entries[1][1] < merging.size) & (entries[0] != 0)
+        inside = (entries[1][1] < binning.size) & (entries[0] != 0)
         placed = entries[0][inside], (entries[1][0][inside], entries[1][1][inside])
-        return scipy.sparse.csr_array(placed, shape=(len(everyone), merging.size))
+        return scipy.sparse.csr_array(placed, shape=(len(everyone), binning.size))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -131,18 +131,18 @@ class AnySets(BinSets):
         mass: Floats = self.sets @ masses
         return mass
 
-    def onto(self, merging: Binning, which: Ints | slice = slice(None)) -> Floats:
+    def onto(self, binning: Binning, which: Ints | slice = slice(None)) -> Floats:
         """Shares of merged bins."""
-        if merging.is_identity:
+        if binning.is_identity:
             return self.sets[which].astype(np.float64)
-        spread = np.zeros((len(merging.bins), merging.size))
-        spread[np.arange(len(merging.bins)), merging.bins] = merging.shares
+        spread = np.zeros((len(binning.bins), binning.size))
+        spread[np.arange(len(binning.bins)), binning.bins] = binning.shares
         shares: Floats = self.sets[which] @ spread
         return shares
 
-    def steps(self, merging: Binning) -> scipy.sparse.csr_array:
+    def steps(self, binning: Binning) -> scipy.sparse.csr_array:
         """Differences of the shares."""
-        return scipy.sparse.csr_array(np.diff(self.onto(merging), axis=1, prepend=0.0))
+        return scipy.sparse.csr_array(np.diff(self.onto(binning), axis=1, prepend=0.0))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -250,29 +250,6 @@ def paths_of(forest: Forest) -> Paths:
         node = parent[node]
 
 
-def goes_left(forest: Forest, grid: Grid, feature: int, nodes: Ints) -> Bools:
-    """Whether each bin of a feature goes left at nodes that split on it, shape (n_nodes, n_bins)."""
-    axis = grid.axes[feature]
-    bins = np.arange(axis.size)
-    if isinstance(axis, CategoryAxis):
-        known = np.arange(len(axis.categories))
-        sets = np.zeros((len(nodes), axis.size), dtype=bool)
-        sets[:, known] = forest.category_left[forest.category_start[nodes][:, None] + known]
-        if axis.unseen_bin >= 0:
-            sets[:, axis.unseen_bin] = forest.category_left[forest.category_start[nodes] + len(known)]
-    else:
-        assert isinstance(axis, IntervalAxis)  # noqa: S101  the two kinds of axes
-        sets = bins <= np.searchsorted(axis.bounds, forest.bound[nodes], side="left")[:, None]
-        zero = forest.zero_missing[nodes]
-        if zero.any():
-            # Bounds of other nodes may lie between ±NEAR_ZERO and part it into several bins.
-            first, last = np.searchsorted(axis.bounds, [-NEAR_ZERO, NEAR_ZERO], side="left")
-            sets[zero, first : last + 1] = forest.missing_left[nodes][zero][:, None]
-    if axis.missing_bin >= 0:
-        sets[:, axis.missing_bin] = forest.missing_left[nodes]
-    return sets
-
-
 def memberships(forest: Forest, grid: Grid, paths: Paths, feature: int) -> tuple[Ints, Bools]:
     """Leaves that have a feature on their path, and the bins of it that reach each, shape (n_such_leaves, n_bins)."""
     reached = np.zeros(forest.n_leaves, dtype=bool)
@@ -283,7 +260,7 @@ def memberships(forest: Forest, grid: Grid, paths: Paths, feature: int) -> tuple
     for step_leaves, step_nodes, step_left in paths:
         own = forest.feature[step_nodes] == feature
         leaves, nodes, left = step_leaves[own], step_nodes[own], step_left[own]
-        here = goes_left(forest, grid, feature, nodes)
+        here = goes_left(forest, grid.axes[feature], nodes)
         sets[np.searchsorted(with_feature, leaves)] &= here == left[:, None]
     return with_feature, sets
 
@@ -298,7 +275,7 @@ def leaf_sets(forest: Forest, grid: Grid) -> LeafSets:
 
 def _bin_sets(forest: Forest, grid: Grid, paths: Paths, feature: int) -> BinSets:
     axis = grid.axes[feature]
-    if not isinstance(axis, IntervalAxis) or forest.zero_missing[forest.feature == feature].any():
+    if not axis.is_ordered or forest.zero_missing[forest.feature == feature].any():
         return AnySets(*memberships(forest, grid, paths, feature))
     low = np.zeros(forest.n_leaves, dtype=np.int64)
     high = np.full(forest.n_leaves, axis.n_regular)
@@ -308,7 +285,7 @@ def _bin_sets(forest: Forest, grid: Grid, paths: Paths, feature: int) -> BinSets
         own = forest.feature[step_nodes] == feature
         leaves, nodes, left = step_leaves[own], step_nodes[own], step_left[own]
         reached[leaves] = True
-        end = np.searchsorted(axis.bounds, forest.bound[nodes], side="left") + 1
+        end = np.searchsorted(axis.thresholds, forest.bound[nodes], side="left") + 1
         high[leaves[left]] = np.minimum(high[leaves[left]], end[left])
         low[leaves[~left]] = np.maximum(low[leaves[~left]], end[~left])
         missing[leaves] &= forest.missing_left[nodes] == left

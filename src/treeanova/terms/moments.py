@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from treeanova.core.arrays import Floats, Key
 from treeanova.density.joint import Joint, Product
+from treeanova.model.binning import Binning, common_refinement
+from treeanova.model.effects import Effects
 
 _CHUNK = 1 << 16
 _DRAWS = 20_000
@@ -16,7 +19,7 @@ _DRAWS = 20_000
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Moments:
-    """Of each term, per output: variance, covariance with the sum of all others, mean absolute value.
+    """For each term and output: variance, covariance with the sum of all other terms, mean absolute value.
 
     Variances and covariances of all terms add up to the variance of the score; shapes (n_terms, n_outputs).
     """
@@ -25,6 +28,12 @@ class Moments:
     covariance: Floats
     mean_abs: Floats
 
+    @property
+    def score_variance(self) -> Floats:
+        """Variance of the score, shape (n_outputs,)."""
+        total: Floats = (self.variance + self.covariance).sum(axis=0)
+        return total
+
     def with_covariances(self, changes: Floats) -> Moments:
         """The same with changes added to the covariances of the first terms."""
         covariance = self.covariance.copy()
@@ -32,105 +41,143 @@ class Moments:
         return dataclasses.replace(self, covariance=covariance)
 
     def with_tables(self, terms: Mapping[Key, Floats], weights: Mapping[Key, Floats], *, uncorrelated: bool) -> Moments:
-        """The same with exact variances of the first terms, which have tables, and without covariances if told so."""
+        """The same with exact variances of the first terms, which have tables, and optionally no covariances."""
         variance, mean_abs = self.variance.copy(), self.mean_abs.copy()
         if terms:
-            variance[: len(terms)], mean_abs[: len(terms)] = _own_moments(terms, weights)
+            variance[: len(terms)], mean_abs[: len(terms)] = _moments_of_tables(terms, weights)
         return Moments(variance, np.zeros_like(variance) if uncorrelated else self.covariance, mean_abs)
 
 
-def moments(
-    terms: Mapping[Key, Floats], weights: Mapping[Key, Floats], joint: Joint | None, rng: np.random.Generator
-) -> Moments:
-    """Moments of terms (outputs last), at least one, with given weights of their cells.
+def moments(effects: Effects, weights: Mapping[Key, Floats], joint: Joint | None, rng: np.random.Generator) -> Moments:
+    """Moments of the terms of effects, at least one, with given weights of their cells.
 
     Variances and mean absolute values are exact under these weights. Covariances are those of the joint density: exact
-    for rows, cells, independent features and mixtures of them, else over draws; without a joint density there are none,
-    as between pure terms of independent features.
+    for rows, cells, independent features and mixtures of them, else over draws. Without a joint density there are no
+    covariances, as between pure terms of independent features.
     """
-    variance, mean_abs = _own_moments(terms, weights)
+    variance, mean_abs = _moments_of_tables(effects.terms, weights)
     if joint is None:
         return Moments(variance, np.zeros_like(variance), mean_abs)
-    parts = [(share, _raw_moments(terms, part, rng)) for share, part in joint.parts()]
+    parts = [(share, _raw_moments(effects, part, rng)) for share, part in joint.parts()]
     first, squares, products = (np.sum([share * raw[i] for share, raw in parts], axis=0) for i in range(3))
     return Moments(variance, products - first * first.sum(axis=0) - (squares - first**2), mean_abs)
 
 
-def _own_moments(terms: Mapping[Key, Floats], weights: Mapping[Key, Floats]) -> tuple[Floats, Floats]:
+def _moments_of_tables(terms: Mapping[Key, Floats], weights: Mapping[Key, Floats]) -> tuple[Floats, Floats]:
     """Variance and mean absolute value of each term under the weights of its cells, shapes (n_terms, n_outputs)."""
     centred = [values - _mean(values, weights[key]) for key, values in terms.items()]
     variance = np.array([_mean(c**2, weights[key]) for c, key in zip(centred, terms, strict=True)])
     return variance, np.array([_mean(np.abs(values), weights[key]) for key, values in terms.items()])
 
 
-def covariance_changes(
-    terms: Mapping[Key, Floats], weights: Mapping[Key, Floats], differences: Mapping[Key, Floats]
-) -> Floats:
+def covariance_changes(effects: Effects, weights: Mapping[Key, Floats], differences: Mapping[Key, Floats]) -> Floats:
     """What to add to covariances of the joint density, so that terms of two features in all have those of their pair.
 
-    `differences` are, for pairs of features, the pair's own table minus that of the joint density; shape of the result
-    (n_terms, n_outputs). Both tables have the same marginals, so that means of main effects are the same.
+    `differences` are, for pairs of features, the pair's table minus that of the joint density, on the pair's axes;
+    shape of the result (n_terms, n_outputs). Both tables have the same marginals, so that means of main effects are the
+    same.
     """
-    place = {key: i for i, key in enumerate(terms)}
-    changes = np.zeros((len(terms), next(iter(terms.values())).shape[-1]))
-    for pair, gap in differences.items():
-        mains = [(axis, (j,)) for axis, j in enumerate(pair) if (j,) in terms]
-        centred: dict[Key, Floats] = {
-            key: np.expand_dims(terms[key] - _mean(terms[key], weights[key]), 1 - axis) for axis, key in mains
-        }
+    place = {key: i for i, key in enumerate(effects.terms)}
+    changes = np.zeros((len(place), effects.n_outputs))
+    for pair, difference in differences.items():
+        centred = _centred_mains(effects, weights, pair)
         others = {key: values for key, values in centred.items() if key != (pair[0],)}
-        if pair in terms:
-            others[pair] = terms[pair]
-        for one, own in centred.items():
+        if pair in effects.terms:
+            others[pair] = effects.terms[pair]
+        for one, main in centred.items():
             for other, values in others.items():
                 if one != other and (other == pair or one == (pair[0],)):
-                    change = np.einsum("ij,ijk->k", gap, own * values)
+                    change = np.einsum("ij,ijk->k", difference, main * values)
                     changes[place[one]] += change
                     changes[place[other]] += change
     return changes
 
 
+def _centred_mains(effects: Effects, weights: Mapping[Key, Floats], pair: Key) -> dict[Key, Floats]:
+    """Main effects of a pair's features minus their means, averaged over the bins of the pair's axes."""
+    centred: dict[Key, Floats] = {}
+    for axis, (j, binning) in enumerate(zip(pair, effects.binnings_of(pair), strict=True)):
+        key = (j,)
+        if key in effects.terms:
+            values = effects.terms[key] - _mean(effects.terms[key], weights[key])
+            averaged = _averaged(values, weights[key], effects.binnings_of(key)[0], binning)
+            centred[key] = np.expand_dims(averaged, 1 - axis)
+    return centred
+
+
+def _averaged(values: Floats, masses: Floats, fine: Binning, coarse: Binning) -> Floats:
+    """Weighted means of a main effect over the bins of a coarser binning; equal weights where it has no mass."""
+    if fine.size == coarse.size:
+        return values
+    inside = coarse.within(fine)
+    totals = np.bincount(inside, masses, minlength=coarse.size)
+    share = np.where(totals[inside] > 0, masses, 1.0)
+    sums = np.zeros((coarse.size, values.shape[1]))
+    np.add.at(sums, inside, share[:, None] * values)
+    return sums / np.bincount(inside, share, minlength=coarse.size)[:, None]
+
+
 RawMoments = tuple[Floats, Floats, Floats]  # means of terms, of their squares, of their products with the sum of all
 
 
-def _raw_moments(terms: Mapping[Key, Floats], part: Joint, rng: np.random.Generator) -> RawMoments:
+def _raw_moments(effects: Effects, part: Joint, rng: np.random.Generator) -> RawMoments:
     if isinstance(part, Product):
-        return _raw_moments_of_product(terms, part)
+        return _raw_moments_of_product(effects, part)
     codes, shares = part.points(_DRAWS, rng)
-    n_outputs = next(iter(terms.values())).shape[-1]
-    first, squares, products = np.zeros((3, len(terms), n_outputs))
+    first, squares, products = np.zeros((3, len(effects.terms), effects.n_outputs))
     for start in range(0, len(codes), _CHUNK):
         some, share = codes[start : start + _CHUNK], shares[start : start + _CHUNK]
-        values = np.stack([term[tuple(some[:, j] for j in key)] for key, term in terms.items()])
+        values = np.stack([effects.at(key, some) for key in effects.terms])
         first += np.einsum("tnk,n->tk", values, share)
         squares += np.einsum("tnk,tnk,n->tk", values, values, share)
         products += np.einsum("tnk,nk,n->tk", values, values.sum(axis=0), share)
     return first, squares, products
 
 
-def _raw_moments_of_product(terms: Mapping[Key, Floats], part: Product) -> RawMoments:
+class _Part(NamedTuple):
+    """A pure part of a term, over the bins of some binnings; outputs last."""
+
+    values: Floats
+    binnings: tuple[Binning, ...]
+
+    def on(self, binnings: Sequence[Binning]) -> Floats:
+        """The values on finer binnings."""
+        values = self.values
+        for axis, (coarse, fine) in enumerate(zip(self.binnings, binnings, strict=True)):
+            if coarse.size != fine.size:
+                values = values.take(coarse.within(fine), axis=axis)
+        return values
+
+
+def _raw_moments_of_product(effects: Effects, part: Product) -> RawMoments:
     """The same for independent features, exactly: parts of terms that are pure under the product are uncorrelated."""
-    pure = {key: _pure_parts(key, values, part) for key, values in terms.items()}
-    total: dict[Key, Floats] = {}
-    for own in pure.values():
-        for key, values in own.items():
-            total[key] = total[key] + values if key in total else values
-    tables = {key: part.table(key) if key else np.ones(()) for key in total}
-    first = np.array([own[()] for own in pure.values()])
-    squares = np.array([sum(_mean(v**2, tables[key]) for key, v in own.items()) for own in pure.values()])
-    products = np.array([sum(_mean(v * total[key], tables[key]) for key, v in own.items()) for own in pure.values()])
+    pure = [_pure_parts(effects, key, part) for key in effects.terms]
+    subsets = dict.fromkeys(subset for parts in pure for subset in parts)
+    axes = {subset: _finest([parts[subset].binnings for parts in pure if subset in parts]) for subset in subsets}
+    tables = {subset: part.table(subset, axes[subset]) if subset else np.ones(()) for subset in subsets}
+    spread = [{subset: one.on(axes[subset]) for subset, one in parts.items()} for parts in pure]
+    total = {subset: sum(parts[subset] for parts in spread if subset in parts) for subset in subsets}
+    first = np.array([parts[()] for parts in spread])
+    squares = np.array([sum(_mean(v**2, tables[s]) for s, v in parts.items()) for parts in spread])
+    products = np.array([sum(_mean(v * total[s], tables[s]) for s, v in parts.items()) for parts in spread])
     return first, squares, products
 
 
-def _pure_parts(key: Key, values: Floats, part: Product) -> dict[Key, Floats]:
+def _finest(options: Sequence[tuple[Binning, ...]]) -> tuple[Binning, ...]:
+    return tuple(common_refinement(column) for column in zip(*options, strict=True))
+
+
+def _pure_parts(effects: Effects, key: Key, part: Product) -> dict[Key, _Part]:
     """A term as a sum of parts, by sets of its features, that are pure for independent features."""
-    parts: dict[Key, Floats] = {(): values}
+    binnings = dict(zip(key, effects.binnings_of(key), strict=True))
+    parts: dict[Key, Floats] = {(): effects.terms[key]}
     for j in key:  # axes before that of j are gone or kept: its own axis follows those kept
+        masses = binnings[j].pool(part.masses[j])
         for kept, array in list(parts.items()):
-            mean = np.tensordot(part.masses[j], array, axes=(0, len(kept)))
+            mean = np.tensordot(masses, array, axes=(0, len(kept)))
             parts[kept] = mean
             parts[*kept, j] = array - np.expand_dims(mean, len(kept))
-    return parts
+    return {subset: _Part(values, tuple(binnings[j] for j in subset)) for subset, values in parts.items()}
 
 
 def moments_of_values(values: Floats, weights: Floats) -> Moments:

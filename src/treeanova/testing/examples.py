@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+from typing import Any
+
 import numpy as np
 
 from treeanova.core.arrays import Floats
@@ -23,3 +26,19 @@ def correlated_weights(sizes: tuple[int, ...], correlation: float) -> Floats:
     density = np.exp(-np.einsum("i...,ij,j...->...", points, precision, points) / 2)
     weights: Floats = density / density.sum()
     return weights
+
+
+def example(kind: str = "regressor") -> tuple[Any, Any]:
+    """A decomposition for examples, and its four rows: a scikit-learn tree of x0 AND x1, "regressor" or "classifier".
+
+    Examples
+    --------
+    >>> fx, X = example()
+    >>> X.tolist(), fx.predict(X).tolist()
+    ([[0, 0], [0, 1], [1, 0], [1, 1]], [0.0, 0.0, 0.0, 1.0])
+    """
+    trees = importlib.import_module("sklearn.tree")
+    decompose = importlib.import_module("treeanova").decompose
+    tree = trees.DecisionTreeClassifier() if kind == "classifier" else trees.DecisionTreeRegressor()
+    X = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    return decompose(tree.fit(X, [0, 0, 0, 1]), X), X

@@ -1,0 +1,80 @@
+"""Sums of models: the source of a weighted sum of decomposed models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from treeanova.data.features import Schema
+from treeanova.density.kinds import Density
+from treeanova.model.effects import Effects, weighted_sum
+from treeanova.model.forest import Forest
+from treeanova.model.forest import weighted_sum as weighted_sum_of_forests
+from treeanova.model.union import union
+from treeanova.readers import read_model
+from treeanova.terms.additive import AdditiveModel
+from treeanova.terms.layout import choose_layout
+from treeanova.terms.making import source_of_forest
+from treeanova.terms.plan import DEFAULT_BUDGET
+from treeanova.terms.scope import Scope
+from treeanova.terms.source import Source
+from treeanova.terms.termset import Tensors
+from treeanova.terms.tree_model import TreeModel
+from treeanova.terms.trees import leaves_of
+
+
+class Summand(NamedTuple):
+    """A decomposed model in a sum: its source, scope and density, and the model itself where it is known."""
+
+    source: Source
+    scope: Scope
+    density: Density
+    model: Any
+
+    @property
+    def schema(self) -> Schema:
+        """Features, outputs and link."""
+        return self.source.grid.schema
+
+
+def combined_source(summands: Sequence[Summand], factors: Sequence[float]) -> Source:
+    """The weighted sum of models, on the union of their bins."""
+    kinds = dict.fromkeys(f"{', '.join(s.schema.outputs)} ({s.schema.link})" for s in summands)
+    if len(kinds) > 1:
+        raise ValueError(f"decompositions must have the same outputs and link, got {' and '.join(kinds)}.")
+    if any(isinstance(s.source, TreeModel) or s.source.raw().keys_at_rows for s in summands):
+        return _sum_of_forests(summands, factors)
+    return _sum_of_effects([s.source.raw().tables.effects for s in summands], factors)
+
+
+def _sum_of_effects(parts: Sequence[Effects], factors: Sequence[float]) -> AdditiveModel:
+    grid, old_bins = union([part.grid for part in parts])
+    on_union = [part.on_union(grid, bins) for part, bins in zip(parts, old_bins, strict=True)]
+    return AdditiveModel(Tensors(weighted_sum(on_union, factors)))
+
+
+def _sum_of_forests(summands: Sequence[Summand], factors: Sequence[float]) -> Source:
+    """The trees of all models together, decomposed as one."""
+    forest = weighted_sum_of_forests([_forest_of(summand) for summand in summands], factors)
+    sets = leaves_of(forest)
+    layout = choose_layout(sets, budget=DEFAULT_BUDGET)
+    statistics = summands[0].density.statistics
+    return source_of_forest(forest, sets, layout, None if statistics is None else statistics.on(sets.grid))
+
+
+def _forest_of(summand: Summand) -> Forest:
+    if summand.scope.is_part:
+        raise ValueError(
+            f"decompositions of deep ensembles must have all terms to be combined, got {summand.scope}; combine them "
+            "before select() or drop()."
+        )
+    if isinstance(summand.source, TreeModel):
+        return summand.source.trees.forest
+    content = None if summand.model is None else read_model(summand.model)
+    if not isinstance(content, Forest):
+        kind = "a decomposition from a file" if content is None else "an additive model"
+        raise ValueError(  # noqa: TRY004  not a matter of type to the caller
+            f"decompositions must all hold their trees to be combined with a deep ensemble, got {kind}; decompose the "
+            "models again."
+        )
+    return content.with_schema(summand.schema)

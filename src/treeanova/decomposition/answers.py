@@ -1,0 +1,177 @@
+"""Answers about a decomposed model: importance of terms, tables, standard errors."""
+
+from __future__ import annotations
+
+import abc
+import functools
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+
+from treeanova.anova.certificate import Certificate
+from treeanova.core.arrays import Floats, Key, Names
+from treeanova.core.labels import label_of
+from treeanova.data.frames import frame, free_name
+from treeanova.decomposition.function import Function
+from treeanova.decomposition.importance import feature_shares, moments_of_terms, ranked_columns, rows_of_density
+from treeanova.decomposition.term import term_columns
+from treeanova.decomposition.uncertainty import standard_errors_of_tables
+from treeanova.density.joint import Points
+from treeanova.density.kinds import Density
+from treeanova.terms.moments import Moments, moments_of_values
+from treeanova.terms.source import Settings
+
+
+class Answers(Function):
+    """What a decomposition says of its model."""
+
+    density: Density
+    certificate: Certificate
+    settings: Settings
+    saved_moments: Moments | None
+
+    @property
+    @abc.abstractmethod
+    def weights(self) -> Mapping[Key, Floats]:
+        """Weights of the cells of each term that has a table, by positions of features."""
+
+    @functools.cached_property
+    def moments(self) -> Moments:
+        """Variance, covariance with the rest, and mean absolute value of each term and output."""
+        if self.saved_moments is not None:
+            return self.saved_moments
+        seed = self.settings.random_state
+        return moments_of_terms(self.evaluation, self.density, self.certificate, self.weights, seed)
+
+    @functools.cached_property
+    def density_rows(self) -> Points:
+        """Bins on the model's grid, and weights, of up to some thousand rows that represent the density."""
+        return rows_of_density(self.evaluation, self.density, self.settings.random_state)
+
+    def variance_share(self, key: str | Collection[str]) -> float | Floats:
+        """Variance of one term over that of the score, at some rows; also of a term in the remainder.
+
+        Parameters
+        ----------
+        key
+            Name of a feature, or names of several.
+
+        Returns
+        -------
+        float, or array of shape (n_outputs,) where there are several outputs
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> round(fx.variance_share(["x0", "x1"]), 3)
+        0.333
+        """
+        codes, weights = self.density_rows
+        evaluation = self.evaluation
+        score = evaluation.score(evaluation.grid.encoded(codes))
+        both = np.stack([evaluation.at(codes, [self._any_key(key)])[0], score])
+        of_term, of_score = moments_of_values(both, weights).variance
+        share = np.divide(of_term, of_score, out=np.zeros_like(of_term), where=of_score > 0)
+        return float(share[0]) if self._has_one_output else share
+
+    def importance(self, by: str = "term") -> Any:
+        """Table of how much each term, or feature, changes the score: the strongest first.
+
+        Parameters
+        ----------
+        by
+            "term", or "feature": each term is then shared equally by its features.
+
+        Returns
+        -------
+        table in the library of the data, or dict of columns where that is not installed
+
+        Notes
+        -----
+        Rows are in the order of `variance`: how much the score varies through the term alone, relative to the variance
+        of the score. That is what the squared error of a well-fitted model would grow by without the term.
+        `covariance` is what the term adds or takes away by its correlation with all other terms, and
+        ``share = variance + covariance``; shares add up to 1 over terms. `mean_abs` is the mean absolute effect.
+
+        A share is negative where a term works against others that it is correlated with. It then makes the score vary
+        less, and may matter a lot all the same: clear diamonds are small ones, so clarity offsets part of the effect
+        of size on the price. Nothing is therefore ordered by share.
+
+        The remainder is a row of its own, whose order is the lowest in it. With terms without tables, or with a
+        remainder, up to 4,000 rows are used, 500 for the largest models.
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> table = fx.importance()
+        >>> list(table["term"]), [round(float(share), 3) for share in table["share"]]
+        (['x0', 'x1', 'x0 × x1'], [0.333, 0.333, 0.333])
+        """
+        if by not in {"term", "feature"}:
+            raise ValueError(f"`by` must be 'term' or 'feature', got {by!r}; leave it out for 'term'.")
+        moments, keys = self.moments, self.evaluation.terms.keys
+        total = moments.score_variance
+        scale = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
+        measures = np.stack([moments.variance * scale, moments.covariance * scale, moments.mean_abs])
+        if by == "term":
+            labels, orders = [label_of(self._names(key)) for key in keys], list(map(len, keys))
+            orders += [max(orders, default=0) + 1] * self.has_remainder
+        else:
+            labels, orders = list(self.schema.names), []
+            shares = feature_shares(keys, len(labels), has_remainder=self.has_remainder)
+            measures = np.einsum("mtk,tf->mfk", measures, shares)
+        labels += [free_name("remainder", labels)] * self.has_remainder
+        return frame(ranked_columns(by, labels, orders, self.outputs, measures), self.settings.backend)
+
+    def table(self, key: str | Collection[str]) -> Any:
+        """Tidy table of one term: a row per cell with labels and ends of its bins, value and weight.
+
+        Parameters
+        ----------
+        key
+            Name of a feature, or names of several.
+
+        Returns
+        -------
+        table in the library of the data, or dict of columns where that is not installed
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> [float(value) for value in fx.table("x0")["value"]]
+        [-0.25, 0.25]
+        """
+        return frame(term_columns(self.terms[key]), self.settings.backend)
+
+    def standard_errors(self, n_resamples: int = 50, random_state: int | None = None) -> dict[Names, Floats]:
+        """Standard error of every value of every table that comes from estimating the density from its rows.
+
+        Rows are resampled with replacement and the terms purified again each time; the model stays as it is, so its
+        own uncertainty is not covered. For deep ensembles, what high orders give to tables stays as it is too, so that
+        errors are somewhat too small.
+
+        Parameters
+        ----------
+        n_resamples
+            Number of bootstrap resamples, at least 2.
+        random_state
+            Seed; that of `decompose` by default.
+
+        Returns
+        -------
+        dict from names of features to arrays of the shape of the term's values
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.with_density("empirical").standard_errors(10)["x0", "x1"].shape
+        (2, 2)
+        """
+        rng = np.random.default_rng(self.settings.random_state if random_state is None else random_state)
+        errors = standard_errors_of_tables(self.evaluation, self.density, self.settings, n_resamples, rng)
+        return {self._names(key): e[..., 0] if self._has_one_output else e for key, e in errors.items()}

@@ -1,0 +1,93 @@
+"""Certificates of decompositions, made in one place: purity of terms, sum of terms, share of the remainder."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from treeanova.anova.certificate import Certificate, TermCertificate, impurity
+from treeanova.anova.purification import Options, report_impurity
+from treeanova.anova.slices import largest
+from treeanova.core.arrays import Floats, Key, Names
+from treeanova.decomposition.evaluation import Evaluation
+from treeanova.density.kinds import Density
+from treeanova.density.statistics import Statistics
+from treeanova.terms.source import PureTerms
+
+_COMPARED_ROWS = 1000
+_CHECKED_ROWS = 60
+_REMAINDER_ROWS = 200, 2_000  # fewer where terms are evaluated at rows
+
+Score = Callable[[Floats], Floats]
+
+
+def certify(
+    evaluation: Evaluation, pure: PureTerms, density: Density, options: Options, oracle: Score | None
+) -> Certificate:
+    """The certificate of pure terms; warns where a term that has a table is not pure to the tolerance.
+
+    The sum of terms is compared with the scores of `oracle`, such as trees walked node by node, or of the source.
+    """
+    names = evaluation.grid.schema.names
+    measured = {tuple(names[j] for j in key): pure.measured[key] for key in pure.terms.tables.keys}
+    certificate = Certificate(
+        measured,
+        _reconstruction_error(evaluation, density.statistics, oracle),
+        options.tol,
+        higher=pure.higher,
+        density_gap=_density_gap(pure, density),
+        remainder_share=_remainder_share(evaluation, density.statistics),
+    )
+    if not certificate.tables_met:
+        report_impurity(certificate, strict=False)
+    return certificate
+
+
+def _density_gap(pure: PureTerms, density: Density) -> float:
+    """Largest gap between tables of pairs and the joint density, where a term of higher order uses the latter."""
+    effects = pure.terms.tables.effects
+    if pure.higher is None and max(map(len, effects.terms), default=0) <= 2:
+        return 0.0
+    gaps = (density.gap(key, effects.binnings.get(key)) for key in effects.terms if len(key) == 2)
+    return max(gaps, default=0.0)
+
+
+def _reconstruction_error(evaluation: Evaluation, statistics: Statistics | None, oracle: Score | None) -> float:
+    """Largest difference of the sum of terms to the model at some rows, relative to the largest score."""
+    score = evaluation.score if oracle is None else oracle
+    if statistics is None:
+        sizes = evaluation.grid.sizes
+        codes = np.stack([np.arange(_COMPARED_ROWS) % size for size in sizes], axis=1).astype(np.int32)
+        encoded = evaluation.grid.encoded(codes)
+    else:
+        encoded = statistics.rows(_COMPARED_ROWS if oracle is None else _CHECKED_ROWS).values
+        codes = evaluation.grid.index_encoded(encoded)
+    expected = score(encoded)
+    total = evaluation.terms.intercept + evaluation.all_at(codes).sum(axis=0)
+    return float(np.abs(total - expected).max() / max(np.abs(expected).max(), np.finfo(float).tiny))
+
+
+def _remainder_share(evaluation: Evaluation, statistics: Statistics | None) -> float | None:
+    """Variance of the remainder over that of the score at some rows, the largest of all outputs."""
+    if statistics is None or not evaluation.has_remainder:
+        return None
+    n_rows = _REMAINDER_ROWS[0] if evaluation.terms.keys_at_rows else _REMAINDER_ROWS[1]
+    values = evaluation.all_at(evaluation.grid.index_encoded(statistics.rows(n_rows).values))
+    score = values.sum(axis=0).var(axis=0)
+    shares = np.divide(values[-1].var(axis=0), score, out=np.zeros_like(score), where=score > 0)
+    return float(shares.max())
+
+
+def certify_raw(
+    pure: Certificate, names_of: Callable[[Key], Names], tensors: Mapping[Key, Floats], weights: Mapping[Key, Floats]
+) -> Certificate:
+    """The certificate of terms before purification: their slice means are measured, nothing was solved."""
+    measured: dict[Names, TermCertificate] = {}
+    for key, values in tensors.items():
+        if names_of(key) in pure.terms:
+            outputs_first = np.ascontiguousarray(np.moveaxis(values, -1, 0))
+            slice_mean = impurity(outputs_first, weights[key], largest(outputs_first))
+            measured[names_of(key)] = dataclasses.replace(pure.terms[names_of(key)], impurity=slice_mean, method="none")
+    return dataclasses.replace(pure, terms=measured, higher=None)

@@ -1,0 +1,50 @@
+"""Evaluation: score, terms and remainder of a model at rows."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from treeanova.core.arrays import BinIndices, Floats, Key
+from treeanova.model.grid import Grid
+from treeanova.terms.scope import Scope
+from treeanova.terms.source import Source
+from treeanova.terms.termset import TermSet
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Evaluation:
+    """A model and its terms at rows, given by their encoded values or by their bins on `grid`."""
+
+    source: Source
+    terms: TermSet
+    scope: Scope
+    n_jobs: int = 1
+
+    @property
+    def grid(self) -> Grid:
+        """The grid of all bins of the model."""
+        return self.terms.grid
+
+    @property
+    def has_remainder(self) -> bool:
+        """Whether the model is more than the sum of its terms."""
+        return self.scope.leaves_rest or (not self.scope.is_part and self.terms.leaves_rest)
+
+    def score(self, encoded: Floats) -> Floats:
+        """Score of encoded rows, shape (n_rows, n_outputs)."""
+        return self.source.score(encoded, self.n_jobs)
+
+    def at(self, codes: BinIndices, keys: Sequence[Key]) -> Floats:
+        """Terms at rows given by their bins, shape (n_terms, n_rows, n_outputs)."""
+        return self.terms.at(codes, keys, self.n_jobs)
+
+    def all_at(self, codes: BinIndices) -> Floats:
+        """All terms at rows given by their bins, and last the remainder where there is one."""
+        values = self.at(codes, self.terms.keys)
+        if not self.has_remainder:
+            return values
+        rest = self.score(self.grid.encoded(codes)) - self.terms.intercept - values.sum(axis=0)
+        return np.concatenate([values, rest[None]])

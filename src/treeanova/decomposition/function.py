@@ -1,0 +1,304 @@
+"""The function of a decomposition: scores, predictions, terms and explanations at rows."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import functools
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treeanova.core.arrays import Floats, Key, Names
+from treeanova.data.columns import encode
+from treeanova.data.features import Schema
+from treeanova.data.frames import backend_of
+from treeanova.decomposition.evaluation import Evaluation
+from treeanova.decomposition.explanation import Explanation
+from treeanova.decomposition.term import RowTerm, TableTerm, Term, Terms
+from treeanova.model.grid import Grid
+from treeanova.model.links import class_labels, class_probabilities, is_classifier, respond
+
+
+class Function(abc.ABC):
+    """What a decomposition gives for rows, and its terms by name."""
+
+    @property
+    @abc.abstractmethod
+    def evaluation(self) -> Evaluation:
+        """The model and its terms."""
+
+    @abc.abstractmethod
+    def _table_weights(self, key: Key) -> Floats:
+        """Weights of the cells of a term that has a table."""
+
+    # The model.
+
+    @property
+    def grid(self) -> Grid:
+        """The axes of all features, on which tables lie."""
+        return self.evaluation.terms.tables.grid
+
+    @property
+    def schema(self) -> Schema:
+        """Features, outputs and link of the model."""
+        return self.grid.schema
+
+    @property
+    def feature_names_in_(self) -> npt.NDArray[Any]:
+        """Names of the features, in the order of the data."""
+        return np.array(self.schema.names, dtype=object)
+
+    @property
+    def outputs(self) -> Names:
+        """Names of the outputs: classes, targets, or "score" where there is one."""
+        return self.schema.outputs
+
+    @property
+    def link(self) -> str:
+        """How the score becomes the response: "identity", "logit", "softmax", "log", "probability" or "other"."""
+        return self.schema.link
+
+    # Terms by name.
+
+    @property
+    def intercept(self) -> float | Floats:
+        """A float; an array of shape (n_outputs,) where there are several outputs."""
+        intercept = self.evaluation.terms.intercept
+        return float(intercept[0]) if self._has_one_output else intercept
+
+    @functools.cached_property
+    def terms(self) -> Terms:
+        """Mapping from names of features to all terms; `Term.has_table` says which have a table."""
+        return Terms([self._names(key) for key in self.evaluation.terms.keys], self._term)
+
+    @property
+    def has_remainder(self) -> bool:
+        """Whether the model is more than the sum of its terms; `remainder` gives the rest."""
+        return self.evaluation.has_remainder
+
+    @property
+    def _has_one_output(self) -> bool:
+        return self.evaluation.terms.n_outputs == 1
+
+    def _per_row(self, values: Floats) -> Floats:
+        """Values of shape (n_rows, n_outputs) without the last axis where there is one output."""
+        return values[:, 0] if self._has_one_output else values
+
+    def _names(self, key: Key) -> Names:
+        names = self.schema.names
+        return tuple(names[j] for j in key)
+
+    def _positions(self, names: Names) -> Key:
+        return tuple(self.schema.names.index(name) for name in names)
+
+    def _term(self, names: Names) -> Term:
+        key = self._positions(names)
+        terms = self.evaluation.terms
+        schema = dataclasses.replace(self.schema, features=tuple(self.schema.features[j] for j in key))
+        if not terms.has_table(key):
+            return RowTerm(names, schema, functools.partial(self._at_encoded, key))
+        effects = terms.tables.effects
+        values = effects.terms[key][..., 0] if self._has_one_output else effects.terms[key]
+        return TableTerm(names, schema, effects.axes_of(key), values, self._table_weights(key))
+
+    def _at_encoded(self, key: Key, encoded: Floats) -> Floats:
+        """A term at encoded rows that hold its features only."""
+        grid = self.evaluation.grid
+        codes = np.zeros((len(encoded), len(grid.axes)), dtype=np.int32)
+        for column, j in enumerate(key):
+            codes[:, j] = grid.axes[j].index(encoded[:, column])
+        return self._per_row(self.evaluation.at(codes, [key])[0])
+
+    def _any_key(self, key: str | Collection[str]) -> Key:
+        """Positions of the features of a term that can be evaluated, listed or not."""
+        names = [key] if isinstance(key, str) else list(key)
+        if all(name in self.schema.names for name in names):
+            positions = tuple(sorted({self.schema.names.index(name) for name in names}))
+            is_known = self.has_remainder and self.evaluation.terms.can_evaluate(positions)
+            if is_known and len(positions) == len(names):
+                return positions
+        return self._positions(self.terms.names_of(key))
+
+    # Rows.
+
+    def decision_function(self, X: Any) -> Floats:
+        """The raw score of each row, equal to the library's raw prediction.
+
+        Parameters
+        ----------
+        X
+            Rows: numpy, pandas, polars, pyarrow or scipy.sparse.
+
+        Returns
+        -------
+        array of shape (n_rows,), or (n_rows, n_outputs) where there are several outputs
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.decision_function(X).tolist()
+        [0.0, 0.0, 0.0, 1.0]
+        """
+        return self._per_row(self.evaluation.score(encode(X, self.schema)))
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """The prediction for each row: labels of a classifier, else the mean on the response scale.
+
+        Parameters
+        ----------
+        X
+            Rows: numpy, pandas, polars, pyarrow or scipy.sparse.
+
+        Returns
+        -------
+        array of shape (n_rows,), or (n_rows, n_outputs) where there are several targets
+
+        See Also
+        --------
+        predict_proba : probabilities of all classes.
+        predict_response : means, or probabilities, on the response scale.
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.predict(X).tolist()
+        [0.0, 0.0, 0.0, 1.0]
+        """
+        if is_classifier(self.schema):
+            return class_labels(self.schema, self.evaluation.score(encode(X, self.schema)))
+        return self.predict_response(X)
+
+    def predict_response(self, X: Any) -> Floats:
+        """The mean of each row on the response scale: of a binary classifier the probability of its second class.
+
+        Parameters
+        ----------
+        X
+            Rows: numpy, pandas, polars, pyarrow or scipy.sparse.
+
+        Returns
+        -------
+        array of shape (n_rows,), or (n_rows, n_outputs) where there are several outputs
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.predict_response(X).tolist()
+        [0.0, 0.0, 0.0, 1.0]
+        """
+        return self._per_row(respond(self.schema, self.evaluation.score(encode(X, self.schema))))
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Probabilities of all classes of a classifier.
+
+        Parameters
+        ----------
+        X
+            Rows: numpy, pandas, polars, pyarrow or scipy.sparse.
+
+        Returns
+        -------
+        array of shape (n_rows, n_classes)
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example("classifier")
+        >>> fx.predict_proba(X[:1]).tolist()
+        [[1.0, 0.0]]
+        """
+        return class_probabilities(self.schema, self.evaluation.score(encode(X, self.schema)))
+
+    def term_values(self, X: Any, key: str | Collection[str]) -> Floats:
+        """One term at rows, also one that is part of the remainder of a deep ensemble.
+
+        Parameters
+        ----------
+        X
+            Rows with all features of the model.
+        key
+            Name of a feature, or names of several.
+
+        Returns
+        -------
+        array of shape (n_rows,), or (n_rows, n_outputs) where there are several outputs
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.term_values(X, ["x0", "x1"]).tolist()
+        [0.25, -0.25, -0.25, 0.25]
+        """
+        values: Floats = self.evaluation.at(self.evaluation.grid.index(X), [self._any_key(key)])[0]
+        return self._per_row(values)
+
+    def remainder(self, X: Any) -> Floats:
+        """The model minus intercept and terms at rows: what truncation or merged bins left out.
+
+        Parameters
+        ----------
+        X
+            Rows with all features of the model.
+
+        Returns
+        -------
+        array of shape (n_rows,), or (n_rows, n_outputs) where there are several outputs
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.truncate(1).remainder(X).tolist()
+        [0.25, -0.25, -0.25, 0.25]
+        """
+        explained = self.explain(X)
+        return np.zeros(explained.scores.shape) if explained.remainder is None else explained.remainder
+
+    def explain(self, X: Any, *, max_order: int | None = None) -> Explanation:
+        """All terms at rows, or those up to an order; the rest of the score is in `Explanation.remainder`.
+
+        Parameters
+        ----------
+        X
+            Rows with all features of the model.
+        max_order
+            Highest order of the terms to evaluate; all by default.
+
+        Returns
+        -------
+        Explanation
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> explained = fx.explain(X[3:])
+        >>> explained.terms
+        (('x0',), ('x1',), ('x0', 'x1'))
+        >>> explained.values.tolist()
+        [[0.25, 0.25, 0.25]]
+        """
+        encoded = encode(X, self.schema)
+        evaluation = self.evaluation
+        keys = [key for key in evaluation.terms.keys if max_order is None or len(key) <= max_order]
+        by_row = np.moveaxis(evaluation.at(evaluation.grid.index_encoded(encoded), keys), 0, 1)
+        rest = None
+        if self.has_remainder or len(keys) < len(evaluation.terms.keys):
+            rest = self._per_row(evaluation.score(encoded) - evaluation.terms.intercept - by_row.sum(axis=1))
+        return Explanation(
+            values=by_row[:, :, 0] if self._has_one_output else by_row,
+            terms=tuple(self._names(key) for key in keys),
+            intercept=self.intercept,
+            features=self.schema.names,
+            outputs=self.schema.outputs,
+            backend=backend_of(X),
+            data=X,
+            remainder=rest,
+        )

@@ -1,0 +1,42 @@
+"""Standard errors of terms that come from estimating the density from a sample of rows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from treeanova.core.arrays import Floats, Key
+from treeanova.decomposition.evaluation import Evaluation
+from treeanova.density.kinds import Density
+from treeanova.terms.additive import purify_tensors
+from treeanova.terms.source import Settings
+
+
+def standard_errors_of_tables(
+    evaluation: Evaluation, density: Density, settings: Settings, n_resamples: int, rng: np.random.Generator
+) -> dict[Key, Floats]:
+    """Standard deviation of every value of every table over bootstrap resamples of the density's rows."""
+    statistics = density.statistics
+    if statistics is None:
+        raise ValueError("standard_errors() needs the rows of the density, got none; decompose with X.")
+    if evaluation.scope.is_part:
+        raise ValueError(
+            f"standard_errors() needs all terms, got {evaluation.scope}; call it before select() or drop()."
+        )
+    if n_resamples < 2:
+        raise ValueError(f"`n_resamples` must be at least 2, got {n_resamples!r}; 50 is the default.")
+    effects = evaluation.terms.tables.effects
+    totals = {key: np.zeros((2, *values.shape)) for key, values in effects.terms.items()}
+    raw = evaluation.source.tables_to_purify(evaluation.terms)
+    for _ in range(n_resamples):
+        resampled = density.with_statistics(statistics.resampled(rng))
+        tables = purify_tensors(raw, resampled, settings).terms.tables.effects
+        for key, total in totals.items():
+            change = tables.terms[key] - effects.terms[key]
+            total += change, change**2
+    return {key: _deviation(total, n_resamples) for key, total in totals.items()}
+
+
+def _deviation(sums: Floats, n: int) -> Floats:
+    """Standard deviation from the sums of n numbers and of their squares."""
+    deviation: Floats = np.sqrt(np.maximum(sums[1] - sums[0] ** 2 / n, 0) / (n - 1))
+    return deviation

@@ -1,0 +1,115 @@
+"""The density of a saved decomposition: the tables of the saved terms, without the rows."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from treeanova.core.arrays import Floats, Key
+from treeanova.density.joint import Joint
+from treeanova.density.kinds import KINDS, Density, Table
+from treeanova.density.statistics import Statistics
+from treeanova.model.binning import Binning
+from treeanova.model.effects import Effects
+from treeanova.model.grid import Grid
+
+_PRODUCTS = ("uniform", "independent")  # in files that do not say it
+
+
+class NoRowsError(ValueError):
+    """An answer needs the rows of the density, which are not saved."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class SavedDensity(Density):
+    """A density whose rows are gone: its tables of the saved terms remain."""
+
+    kind: str = ""
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    saved: Mapping[Key, Floats] = dataclasses.field(default_factory=dict, repr=False)
+    binnings: Mapping[Key, tuple[Binning, ...]] = dataclasses.field(default_factory=dict, repr=False)
+    was_product: bool = False
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """Name of the density that was saved."""
+        return self.kind
+
+    @property
+    def is_product(self) -> bool:
+        """Whether features were independent under the density that was saved."""
+        return self.was_product
+
+    def bind(self, grid: Grid, statistics: Statistics | None) -> Any:
+        """The kind that was saved, estimated again from rows."""
+        if self.kind not in KINDS:
+            raise ValueError(
+                f"`density` must be given again, got the saved one of the kind {self.kind!r}, whose weights are "
+                "known for the saved terms only; pass a name or a table."
+            )
+        return KINDS[self.kind](**self.options).bind(grid, statistics)
+
+    @property
+    def joint(self) -> Joint:
+        """Raises NoRowsError: the rows were not saved."""
+        raise NoRowsError(
+            "a saved decomposition must have rows for this, got none; use with_density(density, X) first."
+        )
+
+    def table(self, key: Key, binnings: Sequence[Binning] | None = None) -> Floats:
+        """The saved weights of a term, or the marginal of those of the smallest term with these features."""
+        if key in self.saved and self._are_saved(key, binnings):
+            return self.saved[key]
+        larger = min((other for other in self.saved if set(key) <= set(other)), key=len, default=None)
+        if larger is None or not self._are_saved(larger, None):
+            raise ValueError("a saved decomposition has the weights of its own terms only; pass `X` for others.")
+        marginal: Floats = self.saved[larger].sum(axis=tuple(i for i, j in enumerate(larger) if j not in key))
+        for axis, binning in enumerate(binnings or ()):
+            marginal = binning.pool(marginal, axis)
+        return marginal
+
+    def _are_saved(self, key: Key, binnings: Sequence[Binning] | None) -> bool:
+        """Whether the saved table of a term has these axes; those of the grid where none are given."""
+        known = self.binnings.get(key)
+        if known is None or binnings is None:
+            return known is None and all(b.is_identity for b in binnings or ())
+        return all(a.equals(b) for a, b in zip(known, binnings, strict=True))
+
+
+def describe_density(density: Density) -> dict[str, Any]:
+    """Name and plain options of a density; what is not plain (tables, rows) stays in the weights."""
+    if isinstance(density, SavedDensity):
+        return {"name": density.kind, "options": dict(density.options), "is_product": density.is_product}
+    fields = {f.name: getattr(density, f.name) for f in dataclasses.fields(density)}
+    plain = {name: value for name, value in fields.items() if isinstance(value, (int, float, str))}
+    return {"name": density.name, "options": plain, "is_product": density.is_product}
+
+
+def restore_density(plain: Mapping[str, Any], effects: Effects, weights: Mapping[Key, Floats]) -> Density:
+    """The density by its name; without its rows it answers for the saved terms only, from their tables."""
+    grid = effects.grid
+    kind = KINDS.get(plain["name"], Table)
+    known = {field.name for field in dataclasses.fields(kind)}
+    options = {name: value for name, value in plain["options"].items() if name in known}
+    if not kind.needs_data and kind is not Table:
+        restored = kind(**options, grid=grid)
+        tables = ((restored.table(key, effects.binnings.get(key)), table) for key, table in weights.items())
+        if all(np.array_equal(again, table) for again, table in tables):
+            return restored
+    is_product = plain.get("is_product", plain["name"] in _PRODUCTS)
+    return SavedDensity(
+        kind=plain["name"],
+        options=options,
+        saved=weights,
+        binnings=effects.binnings,
+        was_product=is_product,
+        grid=grid,
+    )
+
+
+def without_rows(density: Density, effects: Effects, weights: Mapping[Key, Floats]) -> Density:
+    """The density as it comes back from a file: without its rows, with the weights of the terms."""
+    return restore_density(describe_density(density), effects, weights)

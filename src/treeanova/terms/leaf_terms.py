@@ -1,0 +1,159 @@
+"""Leaf terms: terms of high order as sums over leaves, evaluated at rows instead of held as tensors."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Self
+
+import numpy as np
+
+from treeanova.core.arrays import BinIndices, Floats, Key
+from treeanova.density.joint import Points
+from treeanova.density.kinds import Density
+from treeanova.model.grid import Grid
+from treeanova.terms.closed_form import ClosedForm, raw_at_rows
+from treeanova.terms.correction import Correction
+from treeanova.terms.termset import Tensors, TermSet
+from treeanova.terms.trees import Trees
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class LeafTerms(abc.ABC):
+    """Terms of high order of a forest, by positions of their features."""
+
+    trees: Trees
+    keys: tuple[Key, ...]
+
+    @abc.abstractmethod
+    def at(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int) -> Floats:
+        """Terms at rows given by all bins of the forest, shape (n_rows, n_keys, n_outputs)."""
+
+    @abc.abstractmethod
+    def can_evaluate(self, key: Key) -> bool:
+        """Whether `at` knows a term, listed or not."""
+
+    @abc.abstractmethod
+    def equals(self, other: LeafTerms) -> bool:
+        """Whether leaves and terms are another's."""
+
+    def keep(self, wanted: Callable[[Key], bool]) -> Self:
+        """The same with fewer terms."""
+        return dataclasses.replace(self, keys=tuple(key for key in self.keys if wanted(key)))
+
+    def _has_leaves_of(self, other: LeafTerms) -> bool:
+        return self.keys == other.keys and np.array_equal(self.trees.leaf_sets.values, other.trees.leaf_sets.values)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class RawLeafTerms(LeafTerms):
+    """Terms before purification: each leaf belongs to the term of the features on its path."""
+
+    def at(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int) -> Floats:
+        """Sums of the leaves that the rows reach."""
+        return raw_at_rows(self.trees.leaf_sets, codes, keys, n_jobs)
+
+    def can_evaluate(self, key: Key) -> bool:
+        """Whether some leaf has exactly these features."""
+        return key in self.keys
+
+    def equals(self, other: LeafTerms) -> bool:
+        """Whether leaves and terms are another's."""
+        return isinstance(other, RawLeafTerms) and self._has_leaves_of(other)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class PureLeafTerms(LeafTerms):
+    """Pure terms: the closed form for independent features, plus a correction for dependence on coarse cells."""
+
+    form: ClosedForm
+    correction: Correction
+
+    def at(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int) -> Floats:
+        """Closed form and correction at rows."""
+        values = self.form.at_rows(codes, keys, n_jobs)
+        for position, key in enumerate(keys):
+            values[:, position] += self.correction.at_rows(codes, key)
+        return values
+
+    def can_evaluate(self, key: Key) -> bool:
+        """Whether some leaf has all these features on its path, and they are more than tensors have."""
+        is_high = len(key) > self.trees.layout.tensor_order
+        return is_high and bool(len(self.trees.leaf_sets.leaves_with(key)))
+
+    def equals(self, other: LeafTerms) -> bool:
+        """Whether leaves, terms and correction are another's."""
+        if not isinstance(other, PureLeafTerms):
+            return False
+        ours, theirs = self.correction.tables, other.correction.tables
+        return (
+            self._has_leaves_of(other)
+            and ours.keys() == theirs.keys()
+            and all(np.array_equal(ours[key], theirs[key]) for key in ours)
+        )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Joined(TermSet):
+    """Terms of low order as tensors, terms of high order at rows."""
+
+    tensors: Tensors
+    leaf_terms: LeafTerms
+
+    @property
+    def grid(self) -> Grid:
+        """The grid of all bins of the forest; tensors may have merged ones."""
+        return self.leaf_terms.trees.grid
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        """Tensors, then terms at rows."""
+        return (*self.tensors.keys, *self.leaf_terms.keys)
+
+    @property
+    def tables(self) -> Tensors:
+        """The tensors."""
+        return self.tensors
+
+    @property
+    def row_cost(self) -> float:
+        """Products that all terms take for a row."""
+        return self.leaf_terms.trees.row_cost
+
+    @property
+    def leaves_rest(self) -> bool:
+        """Whether tensors have merged bins."""
+        return self.leaf_terms.trees.has_merged_bins
+
+    def at(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int = 1) -> Floats:
+        """Terms at rows."""
+        values = np.empty((len(keys), len(codes), self.n_outputs))
+        low = [i for i, key in enumerate(keys) if self.has_table(key)]
+        high = [i for i, key in enumerate(keys) if not self.has_table(key)]
+        if low:
+            values[low] = self.tensors.at(self.leaf_terms.trees.merged(codes), [keys[i] for i in low])
+        if high:
+            values[high] = np.moveaxis(self.leaf_terms.at(codes, [keys[i] for i in high], n_jobs), 1, 0)
+        return values
+
+    def can_evaluate(self, key: Key) -> bool:
+        """Whether the term is a tensor, or some leaf has its features."""
+        return self.has_table(key) or self.leaf_terms.can_evaluate(key)
+
+    def keep(self, wanted: Callable[[Key], bool]) -> Joined:
+        """The same with fewer terms."""
+        return Joined(self.tensors.keep(wanted), self.leaf_terms.keep(wanted))
+
+    def with_weights(self, weights: Mapping[Key, Floats]) -> Joined:
+        """The same with weights of the cells of tensors."""
+        return Joined(self.tensors.with_weights(weights), self.leaf_terms)
+
+    def equals(self, other: TermSet) -> bool:
+        """Whether tensors and terms at rows are another's."""
+        is_joined = isinstance(other, Joined) and self.leaf_terms.equals(other.leaf_terms)
+        return is_joined and self.tensors.equals(other.tables)
+
+    def points(self, density: Density, n_rows: int, rng: np.random.Generator) -> Points:
+        """Rows, cells or draws of the density, on all bins of the forest."""
+        return self.leaf_terms.trees.points(density, n_rows, rng)

@@ -1,0 +1,179 @@
+"""Term sets: the terms of a decomposition, whether they are tensors or evaluated at rows."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from treeanova.core.arrays import BinIndices, Floats, Key
+from treeanova.density.joint import Points
+from treeanova.density.kinds import Density
+from treeanova.model.effects import Effects
+from treeanova.model.grid import Grid
+
+
+class TermSet(abc.ABC):
+    """An intercept and terms; some have tables, all can be evaluated at rows given by their bins on `grid`."""
+
+    @property
+    @abc.abstractmethod
+    def grid(self) -> Grid:
+        """The bins by which rows are given."""
+
+    @property
+    @abc.abstractmethod
+    def keys(self) -> tuple[Key, ...]:
+        """All terms by positions of their features: those with tables first."""
+
+    @property
+    @abc.abstractmethod
+    def tables(self) -> Tensors:
+        """The terms that have tables, and the intercept."""
+
+    @property
+    @abc.abstractmethod
+    def row_cost(self) -> float:
+        """Products that all terms take for a row."""
+
+    @property
+    @abc.abstractmethod
+    def leaves_rest(self) -> bool:
+        """Whether the terms of all orders together are not the whole model, because tensors have merged bins."""
+
+    @abc.abstractmethod
+    def at(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int = 1) -> Floats:
+        """Terms at rows given by their bins, shape (n_keys, n_rows, n_outputs)."""
+
+    @abc.abstractmethod
+    def can_evaluate(self, key: Key) -> bool:
+        """Whether `at` knows a term, listed or not."""
+
+    @abc.abstractmethod
+    def keep(self, wanted: Callable[[Key], bool]) -> TermSet:
+        """The same with fewer terms."""
+
+    @abc.abstractmethod
+    def with_weights(self, weights: Mapping[Key, Floats]) -> TermSet:
+        """The same with weights of the cells of tables."""
+
+    @abc.abstractmethod
+    def equals(self, other: TermSet) -> bool:
+        """Whether all terms are another's."""
+
+    @abc.abstractmethod
+    def points(self, density: Density, n_rows: int, rng: np.random.Generator) -> Points:
+        """Bins on `grid` and weights of rows that represent a density."""
+
+    @property
+    def intercept(self) -> Floats:
+        """The intercept, shape (n_outputs,)."""
+        return self.tables.effects.intercept
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs."""
+        return self.tables.effects.n_outputs
+
+    def has_table(self, key: Key) -> bool:
+        """Whether a term is a tensor."""
+        return key in self.tables.effects.terms
+
+    @property
+    def keys_at_rows(self) -> tuple[Key, ...]:
+        """The terms without a table."""
+        return tuple(key for key in self.keys if not self.has_table(key))
+
+    def sum_at(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
+        """Intercept plus all terms at rows, shape (n_rows, n_outputs)."""
+        total: Floats = self.intercept + self.at(codes, self.keys, n_jobs).sum(axis=0)
+        return total
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Tensors(TermSet):
+    """Terms that all have tables.
+
+    Attributes
+    ----------
+    effects
+        Intercept and tensors.
+    weights
+        Weights of the cells of each term, of sum 1, for those that are known.
+    """
+
+    effects: Effects
+    weights: Mapping[Key, Floats] = dataclasses.field(default_factory=dict)
+
+    @property
+    def grid(self) -> Grid:
+        """The grid of the tensors."""
+        return self.effects.grid
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        """All terms."""
+        return tuple(self.effects.terms)
+
+    @property
+    def tables(self) -> Tensors:
+        """Itself."""
+        return self
+
+    @property
+    def row_cost(self) -> float:
+        """One look-up per term."""
+        return float(len(self.effects.terms))
+
+    @property
+    def leaves_rest(self) -> bool:
+        """False."""
+        return False
+
+    def at(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int = 1) -> Floats:
+        """Terms at rows."""
+        del n_jobs
+        values = np.empty((len(keys), len(codes), self.n_outputs))
+        columns = np.asfortranarray(codes)
+        for i, key in enumerate(keys):
+            values[i] = self.effects.at(key, columns)
+        return values
+
+    def sum_at(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
+        """Intercept plus all terms at rows, one term at a time."""
+        del n_jobs
+        return self.effects.score_codes(codes)
+
+    def can_evaluate(self, key: Key) -> bool:
+        """Whether the term is listed."""
+        return key in self.effects.terms
+
+    def keep(self, wanted: Callable[[Key], bool]) -> Tensors:
+        """The same with fewer terms."""
+        return Tensors(self.effects.keep(wanted), self.weights)
+
+    def with_weights(self, weights: Mapping[Key, Floats]) -> Tensors:
+        """The same with weights of the cells."""
+        return Tensors(self.effects, weights)
+
+    def equals(self, other: TermSet) -> bool:
+        """Whether bins, intercept and tensors are another's."""
+        if not isinstance(other, Tensors) or not self.grid.has_bins_of(other.grid):
+            return False
+        ours, theirs = self.effects, other.effects
+        return (
+            ours.terms.keys() == theirs.terms.keys()
+            and np.array_equal(ours.intercept, theirs.intercept)
+            and all(np.array_equal(ours.terms[key], theirs.terms[key]) for key in ours.terms)
+            and all(
+                a.equals(b)
+                for key in ours.terms
+                for a, b in zip(ours.binnings_of(key), theirs.binnings_of(key), strict=True)
+            )
+        )
+
+    def points(self, density: Density, n_rows: int, rng: np.random.Generator) -> Points:
+        """Rows, cells or draws of the density."""
+        return density.points(n_rows, rng)

@@ -1,0 +1,231 @@
+"""Tree models: tensors for low orders, exact values at rows for all others.
+
+Tensors of order 3 and more on all bins of an ensemble soon stop fitting. So terms are first computed in closed form for
+independent features (`closed_form`), at full resolution and for any depth; terms of high order are then corrected for
+dependence on coarse cells (`correction`), and those of low order are purified on all bins like any others. High orders
+are never tensors: they are evaluated at the rows that one asks for. Additivity is exact throughout, for every input.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+
+import numpy as np
+
+from treeanova.anova.certificate import HigherCertificate
+from treeanova.anova.row_purity import slice_impurity
+from treeanova.core.arrays import BinIndices, Floats, Key
+from treeanova.core.blas import single_threaded
+from treeanova.core.progress import Progress, quiet
+from treeanova.density.joint import Points
+from treeanova.density.kinds import Density
+from treeanova.model.effects import Effects
+from treeanova.model.grid import Grid
+from treeanova.terms.additive import purify_tensors
+from treeanova.terms.closed_form import ClosedForm
+from treeanova.terms.correction import (
+    Correction,
+    choose_bins,
+    coarse_binnings,
+    correct,
+    no_correction,
+    worth_correcting,
+)
+from treeanova.terms.layout import MAX_ROW_TERMS
+from treeanova.terms.leaf_terms import Joined, PureLeafTerms, RawLeafTerms
+from treeanova.terms.source import PureTerms, Settings, Source
+from treeanova.terms.termset import Tensors, TermSet
+from treeanova.terms.trees import Trees
+
+_DRAWS = 20_000, 100_000
+_MEASURED_TERMS = 12
+_MEASURED_TERMS_OF_ORDER = 6
+_MEASURED_ROWS = 2_000, 20_000
+_MEASURED_STEPS = 2.0**25
+_MEASURED_BINS = 4
+_SIZE_ROWS = 20, 200
+_SIZE_STEPS = 2.0**29
+_SCALE_ROWS = 2000
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TreeModel(Source):
+    """A forest whose terms of high order are evaluated at rows."""
+
+    trees: Trees
+
+    @property
+    def grid(self) -> Grid:
+        """The grid of the tensors."""
+        return self.trees.tensor_grid
+
+    @property
+    def max_order(self) -> int | None:
+        """Highest order that the layout reports individually; None for all."""
+        return self.trees.layout.row_order if self.trees.layout.is_truncated else None
+
+    def score(self, encoded: Floats, n_jobs: int = 1) -> Floats:
+        """Score by the trees themselves."""
+        del n_jobs
+        return self.trees.forest.score_encoded(encoded)
+
+    def raw(self) -> TermSet:
+        """Leaves with few features as tensors, all others at rows."""
+        return Joined(Tensors(self.trees.raw_tensors()), RawLeafTerms(self.trees, self.trees.raw_keys_at_rows))
+
+    def purify(self, density: Density, settings: Settings, progress: Progress) -> PureTerms:
+        """Closed form, correction for dependence at high orders, purification on all bins at low orders."""
+        with single_threaded():
+            leaf_terms, higher = _purify_leaf_terms(self.trees, density, settings.n_jobs, progress)
+            low = _low_orders(leaf_terms, progress)
+        pure = purify_tensors(low, density, settings, progress)
+        return PureTerms(Joined(pure.terms.tables, leaf_terms), pure.measured, higher)
+
+    def tables_to_purify(self, terms: TermSet) -> Effects:
+        """Low orders in closed form, with what the correction of high orders moves to them."""
+        if not isinstance(terms, Joined) or not isinstance(terms.leaf_terms, PureLeafTerms):
+            raise TypeError("`terms` must be the pure terms of this model.")
+        return _low_orders(terms.leaf_terms, quiet)
+
+
+def _purify_leaf_terms(
+    trees: Trees, density: Density, n_jobs: int, progress: Progress
+) -> tuple[PureLeafTerms, HigherCertificate | None]:
+    """Terms of high order under a density, and what was measured on them."""
+    form = ClosedForm(trees.leaf_sets, trees.masses(density), trees.binnings)
+    layout = trees.layout
+    keys = tuple(trees.leaf_sets.subsets(range(layout.tensor_order + 1, layout.row_order + 1)))
+    terms = PureLeafTerms(trees, keys, form, no_correction())
+    if layout.top_order <= layout.tensor_order:
+        return terms, None
+    if density.is_product:
+        return terms, _certificate(terms, is_exact=True)
+    terms, refinement = _corrected(terms, density, n_jobs=n_jobs, progress=progress)
+    higher = dataclasses.replace(_certificate(terms, is_exact=False), refinement=refinement)
+    if not terms.keys:
+        return terms, higher
+    measured, n_measured = _measured_purity(terms, density, n_jobs)
+    return terms, dataclasses.replace(higher, measured=measured, n_measured=n_measured)
+
+
+def _certificate(terms: PureLeafTerms, *, is_exact: bool) -> HigherCertificate:
+    layout, correction = terms.trees.layout, terms.correction
+    bins = {
+        order: max(binning.coarser_size(max_bins) for binning in correction.binnings)
+        for order, max_bins in correction.bins.items()
+    }
+    return HigherCertificate(
+        orders=(layout.tensor_order + 1, layout.top_order),
+        n_terms=len(terms.keys),
+        n_corrected=len(correction.tables),
+        impurity=correction.impurity,
+        bins=bins,
+        refinement=0.0,
+        is_exact=is_exact,
+    )
+
+
+def _sizes_at_rows(terms: PureLeafTerms, codes: BinIndices, keys: Sequence[Key], n_jobs: int) -> Floats:
+    """Root mean square of terms at some rows: under dependence it may be far from that for independent features."""
+    n_rows = int(np.clip(_SIZE_STEPS / terms.trees.row_cost, *_SIZE_ROWS))
+    values = terms.at(codes[:: max(1, len(codes) // n_rows)], keys, n_jobs)
+    sizes: Floats = np.sqrt(np.square(values).mean(axis=0)).max(axis=1)
+    return sizes
+
+
+def _correctable(terms: PureLeafTerms, codes: BinIndices, n_jobs: int) -> list[Key]:
+    """Terms of high order to correct for dependence, reported or not: as many as take a reasonable time."""
+    trees = terms.trees
+    by_order: dict[int, list[Key]] = {}
+    total = 0
+    for order in range(trees.layout.tensor_order + 1, trees.layout.top_order + 1):
+        if trees.leaf_sets.n_subsets(order) > 50 * MAX_ROW_TERMS:
+            break
+        by_order[order] = trees.leaf_sets.subsets([order])
+        total += len(by_order[order])
+        if total > MAX_ROW_TERMS:
+            break
+    return list(worth_correcting(terms.form, by_order, lambda keys: _sizes_at_rows(terms, codes, keys, n_jobs)))
+
+
+def _corrected(
+    terms: PureLeafTerms, density: Density, *, n_jobs: int, progress: Progress
+) -> tuple[PureLeafTerms, float]:
+    """The terms with their correction, and how much half the bins would change what goes to tensors."""
+    form, trees = terms.form, terms.trees
+    n_rows = 0 if density.statistics is None else density.statistics.n_rows
+    rows = trees.points(density, int(np.clip(n_rows, *_DRAWS)), np.random.default_rng(0))
+    keys = _correctable(terms, rows.codes, n_jobs)
+    bins = choose_bins(form, keys, rows, are_cells=density.statistics is None)
+    coarse = coarse_binnings(form)
+    half = {order: max(max(b.coarser_size(limit) for b in coarse) // 2, 1) for order, limit in bins.items()}
+    fine, rough = (
+        correct(form, keys, rows, limits, n_jobs=n_jobs, advance=functools.partial(progress, stage))
+        for stage, limits in (("high orders", bins), ("high orders, half the bins", half))
+    )
+    score = trees.forest.score_encoded(trees.grid.encoded(rows.codes[:: max(1, len(rows.codes) // _SCALE_ROWS)]))
+    refinement = _change(fine, rough, rows, float(score.std(axis=0).max()))
+    return dataclasses.replace(terms, correction=fine), refinement
+
+
+def _change(fine: Correction, rough: Correction, rows: Points, scale: float) -> float:
+    """Largest root mean square difference of what two corrections move to one term, over rows, relative to a scale."""
+    worst = 0.0
+    for key, values in fine.moved.items():
+        cells = tuple(fine.binnings[j].bins[rows.codes[:, j]] for j in key)
+        worst = max(worst, float(np.sqrt(rows.weights @ (values - rough.moved[key])[cells] ** 2).max()))
+    return worst / scale if scale > 0 else 0.0
+
+
+def _measured_purity(terms: PureLeafTerms, density: Density, n_jobs: int) -> tuple[float, int]:
+    """Largest slice mean of the largest terms at rows, relative to the term, and the number of terms measured.
+
+    Rows are fresh ones where the density is drawn from.
+    """
+    rng = np.random.default_rng(1)
+    points = terms.trees.points(density, _MEASURED_ROWS[1], rng)
+    sizes = _sizes_at_rows(terms, points.codes, terms.keys, n_jobs)
+    keys = [terms.keys[i] for i in _largest(sizes, [len(key) for key in terms.keys])]
+    rows, is_part = _some_points(points, terms, keys, rng)
+    values = terms.at(rows.codes, keys, n_jobs)
+    coarse = [b.coarser(_MEASURED_BINS)[rows.codes[:, j]] for j, b in enumerate(terms.correction.binnings)]
+    cells = [np.stack([coarse[j] for j in key], axis=1) for key in keys]
+    are_drawn = is_part or not density.joint.has_exact_points
+    impurities = [slice_impurity(values[:, i], c, rows.weights, are_drawn=are_drawn) for i, c in enumerate(cells)]
+    return max(impurities), len(keys)
+
+
+def _some_points(
+    points: Points, terms: PureLeafTerms, keys: Sequence[Key], rng: np.random.Generator
+) -> tuple[Points, bool]:
+    """As many points as some terms can be evaluated at in a reasonable time, and whether these are not all."""
+    n_leaves = sum(terms.trees.leaf_sets.n_leaves_with(key) for key in keys)
+    n_rows = int(np.clip(_MEASURED_STEPS / max(n_leaves, 1), *_MEASURED_ROWS))
+    codes, weights = points
+    if len(codes) <= n_rows:
+        return points, False
+    chosen = rng.choice(len(codes), size=n_rows, p=weights / weights.sum())
+    return Points(codes[chosen], np.full(n_rows, 1 / n_rows)), True
+
+
+def _largest(sizes: Floats, orders: Sequence[int]) -> list[int]:
+    """Positions of the largest terms: of all, and of each order."""
+    ranked = [int(i) for i in np.argsort(-sizes, kind="stable")]
+    chosen = ranked[:_MEASURED_TERMS]
+    for order in sorted(set(orders)):
+        chosen += [i for i in ranked if orders[i] == order][:_MEASURED_TERMS_OF_ORDER]
+    return sorted(set(chosen))
+
+
+def _low_orders(terms: PureLeafTerms, progress: Progress) -> Effects:
+    """Low orders in closed form, with what the correction of high orders moves to them."""
+    trees = terms.trees
+    keys = trees.leaf_sets.subsets(range(1, trees.layout.tensor_order + 1))
+    first_bins = [np.unique(binning.bins, return_index=True)[1] for binning in trees.binnings]
+    tensors = {}
+    for n_done, key in enumerate(keys, start=1):
+        tensors[key] = terms.form.tensor(key) + terms.correction.spread(key, [first_bins[j] for j in key])
+        progress("low orders", n_done, len(keys))
+    return Effects(trees.tensor_grid, terms.form.intercept, tensors)

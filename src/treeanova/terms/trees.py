@@ -1,0 +1,125 @@
+"""Trees: a forest with the sets of bins of its leaves, and the merged bins of its tensors."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+import numpy as np
+
+from treeanova.core.arrays import BinIndices, Floats, Ints, Key
+from treeanova.density.joint import Points
+from treeanova.density.kinds import Density
+from treeanova.density.statistics import Statistics
+from treeanova.model.binning import Binning, equal_mass, unmerged
+from treeanova.model.effects import Effects
+from treeanova.model.forest import Forest
+from treeanova.model.grid import Grid, grid_of
+from treeanova.terms.closed_form import row_cost
+from treeanova.terms.expand import expand
+from treeanova.terms.layout import TermLayout
+from treeanova.terms.leafsets import LeafSets, leaf_sets
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Trees:
+    """A forest, laid out as tensors of low orders and terms of high orders that are evaluated at rows.
+
+    Attributes
+    ----------
+    forest
+        The trees, for exact scores.
+    leaf_sets
+        Their leaves on the grid of all their bins.
+    layout
+        Which terms are tensors, which are evaluated at rows, which form the remainder.
+    binnings
+        How bins are merged for tensors, feature by feature.
+    tensor_grid
+        The grid of the merged bins.
+    """
+
+    forest: Forest
+    leaf_sets: LeafSets
+    layout: TermLayout
+    binnings: tuple[Binning, ...]
+    tensor_grid: Grid
+
+    @property
+    def grid(self) -> Grid:
+        """The grid of all bins of the forest."""
+        return self.leaf_sets.grid
+
+    @property
+    def has_merged_bins(self) -> bool:
+        """Whether tensors have fewer bins than the forest."""
+        return self.layout.max_bins is not None
+
+    @functools.cached_property
+    def row_cost(self) -> float:
+        """Products that all terms take for a row, at least one."""
+        return max(row_cost(self.leaf_sets), 1.0)
+
+    @property
+    def raw_keys_at_rows(self) -> tuple[Key, ...]:
+        """Sets of features of leaves with more features than tensors have, in order."""
+        high = (key for key in self.leaf_sets.keys if len(key) > self.layout.tensor_order)
+        return tuple(sorted(high, key=lambda key: (len(key), key)))
+
+    def raw_tensors(self) -> Effects:
+        """The leaves with few features as tensors."""
+        max_order = self.layout.tensor_order
+        return expand(self.leaf_sets, max_order=max_order, binnings=self.binnings, grid=self.tensor_grid)
+
+    def merged(self, codes: BinIndices) -> BinIndices:
+        """Bins of the tensors for bins on `grid`."""
+        if not self.has_merged_bins:
+            return codes
+        columns = [binning.bins[codes[:, j]] for j, binning in enumerate(self.binnings)]
+        return np.stack(columns, axis=1).astype(np.int32)
+
+    def drawn_within(self, codes: BinIndices, rng: np.random.Generator) -> BinIndices:
+        """Bins on `grid` for bins of the tensors, drawn by their shares where bins are merged."""
+        if not self.has_merged_bins:
+            return codes
+        columns = [_draw_within(binning, codes[:, j], rng) for j, binning in enumerate(self.binnings)]
+        return np.stack(columns, axis=1).astype(np.int32)
+
+    def points(self, density: Density, n_rows: int, rng: np.random.Generator) -> Points:
+        """Bins on `grid` and weights of rows that represent a density bound to the grid of the tensors."""
+        return density.joint.points_on(self.grid, self.drawn_within, n_rows, rng)
+
+    def masses(self, density: Density) -> tuple[Floats, ...]:
+        """Masses of all bins, feature by feature; those within a merged bin by their shares."""
+        tables = (density.table((j,)) for j in range(len(self.binnings)))
+        pairs = zip(tables, self.binnings, strict=True)
+        return tuple(table[binning.bins] * binning.shares for table, binning in pairs)
+
+
+def _draw_within(binning: Binning, codes: Ints | BinIndices, rng: np.random.Generator) -> Ints:
+    """A bin within each merged bin, drawn by shares."""
+    order = np.argsort(binning.bins, kind="stable")
+    ends = np.cumsum(binning.shares[order])
+    ends *= binning.size / ends[-1]
+    position = np.minimum(codes + rng.random(len(codes)), np.nextafter(binning.size, 0))
+    drawn: Ints = order[np.minimum(np.searchsorted(ends, position, side="right"), len(order) - 1)]
+    first_bin = np.searchsorted(binning.bins[order], codes)  # where rounding leads to a neighbour
+    return np.where(binning.bins[drawn] == codes, drawn, first_bin).astype(np.int64)
+
+
+def leaves_of(forest: Forest) -> LeafSets:
+    """The leaf sets of a forest on the grid of all its bins."""
+    return leaf_sets(forest, grid_of(forest))
+
+
+def lay_out(forest: Forest, sets: LeafSets, layout: TermLayout, statistics: Statistics | None) -> Trees:
+    """The forest with bins merged where the layout asks for it: equal masses of the rows where there are any."""
+    grid = sets.grid
+    if layout.max_bins is None:
+        return Trees(forest, sets, layout, tuple(unmerged(size) for size in grid.sizes), grid)
+    binnings = []
+    for j, axis in enumerate(grid.axes):
+        masses = np.full(axis.size, 1 / axis.size) if statistics is None else statistics.counts((j,))
+        binnings.append(equal_mass(axis, masses, layout.max_bins) if axis.is_ordered else unmerged(axis.size))
+    axes = tuple(binning.axis(axis) for binning, axis in zip(binnings, grid.axes, strict=True))
+    return Trees(forest, sets, layout, tuple(binnings), Grid(grid.schema, axes))
