@@ -1,9 +1,9 @@
-"""The certificate of a purification: how pure, how sure, and what the weights could not tell."""
+"""The certificate of a purification: how pure the terms are, how accurate, and what the weights left undetermined."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -13,7 +13,7 @@ from treeanova.anova.slices import largest, safe_inverse, settled_means
 from treeanova.core.arrays import Floats
 from treeanova.core.labels import label_of
 
-_ERROR_FACTOR = 1e3  # an error that large against the tolerance is not pure
+_ERROR_FACTOR = 1e3  # a term whose error is larger than this times the tolerance is not pure
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,19 +26,29 @@ class TermCertificate:
         Largest weighted mean of a slice, relative to the largest absolute score. Slices without mass are weighted by
         the product of marginals.
     max_correlation
-        Maximal correlation of the term's features under the weights: exact for pairs and small tensors, above an
-        estimate from the solver (0 where no solve was needed). Slice means alone look harmless where it is near 1.
+        Maximal correlation of the term's features under the weights: exact for pairs and small tensors, otherwise an
+        estimate by the solver (0 where no system was solved). Where it is near 1, small slice means do not imply a
+        small error.
     n_components
-        Parts of the support that no cell with mass ties together; above 1 a convention ties them.
+        Number of components of the support, which no cell with mass connects. With more than one, the weights do not
+        determine the term, and a convention does (see `purify`).
     empty_share
         Share of the cells without mass.
     method, iterations
-        How it was solved.
+        The solver, and its number of iterations.
     error
         Bound on the largest error of the term, relative to the largest absolute score. Conjugate gradients and
         elimination measure it: a random function of fewer features is purified too, and all that is left of it is
-        error. Elsewhere it is ``impurity / (1 - max_correlation**2)``, or what is known of the solver. Errors of the
-        terms of one feature more, which pass on what is taken out of them, are added.
+        error. Otherwise it is ``impurity / (1 - max_correlation**2)``, or known from the solver. It includes the errors
+        of the terms with one feature more, because what is taken out of them goes to this term.
+
+    Examples
+    --------
+    >>> import treeanova
+    >>> pure = treeanova.purify([[1, 0], [0, 0]], [[1, 0], [0, 1]])
+    >>> pair = pure.certificate.terms[0, 1]
+    >>> pair.n_components, pair.empty_share, pair.method
+    (2, 0.5, 'direct')
     """
 
     impurity: float
@@ -56,7 +66,7 @@ class TermCertificate:
 
 @dataclasses.dataclass(frozen=True)
 class HigherCertificate:
-    """What was measured on the terms of a deep ensemble that have no tensor.
+    """What was measured on the terms of a deep ensemble that have no table and are evaluated at rows.
 
     Attributes
     ----------
@@ -65,24 +75,33 @@ class HigherCertificate:
     n_terms
         Number of terms reported individually.
     n_corrected
-        Terms that were made pure on coarse cells, reported individually or not; the others are pure for independent
-        features.
+        Number of terms that were purified on coarse cells, reported individually or not; the others are pure only if
+        features are independent.
     impurity
-        Root mean square, over the rows, of the means of a term's slices on the coarse cells where it was made pure,
+        Root mean square, over the rows, of the means of a term's slices on the coarse cells where it was purified,
         relative to that of the term before; the largest of all terms.
     bins
-        Coarse bins per feature for each order.
+        Number of coarse bins per feature for each order.
     refinement
         Largest root mean square change of a table when the coarse bins are halved (or, where there are only two, when
-        the order is not corrected), relative to the score's standard deviation: what finer ones could still change.
+        the order is not corrected), relative to the score's standard deviation: what finer bins could still change.
     is_exact
-        Whether features are independent, so that the closed form is pure as it is.
+        Whether features are independent, so that the closed form is pure.
     measured
-        Root mean square of slice means relative to that of the term, on four bins per feature, at rows that stand for
-        the density: the largest of `n_measured` terms, the largest ones of all and of each order. None where it was not
-        measured.
+        Root mean square of slice means relative to that of the term, on four bins per feature, at rows that represent
+        the density: the largest of `n_measured` terms, which are the largest of all and of each order. None where it
+        was not measured.
     n_measured
         Number of terms that were measured.
+
+    Examples
+    --------
+    >>> import treeanova
+    >>> higher = treeanova.HigherCertificate((3, 5), 40, 0, 0.0, {}, 0.0, is_exact=True)
+    >>> print(higher)
+    orders 3 to 5: 40 terms at rows; pure in closed form, features being independent
+    >>> higher.purity
+    0.0
     """
 
     orders: tuple[int, int]
@@ -97,14 +116,14 @@ class HigherCertificate:
 
     @property
     def purity(self) -> float:
-        """Largest slice mean relative to its term, as measured: 0 in closed form or without terms, else NaN unknown."""
+        """Largest measured slice mean relative to its term; 0 in closed form or without terms, NaN if not measured."""
         if self.is_exact or not self.n_terms:
             return 0.0
         return float("nan") if self.measured is None else self.measured
 
     @property
     def in_short(self) -> str:
-        """How pure these terms are, in a few words."""
+        """A short phrase that says how pure these terms are."""
         orders = _orders(self.orders)
         if not self.n_terms:
             return f"{orders} in the remainder"
@@ -127,14 +146,14 @@ class HigherCertificate:
         if not self.n_corrected:
             return f"{start}none corrected for dependence, pure for independent features only"
         cells = ", ".join(f"{bins} at order {order}" for order, bins in self.bins.items())
-        seen = "" if self.measured is None else self._words_of_measure()
+        measured = "" if self.measured is None else self._phrase_of_measure()
         return (
             f"{start}{self.n_corrected:,} corrected for dependence on coarse bins ({cells}), slice means there within "
-            f"{self.impurity:.1e}{seen}; half as many bins would change a table by {self.refinement:.2%} of the "
+            f"{self.impurity:.1e}{measured}; half as many bins would change a table by {self.refinement:.2%} of the "
             "score's standard deviation"
         )
 
-    def _words_of_measure(self) -> str:
+    def _phrase_of_measure(self) -> str:
         return f"; at rows, on 4 bins per feature, within {self.measured:.1%} for the {self.n_measured} largest terms"
 
 
@@ -145,18 +164,27 @@ class Certificate:
     Attributes
     ----------
     terms
-        One `TermCertificate` per term, highest order first.
+        One `TermCertificate` per term that has a table, highest order first.
     reconstruction_error
         Largest difference between the scores and the sum of all terms, relative to the largest absolute score.
     tol
-        The impurity that was asked for.
+        The largest impurity allowed.
     higher
-        What was measured on terms that are evaluated at rows; None where there are none.
+        What was measured on terms that are evaluated at rows; None without such terms.
     density_gap
-        Largest share of the mass by which the table of a pair differs from the joint density that serves orders above
-        2; 0 for densities that are one joint model.
+        Largest share of the mass by which the table of a pair differs from the joint density used for orders above 2;
+        0 for densities that are one joint model.
     remainder_share
         Variance of the remainder over that of the score at rows, the largest of all outputs; None without a remainder.
+
+    Examples
+    --------
+    >>> import treeanova
+    >>> certificate = treeanova.purify([[0, 0], [0, 1]], [[1, 1], [1, 1]]).certificate
+    >>> certificate.met, certificate.n_components
+    (True, 1)
+    >>> certificate.purity
+    'orders 1 and 2 pure to 0.0e+00'
     """
 
     terms: Mapping[tuple[Any, ...], TermCertificate]
@@ -170,7 +198,7 @@ class Certificate:
         object.__setattr__(self, "terms", MappingProxyType(dict(self.terms)))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A mapping proxy has no pickle of its own.
+        # A mapping proxy cannot be pickled.
         return Certificate, (
             dict(self.terms),
             self.reconstruction_error,
@@ -197,17 +225,17 @@ class Certificate:
 
     @property
     def n_components(self) -> int:
-        """Most components that the support of a term falls into."""
+        """Largest number of components of the support of a term."""
         return max((term.n_components for term in self.terms.values()), default=1)
 
     @property
     def empty_share(self) -> float:
-        """Largest share of cells without mass of a term."""
+        """Largest share of cells without mass in a term."""
         return max((term.empty_share for term in self.terms.values()), default=0.0)
 
     @property
     def iterations(self) -> int:
-        """Most iterations that a term took."""
+        """Largest number of iterations for a term."""
         return max((term.iterations for term in self.terms.values()), default=0)
 
     @property
@@ -223,24 +251,62 @@ class Certificate:
     @property
     def purity(self) -> str:
         """How pure the terms are, in words: those that have a table, then those evaluated at rows."""
-        orders = sorted({len(key) for key in self.terms})
-        found = []
-        if orders:
-            verdict = "pure to" if self.tables_met else "NOT pure: slice means up to"
-            found.append(f"{_orders(orders)} {verdict} {self.impurity:.1e}")
-        if orders and self.error > _ERROR_FACTOR * self.tol:
-            found[0] += f", errors up to {self.error:.1e}"
+        phrases = [self._purity_of_tables()] if self.terms else []
         if self.higher is not None:
-            found.append(self.higher.in_short)
-        return "; ".join(found) or "no terms"
+            phrases.append(self.higher.in_short)
+        return "; ".join(phrases) or "no terms"
+
+    def _purity_of_tables(self) -> str:
+        orders = sorted({len(key) for key in self.terms})
+        verdict = "pure to" if self.tables_met else "NOT pure: slice means up to"
+        errors = f", errors up to {self.error:.1e}" if self.error > _ERROR_FACTOR * self.tol else ""
+        return f"{_orders(orders)} {verdict} {self.impurity:.1e}{errors}"
+
+    @property
+    def least_pure(self) -> tuple[tuple[Any, ...], TermCertificate]:
+        """The term farthest from the tolerance, and what was measured on it."""
+        return max(self.terms.items(), key=lambda item: self._excess(item[1]))
+
+    def _excess(self, term: TermCertificate) -> float:
+        """Impurity and error of a term relative to what is allowed; NaN counts as infinite."""
+        excess = max(term.impurity / self.tol, (term.error or 0.0) / (_ERROR_FACTOR * self.tol))
+        return np.inf if np.isnan(excess) else excess
+
+    def of_terms(self, names: Collection[tuple[Any, ...]], n_higher: int | None = None) -> Certificate:
+        """The certificate of fewer terms, without a remainder.
+
+        Parameters
+        ----------
+        names
+            Keys of the terms to keep; those without a table may be among them.
+        n_higher
+            Number of terms kept that are evaluated at rows; None if it does not change.
+
+        Returns
+        -------
+        Certificate
+            What was measured on these terms.
+
+        Examples
+        --------
+        >>> import treeanova
+        >>> certificate = treeanova.purify([[0, 0], [0, 1]], [[1, 1], [1, 1]]).certificate
+        >>> certificate.of_terms([(0,), (1,)]).purity
+        'order 1 pure to 0.0e+00'
+        """
+        terms = {key: term for key, term in self.terms.items() if key in names}
+        higher = self.higher
+        if higher is not None and n_higher is not None:
+            higher = dataclasses.replace(higher, n_terms=n_higher)
+        return dataclasses.replace(self, terms=terms, higher=higher, remainder_share=None)
 
     def __str__(self) -> str:
-        width = max([14, *(2 + len(_label(axes)) for axes in self.terms)])
+        width = max([14, *(2 + len(label_of(key)) for key in self.terms)])
         header = f"{'term':<{width}}{'impurity':>10}{'max corr':>12}{'error':>10}{'parts':>7}{'empty':>8}  method"
         rows = [
-            f"{_label(axes):<{width}}{t.impurity:>10.1e}{t.max_correlation:>12.8f}{t.error:>10.1e}{t.n_components:>7}"
+            f"{label_of(key):<{width}}{t.impurity:>10.1e}{t.max_correlation:>12.8f}{t.error:>10.1e}{t.n_components:>7}"
             f"{t.empty_share:>8.1%}  {t.method} ({t.iterations})"
-            for axes, t in self.terms.items()
+            for key, t in self.terms.items()
         ]
         summary = f"{self.purity}; sum of terms within {self.reconstruction_error:.1e} of the scores"
         notes = [] if self.higher is None else [str(self.higher)]
@@ -251,12 +317,8 @@ class Certificate:
         return "\n".join([summary, *notes, header, *rows])
 
 
-def _label(axes: tuple[Any, ...]) -> str:
-    return label_of(axes)
-
-
 def impurity(values: Floats, weights: Floats, scales: Floats) -> float:
-    """Largest slice mean relative to scales, one per output; 0 where the scale is 0, NaN where a value is NaN."""
+    """Largest slice mean relative to the scale of its output; 0 where the scale is 0, NaN where a value is NaN."""
     worst = np.zeros(len(values))
     for axis in range(weights.ndim):
         worst = np.maximum(worst, largest(settled_means(values, weights, axis)))
@@ -264,7 +326,7 @@ def impurity(values: Floats, weights: Floats, scales: Floats) -> float:
 
 
 def _worst(numbers: Iterable[float]) -> float:
-    """The largest, 0 without any; NaN where one is NaN, so that it never passes for small."""
+    """The largest number, 0 for none; NaN where one is NaN, so that it never passes for small."""
     return float(np.max(np.fromiter(numbers, dtype=float), initial=0.0))
 
 

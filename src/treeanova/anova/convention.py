@@ -1,11 +1,11 @@
-"""What weights leave open, settled by one rule: the limit ε → 0⁺ of w_ε = (1-ε) w + ε Π_j ((1-ε) w_j + ε uniform_j).
+"""What weights leave undetermined is fixed by the limit ε → 0⁺ of w_ε = (1-ε) w + ε Π_j ((1-ε) w_j + ε uniform_j).
 
-The limit minimises in turn: first under w, then, among what w leaves open, under the product π of marginals, then in
-the bins never seen. With L the functions of fewer axes, F their sum taken out of T:
+The limit minimises in turn: first under w; among the minimisers, under the product π of marginals; last, in the bins
+never seen. With L the functions of fewer axes, and F the element of L that is taken out of T:
 
-1. Parts of the support that no cell ties together, and slices without mass. Taking the π-pure part of T first makes
-   T orthogonal to L under π, so the second step asks for the F of least π-norm among those that agree on the support.
-   For pairs that is one constant per component, in closed form; above, conjugate gradients on the support.
+1. Components of the support, which no cell with mass connects, and slices without mass. Taking the π-pure part of T
+   first makes T orthogonal to L under π, so the second step asks for the F of least π-norm among those that agree on
+   the support. For pairs that is one constant per component, in closed form; above, conjugate gradients on the support.
 2. Bins never seen. In a cell where the bins of the axes S are unseen, faces of i in S are already known; the others
    follow from one sweep under the product of the marginals of the axes outside S.
 """
@@ -17,21 +17,20 @@ import itertools
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from treeanova.anova.iterations import conjugate_gradients, polish
 from treeanova.anova.slices import axis_means, largest, marginals, outer, settled_means, spread, sweep_product, take_out
-from treeanova.anova.solvers import conjugate_gradients, polish
 from treeanova.anova.support import bin_components
-from treeanova.core.arrays import Faces, Floats
+from treeanova.core.arrays import Faces, Floats, Ints
 
 _TIE_TOLERANCE = 1e-14
 _TIE_ITERATIONS = 20_000
 
 
 def tie_support(scores: Floats, faces: Faces, weights: Floats) -> None:
-    """Change faces, in place, to those of the convention; on the support their sum stays as it is.
+    """Change faces, in place, to those of the convention; on the support their sum does not change.
 
-    scores are what the faces were taken out of; every bin must have mass.
+    The faces are those to take out of the scores; every bin must have mass.
     """
     if weights.all():
         return
@@ -47,16 +46,16 @@ def _tie_components(scores: Floats, faces: Faces, weights: Floats) -> None:
     With R = T - a - b, minimising sum r_i c_j (R_ij - s_k(i) + s_k(j))² over the shifts s, of weighted mean zero,
     gives s_k = (Σ_{i in k} r_i Σ_j c_j R_ij - Σ_{j in k} c_j Σ_i r_i R_ij) / (2 p_k), p_k the mass of component k.
     """
-    number, (row_labels, column_labels) = bin_components(weights)
-    if number == 1:
+    n_components, (row_labels, column_labels) = bin_components(weights)
+    if n_components == 1:
         return
     rest = scores.copy()
     take_out(rest, faces)
     rows, columns = marginals(weights)
     mass = np.bincount(row_labels, rows)
-    row_part, column_part = rows * axis_means(rest, columns, 1), columns * axis_means(rest, rows, 0)
+    row_sums, column_sums = rows * axis_means(rest, columns, 1), columns * axis_means(rest, rows, 0)
     for output in range(len(scores)):
-        excess = np.bincount(row_labels, row_part[output]) - np.bincount(column_labels, column_part[output])
+        excess = np.bincount(row_labels, row_sums[output]) - np.bincount(column_labels, column_sums[output])
         shift = excess / (2 * mass)
         faces[1][output] += shift[row_labels]
         faces[0][output] -= shift[column_labels]
@@ -84,7 +83,7 @@ def _tie_faces(scores: Floats, faces: Faces, weights: Floats) -> None:
         face[...] = settled
 
 
-def _potential(target: Floats, support: npt.NDArray[np.int64], bin_masses: Sequence[Floats], scale: float) -> Floats:
+def _potential(target: Floats, support: Ints, bin_masses: Sequence[Floats], scale: float) -> Floats:
     """A function φ of the support, as a tensor: P φ is the element of L of least π-norm that meets the target there.
 
     P is the projection on L under π. Elements of least norm are P φ, since they are orthogonal to all of L that
@@ -109,7 +108,7 @@ def _potential(target: Floats, support: npt.NDArray[np.int64], bin_masses: Seque
 
 
 def extend_to_unseen(scores: Floats, faces: Faces, bin_masses: Sequence[Floats]) -> None:
-    """Fill faces, in place, at slices that hold an unseen bin; elsewhere they are right already."""
+    """Fill faces, in place, at slices in unseen bins; elsewhere they must be right already."""
     order = len(bin_masses)
     seen = [np.flatnonzero(masses) for masses in bin_masses]
     unseen = [np.flatnonzero(masses == 0) for masses in bin_masses]
@@ -124,7 +123,7 @@ def _fill_block(
     scores: Floats,
     faces: Faces,
     bin_masses: Sequence[Floats],
-    bins: Sequence[npt.NDArray[np.int64]],
+    bins: Sequence[Ints],
     group: tuple[int, ...],
 ) -> None:
     """Faces of the axes outside the group, over the cells whose bins in the group are unseen."""

@@ -1,7 +1,8 @@
-"""How pure terms without a table are: means of their slices, measured at rows that stand for the density.
+"""Purity of terms without a table: means of their slices, measured at rows that represent the density.
 
-A slice is the rows that agree, on a few bins per feature, in all features of the term but one. Where rows are drawn
-from the density, the mean over a slice holds noise, v / n for n rows of variance v, which is taken off its square.
+A slice is the set of rows that agree, on a few bins per feature, in all features of the term except one. Where rows are
+drawn from the density, the mean over a slice is noisy, with variance v / n for n rows of variance v, which is
+subtracted from its square.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def slice_impurity(values: Floats, cells: Ints, weights: Floats, *, are_drawn: b
     weights
         Weights of the rows, of sum 1.
     are_drawn
-        Whether the rows are draws from the density, rather than the whole of it.
+        Whether the rows are draws from the density, rather than all of its mass.
     """
     squares = weights @ values**2
     worst = np.zeros(values.shape[1])
@@ -42,13 +43,13 @@ def _numbered(cells: Ints) -> Ints:
 
 
 def _mean_square(values: Floats, slices: Ints, weights: Floats, *, are_drawn: bool) -> Floats:
-    """Mean square of the means of slices, without what noise of draws adds, per output."""
+    """Mean square of the means of slices, without the part due to noise of draws, per output."""
     masses = np.bincount(slices, weights)
-    rows = masses**2 / np.bincount(slices, weights**2)  # effective number of rows of each slice
-    found = np.zeros(values.shape[1])
+    n_rows = masses**2 / np.bincount(slices, weights**2)  # effective number of rows of each slice
+    mean_squares = np.zeros(values.shape[1])
     for output, column in enumerate(values.T):
         means = np.bincount(slices, weights * column) / masses
         variances = np.maximum(np.bincount(slices, weights * column**2) / masses - means**2, 0.0)
-        noise = np.where(rows > 1, variances / np.maximum(rows - 1, 1e-9), means**2) if are_drawn else 0.0
-        found[output] = max(float(masses @ (means**2 - noise)), 0.0)
-    return found
+        noise = np.where(n_rows > 1, variances / np.maximum(n_rows - 1, 1e-9), means**2) if are_drawn else 0.0
+        mean_squares[output] = max(float(masses @ (means**2 - noise)), 0.0)
+    return mean_squares

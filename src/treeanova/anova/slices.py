@@ -1,8 +1,6 @@
-"""Slices of a tensor: their masses, sums and means, and what is taken out of them.
+"""Slices of a tensor: their masses, sums and means, and faces, which are taken out of them.
 
-Two layouts hold throughout the solvers. *Values* have shape ``(n_outputs, *cells)``; *weights* have shape ``cells``.
-A *face* of axis i holds one number per slice along i: shape ``(n_outputs, *cells without i)``. Taking faces out of a
-tensor, one per axis, leaves ``values - sum(spread(face, i))``.
+Taking faces out of values, one per axis, leaves ``values - sum(spread(face, axis))``.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from treeanova.core.arrays import Faces, Floats
 
 
 def marginal(weights: Floats, axes: Sequence[int]) -> Floats:
-    """Weights of a subset of the axes, in their order; the weights themselves where it is all of them."""
+    """Weights of a subset of the axes, in the order of the axes; the same array for all axes."""
     others = tuple(set(range(weights.ndim)) - set(axes))
     return weights.sum(axis=others) if others else weights
 
@@ -46,7 +44,7 @@ def slice_sums(values: Floats, weights: Floats, axis: int) -> Floats:
 
 
 def safe_inverse(masses: Floats) -> Floats:
-    """1 / mass, and 0 where there is none."""
+    """1 / mass, and 0 where the mass is 0."""
     return np.divide(1.0, masses, out=np.zeros_like(masses), where=masses > 0)
 
 
@@ -56,7 +54,7 @@ def slice_means(values: Floats, weights: Floats, axis: int) -> Floats:
 
 
 def axis_means(values: Floats, masses: Floats, axis: int) -> Floats:
-    """Means along an axis with the same weight vector for every slice (the product of marginals does that)."""
+    """Means along an axis with the same weight vector for every slice, as under a product of marginals."""
     before, after = values.shape[: axis + 1], values.shape[axis + 2 :]
     slices = values.reshape(-1, len(masses), int(np.prod(after, dtype=np.int64)))
     means = slices[:, :, 0] @ masses if slices.shape[2] == 1 else masses @ slices
@@ -71,6 +69,14 @@ def settled_means(values: Floats, weights: Floats, axis: int) -> Floats:
     if masses.all():
         return means
     return np.where(masses > 0, means, axis_means(values, marginal(weights, [axis]), axis))
+
+
+def move_means(values: Floats, weights: Floats, axis: int, faces: Faces) -> Floats:
+    """Move the means of all slices along an axis from values to its face, in place; returns the means."""
+    means = slice_means(values, weights, axis)
+    faces[axis] += means
+    values -= spread(means, axis)
+    return means
 
 
 def take_out(values: Floats, faces: Sequence[Floats]) -> None:

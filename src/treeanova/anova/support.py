@@ -1,4 +1,4 @@
-"""What weights alone decide: where there is mass, how it hangs together, how strongly axes are correlated."""
+"""Properties of weights: product or not, connected components of the support, maximal correlation of the axes."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.linalg
 import scipy.sparse
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from treeanova.anova.slices import marginals, outer, slice_indicators
-from treeanova.core.arrays import Floats
+from treeanova.core.arrays import Floats, Ints
 
-Matrix = Any  # a dense array or a scipy.sparse array: both know @ and .T
+Matrix = Any  # a dense array or a scipy.sparse array: both have @ and .T
 _PRODUCT_TOLERANCE = 2e-14
 _SPARSE_SHARE = 0.1
 _DENSE_EIGEN_SIZE = 32
@@ -35,25 +34,25 @@ def is_product(weights: Floats) -> bool:
     return bool((gap <= product).all())
 
 
-def bin_components(weights: Floats) -> tuple[int, list[npt.NDArray[np.int64]]]:
-    """Connected components of the bins, two bins being tied when a cell with mass holds both.
+def bin_components(weights: Floats) -> tuple[int, list[Ints]]:
+    """Connected components of the bins, two bins being connected when a cell with mass lies in both.
 
     Returns their number and one label per bin and axis. Every bin must have mass.
     """
     sizes = weights.shape
-    if weights.all() or (weights.ndim == 2 and _hangs_together(weights)):
+    if weights.all() or (weights.ndim == 2 and _is_known_connected(weights)):
         return 1, [np.zeros(size, dtype=np.int64) for size in sizes]
     cells = np.nonzero(weights)
     starts = np.cumsum([0, *sizes])
     first = np.concatenate([cells[0]] * (len(sizes) - 1))
     other = np.concatenate([cells[i] + starts[i] for i in range(1, len(sizes))])
     edges = scipy.sparse.coo_array((np.ones(len(first), dtype=np.int8), (first, other)), shape=(starts[-1],) * 2)
-    number, labels = connected_components(edges, directed=False)
-    return int(number), np.split(labels.astype(np.int64), starts[1:-1])
+    n_components, labels = connected_components(edges, directed=False)
+    return int(n_components), np.split(labels.astype(np.int64), starts[1:-1])
 
 
-def _hangs_together(weights: Floats) -> bool:
-    """Whether a few steps from the fullest column of a pair reach all bins; False may also mean "not known"."""
+def _is_known_connected(weights: Floats) -> bool:
+    """Whether a few steps from the fullest column of a pair reach all bins; False may also mean "unknown"."""
     support = weights != 0
     rows = support[:, int(support.sum(axis=0).argmax())]
     for _ in range(_STEPS_TO_ALL):
@@ -82,14 +81,14 @@ def normalise(weights: Floats) -> tuple[Matrix, Floats, Floats]:
 def maximal_correlation(weights: Floats) -> float:
     """Largest correlation that functions of the two features can have within a component of the support.
 
-    It is the largest singular value of N below the one that each component has from its constant. Mass moving shrinks
-    the error by its square per double sweep; an impurity m leaves an error of about m / (1 - correlation²).
+    It is the largest singular value of N apart from the value 1 that each component has from its constant. Mass moving
+    shrinks the error by its square per double sweep; an impurity m leaves an error of about m / (1 - correlation²).
     """
     if weights.shape[0] < weights.shape[1]:
         weights = weights.T
     matrix, _, root = normalise(weights)
-    number, (_, labels) = bin_components(weights)
-    if len(root) <= number:
+    n_components, (_, labels) = bin_components(weights)
+    if len(root) <= n_components:
         return 0.0
     component_mass = np.bincount(labels, root**2)
 
@@ -114,7 +113,7 @@ def _as_correlation(eigenvalue: float) -> float:
 
 
 def _largest_eigenvalue(apply: Callable[[Floats], Floats], size: int) -> float:
-    """Largest eigenvalue of a symmetric operator: by Lanczos, or dense when that does not settle."""
+    """Largest eigenvalue of a symmetric operator: by Lanczos, or dense when that does not converge."""
     operator = LinearOperator((size, size), matvec=apply, dtype=np.float64)
     start = np.random.default_rng(0).standard_normal(size)
     with contextlib.suppress(ArpackNoConvergence):
@@ -124,7 +123,7 @@ def _largest_eigenvalue(apply: Callable[[Floats], Floats], size: int) -> float:
 
 
 def face_correlation(weights: Floats) -> float:
-    """The same for small tensors of any order: how nearly a sum of functions of fewer axes can vanish.
+    """The same for small tensors of any order: how nearly a sum of functions of fewer axes can cancel.
 
     1 minus the smallest eigenvalue above zero of the Gram matrix of all slices, each scaled to norm 1 under the
     weights; sums that are zero everywhere have eigenvalue zero.

@@ -11,27 +11,54 @@ With e = F - T on the basis cells and H(n) = T(n) - Σ_b M(n, b) T(b), least squ
 
 Only ratios w(n)/w(b) ≤ 1 enter, so no weight is too small to keep its digits; taken from the heaviest cell down, the
 pivots of this system are at least 1. Cells without mass have weights of lower rank: ε^k times products of marginals, as
-the convention says (`convention`), and a ratio between ranks is zero. One system thus settles all that weights leave
-open.
+the convention says (`convention`), and a ratio between ranks is zero. So one system also determines what the weights
+alone leave undetermined.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from treeanova.anova.slices import marginals, slice_indicators, sweep_product
+from treeanova.anova.solvers.base import EPSILON, Options, Solution, Solver
+from treeanova.anova.solvers.probe import with_probe, without_probe
+from treeanova.anova.support import face_correlation
 from treeanova.core.arrays import Faces, Floats, Ints
 
 FEW_CELLS = 256  # always eliminated: as fast as conjugate gradients
-_MOST_STEPS = 5e8  # about a second
+_MAX_STEPS = 5e8  # about a second
 _ZERO = 1e-9  # entries of M are fractions with small denominators
+
+
+class Elimination(Solver):
+    """Tensors of order 3 and more with few cells, exact whatever the weights."""
+
+    method = "direct"
+    name = "elimination"
+
+    def can_solve(self, weights: Floats) -> bool:
+        """Whether elimination takes about a second at most."""
+        return weights.ndim > 2 and is_affordable(weights.shape)
+
+    def reason(self, sizes: Sequence[int], weights: Floats | None) -> str | None:  # noqa: ARG002 - any weights will do
+        """At most 256 cells of order 3 or more."""
+        if len(sizes) > 2 and math.prod(sizes) <= FEW_CELLS:
+            return f"order {len(sizes)} with at most {FEW_CELLS} cells"
+        return None
+
+    def solve(self, term: Floats, weights: Floats, options: Options) -> Solution:  # noqa: ARG002 - needs none
+        """The faces of the function of fewer axes nearest to the term, with their error measured."""
+        faces, rest = without_probe(eliminated_faces(with_probe(term), weights), weights.shape)
+        error = max(rest, 8 * weights.size * EPSILON)
+        return Solution(faces, self.name, 1, face_correlation(weights), error=error)
 
 
 def is_affordable(shape: tuple[int, ...]) -> bool:
     """Whether elimination of a tensor of this shape takes about a second at most."""
-    return _dimension(shape) ** 2 * math.prod(shape) <= _MOST_STEPS
+    return _dimension(shape) ** 2 * math.prod(shape) <= _MAX_STEPS
 
 
 def _dimension(shape: tuple[int, ...]) -> int:
@@ -40,7 +67,7 @@ def _dimension(shape: tuple[int, ...]) -> int:
 
 
 def eliminated_faces(values: Floats, weights: Floats) -> Faces:
-    """Faces that make values pure, by the convention wherever there is no mass; values have the outputs first."""
+    """Faces that make values pure, in line with the convention where there is no mass."""
     ranks, logs = graded_weights(weights)
     heaviest_first = np.lexsort((-logs, ranks))
     cells = values.reshape(len(values), -1)[:, heaviest_first]

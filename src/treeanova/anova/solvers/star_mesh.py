@@ -13,16 +13,35 @@ from __future__ import annotations
 
 import numpy as np
 
+from treeanova.anova.solvers.base import EPSILON, Options, SeenBinsSolver, Solution
+from treeanova.anova.support import maximal_correlation
 from treeanova.core.arrays import Faces, Floats
 
-MOST_BINS = 1_500  # of the shorter axis: elimination takes about 10 s there
+_MAX_BINS = 1_500  # of the shorter axis: elimination takes about 10 s there
+
+
+class StarMesh(SeenBinsSolver):
+    """Pairs by star-mesh elimination; takes over from `Cholesky`, which is faster, where that is not accurate."""
+
+    method = "direct"
+    name = "star-mesh"
+
+    def can_solve(self, weights: Floats) -> bool:
+        """Whether the weights are those of a pair whose shorter axis is short enough."""
+        return weights.ndim == 2 and min(weights.shape) <= _MAX_BINS
+
+    def solve_seen(self, term: Floats, weights: Floats, options: Options) -> Solution:  # noqa: ARG002 - needs none
+        """The potentials of rows and columns."""
+        return self.solution(term, weights, maximal_correlation(weights))
+
+    def solution(self, term: Floats, weights: Floats, correlation: float) -> Solution:
+        """The same for callers who know the maximal correlation, which takes time."""
+        faces = star_mesh_faces(term, weights)
+        return Solution(faces, self.name, 1, correlation, error=sum(weights.shape) * EPSILON)
 
 
 def star_mesh_faces(values: Floats, weights: Floats) -> Faces:
-    """Faces that make a pair pure under weights whose every bin has mass; one bin of each component stays at zero.
-
-    values have the outputs first, shape (n_outputs, n_rows, n_columns).
-    """
+    """Faces that make a pair pure under weights whose every bin has mass; one bin of each component stays at zero."""
     if weights.shape[0] > weights.shape[1]:
         rows, columns = _potentials(values.swapaxes(1, 2), weights.T)
         return [rows, columns]
@@ -48,21 +67,21 @@ def _row_network(values: Floats, weights: Floats, shares: Floats) -> tuple[Float
 
 
 def _row_potentials(conductances: Floats, voltages: Floats) -> Floats:
-    """Potentials of rows, eliminated one by one from the last; in place. voltages[k, i, j] is wanted of x_i - x_j."""
+    """Potentials of rows, eliminated from the last to the first, in place; voltages[k, i, j] are to be x_i - x_j."""
     n_outputs, n_rows, _ = voltages.shape
     shares = np.zeros((n_rows, n_rows))
     for last in range(n_rows - 1, 0, -1):
-        own, wanted = conductances[last, :last], voltages[:, last, :last]
-        total = own.sum()
+        edges, targets = conductances[last, :last], voltages[:, last, :last]
+        total = edges.sum()
         if total > 0:
-            shares[last, :last] = own / total
-        through = np.multiply.outer(own, shares[last, :last])
+            shares[last, :last] = edges / total
+        through = np.multiply.outer(edges, shares[last, :last])
         np.fill_diagonal(through, 0.0)
         merged = conductances[:last, :last]
         merged += through
-        part = np.divide(through, merged, out=through, where=merged > 0)
+        share_of_new = np.divide(through, merged, out=through, where=merged > 0)
         rest = voltages[:, :last, :last]
-        rest += part * (wanted[:, None, :] - wanted[:, :, None] - rest)
+        rest += share_of_new * (targets[:, None, :] - targets[:, :, None] - rest)
     potentials = np.zeros((n_outputs, n_rows))
     for row in range(1, n_rows):
         potentials[:, row] = (potentials[:, :row] + voltages[:, row, :row]) @ shares[row, :row]

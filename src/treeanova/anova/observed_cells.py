@@ -1,0 +1,109 @@
+"""Faces by least squares on the cells that have mass: for large tensors of which few cells are observed."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import scipy.sparse
+
+from treeanova.anova.iterations import conjugate_gradients
+from treeanova.core.arrays import Faces, Floats, Ints
+
+_MAX_ITERATIONS = 300
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ObservedCells:
+    """The cells of a tensor that have mass, and their slices: a least-squares problem for faces.
+
+    Its matrix has one row per cell and one column per slice with mass, and in each row as many entries as the tensor
+    has axes. A product with it costs microseconds where one with whole tensors (`solvers.cg`) costs half a millisecond,
+    which matters for hundreds of small problems. Rows and columns are scaled by the roots of masses. Unlike the
+    solvers, it leaves slices without mass alone: their faces are zero.
+
+    Attributes
+    ----------
+    positions
+        Positions of the cells in the flat tensor.
+    roots
+        Roots of the cells' masses.
+    matrix
+        The scaled matrix.
+    slices
+        Positions of the slices with mass, among those along all axes one after another.
+    scales
+        One over the roots of the masses of these slices.
+    shapes
+        Shapes of the faces, without outputs.
+    """
+
+    positions: Ints
+    roots: Floats
+    matrix: scipy.sparse.csr_array
+    slices: Ints
+    scales: Floats
+    shapes: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(cls, weights: Floats) -> ObservedCells:
+        """The cells where weights are positive."""
+        order = weights.ndim
+        positions = np.flatnonzero(weights)
+        masses = weights.ravel()[positions]
+        roots = np.sqrt(masses)
+        shapes = tuple(weights.shape[:axis] + weights.shape[axis + 1 :] for axis in range(order))
+        slices_of_cells = _slices_of_cells(positions, weights.shape)
+        has_mass = np.zeros(sum(map(math.prod, shapes)), dtype=bool)
+        has_mass[slices_of_cells] = True
+        columns = (np.cumsum(has_mass, dtype=np.int32) - 1)[slices_of_cells].ravel()
+        scales = 1 / np.sqrt(np.bincount(columns, np.repeat(masses, order)))
+        entries = np.repeat(roots, order) * scales[columns]
+        ends = np.arange(0, len(columns) + 1, order, dtype=np.int32)
+        matrix = scipy.sparse.csr_array((entries, columns, ends), shape=(len(positions), len(scales)))
+        return cls(positions, roots, matrix, np.flatnonzero(has_mass), scales, shapes)
+
+    def faces(self, values: Floats, tolerance: float, max_iterations: int = _MAX_ITERATIONS) -> Faces:
+        """Faces that make values pure where there is mass: least squares by conjugate gradients.
+
+        Each output is solved until the residual of the normal equations is `tolerance` times what it was at the start.
+        """
+        flat = np.zeros((len(values), sum(map(math.prod, self.shapes))))
+        for output, scaled in enumerate(self._scaled(values)):
+            flat[output, self.slices] = self.scales * self._solve(scaled, tolerance, max_iterations)
+        ends = np.cumsum([math.prod(shape) for shape in self.shapes])[:-1]
+        blocks = np.split(flat, ends, axis=1)
+        return [block.reshape(-1, *shape) for block, shape in zip(blocks, self.shapes, strict=True)]
+
+    def _solve(self, scaled: Floats, tolerance: float, max_iterations: int) -> Floats:
+        matrix, transposed = self.matrix, self.matrix.T
+        right = transposed @ scaled
+        goal = tolerance * float(np.linalg.norm(right))
+        return conjugate_gradients(lambda v: transposed @ (matrix @ v), right, goal, max_iterations)[0]
+
+    def mean_squares(self, values: Floats) -> Floats:
+        """Mean square of each output under the weights."""
+        squares: Floats = np.square(self._scaled(values)).sum(axis=1)
+        return squares
+
+    def mean_squares_of_slices(self, values: Floats) -> Floats:
+        """Mean square under the weights, and over the axes, of the means of slices, for each output."""
+        sums = self.matrix.T @ self._scaled(values).T
+        squares: Floats = np.square(sums).sum(axis=0) / len(self.shapes)
+        return squares
+
+    def _scaled(self, values: Floats) -> Floats:
+        scaled: Floats = self.roots * values.reshape(len(values), -1)[:, self.positions]
+        return scaled
+
+
+def _slices_of_cells(positions: Ints, shape: tuple[int, ...]) -> Ints:
+    """The slice of each cell along each axis, numbered through all axes, shape (n_cells, n_axes)."""
+    slices = np.empty((len(positions), len(shape)), dtype=np.int64)
+    start, stride = 0, math.prod(shape)
+    for axis, size in enumerate(shape):
+        outer, stride = stride, stride // size
+        slices[:, axis] = start + positions // outer * stride + positions % stride
+        start += math.prod(shape) // size
+    return slices

@@ -1,0 +1,143 @@
+"""What all solvers share: options, solutions, and the interface."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from treeanova.anova.convention import extend_to_unseen, tie_support
+from treeanova.anova.slices import marginals, zero_faces
+from treeanova.core.arrays import Faces, Floats
+
+AUTO = "auto"
+EPSILON = float(np.finfo(float).eps)
+
+
+class Options(NamedTuple):
+    """How to purify: method, tolerance, largest number of iterations."""
+
+    method: str = AUTO
+    tol: float = 1e-10
+    max_iterations: int = 10_000
+
+
+class MethodChoice(NamedTuple):
+    """A method and why it was chosen; see `choose_method`.
+
+    Attributes
+    ----------
+    method
+        Name of the method, as `purify` takes it.
+    reason
+        Why it suits the weights, in words.
+
+    Examples
+    --------
+    >>> import treeanova
+    >>> method, reason = treeanova.choose_method([1, 2, 3])
+    >>> method
+    'direct'
+    >>> reason
+    'one axis: its mean is all there is to move'
+    """
+
+    method: str
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Solution:
+    """The faces to take out of a term, and how they were found.
+
+    Attributes
+    ----------
+    faces
+        One per axis, outputs first.
+    method
+        Name of the way taken, for the certificate.
+    iterations
+        Number of iterations or sweeps; 1 for exact solvers.
+    correlation
+        Maximal correlation of the axes under the weights, exact or estimated.
+    error
+        Bound on the error of the values left, relative to the largest score; None where the solver knows no more than
+        what slice means and the correlation imply.
+    trace
+        Unpurified mass before the first pass and after each one, where it was recorded.
+    """
+
+    faces: Faces
+    method: str
+    iterations: int
+    correlation: float
+    error: float | None = None
+    trace: Floats | None = None
+
+    def flipped(self) -> Solution:
+        """The solution of a pair with its axes exchanged."""
+        return dataclasses.replace(self, faces=self.faces[::-1])
+
+
+class Solver(abc.ABC):
+    """One way to find the faces that make a term pure.
+
+    Attributes
+    ----------
+    method
+        The name by which users ask for it; several solvers may share one, each for other weights.
+    name
+        The name in certificates.
+    remedy
+        What helps where a term solved this way is not pure to the tolerance.
+    """
+
+    method: ClassVar[str]
+    name: ClassVar[str]
+    remedy: ClassVar[str] = (
+        "its features determine each other almost exactly: drop one of them from the model, or use a density that "
+        "spreads its mass more widely, such as 'laplace' or 'independent'"
+    )
+
+    @abc.abstractmethod
+    def can_solve(self, weights: Floats) -> bool:
+        """Whether it can serve its method under these weights."""
+
+    def reason(self, sizes: Sequence[int], weights: Floats | None) -> str | None:
+        """Why "auto" takes it for a tensor of this shape, None where it does not; unknown weights are None."""
+        del sizes, weights
+        return None
+
+    @abc.abstractmethod
+    def solve(self, term: Floats, weights: Floats, options: Options) -> Solution:
+        """The faces to take out of a term under weights of sum 1; by the convention where there is no mass."""
+
+
+class SeenBinsSolver(Solver):
+    """A solver for terms in which every bin has mass; `convention` completes its faces."""
+
+    @abc.abstractmethod
+    def solve_seen(self, term: Floats, weights: Floats, options: Options) -> Solution:
+        """The faces to take out of a term whose every bin has mass; right wherever cells have mass."""
+
+    def solve(self, term: Floats, weights: Floats, options: Options) -> Solution:
+        """The faces by `solve_seen` on the bins with mass, then for bins and slices without."""
+        bin_masses = marginals(weights)
+        if all(masses.all() for masses in bin_masses):
+            return self._solve_tied(term, weights, options)
+        seen = [np.flatnonzero(masses) for masses in bin_masses]
+        outputs = np.arange(len(term))
+        solution = self._solve_tied(term[np.ix_(outputs, *seen)], weights[np.ix_(*seen)], options)
+        faces = zero_faces(term)
+        for axis, face in enumerate(faces):
+            face[np.ix_(outputs, *seen[:axis], *seen[axis + 1 :])] = solution.faces[axis]
+        extend_to_unseen(term, faces, bin_masses)
+        return dataclasses.replace(solution, faces=faces)
+
+    def _solve_tied(self, term: Floats, weights: Floats, options: Options) -> Solution:
+        solution = self.solve_seen(term, weights, options)
+        tie_support(term, solution.faces, weights)
+        return solution

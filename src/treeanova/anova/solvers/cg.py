@@ -1,0 +1,182 @@
+"""Any order by conjugate gradients on the normal equations of min Σ w (T - Σ_i g_i)² over faces g_i.
+
+Pairs: on the scaled Laplacian of `cholesky`. Higher orders: on all faces, each scaled by the roots of its slices'
+masses. Sweeps of slice means before each round move most of the mass, show how pure the values are, and serve slices of
+almost no mass, to which the norm of conjugate gradients is blind.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import functools
+from collections.abc import Sequence
+
+import numpy as np
+
+from treeanova.anova.iterations import PURE_ENOUGH, MeansAlong, conjugate_gradients, polish, sweep
+from treeanova.anova.slices import (
+    add_faces,
+    largest,
+    safe_inverse,
+    slice_means,
+    slice_sums,
+    spread,
+    take_out,
+    zero_faces,
+)
+from treeanova.anova.solvers.base import AUTO, Options, SeenBinsSolver, Solution, Solver
+from treeanova.anova.solvers.cholesky import MAX_BINS
+from treeanova.anova.solvers.elimination import FEW_CELLS
+from treeanova.anova.solvers.probe import with_probe, without_probe
+from treeanova.anova.support import maximal_correlation, normalise
+from treeanova.core.arrays import Faces, Floats
+
+_TOLERANCE = 1e-12
+_ROUNDS = 4
+_WEAKEST = 1e-4
+_ACCURATE = 1e-11
+_SAFETY = 10.0  # between what is left of one random probe and the error of any other function
+
+
+class ConjugateGradients(SeenBinsSolver):
+    """Any order and any number of bins; the error is measured at order 3 and above.
+
+    Where the method is "auto" and the error is too large, `exact` takes over if it can.
+    """
+
+    method = name = "cg"
+
+    def __init__(self, *, exact: Solver) -> None:
+        self._exact = exact
+
+    def can_solve(self, weights: Floats) -> bool:
+        """Any weights."""
+        del weights
+        return True
+
+    def reason(self, sizes: Sequence[int], weights: Floats | None) -> str | None:  # noqa: ARG002 - any weights will do
+        """Everything too large for a factor."""
+        if len(sizes) == 2:
+            return f"a pair whose shorter axis has {min(sizes):,} bins, over {MAX_BINS:,}"
+        return f"order {len(sizes)} with over {FEW_CELLS} cells: a factor would be too large"
+
+    def solve(self, term: Floats, weights: Floats, options: Options) -> Solution:
+        """The faces, with their error measured at order 3 and above."""
+        if weights.ndim <= 2:
+            return super().solve(term, weights, options)
+        solution = super().solve(with_probe(term), weights, options)
+        faces, error = without_probe(solution.faces, weights.shape)
+        if error > _ACCURATE and options.method == AUTO and self._exact.can_solve(weights):
+            return self._exact.solve(term, weights, options)
+        return dataclasses.replace(solution, faces=faces, error=_SAFETY * error)
+
+    def solve_seen(self, term: Floats, weights: Floats, options: Options) -> Solution:
+        """The faces, output by output."""
+        return self._solve_in_place(term.copy(), weights, options)
+
+    def _solve_in_place(self, values: Floats, weights: Floats, options: Options) -> Solution:
+        if weights.ndim == 2 and weights.shape[0] < weights.shape[1]:
+            return self._solve_in_place(values.swapaxes(1, 2), weights.T, options).flipped()
+        faces = zero_faces(values)
+        system = _PairSystem(weights) if weights.ndim == 2 else _FaceSystem(weights)
+        n_iterations, smallest = 0, 1.0
+        for output in range(len(values)):
+            one = slice(output, output + 1)
+            n_steps, ritz_value = _purify(values[one], [face[one] for face in faces], system, options.max_iterations)
+            n_iterations, smallest = max(n_iterations, n_steps), min(smallest, ritz_value)
+        correlation = maximal_correlation(weights) if weights.ndim == 2 else 1.0 - smallest
+        return Solution(faces, self.name, n_iterations, correlation)
+
+
+def _purify(values: Floats, faces: Faces, system: _System, max_iterations: int) -> tuple[int, float]:
+    """Purify one output in place, in rounds that take up what rounding left; iterations and smallest Ritz value.
+
+    The residual is driven down until the error in the weakest direction met is within the tolerance.
+    """
+    means: MeansAlong = functools.partial(slice_means, weights=system.weights)
+    scale = float(largest(values)[0])
+    n_steps, smallest = 0, 1.0
+    for _ in range(_ROUNDS):
+        moved = sweep(values, faces, means)
+        rhs = system.gather(values)
+        goal = _TOLERANCE * scale * max(smallest, _WEAKEST)
+        if np.linalg.norm(rhs) <= goal or n_steps >= max_iterations:
+            if moved > PURE_ENOUGH * scale:
+                polish(values, faces, means, scale)
+            break
+        solution, more_steps, ritz_value = conjugate_gradients(system.apply, rhs, goal, max_iterations - n_steps)
+        n_steps, smallest = n_steps + more_steps, min(smallest, ritz_value)
+        more = system.faces(solution)
+        take_out(values, more)
+        add_faces(faces, more)
+    return n_steps, smallest
+
+
+class _System(abc.ABC):
+    """Normal equations of the faces of one output."""
+
+    def __init__(self, weights: Floats) -> None:
+        self.weights = weights
+
+    @abc.abstractmethod
+    def gather(self, values: Floats) -> Floats:
+        """The right-hand side for values."""
+
+    @abc.abstractmethod
+    def apply(self, vector: Floats) -> Floats:
+        """The matrix times a vector."""
+
+    @abc.abstractmethod
+    def faces(self, vector: Floats) -> Faces:
+        """The faces of a solution."""
+
+
+class _PairSystem(_System):
+    """The scaled Laplacian 1 - NᵀN of a pair, W sparse or dense."""
+
+    def __init__(self, weights: Floats) -> None:
+        super().__init__(weights)
+        self._matrix, self._row_root, self._root = normalise(weights)
+
+    def gather(self, values: Floats) -> Floats:
+        """Scaled column sums of values whose row means are zero."""
+        rows = slice_means(values, self.weights, 1)
+        sums: Floats = slice_sums(values - spread(rows, 1), self.weights, 0)[0] / self._root
+        return sums
+
+    def apply(self, vector: Floats) -> Floats:
+        image: Floats = vector - self._matrix.T @ (self._matrix @ vector)
+        return image
+
+    def faces(self, vector: Floats) -> Faces:
+        """The face of the columns, and what it leaves to the rows."""
+        return [(vector / self._root)[None], -(self._matrix @ vector / self._row_root)[None]]
+
+
+class _FaceSystem(_System):
+    """All faces of a tensor in one vector, scaled by the roots of the slices' masses."""
+
+    def __init__(self, weights: Floats) -> None:
+        super().__init__(weights)
+        self._shapes = [weights.shape[:axis] + weights.shape[axis + 1 :] for axis in range(weights.ndim)]
+        self._ends = np.cumsum([np.prod(shape) for shape in self._shapes])[:-1]
+        masses = np.concatenate([weights.sum(axis).ravel() for axis in range(weights.ndim)])
+        self._inverse_root = np.sqrt(safe_inverse(masses))
+        self._cells = np.empty((1, *weights.shape))
+
+    def gather(self, values: Floats) -> Floats:
+        """Scaled slice sums."""
+        sums = [slice_sums(values, self.weights, axis).ravel() for axis in range(self.weights.ndim)]
+        return np.concatenate(sums) * self._inverse_root
+
+    def apply(self, vector: Floats) -> Floats:
+        faces = self.faces(vector)
+        np.add(spread(faces[0], 0), spread(faces[1], 1), out=self._cells)
+        for axis in range(2, len(faces)):
+            self._cells += spread(faces[axis], axis)
+        return self.gather(self._cells)
+
+    def faces(self, vector: Floats) -> Faces:
+        blocks = np.split(vector * self._inverse_root, self._ends)
+        return [block.reshape(1, *shape) for block, shape in zip(blocks, self._shapes, strict=True)]
