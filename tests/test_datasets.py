@@ -7,7 +7,7 @@ import functools
 import numpy as np
 import pytest
 
-from tests.data import read_table
+from tests.study_data import read_table
 from tests.test_decompose import as_matrix, assert_close, assert_consistent, assert_pure, one_thread
 from treeanova import decompose
 

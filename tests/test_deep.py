@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 
 import treeanova
-from tests.data import read_table
+from tests.study_data import read_table
 from tests.test_expand import BOUNDS_NEAR_ZERO, SEEDS, adversarial_rows, random_forest, scale_of
 from treeanova import BudgetError
 from treeanova.core.labels import label_of

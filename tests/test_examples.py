@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.data import data_folder
+from tests.study_data import data_folder
 
 FOLDER = Path(__file__).resolve().parents[1] / "examples"
 # What each script must print, and the files it must write.

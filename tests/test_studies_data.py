@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import treeanova
-from tests.data import data_path, read_table
+from tests.study_data import data_path, read_table
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("matplotlib")

@@ -1,4 +1,4 @@
-"""Data in: any table or matrix becomes the encoded float64 matrix of a model's features."""
+"""User data in: any table or matrix becomes the encoded float64 matrix of a model's features."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from treeanova.core.arrays import Floats
 from treeanova.data.features import Feature, Schema
 
 
-def encode(data: Any, schema: Schema) -> Floats:
+def encode(X: Any, schema: Schema) -> Floats:
     """Encoded matrix of shape (n_rows, n_features), column by column in memory.
 
-    Tables (pandas, polars, pyarrow and what narwhals knows besides) are matched by name when the model has names, in
-    any order, with further columns ignored; by position otherwise. Where the user has given other names, a table may
-    have either the model's names or these. Arrays and sparse matrices go by position.
+    Tables (pandas, polars, pyarrow and others that narwhals supports) are matched by name if the model has names, in
+    any order, and other columns are ignored; by position otherwise. If the user has given other names, a table may
+    have either the model's names or these. Arrays and sparse matrices are matched by position.
     """
-    columns, n_rows = _raw_columns(data, schema)
+    columns, n_rows = _raw_columns(X, schema)
     matrix = np.empty((n_rows, len(schema.features)), order="F")
     for j, (feature, column) in enumerate(zip(schema.features, columns, strict=True)):
         matrix[:, j] = _encode_column(feature, column)
     return matrix
 
 
-def with_labels(schema: Schema, data: Any) -> Schema:
-    """The schema with names of categories from data, for features whose model has kept none."""
+def with_labels(schema: Schema, X: Any) -> Schema:
+    """The schema with names of categories from data, for features whose model stores none."""
     if not any(feature.encoder.wants_labels for feature in schema.features):
         return schema
-    columns, _ = _raw_columns(data, schema)
+    columns, _ = _raw_columns(X, schema)
     features = (
         dataclasses.replace(feature, encoder=feature.encoder.labelled(column, feature.name))
         for feature, column in zip(schema.features, columns, strict=True)
@@ -53,10 +53,18 @@ def _raw_columns(data: Any, schema: Schema) -> tuple[Sequence[npt.NDArray[Any]],
 
 def _encode_column(feature: Feature, column: npt.NDArray[Any]) -> Floats:
     encoded = feature.encoder.encode(column, feature.name)
-    if not feature.accepts_missing and np.isnan(encoded).any():
-        raise ValueError(f"column {feature.name!r} must have no missing values, got some: the model refuses them too.")
-    if feature.is_category and not feature.accepts_unseen and (encoded == feature.n_categories).any():
-        raise ValueError(f"column {feature.name!r} must hold known categories, got others: the model refuses them too.")
+    is_missing = np.isnan(encoded)
+    if not feature.accepts_missing and is_missing.any():
+        raise ValueError(
+            f"column {feature.name!r} must have no missing values, got {is_missing.sum()} in {len(encoded)} rows; "
+            "the model's library refuses them too."
+        )
+    is_unseen = encoded == feature.n_categories
+    if feature.is_category and not feature.accepts_unseen and is_unseen.any():
+        raise ValueError(
+            f"column {feature.name!r} must hold categories of the model, got {column[is_unseen][0]!r}; the model's "
+            "library refuses it too."
+        )
     return encoded
 
 
@@ -85,7 +93,7 @@ def _as_matrix(data: Any, schema: Schema) -> npt.NDArray[Any]:
         data = np.ma.filled(data.astype(np.float64 if data.dtype.kind in "biuf" else object), np.nan)
     array = np.asarray(data)
     if array.dtype.kind in "SU" and not hasattr(data, "dtype"):
-        array = np.asarray(data, dtype=object)  # numpy would make text of the numbers in rows of both
+        array = np.asarray(data, dtype=object)  # numpy would turn numbers into text in rows that hold both
     if array.ndim != 2:
         raise ValueError(
             f"`X` must have two axes, rows and columns, got {array.ndim}; reshape one row to (1, -1), as X.iloc[[i]]."
@@ -95,7 +103,7 @@ def _as_matrix(data: Any, schema: Schema) -> npt.NDArray[Any]:
 
 
 def _sparse_columns(data: Any, schema: Schema) -> list[Floats]:
-    """Columns of a sparse matrix, absent entries as the library reads them."""
+    """Columns of a sparse matrix, with absent entries as the library reads them."""
     _check_width(data.shape[1], schema)
     matrix = data.tocsc()
     columns = []
@@ -118,7 +126,7 @@ def _table_columns(table: nw.DataFrame[Any], schema: Schema) -> tuple[list[npt.N
 
 
 def _by_name(names: list[str], schema: Schema) -> list[int]:
-    """Positions of the columns that have the model's names or, where there are none such, the user's names for them."""
+    """Positions of the columns with the model's names or, if not all are there, with the user's names for them."""
     for spelling in schema.spellings:
         if set(spelling) <= set(names):
             return [names.index(name) for name in spelling]
@@ -133,7 +141,7 @@ def _by_name(names: list[str], schema: Schema) -> list[int]:
 
 
 def _by_position(names: list[str], schema: Schema) -> list[int]:
-    """Positions of the columns in a table of as many; by the user's names for them where the table has these."""
+    """Positions of the columns of a table, in the user's order of names if the table has these names."""
     _check_width(len(names), schema)
     known = set(names) & set(schema.names) if schema.given else set()
     if known and known != set(names):
@@ -145,7 +153,7 @@ def _by_position(names: list[str], schema: Schema) -> list[int]:
 
 
 def raw_column(series: nw.Series[Any]) -> npt.NDArray[Any]:
-    """A column as numpy: numbers and booleans as such with missing as NaN, all else as objects with None."""
+    """A column as numpy: numbers and booleans unchanged with NaN where missing, all others as objects with None."""
     if series.dtype.is_numeric() or series.dtype == nw.Boolean:
         if series.dtype not in {nw.Float32, nw.Float64} and series.null_count() == 0:
             return series.to_numpy()

@@ -1,8 +1,8 @@
 """Features of a model: their names, and how a column of user data becomes numbers that splits can compare.
 
 Encoded columns are float64. Numeric: the value itself, NaN where missing. Category: the position of its category,
-`n_categories` for a category never seen, NaN where missing. All that differs between libraries is settled here, so that
-forests and grids know only these two kinds.
+`n_categories` for an unseen category, NaN where missing. All differences between libraries end here: forests and grids
+know only these two kinds.
 """
 
 from __future__ import annotations
@@ -46,20 +46,20 @@ class Encoder(_Value, abc.ABC):
 
     @property
     def wants_labels(self) -> bool:
-        """Whether names of categories are unknown to the model and may be had from data."""
+        """Whether the model does not store the names of its categories, so that they are taken from data."""
         return False
 
     def labelled(self, column: npt.NDArray[Any], name: str) -> Encoder:  # noqa: ARG002
-        """The encoder with names of categories from a raw column; itself where it knows them."""
+        """The encoder with names of categories from a raw column; itself if it knows them."""
         return self
 
     @abc.abstractmethod
     def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
-        """The column as float64; `name` is for messages."""
+        """The column as float64; `name` is used in error messages."""
 
 
 def _as_float(column: npt.NDArray[Any], name: str) -> Floats:
-    """Numbers as float64, None as NaN; text that is no number is an error."""
+    """Numbers as float64, None as NaN; text that does not spell a number is an error."""
     if column.dtype.kind not in "biufOSU":
         raise TypeError(f"column {name!r} must hold numbers, got {column.dtype}; convert it as for training.")
     try:
@@ -79,7 +79,7 @@ def _is_number(value: object) -> bool:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Numeric(Encoder):
-    """A number; `missing` is a further value that stands for missing (XGBoost's ``missing=``)."""
+    """A number; `missing` is another value that means missing (XGBoost's ``missing=``)."""
 
     missing: float = np.nan
 
@@ -91,9 +91,9 @@ class Numeric(Encoder):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class IntegerCategory(Encoder):
-    """A category given as a code 0 .. n_categories - 1; fractions are cut, other numbers are unseen.
+    """A category given as a code 0 .. n_categories - 1; fractions are truncated, other numbers are unseen.
 
-    `names` label the codes for people where they are known.
+    `names` are labels of the codes, where they are known.
     """
 
     n_categories: int
@@ -106,7 +106,7 @@ class IntegerCategory(Encoder):
         return self.names if self.names is not None else tuple(range(self.n_categories))
 
     def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
-        """IntegerCategory cut to integers, n_categories where unseen, NaN where missing."""
+        """Codes truncated to integers, n_categories where unseen, NaN where missing."""
         values = Numeric(self.missing).encode(column, name)
         codes = np.trunc(values)
         known = (values > -1) & (codes < self.n_categories)
@@ -121,7 +121,7 @@ def same(value: Any) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Labels(Encoder):
-    """A category given by its label; `key` maps raw values and labels to what is compared (for example, str)."""
+    """A category given by its label; `key` maps raw values and labels to values to compare (for example, str)."""
 
     names: tuple[Hashable, ...]
     key: Callable[[Any], Hashable] = same
@@ -145,7 +145,7 @@ def is_missing(value: object) -> bool:
 
 
 def distinct(column: npt.NDArray[Any]) -> tuple[Sequence[Any], npt.NDArray[np.int64]]:
-    """Distinct values of a column of any kind, and the position of each row's value among them."""
+    """Distinct values of a column of any type, and the position of each row's value among them."""
     if column.dtype.kind in "biufSU":
         values, inverse = np.unique(column, return_inverse=True)
         return values.tolist(), inverse
@@ -158,10 +158,26 @@ def distinct(column: npt.NDArray[Any]) -> tuple[Sequence[Any], npt.NDArray[np.in
 
 @dataclasses.dataclass(frozen=True)
 class Feature:
-    """A feature of the model: its name and its encoder.
+    """A feature of the model: its name and how its column is read.
 
-    `accepts_missing` and `accepts_unseen` tell whether the library predicts for missing values and for categories that
-    it has not seen; where it refuses, so do we, and the axis has no bin for them.
+    Attributes
+    ----------
+    name
+        Name of the column.
+    encoder
+        Turns a raw column into numbers or codes of categories.
+    accepts_missing
+        Whether the library predicts for missing values; if not, they are an error here too, and the feature's axis has
+        no bin for them.
+    accepts_unseen
+        The same for categories that were not in the training data.
+
+    Examples
+    --------
+    >>> from treeanova.data.features import Labels
+    >>> size = Feature("size", Labels(("S", "L")))
+    >>> size.is_category, size.n_categories
+    (True, 2)
     """
 
     name: str
@@ -171,7 +187,7 @@ class Feature:
 
     @property
     def is_category(self) -> bool:
-        """Whether the encoded column holds codes of categories."""
+        """Whether the encoded column holds positions of categories."""
         return self.encoder.labels is not None
 
     @property
@@ -192,22 +208,27 @@ class Schema(_Value):
         Names of the outputs: one for a regression or a binary classifier, else classes or targets.
     link
         How the sum of terms becomes the response: "identity", "logit" (log-odds of the second class; with several
-        outputs, of each), "softmax", "log", "probability" (the sum is one already), or "other", where the response is
-        not defined.
+        outputs, of each), "softmax", "log", "probability" (the sum is a probability already), or "other", where the
+        response is not defined.
     named
-        Whether the model knows its features by name; else columns are matched by position.
-    given
-        Whether the names are the user's own: tables that have them are matched by name.
-    trained_names
-        The model's names, where the user has given others for display: tables that have them are matched by them.
+        Whether the model stores the names of its features; if not, columns are matched by position.
     absent
         What an absent entry of a sparse matrix means: 0.0 or NaN.
     underscores
-        Whether the model's names have underscores where the data's have blanks.
+        Whether the model's names have underscores where the data's have spaces.
     single_integers
         Whether the library reads matrices of integers as float32.
+    given
+        Whether the names are the user's: tables that have them are matched by name.
+    trained_names
+        The model's names, if the user has given others for display: tables that have them are matched by them.
     classes
-        Labels of the classes of a classifier, in the order of its probabilities; empty where the model keeps none.
+        Labels of the classes of a classifier, in the order of its probabilities; empty if the model stores none.
+
+    Examples
+    --------
+    >>> Schema((Feature("age"), Feature("income"))).names
+    ('age', 'income')
     """
 
     features: tuple[Feature, ...]
@@ -228,5 +249,5 @@ class Schema(_Value):
 
     @property
     def spellings(self) -> tuple[tuple[str, ...], ...]:
-        """The sets of names by which a table's columns may be matched, the model's own first."""
+        """The sets of names by which a table's columns may be matched, those of the model first."""
         return (self.trained_names, self.names) if self.trained_names else (self.names,)

@@ -1,4 +1,4 @@
-"""Tables out: columns become a data frame of the library that the data came in."""
+"""Tables out: columns become a data frame of the library that the user's data came in."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ import narwhals.stable.v1 as nw
 
 
 def backend_of(data: Any) -> str | None:
-    """Name of the data frame library of some data; for arrays pandas when it is installed, else None."""
+    """Name of the data frame library of some data; for arrays pandas if it is installed, else None."""
     if nw.dependencies.is_into_dataframe(data):
         return str(nw.get_native_namespace(nw.from_native(data, eager_only=True)).__name__)
     return "pandas" if importlib.util.find_spec("pandas") else None
 
 
 def free_name(name: str, taken: Collection[str]) -> str:
-    """The name, in brackets as often as it takes to differ from those taken."""
+    """The name, put in brackets until it differs from those taken."""
     while name in taken:
         name = f"({name})"
     return name
 
 
 def frame(columns: Mapping[str, Sequence[Any] | Any], backend: str | None) -> Any:
-    """A data frame of the library named; a dict of the columns where it is None."""
+    """A data frame of the named library; a dict of the columns if it is None."""
     if backend is None:
         return dict(columns)
     return nw.to_native(nw.from_dict(dict(columns), backend=backend))  # type: ignore[arg-type]

@@ -1,0 +1,112 @@
+"""Encoders: what a raw value becomes, against plain rules; equality of encoders, features and schemas."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from treeanova.data.features import Feature, IntegerCategory, Labels, Numeric, Schema, distinct, is_missing
+from treeanova.readers.ebm import _Numbers
+from treeanova.readers.xgboost.columns import CodedCategory, NamedCategory, Number
+
+pd = pytest.importorskip("pandas")
+
+NAN = float("nan")
+
+
+def objects(*values):
+    column = np.empty(len(values), dtype=object)
+    column[:] = values
+    return column
+
+
+def test_numbers_are_themselves_and_a_further_value_may_mean_missing():
+    column = np.array([1.5, -999.0, NAN, np.inf, 0.0])
+    np.testing.assert_array_equal(Numeric().encode(column, "x"), column)
+    np.testing.assert_array_equal(Numeric(missing=-999).encode(column, "x"), [1.5, NAN, NAN, np.inf, 0.0])
+    np.testing.assert_array_equal(Numeric(missing=0).encode(np.array([0, 1]), "x"), [NAN, 1.0])
+    np.testing.assert_array_equal(Numeric().encode(objects(None, True, 2, "3.5"), "x"), [NAN, 1.0, 2.0, 3.5])
+
+
+@pytest.mark.parametrize("value", ["old", (1, 2)])
+def test_what_is_no_number_is_named(value):
+    with pytest.raises(TypeError, match=r"column 'age' must hold numbers, got .*(old|1, 2)"):
+        Numeric().encode(objects(1.0, None, value), "age")
+
+
+@pytest.mark.parametrize(
+    ("raw", "code"),
+    [(0, 0), (2, 2), (1.7, 1), (2.999, 2), (-0.5, 0), (-0.999, 0), (-1, 3), (-1.5, 3), (3, 3), (1e9, 3), (np.inf, 3),
+     (-np.inf, 3), (NAN, NAN), (-0.0, 0)],
+)  # fmt: skip
+def test_codes_are_cut_and_all_else_is_unseen(raw, code):
+    found = IntegerCategory(3).encode(np.array([raw], dtype=float), "k")
+    np.testing.assert_array_equal(found, [code])
+    assert not np.signbit(found[0])
+
+
+def test_codes_have_names_and_may_have_a_value_for_missing():
+    assert IntegerCategory(3).labels == (0, 1, 2)
+    assert IntegerCategory(2, ("no", "yes")).labels == ("no", "yes")
+    np.testing.assert_array_equal(
+        IntegerCategory(2, missing=-1).encode(np.array([-1, 0, 1, 2, -2]), "k"), [NAN, 0, 1, 2, 2]
+    )
+
+
+@pytest.mark.parametrize("missing", [None, NAN, pd.NA, pd.NaT, np.datetime64("NaT", "D"), np.float32("nan")])
+def test_every_kind_of_missing_label_is_missing(missing):
+    assert is_missing(missing)
+    np.testing.assert_array_equal(Labels(("a", "b")).encode(objects("b", missing, "z", "a"), "k"), [1, NAN, 2, 0])
+
+
+@pytest.mark.parametrize("value", ["", "nan", "None", 0, False, 0.0, (), np.str_("NaT")])
+def test_other_values_are_not_missing(value):
+    assert not is_missing(value)
+
+
+def test_labels_of_numbers_and_labels_under_a_key():
+    np.testing.assert_array_equal(Labels((10, 20)).encode(np.array([20.0, NAN, 10.0, 15.0]), "k"), [1, NAN, 0, 2])
+    np.testing.assert_array_equal(Labels(("1", "2"), key=str).encode(objects(2, "1", 3), "k"), [1, 0, 2])
+    np.testing.assert_array_equal(Labels(("a", "b")).encode(np.array(["b", "z"]), "k"), [1, 2])
+
+
+@pytest.mark.parametrize(
+    "column",
+    [np.array([3, 1, 3, 2]), np.array([0.5, NAN, 0.5]), np.array(["b", "a", "b"]), objects("b", None, 1, "b", (1, 2))],
+)
+def test_distinct_values_give_the_column_back(column):
+    values, inverse = distinct(column)
+    back = [values[position] for position in inverse]
+    assert len(values) == len({repr(value) for value in column.tolist()})
+    for value, expected in zip(back, column.tolist(), strict=True):
+        assert value == expected or (is_missing(value) and is_missing(expected))
+
+
+# Equality
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        Numeric,
+        lambda nan: IntegerCategory(3, None, nan),
+        Number,
+        lambda nan: CodedCategory(3, nan),
+        lambda nan: NamedCategory(((("a",), (1,)),), nan),
+        _Numbers,
+        lambda nan: Feature("a", Numeric(nan)),
+        lambda nan: Schema((Feature("a", Number(nan)),), absent=nan),
+    ],
+)
+def test_values_with_nan_are_equal(make):
+    one, other = make(float("nan")), make(float("nan"))
+    assert one == other
+    assert hash(one) == hash(other)
+    assert one != make(-999.0)
+
+
+def test_encoders_of_different_classes_differ():
+    assert Numeric() != Number()
+    assert Numeric() != _Numbers()
+    assert Schema((Feature("a"),)) != Schema((Feature("b"),))
+    assert Numeric() != "Numeric"
