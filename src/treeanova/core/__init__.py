@@ -1,1 +1,1 @@
-"""Array types, threads, files, progress and labels: knows nothing of models."""
+"""Array types, BLAS threads, whole files, progress bars and labels of terms: knows nothing of models."""

@@ -1,4 +1,4 @@
-"""One thread for BLAS while our own threads work: on some hundred bins, its threads cost more than they give."""
+"""BLAS limited to one thread while our workers run: on a few hundred bins its threads cost more than they save."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 @functools.cache
 def _controller() -> Any:
-    """What can set the threads of the BLAS libraries loaded, or None without threadpoolctl (scikit-learn brings it)."""
+    """The controller of BLAS threads, or None without threadpoolctl, which scikit-learn installs."""
     try:
         return importlib.import_module("threadpoolctl").ThreadpoolController()
     except ImportError:
@@ -18,7 +18,7 @@ def _controller() -> Any:
 
 
 def single_threaded() -> contextlib.AbstractContextManager[Any]:
-    """A context in which BLAS uses one thread, where this can be set."""
+    """A context in which BLAS uses one thread; without threadpoolctl it changes nothing."""
     controller = _controller()
     if controller is None:
         return contextlib.nullcontext()

@@ -1,4 +1,4 @@
-"""Files written whole or not at all."""
+"""Files that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from typing import BinaryIO
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """A file to write to, under another name until all is written: a failure or a kill leaves what was there.
+    """A context with a file to write to, which replaces `path` at the end; a failure or a kill leaves the old file.
 
-    A symbolic link stays, and the file that it points to is replaced. The mode of a file that was there is kept, and
-    its owner where that is allowed. What is no plain file, such as a pipe, is written to as it is.
+    Until then the file has a temporary name in the same folder. A symbolic link stays, and the file that it points to
+    is replaced. The new file has the mode of the old one, and its owner where that is allowed. Pipes and other special
+    files are written to directly.
     """
     target = _link_target(path)
     old = _status(target)
@@ -40,7 +41,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 def _link_target(path: str | os.PathLike[str]) -> pathlib.Path:
-    """The path itself, or where its chain of symbolic links ends, be there a file or not."""
+    """The path itself, or the end of its chain of symbolic links, whether a file exists there or not."""
     target = pathlib.Path(os.path.realpath(path))
     if target.is_symlink():
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), os.fspath(path))
@@ -55,12 +56,12 @@ def _status(path: pathlib.Path) -> os.stat_result | None:
 
 
 def _open_private(path: str, flags: int) -> int:
-    """Open a file that only its owner may read: what replaces a private file is private from the start."""
+    """Open a file that only its owner may read, so that the new version of a private file is private from the start."""
     return os.open(path, flags, 0o600)
 
 
 def _make_like(path: pathlib.Path, old: os.stat_result) -> None:
-    """Give a file the owner and the mode of another, as far as its file system and the user's rights allow."""
+    """Give a file the owner and the mode of another, as far as the file system and the user's rights allow."""
     with contextlib.suppress(PermissionError, AttributeError):  # Windows has no owners of this kind
         os.chown(path, old.st_uid, old.st_gid)
     with contextlib.suppress(PermissionError):
@@ -68,6 +69,6 @@ def _make_like(path: pathlib.Path, old: os.stat_result) -> None:
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write a text, in UTF-8, whole or not at all."""
+    """Write a text in UTF-8, completely or not at all."""
     with replacing(path) as file:
         file.write(text.encode())

@@ -8,7 +8,7 @@ SEPARATOR = " × "
 
 
 def label_of(names: Iterable[object]) -> str:
-    """The label of a term that people read.
+    """The label of a term, for people to read.
 
     >>> label_of(["Latitude", "Longitude"])
     'Latitude × Longitude'
@@ -17,7 +17,7 @@ def label_of(names: Iterable[object]) -> str:
 
 
 def split_label(text: str) -> tuple[str, ...]:
-    """Names of features from a label, also from one typed with the letter x.
+    """Names of features from a label, which may also be typed with the letter x.
 
     >>> split_label("a × b") == split_label("a x b") == ("a", "b")
     True

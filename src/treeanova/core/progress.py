@@ -1,4 +1,4 @@
-"""Progress of long work: a function of stage, steps done and steps in all."""
+"""Progress reporting: a function that is called with the stage, the steps done and the number of steps."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from collections.abc import Callable
 
 Progress = Callable[[str, int, int], None]
 
-_WIDTH = 30
-_PAUSE = 0.1
+_WIDTH = 30  # characters
+_PAUSE = 0.1  # seconds
 
 
 def quiet(stage: str, done: int, total: int) -> None:
-    """Say nothing."""
+    """Report nothing."""
 
 
 class Bar:
-    """A bar on the standard error, drawn ten times a second at most."""
+    """A progress bar on the standard error, drawn at most ten times a second."""
 
     def __init__(self) -> None:
         self._last = 0.0
 
     def __call__(self, stage: str, done: int, total: int) -> None:
-        """Draw it, and end the line with the last step of a stage."""
+        """Draw the bar, and end the line at the last step of a stage."""
         now = time.monotonic()
         if done < total and now - self._last < _PAUSE:
             return
@@ -35,7 +35,7 @@ class Bar:
 
 
 def progress_of(wanted: bool | Progress | None) -> Progress:
-    """A function to report to: a bar for True, nothing for False and None, a function as it is."""
+    """The function that reports progress: a bar for True, `quiet` for False and None; a function is returned as is."""
     if callable(wanted):
         return wanted
     if not isinstance(wanted, (bool, type(None))):
