@@ -28,7 +28,7 @@ class Comparison:
     ----------
     distance
         Table: per term, output and decomposition the weighted root mean square of its difference to the first, also
-        relative to the standard deviation of the first's score. Of terms without a table at rows that stand for the
+        relative to the standard deviation of the first's score. Of terms without a table at rows that represent the
         density; NaN where no decomposition has such rows, as when all were loaded from files.
     signs
         Table: per main effect the share of the weight in bins where its sign differs from the first's.
@@ -171,7 +171,7 @@ def chunks(keys: list[Key]) -> Iterator[list[Key]]:
 
 
 def _rows_on_union(parts: list[Decomposition], maps: Sequence[Sequence[Ints]]) -> tuple[BinIndices, Floats] | None:
-    """Bins on the union of grids, and weights, of rows that stand for the density of the first part that has rows."""
+    """Bins on the union of grids, and weights, of rows that represent the density of the first part that has rows."""
     for part, old in zip(parts, maps, strict=True):
         try:
             codes, weights = part.density_rows

@@ -225,11 +225,7 @@ class Decomposition(Answers):
 
     def _certificate_of(self, terms: TermSet) -> Certificate:
         names = {self._names(key) for key in terms.tables.keys}
-        kept = {name: term for name, term in self.certificate.terms.items() if name in names}
-        higher = self.certificate.higher
-        if higher is not None:
-            higher = dataclasses.replace(higher, n_terms=len(terms.keys_at_rows))
-        return dataclasses.replace(self.certificate, terms=kept, higher=higher, remainder_share=None)
+        return self.certificate.of_terms(names, len(terms.keys_at_rows))
 
     def truncate(self, max_order: int) -> Decomposition:
         """The same model with all terms above an order in one exact remainder.

@@ -53,4 +53,6 @@ def class_labels(schema: Schema, score: Floats) -> npt.NDArray[Any]:
     if schema.link == "logit" and score.shape[1] > 1 and not schema.classes:
         return (score > 0).astype(np.int64)
     positions = class_probabilities(schema, score).argmax(axis=1)
-    return np.array(schema.classes)[positions] if schema.classes else positions
+    labels = np.array(schema.classes) if schema.classes else np.arange(max(score.shape[1], 2))
+    chosen: npt.NDArray[Any] = labels[positions]
+    return chosen

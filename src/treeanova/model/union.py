@@ -14,11 +14,13 @@ from treeanova.model.grid import Grid
 
 
 def union(grids: Sequence[Grid]) -> tuple[Grid, list[list[Ints]]]:
-    """A grid that tells apart all that any of some grids does, and per grid and axis the old bin of each new one."""
+    """A grid that distinguishes all that any of some grids does, and per grid and axis the old bin of each new one."""
     first = grids[0]
     if any(grid.schema.names != first.schema.names for grid in grids):
+        lists = " and ".join(dict.fromkeys(str(list(grid.schema.names)) for grid in grids))
         raise ValueError(
-            "decompositions must have the same features in the same order to be combined; rename or select."
+            f"decompositions must have the same features in the same order to be combined, got {lists}; rename them "
+            "with `feature_names`."
         )
     columns = list(zip(*(grid.axes for grid in grids), strict=True))
     features = [_widest(options) for options in zip(*(grid.schema.features for grid in grids), strict=True)]
@@ -28,7 +30,7 @@ def union(grids: Sequence[Grid]) -> tuple[Grid, list[list[Ints]]]:
         axes.append(axis)
         maps.append(old)
     schema = dataclasses.replace(first.schema, features=tuple(features))
-    return Grid(schema, tuple(axes)), [list(own) for own in zip(*maps, strict=True)]
+    return Grid(schema, tuple(axes)), [list(of_grid) for of_grid in zip(*maps, strict=True)]
 
 
 def _widest(features: Sequence[Feature]) -> Feature:
@@ -37,18 +39,26 @@ def _widest(features: Sequence[Feature]) -> Feature:
     known = set(widest.encoder.labels or ())
     for feature in features:
         if feature.is_category != widest.is_category or not known >= set(feature.encoder.labels or ()):
+            kinds = " and ".join(_kind(option) for option in (widest, feature))
             raise ValueError(
-                f"feature {feature.name!r} must have the same kind and categories to be combined, got others."
+                f"feature {feature.name!r} must have the same kind and categories to be combined, got {kinds}; train "
+                "the models on the same columns."
             )
-    if len({_reading(feature) for feature in features}) > 1:
+    readings = dict.fromkeys(_reading(feature) for feature in features)
+    if len(readings) > 1:
         raise ValueError(
-            f"feature {widest.name!r} must be read alike (missing values, labels) to be combined, got others."
+            f"feature {widest.name!r} must have the same missing value and labels to be combined, got "
+            f"{' and '.join(map(str, readings))}; train the models on the same columns."
         )
     return dataclasses.replace(
         widest,
         accepts_missing=all(feature.accepts_missing for feature in features),
         accepts_unseen=all(feature.accepts_unseen for feature in features),
     )
+
+
+def _kind(feature: Feature) -> str:
+    return f"the categories {list(feature.encoder.labels or ())}" if feature.is_category else "numbers"
 
 
 def _reading(feature: Feature) -> tuple[str, object]:
@@ -90,5 +100,9 @@ def _category_map(axis: CategoryAxis, labels: Sequence[Hashable]) -> Ints:
     positions = {label: code for code, label in enumerate(axis.categories)}
     old = np.array([positions.get(label, axis.unseen_bin) for label in labels], dtype=np.int64)
     if old.min(initial=0) < 0:
-        raise ValueError(f"feature {axis.name!r} must have the same categories to be combined, got others.")
+        unknown = [label for label in labels if label not in positions]
+        raise ValueError(
+            f"feature {axis.name!r} must have the same categories to be combined, got {unknown} in one model only; "
+            "train the models on the same columns."
+        )
     return old

@@ -53,9 +53,9 @@ class ClosedForm:
     def set_masses(self) -> tuple[Floats, ...]:
         """Masses p of the sets of leaves, feature by feature, for the leaves that have it on their path."""
         pairs = zip(self.leaf_sets.sets, self.masses, strict=True)
-        found = (sets.mass(masses) for sets, masses in pairs)
+        exact = (sets.mass(masses) for sets, masses in pairs)
         # Sums are exact for any masses; those below rounding are zero, since products of many would underflow.
-        return tuple(np.where(own > _NO_MASS, own, 0.0) for own in found)
+        return tuple(np.where(mass > _NO_MASS, mass, 0.0) for mass in exact)
 
     @functools.cached_property
     def _products(self) -> tuple[Floats, Ints]:
@@ -182,7 +182,7 @@ class _Part:
 
 
 def raw_at_rows(leaf_sets: LeafSets, codes: BinIndices, keys: Sequence[Key], n_jobs: int = 1) -> Floats:
-    """Terms as the trees hold them, each leaf in that of its features, at rows: shape (n_rows, n_keys, n_outputs)."""
+    """Raw terms at rows, each leaf in the term of its features: shape (n_rows, n_keys, n_outputs)."""
     wanted = {key: position for position, key in enumerate(keys)}
     parts = [
         _Part(leaves, {key: leaf_sets.values[leaves]}, {key: wanted[key]})

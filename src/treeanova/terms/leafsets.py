@@ -201,14 +201,14 @@ class LeafSets:
         return int(sizes[np.asarray(self._with_feature[:, list(key)].all(axis=1))].sum())
 
     def n_subsets(self, order: int) -> int:
-        """A bound on the number of sets of so many features that some leaf has on its path."""
+        """An upper bound on the number of sets of `order` features that some leaf has on its path."""
         of_keys = sum(math.comb(len(key), order) for key in self.keys)
         return min(of_keys, math.comb(int(self._with_feature.any(axis=0).sum()), order))
 
     def subsets(self, orders: Iterable[int]) -> list[Key]:
-        """All sets of so many features that some leaf has on its path, sorted."""
-        found = [key for order in orders for key in self._subsets(order)]
-        return sorted(found, key=lambda key: (len(key), key))
+        """All sets of features of given orders that some leaf has on its path, sorted."""
+        subsets = [key for order in orders for key in self._subsets(order)]
+        return sorted(subsets, key=lambda key: (len(key), key))
 
     def _subsets(self, order: int) -> Iterable[Key]:
         """Sets of one order: from the keys, or by trying all where these are fewer."""
