@@ -17,7 +17,7 @@ from treeanova.data.features import Schema as Schema
 from treeanova.decomposition.comparison import Comparison as Comparison
 from treeanova.decomposition.comparison import compare as compare
 from treeanova.decomposition.decomposition import Decomposition as Decomposition
-from treeanova.decomposition.decomposition import load as load
+from treeanova.decomposition.files import load as load
 from treeanova.decomposition.decomposition import mean as mean
 from treeanova.decomposition.explanation import Explanation as Explanation
 from treeanova.decomposition.sensitivity import Sensitivity as Sensitivity

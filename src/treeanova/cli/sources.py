@@ -15,7 +15,8 @@ from treeanova.cli.terminal import Step
 from treeanova.core.labels import split_label
 from treeanova.data.features import Schema
 from treeanova.data.tabular import read_column, read_table
-from treeanova.decomposition.decomposition import Decomposition, load
+from treeanova.decomposition.decomposition import Decomposition
+from treeanova.decomposition.files import load
 from treeanova.density.kinds import KINDS
 from treeanova.model.forest import Forest
 from treeanova.readers import read_model, unpickled

@@ -18,11 +18,10 @@ from treeanova.decomposition.certify import Score, certify, certify_raw
 from treeanova.decomposition.evaluation import Evaluation
 from treeanova.density.kinds import Density, density_of
 from treeanova.density.statistics import check_weighted_rows, statistics_of
-from treeanova.errors import ArchiveError
 from treeanova.model.binning import Binning
 from treeanova.model.effects import Effects
 from treeanova.storage import archive
-from treeanova.storage.fields import Saved, pack, unpack
+from treeanova.storage.fields import Saved, pack
 from treeanova.storage.saved_density import NoRowsError, without_rows
 from treeanova.terms.additive import AdditiveModel
 from treeanova.terms.moments import Moments
@@ -432,35 +431,3 @@ def mean(parts: Sequence[Decomposition]) -> Decomposition:
     if isinstance(parts, Decomposition) or not parts:
         raise ValueError(f"`parts` must be a list of at least one decomposition, got {parts!r}; pass [fx1, fx2].")
     return _combined(parts, [1 / len(parts)] * len(parts))
-
-
-def load(path: str | os.PathLike[str]) -> Decomposition:
-    """A decomposition that was saved: all but its rows, so that another density needs `X`.
-
-    Parameters
-    ----------
-    path
-        A file written by `Decomposition.save`.
-
-    Returns
-    -------
-    Decomposition
-
-    Examples
-    --------
-    >>> import pathlib, tempfile, treeanova
-    >>> from treeanova.testing import example
-    >>> fx, X = example()
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "fx.tav"
-    >>> fx.save(path)
-    >>> treeanova.load(path).intercept
-    0.25
-    """
-    header, arrays = archive.read(path)
-    try:
-        saved = unpack(header, arrays)
-    except (KeyError, ValueError, TypeError, AttributeError, IndexError, ImportError) as error:
-        name = os.fspath(path)
-        raise ArchiveError(f"{name} must be a whole file saved by treeanova, got one that does not fit.") from error
-    source, terms, density, certificate, scope, settings, moments = saved
-    return Decomposition(source, terms, density, certificate, scope, settings, saved_moments=moments)

@@ -1,0 +1,42 @@
+"""Decompositions from files."""
+
+from __future__ import annotations
+
+import os
+
+from treeanova.decomposition.decomposition import Decomposition
+from treeanova.errors import ArchiveError
+from treeanova.storage import archive
+from treeanova.storage.fields import unpack
+
+
+def load(path: str | os.PathLike[str]) -> Decomposition:
+    """A decomposition that was saved: all but its rows, so that another density needs `X`.
+
+    Parameters
+    ----------
+    path
+        A file written by `Decomposition.save`.
+
+    Returns
+    -------
+    Decomposition
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, treeanova
+    >>> from treeanova.testing import example
+    >>> fx, X = example()
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "fx.tav"
+    >>> fx.save(path)
+    >>> treeanova.load(path).intercept
+    0.25
+    """
+    header, arrays = archive.read(path)
+    try:
+        saved = unpack(header, arrays)
+    except (KeyError, ValueError, TypeError, AttributeError, IndexError, ImportError) as error:
+        name = os.fspath(path)
+        raise ArchiveError(f"{name} must be a whole file saved by treeanova, got one that does not fit.") from error
+    source, terms, density, certificate, scope, settings, moments = saved
+    return Decomposition(source, terms, density, certificate, scope, settings, saved_moments=moments)
