@@ -1,8 +1,8 @@
 # make demo    runs the main job on data that need no download
 # make test    runs all tests
 # make paper   reproduces the paper: figures and docs/paper.md
-# make check   formatting, lints and types
-# make bench   measures purify() beside interpret; installs what the benchmarks need
+# make check   formatting, lints, types and docstrings
+# make bench   compares purify() with interpret; installs what the benchmarks need
 # Each builds .venv first; a second run finds it ready.
 PYTHON ?= python3
 BIN := .venv/bin
@@ -21,6 +21,7 @@ check: .venv/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/python tools/check_docstrings.py
 
 # treehfd asks for xgboost, whose files would replace those of xgboost-cpu: hence without its dependencies.
 bench: .venv/ready

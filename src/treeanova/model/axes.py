@@ -30,6 +30,14 @@ class Axis(abc.ABC):
         Name of the feature.
     missing_bin
         Bin of missing values; -1 where the model refuses them.
+
+    Examples
+    --------
+    >>> from treeanova.testing import example
+    >>> fx, X = example()
+    >>> axis = fx.terms["x0"].axes[0]
+    >>> axis.name, axis.size, axis.thresholds.round(6).tolist()
+    ('x0', 2, [0.5])
     """
 
     name: str
@@ -67,23 +75,101 @@ class Axis(abc.ABC):
 
     @abc.abstractmethod
     def index(self, column: Floats) -> BinIndices:
-        """Bin of each value of an encoded column."""
+        """Bin of each value of an encoded column.
+
+        Parameters
+        ----------
+        column
+            Encoded values: numbers as they are, positions of categories, NaN for missing values.
+
+        Returns
+        -------
+        numpy.ndarray
+            A bin per value.
+
+        Examples
+        --------
+        >>> import numpy as np, treeanova
+        >>> axis = treeanova.IntervalAxis("age", missing_bin=2, bounds=np.array([40.0]))
+        >>> axis.index(np.array([40.0, 41.0, np.nan])).tolist()
+        [0, 1, 2]
+        """
 
     @abc.abstractmethod
     def examples(self) -> Floats:
-        """An encoded value that falls in each bin."""
+        """An encoded value that falls in each bin.
+
+        Returns
+        -------
+        numpy.ndarray
+            A value per bin; NaN for a bin of missing values.
+
+        Examples
+        --------
+        >>> import numpy as np, treeanova
+        >>> treeanova.IntervalAxis("age", missing_bin=2, bounds=np.array([40.0])).examples().tolist()
+        [40.0, inf, nan]
+        """
 
     @abc.abstractmethod
     def coarsened(self, bins: Ints) -> Axis:
-        """The axis with neighbouring bins merged; `bins` holds the coarse bin of each bin."""
+        """The axis with neighbouring bins merged.
+
+        Parameters
+        ----------
+        bins
+            Coarse bin of each bin, ascending.
+
+        Returns
+        -------
+        Axis
+            An axis of the same kind with fewer bins.
+
+        Examples
+        --------
+        >>> import numpy as np, treeanova
+        >>> axis = treeanova.IntervalAxis("age", missing_bin=-1, bounds=np.array([20.0, 40.0, 60.0]))
+        >>> axis.coarsened(np.array([0, 0, 1, 1])).labels
+        ('≤ 40', '> 40')
+        """
 
     @abc.abstractmethod
     def has_bins_of(self, other: Axis) -> bool:
-        """Whether both axes have the same bins."""
+        """Whether both axes have the same bins.
+
+        Parameters
+        ----------
+        other
+            Another axis, of any name.
+
+        Returns
+        -------
+        bool
+            True where every value has the same bin on both.
+
+        Examples
+        --------
+        >>> import numpy as np, treeanova
+        >>> age, years = (treeanova.IntervalAxis(name, -1, np.array([40.0])) for name in ("age", "years"))
+        >>> age.has_bins_of(years)
+        True
+        """
 
     @abc.abstractmethod
     def plain(self) -> dict[str, Any]:
-        """All but thresholds and categories, as plain data for a file; `axis_of` is the way back."""
+        """All but thresholds and categories, as plain data for a file; `axis_of` is the way back.
+
+        Returns
+        -------
+        dict
+            Names and numbers only.
+
+        Examples
+        --------
+        >>> import numpy as np, treeanova
+        >>> treeanova.IntervalAxis("age", missing_bin=-1, bounds=np.array([40.0])).plain()
+        {'name': 'age', 'missing_bin': -1}
+        """
 
     @property
     def n_extra(self) -> int:
@@ -111,6 +197,11 @@ class Axis(abc.ABC):
 @dataclasses.dataclass(frozen=True, eq=False)
 class IntervalAxis(Axis):
     """Bins (-inf, bounds[0]], (bounds[0], bounds[1]], …, (bounds[-1], inf), and possibly one for missing values.
+
+    Attributes
+    ----------
+    bounds
+        Upper ends of all intervals but the last, ascending; an interval contains its upper end.
 
     Examples
     --------
@@ -191,6 +282,13 @@ class IntervalAxis(Axis):
 @dataclasses.dataclass(frozen=True, eq=False)
 class CategoryAxis(Axis):
     """A bin per category, and possibly one for unseen and one for missing values.
+
+    Attributes
+    ----------
+    categories
+        The categories, in the order of their bins.
+    unseen_bin
+        Bin of categories never seen in training; -1 where the model refuses them.
 
     Examples
     --------

@@ -88,6 +88,14 @@ class Effects:
         Returns
         -------
         tuple of Binning
+            Binnings that merge nothing for a term on the bins of the grid.
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> [binning.bins.tolist() for binning in fx.effects.binnings_of((0, 1))]
+        [[0, 1], [0, 1]]
         """
         return self.binnings[key] if key in self.binnings else tuple(unmerged(self.grid.sizes[j]) for j in key)
 
@@ -102,6 +110,14 @@ class Effects:
         Returns
         -------
         tuple of Axis
+            An axis per feature.
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> [(axis.name, axis.size) for axis in fx.effects.axes_of((0, 1))]
+        [('x0', 2), ('x1', 2)]
         """
         axes = tuple(self.grid.axes[j] for j in key)
         if key not in self.binnings:
@@ -118,7 +134,15 @@ class Effects:
 
         Returns
         -------
-        array of shape (n_rows, n_outputs)
+        numpy.ndarray
+            Shape (n_rows, n_outputs).
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.effects.score(X).ravel().tolist()
+        [0.0, 0.0, 0.0, 1.0]
         """
         return self.score_codes(self.grid.index(X))
 
@@ -132,7 +156,16 @@ class Effects:
 
         Returns
         -------
-        array of shape (n_rows, n_outputs)
+        numpy.ndarray
+            Shape (n_rows, n_outputs).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.effects.score_codes(np.array([[1, 1], [0, 1]])).tolist()
+        [[1.0], [0.0]]
         """
         total = np.repeat(self.intercept[None], len(codes), axis=0)
         for key in self.terms:
@@ -151,7 +184,16 @@ class Effects:
 
         Returns
         -------
-        array of shape (n_rows, n_outputs)
+        numpy.ndarray
+            Shape (n_rows, n_outputs).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.effects.at((0,), np.array([[1, 1], [0, 1]])).tolist()
+        [[0.25], [-0.25]]
         """
         if key not in self.binnings:
             values: Floats = self.terms[key][tuple(codes[:, j] for j in key)]
@@ -166,17 +208,25 @@ class Effects:
         Parameters
         ----------
         wanted
-            Tells for a key whether its term stays.
+            Function of a key (positions of features) that returns whether its term stays.
 
         Returns
         -------
         Effects
+            The same intercept with fewer terms.
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> list(fx.effects.keep(lambda key: len(key) == 1).terms)
+        [(0,), (1,)]
         """
         terms = {key: values for key, values in self.terms.items() if wanted(key)}
         return Effects(self.grid, self.intercept, terms, self.binnings)
 
     def with_schema(self, schema: Schema) -> Effects:
-        """The same effects with another schema, as with other names of the features.
+        """The same effects with another schema, for example with other names of the features.
 
         Parameters
         ----------
@@ -186,6 +236,16 @@ class Effects:
         Returns
         -------
         Effects
+            The same intercept and terms.
+
+        Examples
+        --------
+        >>> import treeanova
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> schema = treeanova.Schema((treeanova.Feature("a"), treeanova.Feature("b")))
+        >>> fx.effects.with_schema(schema).schema.names
+        ('a', 'b')
         """
         axes = tuple(renamed(axis, name) for axis, name in zip(self.grid.axes, schema.names, strict=True))
         return dataclasses.replace(self, grid=Grid(schema, axes))
@@ -203,6 +263,17 @@ class Effects:
         Returns
         -------
         Effects
+            The same function.
+
+        Examples
+        --------
+        >>> import numpy as np, treeanova
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> axes = [treeanova.IntervalAxis(name, -1, np.array([0.5, 0.7])) for name in ("x0", "x1")]
+        >>> finer = treeanova.Grid(fx.schema, tuple(axes))
+        >>> fx.effects.on_union(finer, [np.array([0, 1, 1])] * 2).terms[(0,)].ravel().tolist()
+        [-0.25, 0.25, 0.25]
         """
         binnings = {
             key: tuple(binning_by(binning.bins[old_bins[j]]) for j, binning in zip(key, own, strict=True))
@@ -226,11 +297,20 @@ class Effects:
         key
             Positions of the term's features.
         binnings
-            One per feature, each finer than or equal to the term's.
+            One per feature, each at least as fine as the term's.
 
         Returns
         -------
-        array over the bins of `binnings`, outputs last
+        numpy.ndarray
+            An axis per feature, over the bins of its binning, and a last axis of outputs.
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> effects = fx.effects
+        >>> effects.on_binnings((0,), effects.binnings_of((0,))).ravel().tolist()
+        [-0.25, 0.25]
         """
         own = self.binnings_of(key)
         return _taken(self.terms[key], [coarse.within(fine) for coarse, fine in zip(own, binnings, strict=True)])
@@ -270,7 +350,7 @@ def _finest(options: Sequence[tuple[Binning, ...]]) -> tuple[Binning, ...]:
 
 
 def refined_axes(effects: Effects) -> dict[Key, tuple[Binning, ...]]:
-    """The axes of all terms and their subsets when each term passes on to those of fewer features.
+    """The axes on which all terms, and the terms of subsets of their features, are purified.
 
     A term receives what is taken out of the terms that contain it, so that its axes are the common refinement of its
     own and of theirs. Terms on the bins of the grid throughout are not listed.

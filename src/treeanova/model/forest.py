@@ -48,6 +48,16 @@ class Forest:
         Leaf values, shape (n_leaves, n_outputs).
     leaf_label
         The library's own number of each leaf.
+
+    Examples
+    --------
+    >>> import treeanova
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> forest = treeanova.read_model(DecisionTreeRegressor().fit([[0.0], [1.0]], [3, 5]))
+    >>> forest.n_trees, forest.n_leaves, forest.bound[forest.roots].round(6).tolist()
+    (1, 2, [0.5])
+    >>> forest.score([[0.0], [1.0]]).ravel().tolist()
+    [3.0, 5.0]
     """
 
     schema: Schema
@@ -82,7 +92,7 @@ class Forest:
         return len(self.values)
 
     def with_schema(self, schema: Schema) -> Forest:
-        """The same forest with another schema, as with other names of the features.
+        """The same forest with another schema, for example with other names of the features.
 
         Parameters
         ----------
@@ -92,6 +102,16 @@ class Forest:
         Returns
         -------
         Forest
+            The same trees.
+
+        Examples
+        --------
+        >>> import treeanova
+        >>> from sklearn.tree import DecisionTreeRegressor
+        >>> forest = treeanova.read_model(DecisionTreeRegressor().fit([[0.0], [1.0]], [3, 5]))
+        >>> schema = treeanova.Schema((treeanova.Feature("age"),))
+        >>> forest.with_schema(schema).schema.names
+        ('age',)
         """
         return dataclasses.replace(self, schema=schema)
 
@@ -101,7 +121,26 @@ class Forest:
         return len(self.intercept)
 
     def leaf_ids(self, data: Any) -> Ints:
-        """The library's leaf numbers, shape (n_rows, n_trees)."""
+        """The library's number of the leaf that each row reaches in each tree.
+
+        Parameters
+        ----------
+        data
+            Rows: numpy, pandas, polars, pyarrow or scipy.sparse.
+
+        Returns
+        -------
+        numpy.ndarray
+            Shape (n_rows, n_trees).
+
+        Examples
+        --------
+        >>> import treeanova
+        >>> from sklearn.tree import DecisionTreeRegressor
+        >>> forest = treeanova.read_model(DecisionTreeRegressor().fit([[0.0], [1.0]], [3, 5]))
+        >>> forest.leaf_ids([[0.0], [1.0]]).tolist()
+        [[1], [2]]
+        """
         encoded = encode(data, self.schema)
         result = np.empty((len(encoded), self.n_trees), dtype=np.int64)
         for rows in self._chunks(len(encoded)):
@@ -109,11 +148,50 @@ class Forest:
         return result
 
     def score(self, data: Any) -> Floats:
-        """The raw prediction in float64, shape (n_rows, n_outputs)."""
+        """The raw prediction in float64.
+
+        Parameters
+        ----------
+        data
+            Rows: numpy, pandas, polars, pyarrow or scipy.sparse.
+
+        Returns
+        -------
+        numpy.ndarray
+            Shape (n_rows, n_outputs).
+
+        Examples
+        --------
+        >>> import treeanova
+        >>> from sklearn.tree import DecisionTreeRegressor
+        >>> forest = treeanova.read_model(DecisionTreeRegressor().fit([[0.0], [1.0]], [3, 5]))
+        >>> forest.score([[0.0], [1.0]]).tolist()
+        [[3.0], [5.0]]
+        """
         return self.score_encoded(encode(data, self.schema))
 
     def score_encoded(self, encoded: Floats) -> Floats:
-        """The raw prediction of encoded rows, shape (n_rows, n_outputs)."""
+        """The raw prediction for encoded rows.
+
+        Parameters
+        ----------
+        encoded
+            Float64 in the form that the bounds compare, shape (n_rows, n_features).
+
+        Returns
+        -------
+        numpy.ndarray
+            Shape (n_rows, n_outputs).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import treeanova
+        >>> from sklearn.tree import DecisionTreeRegressor
+        >>> forest = treeanova.read_model(DecisionTreeRegressor().fit([[0.0], [1.0]], [3, 5]))
+        >>> forest.score_encoded(np.array([[0.5], [0.6]])).tolist()
+        [[3.0], [5.0]]
+        """
         result = np.empty((len(encoded), self.n_outputs))
         for rows in self._chunks(len(encoded)):
             result[rows] = self.intercept + self.values[self.leaves(encoded[rows])].sum(axis=1)
@@ -124,7 +202,27 @@ class Forest:
         return (slice(start, start + size) for start in range(0, n_rows, size))
 
     def leaves(self, encoded: Floats) -> Ints:
-        """Positions of the leaves that rows of an encoded matrix reach, shape (n_rows, n_trees)."""
+        """Positions among all leaves of the leaf that each encoded row reaches in each tree.
+
+        Parameters
+        ----------
+        encoded
+            Float64 in the form that the bounds compare, shape (n_rows, n_features).
+
+        Returns
+        -------
+        numpy.ndarray
+            Shape (n_rows, n_trees).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import treeanova
+        >>> from sklearn.tree import DecisionTreeRegressor
+        >>> forest = treeanova.read_model(DecisionTreeRegressor().fit([[0.0], [1.0]], [3, 5]))
+        >>> forest.leaves(np.array([[0.5], [0.6]])).tolist()
+        [[0], [1]]
+        """
         node = np.repeat(self.roots[None], len(encoded), axis=0)
         rows = np.arange(len(encoded))[:, None]
         while True:

@@ -18,7 +18,24 @@ from treeanova.model.forest import NEAR_ZERO, Forest
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Grid:
-    """The axes of all features, in the order of the schema."""
+    """The axes of all features, in the order of the schema.
+
+    Attributes
+    ----------
+    schema
+        Features, outputs and link of the model.
+    axes
+        An axis per feature.
+
+    Examples
+    --------
+    >>> from treeanova.testing import example
+    >>> fx, X = example()
+    >>> fx.grid.sizes
+    (2, 2)
+    >>> fx.grid.index(X).tolist()
+    [[0, 0], [0, 1], [1, 0], [1, 1]]
+    """
 
     schema: Schema
     axes: tuple[Axis, ...]
@@ -29,29 +46,122 @@ class Grid:
         return tuple(axis.size for axis in self.axes)
 
     def index(self, X: Any) -> BinIndices:
-        """Bins of all rows and features of user data, shape (n_rows, n_features), column by column in memory."""
+        """Bins of all features at rows.
+
+        Parameters
+        ----------
+        X
+            Rows: numpy, pandas, polars, pyarrow or scipy.sparse.
+
+        Returns
+        -------
+        numpy.ndarray
+            Shape (n_rows, n_features), column by column in memory.
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.grid.index([[0.2, 0.9]]).tolist()
+        [[0, 1]]
+        """
         return self.index_encoded(encode(X, self.schema))
 
     def index_encoded(self, encoded: Floats) -> BinIndices:
-        """Bins of an encoded matrix."""
+        """Bins of all features at encoded rows.
+
+        Parameters
+        ----------
+        encoded
+            Float64 as `Forest.leaves` takes it, shape (n_rows, n_features).
+
+        Returns
+        -------
+        numpy.ndarray
+            Shape (n_rows, n_features), column by column in memory.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.grid.index_encoded(np.array([[0.2, 0.9]])).tolist()
+        [[0, 1]]
+        """
         codes = np.empty(encoded.shape, dtype=np.int32, order="F")
         for j, axis in enumerate(self.axes):
             codes[:, j] = axis.index(encoded[:, j])
         return codes
 
     def encoded(self, codes: BinIndices) -> Floats:
-        """An encoded matrix whose rows fall in given bins."""
+        """Encoded rows that fall in given bins.
+
+        Parameters
+        ----------
+        codes
+            Bins, shape (n_rows, n_features).
+
+        Returns
+        -------
+        numpy.ndarray
+            Float64, shape (n_rows, n_features).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.grid.encoded(np.array([[0, 1]])).round(6).tolist()
+        [[0.5, inf]]
+        """
         columns = [axis.examples()[codes[:, j]] for j, axis in enumerate(self.axes)]
         return np.stack(columns, axis=1) if columns else np.empty(codes.shape)
 
     def has_bins_of(self, other: Grid) -> bool:
-        """Whether names and bins of all features are another's."""
+        """Whether two grids have the same features with the same bins.
+
+        Parameters
+        ----------
+        other
+            Another grid.
+
+        Returns
+        -------
+        bool
+            True where names and bins of all features are equal.
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.grid.has_bins_of(fx.raw.grid)
+        True
+        """
         pairs = zip(self.axes, other.axes, strict=False)
         return self.schema.names == other.schema.names and all(a.has_bins_of(b) for a, b in pairs)
 
 
 def grid_of(forest: Forest) -> Grid:
-    """The grid of all bounds and category sets of a forest."""
+    """The grid of all thresholds and category sets of a forest.
+
+    Parameters
+    ----------
+    forest
+        A forest as `read_model` returns it.
+
+    Returns
+    -------
+    Grid
+        Axes whose bins are all that the trees distinguish.
+
+    Examples
+    --------
+    >>> import treeanova
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> tree = DecisionTreeRegressor().fit([[0.0], [1.0], [4.0]], [0, 1, 2])
+    >>> treeanova.grid_of(treeanova.read_model(tree)).axes[0].labels
+    ('≤ 0.5', '(0.5, 2.5]', '> 2.5 or missing')
+    """
     order = np.argsort(forest.feature, kind="stable")
     starts = np.searchsorted(forest.feature[order], np.arange(len(forest.schema.features) + 1))
     nodes = [order[starts[j] : starts[j + 1]] for j in range(len(forest.schema.features))]
