@@ -25,8 +25,11 @@ import treeanova
 from benchmarks import deep
 from treeanova.core.arrays import Floats, Key
 from treeanova.decomposition.decomposition import Decomposition
-from treeanova.density import smoothing
-from treeanova.density.kinds import Auto, Density, Empirical, Independent
+from treeanova.density import Auto, Density, Empirical, Independent, candidates
+from treeanova.density.choice import all_candidates
+from treeanova.density.margins import SCALES, Scale
+from treeanova.density.pairs import Candidate, Pair
+from treeanova.model.binning import Binning
 
 Draw = Callable[[int, np.random.Generator], Floats]
 
@@ -175,22 +178,21 @@ class OneCandidate(Auto):
     """One of auto's candidates for all pairs; where it says nothing of a pair, auto's choice."""
 
     label: str = ""
-    make: Callable[[smoothing.Pair], smoothing.Candidate] | None = None
+    make: Callable[[Pair], Candidate] | None = None
     least_ordered: int = 2
 
-    def _candidates(self, pair: smoothing.Pair) -> list[smoothing.Candidate]:
-        n_ordered = (pair.first.n_ordered > 0) + (pair.second.n_ordered > 0)
-        return (
-            smoothing.all_candidates(pair) if self.make is None or n_ordered < self.least_ordered else [self.make(pair)]
-        )
+    def candidates(self, pair: Pair) -> list[Candidate]:
+        """The one candidate, or all."""
+        return all_candidates(pair) if self.make is None or pair.n_ordered < self.least_ordered else [self.make(pair)]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class WithoutFamilies(Auto):
     """Auto with the Gaussian copula as its only family."""
 
-    def _candidates(self, pair: smoothing.Pair) -> list[smoothing.Candidate]:
-        return smoothing.all_candidates(pair, families=False)
+    def candidates(self, pair: Pair) -> list[Candidate]:
+        """All candidates without families."""
+        return all_candidates(pair, families=False)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -199,32 +201,33 @@ class TrueCopula(Empirical):
 
     truth: Density | None = None
 
-    def table(self, key: Key) -> Floats:
+    def table(self, key: Key, binnings: Sequence[Binning] | None = None) -> Floats:
         """Rows, columns, … scaled in turn."""
         if len(key) == 1 or self.truth is None:
-            return super().table(key)
-        table = self.truth.table(key)
+            return super().table(key, binnings)
+        table = self.truth.table(key, binnings)
         for _ in range(_SWEEPS):
             for axis, j in enumerate(key):
                 others = tuple(i for i in range(len(key)) if i != axis)
-                found, wanted = table.sum(axis=others, keepdims=True), super().table((j,))
+                wanted = super().table((j,), None if binnings is None else (binnings[axis],))
+                found = table.sum(axis=others, keepdims=True)
                 factors = np.divide(np.expand_dims(wanted, others), found, out=np.zeros_like(found), where=found > 0)
                 table = table * factors
         total: Floats = table / table.sum()
         return total
 
 
-def _corrected(pair: smoothing.Pair, bandwidth: float) -> smoothing.Candidate:
-    return smoothing.corrected(pair, smoothing.gaussian(pair), bandwidth)
+def _corrected(pair: Pair, bandwidth: float) -> Candidate:
+    return candidates.corrected(pair, candidates.gaussian(pair), bandwidth)
 
 
-def _kernel(pair: smoothing.Pair, bandwidth: float, scale: smoothing.Scale) -> smoothing.Candidate:
-    return smoothing.kernel(pair, bandwidth, 0.0, scale)
+def _kernel(pair: Pair, bandwidth: float, scale: Scale) -> Candidate:
+    return candidates.kernel(pair, bandwidth, 0.0, scale)
 
 
 CANDIDATES = (
-    OneCandidate(label="gaussian", make=smoothing.gaussian),
-    OneCandidate(label="family", make=smoothing.family),
+    OneCandidate(label="gaussian", make=candidates.gaussian),
+    OneCandidate(label="family", make=candidates.family),
     *(
         OneCandidate(label=f"gaussian x kernel {h}", make=functools.partial(_corrected, bandwidth=h))
         for h in (0.7, 1.4)
@@ -233,8 +236,8 @@ CANDIDATES = (
         OneCandidate(
             label=f"{name} {h} of {scale}", make=functools.partial(law, bandwidth=h, scale=scale), least_ordered=1
         )
-        for name, law, bandwidths in (("kernel", _kernel, (0.2, 0.4, 0.8)), ("twice", smoothing.sharpened, (0.7, 1.4)))
-        for scale in smoothing.SCALES
+        for name, law, bandwidths in (("kernel", _kernel, (0.2, 0.4, 0.8)), ("twice", candidates.sharpened, (0.7, 1.4)))
+        for scale in SCALES
         for h in bandwidths
     ),
 )

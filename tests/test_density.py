@@ -253,7 +253,7 @@ def test_tables_of_several_sets_of_features():
     np.testing.assert_allclose(density.table((2,)), pair.sum(axis=0) / pair.sum())
     np.testing.assert_allclose(density.table((1,)), [0.25, 0.75])
     np.testing.assert_allclose(density.table((0, 1)), np.outer(pair.sum(axis=1) / pair.sum(), [0.25, 0.75]))
-    with pytest.raises(ValueError, match="must give weights for b, got none; add them to the table"):
+    with pytest.raises(ValueError, match="must give weights for b, got tables of a, k; add them to the table"):
         Table({("k", "a"): pair.T.tolist()}).bind(GRID, None).table((0, 1))
 
 

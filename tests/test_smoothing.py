@@ -14,8 +14,13 @@ from hypothesis import strategies as st
 
 from treeanova import decompose, density_sensitivity
 from treeanova.data.features import Feature, Labels, Schema
-from treeanova.density import copulas, smoothing
+from treeanova.density import candidates as estimates
+from treeanova.density import copulas
+from treeanova.density.choice import BANDWIDTHS, all_candidates, kernel_candidates
 from treeanova.density.kinds import Auto, Independent, Kernel, density_of, statistics_of
+from treeanova.density.margins import Margin
+from treeanova.density.pairs import full_table, log_likelihood, pair_of
+from treeanova.density.raking import rake_to_marginals
 from treeanova.model.axes import CategoryAxis, IntervalAxis
 from treeanova.model.grid import Grid
 
@@ -71,10 +76,10 @@ def pair_of_codes(first, second, sizes, ordered=None, *, values=(None, None)):
     shares = np.zeros(sizes)
     np.add.at(shares, (first, second), 1 / len(first))
     margins = [
-        smoothing.Margin(shares.sum(axis=1), n_first, len(first), values[0]),
-        smoothing.Margin(shares.sum(axis=0), n_second, len(first), values[1]),
+        Margin(shares.sum(axis=1), n_first, len(first), values[0]),
+        Margin(shares.sum(axis=0), n_second, len(first), values[1]),
     ]
-    return smoothing.pair_of(*margins, shares)
+    return pair_of(*margins, shares)
 
 
 @pytest.mark.parametrize("ordered", [(7, 5), (6, 5), (7, 4), (0, 5), (7, 0)])
@@ -84,9 +89,9 @@ def test_the_kernel_ratio_is_a_plain_double_loop(ordered, bandwidth):
     width = bandwidth * 60 ** (-1 / 6)
     of_first, of_second = influence(first, ordered[0], 7, width), influence(second, ordered[1], 5, width)
     expected = kernel_ratio(first, second, of_first, of_second, range(60))
-    found = smoothing.kernel(pair_of_codes(first, second, (7, 5), ordered), bandwidth, 0.0)
+    found = estimates.kernel(pair_of_codes(first, second, (7, 5), ordered), bandwidth, 0.0)
     np.testing.assert_allclose(found.ratio, expected, rtol=1e-10, atol=1e-14)
-    shrunk = smoothing.kernel(pair_of_codes(first, second, (7, 5), ordered), bandwidth, 0.3)
+    shrunk = estimates.kernel(pair_of_codes(first, second, (7, 5), ordered), bandwidth, 0.3)
     np.testing.assert_allclose(shrunk.ratio, 0.7 * expected + 0.3, rtol=1e-10)
 
 
@@ -96,7 +101,7 @@ def test_left_out_ratios_of_a_kernel_are_those_of_a_fit_without_the_row(ordered,
     first, second = related_codes(seed=1)
     width = 0.4 * 60 ** (-1 / 6)
     of_first, of_second = influence(first, ordered[0], 7, width), influence(second, ordered[1], 5, width)
-    found = smoothing.kernel(pair_of_codes(first, second, (7, 5), ordered), 0.4, shrinkage)
+    found = estimates.kernel(pair_of_codes(first, second, (7, 5), ordered), 0.4, shrinkage)
     share = max(shrinkage, FLOOR)
     for row in range(60):
         cell = first[row], second[row]
@@ -107,7 +112,7 @@ def test_left_out_ratios_of_a_kernel_are_those_of_a_fit_without_the_row(ordered,
 @pytest.mark.parametrize("shrinkage", [0.0, 0.05, 0.5])
 def test_left_out_ratios_of_shares_are_those_without_the_row(shrinkage):
     first, second = related_codes(seed=2)
-    found = smoothing.empirical(pair_of_codes(first, second, (7, 5)), shrinkage)
+    found = estimates.empirical(pair_of_codes(first, second, (7, 5)), shrinkage)
     share = max(shrinkage, FLOOR)
     for row in range(60):
         same = [i for i in range(60) if i != row and first[i] == first[row] and second[i] == second[row]]
@@ -119,9 +124,9 @@ def test_left_out_ratios_of_shares_are_those_without_the_row(shrinkage):
 def test_log_likelihood_is_the_mean_over_rows():
     first, second = related_codes(seed=3)
     pair = pair_of_codes(first, second, (7, 5))
-    for candidate in smoothing.all_candidates(pair):
+    for candidate in all_candidates(pair):
         expected = np.mean(np.log(candidate.left_out[first, second]))
-        assert smoothing.log_likelihood(pair, candidate) == pytest.approx(expected)
+        assert log_likelihood(pair, candidate) == pytest.approx(expected)
 
 
 def normal_cells(correlation, first, second):
@@ -140,15 +145,15 @@ def normal_cells(correlation, first, second):
 )
 def test_the_gaussian_copula_gives_normal_cells_back(correlation, first, second):
     shares = normal_cells(correlation, first, second)
-    margins = [smoothing.Margin(shares.sum(axis=1 - i), shares.shape[i], 1e6) for i in range(2)]
-    pair = smoothing.pair_of(*margins, shares)
-    table = smoothing.full_table(pair, smoothing.gaussian(pair).ratio)
+    margins = [Margin(shares.sum(axis=1 - i), shares.shape[i], 1e6) for i in range(2)]
+    pair = pair_of(*margins, shares)
+    table = full_table(pair, estimates.gaussian(pair).ratio)
     assert np.abs(table - shares).sum() < 0.035
 
 
 def test_gaussian_leaves_unordered_bins_nearly_independent():
     first, second = related_codes()
-    ratio = smoothing.gaussian(pair_of_codes(first, second, (7, 5), (6, 3))).ratio
+    ratio = estimates.gaussian(pair_of_codes(first, second, (7, 5), (6, 3))).ratio
     np.testing.assert_allclose(ratio[6], 1, atol=0.01)
     np.testing.assert_allclose(ratio[:, 3:], 1, atol=0.01)
     assert np.abs(np.log(ratio[:6, :3])).max() > 0.3
@@ -156,10 +161,10 @@ def test_gaussian_leaves_unordered_bins_nearly_independent():
 
 @pytest.mark.parametrize("bandwidth", [0.5, 1.4])
 def test_a_corrected_start_is_a_loop_over_rows_each_weighed_by_the_start(bandwidth, monkeypatch):
-    monkeypatch.setattr(smoothing, "_NEAR_ENOUGH", 1e-12)
+    monkeypatch.setattr(estimates, "_RAKING_TOLERANCE", 1e-12)
     first, second = related_codes(seed=7)
     pair = pair_of_codes(first, second, (7, 5))
-    start = smoothing.gaussian(pair)
+    start = estimates.gaussian(pair)
     floored = np.maximum(start.ratio, 0.05)
     width = bandwidth * 60 ** (-1 / 6)
     of_first, of_second = influence(first, 7, 7, width), influence(second, 5, 5, width)
@@ -168,7 +173,7 @@ def test_a_corrected_start_is_a_loop_over_rows_each_weighed_by_the_start(bandwid
         parts = [np.outer(of_first[:, first[i]], of_second[:, second[i]]) / floored[first[i], second[i]] for i in rows]
         return floored * sum(parts) / len(rows)
 
-    found = smoothing.corrected(pair, start, bandwidth)
+    found = estimates.corrected(pair, start, bandwidth)
     masses = np.bincount(first, minlength=7) / 60, np.bincount(second, minlength=5) / 60
     table = fit(range(60)) * np.outer(*masses)
     for _ in range(500):
@@ -187,8 +192,8 @@ def test_kernels_of_values_measure_distance_in_values():
     values = np.array([0.0, 0.1, 0.3, 4.0, 4.2, 9.0, 10.0]), np.array([-1.0, 0.0, 5.0, 5.5, 6.0])
     shares = np.zeros((7, 5))
     np.add.at(shares, (first, second), 1 / 60)
-    margins = [smoothing.Margin(shares.sum(axis=1 - i), (7, 5)[i], 60, values[i]) for i in range(2)]
-    found = smoothing.kernel(smoothing.pair_of(*margins, shares), 0.5, 0.0, "values").ratio
+    margins = [Margin(shares.sum(axis=1 - i), (7, 5)[i], 60, values[i]) for i in range(2)]
+    found = estimates.kernel(pair_of(*margins, shares), 0.5, 0.0, "values").ratio
     width, kernels = 0.5 * 60 ** (-1 / 6), []
     for codes, own, n_bins in ((first, values[0], 7), (second, values[1], 5)):
         masses = np.bincount(codes, minlength=n_bins) / 60
@@ -224,8 +229,8 @@ def copula_cells(law, theta, first, second):
 
 
 def pair_of_cells(cells, n_rows=1e5):
-    margins = [smoothing.Margin(cells.sum(axis=1 - i), cells.shape[i], n_rows) for i in range(2)]
-    return smoothing.pair_of(*margins, cells)
+    margins = [Margin(cells.sum(axis=1 - i), cells.shape[i], n_rows) for i in range(2)]
+    return pair_of(*margins, cells)
 
 
 FINE = np.arange(1, 40) / 40
@@ -259,20 +264,20 @@ def test_the_family_of_cells_is_found_with_its_rotation(name, rotation):
     cells = copula_cells(LAWS[name], {"clayton": 2.0, "gumbel": 2.5, "frank": 8.0}[name], FINE, FINE)
     turned = {0: cells, 90: cells[::-1], 180: cells[::-1, ::-1], 270: cells[:, ::-1]}[rotation]
     pair = pair_of_cells(np.ascontiguousarray(turned))
-    found = smoothing.family(pair)
+    found = estimates.family(pair)
     assert found.name == (name if name == "frank" or rotation == 0 else f"{name} {rotation}")
-    assert np.abs(smoothing.full_table(pair, found.ratio) - turned).sum() < 0.02
+    assert np.abs(full_table(pair, found.ratio) - turned).sum() < 0.02
 
 
 @pytest.mark.parametrize(("cells", "start"), [
     (copula_cells(clayton, 2.0, FINE, FINE), "clayton"), (normal_cells(0.6, FINE, FINE), "gaussian"),
 ])  # fmt: skip
 def test_kernels_correct_the_likelier_of_the_gaussian_copula_and_the_family(cells, start):
-    names = [candidate.name for candidate in smoothing.all_candidates(pair_of_cells(cells))]
+    names = [candidate.name for candidate in all_candidates(pair_of_cells(cells))]
     corrected = [name for name in names if " x kernel " in name]
     assert len(corrected) >= 3
     assert {name.partition(" x ")[0] for name in corrected} == {start}
-    without = [candidate.name for candidate in smoothing.all_candidates(pair_of_cells(cells), families=False)]
+    without = [candidate.name for candidate in all_candidates(pair_of_cells(cells), families=False)]
     assert {name.partition(" x ")[0] for name in without if " x kernel " in name} == {"gaussian"}
     assert start == "gaussian" or "clayton" not in without
 
@@ -280,7 +285,7 @@ def test_kernels_correct_the_likelier_of_the_gaussian_copula_and_the_family(cell
 def test_a_family_of_few_bins_is_found():
     cells = copula_cells(gumbel, 3.0, [0.2, 0.5, 0.7, 0.9], FINE)
     pair = pair_of_cells(cells)
-    assert np.abs(smoothing.full_table(pair, smoothing.family(pair).ratio) - cells).sum() < 0.03
+    assert np.abs(full_table(pair, estimates.family(pair).ratio) - cells).sum() < 0.03
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -288,15 +293,15 @@ def test_kendalls_tau_of_a_table_is_scipys_of_its_rows(seed):
     first, second = related_codes(seed=seed)
     shares = np.zeros((7, 5))
     np.add.at(shares, (first, second), 1 / 60)
-    assert copulas.kendall(shares) == pytest.approx(scipy.stats.kendalltau(first, second).statistic)
-    assert copulas.kendall(np.array([[0.0, 1.0], [0.0, 0.0]])) == 0.0
+    assert copulas.kendall_tau(shares) == pytest.approx(scipy.stats.kendalltau(first, second).statistic)
+    assert copulas.kendall_tau(np.array([[0.0, 1.0], [0.0, 0.0]])) == 0.0
 
 
 @pytest.mark.parametrize("sign", [-1, 1])
 def test_families_of_features_in_perfect_order(sign):
     codes = np.arange(60) % 6
     pair = pair_of_codes(codes, codes if sign > 0 else 5 - codes, (6, 6))
-    table = smoothing.full_table(pair, smoothing.family(pair).ratio)
+    table = full_table(pair, estimates.family(pair).ratio)
     assert np.trace(table if sign > 0 else table[:, ::-1]) > 0.75
 
 
@@ -318,7 +323,7 @@ def test_auto_takes_the_family_that_rows_come_from():
 @pytest.mark.parametrize("scale", ["ranks", "values"])
 @pytest.mark.parametrize("bandwidth", [0.7, 1.4])
 def test_a_sharpened_kernel_is_a_loop_over_rows_each_weighed_by_the_plain_one(bandwidth, scale, monkeypatch):
-    monkeypatch.setattr(smoothing, "_NEAR_ENOUGH", 1e-12)
+    monkeypatch.setattr(estimates, "_RAKING_TOLERANCE", 1e-12)
     first, second = related_codes(seed=9)
     values = np.array([0.0, 0.3, 0.9, 2.0, 2.2, 3.5, 4.0]), np.array([-1.0, 0.0, 1.5, 2.5, 3.0])
     pair = pair_of_codes(first, second, (7, 5), values=values)
@@ -333,9 +338,9 @@ def test_a_sharpened_kernel_is_a_loop_over_rows_each_weighed_by_the_plain_one(ba
         parts = [np.outer(of_first[:, first[i]], of_second[:, second[i]]) / plain[first[i], second[i]] for i in rows]
         return plain * sum(parts) / len(rows)
 
-    found = smoothing.sharpened(pair, bandwidth, scale)
+    found = estimates.sharpened(pair, bandwidth, scale)
     whole = fit(range(60))
-    margins = smoothing.to_margins(whole * pair.product, pair.first.masses, pair.second.masses)
+    margins = rake_to_marginals(whole * pair.product, pair.first.masses, pair.second.masses)
     np.testing.assert_allclose(found.ratio * pair.product, margins, rtol=1e-7)
     for row in range(0, 60, 7):
         cell = first[row], second[row]
@@ -349,8 +354,8 @@ def test_sharpening_takes_bias_out():
     cells = normal_cells(0.7, FINE, FINE)
     pair = pair_of_cells(cells, 1e4)
     plain, sharp = (
-        np.abs(smoothing.full_table(pair, found.ratio) - cells).sum()
-        for found in (smoothing.kernel(pair, 2.0, 0.0), smoothing.sharpened(pair, 2.0))
+        np.abs(full_table(pair, found.ratio) - cells).sum()
+        for found in (estimates.kernel(pair, 2.0, 0.0), estimates.sharpened(pair, 2.0))
     )
     assert plain > 0.1
     assert sharp < 0.5 * plain
@@ -456,7 +461,7 @@ def test_tables_brought_to_margins():
     columns[2], rows[5] = 0.0, 0.0
     columns, rows = columns / columns.sum(), rows / rows.sum()
     start = table.copy()
-    found = smoothing.to_margins(table, rows, columns)
+    found = rake_to_marginals(table, rows, columns)
     np.testing.assert_allclose(found.sum(axis=1), rows, atol=1e-12)
     np.testing.assert_allclose(found.sum(axis=0), columns, atol=1e-12)
     kept = np.ix_([0, 1, 2, 3, 4], [0, 1, 3])
@@ -597,7 +602,7 @@ def test_the_choice_is_the_likeliest_but_for_simple_candidates_within_a_standard
     density = bound("auto", [first.astype(float), second.astype(float)], axes=axes)
     table = density.table((0, 1))
     pair = pair_of_codes(first, second, (7, 5), values=(np.arange(7.0), np.arange(5.0)))
-    candidates = {c.name: c for c in smoothing.all_candidates(pair)}
+    candidates = {c.name: c for c in all_candidates(pair)}
     logs = {name: np.log(c.left_out[first, second]) for name, c in candidates.items()}
     expected = simplest_within_a_standard_error(logs)
     choice = density.choices["a", "b"]
@@ -622,9 +627,9 @@ def test_independent_features_are_seldom_tied():
 def test_the_search_finds_the_likeliest_of_all_bandwidths():
     for seed in range(5):
         pair = pair_of_codes(*related_codes(400, seed=seed), (7, 5))
-        every = [smoothing.log_likelihood(pair, smoothing.kernel(pair, h, 0.0)) for h in smoothing.BANDWIDTHS]
-        candidates = [c for c in smoothing.kernel_candidates(pair, scales=("ranks",)) if "twice" not in c.name]
-        found = [smoothing.log_likelihood(pair, c) for c in candidates]
+        every = [log_likelihood(pair, estimates.kernel(pair, h, 0.0)) for h in BANDWIDTHS]
+        candidates = [c for c in kernel_candidates(pair, scales=("ranks",)) if "twice" not in c.name]
+        found = [log_likelihood(pair, c) for c in candidates]
         assert max(found) == pytest.approx(max(every), abs=1e-3)
         assert len(found) < len(every)
 
@@ -780,10 +785,10 @@ def test_missing_values_keep_to_themselves(kind):
 
 def test_own_bins_see_none_of_the_rows_in_others():
     first, second = related_codes()
-    ratio = smoothing.kernel(pair_of_codes(first, second, (7, 5), (6, 5)), 5.0, 0.0).ratio
+    ratio = estimates.kernel(pair_of_codes(first, second, (7, 5), (6, 5)), 5.0, 0.0).ratio
     moved = first.copy()
     moved[first < 6] = 5 - first[first < 6]
-    other = smoothing.kernel(pair_of_codes(moved, second, (7, 5), (6, 5)), 5.0, 0.0).ratio
+    other = estimates.kernel(pair_of_codes(moved, second, (7, 5), (6, 5)), 5.0, 0.0).ratio
     np.testing.assert_allclose(other[6], ratio[6])  # where the ordered rows are does not matter
 
 
@@ -1052,8 +1057,8 @@ def test_candidates_are_judged_near_enough_to_exact_marginals(monkeypatch):
     rows = rng.multivariate_normal([0, 0], [[1, 0.95], [0.95, 1]], size=4000)
     model = GradientBoostingRegressor(n_estimators=60, max_depth=2, random_state=0).fit(rows, rows[:, 0] * rows[:, 1])
     found = []
-    for near in (smoothing._NEAR_ENOUGH, 1e-13):
-        monkeypatch.setattr(smoothing, "_NEAR_ENOUGH", near)
+    for near in (estimates._RAKING_TOLERANCE, 1e-13):
+        monkeypatch.setattr(estimates, "_RAKING_TOLERANCE", near)
         fx = decompose(model, rows, density="auto")
         found.append((fx.density.choices["x0", "x1"], fx.terms["x0", "x1"].weights))
     assert found[0][0].name == found[1][0].name
@@ -1072,7 +1077,7 @@ def test_margins_are_fitted_by_scales_of_rows_and_columns_also_under_strong_depe
         expected *= (rows / expected.sum(axis=1))[:, None]
         expected *= columns / expected.sum(axis=0)
     np.testing.assert_allclose(expected.sum(axis=1), rows, rtol=1e-9)
-    found = smoothing.to_margins(table.copy(), rows, columns)
+    found = rake_to_marginals(table.copy(), rows, columns)
     np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-12 * expected.max())
 
 
@@ -1084,7 +1089,7 @@ def test_marginals_are_exact_also_where_zeros_leave_no_way(seed):
     table = rng.random(shape) ** rng.choice([1, 8, 60, 300]) * (rng.random(shape) < rng.choice([0.3, 0.7, 1.0]))
     rows, columns = (rng.random(n) * (rng.random(n) < 0.8) + 1e-300 * (np.arange(n) == 0) for n in shape)
     rows, columns = rows / rows.sum(), columns / columns.sum()
-    found = smoothing.to_margins(table, rows, columns)
+    found = rake_to_marginals(table, rows, columns)
     assert (found >= 0).all()
     np.testing.assert_allclose(found.sum(axis=1), rows, atol=1e-12)
     np.testing.assert_allclose(found.sum(axis=0), columns, atol=1e-12)
@@ -1104,4 +1109,4 @@ def test_marginals_of_unequal_masses_are_fitted_as_by_plain_steps(seed):
         expected *= (rows / expected.sum(axis=1))[:, None]
         expected *= columns / expected.sum(axis=0)
     if np.abs(expected.sum(axis=1) - rows).sum() < 1e-12:  # plain steps have arrived
-        assert np.abs(smoothing.to_margins(table, rows, columns) - expected).sum() < 1e-6
+        assert np.abs(rake_to_marginals(table, rows, columns) - expected).sum() < 1e-6

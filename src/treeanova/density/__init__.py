@@ -1,21 +1,13 @@
-"""Densities: the weights of cells under which effects are pure."""
+"""Densities: the weights of cells under which effects are pure, estimated from statistics of rows."""
 
 from __future__ import annotations
 
-from treeanova.density.kinds import (
-    Auto,
-    Choice,
-    Density,
-    Empirical,
-    Independent,
-    Kernel,
-    Laplace,
-    Shrinkage,
-    Table,
-    Uniform,
-    density_of,
-)
+from treeanova.density.base import Density
+from treeanova.density.choice import Choice
+from treeanova.density.kinds import Empirical, Independent, Laplace, Shrinkage, Uniform, density_of
+from treeanova.density.smooth import Auto, Kernel
 from treeanova.density.statistics import Statistics
+from treeanova.density.table import Table
 
 __all__ = [
     "Auto",

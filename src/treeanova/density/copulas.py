@@ -1,4 +1,4 @@
-"""Families of copulas in common use, by Kendall's τ: Frank, Student, Clayton and Gumbel, the last two also turned."""
+"""Parametric families of copulas by Kendall's τ: Frank, Student, Clayton and Gumbel, the last two also rotated."""
 
 from __future__ import annotations
 
@@ -15,12 +15,24 @@ _TIED = 1e-12
 
 
 class Family(NamedTuple):
-    """A family of copulas: logarithms of its density at ranks (a column and a row) for Kendall's τ > 0."""
+    """A family of copulas.
+
+    Attributes
+    ----------
+    name
+        Its name.
+    log_density
+        Logarithm of its density at ranks (a column and a row) for a Kendall's τ above 0.
+    n_parameters
+        Number of parameters.
+    is_rotated
+        Whether it is rotated by 180 degrees; None where this changes nothing.
+    """
 
     name: str
     log_density: Callable[[Floats, Floats, float], Floats]
     n_parameters: int = 1
-    turned: bool | None = None  # by half a turn; None where this changes nothing
+    is_rotated: bool | None = None
 
 
 def _clayton(u: Floats, v: Floats, tau: float) -> Floats:
@@ -70,15 +82,15 @@ def _student(u: Floats, v: Floats, tau: float, freedom: float) -> Floats:
 FAMILIES = (
     Family("frank", _frank),
     *(Family(f"student {freedom}", functools.partial(_student, freedom=freedom), 2) for freedom in (2, 4, 8, 16)),
-    *(Family("clayton", _clayton, turned=turned) for turned in (False, True)),
-    *(Family("gumbel", _gumbel, turned=turned) for turned in (False, True)),
+    *(Family("clayton", _clayton, is_rotated=is_rotated) for is_rotated in (False, True)),
+    *(Family("gumbel", _gumbel, is_rotated=is_rotated) for is_rotated in (False, True)),
 )
-TAUS = 0.01, 0.95
-DEGREES: dict[tuple[bool | None, bool], str] = {(True, True): " 180", (True, False): " 90", (False, False): " 270"}
+TAU_RANGE = 0.01, 0.95
+ROTATIONS: dict[tuple[bool | None, bool], str] = {(True, True): " 180", (True, False): " 90", (False, False): " 270"}
 
 
-def kendall(shares: Floats) -> float:
-    """Kendall's τ_b of a table: concordant less discordant pairs of rows, relative to those without ties."""
+def kendall_tau(shares: Floats) -> float:
+    """Kendall's τ_b of a table: concordant minus discordant pairs of rows, relative to those without ties."""
     below = np.cumsum(shares, axis=0) - shares  # rows of the table above this one
     left = np.cumsum(below, axis=1) - below
     right = below.sum(axis=1, keepdims=True) - left - below

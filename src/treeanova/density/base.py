@@ -1,0 +1,237 @@
+"""Density: weights of the cells of any set of features, under which effects are pure."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import itertools
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self, cast
+
+import numpy as np
+
+from treeanova.core.arrays import Floats, Key
+from treeanova.density.joint import Joint
+from treeanova.density.pooling import Binnings
+from treeanova.density.statistics import Points, RowsInMemory, Statistics
+from treeanova.model.grid import Grid
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Density(abc.ABC):
+    """Weights of the cells of any set of features.
+
+    A density is described by an object such as ``Laplace(mix=0.5)`` and bound to a grid and to statistics of rows by
+    `decompose`. Each kind defines one thing, `joint`, a probability over the cells of all features. Tables of any set
+    of features, rows that represent the density, and moments of terms all follow from it.
+
+    Attributes
+    ----------
+    grid
+        The bins; None until the density is bound.
+    statistics
+        Statistics of the rows that define the density; None where there are no rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import treeanova
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> X = np.array([[0.0, 0], [0, 1], [1, 1], [1, 1]])
+    >>> model = DecisionTreeRegressor().fit(X, X.sum(axis=1))
+    >>> fx = treeanova.decompose(model, X, density=treeanova.density.Empirical())
+    >>> fx.density.table((0, 1)).tolist()
+    [[0.25, 0.25], [0.0, 0.5]]
+    """
+
+    name: ClassVar[str]
+    needs_data: ClassVar[bool] = True
+    grid: Grid | None = dataclasses.field(default=None, kw_only=True, repr=False)
+    statistics: Statistics | None = dataclasses.field(default=None, kw_only=True, repr=False)
+
+    def bind(self, grid: Grid, statistics: Statistics | None) -> Self:
+        """The density on a grid, estimated from rows.
+
+        Parameters
+        ----------
+        grid
+            The bins.
+        statistics
+            Statistics of the rows on that grid; None for a density that needs no rows.
+
+        Returns
+        -------
+        Density
+            A density of the same kind that has tables.
+
+        Raises
+        ------
+        ValueError
+            Where the kind needs rows and has none.
+        """
+        if self.needs_data and statistics is None:
+            raise ValueError(
+                f"`X` must be given for the density {self.name!r}, got None; pass the rows that define it."
+            )
+        return dataclasses.replace(self, grid=grid, statistics=statistics)
+
+    def with_statistics(self, statistics: Statistics) -> Self:
+        """The density estimated from other rows on the same grid.
+
+        Parameters
+        ----------
+        statistics
+            Statistics of the other rows.
+
+        Returns
+        -------
+        Density
+            A density of the same kind and options.
+        """
+        return dataclasses.replace(self, statistics=statistics)
+
+    @property
+    @abc.abstractmethod
+    def joint(self) -> Joint:
+        """The probability over the cells of all features."""
+
+    @property
+    def is_product(self) -> bool:
+        """Whether features are independent."""
+        return self.joint.is_product
+
+    def table(self, key: Key, binnings: Binnings | None = None) -> Floats:
+        """Weights of the cells of some features, of sum 1.
+
+        Parameters
+        ----------
+        key
+            Positions of the features, ascending.
+        binnings
+            One binning per feature, for weights of its coarse bins; None for all bins of the grid.
+
+        Returns
+        -------
+        numpy.ndarray
+            One axis per feature.
+        """
+        return self.joint.table(key, binnings)
+
+    def points(self, n_rows: int, rng: np.random.Generator) -> Points:
+        """Bins and weights of rows that represent the density.
+
+        Parameters
+        ----------
+        n_rows
+            Number of draws, where it takes draws.
+        rng
+            Generator of the draws.
+
+        Returns
+        -------
+        Points
+            All rows or all cells of the density where these are few, otherwise draws from it.
+        """
+        return self.joint.points(n_rows, rng)
+
+    def difference(self, key: Key, binnings: Binnings | None = None) -> Floats | None:  # noqa: ARG002
+        """The table of a pair minus that of the joint density.
+
+        Parameters
+        ----------
+        key
+            Positions of the two features.
+        binnings
+            One binning per feature, for coarse bins.
+
+        Returns
+        -------
+        numpy.ndarray or None
+            None where both are the same by definition.
+        """
+        return None
+
+    def gap(self, key: Key, binnings: Binnings | None = None) -> float:
+        """Share of the mass by which the table of a pair differs from that of the joint density.
+
+        Parameters
+        ----------
+        key
+            Positions of the two features.
+        binnings
+            One binning per feature, for coarse bins.
+
+        Returns
+        -------
+        float
+            From 0 to 1.
+        """
+        difference = self.difference(key, binnings)
+        return 0.0 if difference is None else float(np.abs(difference).sum()) / 2
+
+    def log_likelihood(self, X: Any, features: Sequence[str] | None = None) -> float:
+        """Mean log weight of the cells of some rows, to compare densities on held-out rows.
+
+        Parameters
+        ----------
+        X
+            The rows.
+        features
+            Names of the features whose cells count; None for the mean over all pairs of features.
+
+        Returns
+        -------
+        float
+            Minus infinity where a row falls in a cell without weight.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import treeanova
+        >>> from sklearn.tree import DecisionTreeRegressor
+        >>> X = np.array([[0.0], [1], [1], [1]])
+        >>> fx = treeanova.decompose(DecisionTreeRegressor().fit(X, X[:, 0]), X, density="empirical")
+        >>> round(float(np.exp(fx.density.log_likelihood(np.array([[1.0]])))), 6)
+        0.75
+        """
+        grid = self._bound_grid
+        codes = grid.index(X)
+        keys = _pairs(len(grid.axes)) if features is None else [_key_of(features, grid)]
+        with np.errstate(divide="ignore"):
+            means = [np.log(self.table(key)[tuple(codes[:, j] for j in key)]).mean() for key in keys]
+        return float(np.mean(means))
+
+    @property
+    def _bound_grid(self) -> Grid:
+        if self.grid is None:
+            raise ValueError(f"the density {self.name!r} must be bound to a grid first; decompose() does that.")
+        return self.grid
+
+    @property
+    def _bound_statistics(self) -> Statistics:
+        if self.statistics is None:
+            raise ValueError(f"the density {self.name!r} must be bound to rows first; decompose() does that.")
+        return self.statistics
+
+    # Former names
+
+    def resampled(self, statistics: Statistics) -> Self:
+        """Former name of `with_statistics`."""
+        return self.with_statistics(statistics)
+
+    @property
+    def sample(self) -> RowsInMemory | None:
+        """Former name of `statistics`."""
+        return cast("RowsInMemory | None", self.statistics)
+
+
+def _pairs(n_features: int) -> list[Key]:
+    return list(itertools.combinations(range(n_features), 2)) or [(0,)]
+
+
+def _key_of(features: Sequence[str], grid: Grid) -> Key:
+    names = grid.schema.names
+    unknown = [name for name in features if name not in names]
+    if unknown:
+        raise ValueError(f"`features` must be the model's, got {unknown[0]!r}; choose from {', '.join(names)}.")
+    return tuple(sorted(names.index(name) for name in features))

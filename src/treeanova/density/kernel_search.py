@@ -1,0 +1,205 @@
+"""The choice of one kernel per feature for the smooth joint density.
+
+Kernels are chosen feature by feature for the highest leave-one-out likelihood, summed over the pairs with other
+features; independence is kept unless it is beaten by more than one standard error. Three features may depend on each
+other while every two are independent, so features that appear independent are tested in triples too, on eight groups
+each.
+
+The kernels used are 1.5 times as wide as the ones that pairs choose: in three and more dimensions rows are sparser. On
+models with interactions of three features, that reduced the error of effects by 5 to 14 %; twice as wide was worse.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from treeanova.core.arrays import Floats, Ints, Key
+from treeanova.density.margins import SCALES, Margin
+from treeanova.density.statistics import Points, RowsInMemory, Statistics
+
+_WIDENING = 1.5
+_BANDWIDTHS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 2.0)
+_SHRINKAGES = (0.0, 0.05, 0.2, 0.5)
+_SWEEPS = 2
+_FLOOR = 0.01  # share of independence in the leave-one-out likelihood
+_MAX_FEATURES = 24  # with more, each is compared with its most correlated partners only
+_PARTNERS = 12
+_MAX_ROWS = 50_000
+_MAX_TRIPLES = 200
+_TRIPLE_GROUPS = 8
+_TRIPLE_BANDWIDTHS = (0.5, 1.0, 2.0)
+_TRIPLE_SHRINKAGE = 0.05
+_TRIPLE_ERRORS = 4.0  # standard errors by which a triple must beat independence: there are many triples
+
+
+class _Option(NamedTuple):
+    """A kernel to compare by pairs, and the one to use for all orders."""
+
+    compared: Floats
+    used: Floats
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class KernelSearch:
+    """The search for one kernel per feature."""
+
+    statistics: Statistics
+    margins: Sequence[Margin]
+
+    def kernels(self) -> list[Floats | None]:
+        """The kernels chosen, None where a feature is independent of all others."""
+        varied = [j for j, margin in enumerate(self.margins) if np.count_nonzero(margin.group_masses) > 1]
+        dependent = self._by_pairs(varied)
+        used = {j: option.used for j, option in dependent.items()}
+        used |= self._by_triples([j for j in varied if j not in dependent], varied)
+        return [used.get(j) for j in range(len(self.margins))]
+
+    @functools.cached_property
+    def _rows(self) -> Statistics:
+        """All rows, or a sample of very many."""
+        n_rows = self.statistics.n_rows
+        if n_rows <= _MAX_ROWS:
+            return self.statistics
+        step = -(-n_rows // _MAX_ROWS)
+        return RowsInMemory(self.statistics.grid, *self.statistics.rows(n_rows // step))
+
+    @functools.cached_property
+    def _points(self) -> Points:
+        return self._rows.points()
+
+    # Pairs
+
+    def _by_pairs(self, varied: Sequence[int]) -> dict[int, _Option]:
+        """The best kernel of each feature, in sweeps over all; features that are independent of all others left out."""
+        options = {j: _options(self.margins[j], self.statistics.effective_rows) for j in varied}
+        chosen = {j: options[j][len(options[j]) // 2] for j in varied}
+        partners = self._partners(varied)
+        is_independent = dict.fromkeys(varied, False)
+        for _ in range(_SWEEPS):
+            for j in varied:
+                others = {k: chosen[k] for k in partners[j] if not is_independent[k]}
+                best = self._best(j, options[j], others)
+                is_independent[j] = best is None
+                chosen[j] = chosen[j] if best is None else best
+        return {j: option for j, option in chosen.items() if not is_independent[j]}
+
+    def _best(self, j: int, options: Sequence[_Option], others: Mapping[int, _Option]) -> _Option | None:
+        """The likeliest kernel of a feature given those of others; None where independence is about as likely."""
+        n = self._rows.effective_rows
+        gains = np.zeros((2, len(options)))  # sums over partners of means and variances of log ratios over rows
+        for k, (kernel, _) in others.items():
+            shares = self._shares(j, k)
+            cells = np.nonzero(shares)
+            weights = shares[cells]
+            half = shares @ kernel.T
+            for i, (option, _) in enumerate(options):
+                self_weight = np.diagonal(option)[cells[0]] * np.diagonal(kernel)[cells[1]]
+                logs = _left_out_logs((option @ half)[cells], self_weight, n)
+                mean = float(weights @ logs)
+                gains[:, i] += mean, float(weights @ (logs - mean) ** 2)
+        best = int(gains[0].argmax())
+        if gains[0, best] <= 0 or gains[0, best] ** 2 * n <= gains[1, best]:
+            return None
+        return options[best]
+
+    @functools.cached_property
+    def _tables(self) -> dict[Key, Floats]:
+        return {}
+
+    def _shares(self, j: int, k: int) -> Floats:
+        """Shares of the rows in the groups of two features."""
+        key = (min(j, k), max(j, k))
+        if key not in self._tables:
+            self._tables[key] = self._rows.counts(key, [self.margins[i].binning for i in key])
+        return self._tables[key] if j < k else self._tables[key].T
+
+    def _partners(self, varied: Sequence[int]) -> Mapping[int, Sequence[int]]:
+        """Other features to compare a feature with: all, or the most correlated ones where there are many."""
+        if len(varied) <= _MAX_FEATURES:
+            return {j: [k for k in varied if k != j] for j in varied}
+        columns = np.stack([self._mid_ranks(j) for j in varied])
+        columns -= columns.mean(axis=1, keepdims=True)
+        columns /= np.maximum(np.linalg.norm(columns, axis=1, keepdims=True), 1e-300)
+        correlations = np.abs(columns @ columns.T)
+        np.fill_diagonal(correlations, -1.0)
+        nearest = np.argsort(-correlations, axis=1)[:, :_PARTNERS]
+        return {j: [varied[k] for k in nearest[i]] for i, j in enumerate(varied)}
+
+    def _mid_ranks(self, j: int) -> Floats:
+        """Mid-rank of each row in a feature."""
+        masses = self.margins[j].masses
+        ranks: Floats = (np.cumsum(masses) - masses / 2)[self._points.codes[:, j]]
+        return ranks
+
+    # Triples
+
+    def _by_triples(self, alone: Sequence[int], varied: Sequence[int]) -> dict[int, Floats]:
+        """Kernels of features that depend on others in triples only, by the bandwidth that is likeliest there."""
+        triples = [key for key in itertools.combinations(varied, 3) if set(key) & set(alone)]
+        best: dict[int, tuple[float, float]] = {}
+        for key in triples[:: max(1, -(-len(triples) // _MAX_TRIPLES))]:
+            known = tuple(j for j in key if j not in alone)
+            for bandwidth in _TRIPLE_BANDWIDTHS:
+                gain = self._triple_gain(key, known, bandwidth)
+                for j in set(key) & set(alone):
+                    best[j] = max(best.get(j, (0.0, 0.0)), (gain, bandwidth))
+        return {j: self._triple_kernel(self.margins[j], width) for j, (gain, width) in best.items() if gain > 0}
+
+    def _triple_gain(self, key: Key, known: Key, bandwidth: float) -> float:
+        """Gain in log-likelihood per row of a triple over its pair known to be dependent; 0 unless significant."""
+        cells = [self._coarse[j].groups[self._points.codes[:, j]] for j in key]
+        logs = self._triple_logs(key, cells, bandwidth)
+        if len(known) == 2:
+            logs = logs - self._triple_logs(known, [cells[key.index(j)] for j in known], bandwidth)
+        weights = self._points.weights
+        mean = float(weights @ logs)
+        error = math.sqrt(float(weights @ (logs - mean) ** 2) / self._rows.effective_rows)
+        return mean if mean > _TRIPLE_ERRORS * error else 0.0
+
+    def _triple_logs(self, key: Key, cells: Sequence[Ints], bandwidth: float) -> Floats:
+        """Leave-one-out log ratio of each row to independence, by kernels over a few groups of each feature."""
+        margins = [self._coarse[j] for j in key]
+        sizes = [len(margin.group_masses) for margin in margins]
+        flat = np.ravel_multi_index(tuple(cells), sizes)
+        shares = np.bincount(flat, self._points.weights, minlength=math.prod(sizes))
+        ratio: Floats = shares.astype(np.float64).reshape(sizes)
+        self_weight = np.ones(len(flat))
+        for margin, places in zip(margins, cells, strict=True):
+            kernel = self._triple_kernel(margin, bandwidth)
+            ratio = np.tensordot(ratio, kernel, axes=(0, 1))
+            self_weight = self_weight * np.diagonal(kernel)[places]
+        return _left_out_logs(ratio.ravel()[flat], self_weight, self._rows.effective_rows)
+
+    def _triple_kernel(self, margin: Margin, bandwidth: float) -> Floats:
+        if margin.n_ordered_groups < 2:
+            return margin.shrinkage(_TRIPLE_SHRINKAGE)
+        return margin.kernel(bandwidth * self.statistics.effective_rows ** (-1 / 6))
+
+    @functools.cached_property
+    def _coarse(self) -> list[Margin]:
+        return [margin.with_groups(_TRIPLE_GROUPS) for margin in self.margins]
+
+
+def _left_out_logs(ratios: Floats, self_weight: Floats, n_rows: float) -> Floats:
+    """Log ratios of rows to independence, each without the row itself, with a share of independence."""
+    others = np.maximum(ratios * n_rows - self_weight, 0.0) / max(n_rows - 1, 1.0)
+    logs: Floats = np.log((1 - _FLOOR) * others + _FLOOR)
+    return logs
+
+
+def _options(margin: Margin, n_rows: float) -> list[_Option]:
+    """Kernels to choose from, narrow to wide: Student's t for ordered bins, shrinkage for others."""
+    if margin.n_ordered_groups < 2:
+        return [_Option(kernel, kernel) for kernel in map(margin.shrinkage, _SHRINKAGES)]
+    widths = [width * n_rows ** (-1 / 6) for width in _BANDWIDTHS]
+    return [
+        _Option(margin.kernel(width, scale), margin.kernel(_WIDENING * width, scale))
+        for width, scale in itertools.product(widths, SCALES)
+    ]

@@ -1,0 +1,209 @@
+"""Margins: the bins of one feature with their masses, and the kernels over them.
+
+Ordered bins have normal scores of their mid-ranks, and mean values; in one of these, z, the kernel of a bandwidth h is
+the symmetric matrix A(i, j) = d_i φ((z_i - z_j) / h) d_j with factors d such that A m = 1 for the masses m. So
+m(i) A(i, j) are the chances to move from bin j to bin i that keep m. φ is Student's t with 5 degrees of freedom: its
+heavy tails keep neighbouring parts of the support connected. Bins without an order (categories, missing values) stay
+where they are. Scores suit heavy tails, values suit gaps: by rank, clusters that lie far apart are neighbours.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Literal
+
+import numpy as np
+import scipy.special
+
+from treeanova.anova.slices import safe_inverse
+from treeanova.core.arrays import Floats, Ints
+from treeanova.model.binning import Binning, binning_by, equal_mass_groups, unmerged
+
+Scale = Literal["ranks", "values"]
+SCALES: tuple[Scale, ...] = ("ranks", "values")
+_MAX_GROUPS = 128
+_N_POINTS = 96
+_MAX_POINTS_PER_GROUP = 16
+_COARSE_GROUPS = 48
+_DEGREES_OF_FREEDOM = 5.0
+_FARTHEST = 1e6
+_EDGE = 1e-7
+_BALANCE_STEPS = 100
+_BALANCE_TOLERANCE = 1e-12
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Margin:
+    """The bins of one feature and their masses, pooled into groups for smoothing.
+
+    Attributes
+    ----------
+    masses
+        Mass of each bin; ordered bins come first.
+    n_ordered
+        Number of ordered bins.
+    n_rows
+        Effective number of rows.
+    values
+        Mean value of the rows in each ordered bin, NaN where there are none; None where values are not known.
+    max_groups
+        Largest number of groups of ordered bins; more bins are pooled into groups of neighbours of about equal mass.
+    n_points
+        Number of points, in all groups together, at which copulas are evaluated.
+    """
+
+    masses: Floats
+    n_ordered: int
+    n_rows: float
+    values: Floats | None = None
+    max_groups: int = _MAX_GROUPS
+    n_points: int = _N_POINTS
+
+    @functools.cached_property
+    def binning(self) -> Binning:
+        """The groups of bins."""
+        ordered = self.masses[: self.n_ordered]
+        if self.n_ordered <= self.max_groups or not ordered.sum():
+            return unmerged(len(self.masses))
+        extra = self.max_groups + np.arange(len(self.masses) - self.n_ordered)
+        return binning_by(np.concatenate([equal_mass_groups(ordered, self.max_groups), extra]), self.masses)
+
+    @property
+    def groups(self) -> Ints:
+        """Group of each bin."""
+        return self.binning.bins
+
+    @functools.cached_property
+    def group_masses(self) -> Floats:
+        """Mass of each group."""
+        return np.bincount(self.groups, self.masses).astype(np.float64)
+
+    @functools.cached_property
+    def n_ordered_groups(self) -> int:
+        """Number of groups of ordered bins."""
+        return int(self.groups[self.n_ordered - 1]) + 1 if self.n_ordered else 0
+
+    def with_groups(self, max_groups: int) -> Margin:
+        """The same bins in at most so many groups."""
+        return dataclasses.replace(self, max_groups=max_groups)
+
+    @functools.cached_property
+    def coarse(self) -> Margin:
+        """The groups as bins of a margin with fewer groups and points."""
+        return Margin(
+            self.group_masses,
+            self.n_ordered_groups,
+            self.n_rows,
+            max_groups=_COARSE_GROUPS,
+            n_points=_COARSE_GROUPS,
+        )
+
+    # Positions of groups
+
+    @functools.cached_property
+    def scores(self) -> Floats:
+        """Normal score of each ordered group's mid-rank among ordered rows."""
+        return self._scores_at(1)[:, 0]
+
+    @functools.cached_property
+    def points(self) -> Floats:
+        """Normal scores at equal steps within each ordered group, more where groups are few."""
+        n_steps = self.n_points // max(self.n_ordered_groups, 1)
+        return self._scores_at(min(_MAX_POINTS_PER_GROUP, max(1, n_steps)))
+
+    @functools.cached_property
+    def ranks(self) -> Floats:
+        """Ranks of these points among ordered rows, in one dimension."""
+        ranks: Floats = np.clip(scipy.special.ndtr(self.points.ravel()), _EDGE, 1 - _EDGE)
+        return ranks
+
+    def _scores_at(self, n_points: int) -> Floats:
+        masses = self.group_masses[: self.n_ordered_groups, None]
+        total = masses.sum()
+        if not total:
+            return np.zeros((len(masses), n_points))
+        ranks = (np.cumsum(masses, axis=0) - masses + masses * (np.arange(n_points) + 0.5) / n_points) / total
+        edge = 0.25 / max(self.n_rows * total, 1.0)
+        scores: Floats = scipy.special.ndtri(np.clip(ranks, edge, 1 - edge))
+        return scores
+
+    @functools.cached_property
+    def positions(self) -> Floats:
+        """Mean value of each ordered group in robust standard deviations; interpolated where a group has no values.
+
+        The scores where values are not known or do not vary.
+        """
+        known = self._group_values()
+        if known is None:
+            return self.scores
+        means, totals = known
+        ranks = (np.cumsum(totals) - totals / 2) / totals.sum()
+        low, high = np.interp([0.25, 0.75], ranks, means)
+        if not high > low:
+            return self.scores
+        farthest = _FARTHEST * (high - low)
+        return np.clip(means, low - farthest, high + farthest) / ((high - low) / 1.349)
+
+    def _group_values(self) -> tuple[Floats, Floats] | None:
+        """Mean value of each ordered group, interpolated where there are none, and the mass that has values."""
+        if self.values is None or not np.isfinite(self.values).any():
+            return None
+        values = self.values / (np.nanmax(np.abs(self.values)) or 1.0)  # differences of huge ones would overflow
+        masses = np.where(np.isfinite(values), self.masses[: self.n_ordered], 0.0)
+        groups = self.groups[: self.n_ordered]
+        totals = np.bincount(groups, masses).astype(np.float64)
+        sums = np.bincount(groups, masses * np.where(masses > 0, values, 0.0))
+        has_values = np.flatnonzero(totals)
+        if not len(has_values):
+            return None
+        return np.interp(np.arange(len(totals)), has_values, sums[has_values] / totals[has_values]), totals
+
+    # Kernels
+
+    def kernel(self, bandwidth: float, scale: Scale = "ranks") -> Floats:
+        """The matrix A of a bandwidth, over groups."""
+        if (bandwidth, scale) not in self._kernels:
+            self._kernels[bandwidth, scale] = self._new_kernel(bandwidth, scale)
+        return self._kernels[bandwidth, scale]
+
+    @functools.cached_property
+    def _kernels(self) -> dict[tuple[float, Scale], Floats]:
+        return {}
+
+    @functools.cached_property
+    def _squares(self) -> dict[Scale, Floats]:
+        """Squared distances between ordered groups, over Student's degrees of freedom."""
+        places: dict[Scale, Floats] = {"ranks": self.scores, "values": self.positions}
+        return {scale: (at[:, None] - at) ** 2 / _DEGREES_OF_FREEDOM for scale, at in places.items()}
+
+    def _new_kernel(self, bandwidth: float, scale: Scale) -> Floats:
+        n = self.n_ordered_groups
+        base = self._squares[scale] / bandwidth**2
+        base += 1
+        bells = 1 / (base * base * base)  # the power (_DEGREES_OF_FREEDOM + 1) / 2
+        factors = _balance(bells, self.group_masses[:n])
+        bells *= factors[:, None]
+        bells *= factors
+        unordered = safe_inverse(self.group_masses[n:])
+        matrix = np.diag(np.concatenate([np.zeros(n), unordered])) if len(unordered) else bells
+        matrix[:n, :n] = bells
+        return matrix
+
+    def shrinkage(self, share: float) -> Floats:
+        """The matrix A of groups without an order: stay, or with a probability move to any group by its mass."""
+        return (1 - share) * np.diag(safe_inverse(self.group_masses)) + share
+
+
+def _balance(bells: Floats, masses: Floats) -> Floats:
+    """Factors d for which the weighted mean of every row of d_i K(i, j) d_j is 1; a step removes 2/3 of the error."""
+    factors = np.zeros(len(masses))
+    if not masses.any():
+        return factors
+    factors += 1 / np.sqrt(masses.sum())
+    for _ in range(_BALANCE_STEPS):
+        means = factors * (bells @ (factors * masses))
+        factors /= np.cbrt(means * means)
+        if np.abs(means - 1).max() <= _BALANCE_TOLERANCE:
+            break
+    return factors

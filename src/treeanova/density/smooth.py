@@ -1,0 +1,267 @@
+"""Kernel and Auto: smooth estimates of the dependence between features, with the empirical marginals.
+
+Every pair is estimated separately, more accurately than by any one joint density of the rows. The joint density serves
+orders above 2; `gap` measures how much the tables of pairs differ from it.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import functools
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from treeanova.core.arrays import BinIndices, Floats, Key, Names
+from treeanova.density.base import Density
+from treeanova.density.candidates import empirical
+from treeanova.density.choice import Choice, all_candidates, choose, kernel_candidates
+from treeanova.density.joint import Joint
+from treeanova.density.kernel_joint import kernel_joint
+from treeanova.density.margins import Margin
+from treeanova.density.pairs import Candidate, Pair, full_table, log_likelihood
+from treeanova.density.pooling import Binnings
+from treeanova.model.binning import Binning, binning_by
+
+_BinningKey = bytes | None
+_PairKey = tuple[Key, _BinningKey, _BinningKey]
+
+
+class _PairEstimate(NamedTuple):
+    """Table and choice of a pair."""
+
+    table: Floats
+    choice: Choice
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class SmoothDensity(Density):
+    """Pairs by the best of some candidates, higher orders by one joint density; marginals are the empirical ones."""
+
+    @abc.abstractmethod
+    def candidates(self, pair: Pair) -> list[Candidate]:
+        """Estimates of a pair to choose from."""
+
+    @functools.cached_property
+    def joint(self) -> Joint:
+        """Rows moved by one kernel per feature."""
+        margins = [self._margin(j, None) for j in range(len(self._bound_grid.axes))]
+        return kernel_joint(self._bound_statistics, margins, self._joint_bandwidth)
+
+    @property
+    def _joint_bandwidth(self) -> float | None:
+        return None
+
+    def table(self, key: Key, binnings: Binnings | None = None) -> Floats:
+        """Weights of the cells of some features, of sum 1.
+
+        Shares of the rows for one feature, the chosen estimate for two, the joint density for more. Over coarse bins, a
+        pair is estimated on the coarse bins themselves.
+
+        Parameters
+        ----------
+        key
+            Positions of the features, ascending.
+        binnings
+            One binning per feature, for weights of its coarse bins; None for all bins of the grid.
+
+        Returns
+        -------
+        numpy.ndarray
+            One axis per feature.
+        """
+        if len(key) == 1:
+            return self._bound_statistics.counts(key, binnings)
+        if len(key) == 2:
+            return self._pair(key, binnings).table
+        return self.joint.table(key, binnings)
+
+    def difference(self, key: Key, binnings: Binnings | None = None) -> Floats | None:
+        """The table of a pair minus that of the joint density.
+
+        Parameters
+        ----------
+        key
+            Positions of the two features.
+        binnings
+            One binning per feature, for coarse bins.
+
+        Returns
+        -------
+        numpy.ndarray
+            One axis per feature, of sum 0.
+        """
+        return self.table(key, binnings) - self.joint.table(key, binnings)
+
+    @property
+    def choices(self) -> dict[Names, Choice]:
+        """The estimate chosen for each pair of features that a term has needed so far, on the finest bins needed."""
+        names = self._bound_grid.schema.names
+        by_size = sorted(self._pairs.items(), key=lambda item: (item[0][0], item[1].table.size))
+        return {tuple(names[j] for j in key): pair.choice for (key, *_), pair in by_size}
+
+    @functools.cached_property
+    def _pairs(self) -> dict[_PairKey, _PairEstimate]:
+        return {}
+
+    def _pair(self, key: Key, binnings: Binnings | None) -> _PairEstimate:
+        first, second = (None, None) if binnings is None else binnings
+        known = key, _key_of(first), _key_of(second)
+        if known not in self._pairs:
+            margins = self._margin(key[0], first), self._margin(key[1], second)
+            groups = _compose(first, margins[0]), _compose(second, margins[1])
+            pair = Pair(*margins, self._bound_statistics.counts(key, groups))
+            self._pairs[known] = self._estimate(pair, key, binnings)
+        return self._pairs[known]
+
+    def _estimate(self, pair: Pair, key: Key, binnings: Binnings | None) -> _PairEstimate:
+        chosen, likelihood = choose(pair, self.candidates(pair))
+        if chosen.name == "empirical":
+            table = self._bound_statistics.counts(key, binnings)
+        else:
+            table = full_table(pair, chosen.ratio)
+        of_shares = log_likelihood(pair, empirical(pair, 0.0))
+        return _PairEstimate(table, Choice(chosen.name, likelihood, likelihood - of_shares))
+
+    @functools.cached_property
+    def _margins(self) -> dict[tuple[int, _BinningKey], Margin]:
+        return {}
+
+    def _margin(self, j: int, binning: Binning | None) -> Margin:
+        known = j, _key_of(binning)
+        if known not in self._margins:
+            self._margins[known] = self._new_margin(j, binning)
+        return self._margins[known]
+
+    def _new_margin(self, j: int, binning: Binning | None) -> Margin:
+        axis, statistics = self._bound_grid.axes[j], self._bound_statistics
+        n_ordered = 0
+        if axis.is_ordered:
+            n_ordered = (axis if binning is None else binning.axis(axis)).n_regular
+        masses = statistics.counts((j,), None if binning is None else (binning,))
+        return Margin(masses, n_ordered, statistics.effective_rows, statistics.bin_means(j, binning)[:n_ordered])
+
+
+def _key_of(binning: Binning | None) -> _BinningKey:
+    """The bins that a binning merges, as a key; None where it merges none."""
+    return None if binning is None or binning.is_identity else binning.bins.tobytes()
+
+
+def _compose(binning: Binning | None, margin: Margin) -> Binning:
+    """The groups of a margin of coarse bins, as a binning of the bins of the grid."""
+    if binning is None:
+        return margin.binning
+    return binning if margin.binning.is_identity else binning_by(margin.groups[binning.bins])
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Kernel(SmoothDensity):
+    """Kernel estimate of the dependence between features, with the empirical marginals.
+
+    Where the bandwidth is chosen, the candidates also include estimates at wider bandwidths with most of their bias
+    removed.
+
+    Parameters
+    ----------
+    bandwidth
+        Standard deviations, in units of n^(-1/6), by which rows are smoothed; None for the bandwidth with the highest
+        leave-one-out likelihood.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import treeanova
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> model = DecisionTreeRegressor(max_leaf_nodes=8, random_state=0).fit(X, X.prod(axis=1))
+    >>> fx = treeanova.decompose(model, X, density=treeanova.density.Kernel(bandwidth=0.5))
+    >>> fx.density.draw(3).shape
+    (3, 2)
+    """
+
+    name: ClassVar[str] = "kernel"
+    bandwidth: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.bandwidth is not None and not self.bandwidth > 0:
+            raise ValueError(f"`bandwidth` must be positive, got {self.bandwidth!r}; leave it out to choose it.")
+
+    def candidates(self, pair: Pair) -> list[Candidate]:
+        """Kernel estimates of a pair: of the bandwidth given, or of several to choose from.
+
+        Parameters
+        ----------
+        pair
+            Margins of two features and the shares of the rows in their cells.
+
+        Returns
+        -------
+        list
+            The estimates.
+        """
+        if self.bandwidth is None:
+            return kernel_candidates(pair)
+        return kernel_candidates(pair, (self.bandwidth,), ("ranks",))
+
+    @property
+    def _joint_bandwidth(self) -> float | None:
+        return self.bandwidth
+
+    def draw(self, n_rows: int, random_state: int = 0) -> BinIndices:
+        """Bins of rows drawn from the joint density: rows of the data, each feature moved by its kernel.
+
+        Parameters
+        ----------
+        n_rows
+            Number of rows.
+        random_state
+            Seed of the draws.
+
+        Returns
+        -------
+        numpy.ndarray
+            Bins, shape (n_rows, n_features).
+        """
+        return self.points(n_rows, np.random.default_rng(random_state)).codes
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Auto(SmoothDensity):
+    """For each pair of features the estimate with the highest leave-one-out likelihood; `choices` lists them.
+
+    Candidates: empirical; independent; Gaussian copula; the likeliest of other families (Student, Frank, Clayton and
+    Gumbel with rotations); the better of these two times a kernel estimate of the rest; kernels of ten bandwidths in
+    ranks and in values; the best of these with most of its bias removed; where a feature has no order, kernels and
+    shares shrunk towards independence. Independence and the Gaussian copula are kept unless another estimate is
+    likelier by more than one standard error.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import treeanova
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> X = np.random.default_rng(0).normal(size=(500, 2))
+    >>> X[:, 1] += X[:, 0]
+    >>> model = DecisionTreeRegressor(max_leaf_nodes=20, random_state=0).fit(X, X.prod(axis=1))
+    >>> fx = treeanova.decompose(model, X, density=treeanova.density.Auto())
+    >>> fx.density.choices["x0", "x1"].name
+    'gaussian'
+    """
+
+    name: ClassVar[str] = "auto"
+
+    def candidates(self, pair: Pair) -> list[Candidate]:
+        """All estimates of a pair.
+
+        Parameters
+        ----------
+        pair
+            Margins of two features and the shares of the rows in their cells.
+
+        Returns
+        -------
+        list
+            The estimates.
+        """
+        return all_candidates(pair)
