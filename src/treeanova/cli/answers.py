@@ -14,7 +14,8 @@ from treeanova.data.tabular import records
 from treeanova.decomposition.comparison import Comparison
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.views.look import negative_share_words, scale_of
-from treeanova.views.summary import caveats, headline, standings
+from treeanova.views.standings import standings
+from treeanova.views.summary import caveats, headline
 
 Row = Mapping[str, Any]
 _LONGEST = 60

@@ -1,7 +1,8 @@
-"""Plots of a decomposition (matplotlib): axes in, axes out, and nothing is shown until you say so.
+"""Plots of a decomposition (matplotlib): axes in, axes out, and no window is opened.
 
-`effect` draws a main effect, `pair` an interaction, `importance` what matters, `compare` one term of several
-decompositions, `waterfall` one row, and `grid` the strongest terms on a page. They draw what ``fx.table`` gives.
+`effect` draws a main effect, `pair` an interaction, `importance` the variance that terms contribute, `compare` one term
+of several decompositions, `waterfall` one row, and `grid` the strongest terms on a page. They draw what ``fx.table``
+returns.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ except ImportError as error:
         "treeanova.plot needs matplotlib, which is not installed; pip install 'treeanova[plot]'."
     ) from error
 
-from treeanova.plot.bars import importance, waterfall
+from treeanova.plot.comparisons import compare
+from treeanova.plot.importances import importance
 from treeanova.plot.mains import effect
-from treeanova.plot.pages import compare, grid
+from treeanova.plot.pages import grid
 from treeanova.plot.pairs import pair
+from treeanova.plot.waterfalls import waterfall
 
 __all__ = ["compare", "effect", "grid", "importance", "pair", "waterfall"]

@@ -1,4 +1,7 @@
-"""What a caller asked for, checked: terms, outputs, standard errors, decompositions by name."""
+"""The caller's choices, checked: terms, outputs, standard errors, decompositions by name.
+
+All that plots read of a decomposition, other than its methods, is read here.
+"""
 
 from __future__ import annotations
 
@@ -7,56 +10,80 @@ from typing import Any
 
 import numpy as np
 
-from treeanova.core.arrays import Floats
+from treeanova.core.arrays import Floats, Names
 from treeanova.core.labels import label_of
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.term import Term
+from treeanova.plot.ranges import Ends
 
-Key = str | Collection[str]
+KeyLike = str | Collection[str]
+_BULK = (0.005, 0.995)
+_SHOWN_TERMS = 8
 
 
-def names_of(key: Key) -> tuple[str, ...]:
-    """Names of features from what stands for a term."""
+def names_of(key: KeyLike) -> Names:
+    """Names of the features that a key names."""
     return (key,) if isinstance(key, str) else tuple(key)
 
 
 def checked_decomposition(fx: object) -> Decomposition:
-    """The decomposition, or an error that says what was passed instead."""
+    """The decomposition, or an error that names what was passed instead."""
     if not isinstance(fx, Decomposition):
         kind = type(fx).__name__
         raise TypeError(f"`fx` must be a Decomposition, got {kind}; make one with treeanova.decompose(model, X).")
     return fx
 
 
-def term_of(fx: Decomposition, key: Key) -> Term:
-    """The term of some features; an error that lists what there is."""
-    found = find_term(fx, key)
-    if found is None:
-        known = [label_of(names) for names in fx.terms if len(names) == len(names_of(key))] or ["none of that order"]
-        shown = ", ".join(known[:8]) + (", …" if len(known) > 8 else "")
-        raise ValueError(
-            f"`key` must be a term of the decomposition, got {label_of(names_of(key))!r}; there are {shown}."
-        )
-    return found
+def checked_count(k: Any) -> int:
+    """A number of bars or panels."""
+    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
+        raise ValueError(f"`k` must be a whole number from 1 on, got {k!r}; leave it out for the default.")
+    return int(k)
 
 
-def find_term(fx: Decomposition, key: Key) -> Term | None:
-    """The term of some features, or None."""
+# Terms.
+
+
+def tables_of(fx: Decomposition) -> dict[Names, Term]:
+    """The terms that have a table."""
+    return {names: term for names, term in fx.terms.items() if term.has_table}
+
+
+def find_term(fx: Decomposition, key: KeyLike) -> Term | None:
+    """The term of some features, in any order; None where there is none with a table."""
     wanted = sorted(names_of(key))
-    return next((fx.terms[names] for names in fx.terms if sorted(names) == wanted), None)
+    found = next((names for names in fx.terms if sorted(names) == wanted), None)
+    term = None if found is None else fx.terms[found]
+    return term if term is not None and term.has_table else None
 
 
-def check_order(key: Key, order: int, remedy: str) -> None:
-    """Raise where a key names another number of features than a plot has room for."""
+def term_of(fx: Decomposition, key: KeyLike) -> Term:
+    """The term of some features, in any order; an error that lists those of the same order where there is none."""
+    term = find_term(fx, key)
+    if term is None:
+        names = names_of(key)
+        known = [label_of(other) for other in tables_of(fx) if len(other) == len(names)] or ["none of that order"]
+        shown = ", ".join(known[:_SHOWN_TERMS]) + (", …" if len(known) > _SHOWN_TERMS else "")
+        raise ValueError(
+            f"`key` must be a term of the decomposition that has a table, got {label_of(names)!r}; there are {shown}."
+        )
+    return term
+
+
+def check_order(key: KeyLike, order: int, remedy: str) -> None:
+    """Raise ValueError for a key that does not name `order` features."""
     names = names_of(key)
     if len(names) != order:
         what = "one feature" if order == 1 else "two features"
         raise ValueError(f"`key` must name {what}, got {len(names)} ({label_of(names)}); {remedy}.")
 
 
-def output_of(fx: Decomposition, output: str | int | None) -> int:
-    """Position of an output given by name or position; the first where none is given."""
-    outputs = fx.schema.outputs
+# Outputs, data, errors.
+
+
+def output_position(fx: Decomposition, output: str | int | None) -> int:
+    """Position of an output given by name or position; the first by default."""
+    outputs = fx.outputs
     if output is None:
         return 0
     if isinstance(output, int | np.integer) and not isinstance(output, bool) and -len(outputs) <= output < len(outputs):
@@ -64,58 +91,70 @@ def output_of(fx: Decomposition, output: str | int | None) -> int:
     if str(output) in outputs and not isinstance(output, int | np.integer):
         return outputs.index(str(output))
     choices = ", ".join(map(repr, outputs))
-    raise ValueError(f"`output` must be one of {choices} or a position below {len(outputs)}, got {output!r}.")
+    raise ValueError(
+        f"`output` must be one of {choices} or a position below {len(outputs)}, got {output!r}; leave it out for "
+        f"{outputs[0]!r}."
+    )
 
 
-def values_of(fx: Decomposition, values: Floats, position: int) -> Floats:
+def of_output(fx: Decomposition, values: Floats, position: int) -> Floats:
     """Values of one output."""
-    return values if len(fx.schema.outputs) == 1 else values[..., position]
+    return values if len(fx.outputs) == 1 else values[..., position]
 
 
-def ends_of(fx: Decomposition, name: str) -> tuple[float, float] | None:
-    """Between which numbers 99 % of a feature's finite values lie in the rows of the density, where there are some."""
-    encoded = getattr(fx.density.sample, "encoded", None)
-    if encoded is None:
-        return None
-    values = encoded[:, fx.schema.names.index(name)]
-    values = values[np.isfinite(values)]
-    if not len(values):
-        return None
-    low, high = np.quantile(values, [0.005, 0.995])
-    return float(low), float(high)
+def data_ends(fx: Decomposition, name: str) -> Ends | None:
+    """Numbers between which 99 % of a feature's finite values lie; None where the rows are not known."""
+    statistics = fx.density.statistics
+    ends = None if statistics is None else statistics.quantiles(fx.schema.names.index(name), _BULK)
+    return None if ends is None else (float(ends[0]), float(ends[1]))
 
 
 def errors_of(errors: Mapping[Any, Floats] | None, term: Term) -> Floats | None:
-    """Standard errors of a term from those of all, in the form of its values."""
+    """Standard errors of one term from those of all terms; None where none are given."""
     if errors is None:
         return None
     if not isinstance(errors, Mapping):
-        raise TypeError(f"`errors` must be what fx.standard_errors() returned, got {type(errors).__name__}.")
-    found = errors.get(term.features)
-    if found is None or np.shape(found) != term.values.shape:
-        name = label_of(term.features)
-        raise ValueError(
-            f"`errors` must have the term {name!r} on the same bins, got others; use fx.standard_errors()."
+        raise TypeError(
+            f"`errors` must be what fx.standard_errors() returned, got {type(errors).__name__}; pass that, or leave it "
+            "out."
         )
-    return np.asarray(found)
+    deviations = errors.get(term.features)
+    if deviations is None or np.shape(deviations) != term.values.shape:
+        shape = "nothing" if deviations is None else f"shape {np.shape(deviations)}"
+        raise ValueError(
+            f"`errors` must have an array of shape {term.values.shape} for {label_of(term.features)!r}, got {shape}; "
+            "use fx.standard_errors()."
+        )
+    return np.asarray(deviations)
+
+
+def backend_of_tables(fx: Decomposition) -> str | None:
+    """Name of the data frame library of a decomposition's tables."""
+    return fx.settings.backend
+
+
+# Several decompositions.
 
 
 def named_decompositions(parts: Mapping[str, Decomposition] | Sequence[Decomposition]) -> dict[str, Decomposition]:
-    """Decompositions by name; in a list they go by their densities."""
+    """Decompositions by name; those in a list are named by their densities."""
     if isinstance(parts, Decomposition) or not isinstance(parts, Mapping | Sequence):
         kind = type(parts).__name__
         raise TypeError(
             f"`decompositions` must be a mapping or a list, got {kind}; pass {{'raw': fx.raw, 'pure': fx}}."
         )
     if not parts:
-        raise ValueError("`decompositions` must hold at least one, got none; pass {'raw': fx.raw, 'pure': fx}.")
+        raise ValueError(
+            f"`decompositions` must hold at least one decomposition, got {parts!r}; pass {{'raw': fx.raw, 'pure': fx}}."
+        )
     named = dict(parts) if isinstance(parts, Mapping) else _by_density(parts)
     for part in named.values():
         checked_decomposition(part)
-    outputs = {(part.schema.outputs, part.schema.link) for part in named.values()}
-    if len(outputs) > 1:
+    kinds = dict.fromkeys(f"{', '.join(part.outputs)} ({part.link})" for part in named.values())
+    if len(kinds) > 1:
         raise ValueError(
-            "`decompositions` must have the same outputs and link, got others; compare models of one kind."
+            f"`decompositions` must have the same outputs and link, got {' and '.join(kinds)}; compare models of one "
+            "kind."
         )
     return {str(name): part for name, part in named.items()}
 
@@ -123,7 +162,7 @@ def named_decompositions(parts: Mapping[str, Decomposition] | Sequence[Decomposi
 def _by_density(parts: Sequence[Decomposition]) -> dict[str, Decomposition]:
     named: dict[str, Decomposition] = {}
     for part in parts:
-        base = name = "raw" if checked_decomposition(part).effects is part.raw_effects else str(part.density.name)
+        base = name = "raw" if _is_raw(checked_decomposition(part)) else str(part.density.name)
         number = 2
         while name in named:
             name, number = f"{base} ({number})", number + 1
@@ -131,7 +170,7 @@ def _by_density(parts: Sequence[Decomposition]) -> dict[str, Decomposition]:
     return named
 
 
-def column(table: Any, name: str) -> list[Any]:
-    """A column of a table of any library as a list."""
-    values: list[Any] = np.asarray(table[name]).tolist()
-    return values
+def _is_raw(fx: Decomposition) -> bool:
+    """Whether a decomposition holds the model before purification."""
+    measured = fx.certificate.terms.values()
+    return len(measured) > 0 and all(term.method == "none" for term in measured)

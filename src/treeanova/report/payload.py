@@ -35,7 +35,8 @@ from treeanova.report.tables import (
 )
 from treeanova.report.words import blind_spots, checks
 from treeanova.views import look
-from treeanova.views.summary import Standing, headline, shares_by_order, standings
+from treeanova.views.standings import Standing, shares_by_order, standings
+from treeanova.views.summary import headline
 
 
 def under_densities(

@@ -1,1 +1,1 @@
-"""Words and colours that plots, report and notebooks share: never computes."""
+"""Words, colours and rankings that plots, report, command line and notebooks share; never computes."""

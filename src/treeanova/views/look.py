@@ -1,16 +1,17 @@
-"""The look that plots and the report share: colours that colour-blind readers can tell apart, and the words on axes."""
+"""The look that plots and the report share: colours that colour-blind readers can distinguish, and words on axes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable
 
-from treeanova.data.features import Schema
+from treeanova.data.features import Feature, Schema
 
-# White at zero; blue below, orange above: told apart with any kind of colour vision, and in print.
+# White at zero; blue below, orange above: distinct for any kind of colour vision, and in print.
 DIVERGING = ("#08306b", "#2171b5", "#6baed6", "#c6dbef", "#ffffff", "#fdd0a2", "#fd8d3c", "#d94801", "#7f2704")
 NEGATIVE, POSITIVE = "#2171b5", "#d94801"
 MAIN, RAW = "#1f5a92", "#8c8c8c"
-# After Okabe and Ito.
+# From the palette of Okabe and Ito.
 SERIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#555555")
 NO_DATA = "#d9d9d9"
 DATA = "#9aa5b1"
@@ -24,7 +25,7 @@ _SCALES = {
     "cloglog": "complementary log-log",
     "ova": "log-odds of the class",
 }
-# What the link makes of a score, where that is another number.
+# The response that a link turns scores into, where it differs from the score.
 RESPONSES = {"logit": "probability", "softmax": "probability", "log": "prediction"}
 
 
@@ -36,7 +37,7 @@ _SHOWN_NEGATIVE = -0.0005
 
 
 def negative_share_words(shares: Iterable[float]) -> str:
-    """What a negative share means, where one is shown as such; else nothing."""
+    """What a negative share means, where one is shown as negative; else empty."""
     return NEGATIVE_SHARE if any(share <= _SHOWN_NEGATIVE for share in shares) else ""
 
 
@@ -46,6 +47,15 @@ def scale_of(schema: Schema) -> str:
 
 
 def effect_words(schema: Schema, output: str | None = None) -> str:
-    """What a value of a term is: "change in log-odds against the average"."""
+    """What a value of a term means: "change in log-odds against the average"."""
     of = f" ({output})" if output is not None and len(schema.outputs) > 1 else ""
     return f"change in {scale_of(schema)}{of} against the average"
+
+
+def value_text(feature: Feature, value: float, number_text: Callable[[float], str]) -> str:
+    """An encoded value of a feature for people: a number, the name of a category, "missing" or "unseen"."""
+    if math.isnan(value):
+        return "missing"
+    if feature.encoder.labels is None:
+        return number_text(value)
+    return str(feature.encoder.labels[int(value)]) if value < feature.n_categories else "unseen"

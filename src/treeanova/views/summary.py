@@ -1,61 +1,17 @@
-"""A decomposition in a few words: who carries the variance, in a sentence and in a small table for notebooks."""
+"""A decomposition in a few words: which terms carry the variance, in a sentence and in a small table for notebooks."""
 
 from __future__ import annotations
 
 import html
 import itertools
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
 
-import narwhals.stable.v1 as nw
-
-from treeanova.core.labels import label_of
+from treeanova.views.decomposed import DecompositionLike
 from treeanova.views.look import MAIN, negative_share_words, scale_of
+from treeanova.views.standings import Standing, shares_by_order, standings
 
 _MOST_ROWS = 10
 _MOST_OF_VARIANCE = 0.8
-
-
-class Standing(NamedTuple):
-    """A term in the ranking of one output."""
-
-    label: str
-    order: int
-    variance: float
-    share: float
-    mean_abs: float
-    is_remainder: bool = False
-
-
-def columns_of(table: Any) -> dict[str, list[Any]]:
-    """Columns of a table of any data frame library, or of a dict of columns, as lists."""
-    if not isinstance(table, dict):
-        table = nw.from_native(table, eager_only=True).to_dict(as_series=False)
-    return {name: list(column) for name, column in table.items()}
-
-
-def standings(fx: Any) -> dict[str, list[Standing]]:
-    """Per output the terms of a decomposition, strongest first, as `importance` has them."""
-    columns = columns_of(fx.importance())
-    outputs = fx.schema.outputs
-    found: dict[str, list[Standing]] = {output: [] for output in outputs}
-    of_row = columns.get("output", [outputs[0]] * len(columns["term"]))
-    measures = zip(columns["variance"], columns["share"], columns["mean_abs"], strict=True)
-    rows = zip(of_row, columns["term"], columns["order"], measures, strict=True)
-    terms = {label_of(names) for names in (*fx.terms, *fx.higher_terms)}
-    for output, label, order, measured in rows:
-        is_remainder = fx.has_remainder and label not in terms
-        variance, share, mean_abs = map(float, measured)
-        found[output].append(Standing(str(label), int(order), variance, share, mean_abs, is_remainder))
-    return found
-
-
-def shares_by_order(ranking: Iterable[Standing]) -> tuple[float, float, float]:
-    """Shares of the variance of main effects, of pairs and of higher orders."""
-    totals = [0.0, 0.0, 0.0]
-    for term in ranking:
-        totals[min(max(term.order, 1), 3) - 1] += term.share
-    return totals[0], totals[1], totals[2]
 
 
 def percent(share: float) -> str:
@@ -78,7 +34,7 @@ def headline(ranking: Sequence[Standing], raw: Sequence[Standing] | None = None)
 
 
 def _few_terms(ranking: Sequence[Standing]) -> str:
-    """How many of the first terms carry most of what all terms, each on its own, make the score vary."""
+    """How many of the strongest terms carry most of the summed variances of all terms."""
     terms = [term for term in ranking if not term.is_remainder]
     if not terms:
         return "There are no terms"
@@ -99,26 +55,26 @@ def _strongest_interaction(ranking: Sequence[Standing]) -> str:
 
 
 def _moved(before: float, after: float, kind: str) -> str:
-    """What share of the variance went from interactions to main effects, or the other way.
+    """What share of the variance purification moved from interactions to main effects, or back.
 
-    Nothing where raw terms cancel each other out, so that their shares are no parts of a whole.
+    Empty where raw terms cancel each other out: their shares are then not parts of a whole.
     """
     if abs(after - before) < 0.005 or not 0 <= before <= 1:
         return ""
-    way = f"from {kind} to mains" if after > before else f"from mains to {kind}"
+    way = f"from {kind} to main effects" if after > before else f"from main effects to {kind}"
     return f"purification moved {percent(abs(after - before))} {way}"
 
 
-def adding_up(fx: Any) -> str:
-    """How near terms come to the model: "sum of terms within 1.9e-16 of the model"; nothing where some are left out."""
-    if fx.n_all_terms:
+def adding_up(fx: DecompositionLike) -> str:
+    """How closely terms add up: "sum of terms within 1.9e-16 of the model"; empty where terms were selected."""
+    if fx.scope.is_part:
         return ""
     whole = "terms and remainder" if fx.has_remainder else "terms"
     return f"sum of {whole} within {fx.certificate.reconstruction_error:.1e} of the model"
 
 
-def caveats(fx: Any) -> list[str]:
-    """What the certificate means, a line each: purity and sum, how sure high orders are, the largest remainder."""
+def caveats(fx: DecompositionLike) -> list[str]:
+    """What the certificate means, one line each: purity and sum, accuracy of high orders, size of the remainder."""
     certificate = fx.certificate
     lines = ["; ".join(part for part in (certificate.purity, adding_up(fx)) if part)]
     higher = certificate.higher
@@ -131,7 +87,7 @@ def caveats(fx: Any) -> list[str]:
     return lines
 
 
-def html_summary(fx: Any) -> str:
+def html_summary(fx: DecompositionLike) -> str:
     """A small HTML table of the strongest terms, for notebooks: no script, all names escaped."""
     rankings = standings(fx)
     parts = [_intro(fx)]
@@ -141,8 +97,8 @@ def html_summary(fx: Any) -> str:
     return f'<div style="font-family:system-ui,sans-serif;max-width:44em">{"".join(parts)}</div>'
 
 
-def _intro(fx: Any) -> str:
-    words = f"{sum(1 for _ in fx.terms)} terms · density {fx.density.name} · {scale_of(fx.schema)}"
+def _intro(fx: DecompositionLike) -> str:
+    words = f"{len(fx.terms)} terms · density {fx.density.name} · {scale_of(fx.schema)}"
     parts = [html.escape(part) for part in (words, *caveats(fx)) if part]
     return f"<p><strong>Decomposition</strong> · {' · '.join(parts)}</p>"
 
@@ -160,7 +116,7 @@ def _ranking_table(ranking: Sequence[Standing]) -> str:
 
 
 def _table_row(name: str, terms: Sequence[Standing], width: float) -> str:
-    """A row of one term or of several together, with a bar so many em wide."""
+    """A row of one term or of several together, with a bar of a width in em."""
     measures = (sum(term.variance for term in terms), sum(term.share for term in terms))
     cells = "".join(f"<td>{percent(measure)}</td>" for measure in measures)
     bar = f'<div style="background:{MAIN};height:.7em;width:{max(0.0, width):.2f}em"></div>'

@@ -1,0 +1,131 @@
+"""importance(): how much each term, or feature, contributes to the variance of the score."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.colors import to_rgb
+from matplotlib.lines import Line2D
+
+from treeanova.core.arrays import Floats
+from treeanova.decomposition.decomposition import Decomposition
+from treeanova.plot import style
+from treeanova.plot.choices import checked_count, checked_decomposition, output_position
+from treeanova.plot.rows import BAR_HEIGHT, list_names
+from treeanova.plot.scales import name_effect
+from treeanova.views import look
+from treeanova.views.standings import as_lists
+
+
+class _Shares(NamedTuple):
+    """Terms or features of one output with their shares of the variance, the strongest first."""
+
+    names: list[str]
+    variance: Floats
+    covariance: Floats
+
+
+def importance(
+    fx: Decomposition, *, by: str = "term", k: int = 15, output: str | int | None = None, ax: Any = None
+) -> Any:
+    """Axes with the variance that each term contributes to the score, the strongest first.
+
+    Parameters
+    ----------
+    fx
+        The decomposition.
+    by
+        "term", or "feature": each term is then shared equally by its features.
+    k
+        Number of bars. Terms beyond the first ``k - 1`` are drawn together as the last bar.
+    output
+        Name or position of a class or target; by default the first.
+    ax
+        Axes to draw on; by default those of a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Notes
+    -----
+    The bars show ``fx.importance()``, relative to the variance of the score. Blue is a term's own variance
+    (`variance`), which sets the order. Hatched is what the term adds or takes away through its correlation with other
+    terms (`covariance`); it is left of zero where it is negative. The dot marks their sum (`share`). A dot left of zero
+    marks a term that works against others.
+
+    Examples
+    --------
+    >>> import treeanova
+    >>> from treeanova.testing import example
+    >>> fx, X = example()  # the logical "and" of x0 and x1
+    >>> ax = treeanova.plot.importance(fx)
+    >>> [label.get_text() for label in ax.get_yticklabels()]
+    ['x0', 'x1', 'x0 × x1']
+    >>> [round(float(bar.get_width()), 3) for bar in ax.patches]
+    [0.333, 0.333, 0.333]
+    >>> import matplotlib.pyplot as plt
+    >>> plt.close(ax.figure)
+    """
+    position = output_position(checked_decomposition(fx), output)
+    shares = _with_rest(_shares(fx, by, position), checked_count(k), by)
+    is_new = ax is None
+    ax = style.checked_axes(ax, 6.4, 1.5 + BAR_HEIGHT * max(len(shares.names), 3))
+    handles = _draw_shares(ax, shares.variance, shares.covariance)
+    if handles:
+        where = {"loc": "outside upper left", "ncols": 2} if is_new else {"loc": "best"}
+        style.legend(ax.figure if is_new else ax, list(handles.values()), list(handles), **where)
+    of = f" ({fx.outputs[position]})" if len(fx.outputs) > 1 else ""
+    name_effect(ax, f"relative to the variance of the {look.scale_of(fx.schema)}{of}", "x")
+    list_names(ax, shares.names)
+    ax.xaxis.set_major_formatter(mpl.ticker.PercentFormatter(1.0))
+    style.tidy(ax)
+    return ax
+
+
+def _shares(fx: Decomposition, by: str, position: int) -> _Shares:
+    """Rows of the table of importance that belong to one output."""
+    table = as_lists(fx.importance(by))
+    outputs = fx.outputs
+    rows = list(range(len(table[by])))
+    if len(outputs) > 1:
+        rows = [i for i in rows if table["output"][i] == outputs[position]]
+    variance, covariance = (np.array([table[name][i] for i in rows]) for name in ("variance", "covariance"))
+    return _Shares([table[by][i] for i in rows], variance, covariance)
+
+
+def _with_rest(shares: _Shares, k: int, by: str) -> _Shares:
+    """The first k - 1 rows and the sum of all others, where there are more than k."""
+    names, variance, covariance = shares
+    if len(names) <= k:
+        return shares
+    rest = f"{len(names) - k + 1} other {by}s"
+    summed = (np.append(part[: k - 1], part[k - 1 :].sum()) for part in (variance, covariance))
+    return _Shares([*names[: k - 1], rest], *summed)
+
+
+def _draw_shares(ax: Any, variance: Floats, covariance: Floats) -> dict[str, Any]:
+    """Draw bars and dots; returns what a legend has to explain, by its words: nothing where terms are uncorrelated."""
+    rows = np.arange(len(variance))
+    style.zero_line(ax, "x")
+    solid = ax.barh(rows, variance, 0.7, color=style.tone(look.MAIN), alpha=0.85, zorder=2)
+    if not np.abs(covariance).max(initial=0.0) > 1e-12:
+        return {}
+    hatched = ax.barh(
+        rows,
+        covariance,
+        0.7,
+        left=np.where(covariance < 0, 0.0, variance),
+        facecolor=(*to_rgb(mpl.rcParams["axes.facecolor"]), 0.65),
+        edgecolor=style.tone(look.POSITIVE),
+        hatch="////",
+        linewidth=0.8,
+        zorder=3,
+    )
+    (dots,) = ax.plot(variance + covariance, rows, "o", color=mpl.rcParams["text.color"], markersize=4, zorder=4)
+    handles = {"own variance": solid, "covariance with other terms": hatched, "share (their sum)": dots}
+    if look.negative_share_words(variance + covariance):
+        handles["below 0: opposes other terms"] = Line2D([], [], linestyle="none")
+    return handles

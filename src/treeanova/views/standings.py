@@ -1,0 +1,76 @@
+"""The ranking of a decomposition's terms, by the names of their features."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import narwhals.stable.v1 as nw
+
+from treeanova.core.arrays import Names
+from treeanova.core.labels import label_of
+from treeanova.views.decomposed import DecompositionLike
+
+
+class Standing(NamedTuple):
+    """A term in the ranking of one output; the remainder has no features."""
+
+    features: Names
+    label: str
+    order: int
+    variance: float
+    share: float
+    mean_abs: float
+
+    @property
+    def is_remainder(self) -> bool:
+        """Whether this is what the terms leave of the model."""
+        return not self.features
+
+
+def as_lists(table: Any) -> dict[str, list[Any]]:
+    """Columns of a table of any data frame library, or of a dict of columns, as lists."""
+    if not isinstance(table, dict):
+        table = nw.from_native(table, eager_only=True).to_dict(as_series=False)
+    return {name: list(column) for name, column in table.items()}
+
+
+def standings(fx: DecompositionLike) -> dict[str, list[Standing]]:
+    """Per output the terms of a decomposition, strongest first, as `importance` has them."""
+    columns = as_lists(fx.importance())
+    outputs = fx.schema.outputs
+    rankings: dict[str, list[Standing]] = {output: [] for output in outputs}
+    names = {output: _NamesOfRows(fx.terms) for output in outputs}
+    output_of_row = columns.get("output", [outputs[0]] * len(columns["term"]))
+    measures = zip(columns["variance"], columns["share"], columns["mean_abs"], strict=True)
+    for output, label, order, row in zip(output_of_row, columns["term"], columns["order"], measures, strict=True):
+        features = names[output].take(str(label), int(order))
+        variance, share, mean_abs = map(float, row)
+        rankings[output].append(Standing(features, str(label), int(order), variance, share, mean_abs))
+    return rankings
+
+
+class _NamesOfRows:
+    """Finds the features of the rows of an importance table, which names terms by their labels.
+
+    The one place that goes from labels to features. Terms of one order may share a label, as ("a × b", "c") and
+    ("a", "b × c") do: each is given out once.
+    """
+
+    def __init__(self, names: Iterable[Names]) -> None:
+        self._waiting: dict[tuple[str, int], list[Names]] = {}
+        for features in names:
+            self._waiting.setdefault((label_of(features), len(features)), []).append(features)
+
+    def take(self, label: str, order: int) -> Names:
+        """Features of the row with this label and order; none for the remainder."""
+        waiting = self._waiting.get((label, order))
+        return waiting.pop(0) if waiting else ()
+
+
+def shares_by_order(ranking: Iterable[Standing]) -> tuple[float, float, float]:
+    """Shares of the variance of main effects, of pairs and of higher orders."""
+    totals = [0.0, 0.0, 0.0]
+    for term in ranking:
+        totals[min(max(term.order, 1), 3) - 1] += term.share
+    return totals[0], totals[1], totals[2]

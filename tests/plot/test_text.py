@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("matplotlib")
+
+from treeanova import plot
+from treeanova.plot import text
+
+LONG_PLOTS = {
+    "effect": lambda fx, data: plot.effect(fx, data.columns[0]),
+    "pair": lambda fx, data: plot.pair(fx, tuple(data.columns[:2]), marginals=True),
+    "lines": lambda fx, data: plot.pair(fx, (data.columns[0], "_kind")),
+    "heatmap": lambda fx, data: plot.pair(fx, (data.columns[0], "_kind"), kind="heatmap"),
+    "bars": lambda fx, data: plot.effect(fx, "_kind"),
+    "importance": lambda fx, data: plot.importance(fx),
+    "waterfall": lambda fx, data: plot.waterfall(fx, data.iloc[[0]]),
+    "grid": lambda fx, data: plot.grid(fx, k=5)[0],
+}
+
+
+@pytest.mark.parametrize("name", LONG_PLOTS)
+def test_long_names_stay_on_the_page_and_dollars_are_no_formula(long_names, name):
+    data, fx = long_names
+    figure = LONG_PLOTS[name](fx, data).figure
+    figure.canvas.draw()
+    drawn = figure.get_tightbbox()
+    width, height = figure.get_size_inches()
+    assert min(drawn.x0, drawn.y0) > -0.05
+    assert drawn.x1 < width + 0.05
+    assert drawn.y1 < height + 0.05
+    panels = [ax for ax in figure.axes if ax.get_label() != "<colorbar>"]
+    room = figure.bbox.width / panels[0].get_gridspec().ncols
+    assert [ax.bbox.width / room for ax in panels if ax.bbox.width <= 0.3 * room] == []
+
+
+def test_long_text_loses_its_middle():
+    assert text.shortened("short") == "short"
+    assert text.shortened("abcdefghijklmnop", 10) == "abcdef…nop"
+    assert max(map(len, text.wrapped("word " * 50, 20, 2).split("\n"))) <= 20
+    assert len(text.wrapped("word " * 50, 20, 2).split("\n")) == 2
+
+
+def test_the_label_of_a_bin_is_shortened_before_its_name():
+    assert text.bin_name("red or unseen or missing", 30) == "red or unseen or missing"
+    assert text.bin_name("red or unseen or missing", 20) == "red or other"
+
+
+@pytest.mark.parametrize(
+    ("share", "words"), [(0.0, "0.0 %"), (0.0004, "< 0.1 %"), (0.0123, "1.2 %"), (0.12, "12 %"), (-0.3, "-30 %")]
+)
+def test_shares_in_words(share, words):
+    assert text.percent(share) == words
+
+
+def test_numbers_have_a_sign_and_a_true_minus():
+    assert [text.signed(value, ".2g") for value in (1.5, -1.5, 0.0)] == ["+1.5", "−1.5", "0"]
+
+
+def test_dollars_are_no_formula():
+    assert text.plain("$x$") == text.plain(text.plain("$x$")) == r"\$x\$"
