@@ -68,6 +68,14 @@ class Density(abc.ABC):
         ------
         ValueError
             Where the kind needs rows and has none.
+
+        Examples
+        --------
+        >>> from treeanova.density import density_of
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> density_of("uniform").bind(fx.grid, None).table((0,)).tolist()
+        [0.5, 0.5]
         """
         if self.needs_data and statistics is None:
             raise ValueError(
@@ -87,6 +95,15 @@ class Density(abc.ABC):
         -------
         Density
             A density of the same kind and options.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> statistics = fx.density.statistics.resampled(np.random.default_rng(0))
+        >>> fx.density.with_statistics(statistics).name
+        'auto'
         """
         return dataclasses.replace(self, statistics=statistics)
 
@@ -114,6 +131,13 @@ class Density(abc.ABC):
         -------
         numpy.ndarray
             One axis per feature.
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.density.table((0,)).tolist()
+        [0.5, 0.5]
         """
         return self.joint.table(key, binnings)
 
@@ -131,6 +155,14 @@ class Density(abc.ABC):
         -------
         Points
             All rows or all cells of the density where these are few, otherwise draws from it.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.with_density("empirical").density.points(10, np.random.default_rng(0)).weights.tolist()
+        [0.25, 0.25, 0.25, 0.25]
         """
         return self.joint.points(n_rows, rng)
 
@@ -148,6 +180,13 @@ class Density(abc.ABC):
         -------
         numpy.ndarray or None
             None where both are the same by definition.
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.with_density("empirical").density.difference((0, 1)) is None
+        True
         """
         return None
 
@@ -165,6 +204,13 @@ class Density(abc.ABC):
         -------
         float
             From 0 to 1.
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.with_density("empirical").density.gap((0, 1))
+        0.0
         """
         difference = self.difference(key, binnings)
         return 0.0 if difference is None else float(np.abs(difference).sum()) / 2

@@ -37,6 +37,13 @@ class Choice(NamedTuple):
         Leave-one-out log-likelihood per row, relative to that of independence.
     over_empirical
         The same, relative to that of the shares of the rows.
+
+    Examples
+    --------
+    >>> from treeanova.testing import example
+    >>> fx, X = example()
+    >>> fx.density.choices["x0", "x1"].name
+    'independent'
     """
 
     name: str

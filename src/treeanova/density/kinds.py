@@ -64,7 +64,8 @@ class Uniform(Density):
     >>> from sklearn.tree import DecisionTreeRegressor
     >>> X = np.array([[0.0], [2.0], [8.0]])  # thresholds at 1 and 5
     >>> model = DecisionTreeRegressor().fit(X, X[:, 0])
-    >>> treeanova.decompose(model, X, density=treeanova.density.Uniform(measure="length")).density.table((0,)).tolist()
+    >>> fx = treeanova.decompose(model, X, density=treeanova.density.Uniform(measure="length"))
+    >>> fx.density.table((0,)).round(6).tolist()
     [0.125, 0.5, 0.375]
     """
 
@@ -161,6 +162,13 @@ class Empirical(Density):
         -------
         Empirical
             A density that has tables.
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> Empirical(X[:3]).bind(fx.grid, None).table((0,)).round(2).tolist()
+        [0.67, 0.33]
         """
         if self.X is None:
             return super().bind(grid, statistics)

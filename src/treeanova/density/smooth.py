@@ -70,6 +70,13 @@ class SmoothDensity(Density):
         -------
         numpy.ndarray
             One axis per feature.
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.density.table((0,)).tolist()
+        [0.5, 0.5]
         """
         if len(key) == 1:
             return self._bound_statistics.counts(key, binnings)
@@ -91,6 +98,13 @@ class SmoothDensity(Density):
         -------
         numpy.ndarray
             One axis per feature, of sum 0.
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.density.difference((0, 1)).tolist()
+        [[0.0, 0.0], [0.0, 0.0]]
         """
         return self.table(key, binnings) - self.joint.table(key, binnings)
 
@@ -222,6 +236,13 @@ class Kernel(SmoothDensity):
         -------
         numpy.ndarray
             Bins, shape (n_rows, n_features).
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.with_density("kernel").density.draw(3).shape
+        (3, 2)
         """
         return self.points(n_rows, np.random.default_rng(random_state)).codes
 

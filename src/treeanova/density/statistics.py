@@ -25,14 +25,30 @@ _NEGLIGIBLE_WEIGHT = 1e-12
 
 
 class Points(NamedTuple):
-    """Bins and weights (of sum 1) of rows that represent a density."""
+    """Rows that represent a density.
+
+    Attributes
+    ----------
+    codes
+        Bins, shape (n_rows, n_features).
+    weights
+        Weights of the rows, of sum 1.
+    """
 
     codes: BinIndices
     weights: Floats
 
 
 class EncodedRows(NamedTuple):
-    """Encoded rows, shape (n_rows, n_features), and their weights, of sum 1."""
+    """Rows with their values.
+
+    Attributes
+    ----------
+    values
+        Encoded values, shape (n_rows, n_features).
+    weights
+        Weights of the rows, of sum 1.
+    """
 
     values: Floats
     weights: Floats
@@ -44,18 +60,18 @@ class Statistics(abc.ABC):
     Weights of rows have sum 1; without weights all rows weigh the same. Features are given by position, cells by the
     bins of the grid or by coarser bins.
 
+    Attributes
+    ----------
+    grid
+        The bins.
+
     Examples
     --------
-    >>> import numpy as np
-    >>> from treeanova.data.features import Feature, Schema
-    >>> from treeanova.model.axes import IntervalAxis
-    >>> from treeanova.model.grid import Grid
-    >>> grid = Grid(Schema((Feature("age"),)), (IntervalAxis("age", missing_bin=-1, bounds=np.array([40.0])),))
-    >>> statistics = statistics_of([[20.0], [30.0], [40.0], [60.0]], grid)
-    >>> statistics.counts((0,)).tolist()
-    [0.75, 0.25]
-    >>> statistics.bin_means(0).tolist()
-    [30.0, 60.0]
+    >>> from treeanova.testing import example
+    >>> fx, X = example()
+    >>> statistics = fx.density.statistics
+    >>> statistics.n_rows, statistics.has_weights
+    (4, False)
     """
 
     grid: Grid
@@ -90,39 +106,196 @@ class Statistics(abc.ABC):
         -------
         numpy.ndarray
             One axis per feature, in the order of the key; of sum 1.
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.density.statistics.counts((0, 1)).tolist()
+        [[0.25, 0.25], [0.25, 0.25]]
         """
 
     @abc.abstractmethod
     def bin_means(self, j: int, binning: Binning | None = None) -> Floats:
-        """Mean of the finite values in each bin of a feature, or in each coarse bin; NaN where there are none."""
+        """Mean of the finite values in each bin of a feature.
+
+        Parameters
+        ----------
+        j
+            Position of the feature.
+        binning
+            A binning of its bins, for means in coarse bins.
+
+        Returns
+        -------
+        numpy.ndarray
+            One mean per bin, NaN where there are no finite values.
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.density.statistics.bin_means(0).tolist()
+        [0.0, 1.0]
+        """
 
     @abc.abstractmethod
     def value_range(self, j: int) -> tuple[float, float] | None:
-        """Smallest and largest finite value of a feature; None where there are no finite values."""
+        """Smallest and largest finite value of a feature.
+
+        Parameters
+        ----------
+        j
+            Position of the feature.
+
+        Returns
+        -------
+        tuple or None
+            None where there are no finite values.
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.density.statistics.value_range(0)
+        (0.0, 1.0)
+        """
 
     @abc.abstractmethod
     def quantiles(self, j: int, probabilities: Sequence[float]) -> Floats | None:
-        """Quantiles of the finite values of a feature, weights ignored; None where there are no finite values."""
+        """Quantiles of the finite values of a feature, weights ignored.
+
+        Parameters
+        ----------
+        j
+            Position of the feature.
+        probabilities
+            Shares of the values that lie below the quantiles, from 0 to 1.
+
+        Returns
+        -------
+        numpy.ndarray or None
+            None where there are no finite values.
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.density.statistics.quantiles(0, [0.0, 0.5, 1.0]).tolist()
+        [0.0, 0.5, 1.0]
+        """
 
     @abc.abstractmethod
     def histogram(self, j: int, low: float, high: float, n_bins: int) -> Floats:
-        """Share of the rows in each of some intervals of equal length between two values of a feature."""
+        """Share of the rows in each of some intervals of equal length.
+
+        Parameters
+        ----------
+        j
+            Position of the feature.
+        low
+            Lower end of the first interval.
+        high
+            Upper end of the last interval, which includes it.
+        n_bins
+            Number of intervals.
+
+        Returns
+        -------
+        numpy.ndarray
+            One share per interval.
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.density.statistics.histogram(0, 0.0, 1.5, 3).tolist()
+        [0.5, 0.0, 0.5]
+        """
 
     @abc.abstractmethod
     def rows(self, n_rows: int) -> EncodedRows:
-        """Rows at equal distances: `n_rows` or more, fewer than twice as many; all where there are no more."""
+        """Rows at equal distances.
+
+        Parameters
+        ----------
+        n_rows
+            Number of rows wanted.
+
+        Returns
+        -------
+        EncodedRows
+            `n_rows` or more, fewer than twice as many; all rows where there are no more.
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.density.statistics.rows(2).values.tolist()
+        [[0.0, 0.0], [1.0, 0.0]]
+        """
 
     @abc.abstractmethod
     def points(self) -> Points:
-        """Bins and weights of all rows."""
+        """Bins and weights of all rows.
+
+        Returns
+        -------
+        Points
+            Bins of shape (n_rows, n_features), and weights of sum 1.
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.density.statistics.points().codes.tolist()
+        [[0, 0], [0, 1], [1, 0], [1, 1]]
+        """
 
     @abc.abstractmethod
     def on(self, grid: Grid) -> Statistics:
-        """Statistics of the same rows on another grid of the same features."""
+        """Statistics of the same rows on another grid.
+
+        Parameters
+        ----------
+        grid
+            Bins of the same features.
+
+        Returns
+        -------
+        Statistics
+            Statistics on that grid.
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.density.statistics.on(fx.grid).n_rows
+        4
+        """
 
     @abc.abstractmethod
     def resampled(self, rng: np.random.Generator) -> Statistics:
-        """Statistics of as many rows, drawn with replacement (bootstrap)."""
+        """Statistics of as many rows, drawn with replacement (bootstrap).
+
+        Parameters
+        ----------
+        rng
+            Generator of the draws.
+
+        Returns
+        -------
+        Statistics
+            Statistics of the rows drawn.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.density.statistics.resampled(np.random.default_rng(0)).has_weights
+        True
+        """
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -202,22 +375,22 @@ class RowsInMemory(Statistics):
         return column[np.isfinite(column)]
 
     def value_range(self, j: int) -> tuple[float, float] | None:
-        """Smallest and largest finite value of a feature; None where there are no finite values."""
+        """Smallest and largest finite value of a feature."""
         finite = self._finite(j)
         return (float(finite.min()), float(finite.max())) if len(finite) else None
 
     def quantiles(self, j: int, probabilities: Sequence[float]) -> Floats | None:
-        """Quantiles of the finite values of a feature, weights ignored; None where there are no finite values."""
+        """Quantiles of the finite values of a feature, weights ignored."""
         finite = self._finite(j)
         return np.quantile(finite, probabilities) if len(finite) else None
 
     def histogram(self, j: int, low: float, high: float, n_bins: int) -> Floats:
-        """Share of the rows in each of some intervals of equal length between two values of a feature."""
+        """Share of the rows in each of some intervals of equal length."""
         shares, _ = np.histogram(self.values[:, j], bins=n_bins, range=(low, high), weights=self.row_weights)
         return shares
 
     def rows(self, n_rows: int) -> EncodedRows:
-        """Rows at equal distances: `n_rows` or more, fewer than twice as many; all where there are no more."""
+        """Rows at equal distances."""
         step = max(1, self.n_rows // n_rows)
         weights = self.row_weights[::step]
         return EncodedRows(self.values[::step], weights / weights.sum())

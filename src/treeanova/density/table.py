@@ -81,6 +81,13 @@ class Table(Density):
         -------
         numpy.ndarray
             One axis per feature.
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.with_density({("x0", "x1"): [[3, 1], [0, 0]]}).density.table((1,)).tolist()
+        [0.75, 0.25]
         """
         if callable(self.weights):
             return pool_table(self._call_consistently(key), binnings)
