@@ -24,7 +24,7 @@ from treeanova.terms.source import Settings
 
 
 class Answers(Function):
-    """What a decomposition says of its model."""
+    """Importances, tables and standard errors of a decomposed model."""
 
     density: Density
     certificate: Certificate
@@ -50,7 +50,7 @@ class Answers(Function):
         return rows_of_density(self.evaluation, self.density, self.settings.random_state)
 
     def variance_share(self, key: str | Collection[str]) -> float | Floats:
-        """Variance of one term over that of the score, at some rows; also of a term in the remainder.
+        """Variance of one term, which may be part of the remainder, divided by that of the score.
 
         Parameters
         ----------
@@ -59,13 +59,14 @@ class Answers(Function):
 
         Returns
         -------
-        float, or array of shape (n_outputs,) where there are several outputs
+        float or numpy.ndarray
+            A float; an array of shape (n_outputs,) where there are several outputs. Estimated at up to 4,000 rows.
 
         Examples
         --------
         >>> from treeanova.testing import example
         >>> fx, X = example()
-        >>> round(fx.variance_share(["x0", "x1"]), 3)
+        >>> round(fx.with_density("empirical").variance_share(["x0", "x1"]), 3)
         0.333
         """
         codes, weights = self.density_rows
@@ -77,30 +78,31 @@ class Answers(Function):
         return float(share[0]) if self._has_one_output else share
 
     def importance(self, by: str = "term") -> Any:
-        """Table of how much each term, or feature, changes the score: the strongest first.
+        """Table of how much each term, or each feature, contributes to the variance of the score, largest first.
 
         Parameters
         ----------
         by
-            "term", or "feature": each term is then shared equally by its features.
+            "term", or "feature", which shares each term equally among its features.
 
         Returns
         -------
-        table in the library of the data, or dict of columns where that is not installed
+        data frame
+            In the library of X (pandas, polars, pyarrow), or a dict of columns where that is not installed.
 
         Notes
         -----
-        Rows are in the order of `variance`: how much the score varies through the term alone, relative to the variance
-        of the score. That is what the squared error of a well-fitted model would grow by without the term.
-        `covariance` is what the term adds or takes away by its correlation with all other terms, and
-        ``share = variance + covariance``; shares add up to 1 over terms. `mean_abs` is the mean absolute effect.
+        Rows are ordered by `variance`: the variance of the term divided by that of the score. The squared error of a
+        well-fitted model would grow by this much without the term. `covariance` is the covariance of the term with all
+        other terms, on the same scale, and ``share = variance + covariance``; shares add up to 1 over all terms.
+        `mean_abs` is the mean absolute value of the term.
 
-        A share is negative where a term works against others that it is correlated with. It then makes the score vary
-        less, and may matter a lot all the same: clear diamonds are small ones, so clarity offsets part of the effect
-        of size on the price. Nothing is therefore ordered by share.
+        A share is negative where a term opposes terms that it is correlated with. Such a term may still matter a lot:
+        clear diamonds tend to be small, so clarity offsets part of the effect of size on the price. This is why rows
+        are not ordered by share.
 
-        The remainder is a row of its own, whose order is the lowest in it. With terms without tables, or with a
-        remainder, up to 4,000 rows are used, 500 for the largest models.
+        A remainder has its own row, with the lowest order that it contains. Where terms have no table, or where there
+        is a remainder, the figures are estimated at up to 4,000 rows (500 for the largest models).
 
         Examples
         --------
@@ -136,7 +138,8 @@ class Answers(Function):
 
         Returns
         -------
-        table in the library of the data, or dict of columns where that is not installed
+        data frame
+            In the library of X (pandas, polars, pyarrow), or a dict of columns where that is not installed.
 
         Examples
         --------
@@ -148,11 +151,11 @@ class Answers(Function):
         return frame(term_columns(self.terms[key]), self.settings.backend)
 
     def standard_errors(self, n_resamples: int = 50, random_state: int | None = None) -> dict[Names, Floats]:
-        """Standard error of every value of every table that comes from estimating the density from its rows.
+        """Standard errors of all tables, due to estimating the density from a sample of rows.
 
-        Rows are resampled with replacement and the terms purified again each time; the model stays as it is, so its
-        own uncertainty is not covered. For deep ensembles, what high orders give to tables stays as it is too, so that
-        errors are somewhat too small.
+        This is a bootstrap: rows are resampled with replacement, and the terms are purified again under each resample.
+        The model is not refitted, so its own uncertainty is not included. For deep ensembles, the part of the tables
+        that comes from higher orders is not resampled either, which makes the errors somewhat too small.
 
         Parameters
         ----------
@@ -163,7 +166,8 @@ class Answers(Function):
 
         Returns
         -------
-        dict from names of features to arrays of the shape of the term's values
+        dict
+            Names of the features of each term to an array of the shape of the term's values.
 
         Examples
         --------

@@ -35,7 +35,7 @@ from treeanova.views.summary import caveats, html_summary
 class Decomposition(Answers):
     """A model as intercept + pure main effects + pure interactions under a density.
 
-    Made by `treeanova.decompose`; operations give new decompositions.
+    `treeanova.decompose` makes it. Operations such as `select` or `with_density` return new decompositions.
 
     Attributes
     ----------
@@ -52,7 +52,9 @@ class Decomposition(Answers):
     settings
         Method of purification, threads, data frame library of tables, seed.
     model
-        The model that `decompose` was given; None where it is not known.
+        The model that was passed to `decompose`; None for a decomposition from a file.
+    saved_moments
+        Variances and covariances of terms that were read from a file; None to compute them when they are needed.
 
     Examples
     --------
@@ -88,7 +90,7 @@ class Decomposition(Answers):
 
     @functools.cached_property
     def raw(self) -> Decomposition:
-        """The model before purification, to compare."""
+        """The same model with its terms as they were before purification, to compare."""
         terms = self.source.raw()
         scope = self.scope if self.scope.is_part else Complete()
         effects = terms.tables.effects
@@ -151,22 +153,23 @@ class Decomposition(Answers):
     def select(
         self, *, order: int | Collection[int] | None = None, features: Collection[str] | None = None
     ) -> Decomposition:
-        """The terms of some orders and of some features only: another function than the model.
+        """The terms of some orders or some features only; their sum is a different function from the model.
 
         Parameters
         ----------
         order
             Order, or orders, of the terms to keep; all by default.
         features
-            Features whose terms are kept: those of no other feature; all by default.
+            Terms whose features are all in this list are kept; all by default.
 
         Returns
         -------
         Decomposition
+            The intercept and the terms that are kept.
 
         See Also
         --------
-        truncate : keeps the model, with higher orders in one remainder.
+        truncate : Keeps the model, with higher orders in one remainder.
 
         Examples
         --------
@@ -182,9 +185,9 @@ class Decomposition(Answers):
         )
 
     def drop(self, *features: str | Collection[str]) -> Decomposition:
-        """The terms without some features: another function than the model.
+        """The terms that do not contain some features; their sum is a different function from the model.
 
-        Correlated features keep what they share with those dropped: this does not remove a feature's influence.
+        This does not remove the influence of a feature: features that are correlated with it still carry part of it.
 
         Parameters
         ----------
@@ -194,6 +197,7 @@ class Decomposition(Answers):
         Returns
         -------
         Decomposition
+            The intercept and the terms that are kept.
 
         Examples
         --------
@@ -237,6 +241,7 @@ class Decomposition(Answers):
         Returns
         -------
         Decomposition
+            The same function, with a remainder where there are terms of higher order.
 
         Examples
         --------
@@ -283,6 +288,7 @@ class Decomposition(Answers):
         Returns
         -------
         Decomposition
+            The same function, with other terms.
 
         Examples
         --------
@@ -326,12 +332,12 @@ class Decomposition(Answers):
     # Files.
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write all but the rows and the model to one file; `treeanova.load` reads it.
+        """Write the decomposition, without the rows of X and the model, to one file; `treeanova.load` reads it.
 
         Parameters
         ----------
         path
-            Path of the file, which is replaced only when all is written.
+            Path of the file; an existing file is replaced once the new one is complete.
 
         Examples
         --------
@@ -409,16 +415,17 @@ def _combined(parts: Sequence[Decomposition], factors: Sequence[float]) -> Decom
 
 
 def mean(parts: Sequence[Decomposition]) -> Decomposition:
-    """Mean of the models of some decompositions, as of a bag of models: exact, on the union of their bins.
+    """The decomposition of the mean of several models, such as those of a bag: exact, on the union of their bins.
 
     Parameters
     ----------
     parts
-        Decompositions of the same features and outputs; the density of the first is used.
+        Decompositions of models with the same features and outputs; the density of the first is used.
 
     Returns
     -------
     Decomposition
+        Its score is the mean of the scores of `parts`.
 
     Examples
     --------

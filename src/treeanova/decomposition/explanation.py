@@ -30,7 +30,21 @@ class Explanation:
     outputs
         Names of the outputs.
     remainder
-        What the terms leave of the score, shape (n_rows,) or (n_rows, n_outputs); None where they leave nothing.
+        The score minus intercept and terms, shape (n_rows,) or (n_rows, n_outputs); None where that is zero.
+    backend
+        Name of the data frame library for tables.
+    data
+        The rows as they were passed to `explain`.
+
+    Examples
+    --------
+    >>> from treeanova.testing import example
+    >>> fx, X = example()
+    >>> explained = fx.explain(X)
+    >>> explained
+    Explanation of 4 rows by 3 terms; to_frame() shows it
+    >>> explained.values[3].tolist(), explained.intercept
+    ([0.25, 0.25, 0.25], 0.25)
     """
 
     values: Floats
@@ -51,13 +65,13 @@ class Explanation:
 
     @property
     def scores(self) -> Floats:
-        """The score of each row: intercept plus all values, plus the remainder."""
+        """The score of each row: intercept plus all terms plus the remainder."""
         total: Floats = self.values.sum(axis=1) + self.intercept
         return total if self.remainder is None else total + self.remainder
 
     @property
     def parts(self) -> dict[str, Floats]:
-        """Values by name, like ``Latitude × Longitude``, with the remainder last where there is one."""
+        """Values of each term by its label, such as ``Latitude × Longitude``; a remainder comes last."""
         found: dict[str, Floats] = {}
         for term, values in zip(self.terms, np.moveaxis(self.values, 1, 0), strict=True):
             found[free_name(label_of(term), found)] = values
@@ -66,7 +80,20 @@ class Explanation:
         return found
 
     def to_frame(self) -> Any:
-        """A column per term (and output), named like ``Latitude × Longitude``, in the library that the data came in."""
+        """Table with a row per row of X and a column per term (and output), named like ``Latitude × Longitude``.
+
+        Returns
+        -------
+        data frame
+            In the library of X (pandas, polars, pyarrow), or a dict of columns where that is not installed.
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> list(fx.explain(X).to_frame())
+        ['x0', 'x1', 'x0 × x1']
+        """
         table = self._frame()
         if self.backend == "pandas" and hasattr(self.data, "index") and hasattr(table, "index"):
             table.index = self.data.index
@@ -83,7 +110,27 @@ class Explanation:
         return frame(by_output, self.backend)
 
     def shap_values(self) -> Floats:
-        """Values per feature, each term shared equally by its features: shape (n_rows, n_features[, n_outputs])."""
+        """Values per feature: each term is shared equally among its features.
+
+        Where features are independent under the density, these are Shapley values with the density as background.
+
+        Returns
+        -------
+        numpy.ndarray
+            Shape (n_rows, n_features), with a last axis of outputs where there are several.
+
+        Raises
+        ------
+        ValueError
+            Where there is a remainder, which belongs to no feature.
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.explain(X).shap_values()[3].tolist()
+        [0.375, 0.375]
+        """
         if self.remainder is not None:
             raise ValueError(
                 "shap_values() must have all of the score in terms, got a remainder that belongs to no feature; "
@@ -97,7 +144,20 @@ class Explanation:
         return values
 
     def to_shap(self) -> Any:
-        """A `shap.Explanation` of the values per feature, for shap's plots."""
+        """A `shap.Explanation` of the values per feature, for shap's plots.
+
+        Returns
+        -------
+        shap.Explanation
+            Needs the package shap.
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.explain(X).to_shap().values.shape  # doctest: +SKIP
+        (4, 2)
+        """
         try:
             shap = importlib.import_module("shap")
         except ImportError as error:

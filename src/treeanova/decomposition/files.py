@@ -11,7 +11,7 @@ from treeanova.storage.fields import unpack
 
 
 def load(path: str | os.PathLike[str]) -> Decomposition:
-    """A decomposition that was saved: all but its rows, so that another density needs `X`.
+    """A decomposition from a file; it has no rows, so that `with_density` needs `X`.
 
     Parameters
     ----------
@@ -21,6 +21,7 @@ def load(path: str | os.PathLike[str]) -> Decomposition:
     Returns
     -------
     Decomposition
+        The same intercept, terms, tables and certificate.
 
     Examples
     --------

@@ -23,7 +23,7 @@ from treeanova.model.links import class_labels, class_probabilities, is_classifi
 
 
 class Function(abc.ABC):
-    """What a decomposition gives for rows, and its terms by name."""
+    """The model and its terms, by name and at rows."""
 
     @property
     @abc.abstractmethod
@@ -38,7 +38,7 @@ class Function(abc.ABC):
 
     @property
     def grid(self) -> Grid:
-        """The axes of all features, on which tables lie."""
+        """The axes of all features, over whose bins the tables of terms are defined."""
         return self.evaluation.terms.tables.grid
 
     @property
@@ -65,7 +65,7 @@ class Function(abc.ABC):
 
     @property
     def intercept(self) -> float | Floats:
-        """A float; an array of shape (n_outputs,) where there are several outputs."""
+        """Mean of the score under the density: a float, or an array of shape (n_outputs,)."""
         intercept = self.evaluation.terms.intercept
         return float(intercept[0]) if self._has_one_output else intercept
 
@@ -76,7 +76,7 @@ class Function(abc.ABC):
 
     @property
     def has_remainder(self) -> bool:
-        """Whether the model is more than the sum of its terms; `remainder` gives the rest."""
+        """Whether the terms leave part of the model out; `remainder` returns that part."""
         return self.evaluation.has_remainder
 
     @property
@@ -134,7 +134,8 @@ class Function(abc.ABC):
 
         Returns
         -------
-        array of shape (n_rows,), or (n_rows, n_outputs) where there are several outputs
+        numpy.ndarray
+            Shape (n_rows,), or (n_rows, n_outputs) where there are several outputs.
 
         Examples
         --------
@@ -146,7 +147,7 @@ class Function(abc.ABC):
         return self._per_row(self.evaluation.score(encode(X, self.schema)))
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """The prediction for each row: labels of a classifier, else the mean on the response scale.
+        """The prediction for each row: labels for a classifier, the mean on the response scale for other models.
 
         Parameters
         ----------
@@ -155,12 +156,13 @@ class Function(abc.ABC):
 
         Returns
         -------
-        array of shape (n_rows,), or (n_rows, n_outputs) where there are several targets
+        numpy.ndarray
+            Shape (n_rows,), or (n_rows, n_outputs) where there are several targets.
 
         See Also
         --------
-        predict_proba : probabilities of all classes.
-        predict_response : means, or probabilities, on the response scale.
+        predict_proba : Probabilities of all classes.
+        predict_response : Means, or probabilities, on the response scale.
 
         Examples
         --------
@@ -174,7 +176,7 @@ class Function(abc.ABC):
         return self.predict_response(X)
 
     def predict_response(self, X: Any) -> Floats:
-        """The mean of each row on the response scale: of a binary classifier the probability of its second class.
+        """The mean of each row on the response scale; for a binary classifier, the probability of its second class.
 
         Parameters
         ----------
@@ -183,7 +185,8 @@ class Function(abc.ABC):
 
         Returns
         -------
-        array of shape (n_rows,), or (n_rows, n_outputs) where there are several outputs
+        numpy.ndarray
+            Shape (n_rows,), or (n_rows, n_outputs) where there are several outputs.
 
         Examples
         --------
@@ -204,7 +207,8 @@ class Function(abc.ABC):
 
         Returns
         -------
-        array of shape (n_rows, n_classes)
+        numpy.ndarray
+            Shape (n_rows, n_classes).
 
         Examples
         --------
@@ -216,7 +220,7 @@ class Function(abc.ABC):
         return class_probabilities(self.schema, self.evaluation.score(encode(X, self.schema)))
 
     def term_values(self, X: Any, key: str | Collection[str]) -> Floats:
-        """One term at rows, also one that is part of the remainder of a deep ensemble.
+        """One term at rows; for a deep ensemble, the term may be part of the remainder.
 
         Parameters
         ----------
@@ -227,7 +231,8 @@ class Function(abc.ABC):
 
         Returns
         -------
-        array of shape (n_rows,), or (n_rows, n_outputs) where there are several outputs
+        numpy.ndarray
+            Shape (n_rows,), or (n_rows, n_outputs) where there are several outputs.
 
         Examples
         --------
@@ -240,7 +245,7 @@ class Function(abc.ABC):
         return self._per_row(values)
 
     def remainder(self, X: Any) -> Floats:
-        """The model minus intercept and terms at rows: what truncation or merged bins left out.
+        """The score minus intercept and terms at rows: what truncation or merged bins left out.
 
         Parameters
         ----------
@@ -249,7 +254,8 @@ class Function(abc.ABC):
 
         Returns
         -------
-        array of shape (n_rows,), or (n_rows, n_outputs) where there are several outputs
+        numpy.ndarray
+            Shape (n_rows,), or (n_rows, n_outputs) where there are several outputs.
 
         Examples
         --------
@@ -262,7 +268,7 @@ class Function(abc.ABC):
         return np.zeros(explained.scores.shape) if explained.remainder is None else explained.remainder
 
     def explain(self, X: Any, *, max_order: int | None = None) -> Explanation:
-        """All terms at rows, or those up to an order; the rest of the score is in `Explanation.remainder`.
+        """All terms at rows, or those up to an order, with the rest of the score in `Explanation.remainder`.
 
         Parameters
         ----------
@@ -274,6 +280,7 @@ class Function(abc.ABC):
         Returns
         -------
         Explanation
+            The value of every term at every row.
 
         Examples
         --------
