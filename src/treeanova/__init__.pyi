@@ -36,6 +36,7 @@ from treeanova.model.forest import Forest as Forest
 from treeanova.model.grid import Grid as Grid
 from treeanova.model.grid import grid_of as grid_of
 from treeanova.readers import read_model as read_model
+from treeanova.readers import register_reader as register_reader
 from treeanova.report import write_report as write_report
 from treeanova.terms.plan import Plan as Plan
 

@@ -19,10 +19,9 @@ from treeanova.decomposition.decomposition import Decomposition, decomposed
 from treeanova.decomposition.sensitivity import Sensitivity, sensitivity
 from treeanova.density.kinds import density_of
 from treeanova.density.statistics import check_weighted_rows, statistics_of
-from treeanova.errors import UnsupportedModelError
 from treeanova.model.effects import Effects
 from treeanova.model.forest import Forest
-from treeanova.readers import read_model, unpickled
+from treeanova.readers import final_step, read_model, unpickled
 from treeanova.terms.additive import AdditiveModel
 from treeanova.terms.layout import choose_layout
 from treeanova.terms.making import source_of_forest
@@ -99,7 +98,7 @@ def decompose(
     """
     check_method(method)
     model = unpickled(model, trusted=trusted)
-    _check_pipeline(model)
+    final_step(model)  # refuses a Pipeline that changes its columns
     check_weighted_rows(X, sample_weight)
     max_order = _checked_order("max_order", max_order, 1)
     tensor_order = _checked_order("tensor_order", tensor_order, 2)
@@ -138,17 +137,6 @@ def _n_threads(n_jobs: int | None) -> int:
     if not isinstance(n_jobs, Integral) or n_jobs < 1:
         raise ValueError(f"`n_jobs` must be a whole number from 1 on, or -1 for all cores, got {n_jobs!r}.")
     return int(n_jobs)
-
-
-def _check_pipeline(model: Any) -> None:
-    """Refuse a pipeline that changes its columns: the terms are those of the columns that enter its last step."""
-    steps = getattr(model, "steps", None) if hasattr(model, "named_steps") else None
-    if steps and any(step is not None and step != "passthrough" for _, step in steps[:-1]):
-        raise UnsupportedModelError(
-            "`model` is a Pipeline that changes its columns before the trees see them; decompose its last step on what "
-            "it sees: decompose(pipeline[-1], pipeline[:-1].transform(X), "
-            "feature_names=pipeline[:-1].get_feature_names_out())."
-        )
 
 
 def plan(

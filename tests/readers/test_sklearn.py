@@ -16,8 +16,6 @@ import pandas as pd
 import polars as pl
 from sklearn import config_context
 from sklearn.base import is_classifier
-from sklearn.compose import make_column_transformer
-from sklearn.decomposition import PCA
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import (
     AdaBoostClassifier,
@@ -38,8 +36,8 @@ from sklearn.ensemble import (
 )
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier, ExtraTreeRegressor
 
 from tests.readers.adversarial import numeric_rows
@@ -47,7 +45,7 @@ from treeanova.data.features import Labels
 from treeanova.errors import UnsupportedModelError
 from treeanova.model.grid import grid_of
 from treeanova.readers import read_model
-from treeanova.readers.sklearn import LabelsWithNone
+from treeanova.readers.sklearn.columns import LabelsWithNone
 
 N_ROWS, N_FEATURES = 300, 4
 
@@ -580,73 +578,6 @@ def test_drawn_models(drawn):
     check(model, numeric_rows(read_model(model), rng, 300, missing=which != 2, infinite=which == 3, base=x))
 
 
-# Pipelines
-
-
-def test_pipeline_is_read_by_its_last_step_with_names_from_the_steps_before():
-    x = make_x()
-    frame = pd.DataFrame(x, columns=list("abcd"))
-    scale = make_column_transformer((StandardScaler(), ["c", "a"]), remainder="passthrough")
-    pipeline = make_pipeline(scale, GradientBoostingRegressor(n_estimators=5)).fit(frame, make_y(x, "number"))
-    forest = read_model(pipeline)
-    assert forest.schema.named
-    assert forest.schema.names == ("standardscaler__c", "standardscaler__a", "remainder__b", "remainder__d")
-    transformed = pipeline[:-1].transform(frame)
-    np.testing.assert_allclose(forest.score(transformed)[:, 0], pipeline.predict(frame), rtol=1e-12)
-    table = pl.DataFrame(dict(zip(forest.schema.names, transformed.T, strict=True)))
-    np.testing.assert_array_equal(forest.score(table[sorted(table.columns)]), forest.score(transformed))
-
-
-@pytest.mark.parametrize(
-    ("steps", "names"),
-    [
-        ([PCA(2)], ("pca0", "pca1")),
-        ([FunctionTransformer(np.tanh)], ("x0", "x1", "x2", "x3")),
-        (["passthrough"], ("x0", "x1", "x2", "x3")),
-        ([], ("x0", "x1", "x2", "x3")),
-    ],
-)
-def test_pipeline_of_a_matrix_is_matched_by_position(steps, names):
-    x = make_x()
-    pipeline = make_pipeline(*steps, RandomForestRegressor(3)).fit(x, make_y(x, "number"))
-    forest = read_model(pipeline)
-    assert (forest.schema.names, forest.schema.named) == (names, False)
-    rows = pipeline[:-1].transform(x) if steps else x
-    np.testing.assert_allclose(forest.score(rows)[:, 0], pipeline.predict(x), rtol=1e-12)
-
-
-@pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
-def test_pipeline_may_end_in_a_model_of_another_library(library):
-    module = pytest.importorskip(library)
-    pytest.importorskip(f"treeanova.readers.{library}")
-    model = {
-        "xgboost": lambda: module.XGBRegressor(n_estimators=5, n_jobs=1),
-        "lightgbm": lambda: module.LGBMRegressor(n_estimators=5, n_jobs=1, verbose=-1),
-    }[library]()
-    x = make_x()
-    frame = pd.DataFrame(x, columns=list("abcd"))
-    steps = make_pipeline(StandardScaler().set_output(transform="pandas"), model)
-    pipeline = steps.fit(frame, make_y(x, "number"))
-    forest = read_model(pipeline)
-    assert forest.schema.names == tuple("abcd")
-    np.testing.assert_allclose(
-        forest.score(pipeline[:-1].transform(frame))[:, 0], pipeline.predict(frame), rtol=1e-5, atol=1e-5
-    )
-
-
-def test_pipeline_may_end_in_an_ebm():
-    glassbox = pytest.importorskip("interpret.glassbox")
-    pytest.importorskip("treeanova.readers.ebm")
-    x = make_x()
-    model = glassbox.ExplainableBoostingRegressor(max_rounds=20, outer_bags=1, interactions=1, n_jobs=1)
-    frame = pd.DataFrame(x, columns=list("abcd"))
-    pipeline = make_pipeline(StandardScaler(), model).fit(frame, make_y(x, "number"))
-    effects = read_model(pipeline)
-    assert effects.grid.schema.names == tuple(axis.name for axis in effects.grid.axes) == tuple("abcd")
-    scores = effects.score(pipeline[:-1].transform(frame))[:, 0]
-    np.testing.assert_allclose(scores, pipeline.predict(frame), rtol=1e-10, atol=1e-12)
-
-
 # Refusals
 
 
@@ -667,9 +598,9 @@ class OwnTree(DecisionTreeRegressor):
 def test_a_subclass_is_read_unless_it_predicts_in_its_own_way():
     x = make_x()
     check(OwnName(3).fit(x, make_y(x, "number")), x)
-    with pytest.raises(UnsupportedModelError, match="OwnPrediction cannot be read: it has its own `predict`"):
+    with pytest.raises(UnsupportedModelError, match="OwnPrediction cannot be read: it overrides `predict`"):
         read_model(OwnPrediction(3).fit(x, make_y(x, "number")))
-    with pytest.raises(UnsupportedModelError, match="OwnTree cannot be read: it has its own `predict`"):
+    with pytest.raises(UnsupportedModelError, match="OwnTree cannot be read: it overrides `predict`"):
         read_model(BaggingRegressor(OwnTree(), n_estimators=3).fit(x, make_y(x, "number")))
 
 
@@ -719,7 +650,7 @@ def test_several_targets_of_classes_are_refused(model):
 
 @pytest.mark.parametrize("model", [DecisionTreeClassifier(), HistGradientBoostingClassifier(max_iter=2)])
 def test_one_class_is_refused(model):
-    with pytest.raises(UnsupportedModelError, match="one class only"):
+    with pytest.raises(UnsupportedModelError, match="trained on one class only"):
         read_model(model.fit(make_x(), np.zeros(N_ROWS)))
 
 
@@ -729,9 +660,3 @@ def test_unfitted_is_refused(make):
         read_model(make())
     with pytest.raises(UnsupportedModelError, match="fit it first"):
         read_model(make_pipeline(StandardScaler(), make()))
-
-
-def test_pipeline_without_a_model_is_refused():
-    pipeline = Pipeline([("scale", StandardScaler()), ("nothing", "passthrough")]).fit(make_x())
-    with pytest.raises(UnsupportedModelError, match="must end in a model, got 'passthrough'"):
-        read_model(pipeline)

@@ -124,7 +124,10 @@ def larger(schema, intercept, *, values, **fields):
     return assemble(schema, intercept, values=1.001 * np.asarray(values), **fields)
 
 
-ASSEMBLES = {library: f"{library}.forest" for library in ("catboost", "lightgbm", "xgboost")}
+def change_assembly(monkeypatch, library, change):
+    """Make the reader of a library assemble another forest."""
+    for module in ["sklearn.trees", "sklearn.histogram"] if library == "sklearn" else [f"{library}.forest"]:
+        monkeypatch.setattr(f"treeanova.readers.{module}.assemble", change)
 
 
 @pytest.mark.parametrize("change", [moved, larger])
@@ -132,7 +135,7 @@ ASSEMBLES = {library: f"{library}.forest" for library in ("catboost", "lightgbm"
 def test_models_of_later_libraries_that_mean_something_else_are_refused(name, change, unknown, monkeypatch):
     model = LIVE[name]()
     library = name.partition(" ")[0]
-    monkeypatch.setattr(f"treeanova.readers.{ASSEMBLES.get(library, library)}.assemble", change)
+    change_assembly(monkeypatch, library, change)
     with pytest.raises(UnsupportedModelError, match=f"must be of {library} 0.0 to 0.0, got .* scores differ by"):
         read_model(model)
 
@@ -141,7 +144,7 @@ def test_models_of_earlier_libraries_are_checked_as_well(monkeypatch):
     monkeypatch.setitem(versions.TESTED, "sklearn", ((99, 0), (99, 9)))
     model = LIVE["sklearn"]()
     np.testing.assert_allclose(read_model(model).score(X)[:, 0], model.predict(X), rtol=1e-9)
-    monkeypatch.setattr("treeanova.readers.sklearn.assemble", larger)
+    change_assembly(monkeypatch, "sklearn", larger)
     with pytest.raises(UnsupportedModelError, match=r"must be of sklearn 99\.0 to 99\.9, got .* scores differ by"):
         read_model(model)
 

@@ -15,7 +15,7 @@ from treeanova.readers import read_model
 from treeanova.readers.catboost.columns import HashedCategory
 from treeanova.readers.ebm import _Numbers, _Texts, _Unread
 from treeanova.readers.lightgbm.columns import ListedCodes, OrderedCategory, PandasCategory
-from treeanova.readers.sklearn import LabelsWithNone
+from treeanova.readers.sklearn.columns import LabelsWithNone
 from treeanova.readers.xgboost.columns import CodedCategory, NamedCategory, Number
 from treeanova.storage.schema import describe, restore
 

@@ -18,7 +18,7 @@ _CLASSES = {
     "number": "data.features:Numeric",
     "integer-category": "data.features:IntegerCategory",
     "labels": "data.features:Labels",
-    "labels-or-none": "readers.sklearn:LabelsWithNone",
+    "labels-or-none": "readers.sklearn.columns:LabelsWithNone",
     "ebm-number": "readers.ebm:_Numbers",
     "ebm-text": "readers.ebm:_Texts",
     "ebm-unread": "readers.ebm:_Unread",

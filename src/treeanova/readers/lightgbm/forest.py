@@ -16,6 +16,7 @@ from treeanova.readers.lightgbm.columns import ListedCodes
 from treeanova.readers.lightgbm.features import encoders_of, feature_names
 from treeanova.readers.lightgbm.splits import Members, Splits, read_members, read_splits
 from treeanova.readers.lightgbm.text import ModelText
+from treeanova.readers.outputs import plain_labels
 
 _LINKS = {
     **dict.fromkeys(["regression", "regression_l1", "huber", "fair", "quantile", "mape"], "identity"),
@@ -139,6 +140,7 @@ def _schema(text: ModelText, names: list[str], encoders: list[Encoder], n_output
         named=named,
         underscores=True,
         single_integers=True,
+        classes=() if classes is None else plain_labels(classes),
     )
 
 

@@ -1,7 +1,8 @@
+"""read_model(): the right reader for objects and files, and clear errors for all others."""
+
 from __future__ import annotations
 
 import json
-import pickle
 import subprocess
 import sys
 
@@ -35,7 +36,7 @@ def test_subclasses_are_read_as_their_parents():
 
 def test_a_path_that_is_no_file(tmp_path):
     for path in (tmp_path / "absent.json", str(tmp_path / "absent.txt"), tmp_path):
-        with pytest.raises(FileNotFoundError, match="`model` must be the path of a file"):
+        with pytest.raises(FileNotFoundError, match="path of a saved one, no such file: "):
             read_model(path)
 
 
@@ -44,29 +45,6 @@ def test_a_suffix_that_is_not_known(tmp_path):
     path.write_bytes(b"x")
     with pytest.raises(UnsupportedModelError, match=r"`model` must be a file that treeanova reads, got model\.onnx"):
         read_model(path)
-
-
-@pytest.mark.parametrize("suffix", [".pkl", ".pickle", ".joblib", ".PKL"])
-def test_pickles_are_refused_unless_trusted(tmp_path, suffix):
-    path = tmp_path / f"model{suffix}"
-    path.write_bytes(pickle.dumps(stump()))
-    with pytest.raises(UnsupportedModelError, match="loading one runs whatever code it holds; pass trusted=True"):
-        read_model(path)
-    np.testing.assert_array_equal(read_model(path, trusted=True).score(X)[:, 0], stump().predict(X))
-
-
-class Bomb:
-    def __reduce__(self):
-        return (open, ("exploded", "w"))
-
-
-def test_a_refused_pickle_is_not_loaded(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    path = tmp_path / "model.pkl"
-    path.write_bytes(pickle.dumps(Bomb()))
-    with pytest.raises(UnsupportedModelError, match="is a pickle"):
-        read_model(path)
-    assert not (tmp_path / "exploded").exists()
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1, 2]", json.dumps({"a": 1}), "\x00" * 100])
@@ -91,35 +69,9 @@ def test_reading_a_file_imports_no_model_library(tmp_path):
     assert done.stdout.strip() == "[]"
 
 
-def test_a_damaged_pickle_is_told(tmp_path):
-    path = tmp_path / "model.pkl"
-    path.write_bytes(b"junk")
-    with pytest.raises(
-        ModelFileError, match=r"model\.pkl must be a whole pickle that this Python can load, got Unpick"
-    ):
-        read_model(path, trusted=True)
-
-
-def test_files_of_joblib(tmp_path):
-    joblib = pytest.importorskip("joblib")
-    joblib.dump(stump(), tmp_path / "model.joblib")
-    found = read_model(tmp_path / "model.joblib", trusted=True)
-    np.testing.assert_array_equal(found.score(X)[:, 0], stump().predict(X))
-
-
 def test_what_was_read_before_comes_back_as_it_is():
     forest = read_model(stump())
     assert read_model(forest) is forest
-
-
-def test_a_pickled_pipeline_that_changes_its_columns_is_refused(tmp_path):
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    model = make_pipeline(StandardScaler(), stump()).fit(X, np.arange(len(X)))
-    (tmp_path / "p.pkl").write_bytes(pickle.dumps(model))
-    with pytest.raises(UnsupportedModelError, match="changes its columns"):
-        treeanova.decompose(tmp_path / "p.pkl", X, trusted=True, density="empirical")
 
 
 @pytest.mark.parametrize("depth", [5_000, 500_000])
@@ -146,10 +98,8 @@ def test_the_text_of_a_model_is_no_path():
 
 
 def test_a_name_that_is_too_long_for_a_path():
-    with pytest.raises(FileNotFoundError, match="`model` must be the path of a file, got 'mmm"):
+    with pytest.raises(FileNotFoundError, match="no such file: 'mmm"):
         read_model("m" * 100_000)
-    with pytest.raises(FileNotFoundError, match="`model` must be the path of a file, got 'mmm"):
-        read_model("m" * 100_000 + ".pkl")
 
 
 def test_a_file_whose_name_begins_like_json(tmp_path, monkeypatch):

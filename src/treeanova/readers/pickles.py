@@ -1,0 +1,48 @@
+"""Pickled models: loaded only if the caller trusts them."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import pathlib
+import pickle
+from typing import Any
+
+from treeanova.errors import ModelFileError, UnsupportedModelError
+
+_SUFFIXES = {".pkl", ".pickle", ".joblib"}
+
+
+def unpickled(model: Any, *, trusted: bool) -> Any:
+    """The model in a trusted pickle whose path is given; anything else unchanged."""
+    path = pathlib.Path(model) if isinstance(model, (str, pathlib.Path)) else None
+    if path is None or path.suffix.lower() not in _SUFFIXES or not is_file(path):
+        return model
+    if not trusted:
+        raise UnsupportedModelError(
+            f"`model` is a pickle ({path.name}), and loading one runs any code that it contains; pass trusted=True "
+            "(--trusted on the command line) if you trust its origin, or save the model in its library's own format."
+        )
+    try:
+        return _load(path)
+    except Exception as error:  # a pickle may raise anything
+        raise ModelFileError(
+            f"{path.name} must be a whole pickle that this Python can load, got {type(error).__name__}; file damaged?"
+        ) from error
+
+
+def _load(path: pathlib.Path) -> Any:
+    """The content of a pickle; that of a .joblib file by joblib, if it is installed."""
+    if path.suffix.lower() == ".joblib":
+        with contextlib.suppress(ImportError):
+            return importlib.import_module("joblib").load(path)
+    with path.open("rb") as file:
+        return pickle.load(file)  # noqa: S301  the caller trusts it
+
+
+def is_file(path: pathlib.Path) -> bool:
+    """Whether a path is that of a file; False if the system cannot use it as a path, for example if it is too long."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False

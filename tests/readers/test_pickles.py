@@ -1,0 +1,61 @@
+"""Pickles are loaded only if the caller trusts them."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+from treeanova import ModelFileError, UnsupportedModelError, read_model
+
+sklearn_tree = pytest.importorskip("sklearn.tree")
+X = np.arange(20.0)[:, None]
+
+
+def stump():
+    return sklearn_tree.DecisionTreeRegressor(max_depth=1).fit(X, X[:, 0] > 9)
+
+
+@pytest.mark.parametrize("suffix", [".pkl", ".pickle", ".joblib", ".PKL"])
+def test_pickles_are_refused_unless_trusted(tmp_path, suffix):
+    path = tmp_path / f"model{suffix}"
+    path.write_bytes(pickle.dumps(stump()))
+    with pytest.raises(UnsupportedModelError, match="loading one runs any code that it contains; pass trusted=True"):
+        read_model(path)
+    np.testing.assert_array_equal(read_model(path, trusted=True).score(X)[:, 0], stump().predict(X))
+
+
+class Bomb:
+    def __reduce__(self):
+        return (open, ("exploded", "w"))
+
+
+def test_a_refused_pickle_is_not_loaded(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "model.pkl"
+    path.write_bytes(pickle.dumps(Bomb()))
+    with pytest.raises(UnsupportedModelError, match="is a pickle"):
+        read_model(path)
+    assert not (tmp_path / "exploded").exists()
+
+
+def test_a_damaged_pickle_is_told(tmp_path):
+    path = tmp_path / "model.pkl"
+    path.write_bytes(b"junk")
+    with pytest.raises(
+        ModelFileError, match=r"model\.pkl must be a whole pickle that this Python can load, got Unpick"
+    ):
+        read_model(path, trusted=True)
+
+
+def test_files_of_joblib(tmp_path):
+    joblib = pytest.importorskip("joblib")
+    joblib.dump(stump(), tmp_path / "model.joblib")
+    forest = read_model(tmp_path / "model.joblib", trusted=True)
+    np.testing.assert_array_equal(forest.score(X)[:, 0], stump().predict(X))
+
+
+def test_a_name_that_is_too_long_for_a_path():
+    with pytest.raises(FileNotFoundError, match="no such file: 'mmm"):
+        read_model("m" * 100_000 + ".pkl")
