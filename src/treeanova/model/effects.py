@@ -146,6 +146,20 @@ class Effects:
         """
         return self.score_codes(self.grid.index(X))
 
+    def score_encoded(self, encoded: Floats) -> Floats:
+        """Sum of intercept and terms at encoded rows.
+
+        Parameters
+        ----------
+        encoded
+            Numbers and codes of categories as the schema's encoders give them, shape (n_rows, n_features).
+
+        Returns
+        -------
+        array of shape (n_rows, n_outputs)
+        """
+        return self.score_codes(self.grid.index_encoded(encoded))
+
     def score_codes(self, codes: BinIndices) -> Floats:
         """Sum of intercept and terms at rows given by their bins.
 

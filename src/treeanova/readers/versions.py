@@ -1,7 +1,7 @@
-"""Models of library versions that treeanova was not tested with: what is read is compared with the library.
+"""Models of library versions that treeanova was not tested with: the result is compared with the library.
 
-A format can change so that it still reads well and means something else. So a model of another version is accepted only
-where its library gives the same raw prediction for rows on and next to the thresholds, missing values and categories.
+A format can change so that it can still be read but means something else. So a model of another version is accepted
+only if its library gives the same raw prediction for rows on and next to the thresholds, missing values and categories.
 """
 
 from __future__ import annotations
@@ -19,14 +19,13 @@ import numpy.typing as npt
 from treeanova.core.arrays import Floats
 from treeanova.data.features import Feature, Schema
 from treeanova.errors import ModelFileError, UnsupportedModelError
-from treeanova.model.axes import IntervalAxis
 from treeanova.model.effects import Effects
 from treeanova.model.forest import Forest
 
 Read = TypeVar("Read", bound=Forest | Effects)
 Predict = Callable[[Floats], npt.ArrayLike]
 
-# The first and the last releases that the tests have met; "lightgbm text" is the number in its text, as in v4.
+# The first and the last releases that were tested; "lightgbm text" is the number in its text, as in v4.
 TESTED: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
     "xgboost": ((3, 2), (3, 4)),
     "lightgbm": ((4, 6), (4, 7)),
@@ -36,8 +35,8 @@ TESTED: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
     "interpret": ((0, 7, 8), (0, 7)),
 }
 _N_ROWS = 1000
-_MOST_BOUNDS = 300
-_TOLERANCE = 3e-5  # relative to the scores: some libraries add up in single precision
+_MAX_BOUNDS = 300
+_TOLERANCE = 3e-5  # relative to the scores: some libraries sum in single precision
 
 
 def numbers(version: str) -> tuple[int, ...]:
@@ -46,8 +45,8 @@ def numbers(version: str) -> tuple[int, ...]:
     >>> numbers("3.4.1"), numbers("4.0.0.dev1+local"), numbers("unknown")
     ((3, 4, 1), (4, 0, 0), ())
     """
-    parts = itertools.takewhile(str.isdecimal, re.split(r"[.+\-]", version))
-    return tuple(int(part) for part in parts)
+    texts = itertools.takewhile(str.isdecimal, re.split(r"[.+\-]", version))
+    return tuple(int(text) for text in texts)
 
 
 def is_newer(library: str, version: Sequence[int]) -> bool:
@@ -57,12 +56,12 @@ def is_newer(library: str, version: Sequence[int]) -> bool:
 
 
 def is_older(library: str, version: Sequence[int]) -> bool:
-    """Whether a version is earlier than the first one tested; one that is not known is not."""
+    """Whether a version is earlier than the first one tested; an unknown version is not."""
     return bool(version) and tuple(version) < TESTED[library][0]
 
 
 def read_live(library: str, read: Callable[[], Read], predict: Callable[[Read], Predict]) -> Read:
-    """The model of a loaded library as `read` gives it; checked where the library's version is not tested.
+    """The model of a loaded library as `read` gives it; checked if the library's version is not tested.
 
     `predict` gives a function from encoded rows to the library's own raw prediction.
     """
@@ -80,10 +79,10 @@ def read_stored(
     read: Callable[[], Read],
     load: Callable[[Any, Read], Predict | None],
 ) -> Read:
-    """The model of a file as `read` gives it; checked by the installed library where the file is later than tested.
+    """The model of a file as `read` gives it; checked by the installed library if the file is later than tested.
 
     `load` takes the library's module and gives a function from encoded rows to its raw prediction for the file's
-    model, or None where the installed library is older than the file: it may misread the file in the same way.
+    model, or None if the installed library is older than the file, because it may misread the file in the same way.
     """
     if not is_newer(library, version):
         return read()
@@ -130,9 +129,9 @@ def _uncheckable(library: str, version: Sequence[int], reason: str) -> Unsupport
 
 
 def _check(library: str, version: Sequence[int], model: Forest | Effects, predict: Predict) -> None:
-    """Refuse a model whose scores are not those of its library."""
+    """Raise UnsupportedModelError for a model whose scores are not those of its library."""
     rows = probe_rows(model)
-    scores = score_encoded(model, rows)
+    scores = model.score_encoded(rows)
     try:
         expected = np.asarray(predict(rows), dtype=np.float64).reshape(scores.shape)
     except Exception as error:  # libraries have errors of their own
@@ -144,22 +143,14 @@ def _check(library: str, version: Sequence[int], model: Forest | Effects, predic
     size = np.abs(model.intercept).max(initial=0) + np.abs(scores).max(initial=0)
     if not gap <= _TOLERANCE * size:
         raise UnsupportedModelError(
-            f"{_untested(library, version)} and means something else: scores differ by {gap:.3g}; {_REMEDY}"
+            f"{_untested(library, version)} and has another meaning: scores differ by {gap:.3g}; {_REMEDY}"
         )
-
-
-def score_encoded(model: Forest | Effects, rows: Floats) -> Floats:
-    """The score of encoded rows, shape (n_rows, n_outputs)."""
-    if isinstance(model, Forest):
-        return model.score_encoded(rows)
-    return model.score_codes(model.grid.index_encoded(rows))
 
 
 def probe_rows(model: Forest | Effects) -> Floats:
     """Encoded rows on and next to bounds, missing, infinite, and of all categories with unseen ones."""
     rng = np.random.default_rng(0)
-    schema = model.schema if isinstance(model, Forest) else model.grid.schema
-    columns = [_probe_column(feature, _bounds(model, j), rng) for j, feature in enumerate(schema.features)]
+    columns = [_probe_column(feature, _bounds(model, j), rng) for j, feature in enumerate(model.schema.features)]
     return np.stack(columns, axis=1) if columns else np.empty((_N_ROWS, 0))
 
 
@@ -167,19 +158,16 @@ def _bounds(model: Forest | Effects, j: int) -> Floats:
     """Closed bounds of a feature's splits or bins."""
     if isinstance(model, Forest):
         return np.unique(model.bound[model.feature == j])
-    axis = model.grid.axes[j]
-    return axis.bounds if isinstance(axis, IntervalAxis) else np.empty(0)
+    return model.grid.axes[j].thresholds
 
 
 def _probe_column(feature: Feature, bounds: Floats, rng: np.random.Generator) -> Floats:
     if feature.is_category:
-        first = (
-            feature.n_categories if feature.encoder.wants_labels else 0
-        )  # without labels, only unseen ones are known
+        first = feature.n_categories if feature.encoder.wants_labels else 0  # without names, all would be unseen
         pool = np.arange(first, feature.n_categories + feature.accepts_unseen, dtype=np.float64)
     else:
         bounds = bounds[np.isfinite(bounds) & (np.abs(bounds) < np.finfo(np.float32).max)]
-        bounds = rng.choice(bounds, _MOST_BOUNDS, replace=False) if len(bounds) > _MOST_BOUNDS else bounds
+        bounds = rng.choice(bounds, _MAX_BOUNDS, replace=False) if len(bounds) > _MAX_BOUNDS else bounds
         pool = np.concatenate([[0.0, 1.0, -1.0], bounds, np.nextafter(bounds, np.inf), np.nextafter(bounds, -np.inf)])
     column = rng.choice(pool, _N_ROWS) if len(pool) else np.full(_N_ROWS, np.nan)
     if feature.accepts_missing:
@@ -189,8 +177,7 @@ def _probe_column(feature: Feature, bounds: Floats, rng: np.random.Generator) ->
 
 def estimator_score(model: Any, result: Forest | Effects, rows: Floats) -> Any:
     """The raw prediction that an estimator with scikit-learn's methods gives for encoded rows."""
-    schema = result.schema if isinstance(result, Forest) else result.grid.schema
-    raw = raw_rows(schema, rows)
+    raw = raw_rows(result.schema, rows)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the columns have no names here
         if hasattr(model, "decision_function"):
@@ -198,7 +185,7 @@ def estimator_score(model: Any, result: Forest | Effects, rows: Floats) -> Any:
         if hasattr(model, "classes_"):
             return model.predict_proba(raw)[:, -result.n_outputs :]
         scores = model.predict(raw)
-    return np.log(scores) if schema.link == "log" else scores
+    return np.log(scores) if result.schema.link == "log" else scores
 
 
 def raw_rows(schema: Schema, rows: Floats) -> npt.NDArray[Any]:
@@ -213,6 +200,6 @@ def raw_rows(schema: Schema, rows: Floats) -> npt.NDArray[Any]:
 
 
 def _unseen_label(labels: Sequence[Hashable]) -> Hashable:
-    """A label of the same kind that is not among some others."""
+    """A label of the same type that is not among those given."""
     largest = [label for label in labels if isinstance(label, (int, float))]
     return max(largest) + 1 if len(largest) == len(labels) and largest else "no such category"
