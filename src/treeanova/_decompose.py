@@ -54,37 +54,45 @@ def decompose(
     model
         A fitted model of any library that `read_model` knows, or the path of a saved one.
     X
-        The rows that define the density: numpy, pandas, polars, pyarrow, scipy.sparse. None will do for "uniform".
+        The rows that define the density: numpy, pandas, polars, pyarrow or scipy.sparse. None is allowed for
+        "uniform".
     density
         A name ("auto", "kernel", "empirical", "laplace", "independent", "shrinkage", "uniform"), an object of
         `treeanova.density`, an array over the bins of all features, a mapping from names to arrays, or a callable.
-        "auto" takes for each pair of features the estimate under which rows left out are most likely.
+        "auto" takes the estimate with the highest leave-one-out likelihood for each pair of features.
     sample_weight
         Weights of the rows.
     feature_names
-        Names to show for the features, in the model's order. A table is matched by the model's own names where it has
-        them all, else by these; one with neither is an error, unless the model has no names: then it goes by position.
+        Names to show for the features, in the model's order. The columns of a table are matched by the names that the
+        model was trained with if they are all there, otherwise by these names. If the table has neither, columns are
+        matched by position where the model has no names, and an error is raised where it has.
     max_order
-        Highest order of terms to report individually; the rest of the model is one exact remainder. It saves memory
-        rather than time, because lower orders receive what higher ones give up. All orders by default; those of
-        tensors where all would be over 20,000 terms of all outputs, or take a row over 2^24 products.
+        Highest order of terms to report individually; the rest of the model is one exact remainder. A limit saves
+        memory rather than time, because purification moves parts of higher orders to lower ones. By default all
+        orders are reported, or those with tables where there would be more than 20,000 terms (times outputs) or more
+        than 2^24 products per row.
     tensor_order
-        Highest order of terms to hold as tensors and purify on all bins; higher ones are evaluated at rows. By default
-        as many orders as fit the budget with at most 1,000 terms above order 2, of a million cells for all outputs; at
-        least 2. All of an EBM's terms are.
+        Highest order of terms that have tables and are purified on all bins; higher orders are evaluated at rows. By
+        default as many orders as fit, at least 2: within `budget`, and above order 2 with at most 1,000 terms and a
+        million cells (times outputs). All terms of an EBM have tables.
     method
-        How to purify; see `treeanova.purify`.
+        The solver: "auto", "direct", "cg" or "mass-moving"; see `treeanova.purify`.
     budget
-        Most bytes for all tensors. Where pairs need more, bins are merged (and what this loses is in the remainder);
-        where that is not enough, BudgetError is raised before any work.
+        Largest number of bytes for all tables. Where tables of pairs need more, bins are merged, and the difference to
+        the model is in the remainder. Where that is not enough, BudgetError is raised before any work.
     n_jobs
-        Threads; all cores by default and for -1.
+        Number of threads; all cores by default and for -1.
     progress
-        True for a bar on the standard error, or a function of stage, steps done and steps in all.
+        True for a progress bar on standard error, or a function of stage, number of steps done and number of steps.
     random_state
-        Seed of draws, where a density needs any.
+        Seed of random draws, for densities that need them.
     trusted
-        Whether a pickle may be loaded.
+        Whether a pickle may be loaded, which runs the code in it.
+
+    Returns
+    -------
+    Decomposition
+        Intercept and pure terms whose sum is the model's raw prediction.
 
     Examples
     --------
@@ -147,12 +155,17 @@ def plan(
     budget: float = DEFAULT_BUDGET,
     trusted: bool = False,
 ) -> Plan:
-    """What `decompose` will hold for a model: terms, cells, bytes and methods, before any work; `print` it.
+    """The tables that `decompose` will compute for a model, and their memory, before any work; `print` it.
 
     Parameters
     ----------
     model, max_order, tensor_order, budget, trusted
         As for `decompose`, with the same errors.
+
+    Returns
+    -------
+    Plan
+        Terms, cells, bytes and solvers.
 
     Examples
     --------
@@ -178,14 +191,31 @@ DENSITIES = ("uniform", "empirical", "laplace", "auto")
 def density_sensitivity(
     model: Any, X: Any, densities: Sequence[str] | Mapping[str, Any] = DENSITIES, **options: Any
 ) -> Sensitivity:
-    """How much each effect depends on the density: the model purified under several.
+    """How much each effect depends on the density: the model purified under several densities.
 
     Parameters
     ----------
     model, X
-        As for `decompose`; options are passed on to it.
+        As for `decompose`.
     densities
-        Names of densities, or a mapping from names of your own to densities; the weights of the last are used.
+        Names of densities, or a mapping from names to densities. Differences are weighted by the last one.
+    **options
+        Other arguments of `decompose`.
+
+    Returns
+    -------
+    Sensitivity
+        A table of differences, and the decomposition under each density.
+
+    Examples
+    --------
+    >>> import numpy as np, treeanova
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> X = np.array([[0, 0], [0, 1], [1, 0], [1, 1], [1, 1], [1, 1]])
+    >>> model = DecisionTreeRegressor().fit(X, X[:, 0] * X[:, 1])
+    >>> sensitivity = treeanova.density_sensitivity(model, X, ["uniform", "empirical"])
+    >>> {name: fx.intercept for name, fx in sensitivity.decompositions.items()}
+    {'uniform': 0.25, 'empirical': 0.5}
     """
     if isinstance(model, Decomposition):
         raise TypeError("`model` must be the model itself, got its Decomposition; pass what decompose() was given.")

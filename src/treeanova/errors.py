@@ -4,24 +4,92 @@ from __future__ import annotations
 
 
 class NotPureError(RuntimeError):
-    """Raised with ``strict=True`` when purification did not reach its tolerance."""
+    """Raised with ``strict=True`` when purification did not reach its tolerance.
+
+    Examples
+    --------
+    >>> import treeanova
+    >>> weights = [[1, 0.001], [0.001, 1]]
+    >>> try:
+    ...     treeanova.purify([[0, 0], [0, 1]], weights, method="mass-moving", max_iterations=3, strict=True)
+    ... except treeanova.NotPureError:
+    ...     print("three passes are not enough")
+    three passes are not enough
+    """
 
 
 class NotPureWarning(UserWarning):
-    """Given when purification did not reach its tolerance; the message names cause and remedy."""
+    """Given when purification did not reach its tolerance; the message names cause and remedy.
+
+    Examples
+    --------
+    >>> import warnings, treeanova
+    >>> weights = [[1, 0.001], [0.001, 1]]
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     pure = treeanova.purify([[0, 0], [0, 1]], weights, method="mass-moving", max_iterations=3)
+    >>> caught[0].category is treeanova.NotPureWarning, pure.certificate.met
+    (True, False)
+    """
 
 
 class UnsupportedModelError(ValueError):
-    """Raised for a model that cannot be read exactly; the message gives the reason."""
+    """Raised for a model that cannot be read exactly; the message gives the reason.
+
+    Examples
+    --------
+    >>> import treeanova
+    >>> try:
+    ...     treeanova.read_model(["no", "model"])
+    ... except treeanova.UnsupportedModelError:
+    ...     print("a list is no model")
+    a list is no model
+    """
 
 
 class ModelFileError(ValueError):
-    """Raised for a model file that is damaged, truncated, or not what its name says."""
+    """Raised for a model file that is damaged, truncated, or not what its name says.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, treeanova
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.json"
+    >>> _ = path.write_text("{}")
+    >>> try:
+    ...     treeanova.read_model(path)
+    ... except treeanova.ModelFileError:
+    ...     print("no model in this file")
+    no model in this file
+    """
 
 
 class BudgetError(MemoryError):
-    """Raised before any work when a plan needs more memory than the budget; the message names remedies."""
+    """Raised before any work when a plan needs more memory than the budget; the message names remedies.
+
+    Examples
+    --------
+    >>> import treeanova
+    >>> from treeanova.testing import example
+    >>> fx, X = example()
+    >>> try:
+    ...     treeanova.decompose(fx.model, X, budget=100)
+    ... except treeanova.BudgetError as error:
+    ...     print(str(error).partition(";")[0])
+    the terms need 192 bytes, over the budget of 100 bytes
+    """
 
 
 class ArchiveError(ValueError):
-    """Raised for a saved decomposition that is damaged, foreign, or of a newer schema."""
+    """Raised for a file that is damaged, is no saved decomposition, or was written by a newer version.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, treeanova
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "fx.tav"
+    >>> _ = path.write_bytes(b"something else")
+    >>> try:
+    ...     treeanova.load(path)
+    ... except treeanova.ArchiveError:
+    ...     print("no decomposition in this file")
+    no decomposition in this file
+    """

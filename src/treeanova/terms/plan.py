@@ -20,12 +20,12 @@ DEFAULT_BUDGET = 2 * 10**9
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What an expansion will hold, known before any work; `print` it.
+    """The tables of a decomposition and their memory, known before any work; `print` it.
 
     Attributes
     ----------
     cells
-        Cells of each term that the trees hold, and of all terms of fewer features that purification adds.
+        Number of cells of each term of the model, and of all terms of fewer features, by positions of features.
     n_outputs
         Number of outputs.
     names
@@ -33,7 +33,16 @@ class Plan:
     sizes
         Number of bins of each feature.
     notes
-        What becomes of terms that are no tensors.
+        What happens to terms without a table.
+
+    Examples
+    --------
+    >>> import treeanova
+    >>> from treeanova.testing import example
+    >>> fx, X = example()
+    >>> plan = treeanova.plan(fx.model)
+    >>> plan.n_cells, plan.max_order, plan.n_bytes
+    (8, 2, 192)
     """
 
     cells: Mapping[Key, int]
@@ -47,7 +56,27 @@ class Plan:
         return Plan, (dict(self.cells), self.n_outputs, self.names, self.sizes, self.notes)
 
     def method(self, key: Key) -> str:
-        """How a term will be solved, unless its weights turn out a product: "direct" then."""
+        """The solver of a term; "direct" is used instead where the weights are a product of marginals.
+
+        Parameters
+        ----------
+        key
+            Positions of the term's features.
+
+        Returns
+        -------
+        str
+            "direct" or "cg".
+
+        Examples
+        --------
+        >>> import treeanova
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> plan = treeanova.plan(fx.model)
+        >>> plan.method((0, 1))
+        'direct'
+        """
         return method_for([self.sizes[j] for j in key]).method
 
     @property
@@ -66,7 +95,21 @@ class Plan:
         return max((len(key) for key in self.cells), default=0)
 
     def check(self, budget: float) -> None:
-        """Raise BudgetError when the plan needs more bytes than the budget."""
+        """Raise BudgetError where the tables need more memory than the budget.
+
+        Parameters
+        ----------
+        budget
+            Number of bytes.
+
+        Examples
+        --------
+        >>> import treeanova
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> plan = treeanova.plan(fx.model)
+        >>> plan.check(budget=1e6)
+        """
         if self.n_bytes <= budget:
             return
         key = max(self.cells, key=lambda key: self.cells[key])
