@@ -1,7 +1,8 @@
-"""Audit a model: what it takes from a sensitive feature, and what is left without it.
+"""Audit a model: the effect of a sensitive feature, and the predictions without its terms.
 
-You learn: drop, select, importance by feature, compare, and why raw trees mislead. The data are simulated: the outcome
-depends on income and debt, and income differs by group; the historic decisions also punished the group.
+You learn: drop, select, importance by feature, compare, and why effects before purification mislead. The data are
+simulated: the outcome depends on income and debt, and income differs by group; past decisions also disadvantaged
+group 1.
 """
 
 from __future__ import annotations
@@ -31,17 +32,16 @@ print(
     "Main effect of the group, log-odds:",
     dict(zip(effect.axes[0].labels, effect.values.round(2).tolist(), strict=True)),
 )
-print(
-    "The trees themselves show", list(fx.raw.terms["group"].values.round(2)) if ("group",) in fx.raw.terms else "none"
-)
+raw = fx.raw.terms["group"].values.round(2).tolist() if "group" in fx.raw.terms else "none"
+print("Before purification:", raw)
 
-# Without all terms that use the group: what the model says from the rest.
+# The model without the terms that contain the group.
 without = fx.drop("group")
-before, after = fx.predict(X), without.predict(X)
+before, after = fx.predict_response(X), without.predict_response(X)
 for name, p in {"model": before, "without the group's terms": after}.items():
     gap = p[group == 0].mean() - p[group == 1].mean()
     print(f"{name:<28}difference of mean probabilities between groups: {gap:+.3f}")
 
-print("\nRaw trees against pure effects: distance relative to the spread of the score")
-found = treeanova.compare({"pure": fx, "raw": fx.raw})
-print(found.distance[["term", "relative"]].round(2).to_string(index=False))
+print("\nWhat purification changes: distance relative to the standard deviation of the score")
+comparison = treeanova.compare({"pure": fx, "raw": fx.raw})
+print(comparison.distance[["term", "relative"]].round(2).to_string(index=False))

@@ -1,7 +1,7 @@
 """California housing: Latitude × Longitude before and after purification, the picture in the README.
 
-You learn: how much of a raw interaction is main effect in disguise, and how to lay plots side by side. The data come
-from the folder that TREEANOVA_DATA names, from ../shared/data beside the project, or from scikit-learn's download.
+You learn: how much of a raw interaction is really main effect, and how to draw plots side by side. The data come from
+the folder that TREEANOVA_DATA names, from ../shared/data next to the project, or from scikit-learn's download.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ model = HistGradientBoostingRegressor(max_iter=300, max_depth=2, random_state=0)
 fx = treeanova.decompose(model, X)
 print(fx.importance().head(8).to_string(index=False))
 
-parts = {"as the trees hold it": fx.raw, "pure": fx}
+parts = {"before purification": fx.raw, "after": fx}
 figure, axes = plt.subplots(1, 2, figsize=(11, 4.8), layout="constrained")
 plot.compare(parts, ("Longitude", "Latitude"), ax=axes)
 for ax, (name, part) in zip(axes, parts.items(), strict=True):

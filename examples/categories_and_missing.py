@@ -1,4 +1,4 @@
-"""Categories, missing and unseen values: each is a bin of its own, as the model sees it.
+"""Categories, missing and unseen values: each has its own bin, as in the model.
 
 You learn: that nothing needs encoding or filling first, and where to find these bins in terms and tables.
 """

@@ -1,4 +1,4 @@
-"""Four models that tell different stories of two coins, and are one function: purified, they tell one.
+"""Four models of two coins that look different and are the same function: purified, they are identical.
 
 You learn: what purification is, on tensors small enough to check by hand (Figure 1 of the paper).
 """

@@ -1,4 +1,4 @@
-"""A saved model, a CSV file, and a decomposition that is kept: no training code at hand.
+"""Decompose a saved model with a CSV file, and save the decomposition, without the training code.
 
 You learn: to read models from files (their libraries need not be installed), tables as the command line reads them,
 and to save a decomposition that needs neither model nor data later.
@@ -17,7 +17,7 @@ from treeanova.data.tabular import read_table
 
 folder = Path(os.environ.get("TREEANOVA_OUT", "."))
 
-# What somebody else did: train a model and save it beside its data.
+# What somebody else did: train a model and save it with its data.
 try:
     from xgboost import XGBClassifier
 except ImportError:

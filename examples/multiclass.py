@@ -22,7 +22,7 @@ model = GradientBoostingClassifier(n_estimators=30, max_depth=2, random_state=0)
 
 fx = treeanova.decompose(model, X)
 print(fx)
-print("outputs:", fx.schema.outputs, "scale:", fx.schema.link)
+print("outputs:", fx.outputs, "scale:", fx.link)
 print(fx.importance().groupby("output").head(2).to_string(index=False))
 
 term = fx.terms["petal length (cm)"]
@@ -31,7 +31,7 @@ print("explanation of one row:", fx.explain(X.iloc[:1]).values.shape, "= rows, t
 np.testing.assert_allclose(fx.predict_proba(X), model.predict_proba(X))
 
 figure, axes = plt.subplots(1, 3, figsize=(13, 3.6), layout="constrained")
-for ax, output in zip(axes, fx.schema.outputs, strict=True):
+for ax, output in zip(axes, fx.outputs, strict=True):
     plot.effect(fx, "petal length (cm)", output=output, ax=ax)
     ax.set_title(output)
 figure.savefig(Path(os.environ.get("TREEANOVA_OUT", ".")) / "multiclass.png", dpi=150)
