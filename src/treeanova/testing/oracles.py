@@ -5,17 +5,21 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from treeanova.core.arrays import Floats
 
+if TYPE_CHECKING:
+    from treeanova import Purified
+
 Axes = tuple[int, ...]
 
 
 def mixed_weights(weights: npt.ArrayLike, epsilon: float) -> Floats:
-    """w_ε = (1-ε) w + ε Π_j ((1-ε) w_j + ε uniform_j), whose limit ε → 0⁺ settles what w leaves open."""
+    """w_ε = (1-ε) w + ε Π_j ((1-ε) w_j + ε uniform_j), whose limit ε → 0⁺ is the convention."""
     table = np.asarray(weights, dtype=float)
     table = table / table.sum()
     product = np.ones(())
@@ -29,8 +33,8 @@ def mixed_weights(weights: npt.ArrayLike, epsilon: float) -> Floats:
 def brute_force(scores: npt.ArrayLike, weights: npt.ArrayLike, epsilon: float = 0.0) -> dict[Axes, Floats]:
     """Pure terms, the intercept under (), by weighted least squares over all functions of fewer axes.
 
-    Scores have no axis of outputs. With epsilon = 1e-5 the weights are mixed as the convention says, for an answer
-    whose error is of that order; smaller values lose digits.
+    Scores have no axis of outputs. With epsilon = 1e-5 the weights are mixed as in the convention, for an answer whose
+    error is of that order; smaller values lose digits.
     """
     table = mixed_weights(weights, epsilon)
     everything = tuple(range(table.ndim))
@@ -128,6 +132,13 @@ def exact_interaction(scores: npt.ArrayLike, weights: npt.ArrayLike, digits: int
         for cell, sign in one.items():
             found[cell] += sign * factor / masses[cell]
     return np.array([float(value) for value in found]).reshape(values.shape)
+
+
+def relative_gap(pure: Purified, expected: Mapping[Axes, Floats], scores: npt.ArrayLike) -> float:
+    """Largest difference of pure terms and intercept to expected ones, the latter under (), relative to the scores."""
+    gaps = [np.abs(values - expected[axes]).max() for axes, values in pure.terms.items()]
+    gaps.append(np.abs(pure.intercept - expected[()]).max())
+    return float(max(gaps) / np.abs(scores).max())
 
 
 def _contrast(corner: tuple[int, ...], shape: tuple[int, ...]) -> dict[int, int]:

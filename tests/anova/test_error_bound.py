@@ -79,17 +79,6 @@ def test_weak_ties_of_three_axes_are_not_overlooked():
         np.testing.assert_allclose(values, exact[axes], atol=4e-14)
 
 
-def test_conjugate_gradients_tell_that_they_overlook_weak_ties():
-    weights = np.full((2, 2, 2), 1e-12)
-    weights[0, 0], weights[1, 1] = 1.0, [0.7, 1.2]
-    scores = np.array([[[4, -3], [-4, -2]], [[-1, 3], [-1, -4]]])
-    with pytest.warns(UserWarning, match="an error of up to"):
-        pure = purify(scores, weights, method="cg")
-    error = interaction_error(pure, scores, weights)
-    assert not pure.certificate.met
-    assert 1e-6 < error <= 10 * pure.certificate.error
-
-
 @pytest.mark.parametrize("scale", [1e-307, 1e-300, 1e-200, 1e-160, 1e160, 1e200, 9e299])
 @pytest.mark.parametrize("shape", [(3, 4), (3, 2, 2), (7, 7, 7)])
 def test_scores_of_any_size_are_purified_alike(shape, scale):
@@ -99,28 +88,6 @@ def test_scores_of_any_size_are_purified_alike(shape, scale):
     for axes, values in plain.terms.items():
         np.testing.assert_allclose(scaled.terms[axes] / scale, values, atol=1e-13)
     assert scaled.certificate.error == pytest.approx(plain.certificate.error, rel=0.5, abs=1e-14)
-
-
-def test_nan_never_passes_for_pure():
-    from treeanova import Certificate, TermCertificate
-
-    terms = {
-        ("a",): TermCertificate(0.0, 0.0, 1, 0.0, "direct", 1),
-        ("b",): TermCertificate(float("nan"), 0.0, 1, 0.0, "direct", 1),
-    }
-    for order in (list(terms), list(terms)[::-1]):
-        certificate = Certificate({key: terms[key] for key in order}, 0.0, 1e-10)
-        assert not certificate.met
-        assert not certificate.tables_met
-        assert np.isnan(certificate.impurity)
-
-
-def test_an_error_far_above_the_tolerance_is_not_pure():
-    from treeanova import Certificate, TermCertificate
-
-    term = TermCertificate(1e-16, 1.0, 1, 0.0, "direct", 1)
-    assert term.error > 0.1
-    assert not Certificate({("a", "b"): term}, 0.0, 1e-10).met
 
 
 def test_errors_of_lower_orders_hold_those_of_higher_ones():
