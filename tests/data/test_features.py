@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from treeanova.data.features import Feature, IntegerCategory, Labels, Numeric, Schema, distinct, is_missing
-from treeanova.readers.ebm import _Numbers
+from treeanova.readers.ebm.columns import NumberOrText
 from treeanova.readers.xgboost.columns import CodedCategory, NamedCategory, Number
 
 pd = pytest.importorskip("pandas")
@@ -93,7 +93,7 @@ def test_distinct_values_give_the_column_back(column):
         Number,
         lambda nan: CodedCategory(3, nan),
         lambda nan: NamedCategory(((("a",), (1,)),), nan),
-        _Numbers,
+        NumberOrText,
         lambda nan: Feature("a", Numeric(nan)),
         lambda nan: Schema((Feature("a", Number(nan)),), absent=nan),
     ],
@@ -107,6 +107,6 @@ def test_values_with_nan_are_equal(make):
 
 def test_encoders_of_different_classes_differ():
     assert Numeric() != Number()
-    assert Numeric() != _Numbers()
+    assert Numeric() != NumberOrText()
     assert Schema((Feature("a"),)) != Schema((Feature("b"),))
     assert Numeric() != "Numeric"

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from tests.readers.adversarial import SPECIAL, numeric_candidates
 from treeanova.errors import UnsupportedModelError
-from treeanova.model.axes import CategoryAxis, IntervalAxis
+from treeanova.model.axes import CategoryAxis
+from treeanova.model.binning import unmerged
 from treeanova.readers import ebm as reader
 from treeanova.readers import read_model
 from treeanova.storage.schema import describe, restore
@@ -225,23 +226,62 @@ def test_terms_are_bit_for_bit_the_same(model):
     assert set(effects.terms) == set(keys)
     codes = effects.grid.index(rows)
     theirs = np.asarray(quietly(model.eval_terms, rows)).reshape(len(rows), len(keys), -1)
-    for key, values in effects.terms.items():
+    for key in effects.terms:
         expected = sum(theirs[:, k] for k in range(len(keys)) if keys[k] == key)
-        np.testing.assert_array_equal(values[tuple(codes[:, j] for j in key)], expected)
+        np.testing.assert_array_equal(effects.at(key, codes), expected)
 
 
 def test_axes_have_no_bin_too_many(model):
     effects = reader.read(model)
     for j, axis in enumerate(effects.grid.axes):
         slices = [
-            np.moveaxis(v, key.index(j), 0).reshape(len(axis), -1) for key, v in effects.terms.items() if j in key
+            np.moveaxis(spread, key.index(j), 0).reshape(len(axis), -1)
+            for key in effects.terms
+            if j in key
+            for spread in [effects.on_binnings(key, [unmerged(effects.grid.sizes[i]) for i in key])]
         ]
         bits = np.ascontiguousarray(np.concatenate([*slices, np.zeros((len(axis), 1))], axis=1)).view(np.int64)
-        n_values = axis.n_regular if isinstance(axis, IntervalAxis) else len(axis.categories)
-        if isinstance(axis, IntervalAxis):
+        n_values = axis.n_regular
+        if axis.is_ordered:
             assert (bits[1:n_values] != bits[: n_values - 1]).any(axis=1).all()
         for extra in range(n_values, len(axis)):
             assert (bits[:extra] != bits[extra]).any(axis=1).all()
+
+
+def used_cuts(model, j, order):
+    """Cuts of a feature at which a term of an order changes, from the model's tensors."""
+    cuts = set()
+    for features, scores in zip(model.term_features_, model.term_scores_, strict=True):
+        if len(features) == order and j in features:
+            levels = model.bins_[j]
+            level = levels[min(order, len(levels)) - 1]
+            rows = np.moveaxis(np.asarray(scores), tuple(features).index(j), 0)[1:-1]
+            bits = np.ascontiguousarray(rows.reshape(len(rows), -1)).view(np.int64)
+            cuts |= {cut for cut, a, b in zip(level, bits, bits[1:], strict=False) if (a != b).any()}
+    return sorted(cuts)
+
+
+def test_terms_keep_the_bins_of_their_order(model):
+    effects = reader.read(model)
+    for key in effects.terms:
+        for j, own in zip(key, effects.axes_of(key), strict=True):
+            whole = effects.grid.axes[j]
+            if whole.is_ordered:
+                np.testing.assert_array_equal(np.nextafter(own.thresholds, np.inf), used_cuts(model, j, len(key)))
+                assert own.n_extra == whole.n_extra
+            else:
+                assert own.has_bins_of(whole)
+
+
+def test_pairs_of_a_model_with_many_bins_stay_small():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(3000, 2))
+    model = train(data=rows, y=rows[:, 0] * rows[:, 1], interactions=[(0, 1)], max_rounds=20)
+    model.term_scores_ = [rng.normal(size=scores.shape) for scores in model.term_scores_]
+    effects = reader.read(model)
+    assert min(effects.grid.sizes) > 1000
+    assert effects.terms[0, 1].shape == (63, 63, 1)  # max_interaction_bins=64: 62 intervals, missing, unreadable
+    assert_equal(model, adversarial(model).to_numpy())
 
 
 def test_every_bin_is_reached(model):
@@ -578,9 +618,13 @@ def test_broken_edits(what, match):
 
 
 def test_too_many_cells(monkeypatch):
-    monkeypatch.setattr(reader, "_MOST_CELLS", 1000)
-    with pytest.raises(UnsupportedModelError, match="at most 1,000 cells"):
-        read_model(train(interactions=[("a", "f")]))
+    model = train(interactions=[("a", "f")])
+    n_cells = sum(values.size for values in read_model(model).terms.values())
+    monkeypatch.setattr("treeanova.readers.ebm.reader._MAX_CELLS", n_cells)
+    read_model(model)
+    monkeypatch.setattr("treeanova.readers.ebm.reader._MAX_CELLS", n_cells - 1)
+    with pytest.raises(UnsupportedModelError, match=f"at most {n_cells - 1:,} cells, got {n_cells:,}; train it with"):
+        read_model(model)
 
 
 # Drawn models

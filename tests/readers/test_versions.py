@@ -251,7 +251,7 @@ def test_files_that_mean_something_else_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("xgboost.__version__", "98.0")
     monkeypatch.setattr("xgboost.Booster", lambda model_file: other)
     with pytest.raises(
-        UnsupportedModelError, match=r"got 97\.0\.0, which is not tested and means something else: scores"
+        UnsupportedModelError, match=r"got 97\.0\.0, which is not tested and has another meaning: scores"
     ):
         read_model(path)
 

@@ -13,7 +13,7 @@ from treeanova.data.columns import encode
 from treeanova.data.features import Encoder, Feature, IntegerCategory, Labels, Numeric, Schema
 from treeanova.readers import read_model
 from treeanova.readers.catboost.columns import HashedCategory
-from treeanova.readers.ebm import _Numbers, _Texts, _Unread
+from treeanova.readers.ebm.columns import IgnoredColumn, NumberOrText, TextCategory
 from treeanova.readers.lightgbm.columns import ListedCodes, OrderedCategory, PandasCategory
 from treeanova.readers.sklearn.columns import LabelsWithNone
 from treeanova.readers.xgboost.columns import CodedCategory, NamedCategory, Number
@@ -36,9 +36,9 @@ ENCODERS = {
     "labels": (Labels(("a", 1, 2.5, True)), objects("a", 2.5, None, "q")),
     "labels with none": (LabelsWithNone(("a", None)), objects("a", None, NAN)),
     "hashed": (HashedCategory((1867, 4_294_967_295), ("a", "b")), objects("a", "b", "c")),
-    "ebm numbers": (_Numbers(), objects("1.5", None, 2)),
-    "ebm texts": (_Texts(("a", "1")), objects("a", "1", None, "q")),
-    "ebm unread": (_Unread(), objects("a", None)),
+    "ebm numbers": (NumberOrText(), objects("1.5", None, 2)),
+    "ebm texts": (TextCategory(("a", "1")), objects("a", "1", None, "q")),
+    "ebm unread": (IgnoredColumn(), objects("a", None)),
     "lightgbm codes": (ListedCodes((1, 5)), np.array([5.0, 1.0, 2.0, NAN])),
     "lightgbm labels": (PandasCategory(("a", "b")), objects("b", None, "q")),
     "lightgbm ordered": (OrderedCategory(("a", "b")), objects("b", None, "q")),
@@ -171,7 +171,7 @@ def test_no_foreign_class_is_made(name):
         Number(NAN),
         CodedCategory(3, NAN),
         NamedCategory(((("a",), (1,)),), NAN),
-        _Numbers(NAN),
+        NumberOrText(NAN),
         Feature("a", Numeric(NAN)),
         Schema((Feature("a", Number(NAN)),), absent=NAN),
     ],
