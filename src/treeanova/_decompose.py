@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy.typing as npt
 
-from treeanova.anova.purification import Method, Options, check_method
+from treeanova.anova.solvers.base import Options
+from treeanova.anova.solvers.registry import check_method
 from treeanova.core.progress import Progress, progress_of
 from treeanova.data.columns import with_labels
 from treeanova.data.features import Schema
@@ -40,7 +41,7 @@ def decompose(
     feature_names: Sequence[str] | None = None,
     max_order: int | None = None,
     tensor_order: int | None = None,
-    method: Method = "auto",
+    method: str = "auto",
     budget: float = DEFAULT_BUDGET,
     n_jobs: int | None = None,
     progress: bool | Progress | None = None,

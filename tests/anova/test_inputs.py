@@ -76,3 +76,10 @@ def test_any_real_array_will_do_and_none_is_changed(change):
 def test_bad_input_gets_one_clear_error(scores, weights, options, error, message):
     with pytest.raises(error, match=message):
         purify(scores, weights, **options)
+
+
+@pytest.mark.parametrize(("tie", "n_components"), [(1e-289, 1), (1e-291, 2)])
+def test_weights_far_below_the_largest_count_as_zero(tie, n_components):
+    for scale in (1.0, 1e5):
+        pure = purify([[1, 0], [0, 0]], scale * np.array([[1, tie], [tie, 1]]))
+        assert pure.certificate.n_components == n_components

@@ -15,25 +15,11 @@ from treeanova.anova.cascade import Cascade, cascade
 from treeanova.anova.certificate import Certificate
 from treeanova.anova.inputs import checked_options, checked_scores, checked_weights
 from treeanova.anova.slices import largest, marginal, safe_inverse
-from treeanova.anova.solvers.base import AUTO, MethodChoice, Options
-from treeanova.anova.solvers.registry import check_method, method_for, remedy_for
+from treeanova.anova.solvers.base import AUTO, MethodChoice
+from treeanova.anova.solvers.registry import method_for, remedy_for
 from treeanova.core.arrays import Floats, Key
 from treeanova.core.labels import label_of
 from treeanova.errors import NotPureError, NotPureWarning
-
-__all__ = [
-    "Method",
-    "MethodChoice",
-    "Options",
-    "Purified",
-    "cascade",
-    "check_method",
-    "choose_method",
-    "method_for",
-    "purify",
-    "report_impurity",
-]
-Method = str
 
 
 @dataclasses.dataclass(frozen=True)

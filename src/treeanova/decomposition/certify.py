@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from treeanova.anova.certificate import Certificate, TermCertificate, impurity
-from treeanova.anova.purification import Options, report_impurity
+from treeanova.anova.purification import report_impurity
 from treeanova.anova.slices import largest
+from treeanova.anova.solvers.base import Options
 from treeanova.core.arrays import Floats, Key, Names
 from treeanova.decomposition.evaluation import Evaluation
 from treeanova.density.kinds import Density

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from treeanova.anova.certificate import Certificate, HigherCertificate, TermCertificate
-from treeanova.anova.purification import Options
+from treeanova.anova.solvers.base import Options
 from treeanova.core.arrays import Arrays, Floats, Key
 from treeanova.data.features import Schema
 from treeanova.density.kinds import Density

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from treeanova.anova.cascade import cascade
 from treeanova.anova.certificate import TermCertificate
-from treeanova.anova.purification import cascade
 from treeanova.core.arrays import Floats, Key
 from treeanova.core.blas import single_threaded
 from treeanova.core.progress import Progress, quiet

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from treeanova.anova.purification import method_for
+from treeanova.anova.solvers.registry import method_for
 from treeanova.core.arrays import Key
 from treeanova.core.labels import label_of
 from treeanova.errors import BudgetError

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from treeanova.anova.certificate import HigherCertificate, TermCertificate
-from treeanova.anova.purification import Options
+from treeanova.anova.solvers.base import Options
 from treeanova.core.arrays import Floats, Key
 from treeanova.core.progress import Progress
 from treeanova.density.kinds import Density

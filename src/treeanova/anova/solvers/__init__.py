@@ -3,7 +3,3 @@
 A solver finds the faces to take out of a term, so that what is left is pure under the weights. To add one, write a file
 with a class derived from `Solver` and add an instance to `registry.SOLVERS`.
 """
-
-from treeanova.anova.iterations import conjugate_gradients
-
-__all__ = ["conjugate_gradients"]
