@@ -1,0 +1,112 @@
+"""Pages of the documentation: their code runs, prints what they show, and their links lead somewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import math
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")] + sorted(ROOT.glob("docs/*.md"))
+NUMBER = re.compile(r"[-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:e[-+]?\d+)?")
+LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)")
+
+
+class Block(NamedTuple):
+    """A fenced block: its language, its text, and the line it begins at."""
+
+    language: str
+    text: str
+    line: int
+
+
+def blocks_of(page):
+    text = page.read_text(encoding="utf-8")
+    for match in re.finditer(r"^```(\w*)\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL):
+        yield Block(match[1], match[2], text.count("\n", 0, match.start()) + 2)
+
+
+def runnable(page):
+    return any(block.language == "python" for block in blocks_of(page))
+
+
+def run_python(block, page, names):
+    """What a block of Python prints; errors name the line of the page."""
+    printed = io.StringIO()
+    code = compile("\n" * (block.line - 1) + block.text, str(page), "exec", dont_inherit=True)
+    with contextlib.redirect_stdout(printed):
+        exec(code, names)
+    return printed.getvalue()
+
+
+def run_shell(block, folder):
+    """Run the commands of treeanova in a block; others, such as make, are left out."""
+    for line in block.text.splitlines():
+        words = shlex.split(line, comments=True)
+        if words[:1] == ["treeanova"]:
+            command = [sys.executable, "-m", *words]
+            done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, f"{line}: {done.stderr}"
+
+
+def words_of(text):
+    """Text without its numbers, and without white space, which follows from the width of numbers."""
+    return re.sub(r"\s+", "", NUMBER.sub("#", text))
+
+
+def numbers_of(text):
+    return [float(number.replace(",", "")) for number in NUMBER.findall(text)]
+
+
+def assert_prints(printed, shown):
+    """Same words; numbers within 2 %, or below what rounding leaves."""
+    assert words_of(printed) == words_of(shown)
+    for found, expected in zip(numbers_of(printed), numbers_of(shown), strict=True):
+        assert math.isclose(found, expected, rel_tol=0.02, abs_tol=2e-3) or max(abs(found), abs(expected)) < 1e-12
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if runnable(page)], ids=lambda page: page.stem)
+def test_code_of_a_page_runs_and_prints_what_the_page_shows(page, tmp_path, monkeypatch):
+    for library in ("interpret", "matplotlib", "pandas", "sklearn", "typer", "vl_convert", "xgboost"):
+        pytest.importorskip(library)
+    import matplotlib as mpl
+    from matplotlib import pyplot as plt
+
+    mpl.use("Agg")
+    monkeypatch.chdir(tmp_path)
+    names, printed = {"__name__": "__main__"}, ""
+    for block in blocks_of(page):
+        if block.language == "python":
+            printed = run_python(block, page, names)
+        elif block.language == "sh":
+            run_shell(block, tmp_path)
+        elif not block.language and printed:
+            assert_prints(printed, block.text)
+            printed = ""
+    plt.close("all")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_links_of_a_page_lead_to_files(page):
+    for target in LINK.findall(page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), target
+
+
+def test_numbers_that_differ_are_noticed():
+    assert_prints("a   1.00\n", "a 1.001\n")
+    with pytest.raises(AssertionError):
+        assert_prints("a 1.1", "a 1.0")
+    with pytest.raises(AssertionError):
+        assert_prints("a 1.0", "b 1.0")
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
