@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import treeanova
-from treeanova.cli.sources import term_named
+from treeanova.cli.term_names import term_named
 from treeanova.core.labels import label_of, split_label
 from treeanova.views.summary import html_summary
 

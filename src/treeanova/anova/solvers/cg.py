@@ -146,6 +146,7 @@ class _PairSystem(_System):
         return sums
 
     def apply(self, vector: Floats) -> Floats:
+        """The matrix times a vector."""
         image: Floats = vector - self._matrix.T @ (self._matrix @ vector)
         return image
 
@@ -171,6 +172,7 @@ class _FaceSystem(_System):
         return np.concatenate(sums) * self._inverse_root
 
     def apply(self, vector: Floats) -> Floats:
+        """The matrix times a vector, by way of the whole tensor."""
         faces = self.faces(vector)
         np.add(spread(faces[0], 0), spread(faces[1], 1), out=self._cells)
         for axis in range(2, len(faces)):
@@ -178,5 +180,6 @@ class _FaceSystem(_System):
         return self.gather(self._cells)
 
     def faces(self, vector: Floats) -> Faces:
+        """The faces of a solution, without its scales."""
         blocks = np.split(vector * self._inverse_root, self._ends)
         return [block.reshape(1, *shape) for block, shape in zip(blocks, self._shapes, strict=True)]
