@@ -100,7 +100,7 @@ def test_coarse_tables_of_every_kind_have_the_coarse_marginals(seed, weighted):
 
 @given(st.integers(0, 2**16), st.booleans())
 @settings(max_examples=15)
-def test_coarse_tables_are_sums_of_fine_ones_but_for_pairs_that_are_estimated_anew(seed, weighted):
+def test_coarse_tables_are_sums_of_fine_ones_except_pairs_that_are_estimated_again(seed, weighted):
     for kind in kinds(seed):
         weigh = weighted and getattr(kind, "X", None) is None
         density = kind.bind(GRID, rows_on(seed, weighted=weigh))

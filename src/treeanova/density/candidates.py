@@ -13,7 +13,7 @@ import numpy as np
 from treeanova.core.arrays import Floats
 from treeanova.density.copulas import FAMILIES, ROTATIONS, TAU_RANGE, Family, kendall_tau
 from treeanova.density.margins import Scale
-from treeanova.density.pairs import Candidate, Pair, candidate
+from treeanova.density.pairs import Candidate, Pair, make_candidate
 from treeanova.density.raking import rake_to_marginals
 
 _SCALE_SUFFIX: dict[Scale, str] = {"ranks": "", "values": " of values"}
@@ -34,7 +34,7 @@ def empirical(pair: Pair, shrinkage: float) -> Candidate:
     inverse = np.divide(1.0, pair.product, out=np.zeros_like(pair.product), where=pair.product > 0)
     ratio = pair.shares * inverse
     name = f"shrinkage {shrinkage:g}" if shrinkage else "empirical"
-    return candidate(name, ratio, _without_row(ratio, inverse, n), shrinkage)
+    return make_candidate(name, ratio, _without_row(ratio, inverse, n), shrinkage)
 
 
 def _without_row(ratio: Floats, self_weight: Floats, n_rows: float) -> Floats:
@@ -47,7 +47,7 @@ def kernel(pair: Pair, bandwidth: float, shrinkage: float, scale: Scale = "ranks
     """Kernel estimate with a bandwidth in units of n^(-1/6), mixed with independence."""
     ratio, left_out = _smoothed(pair, bandwidth, None, scale)
     name = f"kernel {bandwidth:g}{_SCALE_SUFFIX[scale]}"
-    return candidate(name + (f", shrinkage {shrinkage:g}" if shrinkage else ""), ratio, left_out, shrinkage)
+    return make_candidate(name + (f", shrinkage {shrinkage:g}" if shrinkage else ""), ratio, left_out, shrinkage)
 
 
 def _kernels(pair: Pair, bandwidth: float, scale: Scale) -> tuple[Floats, Floats]:
@@ -67,7 +67,7 @@ def corrected(pair: Pair, start: Candidate, bandwidth: float) -> Candidate:
     """An estimate times the kernel estimate of the rest, with exact marginals."""
     ratio, left_out = _smoothed(pair, bandwidth, np.maximum(start.ratio, _SMALLEST_START))
     ratio, factors = _normalised(pair, ratio)
-    return candidate(f"{start.name} x kernel {bandwidth:g}", ratio, left_out * factors)
+    return make_candidate(f"{start.name} x kernel {bandwidth:g}", ratio, left_out * factors)
 
 
 def sharpened(pair: Pair, bandwidth: float, scale: Scale = "ranks") -> Candidate:
@@ -83,7 +83,7 @@ def sharpened(pair: Pair, bandwidth: float, scale: Scale = "ranks") -> Candidate
     ratio, factors = _normalised(pair, start * mean)
     start_without = np.maximum(n - self_weight, 0.0) * start
     left_out = start_without * np.maximum(n * mean - self_weight + growth, 0.0) / (n * max(n - 1, 1.0))
-    return candidate(f"kernel {bandwidth:g} twice{_SCALE_SUFFIX[scale]}", ratio, left_out * factors)
+    return make_candidate(f"kernel {bandwidth:g} twice{_SCALE_SUFFIX[scale]}", ratio, left_out * factors)
 
 
 def gaussian(pair: Pair) -> Candidate:
@@ -158,7 +158,7 @@ def _cell_means(pair: Pair, logs: Floats) -> Floats:
 def _parametric(pair: Pair, name: str, ratio: Floats, n_parameters: int) -> Candidate:
     """A candidate with exact marginals; each parameter costs one unit of log-likelihood."""
     ratio, _ = _normalised(pair, ratio)
-    return candidate(name, ratio, ratio * np.exp(-n_parameters / pair.n_rows))
+    return make_candidate(name, ratio, ratio * np.exp(-n_parameters / pair.n_rows))
 
 
 def _normalised(pair: Pair, ratio: Floats) -> tuple[Floats, Floats]:

@@ -82,7 +82,7 @@ class Candidate(NamedTuple):
     left_out: Floats
 
 
-def candidate(name: str, ratio: Floats, left_out: Floats, shrinkage: float = 0.0) -> Candidate:
+def make_candidate(name: str, ratio: Floats, left_out: Floats, shrinkage: float = 0.0) -> Candidate:
     """Both ratios mixed with independence: by the shrinkage given, and at least 1 % for a row that is left out."""
     share = max(shrinkage, _FLOOR)
     mixed = (1 - shrinkage) * ratio + shrinkage if shrinkage else ratio

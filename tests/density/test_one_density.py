@@ -1,8 +1,7 @@
-"""One density, one meaning: terms, importances, standard errors and corrections all use the density that was named."""
+"""One density, one meaning: terms, importances and corrections all use the density that was named."""
 
 from __future__ import annotations
 
-import functools
 import itertools
 
 import numpy as np
@@ -12,7 +11,8 @@ from sklearn.ensemble import GradientBoostingRegressor, RandomForestClassifier
 from sklearn.tree import DecisionTreeRegressor
 
 import treeanova
-from treeanova.density.kinds import Empirical, Laplace, Shrinkage, Table, Uniform
+from treeanova.density import Auto, Independent, Laplace, Shrinkage
+from treeanova.testing.densities import boosted
 
 CORNERS = np.array([[0.0, 0], [0, 1], [1, 0], [1, 1]])
 
@@ -40,15 +40,6 @@ def assert_importances_are_those_of_the_density(fx, atol=1e-9):
         np.testing.assert_allclose(
             found, [own / total, with_others / total, (own + with_others) / total, size], atol=atol
         )
-
-
-@functools.cache
-def boosted(n_rows=300, noise=0.4):
-    rng = np.random.default_rng(0)
-    x = np.round(rng.normal(size=(n_rows, 3)), 1)
-    x[:, 1] = np.round(x[:, 0] + noise * x[:, 1], 1)
-    y = x[:, 0] * x[:, 1] + np.sin(2 * x[:, 2]) + x.prod(axis=1)
-    return GradientBoostingRegressor(n_estimators=8, max_depth=3, random_state=0).fit(x, y), x
 
 
 @pytest.mark.parametrize("given", ["array", "mapping", "callable"])
@@ -83,6 +74,13 @@ def test_the_rows_as_a_table_give_the_same_importances():
     table = treeanova.decompose(model, x, density=rows.density.table((0, 1, 2)))
     for column in ("variance", "covariance", "share", "mean_abs"):
         np.testing.assert_allclose(table.importance()[column], rows.importance()[column], atol=1e-9)
+
+
+def test_importances_under_tables_of_pairs():
+    model, x = boosted()
+    empirical = treeanova.decompose(model, x, density="empirical").density
+    pairs = {("x0", "x1"): empirical.table((0, 1)), ("x1", "x2"): empirical.table((1, 2))}
+    assert_importances_are_those_of_the_density(treeanova.decompose(model, density=pairs))
 
 
 @pytest.mark.parametrize("kind", ["auto", "kernel"])
@@ -179,123 +177,13 @@ def test_four_nearly_equal_features():
     assert max(np.abs(term.values).max() for term in fx.terms.values()) < 10
 
 
-# Shrinkage
-
-
-@pytest.mark.parametrize("n_constants", [1, 5])
-def test_features_that_never_vary_do_not_change_the_shrinkage(n_constants):
-    rng = np.random.default_rng(0)
-    x = rng.integers(0, 4, (80, 2)).astype(float)
-    y = x[:, 0] * x[:, 1]
-    wide = np.column_stack([x, *np.zeros((n_constants, 80))])
-    alone, beside = (
-        treeanova.decompose(DecisionTreeRegressor(random_state=0).fit(data, y), data, density="shrinkage")
-        for data in (x, wide)
-    )
-    assert beside.density.used_intensity == pytest.approx(alone.density.used_intensity, rel=1e-12)
-    np.testing.assert_allclose(beside.terms["x0"].values, alone.terms["x0"].values, atol=1e-12)
-
-
-def test_shrinkage_where_all_weight_is_in_one_cell():
-    model = DecisionTreeRegressor().fit(CORNERS, [0, 1, 2, 5])
-    fx = treeanova.decompose(model, CORNERS, density="shrinkage", sample_weight=[1, 1e-300, 1e-300, 1e-300])
-    assert 0 <= fx.density.used_intensity <= 1
-    np.testing.assert_allclose(fx.decision_function(CORNERS), [0, 1, 2, 5])
-
-
-def test_a_density_is_estimated_anew_from_new_rows():
-    model, x = boosted()
-    fx = treeanova.decompose(model, x, density="shrinkage")
-    again, fresh = (fx.with_density(density, x[:40]) for density in (fx.density, "shrinkage"))
-    assert again.density.used_intensity == fresh.density.used_intensity != fx.density.used_intensity
-
-
-# Other rows
-
-
-def test_standard_errors_of_a_density_with_rows_of_its_own():
-    model, x = boosted()
-    by_x = treeanova.decompose(model, x, density="empirical").standard_errors(20)
-    by_data = treeanova.decompose(model, density=Empirical(X=x)).standard_errors(20)
-    for names, errors in by_x.items():
-        np.testing.assert_allclose(by_data[names], errors, atol=1e-12)
-    assert max(errors.max() for errors in by_data.values()) > 0.01
-
-
-def test_weights_of_rows_beside_a_density_with_rows_of_its_own():
-    model, x = boosted()
-    with pytest.raises(
-        ValueError, match=r"`sample_weight` must weigh the rows that define the density, got weights of X"
-    ):
-        treeanova.decompose(model, x, density=Empirical(X=x), sample_weight=np.ones(len(x)))
-    with pytest.raises(ValueError, match=r"`sample_weight` of Empirical must come with its `X`"):
-        Empirical(sample_weight=[1.0])
-    weights = np.random.default_rng(0).random(len(x))
-    own = treeanova.decompose(model, density=Empirical(X=x, sample_weight=weights))
-    same = treeanova.decompose(model, x, density="empirical", sample_weight=weights)
-    np.testing.assert_allclose(own.terms["x0"].values, same.terms["x0"].values, atol=1e-12)
-
-
-# Extremes
-
-
-def test_weights_near_the_largest_number():
-    model, x = boosted()
-    weights = np.random.default_rng(0).uniform(0.5, 1, len(x))
-    plain, huge = (treeanova.decompose(model, x, sample_weight=weights * f, density="empirical") for f in (1, 1.7e308))
-    np.testing.assert_allclose(huge.terms["x0"].values, plain.terms["x0"].values, atol=1e-12)
-    joint = np.array([[4.0, 1], [2, 3]])
-    tree = DecisionTreeRegressor().fit(CORNERS, [0, 1, 2, 5])
-    small, large = (treeanova.decompose(tree, density=joint * factor) for factor in (1.0, 4e307))
-    np.testing.assert_allclose(large.terms["x0"].values, small.terms["x0"].values, atol=1e-14)
-
-
-def test_lengths_between_infinite_bounds():
-    lightgbm = pytest.importorskip("lightgbm")
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(400, 2))
-    x[:60, 0], x[60:120, 0] = -np.inf, np.inf
-    y = np.where(np.isfinite(x[:, 0]), x[:, 0], 3) * x[:, 1]
-    model = lightgbm.LGBMRegressor(n_estimators=10, verbose=-1).fit(x, y)
-    fx = treeanova.decompose(model, x, density=Uniform(measure="length"))
-    for term in fx.terms.values():
-        assert np.isfinite(term.weights).all()
-        assert np.isfinite(term.values).all()
-    np.testing.assert_allclose(fx.decision_function(x), model.predict(x, raw_score=True), atol=1e-9)
-
-
-# Tables
-
-
-def test_tables_that_contradict_each_other_are_refused():
-    model, x = boosted()
-    sizes = treeanova.decompose(model, x).grid.sizes
-    rng = np.random.default_rng(0)
-    names = list(itertools.combinations(["x0", "x1", "x2"], 2))
-    tables = {pair: rng.random([sizes[int(name[1])] for name in pair]) ** 8 for pair in names}
-    with pytest.raises(ValueError, match=r"`density` must give the same marginal of x\d in all tables, got"):
-        treeanova.decompose(model, density=tables)
-
-
-def test_tables_of_pairs_are_joined_by_the_density_of_largest_entropy():
-    model, x = boosted()
-    empirical = treeanova.decompose(model, x, density="empirical").density
-    pairs = {("x0", "x1"): empirical.table((0, 1)), ("x1", "x2"): empirical.table((1, 2))}
-    fx = treeanova.decompose(model, density=Table(pairs))
-    middle = empirical.table((1,))
-    markov = np.einsum(
-        "ab,bc,b->abc", empirical.table((0, 1)), empirical.table((1, 2)), 1 / np.where(middle > 0, middle, 1)
-    )
-    np.testing.assert_allclose(fx.density.table((0, 1, 2)), markov, atol=1e-12)
-    assert_importances_are_those_of_the_density(fx)
-
-
-def test_tables_that_raking_cannot_join_are_refused_with_a_remedy():
-    model, x = boosted()
-    table = treeanova.decompose(model, x, density="empirical").density.table
-    pairs = {("x0", "x1"): table((0, 1)), ("x1", "x2"): table((1, 2)), ("x0", "x2"): table((0, 2))}
-    with pytest.raises(ValueError, match=r"that raking can join, got a gap of .*; give their joint table instead"):
-        treeanova.decompose(model, density=pairs)
+def test_auto_is_the_default_density():
+    model, data = boosted()
+    fx = treeanova.decompose(model, data, n_jobs=1)
+    assert isinstance(fx.density, Auto)
+    assert {names for names in fx.terms if len(names) == 2} <= set(fx.density.choices)
+    independent = fx.with_density(Independent())
+    assert np.abs(independent.terms["x0"].values - fx.terms["x0"].values).max() > 1e-3
 
 
 # Purity at rows

@@ -1,0 +1,89 @@
+"""Standard errors against whole decompositions of resampled rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from treeanova import decompose
+from treeanova.density import Empirical, Kernel
+from treeanova.testing.densities import boosted as dependent_model
+from treeanova.testing.densities import normals
+
+
+@pytest.fixture(scope="module")
+def boosted():
+    ensemble = pytest.importorskip("sklearn.ensemble")
+    data = np.stack(normals(0.6, 150), axis=1)
+    target = data[:, 0] * data[:, 1] + np.sin(data[:, 2])
+    return ensemble.GradientBoostingRegressor(n_estimators=15, max_depth=2, random_state=0).fit(data, target), data
+
+
+@pytest.mark.parametrize("density", ["empirical", "independent", "laplace", "auto", Kernel(bandwidth=0.5)])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_standard_errors_are_those_of_whole_decompositions_of_resampled_rows(boosted, density, weighted):
+    model, data = boosted
+    weights = np.random.default_rng(2).exponential(size=len(data)) if weighted else None
+    fx = decompose(model, data, density=density, sample_weight=weights, n_jobs=1)
+    found = fx.standard_errors(n_resamples=6, random_state=3)
+    rng = np.random.default_rng(3)
+    shares = np.full(len(data), 1 / len(data)) if weights is None else weights / weights.sum()
+    resampled = [
+        decompose(model, data, density=density, sample_weight=rng.multinomial(len(data), shares), n_jobs=1)
+        for _ in range(6)
+    ]
+    assert list(found) == list(fx.terms)
+    for names, errors in found.items():
+        expected = np.std([other.terms[names].values for other in resampled], axis=0, ddof=1)
+        np.testing.assert_allclose(errors, expected, rtol=1e-6, atol=1e-9)
+    assert max(errors.max() for errors in found.values()) > 1e-3
+
+
+def test_standard_errors_shrink_with_the_root_of_the_rows(boosted):
+    model, _ = boosted
+    typical = []
+    for n_rows in (500, 8000):
+        fx = decompose(model, np.stack(normals(0.6, n_rows), axis=1), density="independent", n_jobs=1)
+        typical.append(np.sqrt(np.mean(fx.standard_errors(40)["x0",] ** 2)))
+    assert typical[0] / typical[1] == pytest.approx(4.0, rel=0.35)
+
+
+def test_standard_errors_of_a_density_that_asks_no_rows_are_zero(boosted):
+    model, data = boosted
+    fx = decompose(model, data, density="uniform", n_jobs=1)
+    for errors in fx.standard_errors(n_resamples=3).values():
+        np.testing.assert_allclose(errors, 0.0, atol=1e-12)
+
+
+def test_standard_errors_of_several_outputs():
+    ensemble = pytest.importorskip("sklearn.ensemble")
+    data = np.stack(normals(0.3, 120, order=2), axis=1)
+    target = np.digitize(data[:, 0] + data[:, 1], [-0.7, 0.7])
+    model = ensemble.GradientBoostingClassifier(n_estimators=4, max_depth=2, random_state=0).fit(data, target)
+    fx = decompose(model, data, density="empirical", n_jobs=1)
+    found = fx.standard_errors(n_resamples=4, random_state=0)
+    rng = np.random.default_rng(0)
+    draws = [rng.multinomial(120, np.full(120, 1 / 120)) for _ in range(4)]
+    parts = [decompose(model, data, density="empirical", sample_weight=draw, n_jobs=1) for draw in draws]
+    for names, errors in found.items():
+        assert errors.shape == fx.terms[names].values.shape
+        assert errors.shape[-1] == 3
+        expected = np.std([part.terms[names].values for part in parts], axis=0, ddof=1)
+        np.testing.assert_allclose(errors, expected, rtol=1e-6, atol=1e-9)
+
+
+def test_standard_errors_need_rows_and_resamples(boosted):
+    model, data = boosted
+    with pytest.raises(ValueError, match="needs the rows of the density, got none"):
+        decompose(model, density="uniform").standard_errors()
+    with pytest.raises(ValueError, match="`n_resamples` must be at least 2, got 1"):
+        decompose(model, data, density="empirical").standard_errors(n_resamples=1)
+
+
+def test_standard_errors_of_a_density_with_its_own_rows():
+    model, x = dependent_model()
+    by_x = decompose(model, x, density="empirical").standard_errors(20)
+    by_data = decompose(model, density=Empirical(X=x)).standard_errors(20)
+    for names, errors in by_x.items():
+        np.testing.assert_allclose(by_data[names], errors, atol=1e-12)
+    assert max(errors.max() for errors in by_data.values()) > 0.01
