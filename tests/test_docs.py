@@ -100,6 +100,14 @@ def test_links_of_a_page_lead_to_files(page):
         assert (page.parent / target).exists(), target
 
 
+def test_files_that_the_architecture_names_are_there():
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`([\w/]+(?:\.pyi?|\.js|/))`", text))
+    assert {"model/binning.py", "anova/solvers/", "report/assets/charts.js"} <= named
+    package = ROOT / "src" / "treeanova"
+    assert {name for name in named if not (package / name).exists() and not (ROOT / name).exists()} <= {"sql.py"}
+
+
 def test_numbers_that_differ_are_noticed():
     assert_prints("a   1.00\n", "a 1.001\n")
     with pytest.raises(AssertionError):
