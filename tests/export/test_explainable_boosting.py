@@ -1,3 +1,5 @@
+"""interpret is the oracle: a decomposition of an EBM goes back to an EBM with the same predictions."""
+
 from __future__ import annotations
 
 import warnings
@@ -42,6 +44,23 @@ MODELS = {
 }
 
 
+def with_levels():
+    """Bins of their own for orders 1, 2 and 3, not nested; of the pairs with a feature, some are in the triple."""
+    model = trained(glassbox.ExplainableBoostingRegressor, target(), interactions=[(0, 1), (0, 3), (1, 2), (0, 1, 3)])
+    rng = np.random.default_rng(3)
+    for j in (0, 1, 3):
+        values = rows().iloc[:, j]
+        model.bins_[j] = [np.sort(rng.choice(values.dropna().unique(), size, replace=False)) for size in (40, 9, 3)]
+    for k, key in enumerate(model.term_features_):
+        levels = [model.bins_[j][min(len(key), len(model.bins_[j])) - 1] for j in key]
+        sizes = [len(level) + (2 if isinstance(level, dict) else 3) for level in levels]
+        model.term_scores_[k] = rng.normal(size=sizes)
+    return model
+
+
+MODELS["levels"] = with_levels
+
+
 @pytest.fixture(scope="module", params=MODELS)
 def both(request):
     source = MODELS[request.param]()
@@ -54,8 +73,8 @@ def adversarial(fx, seed=1):
     rng = np.random.default_rng(seed)
     for j, name in enumerate(frame.columns):
         axis = fx.grid.axes[j]
-        if name != "c" and len(axis.bounds):
-            near = np.concatenate([axis.bounds, np.nextafter(axis.bounds, np.inf), [-1e9, 1e9, np.nan]])
+        if name != "c" and len(axis.thresholds):
+            near = np.concatenate([axis.thresholds, np.nextafter(axis.thresholds, np.inf), [-1e9, 1e9, np.nan]])
             frame[name] = np.where(rng.random(600) < 0.7, rng.choice(near, 600), frame[name])
     frame.loc[rng.random(600) < 0.2, "c"] = "never seen"
     return frame
@@ -105,6 +124,34 @@ def test_own_plots_work_and_show_the_density(both):
         assert weights.shape == scores.shape[: len(key)]
 
 
+def test_tensors_of_interactions_stay_as_small_as_in_the_source(both):
+    source, _, pure = both
+    terms = zip(source.term_features_, source.term_scores_, strict=True)
+    sizes = {tuple(sorted(key)): scores.shape for key, scores in terms}
+    n_levels = max(len(key) for key in sizes)
+    for key, scores in zip(pure.term_features_, pure.term_scores_, strict=True):
+        if len(key) == n_levels > 1:  # lower orders also have the bins of higher ones
+            assert all(ours <= theirs for ours, theirs in zip(scores.shape, sizes[key], strict=False))
+
+
+def test_weights_are_those_of_the_rows_at_every_place(both):
+    """Against counts of the rows by the rule of interpret's bins; missing values count where they share a bin."""
+    _, fx, pure = both
+    frame = rows()
+    for key, weights in zip(pure.term_features_, pure.bin_weights_, strict=True):
+        places = []
+        for j, axis in zip(key, fx.effects.axes_of(key), strict=True):
+            levels = pure.bins_[j]
+            level = levels[min(len(key), len(levels)) - 1]
+            column = frame.iloc[:, j]
+            known = column.map(level) if isinstance(level, dict) else np.searchsorted(level, column, side="right") + 1
+            shared = axis.missing_bin + 1 if axis.missing_bin < axis.n_regular else 0
+            places.append(np.where(column.isna(), shared, known).astype(int))
+        expected = np.zeros(weights.shape)
+        np.add.at(expected, tuple(places), 1.0)
+        np.testing.assert_allclose(weights, expected, atol=1e-9)
+
+
 def test_the_source_stays_as_it_is(both):
     source, _, pure = both
     assert pure is not source
@@ -122,8 +169,23 @@ def test_only_decompositions_of_ebms_go_back():
 
     x = np.arange(10.0)[:, None]
     fx = decompose(DecisionTreeRegressor(max_depth=1).fit(x, x[:, 0]), x)
-    with pytest.raises(ValueError, match=r"`fx` must come from decompose\(\) of an EBM"):
+    with pytest.raises(
+        ValueError, match=r"must come from decompose\(\) of an EBM in this session, got one of Decision"
+    ):
         to_ebm(fx)
+
+
+def test_a_decomposition_with_a_remainder_does_not_go_back():
+    fx = decompose(MODELS["regression"](), rows(), density="empirical", max_order=1)
+    with pytest.raises(ValueError, match="`fx` must have no remainder to become an EBM, got 4 terms and a remainder"):
+        to_ebm(fx)
+
+
+def test_an_ebm_in_a_pipeline_goes_back():
+    pipeline = pytest.importorskip("sklearn.pipeline")
+    source = MODELS["regression"]()
+    fx = decompose(pipeline.Pipeline([("nothing", "passthrough"), ("ebm", source)]), rows(), density="empirical")
+    np.testing.assert_allclose(raw(to_ebm(fx), rows(50, 3)), raw(source, rows(50, 3)), rtol=1e-10)
 
 
 @pytest.mark.filterwarnings("ignore")
