@@ -175,7 +175,7 @@ def fit(setting: Setting, rows: Floats, target: Floats, *, categories: bool, see
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class OneCandidate(Auto):
-    """One of auto's candidates for all pairs; where it says nothing of a pair, auto's choice."""
+    """One of the candidates of "auto" for all pairs; the choice of "auto" where the candidate does not apply."""
 
     label: str = ""
     make: Callable[[Pair], Candidate] | None = None
@@ -197,7 +197,7 @@ class WithoutFamilies(Auto):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TrueCopula(Empirical):
-    """The true table brought to the marginals of the rows: what no estimate of the dependence can do without."""
+    """The true table raked to the marginals of the rows: the error that all estimates of the dependence share."""
 
     truth: Density | None = None
 
@@ -244,7 +244,7 @@ CANDIDATES = (
 
 
 class Case(NamedTuple):
-    """One model; `errors` by kind, also but for a constant per term (`shapes`); the best of auto's own candidates."""
+    """One model; `errors` by kind, also ignoring a constant per term (`shapes`); the best of auto's own candidates."""
 
     dependence: str
     n_rows: int
@@ -328,7 +328,7 @@ def over_seeds(found: Sequence[Case], *, shape: bool = False) -> dict[Group, dic
 
 
 def split(found: Sequence[Case]) -> str:
-    """Ratios to empirical's error by model, of all of the error and of that but for a constant per term."""
+    """Ratios to empirical's error by model, of the whole error and of the error ignoring a constant per term."""
     rows = []
     whole, shape = over_seeds(found), over_seeds(found, shape=True)
     for name in (*dict.fromkeys(group[2] for group in whole), "all"):
@@ -341,7 +341,7 @@ def split(found: Sequence[Case]) -> str:
         constant = np.median([1 - shape[group]["auto"] / whole[group]["auto"] for group in groups])
         rows.append([name, *cells, f"{constant:.0%}"])
     header = [f"{kind}{what}" for what in ("", ", shape") for kind in SPLIT_KINDS[1:]]
-    return markdown(["model", *header, "constants in auto's error, median"], rows)
+    return markdown(["model", *header, "share of constants in the error of auto, median"], rows)
 
 
 def geometric_mean(numbers: Sequence[float]) -> float:
@@ -369,7 +369,14 @@ def summary(means: Mapping[Group, Mapping[str, float]]) -> str:
         rows.append(
             [label, f"{typical:.4f}", f"{ratio:.3f}", f"{ratios[worst]:.2f}", where, f"{above} of {len(means)}"]
         )
-    header = ["density", "error", "to empirical's", "worst ratio", "where", "above 1.05 × min(empirical, shrinkage)"]
+    header = [
+        "density",
+        "error",
+        "ratio to empirical",
+        "worst ratio",
+        "where",
+        "above 1.05 × min(empirical, shrinkage)",
+    ]
     return markdown(header, rows)
 
 
@@ -403,7 +410,7 @@ def losses(found: Sequence[Case], means: Mapping[Group, Mapping[str, float]], li
         rows.append([", ".join(map(str, group)), f"{ratio:.2f}", shown, beyond, f"{errors['auto']:.4f}"])
     if not rows:
         return "Nowhere."
-    return markdown(["case", "ratio", "by seed", "beyond noise (all seeds above 1)", "auto's error"], rows)
+    return markdown(["case", "ratio", "by seed", "beyond noise (all seeds above 1)", "error of auto"], rows)
 
 
 # The analytic case
@@ -482,29 +489,31 @@ def _treehfd_terms(model: Any, rows: Floats, fresh: Floats) -> dict[str, Floats]
 
 _HEAD = """# Accuracy of densities
 
-How close the effects under each density, estimated from n rows, come to those of the same model under the true density.
-Made by `python -m benchmarks accuracy{option}` in {minutes:.0f} minutes of one core.
+How close are the effects under a density that was estimated from n rows to the effects of the same model under the
+true density? Written by `python -m benchmarks accuracy{option}` in {minutes:.0f} minutes on one core.
 
-A model of three features is trained on n rows and decomposed on its own bins. The truth is counted from
-{true_rows:,} fresh rows ("independent": product of their marginals). Error: Σ over terms of the squared difference of
-effects, relative to that of the true effects, both weighted by the true density. Geometric means over {seeds} seeds,
-none of which was used when auto's candidates and rule were chosen (those were 0 and 1);
-rows: {sizes}; models: {settings}.
-The truth's own noise is about n / {true_rows:,} of empirical's error: a hundredth where n is 50,000.
-Three know the truth: "best kind" and "best candidate" have the least error, case by case, among the other densities of
-the table and among auto's own candidates used for all pairs; "true copula" has the true dependence and the rows'
-marginals, so its error is the part that all densities with these marginals share.
+**Setup.** A model of three features is trained on n rows and decomposed on its bins. The true weights are counted
+from {true_rows:,} fresh rows (for "independent": the product of their marginals). The error is the squared
+difference of the effects, summed over terms, divided by that of the true effects; both are weighted by the true
+density. Figures are geometric means over {seeds} seeds. None of these seeds was used to choose the candidates and
+the rule of "auto" (that was done on seeds 0 and 1). Rows: {sizes}. Models: {settings}. The noise in the true weights
+is about n / {true_rows:,} of the error of "empirical": one hundredth for n = 50,000.
 
-Three of the thirteen dependences (t, Clayton, Gumbel) belong to families of copulas that auto tries, as Gaussian ones
-do: they are the usual ones of copula software, in all rotations, but a suite with other dependences would gain less
-from them. "auto without families" has the Gaussian copula only.
+**References that know the truth.** "best kind" is, case by case, the density of the table with the smallest error,
+other than "auto". "best candidate" is the candidate of "auto" with the smallest error when it is used for all pairs.
+"true copula" has the true dependence and the marginals of the rows: its error is shared by all densities with these
+marginals.
+
+**A caveat.** Three of the thirteen dependences (t, Clayton, Gumbel) belong to copula families that "auto" tries, as
+the Gaussian ones do. They are the usual families of copula software, in all rotations; with other dependences "auto"
+would gain less from them. "auto without families" has the Gaussian copula only.
 """
 
 
-_SPLIT_HEAD = """Means of main effects under the rows' marginals differ from those under the true ones by about 1/n of
-their variance, whatever the dependence: no density that keeps the rows' marginals can change this, and the rows know
-nothing better. "shape" leaves this out: each term's difference to the truth is centred first, under the true density.
-All figures are relative to empirical's."""
+_SPLIT_HEAD = """The mean of a main effect under the marginal of n rows differs from its mean under the true
+marginal, by about 1/n of its variance. No density that keeps the marginals of the rows can change this. The columns
+"shape" ignore it: the difference of each term to the truth is first centred under the true density. All figures are
+relative to the error of "empirical"."""
 
 
 def page(found: Sequence[Case], peers: str, head: str) -> str:
@@ -520,26 +529,26 @@ def page(found: Sequence[Case], peers: str, head: str) -> str:
         ["auto / best candidate in hindsight, geometric mean", f"{ratios['best candidate']:.3f}", "≤ 1.3"],
     ]
     added = [(e["auto"] - e["true copula"]) / max(e["empirical"] - e["true copula"], 1e-300) for e in means.values()]
-    targets.append(["error beyond the true copula's, auto / empirical, median", f"{np.median(added):.3f}", "-"])
+    targets.append(["error in excess of the true copula, auto / empirical, median", f"{np.median(added):.3f}", "-"])
     parts = [
         head,
-        "## Targets\n\n" + markdown(["what", "found", "wanted"], targets),
+        "## Targets\n\n" + markdown(["measure", "result", "target"], targets),
         "## All cases\n\n" + summary(means),
         "## By dependence\n\n" + per_dependence(means),
         "## By number of rows\n\n" + per_dependence(means, by=1),
         "## By model\n\n" + per_dependence(means, by=2),
-        "## What marginals leave and what dependence leaves\n\n" + _SPLIT_HEAD + "\n\n" + split(found),
+        "## Errors due to marginals and errors due to dependence\n\n" + _SPLIT_HEAD + "\n\n" + split(found),
         "## Where auto is above 1.05 × the better of empirical and shrinkage\n\n" + losses(found, means),
         "## X1 X2 under correlated normals, against the true function\n\n" + _ANALYTIC_HEAD + "\n\n" + peers,
     ]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
-_ANALYTIC_HEAD = """An xgboost model of depth 2 learns y = x1 x2 from the rows; its main effects and interaction are
-compared at fresh rows with those of the function itself, ρ / (1 + ρ²) (x² - 1) and the rest, relative to their
-variance. "true density" is the same model decomposed under 2 million fresh rows: what is left is the model's own error.
-"interpret" is its purify (deterministic) of the same tensor under the shares of the rows; "treehfd" is shown where it
-takes less than a minute."""
+_ANALYTIC_HEAD = """An XGBoost model of depth 2 learns y = x1 x2 from the rows. Its main effects and its interaction
+are compared, at fresh rows, with those of the function: main effects ρ / (1 + ρ²) (x² - 1), and the interaction that
+remains. Errors are relative to their variance. "true density" is the same model decomposed under 2 million fresh
+rows: its error is the error of the model. "interpret" is interpret's `purify` (deterministic) of the same tensor
+under the shares of the rows. "treehfd" is shown where it takes less than a minute."""
 
 
 def deep_section() -> str:
