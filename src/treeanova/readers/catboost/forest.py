@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from treeanova.readers.catboost.columns import HashedCategory
 from treeanova.readers.catboost.model import AnyFeature, Model, NumericFeature
 from treeanova.readers.catboost.splits import read_splits
 from treeanova.readers.checks import check_values
+from treeanova.readers.outputs import plain_labels
 
 # The response is what the scikit-learn classes predict. Several outputs with "logit": each is a log-odds by itself, and
 # the probabilities need not add up to one.
@@ -26,6 +27,7 @@ _LINKS = {
     "MultiRMSEWithMissingValues YetiRank YetiRankPairwise PairLogit PairLogitPairwise QueryRMSE QuerySoftMax "
     "QueryCrossEntropy StochasticFilter StochasticRank LambdaMart",
 }
+_ONE_CLASS_LOSSES = {"Logloss", "Focal", "MultiClass", "MultiClassOneVsAll"}
 
 
 def forest_of(model: Model) -> Forest:
@@ -86,6 +88,7 @@ def _schema(model: Model, features: Sequence[AnyFeature], known: Mapping[int, In
         outputs=_outputs(model),
         link=_link(str(model.loss.get("type"))),
         named=named,
+        classes=_classes(model),
     )
 
 
@@ -99,6 +102,13 @@ def _feature(name: str, feature: AnyFeature, model: Model, known: Mapping[int, I
 
 def _link(loss: str) -> str:
     return next((link for link, losses in _LINKS.items() if loss in losses.split()), "other")
+
+
+def _classes(model: Model) -> tuple[Hashable, ...]:
+    """Labels of the classes of a classifier whose classes exclude each other."""
+    is_one_of = model.loss.get("type") in _ONE_CLASS_LOSSES
+    n_classes = max(2, model.values.shape[1])
+    return plain_labels(model.class_names) if is_one_of and len(model.class_names) == n_classes else ()
 
 
 def _outputs(model: Model) -> tuple[str, ...]:
