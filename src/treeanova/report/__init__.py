@@ -1,7 +1,7 @@
 """write_report(): one self-contained HTML page of a decomposition, to open anywhere and to send on.
 
-The page holds aggregates only (tables of terms, shares of rows), single rows only where asked for. It asks the network
-for nothing; its content-security policy allows our scripts by their hashes alone; names are only ever set as text.
+The page holds aggregates (tables of terms, shares of rows), and single rows only where asked for. It makes no network
+request; its content-security policy allows our scripts only, by their hashes; names are set as text only.
 Specifications for Vega-Lite are made in the page, since they depend on what the reader has chosen there.
 """
 

@@ -7,58 +7,59 @@ from typing import Any
 
 import numpy as np
 
-from treeanova.core.arrays import Floats
+from treeanova.core.arrays import Floats, Names
 from treeanova.data.columns import encode
 from treeanova.decomposition.decomposition import Decomposition
-from treeanova.model.axes import Axis, IntervalAxis
+from treeanova.decomposition.explanation import Explanation
+from treeanova.views.look import value_text
 
-_MOST_ROWS = 100
-_MOST_TERMS = 25
+_MAX_ROWS = 100
+_MAX_TERMS = 25
 
 
-def plain_rows(pure: Mapping[str, Decomposition], rows: Any, unit: float) -> dict[str, Any]:
-    """Values of the features of some rows, and per density and output what the terms add, strongest first."""
-    main = next(iter(pure.values()))
-    encoded = encode(rows, main.schema)
-    if not 0 < len(encoded) <= _MOST_ROWS:
+def plain_rows(
+    pure: Mapping[str, Decomposition], rows: Any, unit: float, places: Mapping[Names, int]
+) -> dict[str, Any]:
+    """Values of the features of some rows, and per density and output what the terms add, strongest first.
+
+    `places` are the positions of terms on the page; the remainder has no names.
+    """
+    schema = next(iter(pure.values())).schema
+    encoded = encode(rows, schema)
+    if not 0 < len(encoded) <= _MAX_ROWS:
         raise ValueError(
-            f"`rows` must be 1 to {_MOST_ROWS} rows to explain one by one, got {len(encoded)}; pass a few of them."
+            f"`rows` must be 1 to {_MAX_ROWS} rows to explain one by one, got {len(encoded)}; pass a few of them."
         )
-    values = [_texts(axis, encoded[:, j]) for j, axis in enumerate(main.grid.axes)]
+    texts = [[value_text(f, v, _number_text) for f, v in zip(schema.features, row, strict=True)] for row in encoded]
     return {
-        "features": [list(row) for row in zip(*values, strict=True)],
-        "explained": {name: _explained(fx, rows, unit) for name, fx in pure.items()},
+        "features": texts,
+        "explained": {name: _explained(fx.explain(rows), unit, places) for name, fx in pure.items()},
     }
 
 
-def _texts(axis: Axis, column: Floats) -> list[str]:
-    """Values of a feature as people write them."""
-    if isinstance(axis, IntervalAxis):
-        return ["missing" if np.isnan(value) else f"{value:.6g}" for value in column]
-    return [axis.labels[code] for code in axis.index(column)]
+def _number_text(value: float) -> str:
+    return f"{value:.6g}"
 
 
-def _explained(fx: Decomposition, rows: Any, unit: float) -> list[list[dict[str, Any]]]:
+def _explained(explained: Explanation, unit: float, places: Mapping[Names, int]) -> list[list[dict[str, Any]]]:
     """Per row and output the score, and the strongest terms with the sum of the rest, in whole units."""
-    found = fx.explain(rows)
-    names, orders = list(found.parts), [len(term) for term in found.terms]
-    orders += [max(orders, default=0) + 1] * (len(names) - len(orders))
-    n_rows = len(found.values)
-    intercept = np.atleast_1d(found.intercept)
-    parts = [part.reshape(n_rows, -1) for part in found.parts.values()]
-    values = np.stack(parts, axis=1) if parts else np.zeros((n_rows, 0, len(intercept)))
+    positions = [places[names] for names in explained.terms]
+    intercept = np.atleast_1d(explained.intercept)
+    n_rows, n_outputs = len(explained.values), len(intercept)
+    values = explained.values.reshape(n_rows, len(positions), n_outputs)
+    if explained.remainder is not None:
+        positions = [*positions, places[()]]
+        values = np.concatenate([values, explained.remainder.reshape(n_rows, 1, n_outputs)], axis=1)
     return [
-        [_waterfall(names, orders, values[i, :, k], float(intercept[k]), unit) for k in range(values.shape[2])]
+        [_waterfall(positions, values[i, :, k], float(intercept[k]), unit) for k in range(n_outputs)]
         for i in range(n_rows)
     ]
 
 
-def _waterfall(
-    names: Sequence[str], orders: Sequence[int], values: Floats, intercept: float, unit: float
-) -> dict[str, Any]:
-    strongest = np.argsort(-np.abs(values), kind="stable")[:_MOST_TERMS]
+def _waterfall(positions: Sequence[int], values: Floats, intercept: float, unit: float) -> dict[str, Any]:
+    strongest = np.argsort(-np.abs(values), kind="stable")[:_MAX_TERMS]
     units = [round(float(values[t]) / unit) for t in strongest]
-    shown = [[names[t], orders[t], amount] for t, amount in zip(strongest, units, strict=True)]
+    shown = [[positions[t], amount] for t, amount in zip(strongest, units, strict=True)]
     base, total = round(intercept / unit), round((intercept + float(values.sum())) / unit)
-    rest = total - base - sum(units)  # so that what is shown adds up
+    rest = total - base - sum(units)  # so that the numbers shown add up
     return {"intercept": base, "score": total, "terms": shown, "rest": rest, "n_rest": len(values) - len(shown)}

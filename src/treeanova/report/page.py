@@ -24,7 +24,7 @@ from treeanova.views import look
 _SCRIPTS = ("data.js", "charts.js", "shell.js", "chosen.js", "sections.js", "start.js")
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 DENSITIES = ("uniform", "empirical", "auto")
-_MOST_CELLS = 10_000_000
+_MAX_CELLS = 10_000_000
 
 
 @overload
@@ -63,31 +63,54 @@ def write_report(
     max_terms: int = 300,
     open_browser: bool = False,
 ) -> pathlib.Path | str:
-    """The path of the report written, one HTML file that needs no network; the page itself where `path` is None.
+    """Path of a report, one HTML file that works without a network, or its text where `path` is None.
 
     Parameters
     ----------
     fx
-        What to report.
+        The decomposition to report.
     path
-        The file to write; what was there is replaced only when all is written.
+        The file to write. A file of that name is replaced only when the new one is complete.
     title
         Heading of the page; by default it names the model.
     densities
-        Further densities to switch to on the page: names, or a mapping from names to densities. The decomposition's own
-        is always there; those that cannot be computed, for want of rows, are named on the page with the reason. By
-        default uniform, empirical and auto, where tables have at most ten million cells: each is purified anew.
+        Further densities that readers can switch to: names, or a mapping from names to densities. The density of the
+        decomposition is always on the page. A density that cannot be computed, for lack of rows, is named on the page
+        with the reason. By default "uniform", "empirical" and "auto", unless tables have more than ten million cells,
+        since the model is purified again under each.
     rows
-        Rows to explain one by one on the page, at most a hundred, as `fx.explain` takes them. Without, the page holds
-        nothing of single rows.
+        Rows to explain one by one on the page, at most a hundred, as `fx.explain` takes them. By default the page holds
+        no single rows.
     max_terms
-        How many terms bring their tables, strongest first; the others are listed with their share.
+        Number of terms that come with their tables, strongest first; the others are listed with their share.
     open_browser
-        Whether to open the file when it is written.
+        Whether to open the file in a browser when it is written.
+
+    Returns
+    -------
+    pathlib.Path or str
+        The path of the file; the HTML text where `path` is None.
+
+    Raises
+    ------
+    ImportError
+        If vl-convert-python, which brings the charts, is not installed.
 
     Notes
     -----
-    Tables too large for a page are merged to fewer bins, and the page says so; `fx.table` has them whole.
+    Tables that are too large for a page are merged to fewer bins, and the page says so; `fx.table` has them whole.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, treeanova
+    >>> from treeanova.testing import example
+    >>> fx, X = example()
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> path = treeanova.write_report(fx, folder / "report.html", title="Logical and", rows=X)
+    >>> path.name
+    'report.html'
+    >>> "<title>Logical and</title>" in path.read_text(encoding="utf-8")
+    True
     """
     kinds = _checked_densities(DENSITIES if densities is None else densities)
     if max_terms < 1:
@@ -96,8 +119,8 @@ def write_report(
         raise ValueError("`open_browser` must come with a `path`, got None; name a file to open.")
     target = None if path is None else _checked_target(path)
     bundle = _vega()
-    most_cells = _MOST_CELLS if densities is None else math.inf
-    content = payload(fx, title=title, densities=kinds, rows=rows, max_terms=max_terms, most_cells=most_cells)
+    max_cells = _MAX_CELLS if densities is None else math.inf
+    content = payload(fx, title=title, densities=kinds, rows=rows, max_terms=max_terms, max_cells=max_cells)
     text = _page(content, bundle)
     if target is None:
         return text
@@ -111,7 +134,9 @@ def _checked_densities(densities: Any) -> dict[str, Any]:
     if isinstance(densities, Mapping):
         return {str(name): density for name, density in densities.items()}
     if isinstance(densities, str) or not all(isinstance(name, str) for name in densities):
-        raise TypeError(f"`densities` must be a list of names or a mapping, got {densities!r}; pass ['uniform'], say.")
+        raise TypeError(
+            f"`densities` must be a list of names or a mapping, got {densities!r}; pass ['uniform'], for one."
+        )
     return {name: name for name in densities}
 
 
@@ -139,7 +164,7 @@ def _vega() -> str:
         ) from error
     bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
     closed: str = re.sub(r"</(script)", r"<\\/\1", bundle, flags=re.IGNORECASE)
-    return f"(() => {{{closed}\n}})();"  # its many short names stay its own
+    return f"(() => {{{closed}\n}})();"  # so that its many short names stay private
 
 
 def as_json(content: Any) -> str:

@@ -89,10 +89,11 @@ async function drawPlot(term) {
 }
 
 function whyNoPlot(term) {
-  if (!term.features) return "This term is known at rows only: it is listed with its share, and fx.explain gives its values.";
+  if (!term.features) return "The remainder is what the listed terms leave of the model; fx.remainder(X) gives its values at rows.";
+  if (term.at_rows) return "This term has no table. It is listed with its share; fx.term_values(X, names) gives its values at rows.";
   if (!term.hasTable) return "This term is listed with its share only: the page holds tables of the strongest terms. fx.table has its values.";
   if (term.cells) return `A term of ${term.order} features has no flat picture; its strongest cells are in the table below.`;
-  return "The trees hold no such term of their own: it appears when interactions are purified. Switch the form to pure to see it.";
+  return "There is no such term before purification: it appears when interactions are purified. Switch the form to pure to see it.";
 }
 
 function renderChosen() {
@@ -119,7 +120,7 @@ function renderCaption(term) {
   if (panels.length) {
     const { low, high } = domainOf(term, panels);
     parts.push(`${state.range === "own" ? "Own range" : "Range shared by all terms of this order"}: ${signed(low)} to ${signed(high)} ${scaleWord(state.scale)}. `);
-    if (term.order === 2 && report.rows !== null) parts.push(el("i"), "no rows here: the model has a value, the data do not speak for it. ");
+    if (term.order === 2 && report.rows !== null) parts.push(el("i"), "no rows here: the model has a value, but no data support it. ");
     term.axes.map((axis) => report.axes[axis]).forEach((axis) => parts.push(...windowNotes(axis)));
     if (term.choice) parts.push(`Joint density of the pair (auto): ${term.choice}. `);
   }

@@ -142,7 +142,7 @@ function scaleWord(scale) {
 function effectWords(form, output, scale) {
   const of = report.outputs.length > 1 ? ` (${report.outputs[output]})` : "";
   if (scale === "response") return `change in ${report.scale.response}${of}, all else at its average`;
-  if (form === RAW) return `contribution to ${report.scale.score}${of}, as the trees hold it`;
+  if (form === RAW) return `contribution to ${report.scale.score}${of}, before purification`;
   return report.scale.effect[output];
 }
 

@@ -28,14 +28,14 @@ function stepsOf(found) {
   const unit = report.unit;
   const shown = found.terms.slice(0, MOST_STEPS);
   const left = found.terms.slice(MOST_STEPS);
-  const rest = found.rest + left.reduce((sum, entry) => sum + entry[2], 0);
+  const rest = found.rest + left.reduce((sum, [, units]) => sum + units, 0);
   const nRest = found.n_rest + left.length;
-  const parts = shown.map(([label, order, units]) => ({ label, order, units }));
+  const parts = shown.map(([place, units]) => ({ term: report.terms[place], label: report.terms[place].title, units }));
   if (nRest) parts.push({ label: `${nRest} other terms`, units: rest });
   let total = found.intercept;
   const steps = [{ label: "average (intercept)", from: 0, to: total * unit, amount: total * unit, total: true }];
   for (const part of parts) {
-    steps.push({ order: part.order, label: part.label, from: total * unit, to: (total + part.units) * unit, amount: part.units * unit });
+    steps.push({ term: part.term, label: part.label, from: total * unit, to: (total + part.units) * unit, amount: part.units * unit });
     total += part.units;
   }
   steps[0].from = steps[0].to;
@@ -47,7 +47,7 @@ function waterfall(steps, which) {
   const [low, high] = steps.reduce(([a, b], step) => [Math.min(a, step.from, step.to), Math.max(b, step.from, step.to)], [Infinity, -Infinity]);
   const place = (value) => (100 * (value - low)) / (high - low || 1);
   const lines = steps.map((step) => {
-    const term = report.terms.find((one) => one.title === step.label && one.order === step.order);
+    const { term } = step;
     const own = term && term.features ? term.features.map((j) => `${report.features[j].name} = ${report.local.features[which][j].replace(/^-(?=[\d.])/, "−")}`).join(", ") : step.label;
     const name = term ? el("button", { type: "button", onclick: () => { change({ term: term.title }); at("chosen").scrollIntoView(); } }, own) : step.label;
     const bar = el("span");
@@ -62,7 +62,7 @@ function waterfall(steps, which) {
 
 function rowTable(which, found) {
   const unit = report.unit;
-  const entries = found.terms.map(([label, , units]) => [label, tidy(units * unit)]);
+  const entries = found.terms.map(([place, units]) => [report.terms[place].title, tidy(units * unit)]);
   if (found.n_rest) entries.push([`${found.n_rest} other terms`, tidy(found.rest * unit)]);
   return [["term", `row ${which + 1}`], ["intercept", tidy(found.intercept * unit)], ...entries, ["score", tidy(found.score * unit)]];
 }
@@ -75,9 +75,9 @@ function renderChecks() {
   const parts = [list, el("h3", {}, "Where the data cannot tell")];
   if (!blind.rows.length) parts.push(el("p", {}, "Every cell of every interaction has rows: no value rests on convention alone."));
   else {
-    parts.push(el("p", { class: "caption" }, `Cells that no row falls in: there the model has a value, but how it splits into effects follows from the density alone. Where the density ${state.density} has no weight either, or falls into parts that nothing ties together, the split follows the product of the marginals.`));
+    parts.push(el("p", { class: "caption" }, `Cells that no row falls in: there the model has a value, but how it splits into effects follows from the density alone. Where the density ${state.density} has no weight either, or where its support is not connected, the split follows the product of the marginals.`));
     const body = blind.rows.map((row) => el("tr", {}, el("th", { scope: "row" }, row.term), el("td", { class: "number" }, row.empty), el("td", { class: "number" }, row.unweighted), el("td", { class: "number" }, String(row.parts))));
-    const heads = ["cells without rows", "without weight", "parts"].map((text) => el("th", { scope: "col", class: "number" }, text));
+    const heads = ["cells without rows", "without weight", "components"].map((text) => el("th", { scope: "col", class: "number" }, text));
     parts.push(el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Terms with cells without rows" }, el("table", {}, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "term"), ...heads)), el("tbody", {}, ...body))));
     if (blind.n_more) parts.push(el("p", { class: "caption" }, `${blind.n_more} more terms have such cells.`));
   }
@@ -89,13 +89,13 @@ function renderWords() {
   const item = (strong, text) => el("li", {}, el("strong", {}, strong), ` ${text}`);
   const read = el("div", {}, el("h3", {}, "How to read"), el("ul", {},
     item("Sum.", `Intercept ${report.outputs.map((_, k) => number(report.intercepts[report.densities[0]][k], 5)).join(", ")} plus the value of every term is the model's ${score} for a row: nothing is approximated.`),
-    item("Pure.", "In a pure term the mean over each feature, weighted by the density, is zero. What can be said by main effects is in main effects; an interaction holds only what they cannot say."),
-    item("Raw.", "The same model as its trees happen to hold it: mass sits in interactions by accident of training. Both forms predict the same."),
-    item("Density.", "The weights under which terms are pure: uniform counts every bin alike, empirical the rows as they are, auto a smoothed estimate chosen pair by pair. Where densities disagree, the data leave the split open."),
+    item("Pure.", "In a pure term the mean over each feature, weighted by the density, is zero. Main effects hold all that main effects can express; an interaction holds only the rest."),
+    item("Raw.", "The same model before purification: how much of it sits in interactions depends on how its trees happened to be trained. Both forms predict the same."),
+    item("Density.", "The weights under which terms are pure: uniform weighs every bin equally, empirical uses the rows as they are, auto a smoothed estimate chosen for each pair. Where densities disagree, the data do not determine how the model splits into effects."),
     item("Own variance.", `How much the ${score} varies through the term alone, relative to its whole variance. Terms are in this order: without a term, the squared error of a well-fitted model grows by its own variance.`),
     item("Share.", `Own variance and what the term adds or takes away by correlation with others; shares add up to 100 %. ${report.negative_share}`),
     ...(report.scale.link === "softmax" ? [item("Class score.", "One number per class; their softmax gives the probabilities. Only differences between classes count: the difference of two class scores is the log-odds of one class against the other.")] : []),
-    item("Curves", "are drawn as the model makes them, in steps; grey bars below show where rows lie. In heat maps zero has the colour of the background, grey cells have no rows."),
+    item("Curves", "are drawn in steps, as the model makes them; grey bars below show where rows lie. In heat maps zero has the colour of the background, and grey cells have no rows."),
   ), el("p", {}, `Numbers are rounded to ${number(report.unit, 1)}; they add up to that precision for each term shown.`));
   const code = `import treeanova\n\nfx = ${report.call}\ntreeanova.write_report(fx, "report.html")`;
   const versions = Object.entries(report.versions).map(([name, version]) => `${name} ${version}`).join(" · ");

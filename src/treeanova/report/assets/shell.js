@@ -114,12 +114,12 @@ function renderHeader() {
   const stack = el("div", { class: "stack" }, ...orders.map((share, i) => sized(el("span", { class: `order-${i + 1}` }), Math.max(0, share))));
   const here = termsOf(state.density, state.form, output());
   const drawn = here.filter((term) => term.hasTable).length;
-  const all = report.n_all_terms ? ` · ${report.n_all_terms} in the model` : "";
+  const all = report.n_terms_of_model ? ` · ${report.n_terms_of_model} in the model` : "";
   at("numbers").replaceChildren(
     el("div", {}, el("dt", {}, "Share of the variance"), el("dd", {}, el("div", { class: "orders" }, ...parts), stack)),
     el("div", {}, el("dt", {}, "Terms with pictures"), el("dd", {}, `${drawn}`, el("small", {}, `of ${here.length} terms${state.form === RAW ? " of the raw form" : ""}${all}`))),
-    report.n_all_terms
-      ? el("div", {}, el("dt", {}, "Sum of terms"), el("dd", {}, "a part", el("small", {}, "of the model: some terms only")))
+    report.n_terms_of_model
+      ? el("div", {}, el("dt", {}, "Sum of terms"), el("dd", {}, "a part", el("small", {}, "of the model: a selection of its terms")))
       : el("div", {}, el("dt", {}, `Largest |prediction − sum of terms${report.has_remainder ? " and remainder" : ""}|`), el("dd", {}, number(report.reconstruction_error, 2), el("small", {}, "of the largest score"))),
   );
 }

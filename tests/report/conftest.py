@@ -1,3 +1,5 @@
+"""A decomposition and its page, made once; a browser for pages."""
+
 from __future__ import annotations
 
 import os
@@ -5,6 +7,25 @@ import pathlib
 import shutil
 
 import pytest
+
+from treeanova.testing.models import boosted_product
+from treeanova.testing.pages import ParsedPage
+
+
+@pytest.fixture(scope="session")
+def fx():
+    """A boosted model of a b + c, with a and b dependent."""
+    pytest.importorskip("sklearn")
+    return boosted_product()[0]
+
+
+@pytest.fixture(scope="session")
+def page(fx):
+    """Its report."""
+    pytest.importorskip("vl_convert")
+    from treeanova.report import write_report
+
+    return ParsedPage(write_report(fx))
 
 
 @pytest.fixture(scope="module")

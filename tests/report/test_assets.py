@@ -1,3 +1,5 @@
+"""The page in a browser: what its scripts draw, list and write."""
+
 from __future__ import annotations
 
 import contextlib
@@ -13,6 +15,7 @@ import pytest
 
 import treeanova
 from treeanova.report import write_report
+from treeanova.testing.pages import ParsedPage, names_on_page, values_on_page
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("vl_convert")
@@ -20,7 +23,6 @@ load_wine = pytest.importorskip("sklearn.datasets").load_wine
 ensemble = pytest.importorskip("sklearn.ensemble")
 
 from tests.diamonds import diamonds  # noqa: E402  needs pandas
-from tests.test_report import Parsed, names_of, values_of  # noqa: E402  needs the same
 
 # One browser, and each report written once.
 pytestmark = pytest.mark.xdist_group("browser")
@@ -190,7 +192,7 @@ def listed(page):
 
 def sizes_of(path):
     """How much of a page is Vega, which comes with vl-convert in any version, and how much is ours."""
-    data, *code = (len(text.encode()) for _, text in Parsed(path.read_text(encoding="utf-8")).scripts)
+    data, *code = (len(text.encode()) for _, text in ParsedPage(path.read_text(encoding="utf-8")).scripts)
     whole, bundle = path.stat().st_size, max(code)
     version = importlib.metadata.version("vl-convert-python")
     return (
@@ -219,7 +221,7 @@ def test_the_first_screen_answers(opened, reports):
 def test_a_main_effect_is_drawn_as_its_table_has_it(opened, reports):
     fx, _ = reports("twelve")
     page = opened("twelve", "#term=feature+3")
-    bounds, values = fx.terms["feature 3"].axes[0].bounds, table_values(fx, "feature 3")
+    bounds, values = fx.terms["feature 3"].axes[0].thresholds, table_values(fx, "feature 3")
     found = steps_of(page)
     inside = [i for i, bound in enumerate(bounds) if min(found) < bound < max(found)]
     assert len(inside) > 20
@@ -251,10 +253,10 @@ def test_switching_density_and_form_changes_the_drawn_data(opened, reports):
 
 def stored_values(path, names, form):
     """Values of the cells with rows that a report holds of a pair, decoded in Python."""
-    data = Parsed(path.read_text(encoding="utf-8")).data
-    term = next(t for t in data["terms"] if names_of(data, t) == names)
+    data = ParsedPage(path.read_text(encoding="utf-8")).data
+    term = next(t for t in data["terms"] if names_on_page(data, t) == names)
     kept = np.array(term["rows"]) > 0
-    return list(values_of(term, form)[kept] * data["unit"])
+    return list(values_on_page(term, form)[kept] * data["unit"])
 
 
 def strongest_pair(fx):

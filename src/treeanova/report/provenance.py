@@ -1,0 +1,54 @@
+"""Where the numbers of the page come from: model, call, scale, versions."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import pathlib
+import platform
+from typing import Any
+
+import numpy as np
+
+from treeanova.decomposition.decomposition import Decomposition
+from treeanova.views import look
+
+
+def model_name(fx: Decomposition) -> str:
+    """Name of the model's class or file."""
+    if isinstance(fx.model, (str, os.PathLike)):
+        return pathlib.Path(fx.model).name
+    return "the model" if fx.model is None else type(fx.model).__name__
+
+
+def call_of(fx: Decomposition) -> str:
+    """The call that gives a decomposition like this one."""
+    max_order = f", max_order={max(map(len, fx.terms), default=1)}" if fx.scope.leaves_rest else ""
+    return f"treeanova.decompose(model, X, density={json.dumps(fx.density.name)}{max_order})"
+
+
+def scale_words(fx: Decomposition) -> dict[str, Any]:
+    """Words for the scale of scores, and for the response where it differs from the score."""
+    return {
+        "link": fx.link,
+        "score": look.scale_of(fx.schema),
+        "effect": [look.effect_words(fx.schema, output) for output in fx.outputs],
+        "response": look.RESPONSES.get(fx.link),
+    }
+
+
+def versions(fx: Decomposition) -> dict[str, str]:
+    """Versions of the libraries that made the page, and of the model's library."""
+    found = {"treeanova": _version("treeanova"), "numpy": np.__version__, "Python": platform.python_version()}
+    library = type(fx.model).__module__.partition(".")[0]
+    if fx.model is not None and library not in {"builtins", "pathlib", "treeanova"} and _version(library):
+        found[library] = _version(library)
+    return found
+
+
+def _version(name: str) -> str:
+    try:
+        return importlib.metadata.version("scikit-learn" if name == "sklearn" else name)
+    except importlib.metadata.PackageNotFoundError:
+        return ""

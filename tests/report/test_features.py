@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from treeanova.data.features import Feature, Schema
+from treeanova.density.statistics import statistics_of
+from treeanova.model.axes import IntervalAxis
+from treeanova.model.grid import Grid
+from treeanova.report.features import plain_features, window
+
+
+def statistics(axis, column):
+    return statistics_of(column[:, None], Grid(Schema((Feature("x"),)), (axis,)))
+
+
+def test_window_shows_the_rows_and_the_thresholds():
+    axis = IntervalAxis("x", -1, np.array([1.0, 2.0]))
+    assert window(axis, 0, None)["low"] == pytest.approx(0.97)
+    near = window(axis, 0, statistics(axis, np.linspace(0, 10, 1000)))
+    assert near["low"] < 0.1
+    assert near["high"] > 9.9
+    assert not near["cut"]
+    assert window(IntervalAxis("x", -1, np.empty(0)), 0, None) == {"low": -0.03, "high": 1.03, "cut": False}
+
+
+def test_window_leaves_out_thresholds_far_beyond_the_rows():
+    wide = IntervalAxis("x", -1, np.array([1.0, 1000.0]))
+    far = window(wide, 0, statistics(wide, np.append(np.linspace(0, 10, 1000), 5000.0)))
+    assert far["cut"]
+    assert 9 < far["high"] < 12
+
+
+def test_histograms_have_the_shares_of_the_rows(fx):
+    values = fx.density.statistics.values
+    for j, feature in enumerate(plain_features(fx)):
+        counts, _ = np.histogram(values[:, j], bins=48, range=(feature["low"], feature["high"]))
+        np.testing.assert_allclose(np.array(feature["histogram"]) / 1e6, counts / len(values), atol=1e-6)

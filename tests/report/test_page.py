@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import sys
+
+import numpy as np
+import pytest
+
+from treeanova.report import write_report
+from treeanova.report.page import as_json
+from treeanova.testing.models import boosted_product
+from treeanova.testing.pages import HOSTILE_NAMES, ParsedPage
+
+pytest.importorskip("vl_convert")
+pytest.importorskip("sklearn")
+
+
+def test_policy_allows_exactly_the_scripts_of_the_page(page):
+    policy = next(attrs["content"] for tag, attrs in page.tags if attrs.get("http-equiv") == "Content-Security-Policy")
+    run = [text for attrs, text in page.scripts if "type" not in attrs]
+
+    def digest(text):
+        return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
+
+    assert len(run) == 2
+    assert re.search("script-src ([^;]*);", policy).group(1).split() == [digest(text) for text in run]
+    assert re.search("style-src ([^;]*);", policy).group(1) == digest(page.style)
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+
+
+def test_nothing_is_fetched(page):
+    addresses = [value for _, attrs in page.tags for name, value in attrs.items() if name in {"src", "href", "srcset"}]
+    assert addresses == []
+    assert "@import" not in page.style
+    assert "url(" not in page.style
+
+
+def test_names_are_data():
+    hostile, X = boosted_product(HOSTILE_NAMES[:3])
+    parsed = ParsedPage(write_report(hostile, title=HOSTILE_NAMES[0] + HOSTILE_NAMES[3], rows=X[:1]))
+    assert [attrs.get("type") for attrs, _ in parsed.scripts] == ["application/json", None, None]
+    assert [feature["name"] for feature in parsed.data["features"]] == HOSTILE_NAMES[:3]
+    assert parsed.title == HOSTILE_NAMES[0] + HOSTILE_NAMES[3] == parsed.data["title"]
+    assert not set("<>&\u2028\u2029") & set(parsed.scripts[0][1])
+
+
+def test_json_survives_every_character():
+    content = {"".join(map(chr, range(0x20, 0x250))): "\u2028\u2029</script>&amp;<!--\x00"}
+    assert json.loads(as_json(content)) == content
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        as_json(np.nan)
+
+
+def test_path_and_string(fx, tmp_path):
+    target = tmp_path / "report.html"
+    target.write_text("old", encoding="utf-8")
+    assert write_report(fx, str(target)) == target
+    assert target.read_text(encoding="utf-8") == write_report(fx)
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_nothing_half_written(fx, tmp_path, monkeypatch):
+    target = tmp_path / "report.html"
+    target.write_text("old", encoding="utf-8")
+
+    def full(_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="disk full"):
+        write_report(fx, target)
+    assert target.read_text(encoding="utf-8") == "old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_browser_opens_only_when_told_to(fx, tmp_path, monkeypatch):
+    opened = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    write_report(fx, tmp_path / "a.html")
+    assert opened == []
+    write_report(fx, tmp_path / "a.html", open_browser=True)
+    assert opened == [(tmp_path / "a.html").as_uri()]
+    with pytest.raises(ValueError, match="`open_browser` must come with a `path`, got None"):
+        write_report(fx, open_browser=True)
+
+
+def test_messages(fx, tmp_path, monkeypatch):
+    with pytest.raises(
+        IsADirectoryError, match=r"`path` must be a file, got the folder .*; add a name like report\.html"
+    ):
+        write_report(fx, tmp_path)
+    with pytest.raises(FileNotFoundError, match="`path` must be in a folder that exists"):
+        write_report(fx, tmp_path / "none" / "report.html")
+    with pytest.raises(TypeError, match="`densities` must be a list of names or a mapping, got 'uniform'"):
+        write_report(fx, densities="uniform")
+    with pytest.raises(ValueError, match="`max_terms` must be at least 1, got 0"):
+        write_report(fx, max_terms=0)
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    write_report.__globals__["_vega"].cache_clear()
+    with pytest.raises(ImportError, match=r"needs vl-convert-python, .*pip install 'treeanova\[report\]'"):
+        write_report(fx)
+    write_report.__globals__["_vega"].cache_clear()

@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import treeanova
+from treeanova.report import write_report
+from treeanova.testing.models import boosted_product
+from treeanova.testing.pages import ParsedPage, names_on_page, values_on_page
+from treeanova.views.standings import as_lists
+
+pytest.importorskip("vl_convert")
+ensemble = pytest.importorskip("sklearn.ensemble")
+load_wine = pytest.importorskip("sklearn.datasets").load_wine
+
+
+def test_the_page_holds_the_numbers_of_all_tables(fx, page):
+    data = page.data
+    assert {names_on_page(data, term) for term in data["terms"]} == set(fx.terms)
+    for term in data["terms"]:
+        names = names_on_page(data, term)
+        for form, found in {"auto": fx, "uniform": fx.with_density("uniform"), "raw": fx.raw}.items():
+            if names in found.terms:
+                expected = as_lists(found.table(names))["value"]
+                np.testing.assert_allclose(values_on_page(term, form) * data["unit"], expected, atol=2 * data["unit"])
+        if term["order"] == 2:  # forms of a pair differ by faces only: that keeps the page small
+            assert isinstance(term["values"]["uniform"], dict)
+        positions = [fx.schema.names.index(name) for name in names]
+        counts = np.zeros([fx.grid.sizes[j] for j in positions])
+        np.add.at(counts, tuple(fx.density.statistics.points().codes[:, j] for j in positions), 1)
+        np.testing.assert_allclose(np.array(term["rows"]) / 1e6, counts.ravel() / 4000, atol=1e-6)
+
+
+def test_the_unit_keeps_six_digits_and_bounds_are_the_models(fx, page):
+    data = page.data
+    largest = max(np.abs(term.values).max() for form in (fx, fx.raw) for term in form.terms.values())
+    assert 1e5 <= largest / data["unit"] < 1e6
+    axis = data["axes"][next(term for term in data["terms"] if term["order"] == 1)["axes"][0]]
+    assert axis["bounds"] == pytest.approx(fx.grid.axes[axis["feature"]].thresholds, rel=1e-5)
+
+
+def test_shares_and_words_come_from_importance(fx, page):
+    data = page.data
+    table = as_lists(fx.importance())
+    shown = {" × ".join(names_on_page(data, t)): t["standing"]["auto"][0] for t in data["terms"]}
+    assert list(shown) == table["term"]
+    ranks, variances, shares, sizes = zip(*shown.values(), strict=True)
+    assert list(ranks) == list(range(1, len(shown) + 1))
+    assert variances == pytest.approx(table["variance"], abs=1e-6)
+    assert shares == pytest.approx(table["share"], abs=1e-6)
+    assert sizes == pytest.approx(table["mean_abs"], rel=1e-3)
+    assert sum(shares) == pytest.approx(1)
+    assert data["densities"] == ["auto", "uniform", "empirical"]
+    assert data["scale"]["effect"] == ["change in prediction against the average"]
+    assert data["rows"] == 4000
+    assert data["local"] is None
+
+
+def test_every_output_has_its_numbers():
+    wine = load_wine()
+    X, y = wine.data[:, :3], wine.target
+    model = ensemble.GradientBoostingClassifier(max_depth=2, n_estimators=5, random_state=0).fit(X, y)
+    fx = treeanova.decompose(model, X)
+    data = ParsedPage(write_report(fx, densities=[])).data
+    assert data["densities"] == ["auto"]
+    assert data["scale"]["response"] == "probability"
+    for term in data["terms"]:
+        for k, output in enumerate(fx.schema.outputs):
+            expected = as_lists(fx.table(names_on_page(data, term)))[f"value_{output}"]
+            np.testing.assert_allclose(values_on_page(term, "auto", k) * data["unit"], expected, atol=2 * data["unit"])
+    assert [len(found) for found in data["headlines"].values()] == [3]
+
+
+def test_terms_beyond_the_limit_are_listed_without_tables(fx):
+    data = ParsedPage(write_report(fx, max_terms=2)).data
+    assert [("values" in term) for term in data["terms"]] == [True, True] + [False] * (len(fx.terms) - 2)
+    assert all(term["standing"]["auto"] for term in data["terms"])
+
+
+def test_deep_models_list_what_has_no_table():
+    xgboost = pytest.importorskip("xgboost")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 5))
+    model = xgboost.XGBRegressor(n_estimators=20, max_depth=5, n_jobs=1).fit(X, X[:, 0] * X[:, 1] * X[:, 2] + X[:, 3])
+    fx = treeanova.decompose(model, X)
+    ranking = as_lists(fx.importance())
+    tables = {" × ".join(names) for names, term in fx.terms.items() if term.has_table}
+    assert tables < set(ranking["term"])
+    data = ParsedPage(write_report(fx, rows=X[:2])).data
+    shown = {" × ".join(names_on_page(data, t)) or t["label"]: t for t in data["terms"]}
+    assert shown.keys() == set(ranking["term"])
+    assert {label for label, term in shown.items() if "values" in term} == tables
+    assert {label for label, term in shown.items() if "at_rows" not in term} == tables
+    for label, share in zip(ranking["term"], ranking["share"], strict=True):
+        assert shown[label]["standing"]["auto"][0][2] == pytest.approx(share, abs=1e-6)
+    for i, (found,) in enumerate(data["local"]["explained"]["auto"]):
+        assert found["score"] * data["unit"] == pytest.approx(fx.decision_function(X[i : i + 1])[0], abs=data["unit"])
+    assert "at rows only" in " ".join(entry["title"] for entry in data["checks"]["auto"]["entries"])
+
+
+def test_terms_with_one_label_are_two_terms():
+    fx, X = boosted_product(["a", "b", "a × b"], density="empirical")
+    data = ParsedPage(write_report(fx, densities=[], rows=X[:1])).data
+    assert sorted(names_on_page(data, term) for term in data["terms"]) == sorted(fx.terms)
+    for term in data["terms"]:
+        names = names_on_page(data, term)
+        expected = as_lists(fx.table(names))["value"]
+        np.testing.assert_allclose(values_on_page(term, "empirical") * data["unit"], expected, atol=2 * data["unit"])
+        variance = np.average(fx.terms[names].values ** 2, weights=fx.terms[names].weights)
+        score = np.var(fx.decision_function(X))
+        assert term["standing"]["empirical"][0][1] == pytest.approx(variance / score, rel=1e-3, abs=2e-6)
+    ((found,),) = data["local"]["explained"]["empirical"]
+    for place, units in found["terms"]:
+        names = names_on_page(data, data["terms"][place])
+        assert units * data["unit"] == pytest.approx(fx.term_values(X[:1], names)[0], abs=data["unit"])
+
+
+def test_densities_that_need_rows_are_named_with_the_reason(fx, tmp_path):
+    fx.save(tmp_path / "fx.tav")
+    loaded = treeanova.load(tmp_path / "fx.tav")
+    data = ParsedPage(write_report(loaded)).data
+    assert data["rows"] is None
+    assert "uniform" in data["densities"]
+    assert "pass the rows that define it" in data["missing_densities"]["empirical"]

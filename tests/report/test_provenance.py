@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import pathlib
+
+from treeanova.report.provenance import call_of, model_name, versions
+
+
+def test_the_model_goes_by_its_class_or_file(fx):
+    assert model_name(fx) == "GradientBoostingRegressor"
+    assert model_name(dataclasses.replace(fx, model=pathlib.Path("models/price.json"))) == "price.json"
+    assert model_name(dataclasses.replace(fx, model=None)) == "the model"
+
+
+def test_the_call_has_the_highest_order_of_a_truncated_decomposition(fx):
+    assert call_of(fx) == 'treeanova.decompose(model, X, density="auto")'
+    assert call_of(fx.truncate(1)) == 'treeanova.decompose(model, X, density="auto", max_order=1)'
+
+
+def test_versions_name_the_library_of_the_model(fx):
+    assert versions(fx)["sklearn"] == importlib.metadata.version("scikit-learn")
+    assert set(versions(dataclasses.replace(fx, model=None))) == {"treeanova", "numpy", "Python"}
