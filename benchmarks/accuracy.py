@@ -461,8 +461,9 @@ def _interpret_terms(fx: Decomposition, fresh: Floats) -> Floats:
     """Terms of interpret's purify (deterministic) of the model's own tensor under the shares of the rows."""
     from interpret.utils import purify  # noqa: PLC0415  a peer, needed here only
 
-    parts = fx.raw_effects.terms
-    tensor = np.zeros(fx.grid.sizes) + fx.raw_effects.intercept[0]
+    raw = fx.raw.effects
+    parts = raw.terms
+    tensor = np.zeros(fx.grid.sizes) + raw.intercept[0]
     for key, values in parts.items():
         tensor += values[..., 0] if len(key) == 2 else np.expand_dims(values[..., 0], 1 - key[0])
     interaction, mains, _ = purify(tensor, fx.weights[0, 1], is_randomized=False)

@@ -1,4 +1,4 @@
-"""decompose() of deep ensembles: beside treehfd and woodelf, against a known truth, and its cost.
+"""decompose() of deep ensembles: compared with treehfd and woodelf, and with a known truth; and its cost.
 
 Writes docs/deep.md. By default a part of treehfd's trees is timed on California housing and scaled up (its cost is one
 least-squares problem per tree); ``--full`` fits them all, which takes ten minutes, and adds the largest sizes.
@@ -15,13 +15,12 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 import treeanova
 from benchmarks.decompose import california_housing, peak_bytes
 from benchmarks.timing import best_of, print_table
+from treeanova.core.arrays import Floats
 
-Floats = npt.NDArray[np.float64]
 _TREES, _DEPTH = 100, 6
 _PEER_TREES = 5
 _PAGE = pathlib.Path(__file__).parents[1] / "docs" / "deep.md"
@@ -56,7 +55,7 @@ def _left_by(peer: Any, model: Any, rows: Floats) -> float:
 
 
 def _woodelf(model: Any, rows: Floats) -> Callable[[], Any] | None:
-    """Interaction values of all rows, features left to the paths of the trees: woodelf's quickest."""
+    """Interaction values of all rows, path-dependent: the fastest mode of woodelf."""
     try:
         explainer = importlib.import_module("woodelf").WoodelfExplainer
     except ImportError:
@@ -75,10 +74,12 @@ def california(*, full: bool) -> list[list[str]]:
     for density in ("empirical", "auto"):
         seconds, fx = _timed(functools.partial(treeanova.decompose, model, rows, density=density))
         error = f"sum within {fx.certificate.reconstruction_error:.0e} of the trees"
-        table.append((f'decompose(density="{density}"), {len(fx.keys)} terms', seconds, "all", error))
+        table.append((f'decompose(density="{density}"), {len(fx.terms)} terms', seconds, "all", error))
     explain, low = _timed(lambda: fx.explain(rows, max_order=2))
     gap = np.abs(low.scores - scores).max()
-    table.append(("explain, orders up to 2, all rows", explain, "all", f"with the rest within {gap:.0e} of predict"))
+    table.append(
+        ("explain, orders up to 2, all rows", explain, "all", f"with the remainder within {gap:.0e} of predict")
+    )
     some = rows[:2000]
     everything, _ = _timed(lambda: fx.explain(some), most=1)
     table.append(("explain, all orders, 2,000 rows", everything, "all", ""))
@@ -131,7 +132,7 @@ def _treehfd_values(peer: Any, rows: Floats) -> dict[tuple[int, ...], Floats]:
 
 
 def known_truth(*, full: bool) -> Iterator[list[str]]:
-    """Rows of the second table: errors and seconds beside treehfd's."""
+    """Rows of the second table: errors and seconds of treeanova and of treehfd."""
     for n_rows, correlation in ((5000, 0.5), (5000, 0.9), (2000, 0.5)):
         found = [_compared(simulated(n_rows, correlation, seed)) for seed in range(3 if full else 2)]
         ours, theirs, seconds, peer_seconds, left = np.mean(found, axis=0)
@@ -152,10 +153,10 @@ def _compared(truth: Truth) -> tuple[float, float, float, float, float]:
     return _error(truth, ours), _error(truth, _treehfd_values(peer, truth.rows)), seconds, peer_seconds, left
 
 
-AGAINST_DENSE_HEAD = """Models of depth 4 on 4 features of at most 12 bins, 5,000 rows, small enough for tensors of
-all orders: how far the terms of the way for deep ensembles (`tensor_order=2`) lie from those of exact purification of
-all orders on all bins. Root mean square difference of all terms of an order at the rows, relative to the standard
-deviation of the score.
+AGAINST_DENSE_HEAD = """How far are the terms of a deep ensemble, with tables up to order 2 (`tensor_order=2`), from
+those of exact purification of all orders on all bins? Models of depth 4 on 4 features with at most 12 bins, and 5,000
+rows, small enough for tables of all orders. Root mean square difference of all terms of an order at the rows, divided
+by the standard deviation of the score.
 """
 AGAINST_DENSE_COLUMNS = ("correlation", "density", "order 1", "order 2", "order 3", "order 4")
 
@@ -202,7 +203,8 @@ def cost(size: Size) -> list[str]:
     remainder = "none"
     if fx.has_remainder:
         remainder = f"{np.var(fx.remainder(rows[:4000])) / np.var(fx.decision_function(rows[:4000])):.1%}"
-    terms = f"{len(fx.terms):,} + {len(fx.higher_terms):,}"
+    n_tables = len(fx.termset.tables.keys)
+    terms = f"{n_tables:,} + {len(fx.terms) - n_tables:,}"
     del fx
     peak = peak_bytes(lambda: treeanova.decompose(model, rows, density="empirical"))
     return [
@@ -222,7 +224,7 @@ def california_memory(depth: int = 8) -> str:
     model = _regressor(rows, target, depth=depth)
     seconds, fx = _timed(lambda: treeanova.decompose(model, rows), most=1)
     peak = peak_bytes(lambda: treeanova.decompose(model, rows))
-    return f"California at depth {depth}: {len(fx.keys):,} terms in {seconds:.1f} s, peak {peak / 1e9:.2f} GB."
+    return f"California at depth {depth}: {len(fx.terms):,} terms in {seconds:.1f} s, peak {peak / 1e9:.2f} GB."
 
 
 def run(*, full: bool) -> None:
@@ -236,14 +238,16 @@ def run(*, full: bool) -> None:
 
 def _tables(*, full: bool) -> None:
     print(f"\n## California housing, XGBoost, {_TREES} trees of depth {_DEPTH}\n")
-    print_table(["what", "seconds", 'of decompose("auto")', "timed", "note"], california(full=full))
+    print_table(["what", "seconds", 'relative to decompose("auto")', "timed", "note"], california(full=full))
     print(f"\n{california_memory()}")
     print(f"\n## A known truth: {_TREES} trees of depth {_DEPTH} on normal features with equal correlations\n")
-    print("Mean over the true terms of squared error over variance; density auto; treehfd leaves a part unexplained.\n")
-    header = ["rows", "correlation", "error", "treehfd", "seconds", "treehfd", "ratio", "left by treehfd"]
+    print(
+        "Error: squared error divided by variance, mean over the true terms; density auto. treehfd leaves a residual.\n"
+    )
+    header = ["rows", "correlation", "error", "treehfd", "seconds", "treehfd", "ratio", "residual of treehfd"]
     print_table(header, list(known_truth(full=full)))
     print(f"\n## Cost against depth, rows and features: {_TREES} trees, density empirical\n")
-    print("Terms are those with tensors + those evaluated at rows; remainder is its share of the score's variance.\n")
+    print("Terms: with tables + evaluated at rows. Remainder: its share of the variance of the score.\n")
     print_table(
         ["depth", "rows", "features", "terms", "remainder", "seconds", "peak MB"], [cost(s) for s in sizes(full=full)]
     )

@@ -16,12 +16,15 @@ import treeanova
 from treeanova import compare, mean
 from treeanova.data.features import Feature, Schema
 from treeanova.data.frames import backend_of
-from treeanova.decomposition.decomposition import purified
+from treeanova.decomposition.decomposition import decomposed
 from treeanova.decomposition.explanation import Explanation
 from treeanova.density.kinds import Empirical, Laplace, Shrinkage, Uniform
 from treeanova.model.axes import IntervalAxis
 from treeanova.model.effects import Effects
 from treeanova.model.grid import Grid
+from treeanova.terms.additive import AdditiveModel
+from treeanova.terms.source import Settings
+from treeanova.terms.termset import Tensors
 from treeanova.testing import brute_force
 from treeanova.views.summary import adding_up
 
@@ -117,6 +120,11 @@ def joint_of(data, grid):
     # np.histogramdd closes intervals on the left; mirrored, they are closed on the right as ours.
     mirrored = np.histogramdd(-data, [-own[::-1] for own in edges])[0]
     return mirrored[tuple([slice(None, None, -1)] * data.shape[1])] / len(data)
+
+
+def purified(effects, density):
+    """The decomposition of an additive model under a density."""
+    return decomposed(AdditiveModel(Tensors(effects)), density, Settings())
 
 
 def assert_terms(found, expected, names=NAMES, tolerance=1e-9):
@@ -239,7 +247,8 @@ def test_terms_of_several_outputs_end_in_the_outputs(several):
 
 def test_responses_are_the_librarys_own(classifier, several, mixed):
     np.testing.assert_allclose(several.decision_function(HELD_OUT), classifier.decision_function(HELD_OUT), atol=1e-12)
-    np.testing.assert_allclose(several.predict(HELD_OUT), classifier.predict_proba(HELD_OUT), atol=1e-12)
+    np.testing.assert_array_equal(several.predict(HELD_OUT), classifier.predict(HELD_OUT))
+    np.testing.assert_allclose(several.predict_response(HELD_OUT), classifier.predict_proba(HELD_OUT), atol=1e-12)
     np.testing.assert_allclose(several.predict_proba(HELD_OUT), classifier.predict_proba(HELD_OUT), atol=1e-12)
     model, table, found = mixed
     np.testing.assert_allclose(found.predict(table), model.predict(table), atol=1e-12)
@@ -249,7 +258,8 @@ def test_the_response_of_two_classes_is_the_probability_of_the_second():
     model = ensemble.GradientBoostingClassifier(n_estimators=3, max_depth=2, random_state=0).fit(DATA, target(DATA) > 0)
     found = decompose(model, DATA, n_jobs=1)
     assert isinstance(found.intercept, float)
-    np.testing.assert_allclose(found.predict(HELD_OUT), model.predict_proba(HELD_OUT)[:, 1], atol=1e-12)
+    np.testing.assert_array_equal(found.predict(HELD_OUT), model.predict(HELD_OUT))
+    np.testing.assert_allclose(found.predict_response(HELD_OUT), model.predict_proba(HELD_OUT)[:, 1], atol=1e-12)
     np.testing.assert_allclose(found.predict_proba(HELD_OUT), model.predict_proba(HELD_OUT), atol=1e-12)
 
 
@@ -324,7 +334,7 @@ def test_tables_without_a_data_frame_library_are_dicts_of_arrays(fx, monkeypatch
     plain = dataclasses.replace(fx.explain(HELD_OUT), backend=None).to_frame()
     assert isinstance(plain, dict)
     np.testing.assert_array_equal(plain["x0 × x1"], fx.term_values(HELD_OUT, ("x0", "x1")))
-    bare = dataclasses.replace(fx, backend=None)
+    bare = dataclasses.replace(fx, settings=Settings(backend=None))
     assert isinstance(bare.importance(), dict)
     assert bare.table("x0").keys() == {"x0", "x0_low", "x0_high", "value", "weight"}
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
@@ -669,7 +679,7 @@ def test_a_dropped_feature_has_no_say(fx):
 
 @pytest.mark.parametrize("act", [lambda fx: fx.drop("x9"), lambda fx: fx.select(features=["x0", "x9"])])
 def test_unknown_features_are_refused(fx, act):
-    with pytest.raises(ValueError, match="features must be the model's, got 'x9'; see"):
+    with pytest.raises(ValueError, match="`features` must be the model's, got 'x9'; see"):
         act(fx)
 
 
@@ -787,7 +797,7 @@ def test_means_of_several_outputs(classifier, several):
 
 
 def test_nothing_has_no_mean():
-    with pytest.raises(ValueError, match="`parts` must be a list of at least one decomposition, got none"):
+    with pytest.raises(ValueError, match=r"`parts` must be a list of at least one decomposition, got \[\]; pass"):
         mean([])
 
 
@@ -973,7 +983,7 @@ def test_a_selection_stays_a_selection():
     for some in (part, part.with_density("uniform"), part.raw):
         assert f"(of {len(fx.terms)})" in repr(some)
         assert "of the model" not in repr(some)
-    with pytest.raises(ValueError, match="take them before select"):
+    with pytest.raises(ValueError, match=r"needs all terms, got a selection from 5 terms; call it before select\(\)"):
         part.standard_errors()
 
 

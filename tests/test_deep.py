@@ -13,14 +13,18 @@ from hypothesis import given
 
 import treeanova
 from tests.study_data import read_table
-from tests.test_expand import BOUNDS_NEAR_ZERO, SEEDS, adversarial_rows, random_forest, scale_of
 from treeanova import BudgetError
 from treeanova.core.labels import label_of
 from treeanova.model.binning import equal_mass, unmerged
 from treeanova.model.grid import grid_of
 from treeanova.terms.closed_form import ClosedForm, raw_at_rows
-from treeanova.terms.deep import forest_sets, layout_of
+from treeanova.terms.layout import choose_layout
 from treeanova.terms.leafsets import leaf_sets
+from treeanova.terms.scope import Selected
+from treeanova.terms.tree_model import TreeModel
+from treeanova.terms.trees import leaves_of
+from treeanova.testing.forests import BOUNDS_NEAR_ZERO, random_forest, rows_on_bounds, scale_of
+from treeanova.testing.strategies import SEEDS
 
 
 def all_cells(grid):
@@ -63,7 +67,7 @@ def test_rows_are_in_the_sets_of_the_leaves_that_they_reach(seed):
     rng = np.random.default_rng(seed)
     forest = random_forest(rng, bounds=BOUNDS_NEAR_ZERO) if seed % 2 else random_forest(rng)
     sets = leaf_sets(forest, grid_of(forest))
-    encoded = treeanova.data.columns.encode(adversarial_rows(forest, rng), forest.schema)
+    encoded = treeanova.data.columns.encode(rows_on_bounds(forest, rng), forest.schema)
     codes = sets.grid.index_encoded(encoded)
     inside = np.ones((forest.n_leaves, len(codes)), dtype=bool)
     for j, own in enumerate(sets.sets):
@@ -97,7 +101,7 @@ def test_sets_on_merged_bins_are_shares_by_mass(seed):
 def test_closed_form_is_the_definition_under_independence(seed):
     rng = np.random.default_rng(seed)
     forest = random_forest(rng, max_features=3, max_trees=4)
-    sets = forest_sets(forest)
+    sets = leaves_of(forest)
     masses = random_masses(rng, sets.grid)
     form = ClosedForm(sets, masses, tuple(unmerged(size) for size in sets.grid.sizes))
     expected = averaged_terms(forest, sets.grid, masses)
@@ -117,10 +121,20 @@ def test_closed_form_is_the_definition_under_independence(seed):
 def test_terms_as_held_add_up_to_the_trees(seed):
     rng = np.random.default_rng(seed)
     forest = random_forest(rng)
-    sets = forest_sets(forest)
-    rows = adversarial_rows(forest, rng, 100)
+    sets = leaves_of(forest)
+    rows = rows_on_bounds(forest, rng, 100)
     held = raw_at_rows(sets, sets.grid.index(rows), sets.keys, n_jobs=1)
     np.testing.assert_allclose(forest.intercept + held.sum(axis=1), forest.score(rows), atol=1e-12 * scale_of(forest))
+
+
+def at_rows(fx):
+    """Names of the terms without a table."""
+    return tuple(names for names, term in fx.terms.items() if not term.has_table)
+
+
+def in_tables(fx):
+    """Names of the terms with a table."""
+    return [names for names, term in fx.terms.items() if term.has_table]
 
 
 def sum_of(explanation):
@@ -132,7 +146,7 @@ def sum_of(explanation):
 def test_sums_are_exact_for_every_input(seed, density):
     rng = np.random.default_rng(seed)
     forest = random_forest(rng, max_depth=7, max_trees=12, max_features=6)
-    rows = adversarial_rows(forest, rng, 300)
+    rows = rows_on_bounds(forest, rng, 300)
     fx = treeanova.decompose(forest, rows[:60], density=density, tensor_order=2)
     explained = fx.explain(rows)  # most of these rows are in cells that the density has not seen
     expected = forest.score(rows) if forest.n_outputs > 1 else forest.score(rows)[:, 0]
@@ -150,16 +164,16 @@ def test_sums_are_exact_for_every_input(seed, density):
 def test_deep_is_dense_where_features_are_independent(seed, density):
     rng = np.random.default_rng(seed)
     forest = random_forest(rng, max_depth=4, max_trees=4, max_features=4)
-    rows = adversarial_rows(forest, rng, 150)
+    rows = rows_on_bounds(forest, rng, 150)
     dense = treeanova.decompose(forest, rows, density=density, tensor_order=9)
     deep = treeanova.decompose(forest, rows, density=density, tensor_order=2)
-    assert dense.deep is None
+    assert not isinstance(dense.source, TreeModel)
     atol = 1e-9 * scale_of(forest)
     np.testing.assert_allclose(deep.intercept, dense.intercept, atol=atol)
-    assert {*deep.terms, *deep.higher_terms} == set(dense.terms)
+    assert set(deep.terms) == set(dense.terms)
     for names in dense.terms:
         np.testing.assert_allclose(deep.term_values(rows, names), dense.term_values(rows, names), atol=atol)
-    assert set(deep.terms) == {names for names in dense.terms if len(names) <= 2}
+    assert set(in_tables(deep)) == {names for names in dense.terms if len(names) <= 2}
     assert deep.certificate.higher is None or deep.certificate.higher.is_exact
 
 
@@ -181,8 +195,8 @@ def test_on_few_bins_the_correction_is_the_exact_purification():
     model, x = fitted()
     dense = treeanova.decompose(model, x, density="empirical", tensor_order=3)
     deep = treeanova.decompose(model, x, density="empirical", tensor_order=2)
-    assert dense.higher_terms == ()
-    assert deep.higher_terms == (("x0", "x1", "x2"),)
+    assert at_rows(dense) == ()
+    assert at_rows(deep) == (("x0", "x1", "x2"),)
     size = np.abs(dense.explain(x).values).max()
     raw = treeanova.decompose(model, x, density="independent", tensor_order=2)
     for names in dense.terms:
@@ -217,7 +231,7 @@ def test_high_orders_have_zero_means_where_bins_are_few():
     model, x = fitted(n_features=4, depth=4, steps=3, n_trees=40)
     fx = treeanova.decompose(model, x, density="empirical", tensor_order=2)
     bins = fx.grid.index(x)
-    for names in fx.higher_terms:
+    for names in at_rows(fx):
         values = fx.term_values(x, names)
         positions = [int(name[1:]) for name in names]
         for left_out in positions:
@@ -247,9 +261,9 @@ def fx(boosted):
 
 def test_deep_is_chosen_by_the_plan(boosted, fx):
     model, x = boosted
-    assert fx.deep is not None
-    assert {len(names) for names in fx.terms} == {1, 2}
-    assert {len(names) for names in fx.higher_terms} == {3, 4, 5, 6}
+    assert isinstance(fx.source, TreeModel)
+    assert {len(names) for names in in_tables(fx)} == {1, 2}
+    assert {len(names) for names in at_rows(fx)} == {3, 4, 5, 6}
     np.testing.assert_allclose(fx.decision_function(x), model.predict(x, output_margin=True), atol=1e-5)
     np.testing.assert_allclose(sum_of(fx.explain(x[:200])), fx.decision_function(x[:200]), atol=1e-12)
     assert not fx.has_remainder
@@ -282,7 +296,7 @@ def test_pairs_of_a_deep_model_are_pure_under_the_rows(boosted, fx):
 def test_max_order_leaves_an_exact_remainder(boosted, fx):
     model, x = boosted
     cut = treeanova.decompose(model, x, density="empirical", max_order=2)
-    assert cut.higher_terms == ()
+    assert at_rows(cut) == ()
     assert cut.has_remainder
     assert "a remainder" in repr(cut)
     rows = np.vstack([x[:50], 10 * x[:50], np.full((1, 6), np.nan)])
@@ -304,8 +318,8 @@ def test_max_order_of_a_dense_model(boosted):
     model, x = fitted()
     whole = treeanova.decompose(model, x, density="empirical")
     cut = treeanova.decompose(model, x, density="empirical", max_order=2)
-    assert whole.deep is None
-    assert cut.deep is None
+    assert not isinstance(whole.source, TreeModel)
+    assert not isinstance(cut.source, TreeModel)
     for names in cut.terms:
         np.testing.assert_array_equal(cut.terms[names].values, whole.terms[names].values)
     np.testing.assert_allclose(cut.remainder(x), whole.term_values(x, ("x0", "x1", "x2")), atol=1e-12)
@@ -318,7 +332,7 @@ def test_max_order_of_a_dense_model(boosted):
 def test_importance_adds_up_and_has_higher_orders_and_the_remainder(boosted, fx):
     model, x = boosted
     table = fx.importance()
-    assert len(table) == len(fx.terms) + len(fx.higher_terms)
+    assert len(table) == len(fx.terms)
     assert table["share"].sum() == pytest.approx(1)
     values = fx.explain(x)
     by_name = dict(zip(table["term"], table["variance"], strict=True))
@@ -352,22 +366,25 @@ def test_any_single_term_on_demand(boosted, fx):
 def test_parts_of_a_deep_decomposition(boosted, fx):
     x = boosted[1]
     low = fx.select(order=[1, 2])
-    assert low.higher_terms == ()
+    assert at_rows(low) == ()
     np.testing.assert_allclose(low.decision_function(x), sum_of(fx.explain(x, max_order=2)), atol=1e-12)
     without = fx.drop("x0")
-    assert not any("x0" in names for names in (*without.terms, *without.higher_terms))
+    assert not any("x0" in names for names in without.terms)
     moved = x.copy()
     moved[:, 0] = 7.0
     np.testing.assert_allclose(without.decision_function(x), without.decision_function(moved), atol=1e-12)
-    with pytest.raises(ValueError, match="must have all terms, got a part"):
-        low.with_density("uniform")
+    uniform = low.with_density("uniform")
+    np.testing.assert_allclose(uniform.decision_function(x), low.decision_function(x), atol=1e-12)
+    assert uniform.scope == low.scope == Selected(len(fx.terms))
+    with pytest.raises(ValueError, match=f"needs all terms of a deep ensemble, got {len(without.terms)} selected"):
+        without.with_density("uniform")
 
 
 def test_raw_of_a_deep_model_is_what_the_trees_hold(boosted, fx):
     x = boosted[1]
     raw = fx.raw.explain(x[:300])
     np.testing.assert_allclose(sum_of(raw), fx.decision_function(x[:300]), atol=1e-12)
-    sets = fx.deep.leaf_sets
+    sets = fx.source.trees.leaf_sets
     assert set(raw.terms) == {tuple(f"x{j}" for j in key) for key in sets.keys if key}
 
 
@@ -375,7 +392,7 @@ def test_another_density(boosted, fx):
     x = boosted[1]
     other = fx.with_density("independent")
     expected = treeanova.decompose(*boosted, density="independent")
-    for names in expected.terms:
+    for names in in_tables(expected):
         np.testing.assert_allclose(other.terms[names].values, expected.terms[names].values, atol=1e-12)
     np.testing.assert_allclose(
         other.term_values(x, ("x2", "x3", "x4")), expected.term_values(x, ("x2", "x3", "x4")), atol=1e-12
@@ -401,7 +418,7 @@ def test_standard_errors_of_low_orders_are_the_spread_over_resampled_rows(booste
     """High orders stay as they are in the first and move with the rows in the second: hence the factor."""
     x = boosted[1]
     errors = fx.standard_errors(20)
-    assert set(errors) == set(fx.terms)
+    assert set(errors) == set(in_tables(fx))
     assert all(np.isfinite(values).all() for values in errors.values())
     rng = np.random.default_rng(1)
     draws = [fx.with_density("empirical", x[rng.integers(len(x), size=len(x))]).terms for _ in range(20)]
@@ -439,7 +456,7 @@ def test_the_plan_is_what_decompose_holds(tensor_order):
     fx = treeanova.decompose(model, x, density="empirical", tensor_order=tensor_order)
     plan = treeanova.plan(model, tensor_order=tensor_order)
     assert dict(plan.cells) == {key: values[..., 0].size for key, values in fx.effects.terms.items()}
-    assert ("evaluated at rows" in str(plan)) == bool(fx.higher_terms)
+    assert ("evaluated at rows" in str(plan)) == bool(at_rows(fx))
     assert plan.max_order == {None: 4, 2: 2, 3: 3, 9: 4}[tensor_order]
 
 
@@ -490,23 +507,20 @@ def test_sums_differences_and_means_of_deep_ensembles(folds, which):
         np.testing.assert_allclose(sum_of(combined.explain(rows)), combined.decision_function(rows), atol=1e-12)
         # Under independent features with the same rows, terms are the weighted sums of terms.
         for names in [("x0",), ("x0", "x1"), ("x0", "x1", "x2", "x3")]:
-            both = [(f, part) for f, part in zip(factors, (first, second), strict=True) if has(part, names)]
+            both = [(f, part) for f, part in zip(factors, (first, second), strict=True) if names in part.terms]
             expected = sum(f * part.term_values(rows, names) for f, part in both)
             np.testing.assert_allclose(combined.term_values(rows, names), expected, atol=1e-12)
-
-
-def has(part, names):
-    return names in part.terms or names in part.higher_terms
 
 
 def test_a_deep_ensemble_combined_with_what_holds_no_trees_is_refused(folds, tmp_path):
     models, x = folds
     deep, shallow = (treeanova.decompose(models[i], x, density="empirical", tensor_order=2) for i in (0, 2))
-    assert deep.higher_terms
-    assert not shallow.higher_terms
+    assert at_rows(deep)
+    assert not at_rows(shallow)
     shallow.save(tmp_path / "shallow.tav")
     with pytest.raises(
-        ValueError, match="must all hold their trees to be combined with a deep ensemble, got one without"
+        ValueError,
+        match=r"must all hold their trees to be combined .*, got a decomposition from a file",
     ):
         _ = deep + treeanova.load(tmp_path / "shallow.tav")
     with pytest.raises(ValueError, match="must have all terms to be combined, got a selection"):
@@ -529,7 +543,7 @@ def test_compare_deep_tells_distances_of_terms_at_the_rows(boosted, fx):
         name: dict(zip(part.explain(x).terms, part.explain(x).values.T, strict=True)) for name, part in parts.items()
     }
     explained = fx.explain(x)
-    assert len(explained.terms) > len(fx.terms)
+    assert len(explained.terms) > len(in_tables(fx))
     for name in parts:
         assert set(table.loc[name].index) == set(map(label_of, explained.terms))
         for names, pure in zip(explained.terms, explained.values.T, strict=True):
@@ -537,7 +551,7 @@ def test_compare_deep_tells_distances_of_terms_at_the_rows(boosted, fx):
             row = table.loc[name, label_of(names)]
             assert row["distance"] == pytest.approx(gap, rel=1e-9, abs=1e-12)
             assert row["relative"] == pytest.approx(gap / fx.decision_function(x).std(), rel=1e-6, abs=1e-12)
-    higher = [label_of(names) for names in fx.higher_terms]
+    higher = [label_of(names) for names in at_rows(fx)]
     assert (table.loc["raw"].loc[higher, "relative"] > 0.01).any()
     ranks = found.ranks.set_index("term")
     assert sorted(ranks["pure"]) == list(range(1, len(explained.terms) + 1))
@@ -566,7 +580,7 @@ def test_compare_of_loaded_deep_decompositions_leaves_open_what_needs_rows(fx, t
     fx.save(tmp_path / "fx.tav")
     again = treeanova.load(tmp_path / "fx.tav")
     table = treeanova.compare({"a": again, "b": again}).distance.set_index("term")["distance"]
-    higher = [label_of(names) for names in fx.higher_terms]
+    higher = [label_of(names) for names in at_rows(fx)]
     assert table.loc[higher].isna().all()
     assert (table.drop(higher) == 0).all()
     with_rows = treeanova.compare({"a": again, "b": fx}).distance.set_index("term")["distance"]
@@ -581,7 +595,7 @@ def test_compare_of_two_deep_models_weighs_new_bins_alike(boosted):
     first, second = (treeanova.decompose(one, x, density="empirical") for one in (model, other))
     table = treeanova.compare({"a": first, "b": second}).distance.set_index("term")["distance"]
     for names in [("x0", "x1", "x2"), ("x2", "x3", "x4")]:
-        held = second.term_values(x, names) if names in second.higher_terms else 0.0
+        held = second.term_values(x, names) if names in at_rows(second) else 0.0
         gap = np.sqrt(np.mean((held - first.term_values(x, names)) ** 2))
         assert gap > 0.01
         assert table[label_of(names)] == pytest.approx(gap, rel=0.05)
@@ -591,9 +605,9 @@ def test_sensitivity_tells_of_terms_without_a_table(boosted, fx):
     model, x = boosted
     found = treeanova.density_sensitivity(model, x, ["uniform", "empirical"])
     table = found.table.set_index("term")
-    assert set(table.index) == {label_of(names) for names in [*fx.terms, *fx.higher_terms]}
+    assert set(table.index) == set(map(label_of, fx.terms))
     uniform = fx.with_density("uniform")
-    for names in [("x0",), *fx.higher_terms[:3], fx.higher_terms[-1]]:
+    for names in [("x0",), *at_rows(fx)[:3], at_rows(fx)[-1]]:
         gap = np.sqrt(np.mean((uniform.term_values(x, names) - fx.term_values(x, names)) ** 2))
         expected = gap / fx.decision_function(x).std()
         assert table.loc[label_of(names), "distance"] == pytest.approx(expected, rel=1e-6, abs=1e-12)
@@ -626,11 +640,11 @@ def test_progress_is_told_and_may_stop_the_work(boosted, capfd):
 def test_layout_of_many_features_tells_pairs_apart_only():
     rng = np.random.default_rng(0)
     forest = random_forest(rng, max_depth=3, n_outputs=1, max_features=3)
-    sets = forest_sets(forest)
+    sets = leaves_of(forest)
     # Leaves with so many features on their path that all their subsets are beyond reach.
     keys = tuple(tuple(range(30)) for _ in sets.keys)
-    assert not treeanova.terms.deep._can_tell_apart(dataclasses.replace(sets, keys=keys), 2, 30)
-    assert layout_of(sets, budget=1e9).is_dense
+    assert not treeanova.terms.layout._can_report_all(dataclasses.replace(sets, keys=keys), 2, 30)
+    assert choose_layout(sets, budget=1e9).is_dense
 
 
 # Models and data as people have them.
@@ -638,7 +652,7 @@ def test_layout_of_many_features_tells_pairs_apart_only():
 
 def check_real(model, data, *, raw, rows=slice(None, 300), **options):
     fx = treeanova.decompose(model, data, **options)
-    assert fx.deep is not None
+    assert isinstance(fx.source, TreeModel)
     some = data.iloc[rows]
     expected = raw(some)
     np.testing.assert_allclose(fx.decision_function(some), expected, atol=2e-5 * max(1, np.abs(expected).max()))
@@ -669,7 +683,7 @@ def test_a_forest_of_deep_trees_is_cut_at_pairs():
     y = table.pop("MedHouseVal")
     model = RandomForestRegressor(n_estimators=200, random_state=0, n_jobs=1).fit(table, y)
     fx = check_real(model, table, raw=model.predict, density="empirical", budget=2e7)
-    assert fx.higher_terms == ()
+    assert at_rows(fx) == ()
     assert fx.has_remainder
     shares = fx.importance().set_index("term")["variance"]
     assert 0 < shares["remainder"] < 0.5
@@ -695,22 +709,22 @@ def test_raw_of_a_loaded_decomposition_is_raw(boosted, fx, tmp_path):
     fx.save(tmp_path / "fx.tav")
     loaded = treeanova.load(tmp_path / "fx.tav").with_density("empirical", boosted[1])
     assert loaded.raw.importance().equals(fx.raw.importance())
-    fx.cut(1).save(tmp_path / "cut.tav")
+    fx.truncate(1).save(tmp_path / "cut.tav")
     cut = treeanova.load(tmp_path / "cut.tav")
     np.testing.assert_array_equal(sum_of(cut.raw.explain(boosted[1][:50])), sum_of(fx.raw.explain(boosted[1][:50])))
 
 
 def test_cuts_of_parts_and_parts_of_cuts(boosted, fx):
     x = boosted[1]
-    part = fx.select(order=[1, 2]).cut(1)
+    part = fx.select(order=[1, 2]).truncate(1)
     np.testing.assert_allclose(part.explain(x).scores, part.decision_function(x), atol=1e-12)
     assert set(part.terms) == {(f"x{j}",) for j in range(6)}
-    again = fx.cut(2).with_density("uniform")
-    assert again.higher_terms == ()
+    again = fx.truncate(2).with_density("uniform")
+    assert at_rows(again) == ()
     assert again.has_remainder
     assert not any("x0" in names for names in fx.raw.drop("x0").terms)
     assert fx != fx.select(order=[1, 2])
-    assert fx.cut(2).certificate.higher.n_terms == 0
+    assert fx.truncate(2).certificate.higher.n_terms == 0
     with pytest.raises(KeyError, match="no term"):
         fx.drop("x0").term_values(x, ("x0", "x1", "x2"))
 
@@ -749,7 +763,7 @@ def test_numbers_of_numpy_and_threads(boosted, tmp_path):
         model, x, density="empirical", max_order=np.int64(2), tensor_order=np.int64(2), n_jobs=np.int64(1)
     )
     fx.save(tmp_path / "fx.tav")
-    assert treeanova.decompose(model, x, density="empirical", n_jobs=-1).n_jobs == os.cpu_count()
+    assert treeanova.decompose(model, x, density="empirical", n_jobs=-1).settings.n_jobs == os.cpu_count()
     with pytest.raises(ValueError, match="`n_jobs` must be a whole number from 1 on, or -1 for all cores, got -2"):
         treeanova.decompose(model, x, n_jobs=-2)
 
@@ -761,7 +775,7 @@ def test_forests_with_very_many_leaf_sets_are_corrected():
     model = RandomForestRegressor(n_estimators=40, random_state=0, n_jobs=1).fit(x, y)
     fx = treeanova.decompose(model, x, density="empirical", budget=5e7)
     assert fx.certificate.higher.n_corrected >= 220  # all triples of the 12 features
-    keys = fx.deep.leaf_sets
+    keys = fx.source.trees.leaf_sets
     assert keys.subsets([3]) == sorted({sub for key in keys.keys for sub in itertools.combinations(key, 3)})
 
 

@@ -11,38 +11,13 @@ from hypothesis import strategies as st
 
 from treeanova.data.features import Feature, IntegerCategory, Labels, Numeric, Schema
 from treeanova.model.axes import CategoryAxis, IntervalAxis
-from treeanova.model.forest import NEAR_ZERO, assemble
+from treeanova.model.forest import NEAR_ZERO
 from treeanova.model.grid import Grid, grid_of
 from treeanova.model.union import union
+from treeanova.testing.forests import stumps
 
 LETTERS = ("a", "b", "c", "d")
 SPECIAL = np.array([0.0, -0.0, NEAR_ZERO, -NEAR_ZERO, 1e-300, np.inf, -np.inf, np.nan, 0.5, 1.0, -1.0, 2.0])
-
-
-def stumps(features, splits):
-    """A forest of one split per tree: (feature, bound or set of codes, missing goes left[, zero counts as missing])."""
-    nodes = {"feature": [], "bound": [], "missing_left": [], "zero_missing": [], "category_start": []}
-    category_left = []
-    for j, rule, missing_left, *zero in splits:
-        is_set = isinstance(rule, (set, frozenset))
-        start = len(category_left) if is_set else -1
-        if is_set:
-            category_left += [code in rule for code in range(features[j].n_categories + 1)]
-        row = (j, np.nan if is_set else rule, missing_left, bool(zero and zero[0]), start)
-        for values, value in zip(nodes.values(), row, strict=True):
-            values += [value, 0 if isinstance(value, int) else value, 0 if isinstance(value, int) else value]
-    count = len(splits)
-    return assemble(
-        Schema(tuple(features)),
-        [0.0],
-        roots=np.arange(count) * 3,
-        left=np.array([[3 * i + 1, -1, -1] for i in range(count)]).ravel(),
-        right=np.array([[3 * i + 2, -1, -1] for i in range(count)]).ravel(),
-        values=np.arange(3.0 * count)[:, None],
-        leaf_label=np.tile([0, 1, 2], count),
-        category_left=category_left,
-        **nodes,
-    )
 
 
 def numeric_axis(*splits, **options):
@@ -262,7 +237,7 @@ def test_a_union_with_a_grid_that_refuses_unseen_categories_refuses_them_too(ord
         for own in options
     ]
     merged, _ = union([grids[i] for i in order])
-    with pytest.raises(ValueError, match="'k' must hold known categories"):
+    with pytest.raises(ValueError, match="'k' must hold categories of the model, got 'z'"):
         merged.index(np.array([["z"]], dtype=object))
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import treeanova
+from treeanova.decomposition.evaluation import Evaluation
 from treeanova.report.payload import payload
 from treeanova.terms.correction import no_correction
 from treeanova.views.summary import headline, html_summary, standings
@@ -39,10 +40,8 @@ def test_the_certificate_is_of_terms_and_remainder(model, rows, mains, monkeypat
     assert "sum of terms and remainder within" in repr(mains)
     assert "sum of terms and remainder within" in html_summary(mains)
     assert mains.certificate.reconstruction_error < 1e-12
-    real = treeanova.decomposition.rowwise.AtRows.score
-    monkeypatch.setattr(
-        treeanova.decomposition.rowwise.AtRows, "score", lambda self, encoded: real(self, encoded) + 1.0
-    )
+    real = Evaluation.score
+    monkeypatch.setattr(Evaluation, "score", lambda self, encoded: real(self, encoded) + 1.0)
     wrong = treeanova.decompose(model, rows, density="empirical", max_order=1)
     assert wrong.certificate.reconstruction_error > 0.1
 
@@ -105,7 +104,8 @@ def test_the_trees_of_a_deep_ensemble_as_they_are_do_not_pass_for_pure(model, ro
 def test_equal_tensors_do_not_make_equal_decompositions(model, rows):
     deep = treeanova.decompose(model, rows, density="empirical", tensor_order=2)
     assert deep == treeanova.decompose(model, rows, density="empirical", tensor_order=2)
-    assert deep != dataclasses.replace(deep, deep=dataclasses.replace(deep.deep, correction=no_correction()))
+    uncorrected = dataclasses.replace(deep.termset.leaf_terms, correction=no_correction())
+    assert deep != dataclasses.replace(deep, termset=dataclasses.replace(deep.termset, leaf_terms=uncorrected))
 
 
 def test_progress_is_told_of_tensors_too(model, rows):
@@ -154,13 +154,17 @@ def test_a_report_refuses_a_density_that_it_does_not_know(mains):
 
 def test_a_term_without_a_table_is_named_so(model, rows):
     deep = treeanova.decompose(model, rows, density="empirical", tensor_order=2)
-    with pytest.raises(KeyError, match=r"has no table, it is known at rows only; use fx\.term_values"):
-        deep.terms["a", "b", "remainder"]
+    term = deep.terms["a", "b", "remainder"]
+    assert not term.has_table
+    assert repr(term) == "Term(a × b × remainder: at rows)"
+    for part in ("values", "axes", "weights"):
+        with pytest.raises(ValueError, match=r"has no table, it is known at rows only; use fx\.term_values"):
+            getattr(term, part)
     with pytest.raises(KeyError, match=r"did you mean terms\[.*remainder.*\] or terms\[.*b.*, .*remainder.*\]"):
         deep.terms["remaindr"]
     assert ("a", "b") in deep.terms
     assert ("b", "a") in deep.terms
-    assert all(key not in deep.terms for key in ("remaindr", ("a", "a"), (), 1, ("a", "b", "remainder")))
+    assert all(key not in deep.terms for key in ("remaindr", ("a", "a"), (), 1))
 
 
 def test_names_that_read_like_other_terms_lose_nothing(rows):
@@ -196,7 +200,7 @@ def test_centred_raw_terms_do_not_pass_for_uncorrelated():
     a, b = table.T
     model = forest(n_estimators=2).fit(table, a)
     model.estimators_ = [tree(max_depth=1).fit(table, 2 * a - 1), tree(max_depth=2).fit(table, 4 * a * b + 1e-4 * a)]
-    found = treeanova.decompose(model, table, density="uniform").raw.cut(1).importance()
+    found = treeanova.decompose(model, table, density="uniform").raw.truncate(1).importance()
     main, rest = (2 * a - 1) / 2, 4 * a * b / 2
     total = np.var(main + rest)  # the 1e-4 only has the second tree ask for x0 first
     share = (np.var(main) + np.cov(main, rest, bias=True)[0, 1]) / total

@@ -92,7 +92,7 @@ def test_a_file_of_other_columns_is_refused(tmp_path):
 
 
 def test_hidden_and_unknown_ages():
-    ages = mimic.mend_age(pd.Series([50, 89, 300, np.nan]))
+    ages = mimic.corrected_age(pd.Series([50, 89, 300, np.nan]))
     assert ages.fillna(-1).tolist() == [50, 89, 91.4, -1]
 
 
@@ -117,7 +117,7 @@ def test_the_demo_extract_survives_the_loader(tmp_path):
         table.to_csv(tmp_path / name, index=False)
     rows = mimic.load_admissions(*(tmp_path / name for name in files), chunk_rows=500)
     pd.testing.assert_frame_equal(rows[list(mimic.LABS)], demo[list(mimic.LABS)], check_dtype=False)
-    assert np.abs(rows["age"] - mimic.mend_age(demo["age"])).max() < 0.01
+    assert np.abs(rows["age"] - mimic.corrected_age(demo["age"])).max() < 0.01
     assert rows["gender"].tolist() == demo["gender"].tolist()
 
 
@@ -130,18 +130,18 @@ def two_levels(**values):
 
 def test_contradictions_are_opposite_signs_away_from_zero():
     found, levels = two_levels(
-        XGB2={"as held": {("sex", "a"): -1.0, ("sex", "b"): -0.01}, "auto": {("sex", "a"): 0.0, ("sex", "b"): 2.0}}
+        XGB2={"raw": {("sex", "a"): -1.0, ("sex", "b"): -0.01}, "auto": {("sex", "a"): 0.0, ("sex", "b"): 2.0}}
     )
-    pairs = compas.contradictions(found, "as held", levels)
+    pairs = compas.contradictions(found, "raw", levels)
     assert pairs == [(("sex", "a"), "XGB", "XGB2"), (("sex", "a"), "XGB2", "GAM"), (("sex", "a"), "XGB2", "GA2M")]
     assert compas.contradictions(found, "auto", levels) == []
 
 
 def test_changes_of_sign_between_densities():
     found, levels = two_levels(
-        XGB2={"uniform": {("sex", "a"): -1.0, ("sex", "b"): 1.0}, "as held": {("sex", "a"): 1.0, ("sex", "b"): -1.0}}
+        XGB2={"uniform": {("sex", "a"): -1.0, ("sex", "b"): 1.0}, "raw": {("sex", "a"): 1.0, ("sex", "b"): -1.0}}
     )
-    assert compas.sign_changes(found["XGB2"], levels) == [("sex", "a")]  # "as held" is no density
+    assert compas.sign_changes(found["XGB2"], levels) == [("sex", "a")]  # "raw" is no density
 
 
 def small_model():
@@ -187,8 +187,8 @@ def test_kilometres():
 @pytest.mark.parametrize(
     ("values", "place"),
     [
-        ([[0, 0], [0, 1]], "a cell that holds districts (1)"),
-        ([[1, 0], [0, 0]], "a cell that holds districts (1)"),
+        ([[0, 0], [0, 1]], "a cell with districts (1)"),
+        ([[1, 0], [0, 0]], "a cell with districts (1)"),
         ([[0, 1], [0, 0]], "inland, east of every district of that latitude"),
         ([[0, 0], [1, 0]], "ocean, west of every district of that latitude"),
     ],
@@ -225,7 +225,7 @@ def test_changes_of_a_curve_are_relative_to_the_pure_one():
     y = np.repeat([0.0, 2.0], 50)
     fx = treeanova.decompose(DecisionTreeRegressor().fit(X, y), X)
     double = treeanova.decompose(DecisionTreeRegressor().fit(X, 3 * y + 1), X)
-    kinds = {"as held": double.raw, "uniform": double, "empirical": fx, "laplace": fx, "auto": fx}
+    kinds = {"raw": double.raw, "uniform": double, "empirical": fx, "laplace": fx, "auto": fx}
     moved = mortality.changes(kinds, "age", X)
     assert moved == pytest.approx(
         {"uniform": 0.0, "empirical": 2.0, "laplace": 2.0, "auto": 2.0, "between densities": 2.0}

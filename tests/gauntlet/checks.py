@@ -9,6 +9,7 @@ import math
 import numpy as np
 
 import treeanova
+from treeanova.terms.tree_model import TreeModel
 
 PURE = 1e-9  # of the largest score
 MOST_CELLS = 1_000_000
@@ -19,6 +20,26 @@ LARGEST_TERMS = 6
 def outputs_last(values, n_outputs):
     """Values with a last axis of outputs, also where there is one output only."""
     return values[..., None] if n_outputs == 1 else values
+
+
+def tables_of(fx):
+    """The terms that have a table, by names."""
+    return {names: term for names, term in fx.terms.items() if term.has_table}
+
+
+def terms_at_rows(fx):
+    """Names of the terms that have no table."""
+    return [names for names, term in fx.terms.items() if not term.has_table]
+
+
+def tables_before(fx):
+    """The tensors from which tables were purified."""
+    return fx.source.tables_to_purify(fx.termset).terms
+
+
+def bins_within(fine, coarse):
+    """The bin of a coarser axis that holds each bin of an axis, by a value in each."""
+    return coarse.index(fine.examples())
 
 
 def positions(fx, names):
@@ -33,7 +54,7 @@ def awkward_rows(fx, X, seed=0):
     rng = np.random.default_rng(seed)
     some = X[rng.permutation(len(X))[:60]]
     shuffled = np.stack([rng.permutation(np.resize(column, 60)) for column in X.T], axis=1)
-    near = [_near_thresholds(axis, j, X, rng) for j, axis in enumerate(fx.at_rows.grid.axes)]
+    near = [_near_thresholds(axis, j, X, rng) for j, axis in enumerate(fx.evaluation.grid.axes)]
     near = np.concatenate(near)
     return np.concatenate([some, shuffled, near[rng.permutation(len(near))[:200]]])
 
@@ -58,7 +79,7 @@ def _near_thresholds(axis, j, X, rng):
 def check_finite(fx):
     """No number anywhere is infinite or missing."""
     assert np.isfinite(fx.intercept).all()
-    for names, term in fx.terms.items():
+    for names, term in tables_of(fx).items():
         assert np.isfinite(term.values).all(), names
         assert np.isfinite(term.weights).all(), names
         assert (term.weights >= 0).all(), names
@@ -101,9 +122,9 @@ def check_purity(fx, size):
     `size` is the largest score of each output.
     """
     n_outputs = len(fx.schema.outputs)
-    before = [np.abs(raw).reshape(-1, n_outputs).max(axis=0) for raw in fx.raw_effects.terms.values()]
+    before = [np.abs(raw).reshape(-1, n_outputs).max(axis=0) for raw in tables_before(fx).values()]
     scale = np.max(before, axis=0, initial=0.0)  # largest score before purification
-    for names, term in fx.terms.items():
+    for names, term in tables_of(fx).items():
         values = outputs_last(term.values, n_outputs)
         means = [slice_means(values, term.weights, axis)[0] for axis in range(term.order)]
         worst = np.max([np.abs(own).max(axis=0, initial=0.0) for own in means], axis=0)
@@ -118,11 +139,12 @@ def check_purity(fx, size):
 def check_higher(fx, seed=0):
     """Terms at rows: pure exactly where that is claimed, else about as pure at other rows as was measured."""
     higher = fx.certificate.higher
-    assert (higher is None) == (not fx.higher_terms and not _has_orders_above_tables(fx))
+    at_rows = terms_at_rows(fx)
+    assert (higher is None) == (not at_rows and not _has_orders_above_tables(fx))
     if higher is None or not higher.n_terms:
         return
-    assert higher.n_terms == len(fx.higher_terms)
-    assert {len(names) for names in fx.higher_terms} <= set(range(higher.orders[0], higher.orders[1] + 1))
+    assert higher.n_terms == len(at_rows)
+    assert {len(names) for names in at_rows} <= set(range(higher.orders[0], higher.orders[1] + 1))
     if higher.is_exact:
         check_closed_form(fx, seed)
     else:
@@ -132,7 +154,10 @@ def check_higher(fx, seed=0):
 
 
 def _has_orders_above_tables(fx):
-    return fx.deep is not None and fx.deep.layout.top_order > fx.deep.layout.tensor_order
+    if not isinstance(fx.source, TreeModel):
+        return False
+    layout = fx.source.trees.layout
+    return layout.top_order > layout.tensor_order
 
 
 def impurity_at_rows(fx, seed=0):
@@ -142,7 +167,7 @@ def impurity_at_rows(fx, seed=0):
     """
     rng = np.random.default_rng(seed)
     codes, weights = fx.density_rows
-    rows = fx.at_rows.grid.encoded(codes)
+    rows = fx.evaluation.grid.encoded(codes)
     first = rng.random(len(rows)) < 0.5
     quarters = [_quarters(column, weights) for column in codes.T]
     worst = 0.0
@@ -161,7 +186,7 @@ def impurity_at_rows(fx, seed=0):
 def _largest_terms(fx, rows):
     explanation = fx.explain(rows)
     squares = (explanation.values.reshape(len(rows), len(explanation.terms), -1) ** 2).mean(axis=0).max(axis=-1)
-    higher = set(fx.higher_terms)
+    higher = set(terms_at_rows(fx))
     ranked = [explanation.terms[i] for i in np.argsort(-squares)]
     return [names for names in ranked if names in higher][:LARGEST_TERMS]
 
@@ -182,8 +207,8 @@ def _means(slices, weights, values, n_slices):
 def check_closed_form(fx, seed=0):
     """Means of terms at rows over one feature, by its masses, are zero where features are independent."""
     rng = np.random.default_rng(seed)
-    grid = fx.at_rows.grid
-    for names in rng.permutation(np.array(fx.higher_terms, dtype=object))[:LARGEST_TERMS]:
+    grid = fx.evaluation.grid
+    for names in rng.permutation(np.array(terms_at_rows(fx), dtype=object))[:LARGEST_TERMS]:
         key = positions(fx, names)
         codes = np.stack([rng.integers(size, size=3) for size in grid.sizes], axis=1).astype(np.int32)
         for j, row in itertools.product(key, codes):
@@ -197,10 +222,13 @@ def check_closed_form(fx, seed=0):
 def check_marginals(fx):
     """Tables of pairs have the 1-d tables as marginals; so have tables of orders 3 and 4, which agree."""
     density, terms = fx.density, fx.terms
-    for names, term in terms.items():
+    for names, term in tables_of(fx).items():
         for axis, name in enumerate(names if term.order > 1 else ()):
             others = tuple(i for i in range(term.order) if i != axis)
-            alone = density.table(positions(fx, (name,)))
+            (j,) = positions(fx, (name,))
+            alone = np.bincount(
+                bins_within(fx.grid.axes[j], term.axes[axis]), density.table((j,)), term.axes[axis].size
+            )
             np.testing.assert_allclose(term.weights.sum(axis=others), alone, rtol=0, atol=1e-9, err_msg=str(names))
     key = _small_features(fx)
     if len(key) < 3:
@@ -214,7 +242,7 @@ def check_marginals(fx):
         distance = np.abs(_marginal(whole, key, pair) - density.table(pair)).sum() / 2
         np.testing.assert_allclose(density.gap(pair), distance, rtol=0, atol=1e-9)
         is_term = tuple(fx.schema.names[j] for j in pair) in terms
-        if is_term and (fx.higher_terms or max(map(len, terms)) > 2):  # else the joint density serves nothing
+        if is_term and max(map(len, terms)) > 2:  # else the joint density serves nothing
             assert fx.certificate.density_gap >= distance - 1e-9
         if density.name not in {"auto", "kernel"}:
             assert distance <= 1e-9
@@ -247,7 +275,7 @@ def check_own_moments(fx):
     n_outputs = len(fx.schema.outputs)
     found = rows_by_term(fx)
     total = (fx.moments.variance + fx.moments.covariance).sum(axis=0)
-    for names, term in fx.terms.items():
+    for names, term in tables_of(fx).items():
         values, weights = outputs_last(term.values, n_outputs), term.weights[..., None]
         axes = tuple(range(term.order))
         squares, sizes = (weights * values**2).sum(axis=axes), (weights * np.abs(values)).sum(axis=axes)
@@ -270,10 +298,11 @@ def check_importance(fx):
     n_features, n_outputs = len(fx.grid.sizes), len(fx.schema.outputs)
     weights = fx.density.table(tuple(range(n_features))).ravel()
     cells = np.indices(fx.grid.sizes).reshape(n_features, -1)
-    terms = {
-        names: outputs_last(term.values, n_outputs)[tuple(cells[j] for j in positions(fx, names))]
-        for names, term in fx.terms.items()
-    }
+    terms = {}
+    for names, term in fx.terms.items():
+        places = zip(positions(fx, names), term.axes, strict=True)
+        bins = tuple(bins_within(fx.grid.axes[j], axis)[cells[j]] for j, axis in places)
+        terms[names] = outputs_last(term.values, n_outputs)[bins]
     score = np.sum(list(terms.values()), axis=0)
     found = rows_by_term(fx)
     by_feature = {(name, k): np.zeros(3) for name in fx.schema.names for k in range(n_outputs)}
@@ -308,9 +337,9 @@ def check_saved(fx, rows, folder):
     loaded = treeanova.load(path)
     terms = loaded.terms
     assert list(terms) == list(fx.terms)
-    assert loaded.higher_terms == fx.higher_terms
+    assert terms_at_rows(loaded) == terms_at_rows(fx)
     np.testing.assert_array_equal(loaded.intercept, fx.intercept)
-    for names, term in fx.terms.items():
+    for names, term in tables_of(fx).items():
         np.testing.assert_array_equal(terms[names].values, term.values)
         np.testing.assert_array_equal(terms[names].weights, term.weights)
     few = rows[:20]

@@ -48,7 +48,7 @@ def _raw_columns(data: Any, schema: Schema) -> tuple[Sequence[npt.NDArray[Any]],
     if isinstance(data, np.ndarray) or not _is_table(data):
         array = _as_matrix(data, schema)
         return [array[:, j] for j in range(array.shape[1])], len(array)
-    return _table_columns(_as_table(data), schema)
+    return _table_columns(as_table(data), schema)
 
 
 def _encode_column(feature: Feature, column: npt.NDArray[Any]) -> Floats:
@@ -68,7 +68,8 @@ def _encode_column(feature: Feature, column: npt.NDArray[Any]) -> Floats:
     return encoded
 
 
-def _as_table(data: Any) -> nw.DataFrame[Any]:
+def as_table(data: Any) -> nw.DataFrame[Any]:
+    """A table as narwhals sees it; ValueError where a column comes twice."""
     names = [str(name) for name in getattr(data, "column_names", data.columns)]
     doubled = sorted({name for name in names if names.count(name) > 1})
     if doubled:

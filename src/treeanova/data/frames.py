@@ -8,11 +8,13 @@ from typing import Any
 
 import narwhals.stable.v1 as nw
 
+from treeanova.data.columns import as_table
+
 
 def backend_of(data: Any) -> str | None:
     """Name of the data frame library of some data; for arrays pandas if it is installed, else None."""
     if nw.dependencies.is_into_dataframe(data):
-        return str(nw.get_native_namespace(nw.from_native(data, eager_only=True)).__name__)
+        return str(nw.get_native_namespace(as_table(data)).__name__)
     return "pandas" if importlib.util.find_spec("pandas") else None
 
 

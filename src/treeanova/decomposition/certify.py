@@ -56,7 +56,10 @@ def _density_gap(pure: PureTerms, density: Density) -> float:
 
 
 def _reconstruction_error(evaluation: Evaluation, statistics: Statistics | None, oracle: Score | None) -> float:
-    """Largest difference of the sum of terms to the model at some rows, relative to the largest score."""
+    """Largest difference of the sum of terms to the model at some rows, relative to the largest score.
+
+    The scores of the source are compared too: remainders are computed from them, also those of later truncations.
+    """
     score = evaluation.score if oracle is None else oracle
     if statistics is None:
         sizes = evaluation.grid.sizes
@@ -67,7 +70,8 @@ def _reconstruction_error(evaluation: Evaluation, statistics: Statistics | None,
         codes = evaluation.grid.index_encoded(encoded)
     expected = score(encoded)
     total = evaluation.terms.intercept + evaluation.all_at(codes).sum(axis=0)
-    return float(np.abs(total - expected).max() / max(np.abs(expected).max(), np.finfo(float).tiny))
+    both = np.stack([total, evaluation.score(encoded)])
+    return float(np.abs(both - expected).max() / max(np.abs(expected).max(), np.finfo(float).tiny))
 
 
 def _remainder_share(evaluation: Evaluation, statistics: Statistics | None) -> float | None:

@@ -104,7 +104,7 @@ def restore_density(plain: Mapping[str, Any], effects: Effects, weights: Mapping
         kind=plain["name"],
         options=options,
         saved=weights,
-        binnings=effects.binnings,
+        binnings=dict(effects.binnings),  # a mapping proxy has no pickle
         was_product=is_product,
         grid=grid,
     )

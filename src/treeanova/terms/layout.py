@@ -73,7 +73,7 @@ def choose_layout(
     layout = TermLayout(
         highest, reported, top, max_bins, plan if max_bins is None else _shrunk(plan, sets.grid, max_bins)
     )
-    return dataclasses.replace(layout, plan=dataclasses.replace(plan, notes=tuple(_notes(layout))))
+    return dataclasses.replace(layout, plan=dataclasses.replace(layout.plan, notes=tuple(_notes(layout))))
 
 
 def _tensors_that_fit(sets: LeafSets, top: int, budget: float, tensor_order: int | None) -> tuple[int, Plan]:

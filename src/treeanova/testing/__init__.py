@@ -10,9 +10,9 @@ __all__ = [
     "FIGURE_1",
     "brute_force",
     "correlated_weights",
-    "example",
     "exact_interaction",
     "exact_pair",
     "exact_terms",
+    "example",
     "mixed_weights",
 ]

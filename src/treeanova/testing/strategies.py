@@ -1,4 +1,4 @@
-"""Hypothesis strategies: tensors with weights of all the kinds that make purification hard."""
+"""Hypothesis strategies: seeds, and tensors with weights of all the kinds that make purification hard."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from treeanova.core.arrays import Floats
 
+SEEDS = st.integers(0, 2**32 - 1)
 KINDS = ("dense", "heavy", "correlated", "sparse", "blocks", "unseen", "counts")
 
 

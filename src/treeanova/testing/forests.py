@@ -1,0 +1,175 @@
+"""Random forests of all shapes, small ones written down node by node, and rows that lie on their thresholds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from treeanova.core.arrays import Floats
+from treeanova.data.features import Feature, IntegerCategory, Schema
+from treeanova.model.forest import NEAR_ZERO, Forest, assemble
+
+BOUNDS = (-2.5, -1.0, float(np.nextafter(-NEAR_ZERO, -np.inf)), NEAR_ZERO, 0.1, 1.0, 1e10, np.inf)
+BOUNDS_NEAR_ZERO = (-NEAR_ZERO, -5e-324, 0.0, NEAR_ZERO, 1.0)
+_LEAF = (-1, 0.0, -1, -1)
+
+
+def random_forest(
+    rng: np.random.Generator,
+    *,
+    max_depth: int = 4,
+    max_trees: int = 8,
+    n_outputs: int | None = None,
+    max_features: int = 5,
+    bounds: Sequence[float] = BOUNDS,
+) -> Forest:
+    """A forest of numbers and categories: missing values go either way, zeros may count as missing."""
+    n_outputs = int(rng.integers(1, 4)) if n_outputs is None else n_outputs
+    nodes = _Nodes(rng, _random_schema(rng, n_outputs, max_features), bounds)
+    n_trees = int(rng.integers(1, max_trees + 1))
+    roots = [nodes.grow(int(rng.integers(0, max_depth + 1))) for _ in range(n_trees)]
+    return nodes.forest(roots, rng.normal(size=n_outputs))
+
+
+def _random_schema(rng: np.random.Generator, n_outputs: int, max_features: int) -> Schema:
+    features = []
+    for j in range(int(rng.integers(1, max_features + 1))):
+        accepts_missing, accepts_unseen = (bool(flag) for flag in rng.random(2) < 0.7)
+        if rng.random() < 0.35:
+            features.append(Feature(f"c{j}", IntegerCategory(int(rng.integers(1, 5))), accepts_missing, accepts_unseen))
+        else:
+            features.append(Feature(f"n{j}", accepts_missing=accepts_missing))
+    return Schema(tuple(features), tuple(f"y{k}" for k in range(n_outputs)))
+
+
+class _Nodes:
+    """Nodes of trees as they grow, in the form that `assemble` takes."""
+
+    def __init__(self, rng: np.random.Generator, schema: Schema, bounds: Sequence[float]) -> None:
+        self.rng, self.schema, self.bounds = rng, schema, bounds
+        self.rows: list[dict[str, Any]] = []
+        self.category_left: list[bool] = []
+
+    def grow(self, depth: int) -> int:
+        """Position of a new subtree's root."""
+        node = len(self.rows)
+        leaf = {"feature": -1, "bound": 0.0, "left": -1, "right": -1, "start": -1, "missing": False, "zero": False}
+        self.rows.append(leaf | {"values": self.rng.normal(size=len(self.schema.outputs))})
+        if depth == 0 or self.rng.random() < 0.15:
+            return node
+        self.rows[node] |= self._random_split()
+        self.rows[node] |= {"left": self.grow(depth - 1), "right": self.grow(depth - 1)}
+        return node
+
+    def _random_split(self) -> dict[str, Any]:
+        j = int(self.rng.integers(len(self.schema.features)))
+        feature = self.schema.features[j]
+        split: dict[str, Any] = {"feature": j, "missing": self.rng.random() < 0.5}
+        if feature.is_category:
+            split["start"] = len(self.category_left)
+            self.category_left += (self.rng.random(feature.n_categories + 1) < 0.5).tolist()
+            return split
+        return split | {"bound": self.rng.choice(self.bounds), "zero": self.rng.random() < 0.3}
+
+    def forest(self, roots: Sequence[int], intercept: Floats) -> Forest:
+        """The forest of all nodes."""
+        column = {name: [row[name] for row in self.rows] for name in self.rows[0]}
+        return assemble(
+            self.schema,
+            intercept,
+            roots=roots,
+            feature=column["feature"],
+            bound=column["bound"],
+            left=column["left"],
+            right=column["right"],
+            missing_left=column["missing"],
+            zero_missing=column["zero"],
+            category_start=column["start"],
+            category_left=self.category_left,
+            values=np.array(column["values"]),
+            leaf_label=np.arange(len(self.rows)),
+        )
+
+
+def rows_on_bounds(forest: Forest, rng: np.random.Generator, n_rows: int = 200) -> Floats:
+    """Rows whose values lie on bounds and next to them, or are categories, unseen or missing where accepted."""
+    columns = [
+        rng.choice(_values_to_try(feature, forest.bound[forest.feature == j]), n_rows)
+        for j, feature in enumerate(forest.schema.features)
+    ]
+    return np.column_stack(columns)
+
+
+def _values_to_try(feature: Feature, bounds: Floats) -> Floats:
+    missing = [np.nan] * feature.accepts_missing
+    if feature.is_category:
+        unseen = [-3.0, feature.n_categories, feature.n_categories + 7.0] if feature.accepts_unseen else []
+        return np.array([*range(feature.n_categories), *unseen, *missing], dtype=float)
+    special = [0.0, -0.0, NEAR_ZERO, -NEAR_ZERO, 5e-324, 1e300, -1e300, np.inf, -np.inf]
+    every = np.unique(np.concatenate([bounds, special]))
+    with np.errstate(over="ignore"):
+        return np.concatenate([every, np.nextafter(every, np.inf), np.nextafter(every, -np.inf), missing])
+
+
+def scale_of(forest: Forest) -> float:
+    """Sum of all absolute leaf values and intercepts, to which tolerances are relative."""
+    return float(np.abs(forest.values).sum() + np.abs(forest.intercept).sum())
+
+
+def chains(*trees: Sequence[tuple[int, float]], n_features: int = 3, n_outputs: int = 1) -> Forest:
+    """Trees of splits in a row, each a list of (feature, bound): the left child is a leaf, the right one goes on.
+
+    Nodes are numbered from 0 in this order; the leaf at node i has the value i + 1 (one output).
+    """
+    roots: list[int] = []
+    nodes: list[tuple[int, float, int, int]] = []  # feature, bound, left, right
+    for splits in trees:
+        roots.append(len(nodes))
+        for j, threshold in splits:
+            nodes += [(j, threshold, len(nodes) + 1, len(nodes) + 2), _LEAF]
+        nodes.append(_LEAF)
+    feature, bound, left, right = zip(*nodes, strict=True)
+    n_nodes = len(nodes)
+    features = tuple(Feature(f"x{j}", accepts_missing=False) for j in range(n_features))
+    return assemble(
+        Schema(features, tuple(f"y{k}" for k in range(n_outputs))),
+        np.zeros(n_outputs),
+        roots=roots,
+        feature=feature,
+        bound=bound,
+        left=left,
+        right=right,
+        missing_left=np.zeros(n_nodes, bool),
+        values=np.arange(1.0, n_nodes * n_outputs + 1).reshape(n_nodes, n_outputs),
+        leaf_label=np.arange(n_nodes),
+    )
+
+
+def stumps(features: Sequence[Feature], splits: Sequence[tuple[Any, ...]]) -> Forest:
+    """Trees of one split each: (feature, bound or set of codes, missing goes left[, zero counts as missing])."""
+    nodes: dict[str, list[Any]] = {
+        name: [] for name in ("feature", "bound", "missing_left", "zero_missing", "category_start")
+    }
+    category_left: list[bool] = []
+    for j, rule, missing_left, *zero in splits:
+        is_set = isinstance(rule, (set, frozenset))
+        start = len(category_left) if is_set else -1
+        row = (j, np.nan if is_set else rule, missing_left, bool(zero and zero[0]), start)
+        if is_set:
+            category_left += [code in rule for code in range(features[j].n_categories + 1)]
+        for values, value in zip(nodes.values(), row, strict=True):
+            values += [value] + [0 if isinstance(value, int) else value] * 2
+    count = len(splits)
+    return assemble(
+        Schema(tuple(features)),
+        [0.0],
+        roots=np.arange(count) * 3,
+        left=np.array([[3 * i + 1, -1, -1] for i in range(count)]).ravel(),
+        right=np.array([[3 * i + 2, -1, -1] for i in range(count)]).ravel(),
+        values=np.arange(3.0 * count)[:, None],
+        leaf_label=np.tile([0, 1, 2], count),
+        category_left=category_left,
+        **nodes,
+    )
