@@ -307,7 +307,7 @@ def test_unknown_densities_are_refused(description):
 
 @pytest.mark.parametrize("kind", [Laplace, Shrinkage, Empirical])
 def test_a_class_instead_of_a_density_is_refused(kind):
-    with pytest.raises(ValueError, match="`density` must be one of .* got <class"):
+    with pytest.raises(ValueError, match=r"`density` must be one of .* got <class"):
         density_of(kind)
 
 

@@ -6,14 +6,14 @@ import abc
 import dataclasses
 import itertools
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from treeanova.core.arrays import Floats, Key
 from treeanova.density.joint import Joint
 from treeanova.density.pooling import Binnings
-from treeanova.density.statistics import Points, RowsInMemory, Statistics
+from treeanova.density.statistics import Points, Statistics
 from treeanova.model.grid import Grid
 
 
@@ -258,17 +258,6 @@ class Density(abc.ABC):
         if self.statistics is None:
             raise ValueError(f"the density {self.name!r} must be bound to rows first; decompose() does that.")
         return self.statistics
-
-    # Former names
-
-    def resampled(self, statistics: Statistics) -> Self:
-        """Former name of `with_statistics`."""
-        return self.with_statistics(statistics)
-
-    @property
-    def sample(self) -> RowsInMemory | None:
-        """Former name of `statistics`."""
-        return cast("RowsInMemory | None", self.statistics)
 
 
 def _pairs(n_features: int) -> list[Key]:

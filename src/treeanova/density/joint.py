@@ -59,10 +59,6 @@ class Joint(abc.ABC):
         """Shares and densities whose weighted sum is this density."""
         yield 1.0, self
 
-    def parts(self) -> Iterator[tuple[float, Joint]]:
-        """Former name of `components`."""
-        return self.components()
-
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Rows(Joint):

@@ -13,32 +13,24 @@ import numpy as np
 
 from treeanova.core.arrays import Floats
 from treeanova.density.base import Density
-from treeanova.density.choice import Choice
 from treeanova.density.joint import Joint, Mixture, Product, Rows
-from treeanova.density.sample import Sample, sample_of
 from treeanova.density.smooth import Auto, Kernel
-from treeanova.density.statistics import Statistics, check_weighted_rows, shown_weights, statistics_of
+from treeanova.density.statistics import Statistics, shown_weights, statistics_of
 from treeanova.density.table import Table
 from treeanova.model.grid import Grid
 
 __all__ = [
     "KINDS",
     "Auto",
-    "Choice",
     "Density",
     "Empirical",
     "Independent",
     "Kernel",
     "Laplace",
-    "Sample",
     "Shrinkage",
-    "Statistics",
     "Table",
     "Uniform",
-    "check_weighted_rows",
     "density_of",
-    "sample_of",
-    "statistics_of",
 ]
 
 _PAIRS_FOR_SHRINKAGE = 100

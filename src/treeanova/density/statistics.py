@@ -413,18 +413,6 @@ class RowsInMemory(Statistics):
         other.__dict__["bins"] = self.bins  # known already
         return other
 
-    # Former names
-
-    @property
-    def encoded(self) -> Floats:
-        """Former name of `values`."""
-        return self.values
-
-    @property
-    def codes(self) -> BinIndices:
-        """Former name of `bins`."""
-        return self.bins
-
 
 def check_weighted_rows(X: Any, sample_weight: Any) -> None:
     """Raise ValueError for weights without the rows that they weigh."""

@@ -58,7 +58,7 @@ def moments(effects: Effects, weights: Mapping[Key, Floats], joint: Joint | None
     variance, mean_abs = _moments_of_tables(effects.terms, weights)
     if joint is None:
         return Moments(variance, np.zeros_like(variance), mean_abs)
-    parts = [(share, _raw_moments(effects, part, rng)) for share, part in joint.parts()]
+    parts = [(share, _raw_moments(effects, part, rng)) for share, part in joint.components()]
     first, squares, products = (np.sum([share * raw[i] for share, raw in parts], axis=0) for i in range(3))
     return Moments(variance, products - first * first.sum(axis=0) - (squares - first**2), mean_abs)
 
