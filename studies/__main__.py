@@ -25,8 +25,8 @@ NAMES = (
 INTRO = """# The paper, reproduced and checked
 
 Every figure, table and theorem of Lengerich, Tan, Chang, Hooker and Caruana, "Purifying Interaction Effects with the
-Functional ANOVA" (AISTATS 2020, arXiv 1911.04974), computed with treeanova. All numbers found and all figures are
-written by `python -m studies`; the verdicts are ours."""
+Functional ANOVA" (AISTATS 2020, arXiv 1911.04974), computed with treeanova. `python -m studies` computes all
+numbers and figures and writes this page; the verdicts are ours."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -76,7 +76,7 @@ def _summary(claims: Sequence[Claim]) -> str:
 def _claims(claims: Sequence[Claim]) -> str:
     bold = {"agree": "agree", "in part": "**in part**", "not": "**not**"}
     rows = [(claim.where, claim.claim, claim.found, bold[claim.verdict]) for claim in claims]
-    return markdown_table(rows, ("in the paper", "claim", "found", "verdict"))
+    return markdown_table(rows, ("in the paper", "claim", "result", "verdict"))
 
 
 if __name__ == "__main__":

@@ -30,14 +30,20 @@ from treeanova.core.arrays import Floats
 PLACE = ("Latitude", "Longitude")
 SIZES = ((100, 0.3), (500, 0.1), (1000, 0.1))  # trees and learning rate; the middle one is drawn
 METROS = {"Los Angeles": (34.05, -118.24), "San Francisco": (37.77, -122.42)}
-RIVAL = """**interpret's `purify`** on the same table beside the exact solution: the largest mean of a slice that it
-leaves, and its root mean square error relative to the pure interaction. By default it visits slices in random order
-and, as its documentation says, stops when purity stops improving. Where features are correlated that is far too soon,
-though slices look nearly pure: the error grows with 1 / (1 − σ²). With `is_randomized=False` it gets there."""
-RIVAL_HEADER = ("density", "σ", *("default, s", "mean left", "error"), *("not randomized, s", "mean left", "error"))
-EMPTY = """Cells without districts have next to no weight in the data, so no purification under the data's density can
-mend what the model says there: it moves main effects out, and what stays is extrapolation. Read such a map only where
-there are rows."""
+RIVAL = """**interpret's `purify`** on the same table, compared with the exact solution: the largest mean of a slice
+that remains, and the root mean square error relative to the pure interaction. By default it visits slices in random
+order and, as its documentation says, stops when purity stops improving. Where features are correlated this is far
+too soon, although slices look nearly pure: the error grows with 1 / (1 − σ²). With `is_randomized=False` it
+converges."""
+RIVAL_HEADER = (
+    "density",
+    "σ",
+    *("default, s", "mean that remains", "error"),
+    *("not randomized, s", "mean that remains", "error"),
+)
+EMPTY = """Cells without districts have almost no weight in the data, so purification under the density of the data
+cannot correct what the model predicts there: it moves main effects out, and the rest is extrapolation. Read such a
+map only where there are rows."""
 _METRO_KM = 50.0
 
 
@@ -145,7 +151,7 @@ def summit(values: Floats, fx: Any, X: Any, *, seen_only: bool = False) -> Summi
 def _place(i: int, j: int, counts: Floats) -> str:
     """Where a cell lies against the rows of its band of latitude: the coast is their western end."""
     if counts[i, j]:
-        return f"a cell that holds districts ({int(counts[i, j])})"
+        return f"a cell with districts ({int(counts[i, j])})"
     if not counts[i, :j].any():
         return "ocean, west of every district of that latitude"
     return "between districts" if counts[i, j:].any() else "inland, east of every district of that latitude"
@@ -182,8 +188,8 @@ def _intro(n_rows: int, shown: Mapping[str, Any]) -> str:
     return (
         f"XGBoost of depth 2 ({n_trees} trees, learning rate {rate}) on {n_rows:,} districts and all eight features. "
         f"Latitude and longitude have a maximal correlation of {number(pair.max_correlation)} in the data, and "
-        f"{percent(pair.empty_share, 0)} of their cells hold no district. Raw, their interaction carries "
-        f"{percent(shares['raw'], 0)} of the variance of the predictions and the main effect of latitude "
+        f"{percent(pair.empty_share, 0)} of their cells have no district. Before purification, their interaction "
+        f"carries {percent(shares['raw'], 0)} of the variance of the predictions and the main effect of latitude "
         f"{percent(_share(shown['raw'], 'Latitude'), 0)}; pure under auto {percent(shares['auto'], 0)} and "
         f"{percent(_share(shown['auto'], 'Latitude'), 0)}."
     )
@@ -262,7 +268,7 @@ def _panels(shown: Mapping[str, Any]) -> dict[str, Floats]:
 
     tables = {name: fx.terms[PLACE].values for name, fx in shown.items()}
     theirs = purify(tables["raw"], shown["auto"].terms[PLACE].weights)[0]
-    panels = {"raw: as the trees hold it": tables["raw"]}
+    panels = {"before purification": tables["raw"]}
     return panels | {f"pure, {name}": tables[name] for name in DENSITIES} | {"interpret's default, auto": theirs}
 
 
@@ -317,7 +323,7 @@ def _claims(
         Claim(
             "Section 6.2, Figure 5",
             "It arose from the influence of Los Angeles and San Francisco",
-            f"mean interaction around both, raw → pure under auto: {', '.join(moved)}; main effects take it over",
+            f"mean interaction around both, raw → pure under auto: {', '.join(moved)}; the main effects receive it",
             "agree" if all(abs(after[m][2]) < abs(before[m][2]) / 4 for m in METROS) else "in part",
         ),
         Claim(

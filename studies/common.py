@@ -155,7 +155,7 @@ def paragraphs(*parts: str) -> str:
 
 
 def data_folder() -> Path:
-    """The folder of public data: what TREEANOVA_DATA names, else ``../shared/data`` beside the project."""
+    """The folder of public data: what TREEANOVA_DATA names, else ``../shared/data`` next to the project."""
     return Path(os.environ.get("TREEANOVA_DATA", _DATA)).resolve()
 
 

@@ -36,7 +36,7 @@ TITLES = dict(zip(FEATURES, ("race", "sex", "age", "prior offences", "charge"), 
 TARGETS = {"two_year_recid": "recidivism", "decile_score": "COMPAS score"}
 UNITS = {"two_year_recid": "log-odds", "decile_score": "deciles"}
 MODELS = ("XGB", "XGB2", "GAM", "GA2M")
-STATES = ("as held", "centred", *DENSITIES)
+STATES = ("raw", "centred", *DENSITIES)
 LARGE = 50  # rows; smaller levels are neither drawn nor judged
 NEAR_ZERO = 0.02  # a value this close to zero contradicts nothing
 
@@ -73,7 +73,7 @@ def level_masks(X: Any) -> dict[Level, npt.NDArray[np.bool_]]:
 
 
 def level_values(fx: Any, X: Any, masks: Mapping[Level, Any], *, centre: bool = False) -> Values:
-    """Mean main effect over the rows of each level; zero where the model holds no such main effect."""
+    """Mean main effect over the rows of each level; zero where the model has no such main effect."""
     effects = {}
     for name in FEATURES:
         values = fx.term_values(X, name) if (name,) in fx.terms else np.zeros(len(X))
@@ -83,11 +83,11 @@ def level_values(fx: Any, X: Any, masks: Mapping[Level, Any], *, centre: bool = 
 
 def all_values(fx: Any, X: Any, masks: Mapping[Level, Any]) -> dict[str, Values]:
     """Values of all levels of one model, by state."""
-    held = {
-        "as held": level_values(fx.raw, X, masks),
+    before = {
+        "raw": level_values(fx.raw, X, masks),
         "centred": level_values(fx.raw, X, masks, centre=True),
     }
-    return held | {kind: level_values(pure, X, masks) for kind, pure in pure_kinds(fx).items()}
+    return before | {kind: level_values(pure, X, masks) for kind, pure in pure_kinds(fx).items()}
 
 
 def _share_of_many_priors(fx: Any) -> float:
@@ -181,7 +181,7 @@ def run(settings: Settings) -> Section:
         _about_uniform(measured["decile_score"].fitted, masks),
         "**Distance of the main effects from the GAM's** in the same state (root mean square over rows):",
         _distance_table(found, masks),
-        "**Left-out rows**: AUC (recidivism) and squared correlation (score), mean over splits:",
+        "**Held-out rows**: AUC (recidivism) and squared correlation (score), mean over splits:",
         skill_table({f"{model}, {TARGETS[t]}": tests[t][model] for t in TARGETS for model in tests[t]}),
         "**Race, pure under auto**, with the standard deviation of XGB2 over refits to resampled rows:",
         _race_table(found, refits, masks),
@@ -190,21 +190,22 @@ def run(settings: Settings) -> Section:
     return Section("COMPAS (Figure 4)", body, _claims(found, masks, tests))
 
 
-INTRO = """ProPublica's {n_rows:,} defendants; race, sex, age, prior offences and charge. XGB: 300 boosted stumps; XGB2:
-300 trees of depth 2; GAM and GA2M: EBMs with no and with ten pairs. XGBoost starts from a base score of 0.5, its
-default when the paper was written. A level's value is the mean of the main effect over its rows; levels of less than
-{large} rows are left out, and values within {near} of zero contradict nothing. "As held" is the model as trained,
-"centred" the same with the mean of each main effect taken out and nothing else, the rest is pure under a density.
-Uniform and Laplace spread over bins that rows fall in."""
-UNIFORM = """Uniform is not one density but one per model, since models cut features into different bins: it puts
-{shares} of its weight on four and more prior offences; the data put {data} there. That, and combinations that nobody
-has, is where its contradictions come from; Laplace inherits half of the weight. As held, XGB2 of the
-score has main effects of {held} only: all else sits in its pairs."""
-CANNOT = """**What cannot be concluded.** No cause: according to ProPublica race is not among the questions of COMPAS,
-so an effect of race here stands for whatever the score uses and this table lacks. No proof of fairness, nor of the
-opposite: a small main effect leaves out what race does through interactions and through features that go with it
-(prior offences, age), and the models explain only {explained} of the variance of the score. Recidivism means a new
-arrest, which is not the same as a new offence. Signs under uniform describe nobody: do not audit with them."""
+INTRO = """ProPublica's {n_rows:,} defendants; race, sex, age, prior offences and charge. XGB: 300 boosted stumps;
+XGB2: 300 trees of depth 2; GAM and GA2M: EBMs with no and with ten pairs. XGBoost starts from a base score of 0.5,
+its default when the paper was written. The value of a level is the mean of the main effect over its rows; levels
+with fewer than {large} rows are left out, and values within {near} of zero do not count as contradictions. "Raw" is
+the model as trained, "centred" the same with the mean of each main effect taken out; the others are pure under a
+density. Uniform and Laplace have weight only on bins that have rows."""
+UNIFORM = """Uniform differs from model to model, because models have different bins: it puts {shares} of its weight
+on four and more prior offences; the data put {data} there. Its contradictions come from there, and from combinations
+that nobody has; Laplace has half of that weight. Before purification, XGB2 of the score has main effects of {held}
+only: everything else is in its pairs."""
+CANNOT = """**What cannot be concluded.** No cause: according to ProPublica race is not among the questions of
+COMPAS, so an effect of race here represents whatever the score uses and this table lacks. No proof of fairness, nor
+of the opposite: a small main effect does not include what race does through interactions and through correlated
+features (prior offences, age), and the models explain only {explained} of the variance of the score. Recidivism
+means a new arrest, which is not the same as a new offence. Signs under uniform describe no population: do not audit
+with them."""
 FIGURES = (
     "**(a) Two-year recidivism**, log-odds; a dash on the zero line is a value of nearly zero:",
     "**(b) COMPAS score**, deciles (1 to 10):",
@@ -212,7 +213,7 @@ FIGURES = (
 
 
 def _about_uniform(fitted: Mapping[str, Any], masks: Mapping[Level, Any]) -> str:
-    """Where uniform puts its weight, and which main effects XGB2 holds."""
+    """Where uniform puts its weight, and which main effects XGB2 has."""
     shares = {name: _share_of_many_priors(fx) for name, fx in fitted.items()}
     return UNIFORM.format(
         shares=", ".join(f"{percent(share, 0)} ({name})" for name, share in shares.items()),
@@ -276,14 +277,14 @@ def _figure(found: Found, masks: Mapping[Level, Any], target: str) -> Any:
         2, len(levels), figsize=(WIDTH * 1.35, 5.4), sharex="col", sharey="col", width_ratios=ratios
     )
     for row, (plain, paired) in zip(axes, (("XGB", "XGB2"), ("GAM", "GA2M")), strict=True):
-        series = {f"{plain}, as held": found[plain]["as held"], f"{paired}, as held": found[paired]["as held"]}
+        series = {f"{plain}, raw": found[plain]["raw"], f"{paired}, raw": found[paired]["raw"]}
         series |= {f"pure, {kind}": found[paired][kind] for kind in DENSITIES}
         for ax, (name, some) in zip(row, levels.items(), strict=True):
             _draw_bars(ax, series, some)
             ax.set_title(TITLES[name] if plain == "XGB" else "")
         row[0].set_ylabel(f"{plain} and {paired}\nmain effect, {UNITS[target]}")
     handles, _ = axes[0, 0].get_legend_handles_labels()
-    labels = ["XGB / GAM", "XGB2 / GA2M, as held", *(f"XGB2 / GA2M pure, {kind}" for kind in DENSITIES)]
+    labels = ["XGB / GAM", "XGB2 / GA2M, raw", *(f"XGB2 / GA2M pure, {kind}" for kind in DENSITIES)]
     fig.legend(handles, labels, loc="outside lower center", ncols=3)
     return fig
 
@@ -324,7 +325,7 @@ def _audit(
     can = (
         "**What can be concluded** under the density of these defendants (auto). African-American against Caucasian, "
         f"with age, sex, prior offences and charge in the model: {'; '.join(parts)}. A gap of less than two standard "
-        f"deviations is not told from none. Groups this small tell nothing: {small}."
+        f"deviations cannot be distinguished from zero. These groups are too small for any conclusion: {small}."
     )
     return paragraphs(can, CANNOT.format(explained=percent(explained, 0)))
 
@@ -336,7 +337,7 @@ def _claims(
         return " / ".join(f"{distance(found[target], model, state, masks):.3f}" for target in TARGETS)
 
     levels = large(masks)
-    against = {state: _against_gam(found, state, levels) for state in ("as held", "centred")}
+    against = {state: _against_gam(found, state, levels) for state in ("raw", "centred")}
     changed = {model: sum(len(sign_changes(found[t][model], levels)) for t in TARGETS) for model in ("XGB2", "GA2M")}
     counts = {state: sum(len(contradictions(found[t], state, levels)) for t in TARGETS) for state in STATES}
     gains = [float((tests[t]["GA2M"][:, 2] - tests[t]["GA2M"][:, 1]).mean()) for t in TARGETS]
@@ -346,21 +347,21 @@ def _claims(
         Claim(
             where,
             "Purification changes the interpretation of main effects significantly",
-            f"distance from the GAM's (recidivism / score): XGB2 {gaps('XGB2', 'as held')} as held, "
+            f"distance from the GAM's (recidivism / score): XGB2 {gaps('XGB2', 'raw')} raw, "
             f"{gaps('XGB2', 'auto')} pure under auto; GA2M moves by {gaps('GA2M', 'auto')} only",
             "in part",
         ),
         Claim(
             where,
             "The signs of many main effects learned by XGB are opposite to those of the GAM and of pure models",
-            f"{against['as held']} of {n_levels} levels as held, {against['centred']} once centred: stumps have no "
+            f"{against['raw']} of {n_levels} levels raw, {against['centred']} once centred: stumps have no "
             "interactions, the base score of 0.5 had leaked into main effects",
-            "in part" if against["as held"] and not against["centred"] else "agree",
+            "in part" if against["raw"] and not against["centred"] else "agree",
         ),
         Claim(
             where,
             "Purified XGB2 agrees much better with other models than XGB's own main effects",
-            f"distance from the GAM's (recidivism / score): XGB {gaps('XGB', 'as held')} as held, "
+            f"distance from the GAM's (recidivism / score): XGB {gaps('XGB', 'raw')} raw, "
             f"{gaps('XGB', 'centred')} centred; XGB2 pure {gaps('XGB2', 'auto')} (auto), {gaps('XGB2', 'uniform')} "
             "(uniform)",
             "in part",
@@ -381,7 +382,7 @@ def _claims(
         Claim(
             "Section 6",
             "On average purification improves the main effects of GA2M (COMPAS)",
-            f"main effects alone, left-out rows: AUC {signed(gains[0], 4)}, squared correlation {signed(gains[1], 4)}",
+            f"main effects alone, held-out rows: AUC {signed(gains[0], 4)}, squared correlation {signed(gains[1], 4)}",
             "agree" if min(gains) > 0.002 else "not",
         ),
     )

@@ -103,7 +103,7 @@ def run(settings: Settings) -> Section:
     body = paragraphs(
         "**Any order of slices.** Rows first against columns first, largest difference of the interaction. Where the "
         "support falls into parts, the paper's decomposition is not unique and its algorithm keeps whatever came "
-        "first; treeanova settles it by one stated convention.",
+        "first; treeanova decides it by one stated convention.",
         markdown_table([(name, *gaps) for name, gaps in orders.items()], ("weights", "mass moving", "treeanova")),
         "**Bagging before or after.** A random forest of depth 2 on correlated features, purified whole, against the "
         "mean of its trees purified one by one; largest difference of an effect at the rows, relative to the largest "

@@ -48,7 +48,7 @@ DEPENDENT = np.array([[0.4, 0.1], [0.2, 0.3]])
 
 
 def purified(form: Form, weights: Floats) -> Form:
-    """The pure form: what the table gives up goes to the main effects, what these give up to the intercept."""
+    """The pure form: what is taken out of the table goes to the main effects, and from these to the intercept."""
     scores = form.table + form.first[:, None] + form.second
     pure = treeanova.purify(scores, weights)
     return Form(form.intercept + float(pure.intercept), pure.terms[0,], pure.terms[1,], pure.terms[0, 1])
@@ -105,10 +105,10 @@ def run(settings: Settings) -> Section:
         f"With weights P(0,0), P(0,1), P(1,0), P(1,1) = {', '.join(f'{w:g}' for w in DEPENDENT.ravel())} the same "
         "function has another pure form, the same for all four:",
         _skewed_table(skewed[0]),
-        "Every pure interaction of two Booleans is a constant over ± the cell's probability, so it has the shape of "
-        "XOR with equal sizes only where all four cells are equally likely.",
+        "Every pure interaction of two Booleans is a constant divided by ± the probability of the cell, so it has the "
+        "shape of XOR with equal sizes only where all four cells are equally likely.",
     )
-    return Section("Figure 1: one function, four stories", body, claims)
+    return Section("Figure 1: one function, four forms", body, claims)
 
 
 def _formula_claim() -> Claim:
@@ -129,7 +129,7 @@ def _sign_claim() -> Claim:
         "Section 1.1",
         "the interaction of AND is identical to that of OR",
         f"same size, opposite sign: corner (1,1) is {number(both[0][1, 1])} for AND, {number(both[1][1, 1])} for "
-        f"OR (their sum is {opposite} everywhere); Figure 1a therefore holds −AND",
+        f"OR (their sum is {opposite} everywhere); Figure 1a therefore contains −AND",
         "in part",
     )
 

@@ -94,7 +94,7 @@ def run(settings: Settings) -> Section:
         "is λ/12.",
         settings.save(_product_figure(), "product", "Figure 7: pure effects of X1 X2"),
         f"Figure 8, exact (black) and as depth-2 XGBoost learns it from {n_rows:,} rows ({n_trees} trees, no noise). "
-        "The raw trees tell the opposite story: their interaction is strongest where the function has none. "
+        "The raw trees show the opposite: their interaction is strongest where the function has none. "
         "Purified, what is left at small λ is the error of the fit.",
         settings.save(_mains_figure(learned), "logarithm", "Figure 8: main effects and strength over λ"),
         markdown_table(

@@ -71,14 +71,14 @@ def load_admissions(
     admitted, discharged, born = (
         pd.to_datetime(stays[name]).astype("datetime64[s]") for name in ("admittime", "dischtime", "dob")
     )
-    stays["age"] = mend_age((admitted - born).dt.days / _YEAR)
+    stays["age"] = corrected_age((admitted - born).dt.days / _YEAR)
     stays["los_days"] = (discharged - admitted).dt.total_seconds() / 86_400
     stays = stays.merge(first_labs(labevents, labs, chunk_rows=chunk_rows), on="hadm_id", how="left")
     columns = ["subject_id", "hadm_id", "age", "gender", "admission_type", *labs, "los_days", "hospital_expire_flag"]
     return stays.loc[stays["age"] >= min_age, columns].reset_index(drop=True)
 
 
-def mend_age(age: Any) -> Any:
+def corrected_age(age: Any) -> Any:
     """Ages in years, those over 89, which MIMIC-III hides, set to 91.4."""
     return age.astype(float).mask(age > OLDEST_KNOWN_AGE, AGE_OF_THE_OLDEST)
 

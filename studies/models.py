@@ -1,4 +1,4 @@
-"""What the studies on data share: the paper's four models, their decompositions by density, skill on left-out rows."""
+"""What the studies on data share: the paper's four models, their decompositions by density, skill on held-out rows."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def pure_kinds(fx: Any) -> dict[str, Any]:
 def held_out(
     models: Mapping[str, Any], X: Any, y: Any, *, n_splits: int, measure: Callable[[Any, Any, Any], list[float]]
 ) -> dict[str, Floats]:
-    """Measures of decompositions on left-out quarters of the rows: per model an array (split, measure)."""
+    """Measures of decompositions on held-out quarters of the rows: per model an array (split, measure)."""
     found: dict[str, list[list[float]]] = {name: [] for name in models}
     for split in range(n_splits):
         out = np.random.default_rng(split).random(len(X)) < 0.25

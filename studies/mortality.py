@@ -22,7 +22,7 @@ from studies.common import (
     read_data,
     signed,
 )
-from studies.mimic import AGE_OF_THE_OLDEST, LABS, OLDEST_KNOWN_AGE, mend_age
+from studies.mimic import AGE_OF_THE_OLDEST, LABS, OLDEST_KNOWN_AGE, corrected_age
 from studies.models import DENSITIES, held_out, make_models, pure_kinds, skill_table, skills
 from treeanova.core.arrays import Floats
 from treeanova.views import look
@@ -38,14 +38,15 @@ NUMBERS = (
 )
 CURVES = {"age": "age, years", "bun": "blood urea nitrogen (BUN), mg/dl"}
 FAMILIES = (("GAM", "GA2M"), ("XGB", "XGB2"))
-STATES = ("as held", *DENSITIES)
+STATES = ("raw", *DENSITIES)
 FEW = 3_000
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 NEAR_50 = np.array([40.0, 60.0])
 
-INTRO = """MIMIC-III is open to credentialed users only; `studies/mimic.py` loads it (ADMISSIONS, PATIENTS, LABEVENTS).
-Here SUPPORT2 stands in: {n_rows:,} seriously ill adults, {deaths} died in hospital, {n_features} features, BUN missing
-for {missing}. Models as for COMPAS, GA2M with {n_pairs} pairs. Curves of models as held are shifted to mean zero."""
+INTRO = """MIMIC-III is open to credentialed users only; `studies/mimic.py` loads it (ADMISSIONS, PATIENTS,
+LABEVENTS). Here SUPPORT2 replaces it: {n_rows:,} seriously ill adults, {deaths} died in hospital, {n_features}
+features, BUN missing for {missing}. Models as for COMPAS, GA2M with {n_pairs} pairs. Raw curves are shifted to mean
+zero."""
 
 
 def read_support2() -> tuple[Any, Any]:
@@ -73,7 +74,7 @@ def run(settings: Settings) -> Section:
     tests[f"XGB2 of {FEW:,} rows"] = held_out(
         {"XGB2": models["XGB2"]}, X[few], y[few], n_splits=n_splits, measure=_measures
     )["XGB2"]
-    found = {name: {"as held": fx.raw} | pure_kinds(fx) for name, fx in fitted.items()}
+    found = {name: {"raw": fx.raw} | pure_kinds(fx) for name, fx in fitted.items()}
     intro = INTRO.format(
         n_rows=len(X), deaths=percent(y.mean(), 0), n_features=X.shape[1], missing=percent(X["bun"].isna().mean(), 0),
         n_pairs=n_pairs,
@@ -84,13 +85,13 @@ def run(settings: Settings) -> Section:
         "**How far purification moves a curve**, in percent of the curve's own standard deviation (pure, auto); the "
         "last column is the largest distance between two densities:",
         _change_table(found, X),
-        "**How rough a curve is**: ups and downs added up from the 1st to the 99th percentile, in log-odds:",
+        "**How rough a curve is**: absolute changes added up from the 1st to the 99th percentile, in log-odds:",
         _roughness_table(found, X),
         "**BUN from 40 to 60**, change in log-odds:",
         _near_50_table(found),
-        "**Left-out rows**, AUC, mean over splits:",
+        "**Held-out rows**, AUC, mean over splits:",
         skill_table({name: values[:, :3] for name, values in tests.items()}),
-        "**Weaker interactions**: log loss on left-out rows with pure pairs multiplied by a share:",
+        "**Weaker interactions**: log loss on held-out rows with pure pairs multiplied by a share:",
         _share_table(tests),
         _demo(),
     )
@@ -110,7 +111,7 @@ def log_loss(y: Any, score: Floats) -> float:
 
 
 def at_rows(fx: Any, name: str, X: Any) -> Floats:
-    """A main effect at rows, shifted to mean zero; zero where the model holds none."""
+    """A main effect at rows, shifted to mean zero; zero where the model has none."""
     if (name,) not in fx.terms:
         return np.zeros(len(X))
     values: Floats = np.array(fx.term_values(X, name))
@@ -119,16 +120,16 @@ def at_rows(fx: Any, name: str, X: Any) -> Floats:
 
 
 def changes(kinds: Kinds, name: str, X: Any) -> dict[str, float]:
-    """Distance of a curve as held from the pure one under each density, and the largest between two densities."""
+    """Distance of a raw curve from the pure one under each density, and the largest between two densities."""
     curves = {state: at_rows(fx, name, X) for state, fx in kinds.items()}
     size = curves["auto"].std()
-    moved = {density: float((curves[density] - curves["as held"]).std() / size) for density in DENSITIES}
+    moved = {density: float((curves[density] - curves["raw"]).std() / size) for density in DENSITIES}
     between = [(curves[a] - curves[b]).std() / size for a in DENSITIES for b in DENSITIES]
     return moved | {"between densities": float(max(between))}
 
 
 def curve(fx: Any, name: str, points: Floats) -> Floats:
-    """A main effect at values of its feature; zero where the model holds none."""
+    """A main effect at values of its feature; zero where the model has none."""
     if (name,) not in fx.terms:
         return np.zeros(len(points))
     term = fx.terms[name]
@@ -137,7 +138,7 @@ def curve(fx: Any, name: str, points: Floats) -> Floats:
 
 
 def roughness(fx: Any, name: str, X: Any) -> float:
-    """Sum of all ups and downs of a curve between the 1st and the 99th percentile of its feature."""
+    """Sum of the absolute changes of a curve between the 1st and the 99th percentile of its feature."""
     low, high = np.nanpercentile(X[name], [1, 99])
     return float(np.abs(np.diff(curve(fx, name, np.linspace(low, high, 5_000)))).sum())
 
@@ -156,7 +157,7 @@ def _roughness_table(found: Mapping[str, Kinds], X: Any) -> str:
     rows = [
         (
             f"{name} in {paired}",
-            f"{roughness(found[plain]['as held'], name, X):.2f}",
+            f"{roughness(found[plain]['raw'], name, X):.2f}",
             *(f"{roughness(found[paired][state], name, X):.2f}" for state in STATES),
         )
         for name in CURVES
@@ -195,12 +196,12 @@ def _figure(found: Mapping[str, Kinds], X: Any) -> Any:
 
 
 def _draw_curves(ax: Any, name: str, plain: Kinds, paired: Kinds, X: Any) -> None:
-    """Curves as held, shifted to mean zero, and pure ones; what the pairs leave behind lies on top."""
+    """Raw curves, shifted to mean zero, and pure ones on top."""
     low, high = np.nanpercentile(X[name], [1, 99])
     points = np.linspace(low, high, 1_500)
     held: dict[str, tuple[Any, dict[str, Any]]] = {
-        "without pairs (GAM, XGB)": (plain["as held"], {"color": "#333333", "lw": 3.6}),
-        "with pairs, as held": (paired["as held"], {"color": look.RAW, "lw": 2.4, "ls": (0, (3, 1)), "zorder": 3}),
+        "without pairs (GAM, XGB)": (plain["raw"], {"color": "#333333", "lw": 3.6}),
+        "with pairs, raw": (paired["raw"], {"color": look.RAW, "lw": 2.4, "ls": (0, (3, 1)), "zorder": 3}),
     }
     ax.axhline(0, color="#444444", lw=0.8)
     for label, (fx, style) in held.items():
@@ -225,7 +226,7 @@ def _demo() -> str:
     from xgboost import XGBClassifier  # noqa: PLC0415
 
     data = read_data("mimic3_demo_admissions.csv")
-    X = data[["age", *LABS]].assign(age=mend_age(data["age"]))
+    X = data[["age", *LABS]].assign(age=corrected_age(data["age"]))
     model = XGBClassifier(n_estimators=50, max_depth=2, n_jobs=1).fit(X, data["hospital_expire_flag"])
     fx = treeanova.decompose(model, X, n_jobs=1)
     gap = np.abs(fx.decision_function(X) - model.predict(X, output_margin=True)).max()
@@ -237,7 +238,7 @@ def _demo() -> str:
 
 
 def pair_share(fx: Any) -> float:
-    """Share of the variance of the score that pairs hold."""
+    """Share of the variance of the score in pairs."""
     table = fx.importance()
     return float(table.loc[table["order"] == 2, "share"].sum())
 
@@ -246,9 +247,7 @@ def _claims(found: Mapping[str, Kinds], tests: Mapping[str, Floats], X: Any) -> 
     moved = {(name, model): changes(found[model], name, X) for name in CURVES for model in ("GA2M", "XGB2")}
     words = {key: _words(some) for key, some in moved.items()}
     rough = {state: roughness(found["GA2M"][state], "bun", X) for state in STATES}
-    held = {
-        model: (pair_share(found[model]["as held"]), pair_share(found[model]["auto"])) for model in ("GA2M", "XGB2")
-    }
+    held = {model: (pair_share(found[model]["raw"]), pair_share(found[model]["auto"])) for model in ("GA2M", "XGB2")}
     best = {name: SHARES[int(values[:, 3:].mean(axis=0).argmin())] for name, values in tests.items()}
     gain = float((tests["GA2M"][:, 2] - tests["GA2M"][:, 1]).mean())
     where = "Section 6.3, Figure 6"
@@ -275,28 +274,28 @@ def _claims(found: Mapping[str, Kinds], tests: Mapping[str, Floats], X: Any) -> 
         Claim(
             where,
             "Excessive granularity of pure main effects was hiding in the interactions, which have high variance",
-            f"ups and downs of BUN in GA2M: {', '.join(f'{value:.2f} {state}' for state, value in rough.items())}; "
-            "what the same interactions show under empirical but not under auto is noise of the density",
+            f"roughness of BUN in GA2M: {', '.join(f'{value:.2f} {state}' for state, value in rough.items())}; "
+            "roughness under empirical that is absent under auto is noise of the density",
             "in part" if rough["auto"] < rough["empirical"] / 2 else "agree",
         ),
         Claim(
             where,
             "Regularizing interactions could improve accuracy",
-            "best share of the pure pairs on left-out rows: "
+            "best share of the pure pairs on held-out rows: "
             + ", ".join(f"{percent(share, 0)} ({name})" for name, share in best.items()),
             "agree" if max(best.values()) < 1 else "not" if min(best.values()) == 1 else "in part",
         ),
         Claim(
             "Section 6",
             "The two stages of GA2M leave less mass to move than XGB2",
-            "variance held by pairs, as held → pure: "
+            "share of the variance in pairs, raw → pure: "
             + ", ".join(f"{model} {percent(before)} → {percent(after)}" for model, (before, after) in held.items()),
             "agree" if held["GA2M"][0] < held["XGB2"][0] else "not",
         ),
         Claim(
             "Section 6",
             "On average purification improves the main effects of GA2M (SUPPORT2)",
-            f"AUC of main effects alone on left-out rows: {signed(gain, 4)}",
+            f"AUC of main effects alone on held-out rows: {signed(gain, 4)}",
             "agree" if gain > 0.002 else "not",
         ),
     )

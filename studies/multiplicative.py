@@ -1,4 +1,4 @@
-"""Figure 2: the multiplicative model a + b X1 + c X2 + d X1 X2 tells another story for every α and β."""
+"""Figure 2: the multiplicative model a + b X1 + c X2 + d X1 X2 has a different interpretation for every α and β."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _claims(measured: dict[float, tuple[float, float]]) -> tuple[Claim, ...]:
         Claim(
             "Section 1.2",
             "fANOVA implicitly sets α, β so that the variance of the interaction is least",
-            "independent features: α = β = 0, so. Correlated: the best α, β are still 0 and leave "
+            "independent features: yes, α = β = 0. Correlated: the best α, β are still 0 and leave "
             f"{number(1 + 0.6**2)} at ρ = 0.6, fANOVA leaves {number(measured[0.6][1])}: its main effects are curved, "
             "so no α, β express it. And it is the variance that is least, not the share of the summed variances, "
             f"which falls to {percent(shares[lowest])} at α = β = {grid[lowest]:.2f}",
