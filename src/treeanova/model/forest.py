@@ -1,4 +1,4 @@
-"""Forest: any tree ensemble as frozen flat arrays, with a plain, fast, exact way to evaluate it."""
+"""Forest: any tree ensemble as frozen flat arrays, with a simple, exact way to evaluate it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from treeanova.data.columns import encode
 from treeanova.data.features import Schema
 from treeanova.errors import ModelFileError
 
-# LightGBM takes |x| <= this for zero; it is float32(1e-35).
+# LightGBM treats |x| <= this as zero; it is float32(1e-35).
 NEAR_ZERO = float(np.float32(1e-35))
 # From here on, numbers round to infinity in float32.
 _FLOAT32_OVERFLOW = 2.0**128 - 2.0**103
@@ -25,9 +25,9 @@ _CHUNK = 1 << 18
 class Forest:
     """All trees of an ensemble, node by node; weights of trees are in the leaf values.
 
-    A row goes left at a node with a closed bound u when x <= u on its float64 value, whatever the library's own rule;
-    at a node with a category set, when the set holds its code. Missing values (and, at `zero_missing` nodes, values
-    within ±NEAR_ZERO) go left when `missing_left`.
+    A row goes left at a node with a closed bound u if x <= u in float64, whatever the rule of the library; at a node
+    with a category set, if the set contains its code. Missing values (and, at `zero_missing` nodes, values within
+    ±NEAR_ZERO) go left if `missing_left`.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class Forest:
     values
         Leaf values, shape (n_leaves, n_outputs).
     leaf_label
-        The library's own number of each leaf.
+        The library's number of each leaf.
 
     Examples
     --------
@@ -120,12 +120,12 @@ class Forest:
         """Number of outputs."""
         return len(self.intercept)
 
-    def leaf_ids(self, data: Any) -> Ints:
+    def leaf_ids(self, X: Any) -> Ints:
         """The library's number of the leaf that each row reaches in each tree.
 
         Parameters
         ----------
-        data
+        X
             Rows: numpy, pandas, polars, pyarrow or scipy.sparse.
 
         Returns
@@ -141,18 +141,18 @@ class Forest:
         >>> forest.leaf_ids([[0.0], [1.0]]).tolist()
         [[1], [2]]
         """
-        encoded = encode(data, self.schema)
+        encoded = encode(X, self.schema)
         result = np.empty((len(encoded), self.n_trees), dtype=np.int64)
         for rows in self._chunks(len(encoded)):
             result[rows] = self.leaf_label[self.leaves(encoded[rows])]
         return result
 
-    def score(self, data: Any) -> Floats:
+    def score(self, X: Any) -> Floats:
         """The raw prediction in float64.
 
         Parameters
         ----------
-        data
+        X
             Rows: numpy, pandas, polars, pyarrow or scipy.sparse.
 
         Returns
@@ -168,7 +168,7 @@ class Forest:
         >>> forest.score([[0.0], [1.0]]).tolist()
         [[3.0], [5.0]]
         """
-        return self.score_encoded(encode(data, self.schema))
+        return self.score_encoded(encode(X, self.schema))
 
     def score_encoded(self, encoded: Floats) -> Floats:
         """The raw prediction for encoded rows.
@@ -261,58 +261,102 @@ def assemble(
     category_start: npt.ArrayLike | None = None,
     category_left: npt.ArrayLike = (),
 ) -> Forest:
-    """A checked Forest from the nodes of all trees as a reader found them.
+    """A checked Forest from the nodes of all trees.
 
-    Children are positions in these arrays, negative at leaves; `values` has one row of outputs per node, used at
-    leaves. Nodes that no root reaches (they remain after pruning) are dropped. Children out of range, nodes reached
-    twice, features out of range and leaf values that are not finite raise ModelFileError.
+    Parameters
+    ----------
+    schema
+        Features, outputs and link.
+    intercept
+        One value per output.
+    roots
+        Node of each tree's root.
+    feature
+        Position of the feature that each node splits; not used at leaves.
+    bound
+        Rows with x <= bound go left, in float64; not used at leaves and at category splits.
+    left, right
+        Nodes of the children as positions in these arrays, negative at leaves.
+    missing_left
+        Whether missing values go left at each node.
+    values
+        One row of outputs per node, used at leaves.
+    leaf_label
+        The library's number of each node, used at leaves.
+    zero_missing
+        Whether values within ±NEAR_ZERO go the way of missing values at each node; nowhere by default.
+    category_start, category_left
+        As in `Forest`; without category splits by default.
+
+    Returns
+    -------
+    Forest
+        Without nodes that no root reaches, which pruning leaves behind.
+
+    Raises
+    ------
+    ModelFileError
+        For children or features out of range, nodes reached twice, NaN bounds and values that are not finite.
+
+    Examples
+    --------
+    One tree: 1 for ages up to 40, else 3.
+
+    >>> import treeanova
+    >>> forest = assemble(
+    ...     treeanova.Schema((treeanova.Feature("age"),)),
+    ...     intercept=0.0,
+    ...     roots=[0],
+    ...     feature=[0, -1, -1],
+    ...     bound=[40, 0, 0],
+    ...     left=[1, -1, -1],
+    ...     right=[2, -1, -1],
+    ...     missing_left=[False, False, False],
+    ...     values=[[0], [1], [3]],
+    ...     leaf_label=[0, 1, 2],
+    ... )
+    >>> forest.score([[40], [41]]).ravel().tolist()
+    [1.0, 3.0]
     """
     left, right = np.array(left, dtype=np.int64), np.array(right, dtype=np.int64)
-    feature = np.array(feature, dtype=np.int64)
     roots = np.asarray(roots, dtype=np.int64)
     is_leaf = (left < 0) | (right < 0)
     kept = _reachable(roots, left, right, is_leaf)
-    position = np.cumsum(kept) - 1
-    is_leaf = is_leaf[kept]
-    feature = np.where(is_leaf, -1, feature[kept])
-    if ((feature >= len(schema.features)) | (~is_leaf & (feature < 0))).any():
-        raise ModelFileError(
-            f"the model's trees must split on {len(schema.features)} features, got others; file damaged?"
-        )
-    values = np.asarray(values, dtype=np.float64)[kept][is_leaf]
-    if not (np.isfinite(values).all() and np.isfinite(intercept).all()):
-        raise ModelFileError("the model's leaf values must be finite, got NaN or infinity; file damaged?")
-    n_nodes = len(feature)
-    itself = np.arange(n_nodes)
-    bound = np.asarray(bound, dtype=np.float64)[kept]
-    start = np.full(n_nodes, -1) if category_start is None else np.asarray(category_start, dtype=np.int64)[kept]
-    if np.isnan(bound[~is_leaf & (start < 0)]).any():
-        raise ModelFileError("the model's thresholds must be numbers, got NaN; file damaged?")
-    return Forest(
+    is_leaf, itself, position = is_leaf[kept], np.arange(kept.sum()), np.cumsum(kept) - 1
+    start = np.full(len(left), -1) if category_start is None else np.asarray(category_start, dtype=np.int64)
+    nodes = {
+        "feature": np.where(is_leaf, -1, np.asarray(feature, dtype=np.int64)[kept]),
+        "bound": np.asarray(bound, dtype=np.float64)[kept],
+        "left": np.where(is_leaf, itself, position[np.maximum(left[kept], 0)]),
+        "right": np.where(is_leaf, itself, position[np.maximum(right[kept], 0)]),
+        "missing_left": np.asarray(missing_left, dtype=bool)[kept],
+        "zero_missing": np.zeros(len(itself), bool) if zero_missing is None else np.asarray(zero_missing, bool)[kept],
+        "category_start": np.where(is_leaf, -1, start[kept]),
+        "leaf": np.where(is_leaf, np.cumsum(is_leaf) - 1, -1),
+    }
+    forest = Forest(
         schema=schema,
-        intercept=np.atleast_1d(np.asarray(intercept, dtype=np.float64)),
+        intercept=np.atleast_1d(np.array(intercept, dtype=np.float64)),
         roots=position[roots],
-        feature=feature,
-        bound=bound,
-        left=np.where(is_leaf, itself, position[np.maximum(left[kept], 0)]),
-        right=np.where(is_leaf, itself, position[np.maximum(right[kept], 0)]),
-        missing_left=np.asarray(missing_left, dtype=bool)[kept],
-        zero_missing=np.zeros(n_nodes, bool) if zero_missing is None else np.asarray(zero_missing, dtype=bool)[kept],
-        category_start=np.where(is_leaf, -1, start),
         category_left=np.asarray(category_left, dtype=bool),
-        leaf=np.where(is_leaf, np.cumsum(is_leaf) - 1, -1),
-        values=values,
+        values=np.asarray(values, dtype=np.float64)[kept][is_leaf],
         leaf_label=np.asarray(leaf_label, dtype=np.int64)[kept][is_leaf],
+        **nodes,
     )
+    _check(forest)
+    return forest
 
 
 def _reachable(roots: Ints, left: Ints, right: Ints, is_leaf: Bools) -> Bools:
-    """Nodes that a walk from the roots meets, each once, level by level through all trees at a time."""
+    """Nodes that a walk from the roots visits, each once, level by level through all trees at a time."""
     reached = np.zeros(len(left), dtype=bool)
     frontier = roots
     while len(frontier):
         if frontier.min() < 0 or frontier.max() >= len(left):
-            raise ModelFileError("the model's trees must link nodes that exist, got others; file damaged?")
+            raise ModelFileError(
+                f"the model's trees must link nodes that exist, got nodes {frontier.min()} to {frontier.max()} of "
+                f"{len(left)}; file damaged?"
+            )
         if reached[frontier].any() or len(np.unique(frontier)) < len(frontier):
             raise ModelFileError("the model's trees must reach each node once, got a loop; file damaged?")
         reached[frontier] = True
@@ -321,10 +365,26 @@ def _reachable(roots: Ints, left: Ints, right: Ints, is_leaf: Bools) -> Bools:
     return reached
 
 
-def bound_below(threshold: npt.ArrayLike) -> Floats:
-    """Closed float64 bounds u with: x <= u exactly when float32(x) < threshold, for float32 thresholds.
+def _check(forest: Forest) -> None:
+    """Raise ModelFileError for features out of range, NaN bounds and values that are not finite."""
+    is_inner, n_features = forest.leaf < 0, len(forest.schema.features)
+    feature = forest.feature[is_inner]
+    if feature.min(initial=0) < 0 or feature.max(initial=-1) >= n_features:
+        wrong = feature[(feature < 0) | (feature >= n_features)][0]
+        raise ModelFileError(f"the model's trees must split on {n_features} features, got {wrong}; file damaged?")
+    if np.isnan(forest.bound[is_inner & (forest.category_start < 0)]).any():
+        raise ModelFileError("the model's thresholds must be numbers, got NaN; file damaged?")
+    for name, array in (("intercept", forest.intercept), ("leaf values", forest.values)):
+        if not np.isfinite(array).all():
+            raise ModelFileError(
+                f"the model's {name} must be finite, got {array[~np.isfinite(array)][0]}; file damaged?"
+            )
 
-    u is the midpoint between the threshold and the float32 before it when that rounds down, else the float64 before it.
+
+def bound_below(threshold: npt.ArrayLike) -> Floats:
+    """Closed float64 bounds u such that x <= u exactly if float32(x) < threshold, for float32 thresholds.
+
+    u is the midpoint between the threshold and the float32 before it if that rounds down, else the float64 before it.
     """
     t = np.asarray(threshold, dtype=np.float32)
     with np.errstate(over="ignore"):
@@ -335,7 +395,7 @@ def bound_below(threshold: npt.ArrayLike) -> Floats:
 
 
 def bound_up_to(threshold: npt.ArrayLike) -> Floats:
-    """Closed float64 bounds u with: x <= u exactly when float32(x) <= threshold, for float32 or float64 thresholds."""
+    """Closed float64 bounds u such that x <= u exactly if float32(x) <= threshold, for thresholds of either type."""
     t = np.asarray(threshold, dtype=np.float64)
     with np.errstate(over="ignore"):
         single = t.astype(np.float32)
@@ -345,13 +405,10 @@ def bound_up_to(threshold: npt.ArrayLike) -> Floats:
 
 
 def weighted_sum(forests: Sequence[Forest], factors: Sequence[float]) -> Forest:
-    """The forest whose score is a weighted sum of those of others, which have the same schema."""
+    """The forest whose score is a weighted sum of the scores of others, which have the same schema."""
     first = forests[0]
-    if any(forest.schema != first.schema for forest in forests[1:]):
-        raise ValueError(
-            "models must have the same features, categories, outputs and link to be combined, got different ones; "
-            "train them on the same columns."
-        )
+    for forest in forests[1:]:
+        _check_combinable(first.schema, forest.schema)
     nodes = np.cumsum([0, *(len(forest.feature) for forest in forests)])
     leaves = np.cumsum([0, *(forest.n_leaves for forest in forests)])
     sets = np.cumsum([0, *(len(forest.category_left) for forest in forests)])
@@ -371,4 +428,17 @@ def weighted_sum(forests: Sequence[Forest], factors: Sequence[float]) -> Forest:
 
 def _shifted(positions: Sequence[Ints], starts: Ints) -> Ints:
     """Positions in arrays that follow each other; -1 stays."""
-    return np.concatenate([np.where(own >= 0, own + start, own) for own, start in zip(positions, starts, strict=False)])
+    pairs = zip(positions, starts, strict=False)
+    return np.concatenate([np.where(array >= 0, array + start, array) for array, start in pairs])
+
+
+def _check_combinable(schema: Schema, other: Schema) -> None:
+    """Raise ValueError unless two schemas agree; labels of classes may differ, which files do not store."""
+    if dataclasses.replace(schema, classes=()) != dataclasses.replace(other, classes=()):
+        names = [field.name for field in dataclasses.fields(schema) if field.name != "classes"]
+        # By text, because NaN does not equal itself.
+        different = next(name for name in names if repr(getattr(schema, name)) != repr(getattr(other, name)))
+        raise ValueError(
+            "models must have the same features, categories, outputs and link to be combined, got different "
+            f"{different}; train them on the same columns."
+        )

@@ -1,4 +1,4 @@
-"""From the score to the response: what a link names."""
+"""Links: from the score to the response, probabilities and labels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from treeanova.data.features import Schema
 
 
 def respond(schema: Schema, score: Floats) -> Floats:
-    """The response of scores of shape (n_rows, n_outputs): means, or probabilities."""
+    """The response for scores of shape (n_rows, n_outputs): means, or probabilities."""
     if schema.link in {"identity", "probability"}:
         return score
     if schema.link == "log":
@@ -25,14 +25,14 @@ def respond(schema: Schema, score: Floats) -> Floats:
         probabilities: Floats = scipy.special.softmax(score, axis=1)
         return probabilities
     raise ValueError(
-        "the response of this model must follow from its score by a link that treeanova knows, got none; "
-        "use decision_function(), which gives the score."
+        f"the response of a model must follow from its score by a known link, got the link {schema.link!r}; use "
+        "decision_function(), which gives the score."
     )
 
 
 def class_probabilities(schema: Schema, score: Floats) -> Floats:
-    """Probabilities of all classes, shape (n_rows, n_classes); a single output is that of the second class."""
-    if schema.link not in {"logit", "softmax", "probability"}:
+    """Probabilities of all classes, shape (n_rows, n_classes); a single output is for the second class."""
+    if not is_classifier(schema):
         raise ValueError(
             f"predict_proba() must have a classifier, got a model with the link {schema.link!r}; use predict()."
         )
@@ -46,9 +46,9 @@ def is_classifier(schema: Schema) -> bool:
 
 
 def class_labels(schema: Schema, score: Floats) -> npt.NDArray[Any]:
-    """The most probable class of each row; 0 and 1 for each output where outputs are separate yes-no questions.
+    """The most probable class of each row; if outputs are separate yes-no questions, 0 or 1 for each.
 
-    Classes are numbered from 0 where the model keeps no labels.
+    Classes are numbered from 0 if the model stores no labels.
     """
     if schema.link == "logit" and score.shape[1] > 1 and not schema.classes:
         return (score > 0).astype(np.int64)
