@@ -26,7 +26,7 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from numpydoc.docscrape import get_doc_object
+from numpydoc.docscrape import NumpyDocString, get_doc_object
 from numpydoc.validate import Validator, validate
 
 SUMMARY = frozenset({"GL08", "SS01", "SS03", "SS04", "SS06"})
@@ -62,7 +62,7 @@ def documented_names(kind: type) -> set[str]:
     """Names under Parameters and Attributes in the docstrings of a class and its bases."""
     names: set[str] = set()
     for cls in filter(is_ours, kind.__mro__):
-        doc = get_doc_object(cls)
+        doc = NumpyDocString(inspect.cleandoc(cls.__doc__ or ""))
         for entry in [*doc["Parameters"], *doc["Attributes"]]:
             names |= set(entry.name.split(", "))
     return names

@@ -152,11 +152,20 @@ class Effects:
         Parameters
         ----------
         encoded
-            Numbers and codes of categories as the schema's encoders give them, shape (n_rows, n_features).
+            Numbers, and codes of categories, as the encoders of the schema return them, shape (n_rows, n_features).
 
         Returns
         -------
-        array of shape (n_rows, n_outputs)
+        numpy.ndarray
+            Shape (n_rows, n_outputs).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.effects.score_encoded(np.array([[1.0, 1.0], [0.0, 1.0]])).tolist()
+        [[1.0], [0.0]]
         """
         return self.score_codes(self.grid.index_encoded(encoded))
 
