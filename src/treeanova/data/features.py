@@ -145,15 +145,20 @@ def is_missing(value: object) -> bool:
 
 
 def distinct(column: npt.NDArray[Any]) -> tuple[Sequence[Any], npt.NDArray[np.int64]]:
-    """Distinct values of a column of any type, and the position of each row's value among them."""
+    """Distinct values of a column, missing ones included, and the position of each row's value among them."""
     if column.dtype.kind in "biufSU":
         values, inverse = np.unique(column, return_inverse=True)
         return values.tolist(), inverse
-    positions: dict[object, int] = {}
-    inverse = np.empty(len(column), dtype=np.int64)
-    for row, value in enumerate(column):
-        inverse[row] = positions.setdefault(None if is_missing(value) else value, len(positions))
-    return list(positions), inverse
+    return positions_of(column.tolist())
+
+
+def positions_of(keys: Sequence[Hashable]) -> tuple[list[Any], npt.NDArray[np.int64]]:
+    """Distinct keys in the order of their first appearance, and the position of each key among them.
+
+    Missing values may appear several times, since NaN does not equal itself.
+    """
+    positions = {key: position for position, key in enumerate(dict.fromkeys(keys))}
+    return list(positions), np.fromiter(map(positions.__getitem__, keys), dtype=np.int64, count=len(keys))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treeanova.core.arrays import Floats, Ints
-from treeanova.data.features import Encoder, Numeric, distinct, is_missing
+from treeanova.data.features import Encoder, Numeric, distinct, is_missing, positions_of
 
 # Columns that hold nothing else are turned into text unchanged, including Python's bool (an int).
 _AS_TEXT = (str, bytes, int, np.integer, np.datetime64, np.timedelta64)
@@ -74,20 +74,13 @@ def _texts(column: npt.NDArray[Any], name: str) -> tuple[list[str | None], Ints]
     if column.dtype.kind != "O":
         values, inverse = distinct(column)
         return [_text(value, name) for value in values], inverse
-    types = {type(value) for value in column if not is_missing(value)}
+    # The type is part of the key: True == 1, but their texts may differ.
+    values = column.tolist()
+    keys, inverse = positions_of(list(zip(map(type, values), values, strict=True)))
+    types = {kind for kind, value in keys if not is_missing(value)}
     only_bools = all(issubclass(kind, (bool, np.bool_)) for kind in types)
     words = not only_bools and all(issubclass(kind, _AS_TEXT) for kind in types)
-    # The type is part of the key: True == 1, but their texts may differ.
-    texts: dict[tuple[type, object], str | None] = {}
-    positions: dict[tuple[type, object], int] = {}
-    inverse = np.empty(len(column), dtype=np.int64)
-    for row, value in enumerate(column):
-        key = (type(value), None if is_missing(value) else value)
-        if key not in positions:
-            positions[key] = len(positions)
-            texts[key] = _text(value, name, words=words)
-        inverse[row] = positions[key]
-    return list(texts.values()), inverse
+    return [_text(value, name, words=words) for _, value in keys], inverse
 
 
 def _text(value: Any, name: str, *, words: bool = False) -> str | None:
