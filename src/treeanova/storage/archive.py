@@ -45,7 +45,7 @@ _DAMAGE = (
 
 
 def write(path: str | os.PathLike[str], header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-    """Write header and arrays to one file, replacing what was there only when all is written."""
+    """Write header and arrays to one file; an existing file is replaced once the new one is complete."""
     content = {"kind": _KIND, "schema": SCHEMA, "arrays": sorted(arrays), **header}
     with replacing(path) as whole, zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as file:
         file.writestr(_part(_HEADER), json.dumps(content))
@@ -59,7 +59,7 @@ def write(path: str | os.PathLike[str], header: Mapping[str, Any], arrays: Mappi
 
 
 def _least_size(parts: Sequence[zipfile.ZipInfo]) -> int:
-    """Bytes that a file with these parts must have at least."""
+    """Smallest number of bytes that a file with these parts must have."""
     header, total = (sum(part.file_size for part in some) for some in (parts[:1], parts))
     for_header = header / _MOST_PARSED_PER_BYTE if header > _ALWAYS_PARSED else 0
     for_all = total / _MOST_PER_BYTE if total > _ALWAYS_UNPACKED else 0
@@ -74,7 +74,7 @@ def _part(name: str) -> zipfile.ZipInfo:
 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-    """Header and arrays of a file; ArchiveError when it is damaged, foreign, or newer than this version knows."""
+    """Header and arrays of a file; ArchiveError where it is damaged, no archive of treeanova, or of a newer schema."""
     source = pathlib.Path(path)
     try:
         with source.open("rb") as content, zipfile.ZipFile(content) as file:
@@ -94,7 +94,7 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, npt.ND
 
 
 def _check_sizes(parts: Sequence[zipfile.ZipInfo], name: str, size: int) -> None:
-    """Raise, before anything is unpacked, for parts that unpack to more than a file of this size may hold."""
+    """Raise ArchiveError, before anything is unpacked, for parts that unpack to more than allowed for this file size."""
     if any(part.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED} for part in parts):
         raise ArchiveError(f"{name} must be compressed by deflate, got another method; save it again.")
     if _least_size(parts) > size:
@@ -116,7 +116,7 @@ def _header(file: zipfile.ZipFile, name: str, size: int) -> dict[str, Any]:
 
 
 def _array(file: zipfile.ZipFile, part: zipfile.ZipInfo) -> npt.NDArray[Any]:
-    """The array in a part, once the part is known to be as long as the array claims to be."""
+    """The array in a part; ValueError where the part is not as long as its header says."""
     with file.open(part) as stream:
         shape, _, dtype = _NPY_HEADERS[np.lib.format.read_magic(stream)](stream)
         if math.prod(shape) * dtype.itemsize != part.file_size - stream.tell():

@@ -33,7 +33,7 @@ _DEEP = "deep/"
 
 
 class Saved(NamedTuple):
-    """What a file holds of a decomposition."""
+    """The parts of a decomposition that are saved."""
 
     source: Source
     terms: TermSet
@@ -45,7 +45,7 @@ class Saved(NamedTuple):
 
 
 def pack(saved: Saved) -> tuple[dict[str, Any], Arrays]:
-    """Header and arrays of a decomposition; `unpack` is the way back."""
+    """Header and arrays of a decomposition; `unpack` reverses this."""
     tensors = saved.terms.tables
     effects = tensors.effects
     settings = saved.settings
@@ -73,7 +73,7 @@ def pack(saved: Saved) -> tuple[dict[str, Any], Arrays]:
 
 
 def unpack(header: Mapping[str, Any], arrays: Arrays) -> Saved:
-    """What a file holds, from its header and arrays."""
+    """The saved parts of a decomposition, from the header and arrays of a file."""
     of_trees = _below(arrays, _DEEP)
     arrays = {name: array for name, array in arrays.items() if not name.startswith(_DEEP)}
     grid = _restore_grid(header, arrays)
@@ -107,7 +107,7 @@ def _restore_grid(header: Mapping[str, Any], arrays: Arrays) -> Grid:
 
 
 def _restore_source(terms: TermSet, scope: Scope, arrays: Arrays) -> Source:
-    """The trees where there are any, else the raw terms; a selection is a model of its own."""
+    """The trees if there are any, otherwise the raw terms; the source of a selection is its terms."""
     if isinstance(terms, Joined) and not scope.is_part:
         return TreeModel(terms.leaf_terms.trees)
     if scope.is_part or "raw_intercept" not in arrays:
@@ -143,7 +143,7 @@ def _scope_of_schema_1(header: Mapping[str, Any], terms: TermSet) -> Scope:
 
 
 def _check(arrays: Arrays, weights: Mapping[Key, Floats], effects: Effects, *, may_have_more: bool) -> None:
-    """Raise when arrays do not fit each other; there may be more moments than tensors."""
+    """Raise ValueError where arrays do not fit each other; there may be more moments than tensors."""
     shapes = {key: tuple(binning.size for binning in effects.binnings_of(key)) for key in weights}
     if (
         any(array.dtype != np.float64 for name, array in arrays.items() if "_axes/" not in name)
@@ -155,7 +155,7 @@ def _check(arrays: Arrays, weights: Mapping[Key, Floats], effects: Effects, *, m
 
 
 def _moments_fit(arrays: Arrays, *, may_have_more: bool) -> bool:
-    """Whether there are all moments, of one shape that fits the terms and outputs, or none at all."""
+    """Whether all moments are there, with a shape that fits the terms and outputs, or none is."""
     shapes = [array.shape for array in _below(arrays, "moments/").values()]
     if not shapes:
         return True
@@ -165,7 +165,7 @@ def _moments_fit(arrays: Arrays, *, may_have_more: bool) -> bool:
 
 
 def _restore_moments(arrays: Arrays) -> Moments | None:
-    """Moments that were saved; None where they had needed rows that were gone already."""
+    """Saved moments; None where they were not known when the file was written."""
     saved = _below(arrays, "moments/")
     return Moments(**{name: saved[name] for name in _MOMENTS}) if saved else None
 

@@ -25,7 +25,7 @@ class NoRowsError(ValueError):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class SavedDensity(Density):
-    """A density whose rows are gone: its tables of the saved terms remain."""
+    """A density without its rows, which knows the tables of the saved terms only."""
 
     kind: str = ""
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -44,7 +44,7 @@ class SavedDensity(Density):
         return self.was_product
 
     def bind(self, grid: Grid, statistics: Statistics | None) -> Any:
-        """The kind that was saved, estimated again from rows."""
+        """A density of the saved kind, estimated from other rows."""
         if self.kind not in KINDS:
             raise ValueError(
                 f"`density` must be given again, got the saved one of the kind {self.kind!r}, whose weights are "
@@ -80,7 +80,7 @@ class SavedDensity(Density):
 
 
 def describe_density(density: Density) -> dict[str, Any]:
-    """Name and plain options of a density; what is not plain (tables, rows) stays in the weights."""
+    """Name and plain options of a density; tables and rows are not saved here, but as weights of the terms."""
     if isinstance(density, SavedDensity):
         return {"name": density.kind, "options": dict(density.options), "is_product": density.is_product}
     fields = {f.name: getattr(density, f.name) for f in dataclasses.fields(density)}
@@ -89,7 +89,7 @@ def describe_density(density: Density) -> dict[str, Any]:
 
 
 def restore_density(plain: Mapping[str, Any], effects: Effects, weights: Mapping[Key, Floats]) -> Density:
-    """The density by its name; without its rows it answers for the saved terms only, from their tables."""
+    """The density of a saved decomposition, by its name and the tables of the saved terms."""
     grid = effects.grid
     kind = KINDS.get(plain["name"], Table)
     known = {field.name for field in dataclasses.fields(kind)}
@@ -111,5 +111,5 @@ def restore_density(plain: Mapping[str, Any], effects: Effects, weights: Mapping
 
 
 def without_rows(density: Density, effects: Effects, weights: Mapping[Key, Floats]) -> Density:
-    """The density as it comes back from a file: without its rows, with the weights of the terms."""
+    """The density as it would be after saving and loading: without its rows, with the weights of the terms."""
     return restore_density(describe_density(density), effects, weights)

@@ -1,4 +1,4 @@
-"""Schemas, features and encoders as plain data: types go by stable tags, so that modules can move."""
+"""Schemas, features and encoders as plain data: files name types by stable tags, so that modules can move."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from treeanova.data.features import same
 
-# Tags in files, and the class that each stands for: a class may move or be renamed, its tag stays.
+# Tags in files, and the class of each: a class may move or be renamed, its tag stays.
 _CLASSES = {
     "schema": "data.features:Schema",
     "feature": "data.features:Feature",
@@ -53,7 +53,7 @@ _TAGS = {home: tag for tag, home in _CLASSES.items()}
 
 
 def describe(value: Any) -> Any:
-    """Plain data of a schema, a feature, an encoder or what they hold, for a file; `restore` is the way back."""
+    """Plain data of a schema, a feature, an encoder or a field of these, for a file; `restore` reverses this."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {f.name: describe(getattr(value, f.name)) for f in dataclasses.fields(value) if f.init}
         return {"type": _tag_of(type(value)), "fields": fields}
@@ -77,7 +77,7 @@ def _tag_of(kind: type) -> str:
 
 
 def restore(plain: Any) -> Any:
-    """What `describe` has described; only the classes listed above are made."""
+    """The object that `describe` turned into plain data; only classes listed above are created."""
     if not isinstance(plain, dict):
         return plain
     if "tuple" in plain:

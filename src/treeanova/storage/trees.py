@@ -1,4 +1,4 @@
-"""Trees in a file: the forest, and what makes its terms of high order pure."""
+"""Trees in a file: the forest, and the correction that makes its terms of high order pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ORDERS = ("tensor_order", "row_order", "top_order")
 
 
 def pack_leaf_terms(terms: LeafTerms) -> tuple[dict[str, Any], Arrays]:
-    """Header and arrays of terms of high order; `unpack_leaf_terms` is the way back."""
+    """Header and arrays of terms of high order; `unpack_leaf_terms` reverses this."""
     trees = terms.trees
     layout = {name: getattr(trees.layout, name) for name in _ORDERS} | {"most_bins": trees.layout.max_bins}
     header: dict[str, Any] = {"layout": layout, "keys": [list(key) for key in terms.keys], "bins": []}
