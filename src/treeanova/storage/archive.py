@@ -94,7 +94,7 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, npt.ND
 
 
 def _check_sizes(parts: Sequence[zipfile.ZipInfo], name: str, size: int) -> None:
-    """Raise ArchiveError, before anything is unpacked, for parts that unpack to more than allowed for this file size."""
+    """Raise ArchiveError, before unpacking, for parts that unpack to more than is allowed for this file size."""
     if any(part.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED} for part in parts):
         raise ArchiveError(f"{name} must be compressed by deflate, got another method; save it again.")
     if _least_size(parts) > size:
