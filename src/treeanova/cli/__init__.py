@@ -1,7 +1,7 @@
 """The command line: ``treeanova demo | explain | table | compare | bench``.
 
-Answers go to standard output, progress to a terminal's standard error. Exit status: 0, also when the reader of a pipe
-has gone; 2 with one line for bad input, or what looks like it; 130 on Ctrl-C; 1 for other faults of treeanova's own.
+Answers go to standard output; progress goes to standard error if that is a terminal. Exit status: 0, also when the
+reader of a pipe has gone; 2, with one line, for bad input; 130 on Ctrl-C; 1 for faults of treeanova itself.
 TREEANOVA_TRACEBACK=1 shows where an error comes from.
 """
 

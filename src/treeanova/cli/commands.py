@@ -1,4 +1,4 @@
-"""The commands, and what starts them. What is slow to load is imported by the command that needs it."""
+"""The commands, and how they are started. Modules that are slow to load are imported by the command that needs them."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ def demo(
     *,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for report.html and pictures.")] = Path("demo"),
 ) -> None:
-    """Train a model whose true effects are known, and show how close to the truth each density comes.
+    """Train a model whose true effects are known, and show how close each density comes to them.
 
-    Takes some seconds, downloads nothing, and writes report.html and pictures.
+    Takes a few seconds, downloads nothing, and writes report.html and pictures.
     """
     from treeanova.demo import demonstrate  # noqa: PLC0415  slow to load
 
@@ -80,7 +80,7 @@ def explain(
     density: DensityName = None,
     target: Target = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a report: one HTML page.")] = None,
-    save: Annotated[Path | None, typer.Option(metavar="FILE", help="Keep the decomposition in a file (.tav).")] = None,
+    save: Annotated[Path | None, typer.Option(metavar="FILE", help="Save the decomposition to a file (.tav).")] = None,
     open_report: Annotated[bool, typer.Option("--open", help="Open the report in a browser.")] = False,
     weight: Weight = None,
     max_order: MaxOrder = None,
@@ -89,19 +89,19 @@ def explain(
     trusted: Trusted = False,
     json: AsJson = False,
 ) -> None:
-    """Decompose a model: which main effects and interactions matter, and how sure that is.
+    """Decompose a model: which main effects and interactions matter, and how pure they are.
 
     Example: treeanova explain model.json --data rows.csv --target price --out report.html
     """
-    from treeanova.cli import answers, sources  # noqa: PLC0415  slow to load
+    from treeanova.cli import answers, formats, sources  # noqa: PLC0415  slow to load
 
     if open_report and out is None:
-        raise ValueError("`--open` must come with a report to open, got none; add --out report.html.")
+        raise ValueError("`--open` must come with a report to open, got no --out; add --out report.html.")
     check_outputs({"--out": out, "--save": save}, {"MODEL": model, "--data": data})
     request = sources.Request(data, target or (), weight, budget, max_order, trusted)
     files = {}
     with progress() as step:
-        fx = sources.decomposed(model, request, density, step)
+        fx = sources.decomposed(sources.open_model(model, request, step), request, density, step)
         if save is not None:
             step(f"writing {save.name}")
             fx.save(save)
@@ -112,8 +112,8 @@ def explain(
             step(f"writing {out.name}")
             write_report(fx, out, title=model.name)
             files["report"] = str(out)
-        found = answers.summary(fx, model.name) | {"files": files}
-    say(answers.as_json(found) if json else answers.explained(fx, found, top))
+        summary = answers.summary(fx, model.name) | {"files": files}
+    say(formats.as_json(summary) if json else answers.explained(fx, summary, top))
     if open_report and out is not None:
         webbrowser.open(out.resolve().as_uri())
 
@@ -127,7 +127,7 @@ def table(
     density: DensityName = None,
     target: Target = None,
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write CSV to a file; - is standard output.")] = None,
-    raw: Annotated[bool, typer.Option("--raw", help="The term as the trees hold it, before purification.")] = False,
+    raw: Annotated[bool, typer.Option("--raw", help="The term before purification.")] = False,
     weight: Weight = None,
     budget: Budget = DEFAULT_BUDGET,
     trusted: Trusted = False,
@@ -137,22 +137,24 @@ def table(
 
     Example: treeanova table fx.tav --term Latitude,Longitude --csv -
     """
-    from treeanova.cli import answers, sources  # noqa: PLC0415  slow to load
+    from treeanova.cli import formats, sources  # noqa: PLC0415  slow to load
+    from treeanova.cli.term_names import term_named  # noqa: PLC0415  slow to load
     from treeanova.data.tabular import records  # noqa: PLC0415  slow to load
 
     to_pipe = str(csv) == "-"
     if json and csv is not None:
-        raise ValueError("`--json` must come without --csv, got both; choose one.")
+        raise ValueError(f"`--json` must come without --csv, got --csv {csv} too; choose one.")
     check_outputs({"--csv": None if to_pipe else csv}, {"MODEL": model, "--data": data})
     with progress() as step:
         request = sources.Request(data, target or (), weight, budget, trusted=trusted)
-        fx = sources.decomposed(model, request, density, step)
-        cells = records((fx.raw if raw else fx).table(sources.term_named(term, fx.raw if raw else fx)))
+        pure = sources.decomposed(sources.open_model(model, request, step), request, density, step)
+        fx = pure.raw if raw else pure
+        cells = records(fx.table(term_named(term, fx)))
     if csv is not None and not to_pipe:
-        write_text(csv, answers.as_csv(cells))
+        write_text(csv, formats.as_csv(cells))
         say(f"wrote {csv}")
     else:
-        say(answers.as_json(cells) if json else answers.as_csv(cells)[:-1] if to_pipe else answers.aligned(cells))
+        say(formats.as_json(cells) if json else formats.as_csv(cells)[:-1] if to_pipe else formats.aligned(cells))
 
 
 @app.command()
@@ -169,19 +171,21 @@ def compare(
     trusted: Trusted = False,
     json: AsJson = False,
 ) -> None:
-    """Tell what changes between densities of one model, or between models: distances, signs, ranks.
+    """Compare densities of one model, or several models: distances, signs and ranks of terms.
 
     Example: treeanova compare model.json --data rows.csv --target y --density auto --density uniform
     """
-    from treeanova.cli import answers, sources  # noqa: PLC0415  slow to load
-    from treeanova.decomposition.comparison import compare as compare_parts  # noqa: PLC0415  slow to load
+    from treeanova.cli import answers, formats, parts, sources  # noqa: PLC0415  slow to load
+    from treeanova.decomposition.comparison import compare as compare_decompositions  # noqa: PLC0415  slow to load
 
     request = sources.Request(data, target or (), weight, budget, max_order, trusted)
     with progress() as step:
-        parts = sources.parts_of(models, request, density or sources.default_densities(models, request), step)
+        files = [sources.open_model(model, request, step) for model in dict.fromkeys(models)]
+        densities = density or parts.default_densities(files, request)
+        decompositions = parts.parts_of(files, request, densities, step)
         step("comparing")
-        found = compare_parts(parts)
-    say(answers.as_json(answers.comparison(found)) if json else answers.compared(found, top))
+        comparison = compare_decompositions(decompositions)
+    say(formats.as_json(answers.plain_comparison(comparison)) if json else answers.compared(comparison, top))
 
 
 @app.command()
@@ -189,7 +193,7 @@ def bench(
     library: Annotated[
         str | None,
         typer.Argument(
-            metavar="[LIBRARY]", help="xgboost, lightgbm, catboost or sklearn; default: all that are there."
+            metavar="[LIBRARY]", help="xgboost, lightgbm, catboost or sklearn; default: all that are installed."
         ),
     ] = None,
     *,
@@ -197,13 +201,13 @@ def bench(
     trees: Annotated[int, typer.Option(min=1, metavar="N", help="Trees of depth 2.")] = 300,
     json: AsJson = False,
 ) -> None:
-    """Measure on this machine: seconds to decompose a model beside its own predict, on simulated data."""
-    from treeanova.cli import answers, measure  # noqa: PLC0415  slow to load
+    """Measure on this machine: seconds to decompose a model, and for its own predict, on simulated data."""
+    from treeanova.cli import formats, measure  # noqa: PLC0415  slow to load
 
     with progress() as step:
-        found = measure.measure(library, rows, trees, step)
+        seconds = measure.measure(library, rows, trees, step)
     words = f"Seconds, best of three: {rows:,} rows, 8 dependent features, {trees:,} trees of depth 2\n\n"
-    say(answers.as_json(found) if json else f"{words}{answers.aligned(found)}")
+    say(formats.as_json(seconds) if json else f"{words}{formats.aligned(seconds)}")
 
 
 def run(arguments: Sequence[str]) -> int:

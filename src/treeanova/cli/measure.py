@@ -1,4 +1,4 @@
-"""bench: how long it takes to decompose a model, beside its own predict, on simulated data."""
+"""bench: seconds to decompose a model, and for its own predict, on simulated data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from treeanova.core.arrays import Floats
 
 
 class Trainer(NamedTuple):
-    """Where a library has its model, the name of its number of trees, and further parameters for depth 2."""
+    """Module and class of a library's model, its parameter for the number of trees, and parameters for depth 2."""
 
     module: str
     kind: str
@@ -38,7 +38,7 @@ TRAINERS = {
 def measure(library: str | None, n_rows: int, n_trees: int, step: Step) -> list[dict[str, Any]]:
     """Seconds per model: of one library, or of all that are installed."""
     if library is not None and library not in TRAINERS:
-        raise ValueError(f"`LIBRARY` must be one of {', '.join(TRAINERS)}, got {library!r}.")
+        raise ValueError(f"`LIBRARY` must be one of {', '.join(TRAINERS)}, got {library!r}; leave it out for all.")
     installed = [name for name in TRAINERS if importlib.util.find_spec(name)]
     wanted = installed if library is None else [library]
     if not wanted or wanted[0] not in installed:
@@ -49,7 +49,7 @@ def measure(library: str | None, n_rows: int, n_trees: int, step: Step) -> list[
 
 
 def _simulated(n_rows: int) -> tuple[Floats, Floats]:
-    """Eight dependent features and a target with interactions."""
+    """Eight dependent features, and a target with interactions."""
     rng = np.random.default_rng(0)
     X = 0.7 * rng.normal(size=(n_rows, 1)) + 0.7 * rng.normal(size=(n_rows, 8))
     return X, X[:, 0] * X[:, 1] + np.sin(2 * X[:, 2]) + X[:, 3] * (X[:, 4] > 0) + 0.3 * rng.normal(size=n_rows)
@@ -62,22 +62,22 @@ def _measured(library: str, X: Floats, y: Floats, n_trees: int, step: Step) -> d
     model = kind(**trainer.parameters, **{trainer.trees: n_trees}).fit(X, y)
     step(f"measuring {library}")
     fx = decompose(model, X, density="empirical")
-    works: dict[str, Callable[[], object]] = {
+    tasks: dict[str, Callable[[], object]] = {
         "predict": lambda: model.predict(X),
         "decompose empirical": lambda: decompose(model, X, density="empirical"),
         "decompose auto": lambda: decompose(model, X, density="auto"),
         "explain all rows": lambda: fx.explain(X),
     }
-    return {"model": f"{library} {trainer.kind}"} | {name: _seconds(work) for name, work in works.items()}
+    return {"model": f"{library} {trainer.kind}"} | {name: _seconds(task) for name, task in tasks.items()}
 
 
-def _seconds(work: Callable[[], object], repeats: int = 3) -> float:
-    """The shortest of a few runs."""
-    found = []
+def _seconds(task: Callable[[], object], repeats: int = 3) -> float:
+    """Time of the shortest of a few runs."""
+    seconds = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # LightGBM warns of arrays without names
         for _ in range(repeats):
             start = time.perf_counter()
-            work()
-            found.append(time.perf_counter() - start)
-    return float(f"{min(found):.3g}")
+            task()
+            seconds.append(time.perf_counter() - start)
+    return float(f"{min(seconds):.3g}")

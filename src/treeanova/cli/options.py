@@ -1,4 +1,4 @@
-"""The options that commands share, with the words of their help."""
+"""Options that several commands share, with their help texts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Data = Annotated[
 ]
 Target = Annotated[
     list[str] | None,
-    typer.Option(metavar="COLUMN", help="A column of the data that is no feature; give it again for more."),
+    typer.Option(metavar="COLUMN", help="A column of the data that is not a feature; repeat the option for more."),
 ]
 DensityName = Annotated[
     str | None,
@@ -45,20 +45,20 @@ DensityNames = Annotated[
     typer.Option(
         "--density",
         metavar="NAME",
-        help="A density, or raw for the model as its trees hold it; give it again for more. The first is what others "
-        "are compared with. Default: auto, raw, uniform and empirical for one model, auto for several.",
+        help="A density, or raw for the model before purification; repeat the option for more. The others are "
+        "compared with the first. Default: auto, raw, uniform and empirical for one model, auto for several.",
     ),
 ]
 Weight = Annotated[
-    str | None, typer.Option(metavar="COLUMN", help="A column of the data that holds the weights of its rows.")
+    str | None, typer.Option(metavar="COLUMN", help="A column of the data with the weights of the rows.")
 ]
 MaxOrder = Annotated[
     int | None, typer.Option(min=1, metavar="N", help="Put interactions of more than N features into one remainder.")
 ]
-Budget = Annotated[float, typer.Option(min=0.0, metavar="GB", help="Most memory for all terms, in gigabytes.")]
+Budget = Annotated[float, typer.Option(min=0.0, metavar="GB", help="Largest memory for all tables, in gigabytes.")]
 Trusted = Annotated[
     bool,
-    typer.Option("--trusted", help="Load a pickle. That runs whatever code it holds: only if you know its source."),
+    typer.Option("--trusted", help="Load a pickle. That runs any code in it: only if you trust its source."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of text.")]
 Top = Annotated[int, typer.Option(min=1, metavar="N", help="Print the N strongest terms only.")]

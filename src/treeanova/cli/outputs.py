@@ -1,4 +1,4 @@
-"""Files that commands write: refused before any work where they cannot be written or would replace what is read."""
+"""Files that commands write: refused before any work if they cannot be written or would replace an input."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 
 
 def check_outputs(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | Sequence[Path] | None]) -> None:
-    """Raise ValueError before any work for files that cannot be written, or that are an input or another output.
+    """Raise ValueError for a file that cannot be written, or that is an input or another output.
 
     Parameters
     ----------
     outputs
         Files to write, by the option that names them; None where an option is not given.
     inputs
-        Files to read, in the same way.
+        Files to read, by the option or argument that names them.
     """
     written = {option: path for option, path in outputs.items() if path is not None}
     read = [(option, path) for option, given in inputs.items() for path in _paths(given)]
@@ -51,10 +51,10 @@ def _check_writable(path: Path) -> None:
 
 
 def _is_same_file(first: Path, second: Path) -> bool:
-    """Whether two paths lead to one file: by links of both kinds, by other spellings; devices and pipes do not count.
+    """Whether two paths lead to one file, also through links and other spellings; devices and pipes do not count.
 
-    Of files that are not there yet, names that differ in upper and lower case only count as one: some file systems
-    cannot hold both.
+    Names of files that do not exist yet count as one if they differ in upper and lower case only, since some file
+    systems cannot hold both.
     """
     if first.exists() or second.exists():
         return first.is_file() and second.is_file() and first.samefile(second)

@@ -1,10 +1,8 @@
-"""From files to decompositions: models, saved decompositions, rows."""
+"""From files to decompositions: models, saved decompositions, rows. Each model file is read once."""
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import difflib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,16 +10,13 @@ from typing import Any
 from treeanova._decompose import decompose
 from treeanova.cli.options import DEFAULT_BUDGET
 from treeanova.cli.terminal import Step
-from treeanova.core.labels import split_label
 from treeanova.data.features import Schema
 from treeanova.data.tabular import read_column, read_table
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.files import load
 from treeanova.density.kinds import KINDS
-from treeanova.model.forest import Forest
-from treeanova.readers import read_model, unpickled
+from treeanova.readers import final_step, read_model, unpickled
 
-RAW = "raw"
 _GIGABYTE = 10**9
 
 
@@ -35,18 +30,9 @@ class Request:
     budget: float = DEFAULT_BUDGET
     max_order: int | None = None
     trusted: bool = False
-    _loaded: dict[Path, Decomposition] = dataclasses.field(default_factory=dict, repr=False)
-
-    def loaded(self, model: Path) -> Decomposition | None:
-        """The decomposition saved in a file, which is read once; None for other files."""
-        if model.suffix.lower() != ".tav" or not model.is_file():
-            return None
-        if model not in self._loaded:
-            self._loaded[model] = load(model)
-        return self._loaded[model]
 
     def table(self, schema: Schema) -> Any:
-        """The data as a model with this schema wants them; None without data."""
+        """The data with the columns of a schema; None without data."""
         if self.data is None:
             return None
         others = [*self.target, *([self.weight] if self.weight else [])]
@@ -56,57 +42,83 @@ class Request:
         """Weights of the rows, or None."""
         return None if self.data is None or self.weight is None else read_column(self.data, self.weight)
 
+    def check_has_rows(self, density: str) -> None:
+        """Raise ValueError for a density that needs rows where there are none."""
+        if self.data is None and KINDS[density].needs_data:
+            raise ValueError(f"`--data` must be given for the density {density}, got no rows; only uniform needs none.")
 
-def decomposed(model: Path, request: Request, density: str | None, step: Step) -> Decomposition:
-    """The decomposition of a model file, or a saved one, under a density of the rows."""
-    if not model.is_file():
-        raise FileNotFoundError(f"`MODEL` must be the path of a file, got {str(model)!r}, which is none; check it.")
+
+@dataclasses.dataclass(frozen=True)
+class ModelFile:
+    """A file with a saved decomposition, which has been read, or with a model that is yet to be read."""
+
+    path: Path
+    saved: Decomposition | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the file."""
+        return self.path.name
+
+
+def open_model(path: Path, request: Request, step: Step) -> ModelFile:
+    """The file of a model, checked to be there; a saved decomposition is read."""
+    if not path.is_file():
+        raise FileNotFoundError(f"`MODEL` must be the path of a file, no such file: {str(path)!r}; check the path.")
     if request.data is not None and not request.data.is_file():
         raise FileNotFoundError(
-            f"`--data` must be the path of a file, got {str(request.data)!r}, which is none; check it."
+            f"`--data` must be the path of a file, no such file: {str(request.data)!r}; check the path."
         )
-    for option, given in (("--weight", request.weight), ("--target", request.target)):
+    for option, given in (("--weight", request.weight), ("--target", list(request.target))):
         if given and request.data is None:
-            raise ValueError(f"`{option}` must come with --data, got none; add the rows, or leave it out.")
-    step(f"reading {model.name}")
-    saved = request.loaded(model)
-    if saved is not None:
-        return _purified_anew(saved, model, request, density, step)
+            raise ValueError(f"`{option}` must come with --data, got {given!r} without; add the rows, or leave it out.")
+    step(f"reading {path.name}")
+    return ModelFile(path, load(path) if path.suffix.lower() == ".tav" else None)
+
+
+def decomposed(model: ModelFile, request: Request, density: str | None, step: Step) -> Decomposition:
+    """The decomposition of a model file, or a saved one, under a density of the rows."""
+    if model.saved is not None:
+        return _purified_again(model.saved, model.name, request, density, step)
     check_density(density)
-    return _made(model, request, density, step)
+    return _decomposed_model(model.path, request, density or "auto", step)
 
 
-def _purified_anew(fx: Decomposition, model: Path, request: Request, density: str | None, step: Step) -> Decomposition:
+def _purified_again(fx: Decomposition, name: str, request: Request, density: str | None, step: Step) -> Decomposition:
     """A saved decomposition, under other rows or another density where they are given."""
     if request.max_order is not None:
         if request.data is None:
-            raise ValueError("`--max-order` of a saved decomposition must come with --data, got none; add the rows.")
-        fx = fx.cut(request.max_order)
+            raise ValueError(
+                f"`--max-order` of a saved decomposition must come with --data, got {request.max_order} without; add "
+                "the rows."
+            )
+        fx = fx.truncate(request.max_order)
     if request.data is None and density in {None, fx.density.name}:
         return fx
-    if density is None and fx.density.name not in KINDS:
-        raise ValueError(f"`--density` must be given, since {model.name} has one of its own; choose one for the rows.")
     density = density or fx.density.name
+    if density not in KINDS and density == fx.density.name:
+        raise ValueError(
+            f"`--density` must be given, since {name} has a density of its own, {density!r}; choose one for the rows."
+        )
     check_density(density)
-    _check_has_rows(density, request)
+    request.check_has_rows(density)
     table = request.table(fx.schema)
     step(f"purifying {len(fx.terms)} terms, density {density}")
     return fx.with_density(density, table, sample_weight=request.weights())
 
 
-def _made(model: Path, request: Request, density: str | None, step: Step) -> Decomposition:
-    """A decomposition of a model file."""
-    density = density or "auto"
-    _check_has_rows(density, request)
-    source = unpickled(model, trusted=request.trusted)
-    found = read_model(source)
-    schema = found.schema if isinstance(found, Forest) else found.grid.schema
+def _decomposed_model(path: Path, request: Request, density: str, step: Step) -> Decomposition:
+    """The decomposition of a model that is read from a file."""
+    request.check_has_rows(density)
+    model = unpickled(path, trusted=request.trusted)
+    final_step(model)  # refuses a Pipeline that changes its columns
+    content = read_model(model)
     if request.data is not None:
         step(f"reading {request.data.name}")
-    table, weights = request.table(schema), request.weights()
-    step(f"decomposing {model.name}, density {density}")
+    table, weights = request.table(content.schema), request.weights()
+    step(f"decomposing {path.name}, density {density}")
     fx = decompose(
-        found if isinstance(source, Path) else source,  # what is unpickled may be a Pipeline, which decompose looks at
+        content,
         table,
         density=density,
         sample_weight=weights,
@@ -114,88 +126,11 @@ def _made(model: Path, request: Request, density: str | None, step: Step) -> Dec
         budget=request.budget * _GIGABYTE,
         progress=lambda stage, done, total: step(f"{stage}: {done} of {total}"),
     )
-    return dataclasses.replace(fx, source=source)
+    return dataclasses.replace(fx, model=model)
 
 
 def check_density(density: str | None, *more: str) -> None:
-    """Raise for a density that has no name here."""
+    """Raise ValueError for an unknown name of a density; `more` are names that are known besides."""
     known = [*KINDS, *more]
     if density is not None and density not in known:
-        raise ValueError(f"`--density` must be one of {', '.join(known)}, got {density!r}.")
-
-
-def _check_has_rows(density: str, request: Request) -> None:
-    if request.data is None and KINDS[density].needs_data:
-        raise ValueError(f"`--data` must be given for the density {density}, got none; only uniform needs no rows.")
-
-
-def default_densities(models: Sequence[Path], request: Request) -> list[str]:
-    """What to compare where nothing is said."""
-    if len(models) > 1:
-        return ["auto" if request.data is not None else "uniform"]
-    if request.data is not None:
-        return ["auto", RAW, "uniform", "empirical"]
-    saved = request.loaded(models[0])
-    if saved is None or saved.density.name == "uniform":
-        return ["uniform", RAW]
-    return [saved.density.name, "uniform"]  # raw terms need rows to be ranked on
-
-
-def parts_of(
-    models: Sequence[Path], request: Request, densities: Sequence[str], step: Step
-) -> dict[str, Decomposition]:
-    """Decompositions by name: of the density for one model, else of the file, or both."""
-    own = {saved.density.name for model in models if (saved := request.loaded(model)) is not None}
-    for density in densities:
-        check_density(density, RAW, *sorted(own - set(KINDS)))
-    parts: dict[str, Decomposition] = {}
-    kinds = list(dict.fromkeys(densities))
-    for model in dict.fromkeys(models):
-        first = next((density for density in kinds if density != RAW), None)
-        fx = decomposed(model, request, first, step)
-        for density in kinds:
-            step(f"purifying {model.name}, density {density}")
-            file = model.name if model.name not in {other.name for other in models if other != model} else str(model)
-            name = density if len(models) == 1 else file if len(kinds) == 1 else f"{file} {density}"
-            parts[name] = fx.raw if density == RAW else fx if density == first else _under(fx, density, model, request)
-    if len(parts) < 2:
-        more = "uniform" if RAW in kinds else RAW
-        raise ValueError(f"compare must have two models or two densities, got one; add --density {more}, for one.")
-    return parts
-
-
-def _under(fx: Decomposition, density: str, model: Path, request: Request) -> Decomposition:
-    """The decomposition under another density: of the rows, or the one that it was saved with."""
-    saved = request.loaded(model)
-    if request.data is None and saved is not None and saved.density.name == density:
-        return saved
-    _check_has_rows(density, request)
-    return fx.with_density(density)
-
-
-def term_named(text: str, fx: Decomposition) -> tuple[str, ...]:
-    """Names of the features of a term, from "a", "a,b", "a × b" or "a x b"; names may hold commas in quotes."""
-    ways = [(text,), _listed(text), split_label(text)]
-    known = {tuple(sorted(names)): names for names in fx.terms}
-    found = next((known[key] for way in ways if (key := tuple(sorted(name.strip() for name in way))) in known), None)
-    if found is not None:
-        return found
-    higher = {tuple(sorted(names)): names for names in fx.higher_terms}
-    if any(tuple(sorted(name.strip() for name in way)) in higher for way in ways):
-        raise ValueError(
-            f"`--term` must be a term that has a table, got {text!r}, which is known at rows only; in Python, "
-            "fx.term_values(X, names) has its values."
-        )
-    labels = [",".join(names) for names in fx.terms]
-    near = difflib.get_close_matches(text, labels, n=3, cutoff=0.4) or labels[:3]
-    raise ValueError(
-        f"`--term` must be a term that has a table, got {text!r}; there are {'; '.join(near)} ({len(labels)} in all)."
-    )
-
-
-def _listed(text: str) -> tuple[str, ...]:
-    """Names from a line of CSV; none where it is no such line."""
-    try:
-        return tuple(next(csv.reader([text], skipinitialspace=True), []))
-    except csv.Error:  # a line break outside quotes
-        return ()
+        raise ValueError(f"`--density` must be one of {', '.join(known)}, got {density!r}; choose one of them.")

@@ -87,7 +87,7 @@ def run_app(app: typer.Typer, arguments: Sequence[str]) -> int:
 
 
 def _stop(*_: object) -> None:
-    """Stop soon: by an exception that removes what is half written, or by force where threads do not listen."""
+    """Stop soon: by an exception, which removes half-written files, or by force where threads do not end."""
     timer = threading.Timer(_SECONDS_TO_STOP, os._exit, (STOPPED,))
     timer.daemon = True
     timer.start()

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+import treeanova
+from treeanova.testing.command_line import printed
+
+pytest.importorskip("typer")
+pytest.importorskip("rich")
+xgboost = pytest.importorskip("xgboost")
+
+
+def test_explain_prints_the_strongest_terms_of_the_decomposition(folder, fx, capsys, data):
+    text = printed(["explain", folder / "model.json", *data, "--top", "3"], capsys)
+    table = fx.importance().set_index("term")
+    lines = re.findall(r"^(\S.*?)" + 3 * r"  +(-?[\d.]+) %", text, flags=re.MULTILINE)
+    assert [name for name, *_ in lines] == list(table.index[:3])
+    for name, *numbers in lines:
+        expected = 100 * table.loc[name, ["variance", "covariance", "share"]]
+        assert [float(number) for number in numbers] == pytest.approx(expected.tolist(), abs=0.051)
+    assert f"{len(table) - 3} more terms: share {100 * table['share'][3:].sum():.1f} %" in text
+    assert "model.json: 4 features, density auto, 800 rows, prediction" in text
+
+
+def test_every_output_has_its_own_answer(tmp_path, capsys):
+    datasets = pytest.importorskip("sklearn.datasets")
+    X, y = datasets.load_iris(return_X_y=True, as_frame=True)
+    model = xgboost.XGBClassifier(n_estimators=5, max_depth=2, n_jobs=1).fit(X, y)
+    model.save_model(tmp_path / "iris.json")
+    X.to_csv(tmp_path / "iris.csv", index=False)
+    text = printed(["explain", tmp_path / "iris.json", "--data", tmp_path / "iris.csv"], capsys)
+    fx = treeanova.decompose(model, X)
+    for output in fx.schema.outputs:
+        assert f"\n{output}: " in text
+    found = json.loads(printed(["explain", tmp_path / "iris.json", "--data", tmp_path / "iris.csv", "--json"], capsys))
+    assert found["intercept"] == pytest.approx(fx.intercept.tolist(), abs=1e-6)
+
+
+def test_densities_of_one_model_are_compared(folder, fx, capsys, data):
+    arguments = ["compare", folder / "model.json", *data, "--density", "auto", "--density", "raw"]
+    found = json.loads(printed([*arguments, "--density", "uniform", "--json"], capsys))
+    expected = treeanova.compare({"auto": fx, "raw": fx.raw, "uniform": fx.with_density("uniform")})
+    assert found["names"] == ["auto", "raw", "uniform"]
+    assert [row["relative"] for row in found["distance"]] == pytest.approx(expected.distance["relative"].tolist())
+    text = printed([*arguments, "--top", "2"], capsys)
+    largest = expected.distance.query("decomposition == 'raw'").nlargest(2, "relative")
+    lines = text.splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("term"))
+    for line, term, relative in zip(lines[start + 1 :], largest["term"], largest["relative"], strict=False):
+        assert line.startswith(f"{term} ")
+        assert f" {100 * relative:.1f} %" in line
+    assert text.endswith(f"{len(fx.terms) - 2} more terms\n")
+
+
+def test_distances_that_need_lost_rows_are_left_open(tmp_path, capsys):
+    """A deep decomposition and its copy: tables are compared, terms at rows are listed without a distance."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    model = xgboost.XGBRegressor(n_estimators=3, max_depth=3, n_jobs=1).fit(X, X.prod(axis=1))
+    saved = treeanova.decompose(model, X, density="empirical", tensor_order=2)
+    for name in ("a.tav", "b.tav"):
+        saved.save(tmp_path / name)
+    arguments = ["compare", tmp_path / "a.tav", tmp_path / "b.tav", "--density", "empirical"]
+    found = json.loads(printed([*arguments, "--json"], capsys))
+    distances = {row["term"]: row["distance"] for row in found["distance"]}
+    assert {term for term, distance in distances.items() if distance is None} == {"x0 × x1 × x2"}
+    assert len(distances) == 7
+    last = printed(arguments, capsys).rstrip().splitlines()[-1]
+    assert re.match(r"x0 × x1 × x2 +– +\d+ +\d+$", last)

@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import json
+import pickle
+import re
+
+import numpy as np
+import pytest
+
+import treeanova
+from treeanova.testing.command_line import printed, refused
+
+pytest.importorskip("typer")
+pytest.importorskip("rich")
+pd = pytest.importorskip("pandas")
+xgboost = pytest.importorskip("xgboost")
+
+from treeanova.cli import commands  # noqa: E402
+
+
+def test_explain_as_json_is_the_decomposition(folder, fx, capsys, data):
+    found = json.loads(printed(["explain", folder / "model.json", *data, "--json"], capsys))
+    table = fx.importance()
+    assert [row["term"] for row in found["terms"]] == table["term"].tolist()
+    assert [row["share"] for row in found["terms"]] == pytest.approx(table["share"].tolist())
+    assert found["intercept"] == pytest.approx(fx.intercept)
+    assert (found["n_rows"], found["density"], found["certificate"]["pure"]) == (800, "auto", True)
+    assert {tuple(row["features"]) for row in found["terms"]} == set(fx.terms)
+    assert found["files"] == {}
+
+
+def test_files_that_explain_writes_are_whole(folder, rows, tmp_path, capsys, data):
+    pytest.importorskip("vl_convert")
+    files = ["--out", tmp_path / "r.html", "--save", tmp_path / "fx.tav"]
+    found = json.loads(printed(["explain", folder / "model.json", *data, *files, "--json"], capsys))
+    assert found["files"] == {"decomposition": str(tmp_path / "fx.tav"), "report": str(tmp_path / "r.html")}
+    saved = treeanova.load(tmp_path / "fx.tav")
+    score = treeanova.read_model(folder / "model.json").score(rows[0])[:, 0]
+    assert np.allclose(saved.decision_function(rows[0]), score, rtol=0, atol=1e-12)
+    assert "model.json" in (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["fx.tav", "r.html"]
+
+
+def test_a_table_is_that_of_the_term(folder, fx, tmp_path, capsys, data):
+    expected = fx.table(("a", "b"))
+    cells = json.loads(printed(["table", folder / "fx.tav", "--term", "b,a", "--json"], capsys))
+    assert [cell["value"] for cell in cells] == pytest.approx(expected["value"].tolist())
+    assert cells[0]["a_low"] is None  # minus infinity, which JSON lacks
+    csv = printed(["table", folder / "fx.tav", "--term", "a x b", "--csv", "-"], capsys)
+    assert printed(["table", folder / "fx.tav", "--term", "a × b", "--csv", "-"], capsys) == csv
+    printed(["table", folder / "fx.tav", "--term", "a, b", "--csv", tmp_path / "ab.csv"], capsys)
+    assert (tmp_path / "ab.csv").read_text(encoding="utf-8") == csv
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "ab.csv"), expected, check_exact=False, rtol=1e-12)
+    raw = json.loads(printed(["table", folder / "model.json", *data, "--term", "a,b", "--raw", "--json"], capsys))
+    assert [cell["value"] for cell in raw] == pytest.approx(fx.raw.table(("a", "b"))["value"].tolist())
+
+
+def test_a_table_for_people_has_all_labels_in_columns(folder, fx, capsys):
+    lines = printed(["table", folder / "fx.tav", "--term", "city"], capsys).splitlines()
+    assert lines[0].split() == ["city", "value", "weight"]
+    labels = fx.terms["city"].axes[0].labels
+    assert [line[: len(label)] for line, label in zip(lines[1:], labels, strict=True)] == list(labels)
+    values = [float(line.split()[-2]) for line in lines[1:]]
+    assert values == pytest.approx(fx.terms["city"].values.tolist(), rel=1e-4)
+
+
+def test_demo_writes_where_it_is_told(tmp_path, monkeypatch, capsys):
+    from treeanova import demo
+
+    def quick(folder, say):
+        say(f"to {folder}")
+
+    monkeypatch.setattr(demo, "demonstrate", quick)
+    assert printed(["demo", "--out", tmp_path / "d"], capsys) == f"to {tmp_path / 'd'}\n"
+
+
+def test_the_report_is_opened_only_on_request(folder, tmp_path, monkeypatch, capsys, data):
+    pytest.importorskip("vl_convert")
+    opened = []
+    monkeypatch.setattr(commands.webbrowser, "open", opened.append)
+    arguments = ["explain", folder / "fx.tav", *data, "--out", tmp_path / "r.html"]
+    printed(arguments, capsys)
+    assert opened == []
+    printed([*arguments, "--open"], capsys)
+    assert opened == [(tmp_path / "r.html").as_uri()]
+
+
+def test_help_names_every_command_and_option(capsys):
+    for arguments in ([], ["--help"], ["-h"]):
+        text = printed(arguments, capsys)
+        assert all(name in text for name in ("demo", "explain", "table", "compare", "bench", "--version"))
+    text = printed(["explain", "--help"], capsys)
+    options = ("--data", "--density", "--target", "--out", "--save", "--max-order", "--open", "--json", "--trusted")
+    assert all(option in text for option in options)
+    assert printed(["--version"], capsys) == f"treeanova {treeanova.__version__}\n"
+
+
+def test_the_table_of_a_category_that_is_a_formula_is_harmless(tmp_path, capsys):
+    cities = pd.Categorical(np.tile(["=1+1", "@SUM(A1)", "Rome"], 50))
+    X = pd.DataFrame({"-city": cities})
+    model = xgboost.XGBRegressor(n_estimators=3, max_depth=2, enable_categorical=True, n_jobs=1)
+    treeanova.decompose(model.fit(X, cities.codes), X).save(tmp_path / "fx.tav")
+    for target in ("-", tmp_path / "city.csv"):
+        text = printed(["table", tmp_path / "fx.tav", "--term", "-city", "--csv", target], capsys)
+    text = (tmp_path / "city.csv").read_text(encoding="utf-8")
+    labels = [line.split(",")[0] for line in text.splitlines()]
+    assert labels[:4] == ["'-city", "'=1+1", "'@SUM(A1)", "Rome"]
+
+
+BAD = {
+    "no model": (["explain", "none.json", "--data", "rows.csv"], "no such file: 'none.json'"),
+    "no data": (["explain", "model.json", "--data", "none.csv"], "no such file: 'none.csv'"),
+    "data not given": (["explain", "model.json"], "`--data` must be given for the density auto"),
+    "data not given for a saved one": (["explain", "fx.tav", "--density", "kernel"], "`--data` must be given"),
+    "columns": (["explain", "model.json", "--data", "wrong.csv"], "got none named 'b', 'c', 'city'; it has a, z"),
+    "text": (["explain", "model.json", "--data", "text.csv"], "column 'a' must hold numbers"),
+    "no rows": (["explain", "model.json", "--data", "short.csv"], "at least one row"),
+    "target": (["explain", "model.json", "--data", "rows.csv", "--target", "price"], "none named 'price'"),
+    "weight": (["explain", "model.json", "--data", "rows.csv", "--weight", "v"], "none named 'v'"),
+    "density": (["explain", "model.json", "--data", "rows.csv", "--density", "smooth"], "uniform, .* got 'smooth'"),
+    "damaged json": (["explain", "junk.json", "--data", "rows.csv"], "junk.json must"),
+    "damaged ubj": (["explain", "junk.ubj", "--data", "rows.csv"], "junk.ubj must"),
+    "damaged tav": (["explain", "junk.tav"], "junk.tav must be a whole file"),
+    "unknown file": (["explain", "rows.csv", "--data", "rows.csv"], "a file that treeanova reads, got rows.csv"),
+    "pickle": (["explain", "evil.pkl", "--data", "rows.csv"], "--trusted on the command line"),
+    "damaged pickle": (["explain", "junk.pkl", "--data", "rows.csv", "--trusted"], "must be a whole pickle"),
+    "folder": (["explain", "model.json", "--data", "rows.csv", "--out", "."], "got the folder"),
+    "no folder": (["explain", "model.json", "--data", "rows.csv", "--save", "no/fx.tav"], "folder that exists"),
+    "file as folder": (["demo", "--out", "rows.csv"], "must be a folder, got the file"),
+    "budget": (["explain", "model.json", "--data", "rows.csv", "--budget", "1e-6"], "over the budget"),
+    "term": (["table", "fx.tav", "--term", "a,d"], r"got 'a,d'; there are .*a,b"),
+    "term of two lines": (["table", "fx.tav", "--term", "a\nb"], r"got 'a\\nb'; there are "),
+    "no term": (["table", "fx.tav"], "Missing option '--term'"),
+    "two forms": (["table", "fx.tav", "--term", "a", "--json", "--csv", "-"], "choose one"),
+    "one part": (["compare", "model.json", "--data", "rows.csv", "--density", "auto"], "two models or two densities"),
+    "other density": (["compare", "model.json", "--data", "rows.csv", "--density", "no"], "shrinkage, .*raw, got 'no'"),
+    "nothing to open": (["explain", "model.json", "--data", "rows.csv", "--open"], "add --out"),
+    "order": (["explain", "model.json", "--data", "rows.csv", "--max-order", "0"], "--max-order"),
+    "order of a saved one": (["explain", "fx.tav", "--max-order", "1"], "must come with --data"),
+    "weights alone": (["explain", "fx.tav", "--weight", "w"], "`--weight` must come with --data"),
+    "target alone": (["compare", "fx.tav", "--target", "y"], "`--target` must come with --data"),
+    "density of no rows": (["compare", "fx.tav", "--density", "auto", "--density", "laplace"], "`--data` must be"),
+    "density of its own": (["explain", "own.tav", "--data", "rows.csv"], "own.tav has a density of its own, "),
+    "library": (["bench", "weka"], "one of xgboost, lightgbm, catboost, sklearn, got 'weka'"),
+    "command": (["expand"], "No such command 'expand'"),
+    "option": (["explain", "model.json", "--fast"], "No such option: --fast"),
+}  # fmt: skip
+
+
+class Evil:
+    def __reduce__(self):
+        return open, ("loaded.txt", "w")
+
+
+@pytest.fixture
+def bad_folder(folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("model.json", "rows.csv", "fx.tav"):
+        (tmp_path / name).symlink_to(folder / name)
+    for name in ("junk.json", "junk.ubj", "junk.tav", "junk.pkl"):
+        (tmp_path / name).write_text("{}")
+    (tmp_path / "wrong.csv").write_text("a,z\n1,2\n")
+    (tmp_path / "text.csv").write_text("a,b,c,city\nlow,2,3,Rome\n")
+    (tmp_path / "short.csv").write_text("a,b,c,city\n")
+    (tmp_path / "evil.pkl").write_bytes(pickle.dumps(Evil()))
+    fx = treeanova.load(folder / "fx.tav")
+    fx.with_density(lambda _, axes: np.ones([axis.size for axis in axes])).save(tmp_path / "own.tav")
+    return tmp_path
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_gives_status_2_one_line_and_no_file(case, bad_folder, capsys):
+    arguments, message = BAD[case]
+    before = sorted(bad_folder.iterdir())
+    assert re.search(message, refused(arguments, capsys))
+    assert sorted(bad_folder.iterdir()) == before
