@@ -60,14 +60,14 @@ def ebm(fx: Decomposition) -> Any:
     levels = [_levels(effects, j) for j in range(len(features))]
     total = sum(float(np.sum(weights)) for weights in model.bin_weights_[:1]) or 1.0
     model.bins_ = [
-        _level_bins(feature, axis, own, old)
-        for feature, axis, own, old in zip(features, fx.grid.axes, levels, model.bins_, strict=True)
+        _level_bins(feature, axis, levels_of_feature, old)
+        for feature, axis, levels_of_feature, old in zip(features, fx.grid.axes, levels, model.bins_, strict=True)
     ]
     binnings = {key: tuple(levels[j][len(key)] for j in key) for key in effects.terms}
     model.term_features_ = list(binnings)
     model.term_names_ = [" & ".join(str(model.feature_names_in_[j]) for j in key) for key in binnings]
-    model.term_scores_ = [_scores(effects, key, own) for key, own in binnings.items()]
-    model.bin_weights_ = [total * _weights(fx, key, own) for key, own in binnings.items()]
+    model.term_scores_ = [_scores(effects, key, binnings[key]) for key in binnings]
+    model.bin_weights_ = [total * _weights(fx, key, binnings[key]) for key in binnings]
     _set_one_bag(model, effects.intercept)
     return model
 

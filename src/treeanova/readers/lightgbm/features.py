@@ -46,7 +46,7 @@ def feature_names(text: ModelText) -> list[str]:
 
 
 def encoders_of(text: ModelText, splits: Splits, members: Members, n_features: int) -> list[Encoder]:
-    """An encoder per feature, by the kind of its splits; for a feature without splits, by what training was told."""
+    """An encoder per feature, by the kind of its splits; for a feature without splits, by the training parameters."""
     columns = _training_columns(text, n_features)
     labels = _pandas_labels(text, columns)
     in_sets = np.bincount(splits.feature[splits.is_category], minlength=n_features) > 0

@@ -57,13 +57,19 @@ def read_file(path: str | pathlib.Path) -> Forest:
         document = parse(data)
         version = tuple(int(number) for number in document["version"])
         last = _best_iteration(document)
+    return versions.read_stored(
+        "xgboost",
+        version,
+        lambda: _read_document(document, path.name, last),
+        lambda library, _: _load(library, data, version, last),
+    )
 
-    def load(library: Any, _: Forest) -> versions.Predict | None:
-        if versions.numbers(library.__version__) < version:
-            return None
-        return functools.partial(_margin_of, library.Booster(model_file=bytearray(data)), last)
 
-    return versions.read_stored("xgboost", version, lambda: _read_document(document, path.name, last), load)
+def _load(library: Any, data: bytes, version: tuple[int, ...], last: int | None) -> versions.Predict | None:
+    """XGBoost's prediction for a file, None if XGBoost is older than the file."""
+    if versions.numbers(library.__version__) < version:
+        return None
+    return functools.partial(_margin_of, library.Booster(model_file=bytearray(data)), last)
 
 
 def _best_iteration(document: Document) -> int | None:
