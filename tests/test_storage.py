@@ -31,7 +31,7 @@ from treeanova import ArchiveError, Effects, Grid, load
 from treeanova.data.features import Feature, Labels, Numeric, Schema
 from treeanova.decomposition.decomposition import Decomposition, decomposed
 from treeanova.density.kinds import KINDS, Empirical, Laplace, Shrinkage, Table, Uniform
-from treeanova.density.statistics import statistics_of
+from treeanova.density.rows_in_memory import statistics_of
 from treeanova.model.axes import CategoryAxis, IntervalAxis
 from treeanova.storage import archive
 from treeanova.storage.archive import SCHEMA

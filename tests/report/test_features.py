@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from treeanova.data.features import Feature, Schema
-from treeanova.density.statistics import statistics_of
+from treeanova.density.rows_in_memory import statistics_of
 from treeanova.model.axes import IntervalAxis
 from treeanova.model.grid import Grid
 from treeanova.report.features import plain_features, window

@@ -17,7 +17,7 @@ from treeanova.decomposition.answers import Answers
 from treeanova.decomposition.certify import Score, certify, certify_raw
 from treeanova.decomposition.evaluation import Evaluation
 from treeanova.density.kinds import Density, density_of
-from treeanova.density.statistics import check_weighted_rows, statistics_of
+from treeanova.density.rows_in_memory import check_weighted_rows, statistics_of
 from treeanova.model.binning import Binning
 from treeanova.model.effects import Effects
 from treeanova.storage import archive

@@ -22,7 +22,8 @@ import numpy as np
 
 from treeanova.core.arrays import Floats, Ints, Key
 from treeanova.density.margins import SCALES, Margin
-from treeanova.density.statistics import Points, RowsInMemory, Statistics
+from treeanova.density.rows_in_memory import RowsInMemory
+from treeanova.density.statistics import Points, Statistics
 
 _WIDENING = 1.5
 _BANDWIDTHS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 2.0)

@@ -14,8 +14,9 @@ import numpy as np
 from treeanova.core.arrays import Floats
 from treeanova.density.base import Density
 from treeanova.density.joint import Joint, Mixture, Product, Rows
+from treeanova.density.rows_in_memory import shown_weights, statistics_of
 from treeanova.density.smooth import Auto, Kernel
-from treeanova.density.statistics import Statistics, shown_weights, statistics_of
+from treeanova.density.statistics import Statistics
 from treeanova.density.table import Table
 from treeanova.model.grid import Grid
 
@@ -141,14 +142,14 @@ class Empirical(Density):
             )
 
     def bind(self, grid: Grid, statistics: Statistics | None) -> Self:
-        """The density on a grid, estimated from its own rows where it has some.
+        """The density on a grid, estimated from `X` where it is given.
 
         Parameters
         ----------
         grid
             The bins.
         statistics
-            Statistics of the rows passed to `decompose`; used where the density has no rows of its own.
+            Statistics of the rows passed to `decompose`; used where the density has no `X`.
 
         Returns
         -------

@@ -85,7 +85,7 @@ class Margin:
         return int(self.groups[self.n_ordered - 1]) + 1 if self.n_ordered else 0
 
     def with_groups(self, max_groups: int) -> Margin:
-        """The same bins in at most so many groups."""
+        """The same bins, with at most `max_groups` groups of ordered ones."""
         return dataclasses.replace(self, max_groups=max_groups)
 
     @functools.cached_property

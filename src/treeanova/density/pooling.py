@@ -26,4 +26,4 @@ def pool_masses(masses: Sequence[Floats], binnings: Binnings | None) -> list[Flo
     """Masses of the bins of some features, summed over the fine bins of each coarse bin."""
     if binnings is None:
         return list(masses)
-    return [binning.pool(own) for binning, own in zip(binnings, masses, strict=True)]
+    return [binning.pool(fine) for binning, fine in zip(binnings, masses, strict=True)]

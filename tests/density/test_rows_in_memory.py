@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treeanova.density import Uniform
-from treeanova.density.statistics import RowsInMemory, check_weighted_rows, statistics_of
+from treeanova.density.rows_in_memory import RowsInMemory, check_weighted_rows, statistics_of
 from treeanova.model.axes import IntervalAxis
 from treeanova.model.binning import binning_by
 from treeanova.testing.densities import (
