@@ -259,7 +259,7 @@ class Case(NamedTuple):
 def error(fx: Decomposition, truth: Decomposition, *, shape: bool = False) -> float:
     """Weighted squared difference of all effects, relative to that of the true ones.
 
-    With `shape`, but for a constant per term: what is left when each main effect is centred under the true marginal.
+    With `shape`, ignoring a constant per term: each main effect is first centred under the true marginal.
     """
     wrong = right = 0.0
     for key, true in truth.effects.terms.items():

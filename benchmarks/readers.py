@@ -1,4 +1,4 @@
-"""Reading models of all libraries, and scoring rows with what was read beside the library's own prediction.
+"""Reading models of all libraries, and scoring rows with the result, compared with the library's own prediction.
 
 Models are trained on few rows of noise, which gives full trees soon, and all that is timed has one thread. The limits
 are 0.3 s for 1,000 trees of depth 6 and 0.6 s for 5,000 of depth 2.
@@ -86,14 +86,14 @@ def _read(model: Any) -> Forest:
 
 
 def reading_row(name: str, model: Any, n_trees: int, depth: int, limit: float) -> list[str]:
-    """Seconds to read a model, beside the limit."""
+    """Seconds to read a model, and the limit."""
     seconds, forest = best_of(lambda: _read(model))
     verdict = "yes" if seconds <= limit else "no"
     return [name, f"{n_trees:,} x {depth}", f"{forest.n_leaves:,}", f"{seconds:.3f}", f"{limit}", verdict]
 
 
 def scoring_row(name: str, model: Any, rows: Floats) -> list[str]:
-    """Seconds to score rows, beside the library's prediction, and the largest difference of both."""
+    """Seconds to score rows, those of the library's prediction, and the largest difference of both."""
     forest = _read(model)
     ours, scores = best_of(lambda: forest.score(rows)[:, 0])
     theirs, predictions = best_of(lambda: model.predict(rows))

@@ -20,7 +20,7 @@ _LOADED = "performance.getEntriesByType('navigation')[0].loadEventEnd"
 
 
 def boosted(n_features: int, n_pairs: int, n_rows: int = 4_000) -> Decomposition:
-    """The decomposition of a boosted model of depth 2 with about so many pairs, of correlated features."""
+    """The decomposition of a boosted model of depth 2 of correlated features, with about `n_pairs` pairs."""
     from lightgbm import LGBMRegressor  # noqa: PLC0415  a benchmark's own library
 
     rng = np.random.default_rng(0)

@@ -1,6 +1,6 @@
 """Loader of MIMIC-III: one row per admission, with age, first laboratory values and death in hospital.
 
-MIMIC-III is open to credentialed users only (physionet.org/content/mimiciii). With the three files at hand::
+MIMIC-III is open to credentialed users only (physionet.org/content/mimiciii). With the three files::
 
     rows = load_admissions("ADMISSIONS.csv.gz", "PATIENTS.csv.gz", "LABEVENTS.csv.gz")
 
