@@ -72,7 +72,8 @@ def test_a_report_of_rows_adds_up_to_the_model(model, rows, mains):
     content = payload(mains, title=None, densities={}, rows=some, max_terms=10)
     scores = [row[0]["score"] * content["unit"] for row in content["local"]["explained"]["empirical"]]
     assert scores == pytest.approx(model.predict(some).tolist(), abs=2 * content["unit"])
-    assert "(remainder)" in [name for name, _, _ in content["local"]["explained"]["empirical"][0][0]["terms"]]
+    places = [place for place, _ in content["local"]["explained"]["empirical"][0][0]["terms"]]
+    assert "(remainder)" in [content["terms"][place].get("label") for place in places]
     assert content["call"] == 'treeanova.decompose(model, X, density="empirical", max_order=1)'
     titles = [entry["title"] for entry in content["checks"]["empirical"]["entries"]]
     assert titles[0] == "The terms and the remainder add up to the model"
@@ -139,7 +140,7 @@ def test_pure_terms_of_independent_features_are_uncorrelated(model, rows, max_or
 
 def test_a_report_of_large_tables_leaves_other_densities_out_unless_named(mains):
     asked = {"title": None, "densities": {"uniform": "uniform"}, "rows": None, "max_terms": 10}
-    content = payload(mains, most_cells=10, **asked)
+    content = payload(mains, max_cells=10, **asked)
     assert content["densities"] == ["empirical"]
     assert "left out, since tables have" in content["missing_densities"]["uniform"]
     content = payload(mains, **asked)
