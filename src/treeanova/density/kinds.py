@@ -114,6 +114,8 @@ class Empirical(Density):
         Rows that define the density, in place of those passed to `decompose`.
     sample_weight
         Weights of these rows.
+    data
+        Former name of `X`, deprecated.
 
     Examples
     --------
