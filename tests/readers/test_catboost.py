@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.readers.adversarial import numeric_rows
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.grid import grid_of
 from treeanova.model.links import respond
@@ -22,6 +21,7 @@ from treeanova.readers.catboost.cityhash import category_hash
 from treeanova.readers.catboost.columns import HashedCategory
 from treeanova.readers.catboost.ctr import ctr_values
 from treeanova.readers.catboost.json_model import from_json
+from treeanova.testing.edge_values import numeric_rows
 
 catboost = pytest.importorskip("catboost")
 pd = pytest.importorskip("pandas")

@@ -13,13 +13,13 @@ import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.readers.adversarial import SPECIAL, numeric_candidates
 from treeanova.errors import UnsupportedModelError
 from treeanova.model.axes import CategoryAxis
 from treeanova.model.binning import unmerged
 from treeanova.readers import ebm as reader
 from treeanova.readers import read_model
 from treeanova.storage.schema import describe, restore
+from treeanova.testing.edge_values import SPECIAL, numeric_candidates
 
 pytest.importorskip("interpret")
 pd = pytest.importorskip("pandas")

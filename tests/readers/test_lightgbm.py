@@ -14,12 +14,12 @@ import scipy.special
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.readers.adversarial import numeric_rows
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.forest import NEAR_ZERO
 from treeanova.model.grid import grid_of
 from treeanova.readers import read_model
 from treeanova.readers.lightgbm import read, read_file
+from treeanova.testing.edge_values import numeric_rows
 
 lgb = pytest.importorskip("lightgbm")
 pd = pytest.importorskip("pandas")

@@ -40,12 +40,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier, ExtraTreeRegressor
 
-from tests.readers.adversarial import numeric_rows
 from treeanova.data.features import Labels
 from treeanova.errors import UnsupportedModelError
 from treeanova.model.grid import grid_of
 from treeanova.readers import read_model
 from treeanova.readers.sklearn.columns import LabelsWithNone
+from treeanova.testing.edge_values import numeric_rows
 
 N_ROWS, N_FEATURES = 300, 4
 

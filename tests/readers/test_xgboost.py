@@ -15,7 +15,6 @@ import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.readers.adversarial import numeric_rows
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.forest import Forest
 from treeanova.model.grid import grid_of
@@ -25,6 +24,7 @@ from treeanova.readers.xgboost import ubjson
 from treeanova.readers.xgboost.columns import Reading
 from treeanova.readers.xgboost.margin import predicted_margin, stored_margin
 from treeanova.storage.schema import describe, restore
+from treeanova.testing.edge_values import numeric_rows
 
 xgb = pytest.importorskip("xgboost")
 pd = pytest.importorskip("pandas")

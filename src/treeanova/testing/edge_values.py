@@ -1,17 +1,20 @@
-"""Rows that find out how a reader decides: on every bound, next to it, rounding midpoints, zeros, missing, infinite."""
+"""Rows that reveal how a reader decides: on every bound, next to it, rounding midpoints, zeros, missing, infinite."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from treeanova.core.arrays import Floats
+from treeanova.model.forest import Forest
+
 SPECIAL = np.array([0.0, -0.0, 1e-36, -1e-36, 1e-35, -1e-35, 1e-30, -1e-30, 1e-300, 1e10, -1e10, 1.0, -1.0])
 
 
-def numeric_candidates(bounds: np.ndarray, rng: np.random.Generator, most: int = 300) -> np.ndarray:
+def numeric_candidates(bounds: Floats, rng: np.random.Generator, max_bounds: int = 300) -> Floats:
     """Values on and around bounds: float64 and float32 neighbours, roundings, midpoints between float32 numbers."""
     bounds = np.unique(bounds[np.isfinite(bounds)])
-    if len(bounds) > most:
-        bounds = rng.choice(bounds, most, replace=False)
+    if len(bounds) > max_bounds:
+        bounds = rng.choice(bounds, max_bounds, replace=False)
     with np.errstate(over="ignore"):
         single = bounds.astype(np.float32)
         up, down = np.nextafter(single, np.float32(np.inf)), np.nextafter(single, np.float32(-np.inf))
@@ -20,15 +23,22 @@ def numeric_candidates(bounds: np.ndarray, rng: np.random.Generator, most: int =
     every = np.concatenate([bounds, near, middles])
     with np.errstate(over="ignore"):
         every = np.concatenate([every, np.nextafter(every, np.inf), np.nextafter(every, -np.inf)])
-    return every[np.isfinite(every)]
+    finite: Floats = every[np.isfinite(every)]
+    return finite
 
 
 def numeric_rows(
-    forest, rng: np.random.Generator, n_rows: int = 2000, *, missing: bool = True, infinite: bool = True, base=None
-) -> np.ndarray:
-    """Random rows whose numeric columns hold adversarial values; `base` gives ordinary rows to start from.
+    forest: Forest,
+    rng: np.random.Generator,
+    n_rows: int = 2000,
+    *,
+    missing: bool = True,
+    infinite: bool = True,
+    base: Floats | None = None,
+) -> Floats:
+    """Random rows whose numeric columns hold values around bounds; `base` gives ordinary rows to start from.
 
-    Columns of categories (forest.schema.features[j].is_category) are left as in `base` (zeros without it).
+    Columns of categories are as in `base`, random numbers without it.
     """
     n_features = len(forest.schema.features)
     rows = rng.normal(size=(n_rows, n_features)) if base is None else base[rng.integers(0, len(base), n_rows)].copy()
