@@ -265,6 +265,8 @@ class IntervalAxis(Axis):
 
     def coarsened(self, bins: Ints) -> IntervalAxis:
         """The axis with neighbouring bins merged."""
+        if not np.isin(np.diff(bins[: self.n_regular]), [0, 1]).all():
+            raise ValueError(f"neighbouring intervals of {self.name!r} must be merged in order, got bins {bins}.")
         ends = np.flatnonzero(np.diff(bins[: self.n_regular]))
         missing_bin = self.missing_bin if self.missing_bin < 0 else int(bins[self.missing_bin])
         return IntervalAxis(self.name, missing_bin, self.bounds[ends])

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from treeanova.core.arrays import Floats
-from treeanova.data.features import Feature, IntegerCategory, Schema
+from treeanova.data.features import Feature, IntegerCategory, Labels, Numeric, Schema
+from treeanova.model.axes import Axis
 from treeanova.model.forest import NEAR_ZERO, Forest, assemble
+from treeanova.model.grid import grid_of
 
 BOUNDS = (-2.5, -1.0, float(np.nextafter(-NEAR_ZERO, -np.inf)), NEAR_ZERO, 0.1, 1.0, 1e10, np.inf)
 BOUNDS_NEAR_ZERO = (-NEAR_ZERO, -5e-324, 0.0, NEAR_ZERO, 1.0)
@@ -173,3 +175,44 @@ def stumps(features: Sequence[Feature], splits: Sequence[tuple[Any, ...]]) -> Fo
         category_left=category_left,
         **nodes,
     )
+
+
+# Axes of stumps, and rows of a number and a letter
+
+LETTERS = ("a", "b", "c", "d")
+NUMBER_AND_LETTER = (Feature("x", Numeric()), Feature("k", Labels(LETTERS)))
+_SPECIAL = np.array([0.0, -0.0, NEAR_ZERO, -NEAR_ZERO, 1e-300, np.inf, -np.inf, np.nan, 0.5, 1.0, -1.0, 2.0])
+
+
+def numeric_axis(*splits: tuple[Any, ...], **options: Any) -> Axis:
+    """The axis of a number that stumps split: (bound, missing goes left[, zero counts as missing])."""
+    return grid_of(stumps([Feature("x", Numeric(), **options)], [(0, *split) for split in splits])).axes[0]
+
+
+def category_axis(*splits: tuple[Any, ...], labels: tuple[str, ...] = LETTERS, **options: Any) -> Axis:
+    """The axis of a category that stumps split: (set of codes, missing goes left)."""
+    return grid_of(stumps([Feature("k", Labels(labels), **options)], [(0, *split) for split in splits])).axes[0]
+
+
+def random_stumps(rng: np.random.Generator, features: Sequence[Feature], n_splits: int) -> Forest:
+    """Stumps of random bounds and sets, with infinities, zeros that count as missing and missing values either way."""
+    splits: list[tuple[Any, ...]] = []
+    for _ in range(n_splits):
+        j = int(rng.integers(len(features)))
+        missing_left = bool(rng.random() < 0.5)
+        if features[j].is_category:
+            chosen = np.flatnonzero(rng.random(features[j].n_categories + 1) < 0.5)
+            splits.append((j, set(chosen.tolist()), missing_left))
+        else:
+            bound = float(rng.choice([*rng.normal(size=3).round(1), np.inf, 0.0, 1e-300]))
+            splits.append((j, bound, missing_left, bool(rng.random() < 0.3)))
+    return stumps(features, splits)
+
+
+def number_and_letter_rows(rng: np.random.Generator, n_rows: int = 150) -> Any:
+    """Raw values of a number and of a letter: zeros, infinities, an unseen letter and missing values among them."""
+    numbers = np.where(rng.random(n_rows) < 0.5, rng.choice(_SPECIAL, n_rows), rng.normal(size=n_rows).round(1))
+    rows = np.empty((n_rows, 2), dtype=object)
+    rows[:, 0] = numbers
+    rows[:, 1] = rng.choice(np.array([*LETTERS, "z", None], dtype=object), n_rows)
+    return rows

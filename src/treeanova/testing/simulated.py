@@ -1,0 +1,60 @@
+"""Simulated rows with known dependence and interactions, and small models fitted to them; these need scikit-learn."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+from typing import Any
+
+import numpy as np
+
+from treeanova.core.arrays import Floats
+
+
+def dependent_rows(n_rows: int = 300, seed: int = 0) -> Floats:
+    """Rows of three normal features, of which the first two are correlated."""
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(n_rows, 3))
+    rows[:, 1] = 0.7 * rows[:, 0] + 0.5 * rows[:, 1]
+    return rows
+
+
+def interacting(rows: Floats) -> Floats:
+    """A response to `dependent_rows` with interactions of two pairs."""
+    response: Floats = rows[:, 0] * rows[:, 1] + rows[:, 2] * (rows[:, 0] > 0) + 0.5 * rows[:, 1]
+    return response
+
+
+def boosted(rows: Floats, response: Any, n_trees: int = 8) -> Any:
+    """A small gradient boosting regressor of depth 2."""
+    ensemble = importlib.import_module("sklearn.ensemble")
+    return ensemble.GradientBoostingRegressor(n_estimators=n_trees, max_depth=2, random_state=0).fit(rows, response)
+
+
+def high_order_rows(n_rows: int = 1500, n_features: int = 6, seed: int = 0) -> tuple[Floats, Floats]:
+    """Correlated normal rows, and a response with a main effect, a pair and a triple."""
+    rng = np.random.default_rng(seed)
+    x = rng.multivariate_normal(np.zeros(n_features), 0.5 + 0.5 * np.eye(n_features), size=n_rows)
+    return x, np.sin(3 * x[:, 0]) + x[:, 0] * x[:, 1] + x[:, 2] * x[:, 3] * (x[:, 4] > 0)
+
+
+def boosted_on_few_bins(
+    n_features: int = 3,
+    n_rows: int = 3000,
+    *,
+    depth: int = 3,
+    n_trees: int = 20,
+    correlation: float = 0.6,
+    steps: int = 4,
+    seed: int = 0,
+) -> tuple[Any, Floats]:
+    """A gradient boosting model on few bins per feature, and correlated rows, at least one in every cell."""
+    rng = np.random.default_rng(seed)
+    common = rng.normal(size=(n_rows, 1))
+    x = correlation**0.5 * common + (1 - correlation) ** 0.5 * rng.normal(size=(n_rows, n_features))
+    x = np.clip(np.round(x * steps / 3), -steps / 2, steps / 2)
+    x = np.vstack([x, list(itertools.product(np.unique(x), repeat=n_features))])
+    y = x[:, 0] * x[:, 1] * x[:, 2] + x[:, 0] ** 2 + rng.normal(size=len(x)) * 0.1
+    ensemble = importlib.import_module("sklearn.ensemble")
+    model = ensemble.GradientBoostingRegressor(max_depth=depth, n_estimators=n_trees, random_state=0)
+    return model.fit(x, y), x
