@@ -73,9 +73,11 @@ def cascade(
     keys = with_subsets(pending)
 
     def purify_one(key: Key, term: Floats) -> tuple[_PureTerm, Faces]:
+        """A pure term with its certificate, and its faces."""
         return _purify_term(term, cut_weights(table(key)), scales / units, options)
 
     def is_large(key: Key) -> bool:
+        """Whether a term has enough cells to pay for threads."""
         return pending[key].size >= _CELLS_FOR_THREADS
 
     steps = descend(keys, purify_one, pending, n_jobs=n_jobs, is_large=is_large, widen=widen)

@@ -99,10 +99,12 @@ def maximal_correlation(weights: Floats) -> float:
         return _as_correlation(scipy.linalg.eigvalsh(dense)[-1])
 
     def without_constants(vector: Floats) -> Floats:
+        """The vector without its component along the constants."""
         share = np.bincount(labels, root * vector) / component_mass
         return vector - root * share[labels]
 
     def square(vector: Floats) -> Floats:
+        """The square of the correlation operator, applied to a vector."""
         return without_constants(matrix.T @ (matrix @ without_constants(vector.ravel())))
 
     return _as_correlation(_largest_eigenvalue(square, len(root)))

@@ -305,15 +305,6 @@ class Decomposition(Answers):
             return fx.truncate(self.scope.order)
         return dataclasses.replace(fx, scope=self.scope) if self.scope.is_part else fx
 
-    # Transitional: removed when no room asks for these any more.
-
-    n_all_terms = property(lambda self: self.scope.n_terms_of_model or 0)
-    is_cut = property(lambda self: self.scope.leaves_rest)
-    higher_terms = property(lambda self: tuple(self._names(key) for key in self.termset.keys_at_rows))
-    keys = property(lambda self: list(self.termset.keys))
-    backend = property(lambda self: self.settings.backend)
-    raw_effects = property(lambda self: self.source.raw().tables.effects)
-
     def __add__(self, other: Decomposition) -> Decomposition:
         """The sum of two models, pure under the density of the first."""
         if not isinstance(other, Decomposition):

@@ -24,6 +24,7 @@ def max_pair_bins(sizes: Sequence[Sequence[int]], numbers_per_cell: int) -> list
     """Number of bins per side to which each pair is merged such that all fit; the first, the strongest, get most."""
 
     def cost(size: Sequence[int], bins: int) -> int:
+        """Numbers of a pair that is merged to given bins per side."""
         return min(size[0], bins) * min(size[1], bins) * numbers_per_cell
 
     smallest = [cost(size, _FEWEST_PAIR_BINS) for size in sizes]

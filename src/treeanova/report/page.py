@@ -37,7 +37,8 @@ def write_report(
     rows: Any = None,
     max_terms: int = 300,
     open_browser: bool = False,
-) -> str: ...
+) -> str:
+    """The page as text, without a path."""  # noqa: D418
 
 
 @overload

@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import platform
+import sys
 from typing import Any
 
 import numpy as np
@@ -40,15 +41,12 @@ def scale_words(fx: Decomposition) -> dict[str, Any]:
 
 def versions(fx: Decomposition) -> dict[str, str]:
     """Versions of the libraries that made the page, and of the model's library."""
-    found = {"treeanova": _version("treeanova"), "numpy": np.__version__, "Python": platform.python_version()}
-    library = type(fx.model).__module__.partition(".")[0]
-    if fx.model is not None and library not in {"builtins", "pathlib", "treeanova"} and _version(library):
-        found[library] = _version(library)
-    return found
+    known = {"numpy": np.__version__, "Python": platform.python_version()}
+    return {"treeanova": importlib.metadata.version("treeanova")} | known | _version_of_library(fx.model)
 
 
-def _version(name: str) -> str:
-    try:
-        return importlib.metadata.version("scikit-learn" if name == "sklearn" else name)
-    except importlib.metadata.PackageNotFoundError:
-        return ""
+def _version_of_library(model: object) -> dict[str, str]:
+    """Name and version of the library that a model comes from, where it has a version."""
+    library = type(model).__module__.partition(".")[0]
+    version = getattr(sys.modules.get(library), "__version__", None)
+    return {} if version is None or library == "treeanova" else {library: str(version)}

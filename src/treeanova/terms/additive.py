@@ -67,6 +67,7 @@ def purify_tensors(effects: Effects, density: Density, settings: Settings, progr
     weights: dict[Key, Floats] = {}
 
     def table(key: Key) -> Floats:
+        """Weights of a term's cells, kept for the result."""
         weights[key] = density.table(key, axes[key]) if axes else density.table(key)
         return weights[key]
 

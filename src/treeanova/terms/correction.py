@@ -120,6 +120,7 @@ def correct(
     impurity = 0.0
 
     def is_large(key: Key) -> bool:
+        """Whether a term has enough cells to pay for threads."""
         return bool(bins[len(key)] ** len(key) >= _CELLS_FOR_THREADS)
 
     for key, solved in descend(keys, coarse.solve, received, n_jobs=n_jobs, is_large=is_large):

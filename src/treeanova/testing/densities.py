@@ -83,6 +83,7 @@ def mixed_kinds(seed: int) -> list[Density]:
     joint = np.random.default_rng(seed).random(MIXED_SIZES)
 
     def weights(names: Sequence[str], axes: Sequence[Axis]) -> Floats:
+        """Weights of the cells."""
         del axes
         return marginal(joint, tuple("abk".index(name) for name in names))
 

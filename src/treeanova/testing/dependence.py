@@ -80,6 +80,7 @@ def influence(codes: Ints, n_ordered: int, n_bins: int, width: float, at: Floats
             table[b, c] = 1.0
 
     def excess(logs: Floats) -> list[Any]:
+        """How far the sums of rows are from 1."""
         factors = np.exp(logs)
         return [np.mean([factors[b] * table[b, code] * factors[code] for code in codes]) - 1 for b in range(n_bins)]
 
