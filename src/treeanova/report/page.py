@@ -37,8 +37,7 @@ def write_report(
     rows: Any = None,
     max_terms: int = 300,
     open_browser: bool = False,
-) -> str:
-    """The page as text, without a path."""  # noqa: D418
+) -> str: ...
 
 
 @overload
