@@ -28,7 +28,7 @@ _MAX_CELLS = 10_000_000
 
 
 @overload
-def write_report(
+def write_report(  # noqa: D418
     fx: Decomposition,
     path: None = None,
     *,
@@ -37,11 +37,12 @@ def write_report(
     rows: Any = None,
     max_terms: int = 300,
     open_browser: bool = False,
-) -> str: ...
+) -> str:
+    """The page as text, where no path is given."""
 
 
 @overload
-def write_report(
+def write_report(  # noqa: D418
     fx: Decomposition,
     path: str | os.PathLike[str],
     *,
@@ -50,7 +51,8 @@ def write_report(
     rows: Any = None,
     max_terms: int = 300,
     open_browser: bool = False,
-) -> pathlib.Path: ...
+) -> pathlib.Path:
+    """The path that the page was written to."""
 
 
 def write_report(
