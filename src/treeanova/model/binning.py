@@ -64,11 +64,10 @@ class Binning:
         """Sums of masses over the fine bins of each coarse bin, along one axis of an array."""
         if self.is_identity:
             return masses
-        moved = np.moveaxis(masses, axis, 0)
-        pooled = np.zeros((self.size, *moved.shape[1:]))
-        np.add.at(pooled, self.bins, moved)
-        result: Floats = np.moveaxis(pooled, 0, axis)
-        return result
+        order = np.argsort(self.bins, kind="stable")
+        starts = np.searchsorted(self.bins[order], np.arange(self.size))
+        sums: Floats = np.add.reduceat(masses.take(order, axis=axis), starts, axis=axis)
+        return sums
 
     def average(self, values: Floats, axis: int = 0) -> Floats:
         """Means of values over the fine bins of each coarse bin, weighted by shares, along one axis of an array."""

@@ -11,6 +11,7 @@ import numpy as np
 from treeanova.core.arrays import Floats, Key
 from treeanova.density.joint import Joint
 from treeanova.density.kinds import KINDS, Density, Table
+from treeanova.density.pooling import pool_table
 from treeanova.density.statistics import Statistics
 from treeanova.model.binning import Binning
 from treeanova.model.effects import Effects
@@ -67,9 +68,7 @@ class SavedDensity(Density):
         if larger is None or not self._are_saved(larger, None):
             raise ValueError("a saved decomposition has the weights of its own terms only; pass `X` for others.")
         marginal: Floats = self.saved[larger].sum(axis=tuple(i for i, j in enumerate(larger) if j not in key))
-        for axis, binning in enumerate(binnings or ()):
-            marginal = binning.pool(marginal, axis)
-        return marginal
+        return pool_table(marginal, binnings)
 
     def _are_saved(self, key: Key, binnings: Sequence[Binning] | None) -> bool:
         """Whether the saved table of a term has these axes; those of the grid where none are given."""
