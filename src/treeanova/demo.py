@@ -2,7 +2,7 @@
 
 x1 and x2 are normal with correlation ρ, x3 is correlated with both, and the group depends on x3. The target is
 x1 x2 + a wave of x3 + a step per group + noise. Under the density of these features the pure effects are known:
-ρ / (1 + ρ²) (x² - 1) for x1 and x2, the rest of x1 x2 for their interaction, wave and steps less their means.
+ρ / (1 + ρ²) (x² - 1) for x1 and x2, the rest of x1 x2 for their interaction, and wave and steps minus their means.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Simulation:
     Attributes
     ----------
     X, y
-        Features (a data frame, or an array with codes of groups where no library for frames is there) and target.
+        Features (a data frame, or an array with codes of groups if no data frame library is installed) and target.
     score
         The target without noise.
     effects
@@ -87,14 +87,16 @@ def _rows(x1: Floats, x2: Floats, x3: Floats, group: Any) -> Any:
 
 
 def train(rows: Simulation, *, library: str | None = None) -> tuple[Any, str]:
-    """A boosted model of depth 2, and words for it: XGBoost, or scikit-learn's where that is not there."""
+    """A boosted model of depth 2, and its name in words: XGBoost, or scikit-learn's if XGBoost is not installed."""
     installed = [name for name in ("xgboost", "sklearn") if importlib.util.find_spec(name)]
     library = library or next(iter(installed), None)
     if library == "xgboost":
         return _train_xgboost(rows), "XGBoost"
     if library == "sklearn":
         return _train_sklearn(rows), "scikit-learn's HistGradientBoosting (xgboost is not installed)"
-    raise ImportError("the demonstration needs xgboost or scikit-learn, got neither; pip install xgboost-cpu.")
+    raise ImportError(
+        "the demonstration needs xgboost or scikit-learn, and neither is installed; pip install xgboost-cpu."
+    )
 
 
 def _train_xgboost(rows: Simulation) -> Any:
@@ -116,12 +118,13 @@ def _train_sklearn(rows: Simulation) -> Any:
 
 
 def errors(fx: Decomposition, rows: Simulation) -> dict[str, float]:
-    """Mean squared error of each true effect as a share of its variance; of terms that truth lacks, their share of all.
+    """Mean squared error of each true effect as a share of its variance.
 
-    Effects are centred first: what raw ones have as an offset is not held against them.
+    The last entry is the variance of all other terms, which are truly zero, as a share of that of the score. Effects
+    are centred first, so that the offsets of raw effects do not count as errors.
     """
-    found = fx.explain(rows.X)
-    values = {names: found.values[:, i] - found.values[:, i].mean() for i, names in enumerate(found.terms)}
+    explained = fx.explain(rows.X)
+    values = {names: explained.values[:, i] - explained.values[:, i].mean() for i, names in enumerate(explained.terms)}
     shares = {}
     for names, truth in rows.effects.items():
         gap = values.pop(names, 0.0) - (truth - truth.mean())
@@ -132,10 +135,10 @@ def errors(fx: Decomposition, rows: Simulation) -> dict[str, float]:
 
 def error_table(kinds: Mapping[str, Decomposition], rows: Simulation) -> str:
     """Errors of several decompositions side by side, as text."""
-    found = {kind: errors(fx, rows) for kind, fx in kinds.items()}
-    head = f"{'':<20}" + "".join(f"{kind:>11}" for kind in found)
-    labels = next(iter(found.values()))
-    lines = [f"{label:<20}" + "".join(f"{own[label]:>11.1%}" for own in found.values()) for label in labels]
+    columns = {kind: errors(fx, rows) for kind, fx in kinds.items()}
+    head = f"{'':<20}" + "".join(f"{kind:>11}" for kind in columns)
+    labels = next(iter(columns.values()))
+    lines = [f"{label:<20}" + "".join(f"{column[label]:>11.1%}" for column in columns.values()) for label in labels]
     return "\n".join([head, *lines])
 
 
@@ -161,7 +164,7 @@ def draw(fx: Decomposition, folder: pathlib.Path) -> list[pathlib.Path]:
 
 
 def _add_truth(ax: Any) -> None:
-    """Draw the true effect over those of a plot, and name it in the plot's legend."""
+    """Draw the true effect over those of a plot, and add it to the legend."""
     points = np.linspace(-3, 3, 200)
     (line,) = ax.plot(points, true_effect(points), linestyle="--", color="black", linewidth=1.2)
     legend = ax.get_legend()
@@ -174,7 +177,7 @@ def _add_truth(ax: Any) -> None:
 
 
 def _write(fx: Decomposition, folder: pathlib.Path, say: Callable[[str], Any]) -> None:
-    """Write the report and the pictures, and say where they are or which extra they need."""
+    """Write the report and the pictures, and say where they are, or which extra is not installed."""
     from treeanova import report  # noqa: PLC0415  imports its extra where it is used
 
     steps: dict[str, Callable[[], list[pathlib.Path]]] = {
@@ -190,7 +193,7 @@ def _write(fx: Decomposition, folder: pathlib.Path, say: Callable[[str], Any]) -
 
 
 def demonstrate(folder: pathlib.Path, say: Callable[[str], Any]) -> None:
-    """Train, purify, tell how close to the truth each kind of effect is, and write a report and pictures."""
+    """Train, purify, print how close each kind of effect comes to the truth, and write a report and pictures."""
     start = time.perf_counter()
     folder.mkdir(parents=True, exist_ok=True)
     rows = simulate()
@@ -200,17 +203,22 @@ def demonstrate(folder: pathlib.Path, say: Callable[[str], Any]) -> None:
     say(f"{library}, trees of depth 2, trained on x1 x2 + wave(x3) + step(group) + noise, {len(rows.y):,} rows.")
     say(f"Correlation of x1 and x2 {CORRELATION}; of both with x3 {_SIDE_CORRELATION}; the group depends on x3.\n")
     say(f"{fx}\n")
-    say("Error of each effect as a share of its variance (last line: what truth does not have, as a share of all)")
+    _compare_with_truth(fx, model, rows, say)
+    _write(fx, folder, say)
+    say(f"{time.perf_counter() - start:.1f} s")
+
+
+def _compare_with_truth(fx: Decomposition, model: Any, rows: Simulation, say: Callable[[str], Any]) -> None:
+    """Print the errors of each kind of effect, and the difference of the sum of terms to the model."""
+    say("Error of each effect as a share of its variance (last line: effects that are truly zero, as a share of all)")
     kinds = {"raw": fx.raw} | {kind: fx.with_density(kind) for kind in ("uniform", "empirical")} | {"auto": fx}
     say(error_table(kinds, rows))
     score = fx.decision_function(rows.X)
     floor = np.var(score - rows.score) / np.var(rows.score)
-    say(f"\nAll four columns are the same model, whose own error is {floor:.1%} of the variance.")
+    say(f"\nAll four columns are the same model, whose own error is {floor:.1%} of the variance of the score.")
     gap = np.abs(score - model.predict(rows.X)).max()
     single = ", which is in single precision" if model.predict(rows.X[:1]).dtype == np.float32 else ""
-    say(f"Sum of terms against the model's own prediction{single}: at most {gap:.1e} apart.\n")
-    _write(fx, folder, say)
-    say(f"{time.perf_counter() - start:.1f} s")
+    say(f"Largest difference of the sum of terms to the model's own prediction{single}: {gap:.1e}.\n")
 
 
 def main(arguments: list[str] | None = None) -> None:

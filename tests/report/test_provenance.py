@@ -4,6 +4,8 @@ import dataclasses
 import importlib.metadata
 import pathlib
 
+import pytest
+
 from treeanova.report.provenance import call_of, model_name, versions
 
 
@@ -20,4 +22,6 @@ def test_the_call_has_the_highest_order_of_a_truncated_decomposition(fx):
 
 def test_versions_name_the_library_of_the_model(fx):
     assert versions(fx)["sklearn"] == importlib.metadata.version("scikit-learn")
+    xgboost = pytest.importorskip("xgboost")
+    assert versions(dataclasses.replace(fx, model=xgboost.XGBRegressor()))["xgboost"] == xgboost.__version__
     assert set(versions(dataclasses.replace(fx, model=None))) == {"treeanova", "numpy", "Python"}

@@ -52,8 +52,8 @@ def tables_of(fx: Decomposition) -> dict[Names, Term]:
 def find_term(fx: Decomposition, key: KeyLike) -> Term | None:
     """The term of some features, in any order; None where there is none with a table."""
     wanted = sorted(names_of(key))
-    found = next((names for names in fx.terms if sorted(names) == wanted), None)
-    term = None if found is None else fx.terms[found]
+    names = next((names for names in fx.terms if sorted(names) == wanted), None)
+    term = None if names is None else fx.terms[names]
     return term if term is not None and term.has_table else None
 
 

@@ -42,8 +42,9 @@ def page_axis(axis: Axis, feature: int, masses: Floats, max_bins: int) -> PageAx
 def _interval_bins(axis: Axis, masses: Floats, max_bins: int) -> Ints:
     """Neighbouring intervals of about equal mass; bins without rows get some room too."""
     n_intervals = axis.n_regular
-    own = masses[:n_intervals]
-    spread = _BY_MASS * own / own.sum() if own.sum() > 0 else np.zeros(n_intervals)
+    regular = masses[:n_intervals]
+    total = regular.sum()
+    spread = _BY_MASS * regular / total if total > 0 else np.zeros(n_intervals)
     spread = spread + (1 - spread.sum()) / n_intervals
     return np.concatenate([equal_mass_groups(spread, max_bins), np.full(axis.n_extra, max_bins)])
 

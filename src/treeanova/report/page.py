@@ -172,7 +172,7 @@ def _vega() -> str:
 def as_json(content: Any) -> str:
     """JSON that no HTML parser can mistake for markup."""
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return re.sub("[<>&\u2028\u2029]", lambda found: _ESCAPES[found.group()], text)
+    return re.sub("[<>&\u2028\u2029]", lambda match: _ESCAPES[match.group()], text)
 
 
 def _asset(name: str) -> str:
@@ -212,4 +212,4 @@ def _page(content: Mapping[str, Any], bundle: str) -> str:
         "vega": bundle,
         "script": script,
     }
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found.group(1)], _asset("page.html"))
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match.group(1)], _asset("page.html"))

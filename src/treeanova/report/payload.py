@@ -72,19 +72,19 @@ def under_densities(
     fx: Decomposition, densities: Mapping[str, Any], max_cells: float = math.inf
 ) -> tuple[dict[str, Decomposition], dict[str, str]]:
     """The model under its own density and others, by name, and why some could not be computed."""
-    found = {fx.density.name: fx}
+    forms = {fx.density.name: fx}
     missing: dict[str, str] = {}
-    wanted = {name: density_of(density) for name, density in densities.items() if name not in found}
+    wanted = {name: density_of(density) for name, density in densities.items() if name not in forms}
     n_cells = sum(term.values.size for term in tables_of(fx).values())
     if n_cells > max_cells:
         reason = f"left out, since tables have {n_cells:,} cells and each density takes as long as the first; name it"
-        return found, dict.fromkeys(wanted, f"{reason} in `densities` to have it.")
+        return forms, dict.fromkeys(wanted, f"{reason} in `densities` to have it.")
     for name, density in wanted.items():
         try:
-            found[name] = fx.with_density(density)
+            forms[name] = fx.with_density(density)
         except (ValueError, BudgetError) as error:
             missing[name] = str(error)
-    return found, missing
+    return forms, missing
 
 
 class Payload:
@@ -133,13 +133,13 @@ class Payload:
     def _standing(self) -> dict[Names, dict[str, list[Any]]]:
         """Per term, ranking and output: rank, own variance, share, mean absolute value; null where it is not there."""
         n_outputs = len(self.main.outputs)
-        found: dict[Names, dict[str, list[Any]]] = {names: {} for names in self.ranked}
+        standing: dict[Names, dict[str, list[Any]]] = {names: {} for names in self.ranked}
         for name, ranking in self.rankings.items():
             for k, terms in enumerate(ranking.values()):
                 for rank, term in enumerate(terms, start=1):
-                    row = found[term.features].setdefault(name, [None] * n_outputs)
+                    row = standing[term.features].setdefault(name, [None] * n_outputs)
                     row[k] = [rank, round(term.variance, 6), round(term.share, 6), six_digits(term.mean_abs)]
-        return found
+        return standing
 
     def _tables(self, wanted: list[Names], maker: TableMaker) -> dict[Names, dict[str, Any]]:
         """Tables of terms, merged to as many bins as the page has room for."""

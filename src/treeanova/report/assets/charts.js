@@ -40,7 +40,7 @@ function chartConfig() {
   };
 }
 
-// Lines of at most so many pixels, for titles.
+// Lines of at most a width in pixels, for titles.
 function wrapped(text, width) {
   const most = Math.max(20, Math.floor(width / 6.6));
   const lines = [""];
@@ -171,7 +171,7 @@ function seriesEncoding(series, view) {
   };
 }
 
-// Main effects of categories: bars, largest first, unseen and missing last; rows beside them.
+// Main effects of categories: bars, largest first, unseen and missing last; the share of rows to their right.
 
 function barsSpec(term, series, view) {
   const place = geometry(term.axes[0]);

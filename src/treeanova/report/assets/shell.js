@@ -76,7 +76,7 @@ function dropdown(label, name, options, onchange = null) {
   return el("label", { class: "choice" }, el("span", {}, label), select);
 }
 
-// Where focus was before a part of the page is built anew.
+// Builds a part of the page again, and puts the focus back to where it was.
 function keepFocus(build) {
   const active = document.activeElement;
   const name = active && active.name;
