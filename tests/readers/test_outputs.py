@@ -103,3 +103,27 @@ def test_classes_are_saved(tmp_path):
 def test_labels_that_cannot_be_saved_become_text():
     assert plain_labels(np.array([dt.date(2020, 1, 2), "b"], dtype=object)) == ("2020-01-02", "b")
     assert [type(label) for label in plain_labels(np.array([1, 2]))] == [int, int]
+
+
+@pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
+def test_regressors_of_shares_predict_means(library):
+    """A target between 0 and 1 has the link of a probability, but no classes: predict gives what the library gives."""
+    module = pytest.importorskip(library)
+    share = 1 / (1 + np.exp(-SCORE))
+    if library == "xgboost":
+        model = module.XGBRegressor(objective="reg:logistic", n_estimators=8, max_depth=2, n_jobs=1).fit(X, share)
+    else:
+        model = module.LGBMRegressor(objective="cross_entropy", n_estimators=8, n_jobs=1, verbose=-1).fit(X, share)
+    fx = treeanova.decompose(model, X, density="empirical")
+    np.testing.assert_allclose(fx.predict(X), model.predict(X), rtol=1e-5)
+    with pytest.raises(ValueError, match=r"predict_proba\(\) must have a classifier"):
+        fx.predict_proba(X)
+
+
+@pytest.mark.parametrize("kind", ["whole numbers", "three numbers"])
+def test_labels_of_xgboost(kind):
+    module = pytest.importorskip("xgboost")
+    y = np.unique(TARGETS[kind], return_inverse=True)[1]
+    model = module.XGBClassifier(n_estimators=8, max_depth=2, n_jobs=1).fit(X, y)
+    fx = treeanova.decompose(model, X, density="empirical")
+    np.testing.assert_array_equal(fx.predict(X), model.predict(X))

@@ -234,6 +234,8 @@ class Schema(_Value):
     --------
     >>> Schema((Feature("age"), Feature("income"))).names
     ('age', 'income')
+    predicts_share
+        Whether the target is a number between 0 and 1, so that the response is a mean although the link is "logit".
     """
 
     features: tuple[Feature, ...]
@@ -246,6 +248,7 @@ class Schema(_Value):
     given: bool = False
     trained_names: tuple[str, ...] = ()
     classes: tuple[Hashable, ...] = ()
+    predicts_share: bool = False
 
     @functools.cached_property
     def names(self) -> tuple[str, ...]:

@@ -41,8 +41,8 @@ def class_probabilities(schema: Schema, score: Floats) -> Floats:
 
 
 def is_classifier(schema: Schema) -> bool:
-    """Whether the response is a probability."""
-    return schema.link in {"logit", "softmax", "probability"}
+    """Whether the response is the probability of a class."""
+    return not schema.predicts_share and schema.link in {"logit", "softmax", "probability"}
 
 
 def class_labels(schema: Schema, score: Floats) -> npt.NDArray[Any]:

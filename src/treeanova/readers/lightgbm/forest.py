@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -141,6 +142,7 @@ def _schema(text: ModelText, names: list[str], encoders: list[Encoder], n_output
         underscores=True,
         single_integers=True,
         classes=() if classes is None else plain_labels(classes),
+        predicts_share=classes is None and _name(text.header) == "cross_entropy",
     )
 
 
@@ -149,6 +151,11 @@ def _outputs(n_outputs: int, classes: Any) -> tuple[str, ...]:
         return ("score",)
     is_known = classes is not None and len(classes) == n_outputs
     return tuple(str(name) for name in (classes if is_known else range(n_outputs)))
+
+
+def _name(header: Mapping[str, str]) -> str:
+    """Name of the objective, without its options."""
+    return header.get("objective", "").partition(" ")[0]
 
 
 def _link(objective: str, n_outputs: int) -> str:

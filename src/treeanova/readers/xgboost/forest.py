@@ -12,6 +12,7 @@ from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.forest import Forest, assemble, bound_below
 from treeanova.readers.xgboost.document import Document, count_of, n_outputs_of, tree_model
 from treeanova.readers.xgboost.features import features_of
+from treeanova.readers.xgboost.margin import objective_of
 from treeanova.readers.xgboost.nodes import category_sets, leaf_values, read_nodes
 
 _COUNTS_BYTES = (3, 4)  # since this version, names of categories from pandas are stored whole
@@ -30,6 +31,7 @@ def forest_of(
         link=link,
         named=bool(learner.get("feature_names")),
         absent=np.nan,
+        predicts_share=objective_of(learner) == "reg:logistic",
     )
     category_start, category_left = category_sets(nodes, schema.features)
     return assemble(

@@ -34,18 +34,19 @@ _OTHER = {"binary:hinge"}
 
 def link_of(learner: Document) -> str:
     """The link of the model's objective."""
-    name = _objective(learner)
+    name = objective_of(learner)
     links = {"logit": _LOGISTIC, "softmax": _SOFTMAX, "log": _LOG, "identity": _IDENTITY}
     return next((link for link, names in links.items() if name in names), "other")
 
 
-def _objective(learner: Document) -> str:
+def objective_of(learner: Document) -> str:
+    """Name of the model's objective."""
     return str(learner["objective"]["name"])
 
 
 def stored_margin(learner: Document, version: Any) -> Floats:
     """The base margin from the stored base score, in float32 as XGBoost computes it."""
-    name = _objective(learner)
+    name = objective_of(learner)
     if name not in _LOGISTIC | _LOG | _SOFTMAX | _IDENTITY | _OTHER:
         raise UnsupportedModelError(
             f"an XGBoost file must have a known objective, got {name!r}, whose base score could mean anything; pass "
