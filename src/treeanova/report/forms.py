@@ -74,21 +74,29 @@ class Forms:
         """A term in the forms that have its table."""
         return {form: terms[names] for form, terms in self.tables.items() if names in terms}
 
+    @functools.cached_property
+    def _binnings(self) -> dict[Names, dict[str, tuple[Binning, ...]]]:
+        """From the bins of the grid to those of each term and form."""
+        binnings: dict[Names, dict[str, tuple[Binning, ...]]] = {}
+        for form, terms in self.tables.items():
+            for names, term in terms.items():
+                binnings.setdefault(names, {})[form] = binnings_of(self.main, term)
+        return binnings
+
+    def _common(self, names: Names) -> tuple[Binning, ...]:
+        """From the bins of the grid to those of the common axes of a term."""
+        return tuple(common_refinement(column) for column in zip(*self._binnings[names].values(), strict=True))
+
     def sizes(self, names: Names) -> tuple[int, ...]:
         """Number of bins of each common axis of a term."""
-        return tuple(binning.size for binning in self._binnings(names))
-
-    def _binnings(self, names: Names) -> tuple[Binning, ...]:
-        """From the bins of the grid to those of the common axes of a term."""
-        options = [binnings_of(self.main, term) for term in self.terms(names).values()]
-        return tuple(common_refinement(column) for column in zip(*options, strict=True))
+        return tuple(binning.size for binning in self._common(names))
 
     def table(self, names: Names) -> CommonTable:
         """A term in all forms that have its table, on common axes."""
         main, terms = self.main, self.terms(names)
-        positions, binnings = positions_of(main, names), self._binnings(names)
+        positions, binnings = positions_of(main, names), self._common(names)
         axes = tuple(binning.axis(main.grid.axes[j]) for binning, j in zip(binnings, positions, strict=True))
-        places = {form: _bins_within(main, term, binnings) for form, term in terms.items()}
+        places = {form: _bins_within(own, binnings) for form, own in self._binnings[names].items()}
         weights = {form: _shared(term.weights, places[form]) for form, term in terms.items()}
         return CommonTable(
             positions,
@@ -143,23 +151,24 @@ def _binning(fine: Axis, coarse: Axis) -> Binning:
     return binning_by(coarse.index(fine.examples()).astype(np.int64))
 
 
-def _bins_within(fx: Decomposition, term: Term, binnings: Sequence[Binning]) -> list[Ints]:
-    """Bin of a term's axis that contains each bin of finer axes, per feature."""
-    return [coarse.within(fine) for coarse, fine in zip(binnings_of(fx, term), binnings, strict=True)]
+def _bins_within(coarse: Sequence[Binning], fine: Sequence[Binning]) -> list[Ints | None]:
+    """Coarse bin that contains each fine bin, per feature; None where they are the same."""
+    pairs = zip(coarse, fine, strict=True)
+    return [None if outer.equals(inner) else outer.within(inner) for outer, inner in pairs]
 
 
-def _taken(values: Floats, places: Sequence[Ints]) -> Floats:
+def _taken(values: Floats, places: Sequence[Ints | None]) -> Floats:
     """A tensor at places along its first axes."""
     for axis, place in enumerate(places):
-        if not np.array_equal(place, np.arange(values.shape[axis])):
-            values = values.take(place, axis=axis)
+        values = values if place is None else values.take(place, axis=axis)
     return values
 
 
-def _shared(weights: Floats, places: Sequence[Ints]) -> Floats:
+def _shared(weights: Floats, places: Sequence[Ints | None]) -> Floats:
     """Weights on finer axes: that of a cell is shared equally by the finer cells in it."""
     finer = _taken(weights, places)
     for axis, place in enumerate(places):
-        n_parts = np.bincount(place)[place]
-        finer = finer / n_parts.reshape([-1 if i == axis else 1 for i in range(finer.ndim)])
+        if place is not None:
+            n_parts = np.bincount(place)[place]
+            finer = finer / n_parts.reshape([-1 if i == axis else 1 for i in range(finer.ndim)])
     return finer
