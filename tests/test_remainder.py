@@ -217,3 +217,14 @@ def test_a_model_without_terms_has_a_report_and_a_summary():
     fx = treeanova.decompose(tree().fit(table, np.ones(10)), table, density="empirical")
     assert "The model is constant" in fx._repr_html_()
     assert "The model is constant" in treeanova.write_report(fx, rows=table[:2])
+
+
+def test_the_certificate_tells_the_share_of_the_remainder():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(400, 3))
+    ensemble = pytest.importorskip("sklearn.ensemble")
+    model = ensemble.GradientBoostingRegressor(n_estimators=20, max_depth=2, random_state=0)
+    model.fit(rows, rows[:, 0] * rows[:, 1])
+    for mains in (treeanova.decompose(model, rows, max_order=1), treeanova.decompose(model, rows).truncate(1)):
+        expected = mains.remainder(rows).var() / model.predict(rows).var()
+        assert mains.certificate.remainder_share == pytest.approx(expected, rel=1e-9)

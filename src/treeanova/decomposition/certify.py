@@ -39,7 +39,7 @@ def certify(
         options.tol,
         higher=pure.higher,
         density_gap=_density_gap(pure, density),
-        remainder_share=_remainder_share(evaluation, density.statistics),
+        remainder_share=remainder_share(evaluation, density.statistics),
     )
     if not certificate.tables_met:
         report_impurity(certificate, strict=False)
@@ -74,7 +74,7 @@ def _reconstruction_error(evaluation: Evaluation, statistics: Statistics | None,
     return float(np.abs(both - expected).max() / max(np.abs(expected).max(), np.finfo(float).tiny))
 
 
-def _remainder_share(evaluation: Evaluation, statistics: Statistics | None) -> float | None:
+def remainder_share(evaluation: Evaluation, statistics: Statistics | None) -> float | None:
     """Variance of the remainder over that of the score at some rows, the largest of all outputs."""
     if statistics is None or not evaluation.has_remainder:
         return None

@@ -14,7 +14,7 @@ from treeanova.core.arrays import Floats, Key
 from treeanova.core.progress import Progress, quiet
 from treeanova.decomposition.algebra import Summand, combined_source
 from treeanova.decomposition.answers import Answers
-from treeanova.decomposition.certify import Score, certify, certify_raw
+from treeanova.decomposition.certify import Score, certify, certify_raw, remainder_share
 from treeanova.decomposition.evaluation import Evaluation
 from treeanova.density.kinds import Density, density_of
 from treeanova.density.rows_in_memory import check_weighted_rows, statistics_of
@@ -256,7 +256,11 @@ class Decomposition(Answers):
             return self
         if self.scope.is_part:
             return self._keep(lambda key: len(key) <= max_order)
-        return self._with(termset=terms, certificate=self._certificate_of(terms), scope=Truncated(max_order))
+        scope = Truncated(max_order)
+        evaluation = Evaluation(self.source, terms, scope, self.settings.n_jobs)
+        share = remainder_share(evaluation, self.density.statistics)
+        certificate = dataclasses.replace(self._certificate_of(terms), remainder_share=share)
+        return self._with(termset=terms, certificate=certificate, scope=scope)
 
     def cut(self, max_order: int) -> Decomposition:
         """Former name of `truncate`.

@@ -47,7 +47,9 @@ def moments_of_terms(
     else:
         result = moments(effects, weights, joint, np.random.default_rng(random_state))
     differences = {} if joint is None else _differences(evaluation, density, weights)
-    return result.with_covariances(covariance_changes(effects, weights, differences)) if differences else result
+    if not differences:
+        return result
+    return result.with_covariances(covariance_changes(effects, weights, differences, lambda j: density.table((j,))))
 
 
 def _differences(evaluation: Evaluation, density: Density, weights: Mapping[Key, Floats]) -> dict[Key, Floats]:
