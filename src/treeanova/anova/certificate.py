@@ -113,6 +113,8 @@ class HigherCertificate:
     is_exact: bool
     measured: float | None = None
     n_measured: int = 0
+    n_left_out: int = 0
+    largest_missed: float = 0.0
 
     @property
     def purity(self) -> float:

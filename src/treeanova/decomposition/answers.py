@@ -13,6 +13,7 @@ from treeanova.anova.certificate import Certificate
 from treeanova.core.arrays import Floats, Key, Names
 from treeanova.core.labels import label_of
 from treeanova.data.frames import frame, free_name
+from treeanova.decomposition.evaluation import rest_label
 from treeanova.decomposition.function import Function
 from treeanova.decomposition.importance import feature_shares, moments_of_terms, ranked_columns, rows_of_density
 from treeanova.decomposition.term import term_columns
@@ -118,14 +119,17 @@ class Answers(Function):
         total = moments.score_variance
         scale = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
         measures = np.stack([moments.variance * scale, moments.covariance * scale, moments.mean_abs])
+        rests = self.evaluation.rest_orders
         if by == "term":
             labels, orders = [label_of(self._names(key)) for key in keys], list(map(len, keys))
+            orders += rests
             orders += [max(orders, default=0) + 1] * self.has_remainder
         else:
             labels, orders = list(self.schema.names), []
-            shares = feature_shares(keys, len(labels), has_remainder=self.has_remainder)
+            shares = feature_shares(keys, len(labels), n_rests=len(rests) + self.has_remainder)
             measures = np.einsum("mtk,tf->mfk", measures, shares)
-        labels += [free_name("remainder", labels)] * self.has_remainder
+        for label in [*map(rest_label, rests), *["remainder"] * self.has_remainder]:
+            labels.append(free_name(label, labels))
         return frame(ranked_columns(by, labels, orders, self.outputs, measures), self.settings.backend)
 
     def table(self, key: str | Collection[str]) -> Any:

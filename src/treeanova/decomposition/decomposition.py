@@ -127,6 +127,8 @@ class Decomposition(Answers):
         at_rows = self.termset.keys_at_rows
         if at_rows:
             counts += f"; {len(at_rows):,} of higher orders at rows"
+        if self.evaluation.rest_orders:
+            counts += "; all others added up by order"
         if self.has_remainder:
             counts += "; a remainder"
         partial = f" (of {self.scope.n_terms_of_model})" if self.scope.is_part else ""
@@ -222,7 +224,7 @@ class Decomposition(Answers):
 
     def _keep(self, wanted: Callable[[Key], bool]) -> Decomposition:
         terms = self.termset.keep(wanted)
-        n_terms = self.scope.n_terms_of_model or len(self.termset.keys) + self.has_remainder
+        n_terms = self.scope.n_terms_of_model or self.evaluation.n_parts
         certificate = self._certificate_of(terms)
         return self._with(source=AdditiveModel(terms), termset=terms, certificate=certificate, scope=Selected(n_terms))
 
@@ -251,8 +253,8 @@ class Decomposition(Answers):
         >>> list(mains.terms), mains.has_remainder
         ([('x0',), ('x1',)], True)
         """
-        terms = self.termset.keep(lambda key: len(key) <= max_order)
-        if len(terms.keys) == len(self.termset.keys):
+        terms = self.termset.up_to(max_order)
+        if len(terms.keys) == len(self.termset.keys) and terms.rest_orders == self.termset.rest_orders:
             return self
         if self.scope.is_part:
             return self._keep(lambda key: len(key) <= max_order)
@@ -384,7 +386,7 @@ def decomposed(
     scope: Scope = Complete()
     if source.max_order is not None:
         limit = source.max_order
-        pure = pure._replace(terms=pure.terms.keep(lambda key: len(key) <= limit))
+        pure = pure._replace(terms=pure.terms.up_to(limit))
         scope = Truncated(limit)
     evaluation = Evaluation(source, pure.terms, scope, settings.n_jobs)
     certificate = certify(evaluation, pure, density, settings.options, oracle)

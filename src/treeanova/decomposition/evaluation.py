@@ -41,10 +41,31 @@ class Evaluation:
         """Terms at rows given by their bins, shape (n_terms, n_rows, n_outputs)."""
         return self.terms.at(codes, keys, self.n_jobs)
 
+    @property
+    def rest_orders(self) -> tuple[int, ...]:
+        """Orders of which some terms are not listed, but added up."""
+        return () if self.scope.is_part else self.terms.rest_orders
+
+    @property
+    def n_parts(self) -> int:
+        """Number of parts that add up to the score: terms, rests of orders, and a remainder where there is one."""
+        return len(self.terms.keys) + len(self.rest_orders) + self.has_remainder
+
+    def rests_at(self, codes: BinIndices) -> Floats:
+        """Sums of the terms of each order that are not listed, shape (n_rest_orders, n_rows, n_outputs)."""
+        if not self.rest_orders:
+            return np.zeros((0, len(codes), self.terms.n_outputs))
+        return self.terms.rests_at(codes, self.n_jobs)
+
     def all_at(self, codes: BinIndices) -> Floats:
-        """All terms at rows given by their bins, and last the remainder where there is one."""
-        values = self.at(codes, self.terms.keys)
+        """All terms at rows given by their bins, then rests of orders, and last the remainder where there is one."""
+        values = np.concatenate([self.at(codes, self.terms.keys), self.rests_at(codes)])
         if not self.has_remainder:
             return values
         rest = self.score(self.grid.encoded(codes)) - self.terms.intercept - values.sum(axis=0)
         return np.concatenate([values, rest[None]])
+
+
+def rest_label(order: int) -> str:
+    """Name of the sum of those terms of an order that are not listed."""
+    return f"other terms of order {order}"

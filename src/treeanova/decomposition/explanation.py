@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from treeanova.core.arrays import Floats
 from treeanova.core.labels import label_of
 from treeanova.data.frames import frame, free_name
+from treeanova.decomposition.evaluation import rest_label
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -31,6 +33,8 @@ class Explanation:
         Names of the outputs.
     remainder
         The score minus intercept and terms, shape (n_rows,) or (n_rows, n_outputs); None where that is zero.
+    others
+        Order to the sum of those terms of that order that are not listed, shape (n_rows,) or (n_rows, n_outputs).
     backend
         Name of the data frame library for tables.
     data
@@ -53,6 +57,7 @@ class Explanation:
     features: tuple[str, ...]
     outputs: tuple[str, ...]
     remainder: Floats | None = None
+    others: Mapping[int, Floats] = dataclasses.field(default_factory=dict)
     backend: str | None = None
     data: Any = None
 
@@ -66,7 +71,7 @@ class Explanation:
     @property
     def scores(self) -> Floats:
         """The score of each row: intercept plus all terms plus the remainder."""
-        total: Floats = self.values.sum(axis=1) + self.intercept
+        total: Floats = self.values.sum(axis=1) + self.intercept + sum(self.others.values())
         return total if self.remainder is None else total + self.remainder
 
     @property
@@ -75,6 +80,8 @@ class Explanation:
         found: dict[str, Floats] = {}
         for term, values in zip(self.terms, np.moveaxis(self.values, 1, 0), strict=True):
             found[free_name(label_of(term), found)] = values
+        for order, values in self.others.items():
+            found[free_name(rest_label(order), found)] = values
         if self.remainder is not None:
             found[free_name("remainder", found)] = self.remainder
         return found
@@ -131,7 +138,7 @@ class Explanation:
         >>> fx.explain(X).shap_values()[3].tolist()
         [0.375, 0.375]
         """
-        if self.remainder is not None:
+        if self.remainder is not None or self.others:
             raise ValueError(
                 "shap_values() must have all of the score in terms, got a remainder that belongs to no feature; "
                 "explain with all orders, or share the terms alone: fx.select(order=[1, 2]).explain(X).shap_values()."

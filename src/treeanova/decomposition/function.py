@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treeanova.core.arrays import Floats, Key, Names
+from treeanova.core.arrays import BinIndices, Floats, Key, Names
 from treeanova.data.columns import encode
 from treeanova.data.features import Schema
 from treeanova.data.frames import backend_of
@@ -117,7 +117,7 @@ class Function(abc.ABC):
         names = [key] if isinstance(key, str) else list(key)
         if all(name in self.schema.names for name in names):
             positions = tuple(sorted({self.schema.names.index(name) for name in names}))
-            is_known = self.has_remainder and self.evaluation.terms.can_evaluate(positions)
+            is_known = not self.evaluation.scope.is_part and self.evaluation.terms.can_evaluate(positions)
             if is_known and len(positions) == len(names):
                 return positions
         return self._positions(self.terms.names_of(key))
@@ -296,9 +296,12 @@ class Function(abc.ABC):
         evaluation = self.evaluation
         keys = [key for key in evaluation.terms.keys if max_order is None or len(key) <= max_order]
         by_row = np.moveaxis(evaluation.at(evaluation.grid.index_encoded(encoded), keys), 0, 1)
+        codes = evaluation.grid.index_encoded(encoded)
+        others = self._others(codes, max_order)
         rest = None
-        if self.has_remainder or len(keys) < len(evaluation.terms.keys):
-            rest = self._per_row(evaluation.score(encoded) - evaluation.terms.intercept - by_row.sum(axis=1))
+        if self.has_remainder or len(keys) + len(others) < len(evaluation.terms.keys) + len(evaluation.rest_orders):
+            total = by_row.sum(axis=1) + sum(others.values())
+            rest = self._per_row(evaluation.score(encoded) - evaluation.terms.intercept - total)
         return Explanation(
             values=by_row[:, :, 0] if self._has_one_output else by_row,
             terms=tuple(self._names(key) for key in keys),
@@ -308,4 +311,13 @@ class Function(abc.ABC):
             backend=backend_of(X),
             data=X,
             remainder=rest,
+            others={order: self._per_row(values) for order, values in others.items()},
         )
+
+    def _others(self, codes: BinIndices, max_order: int | None) -> dict[int, Floats]:
+        """Sums of the terms of each order that are not listed, up to an order."""
+        orders = self.evaluation.rest_orders
+        if not orders or (max_order is not None and orders[0] > max_order):
+            return {}
+        rests = dict(zip(orders, self.evaluation.rests_at(codes), strict=True))
+        return {order: values for order, values in rests.items() if max_order is None or order <= max_order}

@@ -38,7 +38,7 @@ def moments_of_terms(
     terms = evaluation.terms
     effects = terms.tables.effects
     joint = None if _are_uncorrelated(density, certificate, weights) else density.joint
-    if terms.keys_at_rows or evaluation.has_remainder:
+    if terms.keys_at_rows or evaluation.rest_orders or evaluation.has_remainder:
         rows = rows_of_density(evaluation, density, random_state)
         result = moments_of_values(evaluation.all_at(rows.codes), rows.weights)
         result = result.with_tables(effects.terms, weights, uncorrelated=joint is None)
@@ -101,11 +101,10 @@ def ranked_columns(
     }
 
 
-def feature_shares(keys: Sequence[Key], n_features: int, *, has_remainder: bool) -> Floats:
-    """Shares of features in terms, equal within each; a remainder is a term and a feature of its own, the last."""
-    shares = np.zeros((len(keys) + has_remainder, n_features + has_remainder))
+def feature_shares(keys: Sequence[Key], n_features: int, *, n_rests: int) -> Floats:
+    """Shares of features in terms, equal within each; each rest is a term and a feature of its own, in the end."""
+    shares = np.zeros((len(keys) + n_rests, n_features + n_rests))
     for i, key in enumerate(keys):
         shares[i, list(key)] = 1 / len(key)
-    if has_remainder:
-        shares[-1, -1] = 1.0
+    shares[len(keys) :, n_features:] = np.eye(n_rests)
     return shares

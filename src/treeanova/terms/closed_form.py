@@ -29,6 +29,7 @@ _BLOCK = 1 << 16
 _LEAF_BLOCK = 1 << 15
 _NO_MASS = 1e-15
 _FEW_KEYS = 16
+_MANY_GROUPS = 50  # per key: then calls for each group cost more than products computed twice
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -140,7 +141,7 @@ class ClosedForm:
 
     def _parts(self, keys: Sequence[Key]) -> list[_Part]:
         """Leaves of each set of features, with coefficients for those keys that it holds."""
-        if len(keys) < _FEW_KEYS:
+        if len(keys) < _FEW_KEYS or self.leaf_sets.n_groups_with(keys) > _MANY_GROUPS * len(keys):
             alone = [(key, self.leaf_sets.leaves_with(key)) for key in keys]
             return [_Part(at, {key: self.coefficients(key, at)}, {key: i}) for i, (key, at) in enumerate(alone)]
         wanted = {key: position for position, key in enumerate(keys)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from treeanova.core.arrays import Key
 from treeanova.model.grid import Grid
@@ -35,6 +35,10 @@ class TermLayout:
         Limit of the bins per feature of tensors; None where all bins are kept.
     plan
         Cells and bytes of the tensors.
+    lists_all
+        Whether all terms of the reported orders are listed, else those that carry weight.
+    wanted
+        Terms to list whatever they carry.
     """
 
     tensor_order: int
@@ -42,6 +46,8 @@ class TermLayout:
     top_order: int
     max_bins: int | None
     plan: Plan
+    lists_all: bool = False
+    wanted: tuple[Key, ...] = ()
 
     @property
     def is_dense(self) -> bool:
@@ -55,7 +61,13 @@ class TermLayout:
 
 
 def choose_layout(
-    sets: LeafSets, *, budget: float, max_order: int | None = None, tensor_order: int | None = None
+    sets: LeafSets,
+    *,
+    budget: float,
+    max_order: int | None = None,
+    tensor_order: int | None = None,
+    lists_all: bool = False,
+    wanted: Collection[Key] = (),
 ) -> TermLayout:
     """Tensors of all orders where they fit, of as many as do otherwise; BudgetError where not even pairs do.
 
@@ -69,10 +81,10 @@ def choose_layout(
     if max_order is not None:
         reported = max(min(max_order, top), 1 if top else 0)
     else:
-        reported = top if _can_report_all(sets, highest, top) else highest
-    layout = TermLayout(
-        highest, reported, top, max_bins, plan if max_bins is None else _shrunk(plan, sets.grid, max_bins)
-    )
+        reported = top if not lists_all or _can_report_all(sets, highest, top) else highest
+    held = plan if max_bins is None else _shrunk(plan, sets.grid, max_bins)
+    high = tuple(sorted(key for key in wanted if len(key) > highest))
+    layout = TermLayout(highest, reported, top, max_bins, held, lists_all, high)
     return dataclasses.replace(layout, plan=dataclasses.replace(layout.plan, notes=tuple(_notes(layout))))
 
 
@@ -131,7 +143,8 @@ def _notes(layout: TermLayout) -> Iterator[str]:
         yield f"bins merged to at most {layout.max_bins:,} per ordered feature, the rest in a remainder"
     at_rows = range(layout.tensor_order + 1, layout.row_order + 1)
     if at_rows:
-        yield f"{_orders(at_rows)}: evaluated at rows"
+        which = "all terms" if layout.lists_all else "terms that carry weight, the others added up"
+        yield f"{_orders(at_rows)}: {which}, evaluated at rows"
     rest = range(max(layout.row_order, 0) + 1, layout.top_order + 1)
     if rest:
         yield f"{_orders(rest)}: in a remainder"

@@ -15,6 +15,7 @@ from treeanova.density.kinds import Density
 from treeanova.model.grid import Grid
 from treeanova.terms.closed_form import ClosedForm, raw_at_rows
 from treeanova.terms.correction import Correction
+from treeanova.terms.order_totals import OrderTotals
 from treeanova.terms.termset import Tensors, TermSet
 from treeanova.terms.trees import Trees
 
@@ -39,8 +40,22 @@ class LeafTerms(abc.ABC):
         """Whether leaves and terms are another's."""
 
     def keep(self, wanted: Callable[[Key], bool]) -> Self:
-        """The same with fewer terms."""
+        """The same with fewer terms, and without rests."""
         return dataclasses.replace(self, keys=tuple(key for key in self.keys if wanted(key)))
+
+    @property
+    def rest_orders(self) -> tuple[int, ...]:
+        """Orders of which some terms are not listed, but added up to one rest."""
+        return ()
+
+    def rests_at(self, codes: BinIndices, n_jobs: int) -> Floats:
+        """Sums of the terms that are not listed, shape (n_rest_orders, n_rows, n_outputs)."""
+        del n_jobs
+        return np.zeros((0, len(codes), self.trees.leaf_sets.values.shape[1]))
+
+    def up_to(self, max_order: int) -> Self:
+        """The same with all that is above an order left out."""
+        return self.keep(lambda key: len(key) <= max_order)
 
     def _has_leaves_of(self, other: LeafTerms) -> bool:
         return self.keys == other.keys and np.array_equal(self.trees.leaf_sets.values, other.trees.leaf_sets.values)
@@ -69,6 +84,36 @@ class PureLeafTerms(LeafTerms):
 
     form: ClosedForm
     correction: Correction
+    screened_orders: tuple[int, ...] = ()
+
+    def keep(self, wanted: Callable[[Key], bool]) -> Self:
+        """The same with fewer terms, and without rests."""
+        kept = tuple(key for key in self.keys if wanted(key))
+        return dataclasses.replace(self, keys=kept, screened_orders=())
+
+    @property
+    def rest_orders(self) -> tuple[int, ...]:
+        """Orders of which screening left out terms."""
+        return self.screened_orders
+
+    def up_to(self, max_order: int) -> Self:
+        """The same with all that is above an order left out."""
+        kept = tuple(key for key in self.keys if len(key) <= max_order)
+        orders = tuple(order for order in self.screened_orders if order <= max_order)
+        return dataclasses.replace(self, keys=kept, screened_orders=orders)
+
+    def rests_at(self, codes: BinIndices, n_jobs: int) -> Floats:
+        """Totals of the orders minus the terms that are listed, with the correction of those that are not."""
+        orders = self.screened_orders
+        rests = OrderTotals(self.form).at_rows(codes, n_jobs)[list(orders)]
+        listed = [key for key in self.keys if len(key) in orders]
+        values = self.form.at_rows(codes, listed, n_jobs)
+        for position, key in enumerate(listed):
+            rests[orders.index(len(key))] -= values[:, position]
+        for key in self.correction.tables.keys() - set(listed):
+            if len(key) in orders:
+                rests[orders.index(len(key))] += self.correction.at_rows(codes, key)
+        return rests
 
     def at(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int) -> Floats:
         """Closed form and correction at rows."""
@@ -144,6 +189,19 @@ class Joined(TermSet):
     def keep(self, wanted: Callable[[Key], bool]) -> Joined:
         """The same with fewer terms."""
         return Joined(self.tensors.keep(wanted), self.leaf_terms.keep(wanted))
+
+    @property
+    def rest_orders(self) -> tuple[int, ...]:
+        """Orders of which some terms are not listed."""
+        return self.leaf_terms.rest_orders
+
+    def rests_at(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
+        """Sums of the terms that are not listed."""
+        return self.leaf_terms.rests_at(codes, n_jobs)
+
+    def up_to(self, max_order: int) -> Joined:
+        """The same with all that is above an order left out."""
+        return Joined(self.tensors.up_to(max_order), self.leaf_terms.up_to(max_order))
 
     def with_weights(self, weights: Mapping[Key, Floats]) -> Joined:
         """The same with weights of the cells of tensors."""

@@ -200,6 +200,10 @@ class LeafSets:
         sizes = np.bincount(self.group, minlength=len(self.keys))
         return int(sizes[np.asarray(self._with_feature[:, list(key)].all(axis=1))].sum())
 
+    def n_groups_with(self, keys: Sequence[Key]) -> int:
+        """Number of pairs of a key and a set of features of leaves that contains it."""
+        return sum(int(np.count_nonzero(self._with_feature[:, list(key)].all(axis=1))) for key in keys)
+
     def n_subsets(self, order: int) -> int:
         """An upper bound on the number of sets of `order` features that some leaf has on its path."""
         of_keys = sum(math.comb(len(key), order) for key in self.keys)

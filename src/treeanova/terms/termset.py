@@ -68,6 +68,20 @@ class TermSet(abc.ABC):
         """Bins on `grid` and weights of rows that represent a density."""
 
     @property
+    def rest_orders(self) -> tuple[int, ...]:
+        """Orders of which some terms are not listed, but added up to one exact rest."""
+        return ()
+
+    def rests_at(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
+        """Sums of the terms that are not listed at rows, shape (n_rest_orders, n_rows, n_outputs)."""
+        del n_jobs
+        return np.zeros((0, len(codes), self.n_outputs))
+
+    @abc.abstractmethod
+    def up_to(self, max_order: int) -> TermSet:
+        """The same with all that is above an order left out."""
+
+    @property
     def intercept(self) -> Floats:
         """The intercept, shape (n_outputs,)."""
         return self.tables.effects.intercept
@@ -153,6 +167,10 @@ class Tensors(TermSet):
     def keep(self, wanted: Callable[[Key], bool]) -> Tensors:
         """The same with fewer terms."""
         return Tensors(self.effects.keep(wanted), self.weights)
+
+    def up_to(self, max_order: int) -> Tensors:
+        """The terms up to an order."""
+        return self.keep(lambda key: len(key) <= max_order)
 
     def with_weights(self, weights: Mapping[Key, Floats]) -> Tensors:
         """The same with weights of the cells."""

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from treeanova.anova.certificate import HigherCertificate
+from treeanova.anova.descent import with_subsets
 from treeanova.anova.row_purity import slice_impurity
 from treeanova.core.arrays import BinIndices, Floats, Key
 from treeanova.core.blas import single_threaded
@@ -31,10 +32,9 @@ from treeanova.terms.correction import (
     coarse_binnings,
     correct,
     no_correction,
-    worth_correcting,
 )
-from treeanova.terms.layout import MAX_ROW_TERMS
 from treeanova.terms.leaf_terms import Joined, PureLeafTerms, RawLeafTerms
+from treeanova.terms.screening import Screened, screen, screened_orders, sizes_without_rows
 from treeanova.terms.source import PureTerms, Settings, Source
 from treeanova.terms.termset import Tensors, TermSet
 from treeanova.terms.trees import Trees
@@ -48,6 +48,7 @@ _MEASURED_BINS = 4
 _SIZE_ROWS = 20, 200
 _SIZE_STEPS = 2.0**29
 _SCALE_ROWS = 2000
+_MAX_CORRECTED = 300
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -94,20 +95,54 @@ def _purify_leaf_terms(
     trees: Trees, density: Density, n_jobs: int, progress: Progress
 ) -> tuple[PureLeafTerms, HigherCertificate | None]:
     """Terms of high order under a density, and what was measured on them."""
-    form = ClosedForm(trees.leaf_sets, trees.masses(density), trees.binnings)
     layout = trees.layout
-    keys = tuple(trees.leaf_sets.subsets(range(layout.tensor_order + 1, layout.row_order + 1)))
-    terms = PureLeafTerms(trees, keys, form, no_correction())
+    form = ClosedForm(trees.leaf_sets, trees.masses(density), trees.binnings)
+    terms = PureLeafTerms(trees, (), form, no_correction())
     if layout.top_order <= layout.tensor_order:
         return terms, None
-    if density.is_product:
-        return terms, _certificate(terms, is_exact=True)
-    terms, refinement = _corrected(terms, density, n_jobs=n_jobs, progress=progress)
-    higher = dataclasses.replace(_certificate(terms, is_exact=False), refinement=refinement)
-    if not terms.keys:
+    rows = _rows_for_correction(trees, density)
+    sizes = sizes_without_rows(form, screened_orders(form, layout.tensor_order + 1, layout.top_order))
+    refinement = 0.0
+    if not density.is_product:
+        terms, refinement = _corrected(terms, density, rows, sizes, n_jobs=n_jobs, progress=progress)
+    terms, screened = _screened(terms, rows, sizes, n_jobs)
+    higher = _certificate(terms, is_exact=density.is_product)
+    higher = dataclasses.replace(
+        higher, refinement=refinement, n_left_out=screened.n_left_out, largest_missed=screened.largest_missed
+    )
+    if density.is_product or not terms.keys:
         return terms, higher
     measured, n_measured = _measured_purity(terms, density, n_jobs)
     return terms, dataclasses.replace(higher, measured=measured, n_measured=n_measured)
+
+
+def _rows_for_correction(trees: Trees, density: Density) -> Points:
+    n_rows = 0 if density.statistics is None else density.statistics.n_rows
+    return trees.points(density, int(np.clip(n_rows, *_DRAWS)), np.random.default_rng(0))
+
+
+def _screened(
+    terms: PureLeafTerms, rows: Points, sizes: Mapping[Key, float], n_jobs: int
+) -> tuple[PureLeafTerms, Screened]:
+    """The terms that carry weight, the others of each order added up; all terms where the layout asks for them."""
+    layout, sets = terms.trees.layout, terms.trees.leaf_sets
+    orders = range(layout.tensor_order + 1, layout.row_order + 1)
+    if layout.lists_all:
+        screened = Screened(tuple(sets.subsets(orders)), (), 0, 0.0)
+    else:
+        of_orders = {key: size for key, size in sizes.items() if len(key) in orders}
+        shares = functools.partial(_shares_at_rows, terms, rows, n_jobs)
+        screened = screen(of_orders, orders, sets.n_leaves_with, shares, layout.wanted)
+    return dataclasses.replace(terms, keys=screened.keys, screened_orders=screened.rest_orders), screened
+
+
+def _shares_at_rows(terms: PureLeafTerms, rows: Points, n_jobs: int, keys: Sequence[Key], n_rows: int) -> Floats:
+    """Mean square of terms at some rows over the variance of the score there, the largest of all outputs."""
+    codes = rows.codes[:: max(1, len(rows.codes) // n_rows)]
+    score = terms.trees.forest.score_encoded(terms.trees.grid.encoded(codes)).var(axis=0)
+    squares = np.square(terms.at(codes, keys, n_jobs)).mean(axis=0)
+    shares: Floats = np.divide(squares, score, out=np.zeros_like(squares), where=score > 0).max(axis=1)
+    return shares
 
 
 def _certificate(terms: PureLeafTerms, *, is_exact: bool) -> HigherCertificate:
@@ -135,29 +170,30 @@ def _sizes_at_rows(terms: PureLeafTerms, codes: BinIndices, keys: Sequence[Key],
     return sizes
 
 
-def _correctable(terms: PureLeafTerms, codes: BinIndices, n_jobs: int) -> list[Key]:
-    """Terms of high order to correct for dependence, reported or not: as many as take a reasonable time."""
-    trees = terms.trees
-    by_order: dict[int, list[Key]] = {}
-    total = 0
-    for order in range(trees.layout.tensor_order + 1, trees.layout.top_order + 1):
-        if trees.leaf_sets.n_subsets(order) > 50 * MAX_ROW_TERMS:
+def _correctable(sizes: Mapping[Key, float], n_outputs: int, lowest: int) -> list[Key]:
+    """The largest terms of high order with all terms below them, as many as are worth the time."""
+    limit = max(_MAX_CORRECTED // n_outputs, 1)
+    chosen: set[Key] = set()
+    for key in sorted(sizes, key=lambda key: -sizes[key]):
+        added = {subset for subset in with_subsets([key]) if len(subset) >= lowest} - chosen
+        if chosen and len(chosen) + len(added) > limit:
             break
-        by_order[order] = trees.leaf_sets.subsets([order])
-        total += len(by_order[order])
-        if total > MAX_ROW_TERMS:
-            break
-    return list(worth_correcting(terms.form, by_order, lambda keys: _sizes_at_rows(terms, codes, keys, n_jobs)))
+        chosen |= added
+    return sorted(chosen, key=lambda key: (len(key), key))
 
 
 def _corrected(
-    terms: PureLeafTerms, density: Density, *, n_jobs: int, progress: Progress
+    terms: PureLeafTerms,
+    density: Density,
+    rows: Points,
+    sizes: Mapping[Key, float],
+    *,
+    n_jobs: int,
+    progress: Progress,
 ) -> tuple[PureLeafTerms, float]:
     """The terms with their correction, and how much half the bins would change what goes to tensors."""
     form, trees = terms.form, terms.trees
-    n_rows = 0 if density.statistics is None else density.statistics.n_rows
-    rows = trees.points(density, int(np.clip(n_rows, *_DRAWS)), np.random.default_rng(0))
-    keys = _correctable(terms, rows.codes, n_jobs)
+    keys = _correctable(sizes, trees.leaf_sets.values.shape[1], trees.layout.tensor_order + 1)
     bins = choose_bins(form, keys, rows, are_cells=density.statistics is None)
     coarse = coarse_binnings(form)
     half = {order: max(max(b.coarser_size(limit) for b in coarse) // 2, 1) for order, limit in bins.items()}

@@ -1,0 +1,121 @@
+"""Totals per order: the sum of all terms of each order at rows, without listing the terms.
+
+A leaf with value v and sets of bins of mass p_j, of which z_j tells whether a row is in them, has the function
+v Π_j z_j. For independent features the coefficient of t^k in
+
+    v Π_j (p_j + t (z_j - p_j))
+
+is the sum of all its terms of order k: a cost of d² per leaf and row for d features, where the terms number 2^d.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from treeanova.core.arrays import BinIndices, Floats, Ints
+from treeanova.terms.closed_form import ClosedForm
+
+_BLOCK_CELLS = 1 << 14  # leaves times rows whose polynomials fit into a core's cache
+_BLOCK_ROWS = 256
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Block:
+    """Leaves with equally many features: their positions, and the features in each slot of their paths.
+
+    `runs` are, for each slot, a feature, the part of the leaves that has it there, and their places among its sets.
+    """
+
+    leaves: Ints
+    runs: list[list[tuple[int, slice, Ints]]]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class OrderTotals:
+    """Sums of all terms of each order of a forest that are pure for independent features."""
+
+    form: ClosedForm
+
+    @property
+    def top_order(self) -> int:
+        """Highest order that the forest has."""
+        return max(map(len, self.form.leaf_sets.keys), default=0)
+
+    @functools.cached_property
+    def _blocks(self) -> list[_Block]:
+        """Leaves sorted by their features, in blocks of equally many features."""
+        return list(self._make_blocks())
+
+    def _make_blocks(self) -> Iterator[_Block]:
+        sets = self.form.leaf_sets
+        size = max(1, _BLOCK_CELLS // _BLOCK_ROWS)
+        order = sorted(range(len(sets.keys)), key=lambda i: (len(sets.keys[i]), sets.keys[i]))
+        for n_features, numbers in itertools.groupby(order, key=lambda i: len(sets.keys[i])):
+            groups = list(numbers)
+            leaves = np.concatenate([sets.members[i] for i in groups])
+            paths = np.repeat([sets.keys[i] for i in groups], [len(sets.members[i]) for i in groups], axis=0)
+            for start in range(0, len(leaves), size):
+                part = slice(start, start + size)
+                columns = paths[part].reshape(-1, n_features).T
+                yield _Block(leaves[part], [self._runs(column, leaves[part]) for column in columns])
+
+    def _runs(self, features: Ints, leaves: Ints) -> list[tuple[int, slice, Ints]]:
+        """Neighbouring leaves with the same feature, and their places among its sets."""
+        ends = np.flatnonzero(np.diff(features)) + 1
+        bounds = [0, *ends.tolist(), len(features)]
+        runs = []
+        for start, stop in itertools.pairwise(bounds):
+            j = int(features[start])
+            runs.append((j, slice(start, stop), self.form.leaf_sets.positions(j, leaves[start:stop])))
+        return runs
+
+    def at_rows(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
+        """Totals at rows given by their bins, shape (n_orders + 1, n_rows, n_outputs); order 0 is the mean."""
+        values = self.form.leaf_sets.values
+        totals = np.zeros((self.top_order + 1, len(codes), values.shape[1]))
+        totals[0] += self.form.leaf_sets.intercept
+        parts = [slice(start, start + _BLOCK_ROWS) for start in range(0, len(codes), _BLOCK_ROWS)]
+        halves = np.array_split(np.arange(len(self._blocks)), n_jobs if len(parts) < n_jobs else 1)
+
+        def fill(task: tuple[slice, Ints]) -> tuple[slice, Floats]:
+            rows, numbers = task
+            total = np.zeros((len(totals), len(range(len(codes))[rows]), values.shape[1]))
+            for number in numbers:
+                self._add(total, np.asfortranarray(codes[rows]), self._blocks[number])
+            return rows, total
+
+        with ThreadPoolExecutor(n_jobs) as pool:
+            for rows, total in pool.map(fill, itertools.product(parts, halves)):
+                totals[:, rows] += total
+        return totals
+
+    def _add(self, totals: Floats, codes: BinIndices, block: _Block) -> None:
+        polynomials = self._polynomials(codes, block)
+        n_leaves, n_rows = polynomials.shape[1:]
+        values = self.form.leaf_sets.values[block.leaves]
+        sums = values.T @ polynomials.transpose(1, 0, 2).reshape(n_leaves, -1)
+        totals[: len(polynomials)] += np.moveaxis(sums.reshape(-1, len(polynomials), n_rows), 0, -1)
+
+    def _polynomials(self, codes: BinIndices, block: _Block) -> Floats:
+        """Coefficients of Π_j (p_j + t (z_j - p_j)), shape (n_features + 1, n_leaves, n_rows)."""
+        shape = len(block.leaves), len(codes)
+        product = np.zeros((len(block.runs) + 1, *shape))
+        product[0] = 1.0
+        centred = np.empty(shape)
+        masses = np.empty((shape[0], 1))
+        for degree, runs in enumerate(block.runs, start=1):
+            for j, leaves, places in runs:
+                masses[leaves, 0] = self.form.set_masses[j][places]
+                np.subtract(
+                    self.form.leaf_sets.sets[j].contain(places, codes[:, j]), masses[leaves], out=centred[leaves]
+                )
+            higher = centred * product[:degree]
+            product[:degree] *= masses
+            product[1 : degree + 1] += higher
+        return product
