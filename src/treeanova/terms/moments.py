@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -70,17 +70,22 @@ def _moments_of_tables(terms: Mapping[Key, Floats], weights: Mapping[Key, Floats
     return variance, np.array([_mean(np.abs(values), weights[key]) for key, values in terms.items()])
 
 
-def covariance_changes(effects: Effects, weights: Mapping[Key, Floats], differences: Mapping[Key, Floats]) -> Floats:
+def covariance_changes(
+    effects: Effects,
+    weights: Mapping[Key, Floats],
+    differences: Mapping[Key, Floats],
+    bin_masses: Callable[[int], Floats],
+) -> Floats:
     """What to add to covariances of the joint density, so that terms of two features in all have those of their pair.
 
     `differences` are, for pairs of features, the pair's table minus that of the joint density, on the pair's axes;
-    shape of the result (n_terms, n_outputs). Both tables have the same marginals, so that means of main effects are the
-    same.
+    `bin_masses` gives the masses of all bins of a feature. Shape of the result (n_terms, n_outputs). Both tables have
+    the same marginals, so that means of main effects are the same.
     """
     place = {key: i for i, key in enumerate(effects.terms)}
     changes = np.zeros((len(place), effects.n_outputs))
     for pair, difference in differences.items():
-        centred = _centred_mains(effects, weights, pair)
+        centred = _centred_mains(effects, weights, pair, bin_masses)
         others = {key: values for key, values in centred.items() if key != (pair[0],)}
         if pair in effects.terms:
             others[pair] = effects.terms[pair]
@@ -93,28 +98,26 @@ def covariance_changes(effects: Effects, weights: Mapping[Key, Floats], differen
     return changes
 
 
-def _centred_mains(effects: Effects, weights: Mapping[Key, Floats], pair: Key) -> dict[Key, Floats]:
+def _centred_mains(
+    effects: Effects, weights: Mapping[Key, Floats], pair: Key, bin_masses: Callable[[int], Floats]
+) -> dict[Key, Floats]:
     """Main effects of a pair's features minus their means, averaged over the bins of the pair's axes."""
     centred: dict[Key, Floats] = {}
     for axis, (j, binning) in enumerate(zip(pair, effects.binnings_of(pair), strict=True)):
         key = (j,)
         if key in effects.terms:
             values = effects.terms[key] - _mean(effects.terms[key], weights[key])
-            averaged = _averaged(values, weights[key], effects.binnings_of(key)[0], binning)
-            centred[key] = np.expand_dims(averaged, 1 - axis)
+            main_binning = effects.binnings_of(key)[0]
+            if not main_binning.equals(binning):
+                values = _averaged(main_binning.spread(values), bin_masses(j), binning)
+            centred[key] = np.expand_dims(values, 1 - axis)
     return centred
 
 
-def _averaged(values: Floats, masses: Floats, fine: Binning, coarse: Binning) -> Floats:
-    """Weighted means of a main effect over the bins of a coarser binning; equal weights where it has no mass."""
-    if fine.size == coarse.size:
-        return values
-    inside = coarse.within(fine)
-    totals = np.bincount(inside, masses, minlength=coarse.size)
-    share = np.where(totals[inside] > 0, masses, 1.0)
-    sums = np.zeros((coarse.size, values.shape[1]))
-    np.add.at(sums, inside, share[:, None] * values)
-    return sums / np.bincount(inside, share, minlength=coarse.size)[:, None]
+def _averaged(values: Floats, masses: Floats, binning: Binning) -> Floats:
+    """Weighted means of a main effect on all bins over the bins of a binning; equal weights where it has no mass."""
+    weights = np.where(binning.spread(binning.pool(masses)) > 0, masses, 1.0)
+    return binning.pool(weights[:, None] * values) / binning.pool(weights)[:, None]
 
 
 RawMoments = tuple[Floats, Floats, Floats]  # means of terms, of their squares, of their products with the sum of all
