@@ -1,4 +1,4 @@
-"""decompose() beside the model's own prediction and beside treehfd and XGBoost's interaction values; then its scaling.
+"""decompose() compared with the model's predict, with treehfd and with XGBoost's interaction values; then its scaling.
 
 The first table is California housing, 1,000 trees of depth 2. treehfd's cost is one least-squares problem per tree, and
 that of interaction values a walk per row, so that by default a part of each is timed and scaled; ``--full`` runs all.
@@ -14,13 +14,12 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 import treeanova
 from benchmarks.timing import best_of, print_table
 from studies.common import data_folder
+from treeanova.core.arrays import Floats
 
-Floats = npt.NDArray[np.float64]
 _TREES, _DEPTH = 1_000, 2
 _PEER_TREES, _PEER_ROWS = 50, 500
 _TRAINING_ROWS = 2_000

@@ -1,4 +1,4 @@
-"""Purification of tensors: treeanova beside interpret's purify (default and deterministic), same tensors, one process.
+"""Purification of tensors: treeanova compared with interpret's purify (default and deterministic), in one process.
 
 Errors are weighted root mean squares of the difference of the highest-order term to a reference, relative to those of
 the scores; the weights leave out cells that they do not determine. The reference is a least-squares solution with the
@@ -11,13 +11,11 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 import treeanova
 from benchmarks.timing import best_of, print_table
+from treeanova.core.arrays import Floats
 from treeanova.testing import correlated_weights
-
-Floats = npt.NDArray[np.float64]
 
 
 class Case(NamedTuple):

@@ -108,6 +108,17 @@ def test_files_that_the_architecture_names_are_there():
     assert {name for name in named if not (package / name).exists() and not (ROOT / name).exists()} <= {"sql.py"}
 
 
+def test_names_that_the_architecture_places_in_files_are_there():
+    text = " ".join((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").split())
+    placed = re.findall(r"`([\w.]+)(?:\([^`]*\))?`,? (?:of |in |\()`([\w/]+\.(?:py|js))`", text)
+    assert ("SOLVERS", "anova/solvers/registry.py") in placed
+    for name, file in placed:
+        source = (ROOT / "src" / "treeanova" / file).read_text(encoding="utf-8")
+        last = name.rpartition(".")[2]
+        is_defined = re.search(rf"^\s*(?:class |def |function )?{last}\b", source, flags=re.MULTILINE)
+        assert is_defined, f"{name} is not in {file}"
+
+
 def test_numbers_that_differ_are_noticed():
     assert_prints("a   1.00\n", "a 1.001\n")
     with pytest.raises(AssertionError):

@@ -229,13 +229,13 @@ class Schema(_Value):
         The model's names, if the user has given others for display: tables that have them are matched by them.
     classes
         Labels of the classes of a classifier, in the order of its probabilities; empty if the model stores none.
+    predicts_share
+        Whether the target is a number between 0 and 1, so that the response is a mean although the link is "logit".
 
     Examples
     --------
     >>> Schema((Feature("age"), Feature("income"))).names
     ('age', 'income')
-    predicts_share
-        Whether the target is a number between 0 and 1, so that the response is a mean although the link is "logit".
     """
 
     features: tuple[Feature, ...]

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from treeanova.core.arrays import Floats
+from treeanova.core.arrays import BinIndices, Floats
 from treeanova.data.features import Feature, IntegerCategory, Labels, Numeric, Schema
 from treeanova.model.axes import Axis
 from treeanova.model.forest import NEAR_ZERO, Forest, assemble
-from treeanova.model.grid import grid_of
+from treeanova.model.grid import Grid, grid_of
 
 BOUNDS = (-2.5, -1.0, float(np.nextafter(-NEAR_ZERO, -np.inf)), NEAR_ZERO, 0.1, 1.0, 1e10, np.inf)
 BOUNDS_NEAR_ZERO = (-NEAR_ZERO, -5e-324, 0.0, NEAR_ZERO, 1.0)
@@ -216,3 +217,18 @@ def number_and_letter_rows(rng: np.random.Generator, n_rows: int = 150) -> Any:
     rows[:, 0] = numbers
     rows[:, 1] = rng.choice(np.array([*LETTERS, "z", None], dtype=object), n_rows)
     return rows
+
+
+# Whole grids
+
+
+def all_cells(grid: Grid) -> BinIndices:
+    """Bins of every cell of a small grid, shape (n_cells, n_features)."""
+    cells = itertools.product(*(range(size) for size in grid.sizes))
+    return np.array(list(cells), dtype=np.int32).reshape(-1, len(grid.sizes))
+
+
+def random_masses(rng: np.random.Generator, grid: Grid) -> tuple[Floats, ...]:
+    """Masses of the bins of each feature, of sum 1, some of them zero."""
+    masses = [rng.random(size) * (rng.random(size) < 0.8) + 1e-3 * (np.arange(size) == 0) for size in grid.sizes]
+    return tuple(column / column.sum() for column in masses)

@@ -1,7 +1,8 @@
-"""Simulated rows with known dependence and interactions, and small models fitted to them; these need scikit-learn."""
+"""Simulated rows with known dependence and interactions, and small models fitted to them (scikit-learn, XGBoost)."""
 
 from __future__ import annotations
 
+import functools
 import importlib
 import itertools
 from typing import Any
@@ -58,3 +59,17 @@ def boosted_on_few_bins(
     ensemble = importlib.import_module("sklearn.ensemble")
     model = ensemble.GradientBoostingRegressor(max_depth=depth, n_estimators=n_trees, random_state=0)
     return model.fit(x, y), x
+
+
+@functools.cache
+def deep_model() -> tuple[Any, Floats]:
+    """An XGBoost model of depth 6 with terms of orders up to 6, and its rows."""
+    xgboost = importlib.import_module("xgboost")
+    x, y = high_order_rows()
+    return xgboost.XGBRegressor(n_estimators=30, max_depth=6, n_jobs=1).fit(x, y), x
+
+
+@functools.cache
+def deep_decomposition() -> Any:
+    """The decomposition of `deep_model` under the empirical density: tables up to order 2, the rest at rows."""
+    return importlib.import_module("treeanova").decompose(*deep_model(), density="empirical")

@@ -1,0 +1,91 @@
+"""Layouts: which orders are tables, which are evaluated at rows, which are left to the remainder."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+
+import numpy as np
+import pytest
+
+import treeanova
+from treeanova import BudgetError
+from treeanova.terms import layout
+from treeanova.terms.layout import choose_layout
+from treeanova.terms.trees import leaves_of
+from treeanova.testing.forests import (
+    chains,
+    random_forest,
+)
+from treeanova.testing.simulated import deep_decomposition, deep_model
+
+
+@pytest.fixture(scope="module")
+def boosted():
+    pytest.importorskip("xgboost")
+    return deep_model()
+
+
+@pytest.fixture(scope="module")
+def fx(boosted):
+    return deep_decomposition()
+
+
+def test_tensors_of_an_order_asked_for_must_fit(boosted):
+    model, x = boosted
+    with pytest.raises(BudgetError, match="Raise `budget`"):
+        treeanova.decompose(model, x, tensor_order=4)
+    with pytest.raises(ValueError, match="`max_order` must be a whole number from 1 on, got 0"):
+        treeanova.decompose(model, x, max_order=0)
+    with pytest.raises(ValueError, match="`tensor_order` must be a whole number from 2 on, got 1"):
+        treeanova.decompose(model, x, tensor_order=1)
+
+
+def test_layout_of_many_features_reports_pairs_only():
+    rng = np.random.default_rng(0)
+    forest = random_forest(rng, max_depth=3, n_outputs=1, max_features=3)
+    sets = leaves_of(forest)
+    # Leaves with so many features on their path that all their subsets are beyond reach.
+    keys = tuple(tuple(range(30)) for _ in sets.keys)
+    assert not layout._can_report_all(dataclasses.replace(sets, keys=keys), 2, 30)
+    assert choose_layout(sets, budget=1e9).is_dense
+
+
+def square(n_features, n_bounds, n_outputs=1):
+    """Trees of all pairs of features, each split at all of some bounds."""
+    pairs = itertools.combinations(range(n_features), 2)
+    trees = [[(i, float(u)), (j, float(u))] for i, j in pairs for u in range(n_bounds)]
+    return leaves_of(chains(*trees, n_features=n_features, n_outputs=n_outputs))
+
+
+def test_bins_are_merged_to_the_largest_number_that_fits():
+    """3 pairs and 3 mains of 40 bins: 3 · 1600 + 120 cells, raw, pure and weights of 8 bytes each."""
+    sets = square(3, 39)
+    whole = 24 * (3 * 1600 + 3 * 40)
+    assert choose_layout(sets, budget=whole).max_bins is None
+    less = choose_layout(sets, budget=whole - 1)
+    assert less.max_bins == 32
+    assert not less.is_dense
+    assert less.plan.n_bytes == 24 * (3 * 32**2 + 3 * 32)
+    assert less.plan.notes == ("bins merged to at most 32 per ordered feature, the rest in a remainder",)
+    assert choose_layout(sets, budget=24 * (3 * 16**2 + 3 * 16)).max_bins == 16
+    with pytest.raises(BudgetError, match="over the budget of"):
+        choose_layout(sets, budget=24 * (3 * 16**2 + 3 * 16) - 1)
+
+
+@pytest.mark.parametrize(
+    ("max_order", "row_order", "is_truncated"),
+    [(None, 3, False), (1, 1, True), (2, 2, True), (3, 3, False), (9, 3, False)],
+)
+def test_orders_above_the_limit_are_left_to_the_remainder(max_order, row_order, is_truncated):
+    sets = leaves_of(chains([(0, 0.0), (1, 0.0), (2, 0.0)]))
+    found = choose_layout(sets, budget=1e9, max_order=max_order, tensor_order=2)
+    assert (found.tensor_order, found.row_order, found.top_order) == (2, row_order, 3)
+    assert found.is_truncated is is_truncated
+
+
+def test_a_forest_without_splits_has_an_empty_layout():
+    found = choose_layout(leaves_of(chains([])), budget=1e9)
+    assert (found.tensor_order, found.row_order, found.top_order) == (0, 0, 0)
+    assert found.is_dense
+    assert found.plan.n_cells == 0

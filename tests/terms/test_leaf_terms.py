@@ -1,0 +1,124 @@
+"""Terms of high order at rows: raw ones against walks through the trees, joined with tables of low orders."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+import treeanova
+from treeanova.terms.correction import no_correction
+from treeanova.terms.leaf_terms import Joined, PureLeafTerms, RawLeafTerms
+from treeanova.terms.tree_model import TreeModel
+from treeanova.testing.decompositions import names_at_rows
+from treeanova.testing.forests import random_forest, rows_on_bounds, scale_of
+from treeanova.testing.simulated import deep_decomposition, deep_model
+from treeanova.testing.strategies import SEEDS
+
+
+@pytest.fixture(scope="module")
+def boosted():
+    pytest.importorskip("xgboost")
+    return deep_model()
+
+
+@pytest.fixture(scope="module")
+def fx(boosted):
+    return deep_decomposition()
+
+
+def leaves_reached(forest, encoded):
+    """For each row, the leaves that it reaches with the features on the way, by walks from the roots."""
+    for row in encoded:
+        reached = []
+        for root in forest.roots:
+            node, used = int(root), set()
+            while forest.feature[node] >= 0:
+                used.add(int(forest.feature[node]))
+                goes_left = forest._goes_left(np.array([node]), row[[forest.feature[node]]])[0]
+                node = int(forest.left[node] if goes_left else forest.right[node])
+            reached.append((tuple(sorted(used)), forest.values[forest.leaf[node]]))
+        yield reached
+
+
+@given(SEEDS)
+def test_raw_terms_are_sums_of_the_leaves_that_rows_reach(seed):
+    rng = np.random.default_rng(seed)
+    forest = random_forest(rng, max_depth=5, max_trees=4)
+    rows = rows_on_bounds(forest, rng, 30)
+    fx = treeanova.decompose(forest, rows, density="independent", tensor_order=2, n_jobs=1)
+    if not isinstance(fx.source, TreeModel):
+        return  # no leaf has more than two features
+    raw = fx.raw.termset
+    assert isinstance(raw.leaf_terms, RawLeafTerms)
+    encoded = treeanova.data.columns.encode(rows, forest.schema)
+    values = raw.at(raw.grid.index_encoded(encoded), raw.keys)
+    for row, reached in enumerate(leaves_reached(forest, encoded)):
+        for i, key in enumerate(raw.keys):
+            expected = sum((value for features, value in reached if features == key), np.zeros(forest.n_outputs))
+            np.testing.assert_allclose(values[i, row], expected, atol=1e-12 * scale_of(forest))
+
+
+def test_keys_of_leaf_terms(fx):
+    raw, pure = fx.raw.termset.leaf_terms, fx.termset.leaf_terms
+    held = fx.source.trees.leaf_sets.keys
+    assert set(raw.keys) == {key for key in held if len(key) > 2}
+    closure = {sub for key in held for order in range(3, 7) for sub in itertools.combinations(key, order)}
+    assert set(pure.keys) == closure
+    assert all(pure.can_evaluate(key) for key in closure)
+    assert not pure.can_evaluate((0, 1))  # a table
+    assert not any(raw.can_evaluate(key) for key in closure - set(held))
+    assert fx.termset.can_evaluate((0, 1))
+    assert not fx.termset.has_table((0, 1, 2))
+
+
+def test_tables_come_first_and_rows_have_all_bins(boosted, fx):
+    terms, x = fx.termset, boosted[1][:40]
+    assert isinstance(terms, Joined)
+    assert terms.keys == (*terms.tables.keys, *terms.leaf_terms.keys)
+    assert terms.keys_at_rows == terms.leaf_terms.keys
+    codes = terms.grid.index(x)
+    mixed = [terms.keys[i] for i in np.random.default_rng(0).permutation(len(terms.keys))[:20]]
+    values = terms.at(codes, mixed)
+    for i, key in enumerate(mixed):
+        np.testing.assert_array_equal(values[i, :, 0], fx.term_values(x, [f"x{j}" for j in key]))
+
+
+def test_fewer_terms_have_the_same_values(boosted, fx):
+    codes = fx.termset.grid.index(boosted[1][:20])
+    kept = fx.termset.keep(lambda key: 0 not in key)
+    assert kept.keys == tuple(key for key in fx.termset.keys if 0 not in key)
+    np.testing.assert_array_equal(kept.at(codes, kept.keys), fx.termset.at(codes, kept.keys))
+
+
+def test_threads_change_nothing(boosted, fx):
+    codes = fx.termset.grid.index(boosted[1][:200])
+    one, two = (fx.termset.at(codes, fx.termset.keys, n_jobs) for n_jobs in (1, 2))
+    assert one.tobytes() == two.tobytes()
+
+
+def test_equality_is_of_leaves_terms_and_corrections(fx):
+    terms = fx.termset
+    leaf_terms = terms.leaf_terms
+    assert isinstance(leaf_terms, PureLeafTerms)
+    assert terms.equals(dataclasses.replace(terms))
+    others = [
+        terms.keep(lambda key: len(key) < 5),
+        dataclasses.replace(terms, leaf_terms=dataclasses.replace(leaf_terms, correction=no_correction())),
+        fx.raw.termset,
+        terms.tables,
+    ]
+    for other in others:
+        assert not terms.equals(other)
+        assert not other.equals(terms)
+    assert fx.raw.termset.equals(fx.source.raw())
+
+
+def test_a_term_at_rows_can_be_called_with_its_own_columns(boosted, fx):
+    x = boosted[1][:60]
+    for names in names_at_rows(fx)[::5]:
+        columns = [int(name[1:]) for name in names]
+        np.testing.assert_array_equal(fx.terms[names](x[:, columns]), fx.term_values(x, names))

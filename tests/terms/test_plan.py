@@ -1,0 +1,151 @@
+"""Plans: terms, cells and bytes that are known before any work, and the budget."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+import treeanova
+from treeanova import BudgetError
+from treeanova.model.binning import binning_by
+from treeanova.model.effects import Effects
+from treeanova.model.grid import grid_of
+from treeanova.terms.expand import expand
+from treeanova.terms.leafsets import leaf_sets
+from treeanova.terms.plan import DEFAULT_BUDGET, plan_of, plan_of_effects
+from treeanova.testing.decompositions import names_at_rows
+from treeanova.testing.effects import grid_of_sizes
+from treeanova.testing.forests import (
+    chains,
+    random_forest,
+)
+from treeanova.testing.simulated import deep_model
+from treeanova.testing.strategies import SEEDS
+
+
+def walked_feature_sets(forest):
+    """Sets of features on the way to each leaf, by walks from the roots."""
+    found = set()
+
+    def walk(node, used):
+        j = int(forest.feature[node])
+        if j < 0:
+            found.add(tuple(sorted(used)))
+            return
+        walk(forest.left[node], used | {j})
+        walk(forest.right[node], used | {j})
+
+    for root in forest.roots:
+        walk(root, frozenset())
+    return found
+
+
+@given(SEEDS)
+def test_plan_counts_every_term_that_comes_out(seed):
+    forest = random_forest(np.random.default_rng(seed))
+    grid = grid_of(forest)
+    sets = leaf_sets(forest, grid)
+    keys, positions = sets.keys, sets.group
+    walked = walked_feature_sets(forest)
+    assert set(keys) == walked
+    assert len(positions) == forest.n_leaves
+    subsets = {sub for key in walked for order in range(1, len(key) + 1) for sub in itertools.combinations(key, order)}
+    plan = plan_of(set(keys), grid, forest.n_outputs)
+    assert dict(plan.cells) == {key: math.prod(len(grid.axes[j]) for j in key) for key in subsets}
+    assert plan.max_order == max(map(len, walked))
+    effects = expand(sets)
+    assert set(effects.terms) == walked - {()}
+    assert all(values.size == plan.cells[key] * forest.n_outputs for key, values in effects.terms.items())
+
+
+def test_plan_by_hand():
+    # Axes of 3, 2 and 2 bins. Terms x0, x0 x1, x0 x1 x2 in the trees; purification adds x1, x2, x0 x2, x1 x2.
+    forest = chains([(0, 0.0), (1, 0.0), (2, 0.0)], [(0, 1.0)], n_outputs=2)
+    plan = plan_of(set(leaf_sets(forest, grid_of(forest)).keys), grid_of(forest), 2)
+    assert plan.cells == {(0,): 3, (1,): 2, (2,): 2, (0, 1): 6, (0, 2): 6, (1, 2): 4, (0, 1, 2): 12}
+    assert (plan.n_cells, plan.max_order) == (35, 3)
+    # Raw and pure values of two outputs and one weight, 8 bytes each.
+    assert plan.n_bytes == 35 * 5 * 8
+    assert str(plan) == (
+        "order 1: 3 terms, 7 cells, direct\norder 2: 3 terms, 16 cells, direct\norder 3: 1 terms, 12 cells, direct\n"
+        "2 outputs, 1.4 kB in all"
+    )
+
+
+def test_budget_is_checked_before_any_work():
+    forest = chains([(0, 0.0), (1, 0.0), (2, 0.0)], [(0, 1.0)], n_outputs=2)
+    grid = grid_of(forest)
+    plan = plan_of(set(leaf_sets(forest, grid).keys), grid, 2)
+    plan.check(1400)
+    message = (
+        r"need 1\.4 kB, over the budget of 1\.4 kB; the largest is x0 × x1 × x2 with 12 cells\. "
+        "Raise `budget`, train shallower trees, or bin the features more coarsely"
+    )
+    with pytest.raises(BudgetError, match=message):
+        plan.check(1399)
+
+
+def test_budget_is_a_memory_error_and_stops_what_would_not_fit():
+    rng = np.random.default_rng(0)
+    trees = [[(int(j), float(rng.normal())) for j in rng.permutation(6)] for _ in range(3000)]
+    forest = chains(*trees, n_features=6)
+    with pytest.raises(MemoryError, match=r"TB, over the budget of 2 GB; the largest is x0 × x1 × x2 × x3 × x4 × x5"):
+        plan_of(set(leaf_sets(forest, grid_of(forest)).keys), grid_of(forest), 1).check(DEFAULT_BUDGET)
+
+
+@pytest.fixture(scope="module")
+def boosted():
+    pytest.importorskip("xgboost")
+    return deep_model()
+
+
+def test_the_plan_tells_what_becomes_of_all_orders(boosted):
+    model, _ = boosted
+    assert "\norders 3 to 6: evaluated at rows\n1 output" in str(treeanova.plan(model))
+    assert "\norders 3 to 6: in a remainder\n1 output" in str(treeanova.plan(model, max_order=2))
+    merged = str(treeanova.plan(model, budget=1.5e6))
+    assert "\nbins merged to at most 64 per ordered feature, the rest in a remainder\n" in merged
+    assert float(merged.rpartition("output, ")[2].split()[0]) <= 1.5
+
+
+@pytest.mark.parametrize("tensor_order", [None, 2, 3, 9])
+def test_the_plan_is_what_decompose_holds(tensor_order):
+    """Terms and cells of the tensors that were made; a tree of depth 4 on few bins, so that all orders fit."""
+    tree = pytest.importorskip("sklearn.tree")
+    x = np.random.default_rng(0).integers(0, 3, size=(300, 4)).astype(float)
+    model = tree.DecisionTreeRegressor(max_depth=4, random_state=0).fit(x, x.prod(axis=1))
+    fx = treeanova.decompose(model, x, density="empirical", tensor_order=tensor_order)
+    plan = treeanova.plan(model, tensor_order=tensor_order)
+    assert dict(plan.cells) == {key: values[..., 0].size for key, values in fx.effects.terms.items()}
+    assert ("evaluated at rows" in str(plan)) == bool(names_at_rows(fx))
+    assert plan.max_order == {None: 4, 2: 2, 3: 3, 9: 4}[tensor_order]
+
+
+def test_the_plan_refuses_what_decompose_refuses(boosted):
+    with pytest.raises(BudgetError, match="Raise `budget`"):
+        treeanova.plan(boosted[0], tensor_order=4)
+    with pytest.raises(ValueError, match="`tensor_order` must be a whole number from 2 on, got 1"):
+        treeanova.plan(boosted[0], tensor_order=1)
+
+
+def test_plans_of_additive_models_count_the_axes_that_terms_will_have():
+    """A pair on 2 × 3 merged bins, a main effect on merged bins of its own: theirs and those of subsets."""
+    grid = grid_of_sizes([4, 5])
+    halves, thirds = binning_by(np.array([0, 0, 1, 1])), binning_by(np.array([0, 1, 1, 2, 2]))
+    other = binning_by(np.array([0, 0, 0, 1]))
+    terms = {(0,): np.zeros((2, 1)), (0, 1): np.zeros((2, 3, 1))}
+    plan = plan_of_effects(Effects(grid, np.zeros(1), terms, {(0,): (other,), (0, 1): (halves, thirds)}))
+    # x0 separates {0, 1}, {2}, {3}: three bins; x1 has those of the pair.
+    assert dict(plan.cells) == {(0,): 3, (1,): 3, (0, 1): 6}
+    full = Effects(grid, np.zeros(1), {(0, 1): np.zeros((4, 5, 1))})
+    assert dict(plan_of_effects(full).cells) == {(0,): 4, (1,): 5, (0, 1): 20}
+
+
+def test_plans_can_be_pickled():
+    plan = plan_of({(0, 1)}, grid_of_sizes([2, 3]), 1)
+    assert pickle.loads(pickle.dumps(plan)) == plan

@@ -1,0 +1,118 @@
+"""Scopes: which terms a decomposition has, and what becomes of the scope from step to step."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import treeanova
+from treeanova.terms.scope import Complete, Selected, Truncated
+from treeanova.testing.effects import random_effects
+from treeanova.testing.simulated import boosted_on_few_bins, deep_decomposition, deep_model
+
+
+@pytest.mark.parametrize(
+    ("scope", "is_part", "leaves_rest", "n_terms", "words"),
+    [
+        (Complete(), False, False, None, "all terms"),
+        (Truncated(2), False, True, None, "terms up to order 2, and a remainder"),
+        (Selected(6), True, False, 6, "a selection from 6 terms"),
+    ],
+)
+def test_what_a_scope_says(scope, is_part, leaves_rest, n_terms, words):
+    assert (scope.is_part, scope.leaves_rest, scope.n_terms_of_model) == (is_part, leaves_rest, n_terms)
+    assert str(scope) == words
+
+
+def test_scopes_are_equal_by_value():
+    assert Complete() == Complete()
+    assert Truncated(1) == Truncated(1) != Truncated(2)
+    assert Selected(3) != Truncated(3)
+
+
+@pytest.fixture(scope="module")
+def dense():
+    """Tables of orders 1 to 3: seven terms."""
+    model, x = boosted_on_few_bins(n_rows=300)
+    return treeanova.decompose(model, x, density="empirical", n_jobs=1), x
+
+
+def transitions(fx, again):
+    """Steps from a decomposition of three orders, with the scope and the orders that must come out."""
+    n_terms = len(fx.terms)
+    return [
+        (fx, Complete(), {1, 2, 3}),
+        (fx.truncate(3), Complete(), {1, 2, 3}),
+        (fx.truncate(9), Complete(), {1, 2, 3}),
+        (fx.truncate(2), Truncated(2), {1, 2}),
+        (fx.truncate(2).truncate(1), Truncated(1), {1}),
+        (fx.truncate(1).truncate(2), Truncated(1), {1}),
+        (fx.select(order=[1, 3]), Selected(n_terms), {1, 3}),
+        (fx.select(order=[1, 3]).select(order=1), Selected(n_terms), {1}),
+        (fx.select(order=[1, 2]).truncate(1), Selected(n_terms), {1}),
+        (fx.truncate(2).select(order=1), Selected(n_terms - 1 + 1), {1}),  # the remainder counts as a term
+        (again(fx), Complete(), {1, 2, 3}),
+        (again(fx.truncate(2)), Truncated(2), {1, 2}),
+        (again(fx.select(order=[1, 2])), Selected(n_terms), {1, 2}),
+    ]
+
+
+def check(fx, again, x):
+    model = fx.decision_function(x)
+    for part, scope, orders in transitions(fx, again):
+        assert part.scope == scope
+        assert {len(names) for names in part.terms} == orders
+        assert part.has_remainder == isinstance(scope, Truncated)
+        explained = part.explain(x)
+        np.testing.assert_allclose(explained.scores, part.decision_function(x), atol=1e-10)
+        if not scope.is_part:
+            np.testing.assert_allclose(explained.scores, model, atol=1e-10)
+        assert ("a remainder" in repr(part)) == part.has_remainder
+        assert (f"(of {scope.n_terms_of_model})" in repr(part)) == scope.is_part
+
+
+def test_scopes_of_tables(dense):
+    fx, x = dense
+    check(fx, lambda part: part.with_density("uniform"), x)
+    for part in (fx.truncate(2), fx.select(order=1)):
+        assert part.raw.scope == (part.scope if part.scope.is_part else Complete())
+
+
+def test_scopes_are_saved(dense, tmp_path):
+    fx, x = dense
+
+    def there_and_back(part):
+        part.save(tmp_path / "fx.tav")
+        return treeanova.load(tmp_path / "fx.tav")
+
+    check(fx, there_and_back, x)
+
+
+def test_scopes_of_sums(dense):
+    fx, _ = dense
+    assert (fx + fx).scope == Complete()
+    assert (fx + fx.truncate(2)).scope == Truncated(2)
+    assert (fx.truncate(1) + fx.truncate(2)).scope == Truncated(1)
+    assert treeanova.mean([fx.select(order=1), fx]).scope == Selected(len(fx.terms))
+
+
+def test_scopes_of_deep_ensembles():
+    pytest.importorskip("xgboost")
+    fx, x = deep_decomposition(), deep_model()[1][:50]
+    assert fx.scope == Complete()
+    assert fx.truncate(2).scope == Truncated(2)
+    assert fx.truncate(2).with_density("uniform").scope == Truncated(2)
+    low = fx.select(order=[1, 2])
+    assert low.scope == low.with_density("uniform").scope == Selected(len(fx.terms))
+    np.testing.assert_allclose(fx.truncate(3).explain(x).scores, fx.decision_function(x), atol=1e-10)
+    assert fx.raw.truncate(1).scope == Truncated(1)
+    np.testing.assert_allclose(fx.raw.truncate(1).explain(x).scores, fx.decision_function(x), atol=1e-10)
+
+
+def test_the_former_name_of_truncate_warns():
+    effects = random_effects(np.random.default_rng(0), sizes=(2, 2), share_of_terms=1.0)
+    fx = treeanova.decompose(effects, density="uniform")
+    with pytest.warns(DeprecationWarning, match=r"cut\(\) is now truncate\(\)"):
+        part = fx.cut(1)
+    assert part == fx.truncate(1)
+    assert part.scope == Truncated(1)

@@ -1,0 +1,107 @@
+"""Tree models: exact sums for every input, and the terms of dense tensors where features are independent."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import treeanova
+from treeanova.terms.tree_model import TreeModel
+from treeanova.testing.decompositions import names_at_rows, names_in_tables, sum_of
+from treeanova.testing.forests import (
+    random_forest,
+    rows_on_bounds,
+    scale_of,
+)
+from treeanova.testing.simulated import deep_decomposition, deep_model
+
+
+@pytest.fixture(scope="module")
+def boosted():
+    pytest.importorskip("xgboost")
+    return deep_model()
+
+
+@pytest.fixture(scope="module")
+def fx(boosted):
+    return deep_decomposition()
+
+
+@pytest.mark.parametrize("density", ["empirical", "laplace", "auto", "independent", "uniform"])
+@pytest.mark.parametrize("seed", range(6))
+def test_sums_are_exact_for_every_input(seed, density):
+    rng = np.random.default_rng(seed)
+    forest = random_forest(rng, max_depth=7, max_trees=12, max_features=6)
+    rows = rows_on_bounds(forest, rng, 300)
+    fx = treeanova.decompose(forest, rows[:60], density=density, tensor_order=2)
+    explained = fx.explain(rows)  # most of these rows are in cells that the density has not seen
+    expected = forest.score(rows) if forest.n_outputs > 1 else forest.score(rows)[:, 0]
+    atol = 1e-11 * scale_of(forest)
+    assert explained.remainder is None
+    np.testing.assert_allclose(sum_of(explained), expected, atol=atol)
+    np.testing.assert_allclose(fx.decision_function(rows), expected, atol=atol)
+    cut = fx.explain(rows, max_order=1)
+    assert {len(term) for term in cut.terms} <= {1}
+    np.testing.assert_allclose(cut.scores, expected, atol=atol)
+
+
+@pytest.mark.parametrize("density", ["independent", "uniform"])
+@pytest.mark.parametrize("seed", range(6))
+def test_deep_is_dense_where_features_are_independent(seed, density):
+    rng = np.random.default_rng(seed)
+    forest = random_forest(rng, max_depth=4, max_trees=4, max_features=4)
+    rows = rows_on_bounds(forest, rng, 150)
+    dense = treeanova.decompose(forest, rows, density=density, tensor_order=9)
+    deep = treeanova.decompose(forest, rows, density=density, tensor_order=2)
+    assert not isinstance(dense.source, TreeModel)
+    atol = 1e-9 * scale_of(forest)
+    np.testing.assert_allclose(deep.intercept, dense.intercept, atol=atol)
+    assert set(deep.terms) == set(dense.terms)
+    for names in dense.terms:
+        np.testing.assert_allclose(deep.term_values(rows, names), dense.term_values(rows, names), atol=atol)
+    assert set(names_in_tables(deep)) == {names for names in dense.terms if len(names) <= 2}
+    assert deep.certificate.higher is None or deep.certificate.higher.is_exact
+
+
+def test_deep_is_chosen_by_the_plan(boosted, fx):
+    model, x = boosted
+    assert isinstance(fx.source, TreeModel)
+    assert {len(names) for names in names_in_tables(fx)} == {1, 2}
+    assert {len(names) for names in names_at_rows(fx)} == {3, 4, 5, 6}
+    np.testing.assert_allclose(fx.decision_function(x), model.predict(x, output_margin=True), atol=1e-5)
+    np.testing.assert_allclose(sum_of(fx.explain(x[:200])), fx.decision_function(x[:200]), atol=1e-12)
+    assert not fx.has_remainder
+    assert fx.certificate.tables_met
+    assert not fx.certificate.met  # orders 3 to 6 are pure to some per cent only
+    assert fx.certificate.reconstruction_error < 1e-13
+    text = repr(fx)
+    assert "of higher orders at rows" in text
+    assert "remainder" not in text
+
+
+def test_pairs_of_a_deep_model_are_pure_under_the_rows(boosted, fx):
+    x = boosted[1]
+    for names in [("x0", "x1"), ("x2", "x3")]:
+        values = fx.term_values(x, names)
+        for name in names:
+            bins = fx.grid.index(x)[:, int(name[1:])]
+            assert np.abs(np.bincount(bins, values)).max() < 1e-9 * len(x)
+
+
+@pytest.mark.parametrize("density", ["independent", "empirical"])
+def test_sums_are_exact_under_weights_next_to_nothing(boosted, density):
+    model, x = boosted
+    weights = np.where((x < -0.2).any(axis=1), 1e-150, 1.0)
+    fx = treeanova.decompose(model, x, density=density, sample_weight=weights)
+    np.testing.assert_allclose(sum_of(fx.explain(x)), fx.decision_function(x), atol=1e-10)
+
+
+def test_another_density(boosted, fx):
+    x = boosted[1]
+    other = fx.with_density("independent")
+    expected = treeanova.decompose(*boosted, density="independent")
+    for names in names_in_tables(expected):
+        np.testing.assert_allclose(other.terms[names].values, expected.terms[names].values, atol=1e-12)
+    np.testing.assert_allclose(
+        other.term_values(x, ("x2", "x3", "x4")), expected.term_values(x, ("x2", "x3", "x4")), atol=1e-12
+    )
