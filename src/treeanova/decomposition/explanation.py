@@ -62,7 +62,8 @@ class Explanation:
     data: Any = None
 
     def __repr__(self) -> str:
-        rest = ", and a remainder" if self.remainder is not None else ""
+        rest = ", all other terms added up by order" if self.others else ""
+        rest += ", and a remainder" if self.remainder is not None else ""
         outputs = f" and {len(self.outputs)} outputs" if len(self.outputs) > 1 else ""
         return (
             f"Explanation of {len(self.values):,} rows by {len(self.terms):,} terms{outputs}{rest}; to_frame() shows it"
@@ -77,14 +78,19 @@ class Explanation:
     @property
     def parts(self) -> dict[str, Floats]:
         """Values of each term by its label, such as ``Latitude × Longitude``; a remainder comes last."""
-        found: dict[str, Floats] = {}
+        parts: dict[str, Floats] = {}
         for term, values in zip(self.terms, np.moveaxis(self.values, 1, 0), strict=True):
-            found[free_name(label_of(term), found)] = values
+            parts[free_name(label_of(term), parts)] = values
         for order, values in self.others.items():
-            found[free_name(rest_label(order), found)] = values
+            parts[free_name(rest_label(order), parts)] = values
         if self.remainder is not None:
-            found[free_name("remainder", found)] = self.remainder
-        return found
+            parts[free_name("remainder", parts)] = self.remainder
+        return parts
+
+    @property
+    def rests(self) -> dict[str, Floats]:
+        """Values by label of what is not a listed term: other terms of each order, then a remainder."""
+        return dict(list(self.parts.items())[len(self.terms) :])
 
     def to_frame(self) -> Any:
         """Table with a row per row of X and a column per term (and output), named like ``Latitude × Longitude``.

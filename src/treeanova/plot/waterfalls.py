@@ -94,18 +94,16 @@ def _contributions(fx: Decomposition, data: Any, position: int, k: int) -> tuple
     kept = order if len(order) <= k else order[: k - 1]
     texts = _feature_texts(fx, data)
     words = [label_of(texts[name] for name in term) for term in explained.terms]
-    names = [(*words, "remainder")[i] for i in kept]
+    names = [(*words, *explained.rests)[i] for i in kept]
     if len(kept) == len(order):
         return names, values[kept]
     return [*names, f"{len(order) - len(kept)} other terms"], np.append(values[kept], np.delete(values, kept).sum())
 
 
 def _values_of_row(explained: Explanation, position: int) -> Floats:
-    """Values of all terms at the one row, then the remainder where there is one."""
+    """Values of all terms at the one row, then what is not a listed term."""
     terms: Floats = explained.values[0].reshape(len(explained.terms), -1)[:, position]
-    if explained.remainder is None:
-        return terms
-    return np.append(terms, np.atleast_1d(explained.remainder[0])[position])
+    return np.append(terms, [np.atleast_1d(values[0])[position] for values in explained.rests.values()])
 
 
 def _feature_texts(fx: Decomposition, data: Any) -> dict[str, str]:

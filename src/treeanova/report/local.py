@@ -12,6 +12,7 @@ from treeanova.data.columns import encode
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.explanation import Explanation
 from treeanova.views.look import value_text
+from treeanova.views.standings import key_of_rest
 
 _MAX_ROWS = 100
 _MAX_TERMS = 25
@@ -22,7 +23,7 @@ def plain_rows(
 ) -> dict[str, Any]:
     """Values of the features of some rows, and per density and output what the terms add, strongest first.
 
-    `places` are the positions of terms on the page; the remainder has no names.
+    `places` are the positions of terms on the page, and of what is not a listed term.
     """
     schema = next(iter(pure.values())).schema
     encoded = encode(rows, schema)
@@ -47,9 +48,9 @@ def _explained(explained: Explanation, unit: float, places: Mapping[Names, int])
     intercept = np.atleast_1d(explained.intercept)
     n_rows, n_outputs = len(explained.values), len(intercept)
     values = explained.values.reshape(n_rows, len(positions), n_outputs)
-    if explained.remainder is not None:
-        positions = [*positions, places[()]]
-        values = np.concatenate([values, explained.remainder.reshape(n_rows, 1, n_outputs)], axis=1)
+    for label, rest in explained.rests.items():
+        positions.append(places[key_of_rest(label)])
+        values = np.concatenate([values, rest.reshape(n_rows, 1, n_outputs)], axis=1)
     return [
         [_waterfall(positions, values[i, :, k], float(intercept[k]), unit) for k in range(n_outputs)]
         for i in range(n_rows)

@@ -22,7 +22,7 @@ from treeanova.report.provenance import call_of, model_name, scale_words, versio
 from treeanova.report.tables import TableMaker
 from treeanova.report.words import blind_spots, checks
 from treeanova.views import look
-from treeanova.views.standings import Standing, shares_by_order, standings
+from treeanova.views.standings import Standing, is_rest, shares_by_order, standings
 from treeanova.views.summary import headline
 
 Rankings = dict[str, dict[str, list[Standing]]]
@@ -100,9 +100,9 @@ class Payload:
         self.places = {names: place for place, names in enumerate(self.ranked)}
 
     def _labels(self) -> dict[Names, tuple[str, int]]:
-        """Label and order of every term of any form, those with a table first; the remainder has no names."""
+        """Label and order of every term of any form, those with a table first, and of what is not a listed term."""
         ranked = (term for ranking in self.rankings.values() for terms in ranking.values() for term in terms)
-        listed = {term.features: (term.label, term.order) for term in ranked}
+        listed = {term.key: (term.label, term.order) for term in ranked}
         with_table = dict.fromkeys(itertools.chain.from_iterable(self.forms.tables.values()))
         return {names: ("", len(names)) for names in with_table} | listed
 
@@ -111,7 +111,7 @@ class Payload:
         best = dict.fromkeys(self.labels, -np.inf)
         for terms in self.rankings[next(iter(self.pure))].values():
             for term in terms:
-                best[term.features] = max(best[term.features], term.variance)
+                best[term.key] = max(best[term.key], term.variance)
         return sorted(best, key=lambda names: -best[names])
 
     def terms(self, max_terms: int) -> tuple[list[dict[str, Any]], TableMaker]:
@@ -125,7 +125,7 @@ class Payload:
         for names in self.ranked:
             label, order = self.labels[names]
             term: dict[str, Any] = {"order": order, "standing": standing[names]}
-            term |= {"features": [places[name] for name in names]} if names else {"label": label}
+            term |= {"label": label} if is_rest(names) else {"features": [places[name] for name in names]}
             term |= {} if names in has_table else {"at_rows": True}
             plain.append(term | tables.get(names, {}))
         return plain, maker
@@ -137,7 +137,7 @@ class Payload:
         for name, ranking in self.rankings.items():
             for k, terms in enumerate(ranking.values()):
                 for rank, term in enumerate(terms, start=1):
-                    row = standing[term.features].setdefault(name, [None] * n_outputs)
+                    row = standing[term.key].setdefault(name, [None] * n_outputs)
                     row[k] = [rank, round(term.variance, 6), round(term.share, 6), six_digits(term.mean_abs)]
         return standing
 

@@ -13,7 +13,7 @@ from treeanova.views.decomposed import DecompositionLike
 
 
 class Standing(NamedTuple):
-    """A term in the ranking of one output; the remainder has no features."""
+    """A term in the ranking of one output; what is not a listed term has no features."""
 
     features: Names
     label: str
@@ -24,8 +24,23 @@ class Standing(NamedTuple):
 
     @property
     def is_remainder(self) -> bool:
-        """Whether this is what the terms leave of the model."""
+        """Whether this is not a listed term: other terms of an order added up, or the remainder."""
         return not self.features
+
+    @property
+    def key(self) -> Names:
+        """The features, or a key that no term has."""
+        return self.features or key_of_rest(self.label)
+
+
+def key_of_rest(label: str) -> Names:
+    """A key, which no term has, of what is not a listed term."""
+    return "", label
+
+
+def is_rest(key: Names) -> bool:
+    """Whether a key is of what is not a listed term."""
+    return key[0] == "" and len(key) == 2
 
 
 def as_lists(table: Any) -> dict[str, list[Any]]:
