@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Integral
 from typing import Any
 
@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from treeanova.anova.solvers.base import Options
 from treeanova.anova.solvers.registry import check_method
-from treeanova.core.arrays import Key
 from treeanova.core.progress import Progress, progress_of
 from treeanova.data.columns import with_labels
 from treeanova.data.features import Schema
@@ -26,7 +25,6 @@ from treeanova.model.forest import Forest
 from treeanova.readers import final_step, read_model, unpickled
 from treeanova.terms.additive import AdditiveModel
 from treeanova.terms.layout import choose_layout
-from treeanova.terms.leafsets import LeafSets
 from treeanova.terms.making import source_of_forest
 from treeanova.terms.plan import DEFAULT_BUDGET, Plan, plan_of_effects
 from treeanova.terms.source import Settings
@@ -42,7 +40,6 @@ def decompose(
     sample_weight: npt.ArrayLike | None = None,
     feature_names: Sequence[str] | None = None,
     max_order: int | None = None,
-    terms: str | Collection[str | Collection[str]] | None = None,
     tensor_order: int | None = None,
     method: str = "auto",
     budget: float = DEFAULT_BUDGET,
@@ -73,8 +70,9 @@ def decompose(
     max_order
         Highest order of terms to report individually; the rest of the model is one exact remainder. A limit saves
         memory rather than time, because purification moves parts of higher orders to lower ones. By default all
-        orders are reported, or those with tables where there would be more than 20,000 terms (times outputs) or more
-        than 2^24 products per row.
+        orders are reported. Where there would be more than 20,000 terms (times outputs) or more than 2^24 products per
+        row, those terms above the tables are listed that carry at least 0.05 % of the variance; all others of an order
+        are added up exactly, as "other terms of order k".
     tensor_order
         Highest order of terms that have tables and are purified on all bins; higher orders are evaluated at rows. By
         default as many orders as fit, at least 2: within `budget`, and above order 2 with at most 1,000 terms and a
@@ -125,10 +123,7 @@ def decompose(
         return fx if max_order is None else fx.truncate(max_order)
     forest = content if X is None else content.with_schema(with_labels(content.schema, X))
     sets = leaves_of(forest)
-    lists_all, wanted = _wanted_terms(terms, sets)
-    layout = choose_layout(
-        sets, budget=budget, max_order=max_order, tensor_order=tensor_order, lists_all=lists_all, wanted=wanted
-    )
+    layout = choose_layout(sets, budget=budget, max_order=max_order, tensor_order=tensor_order)
     statistics = None if X is None else statistics_of(X, sets.grid, sample_weight)
     source = source_of_forest(forest, sets, layout, statistics)
     bound = density_of(density).bind(source.grid, None if statistics is None else statistics.on(source.grid))
@@ -143,24 +138,6 @@ def _checked_order(name: str, order: int | None, least: int) -> int | None:
             f"`{name}` must be a whole number from {least} on, got {order!r}; leave it out for all that fits."
         )
     return None if order is None else int(order)
-
-
-def _wanted_terms(terms: str | Collection[str | Collection[str]] | None, sets: LeafSets) -> tuple[bool, list[Key]]:
-    """Whether all terms are asked for, and those that are asked for by name."""
-    if terms is None or terms == "all":
-        return terms == "all", []
-    names = sets.grid.schema.names
-    keys: list[Key] = []
-    for entry in terms:
-        features = (entry,) if isinstance(entry, str) else tuple(entry)
-        unknown = [name for name in features if name not in names]
-        if unknown or isinstance(terms, str):
-            raise ValueError(
-                f"`terms` must be 'all' or a list of sets of the model's features, got {terms!r}; leave it out for the "
-                "terms that carry weight."
-            )
-        keys.append(tuple(sorted(names.index(name) for name in features)))
-    return False, [key for key in keys if len(sets.leaves_with(key))]
 
 
 def _n_threads(n_jobs: int | None) -> int:

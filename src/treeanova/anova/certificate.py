@@ -93,6 +93,10 @@ class HigherCertificate:
         was not measured.
     n_measured
         Number of terms that were measured.
+    n_left_out
+        Number of terms that are not listed but added up with all others of their order, as far as they were counted.
+    largest_missed
+        Estimate of the largest share of the score's variance of one of these.
 
     Examples
     --------
@@ -119,7 +123,7 @@ class HigherCertificate:
     @property
     def purity(self) -> float:
         """Largest measured slice mean relative to its term; 0 in closed form or without terms, NaN if not measured."""
-        if self.is_exact or not self.n_terms:
+        if self.is_exact or not (self.n_terms or self.n_left_out):
             return 0.0
         return float("nan") if self.measured is None else self.measured
 
@@ -127,7 +131,7 @@ class HigherCertificate:
     def in_short(self) -> str:
         """A short phrase that says how pure these terms are."""
         orders = _orders(self.orders)
-        if not self.n_terms:
+        if not self.n_terms and not self.n_left_out:
             return f"{orders} in the remainder"
         if self.is_exact:
             return f"{orders} pure in closed form"
@@ -141,8 +145,8 @@ class HigherCertificate:
         return f"{orders} pure within {self.measured:.1%} of their size ({which})"
 
     def __str__(self) -> str:
-        terms = f"{self.n_terms:,} terms at rows" if self.n_terms else "in the remainder"
-        start = f"{_orders(self.orders)}: {terms}; "
+        terms = f"{self.n_terms:,} terms at rows" if self.n_terms or self.n_left_out else "in the remainder"
+        start = f"{_orders(self.orders)}: {terms}{self._phrase_of_rests()}; "
         if self.is_exact:
             return f"{start}pure in closed form, features being independent"
         if not self.n_corrected:
@@ -153,6 +157,14 @@ class HigherCertificate:
             f"{start}{self.n_corrected:,} corrected for dependence on coarse bins ({cells}), slice means there within "
             f"{self.impurity:.1e}{measured}; half as many bins would change a table by {self.refinement:.2%} of the "
             "score's standard deviation"
+        )
+
+    def _phrase_of_rests(self) -> str:
+        if not self.n_left_out:
+            return ""
+        return (
+            f", {self.n_left_out:,} others added up by order, none with more than about {self.largest_missed:.2%} of "
+            "the variance"
         )
 
     def _phrase_of_measure(self) -> str:

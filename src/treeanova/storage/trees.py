@@ -31,6 +31,7 @@ def pack_leaf_terms(terms: LeafTerms) -> tuple[dict[str, Any], Arrays]:
     if isinstance(terms, PureLeafTerms):
         correction = terms.correction
         header["bins"] = [list(item) for item in correction.bins.items()]
+        header["screened_orders"] = list(terms.screened_orders)
         arrays |= _pack_binnings("coarse", correction.binnings)
         arrays |= {f"table/{'-'.join(map(str, key))}": table for key, table in correction.tables.items()}
         arrays |= {f"masses/{j}": masses for j, masses in enumerate(terms.form.masses)}
@@ -64,7 +65,8 @@ def unpack_leaf_terms(header: Mapping[str, Any], arrays: Arrays, grid: Grid) -> 
     sizes = sets.grid.sizes
     orders = {name: header["layout"][name] for name in _ORDERS}
     plan = plan_of(set(), sets.grid, forest.n_outputs)
-    layout = TermLayout(**orders, max_bins=header["layout"]["most_bins"], plan=plan)
+    lists_all = not header.get("screened_orders")
+    layout = TermLayout(**orders, max_bins=header["layout"]["most_bins"], plan=plan, lists_all=lists_all)
     trees = Trees(forest, sets, layout, _unpack_binnings("merging", arrays, sizes), grid)
     keys = tuple(tuple(map(int, key)) for key in header["keys"])
     if "masses/0" not in arrays:
@@ -73,7 +75,8 @@ def unpack_leaf_terms(header: Mapping[str, Any], arrays: Arrays, grid: Grid) -> 
     if [len(column) for column in masses] != list(sizes):
         raise ValueError("masses must fit the bins of the forest")
     form = ClosedForm(sets, masses, trees.binnings)
-    return PureLeafTerms(trees, keys, form, _unpack_correction(header, arrays, sizes))
+    screened = tuple(map(int, header.get("screened_orders", ())))
+    return PureLeafTerms(trees, keys, form, _unpack_correction(header, arrays, sizes), screened)
 
 
 def _unpack_binnings(name: str, arrays: Arrays, sizes: tuple[int, ...]) -> tuple[Binning, ...]:

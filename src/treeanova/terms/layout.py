@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
 from treeanova.core.arrays import Key
 from treeanova.model.grid import Grid
@@ -37,8 +37,6 @@ class TermLayout:
         Cells and bytes of the tensors.
     lists_all
         Whether all terms of the reported orders are listed, else those that carry weight.
-    wanted
-        Terms to list whatever they carry.
     """
 
     tensor_order: int
@@ -46,8 +44,7 @@ class TermLayout:
     top_order: int
     max_bins: int | None
     plan: Plan
-    lists_all: bool = False
-    wanted: tuple[Key, ...] = ()
+    lists_all: bool = True
 
     @property
     def is_dense(self) -> bool:
@@ -66,25 +63,20 @@ def choose_layout(
     budget: float,
     max_order: int | None = None,
     tensor_order: int | None = None,
-    lists_all: bool = False,
-    wanted: Collection[Key] = (),
 ) -> TermLayout:
     """Tensors of all orders where they fit, of as many as do otherwise; BudgetError where not even pairs do.
 
     Orders above 2 are tensors only while there are at most 1,000 of them, with a million cells for all outputs. All
-    orders are reported individually while there are at most 20,000 such terms of all outputs and a row takes at most
-    2^24 products, else only those of tensors.
+    terms of higher orders are listed while there are at most 20,000 of them for all outputs and a row takes at most 2^24
+    products, else those that carry weight; all others of an order are then added up.
     """
     top = max(map(len, sets.keys), default=0)
     highest, plan = _tensors_that_fit(sets, top, budget, tensor_order)
     max_bins = _bins_that_fit(plan, sets.grid, budget)
-    if max_order is not None:
-        reported = max(min(max_order, top), 1 if top else 0)
-    else:
-        reported = top if not lists_all or _can_report_all(sets, highest, top) else highest
+    reported = top if max_order is None else max(min(max_order, top), 1 if top else 0)
     held = plan if max_bins is None else _shrunk(plan, sets.grid, max_bins)
-    high = tuple(sorted(key for key in wanted if len(key) > highest))
-    layout = TermLayout(highest, reported, top, max_bins, held, lists_all, high)
+    lists_all = max_order is not None or _can_list_all(sets, highest, top)
+    layout = TermLayout(highest, reported, top, max_bins, held, lists_all)
     return dataclasses.replace(layout, plan=dataclasses.replace(layout.plan, notes=tuple(_notes(layout))))
 
 
@@ -128,7 +120,7 @@ def _shrunk(plan: Plan, grid: Grid, max_bins: int) -> Plan:
     return dataclasses.replace(plan, cells=cells, sizes=sizes)
 
 
-def _can_report_all(sets: LeafSets, order: int, top: int) -> bool:
+def _can_list_all(sets: LeafSets, order: int, top: int) -> bool:
     """Whether all terms above an order are few enough, and quick enough, to be evaluated at rows."""
     limit = MAX_ROW_TERMS // int(sets.values.shape[1])
     orders = range(order + 1, top + 1)

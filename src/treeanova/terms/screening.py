@@ -12,11 +12,12 @@ and subset of its features, whatever the number of rows.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from treeanova.anova.descent import with_subsets
 from treeanova.core.arrays import Floats, Ints, Key
 from treeanova.terms.closed_form import ClosedForm
 
@@ -83,6 +84,17 @@ def _subsets(key: Key, max_order: int) -> list[Key]:
     return subsets
 
 
+def largest_with_subsets(sizes: Mapping[Key, float], lowest: int, limit: int) -> list[Key]:
+    """The largest terms with all their subsets down to an order, at most `limit` of them; sorted."""
+    chosen: set[Key] = set()
+    for key in sorted(sizes, key=lambda key: -sizes[key]):
+        added = {subset for subset in with_subsets([key]) if len(subset) >= lowest} - chosen
+        if chosen and len(chosen) + len(added) > limit:
+            break
+        chosen |= added
+    return sorted(chosen, key=lambda key: (len(key), key))
+
+
 class Screened(NamedTuple):
     """Terms that carry weight, orders of which others were left out, and what these may carry.
 
@@ -109,18 +121,17 @@ def screen(
     orders: range,
     n_leaves_with: Callable[[Key], int],
     shares_at: Callable[[Sequence[Key], int], Floats],
-    wanted: Iterable[Key] = (),
 ) -> Screened:
     """Terms whose share of the score's variance is at least 0.05 % at rows, of the largest by size.
 
     `orders` are all orders of high terms, screened or not; `shares_at(keys, n_rows)` gives shares of the score's
-    variance; `wanted` terms are reported whatever they carry.
+    variance.
     """
     ranked = sorted(sizes, key=lambda key: -sizes[key])
     verified, n_rows = _affordable(ranked, n_leaves_with)
     shares = shares_at(verified, n_rows) if verified else np.zeros(0)
     largest = np.argsort(-shares, kind="stable")[:_MAX_REPORTED]
-    reported = {verified[i] for i in largest if shares[i] >= REPORTED_SHARE} | set(wanted)
+    reported = {verified[i] for i in largest if shares[i] >= REPORTED_SHARE}
     keys = tuple(sorted(reported, key=lambda key: (len(key), key)))
     n_of_order = {order: sum(len(key) == order for key in sizes) for order in orders}
     n_reported = {order: sum(len(key) == order for key in keys) for order in orders}
@@ -130,7 +141,8 @@ def screen(
     ratios = [share / sizes[key] for key, share in zip(verified, shares, strict=True) if sizes[key] > 0]
     if others and ratios:
         missed.append(max(others) * float(np.quantile(ratios, 0.95)))
-    return Screened(keys, rests, sum(n_of_order.values()) - len(reported & sizes.keys()), max(missed, default=0.0))
+    n_left_out = max(sum(n_of_order.values()) - len(reported), len(rests))
+    return Screened(keys, rests, n_left_out, max(missed, default=0.0))
 
 
 def _affordable(ranked: Sequence[Key], n_leaves_with: Callable[[Key], int]) -> tuple[list[Key], int]:

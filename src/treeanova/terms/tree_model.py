@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from treeanova.anova.certificate import HigherCertificate
-from treeanova.anova.descent import with_subsets
 from treeanova.anova.row_purity import slice_impurity
 from treeanova.core.arrays import BinIndices, Floats, Key
 from treeanova.core.blas import single_threaded
@@ -32,9 +31,11 @@ from treeanova.terms.correction import (
     coarse_binnings,
     correct,
     no_correction,
+    worth_correcting,
 )
+from treeanova.terms.layout import MAX_ROW_TERMS, TermLayout
 from treeanova.terms.leaf_terms import Joined, PureLeafTerms, RawLeafTerms
-from treeanova.terms.screening import Screened, screen, screened_orders, sizes_without_rows
+from treeanova.terms.screening import Screened, largest_with_subsets, screen, screened_orders, sizes_without_rows
 from treeanova.terms.source import PureTerms, Settings, Source
 from treeanova.terms.termset import Tensors, TermSet
 from treeanova.terms.trees import Trees
@@ -100,15 +101,17 @@ def _purify_leaf_terms(
     terms = PureLeafTerms(trees, (), form, no_correction())
     if layout.top_order <= layout.tensor_order:
         return terms, None
+    sizes = _Sizes(form, layout)
     rows = _rows_for_correction(trees, density)
-    sizes = sizes_without_rows(form, screened_orders(form, layout.tensor_order + 1, layout.top_order))
     refinement = 0.0
     if not density.is_product:
         terms, refinement = _corrected(terms, density, rows, sizes, n_jobs=n_jobs, progress=progress)
-    terms, screened = _screened(terms, rows, sizes, n_jobs)
-    higher = _certificate(terms, is_exact=density.is_product)
+    terms, screened = _listed(terms, rows, sizes, n_jobs)
     higher = dataclasses.replace(
-        higher, refinement=refinement, n_left_out=screened.n_left_out, largest_missed=screened.largest_missed
+        _certificate(terms, is_exact=density.is_product),
+        refinement=refinement,
+        n_left_out=screened.n_left_out,
+        largest_missed=screened.largest_missed,
     )
     if density.is_product or not terms.keys:
         return terms, higher
@@ -116,23 +119,38 @@ def _purify_leaf_terms(
     return terms, dataclasses.replace(higher, measured=measured, n_measured=n_measured)
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Sizes:
+    """Sizes of terms of high order, estimated from the leaves when they are asked for."""
+
+    form: ClosedForm
+    layout: TermLayout
+
+    @functools.cached_property
+    def by_key(self) -> dict[Key, float]:
+        """Estimates for all orders that can be screened in a reasonable time."""
+        orders = screened_orders(self.form, self.layout.tensor_order + 1, self.layout.top_order)
+        return sizes_without_rows(self.form, orders)
+
+    def of(self, keys: Sequence[Key]) -> Floats:
+        """Estimates for some terms; zero for those of orders that were not screened."""
+        return np.array([self.by_key.get(key, 0.0) for key in keys])
+
+
 def _rows_for_correction(trees: Trees, density: Density) -> Points:
     n_rows = 0 if density.statistics is None else density.statistics.n_rows
     return trees.points(density, int(np.clip(n_rows, *_DRAWS)), np.random.default_rng(0))
 
 
-def _screened(
-    terms: PureLeafTerms, rows: Points, sizes: Mapping[Key, float], n_jobs: int
-) -> tuple[PureLeafTerms, Screened]:
-    """The terms that carry weight, the others of each order added up; all terms where the layout asks for them."""
+def _listed(terms: PureLeafTerms, rows: Points, sizes: _Sizes, n_jobs: int) -> tuple[PureLeafTerms, Screened]:
+    """All terms where the layout lists them, else those that carry weight, with all others of an order added up."""
     layout, sets = terms.trees.layout, terms.trees.leaf_sets
     orders = range(layout.tensor_order + 1, layout.row_order + 1)
     if layout.lists_all:
         screened = Screened(tuple(sets.subsets(orders)), (), 0, 0.0)
     else:
-        of_orders = {key: size for key, size in sizes.items() if len(key) in orders}
         shares = functools.partial(_shares_at_rows, terms, rows, n_jobs)
-        screened = screen(of_orders, orders, sets.n_leaves_with, shares, layout.wanted)
+        screened = screen(sizes.by_key, orders, sets.n_leaves_with, shares)
     return dataclasses.replace(terms, keys=screened.keys, screened_orders=screened.rest_orders), screened
 
 
@@ -170,30 +188,35 @@ def _sizes_at_rows(terms: PureLeafTerms, codes: BinIndices, keys: Sequence[Key],
     return sizes
 
 
-def _correctable(sizes: Mapping[Key, float], n_outputs: int, lowest: int) -> list[Key]:
-    """The largest terms of high order with all terms below them, as many as are worth the time."""
-    limit = max(_MAX_CORRECTED // n_outputs, 1)
-    chosen: set[Key] = set()
-    for key in sorted(sizes, key=lambda key: -sizes[key]):
-        added = {subset for subset in with_subsets([key]) if len(subset) >= lowest} - chosen
-        if chosen and len(chosen) + len(added) > limit:
+def _correctable(terms: PureLeafTerms, sizes: _Sizes) -> list[Key]:
+    """Terms of high order to correct for dependence: as many as take a reasonable time."""
+    layout, sets = terms.trees.layout, terms.trees.leaf_sets
+    lowest = layout.tensor_order + 1
+    if not layout.lists_all:
+        limit = max(_MAX_CORRECTED // sets.values.shape[1], 1)
+        return largest_with_subsets(sizes.by_key, lowest, limit)
+    by_order: dict[int, list[Key]] = {}
+    for order in range(lowest, layout.top_order + 1):
+        if sets.n_subsets(order) > 50 * MAX_ROW_TERMS:
             break
-        chosen |= added
-    return sorted(chosen, key=lambda key: (len(key), key))
+        by_order[order] = sets.subsets([order])
+        if sum(map(len, by_order.values())) > MAX_ROW_TERMS:
+            break
+    return list(worth_correcting(terms.form, by_order, sizes.of))
 
 
 def _corrected(
     terms: PureLeafTerms,
     density: Density,
     rows: Points,
-    sizes: Mapping[Key, float],
+    sizes: _Sizes,
     *,
     n_jobs: int,
     progress: Progress,
 ) -> tuple[PureLeafTerms, float]:
     """The terms with their correction, and how much half the bins would change what goes to tensors."""
     form, trees = terms.form, terms.trees
-    keys = _correctable(sizes, trees.leaf_sets.values.shape[1], trees.layout.tensor_order + 1)
+    keys = _correctable(terms, sizes)
     bins = choose_bins(form, keys, rows, are_cells=density.statistics is None)
     coarse = coarse_binnings(form)
     half = {order: max(max(b.coarser_size(limit) for b in coarse) // 2, 1) for order, limit in bins.items()}
