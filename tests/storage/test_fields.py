@@ -1,0 +1,151 @@
+"""What files and pickles of decompositions hold: all of the decomposition to the last bit, without rows and model."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+import treeanova
+from treeanova import Effects, Grid, load
+from treeanova.data.features import Feature, Labels, Schema
+from treeanova.decomposition.decomposition import Decomposition
+from treeanova.density.kinds import Empirical, Uniform
+from treeanova.model.axes import CategoryAxis
+from treeanova.testing.archives import (
+    arrays_in_file,
+    assert_same_bits,
+    assert_same_decomposition,
+    reference,
+    saved_and_loaded,
+)
+from treeanova.testing.decompositions import purified
+from treeanova.testing.library_models import LIBRARY_MODELS, number_rows
+
+# Round trips
+
+
+@pytest.mark.parametrize("case", LIBRARY_MODELS)
+def test_what_is_saved_comes_back_to_the_last_bit(make_case, case, tmp_path):
+    fx, rows = make_case(case)
+    again = saved_and_loaded(fx, tmp_path)
+    assert_same_decomposition(fx, again, rows)
+    if hasattr(rows, "columns"):
+        assert any(feature.is_category for feature in again.schema.features)
+    assert_same_decomposition(fx, saved_and_loaded(again, tmp_path), rows)
+
+
+def test_the_same_content_gives_the_same_bytes(make_case, tmp_path):
+    for name in ("first", "second"):
+        make_case("regression")[0].save(tmp_path / name)
+    assert (tmp_path / "first").read_bytes() == (tmp_path / "second").read_bytes()
+
+
+def test_selections_and_sums_come_back(regression, tmp_path):
+    fx, rows = regression
+    for part in (fx.select(order=1), fx.drop("x0"), fx + fx, fx.raw):
+        again = saved_and_loaded(part, tmp_path)
+        assert again == part
+        assert_same_bits(again.decision_function(rows), part.decision_function(rows))
+        assert again.importance().equals(part.importance())
+
+
+def test_a_constant_model_comes_back(tmp_path):
+    tree = pytest.importorskip("sklearn.tree")
+    fx = treeanova.decompose(
+        tree.DecisionTreeRegressor(random_state=0).fit(number_rows(), np.full(200, 2.5)),
+        number_rows(),
+        density="empirical",
+        n_jobs=1,
+    )
+    assert saved_and_loaded(fx, tmp_path).decision_function(number_rows()).tolist() == [2.5] * 200
+
+
+# Pickles hold what files hold
+
+
+def arrays_in(value, seen=None):
+    """All arrays that an object refers to, however deep."""
+    seen = set() if seen is None else seen
+    if id(value) in seen:
+        return
+    seen.add(id(value))
+    if isinstance(value, np.ndarray):
+        yield value
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        for item in value:
+            yield from arrays_in(item, seen)
+    elif isinstance(value, Mapping):
+        for key in value:
+            yield from arrays_in(value[key], seen)
+    elif hasattr(value, "__dict__"):
+        yield from arrays_in(vars(value), seen)
+
+
+@pytest.mark.parametrize("tensor_order", [None, 2])
+@pytest.mark.parametrize("density", ["empirical", "auto", Empirical(X=number_rows(211, seed=3)), "uniform"])
+def test_pickles_hold_no_rows(density, tensor_order):
+    """Neither values of rows that are no bounds of bins, nor arrays as long as the rows, nor the model."""
+    tree = pytest.importorskip("sklearn.tree")
+    data = number_rows(211)
+    model = tree.DecisionTreeRegressor(max_depth=4, random_state=0).fit(data, data.prod(axis=1))
+    fx = treeanova.decompose(model, data, density=density, tensor_order=tensor_order)
+    fx.importance()
+    fx.variance_share("x0")
+    assert fx.raw is fx.raw
+    content = pickle.dumps(fx)
+    assert not any(value.tobytes() in content for rows in (data, number_rows(211, seed=3)) for value in rows.ravel())
+    assert b"DecisionTreeRegressor" not in content
+    again = pickle.loads(content)
+    assert not any(211 in array.shape for array in arrays_in(again))
+    assert any(211 in array.shape for array in arrays_in(fx))  # so that the line above says something
+
+
+def test_a_pickle_is_what_a_file_is(regression, tmp_path):
+    fx, rows = regression
+    again = pickle.loads(pickle.dumps(fx))
+    assert_same_decomposition(saved_and_loaded(fx, tmp_path), again, rows)
+    assert_same_decomposition(fx, again, rows)
+    with pytest.raises(ValueError, match="`X` must be given for the density 'laplace', got None"):
+        again.with_density("laplace")
+    with pytest.raises(ValueError, match="needs the rows of the density, got none; decompose with X"):
+        again.standard_errors()
+    assert again.with_density("laplace", rows) == fx.with_density("laplace", rows)
+    assert pickle.loads(pickle.dumps(again.select(order=1))) == fx.select(order=1)
+
+
+def test_copies_keep_their_rows(regression):
+    fx, _ = regression
+    for same in (copy.copy(fx), copy.deepcopy(fx)):
+        assert same.with_density("laplace") == fx.with_density("laplace")
+
+
+def test_rows_and_models_are_not_in_the_file(regression, tmp_path):
+    """The header and the arrays of bounds, terms, weights and moments: nothing as long as the rows."""
+    fx, _ = regression
+    fx.save(tmp_path / "fx.tav")
+    parts = arrays_in_file(tmp_path / "fx.tav")
+    assert {name.partition("/")[0] for name in parts} == {
+        "bounds", "pure", "raw", "weights", "moments", "pure_intercept.npy", "raw_intercept.npy"
+    }  # fmt: skip
+    assert max(len(array) for array in parts.values()) < 200
+
+
+def test_categories_that_cannot_be_saved_are_named_and_the_old_file_stays(tmp_path):
+    pd = pytest.importorskip("pandas")
+    label = pd.Timestamp("2020-01-01")
+    schema = Schema((Feature("when", Labels((label,))),))
+    grid = Grid(schema, (CategoryAxis("when", 0, (label,), 1),))
+    effects = Effects(grid, np.zeros(1), {(0,): np.array([[1.0], [2.0]])})
+    (tmp_path / "fx.tav").write_bytes(b"old")
+    with pytest.raises(TypeError, match="categories must be text, numbers or booleans to be saved, got Timestamp"):
+        purified(effects, Uniform().bind(grid, None)).save(tmp_path / "fx.tav")
+    assert (tmp_path / "fx.tav").read_bytes() == b"old"
+
+
+def test_a_loaded_decomposition_is_one(tmp_path):
+    reference().save(tmp_path / "fx.tav")
+    assert isinstance(load(tmp_path / "fx.tav"), Decomposition)

@@ -1,0 +1,86 @@
+"""Forests in files: scores, terms and corrections come back to the last bit, arrays that do not fit are refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import treeanova
+from treeanova.storage.trees import pack_leaf_terms, unpack_leaf_terms
+from treeanova.terms.leaf_terms import PureLeafTerms, RawLeafTerms
+from treeanova.testing.archives import assert_same_bits, saved_and_loaded
+from treeanova.testing.library_models import number_rows
+
+tree = pytest.importorskip("sklearn.tree")
+
+ROWS = number_rows(300)
+NEW_ROWS = number_rows(100, seed=1)
+
+
+@pytest.fixture(scope="module")
+def model():
+    """A tree of two targets and three features, deep enough for an interaction of all."""
+    targets = np.stack([ROWS.prod(axis=1), ROWS[:, 0] * ROWS[:, 2]], axis=1)
+    return tree.DecisionTreeRegressor(max_depth=5, min_samples_leaf=5, random_state=0).fit(ROWS, targets)
+
+
+def decomposed(model, **options):
+    return treeanova.decompose(model, ROWS, **{"density": "empirical", "tensor_order": 2, "n_jobs": 1, **options})
+
+
+@pytest.fixture(scope="module")
+def fx(model):
+    """Tables up to order 2; the term of order 3 is evaluated at rows."""
+    return decomposed(model)
+
+
+@pytest.fixture
+def packed(fx):
+    """Header and arrays of the terms at rows, and the grid of the tables."""
+    return (*pack_leaf_terms(fx.termset.leaf_terms), fx.grid)
+
+
+def test_the_forest_in_a_file_scores_rows_as_the_model_does(model, packed):
+    trees = unpack_leaf_terms(*packed).trees
+    np.testing.assert_allclose(trees.forest.score(NEW_ROWS), model.predict(NEW_ROWS), rtol=0, atol=1e-12)
+
+
+def test_what_is_unpacked_packs_to_the_same(packed):
+    header, arrays, grid = packed
+    again, arrays_again = pack_leaf_terms(unpack_leaf_terms(header, arrays, grid))
+    assert again == header
+    assert arrays_again.keys() == arrays.keys()
+    for name, array in arrays.items():
+        assert_same_bits(np.asarray(array), np.asarray(arrays_again[name]))
+
+
+@pytest.mark.parametrize("density", ["empirical", "independent"])
+@pytest.mark.parametrize("part", ["pure", "raw"])
+def test_terms_at_rows_come_back(part, density, model, tmp_path):
+    """With a correction for dependence, without one, and before purification."""
+    fx = decomposed(model, density=density)
+    made = fx if part == "pure" else fx.raw
+    again = saved_and_loaded(made, tmp_path)
+    kind = PureLeafTerms if part == "pure" else RawLeafTerms
+    assert isinstance(again.termset.leaf_terms, kind)
+    assert again == made
+    assert_same_bits(again.explain(NEW_ROWS).values, made.explain(NEW_ROWS).values)
+    scores = again.explain(NEW_ROWS).values.sum(axis=1) + again.intercept
+    np.testing.assert_allclose(scores, model.predict(NEW_ROWS), rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("masses/0", lambda array: array[:-1], "masses must fit the bins of the forest"),
+        ("merging/1/bins", lambda array: array[:-1], "merged bins must fit the bins of the forest"),
+        ("merging/1/bins", lambda array: array - 1, "merged bins must fit the bins of the forest"),
+        ("merging/1/shares", lambda array: array[:-1], "merged bins must fit the bins of the forest"),
+        ("coarse/2/shares", lambda array: array[:-1], "merged bins must fit the bins of the forest"),
+        ("table/0-1-2", lambda array: array[:-1], "tables must fit the coarse bins"),
+    ],
+)
+def test_arrays_that_do_not_fit_the_forest_are_refused(name, change, message, packed):
+    header, arrays, grid = packed
+    with pytest.raises(ValueError, match=message):
+        unpack_leaf_terms(header, {**arrays, name: change(arrays[name])}, grid)
