@@ -140,6 +140,8 @@ class HigherCertificate:
         which = (
             f"the {self.n_measured} largest of {self.n_terms:,} terms"
             if self.n_measured < self.n_terms
+            else f"the {self.n_terms} listed terms"
+            if self.n_left_out
             else "all terms"
         )
         return f"{orders} pure within {self.measured:.1%} of their size ({which})"

@@ -67,8 +67,8 @@ def choose_layout(
     """Tensors of all orders where they fit, of as many as do otherwise; BudgetError where not even pairs do.
 
     Orders above 2 are tensors only while there are at most 1,000 of them, with a million cells for all outputs. All
-    terms of higher orders are listed while there are at most 20,000 of them for all outputs and a row takes at most 2^24
-    products, else those that carry weight; all others of an order are then added up.
+    terms of higher orders are listed while there are at most 20,000 of them for all outputs and a row takes at most
+    2^24 products, else those that carry weight; all others of an order are then added up.
     """
     top = max(map(len, sets.keys), default=0)
     highest, plan = _tensors_that_fit(sets, top, budget, tensor_order)

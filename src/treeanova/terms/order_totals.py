@@ -59,11 +59,11 @@ class OrderTotals:
         for n_features, numbers in itertools.groupby(order, key=lambda i: len(sets.keys[i])):
             groups = list(numbers)
             leaves = np.concatenate([sets.members[i] for i in groups])
-            paths = np.repeat([sets.keys[i] for i in groups], [len(sets.members[i]) for i in groups], axis=0)
+            keys = np.array([sets.keys[i] for i in groups], dtype=np.int64).reshape(len(groups), n_features)
+            paths = np.repeat(keys, [len(sets.members[i]) for i in groups], axis=0)
             for start in range(0, len(leaves), size):
                 part = slice(start, start + size)
-                columns = paths[part].reshape(-1, n_features).T
-                yield _Block(leaves[part], [self._runs(column, leaves[part]) for column in columns])
+                yield _Block(leaves[part], [self._runs(column, leaves[part]) for column in paths[part].T])
 
     def _runs(self, features: Ints, leaves: Ints) -> list[tuple[int, slice, Ints]]:
         """Neighbouring leaves with the same feature, and their places among its sets."""

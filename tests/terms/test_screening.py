@@ -1,0 +1,127 @@
+"""Screening: sizes from the leaves alone, and the terms that are listed."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import treeanova
+from treeanova.model.binning import unmerged
+from treeanova.terms import layout as layouts
+from treeanova.terms.closed_form import ClosedForm
+from treeanova.terms.screening import largest_with_subsets, screen, screened_orders, sizes_without_rows
+from treeanova.terms.trees import leaves_of
+from treeanova.testing.forests import random_forest
+
+
+def closed_form(seed, **options):
+    rng = np.random.default_rng(seed)
+    sets = leaves_of(random_forest(rng, **options))
+    masses = tuple(rng.dirichlet(np.ones(size)) for size in sets.grid.sizes)
+    return ClosedForm(sets, masses, tuple(map(unmerged, sets.grid.sizes)))
+
+
+def variance_by_hand(form, key, leaf, key_of_leaf):
+    """Variance of one leaf's part of a term, from the masses of its sets."""
+    value = form.leaf_sets.values[leaf] ** 2
+    for j in key_of_leaf:
+        sets = form.leaf_sets.sets[j]
+        place = list(sets.leaves).index(leaf)
+        mass = float(sets.mass(form.masses[j])[place])
+        value = value * (mass * (1 - mass) if j in key else mass**2)
+    return value
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_sizes_are_sums_of_the_variances_of_leaves(seed):
+    form = closed_form(seed)
+    expected = {}
+    for key, leaves in zip(form.leaf_sets.keys, form.leaf_sets.members, strict=True):
+        for order in (2, 3):
+            for subset in itertools.combinations(key, order):
+                for leaf in leaves:
+                    expected[subset] = expected.get(subset, 0.0) + variance_by_hand(form, subset, leaf, key)
+    found = sizes_without_rows(form, range(2, 4))
+    assert found.keys() == expected.keys()
+    for key, size in found.items():
+        assert size == pytest.approx(float(np.max(expected[key])), rel=1e-9, abs=1e-20)
+
+
+def test_orders_are_screened_while_products_are_few(monkeypatch):
+    form = closed_form(5, max_depth=5, max_trees=8)
+    top = max(map(len, form.leaf_sets.keys))
+    assert screened_orders(form, 2, top) == range(2, top + 1)
+    monkeypatch.setattr("treeanova.terms.screening._SCREENED_PRODUCTS", 1.0)
+    assert screened_orders(form, 2, top) == range(2, 3)
+
+
+def test_the_largest_come_with_their_subsets():
+    sizes = {(0, 1, 2): 1.0, (0, 1, 3): 5.0, (0, 1, 2, 3): 4.0, (4, 5, 6): 2.0}
+    assert largest_with_subsets(sizes, 3, 1) == [(0, 1, 3)]
+    assert largest_with_subsets(sizes, 3, 5) == [(0, 1, 2), (0, 1, 3), (0, 2, 3), (1, 2, 3), (0, 1, 2, 3)]
+
+
+def test_terms_with_a_share_are_listed_and_the_rest_is_told():
+    sizes = {(0, 1, 2): 1.0, (0, 1, 3): 2.0, (0, 1, 2, 3): 0.5}
+    shares = {(0, 1, 2): 0.01, (0, 1, 3): 1e-5, (0, 1, 2, 3): 1e-4}
+    screened = screen(sizes, range(3, 6), lambda _: 10, lambda keys, _: np.array([shares[key] for key in keys]))
+    assert screened.keys == ((0, 1, 2),)
+    assert screened.rest_orders == (3, 4, 5)  # order 5 was not counted, so it may have terms
+    assert screened.n_left_out == 3
+    assert screened.largest_missed == pytest.approx(1e-4)
+
+
+@pytest.fixture
+def few_listed(monkeypatch):
+    """A model whose terms would be too many to list."""
+    monkeypatch.setattr(layouts, "MAX_ROW_TERMS", 3)
+
+
+@pytest.mark.parametrize("density", ["independent", "empirical", "auto"])
+def test_others_of_an_order_are_added_up(few_listed, monkeypatch, density, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 5))
+    X[:, 1] += X[:, 0]
+    ensemble = pytest.importorskip("sklearn.ensemble")
+    model = ensemble.RandomForestRegressor(5, max_depth=7, random_state=0)
+    model.fit(X, X[:, 0] * X[:, 1] * X[:, 2] + X[:, 3] + 0.1 * rng.normal(size=600))
+    fx = treeanova.decompose(model, X, density=density, tensor_order=2)
+    explained = fx.explain(X[:50])
+    assert not fx.has_remainder
+    assert explained.remainder is None
+    assert set(explained.others) == set(fx.evaluation.rest_orders) != set()
+    np.testing.assert_allclose(explained.scores, model.predict(X[:50]), atol=1e-12)
+    listed = [names for names, term in fx.terms.items() if not term.has_table]
+    assert ("x0", "x1", "x2") in listed
+    table = fx.importance()
+    assert sum(table["share"]) == pytest.approx(1.0)
+    assert "other terms of order 4" in list(table["term"])
+    monkeypatch.undo()
+    if density == "independent":  # no correction, so that terms are those of a decomposition that lists all
+        whole = treeanova.decompose(model, X, density=density, tensor_order=2).explain(X[:50])
+        for order, rest in explained.others.items():
+            wanted = [i for i, term in enumerate(whole.terms) if len(term) == order and term not in listed]
+            np.testing.assert_allclose(rest, whole.values[:, wanted].sum(axis=1), atol=1e-12)
+    fx.save(tmp_path / "fx.tav")
+    again = treeanova.load(tmp_path / "fx.tav")
+    for label, values in again.explain(X[:50]).parts.items():
+        np.testing.assert_allclose(values, explained.parts[label], atol=1e-13)
+    mains = fx.truncate(2)
+    assert mains.has_remainder
+    np.testing.assert_allclose(
+        mains.remainder(X[:50]), sum(explained.others.values()) + explained.values[:, 15:].sum(axis=1), atol=1e-12
+    )
+
+
+def test_a_certificate_with_unlisted_terms_is_not_met_under_dependence(few_listed):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(500, 5))
+    X[:, 1] += X[:, 0]
+    ensemble = pytest.importorskip("sklearn.ensemble")
+    model = ensemble.RandomForestRegressor(4, max_depth=6, random_state=0).fit(X, X @ np.arange(5.0))
+    certificate = treeanova.decompose(model, X, density="empirical", tensor_order=2).certificate
+    assert certificate.higher.n_left_out > 0
+    assert not certificate.met
+    assert "others added up by order" in str(certificate)
