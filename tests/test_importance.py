@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import html
-import re
-
 import numpy as np
 import pytest
 
 import treeanova
 from treeanova.decomposition.importance import strongest_first
-from treeanova.views.look import NEGATIVE_SHARE, negative_share_words
-from treeanova.views.summary import headline, html_summary, standings
 
 pd = pytest.importorskip("pandas")
 xgboost = pytest.importorskip("xgboost")
 
-from tests.diamonds import NAMES, diamonds  # noqa: E402  needs pandas
+from treeanova.testing.diamonds import NAMES, diamonds  # noqa: E402
 
 ROWS, PRICE = diamonds()
 
@@ -96,58 +91,5 @@ def test_ranks_of_comparisons_are_the_same(fx, expected):
     assert [ranks[label] for label in expected] == list(range(1, len(expected) + 1))
 
 
-def test_words_and_the_notebook_have_the_same_order(fx, expected):
-    text = html_summary(fx)
-    shown = re.findall(r'<tr><td style="text-align:left">([^<]+)</td>', text)
-    assert [html.unescape(label) for label in shown] == expected[:10]
-    assert html.escape(NEGATIVE_SHARE) in text
-    ranking = standings(fx)["score"]
-    assert [term.label for term in ranking] == expected
-    interaction = next(label for label in expected if "×" in label)
-    assert f"the strongest interaction is {interaction} (" in headline(ranking)
-
-
-def test_plots_have_the_same_order_and_show_opposing_terms(fx, expected):
-    plt = pytest.importorskip("matplotlib.pyplot")
-    from treeanova import plot
-
-    ax = plot.importance(fx, k=8)
-    ax.figure.canvas.draw()
-    assert [tick.get_text() for tick in ax.get_yticklabels()][:7] == expected[:7]
-    row = expected.index("clarity")
-    solid, hatched = ax.containers
-    assert solid.patches[row].get_width() > 0
-    assert hatched.patches[row].get_width() < 0
-    assert hatched.patches[row].get_x() == 0
-    words = [text.get_text() for text in ax.figure.legends[0].get_texts()]
-    assert words == [
-        "own variance",
-        "covariance with other terms",
-        "share (their sum)",
-        "below 0: opposes other terms",
-    ]
-    _, given = plt.subplots()
-    assert plot.importance(fx, k=8, ax=given).get_legend() is not None
-    titles = [panel.get_title() for panel in plot.grid(fx, k=6)]
-    assert [re.fullmatch(r"\d+\. (.+?)   .*", title).group(1) for title in titles] == expected[:6]
-    plt.close("all")
-
-
-def test_the_command_line_has_the_same_order_and_a_foot_line(fx, expected):
-    answers = pytest.importorskip("treeanova.cli.answers")
-    found = answers.summary(fx, "model") | {"files": {}}
-    assert [row["term"] for row in found["terms"]] == expected
-    text = answers.explained(fx, found, 8)
-    assert re.findall(r"^(\S.*?)  +[\d.]+ %", text, flags=re.MULTILINE) == expected[:8]
-    assert NEGATIVE_SHARE in text
-    none_shown = answers.explained(fx, found, 1)
-    assert NEGATIVE_SHARE not in none_shown
-
-
 def test_equal_ones_stay_as_they_come():
     assert strongest_first(np.array([1.0, 3.0, 1.0, 3.0, -0.0, 0.0])) == [1, 3, 0, 2, 4, 5]
-
-
-@pytest.mark.parametrize(("shares", "is_shown"), [([0.5, -0.001], True), ([0.5, -1e-6], False), ([], False)])
-def test_negative_shares_are_explained_where_they_are_shown(shares, is_shown):
-    assert bool(negative_share_words(shares)) is is_shown

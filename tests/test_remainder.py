@@ -9,9 +9,8 @@ import pytest
 
 import treeanova
 from treeanova.decomposition.evaluation import Evaluation
-from treeanova.report.payload import payload
 from treeanova.terms.correction import no_correction
-from treeanova.views.summary import headline, html_summary, standings
+from treeanova.views.summary import html_summary
 
 pd = pytest.importorskip("pandas")
 xgboost = pytest.importorskip("xgboost")
@@ -44,52 +43,6 @@ def test_the_certificate_is_of_terms_and_remainder(model, rows, mains, monkeypat
     monkeypatch.setattr(Evaluation, "score", lambda self, encoded: real(self, encoded) + 1.0)
     wrong = treeanova.decompose(model, rows, density="empirical", max_order=1)
     assert wrong.certificate.reconstruction_error > 0.1
-
-
-def test_a_headline_does_not_deny_interactions_in_the_remainder(mains):
-    share = 1 - sum(term.share for term in standings(mains)["score"] if not term.is_remainder)
-    assert 0.05 < share < 0.9
-    assert f"interactions are in the remainder ({100 * share:.0f}\u00a0%)" in headline(standings(mains)["score"])
-    assert [term.label for term in standings(mains)["score"] if term.is_remainder] == ["(remainder)"]
-
-
-def test_a_headline_takes_a_feature_of_that_name_for_a_feature(model, rows):
-    pairs = treeanova.decompose(model, rows, density="empirical", max_order=2)
-    assert "the strongest interaction is a × b (" in headline(standings(pairs)["score"])
-
-
-def test_a_waterfall_ends_at_the_model(model, rows, mains):
-    plt = pytest.importorskip("matplotlib.pyplot")
-    ax = treeanova.plot.waterfall(mains, rows.iloc[[ROW]])
-    assert "remainder" in [label.get_text() for label in ax.get_yticklabels()]
-    steps = sum(bar.get_width() for bar in ax.patches)
-    assert mains.intercept + steps == pytest.approx(float(model.predict(rows.iloc[[ROW]])[0]), abs=1e-5)
-    plt.close("all")
-
-
-def test_a_report_of_rows_adds_up_to_the_model(model, rows, mains):
-    some = rows.iloc[[ROW, 2]]
-    content = payload(mains, title=None, densities={}, rows=some, max_terms=10)
-    scores = [row[0]["score"] * content["unit"] for row in content["local"]["explained"]["empirical"]]
-    assert scores == pytest.approx(model.predict(some).tolist(), abs=2 * content["unit"])
-    places = [place for place, _ in content["local"]["explained"]["empirical"][0][0]["terms"]]
-    assert "(remainder)" in [content["terms"][place].get("label") for place in places]
-    assert content["call"] == 'treeanova.decompose(model, X, density="empirical", max_order=1)'
-    titles = [entry["title"] for entry in content["checks"]["empirical"]["entries"]]
-    assert titles[0] == "The terms and the remainder add up to the model"
-
-
-def test_the_command_line_tells_of_it(model, rows, tmp_path, capsys):
-    pytest.importorskip("typer")
-    from treeanova.cli import run
-
-    model.save_model(tmp_path / "model.json")
-    rows.to_csv(tmp_path / "rows.csv", index=False)
-    arguments = ["explain", str(tmp_path / "model.json"), "--data", str(tmp_path / "rows.csv"), "--max-order", "1"]
-    assert run(arguments) == 0
-    shown = capsys.readouterr().out
-    assert "interactions are in the remainder" in shown
-    assert "sum of terms and remainder within" in shown
 
 
 def test_the_trees_of_a_deep_ensemble_as_they_are_do_not_pass_for_pure(model, rows):
@@ -138,21 +91,6 @@ def test_pure_terms_of_independent_features_are_uncorrelated(model, rows, max_or
         assert found["variance"][name] == pytest.approx(expected["variance"][name], rel=0.1)
 
 
-def test_a_report_of_large_tables_leaves_other_densities_out_unless_named(mains):
-    asked = {"title": None, "densities": {"uniform": "uniform"}, "rows": None, "max_terms": 10}
-    content = payload(mains, max_cells=10, **asked)
-    assert content["densities"] == ["empirical"]
-    assert "left out, since tables have" in content["missing_densities"]["uniform"]
-    content = payload(mains, **asked)
-    assert content["densities"] == ["empirical", "uniform"]
-
-
-def test_a_report_refuses_a_density_that_it_does_not_know(mains):
-    pytest.importorskip("vl_convert")
-    with pytest.raises(ValueError, match="'unifrom'"):
-        treeanova.write_report(mains, densities=["unifrom"])
-
-
 def test_a_term_without_a_table_is_named_so(model, rows):
     deep = treeanova.decompose(model, rows, density="empirical", tensor_order=2)
     term = deep.terms["a", "b", "remainder"]
@@ -166,24 +104,6 @@ def test_a_term_without_a_table_is_named_so(model, rows):
     assert ("a", "b") in deep.terms
     assert ("b", "a") in deep.terms
     assert all(key not in deep.terms for key in ("remaindr", ("a", "a"), (), 1))
-
-
-def test_names_that_read_like_other_terms_lose_nothing(rows):
-    plt = pytest.importorskip("matplotlib.pyplot")
-    table = rows.set_axis(["a", "b", "a × b"], axis=1)
-    model = xgboost.XGBRegressor(n_estimators=20, max_depth=2, n_jobs=1)
-    model.fit(table, table["a"] * table["b"] + 3 * table["a × b"])
-    fx = treeanova.decompose(model, table, density="empirical")
-    found = fx.explain(table)
-    assert len(found.parts) == len(found.terms) == 6
-    assert found.to_frame().shape == (len(table), 6)
-    score = float(model.predict(table.iloc[[ROW]])[0])
-    ax = treeanova.plot.waterfall(fx, table.iloc[[ROW]])
-    assert fx.intercept + sum(bar.get_width() for bar in ax.patches) == pytest.approx(score, abs=1e-5)
-    plt.close("all")
-    content = payload(fx, title=None, densities={}, rows=table.iloc[[ROW]], max_terms=10)
-    shown = content["local"]["explained"]["empirical"][0][0]["score"] * content["unit"]
-    assert shown == pytest.approx(score, abs=2 * content["unit"])
 
 
 def test_deep_and_dense_ones_can_be_compared_for_equality(model, rows):
@@ -208,15 +128,6 @@ def test_centred_raw_terms_do_not_pass_for_uncorrelated():
     shares = dict(zip(found["term"], found["share"], strict=True))
     assert shares["x0"] == pytest.approx(share, abs=0.03)  # at drawn rows; 0.25 without the covariance
     assert shares["x0"] + shares["remainder"] == pytest.approx(1.0)
-
-
-def test_a_model_without_terms_has_a_report_and_a_summary():
-    pytest.importorskip("vl_convert")
-    tree = pytest.importorskip("sklearn.tree").DecisionTreeRegressor
-    table = np.arange(20.0).reshape(10, 2)
-    fx = treeanova.decompose(tree().fit(table, np.ones(10)), table, density="empirical")
-    assert "The model is constant" in fx._repr_html_()
-    assert "The model is constant" in treeanova.write_report(fx, rows=table[:2])
 
 
 def test_the_certificate_tells_the_share_of_the_remainder():

@@ -8,6 +8,9 @@ import pytest
 
 import treeanova
 from treeanova.testing.command_line import printed
+from treeanova.testing.diamonds import diamonds_decomposition, labels_by_variance
+from treeanova.testing.remainders import model_with_a_feature_called_remainder
+from treeanova.views.look import NEGATIVE_SHARE
 
 pytest.importorskip("typer")
 pytest.importorskip("rich")
@@ -71,3 +74,33 @@ def test_distances_that_need_lost_rows_are_left_open(tmp_path, capsys):
     assert len(distances) == 7
     last = printed(arguments, capsys).rstrip().splitlines()[-1]
     assert re.match(r"x0 × x1 × x2 +– +\d+ +\d+$", last)
+
+
+def test_the_command_line_has_the_same_order_and_a_foot_line():
+    pytest.importorskip("xgboost")
+    pytest.importorskip("pandas")
+    fx, expected = diamonds_decomposition(), labels_by_variance()
+    answers = pytest.importorskip("treeanova.cli.answers")
+    found = answers.summary(fx, "model") | {"files": {}}
+    assert [row["term"] for row in found["terms"]] == expected
+    text = answers.explained(fx, found, 8)
+    assert re.findall(r"^(\S.*?)  +[\d.]+ %", text, flags=re.MULTILINE) == expected[:8]
+    assert NEGATIVE_SHARE in text
+    none_shown = answers.explained(fx, found, 1)
+    assert NEGATIVE_SHARE not in none_shown
+
+
+def test_the_command_line_names_the_remainder(tmp_path, capsys):
+    pytest.importorskip("xgboost")
+    pytest.importorskip("pandas")
+    model, rows = model_with_a_feature_called_remainder()
+    pytest.importorskip("typer")
+    from treeanova.cli import run
+
+    model.save_model(tmp_path / "model.json")
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    arguments = ["explain", str(tmp_path / "model.json"), "--data", str(tmp_path / "rows.csv"), "--max-order", "1"]
+    assert run(arguments) == 0
+    shown = capsys.readouterr().out
+    assert "interactions are in the remainder" in shown
+    assert "sum of terms and remainder within" in shown

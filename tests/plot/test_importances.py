@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
 pytest.importorskip("matplotlib")
 
 from treeanova import plot
+from treeanova.testing.diamonds import diamonds_decomposition, labels_by_variance
 from treeanova.testing.drawings import tick_places
 
 
@@ -39,3 +42,30 @@ def test_importance_by_feature_and_output(fx, three):
     widths = [bar.get_width() for bar in ax.containers[0].patches]
     np.testing.assert_array_equal(widths, found["variance"][found["output"] == "top"])
     assert "(top)" in ax.get_xlabel()
+
+
+def test_plots_have_the_same_order_and_show_opposing_terms():
+    pytest.importorskip("xgboost")
+    pytest.importorskip("pandas")
+    fx, expected = diamonds_decomposition(), labels_by_variance()
+    plt = pytest.importorskip("matplotlib.pyplot")
+    ax = plot.importance(fx, k=8)
+    ax.figure.canvas.draw()
+    assert [tick.get_text() for tick in ax.get_yticklabels()][:7] == expected[:7]
+    row = expected.index("clarity")
+    solid, hatched = ax.containers
+    assert solid.patches[row].get_width() > 0
+    assert hatched.patches[row].get_width() < 0
+    assert hatched.patches[row].get_x() == 0
+    words = [text.get_text() for text in ax.figure.legends[0].get_texts()]
+    assert words == [
+        "own variance",
+        "covariance with other terms",
+        "share (their sum)",
+        "below 0: opposes other terms",
+    ]
+    _, given = plt.subplots()
+    assert plot.importance(fx, k=8, ax=given).get_legend() is not None
+    titles = [panel.get_title() for panel in plot.grid(fx, k=6)]
+    assert [re.fullmatch(r"\d+\. (.+?)   .*", title).group(1) for title in titles] == expected[:6]
+    plt.close("all")

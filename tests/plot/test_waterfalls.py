@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import treeanova
+from treeanova.testing.remainders import main_effects_and_remainder, model_with_a_feature_called_remainder
 
 pytest.importorskip("matplotlib")
 pd = pytest.importorskip("pandas")
@@ -80,3 +81,14 @@ def test_a_waterfall_tells_the_probability():
     )
     assert f"(probability {model.predict_proba(data[:1])[0, 1]:.3g})" in words
     assert words.startswith("log-odds: average")
+
+
+def test_a_waterfall_ends_at_the_model():
+    pytest.importorskip("xgboost")
+    pytest.importorskip("pandas")
+    model, rows = model_with_a_feature_called_remainder()
+    mains = main_effects_and_remainder()
+    ax = treeanova.plot.waterfall(mains, rows.iloc[[7]])
+    assert "remainder" in [label.get_text() for label in ax.get_yticklabels()]
+    steps = sum(bar.get_width() for bar in ax.patches)
+    assert mains.intercept + steps == pytest.approx(float(model.predict(rows.iloc[[7]])[0]), abs=1e-5)

@@ -22,7 +22,7 @@ pytest.importorskip("vl_convert")
 load_wine = pytest.importorskip("sklearn.datasets").load_wine
 ensemble = pytest.importorskip("sklearn.ensemble")
 
-from tests.diamonds import diamonds  # noqa: E402  needs pandas
+from treeanova.testing.diamonds import diamonds  # noqa: E402
 
 # One browser, and each report written once.
 pytestmark = pytest.mark.xdist_group("browser")

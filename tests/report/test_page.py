@@ -9,10 +9,12 @@ import sys
 import numpy as np
 import pytest
 
+import treeanova
 from treeanova.report import write_report
 from treeanova.report.page import as_json
 from treeanova.testing.models import boosted_product
 from treeanova.testing.pages import HOSTILE_NAMES, ParsedPage
+from treeanova.testing.remainders import main_effects_and_remainder
 
 pytest.importorskip("vl_convert")
 pytest.importorskip("sklearn")
@@ -104,3 +106,21 @@ def test_messages(fx, tmp_path, monkeypatch):
     with pytest.raises(ImportError, match=r"needs vl-convert-python, .*pip install 'treeanova\[report\]'"):
         write_report(fx)
     write_report.__globals__["_vega"].cache_clear()
+
+
+def test_a_report_refuses_a_density_that_it_does_not_know():
+    pytest.importorskip("xgboost")
+    pytest.importorskip("pandas")
+    mains = main_effects_and_remainder()
+    pytest.importorskip("vl_convert")
+    with pytest.raises(ValueError, match="'unifrom'"):
+        treeanova.write_report(mains, densities=["unifrom"])
+
+
+def test_a_model_without_terms_has_a_report_and_a_summary():
+    pytest.importorskip("vl_convert")
+    tree = pytest.importorskip("sklearn.tree").DecisionTreeRegressor
+    table = np.arange(20.0).reshape(10, 2)
+    fx = treeanova.decompose(tree().fit(table, np.ones(10)), table, density="empirical")
+    assert "The model is constant" in fx._repr_html_()
+    assert "The model is constant" in treeanova.write_report(fx, rows=table[:2])

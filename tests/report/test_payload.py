@@ -5,8 +5,10 @@ import pytest
 
 import treeanova
 from treeanova.report import write_report
+from treeanova.report.payload import payload
 from treeanova.testing.models import boosted_product
 from treeanova.testing.pages import ParsedPage, names_on_page, values_on_page
+from treeanova.testing.remainders import main_effects_and_remainder, model_with_a_feature_called_remainder
 from treeanova.views.standings import as_lists
 
 pytest.importorskip("vl_convert")
@@ -122,3 +124,53 @@ def test_densities_that_need_rows_are_named_with_the_reason(fx, tmp_path):
     assert data["rows"] is None
     assert "uniform" in data["densities"]
     assert "pass the rows that define it" in data["missing_densities"]["empirical"]
+
+
+def test_a_report_of_rows_adds_up_to_the_model():
+    pytest.importorskip("xgboost")
+    pytest.importorskip("pandas")
+    model, rows = model_with_a_feature_called_remainder()
+    mains = main_effects_and_remainder()
+    some = rows.iloc[[7, 2]]
+    content = payload(mains, title=None, densities={}, rows=some, max_terms=10)
+    scores = [row[0]["score"] * content["unit"] for row in content["local"]["explained"]["empirical"]]
+    assert scores == pytest.approx(model.predict(some).tolist(), abs=2 * content["unit"])
+    places = [place for place, _ in content["local"]["explained"]["empirical"][0][0]["terms"]]
+    assert "(remainder)" in [content["terms"][place].get("label") for place in places]
+    assert content["call"] == 'treeanova.decompose(model, X, density="empirical", max_order=1)'
+    titles = [entry["title"] for entry in content["checks"]["empirical"]["entries"]]
+    assert titles[0] == "The terms and the remainder add up to the model"
+
+
+def test_a_report_of_large_tables_leaves_other_densities_out_unless_named():
+    pytest.importorskip("xgboost")
+    pytest.importorskip("pandas")
+    mains = main_effects_and_remainder()
+    asked = {"title": None, "densities": {"uniform": "uniform"}, "rows": None, "max_terms": 10}
+    content = payload(mains, max_cells=10, **asked)
+    assert content["densities"] == ["empirical"]
+    assert "left out, since tables have" in content["missing_densities"]["uniform"]
+    content = payload(mains, **asked)
+    assert content["densities"] == ["empirical", "uniform"]
+
+
+def test_names_that_read_like_other_terms_lose_nothing():
+    pytest.importorskip("xgboost")
+    pytest.importorskip("pandas")
+    _, rows = model_with_a_feature_called_remainder()
+    plt = pytest.importorskip("matplotlib.pyplot")
+    table = rows.set_axis(["a", "b", "a × b"], axis=1)
+    xgboost = pytest.importorskip("xgboost")
+    model = xgboost.XGBRegressor(n_estimators=20, max_depth=2, n_jobs=1)
+    model.fit(table, table["a"] * table["b"] + 3 * table["a × b"])
+    fx = treeanova.decompose(model, table, density="empirical")
+    found = fx.explain(table)
+    assert len(found.parts) == len(found.terms) == 6
+    assert found.to_frame().shape == (len(table), 6)
+    score = float(model.predict(table.iloc[[7]])[0])
+    ax = treeanova.plot.waterfall(fx, table.iloc[[7]])
+    assert fx.intercept + sum(bar.get_width() for bar in ax.patches) == pytest.approx(score, abs=1e-5)
+    plt.close("all")
+    content = payload(fx, title=None, densities={}, rows=table.iloc[[7]], max_terms=10)
+    shown = content["local"]["explained"]["empirical"][0][0]["score"] * content["unit"]
+    assert shown == pytest.approx(score, abs=2 * content["unit"])

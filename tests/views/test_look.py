@@ -32,3 +32,8 @@ def test_values_in_words():
 def test_negative_shares_are_explained_where_they_show():
     assert negative_share_words([0.5, -0.0004]) == ""
     assert "works against others" in negative_share_words([0.5, -0.3])
+
+
+@pytest.mark.parametrize(("shares", "is_shown"), [([0.5, -0.001], True), ([0.5, -1e-6], False), ([], False)])
+def test_negative_shares_are_explained_where_they_are_shown(shares, is_shown):
+    assert bool(negative_share_words(shares)) is is_shown

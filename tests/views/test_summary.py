@@ -1,11 +1,17 @@
 from __future__ import annotations
 
 import dataclasses
+import html
+import re
 
 import pytest
 
+import treeanova
+from treeanova.testing.diamonds import diamonds_decomposition, labels_by_variance
 from treeanova.testing.models import boosted_product
 from treeanova.testing.pages import HOSTILE_NAMES, ParsedPage
+from treeanova.testing.remainders import main_effects_and_remainder, model_with_a_feature_called_remainder
+from treeanova.views.look import NEGATIVE_SHARE
 from treeanova.views.standings import Standing, standings
 from treeanova.views.summary import adding_up, caveats, headline, html_summary, percent
 
@@ -79,3 +85,35 @@ def test_a_remainder_is_a_caveat(fx):
     assert (
         caveats(dataclasses.replace(fx, certificate=certificate))[-1] == "the remainder has 25% of the score's variance"
     )
+
+
+def test_a_headline_does_not_deny_interactions_in_the_remainder():
+    pytest.importorskip("xgboost")
+    pytest.importorskip("pandas")
+    mains = main_effects_and_remainder()
+    share = 1 - sum(term.share for term in standings(mains)["score"] if not term.is_remainder)
+    assert 0.05 < share < 0.9
+    assert f"interactions are in the remainder ({100 * share:.0f}\u00a0%)" in headline(standings(mains)["score"])
+    assert [term.label for term in standings(mains)["score"] if term.is_remainder] == ["(remainder)"]
+
+
+def test_a_headline_takes_a_feature_of_that_name_for_a_feature():
+    pytest.importorskip("xgboost")
+    pytest.importorskip("pandas")
+    model, rows = model_with_a_feature_called_remainder()
+    pairs = treeanova.decompose(model, rows, density="empirical", max_order=2)
+    assert "the strongest interaction is a × b (" in headline(standings(pairs)["score"])
+
+
+def test_words_and_the_notebook_have_the_same_order():
+    pytest.importorskip("xgboost")
+    pytest.importorskip("pandas")
+    fx, expected = diamonds_decomposition(), labels_by_variance()
+    text = html_summary(fx)
+    shown = re.findall(r'<tr><td style="text-align:left">([^<]+)</td>', text)
+    assert [html.unescape(label) for label in shown] == expected[:10]
+    assert html.escape(NEGATIVE_SHARE) in text
+    ranking = standings(fx)["score"]
+    assert [term.label for term in ranking] == expected
+    interaction = next(label for label in expected if "×" in label)
+    assert f"the strongest interaction is {interaction} (" in headline(ranking)
