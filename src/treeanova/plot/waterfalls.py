@@ -13,6 +13,7 @@ from treeanova.core.labels import label_of
 from treeanova.data.columns import encode
 from treeanova.data.frames import frame
 from treeanova.decomposition.decomposition import Decomposition
+from treeanova.decomposition.evaluation import rest_label
 from treeanova.decomposition.explanation import Explanation
 from treeanova.model.links import respond
 from treeanova.plot import style
@@ -94,7 +95,8 @@ def _contributions(fx: Decomposition, data: Any, position: int, k: int) -> tuple
     kept = order if len(order) <= k else order[: k - 1]
     texts = _feature_texts(fx, data)
     words = [label_of(texts[name] for name in term) for term in explained.terms]
-    names = [(*words, *explained.rests)[i] for i in kept]
+    rests = [*map(rest_label, explained.others), *["remainder"] * (explained.remainder is not None)]
+    names = [(*words, *rests)[i] for i in kept]
     if len(kept) == len(order):
         return names, values[kept]
     return [*names, f"{len(order) - len(kept)} other terms"], np.append(values[kept], np.delete(values, kept).sum())

@@ -75,7 +75,7 @@ def choose_layout(
     max_bins = _bins_that_fit(plan, sets.grid, budget)
     reported = top if max_order is None else max(min(max_order, top), 1 if top else 0)
     held = plan if max_bins is None else _shrunk(plan, sets.grid, max_bins)
-    lists_all = max_order is not None or _can_list_all(sets, highest, top)
+    lists_all = max_order is not None or _can_report_all(sets, highest, top)
     layout = TermLayout(highest, reported, top, max_bins, held, lists_all)
     return dataclasses.replace(layout, plan=dataclasses.replace(layout.plan, notes=tuple(_notes(layout))))
 
@@ -120,7 +120,7 @@ def _shrunk(plan: Plan, grid: Grid, max_bins: int) -> Plan:
     return dataclasses.replace(plan, cells=cells, sizes=sizes)
 
 
-def _can_list_all(sets: LeafSets, order: int, top: int) -> bool:
+def _can_report_all(sets: LeafSets, order: int, top: int) -> bool:
     """Whether all terms above an order are few enough, and quick enough, to be evaluated at rows."""
     limit = MAX_ROW_TERMS // int(sets.values.shape[1])
     orders = range(order + 1, top + 1)
@@ -135,8 +135,8 @@ def _notes(layout: TermLayout) -> Iterator[str]:
         yield f"bins merged to at most {layout.max_bins:,} per ordered feature, the rest in a remainder"
     at_rows = range(layout.tensor_order + 1, layout.row_order + 1)
     if at_rows:
-        which = "all terms" if layout.lists_all else "terms that carry weight, the others added up"
-        yield f"{_orders(at_rows)}: {which}, evaluated at rows"
+        which = "" if layout.lists_all else "those terms that carry weight, the others added up, "
+        yield f"{_orders(at_rows)}: {which}evaluated at rows"
     rest = range(max(layout.row_order, 0) + 1, layout.top_order + 1)
     if rest:
         yield f"{_orders(rest)}: in a remainder"
