@@ -163,3 +163,12 @@ def test_certificates_survive_pickles_and_copies():
         assert same == certificate
         with pytest.raises(TypeError, match="does not support item assignment"):
             same.terms["a",] = GOOD
+
+
+def test_a_printed_certificate_fits_a_screen():
+    terms = {(i, i + 1): TermCertificate(1e-16 * i, 0.5, 1, 0.0, "direct", 1) for i in range(300)}
+    lines = str(Certificate(terms, 1e-16, 1e-10)).splitlines()
+    assert len(lines) < 30
+    assert lines[-1] == "the 24 least pure of 300 terms with tables; `terms` has all of them"
+    assert lines[-2].startswith("299 × 300 ")
+    assert not any(line.startswith("3 × 4 ") for line in lines)

@@ -13,6 +13,7 @@ from treeanova.anova.slices import largest, safe_inverse, settled_means
 from treeanova.core.arrays import Floats
 from treeanova.core.labels import label_of
 
+_MAX_LINES = 24  # of a printed certificate: a screen
 _ERROR_FACTOR = 1e3  # a term whose error is larger than this times the tolerance is not pure
 
 
@@ -317,20 +318,32 @@ class Certificate:
         return dataclasses.replace(self, terms=terms, higher=higher, remainder_share=None)
 
     def __str__(self) -> str:
-        width = max([14, *(2 + len(label_of(key)) for key in self.terms)])
-        header = f"{'term':<{width}}{'impurity':>10}{'max corr':>12}{'error':>10}{'parts':>7}{'empty':>8}  method"
-        rows = [
-            f"{label_of(key):<{width}}{t.impurity:>10.1e}{t.max_correlation:>12.8f}{t.error:>10.1e}{t.n_components:>7}"
-            f"{t.empty_share:>8.1%}  {t.method} ({t.iterations})"
-            for key, t in self.terms.items()
-        ]
         summary = f"{self.purity}; sum of terms within {self.reconstruction_error:.1e} of the scores"
         notes = [] if self.higher is None else [str(self.higher)]
         if self.density_gap:
             notes.append(
                 f"tables of pairs differ from the joint density of higher orders by up to {self.density_gap:.1%}"
             )
-        return "\n".join([summary, *notes, header, *rows])
+        return "\n".join([summary, *notes, *self._table()])
+
+    def _table(self) -> list[str]:
+        """A line per term, of many terms those that are farthest from the tolerance."""
+        shown = self.terms
+        if len(shown) > _MAX_LINES:
+            worst = sorted(shown, key=lambda key: -self._excess(shown[key]))[:_MAX_LINES]
+            shown = {key: term for key, term in shown.items() if key in set(worst)}
+        width = max([14, *(2 + len(label_of(key)) for key in shown)])
+        header = f"{'term':<{width}}{'impurity':>10}{'max corr':>12}{'error':>10}{'parts':>7}{'empty':>8}  method"
+        rows = [
+            f"{label_of(key):<{width}}{t.impurity:>10.1e}{t.max_correlation:>12.8f}{t.error:>10.1e}{t.n_components:>7}"
+            f"{t.empty_share:>8.1%}  {t.method} ({t.iterations})"
+            for key, t in shown.items()
+        ]
+        if len(shown) < len(self.terms):
+            rows.append(
+                f"the {len(shown)} least pure of {len(self.terms):,} terms with tables; `terms` has all of them"
+            )
+        return [header, *rows]
 
 
 def impurity(values: Floats, weights: Floats, scales: Floats) -> float:
