@@ -11,3 +11,40 @@ from hypothesis import settings  # noqa: E402  after the variables are set
 settings.register_profile("quick", deadline=None, derandomize=True, max_examples=60)
 settings.register_profile("thorough", deadline=None, max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+
+import pytest  # noqa: E402  after the variables are set
+
+from studies.common import data_folder as full_data_folder  # noqa: E402
+
+
+def _data_sources():
+    """Simulated tables, and the full ones where these are on the machine."""
+    from treeanova.testing.datasets import SIMULATED
+
+    has_all = all((full_data_folder() / name).is_file() for name in SIMULATED)
+    return ["simulated", "full"] if has_all else ["simulated"]
+
+
+def pytest_generate_tests(metafunc):
+    if "data_folder" in metafunc.fixturenames:
+        pytest.importorskip("pandas")
+        metafunc.parametrize("data_folder", _data_sources(), indirect=True, scope="session")
+
+
+@pytest.fixture(scope="session")
+def data_folder(request, tmp_path_factory):
+    """Folder of public tables, such as adult.csv.gz: of simulated ones, or of the full ones."""
+    if request.param == "full":
+        return full_data_folder()
+    from treeanova.testing.datasets import write_simulated
+
+    folder = tmp_path_factory.mktemp("tables")
+    write_simulated(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def is_full(data_folder):
+    """Whether the tables are the full ones, of which facts are known."""
+    return data_folder == full_data_folder()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import os
+import re
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -15,13 +17,15 @@ import scipy.sparse
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from treeanova import BudgetError, UnsupportedModelError, decompose
+from treeanova import BudgetError, UnsupportedModelError, decompose, plan
 from treeanova.density.kinds import Laplace, Shrinkage
 from treeanova.model.axes import IntervalAxis
 from treeanova.terms import making
 from treeanova.terms.expand import expand
 from treeanova.testing import brute_force
+from treeanova.testing.decompositions import as_matrix, assert_close, assert_marginals, assert_pure, bins_within
 from treeanova.testing.forests import random_forest, rows_on_bounds, scale_of
+from treeanova.testing.simulated import deep_model, named_rows
 from treeanova.testing.strategies import SEEDS
 
 pd = pytest.importorskip("pandas")
@@ -301,57 +305,6 @@ def awkward_rows(name, n_rows=400):
 # What must hold
 
 
-def assert_close(found, expected, tolerance):
-    """Equal, up to a tolerance relative to the largest expected value."""
-    assert found.shape == expected.shape
-    np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance * max(1.0, np.abs(expected).max()))
-
-
-def as_matrix(values):
-    return values if values.ndim == 2 else values[:, None]
-
-
-def outputs_last(values, weights):
-    return values if values.ndim > weights.ndim else values[..., None]
-
-
-def assert_pure(fx):
-    """Every slice with mass of every term has weighted mean zero, relative to the largest raw value of its output."""
-    scale = np.zeros(fx.effects.n_outputs)
-    for term in fx.raw.terms.values():
-        scale = np.maximum(scale, np.abs(outputs_last(term.values, term.weights)).max(axis=tuple(range(term.order))))
-    for term in fx.terms.values():
-        for axis in range(term.order):
-            mass = term.weights.sum(axis=axis)
-            weighted = term.weights[..., None] * outputs_last(term.values, term.weights)
-            means = weighted.sum(axis=axis)[mass > 0] / mass[mass > 0][..., None]
-            assert (np.abs(means) <= 1e-10 * scale + 1e-300).all(), (term.features, axis)
-
-
-def assert_consistent(fx):
-    """Weights have sum one, and those of more features have those of fewer as marginals."""
-    for names, term in fx.terms.items():
-        np.testing.assert_allclose(term.weights.sum(), 1.0, rtol=1e-12)
-        assert term.weights.min() >= 0
-        for axis in range(term.order if term.order > 1 else 0):
-            below = fx.terms[names[:axis] + names[axis + 1 :]]
-            axes = term.axes[:axis] + term.axes[axis + 1 :]
-            np.testing.assert_allclose(term.weights.sum(axis=axis), pooled(below, axes), rtol=0, atol=1e-14)
-
-
-def bins_within(fine, coarse):
-    """The bin of a coarse axis that holds each bin of a fine one, by a value in each."""
-    return coarse.index(fine.examples())
-
-
-def pooled(term, axes):
-    """Weights of a term, summed over the bins of coarser axes."""
-    places = [bins_within(fine, coarse) for fine, coarse in zip(term.axes, axes, strict=True)]
-    sums = np.zeros([axis.size for axis in axes])
-    np.add.at(sums, np.ix_(*places), term.weights)
-    return sums
-
-
 def shares_in_bins(axis, column):
     """Share of the rows in each bin of a numeric axis, by comparisons with its ends."""
     x = np.asarray(column, dtype=float)
@@ -385,7 +338,7 @@ def test_terms_are_pure_and_add_up_to_the_model(name, density):
         assert_close(fx.intercept + sum(fx.term_values(rows, key) for key in fx.terms), expected, case.tolerance)
         assert_close(fx.explain(rows).scores, expected, case.tolerance)
     assert_pure(fx)
-    assert_consistent(fx)
+    assert_marginals(fx)
     assert fx.certificate.met
     assert fx.certificate.reconstruction_error < 1e-12
 
@@ -462,7 +415,7 @@ def test_random_forests_are_decomposed(seed, density, weighted, n_rows):
     np.testing.assert_allclose(found, forest.score(others), rtol=0, atol=1e-11 * scale_of(forest))
     np.testing.assert_allclose(fx.raw.decision_function(others), fx.decision_function(others), atol=1e-11)
     assert_pure(fx)
-    assert_consistent(fx)
+    assert_marginals(fx)
 
 
 @given(SEEDS)
@@ -899,3 +852,85 @@ def test_the_certificate_tells_when_the_terms_are_not_the_trees(monkeypatch):
 
     monkeypatch.setattr(making, "expand", wrong)
     assert decompose(model, x, density="empirical").certificate.reconstruction_error > 0.1
+
+
+# Progress, orders and threads
+
+
+@pytest.fixture(scope="module")
+def deep():
+    return deep_model()
+
+
+@functools.cache
+def three_orders():
+    """A model of three features with terms of all three orders, and its rows."""
+    rows = np.random.default_rng(0).normal(size=(300, 3))
+    model = xgboost.XGBRegressor(n_estimators=10, max_depth=3, n_jobs=1)
+    return model.fit(rows, rows[:, 0] * rows[:, 1] + rows.prod(axis=1)), rows
+
+
+def test_progress_is_told_and_may_stop_the_work(deep, capfd):
+    model, x = deep
+    told = []
+    decompose(model, x, density="empirical", progress=lambda *step: told.append(step))
+    stages = ("high orders", "high orders, half the bins", "low orders", "purifying order 2", "purifying order 1")
+    assert {stage for stage, _, _ in told} == set(stages)
+    for stage in stages:
+        steps = [(done, total) for name, done, total in told if name == stage]
+        assert [done for done, _ in steps] == list(range(1, steps[0][1] + 1))
+
+    def interrupt(stage, done, total):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        decompose(model, x, density="empirical", progress=interrupt)
+    decompose(model, x, density="empirical", progress=True)
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "high orders" in err
+    assert re.search(r"\[#{30}\] ([\d,]+)/\1\n$", err)
+    with pytest.raises(TypeError, match="`progress` must be True, False, None or a function, got 'bar'"):
+        decompose(model, x, progress="bar")
+
+
+def test_numbers_of_numpy_and_threads(deep, tmp_path):
+    model, x = deep
+    fx = decompose(model, x, density="empirical", max_order=np.int64(2), tensor_order=np.int64(2), n_jobs=np.int64(1))
+    fx.save(tmp_path / "fx.tav")
+    assert decompose(model, x, density="empirical", n_jobs=-1).settings.n_jobs == os.cpu_count()
+    with pytest.raises(ValueError, match="`n_jobs` must be a whole number from 1 on, or -1 for all cores, got -2"):
+        decompose(model, x, n_jobs=-2)
+
+
+def test_progress_is_told_of_tensors_too():
+    model, rows = three_orders()
+    told = []
+    decompose(model, rows, density="empirical", progress=lambda *step: told.append(step))
+    assert told == [
+        ("purifying order 3", 1, 1),
+        *(("purifying order 2", done, 3) for done in (1, 2, 3)),
+        *(("purifying order 1", done, 3) for done in (1, 2, 3)),
+    ]
+
+
+@pytest.mark.parametrize("order", [0, True, 1.5])
+def test_orders_that_are_none_are_refused(order):
+    model, rows = three_orders()
+    with pytest.raises(ValueError, match=r"`max_order` must be a whole number from 1 on"):
+        plan(model, max_order=order)
+    with pytest.raises(ValueError, match=r"`max_order` must be a whole number from 1 on"):
+        decompose(model, rows, max_order=order)
+
+
+def test_a_pipeline_that_changes_its_columns_is_refused():
+    from sklearn.preprocessing import StandardScaler
+
+    x, target = named_rows()
+    model = GradientBoostingRegressor(n_estimators=10, max_depth=2, random_state=0)
+    pipeline = make_pipeline(StandardScaler().set_output(transform="pandas"), model).fit(x * 10 + 5, target)
+    with pytest.raises(UnsupportedModelError, match=r"decompose\(pipeline\[-1\], pipeline\[:-1\]\.transform"):
+        decompose(pipeline, x * 10 + 5)
+    seen = pipeline[:-1].transform(x * 10 + 5)
+    fx = decompose(pipeline[-1], seen, feature_names=pipeline[:-1].get_feature_names_out())
+    np.testing.assert_allclose(fx.decision_function(seen), pipeline.predict(x * 10 + 5), rtol=1e-9)

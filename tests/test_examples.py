@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.study_data import data_folder
-
 FOLDER = Path(__file__).resolve().parents[1] / "examples"
 # What each script must print, and the files it must write.
 EXPECTED = {
@@ -41,11 +39,20 @@ def go_offline(monkeypatch):
     monkeypatch.setattr(datasets, "fetch_california_housing", refuse)
 
 
-def run(name, folder, monkeypatch, capsys):
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    """A folder with a simulated table of California."""
+    pytest.importorskip("pandas")
+    from treeanova.testing.datasets import california_housing
+
+    folder = tmp_path_factory.mktemp("tables")
+    california_housing().to_csv(folder / "california_housing.csv.gz", index=False)
+    return folder
+
+
+def run(name, folder, tables, monkeypatch, capsys):
     go_offline(monkeypatch)
     matplotlib = pytest.importorskip("matplotlib")
-    if name == "california" and not (data_folder() / "california_housing.csv.gz").is_file():
-        pytest.skip(f"no california_housing.csv.gz in {data_folder().resolve()}")
     if name == "from_a_file":
         pytest.importorskip("xgboost")
     if name == "quick_start":
@@ -53,7 +60,7 @@ def run(name, folder, monkeypatch, capsys):
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
-    monkeypatch.setenv("TREEANOVA_DATA", str(data_folder().resolve()))  # which may be relative to where we still are
+    monkeypatch.setenv("TREEANOVA_DATA", str(tables))
     monkeypatch.chdir(folder)
     monkeypatch.setenv("TREEANOVA_OUT", str(folder))
     try:
@@ -64,9 +71,9 @@ def run(name, folder, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("name", sorted(EXPECTED))
-def test_a_script_runs_and_writes_what_it_says(name, tmp_path, monkeypatch, capsys):
+def test_a_script_runs_and_writes_what_it_says(name, tmp_path, tables, monkeypatch, capsys):
     texts, files = EXPECTED[name]
-    printed = run(name, tmp_path, monkeypatch, capsys)
+    printed = run(name, tmp_path, tables, monkeypatch, capsys)
     for text in texts:
         assert text in printed
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(files)
@@ -75,13 +82,13 @@ def test_a_script_runs_and_writes_what_it_says(name, tmp_path, monkeypatch, caps
         assert path.stat().st_size > 10_000
 
 
-def test_four_forms_are_one_function(tmp_path, monkeypatch, capsys):
-    printed = run("four_forms", tmp_path, monkeypatch, capsys)
+def test_four_forms_are_one_function(tmp_path, tables, monkeypatch, capsys):
+    printed = run("four_forms", tmp_path, tables, monkeypatch, capsys)
     assert printed.count("pure: +0.00 and [0.0, 0.0] and [0.0, 0.0] and [[-0.25, 0.25], [0.25, -0.25]]") == 4
 
 
-def test_numbers_of_rows_with_missing_and_unseen_values_equal_the_model(tmp_path, monkeypatch, capsys):
-    printed = run("categories_and_missing", tmp_path, monkeypatch, capsys)
+def test_numbers_of_rows_with_missing_and_unseen_values_equal_the_model(tmp_path, tables, monkeypatch, capsys):
+    printed = run("categories_and_missing", tmp_path, tables, monkeypatch, capsys)
     model, terms = (line.partition(":")[2].strip() for line in printed.splitlines()[-2:])
     assert model == terms
 

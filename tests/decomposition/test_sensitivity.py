@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from treeanova import decompose, density_sensitivity
+from treeanova.core.labels import label_of
+from treeanova.testing.decompositions import names_at_rows
 from treeanova.testing.densities import normals
 
 AND_ROWS = np.array([[0, 0]] * 4 + [[0, 1]] * 1 + [[1, 0]] * 1 + [[1, 1]] * 4, dtype=float)
@@ -90,3 +92,15 @@ def test_sensitivity_of_several_densities_takes_the_two_furthest_apart(boosted):
 def test_sensitivity_needs_two_densities(boosted):
     with pytest.raises(ValueError, match="`densities` must be at least two, got"):
         density_sensitivity(*boosted, ["auto"])
+
+
+def test_sensitivity_tells_of_terms_without_a_table(deep, deep_fx):
+    model, x = deep
+    found = density_sensitivity(model, x, ["uniform", "empirical"])
+    table = found.table.set_index("term")
+    assert set(table.index) == set(map(label_of, deep_fx.terms))
+    uniform = deep_fx.with_density("uniform")
+    for names in [("x0",), *names_at_rows(deep_fx)[:3], names_at_rows(deep_fx)[-1]]:
+        gap = np.sqrt(np.mean((uniform.term_values(x, names) - deep_fx.term_values(x, names)) ** 2))
+        expected = gap / deep_fx.decision_function(x).std()
+        assert table.loc[label_of(names), "distance"] == pytest.approx(expected, rel=1e-6, abs=1e-12)

@@ -7,6 +7,7 @@ import pytest
 
 from treeanova import decompose
 from treeanova.density import Empirical, Kernel
+from treeanova.testing.decompositions import names_in_tables
 from treeanova.testing.densities import boosted as dependent_model
 from treeanova.testing.densities import normals
 
@@ -87,3 +88,19 @@ def test_standard_errors_of_a_density_with_its_own_rows():
     for names, errors in by_x.items():
         np.testing.assert_allclose(by_data[names], errors, atol=1e-12)
     assert max(errors.max() for errors in by_data.values()) > 0.01
+
+
+def test_standard_errors_of_low_orders_are_the_spread_over_resampled_rows(deep, deep_fx):
+    """High orders stay as they are in the first and move with the rows in the second: hence the factor."""
+    x = deep[1]
+    errors = deep_fx.standard_errors(20)
+    assert set(errors) == set(names_in_tables(deep_fx))
+    assert all(np.isfinite(values).all() for values in errors.values())
+    rng = np.random.default_rng(1)
+    draws = [deep_fx.with_density("empirical", x[rng.integers(len(x), size=len(x))]).terms for _ in range(20)]
+    for j in range(6):
+        weights = deep_fx.terms[f"x{j}"].weights
+        spread = np.std([terms[f"x{j}"].values for terms in draws], axis=0, ddof=1)
+        expected = np.sqrt(np.average(spread**2, weights=weights))
+        assert expected > 1e-3  # so that the next line says something
+        assert expected / 2 < np.sqrt(np.average(errors[f"x{j}",] ** 2, weights=weights)) < 2 * expected

@@ -102,6 +102,16 @@ def test_the_common_refinement_of_categories_need_not_be_neighbours():
     assert first.within(both).tolist() == [0, 1, 0]
 
 
+@given(st.integers(1, 8).flatmap(lambda n: st.tuples(binnings(n_bins=n), binnings(n_bins=n))))
+def test_a_binning_refines_another_that_merges_all_that_it_merges(pair):
+    first, second = pair
+    fine = zip(first.bins, second.bins, strict=True)
+    one_each = len(set(fine)) == first.size  # each bin of the first meets one bin of the second
+    assert first.refines(second) == one_each
+    assert common_refinement(pair).refines(first)
+    assert common_refinement(pair).refines(second)
+
+
 def test_equality_is_of_bins():
     assert unmerged(3).equals(binning_by(np.array([5, 6, 8]), np.array([1.0, 2.0, 3.0])))
     assert not unmerged(3).equals(binning_by(np.array([0, 0, 1])))

@@ -161,3 +161,6 @@ def test_fewer_terms_keep_their_axes():
     assert list(kept.terms) == [(0, 1)]
     assert [axis.labels for axis in kept.axes_of((0, 1))] == [("≤ 1", "> 1"), ("≤ 0", "> 0")]
     assert kept.intercept.tolist() == [1.0]
+    mains = effects.keep(lambda key: len(key) == 1)
+    assert list(mains.binnings) == [(0, 1)]  # weights of the pair may still be known
+    assert refined_axes(mains) == {}

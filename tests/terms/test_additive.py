@@ -18,7 +18,7 @@ from treeanova.terms.additive import AdditiveModel, purify_tensors
 from treeanova.terms.source import Settings
 from treeanova.terms.termset import Tensors
 from treeanova.testing import brute_force
-from treeanova.testing.effects import grid_of_sizes, random_effects
+from treeanova.testing.effects import grid_of_sizes, on_full_bins, random_effects
 from treeanova.testing.forests import all_cells
 from treeanova.testing.strategies import SEEDS
 
@@ -31,12 +31,6 @@ def random_rows(rng, grid, n_rows=40):
 
 def pure_effects(effects, density):
     return purify_tensors(effects, density, Settings()).terms.tables.effects
-
-
-def on_full_bins(effects):
-    """The same additive model with all terms on the bins of the grid."""
-    full = {key: [unmerged(effects.grid.sizes[j]) for j in key] for key in effects.terms}
-    return Effects(effects.grid, effects.intercept, {key: effects.on_binnings(key, full[key]) for key in full})
 
 
 def scale_of(effects):

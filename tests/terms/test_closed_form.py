@@ -10,13 +10,7 @@ from hypothesis import given
 from treeanova.model.binning import unmerged
 from treeanova.terms.closed_form import ClosedForm, raw_at_rows
 from treeanova.terms.trees import leaves_of
-from treeanova.testing.forests import (
-    all_cells,
-    random_forest,
-    random_masses,
-    rows_on_bounds,
-    scale_of,
-)
+from treeanova.testing.forests import all_cells, random_forest, random_masses, rows_on_bounds, scale_of
 from treeanova.testing.strategies import SEEDS
 
 

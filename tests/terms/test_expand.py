@@ -11,13 +11,7 @@ from treeanova.terms import expand as module
 from treeanova.terms.expand import expand as expand_sets
 from treeanova.terms.leafsets import leaf_sets
 from treeanova.terms.plan import plan_of
-from treeanova.testing.forests import (
-    BOUNDS_NEAR_ZERO,
-    chains,
-    random_forest,
-    rows_on_bounds,
-    scale_of,
-)
+from treeanova.testing.forests import BOUNDS_NEAR_ZERO, chains, random_forest, rows_on_bounds, scale_of
 from treeanova.testing.strategies import SEEDS
 
 

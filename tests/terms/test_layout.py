@@ -13,10 +13,7 @@ from treeanova import BudgetError
 from treeanova.terms import layout
 from treeanova.terms.layout import choose_layout
 from treeanova.terms.trees import leaves_of
-from treeanova.testing.forests import (
-    chains,
-    random_forest,
-)
+from treeanova.testing.forests import chains, random_forest
 from treeanova.testing.simulated import deep_decomposition, deep_model
 
 

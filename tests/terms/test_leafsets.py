@@ -9,12 +9,7 @@ from treeanova.data.columns import encode
 from treeanova.model.binning import equal_mass, unmerged
 from treeanova.model.grid import grid_of
 from treeanova.terms.leafsets import leaf_sets
-from treeanova.testing.forests import (
-    BOUNDS_NEAR_ZERO,
-    random_forest,
-    random_masses,
-    rows_on_bounds,
-)
+from treeanova.testing.forests import BOUNDS_NEAR_ZERO, random_forest, random_masses, rows_on_bounds
 from treeanova.testing.strategies import SEEDS
 
 

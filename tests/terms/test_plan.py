@@ -20,10 +20,7 @@ from treeanova.terms.leafsets import leaf_sets
 from treeanova.terms.plan import DEFAULT_BUDGET, plan_of, plan_of_effects
 from treeanova.testing.decompositions import names_at_rows
 from treeanova.testing.effects import grid_of_sizes
-from treeanova.testing.forests import (
-    chains,
-    random_forest,
-)
+from treeanova.testing.forests import chains, random_forest
 from treeanova.testing.simulated import deep_model
 from treeanova.testing.strategies import SEEDS
 

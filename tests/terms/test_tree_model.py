@@ -8,11 +8,7 @@ import pytest
 import treeanova
 from treeanova.terms.tree_model import TreeModel
 from treeanova.testing.decompositions import names_at_rows, names_in_tables, sum_of
-from treeanova.testing.forests import (
-    random_forest,
-    rows_on_bounds,
-    scale_of,
-)
+from treeanova.testing.forests import random_forest, rows_on_bounds, scale_of
 from treeanova.testing.simulated import deep_decomposition, deep_model
 
 

@@ -90,6 +90,10 @@ class Binning:
         inside[finer.bins] = self.bins
         return inside
 
+    def refines(self, other: Binning) -> bool:
+        """Whether every bin lies within one bin of another binning of the same axis."""
+        return np.array_equal(other.within(self)[self.bins], other.bins)
+
     def equals(self, other: Binning) -> bool:
         """Whether both merge the same bins."""
         return self.size == other.size and np.array_equal(self.bins, other.bins)

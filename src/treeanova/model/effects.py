@@ -30,7 +30,7 @@ class Effects:
         Sorted positions of the features -> tensor over the bins of their axes, with a last axis of outputs.
     binnings
         For terms on coarser axes of their own: one `Binning` per feature of the term, from the feature's bins to the
-        term's. Terms that are not listed have the bins of the grid.
+        term's. Terms that are not listed have the bins of the grid; terms that were left out may be listed.
 
     Examples
     --------
@@ -51,7 +51,7 @@ class Effects:
     binnings: Mapping[Key, tuple[Binning, ...]] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        merging = {k: b for k, b in self.binnings.items() if k in self.terms and not all(x.is_identity for x in b)}
+        merging = {key: axes for key, axes in self.binnings.items() if not all(axis.is_identity for axis in axes)}
         object.__setattr__(self, "binnings", MappingProxyType(merging))
         ordered = sorted(self.terms.items(), key=lambda item: (len(item[0]), item[0]))
         for key, values in ordered:
@@ -378,7 +378,7 @@ def refined_axes(effects: Effects) -> dict[Key, tuple[Binning, ...]]:
     A term receives what is taken out of the terms that contain it, so that its axes are the common refinement of its
     own and of theirs. Terms on the bins of the grid throughout are not listed.
     """
-    if not effects.binnings:
+    if not effects.binnings.keys() & effects.terms.keys():
         return {}
     wanted: dict[Key, dict[int, list[Binning]]] = {}
     for key in sorted(effects.terms, key=len, reverse=True):

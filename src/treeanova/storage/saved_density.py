@@ -13,7 +13,7 @@ from treeanova.density.joint import Joint
 from treeanova.density.kinds import KINDS, Density, Table
 from treeanova.density.pooling import pool_table
 from treeanova.density.statistics import Statistics
-from treeanova.model.binning import Binning
+from treeanova.model.binning import Binning, binning_by, unmerged
 from treeanova.model.effects import Effects
 from treeanova.model.grid import Grid
 
@@ -61,21 +61,21 @@ class SavedDensity(Density):
         )
 
     def table(self, key: Key, binnings: Sequence[Binning] | None = None) -> Floats:
-        """The saved weights of a term, or the marginal of those of the smallest term with these features."""
-        if key in self.saved and self._are_saved(key, binnings):
-            return self.saved[key]
-        larger = min((other for other in self.saved if set(key) <= set(other)), key=len, default=None)
-        if larger is None or not self._are_saved(larger, None):
-            raise ValueError("a saved decomposition has the weights of its own terms only; pass `X` for others.")
-        marginal: Floats = self.saved[larger].sum(axis=tuple(i for i, j in enumerate(larger) if j not in key))
-        return pool_table(marginal, binnings)
+        """The saved weights of a term, or sums of those of the smallest term with these features and finer bins."""
+        sizes = [self._bound_grid.sizes[j] for j in key]
+        wanted = [unmerged(size) for size in sizes] if binnings is None else binnings
+        for larger in sorted((other for other in self.saved if set(key) <= set(other)), key=len):
+            axes = self._saved_axes(larger)
+            pairs = [(axes[j], binning) for j, binning in zip(key, wanted, strict=True)]
+            if all(fine.refines(coarse) for fine, coarse in pairs):
+                table: Floats = self.saved[larger].sum(axis=tuple(i for i, j in enumerate(larger) if j not in key))
+                return pool_table(table, [binning_by(coarse.within(fine)) for fine, coarse in pairs])
+        raise ValueError("a saved decomposition has the weights of its own terms only; pass `X` for others.")
 
-    def _are_saved(self, key: Key, binnings: Sequence[Binning] | None) -> bool:
-        """Whether the saved table of a term has these axes; those of the grid where none are given."""
-        known = self.binnings.get(key)
-        if known is None or binnings is None:
-            return known is None and all(b.is_identity for b in binnings or ())
-        return all(a.equals(b) for a, b in zip(known, binnings, strict=True))
+    def _saved_axes(self, key: Key) -> dict[int, Binning]:
+        """Binnings of the features of a saved table."""
+        known = self.binnings.get(key) or [unmerged(self._bound_grid.sizes[j]) for j in key]
+        return dict(zip(key, known, strict=True))
 
 
 def describe_density(density: Density) -> dict[str, Any]:

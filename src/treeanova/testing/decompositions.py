@@ -127,7 +127,8 @@ def assert_pure(fx: Decomposition) -> None:
         scale = np.maximum(scale, values.max(axis=tuple(range(len(names)))))
     for names in names_in_tables(fx):
         for means in _slice_means(fx.terms[names]):
-            np.testing.assert_array_less(np.abs(means), 1e-10 * scale + 1e-300, err_msg=str(names))
+            limit = np.broadcast_to(1e-10 * scale + 1e-300, means.shape)
+            np.testing.assert_array_less(np.abs(means), limit, err_msg=str(names))
 
 
 def assert_marginals(fx: Decomposition) -> None:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from treeanova.core.arrays import Key
+from treeanova.core.arrays import Floats, Key
 from treeanova.data.features import Feature, Schema
 from treeanova.model.axes import IntervalAxis
-from treeanova.model.binning import Binning, binning_by
+from treeanova.model.binning import Binning, binning_by, unmerged
 from treeanova.model.effects import Effects
 from treeanova.model.grid import Grid
 
@@ -50,3 +50,26 @@ def random_effects(
     shapes = {key: [b.size for b in binnings[key]] if key in binnings else [sizes[j] for j in key] for key in keys}
     terms = {key: rng.normal(size=(*shape, n_outputs)) for key, shape in shapes.items()}
     return Effects(grid, rng.normal(size=n_outputs), terms, binnings)
+
+
+def pair_on_few_bins(seed: int = 0) -> Effects:
+    """Main effects of two features on all of their 6 and 5 bins, and their pair on 3 and 2 bins."""
+    rng = np.random.default_rng(seed)
+    thirds, halves = binning_by(np.array([0, 0, 1, 1, 1, 2])), binning_by(np.array([0, 0, 0, 1, 1]))
+    terms = {(0,): rng.normal(size=(6, 1)), (1,): rng.normal(size=(5, 1)), (0, 1): 3 * rng.normal(size=(3, 2, 1))}
+    return Effects(grid_of_sizes([6, 5]), np.array([0.5]), terms, {(0, 1): (thirds, halves)})
+
+
+def on_full_bins(effects: Effects) -> Effects:
+    """The same additive model with all terms on the bins of the grid."""
+    full = {key: [unmerged(effects.grid.sizes[j]) for j in key] for key in effects.terms}
+    return Effects(effects.grid, effects.intercept, {key: effects.on_binnings(key, full[key]) for key in full})
+
+
+def rows_of_effects(effects: Effects, n_rows: int = 300, seed: int = 0) -> Floats:
+    """Dependent rows over the bins of a grid with thresholds at whole numbers."""
+    rng = np.random.default_rng(seed)
+    sizes = np.array(effects.grid.sizes)
+    common = rng.uniform(-1, 1, size=(n_rows, 1)) * sizes / 2 + sizes / 2 - 1
+    rows: Floats = common + rng.normal(size=(n_rows, len(sizes)))
+    return rows

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -73,3 +74,10 @@ def deep_model() -> tuple[Any, Floats]:
 def deep_decomposition() -> Any:
     """The decomposition of `deep_model` under the empirical density: tables up to order 2, the rest at rows."""
     return importlib.import_module("treeanova").decompose(*deep_model(), density="empirical")
+
+
+def named_rows(n_rows: int = 300, names: Sequence[str] = ("a", "b", "c"), seed: int = 0) -> tuple[Any, Any]:
+    """A pandas table of normal columns, and a response with an interaction of the first two."""
+    pandas = importlib.import_module("pandas")
+    x = pandas.DataFrame(np.random.default_rng(seed).normal(size=(n_rows, len(names))), columns=list(names))
+    return x, x.iloc[:, 0] * x.iloc[:, 1] + x.iloc[:, -1]

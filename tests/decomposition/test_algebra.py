@@ -1,0 +1,235 @@
+"""Sums, differences and means of models, against sums of predictions."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+
+import treeanova
+from treeanova import mean
+from treeanova.model.effects import Effects
+from treeanova.testing import brute_force
+from treeanova.testing.decompositions import (
+    assert_terms,
+    cell_scores,
+    cell_shares,
+    largest_slice_mean,
+    names_at_rows,
+    sum_of,
+)
+from treeanova.testing.effects import grid_of_sizes, on_full_bins, pair_on_few_bins, rows_of_effects
+from treeanova.testing.simulated import boosted, dependent_rows, interacting
+
+ensemble = pytest.importorskip("sklearn.ensemble")
+tree = pytest.importorskip("sklearn.tree")
+
+NAMES = ("x0", "x1", "x2")
+DATA, HELD_OUT = dependent_rows(), dependent_rows(200, seed=1)
+decompose = functools.partial(treeanova.decompose, density="empirical")
+
+
+def test_the_mean_of_two_models_is_the_mean_of_their_predictions(model, other_model, fx):
+    both = mean([fx, decompose(other_model, HELD_OUT, n_jobs=1)])
+    expected = (model.predict(HELD_OUT) + other_model.predict(HELD_OUT)) / 2
+    np.testing.assert_allclose(both.decision_function(HELD_OUT), expected, atol=1e-12)
+    assert max(largest_slice_mean(term) for term in both.terms.values()) < 1e-10
+    for j, axis in enumerate(both.grid.axes):
+        separate = [own.grid.axes[j].bounds for own in (fx, decompose(other_model, HELD_OUT, n_jobs=1))]
+        np.testing.assert_array_equal(axis.bounds, np.unique(np.concatenate(separate)))
+
+
+def test_sums_and_differences_are_of_predictions(model, other_model, fx):
+    other = decompose(other_model, DATA, n_jobs=1)
+    mine, its = model.predict(HELD_OUT), other_model.predict(HELD_OUT)
+    np.testing.assert_allclose((fx + other).decision_function(HELD_OUT), mine + its, atol=1e-12)
+    np.testing.assert_allclose((fx - other).decision_function(HELD_OUT), mine - its, atol=1e-12)
+    nothing = fx - fx
+    assert nothing.intercept == pytest.approx(0, abs=1e-14)
+    assert all(np.abs(term.values).max() < 1e-14 for term in nothing.terms.values())
+    assert mean([fx]) == fx
+
+
+def test_terms_of_a_mean_are_those_of_the_mean_tensor():
+    first = boosted(DATA, interacting(DATA), n_trees=3)
+    second = boosted(DATA, np.sin(interacting(DATA)), n_trees=3)
+    both = mean([decompose(own, DATA, density="laplace", n_jobs=1) for own in (first, second)])
+    joint = cell_shares(DATA, both.grid)
+    scores = cell_scores(lambda rows: (first.predict(rows) + second.predict(rows)) / 2, both.grid)
+    assert_terms(both, brute_force(scores, joint / 2 + 0.5 / joint.size), NAMES)
+
+
+def test_terms_of_a_mean_are_means_of_terms_on_one_grid():
+    """On the same bins and rows, purification is linear."""
+    data = np.random.default_rng(0).integers(0, 3, (200, 3)).astype(float)
+    data[:, 1] = np.where(np.arange(200) % 3 > 0, data[:, 0], data[:, 1])
+    models = [boosted(data, np.random.default_rng(seed).normal(size=200), n_trees=30) for seed in (1, 2)]
+    parts = [decompose(own, data, n_jobs=1) for own in models]
+    assert all(part.grid.sizes == (3, 3, 3) for part in parts)
+    both = mean(parts)
+    for names in both.terms:
+        expected = (parts[0].term_values(data, names) + parts[1].term_values(data, names)) / 2
+        np.testing.assert_allclose(both.term_values(data, names), expected, atol=1e-10)
+
+
+def test_terms_of_a_mean_are_means_of_terms_under_a_product(model, other_model):
+    """Under the product of the same marginals, finer bins change no term."""
+    parts = [decompose(own, DATA, density="independent", n_jobs=1) for own in (model, other_model)]
+    both = mean(parts)
+    assert both.grid.sizes != parts[0].grid.sizes
+    for names in both.terms:
+        expected = sum(part.term_values(DATA, names) for part in parts if names in part.terms) / 2
+        np.testing.assert_allclose(both.term_values(DATA, names), expected, atol=1e-12)
+
+
+def test_means_with_missing_values_and_categories(mixed):
+    model, table, found = mixed
+    second = ensemble.HistGradientBoostingRegressor(
+        max_iter=4, max_depth=2, categorical_features="from_dtype", min_samples_leaf=5, random_state=0
+    ).fit(table, np.where(table.kind == "w", table.age.fillna(-2), 1.0))
+    both = mean([found, decompose(second, table, n_jobs=1)])
+    expected = (model.predict(table) + second.predict(table)) / 2
+    np.testing.assert_allclose(both.decision_function(table), expected, atol=1e-12)
+
+
+def test_means_of_several_outputs(classifier, several):
+    classes = np.array(list("uvw"))[np.digitize(HELD_OUT[:, 1], [-0.3, 0.3])]
+    second = ensemble.GradientBoostingClassifier(n_estimators=2, max_depth=2, random_state=0).fit(HELD_OUT, classes)
+    both = mean([several, decompose(second, HELD_OUT, n_jobs=1)])
+    expected = (classifier.decision_function(DATA) + second.decision_function(DATA)) / 2
+    np.testing.assert_allclose(both.decision_function(DATA), expected, atol=1e-12)
+
+
+def test_nothing_has_no_mean():
+    with pytest.raises(ValueError, match=r"`parts` must be a list of at least one decomposition, got \[\]; pass"):
+        mean([])
+
+
+def test_what_is_not_a_decomposition_is_not_added(fx):
+    with pytest.raises(TypeError, match="unsupported operand"):
+        fx - 1
+    with pytest.raises(TypeError, match="unsupported operand"):
+        fx + 1
+    with pytest.raises(ValueError, match="must be a list of at least one decomposition, got Decomposition of 6 terms"):
+        mean(fx)
+
+
+def test_decompositions_of_other_outputs_or_links_are_not_added(fx, several):
+    binary = ensemble.GradientBoostingClassifier(n_estimators=2, max_depth=2, random_state=0).fit(
+        DATA, interacting(DATA) > 0
+    )
+    for other in (several, decompose(binary, DATA, n_jobs=1)):
+        with pytest.raises(ValueError, match="must have the same outputs and link, got score"):
+            _ = fx + other
+
+
+def test_models_that_read_missing_values_in_other_ways_are_not_added():
+    xgboost = pytest.importorskip("xgboost")
+    models = [
+        xgboost.XGBRegressor(n_estimators=3, max_depth=2, n_jobs=1, missing=missing).fit(DATA, interacting(DATA))
+        for missing in (-999, np.nan)
+    ]
+    first, second = (decompose(own, DATA, n_jobs=1) for own in models)
+    with pytest.raises(ValueError, match=r"'x0' must have the same missing value and labels .*-999.0.* and .*nan"):
+        _ = first + second
+
+
+def test_a_sum_with_a_model_that_refuses_missing_values_refuses_them(model, fx):
+    accepts = ensemble.HistGradientBoostingRegressor(max_iter=2, max_depth=2, random_state=0).fit(
+        DATA, interacting(DATA)
+    )
+    with pytest.raises(ValueError, match="must have no missing values"):
+        (decompose(accepts, DATA, n_jobs=1) + fx).decision_function(np.full((1, 3), np.nan))
+
+
+# Deep ensembles
+
+
+@pytest.fixture(scope="module")
+def folds():
+    """Two deep models and a shallow one of the same columns."""
+    ensemble = pytest.importorskip("sklearn.ensemble")
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(600, 4))
+    y = x[:, 0] * x[:, 1] + x[:, 2] ** 2 + x.prod(axis=1)
+    depths = ((slice(0, 400), 5), (slice(200, 600), 5), (slice(0, 600), 1))
+    models = [
+        ensemble.GradientBoostingRegressor(n_estimators=15, max_depth=depth, random_state=0).fit(x[rows], y[rows])
+        for rows, depth in depths
+    ]
+    return models, x
+
+
+@pytest.mark.parametrize("which", [(0, 1), (0, 2), (2, 0)])
+def test_sums_differences_and_means_of_deep_ensembles(folds, which):
+    models, x = folds
+    first, second = (treeanova.decompose(models[i], x, density="independent", tensor_order=2) for i in which)
+    one, other = (models[i].predict(x) for i in which)
+    rows = x[:50]
+    for combined, score, factors in (
+        (first + second, one + other, (1, 1)),
+        (first - second, one - other, (1, -1)),
+        (treeanova.mean([first, second]), (one + other) / 2, (0.5, 0.5)),
+    ):
+        np.testing.assert_allclose(combined.decision_function(x), score, atol=1e-12)
+        np.testing.assert_allclose(sum_of(combined.explain(rows)), combined.decision_function(rows), atol=1e-12)
+        # Under independent features with the same rows, terms are the weighted sums of terms.
+        for names in [("x0",), ("x0", "x1"), ("x0", "x1", "x2", "x3")]:
+            both = [(f, part) for f, part in zip(factors, (first, second), strict=True) if names in part.terms]
+            expected = sum(f * part.term_values(rows, names) for f, part in both)
+            np.testing.assert_allclose(combined.term_values(rows, names), expected, atol=1e-12)
+
+
+def test_a_deep_ensemble_combined_with_what_holds_no_trees_is_refused(folds, tmp_path):
+    models, x = folds
+    deep, shallow = (treeanova.decompose(models[i], x, density="empirical", tensor_order=2) for i in (0, 2))
+    assert names_at_rows(deep)
+    assert not names_at_rows(shallow)
+    shallow.save(tmp_path / "shallow.tav")
+    with pytest.raises(
+        ValueError,
+        match=r"must all hold their trees to be combined .*, got a decomposition from a file",
+    ):
+        _ = deep + treeanova.load(tmp_path / "shallow.tav")
+    with pytest.raises(ValueError, match="must have all terms to be combined, got a selection"):
+        _ = deep.select(order=1) + deep
+    tree = pytest.importorskip("sklearn.tree")
+    wide = np.hstack([x, x])
+    wider = treeanova.decompose(tree.DecisionTreeRegressor(max_depth=3).fit(wide, x[:, 0]), wide, tensor_order=2)
+    with pytest.raises(ValueError, match="must have the same features, categories, outputs and link"):
+        _ = deep + wider
+
+
+# Terms on axes of their own
+
+
+def test_sums_of_models_on_different_axes():
+    """The pair on 3 × 2 bins, on all bins, and on thresholds between those of the first."""
+    first = pair_on_few_bins()
+    full = on_full_bins(pair_on_few_bins(seed=1))
+    shifted = pair_on_few_bins(seed=2)
+    other = Effects(grid_of_sizes([6, 5], start=0.5), shifted.intercept, shifted.terms, shifted.binnings)
+    rows = rows_of_effects(first)
+    for second in (full, other):
+        parts = [decompose(effects, rows, density="independent", n_jobs=1) for effects in (first, second)]
+        for combined, sign in ((parts[0] + parts[1], 1), (parts[0] - parts[1], -1)):
+            expected = first.score(rows)[:, 0] + sign * second.score(rows)[:, 0]
+            np.testing.assert_allclose(combined.decision_function(rows), expected, atol=1e-12)
+            assert max(map(largest_slice_mean, combined.terms.values())) < 1e-10
+            for names in combined.terms:  # features are independent, so that terms add up, however fine the bins are
+                expected = parts[0].term_values(rows, names) + sign * parts[1].term_values(rows, names)
+                np.testing.assert_allclose(combined.term_values(rows, names), expected, atol=1e-12)
+
+
+def test_a_sum_has_the_coarsest_axes_that_serve_both():
+    first, second = pair_on_few_bins(), pair_on_few_bins(seed=1)
+    rows = rows_of_effects(first)
+    one, two = (decompose(effects, rows, n_jobs=1) for effects in (first, second))
+    both = one + two
+    assert both.terms["x0", "x1"].values.shape == (3, 2)
+    for names in both.terms:  # the same axes and rows: purification is linear
+        expected = one.terms[names].values + two.terms[names].values
+        np.testing.assert_allclose(both.terms[names].values, expected, atol=1e-10)
+    nothing = one - one
+    assert max(np.abs(term.values).max() for term in nothing.terms.values()) < 1e-12

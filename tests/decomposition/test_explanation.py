@@ -1,0 +1,174 @@
+"""Explanations: sums, tables in the library of the data, values per feature."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import importlib.util
+import itertools
+import sys
+import types
+
+import numpy as np
+import pytest
+
+import treeanova
+from treeanova import compare
+from treeanova.data.frames import backend_of
+from treeanova.terms.source import Settings
+from treeanova.testing.simulated import boosted, dependent_rows, named_rows
+
+tree = pytest.importorskip("sklearn.tree")
+pd = pytest.importorskip("pandas")
+pl = pytest.importorskip("polars")
+pa = pytest.importorskip("pyarrow")
+
+NAMES = ("x0", "x1", "x2")
+DATA, HELD_OUT = dependent_rows(), dependent_rows(200, seed=1)
+decompose = functools.partial(treeanova.decompose, density="empirical")
+
+
+def columns(table):
+    """Columns of a table of any library as lists."""
+    if isinstance(table, dict):
+        return {name: list(values) for name, values in table.items()}
+    if isinstance(table, pa.Table):
+        return table.to_pydict()
+    return {name: table[name].to_list() for name in table.columns}
+
+
+@pytest.mark.parametrize("kind", ["single", "several"])
+def test_values_of_an_explanation_add_up_to_the_score(kind, model, classifier, fx, several):
+    found, score = {"single": (fx, model.predict), "several": (several, classifier.decision_function)}[kind]
+    explanation = found.explain(HELD_OUT)
+    assert explanation.terms == tuple(found.terms)
+    assert explanation.features == NAMES
+    assert explanation.outputs == found.schema.outputs
+    np.testing.assert_allclose(explanation.values.sum(axis=1) + explanation.intercept, score(HELD_OUT), atol=1e-12)
+    np.testing.assert_allclose(explanation.scores, score(HELD_OUT), atol=1e-12)
+    for i, names in enumerate(explanation.terms):
+        np.testing.assert_array_equal(explanation.values[:, i], found.term_values(HELD_OUT, names))
+
+
+@pytest.mark.parametrize(
+    ("wrap", "kind"),
+    [
+        (lambda data: pd.DataFrame(data, columns=NAMES), pd.DataFrame),
+        (lambda data: pl.DataFrame(data, schema=list(NAMES)), pl.DataFrame),
+        (lambda data: pa.table(list(data.T), names=list(NAMES)), pa.Table),
+        (lambda data: data, pd.DataFrame),
+    ],
+    ids=["pandas", "polars", "pyarrow", "numpy"],
+)
+def test_tables_come_back_in_the_library_of_the_data(model, wrap, kind):
+    found = decompose(model, wrap(DATA), n_jobs=1)
+    explanation = found.explain(wrap(HELD_OUT))
+    frame = explanation.to_frame()
+    assert isinstance(frame, kind)
+    expected = {" × ".join(names): found.term_values(HELD_OUT, names).tolist() for names in found.terms}
+    assert columns(frame) == expected
+    for table in (found.importance(), found.importance(by="feature"), found.table("x0"), found.table(("x0", "x1"))):
+        assert isinstance(table, kind)
+    comparison = compare({"pure": found, "raw": found.raw})
+    assert {type(t) for t in (comparison.distance, comparison.signs, comparison.ranks)} == {kind}
+
+
+def test_tables_without_a_data_frame_library_are_dicts_of_arrays(fx, monkeypatch):
+    plain = dataclasses.replace(fx.explain(HELD_OUT), backend=None).to_frame()
+    assert isinstance(plain, dict)
+    np.testing.assert_array_equal(plain["x0 × x1"], fx.term_values(HELD_OUT, ("x0", "x1")))
+    bare = dataclasses.replace(fx, settings=Settings(backend=None))
+    assert isinstance(bare.importance(), dict)
+    assert bare.table("x0").keys() == {"x0", "x0_low", "x0_high", "value", "weight"}
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert backend_of(DATA) is None
+    assert backend_of(pl.DataFrame({"a": [1]})) == "polars"
+
+
+def test_frames_of_several_outputs_have_a_column_per_term_and_output(several):
+    frame = several.explain(HELD_OUT).to_frame()
+    assert list(frame.columns[:3]) == ["x0 [u]", "x0 [v]", "x0 [w]"]
+    np.testing.assert_array_equal(frame["x0 × x1 [w]"], several.term_values(HELD_OUT, ("x0", "x1"))[:, 2])
+
+
+def test_shap_values_share_each_term_equally(model, fx):
+    shap_values = fx.explain(HELD_OUT).shap_values()
+    for j, name in enumerate(NAMES):
+        expected = sum(fx.term_values(HELD_OUT, names) / len(names) for names in fx.terms if name in names)
+        np.testing.assert_allclose(shap_values[:, j], expected, atol=1e-14)
+    np.testing.assert_allclose(shap_values.sum(axis=1), model.predict(HELD_OUT) - fx.intercept, atol=1e-12)
+
+
+def test_shap_values_of_one_tree_are_shapley_values_under_the_product_density():
+    """Shapley's own formula over all subsets of features, with v(S) the mean over features outside S."""
+    data = np.random.default_rng(0).integers(0, 2, (50, 3)).astype(float)
+    model = tree.DecisionTreeRegressor(random_state=0).fit(data, data @ [1.0, 2, 4] + data[:, 0] * data[:, 1])
+    found = decompose(model, data, density="independent", n_jobs=1)
+    shares = data.mean(axis=0)
+
+    def worth(row, known):
+        total = 0.0
+        for corner in itertools.product((0.0, 1.0), repeat=3):
+            if all(corner[j] == row[j] for j in known):
+                free = [j for j in range(3) if j not in known]
+                weight = np.prod([shares[j] if corner[j] else 1 - shares[j] for j in free])
+                total += weight * model.predict([corner])[0]
+        return total
+
+    row = np.array([1.0, 0.0, 1.0])
+    expected = np.zeros(3)
+    for order in itertools.permutations(range(3)):
+        for position, j in enumerate(order):
+            expected[j] += (worth(row, order[: position + 1]) - worth(row, order[:position])) / 6
+    np.testing.assert_allclose(found.explain(row[None]).shap_values()[0], expected, atol=1e-12)
+
+
+def test_shap_values_of_several_outputs(classifier, several):
+    values = several.explain(HELD_OUT).shap_values()
+    assert values.shape == (200, 3, 3)
+    expected = classifier.decision_function(HELD_OUT) - several.intercept
+    np.testing.assert_allclose(values.sum(axis=1), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["single", "several"])
+def test_an_explanation_for_shap(kind, fx, several, monkeypatch):
+    found = {"single": fx, "several": several}[kind]
+    monkeypatch.setitem(sys.modules, "shap", types.SimpleNamespace(Explanation=lambda **given: given))
+    explanation = found.explain(HELD_OUT)
+    handed = explanation.to_shap()
+    np.testing.assert_array_equal(handed["values"], explanation.shap_values())
+    np.testing.assert_allclose(
+        handed["values"].sum(axis=1) + handed["base_values"], found.decision_function(HELD_OUT), atol=1e-12
+    )
+    assert handed["data"] is HELD_OUT
+    assert handed["feature_names"] == list(NAMES)
+
+
+def test_the_real_shap_takes_an_explanation(fx):
+    shap = pytest.importorskip("shap")
+    explanation = fx.explain(HELD_OUT).to_shap()
+    assert isinstance(explanation, shap.Explanation)
+    assert explanation.shape == (200, 3)
+
+
+def test_without_shap_the_message_says_so(fx, monkeypatch):
+    monkeypatch.setitem(sys.modules, "shap", None)
+    with pytest.raises(ImportError, match=r"to_shap\(\) needs the package shap.*pip install shap"):
+        fx.explain(HELD_OUT).to_shap()
+
+
+def test_explanations_keep_the_index_of_a_pandas_table():
+    x, response = named_rows()
+    fx = decompose(boosted(x, response, n_trees=10), x)
+    some = x[x["a"] > 0]
+    assert fx.explain(some).to_frame().index.equals(some.index)
+
+
+def test_a_feature_called_remainder(deep):
+    model, x = deep
+    names = ["remainder", "b", "c", "d", "e", "f"]
+    fx = treeanova.decompose(model, x, density="empirical", feature_names=names, max_order=1)
+    table = fx.explain(x[:20]).to_frame()
+    assert {"remainder", "(remainder)"} <= set(table.columns)
+    np.testing.assert_allclose(table.sum(axis=1) + fx.intercept, fx.decision_function(x[:20]), atol=1e-12)
+    assert set(fx.importance("feature")["feature"]) == {*names, "(remainder)"}

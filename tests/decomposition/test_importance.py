@@ -1,0 +1,309 @@
+"""Importance of terms and features, against values at rows and sums over cells."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+
+import treeanova
+from treeanova.decomposition.importance import strongest_first
+from treeanova.density import Laplace, Shrinkage
+from treeanova.model.binning import binning_by
+from treeanova.model.effects import Effects
+from treeanova.testing.decompositions import cell_scores
+from treeanova.testing.diamonds import NAMES as STONE_NAMES
+from treeanova.testing.diamonds import diamonds
+from treeanova.testing.effects import pair_on_few_bins, random_effects, rows_of_effects
+from treeanova.testing.simulated import dependent_rows
+
+tree = pytest.importorskip("sklearn.tree")
+
+NAMES = ("x0", "x1", "x2")
+DATA = dependent_rows()
+decompose = functools.partial(treeanova.decompose, density="empirical")
+
+
+def test_importance_of_two_correlated_features_by_hand():
+    """f = x0 + x1 on four cells with 3, 1, 1, 3 rows: variances 1/4 each, covariance 1/8, so the score's is 3/4."""
+    data = np.array([[0.0, 0]] * 3 + [[0, 1]] + [[1, 0]] + [[1, 1]] * 3)
+    model = tree.DecisionTreeRegressor(random_state=0).fit(data, data.sum(axis=1))
+    table = decompose(model, data, n_jobs=1).importance().set_index("term")
+    for name in ("x0", "x1"):
+        found = table.loc[name, ["share", "variance", "covariance", "mean_abs"]].to_list()
+        np.testing.assert_allclose(found, [1 / 2, 1 / 3, 1 / 6, 1 / 2], atol=1e-12)
+    np.testing.assert_allclose(table.loc["x0 × x1", ["share", "mean_abs"]].to_list(), 0, atol=1e-12)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_shares_are_those_of_values_at_rows(model, weighted):
+    weights = np.random.default_rng(0).exponential(size=300) if weighted else np.ones(300)
+    found = decompose(model, DATA, sample_weight=weights if weighted else None, n_jobs=1)
+    values = np.stack([found.term_values(DATA, names) for names in found.terms])
+    covariances = np.cov(values, aweights=weights, ddof=0)
+    total = covariances.sum()
+    table = found.importance()
+    assert table["variance"].is_monotonic_decreasing
+    assert table["share"].sum() == pytest.approx(1.0, abs=1e-12)
+    assert (table["variance"] + table["covariance"]).sum() == pytest.approx(1.0, abs=1e-12)
+    by_term = table.set_index("term")
+    for i, names in enumerate(found.terms):
+        row = by_term.loc[" × ".join(names)]
+        assert row["order"] == len(names)
+        assert row["variance"] == pytest.approx(covariances[i, i] / total, abs=1e-12)
+        assert row["covariance"] == pytest.approx((covariances[i].sum() - covariances[i, i]) / total, abs=1e-12)
+        assert row["share"] == pytest.approx(row["variance"] + row["covariance"], abs=1e-14)
+        assert row["mean_abs"] == pytest.approx(np.average(np.abs(values[i]), weights=weights), abs=1e-12)
+
+
+def test_shares_of_raw_terms_are_those_of_values_at_rows(fx):
+    """Raw terms have means, which count for nothing."""
+    raw = fx.raw
+    values = np.stack([raw.term_values(DATA, names) for names in raw.terms])
+    assert np.abs(values.mean(axis=1)).max() > 1e-3
+    covariances = np.cov(values, ddof=0)
+    np.testing.assert_allclose(raw.moments.variance[:, 0], np.diag(covariances), atol=1e-12)
+    expected = covariances.sum(axis=1) - np.diag(covariances)
+    np.testing.assert_allclose(raw.moments.covariance[:, 0], expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("density", ["independent", "uniform"])
+def test_terms_under_a_product_are_uncorrelated(model, density):
+    """Variances over all cells of the joint table, which the product allows to write down."""
+    found = decompose(model, DATA, density=density, n_jobs=1)
+    singles = [found.terms[name].weights for name in NAMES]
+    joint = np.einsum("a,b,c->abc", *singles)
+    scores = cell_scores(model.predict, found.grid)
+    total = (joint * scores**2).sum() - (joint * scores).sum() ** 2
+    table = found.importance().set_index("term")
+    assert (table["covariance"] == 0).all()
+    for names, term in found.terms.items():
+        share = (term.weights * term.values**2).sum() / total
+        assert table.loc[" × ".join(names), "share"] == pytest.approx(share, abs=1e-12)
+    assert table["share"].sum() == pytest.approx(1.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("density", ["independent", "uniform"])
+def test_raw_terms_under_a_product_are_correlated(model, density):
+    found = decompose(model, DATA, density=density, n_jobs=1)
+    joint = np.einsum("a,b,c->abc", *(found.terms[name].weights for name in NAMES))
+    scores = cell_scores(model.predict, found.grid)
+    total = (joint * scores**2).sum() - (joint * scores).sum() ** 2
+    moments = found.raw.moments
+    # Draws may stand for the density, so the tolerance is theirs.
+    assert (moments.variance + moments.covariance).sum() == pytest.approx(total, rel=0.05)
+
+
+def test_importance_by_feature_shares_terms_equally(fx, several):
+    by_term = fx.importance().set_index("term")
+    by_feature = fx.importance(by="feature").set_index("feature")
+    for measure in ("share", "variance", "covariance", "mean_abs"):
+        for name in NAMES:
+            expected = sum(by_term.loc[" × ".join(n), measure] / len(n) for n in fx.terms if name in n)
+            assert by_feature.loc[name, measure] == pytest.approx(expected, abs=1e-12)
+    assert "order" not in by_feature.columns
+    for _, own in several.importance(by="feature").groupby("output"):
+        assert own["share"].sum() == pytest.approx(1.0, abs=1e-12)
+        assert sorted(own["feature"]) == list(NAMES)
+
+
+def test_importance_of_several_outputs_is_that_of_each(several):
+    table = several.importance()
+    assert table["output"].drop_duplicates().to_list() == ["u", "v", "w"]
+    for k, output in enumerate("uvw"):
+        own = table[table["output"] == output].set_index("term")
+        values = np.stack([several.term_values(DATA, names)[:, k] for names in several.terms])
+        covariances = np.cov(values, ddof=0)
+        expected = covariances.sum(axis=1) / covariances.sum()
+        np.testing.assert_allclose([own.loc[" × ".join(n), "share"] for n in several.terms], expected, atol=1e-12)
+        assert own["variance"].is_monotonic_decreasing
+
+
+@pytest.mark.parametrize("make", [Laplace, Shrinkage])
+def test_shares_under_a_mixture_add_up(model, make):
+    found = decompose(model, DATA, density=make(), n_jobs=1)
+    assert found.importance()["share"].sum() == pytest.approx(1.0, abs=1e-12)
+    assert found.importance().equals(decompose(model, DATA, density=make(), n_jobs=1).importance())
+
+
+def test_importance_by_something_else_is_refused(fx):
+    with pytest.raises(ValueError, match="`by` must be 'term' or 'feature', got 'order'"):
+        fx.importance(by="order")
+
+
+def test_importance_of_no_terms_is_an_empty_table(fx):
+    assert len(fx.select(order=3).importance()) == 0
+
+
+def test_equal_ones_stay_as_they_come():
+    assert strongest_first(np.array([1.0, 3.0, 1.0, 3.0, -0.0, 0.0])) == [1, 3, 0, 2, 4, 5]
+
+
+# Terms at rows and remainders
+
+
+def test_importance_adds_up_and_has_higher_orders_and_the_remainder(deep, deep_fx):
+    model, x = deep
+    table = deep_fx.importance()
+    assert len(table) == len(deep_fx.terms)
+    assert table["share"].sum() == pytest.approx(1)
+    values = deep_fx.explain(x)
+    by_name = dict(zip(table["term"], table["variance"], strict=True))
+    for i, names in enumerate(values.terms[:40:5]):
+        expected = values.values[:, i * 5].var() / values.scores.var()
+        assert by_name[" × ".join(names)] == pytest.approx(expected, rel=1e-6)
+    cut = treeanova.decompose(model, x, density="empirical", max_order=2)
+    shares = cut.importance()
+    assert shares["share"].sum() == pytest.approx(1)
+    row = shares[shares["term"] == "remainder"].iloc[0]
+    assert row["order"] == 3
+    assert row["variance"] == pytest.approx(cut.remainder(x).var() / cut.decision_function(x).var(), rel=1e-6)
+    by_feature = cut.importance("feature")
+    assert set(by_feature["feature"]) == {*(f"x{j}" for j in range(6)), "remainder"}
+    assert by_feature["share"].sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("max_order", [None, 2])
+def test_pure_terms_of_independent_features_are_uncorrelated(triple, max_order):
+    model, rows = triple
+    deep = treeanova.decompose(model, rows, density="independent", tensor_order=2, max_order=max_order)
+    dense = treeanova.decompose(model, rows, density="independent", tensor_order=3)
+    found, expected = (fx.importance().set_index("term") for fx in (deep, dense))
+    assert (found["covariance"] == 0).all()
+    for name in ("a", "a × b"):
+        assert found["mean_abs"][name] == pytest.approx(expected["mean_abs"][name], rel=1e-9)
+        assert found["variance"][name] == pytest.approx(expected["variance"][name], rel=0.1)
+
+
+def test_centred_raw_terms_do_not_pass_for_uncorrelated():
+    tree = pytest.importorskip("sklearn.tree").DecisionTreeRegressor
+    forest = pytest.importorskip("sklearn.ensemble").RandomForestRegressor
+    table = np.array([[i, j] for i in (0, 1) for j in (0, 1)] * 50, dtype=float)
+    a, b = table.T
+    model = forest(n_estimators=2).fit(table, a)
+    model.estimators_ = [tree(max_depth=1).fit(table, 2 * a - 1), tree(max_depth=2).fit(table, 4 * a * b + 1e-4 * a)]
+    found = treeanova.decompose(model, table, density="uniform").raw.truncate(1).importance()
+    main, rest = (2 * a - 1) / 2, 4 * a * b / 2
+    total = np.var(main + rest)  # the 1e-4 only has the second tree ask for x0 first
+    share = (np.var(main) + np.cov(main, rest, bias=True)[0, 1]) / total
+    shares = dict(zip(found["term"], found["share"], strict=True))
+    assert shares["x0"] == pytest.approx(share, abs=0.03)  # at drawn rows; 0.25 without the covariance
+    assert shares["x0"] + shares["remainder"] == pytest.approx(1.0)
+
+
+# Terms on axes of their own
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_importance_of_terms_on_their_own_axes_is_that_of_values_at_rows(seed):
+    effects = random_effects(np.random.default_rng(seed), sizes=(5, 4, 3), n_outputs=1, share_of_terms=0.8)
+    rows = rows_of_effects(effects, seed=seed)
+    found = decompose(effects, rows, n_jobs=1)
+    for part in (found, found.raw):
+        values = np.stack([part.term_values(rows, names) for names in part.terms])
+        covariances = np.cov(values, ddof=0)
+        np.testing.assert_allclose(part.moments.variance[:, 0], np.diag(covariances), atol=1e-10)
+        expected = covariances.sum(axis=1) - np.diag(covariances)
+        np.testing.assert_allclose(part.moments.covariance[:, 0], expected, atol=1e-10)
+        np.testing.assert_allclose(part.moments.mean_abs[:, 0], np.abs(values).mean(axis=1), atol=1e-10)
+        assert part.importance()["share"].sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("density", ["auto", "kernel"])
+def test_importance_where_axes_of_mains_and_pairs_cross(density):
+    """Neither refines the other before purification, and pairs have tables of their own under these densities."""
+    effects = pair_on_few_bins()
+    halves = binning_by(np.array([0, 1, 1, 1, 1, 1]))
+    terms = {**effects.terms, (0,): np.array([[-1.0], [2.0]])}
+    crossed = Effects(effects.grid, effects.intercept, terms, {**effects.binnings, (0,): (halves,)})
+    rows = rows_of_effects(effects)
+    found = decompose(crossed, rows, density=density, n_jobs=1)
+    assert found.terms["x0"].values.shape == (4,)
+    for part in (found, found.raw):
+        table = part.importance()
+        assert np.isfinite(table[["variance", "covariance", "share", "mean_abs"]].to_numpy()).all()
+        assert table["share"].sum() == pytest.approx(1.0)
+
+
+# Terms that oppose others
+
+
+STONES, PRICE = diamonds()
+
+
+@pytest.fixture(scope="module")
+def diamond_model():
+    xgboost = pytest.importorskip("xgboost")
+    return xgboost.XGBRegressor(n_estimators=150, max_depth=2, learning_rate=0.2, n_jobs=1).fit(STONES, PRICE)
+
+
+@pytest.fixture(scope="module")
+def diamond_fx(diamond_model):
+    return treeanova.decompose(diamond_model, STONES, density="empirical", n_jobs=1)
+
+
+@pytest.fixture(scope="module")
+def explained(diamond_fx):
+    """Values of terms at the rows, by label."""
+    found = diamond_fx.explain(STONES)
+    return {" × ".join(names): found.values[:, i] for i, names in enumerate(found.terms)}
+
+
+@pytest.fixture(scope="module")
+def expected(explained):
+    """Labels by the variance of what the terms add to the rows, largest first."""
+    return sorted(explained, key=lambda label: -np.var(explained[label]))
+
+
+def test_the_copy_has_the_structure_of_the_original(diamond_fx, explained):
+    """Two strong terms have negative shares, by which they would come last."""
+    shares = diamond_fx.importance().set_index("term")["share"]
+    score = sum(explained.values())
+    for name in ("clarity", "color"):
+        covariance = np.cov(explained[name], score, bias=True)[0, 1]
+        assert shares[name] == pytest.approx(covariance / np.var(score), abs=1e-9)
+    assert set(shares.sort_values().index[:2]) == {"clarity", "color"}
+    assert shares["clarity"] < -0.02
+
+
+def test_terms_that_oppose_others_are_not_buried(diamond_fx, diamond_model, expected):
+    table = diamond_fx.importance()
+    assert list(table["term"]) == expected
+    ranks = {name: rank for rank, name in enumerate(table["term"], start=1)}
+    assert max(ranks["clarity"], ranks["color"]) <= 6
+    by_feature = list(diamond_fx.importance("feature")["feature"])
+    rows = pytest.importorskip("xgboost").DMatrix(STONES)
+    contributions = diamond_model.get_booster().predict(rows, pred_contribs=True)[:, :-1]
+    by_shap = [STONE_NAMES[j] for j in np.argsort(-np.abs(contributions).mean(axis=0))]
+    assert set(by_feature[:6]) == set(by_shap[:6])
+    assert abs(by_feature.index("clarity") - by_shap.index("clarity")) <= 1
+
+
+def test_without_a_term_the_squared_error_grows_by_its_own_variance(diamond_fx, explained):
+    """What the order means, on the rows that the diamond_model was fitted to."""
+    table = diamond_fx.importance().set_index("term")
+    score = diamond_fx.decision_function(STONES)
+    error = np.mean((PRICE - score) ** 2)
+    for name in expected_mains(table):
+        grown = np.mean((PRICE - score + explained[name]) ** 2) - error
+        assert grown == pytest.approx(table.loc[name, "variance"] * np.var(score), rel=0.05)
+
+
+def expected_mains(table):
+    """Main effects strong enough to be measured."""
+    return [name for name in table.index if table.loc[name, "order"] == 1 and table.loc[name, "variance"] > 1e-3]
+
+
+def test_features_rank_by_equal_parts_of_their_terms_variances(diamond_fx, explained):
+    own = dict.fromkeys(STONE_NAMES, 0.0)
+    for label, values in explained.items():
+        names = label.split(" × ")
+        for name in names:
+            own[name] += np.var(values) / len(names)
+    assert list(diamond_fx.importance("feature")["feature"]) == sorted(own, key=lambda name: -own[name])
+
+
+def test_ranks_of_comparisons_are_the_same(diamond_fx, expected):
+    ranks = treeanova.compare({"one": diamond_fx, "raw": diamond_fx.raw}).ranks.set_index("term")["one"]
+    assert [ranks[label] for label in expected] == list(range(1, len(expected) + 1))
