@@ -63,6 +63,31 @@ def test_imports_go_down_only(name):
         assert same_package or layer_of(target) < layer_of(name), f"{name} imports {target}, which is not below it"
 
 
+TESTS = Path(__file__).parent
+# Aliases, exceptions, abstract classes, protocols and texts of options: nothing to test by itself.
+TYPES_ONLY = {"core.arrays", "errors", "readers.reader", "views.decomposed", "density.statistics", "cli.options"}
+
+
+def mirror_of(name):
+    """The test file of a module; sub-packages of readers have one file for each library."""
+    *rooms, module = name.split(".")
+    if rooms[:1] == ["readers"] and len(rooms) == 2:
+        rooms, module = ["readers"], rooms[1]
+    return TESTS.joinpath(*rooms, f"test_{module.strip('_')}.py")
+
+
+@pytest.mark.parametrize("name", sorted(name for name, path in MODULES.items() if path.name != "__init__.py"))
+def test_every_module_has_a_test_file(name):
+    assert mirror_of(name).is_file() != (name in TYPES_ONLY), f"{name} is tested in {mirror_of(name)}"
+
+
+def test_no_test_imports_another():
+    for path in TESTS.rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        modules = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+        assert not [module for module in modules if re.match(r"tests\..*\btest_", module)], path
+
+
 def test_public_names():
     assert treeanova.__all__ == sorted(treeanova.__all__)
     for name in treeanova.__all__:

@@ -1,0 +1,48 @@
+"""pair(): which kind of drawing, which feature goes across, and the bins of the term itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("matplotlib")
+
+from treeanova import plot
+from treeanova.plot.pairs import is_drawn_as_lines, name_across
+from treeanova.testing.drawings import heat_map
+from treeanova.testing.models import terms_on_own_axes
+
+
+def test_a_category_and_a_number_are_lines_unless_a_heat_map_is_asked_for(fx):
+    mixed, numbers = fx.terms["age", "colour"], fx.terms["size", "age"]
+    assert [is_drawn_as_lines(mixed, kind) for kind in ("auto", "lines", "heatmap")] == [True, True, False]
+    assert not is_drawn_as_lines(numbers, "auto")
+    with pytest.raises(ValueError, match="`kind` must be 'heatmap' for two features of one kind, got 'lines'"):
+        is_drawn_as_lines(numbers, "lines")
+    with pytest.raises(ValueError, match="`kind` must be one of 'auto', 'heatmap', 'lines', got 'bars'"):
+        is_drawn_as_lines(mixed, "bars")
+
+
+def test_the_feature_named_first_goes_across(fx):
+    term = fx.terms["size", "age"]
+    assert name_across(("age", "size"), term) == "age"
+    assert name_across(["size", "age"], term) == "size"
+    assert name_across({"age", "size"}, term) == "size"  # a set has no order: that of the data
+    assert plot.pair(fx, ("age", "size")).get_xlabel() == "age"
+
+
+@pytest.mark.parametrize("limit", [0.0, -1.0, np.nan, np.inf])
+def test_limits_that_are_no_positive_numbers_are_refused(fx, limit):
+    with pytest.raises(ValueError, match="`limit` must be a number above zero, got"):
+        plot.pair(fx, ("size", "age"), limit=limit)
+
+
+def test_a_pair_on_axes_of_its_own_is_drawn_on_them():
+    fx, _ = terms_on_own_axes()
+    term = fx.terms["x", "y"]
+    assert term.values.shape == (2, 2)
+    drawn = heat_map(plot.pair(fx, ("x", "y")))
+    np.testing.assert_array_equal(drawn.get_array().data, term.values.T)  # y upwards
+    corners = drawn.get_coordinates()
+    assert corners[0, 1:-1, 0].tolist() == [2.0]
+    assert corners[1:-1, 0, 1].tolist() == [3.0]
