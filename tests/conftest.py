@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 # One thread per worker: tests run in parallel already, and the model libraries bring several OpenMP runtimes.
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
@@ -48,3 +49,11 @@ def data_folder(request, tmp_path_factory):
 def is_full(data_folder):
     """Whether the tables are the full ones, of which facts are known."""
     return data_folder == full_data_folder()
+
+
+@pytest.fixture(autouse=True)
+def _same_style_after_each_test():
+    """Figures of the studies have a style of their own, which later tests and examples must not see."""
+    yield
+    if "matplotlib" in sys.modules:
+        sys.modules["matplotlib"].rcdefaults()
