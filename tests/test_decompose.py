@@ -881,9 +881,9 @@ def test_progress_is_told_and_may_stop_the_work(deep, capfd):
         assert [done for done, _ in steps] == list(range(1, steps[0][1] + 1))
 
     def interrupt(stage, done, total):
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt("enough")
 
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match="enough"):
         decompose(model, x, density="empirical", progress=interrupt)
     decompose(model, x, density="empirical", progress=True)
     out, err = capfd.readouterr()

@@ -94,7 +94,7 @@ def test_rows_are_called_x_wherever_they_are_given():
     shares = fx.with_density("empirical", X=some).density
     expected = np.log(shares.table((0,)))[fx.grid.axes[0].index(some["a"].to_numpy())].mean()
     assert shares.log_likelihood(X=some, features=["a"]) == pytest.approx(expected)
-    with pytest.raises(ValueError, match="class"):
+    with pytest.raises(ValueError, match="must have a classifier"):
         fx.predict_proba(X=some)
 
 

@@ -7,7 +7,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 
 import treeanova
 from treeanova.terms.correction import no_correction
@@ -50,8 +50,7 @@ def test_raw_terms_are_sums_of_the_leaves_that_rows_reach(seed):
     forest = random_forest(rng, max_depth=5, max_trees=4)
     rows = rows_on_bounds(forest, rng, 30)
     fx = treeanova.decompose(forest, rows, density="independent", tensor_order=2, n_jobs=1)
-    if not isinstance(fx.source, TreeModel):
-        return  # no leaf has more than two features
+    assume(isinstance(fx.source, TreeModel))  # some leaf has more than two features
     raw = fx.raw.termset
     assert isinstance(raw.leaf_terms, RawLeafTerms)
     encoded = treeanova.data.columns.encode(rows, forest.schema)
