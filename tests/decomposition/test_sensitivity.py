@@ -11,6 +11,7 @@ from treeanova import decompose, density_sensitivity
 from treeanova.core.labels import label_of
 from treeanova.testing.decompositions import names_at_rows
 from treeanova.testing.densities import normals
+from treeanova.testing.effects import pair_on_few_bins, rows_of_effects
 
 AND_ROWS = np.array([[0, 0]] * 4 + [[0, 1]] * 1 + [[1, 0]] * 1 + [[1, 1]] * 4, dtype=float)
 
@@ -104,3 +105,18 @@ def test_sensitivity_tells_of_terms_without_a_table(deep, deep_fx):
         gap = np.sqrt(np.mean((uniform.term_values(x, names) - deep_fx.term_values(x, names)) ** 2))
         expected = gap / deep_fx.decision_function(x).std()
         assert table.loc[label_of(names), "distance"] == pytest.approx(expected, rel=1e-6, abs=1e-12)
+
+
+def test_sensitivity_of_terms_on_axes_of_their_own():
+    effects = pair_on_few_bins()
+    rows = rows_of_effects(effects)
+    found = density_sensitivity(effects, rows, ["uniform", "empirical"], n_jobs=1)
+    uniform, empirical = found.decompositions.values()
+    distances = dict(zip(found.table["term"], found.table["distance"], strict=True))
+    spread = empirical.decision_function(rows).std()
+    for names in empirical.terms:
+        gap = uniform.term_values(rows, names) - empirical.term_values(rows, names)
+        assert distances[" × ".join(names)] == pytest.approx(np.sqrt(np.mean(gap**2)) / spread)
+    first = found.mains[(found.mains["term"] == "x0") & (found.mains["density"] == "empirical")]
+    assert first["label"].tolist() == list(empirical.terms["x0"].axes[0].labels)
+    np.testing.assert_array_equal(first["value"], empirical.terms["x0"].values)

@@ -10,6 +10,7 @@ from treeanova.density import Empirical, Kernel
 from treeanova.testing.decompositions import names_in_tables
 from treeanova.testing.densities import boosted as dependent_model
 from treeanova.testing.densities import normals
+from treeanova.testing.effects import pair_on_few_bins, rows_of_effects
 
 
 @pytest.fixture(scope="module")
@@ -104,3 +105,17 @@ def test_standard_errors_of_low_orders_are_the_spread_over_resampled_rows(deep, 
         expected = np.sqrt(np.average(spread**2, weights=weights))
         assert expected > 1e-3  # so that the next line says something
         assert expected / 2 < np.sqrt(np.average(errors[f"x{j}",] ** 2, weights=weights)) < 2 * expected
+
+
+def test_standard_errors_of_terms_on_axes_of_their_own():
+    effects = pair_on_few_bins()
+    rows = rows_of_effects(effects, n_rows=120)
+    fx = decompose(effects, rows, density="empirical", n_jobs=1)
+    found = fx.standard_errors(n_resamples=5, random_state=0)
+    rng = np.random.default_rng(0)
+    draws = [rng.multinomial(120, np.full(120, 1 / 120)) for _ in range(5)]
+    parts = [decompose(effects, rows, density="empirical", sample_weight=draw, n_jobs=1) for draw in draws]
+    assert found["x0", "x1"].shape == (3, 2)
+    for names, errors in found.items():
+        expected = np.std([part.terms[names].values for part in parts], axis=0, ddof=1)
+        np.testing.assert_allclose(errors, expected, rtol=1e-6, atol=1e-9)
