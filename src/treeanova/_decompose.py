@@ -72,7 +72,7 @@ def decompose(
         memory rather than time, because purification moves parts of higher orders to lower ones. By default all
         orders are reported. Where there would be more than 20,000 terms (times outputs) or more than 2^24 products per
         row, those terms above the tables are listed that carry at least 0.05 % of the variance; all others of an order
-        are added up exactly, as "other terms of order k".
+        are added up exactly, as "other terms of order k". Forests of about a million leaves leave a remainder.
     tensor_order
         Highest order of terms that have tables and are purified on all bins; higher orders are evaluated at rows. By
         default as many orders as fit, at least 2: within `budget`, and above order 2 with at most 1,000 terms and a

@@ -86,3 +86,15 @@ def test_a_forest_without_splits_has_an_empty_layout():
     assert (found.tensor_order, found.row_order, found.top_order) == (0, 0, 0)
     assert found.is_dense
     assert found.plan.n_cells == 0
+
+
+def test_what_is_too_many_to_list_is_added_up_or_a_remainder(monkeypatch):
+    """Twelve features on a path: 4,083 terms above order 1, and totals that take 12² products per leaf."""
+    sets = leaves_of(chains([(j, 0.0) for j in range(12)], n_features=12))
+    assert choose_layout(sets, budget=1e9, tensor_order=2).lists_all
+    monkeypatch.setattr(layout, "MAX_ROW_TERMS", 100)
+    screened = choose_layout(sets, budget=1e9, tensor_order=2)
+    assert (screened.lists_all, screened.row_order, screened.is_truncated) == (False, 12, False)
+    monkeypatch.setattr(layout, "_MAX_TOTALS_COST", 144.0)
+    truncated = choose_layout(sets, budget=1e9, tensor_order=2)
+    assert (truncated.lists_all, truncated.row_order, truncated.is_truncated) == (True, 2, True)

@@ -243,6 +243,12 @@ class _Sums:
         return centred
 
 
+def totals_cost(leaf_sets: LeafSets) -> float:
+    """Products per row that the totals of all orders take: Σ over leaves of (features on its path)²."""
+    counts = np.bincount(leaf_sets.group, minlength=len(leaf_sets.keys))
+    return math.fsum(float(count) * len(key) ** 2 for key, count in zip(leaf_sets.keys, counts, strict=True))
+
+
 def row_cost(leaf_sets: LeafSets) -> float:
     """Products per row that all terms of all orders take: Σ over leaves of 2^(features on its path)."""
     counts = np.bincount(leaf_sets.group, minlength=len(leaf_sets.keys))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from treeanova.core.arrays import Key
 from treeanova.model.grid import Grid
-from treeanova.terms.closed_form import row_cost
+from treeanova.terms.closed_form import row_cost, totals_cost
 from treeanova.terms.leafsets import LeafSets
 from treeanova.terms.plan import Plan, plan_of
 
@@ -16,6 +16,7 @@ MAX_ROW_TERMS = 20_000
 _TENSOR_CELLS = 1_000_000  # of orders above 2, for all outputs: beyond, purification takes many seconds
 _TENSOR_TERMS = 1_000
 _MAX_ROW_COST = 2.0**24
+_MAX_TOTALS_COST = 2.0**25
 _MERGED_BINS = (2048, 1024, 512, 256, 128, 64, 32, 16)
 
 
@@ -68,14 +69,20 @@ def choose_layout(
 
     Orders above 2 are tensors only while there are at most 1,000 of them, with a million cells for all outputs. All
     terms of higher orders are listed while there are at most 20,000 of them for all outputs and a row takes at most
-    2^24 products, else those that carry weight; all others of an order are then added up.
+    2^24 products, else those that carry weight; all others of an order are then added up. Where even these sums would
+    take more than 2^25 products per row, as for forests of a million leaves, orders without tables form one remainder.
     """
     top = max(map(len, sets.keys), default=0)
     highest, plan = _tensors_that_fit(sets, top, budget, tensor_order)
     max_bins = _bins_that_fit(plan, sets.grid, budget)
-    reported = top if max_order is None else max(min(max_order, top), 1 if top else 0)
     held = plan if max_bins is None else _shrunk(plan, sets.grid, max_bins)
     lists_all = max_order is not None or _can_report_all(sets, highest, top)
+    if max_order is not None:
+        reported = max(min(max_order, top), 1 if top else 0)
+    elif lists_all or totals_cost(sets) <= _MAX_TOTALS_COST:
+        reported = top
+    else:
+        reported, lists_all = highest, True
     layout = TermLayout(highest, reported, top, max_bins, held, lists_all)
     return dataclasses.replace(layout, plan=dataclasses.replace(layout.plan, notes=tuple(_notes(layout))))
 
