@@ -94,7 +94,7 @@ def check_finite(fx):
 
 
 def check_sums(fx, model, library, rows):
-    """Scores are the library's own; intercept, terms and remainder add up to them."""
+    """Scores are the library's own; intercept, terms, other terms of each order and remainder add up to them."""
     raw = np.asarray(library.raw(model, rows), dtype=float)
     score = fx.decision_function(rows)
     assert np.isfinite(score).all()
@@ -102,7 +102,7 @@ def check_sums(fx, model, library, rows):
     few = rows[:: max(1, len(rows) // 100)]
     explanation = fx.explain(few)
     rest = 0.0 if explanation.remainder is None else explanation.remainder
-    total = fx.intercept + explanation.values.sum(axis=1) + rest
+    total = fx.intercept + explanation.values.sum(axis=1) + sum(explanation.others.values()) + rest
     expected = fx.decision_function(few)
     size = max(np.abs(expected).max(), np.abs(np.asarray(fx.intercept)).max())
     np.testing.assert_allclose(total, expected, rtol=0, atol=1e-9 * size)
