@@ -13,6 +13,9 @@ from treeanova import read_model
 from treeanova.model.links import class_labels
 from treeanova.readers.outputs import plain_labels
 
+# Older versions of LightGBM warn about arrays without names.
+pytestmark = pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 3))
 SCORE = X[:, 0] * X[:, 1] + X[:, 2]
