@@ -19,7 +19,7 @@ from treeanova.model.effects import Effects
 from treeanova.model.grid import Grid
 from treeanova.terms.correction import no_correction
 from treeanova.terms.scope import Selected
-from treeanova.testing import brute_force
+from treeanova.testing import brute_force, example
 from treeanova.testing.decompositions import (
     assert_terms,
     cell_scores,
@@ -391,3 +391,9 @@ def test_axes_are_part_of_equality(own_axes):
     assert full != coarse
     for names in full.terms:
         np.testing.assert_allclose(full.term_values(rows, names), coarse.term_values(rows, names), atol=1e-12)
+
+
+def test_the_former_name_of_terms_without_a_table_warns():
+    fx, _ = example()
+    with pytest.warns(DeprecationWarning, match="see Term.has_table in terms"):
+        assert fx.higher_terms == ()

@@ -125,3 +125,55 @@ def test_a_certificate_with_unlisted_terms_is_not_met_under_dependence(few_liste
     assert certificate.higher.n_left_out > 0
     assert not certificate.met
     assert "others added up by order" in str(certificate)
+
+
+@pytest.fixture
+def dependent():
+    """Rows with dependent features, and a forest of them."""
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(500, 5))
+    X[:, 1] += X[:, 0]
+    ensemble = pytest.importorskip("sklearn.ensemble")
+    return ensemble.RandomForestRegressor(4, max_depth=6, random_state=0).fit(X, X[:, 0] * X[:, 1] * X[:, 2]), X
+
+
+def test_truncation_leaves_no_sums_of_unlisted_terms(few_listed, dependent):
+    model, X = dependent
+    fx = treeanova.decompose(model, X, density="empirical", tensor_order=2)
+    assert not fx.certificate.met
+    for part in (fx.truncate(2), fx.select(order=[1, 2])):
+        assert part.certificate.higher.n_left_out == 0
+        assert part.certificate.met == part.certificate.tables_met is True
+        assert "in the remainder" in part.certificate.purity
+    assert fx.truncate(4).certificate.higher.n_left_out > 0
+
+
+def test_unlisted_terms_are_compared_with_their_values(few_listed, dependent, monkeypatch):
+    """A term that one density lists and the other does not is still a term of both."""
+    model, X = dependent
+    one = treeanova.decompose(model, X, density="empirical", tensor_order=2)
+    monkeypatch.setattr("treeanova.terms.screening.REPORTED_SHARE", 0.05)
+    other = one.with_density("independent")
+    names = next(names for names in one.terms if names not in other.terms)
+    distance = treeanova.compare({"one": one, "other": other}).distance
+    found = distance[distance["term"] == " × ".join(names)]["distance"].item()
+    gap = one.term_values(X, names) - other.term_values(X, names)
+    assert found == pytest.approx(np.sqrt(np.mean(gap**2)), rel=1e-9)
+    assert found != pytest.approx(np.sqrt(np.mean(one.term_values(X, names) ** 2)), rel=1e-3)  # as against zero
+
+
+def test_sensitivities_have_the_shares_of_the_same_term(few_listed, dependent):
+    """Under another density other terms are listed, so that positions in the tables of importance differ."""
+    model, X = dependent
+    found = treeanova.density_sensitivity(model, X, ("independent", "empirical"), tensor_order=2)
+    for name, fx in found.decompositions.items():
+        shares = dict(zip(fx.importance()["term"], fx.importance()["share"], strict=True))
+        for label, share in zip(found.table["term"], found.table[f"share {name}"], strict=True):
+            assert share == pytest.approx(shares[label]) if label in shares else np.isnan(share)
+
+
+def test_sums_of_unlisted_terms_belong_to_no_feature(few_listed, dependent):
+    model, X = dependent
+    explained = treeanova.decompose(model, X, density="empirical", tensor_order=2).explain(X[:3])
+    with pytest.raises(ValueError, match="got sums of other terms that belong to no feature"):
+        explained.shap_values()

@@ -289,7 +289,9 @@ class Certificate:
         excess = max(term.impurity / self.tol, (term.error or 0.0) / (_ERROR_FACTOR * self.tol))
         return np.inf if np.isnan(excess) else excess
 
-    def of_terms(self, names: Collection[tuple[Any, ...]], n_higher: int | None = None) -> Certificate:
+    def of_terms(
+        self, names: Collection[tuple[Any, ...]], n_higher: int | None = None, *, has_rests: bool = False
+    ) -> Certificate:
         """The certificate of fewer terms, without a remainder.
 
         Parameters
@@ -298,6 +300,8 @@ class Certificate:
             Keys of the terms to keep; those without a table may be among them.
         n_higher
             Number of terms kept that are evaluated at rows; None if it does not change.
+        has_rests
+            Whether other terms of an order, added up, are kept too.
 
         Returns
         -------
@@ -315,6 +319,8 @@ class Certificate:
         higher = self.higher
         if higher is not None and n_higher is not None:
             higher = dataclasses.replace(higher, n_terms=n_higher)
+        if higher is not None and not has_rests:
+            higher = dataclasses.replace(higher, n_left_out=0, largest_missed=0.0)
         return dataclasses.replace(self, terms=terms, higher=higher, remainder_share=None)
 
     def __str__(self) -> str:

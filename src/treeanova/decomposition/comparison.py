@@ -1,4 +1,4 @@
-"""compare() and density_sensitivity(): what changes from one decomposition, or density, to others."""
+"""Comparison of decompositions: distances of terms, signs of main effects, ranks of importance."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from treeanova.core.labels import label_of
 from treeanova.data.frames import frame
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.importance import strongest_first
-from treeanova.model.binning import Binning, binning_by, common_refinement, unmerged
+from treeanova.model.binning import Binning, binning_by, common_refinements, unmerged
 from treeanova.model.union import union
 from treeanova.storage.saved_density import NoRowsError
 
@@ -136,18 +136,12 @@ def _common_axes(parts: Sequence[Decomposition], maps: Sequence[Sequence[Ints]],
     if not any(key in part.effects.binnings for part, _ in holders):
         return [unmerged(len(holders[0][1][j])) for j in key]
     binnings = [[binning_by(bins) for bins in _bins_on_union(part, old, key)] for part, old in holders]
-    return [common_refinement(column) for column in zip(*binnings, strict=True)]
+    return list(common_refinements(binnings))
 
 
 def _places(part: Decomposition, old: Sequence[Ints], key: Key, axes: Sequence[Binning]) -> list[Ints]:
     """The bin of a term's own axes that contains each bin of common axes."""
-    return [_within(bins, axis) for bins, axis in zip(_bins_on_union(part, old, key), axes, strict=True)]
-
-
-def _within(coarse: Ints, fine: Binning) -> Ints:
-    inside = np.zeros(fine.size, dtype=np.int64)
-    inside[fine.bins] = coarse
-    return inside
+    return [axis.one_of_each(bins) for bins, axis in zip(_bins_on_union(part, old, key), axes, strict=True)]
 
 
 def _on_axes(part: Decomposition, old: Sequence[Ints], key: Key, axes: Sequence[Binning]) -> Floats:
@@ -222,11 +216,10 @@ def _bins_within(old: Any, codes: Any, rng: np.random.Generator) -> Any:
 def _values_at_rows(part: Decomposition, old: Sequence[Ints], codes: BinIndices, keys: list[Key]) -> Floats:
     """Terms at rows given by their bins on the union, shape (n_keys, n_rows, n_outputs); zero without a term."""
     values = np.zeros((len(keys), len(codes), part.termset.n_outputs))
-    known = set(part.termset.keys)
-    own = [i for i, key in enumerate(keys) if key in known]
-    if own:
+    known = [i for i, key in enumerate(keys) if part.evaluation.knows(key)]
+    if known:
         bins = np.stack([bins[codes[:, j]] for j, bins in enumerate(old)], axis=1).astype(np.int32)
-        values[own] = part.evaluation.at(bins, [keys[i] for i in own])
+        values[known] = part.evaluation.at(bins, [keys[i] for i in known])
     return values
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from treeanova.anova.certificate import Certificate
-from treeanova.core.arrays import Floats, Key
+from treeanova.core.arrays import Floats, Key, Names
 from treeanova.core.progress import Progress, quiet
 from treeanova.decomposition.algebra import Summand, combined_source
 from treeanova.decomposition.answers import Answers
@@ -230,7 +230,7 @@ class Decomposition(Answers):
 
     def _certificate_of(self, terms: TermSet) -> Certificate:
         names = {self._names(key) for key in terms.tables.keys}
-        return self.certificate.of_terms(names, len(terms.keys_at_rows))
+        return self.certificate.of_terms(names, len(terms.keys_at_rows), has_rests=bool(terms.rest_orders))
 
     def truncate(self, max_order: int) -> Decomposition:
         """The same model with all terms above an order in one exact remainder.
@@ -278,6 +278,12 @@ class Decomposition(Answers):
         """
         warnings.warn("cut() is now truncate()", DeprecationWarning, stacklevel=2)
         return self.truncate(max_order)
+
+    @property
+    def higher_terms(self) -> tuple[Names, ...]:
+        """Former name of the terms without a table; see `terms` and `Term.has_table`."""
+        warnings.warn("higher_terms: see Term.has_table in terms", DeprecationWarning, stacklevel=2)
+        return tuple(self._names(key) for key in self.termset.keys_at_rows)
 
     def with_density(self, density: Any, X: Any = None, *, sample_weight: Any = None) -> Decomposition:
         """The same model purified under another density, or under the same kind with other rows.

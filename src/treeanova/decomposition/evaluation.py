@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -50,6 +51,14 @@ class Evaluation:
     def n_parts(self) -> int:
         """Number of parts that add up to the score: terms, rests of orders, and a remainder where there is one."""
         return len(self.terms.keys) + len(self.rest_orders) + self.has_remainder
+
+    def knows(self, key: Key) -> bool:
+        """Whether a term belongs to the decomposition: it is listed, or part of the rest of its order."""
+        return key in self._listed or (len(key) in self.rest_orders and self.terms.can_evaluate(key))
+
+    @functools.cached_property
+    def _listed(self) -> frozenset[Key]:
+        return frozenset(self.terms.keys)
 
     def rests_at(self, codes: BinIndices) -> Floats:
         """Sums of the terms of each order that are not listed, shape (n_rest_orders, n_rows, n_outputs)."""

@@ -145,9 +145,10 @@ class Explanation:
         [0.375, 0.375]
         """
         if self.remainder is not None or self.others:
+            rest = "a remainder that belongs" if self.remainder is not None else "sums of other terms that belong"
             raise ValueError(
-                "shap_values() must have all of the score in terms, got a remainder that belongs to no feature; "
-                "explain with all orders, or share the terms alone: fx.select(order=[1, 2]).explain(X).shap_values()."
+                f"shap_values() must have all of the score in terms, got {rest} to no feature; explain with all "
+                "orders, or share the terms alone: fx.select(order=[1, 2]).explain(X).shap_values()."
             )
         shares = np.zeros((len(self.terms), len(self.features)))
         for i, term in enumerate(self.terms):

@@ -58,9 +58,9 @@ def sensitivity(found: Mapping[str, Decomposition], base: Decomposition) -> Sens
 
 def _sensitivity_table(found: Mapping[str, Decomposition], base: Decomposition) -> Any:
     spread = np.sqrt(base.moments.score_variance)
-    shares = {name: _shares(fx) for name, fx in found.items()}
+    shares = {name: _shares_by_key(fx) for name, fx in found.items()}
     rows: list[dict[str, Any]] = []
-    for t, (key, values, weights) in enumerate(_under_each(found, base)):
+    for key, values, weights in _under_each(found, base):
         pairs, axes = list(itertools.combinations(values, 2)), weights.ndim
         gap = np.sqrt(np.max([np.tensordot(weights, (a - b) ** 2, axes=axes) for a, b in pairs], axis=0))
         opposite = np.max([np.tensordot(weights, a * b < 0, axes=axes) for a, b in pairs], axis=0)
@@ -68,7 +68,7 @@ def _sensitivity_table(found: Mapping[str, Decomposition], base: Decomposition) 
         for k, output in enumerate(base.schema.outputs):
             distance = float(gap[k] / spread[k]) if spread[k] > 0 else 0.0
             row: dict[str, Any] = {"term": label, "output": output, "distance": distance}
-            row |= {f"share {name}": float(share[t, k]) for name, share in shares.items()}
+            row |= {f"share {name}": float(share[key][k]) if key in share else np.nan for name, share in shares.items()}
             rows.append(row | {"sign differs": float(opposite[k])})
     rows.sort(key=lambda row: -row["distance"])
     return frame({column: [row[column] for row in rows] for column in rows[0]} if rows else {}, base.settings.backend)
@@ -88,11 +88,11 @@ def _under_each(
             yield from ((key, list(own), weights) for key, own in zip(some, values, strict=True))
 
 
-def _shares(fx: Decomposition) -> Floats:
-    both = fx.moments.variance + fx.moments.covariance
-    total = both.sum(axis=0)
-    shares: Floats = both / np.where(total > 0, total, 1.0)
-    return shares
+def _shares_by_key(fx: Decomposition) -> dict[Key, Floats]:
+    """Share of the variance of each listed term, per output."""
+    total = fx.moments.score_variance
+    shares = (fx.moments.variance + fx.moments.covariance) / np.where(total > 0, total, 1.0)
+    return dict(zip(fx.termset.keys, shares, strict=False))  # rests and a remainder come last and have no key
 
 
 def _main_effects(found: Mapping[str, Decomposition], base: Decomposition) -> Any:

@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from treeanova.core.arrays import Floats, Ints, Key
+from treeanova.core.cells import count_cells
 from treeanova.density.margins import SCALES, Margin
 from treeanova.density.rows_in_memory import RowsInMemory
 from treeanova.density.statistics import Points, Statistics
@@ -168,15 +169,14 @@ class KernelSearch:
         """Leave-one-out log ratio of each row to independence, by kernels over a few groups of each feature."""
         margins = [self._coarse[j] for j in key]
         sizes = [len(margin.group_masses) for margin in margins]
-        flat = np.ravel_multi_index(tuple(cells), sizes)
-        shares = np.bincount(flat, self._points.weights, minlength=math.prod(sizes))
-        ratio: Floats = shares.astype(np.float64).reshape(sizes)
-        self_weight = np.ones(len(flat))
+        weights = self._points.weights
+        ratio = count_cells(cells, sizes, weights, len(weights))
+        self_weight = np.ones(len(weights))
         for margin, places in zip(margins, cells, strict=True):
             kernel = self._triple_kernel(margin, bandwidth)
             ratio = np.tensordot(ratio, kernel, axes=(0, 1))
             self_weight = self_weight * np.diagonal(kernel)[places]
-        return _left_out_logs(ratio.ravel()[flat], self_weight, self._rows.effective_rows)
+        return _left_out_logs(ratio[tuple(cells)], self_weight, self._rows.effective_rows)
 
     def _triple_kernel(self, margin: Margin, bandwidth: float) -> Floats:
         if margin.n_ordered_groups < 2:

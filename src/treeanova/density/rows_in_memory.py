@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treeanova.core.arrays import BinIndices, Floats, Ints, Key
+from treeanova.core.cells import count_cells
 from treeanova.data.columns import encode
 from treeanova.density.pooling import Binnings, merging
 from treeanova.density.statistics import EncodedRows, Points, Statistics
@@ -67,14 +68,9 @@ class RowsInMemory(Statistics):
         """Share of the rows in each cell of some features, or of their coarse bins."""
         binnings = merging(binnings)
         sizes = tuple(self.grid.sizes[j] for j in key) if binnings is None else tuple(b.size for b in binnings)
-        cells = np.zeros(self.n_rows, dtype=np.int64)
-        for position, (j, size) in enumerate(zip(key, sizes, strict=True)):
-            cells *= size
-            cells += self._bins(j, None if binnings is None else binnings[position])
-        n_cells = int(np.prod(sizes, dtype=np.int64))
-        totals = np.bincount(cells, weights=self.weights, minlength=n_cells)
-        shares: Floats = totals.astype(np.float64).reshape(sizes)
-        return shares / self.n_rows if self.weights is None else shares
+        columns = (self._bins(j, None if binnings is None else binnings[i]) for i, j in enumerate(key))
+        totals = count_cells(columns, sizes, self.weights, self.n_rows)
+        return totals / self.n_rows if self.weights is None else totals
 
     def _bins(self, j: int, binning: Binning | None) -> Ints | BinIndices:
         """Bin of each row in a feature, coarse where a binning merges bins."""

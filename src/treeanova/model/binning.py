@@ -84,11 +84,15 @@ class Binning:
         """The coarse axis."""
         return axis if self.is_identity else axis.coarsened(self.bins)
 
+    def one_of_each(self, numbers: Ints) -> Ints:
+        """For each coarse bin the number of one of its fine bins, which all have the same."""
+        taken = np.zeros(self.size, dtype=np.int64)
+        taken[self.bins] = numbers
+        return taken
+
     def within(self, finer: Binning) -> Ints:
         """Coarse bin that contains each bin of a finer binning of the same axis."""
-        inside = np.zeros(finer.size, dtype=np.int64)
-        inside[finer.bins] = self.bins
-        return inside
+        return finer.one_of_each(self.bins)
 
     def refines(self, other: Binning) -> bool:
         """Whether every bin lies within one bin of another binning of the same axis."""
@@ -135,6 +139,11 @@ def equal_mass_groups(masses: Floats, n_groups: int) -> Ints:
     total = masses.sum()
     middles = (np.cumsum(masses) - masses / 2) / total if total > 0 else np.linspace(0, 1, len(masses))
     return np.minimum((middles * n_groups).astype(np.int64), n_groups - 1)
+
+
+def common_refinements(options: Sequence[Sequence[Binning]]) -> tuple[Binning, ...]:
+    """The common refinement of several lists of binnings, one binning per feature."""
+    return tuple(common_refinement(column) for column in zip(*options, strict=True))
 
 
 def common_refinement(binnings: Sequence[Binning]) -> Binning:

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from treeanova.anova.descent import with_subsets
 from treeanova.core.arrays import BinIndices, Floats, Ints, Key
 from treeanova.data.features import Schema
 from treeanova.model.axes import Axis, renamed
-from treeanova.model.binning import Binning, binning_by, common_refinement, unmerged
+from treeanova.model.binning import Binning, binning_by, common_refinement, common_refinements, unmerged
 from treeanova.model.grid import Grid
 
 
@@ -305,9 +306,8 @@ class Effects:
         terms = {}
         for key, values in self.terms.items():
             if key in binnings:
-                terms[key] = _taken(
-                    values, [_kept(b.bins[old_bins[j]]) for j, b in zip(key, self.binnings[key], strict=True)]
-                )
+                still_there = [np.unique(b.bins[old_bins[j]]) for j, b in zip(key, self.binnings[key], strict=True)]
+                terms[key] = _taken(values, still_there)
             else:
                 terms[key] = _taken(values, [old_bins[j] for j in key])
         return Effects(grid, self.intercept, terms, binnings)
@@ -346,17 +346,12 @@ def _taken(values: Floats, places: Sequence[Ints]) -> Floats:
     return np.ascontiguousarray(values)
 
 
-def _kept(bins: Ints) -> Ints:
-    """The old coarse bins that are still there, in order."""
-    return np.unique(bins)
-
-
 def weighted_sum(parts: Sequence[Effects], factors: Sequence[float]) -> Effects:
     """Weighted sum of effects on one grid; terms on different axes meet on their common refinement."""
     grid = parts[0].grid
     intercept = np.sum([factor * part.intercept for factor, part in zip(factors, parts, strict=True)], axis=0)
     keys = dict.fromkeys(key for part in parts for key in part.terms)
-    binnings = {key: _finest([part.binnings_of(key) for part in parts if key in part.terms]) for key in keys}
+    binnings = {key: common_refinements([part.binnings_of(key) for part in parts if key in part.terms]) for key in keys}
     terms = {}
     for key in keys:
         tensors = [
@@ -366,10 +361,6 @@ def weighted_sum(parts: Sequence[Effects], factors: Sequence[float]) -> Effects:
         ]
         terms[key] = np.sum(tensors, axis=0)
     return Effects(grid, intercept, terms, binnings)
-
-
-def _finest(options: Sequence[tuple[Binning, ...]]) -> tuple[Binning, ...]:
-    return tuple(common_refinement(column) for column in zip(*options, strict=True))
 
 
 def refined_axes(effects: Effects) -> dict[Key, tuple[Binning, ...]]:
@@ -382,13 +373,8 @@ def refined_axes(effects: Effects) -> dict[Key, tuple[Binning, ...]]:
         return {}
     wanted: dict[Key, dict[int, list[Binning]]] = {}
     for key in sorted(effects.terms, key=len, reverse=True):
-        for subset in _subsets(key):
+        for subset in with_subsets([key]):
             for j, binning in zip(key, effects.binnings_of(key), strict=True):
                 if j in subset:
                     wanted.setdefault(subset, {}).setdefault(j, []).append(binning)
     return {key: tuple(common_refinement(columns[j]) for j in key) for key, columns in wanted.items()}
-
-
-def _subsets(key: Key) -> list[Key]:
-    """All subsets of a key but the empty one."""
-    return [tuple(j for i, j in enumerate(key) if mask >> i & 1) for mask in range(1, 2 ** len(key))]

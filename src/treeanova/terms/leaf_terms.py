@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Self
 
@@ -102,10 +103,14 @@ class PureLeafTerms(LeafTerms):
         orders = tuple(order for order in self.screened_orders if order <= max_order)
         return dataclasses.replace(self, keys=kept, screened_orders=orders)
 
+    @functools.cached_property
+    def _totals(self) -> OrderTotals:
+        return OrderTotals(self.form)
+
     def rests_at(self, codes: BinIndices, n_jobs: int) -> Floats:
         """Totals of the orders minus the terms that are listed, with the correction of those that are not."""
         orders = self.screened_orders
-        rests = OrderTotals(self.form).at_rows(codes, n_jobs)[list(orders)]
+        rests = self._totals.at_rows(codes, n_jobs)[list(orders)]
         listed = [key for key in self.keys if len(key) in orders]
         values = self.form.at_rows(codes, listed, n_jobs)
         for position, key in enumerate(listed):
@@ -134,6 +139,7 @@ class PureLeafTerms(LeafTerms):
         ours, theirs = self.correction.tables, other.correction.tables
         return (
             self._has_leaves_of(other)
+            and self.screened_orders == other.screened_orders
             and ours.keys() == theirs.keys()
             and all(np.array_equal(ours[key], theirs[key]) for key in ours)
         )

@@ -10,7 +10,7 @@ import numpy as np
 
 from treeanova.core.arrays import Floats, Key
 from treeanova.density.joint import Joint, Product
-from treeanova.model.binning import Binning, common_refinement
+from treeanova.model.binning import Binning, common_refinements
 from treeanova.model.effects import Effects
 
 _CHUNK = 1 << 16
@@ -156,7 +156,9 @@ def _raw_moments_of_product(effects: Effects, part: Product) -> RawMoments:
     """The same for independent features, exactly: parts of terms that are pure under the product are uncorrelated."""
     pure = [_pure_parts(effects, key, part) for key in effects.terms]
     subsets = dict.fromkeys(subset for parts in pure for subset in parts)
-    axes = {subset: _finest([parts[subset].binnings for parts in pure if subset in parts]) for subset in subsets}
+    axes = {
+        subset: common_refinements([parts[subset].binnings for parts in pure if subset in parts]) for subset in subsets
+    }
     tables = {subset: part.table(subset, axes[subset]) if subset else np.ones(()) for subset in subsets}
     spread = [{subset: one.on(axes[subset]) for subset, one in parts.items()} for parts in pure]
     total = {subset: sum(parts[subset] for parts in spread if subset in parts) for subset in subsets}
@@ -164,10 +166,6 @@ def _raw_moments_of_product(effects: Effects, part: Product) -> RawMoments:
     squares = np.array([sum(_mean(v**2, tables[s]) for s, v in parts.items()) for parts in spread])
     products = np.array([sum(_mean(v * total[s], tables[s]) for s, v in parts.items()) for parts in spread])
     return first, squares, products
-
-
-def _finest(options: Sequence[tuple[Binning, ...]]) -> tuple[Binning, ...]:
-    return tuple(common_refinement(column) for column in zip(*options, strict=True))
 
 
 def _pure_parts(effects: Effects, key: Key, part: Product) -> dict[Key, _Part]:

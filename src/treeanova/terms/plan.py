@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from treeanova.anova.descent import with_subsets
 from treeanova.anova.solvers.registry import method_for
 from treeanova.core.arrays import Key
 from treeanova.core.labels import label_of
@@ -138,13 +139,9 @@ def _size(n_bytes: float) -> str:
 
 def plan_of(keys: set[Key], grid: Grid, n_outputs: int) -> Plan:
     """The plan of terms and all their subsets."""
-    closure = set(keys) - {()}
-    frontier = closure
-    while frontier:
-        frontier = {key[:i] + key[i + 1 :] for key in frontier for i in range(len(key)) if len(key) > 1} - closure
-        closure = closure | frontier
     sizes = grid.sizes
-    cells = {key: math.prod(sizes[j] for j in key) for key in sorted(closure, key=lambda key: (len(key), key))}
+    ordered = sorted(with_subsets(keys), key=lambda key: (len(key), key))
+    cells = {key: math.prod(sizes[j] for j in key) for key in ordered}
     return Plan(MappingProxyType(cells), n_outputs, grid.schema.names, sizes)
 
 
