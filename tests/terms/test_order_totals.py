@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from treeanova.core.compiled import has_numba
 from treeanova.model.binning import unmerged
 from treeanova.terms.closed_form import ClosedForm
 from treeanova.terms.order_totals import OrderTotals
 from treeanova.terms.trees import leaves_of
+from treeanova.testing.closed_forms import random_closed_form
 from treeanova.testing.forests import random_forest
 
 
@@ -51,3 +53,31 @@ def test_rows_and_leaves_come_in_blocks(monkeypatch):
     monkeypatch.setattr("treeanova.terms.order_totals._BLOCK_ROWS", 7)
     monkeypatch.setattr("treeanova.terms.order_totals._BLOCK_CELLS", 20)
     np.testing.assert_allclose(OrderTotals(form).at_rows(codes, n_jobs=2), whole, atol=1e-12)
+
+
+@pytest.mark.parametrize(("n_rows", "n_jobs"), [(0, 2), (1, 1), (1, 3), (600, 2)])
+def test_any_number_of_rows_and_threads(n_rows, n_jobs):
+    form, codes, scale = random_closed_form(3, n_rows=600)
+    every = OrderTotals(form).at_rows(codes)
+    some = OrderTotals(form).at_rows(codes[:n_rows], n_jobs)
+    np.testing.assert_allclose(some, every[:, :n_rows], rtol=0, atol=1e-14 * scale)
+
+
+@pytest.mark.skipif(not has_numba(), reason="Numba is not installed")
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("seed", range(15))
+def test_kernel_gives_the_numbers_of_numpy(seed, n_jobs):
+    form, codes, scale = random_closed_form(seed, max_depth=7)
+    totals = OrderTotals(form)
+    for rows in (codes, codes[:1], codes[:0]):
+        ours, numpys = totals.at_rows_by_kernel(rows, n_jobs), totals.at_rows_by_numpy(rows, n_jobs)
+        np.testing.assert_allclose(ours, numpys, rtol=0, atol=1e-13 * scale)
+
+
+@pytest.mark.skipif(not has_numba(), reason="Numba is not installed")
+def test_large_jobs_run_in_the_kernel(monkeypatch):
+    form, codes, _ = random_closed_form(5)
+    totals = OrderTotals(form)
+    monkeypatch.setattr("treeanova.core.compiled._SECONDS_WORTH_LOADING", 0.0)
+    monkeypatch.setattr(OrderTotals, "at_rows_by_numpy", None)
+    np.testing.assert_array_equal(totals.at_rows(codes)[1:], totals.at_rows_by_kernel(codes)[1:])

@@ -14,8 +14,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,9 +22,9 @@ import numpy as np
 from treeanova.core.arrays import BinIndices, Floats, Ints, Key
 from treeanova.model.binning import Binning
 from treeanova.terms.expand import outer_sum
+from treeanova.terms.leaf_sums import Part, Sums
 from treeanova.terms.leafsets import LeafSets
 
-_BLOCK = 1 << 16
 _LEAF_BLOCK = 1 << 15
 _NO_MASS = 1e-15
 _FEW_KEYS = 16
@@ -128,22 +127,21 @@ class ClosedForm:
 
     def at_rows(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int = 1) -> Floats:
         """Terms at rows given by their bins, shape (n_rows, n_keys, n_outputs)."""
-        if tuple(keys) not in self._known_parts:
-            self._known_parts.clear()
-            self._known_parts[tuple(keys)] = self._parts(keys)
-        parts = self._known_parts[tuple(keys)]
-        return _Sums(self.leaf_sets, parts, self.set_masses).at_rows(codes, len(keys), n_jobs)
+        if tuple(keys) not in self._known_sums:
+            self._known_sums.clear()
+            self._known_sums[tuple(keys)] = Sums(self.leaf_sets, self._parts(keys), self.set_masses)
+        return self._known_sums[tuple(keys)].at_rows(codes, len(keys), n_jobs)
 
     @functools.cached_property
-    def _known_parts(self) -> dict[tuple[Key, ...], list[_Part]]:
-        """Parts of the keys asked for last: rows are often explained one by one."""
+    def _known_sums(self) -> dict[tuple[Key, ...], Sums]:
+        """Sums for the keys asked for last: rows are often explained one by one."""
         return {}
 
-    def _parts(self, keys: Sequence[Key]) -> list[_Part]:
+    def _parts(self, keys: Sequence[Key]) -> list[Part]:
         """Leaves of each set of features, with coefficients for those keys that it holds."""
         if len(keys) < _FEW_KEYS or self.leaf_sets.n_groups_with(keys) > _MANY_GROUPS * len(keys):
             alone = [(key, self.leaf_sets.leaves_with(key)) for key in keys]
-            return [_Part(at, {key: self.coefficients(key, at)}, {key: i}) for i, (key, at) in enumerate(alone)]
+            return [Part(at, {key: self.coefficients(key, at)}, {key: i}) for i, (key, at) in enumerate(alone)]
         wanted = {key: position for position, key in enumerate(keys)}
         parts = []
         for own, leaves in zip(self.leaf_sets.keys, self.leaf_sets.members, strict=True):
@@ -151,7 +149,7 @@ class ClosedForm:
             subsets = held if held is not None else [key for key in _all_subsets(own) if key in wanted]
             if subsets:
                 coefficients = {key: self.coefficients(key, leaves) for key in subsets}
-                parts.append(_Part(leaves, coefficients, {key: wanted[key] for key in subsets}))
+                parts.append(Part(leaves, coefficients, {key: wanted[key] for key in subsets}))
         return parts
 
 
@@ -173,74 +171,15 @@ def _all_subsets(key: Key) -> Iterator[Key]:
         yield tuple(j for i, j in enumerate(key) if mask >> i & 1)
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Part:
-    """Leaves of one set of features, and for some of its subsets coefficients and columns of the result."""
-
-    leaves: Ints
-    coefficients: Mapping[Key, Floats]
-    columns: Mapping[Key, int]
-
-
 def raw_at_rows(leaf_sets: LeafSets, codes: BinIndices, keys: Sequence[Key], n_jobs: int = 1) -> Floats:
     """Raw terms at rows, each leaf in the term of its features: shape (n_rows, n_keys, n_outputs)."""
     wanted = {key: position for position, key in enumerate(keys)}
     parts = [
-        _Part(leaves, {key: leaf_sets.values[leaves]}, {key: wanted[key]})
+        Part(leaves, {key: leaf_sets.values[leaves]}, {key: wanted[key]})
         for key, leaves in zip(leaf_sets.keys, leaf_sets.members, strict=True)
         if key in wanted
     ]
-    return _Sums(leaf_sets, parts).at_rows(codes, len(keys), n_jobs)
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Sums:
-    """Sums over leaves of products of their memberships, centred by the masses of the sets where given."""
-
-    leaf_sets: LeafSets
-    parts: Sequence[_Part]
-    set_masses: Sequence[Floats] | None = None
-
-    def at_rows(self, codes: BinIndices, n_columns: int, n_jobs: int) -> Floats:
-        """The sums at rows, these in blocks, blocks in threads."""
-        values = np.zeros((len(codes), n_columns, self.leaf_sets.values.shape[1]))
-        most_leaves = max((len(part.leaves) for part in self.parts), default=1)
-        n_rows = max(16, min(2048, _BLOCK // most_leaves))
-        blocks = [slice(start, start + n_rows) for start in range(0, len(codes), n_rows)]
-
-        def fill(rows: slice) -> None:
-            for part in self.parts:
-                for start in range(0, len(part.leaves), _LEAF_BLOCK):
-                    self._add(values[rows], codes[rows], part, slice(start, start + _LEAF_BLOCK))
-
-        with ThreadPoolExecutor(n_jobs) as pool:
-            list(pool.map(fill, blocks))
-        return values
-
-    def _add(self, values: Floats, codes: BinIndices, part: _Part, some: slice) -> None:
-        """Add the sums of some leaves of one set of features to values at rows.
-
-        Keys are met in lexical order, so that those that begin alike share the product of what they begin with.
-        """
-        factor = functools.cache(lambda j: self._factor(j, part.leaves[some], codes[:, j]))
-        products: list[tuple[Key, Floats]] = []
-        for key in sorted(part.columns):
-            while products and key[: len(products[-1][0])] != products[-1][0]:
-                products.pop()
-            for length in range(len(products), len(key)):
-                own = factor(key[length])
-                products.append((key[: length + 1], products[-1][1] * own if products else own))
-            coefficients = part.coefficients[key][some]
-            values[:, part.columns[key]] += products[-1][1].T @ coefficients if products else coefficients.sum(axis=0)
-
-    def _factor(self, j: int, leaves: Ints, codes: BinIndices) -> Floats:
-        """Memberships of rows in the sets of leaves, centred or not, shape (n_leaves, n_rows)."""
-        at = self.leaf_sets.positions(j, leaves)
-        inside = self.leaf_sets.sets[j].contain(at, codes)
-        if self.set_masses is None:
-            return inside.astype(np.float64)
-        centred: Floats = inside - self.set_masses[j][at, None]
-        return centred
+    return Sums(leaf_sets, parts).at_rows(codes, len(keys), n_jobs)
 
 
 def totals_cost(leaf_sets: LeafSets) -> float:

@@ -6,6 +6,7 @@ v Π_j z_j. For independent features the coefficient of t^k in
     v Π_j (p_j + t (z_j - p_j))
 
 is the sum of all its terms of order k: a cost of d² per leaf and row for d features, where the terms number 2^d.
+Large jobs run in a compiled kernel where Numba is installed.
 """
 
 from __future__ import annotations
@@ -13,16 +14,22 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import math
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
 from treeanova.core.arrays import BinIndices, Floats, Ints
+from treeanova.core.compiled import is_worthwhile
 from treeanova.terms.closed_form import ClosedForm
+from treeanova.terms.flat_leaves import FlatLeaves, flatten
+from treeanova.terms.kernels import sum_polynomials
 
 _BLOCK_CELLS = 1 << 14  # leaves times rows whose polynomials fit into a core's cache
 _BLOCK_ROWS = 256
+_KERNEL_ROWS = 128
+_SECONDS_PER_PRODUCT = 4e-9
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -77,9 +84,45 @@ class OrderTotals:
 
     def at_rows(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
         """Totals at rows given by their bins, shape (n_orders + 1, n_rows, n_outputs); order 0 is the mean."""
+        seconds = self._n_products * len(codes) * _SECONDS_PER_PRODUCT
+        totals = (
+            self.at_rows_by_kernel(codes, n_jobs) if is_worthwhile(seconds) else self.at_rows_by_numpy(codes, n_jobs)
+        )
+        totals[0] += self.form.leaf_sets.intercept
+        return totals
+
+    @functools.cached_property
+    def _n_products(self) -> int:
+        """Products per row: for d features of a leaf (d + 1) (d + 2) / 2."""
+        sets = self.form.leaf_sets
+        pairs = zip(sets.keys, np.bincount(sets.group, minlength=len(sets.keys)).tolist(), strict=True)
+        return sum(n_leaves * math.comb(len(key) + 2, 2) for key, n_leaves in pairs)
+
+    @functools.cached_property
+    def _flat(self) -> FlatLeaves:
+        return flatten(self.form.leaf_sets, self.form.set_masses)
+
+    def at_rows_by_kernel(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
+        """Totals without the intercept by the compiled kernel, rows (or leaves, for few rows) in threads."""
+        values, n_orders = self.form.leaf_sets.values, self.top_order + 1
+        totals = np.zeros((n_orders, len(codes), values.shape[1]))
+        parts = [slice(start, start + _KERNEL_ROWS) for start in range(0, len(codes), _KERNEL_ROWS)]
+        ends = np.linspace(0, len(values), (n_jobs if len(parts) < n_jobs else 1) + 1).astype(np.int64).tolist()
+        flat = self._flat
+
+        def fill(task: tuple[slice, tuple[int, int]]) -> tuple[slice, Floats]:
+            rows, leaves = task
+            return rows, sum_polynomials(codes[rows].T, leaves, n_orders, values, flat)
+
+        with ThreadPoolExecutor(n_jobs) as pool:
+            for rows, total in pool.map(fill, itertools.product(parts, itertools.pairwise(ends))):
+                totals[:, rows] += np.moveaxis(total, 1, 2)
+        return totals
+
+    def at_rows_by_numpy(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
+        """Totals without the intercept by numpy, rows (or leaves, for few rows) in threads."""
         values = self.form.leaf_sets.values
         totals = np.zeros((self.top_order + 1, len(codes), values.shape[1]))
-        totals[0] += self.form.leaf_sets.intercept
         parts = [slice(start, start + _BLOCK_ROWS) for start in range(0, len(codes), _BLOCK_ROWS)]
         halves = np.array_split(np.arange(len(self._blocks)), n_jobs if len(parts) < n_jobs else 1)
 

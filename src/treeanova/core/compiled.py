@@ -1,0 +1,84 @@
+"""Kernels: loops over arrays that Numba compiles, for large jobs where it is installed.
+
+Numba is optional (`pip install treeanova[fast]`). Every kernel has a counterpart in numpy that gives the same numbers
+up to rounding, so that callers ask `is_worthwhile` first. Numba is imported by the first large job only, and compiled
+code is kept in its cache on disk.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.util
+import threading
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+_SECONDS_WORTH_LOADING = 1.0  # to import Numba and compiled code takes more than half of it, to compile two seconds
+_CONTRACTED = {"contract"}  # a product and a sum in one instruction; no other freedom with rounding
+_COMPILING = threading.RLock()
+
+
+@functools.cache
+def has_numba() -> bool:
+    """Whether Numba is installed; it is not imported."""
+    return importlib.util.find_spec("numba") is not None
+
+
+def is_worthwhile(seconds: float) -> bool:
+    """Whether a job that takes numpy about this long is faster with Numba, the time to load it included.
+
+    The answer does not depend on what was loaded before: the same call gives the same digits at any time.
+    """
+    return seconds >= _SECONDS_WORTH_LOADING and has_numba()
+
+
+class Kernel:
+    """A function over arrays and numbers that is compiled when it is first called.
+
+    It calls only numpy and kernels of the same module, whose code the cache on disk keeps together. Called from Python
+    it writes to no argument and returns new arrays; it holds no lock, so that threads run it at the same time.
+
+    Attributes
+    ----------
+    function
+        The same in plain Python.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *arguments: Any) -> Any:
+        """The result of the compiled function."""
+        return self.compiled(*(_read_only(argument) for argument in arguments))
+
+    @property
+    def compiled(self) -> Callable[..., Any]:
+        """The function as Numba compiles it, with the kernels that it calls."""
+        with _COMPILING:
+            return self._dispatcher
+
+    @functools.cached_property
+    def _dispatcher(self) -> Callable[..., Any]:
+        numba = importlib.import_module("numba")
+        scope = dict(self.function.__globals__)
+        called = [name for name in self.function.__code__.co_names if isinstance(scope.get(name), Kernel)]
+        scope |= {name: scope[name].compiled for name in called}
+        function = types.FunctionType(self.function.__code__, scope, self.function.__name__)
+        dispatcher: Callable[..., Any] = numba.njit(nogil=True, cache=True, fastmath=_CONTRACTED)(function)
+        return dispatcher
+
+
+def _read_only(argument: Any) -> Any:
+    """Contiguous arrays that are not written to: Numba compiles once for each kind of its arguments."""
+    if hasattr(argument, "_fields"):
+        return type(argument)(*map(_read_only, argument))
+    if not isinstance(argument, np.ndarray):
+        return argument
+    array = np.ascontiguousarray(argument).view()
+    array.setflags(write=False)
+    return array

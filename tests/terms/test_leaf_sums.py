@@ -1,0 +1,65 @@
+"""Sums over leaves: by definition, and the same by numpy and by the compiled kernel."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from treeanova.core.compiled import has_numba
+from treeanova.terms.leaf_sums import Sums
+from treeanova.testing.closed_forms import random_closed_form
+
+
+def sums_of(form, keys, *, is_raw=False):
+    return Sums(form.leaf_sets, form._parts(keys), None if is_raw else form.set_masses)
+
+
+def by_definition(form, codes, keys, *, is_raw):
+    """Leaf by leaf and feature by feature."""
+    sets = form.leaf_sets
+    values = np.zeros((len(codes), len(keys), sets.values.shape[1]))
+    for column, key in enumerate(keys):
+        for leaf in sets.leaves_with(key):
+            product = np.ones(len(codes))
+            for j in key:
+                at = sets.positions(j, np.array([leaf]))
+                product *= sets.sets[j].contain(at, codes[:, j])[0] - (0 if is_raw else form.set_masses[j][at])
+            values[:, column] += product[:, None] * form.coefficients(key, np.array([leaf]))
+    return values
+
+
+@pytest.mark.parametrize("is_raw", [False, True])
+@pytest.mark.parametrize("seed", range(8))
+def test_sums_are_those_of_the_definition(seed, is_raw):
+    form, codes, scale = random_closed_form(seed, n_rows=20)
+    for orders in (range(6), [2]):
+        keys = form.leaf_sets.subsets(orders)
+        ours = sums_of(form, keys, is_raw=is_raw).at_rows(codes, len(keys), 1)
+        np.testing.assert_allclose(ours, by_definition(form, codes, keys, is_raw=is_raw), rtol=0, atol=1e-13 * scale)
+
+
+@pytest.mark.skipif(not has_numba(), reason="Numba is not installed")
+@pytest.mark.parametrize("is_raw", [False, True])
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("seed", range(10))
+def test_kernel_gives_the_numbers_of_numpy(seed, n_jobs, is_raw):
+    form, codes, scale = random_closed_form(seed, n_rows=300, max_depth=7, max_features=8)
+    for orders in (range(9), [2], [99]):
+        keys = form.leaf_sets.subsets(orders)
+        sums = sums_of(form, keys, is_raw=is_raw)
+        for rows in (codes, codes[:1], codes[:0]):
+            ours, numpys = (
+                sums.at_rows_by_kernel(rows, len(keys), n_jobs),
+                sums.at_rows_by_numpy(rows, len(keys), n_jobs),
+            )
+            np.testing.assert_allclose(ours, numpys, rtol=0, atol=1e-13 * scale)
+
+
+@pytest.mark.skipif(not has_numba(), reason="Numba is not installed")
+def test_large_jobs_run_in_the_kernel(monkeypatch):
+    form, codes, _ = random_closed_form(5)
+    keys = form.leaf_sets.subsets([1, 2])
+    monkeypatch.setattr("treeanova.core.compiled._SECONDS_WORTH_LOADING", 0.0)
+    monkeypatch.setattr(Sums, "at_rows_by_numpy", None)
+    expected = sums_of(form, keys).at_rows_by_kernel(codes, len(keys), 1)
+    np.testing.assert_array_equal(form.at_rows(codes, keys), expected)
