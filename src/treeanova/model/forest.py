@@ -10,15 +10,18 @@ import numpy as np
 import numpy.typing as npt
 
 from treeanova.core.arrays import Bools, Floats, Ints
+from treeanova.core.compiled import is_worthwhile
 from treeanova.data.columns import encode
 from treeanova.data.features import Schema
 from treeanova.errors import ModelFileError
+from treeanova.model.walk import Nodes, leaves_reached
 
 # LightGBM treats |x| <= this as zero; it is float32(1e-35).
 NEAR_ZERO = float(np.float32(1e-35))
 # From here on, numbers round to infinity in float32.
 _FLOAT32_OVERFLOW = 2.0**128 - 2.0**103
 _CHUNK = 1 << 18
+_SECONDS_PER_WALK = 3e-7  # of a row through a tree, by numpy
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -143,8 +146,8 @@ class Forest:
         """
         encoded = encode(X, self.schema)
         result = np.empty((len(encoded), self.n_trees), dtype=np.int64)
-        for rows in self._chunks(len(encoded)):
-            result[rows] = self.leaf_label[self.leaves(encoded[rows])]
+        for rows, leaves in self._leaves_in_chunks(encoded):
+            result[rows] = self.leaf_label[leaves]
         return result
 
     def score(self, X: Any) -> Floats:
@@ -193,13 +196,34 @@ class Forest:
         [[3.0], [5.0]]
         """
         result = np.empty((len(encoded), self.n_outputs))
-        for rows in self._chunks(len(encoded)):
-            result[rows] = self.intercept + self.values[self.leaves(encoded[rows])].sum(axis=1)
+        for rows, leaves in self._leaves_in_chunks(encoded):
+            result[rows] = self.intercept + self.values[leaves].sum(axis=1)
         return result
 
-    def _chunks(self, n_rows: int) -> Iterator[slice]:
-        size = max(1, _CHUNK // max(1, self.n_trees))
-        return (slice(start, start + size) for start in range(0, n_rows, size))
+    def _leaves_in_chunks(self, encoded: Floats) -> Iterator[tuple[slice, Ints]]:
+        """Rows of each chunk and the leaves that they reach, by the compiled kernel where all of them are many."""
+        n_rows = max(1, _CHUNK // max(1, self.n_trees))
+        by_kernel = is_worthwhile(len(encoded) * self.n_trees * _SECONDS_PER_WALK)
+        for start in range(0, len(encoded), n_rows):
+            rows = slice(start, start + n_rows)
+            yield rows, (self.leaves_by_kernel if by_kernel else self.leaves)(encoded[rows])
+
+    def leaves_by_kernel(self, encoded: Floats) -> Ints:
+        """The same as `leaves`, by the compiled kernel.
+
+        Parameters
+        ----------
+        encoded
+            Float64 in the form that the bounds compare, shape (n_rows, n_features).
+
+        Returns
+        -------
+        numpy.ndarray
+            Shape (n_rows, n_trees).
+        """
+        nodes = Nodes(*(getattr(self, name) for name in Nodes._fields))
+        leaves: Ints = leaves_reached(encoded, nodes, NEAR_ZERO)
+        return leaves
 
     def leaves(self, encoded: Floats) -> Ints:
         """Positions among all leaves of the leaf that each encoded row reaches in each tree.

@@ -10,6 +10,8 @@ import numpy as np
 from treeanova.core.arrays import Bools, Floats, Ints
 from treeanova.terms.leafsets import AnySets, BinSets, Intervals, LeafSets
 
+_NO_BIN = 2**31 - 1  # above all bins
+
 
 class FlatLeaves(NamedTuple):
     """Sets of bins of all leaves: entries of a leaf are next to each other, sorted by feature.
@@ -20,12 +22,12 @@ class FlatLeaves(NamedTuple):
         Entries of leaf i are start[i] to start[i + 1].
     feature
         Feature of each entry.
-    low, high, missing
-        Bins low <= bin < high, and the bins from `n_intervals` of the feature on where `missing`.
+    low, high, missing_from
+        Bins low <= bin < high, and those from `missing_from` on.
     mass
         Mass of the set of each entry.
-    n_intervals
-        One number per feature; negative where sets are given bin by bin, in `table` from `low` of the entry on.
+    has_table
+        Features whose sets are given bin by bin, in `table` from `low` of the entry on.
     table
         Whether the sets that are given bin by bin contain each bin.
     """
@@ -34,9 +36,9 @@ class FlatLeaves(NamedTuple):
     feature: Ints
     low: Ints
     high: Ints
-    missing: Bools
+    missing_from: Ints
     mass: Floats
-    n_intervals: Ints
+    has_table: Bools
     table: Bools
 
 
@@ -79,17 +81,17 @@ def flatten(leaf_sets: LeafSets, set_masses: Sequence[Floats] | None) -> FlatLea
         feature=np.repeat(np.arange(len(sets)), [len(one.leaves) for one in sets])[order],
         low=np.concatenate([low for low, _, _ in ends])[order],
         high=np.concatenate([high for _, high, _ in ends])[order],
-        missing=np.concatenate([missing for _, _, missing in ends])[order],
+        missing_from=np.concatenate([missing_from for _, _, missing_from in ends])[order],
         mass=masses[order],
-        n_intervals=np.array([one.n_intervals if isinstance(one, Intervals) else -1 for one in sets]),
+        has_table=np.array([isinstance(one, AnySets) for one in sets], dtype=bool),
         table=np.concatenate([np.zeros(0, bool), *(one.sets.ravel() for one in sets if isinstance(one, AnySets))]),
     )
 
 
-def _ends(sets: BinSets, offset: int) -> tuple[Ints, Ints, Bools]:
-    """Ends of intervals and their missing values, or where the sets begin in the table."""
-    if isinstance(sets, Intervals):
-        return sets.low, sets.high, sets.missing
+def _ends(sets: BinSets, offset: int) -> tuple[Ints, Ints, Ints]:
+    """Ends of intervals and first bins of their missing values, or where the sets begin in the table."""
     n_leaves = len(sets.leaves)
+    if isinstance(sets, Intervals):
+        return sets.low, sets.high, np.where(sets.missing, sets.n_intervals, _NO_BIN)
     n_bins = sets.sets.shape[1] if isinstance(sets, AnySets) else 0
-    return offset + n_bins * np.arange(n_leaves), np.zeros(n_leaves, np.int64), np.zeros(n_leaves, bool)
+    return offset + n_bins * np.arange(n_leaves), np.zeros(n_leaves, np.int64), np.full(n_leaves, _NO_BIN)
