@@ -98,7 +98,7 @@ def test_public_names():
 
 
 def test_importing_treeanova_loads_no_heavy_library():
-    heavy = ("scipy", "pandas", "xgboost", "sklearn", "matplotlib")
+    heavy = ("scipy", "pandas", "xgboost", "sklearn", "matplotlib", "numba")
     code = f"import sys, treeanova; print([name for name in {heavy} if name in sys.modules])"
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert printed.strip() == "[]"

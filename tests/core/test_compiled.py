@@ -1,0 +1,65 @@
+"""Kernels: when they are used, and what they may be given."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from treeanova.core import compiled
+from treeanova.core.compiled import Kernel, has_numba, is_worthwhile
+
+needs_numba = pytest.mark.skipif(not has_numba(), reason="Numba is not installed")
+
+
+@Kernel
+def squared(value):
+    return value * value
+
+
+@Kernel
+def sum_of_squares(values):
+    total = 0.0
+    for value in values:
+        total += squared(value)
+    return total
+
+
+def test_small_jobs_do_not_use_numba(monkeypatch):
+    monkeypatch.setattr(compiled, "has_numba", lambda: True)
+    assert not is_worthwhile(0.1)
+    assert is_worthwhile(10.0)
+
+
+def test_without_numba_no_job_uses_it(monkeypatch):
+    monkeypatch.setattr(compiled, "has_numba", lambda: False)
+    assert not is_worthwhile(1e6)
+
+
+def test_a_kernel_keeps_its_function_and_name():
+    assert sum_of_squares.__name__ == "sum_of_squares"
+    assert squared.function(3) == 9
+
+
+@needs_numba
+def test_kernels_call_each_other_and_take_any_layout():
+    values = np.arange(8.0)
+    read_only = values.copy()
+    read_only.setflags(write=False)
+    assert sum_of_squares(values) == sum_of_squares(read_only) == 140
+    assert sum_of_squares(values[::2]) == 0 + 4 + 16 + 36
+    assert len(sum_of_squares.compiled.signatures) == 1
+
+
+@needs_numba
+def test_deciding_and_small_jobs_do_not_import_numba():
+    code = (
+        "import sys, numpy, treeanova; from treeanova.core.compiled import is_worthwhile;"
+        "from treeanova.testing.closed_forms import random_closed_form;"
+        "form, codes, _ = random_closed_form(0); form.at_rows(codes, form.leaf_sets.subsets([1]));"
+        "is_worthwhile(9.0); print('numba' in sys.modules)"
+    )
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert printed.strip() == "False"
