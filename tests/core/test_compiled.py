@@ -38,6 +38,17 @@ def test_without_numba_no_job_uses_it(monkeypatch):
     assert not is_worthwhile(1e6)
 
 
+@pytest.mark.parametrize("broken", ["raise ImportError('Numba needs NumPy 2.4 or less')", "pass"])
+def test_a_numba_that_cannot_be_used_counts_as_absent(tmp_path, broken):
+    (tmp_path / "numba.py").write_text(broken, encoding="utf-8")
+    code = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from treeanova.core.compiled import is_worthwhile;"
+        "print(is_worthwhile(9.0))"
+    )
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert printed.strip() == "False"
+
+
 def test_a_kernel_keeps_its_function_and_name():
     assert sum_of_squares.__name__ == "sum_of_squares"
     assert squared.function(3) == 9
@@ -54,12 +65,12 @@ def test_kernels_call_each_other_and_take_any_layout():
 
 
 @needs_numba
-def test_deciding_and_small_jobs_do_not_import_numba():
+def test_small_jobs_do_not_import_numba():
     code = (
         "import sys, numpy, treeanova; from treeanova.core.compiled import is_worthwhile;"
         "from treeanova.testing.closed_forms import random_closed_form;"
         "form, codes, _ = random_closed_form(0); form.at_rows(codes, form.leaf_sets.subsets([1]));"
-        "is_worthwhile(9.0); print('numba' in sys.modules)"
+        "is_worthwhile(0.5); print('numba' in sys.modules)"
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert printed.strip() == "False"

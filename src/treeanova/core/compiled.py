@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import importlib.util
 import threading
 import types
 from collections.abc import Callable
@@ -24,8 +23,11 @@ _COMPILING = threading.RLock()
 
 @functools.cache
 def has_numba() -> bool:
-    """Whether Numba is installed; it is not imported."""
-    return importlib.util.find_spec("numba") is not None
+    """Whether Numba can be imported; it may be absent, or refuse a version of numpy that is newer than itself."""
+    try:
+        return hasattr(importlib.import_module("numba"), "njit")
+    except ImportError:
+        return False
 
 
 def is_worthwhile(seconds: float) -> bool:
