@@ -18,10 +18,14 @@ import numpy as np
 import scipy.sparse
 
 from treeanova.core.arrays import BinIndices, Bools, Floats, Ints, Key
+from treeanova.model.axes import Axis
 from treeanova.model.binning import Binning
 from treeanova.model.forest import Forest
 from treeanova.model.grid import Grid
 from treeanova.model.splits import goes_left
+from treeanova.terms.node_bins import LeafBins, leaf_bins
+
+_MAX_PLACES = 1 << 25  # leaves times features: 256 MB
 
 Paths = list[tuple[Ints, Ints, Bools]]
 
@@ -53,8 +57,8 @@ class Intervals(BinSets):
     """Bins low <= bin < high, and the bin of missing values where it is apart and `missing` says so."""
 
     leaves: Ints
-    low: Ints
-    high: Ints
+    low: BinIndices
+    high: BinIndices
     missing: Bools
     n_intervals: int
 
@@ -180,7 +184,25 @@ class LeafSets:
 
     def positions(self, feature: int, leaves: Ints) -> Ints:
         """Positions of leaves among those that have a feature on their path."""
-        return np.searchsorted(self.sets[feature].leaves, leaves)
+        having = self.sets[feature].leaves
+        if len(having) == len(self.group):
+            return leaves
+        if len(self.group) * len(self.sets) > _MAX_PLACES:
+            return np.searchsorted(having, leaves)
+        return self._places(feature)[leaves]
+
+    def _places(self, feature: int) -> Ints:
+        """Position of every leaf among those that have a feature, kept for the next time."""
+        if feature not in self._known_places:
+            having = self.sets[feature].leaves
+            places = np.zeros(len(self.group), dtype=np.int64)
+            places[having] = np.arange(len(having))
+            self._known_places[feature] = places
+        return self._known_places[feature]
+
+    @functools.cached_property
+    def _known_places(self) -> dict[int, Ints]:
+        return {}
 
     @functools.cached_property
     def _with_feature(self) -> Bools:
@@ -224,14 +246,20 @@ class LeafSets:
         return [key for key in tried if np.bitwise_and.reduce(columns[list(key)]).any()]
 
 
-def leaf_keys(forest: Forest, paths: Paths) -> tuple[list[Key], Ints]:
-    """Distinct sets of features on paths to leaves, and the position of each leaf's set among them."""
-    used = np.zeros((forest.n_leaves, len(forest.schema.features)), dtype=bool)
-    for leaves, nodes, _ in paths:
-        used[leaves, forest.feature[nodes]] = True
-    packed, positions = np.unique(np.packbits(used, axis=1), axis=0, return_inverse=True)
-    rows = np.unpackbits(packed, axis=1, count=used.shape[1]).astype(bool)
-    return [tuple(np.flatnonzero(row).tolist()) for row in rows], positions.ravel()
+def leaf_keys(used: Bools) -> tuple[list[Key], Ints]:
+    """Distinct sets of features of leaves, and the position of each leaf's set among them.
+
+    `used` tells whether each leaf has each feature on its path, shape (n_leaves, n_features).
+    """
+    packed = np.packbits(used, axis=1)
+    words = np.zeros((len(packed), -(-packed.shape[1] // 8) * 8), dtype=np.uint8)
+    words[:, : packed.shape[1]] = packed
+    numbers = words.view(">u8").astype(np.uint64)
+    if numbers.shape[1] == 1:
+        _, first, positions = np.unique(numbers[:, 0], return_index=True, return_inverse=True)
+    else:
+        _, first, positions = np.unique(numbers, axis=0, return_index=True, return_inverse=True)
+    return [tuple(np.flatnonzero(used[leaf]).tolist()) for leaf in first], positions.ravel()
 
 
 def paths_of(forest: Forest) -> Paths:
@@ -271,30 +299,21 @@ def memberships(forest: Forest, grid: Grid, paths: Paths, feature: int) -> tuple
 
 def leaf_sets(forest: Forest, grid: Grid) -> LeafSets:
     """The leaf sets of a forest on its grid."""
-    paths = paths_of(forest)
-    keys, group = leaf_keys(forest, paths)
-    sets = tuple(_bin_sets(forest, grid, paths, j) for j in range(len(grid.axes)))
-    return LeafSets(grid, tuple(keys), group, sets, forest.values, forest.intercept)
+    used = np.zeros((forest.n_leaves, len(grid.axes)), dtype=bool)
+    sets: list[BinSets] = []
+    paths = functools.cache(lambda: paths_of(forest))
+    for bins in leaf_bins(forest, grid):
+        used[:, bins.features.start : bins.features.stop] = bins.used.T
+        for place, j in enumerate(bins.features):
+            if not grid.axes[j].is_ordered or forest.zero_missing[forest.feature == j].any():
+                sets.append(AnySets(*memberships(forest, grid, paths(), j)))
+            else:
+                sets.append(_intervals(bins, place, grid.axes[j]))
+    keys, group = leaf_keys(used)
+    return LeafSets(grid, tuple(keys), group, tuple(sets), forest.values, forest.intercept)
 
 
-def _bin_sets(forest: Forest, grid: Grid, paths: Paths, feature: int) -> BinSets:
-    axis = grid.axes[feature]
-    if not axis.is_ordered or forest.zero_missing[forest.feature == feature].any():
-        return AnySets(*memberships(forest, grid, paths, feature))
-    low = np.zeros(forest.n_leaves, dtype=np.int64)
-    high = np.full(forest.n_leaves, axis.n_regular)
-    missing = np.ones(forest.n_leaves, dtype=bool)
-    reached = np.zeros(forest.n_leaves, dtype=bool)
-    for step_leaves, step_nodes, step_left in paths:
-        own = forest.feature[step_nodes] == feature
-        leaves, nodes, left = step_leaves[own], step_nodes[own], step_left[own]
-        reached[leaves] = True
-        end = np.searchsorted(axis.thresholds, forest.bound[nodes], side="left") + 1
-        high[leaves[left]] = np.minimum(high[leaves[left]], end[left])
-        low[leaves[~left]] = np.maximum(low[leaves[~left]], end[~left])
-        missing[leaves] &= forest.missing_left[nodes] == left
-    some = np.flatnonzero(reached)
-    apart = axis.size > axis.n_regular
-    high = np.minimum(high, axis.n_regular)
-    low = np.minimum(low, axis.n_regular)
-    return Intervals(some, low[some], high[some], missing[some] & apart, axis.n_regular)
+def _intervals(bins: LeafBins, place: int, axis: Axis) -> Intervals:
+    leaves = np.flatnonzero(bins.used[place])
+    missing = bins.missing[place, leaves] & (axis.n_extra > 0)
+    return Intervals(leaves, bins.low[place, leaves], bins.high[place, leaves], missing, axis.n_regular)

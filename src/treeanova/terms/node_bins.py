@@ -1,0 +1,93 @@
+"""Bins that reach the nodes of a forest, from the roots down: each node takes those of its parent and its own split."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from treeanova.core.arrays import BinIndices, Bools, Ints
+from treeanova.model.forest import Forest
+from treeanova.model.grid import Grid
+
+_BLOCK_CELLS = 1 << 25  # nodes times features at a time
+
+
+class LeafBins(NamedTuple):
+    """For some features: the bins low <= bin < high that reach each leaf; all arrays are (n_features, n_leaves).
+
+    Attributes
+    ----------
+    features
+        Positions of the features.
+    low, high
+        Ends of the intervals; only those of ordered features mean something.
+    missing
+        Whether missing values reach the leaf.
+    used
+        Whether the feature is on the path to the leaf.
+    """
+
+    features: range
+    low: BinIndices
+    high: BinIndices
+    missing: Bools
+    used: Bools
+
+
+def leaf_bins(forest: Forest, grid: Grid) -> Iterator[LeafBins]:
+    """The bins that reach the leaves, some features at a time."""
+    n_features = len(grid.axes)
+    ends = _ends(forest, grid)
+    levels = list(_levels(forest))
+    size = max(1, _BLOCK_CELLS // max(len(forest.feature), 1))
+    for start in range(0, n_features, size):
+        yield _descend(forest, grid, ends, levels, range(start, min(start + size, n_features)))
+
+
+def _ends(forest: Forest, grid: Grid) -> BinIndices:
+    """Number of bins to the left of each node's bound, 0 at leaves and splits of categories."""
+    ends = np.zeros(len(forest.feature), dtype=np.int32)
+    for j, axis in enumerate(grid.axes):
+        if axis.is_ordered:
+            nodes = np.flatnonzero(forest.feature == j)
+            ends[nodes] = np.searchsorted(axis.thresholds, forest.bound[nodes], side="left") + 1
+    return ends
+
+
+def _levels(forest: Forest) -> Iterator[Ints]:
+    """Inner nodes of all trees, level by level from the roots."""
+    nodes = forest.roots
+    while len(nodes := nodes[forest.feature[nodes] >= 0]):
+        yield nodes
+        nodes = np.concatenate([forest.left[nodes], forest.right[nodes]])
+
+
+def _descend(forest: Forest, grid: Grid, ends: BinIndices, levels: Sequence[Ints], features: range) -> LeafBins:
+    shape = len(forest.feature), len(features)
+    sizes = [grid.axes[j].n_regular if grid.axes[j].is_ordered else 0 for j in features]
+    low, missing, used = np.zeros(shape, dtype=np.int32), np.ones(shape, dtype=bool), np.zeros(shape, dtype=bool)
+    high = np.empty(shape, dtype=np.int32)
+    high[:] = sizes
+    has_missing = any(grid.axes[j].n_extra for j in features)
+    for nodes in levels:
+        split = np.flatnonzero((forest.feature[nodes] >= features.start) & (forest.feature[nodes] < features.stop))
+        at = split, forest.feature[nodes[split]] - features.start
+        end, to_left = ends[nodes[split]], forest.missing_left[nodes[split]]
+        left, right = forest.left[nodes], forest.right[nodes]
+        low[left], high[right] = (rows := low[nodes]), (tops := high[nodes])
+        rows[at], tops[at] = np.maximum(rows[at], end), np.minimum(tops[at], end)
+        low[right], high[left] = rows, tops
+        on_path = used[nodes]
+        on_path[at] = True
+        used[left] = used[right] = on_path
+        if has_missing:
+            for children, stays in ((left, to_left), (right, ~to_left)):
+                reached = missing[nodes]
+                reached[at] &= stays
+                missing[children] = reached
+    leaves = np.flatnonzero(forest.feature < 0)
+    limits = np.array(sizes, dtype=np.int32)
+    columns = [np.minimum(low[leaves], limits), np.minimum(high[leaves], limits), missing[leaves], used[leaves]]
+    return LeafBins(features, *(np.ascontiguousarray(column.T) for column in columns))
