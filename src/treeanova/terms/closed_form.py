@@ -76,6 +76,16 @@ class ClosedForm:
             zeros = zeros - (masses <= 0)
         return self.leaf_sets.values[leaves] * np.where(zeros == 0, product, 0.0)[:, None]
 
+    def coefficients_without(self, features: Key, leaves: Ints) -> Floats:
+        """Values times the masses of all features but some, on the paths or not, shape (n_leaves, n_outputs)."""
+        product, zeros = self._products[0][leaves], self._products[1][leaves]
+        for j in features:
+            having = np.flatnonzero(self.leaf_sets.have(j, leaves))
+            masses = self.set_masses[j][self.leaf_sets.positions(j, leaves[having])]
+            product[having] /= np.where(masses > 0, masses, 1.0)
+            zeros[having] -= masses <= 0
+        return self.leaf_sets.values[leaves] * np.where(zeros == 0, product, 0.0)[:, None]
+
     @property
     def intercept(self) -> Floats:
         """Mean of the model."""

@@ -15,8 +15,7 @@ that the rule then takes more bins. Orders for which even 2 bins take too many s
 from __future__ import annotations
 
 import dataclasses
-import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -27,18 +26,15 @@ from treeanova.anova.slices import safe_inverse, take_out
 from treeanova.core.arrays import BinIndices, Faces, Floats, Ints, Key
 from treeanova.core.cells import count_cells
 from treeanova.density.joint import Points
-from treeanova.model.binning import Binning, binning_by, equal_mass
+from treeanova.model.binning import Binning
 from treeanova.terms.closed_form import ClosedForm
-from treeanova.terms.expand import outer_sum
+from treeanova.terms.coarse_means import COARSE_BINS, CoarseMeans, coarse_binnings
 
-COARSE_BINS = 16
 _MAX_CELLS = 1 << 16
 _CELLS_FOR_THREADS = 1 << 14  # with fewer, threads wait for each other more than they gain
 _MAX_TABLE_CELLS = 1 << 26
-_MAX_FACTORS = 1 << 19  # to keep: up to 64 MB
 _KEYS_TO_TRY = 3
 _MAX_STEPS = 2.0**33
-_MAX_SOLVES = 3000
 _TOLERANCE = 1e-2  # of what is to be taken out: halving the bins changes more
 _TOLERANCE_OF_ALL_BINS = 1e-4
 
@@ -98,23 +94,15 @@ def no_correction() -> Correction:
     return Correction((), {}, {}, {}, 0.0)
 
 
-def coarse_binnings(form: ClosedForm) -> tuple[Binning, ...]:
-    """Up to 16 bins per feature."""
-    pairs = zip(form.leaf_sets.grid.axes, form.masses, strict=True)
-    return tuple(equal_mass(axis, masses, COARSE_BINS) for axis, masses in pairs)
-
-
 def correct(
-    form: ClosedForm, keys: Sequence[Key], rows: Points, bins: Mapping[int, int], *, n_jobs: int, advance: Advance
+    means: CoarseMeans, keys: Sequence[Key], rows: Points, bins: Mapping[int, int], *, n_jobs: int, advance: Advance
 ) -> Correction:
     """The correction of terms of high order for the dependence that weighted rows show.
 
     `keys` are sets of features whose subsets are keys too, down to the lowest order among them; `bins` are limits of
-    bins per feature for each order, at most that of the order below.
+    bins per feature for each order, at most that of the order below and that of the means.
     """
-    binnings = coarse_binnings(form)
-    cells = [binning.bins[rows.codes[:, j]] for j, binning in enumerate(binnings)]
-    coarse = _CoarseTerms(form, binnings, bins, cells, rows.weights)
+    coarse = _CoarseTerms(means, _cells(means.binnings, rows), bins, rows.weights)
     tables: dict[Key, Floats] = {}
     received: dict[Key, Floats] = {}
     impurity = 0.0
@@ -127,14 +115,13 @@ def correct(
         tables[key], impurity = solved.table, max(impurity, solved.impurity)
         advance(len(tables), len(keys))
     moved = {key: np.moveaxis(coarse.spread(values, key, COARSE_BINS), 0, -1) for key, values in received.items()}
-    return Correction(binnings, bins, tables, moved, impurity)
+    return Correction(means.binnings, bins, tables, moved, impurity)
 
 
 def choose_bins(form: ClosedForm, keys: Sequence[Key], rows: Points, *, are_cells: bool = False) -> dict[int, int]:
     """Limit of bins per feature for terms of each order, by the rule above; each cell of a table counts as a row."""
     binnings = coarse_binnings(form)
-    cells = [binning.bins[rows.codes[:, j]] for j, binning in enumerate(binnings)]
-    coarse = _CoarseTerms(form, binnings, {}, cells, rows.weights)
+    coarse = _CoarseTerms(CoarseMeans(form, binnings, {}, {}), _cells(binnings, rows), {}, rows.weights)
     n_leaves = sum(form.leaf_sets.n_leaves_with(key) for key in keys)
     n_tables = max(len(keys) * form.leaf_sets.values.shape[1], 1)
     max_cells = min(_MAX_CELLS, _MAX_STEPS / max(n_leaves, 1), _MAX_TABLE_CELLS / n_tables)
@@ -149,20 +136,29 @@ def choose_bins(form: ClosedForm, keys: Sequence[Key], rows: Points, *, are_cell
     return limits
 
 
+def _cells(binnings: Sequence[Binning], rows: Points) -> list[Ints]:
+    """Coarse bins of rows, feature by feature."""
+    return [binning.bins[rows.codes[:, j]] for j, binning in enumerate(binnings)]
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class _CoarseTerms:
     """What all terms share while they are solved; tensors have the outputs first."""
 
-    form: ClosedForm
-    binnings: tuple[Binning, ...]
-    bins: Mapping[int, int]
+    means: CoarseMeans
     cells: Sequence[Ints]
+    bins: Mapping[int, int]
     weights: Floats
+
+    @property
+    def binnings(self) -> tuple[Binning, ...]:
+        """Coarse bins of each feature."""
+        return self.means.binnings
 
     def solve(self, key: Key, received: Floats | None) -> tuple[Solved, Faces]:
         """A term made pure on its coarse cells, and its faces; what it received is on the bins of the order above."""
         limit = self.bins[len(key)]
-        closed = np.moveaxis(self._closed_form(key, limit), -1, 0)
+        closed = np.moveaxis(self.means.term(key, limit), -1, 0)
         values = np.array(closed if received is None else closed + self.spread(received, key, limit), order="C")
         cells = ObservedCells.of(self._weights(key, limit))
         before = cells.mean_squares(values)
@@ -171,40 +167,11 @@ class _CoarseTerms:
         impurity = np.sqrt(cells.mean_squares_of_slices(values) * safe_inverse(before)).max()
         return Solved(np.moveaxis(values - closed, 0, -1), float(impurity)), faces
 
-    def _closed_form(self, key: Key, limit: int) -> Floats:
-        """A term for independent features on its coarse cells; outputs last."""
-        sets = self.form.leaf_sets
-        leaves = sets.leaves_with(key)
-        if sum(len(of_feature.leaves) for of_feature in sets.sets) > _MAX_FACTORS:
-            return self.form.outer(key, [self._merged[limit][j] for j in key], leaves)
-        factors = [self._factor(j, limit)[sets.positions(j, leaves)] for j in key]
-        return outer_sum(factors, self.form.coefficients(key, leaves))
-
-    def _factor(self, feature: int, limit: int) -> Floats:
-        """Shares of a feature's merged bins in the sets of all its leaves, centred; kept for all terms."""
-        if (feature, limit) not in self._factors:
-            leaves = self.form.leaf_sets.sets[feature].leaves
-            self._factors[feature, limit] = self.form.centred(feature, self._merged[limit][feature], leaves)
-        return self._factors[feature, limit]
-
-    @functools.cached_property
-    def _factors(self) -> dict[tuple[int, int], Floats]:
-        return {}
-
     def _tolerance(self, key: Key, limit: int) -> float:
         """Tight where no bins are merged, so that cells are those of exact purification."""
-        grid = self.form.leaf_sets.grid
+        grid = self.means.form.leaf_sets.grid
         is_merged = any(self.binnings[j].coarser_size(limit) < grid.sizes[j] for j in key)
         return _TOLERANCE if is_merged else _TOLERANCE_OF_ALL_BINS
-
-    @functools.cached_property
-    def _merged(self) -> dict[int, list[Binning]]:
-        """Merged bins of all features, by their limit."""
-        pairs = list(zip(self.binnings, self.form.masses, strict=True))
-        return {
-            limit: [binning_by(binning.coarser(limit), masses) for binning, masses in pairs]
-            for limit in self.bins.values()
-        }
 
     def _weights(self, key: Key, limit: int) -> Floats:
         sizes = tuple(self.binnings[j].coarser_size(limit) for j in key)
@@ -226,22 +193,3 @@ class _CoarseTerms:
 def _finer(binning: Binning, limit: int, finer: int) -> Ints:
     """Merged bin that contains each bin of a finer merging."""
     return np.arange(binning.coarser_size(finer)) >> (binning.shift(limit) - binning.shift(finer))
-
-
-def worth_correcting(
-    form: ClosedForm, by_order: Mapping[int, Sequence[Key]], sizes_of: Callable[[Sequence[Key]], Floats]
-) -> Iterator[Key]:
-    """Keys to correct: whole orders from the lowest up while they are few, then the largest terms of the next."""
-    left = _MAX_SOLVES // form.leaf_sets.values.shape[1]
-    steps = 0.0
-    for order in sorted(by_order):
-        keys = by_order[order]
-        steps += 2.0**order * sum(form.leaf_sets.n_leaves_with(key) for key in keys)
-        if not left or steps > _MAX_STEPS:
-            return
-        if len(keys) > left:
-            largest = np.argsort(-sizes_of(keys), kind="stable")[:left]
-            yield from sorted(keys[i] for i in largest)
-            return
-        yield from keys
-        left -= len(keys)

@@ -217,6 +217,16 @@ class LeafSets:
         wanted: Bools = np.asarray(self._with_feature[:, list(key)].all(axis=1))
         return np.flatnonzero(wanted[self.group])
 
+    def leaves_with_some(self, features: Sequence[int], n_features: int) -> Ints:
+        """Leaves that have at least `n_features` of some features on their path."""
+        wanted = self._with_feature[:, list(features)].sum(axis=1) >= n_features
+        return np.flatnonzero(wanted[self.group])
+
+    def have(self, feature: int, leaves: Ints) -> Bools:
+        """Whether leaves have a feature on their path."""
+        having: Bools = self._with_feature[self.group[leaves], feature]
+        return having
+
     def n_leaves_with(self, key: Sequence[int]) -> int:
         """Number of leaves that have all of some features on their path."""
         sizes = np.bincount(self.group, minlength=len(self.keys))

@@ -25,10 +25,10 @@ from treeanova.model.effects import Effects
 from treeanova.model.grid import Grid
 from treeanova.terms.additive import purify_tensors
 from treeanova.terms.closed_form import ClosedForm
+from treeanova.terms.coarse_means import coarse_binnings, coarse_means
 from treeanova.terms.correction import (
     Correction,
     choose_bins,
-    coarse_binnings,
     correct,
     no_correction,
     worth_correcting,
@@ -220,8 +220,9 @@ def _corrected(
     bins = choose_bins(form, keys, rows, are_cells=density.statistics is None)
     coarse = coarse_binnings(form)
     half = {order: max(max(b.coarser_size(limit) for b in coarse) // 2, 1) for order, limit in bins.items()}
+    means = coarse_means(form, keys, bins, n_jobs)
     fine, rough = (
-        correct(form, keys, rows, limits, n_jobs=n_jobs, advance=functools.partial(progress, stage))
+        correct(means, keys, rows, limits, n_jobs=n_jobs, advance=functools.partial(progress, stage))
         for stage, limits in (("high orders", bins), ("high orders, half the bins", half))
     )
     score = trees.forest.score_encoded(trees.grid.encoded(rows.codes[:: max(1, len(rows.codes) // _SCALE_ROWS)]))

@@ -1,0 +1,157 @@
+"""Terms on coarse cells: means of the forest given the coarse bins of some features, for independent features.
+
+One table of means holds all terms of subsets of its features: a term follows by averaging over the axes that it does
+not have and centring along those that it has. So the leaves are read once for a table, not once for each term; and
+cells that are merged further follow from the table too.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from treeanova.core.arrays import Floats, Ints, Key
+from treeanova.model.binning import Binning, binning_by, equal_mass
+from treeanova.terms.closed_form import ClosedForm
+from treeanova.terms.expand import outer_sum
+
+COARSE_BINS = 16
+_SHARED_CELLS = 1 << 14  # of one table for all features
+_LEAF_BLOCK = 1 << 14
+
+
+def coarse_binnings(form: ClosedForm) -> tuple[Binning, ...]:
+    """Up to 16 bins per feature."""
+    pairs = zip(form.leaf_sets.grid.axes, form.masses, strict=True)
+    return tuple(equal_mass(axis, masses, COARSE_BINS) for axis, masses in pairs)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class CoarseMeans:
+    """Means over coarse cells, from which terms of high order follow.
+
+    Attributes
+    ----------
+    form
+        The terms at full resolution.
+    binnings
+        Coarse bins of each feature, merged two by two for the limit of an order.
+    bins
+        Limit of bins per feature for terms of each order.
+    tables
+        Means by the limit of bins and the features of a table; outputs last.
+    """
+
+    form: ClosedForm
+    binnings: tuple[Binning, ...]
+    bins: Mapping[int, int]
+    tables: Mapping[tuple[int, Key], Floats]
+
+    def term(self, key: Key, limit: int) -> Floats:
+        """A term on its coarse cells with at most `limit` bins per feature, at most those of its order; outputs last.
+
+        Cells must be those of the tables or larger ones.
+        """
+        at_most = self.bins[len(key)]
+        values = self._centred(key, at_most)
+        for axis, j in enumerate(key):
+            values = self._onto(j, at_most, limit).average(values, axis)
+        return values
+
+    def _centred(self, key: Key, limit: int) -> Floats:
+        features = self._holders[limit, key]
+        values = self.tables[limit, features]
+        for axis in reversed(range(len(features))):
+            mean = np.tensordot(self._masses(features[axis], limit), values, axes=(0, axis))
+            values = values - np.expand_dims(mean, axis) if features[axis] in key else mean
+        return values
+
+    @functools.cached_property
+    def _holders(self) -> dict[tuple[int, Key], Key]:
+        """Features of the smallest table with the features of each key that was asked for."""
+        return _Holders(self.tables)
+
+    def _masses(self, feature: int, limit: int) -> Floats:
+        return np.bincount(self.binnings[feature].coarser(limit), self.form.masses[feature]).astype(np.float64)
+
+    def _onto(self, feature: int, limit: int, coarser: int) -> Binning:
+        """Bins of a limit merged to those of a lower one, with the shares of all bins."""
+        binning = self.binnings[feature]
+        fine, coarse = binning.coarser(limit), binning.coarser(coarser)
+        shares = np.bincount(fine, binning_by(coarse, self.form.masses[feature]).shares).astype(np.float64)
+        inside = np.arange(len(shares)) >> (binning.shift(coarser) - binning.shift(limit))
+        return Binning(inside, shares, int(inside[-1]) + 1)
+
+
+class _Holders(dict[tuple[int, Key], Key]):
+    """The smallest table for each key, found when it is asked for."""
+
+    def __init__(self, tables: Iterable[tuple[int, Key]]) -> None:
+        super().__init__()
+        self._tables = sorted(tables, key=lambda table: len(table[1]))
+
+    def __missing__(self, wanted: tuple[int, Key]) -> Key:
+        limit, key = wanted
+        holder = next(f for at_most, f in self._tables if at_most == limit and set(key) <= set(f))
+        self[wanted] = holder
+        return holder
+
+
+def coarse_means(form: ClosedForm, keys: Sequence[Key], bins: Mapping[int, int], n_jobs: int = 1) -> CoarseMeans:
+    """Tables of means that hold all of some terms on the coarse cells of their orders."""
+    binnings = coarse_binnings(form)
+    tables: dict[tuple[int, Key], Floats] = {}
+    for limit in sorted(set(bins.values())):
+        some = [key for key in keys if bins[len(key)] == limit]
+        merged = {j: binning_by(binnings[j].coarser(limit), form.masses[j]) for key in some for j in key}
+        lowest = min(map(len, some), default=0)
+        for features in _tables_for(some, {j: binning.size for j, binning in merged.items()}):
+            tables[limit, features] = _means(form, features, [merged[j] for j in features], lowest, n_jobs)
+    return CoarseMeans(form, binnings, bins, tables)
+
+
+def _tables_for(keys: Sequence[Key], sizes: Mapping[int, int]) -> list[Key]:
+    """Sets of features whose tables hold all keys: all features where these have few cells, else the largest keys."""
+    everything = tuple(sorted(sizes))
+    if keys and math.prod(sizes.values()) <= _SHARED_CELLS:
+        return [everything]
+    largest: list[Key] = []
+    covered: set[Key] = set()
+    for key in sorted(keys, key=lambda key: (-len(key), key)):
+        if key not in covered:
+            largest.append(key)
+        covered |= {key[:i] + key[i + 1 :] for i in range(len(key))}
+    return largest
+
+
+def _means(form: ClosedForm, features: Key, binnings: Sequence[Binning], lowest: int, n_jobs: int) -> Floats:
+    """Mean of the forest given the coarse bins of some features; outputs last.
+
+    Leaves with fewer than `lowest` of the features are left out: terms of that order have no part of them.
+    """
+    leaves = form.leaf_sets.leaves_with_some(features, lowest)
+    blocks = [leaves[start : start + _LEAF_BLOCK] for start in range(0, len(leaves), _LEAF_BLOCK)]
+
+    def mean_of(block: Ints) -> Floats:
+        factors = [_shares(form, j, binning, block) for j, binning in zip(features, binnings, strict=True)]
+        return outer_sum(factors, form.coefficients_without(features, block))
+
+    total = np.zeros((*(binning.size for binning in binnings), form.leaf_sets.values.shape[1]))
+    with ThreadPoolExecutor(n_jobs) as pool:
+        for mean in pool.map(mean_of, blocks):
+            total += mean
+    return total
+
+
+def _shares(form: ClosedForm, feature: int, binning: Binning, leaves: Ints) -> Floats:
+    """Share of each merged bin that leads to each leaf: 1 where the feature is not on its path."""
+    sets = form.leaf_sets
+    having = sets.have(feature, leaves)
+    shares = np.ones((len(leaves), binning.size))
+    shares[having] = sets.sets[feature].onto(binning, sets.positions(feature, leaves[having]))
+    return shares
