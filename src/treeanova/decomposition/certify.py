@@ -18,7 +18,8 @@ from treeanova.density.statistics import Statistics
 from treeanova.terms.source import PureTerms
 
 _COMPARED_ROWS = 1000
-_CHECKED_ROWS = 60
+_CHECKED_ROWS = 10, 60
+_CHECKED_STEPS = 2.0**29  # products of all terms at the checked rows
 _REMAINDER_ROWS = 200, 2_000  # fewer where terms are evaluated at rows
 
 Score = Callable[[Floats], Floats]
@@ -66,7 +67,8 @@ def _reconstruction_error(evaluation: Evaluation, statistics: Statistics | None,
         codes = np.stack([np.arange(_COMPARED_ROWS) % size for size in sizes], axis=1).astype(np.int32)
         encoded = evaluation.grid.encoded(codes)
     else:
-        encoded = statistics.rows(_COMPARED_ROWS if oracle is None else _CHECKED_ROWS).values
+        n_checked = int(np.clip(_CHECKED_STEPS / max(evaluation.terms.row_cost, 1.0), *_CHECKED_ROWS))
+        encoded = statistics.rows(_COMPARED_ROWS if oracle is None else n_checked).values
         codes = evaluation.grid.index_encoded(encoded)
     expected = score(encoded)
     total = evaluation.terms.intercept + evaluation.all_at(codes).sum(axis=0)

@@ -16,7 +16,7 @@ from treeanova.density.kinds import Density
 from treeanova.terms.moments import Moments, covariance_changes, moments, moments_of_values
 
 _DRAWS = 20_000
-_ROWS = 500, 4_000
+_ROWS = 200, 4_000
 _STEPS = 2.0**33
 
 

@@ -54,6 +54,14 @@ class LeafTerms(abc.ABC):
         del n_jobs
         return np.zeros((0, len(codes), self.trees.leaf_sets.values.shape[1]))
 
+    @property
+    def row_cost(self) -> float:
+        """Products that all terms take for a row: those of the listed ones, or of all if these are fewer."""
+        sets = self.trees.leaf_sets
+        listed = sum(len(key) * float(sets.n_leaves_with(key)) for key in self.keys)
+        rests = OrderTotals.row_cost(sets) if self.rest_orders else 0.0
+        return max(min(listed, self.trees.row_cost) + rests, 1.0)
+
     def up_to(self, max_order: int) -> Self:
         """The same with all that is above an order left out."""
         return self.keep(lambda key: len(key) <= max_order)
@@ -169,8 +177,8 @@ class Joined(TermSet):
 
     @property
     def row_cost(self) -> float:
-        """Products that all terms take for a row."""
-        return self.leaf_terms.trees.row_cost
+        """Products that the listed terms and the rests take for a row."""
+        return self.leaf_terms.row_cost
 
     @property
     def leaves_rest(self) -> bool:

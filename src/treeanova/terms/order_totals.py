@@ -25,6 +25,7 @@ from treeanova.core.compiled import is_worthwhile
 from treeanova.terms.closed_form import ClosedForm
 from treeanova.terms.flat_leaves import FlatLeaves, flatten
 from treeanova.terms.kernels import sum_polynomials
+from treeanova.terms.leafsets import LeafSets
 
 _BLOCK_CELLS = 1 << 14  # leaves times rows whose polynomials fit into a core's cache
 _BLOCK_ROWS = 256
@@ -53,6 +54,12 @@ class OrderTotals:
     def top_order(self) -> int:
         """Highest order that the forest has."""
         return max(map(len, self.form.leaf_sets.keys), default=0)
+
+    @staticmethod
+    def row_cost(sets: LeafSets) -> float:
+        """Products per row: half the square of the number of features on the path of each leaf."""
+        counts = np.bincount(sets.group, minlength=len(sets.keys))
+        return float(sum(count * len(key) ** 2 / 2 for key, count in zip(sets.keys, counts, strict=True)))
 
     @functools.cached_property
     def _blocks(self) -> list[_Block]:

@@ -43,8 +43,9 @@ from treeanova.terms.trees import Trees
 _DRAWS = 20_000, 100_000
 _MEASURED_TERMS = 12
 _MEASURED_TERMS_OF_ORDER = 6
-_MEASURED_ROWS = 2_000, 20_000
+_MEASURED_ROWS = 400, 20_000
 _MEASURED_STEPS = 2.0**25
+_MAX_MEASURED_STEPS = 2.0**29  # leaves times rows of all terms: of larger forests fewer terms are measured
 _MEASURED_BINS = 4
 _SIZE_ROWS = 20, 200
 _SIZE_STEPS = 2.0**29
@@ -101,11 +102,16 @@ def _purify_leaf_terms(
     terms = PureLeafTerms(trees, (), form, no_correction())
     if layout.top_order <= layout.tensor_order:
         return terms, None
+    reports_none = layout.row_order <= layout.tensor_order
+    if reports_none and density.is_product:
+        return terms, _certificate(terms, is_exact=True)
     sizes = _Sizes(form, layout)
     rows = _rows_for_correction(trees, density)
     refinement = 0.0
     if not density.is_product:
         terms, refinement = _corrected(terms, density, rows, sizes, n_jobs=n_jobs, progress=progress)
+    if reports_none:  # what the correction moves to low orders is all that is needed
+        return terms, dataclasses.replace(_certificate(terms, is_exact=False), refinement=refinement)
     terms, screened = _listed(terms, rows, sizes, n_jobs)
     higher = dataclasses.replace(
         _certificate(terms, is_exact=density.is_product),
@@ -248,6 +254,7 @@ def _measured_purity(terms: PureLeafTerms, density: Density, n_jobs: int) -> tup
     points = terms.trees.points(density, _MEASURED_ROWS[1], rng)
     sizes = _sizes_at_rows(terms, points.codes, terms.keys, n_jobs)
     keys = [terms.keys[i] for i in _largest(sizes, [len(key) for key in terms.keys])]
+    keys = _affordable(keys, sizes, terms)
     rows, is_part = _some_points(points, terms, keys, rng)
     values = terms.at(rows.codes, keys, n_jobs)
     coarse = [b.coarser(_MEASURED_BINS)[rows.codes[:, j]] for j, b in enumerate(terms.correction.binnings)]
@@ -255,6 +262,14 @@ def _measured_purity(terms: PureLeafTerms, density: Density, n_jobs: int) -> tup
     are_drawn = is_part or not density.joint.has_exact_points
     impurities = [slice_impurity(values[:, i], c, rows.weights, are_drawn=are_drawn) for i, c in enumerate(cells)]
     return max(impurities), len(keys)
+
+
+def _affordable(keys: Sequence[Key], sizes: Floats, terms: PureLeafTerms) -> list[Key]:
+    """The largest of some terms that can be measured in a reasonable time, at least one."""
+    size_of = dict(zip(terms.keys, sizes, strict=True))
+    ranked = sorted(keys, key=lambda key: -size_of[key])
+    steps = np.cumsum([terms.trees.leaf_sets.n_leaves_with(key) * _MEASURED_ROWS[0] for key in ranked])
+    return ranked[: max(1, int(np.count_nonzero(steps <= _MAX_MEASURED_STEPS)))]
 
 
 def _some_points(
