@@ -23,6 +23,7 @@ from treeanova.terms.expand import outer_sum
 COARSE_BINS = 16
 _SHARED_CELLS = 1 << 14  # of one table for all features
 _LEAF_BLOCK = 1 << 14
+_LEAF_COST = 500  # in products of a matrix product
 
 
 def coarse_binnings(form: ClosedForm) -> tuple[Binning, ...]:
@@ -109,24 +110,31 @@ def coarse_means(form: ClosedForm, keys: Sequence[Key], bins: Mapping[int, int],
     for limit in sorted(set(bins.values())):
         some = [key for key in keys if bins[len(key)] == limit]
         merged = {j: binning_by(binnings[j].coarser(limit), form.masses[j]) for key in some for j in key}
-        lowest = min(map(len, some), default=0)
-        for features in _tables_for(some, {j: binning.size for j, binning in merged.items()}):
+        for features, lowest in _tables_for(form, some, {j: binning.size for j, binning in merged.items()}):
             tables[limit, features] = _means(form, features, [merged[j] for j in features], lowest, n_jobs)
     return CoarseMeans(form, binnings, bins, tables)
 
 
-def _tables_for(keys: Sequence[Key], sizes: Mapping[int, int]) -> list[Key]:
-    """Sets of features whose tables hold all keys: all features where these have few cells, else the largest keys."""
-    everything = tuple(sorted(sizes))
+def _tables_for(form: ClosedForm, keys: Sequence[Key], sizes: Mapping[int, int]) -> list[tuple[Key, int]]:
+    """The cheapest tables that hold all keys, with the lowest order in each: one for all, the largest keys, or all."""
+    lowest = min(map(len, keys), default=0)
+    options = [[(key, len(key)) for key in keys], [(key, lowest) for key in _largest_keys(keys)]]
     if keys and math.prod(sizes.values()) <= _SHARED_CELLS:
-        return [everything]
-    largest: list[Key] = []
-    covered: set[Key] = set()
-    for key in sorted(keys, key=lambda key: (-len(key), key)):
-        if key not in covered:
-            largest.append(key)
-        covered |= {key[:i] + key[i + 1 :] for i in range(len(key))}
-    return largest
+        options.append([(tuple(sorted(sizes)), lowest)])
+
+    def cost(tables: Sequence[tuple[Key, int]]) -> float:
+        """Leaves times cells, and times what a leaf takes for any number of cells."""
+        n_leaves = (form.leaf_sets.n_leaves_with_some(features, order) for features, order in tables)
+        cells = (math.prod(sizes[j] for j in features) for features, _ in tables)
+        return sum(n * (_LEAF_COST + size) for n, size in zip(n_leaves, cells, strict=True))
+
+    return min(options, key=cost)
+
+
+def _largest_keys(keys: Sequence[Key]) -> list[Key]:
+    """Keys that no other key contains; the subsets of keys are keys, down to the lowest order."""
+    below = {key[:i] + key[i + 1 :] for key in keys for i in range(len(key))}
+    return [key for key in keys if key not in below]
 
 
 def _means(form: ClosedForm, features: Key, binnings: Sequence[Binning], lowest: int, n_jobs: int) -> Floats:

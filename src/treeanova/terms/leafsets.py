@@ -222,6 +222,11 @@ class LeafSets:
         wanted = self._with_feature[:, list(features)].sum(axis=1) >= n_features
         return np.flatnonzero(wanted[self.group])
 
+    def n_leaves_with_some(self, features: Sequence[int], n_features: int) -> int:
+        """Number of leaves that have at least `n_features` of some features on their path."""
+        wanted = self._with_feature[:, list(features)].sum(axis=1) >= n_features
+        return int(np.bincount(self.group, minlength=len(self.keys))[wanted].sum())
+
     def have(self, feature: int, leaves: Ints) -> Bools:
         """Whether leaves have a feature on their path."""
         having: Bools = self._with_feature[self.group[leaves], feature]
