@@ -15,7 +15,7 @@ that the rule then takes more bins. Orders for which even 2 bins take too many s
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +35,7 @@ _CELLS_FOR_THREADS = 1 << 14  # with fewer, threads wait for each other more tha
 _MAX_TABLE_CELLS = 1 << 26
 _KEYS_TO_TRY = 3
 _MAX_STEPS = 2.0**33
+_MAX_SOLVES = 3000
 _TOLERANCE = 1e-2  # of what is to be taken out: halving the bins changes more
 _TOLERANCE_OF_ALL_BINS = 1e-4
 
@@ -193,3 +194,22 @@ class _CoarseTerms:
 def _finer(binning: Binning, limit: int, finer: int) -> Ints:
     """Merged bin that contains each bin of a finer merging."""
     return np.arange(binning.coarser_size(finer)) >> (binning.shift(limit) - binning.shift(finer))
+
+
+def worth_correcting(
+    form: ClosedForm, by_order: Mapping[int, Sequence[Key]], sizes_of: Callable[[Sequence[Key]], Floats]
+) -> Iterator[Key]:
+    """Keys to correct: whole orders from the lowest up while they are few, then the largest terms of the next."""
+    left = _MAX_SOLVES // form.leaf_sets.values.shape[1]
+    steps = 0.0
+    for order in sorted(by_order):
+        keys = by_order[order]
+        steps += 2.0**order * sum(form.leaf_sets.n_leaves_with(key) for key in keys)
+        if not left or steps > _MAX_STEPS:
+            return
+        if len(keys) > left:
+            largest = np.argsort(-sizes_of(keys), kind="stable")[:left]
+            yield from sorted(keys[i] for i in largest)
+            return
+        yield from keys
+        left -= len(keys)

@@ -92,6 +92,7 @@ def _ends(sets: BinSets, offset: int) -> tuple[Ints, Ints, Ints]:
     """Ends of intervals and first bins of their missing values, or where the sets begin in the table."""
     n_leaves = len(sets.leaves)
     if isinstance(sets, Intervals):
-        return sets.low, sets.high, np.where(sets.missing, sets.n_intervals, _NO_BIN)
+        low, high = sets.low.astype(np.int64), sets.high.astype(np.int64)
+        return low, high, np.where(sets.missing, sets.n_intervals, _NO_BIN)
     n_bins = sets.sets.shape[1] if isinstance(sets, AnySets) else 0
     return offset + n_bins * np.arange(n_leaves), np.zeros(n_leaves, np.int64), np.full(n_leaves, _NO_BIN)
