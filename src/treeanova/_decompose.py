@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from numbers import Integral
-from typing import Any
+from typing import Any, Literal
 
 import numpy.typing as npt
 
 from treeanova.anova.solvers.base import Options
 from treeanova.anova.solvers.registry import check_method
+from treeanova.core.arrays import Key, Names
 from treeanova.core.progress import Progress, progress_of
 from treeanova.data.columns import with_labels
 from treeanova.data.features import Schema
@@ -25,6 +26,7 @@ from treeanova.model.forest import Forest
 from treeanova.readers import final_step, read_model, unpickled
 from treeanova.terms.additive import AdditiveModel
 from treeanova.terms.layout import choose_layout
+from treeanova.terms.leafsets import LeafSets
 from treeanova.terms.making import source_of_forest
 from treeanova.terms.plan import DEFAULT_BUDGET, Plan, plan_of_effects
 from treeanova.terms.source import Settings
@@ -41,6 +43,7 @@ def decompose(
     feature_names: Sequence[str] | None = None,
     max_order: int | None = None,
     tensor_order: int | None = None,
+    terms: str | Collection[Collection[str]] = "auto",
     method: str = "auto",
     budget: float = DEFAULT_BUDGET,
     n_jobs: int | None = None,
@@ -68,15 +71,17 @@ def decompose(
         model was trained with if they are all there, otherwise by these names. If the table has neither, columns are
         matched by position where the model has no names, and an error is raised where it has.
     max_order
-        Highest order of terms to report individually; the rest of the model is one exact remainder. A limit saves
-        memory rather than time, because purification moves parts of higher orders to lower ones. By default all
-        orders are reported. Where there would be more than 20,000 terms (times outputs) or more than 2^24 products per
-        row, those terms above the tables are listed that carry at least 0.05 % of the variance; all others of an order
-        are added up exactly, as "other terms of order k". Forests of about a million leaves leave a remainder.
+        Highest order of terms to report individually, all of them; the rest of the model is one exact remainder. By
+        default all orders are reported, as `terms` says.
     tensor_order
         Highest order of terms that have tables and are purified on all bins; higher orders are evaluated at rows. By
         default as many orders as fit, at least 2: within `budget`, and above order 2 with at most 1,000 terms and a
         million cells (times outputs). All terms of an EBM have tables.
+    terms
+        Which terms above the tables are listed. "auto" lists those that carry at least 0.05 % of the variance, and adds
+        up all others of an order exactly, as "other terms of order k"; up to 300 terms that are quick to evaluate are
+        all listed. "all" lists all. A list of sets of features, such as ``[("age", "income", "region")]``, lists these
+        in addition.
     method
         The solver: "auto", "direct", "cg" or "mass-moving"; see `treeanova.purify`.
     budget
@@ -123,7 +128,9 @@ def decompose(
         return fx if max_order is None else fx.truncate(max_order)
     forest = content if X is None else content.with_schema(with_labels(content.schema, X))
     sets = leaves_of(forest)
-    layout = choose_layout(sets, budget=budget, max_order=max_order, tensor_order=tensor_order)
+    layout = choose_layout(
+        sets, budget=budget, max_order=max_order, tensor_order=tensor_order, terms=_wanted_keys(terms, sets)
+    )
     statistics = None if X is None else statistics_of(X, sets.grid, sample_weight)
     source = source_of_forest(forest, sets, layout, statistics)
     bound = density_of(density).bind(source.grid, None if statistics is None else statistics.on(source.grid))
@@ -138,6 +145,34 @@ def _checked_order(name: str, order: int | None, least: int) -> int | None:
             f"`{name}` must be a whole number from {least} on, got {order!r}; leave it out for all that fits."
         )
     return None if order is None else int(order)
+
+
+def _wanted_keys(terms: str | Collection[Collection[str]], sets: LeafSets) -> Sequence[Key] | Literal["auto", "all"]:
+    """Positions of the features of terms that are asked for by names."""
+    if isinstance(terms, str):
+        if terms == "auto":
+            return "auto"
+        if terms == "all":
+            return "all"
+        raise ValueError(f"`terms` must be 'auto', 'all' or a list of sets of features, got {terms!r}.")
+    return [_wanted_key((term,) if isinstance(term, str) else tuple(term), sets) for term in terms]
+
+
+def _wanted_key(names: Names, sets: LeafSets) -> Key:
+    known = sets.grid.schema.names
+    unknown = [name for name in names if name not in known]
+    if unknown or len(set(names)) < len(names) or not names:
+        raise ValueError(
+            f"`terms` must hold sets of the model's features, got {names!r}; the features are "
+            f"{', '.join(map(repr, known[:10]))}{', ...' * (len(known) > 10)}."
+        )
+    key = tuple(sorted(known.index(name) for name in names))
+    if not len(sets.leaves_with(key)):
+        raise ValueError(
+            f"`terms` must hold sets of features that the model combines, got {names!r}, which no path of its trees "
+            "has together; leave it out, its term is zero."
+        )
+    return key
 
 
 def _n_threads(n_jobs: int | None) -> int:

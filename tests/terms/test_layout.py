@@ -44,7 +44,7 @@ def test_layout_of_many_features_reports_pairs_only():
     sets = leaves_of(forest)
     # Leaves with so many features on their path that all their subsets are beyond reach.
     keys = tuple(tuple(range(30)) for _ in sets.keys)
-    assert not layout._can_report_all(dataclasses.replace(sets, keys=keys), 2, 30)
+    assert not layout._can_list_all(dataclasses.replace(sets, keys=keys), 2, 30)
     assert choose_layout(sets, budget=1e9).is_dense
 
 
@@ -89,12 +89,20 @@ def test_a_forest_without_splits_has_an_empty_layout():
 
 
 def test_what_is_too_many_to_list_is_added_up_or_a_remainder(monkeypatch):
-    """Twelve features on a path: 4,083 terms above order 1, and totals that take 12² products per leaf."""
+    """Twelve features on a path: 4,017 terms above order 2, and totals that take 12² / 2 products per leaf."""
     sets = leaves_of(chains([(j, 0.0) for j in range(12)], n_features=12))
-    assert choose_layout(sets, budget=1e9, tensor_order=2).lists_all
-    monkeypatch.setattr(layout, "MAX_ROW_TERMS", 100)
     screened = choose_layout(sets, budget=1e9, tensor_order=2)
     assert (screened.lists_all, screened.row_order, screened.is_truncated) == (False, 12, False)
-    monkeypatch.setattr(layout, "_MAX_TOTALS_COST", 144.0)
+    assert choose_layout(sets, budget=1e9, tensor_order=2, terms="all").lists_all
+    assert choose_layout(sets, budget=1e9, tensor_order=2, terms=[(1, 2, 3), (0, 1)]).asked == ((1, 2, 3),)
+    with monkeypatch.context() as patched:
+        patched.setattr(layout, "_LISTED_TERMS", 5000)
+        assert choose_layout(sets, budget=1e9, tensor_order=2).lists_all
+        patched.setattr(layout, "_LISTED_COST", 100.0)
+        assert not choose_layout(sets, budget=1e9, tensor_order=2).lists_all
+        patched.setattr(layout, "_MOST_TERMS", 4000)
+        with pytest.raises(BudgetError, match=r"`terms` must not be 'all' for up to 4,017 terms"):
+            choose_layout(sets, budget=1e9, tensor_order=2, terms="all")
+    monkeypatch.setattr(layout, "_MAX_TOTALS_COST", 72.0)
     truncated = choose_layout(sets, budget=1e9, tensor_order=2)
     assert (truncated.lists_all, truncated.row_order, truncated.is_truncated) == (True, 2, True)

@@ -76,7 +76,7 @@ def test_terms_with_a_share_are_listed_and_the_rest_is_told():
 @pytest.fixture
 def few_listed(monkeypatch):
     """A model whose terms would be too many to list."""
-    monkeypatch.setattr(layouts, "MAX_ROW_TERMS", 3)
+    monkeypatch.setattr(layouts, "_LISTED_TERMS", 3)
 
 
 @pytest.mark.parametrize("density", ["independent", "empirical", "auto"])

@@ -19,8 +19,8 @@ from treeanova.terms.source import PureTerms
 
 _COMPARED_ROWS = 1000
 _CHECKED_ROWS = 10, 60
-_CHECKED_STEPS = 2.0**29  # products of all terms at the checked rows
-_REMAINDER_ROWS = 200, 2_000  # fewer where terms are evaluated at rows
+_REMAINDER_ROWS = 40, 2_000
+_STEPS = 2.0**29  # products of all terms at rows
 
 Score = Callable[[Floats], Floats]
 
@@ -67,7 +67,7 @@ def _reconstruction_error(evaluation: Evaluation, statistics: Statistics | None,
         codes = np.stack([np.arange(_COMPARED_ROWS) % size for size in sizes], axis=1).astype(np.int32)
         encoded = evaluation.grid.encoded(codes)
     else:
-        n_checked = int(np.clip(_CHECKED_STEPS / max(evaluation.terms.row_cost, 1.0), *_CHECKED_ROWS))
+        n_checked = _n_rows(evaluation, _CHECKED_ROWS)
         encoded = statistics.rows(_COMPARED_ROWS if oracle is None else n_checked).values
         codes = evaluation.grid.index_encoded(encoded)
     expected = score(encoded)
@@ -76,12 +76,17 @@ def _reconstruction_error(evaluation: Evaluation, statistics: Statistics | None,
     return float(np.abs(both - expected).max() / max(np.abs(expected).max(), np.finfo(float).tiny))
 
 
+def _n_rows(evaluation: Evaluation, limits: tuple[int, int]) -> int:
+    """As many rows as all terms can be evaluated at in a reasonable time."""
+    return int(np.clip(_STEPS / max(evaluation.terms.row_cost, 1.0), *limits))
+
+
 def remainder_share(evaluation: Evaluation, statistics: Statistics | None) -> float | None:
     """Variance of the remainder over that of the score at some rows, the largest of all outputs."""
     if statistics is None or not evaluation.has_remainder:
         return None
-    n_rows = _REMAINDER_ROWS[0] if evaluation.terms.keys_at_rows else _REMAINDER_ROWS[1]
-    values = evaluation.all_at(evaluation.grid.index_encoded(statistics.rows(n_rows).values))
+    rows = statistics.rows(_n_rows(evaluation, _REMAINDER_ROWS))
+    values = evaluation.all_at(evaluation.grid.index_encoded(rows.values))
     score = values.sum(axis=0).var(axis=0)
     shares = np.divide(values[-1].var(axis=0), score, out=np.zeros_like(score), where=score > 0)
     return float(shares.max())

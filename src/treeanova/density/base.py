@@ -113,6 +113,11 @@ class Density(abc.ABC):
         """The probability over the cells of all features."""
 
     @property
+    def smooths_rows(self) -> bool:
+        """Whether the density is a smoothed one of rows, for which these are a fair sample."""
+        return False
+
+    @property
     def is_product(self) -> bool:
         """Whether features are independent."""
         return self.joint.is_product

@@ -50,6 +50,11 @@ class SmoothDensity(Density):
         return kernel_joint(self._bound_statistics, margins, self._joint_bandwidth)
 
     @property
+    def smooths_rows(self) -> bool:
+        """True."""
+        return True
+
+    @property
     def _joint_bandwidth(self) -> float | None:
         return None
 

@@ -21,7 +21,9 @@ import numpy as np
 
 from treeanova.core.arrays import BinIndices, Floats, Ints, Key
 from treeanova.model.binning import Binning
+from treeanova.terms.corners import Corners, sum_of_products
 from treeanova.terms.expand import outer_sum
+from treeanova.terms.flat_leaves import FlatLeaves, flatten
 from treeanova.terms.leaf_sums import Part, Sums
 from treeanova.terms.leafsets import LeafSets
 
@@ -56,6 +58,11 @@ class ClosedForm:
         exact = (sets.mass(masses) for sets, masses in pairs)
         # Sums are exact for any masses; those below rounding are zero, since products of many would underflow.
         return tuple(np.where(mass > _NO_MASS, mass, 0.0) for mass in exact)
+
+    @functools.cached_property
+    def flat(self) -> FlatLeaves:
+        """Sets and masses of all leaves as plain arrays, for compiled kernels."""
+        return flatten(self.leaf_sets, self.set_masses)
 
     @functools.cached_property
     def _products(self) -> tuple[Floats, Ints]:
@@ -107,19 +114,25 @@ class ClosedForm:
         if len(key) > 2:
             return self.outer(key, [self.binnings[j] for j in key], leaves)
         positions = [self.leaf_sets.positions(j, leaves) for j in key]
-        steps = [self._steps[j][at] for j, at in zip(key, positions, strict=True)]
         masses = [self.set_masses[j][at] for j, at in zip(key, positions, strict=True)]
         columns = self.coefficients(key, leaves).T
-        if len(key) == 1:
-            sums = [np.cumsum(steps[0].T @ column) - column @ masses[0] for column in columns]
+        corners = [self._corners[j] for j in key]
+        if all(own is not None for own in corners):
+            few = [own.take(at) for own, at in zip(corners, positions, strict=True) if own is not None]
+            sums = [_from_corners(few, masses, column) for column in columns]
         else:
-            sums = [_pair(steps[0], steps[1], masses[0], masses[1], column) for column in columns]
+            steps = [self._steps[j][at] for j, at in zip(key, positions, strict=True)]
+            sums = [_from_steps(steps, masses, column) for column in columns]
         return np.stack(sums, axis=-1)
 
     @functools.cached_property
     def _steps(self) -> tuple[Any, ...]:
         pairs = zip(self.leaf_sets.sets, self.binnings, strict=True)
         return tuple(sets.steps(binning) for sets, binning in pairs)
+
+    @functools.cached_property
+    def _corners(self) -> tuple[Corners | None, ...]:
+        return tuple(map(Corners.of, self._steps))
 
     def outer(self, key: Key, binnings: Sequence[Binning], leaves: Ints) -> Floats:
         """A term over bins merged otherwise, from some leaves; outputs last."""
@@ -139,7 +152,7 @@ class ClosedForm:
         """Terms at rows given by their bins, shape (n_rows, n_keys, n_outputs)."""
         if tuple(keys) not in self._known_sums:
             self._known_sums.clear()
-            self._known_sums[tuple(keys)] = Sums(self.leaf_sets, self._parts(keys), self.set_masses)
+            self._known_sums[tuple(keys)] = Sums(self.leaf_sets, self._parts(keys), self.set_masses, lambda: self.flat)
         return self._known_sums[tuple(keys)].at_rows(codes, len(keys), n_jobs)
 
     @functools.cached_property
@@ -163,15 +176,29 @@ class ClosedForm:
         return parts
 
 
-def _pair(first: Any, second: Any, first_masses: Floats, second_masses: Floats, coefficients: Floats) -> Floats:
-    """Σ over leaves of c (A - p)ᵀ (B - q) for sets A and B given by their differences."""
-    scaled = first.multiply(coefficients[:, None]).tocsr()
-    both: Floats = (scaled.T @ second).toarray()
+def _from_corners(sets: Sequence[Corners], masses: Sequence[Floats], coefficients: Floats) -> Floats:
+    """Σ over leaves of c (A - p), or of c (A - p)ᵀ (B - q), for sets that begin and end at few bins."""
+    if len(sets) == 1:
+        return sets[0].sum(coefficients) - coefficients @ masses[0]
+    both = sum_of_products(sets[0], sets[1], coefficients)
+    both -= sets[0].sum(coefficients * masses[1])[:, None]
+    both -= sets[1].sum(coefficients * masses[0])
+    both += (coefficients * masses[0] * masses[1]).sum()
+    return both
+
+
+def _from_steps(steps: Sequence[Any], masses: Sequence[Floats], coefficients: Floats) -> Floats:
+    """The same for any sets, given by sparse differences."""
+    if len(steps) == 1:
+        main: Floats = np.cumsum(steps[0].T @ coefficients) - coefficients @ masses[0]
+        return main
+    scaled = steps[0].multiply(coefficients[:, None]).tocsr()
+    both: Floats = (scaled.T @ steps[1]).toarray()
     np.cumsum(both, axis=0, out=both)
     np.cumsum(both, axis=1, out=both)
-    both -= np.cumsum(scaled.T @ second_masses)[:, None]
-    both -= np.cumsum(second.T @ (coefficients * first_masses))
-    both += (coefficients * first_masses * second_masses).sum()
+    both -= np.cumsum(scaled.T @ masses[1])[:, None]
+    both -= np.cumsum(steps[1].T @ (coefficients * masses[0]))
+    both += (coefficients * masses[0] * masses[1]).sum()
     return both
 
 
@@ -193,9 +220,9 @@ def raw_at_rows(leaf_sets: LeafSets, codes: BinIndices, keys: Sequence[Key], n_j
 
 
 def totals_cost(leaf_sets: LeafSets) -> float:
-    """Products per row that the totals of all orders take: Σ over leaves of (features on its path)²."""
+    """Products per row that the totals of all orders take: Σ over leaves of (features on its path)² / 2."""
     counts = np.bincount(leaf_sets.group, minlength=len(leaf_sets.keys))
-    return math.fsum(float(count) * len(key) ** 2 for key, count in zip(leaf_sets.keys, counts, strict=True))
+    return math.fsum(float(count) * len(key) ** 2 / 2 for key, count in zip(leaf_sets.keys, counts, strict=True))
 
 
 def row_cost(leaf_sets: LeafSets) -> float:

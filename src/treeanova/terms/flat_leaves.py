@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from treeanova.core.arrays import Bools, Floats, Ints
+from treeanova.core.arrays import BinIndices, Bools, Floats, Ints
 from treeanova.terms.leafsets import AnySets, BinSets, Intervals, LeafSets
 
 _NO_BIN = 2**31 - 1  # above all bins
@@ -33,10 +33,10 @@ class FlatLeaves(NamedTuple):
     """
 
     start: Ints
-    feature: Ints
-    low: Ints
-    high: Ints
-    missing_from: Ints
+    feature: BinIndices
+    low: BinIndices
+    high: BinIndices
+    missing_from: BinIndices
     mass: Floats
     has_table: Bools
     table: Bools
@@ -78,7 +78,7 @@ def flatten(leaf_sets: LeafSets, set_masses: Sequence[Floats] | None) -> FlatLea
     masses = np.zeros(len(leaves)) if set_masses is None else np.concatenate(set_masses)
     return FlatLeaves(
         start=np.searchsorted(leaves[order], np.arange(len(leaf_sets.values) + 1)),
-        feature=np.repeat(np.arange(len(sets)), [len(one.leaves) for one in sets])[order],
+        feature=np.repeat(np.arange(len(sets), dtype=np.int32), [len(one.leaves) for one in sets])[order],
         low=np.concatenate([low for low, _, _ in ends])[order],
         high=np.concatenate([high for _, high, _ in ends])[order],
         missing_from=np.concatenate([missing_from for _, _, missing_from in ends])[order],
@@ -88,11 +88,12 @@ def flatten(leaf_sets: LeafSets, set_masses: Sequence[Floats] | None) -> FlatLea
     )
 
 
-def _ends(sets: BinSets, offset: int) -> tuple[Ints, Ints, Ints]:
+def _ends(sets: BinSets, offset: int) -> tuple[BinIndices, BinIndices, BinIndices]:
     """Ends of intervals and first bins of their missing values, or where the sets begin in the table."""
     n_leaves = len(sets.leaves)
     if isinstance(sets, Intervals):
-        low, high = sets.low.astype(np.int64), sets.high.astype(np.int64)
-        return low, high, np.where(sets.missing, sets.n_intervals, _NO_BIN)
+        missing_from = np.where(sets.missing, sets.n_intervals, _NO_BIN).astype(np.int32)
+        return sets.low.astype(np.int32), sets.high.astype(np.int32), missing_from
     n_bins = sets.sets.shape[1] if isinstance(sets, AnySets) else 0
-    return offset + n_bins * np.arange(n_leaves), np.zeros(n_leaves, np.int64), np.full(n_leaves, _NO_BIN)
+    starts = (offset + n_bins * np.arange(n_leaves)).astype(np.int32)
+    return starts, np.zeros(n_leaves, np.int32), np.full(n_leaves, _NO_BIN, dtype=np.int32)

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from treeanova.core.arrays import Key
+from treeanova.errors import BudgetError
 from treeanova.model.grid import Grid
 from treeanova.terms.closed_form import row_cost, totals_cost
 from treeanova.terms.leafsets import LeafSets
 from treeanova.terms.plan import Plan, plan_of
 
 MAX_ROW_TERMS = 20_000
+_LISTED_TERMS = 300  # above the tables, for all outputs: more are screened
 _TENSOR_CELLS = 1_000_000  # of orders above 2, for all outputs: beyond, purification takes many seconds
 _TENSOR_TERMS = 1_000
-_MAX_ROW_COST = 2.0**24
-_MAX_TOTALS_COST = 2.0**25
+_LISTED_COST = 2.0**18  # products per row
+_MOST_TERMS = 200_000  # that a user may ask for
+_MAX_TOTALS_COST = 2.0**28
 _MERGED_BINS = (2048, 1024, 512, 256, 128, 64, 32, 16)
 
 
@@ -38,6 +42,8 @@ class TermLayout:
         Cells and bytes of the tensors.
     lists_all
         Whether all terms of the reported orders are listed, else those that carry weight.
+    asked
+        Terms without a table that are listed whether they carry weight or not.
     """
 
     tensor_order: int
@@ -46,6 +52,7 @@ class TermLayout:
     max_bins: int | None
     plan: Plan
     lists_all: bool = True
+    asked: tuple[Key, ...] = ()
 
     @property
     def is_dense(self) -> bool:
@@ -64,27 +71,40 @@ def choose_layout(
     budget: float,
     max_order: int | None = None,
     tensor_order: int | None = None,
+    terms: Sequence[Key] | Literal["auto", "all"] = "auto",
 ) -> TermLayout:
     """Tensors of all orders where they fit, of as many as do otherwise; BudgetError where not even pairs do.
 
     Orders above 2 are tensors only while there are at most 1,000 of them, with a million cells for all outputs. All
-    terms of higher orders are listed while there are at most 20,000 of them for all outputs and a row takes at most
-    2^24 products, else those that carry weight; all others of an order are then added up. Where even these sums would
-    take more than 2^25 products per row, as for forests of a million leaves, orders without tables form one remainder.
+    terms of higher orders are listed while there are at most 300 of them for all outputs and a row takes at most 2^18
+    products, else those that carry weight and those that are asked for; all others of an order are then added up. Where
+    even these sums would take more than 2^28 products per row, orders without tables form one remainder.
     """
     top = max(map(len, sets.keys), default=0)
     highest, plan = _tensors_that_fit(sets, top, budget, tensor_order)
     max_bins = _bins_that_fit(plan, sets.grid, budget)
     held = plan if max_bins is None else _shrunk(plan, sets.grid, max_bins)
-    lists_all = max_order is not None or _can_report_all(sets, highest, top)
+    if terms == "all":
+        _check_number(sets, range(highest + 1, (top if max_order is None else min(max_order, top)) + 1))
+    lists_all = max_order is not None or terms == "all" or _can_list_all(sets, highest, top)
     if max_order is not None:
         reported = max(min(max_order, top), 1 if top else 0)
     elif lists_all or totals_cost(sets) <= _MAX_TOTALS_COST:
         reported = top
     else:
         reported, lists_all = highest, True
-    layout = TermLayout(highest, reported, top, max_bins, held, lists_all)
+    asked = () if lists_all or isinstance(terms, str) else tuple(key for key in terms if len(key) > highest)
+    layout = TermLayout(highest, reported, top, max_bins, held, lists_all, asked)
     return dataclasses.replace(layout, plan=dataclasses.replace(layout.plan, notes=tuple(_notes(layout))))
+
+
+def _check_number(sets: LeafSets, orders: range) -> None:
+    n_terms = sum(map(sets.n_subsets, orders)) * int(sets.values.shape[1])
+    if n_terms > _MOST_TERMS:
+        raise BudgetError(
+            f"`terms` must not be 'all' for up to {n_terms:,} terms (at most {_MOST_TERMS:,} can be listed); leave it "
+            "out for those that carry weight, or give `max_order`."
+        )
 
 
 def _tensors_that_fit(sets: LeafSets, top: int, budget: float, tensor_order: int | None) -> tuple[int, Plan]:
@@ -127,11 +147,11 @@ def _shrunk(plan: Plan, grid: Grid, max_bins: int) -> Plan:
     return dataclasses.replace(plan, cells=cells, sizes=sizes)
 
 
-def _can_report_all(sets: LeafSets, order: int, top: int) -> bool:
-    """Whether all terms above an order are few enough, and quick enough, to be evaluated at rows."""
-    limit = MAX_ROW_TERMS // int(sets.values.shape[1])
+def _can_list_all(sets: LeafSets, order: int, top: int) -> bool:
+    """Whether all terms above an order are few enough, and quick enough to evaluate, to be listed."""
+    limit = _LISTED_TERMS // int(sets.values.shape[1])
     orders = range(order + 1, top + 1)
-    if row_cost(sets) > _MAX_ROW_COST:
+    if row_cost(sets) > _LISTED_COST:
         return False
     return sum(map(sets.n_subsets, orders)) <= limit or len(sets.subsets(orders)) <= limit
 

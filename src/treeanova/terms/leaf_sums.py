@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -34,11 +34,15 @@ class Part:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Sums:
-    """Sums over leaves of products of their memberships, centred by the masses of the sets where given."""
+    """Sums over leaves of products of their memberships, centred by the masses of the sets where given.
+
+    `flat_leaves` gives the leaves as plain arrays where they are known already.
+    """
 
     leaf_sets: LeafSets
     parts: Sequence[Part]
     set_masses: Sequence[Floats] | None = None
+    flat_leaves: Callable[[], FlatLeaves] | None = None
 
     def at_rows(self, codes: BinIndices, n_columns: int, n_jobs: int) -> Floats:
         """The sums at rows, shape (n_rows, n_columns, n_outputs): by a compiled kernel where it pays, else by numpy."""
@@ -69,7 +73,8 @@ class Sums:
     @functools.cached_property
     def _flat(self) -> tuple[FlatParts, FlatLeaves]:
         parts = flatten_parts(self.parts, self.leaf_sets.values.shape[1])
-        return parts, flatten(self.leaf_sets, self.set_masses)
+        known = self.flat_leaves
+        return parts, flatten(self.leaf_sets, self.set_masses) if known is None else known()
 
     def at_rows_by_numpy(self, codes: BinIndices, n_columns: int, n_jobs: int) -> Floats:
         """The sums by numpy, blocks of rows in threads."""

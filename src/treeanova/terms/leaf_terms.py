@@ -14,8 +14,9 @@ from treeanova.core.arrays import BinIndices, Floats, Key
 from treeanova.density.joint import Points
 from treeanova.density.kinds import Density
 from treeanova.model.grid import Grid
-from treeanova.terms.closed_form import ClosedForm, raw_at_rows
+from treeanova.terms.closed_form import ClosedForm, raw_at_rows, totals_cost
 from treeanova.terms.correction import Correction
+from treeanova.terms.leftover import Leftover, nothing_left
 from treeanova.terms.order_totals import OrderTotals
 from treeanova.terms.termset import Tensors, TermSet
 from treeanova.terms.trees import Trees
@@ -59,7 +60,7 @@ class LeafTerms(abc.ABC):
         """Products that all terms take for a row: those of the listed ones, or of all if these are fewer."""
         sets = self.trees.leaf_sets
         listed = sum(len(key) * float(sets.n_leaves_with(key)) for key in self.keys)
-        rests = OrderTotals.row_cost(sets) if self.rest_orders else 0.0
+        rests = totals_cost(sets) if self.rest_orders else 0.0
         return max(min(listed, self.trees.row_cost) + rests, 1.0)
 
     def up_to(self, max_order: int) -> Self:
@@ -94,6 +95,7 @@ class PureLeafTerms(LeafTerms):
     form: ClosedForm
     correction: Correction
     screened_orders: tuple[int, ...] = ()
+    leftover: Leftover = dataclasses.field(default_factory=nothing_left)
 
     def keep(self, wanted: Callable[[Key], bool]) -> Self:
         """The same with fewer terms, and without rests."""
@@ -111,12 +113,21 @@ class PureLeafTerms(LeafTerms):
         orders = tuple(order for order in self.screened_orders if order <= max_order)
         return dataclasses.replace(self, keys=kept, screened_orders=orders)
 
+    @property
+    def has_rest(self) -> bool:
+        """Whether some terms are not listed: added up by order, or in the remainder."""
+        layout = self.trees.layout
+        return bool(self.screened_orders) or layout.row_order <= layout.tensor_order < layout.top_order
+
     @functools.cached_property
     def _totals(self) -> OrderTotals:
         return OrderTotals(self.form)
 
     def rests_at(self, codes: BinIndices, n_jobs: int) -> Floats:
-        """Totals of the orders minus the terms that are listed, with the correction of those that are not."""
+        """Totals of the orders minus the terms that are listed, with the correction of those that are not.
+
+        What is left of low orders is taken from the lowest.
+        """
         orders = self.screened_orders
         rests = self._totals.at_rows(codes, n_jobs)[list(orders)]
         listed = [key for key in self.keys if len(key) in orders]
@@ -126,6 +137,7 @@ class PureLeafTerms(LeafTerms):
         for key in self.correction.tables.keys() - set(listed):
             if len(key) in orders:
                 rests[orders.index(len(key))] += self.correction.at_rows(codes, key)
+        rests[0] -= self.leftover.at_rows(codes)
         return rests
 
     def at(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int) -> Floats:

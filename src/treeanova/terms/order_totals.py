@@ -14,7 +14,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-import math
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -22,10 +21,8 @@ import numpy as np
 
 from treeanova.core.arrays import BinIndices, Floats, Ints
 from treeanova.core.compiled import is_worthwhile
-from treeanova.terms.closed_form import ClosedForm
-from treeanova.terms.flat_leaves import FlatLeaves, flatten
+from treeanova.terms.closed_form import ClosedForm, totals_cost
 from treeanova.terms.kernels import sum_polynomials
-from treeanova.terms.leafsets import LeafSets
 
 _BLOCK_CELLS = 1 << 14  # leaves times rows whose polynomials fit into a core's cache
 _BLOCK_ROWS = 256
@@ -54,12 +51,6 @@ class OrderTotals:
     def top_order(self) -> int:
         """Highest order that the forest has."""
         return max(map(len, self.form.leaf_sets.keys), default=0)
-
-    @staticmethod
-    def row_cost(sets: LeafSets) -> float:
-        """Products per row: half the square of the number of features on the path of each leaf."""
-        counts = np.bincount(sets.group, minlength=len(sets.keys))
-        return float(sum(count * len(key) ** 2 / 2 for key, count in zip(sets.keys, counts, strict=True)))
 
     @functools.cached_property
     def _blocks(self) -> list[_Block]:
@@ -91,23 +82,12 @@ class OrderTotals:
 
     def at_rows(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
         """Totals at rows given by their bins, shape (n_orders + 1, n_rows, n_outputs); order 0 is the mean."""
-        seconds = self._n_products * len(codes) * _SECONDS_PER_PRODUCT
+        seconds = totals_cost(self.form.leaf_sets) * len(codes) * _SECONDS_PER_PRODUCT
         totals = (
             self.at_rows_by_kernel(codes, n_jobs) if is_worthwhile(seconds) else self.at_rows_by_numpy(codes, n_jobs)
         )
         totals[0] += self.form.leaf_sets.intercept
         return totals
-
-    @functools.cached_property
-    def _n_products(self) -> int:
-        """Products per row: for d features of a leaf (d + 1) (d + 2) / 2."""
-        sets = self.form.leaf_sets
-        pairs = zip(sets.keys, np.bincount(sets.group, minlength=len(sets.keys)).tolist(), strict=True)
-        return sum(n_leaves * math.comb(len(key) + 2, 2) for key, n_leaves in pairs)
-
-    @functools.cached_property
-    def _flat(self) -> FlatLeaves:
-        return flatten(self.form.leaf_sets, self.form.set_masses)
 
     def at_rows_by_kernel(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
         """Totals without the intercept by the compiled kernel, rows (or leaves, for few rows) in threads."""
@@ -115,7 +95,7 @@ class OrderTotals:
         totals = np.zeros((n_orders, len(codes), values.shape[1]))
         parts = [slice(start, start + _KERNEL_ROWS) for start in range(0, len(codes), _KERNEL_ROWS)]
         ends = np.linspace(0, len(values), (n_jobs if len(parts) < n_jobs else 1) + 1).astype(np.int64).tolist()
-        flat = self._flat
+        flat = self.form.flat
 
         def fill(task: tuple[slice, tuple[int, int]]) -> tuple[slice, Floats]:
             rows, leaves = task

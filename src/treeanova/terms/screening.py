@@ -24,7 +24,7 @@ from treeanova.terms.closed_form import ClosedForm
 REPORTED_SHARE = 5e-4
 _MAX_REPORTED = 300
 _MAX_VERIFIED = 300
-_VERIFIED_STEPS = 2.0**28  # leaves times rows
+_VERIFIED_STEPS = 2.0**30  # leaves times rows
 _VERIFIED_ROWS = 30, 300
 _SCREENED_PRODUCTS = 2.0**29
 _BLOCK_CELLS = 1 << 18
@@ -121,17 +121,18 @@ def screen(
     orders: range,
     n_leaves_with: Callable[[Key], int],
     shares_at: Callable[[Sequence[Key], int], Floats],
+    asked: Sequence[Key] = (),
 ) -> Screened:
     """Terms whose share of the score's variance is at least 0.05 % at rows, of the largest by size.
 
     `orders` are all orders of high terms, screened or not; `shares_at(keys, n_rows)` gives shares of the score's
-    variance.
+    variance. Terms that are asked for are reported too.
     """
     ranked = sorted(sizes, key=lambda key: -sizes[key])
     verified, n_rows = _affordable(ranked, n_leaves_with)
     shares = shares_at(verified, n_rows) if verified else np.zeros(0)
     largest = np.argsort(-shares, kind="stable")[:_MAX_REPORTED]
-    reported = {verified[i] for i in largest if shares[i] >= REPORTED_SHARE}
+    reported = {verified[i] for i in largest if shares[i] >= REPORTED_SHARE} | set(asked)
     keys = tuple(sorted(reported, key=lambda key: (len(key), key)))
     n_of_order = {order: sum(len(key) == order for key in sizes) for order in orders}
     n_reported = {order: sum(len(key) == order for key in keys) for order in orders}

@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -35,6 +36,7 @@ from treeanova.terms.correction import (
 )
 from treeanova.terms.layout import MAX_ROW_TERMS, TermLayout
 from treeanova.terms.leaf_terms import Joined, PureLeafTerms, RawLeafTerms
+from treeanova.terms.leftover import find_leftover
 from treeanova.terms.screening import Screened, largest_with_subsets, screen, screened_orders, sizes_without_rows
 from treeanova.terms.source import PureTerms, Settings, Source
 from treeanova.terms.termset import Tensors, TermSet
@@ -45,7 +47,7 @@ _MEASURED_TERMS = 12
 _MEASURED_TERMS_OF_ORDER = 6
 _MEASURED_ROWS = 400, 20_000
 _MEASURED_STEPS = 2.0**25
-_MAX_MEASURED_STEPS = 2.0**29  # leaves times rows of all terms: of larger forests fewer terms are measured
+_MAX_MEASURED_STEPS = 2.0**28  # leaves times rows of all terms: of larger forests fewer terms are measured
 _MEASURED_BINS = 4
 _SIZE_ROWS = 20, 200
 _SIZE_STEPS = 2.0**29
@@ -82,7 +84,9 @@ class TreeModel(Source):
         """Closed form, correction for dependence at high orders, purification on all bins at low orders."""
         with single_threaded():
             leaf_terms, higher = _purify_leaf_terms(self.trees, density, settings.n_jobs, progress)
-            low = _low_orders(leaf_terms, progress)
+            low = _low_orders(leaf_terms, settings.n_jobs, progress)
+            if not density.is_product and leaf_terms.has_rest:
+                leaf_terms, low = _without_low_orders(leaf_terms, low, _rows_for_leftover(self.trees, density))
         pure = purify_tensors(low, density, settings, progress)
         return PureTerms(Joined(pure.terms.tables, leaf_terms), pure.measured, higher)
 
@@ -90,7 +94,7 @@ class TreeModel(Source):
         """Low orders in closed form, with what the correction of high orders moves to them."""
         if not isinstance(terms, Joined) or not isinstance(terms.leaf_terms, PureLeafTerms):
             raise TypeError("`terms` must be the pure terms of this model.")
-        return _low_orders(terms.leaf_terms, quiet)
+        return _low_orders(terms.leaf_terms, 1, quiet)
 
 
 def _purify_leaf_terms(
@@ -148,6 +152,13 @@ def _rows_for_correction(trees: Trees, density: Density) -> Points:
     return trees.points(density, int(np.clip(n_rows, *_DRAWS)), np.random.default_rng(0))
 
 
+def _rows_for_leftover(trees: Trees, density: Density) -> Points:
+    """Rows themselves where the density smooths them: draws from it would show less of what goes together."""
+    if density.smooths_rows and density.statistics is not None:
+        return density.statistics.on(trees.grid).points()
+    return _rows_for_correction(trees, density)
+
+
 def _listed(terms: PureLeafTerms, rows: Points, sizes: _Sizes, n_jobs: int) -> tuple[PureLeafTerms, Screened]:
     """All terms where the layout lists them, else those that carry weight, with all others of an order added up."""
     layout, sets = terms.trees.layout, terms.trees.leaf_sets
@@ -156,7 +167,7 @@ def _listed(terms: PureLeafTerms, rows: Points, sizes: _Sizes, n_jobs: int) -> t
         screened = Screened(tuple(sets.subsets(orders)), (), 0, 0.0)
     else:
         shares = functools.partial(_shares_at_rows, terms, rows, n_jobs)
-        screened = screen(sizes.by_key, orders, sets.n_leaves_with, shares)
+        screened = screen(sizes.by_key, orders, sets.n_leaves_with, shares, layout.asked)
     return dataclasses.replace(terms, keys=screened.keys, screened_orders=screened.rest_orders), screened
 
 
@@ -294,13 +305,28 @@ def _largest(sizes: Floats, orders: Sequence[int]) -> list[int]:
     return sorted(set(chosen))
 
 
-def _low_orders(terms: PureLeafTerms, progress: Progress) -> Effects:
-    """Low orders in closed form, with what the correction of high orders moves to them."""
+def _low_orders(terms: PureLeafTerms, n_jobs: int, progress: Progress) -> Effects:
+    """Low orders in closed form, with what is moved to them from high orders."""
     trees = terms.trees
     keys = trees.leaf_sets.subsets(range(1, trees.layout.tensor_order + 1))
-    first_bins = [np.unique(binning.bins, return_index=True)[1] for binning in trees.binnings]
-    tensors = {}
-    for n_done, key in enumerate(keys, start=1):
-        tensors[key] = terms.form.tensor(key) + terms.correction.spread(key, [first_bins[j] for j in key])
-        progress("low orders", n_done, len(keys))
+
+    def tensor(key: Key) -> Floats:
+        bins = trees.first_bins(key)
+        return terms.form.tensor(key) + terms.correction.spread(key, bins) + terms.leftover.spread(key, bins)
+
+    tensors: dict[Key, Floats] = {}
+    with ThreadPoolExecutor(n_jobs) as pool:
+        for key, values in zip(keys, pool.map(tensor, keys), strict=True):
+            tensors[key] = values
+            progress("low orders", len(tensors), len(keys))
     return Effects(trees.tensor_grid, terms.form.intercept, tensors)
+
+
+def _without_low_orders(terms: PureLeafTerms, low: Effects, rows: Points) -> tuple[PureLeafTerms, Effects]:
+    """The terms and the tables with what the former still hold of the latter's orders moved."""
+    trees = terms.trees
+    score = trees.forest.score_encoded(trees.grid.encoded(rows.codes))
+    high = score - low.score_codes(trees.merged(rows.codes))
+    leftover = find_leftover(terms.form, tuple(low.terms), rows, high)
+    moved = {key: table + leftover.spread(key, trees.first_bins(key)) for key, table in low.terms.items()}
+    return dataclasses.replace(terms, leftover=leftover), dataclasses.replace(low, terms=moved)

@@ -89,6 +89,14 @@ class Trees:
         """Bins on `grid` and weights of rows that represent a density bound to the grid of the tensors."""
         return density.joint.points_on(self.grid, self.drawn_within, n_rows, rng)
 
+    def first_bins(self, key: Key) -> list[Ints]:
+        """One bin on `grid` of each bin of the tensors, for some features."""
+        return [self._first_bins[j] for j in key]
+
+    @functools.cached_property
+    def _first_bins(self) -> list[Ints]:
+        return [np.unique(binning.bins, return_index=True)[1] for binning in self.binnings]
+
     def masses(self, density: Density) -> tuple[Floats, ...]:
         """Masses of all bins, feature by feature; those within a merged bin by their shares."""
         tables = (density.table((j,)) for j in range(len(self.binnings)))
