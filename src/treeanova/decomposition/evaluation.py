@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -60,15 +60,19 @@ class Evaluation:
     def _listed(self) -> frozenset[Key]:
         return frozenset(self.terms.keys)
 
-    def rests_at(self, codes: BinIndices) -> Floats:
-        """Sums of the terms of each order that are not listed, shape (n_rest_orders, n_rows, n_outputs)."""
+    def rests_at(self, codes: BinIndices, listed: Mapping[Key, Floats]) -> Floats:
+        """Sums of the terms of each order that are not listed, shape (n_rest_orders, n_rows, n_outputs).
+
+        `listed` are values of listed terms at these rows as far as they are known already.
+        """
         if not self.rest_orders:
             return np.zeros((0, len(codes), self.terms.n_outputs))
-        return self.terms.rests_at(codes, self.n_jobs)
+        return self.terms.rests_at(codes, listed, self.n_jobs)
 
     def all_at(self, codes: BinIndices) -> Floats:
         """All terms at rows given by their bins, then rests of orders, and last the remainder where there is one."""
-        values = np.concatenate([self.at(codes, self.terms.keys), self.rests_at(codes)])
+        terms = self.at(codes, self.terms.keys)
+        values = np.concatenate([terms, self.rests_at(codes, dict(zip(self.terms.keys, terms, strict=True)))])
         if not self.has_remainder:
             return values
         rest = self.score(self.grid.encoded(codes)) - self.terms.intercept - values.sum(axis=0)

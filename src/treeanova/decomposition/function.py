@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import functools
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -295,9 +295,10 @@ class Function(abc.ABC):
         encoded = encode(X, self.schema)
         evaluation = self.evaluation
         keys = [key for key in evaluation.terms.keys if max_order is None or len(key) <= max_order]
-        by_row = np.moveaxis(evaluation.at(evaluation.grid.index_encoded(encoded), keys), 0, 1)
         codes = evaluation.grid.index_encoded(encoded)
-        others = self._others(codes, max_order)
+        by_term = evaluation.at(codes, keys)
+        others = self._others(codes, dict(zip(keys, by_term, strict=True)), max_order)
+        by_row = np.moveaxis(by_term, 0, 1)
         rest = None
         if self.has_remainder or len(keys) + len(others) < len(evaluation.terms.keys) + len(evaluation.rest_orders):
             total = by_row.sum(axis=1) + sum(others.values())
@@ -314,10 +315,10 @@ class Function(abc.ABC):
             others={order: self._per_row(values) for order, values in others.items()},
         )
 
-    def _others(self, codes: BinIndices, max_order: int | None) -> dict[int, Floats]:
+    def _others(self, codes: BinIndices, listed: Mapping[Key, Floats], max_order: int | None) -> dict[int, Floats]:
         """Sums of the terms of each order that are not listed, up to an order."""
         orders = self.evaluation.rest_orders
         if not orders or (max_order is not None and orders[0] > max_order):
             return {}
-        rests = dict(zip(orders, self.evaluation.rests_at(codes), strict=True))
+        rests = dict(zip(orders, self.evaluation.rests_at(codes, listed), strict=True))
         return {order: values for order, values in rests.items() if max_order is None or order <= max_order}

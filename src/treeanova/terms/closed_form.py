@@ -30,6 +30,7 @@ from treeanova.terms.leafsets import LeafSets
 _LEAF_BLOCK = 1 << 15
 _NO_MASS = 1e-15
 _FEW_KEYS = 16
+_SMALL_GROUP = 1_000  # leaves
 _MANY_GROUPS = 50  # per key: then calls for each group cost more than products computed twice
 
 
@@ -160,9 +161,14 @@ class ClosedForm:
         """Sums for the keys asked for last: rows are often explained one by one."""
         return {}
 
+    def _n_calls(self, keys: Sequence[Key]) -> float:
+        """Pairs of a key and a group of leaves that has it, as far as groups are small."""
+        leaves_per_group = len(self.leaf_sets.values) / max(len(self.leaf_sets.keys), 1)
+        return self.leaf_sets.n_groups_with(keys) * min(1.0, _SMALL_GROUP / max(leaves_per_group, 1.0))
+
     def _parts(self, keys: Sequence[Key]) -> list[Part]:
         """Leaves of each set of features, with coefficients for those keys that it holds."""
-        if len(keys) < _FEW_KEYS or self.leaf_sets.n_groups_with(keys) > _MANY_GROUPS * len(keys):
+        if len(keys) < _FEW_KEYS or self._n_calls(keys) > _MANY_GROUPS * len(keys):
             alone = [(key, self.leaf_sets.leaves_with(key)) for key in keys]
             return [Part(at, {key: self.coefficients(key, at)}, {key: i}) for i, (key, at) in enumerate(alone)]
         wanted = {key: position for position, key in enumerate(keys)}

@@ -78,15 +78,28 @@ class CoarseMeans:
         return _Holders(self.tables)
 
     def _masses(self, feature: int, limit: int) -> Floats:
-        return np.bincount(self.binnings[feature].coarser(limit), self.form.masses[feature]).astype(np.float64)
+        if (feature, limit) not in self._known_masses:
+            masses = np.bincount(self.binnings[feature].coarser(limit), self.form.masses[feature])
+            self._known_masses[feature, limit] = masses.astype(np.float64)
+        return self._known_masses[feature, limit]
+
+    @functools.cached_property
+    def _known_masses(self) -> dict[tuple[int, int], Floats]:
+        return {}
 
     def _onto(self, feature: int, limit: int, coarser: int) -> Binning:
         """Bins of a limit merged to those of a lower one, with the shares of all bins."""
-        binning = self.binnings[feature]
-        fine, coarse = binning.coarser(limit), binning.coarser(coarser)
-        shares = np.bincount(fine, binning_by(coarse, self.form.masses[feature]).shares).astype(np.float64)
-        inside = np.arange(len(shares)) >> (binning.shift(coarser) - binning.shift(limit))
-        return Binning(inside, shares, int(inside[-1]) + 1)
+        if (feature, limit, coarser) not in self._known_mergings:
+            binning = self.binnings[feature]
+            fine, coarse = binning.coarser(limit), binning.coarser(coarser)
+            shares = np.bincount(fine, binning_by(coarse, self.form.masses[feature]).shares).astype(np.float64)
+            inside = np.arange(len(shares)) >> (binning.shift(coarser) - binning.shift(limit))
+            self._known_mergings[feature, limit, coarser] = Binning(inside, shares, int(inside[-1]) + 1)
+        return self._known_mergings[feature, limit, coarser]
+
+    @functools.cached_property
+    def _known_mergings(self) -> dict[tuple[int, int, int], Binning]:
+        return {}
 
 
 class _Holders(dict[tuple[int, Key], Key]):

@@ -7,40 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from treeanova.core.arrays import BinIndices, Bools, Floats
+from treeanova.core.arrays import BinIndices, Floats
 from treeanova.core.compiled import Kernel
 from treeanova.terms.flat_leaves import FlatLeaves, FlatParts
-
-
-@Kernel
-def fill_from_interval(centred: Floats, bins: BinIndices, ends: tuple[int, int, int], mass: float) -> None:
-    """Memberships of rows in low <= bin < high, or bin >= the first one of missing values, minus the mass."""
-    low, high, missing_from = ends
-    for row in range(len(bins)):
-        is_inside = ((bins[row] >= low) & (bins[row] < high)) | (bins[row] >= missing_from)
-        centred[row] = np.float64(is_inside) - mass
-
-
-@Kernel
-def fill_from_table(centred: Floats, bins: BinIndices, table: Bools, start: int, mass: float) -> None:
-    """Memberships of rows in the set that begins somewhere in a table, minus the mass."""
-    for row in range(len(bins)):
-        centred[row] = np.float64(table[start + bins[row]]) - mass
-
-
-@Kernel
-def multiply(polynomial: Floats, degree: int, mass: float, centred: Floats) -> None:
-    """Multiply polynomials of a degree, shape (n_coefficients, n_rows), by mass + t centred."""
-    top, below = polynomial[degree + 1], polynomial[degree]
-    for row in range(len(centred)):
-        top[row] = centred[row] * below[row]
-    for power in range(degree, 0, -1):
-        current, below = polynomial[power], polynomial[power - 1]
-        for row in range(len(centred)):
-            current[row] = mass * current[row] + centred[row] * below[row]
-    constant = polynomial[0]
-    for row in range(len(centred)):
-        constant[row] *= mass
 
 
 @Kernel
@@ -52,33 +21,39 @@ def sum_polynomials(
     Shape (n_orders, n_outputs, n_rows).
     """
     # Arrays are taken out of their tuple once: each access to a field counts references, which costs more than a row.
+    # Loops are spelt out with two indices: a view of a row costs more than a few of its entries.
     starts, feature, low, high, missing_from, mass, has_table, table = flat
     n_rows, n_outputs = codes.shape[1], values.shape[1]
     totals = np.zeros((n_orders, n_outputs, n_rows))
     polynomial = np.empty((n_orders, n_rows))
     centred = np.empty(n_rows)
     for leaf in range(leaves[0], leaves[1]):
-        polynomial[0, :] = 1.0
+        for row in range(n_rows):
+            polynomial[0, row] = 1.0
         degree = 0
         for entry in range(starts[leaf], starts[leaf + 1]):
-            j = feature[entry]
+            j, first, last, missing, p = feature[entry], low[entry], high[entry], missing_from[entry], mass[entry]
             if has_table[j]:
-                fill_from_table(centred, codes[j], table, low[entry], mass[entry])
+                for row in range(n_rows):
+                    centred[row] = np.float64(table[first + codes[j, row]]) - p
             else:
-                fill_from_interval(centred, codes[j], (low[entry], high[entry], missing_from[entry]), mass[entry])
-            multiply(polynomial, degree, mass[entry], centred)
+                for row in range(n_rows):
+                    is_inside = ((codes[j, row] >= first) & (codes[j, row] < last)) | (codes[j, row] >= missing)
+                    centred[row] = np.float64(is_inside) - p
+            for row in range(n_rows):
+                polynomial[degree + 1, row] = centred[row] * polynomial[degree, row]
+            for power in range(degree, 0, -1):
+                for row in range(n_rows):
+                    polynomial[power, row] = p * polynomial[power, row] + centred[row] * polynomial[power - 1, row]
+            for row in range(n_rows):
+                polynomial[0, row] *= p
             degree += 1
         for power in range(degree + 1):
             for output in range(n_outputs):
-                add_scaled(totals[power, output], values[leaf, output], polynomial[power])
+                value = values[leaf, output]
+                for row in range(n_rows):
+                    totals[power, output, row] += value * polynomial[power, row]
     return totals
-
-
-@Kernel
-def add_scaled(total: Floats, factor: float, values: Floats) -> None:
-    """Add a factor times values to a total."""
-    for row in range(len(total)):
-        total[row] += factor * values[row]
 
 
 @Kernel
@@ -93,22 +68,31 @@ def sum_products(codes: BinIndices, n_columns: int, parts: FlatParts, flat: Flat
     products = np.ones((n_features + 1, n_rows))
     for part in range(len(part_leaves) - 1):
         is_used = np.zeros(n_features, dtype=np.bool_)
-        is_used[key_features[key_starts[part_keys[part]] : key_starts[part_keys[part + 1]]]] = True
+        for place in range(key_starts[part_keys[part]], key_starts[part_keys[part + 1]]):
+            is_used[key_features[place]] = True
         at = part_starts[part]
         for place in range(part_leaves[part], part_leaves[part + 1]):
             leaf = leaves[place]
             for entry in range(starts[leaf], starts[leaf + 1]):
                 j = feature[entry]
                 if is_used[j] and has_table[j]:
-                    fill_from_table(factors[j], codes[j], table, low[entry], mass[entry])
+                    for row in range(n_rows):
+                        factors[j, row] = np.float64(table[low[entry] + codes[j, row]]) - mass[entry]
                 elif is_used[j]:
-                    ends = low[entry], high[entry], missing_from[entry]
-                    fill_from_interval(factors[j], codes[j], ends, mass[entry])
+                    first, last, missing, p = low[entry], high[entry], missing_from[entry], mass[entry]
+                    for row in range(n_rows):
+                        code = codes[j, row]
+                        is_inside = ((code >= first) & (code < last)) | (code >= missing)
+                        factors[j, row] = np.float64(is_inside) - p
             for key in range(part_keys[part], part_keys[part + 1]):
                 start, order = key_starts[key], key_starts[key + 1] - key_starts[key]
                 for length in range(n_shared[key], order):
-                    products[length + 1, :] = products[length] * factors[key_features[start + length]]
+                    own = key_features[start + length]
+                    for row in range(n_rows):
+                        products[length + 1, row] = products[length, row] * factors[own, row]
                 for output in range(n_outputs):
-                    add_scaled(sums[column[key], output], coefficients[at, output], products[order])
+                    coefficient = coefficients[at, output]
+                    for row in range(n_rows):
+                        sums[column[key], output, row] += coefficient * products[order, row]
                 at += 1
     return sums

@@ -50,9 +50,9 @@ class LeafTerms(abc.ABC):
         """Orders of which some terms are not listed, but added up to one rest."""
         return ()
 
-    def rests_at(self, codes: BinIndices, n_jobs: int) -> Floats:
+    def rests_at(self, codes: BinIndices, listed: Mapping[Key, Floats], n_jobs: int) -> Floats:
         """Sums of the terms that are not listed, shape (n_rest_orders, n_rows, n_outputs)."""
-        del n_jobs
+        del listed, n_jobs
         return np.zeros((0, len(codes), self.trees.leaf_sets.values.shape[1]))
 
     @property
@@ -123,20 +123,21 @@ class PureLeafTerms(LeafTerms):
     def _totals(self) -> OrderTotals:
         return OrderTotals(self.form)
 
-    def rests_at(self, codes: BinIndices, n_jobs: int) -> Floats:
-        """Totals of the orders minus the terms that are listed, with the correction of those that are not.
+    def rests_at(self, codes: BinIndices, listed: Mapping[Key, Floats], n_jobs: int) -> Floats:
+        """Totals of the orders with all corrections, minus the terms that are listed.
 
         What is left of low orders is taken from the lowest.
         """
         orders = self.screened_orders
         rests = self._totals.at_rows(codes, n_jobs)[list(orders)]
-        listed = [key for key in self.keys if len(key) in orders]
-        values = self.form.at_rows(codes, listed, n_jobs)
-        for position, key in enumerate(listed):
-            rests[orders.index(len(key))] -= values[:, position]
-        for key in self.correction.tables.keys() - set(listed):
+        for key in self.correction.tables:
             if len(key) in orders:
                 rests[orders.index(len(key))] += self.correction.at_rows(codes, key)
+        unknown = [key for key in self.keys if key not in listed]
+        known = dict(listed) | dict(zip(unknown, np.moveaxis(self.at(codes, unknown, n_jobs), 1, 0), strict=True))
+        for key in self.keys:
+            if len(key) in orders:
+                rests[orders.index(len(key))] -= known[key]
         rests[0] -= self.leftover.at_rows(codes)
         return rests
 
@@ -221,9 +222,9 @@ class Joined(TermSet):
         """Orders of which some terms are not listed."""
         return self.leaf_terms.rest_orders
 
-    def rests_at(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
+    def rests_at(self, codes: BinIndices, listed: Mapping[Key, Floats], n_jobs: int = 1) -> Floats:
         """Sums of the terms that are not listed."""
-        return self.leaf_terms.rests_at(codes, n_jobs)
+        return self.leaf_terms.rests_at(codes, listed, n_jobs)
 
     def up_to(self, max_order: int) -> Joined:
         """The same with all that is above an order left out."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -108,12 +109,15 @@ class Screened(NamedTuple):
         Number of terms that are not reported, as far as they were counted.
     largest_missed
         Estimate of the largest share of the score's variance of a term that is not reported.
+    shares
+        Shares of the terms that were verified at rows.
     """
 
     keys: tuple[Key, ...]
     rest_orders: tuple[int, ...]
     n_left_out: int
     largest_missed: float
+    shares: Mapping[Key, float] = MappingProxyType({})
 
 
 def screen(
@@ -143,7 +147,8 @@ def screen(
     if others and ratios:
         missed.append(max(others) * float(np.quantile(ratios, 0.95)))
     n_left_out = max(sum(n_of_order.values()) - len(reported), len(rests))
-    return Screened(keys, rests, n_left_out, max(missed, default=0.0))
+    known = dict(zip(verified, shares.tolist(), strict=True))
+    return Screened(keys, rests, n_left_out, max(missed, default=0.0), known)
 
 
 def _affordable(ranked: Sequence[Key], n_leaves_with: Callable[[Key], int]) -> tuple[list[Key], int]:

@@ -72,9 +72,12 @@ class TermSet(abc.ABC):
         """Orders of which some terms are not listed, but added up to one exact rest."""
         return ()
 
-    def rests_at(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
-        """Sums of the terms that are not listed at rows, shape (n_rest_orders, n_rows, n_outputs)."""
-        del n_jobs
+    def rests_at(self, codes: BinIndices, listed: Mapping[Key, Floats], n_jobs: int = 1) -> Floats:
+        """Sums of the terms that are not listed at rows, shape (n_rest_orders, n_rows, n_outputs).
+
+        `listed` are values of listed terms at these rows as far as they are known already.
+        """
+        del listed, n_jobs
         return np.zeros((0, len(codes), self.n_outputs))
 
     @abc.abstractmethod

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -125,7 +125,7 @@ def _purify_leaf_terms(
     )
     if density.is_product or not terms.keys:
         return terms, higher
-    measured, n_measured = _measured_purity(terms, density, n_jobs)
+    measured, n_measured = _measured_purity(terms, density, screened.shares, n_jobs)
     return terms, dataclasses.replace(higher, measured=measured, n_measured=n_measured)
 
 
@@ -256,14 +256,19 @@ def _change(fine: Correction, rough: Correction, rows: Points, scale: float) -> 
     return worst / scale if scale > 0 else 0.0
 
 
-def _measured_purity(terms: PureLeafTerms, density: Density, n_jobs: int) -> tuple[float, int]:
+def _measured_purity(
+    terms: PureLeafTerms, density: Density, shares: Mapping[Key, float], n_jobs: int
+) -> tuple[float, int]:
     """Largest slice mean of the largest terms at rows, relative to the term, and the number of terms measured.
 
-    Rows are fresh ones where the density is drawn from.
+    Rows are fresh ones where the density is drawn from. `shares` are those of terms that were verified at rows.
     """
     rng = np.random.default_rng(1)
     points = terms.trees.points(density, _MEASURED_ROWS[1], rng)
-    sizes = _sizes_at_rows(terms, points.codes, terms.keys, n_jobs)
+    if all(key in shares for key in terms.keys):
+        sizes = np.array([shares[key] for key in terms.keys])
+    else:
+        sizes = _sizes_at_rows(terms, points.codes, terms.keys, n_jobs)
     keys = [terms.keys[i] for i in _largest(sizes, [len(key) for key in terms.keys])]
     keys = _affordable(keys, sizes, terms)
     rows, is_part = _some_points(points, terms, keys, rng)
