@@ -22,7 +22,13 @@ from treeanova.density.kinds import Uniform
 from treeanova.model.axes import IntervalAxis
 from treeanova.storage import archive
 from treeanova.storage.archive import SCHEMA
-from treeanova.testing.archives import arrays_in_file, assert_same_decomposition, reference, saved_and_loaded
+from treeanova.testing.archives import (
+    arrays_in_file,
+    assert_same_bits,
+    assert_same_decomposition,
+    reference,
+    saved_and_loaded,
+)
 from treeanova.testing.decompositions import purified
 
 # Nothing pickled
@@ -305,6 +311,7 @@ def test_arrays_of_one_number_are_saved_in_files_that_load(tmp_path, monkeypatch
     with zipfile.ZipFile(tmp_path / "fx.tav") as file:
         total = sum(part.file_size for part in file.infolist() if part.filename != "padding")
         packed = sum(part.compress_size for part in file.infolist() if part.filename != "padding")
+        total += json.loads(file.read("header.json"))["derived"]  # the weights, which follow from their marginals
     assert total > 150 * packed
     assert total / 100 <= (tmp_path / "fx.tav").stat().st_size < total / 90
     with pytest.raises(ArchiveError, match="must unpack to what a file of"):
@@ -318,6 +325,61 @@ def rewritten_packed(saved, path):
             if name != "padding":
                 new.writestr(name, old.read(name))
     return path
+
+
+def test_what_follows_from_the_arrays_counts_before_it_is_made(saved, tmp_path):
+    """A file that states what follows from it is as long as the limits ask for, and refused where it is shorter."""
+    header, arrays = archive.read(saved)
+    archive.write(tmp_path / "fx.tav", {**header, "derived": 2**28 + 1}, arrays)
+    assert (tmp_path / "fx.tav").stat().st_size >= 2**28 / 100
+    assert archive.read(tmp_path / "fx.tav")[0]["derived"] == 2**28 + 1
+    with pytest.raises(ArchiveError, match=r"must unpack to what a file of [\d,]+ bytes may hold, got 268,\d+,\d+"):
+        archive.read(rewritten_packed(tmp_path / "fx.tav", tmp_path / "without.tav"))
+    for value in (-1, 2.5, "x", None, True):
+        with pytest.raises(ArchiveError, match="damaged or foreign"):
+            archive.read(with_header(saved, tmp_path / "fx.tav", lambda h, value=value: h.update(derived=value)))
+
+
+# Many arrays, and arrays that do not shrink
+
+
+def many_arrays():
+    """Small and large arrays of floats, an array of integers, one without entries and one number."""
+    rng = np.random.default_rng(0)
+    arrays = {f"many/{i}": rng.random((i % 4, 2)) for i in range(30)}
+    return arrays | {"large": rng.random((100, 100)), "ints": np.arange(5), "number": np.array(2.5)}
+
+
+@pytest.mark.parametrize("max_parts", [10, 1000])
+def test_many_small_arrays_come_back_from_one_part(max_parts, tmp_path, monkeypatch):
+    monkeypatch.setattr(archive, "_MAX_PARTS", max_parts)
+    arrays, path = many_arrays(), tmp_path / "fx.tav"
+    archive.write(path, {"entry": 1}, arrays)
+    header, again = archive.read(path)
+    assert header["entry"] == 1
+    assert again.keys() == arrays.keys()
+    for name, array in arrays.items():
+        assert_same_bits(again[name], array)
+    expected = {"header.json", "joined.npy", "large.npy", "ints.npy"}
+    assert max_parts == 1000 or set(part_names(path)) == expected
+
+
+@pytest.mark.parametrize("shape", [[3, 3], [-1, 2], [10**9, 10**9], "x", [], None])
+def test_joined_arrays_that_do_not_fit_are_refused(shape, tmp_path, monkeypatch):
+    monkeypatch.setattr(archive, "_MAX_PARTS", 10)
+    archive.write(tmp_path / "fx.tav", {}, many_arrays())
+    changed = with_header(tmp_path / "fx.tav", tmp_path / "b.tav", lambda h: h["joined"].update({"many/1": shape}))
+    with pytest.raises(ArchiveError, match="damaged or foreign"):
+        archive.read(changed)
+
+
+def test_only_parts_that_shrink_are_packed(tmp_path):
+    arrays = {"digits": np.random.default_rng(0).random(10_000), "zeros": np.zeros(10_000)}
+    archive.write(tmp_path / "fx.tav", {}, arrays)
+    with zipfile.ZipFile(tmp_path / "fx.tav") as file:
+        methods = {part.filename: part.compress_type for part in file.infolist()}
+    assert methods["digits.npy"] == zipfile.ZIP_STORED
+    assert methods["zeros.npy"] == zipfile.ZIP_DEFLATED
 
 
 def test_a_header_nested_too_deep_is_refused(saved, tmp_path):

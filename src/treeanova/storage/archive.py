@@ -18,12 +18,17 @@ import numpy.typing as npt
 from treeanova.core.files import replacing
 from treeanova.errors import ArchiveError
 
-SCHEMA = 2
+SCHEMA = 3
 _HEADER = "header.json"
 _KIND = "treeanova decomposition"
 _PADDING = "padding"
-# What is unpacked is limited before it is, so that a small file cannot fill the memory. Deflate shrinks zeros a
-# thousandfold, so `write` pads files that would come under these limits; archives of models shrink three- to sixtyfold.
+_JOINED = "joined"
+_MAX_PARTS = 1000  # a part takes longer than a small array: of more arrays, small ones are joined to one part
+_SMALL = 1 << 16  # bytes of an array that is joined
+_SAMPLE = 1 << 14
+_WORTH_PACKING = 0.9  # of the bytes of a sample: digits of floats hardly shrink, and take the time of all else
+# What is unpacked, and what follows from it, is limited before it is made, so that a small file cannot fill the memory.
+# Deflate shrinks zeros a thousandfold, so `write` pads files that would come under these limits.
 _ALWAYS_UNPACKED = 2**28  # bytes of all parts
 _MOST_PER_BYTE = 100  # of the file, beyond that
 _ALWAYS_PARSED = 2**24  # bytes of the header, which take twenty times as many once they are parsed
@@ -45,31 +50,56 @@ _DAMAGE = (
 
 
 def write(path: str | os.PathLike[str], header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-    """Write header and arrays to one file; an existing file is replaced once the new one is complete."""
-    content = {"kind": _KIND, "schema": SCHEMA, "arrays": sorted(arrays), **header}
-    with replacing(path) as whole, zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as file:
+    """Write header and arrays to one file; an existing file is replaced once the new one is complete.
+
+    The entry "derived" of the header is the number of bytes that follow from the arrays once the file is loaded.
+    """
+    shapes, parts = _join_small(arrays)
+    content = {"kind": _KIND, "schema": SCHEMA, "arrays": sorted(parts), **header}
+    if shapes:
+        content[_JOINED] = shapes
+    with replacing(path) as whole, zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file:
         file.writestr(_part(_HEADER), json.dumps(content))
-        for key in sorted(arrays):
+        for key in sorted(parts):
             buffer = io.BytesIO()
-            np.lib.format.write_array(buffer, np.asarray(arrays[key]), allow_pickle=False)
-            file.writestr(_part(f"{key}.npy"), buffer.getvalue())
-        missing = _least_size(file.infolist()) - sum(part.compress_size for part in file.infolist())
+            np.lib.format.write_array(buffer, np.asarray(parts[key]), allow_pickle=False)
+            file.writestr(_part(f"{key}.npy", is_packed=_is_worth_packing(buffer.getbuffer())), buffer.getbuffer())
+        written = sum(part.compress_size for part in file.infolist())
+        missing = _least_size(file.infolist(), content.get("derived", 0)) - written
         if missing > 0:
             file.writestr(zipfile.ZipInfo(_PADDING), bytes(missing))
 
 
-def _least_size(parts: Sequence[zipfile.ZipInfo]) -> int:
-    """Smallest number of bytes that a file with these parts must have."""
+def _join_small(arrays: Mapping[str, npt.NDArray[Any]]) -> tuple[dict[str, list[int]], dict[str, npt.NDArray[Any]]]:
+    """Shapes of small arrays of floats that are joined to one, and all parts; none where there are few arrays."""
+    if len(arrays) <= _MAX_PARTS:
+        return {}, dict(arrays)
+    small = [key for key in sorted(arrays) if arrays[key].dtype == np.float64 and arrays[key].nbytes < _SMALL]
+    parts = {key: array for key, array in arrays.items() if key not in set(small)}
+    parts[_JOINED] = np.concatenate([np.zeros(0), *(arrays[key].ravel() for key in small)])
+    return {key: list(arrays[key].shape) for key in small}, parts
+
+
+def _is_worth_packing(content: memoryview) -> bool:
+    """Whether a part shrinks, by a sample from its middle."""
+    start = max(0, (len(content) - _SAMPLE) // 2)
+    sample = content[start : start + _SAMPLE]
+    return len(zlib.compress(sample, 1)) < _WORTH_PACKING * len(sample)
+
+
+def _least_size(parts: Sequence[zipfile.ZipInfo], n_derived: int) -> int:
+    """Smallest number of bytes that a file must have with these parts, and so many bytes that follow from them."""
     header, total = (sum(part.file_size for part in some) for some in (parts[:1], parts))
+    total += n_derived
     for_header = header / _MOST_PARSED_PER_BYTE if header > _ALWAYS_PARSED else 0
     for_all = total / _MOST_PER_BYTE if total > _ALWAYS_UNPACKED else 0
     return math.ceil(max(for_header, for_all))
 
 
-def _part(name: str) -> zipfile.ZipInfo:
+def _part(name: str, *, is_packed: bool = True) -> zipfile.ZipInfo:
     """A part without a date: the same content gives the same bytes."""
     part = zipfile.ZipInfo(name)
-    part.compress_type = zipfile.ZIP_DEFLATED
+    part.compress_type = zipfile.ZIP_DEFLATED if is_packed else zipfile.ZIP_STORED
     return part
 
 
@@ -81,8 +111,9 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, npt.ND
             size = os.fstat(content.fileno()).st_size
             header = _header(file, source.name, size)
             parts = [file.getinfo(f"{key}.npy") for key in dict.fromkeys(header["arrays"])]
-            _check_sizes([file.getinfo(_HEADER), *parts], source.name, size)
+            _check_sizes([file.getinfo(_HEADER), *parts], source.name, size, _n_derived(header))
             arrays = {part.filename.removesuffix(".npy"): _array(file, part) for part in parts}
+            arrays |= _separate(header.get(_JOINED, {}), arrays.pop(_JOINED, None))
     except (ArchiveError, FileNotFoundError, PermissionError, IsADirectoryError):
         raise
     except _DAMAGE as error:
@@ -93,12 +124,32 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, npt.ND
     return header, arrays
 
 
-def _check_sizes(parts: Sequence[zipfile.ZipInfo], name: str, size: int) -> None:
+def _n_derived(header: Mapping[str, Any]) -> int:
+    """Bytes that follow from the arrays, by the header."""
+    n_bytes = header.get("derived", 0)
+    if type(n_bytes) is not int or n_bytes < 0:
+        raise ValueError("`derived` must be a number of bytes")
+    return n_bytes
+
+
+def _separate(shapes: Mapping[str, Sequence[int]], joined: npt.NDArray[Any] | None) -> dict[str, npt.NDArray[Any]]:
+    """The arrays that were joined; ValueError where they are not as long as all shapes say."""
+    if joined is None and not shapes:
+        return {}
+    ends = np.cumsum([math.prod(shape) for shape in shapes.values()])
+    is_negative = any(size < 0 for shape in shapes.values() for size in shape)
+    if joined is None or joined.shape != (ends[-1],) or is_negative:
+        raise ValueError("joined arrays must be as long as their shapes say")
+    pieces = np.split(joined, ends[:-1])
+    return {key: piece.reshape(shape) for (key, shape), piece in zip(shapes.items(), pieces, strict=True)}
+
+
+def _check_sizes(parts: Sequence[zipfile.ZipInfo], name: str, size: int, n_derived: int = 0) -> None:
     """Raise ArchiveError, before unpacking, for parts that unpack to more than is allowed for this file size."""
     if any(part.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED} for part in parts):
         raise ArchiveError(f"{name} must be compressed by deflate, got another method; save it again.")
-    if _least_size(parts) > size:
-        n_bytes = sum(part.file_size for part in parts)
+    if _least_size(parts, n_derived) > size:
+        n_bytes = sum(part.file_size for part in parts) + n_derived
         raise ArchiveError(
             f"{name} must unpack to what a file of {size:,} bytes may hold, got {n_bytes:,} bytes; it may be made to "
             "fill the memory: load files only from those you trust."
@@ -117,10 +168,10 @@ def _header(file: zipfile.ZipFile, name: str, size: int) -> dict[str, Any]:
 
 def _array(file: zipfile.ZipFile, part: zipfile.ZipInfo) -> npt.NDArray[Any]:
     """The array in a part; ValueError where the part is not as long as its header says."""
-    with file.open(part) as stream:
-        shape, _, dtype = _NPY_HEADERS[np.lib.format.read_magic(stream)](stream)
-        if math.prod(shape) * dtype.itemsize != part.file_size - stream.tell():
-            raise ValueError("an array must be as long as its header says")
-    with file.open(part) as stream:
-        array: npt.NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
-    return array
+    content = file.read(part)
+    stream = io.BytesIO(content)
+    shape, is_fortran, dtype = _NPY_HEADERS[np.lib.format.read_magic(stream)](stream)
+    if math.prod(shape) * dtype.itemsize != len(content) - stream.tell():
+        raise ValueError("an array must be as long as its header says")
+    flat = np.frombuffer(content, dtype, offset=stream.tell()) if math.prod(shape) else np.zeros(0, dtype)
+    return flat.reshape(shape, order="F" if is_fortran else "C")

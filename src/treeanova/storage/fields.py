@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -17,6 +18,8 @@ from treeanova.model.axes import axis_of
 from treeanova.model.binning import Binning, binning_by
 from treeanova.model.effects import Effects
 from treeanova.model.grid import Grid
+from treeanova.storage.ratios import n_cells, pack_weights, unpack_weights
+from treeanova.storage.rests import pack_pairs, unpack_pairs
 from treeanova.storage.saved_density import describe_density, restore_density
 from treeanova.storage.schema import describe, restore
 from treeanova.storage.trees import pack_leaf_terms, unpack_leaf_terms
@@ -59,17 +62,28 @@ def pack(saved: Saved) -> tuple[dict[str, Any], Arrays]:
         "random_state": settings.random_state,
         "scope": _describe_scope(saved.scope),
     }
+    leaf_terms = saved.terms.leaf_terms if isinstance(saved.terms, Joined) else None
     arrays: Arrays = {f"bounds/{j}": axis.thresholds for j, axis in enumerate(effects.grid.axes) if axis.is_ordered}
-    arrays |= _effects_arrays("pure", effects)
-    arrays |= {f"weights/{_text(key)}": table for key, table in tensors.weights.items()}
+    rests, whole = pack_pairs(effects.terms, leaf_terms)
+    arrays |= _effects_arrays("pure", effects, whole) | _named("rests", rests)
+    ratios, whole = pack_weights(tensors.weights)
+    arrays |= _named("weights", whole) | _named("ratios", ratios)
     if isinstance(saved.source, AdditiveModel) and saved.source.terms is not saved.terms:
-        arrays |= _effects_arrays("raw", saved.source.terms.tables.effects)
+        raw = saved.source.terms.tables.effects
+        arrays |= _effects_arrays("raw", raw, raw.terms)
     if saved.moments is not None:
         arrays |= {f"moments/{name}": getattr(saved.moments, name) for name in _MOMENTS}
-    if isinstance(saved.terms, Joined):
-        header["deep"], more = pack_leaf_terms(saved.terms.leaf_terms)
+    if leaf_terms is not None:
+        header["deep"], more = pack_leaf_terms(leaf_terms)
         arrays |= {f"{_DEEP}{name}": array for name, array in more.items()}
-    return header, arrays
+    n_derived = _n_derived(header, rests, effects.grid, effects.n_outputs) + 8 * n_cells(ratios, whole)
+    return header | ({"derived": n_derived} if n_derived else {}), arrays
+
+
+def _n_derived(header: Mapping[str, Any], rests: Mapping[Key, Floats], grid: Grid, n_outputs: int) -> int:
+    """Bytes of the tables of terms that are not saved, because they follow from the trees or from faces."""
+    n_of_pairs = sum(math.prod(grid.sizes[j] for j in key) for key in rests)
+    return 8 * n_outputs * n_of_pairs + int(header.get("deep", {}).get("derived", 0))
 
 
 def unpack(header: Mapping[str, Any], arrays: Arrays) -> Saved:
@@ -77,12 +91,16 @@ def unpack(header: Mapping[str, Any], arrays: Arrays) -> Saved:
     of_trees = _below(arrays, _DEEP)
     arrays = {name: array for name, array in arrays.items() if not name.startswith(_DEEP)}
     grid = _restore_grid(header, arrays)
-    effects = _restore_effects(grid, arrays, "pure")
-    weights = {_key(name): table for name, table in _below(arrays, "weights/").items()}
+    rests, ratios, whole = (_by_key(arrays, folder) for folder in ("rests/", "ratios/", "weights/"))
+    n_outputs = len(arrays["pure_intercept"])
+    if _n_derived(header, rests, grid, n_outputs) + 8 * n_cells(ratios, whole) != header.get("derived", 0):
+        raise ValueError("tables that follow from others must be as large as the header says")
+    leaf_terms = unpack_leaf_terms(header["deep"], of_trees, grid) if "deep" in header else None
+    effects = _restore_effects(grid, arrays, "pure", unpack_pairs(rests, leaf_terms))
+    weights = unpack_weights(ratios, whole)
     _check(arrays, weights, effects, may_have_more="deep" in header or _is_truncated(header))
-    terms: TermSet = Tensors(effects, weights)
-    if "deep" in header:
-        terms = Joined(terms.tables, unpack_leaf_terms(header["deep"], of_trees, grid))
+    tensors = Tensors(effects, weights)
+    terms: TermSet = tensors if leaf_terms is None else Joined(tensors, leaf_terms)
     scope = _restore_scope(header, terms)
     return Saved(
         source=_restore_source(terms, scope, arrays),
@@ -112,7 +130,7 @@ def _restore_source(terms: TermSet, scope: Scope, arrays: Arrays) -> Source:
         return TreeModel(terms.leaf_terms.trees)
     if scope.is_part or "raw_intercept" not in arrays:
         return AdditiveModel(terms)
-    return AdditiveModel(Tensors(_restore_effects(terms.tables.grid, arrays, "raw")))
+    return AdditiveModel(Tensors(_restore_effects(terms.tables.grid, arrays, "raw", {})))
 
 
 def _describe_scope(scope: Scope) -> dict[str, Any]:
@@ -149,17 +167,17 @@ def _check(arrays: Arrays, weights: Mapping[Key, Floats], effects: Effects, *, m
         any(array.dtype != np.float64 for name, array in arrays.items() if "_axes/" not in name)
         or any(array.ndim != 1 for array in _below(arrays, "bounds/").values())
         or any(table.shape != shapes[key] for key, table in weights.items())
-        or not _moments_fit(arrays, may_have_more=may_have_more)
+        or not _moments_fit(arrays, effects, may_have_more=may_have_more)
     ):
         raise ValueError("arrays must be float64 and have the shapes of the grid")
 
 
-def _moments_fit(arrays: Arrays, *, may_have_more: bool) -> bool:
+def _moments_fit(arrays: Arrays, effects: Effects, *, may_have_more: bool) -> bool:
     """Whether all moments are there, with a shape that fits the terms and outputs, or none is."""
     shapes = [array.shape for array in _below(arrays, "moments/").values()]
     if not shapes:
         return True
-    n_terms, n_outputs = sum(name.startswith("pure/") for name in arrays), len(arrays["pure_intercept"])
+    n_terms, n_outputs = len(effects.terms), effects.n_outputs
     rows_fit = len(shapes[0]) == 2 and (shapes[0][0] == n_terms or (may_have_more and shapes[0][0] > n_terms))
     return len(shapes) == len(_MOMENTS) and len(set(shapes)) == 1 and rows_fit and shapes[0][1] == n_outputs
 
@@ -182,16 +200,24 @@ def _below(arrays: Arrays, prefix: str) -> Arrays:
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
-def _effects_arrays(name: str, effects: Effects) -> Arrays:
-    arrays: Arrays = {f"{name}/{_text(key)}": values for key, values in effects.terms.items()}
+def _named(folder: str, arrays: Mapping[Key, Floats]) -> Arrays:
+    return {f"{folder}/{_text(key)}": array for key, array in arrays.items()}
+
+
+def _by_key(arrays: Arrays, folder: str) -> dict[Key, Floats]:
+    return {_key(text): array for text, array in _below(arrays, folder).items()}
+
+
+def _effects_arrays(name: str, effects: Effects, terms: Mapping[Key, Floats]) -> Arrays:
+    arrays = _named(name, terms)
     arrays[f"{name}_intercept"] = effects.intercept
     for key, binnings in effects.binnings.items():
         arrays |= {f"{name}_axes/{_text(key)}/{i}": binning.bins for i, binning in enumerate(binnings)}
     return arrays
 
 
-def _restore_effects(grid: Grid, arrays: Arrays, name: str) -> Effects:
-    terms = {_key(text): values for text, values in _below(arrays, f"{name}/").items()}
+def _restore_effects(grid: Grid, arrays: Arrays, name: str, derived: Mapping[Key, Floats]) -> Effects:
+    terms = _by_key(arrays, f"{name}/") | dict(derived)
     saved_bins = _below(arrays, f"{name}_axes/")
     merged = {_key(text.partition("/")[0]) for text in saved_bins}
     binnings = {

@@ -11,6 +11,7 @@ from treeanova.core.arrays import Arrays, Key
 from treeanova.model.binning import Binning
 from treeanova.model.forest import Forest, assemble
 from treeanova.model.grid import Grid
+from treeanova.storage.faces import CoarseCells, n_cells, pack_tables, unpack_tables
 from treeanova.terms.closed_form import ClosedForm
 from treeanova.terms.correction import Correction, no_correction
 from treeanova.terms.layout import TermLayout
@@ -33,7 +34,11 @@ def pack_leaf_terms(terms: LeafTerms) -> tuple[dict[str, Any], Arrays]:
         header["bins"] = [list(item) for item in correction.bins.items()]
         header["screened_orders"] = list(terms.screened_orders)
         arrays |= _pack_binnings("coarse", correction.binnings)
-        arrays |= {f"table/{'-'.join(map(str, key))}": table for key, table in correction.tables.items()}
+        cells = CoarseCells(correction.binnings, correction.bins)
+        packed, whole = pack_tables(cells, correction.tables)
+        arrays |= {f"table/{'-'.join(map(str, key))}": table for key, table in whole.items()}
+        arrays |= {f"faces/{'-'.join(map(str, key))}": faces for key, faces in packed.items()}
+        header["derived"] = 8 * n_cells(cells, packed, trees.forest.n_outputs)
         arrays |= {f"masses/{j}": masses for j, masses in enumerate(terms.form.masses)}
     return header, arrays
 
@@ -76,7 +81,7 @@ def unpack_leaf_terms(header: Mapping[str, Any], arrays: Arrays, grid: Grid) -> 
         raise ValueError("masses must fit the bins of the forest")
     form = ClosedForm(sets, masses, trees.binnings)
     screened = tuple(map(int, header.get("screened_orders", ())))
-    return PureLeafTerms(trees, keys, form, _unpack_correction(header, arrays, sizes), screened)
+    return PureLeafTerms(trees, keys, form, _unpack_correction(header, arrays, sizes, forest.n_outputs), screened)
 
 
 def _unpack_binnings(name: str, arrays: Arrays, sizes: tuple[int, ...]) -> tuple[Binning, ...]:
@@ -89,16 +94,20 @@ def _unpack_binnings(name: str, arrays: Arrays, sizes: tuple[int, ...]) -> tuple
     return tuple(binnings)
 
 
-def _unpack_correction(header: Mapping[str, Any], arrays: Arrays, sizes: tuple[int, ...]) -> Correction:
+def _unpack_correction(header: Mapping[str, Any], arrays: Arrays, sizes: tuple[int, ...], n_outputs: int) -> Correction:
     limits = {int(order): int(bins) for order, bins in header["bins"]}
     if not limits:
         return no_correction()
-    binnings = _unpack_binnings("coarse", arrays, sizes)
-    tables: dict[Key, Any] = {}
-    for name, table in arrays.items():
-        if name.startswith("table/"):
-            key = tuple(int(part) for part in name.removeprefix("table/").split("-"))
-            if table.shape[:-1] != tuple(binnings[j].coarser_size(limits[len(key)]) for j in key):
-                raise ValueError("tables must fit the coarse bins")
-            tables[key] = table
-    return Correction(binnings, limits, tables, {}, 0.0)
+    cells = CoarseCells(_unpack_binnings("coarse", arrays, sizes), limits)
+    whole, packed = _by_key(arrays, "table/"), _by_key(arrays, "faces/")
+    if any(table.shape[:-1] != cells.shape(key) for key, table in whole.items()):
+        raise ValueError("tables must fit the coarse bins")
+    if 8 * n_cells(cells, packed, n_outputs) != header.get("derived", 0):
+        raise ValueError("tables that follow from faces must be as large as the header says")
+    return Correction(cells.binnings, limits, unpack_tables(cells, packed, whole, n_outputs), {}, 0.0)
+
+
+def _by_key(arrays: Arrays, prefix: str) -> dict[Key, Any]:
+    """Arrays of a folder by the features that their names list."""
+    names = [name for name in arrays if name.startswith(prefix)]
+    return {tuple(map(int, name.removeprefix(prefix).split("-"))): arrays[name] for name in names}
