@@ -3,7 +3,7 @@
 `kept_archives/schema-1` was written with version 0.1.0, when schema 1 was the only one, and is never written again: its
 files must stay readable and say the same, which `test_kept_archives` checks. Beside each archive is an .npz with rows,
 one array per column (text is empty where missing), and the numbers of the decomposition before it was saved. A new
-schema gets a folder of its own.
+schema gets a folder of its own; `schema-2` has the kinds with trees or merged bins only.
 """
 
 from __future__ import annotations

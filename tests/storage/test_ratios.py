@@ -34,12 +34,12 @@ def assert_comes_back(table):
 
 def test_groups_have_one_ratio_per_cell():
     [flat] = assert_comes_back(TABLE).values()
-    assert flat.tolist() == [1, 0, 0, 1, 1, 1, 0, 1, 0, 2, 0, 0, 2, 1, 1]
+    assert flat.tolist() == [3, 2, 0, 3, 4, 0, 2, 2, 0, 0, 2, 1, 1]
 
 
 def test_independent_features_have_one_ratio():
     packed, whole = pack_weights(weights(np.multiply.outer(FIRST, SECOND)))
-    assert packed[0, 1].tolist() == [1, 0, 0, 0, 0, 1, 0, 0, 0, 1]
+    assert packed[0, 1].tolist() == [1, 1, 0, 0, 1]
     assert np.array_equal(unpack_weights(packed, whole)[0, 1], np.multiply.outer(FIRST, SECOND))
     assert n_cells(packed, whole) == 20
 
@@ -71,8 +71,8 @@ def test_few_weights_are_kept_to_the_last_bit(monkeypatch):
     assert pack_weights(weights(TABLE))[1][0, 1] is TABLE
 
 
-@pytest.mark.parametrize("change", [lambda flat: flat[:5], lambda flat: flat[:-1], lambda flat: flat * 0])
+@pytest.mark.parametrize("change", [lambda flat: flat[:5], lambda flat: flat[:-1], lambda flat: flat + 1])
 def test_ratios_that_do_not_fit_are_refused(change):
     packed, whole = pack_weights(weights(TABLE))
-    with pytest.raises(ValueError, match=r"must fit the bins of their features|cannot reshape"):
+    with pytest.raises(ValueError, match="cannot reshape"):
         unpack_weights({(0, 1): change(packed[0, 1])}, whole)

@@ -27,7 +27,8 @@ TARGETS = np.stack([ROWS.prod(axis=1), ROWS[:, 0] * ROWS[:, 2]], axis=1)
 def _small_tables_are_packed(monkeypatch):
     for module in (faces, ratios, rests):
         monkeypatch.setattr(module, "_LEAST_CELLS", 0)
-    monkeypatch.setattr(rests, "_LEAST_PER_NODE", 0)
+    for name in ("_LEAST_PER_NODE", "_LEAST_CELLS_OF_TABLE"):
+        monkeypatch.setattr(rests, name, 0)
 
 
 def decomposed(**options):
@@ -58,7 +59,7 @@ def test_other_tables_are_kept():
     assert (0, 2) in packed
 
 
-@pytest.mark.parametrize("name", ["_LEAST_CELLS", "_LEAST_PER_NODE"])
+@pytest.mark.parametrize("name", ["_LEAST_CELLS", "_LEAST_PER_NODE", "_LEAST_CELLS_OF_TABLE"])
 def test_small_tables_are_kept_to_the_last_bit(name, monkeypatch):
     fx = decomposed()
     monkeypatch.setattr(rests, name, 10**6)

@@ -21,7 +21,8 @@ def load(path: str | os.PathLike[str]) -> Decomposition:
     Returns
     -------
     Decomposition
-        The same intercept, terms, tables and certificate.
+        The same intercept, terms, tables and certificate. Large tables that follow from trees or marginals are not in
+        the file; they are the same up to rounding.
 
     Examples
     --------

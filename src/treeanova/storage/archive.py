@@ -25,7 +25,7 @@ _PADDING = "padding"
 _JOINED = "joined"
 _MAX_PARTS = 1000  # a part takes longer than a small array: of more arrays, small ones are joined to one part
 _SMALL = 1 << 16  # bytes of an array that is joined
-_SAMPLE = 1 << 14
+_N_SAMPLES, _SAMPLE = 4, 1 << 12
 _WORTH_PACKING = 0.9  # of the bytes of a sample: digits of floats hardly shrink, and take the time of all else
 # What is unpacked, and what follows from it, is limited before it is made, so that a small file cannot fill the memory.
 # Deflate shrinks zeros a thousandfold, so `write` pads files that would come under these limits.
@@ -75,15 +75,15 @@ def _join_small(arrays: Mapping[str, npt.NDArray[Any]]) -> tuple[dict[str, list[
     if len(arrays) <= _MAX_PARTS:
         return {}, dict(arrays)
     small = [key for key in sorted(arrays) if arrays[key].dtype == np.float64 and arrays[key].nbytes < _SMALL]
-    parts = {key: array for key, array in arrays.items() if key not in set(small)}
+    parts = {key: arrays[key] for key in arrays.keys() - set(small)}
     parts[_JOINED] = np.concatenate([np.zeros(0), *(arrays[key].ravel() for key in small)])
     return {key: list(arrays[key].shape) for key in small}, parts
 
 
 def _is_worth_packing(content: memoryview) -> bool:
-    """Whether a part shrinks, by a sample from its middle."""
-    start = max(0, (len(content) - _SAMPLE) // 2)
-    sample = content[start : start + _SAMPLE]
+    """Whether a part shrinks, by samples of it."""
+    distance = max(_SAMPLE, len(content) // _N_SAMPLES)
+    sample = b"".join(content[start : start + _SAMPLE] for start in range(0, len(content), distance))
     return len(zlib.compress(sample, 1)) < _WORTH_PACKING * len(sample)
 
 

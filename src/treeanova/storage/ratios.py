@@ -11,12 +11,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from treeanova.core.arrays import Bools, Floats, Key
+from treeanova.core.arrays import Bools, Floats, Ints, Key
 
 _LEAST_CELLS = 1 << 17  # fewer weights are kept as they are, to the last bit
 _MAX_SHARE = 0.75  # of the table's size, for ratios to be worth their while
 _TOLERANCE = 1e-13  # of each weight
 _TOLERANCE_OF_PRODUCT = 1e-15  # of the product of the marginals: exact marginals round what is far below it
+_INDEPENDENT = np.array([1.0, 1.0, 0.0, 0.0, 1.0])  # one group of each feature, from the first bin on, of ratio 1
 
 
 def pack_weights(weights: Mapping[Key, Floats]) -> tuple[dict[Key, Floats], dict[Key, Floats]]:
@@ -46,11 +47,13 @@ def _pack(table: Floats, first: Floats | None = None, second: Floats | None = No
     if first is None or second is None or table.shape != (len(first), len(second)):
         return None
     product = np.multiply.outer(first, second)
+    if (np.abs(table - product) <= _TOLERANCE * product).all():
+        return _INDEPENDENT
     has_mass = np.ix_(first > 0, second > 0)
     ratio = np.ones_like(table)
     ratio[has_mass] = table[has_mass] / product[has_mass]
     starts = _starts(ratio, first > 0), _starts(ratio.T, second > 0)
-    flat = np.concatenate([*map(np.float64, starts), ratio[np.ix_(*map(np.flatnonzero, starts))].ravel()])
+    flat = np.concatenate([list(map(len, starts)), *starts, ratio[np.ix_(*starts)].ravel()]).astype(np.float64)
     if flat.size > _MAX_SHARE * table.size or not _are_same(_unpack(flat, first, second), table, product):
         return None
     return flat
@@ -61,26 +64,25 @@ def _are_same(found: Floats, table: Floats, product: Floats) -> bool:
     return np.array_equal(found > 0, table > 0) and bool((np.abs(found - table) <= tolerance).all())
 
 
-def _starts(ratio: Floats, has_mass: Bools) -> Bools:
-    """Whether the ratios of a row differ from those of the last row before it that has mass."""
+def _starts(ratio: Floats, has_mass: Bools) -> Ints:
+    """First bins of groups: rows whose ratios differ from those of the last row before that has mass."""
     rows = np.flatnonzero(has_mass)
-    differ = np.ones(len(rows), dtype=bool)
     before, after = ratio[rows[:-1]], ratio[rows[1:]]
-    differ[1:] = (np.abs(after - before) > _TOLERANCE * before + _TOLERANCE_OF_PRODUCT).any(axis=1)
-    starts = np.zeros(len(has_mass), dtype=bool)
-    starts[rows[differ]] = True
-    starts[:1] = True
-    return starts
+    differ = (np.abs(after - before) > _TOLERANCE * before + _TOLERANCE_OF_PRODUCT).any(axis=1)
+    return np.concatenate([rows[:1], rows[1:][differ]]).astype(np.int64)
 
 
 def _unpack(flat: Floats, first: Floats, second: Floats) -> Floats:
-    sizes = len(first), len(second)
-    if len(flat) < sum(sizes):
-        raise ValueError("ratios must fit the bins of their features")
-    starts = [flat[: sizes[0]] == 1, flat[sizes[0] : sum(sizes)] == 1]
-    few = flat[sum(sizes) :].reshape([int(np.count_nonzero(start)) for start in starts])
-    if not all(start[:1].all() for start in starts):
-        raise ValueError("ratios must fit the bins of their features")
-    table: Floats = few[np.ix_(*(np.cumsum(start) - 1 for start in starts))]
+    if np.array_equal(flat, _INDEPENDENT):
+        return np.multiply.outer(first, second)
+    n_first, n_second = flat[:2].astype(np.int64)
+    starts = np.split(flat[2 : 2 + n_first + n_second].astype(np.int64), [n_first])
+    few = flat[2 + n_first + n_second :].reshape(n_first, n_second)
+    table: Floats = few[np.ix_(_groups(starts[0], len(first)), _groups(starts[1], len(second)))]
     table *= np.multiply.outer(first, second)
     return table
+
+
+def _groups(starts: Ints, n_bins: int) -> Ints:
+    """Group of each bin; bins before the first group belong to it, because they have no mass."""
+    return np.maximum(np.searchsorted(starts, np.arange(n_bins), side="right") - 1, 0)

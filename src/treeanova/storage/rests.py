@@ -16,6 +16,7 @@ from treeanova.core.arrays import Floats, Ints, Key
 from treeanova.terms.leaf_terms import LeafTerms, PureLeafTerms
 
 _LEAST_CELLS = 1 << 17  # fewer are kept as they are, to the last bit
+_LEAST_CELLS_OF_TABLE = 1 << 13  # the closed form of a smaller table takes longer than reading it
 _LEAST_PER_NODE = 20  # cells of tables per node of the trees; otherwise the closed form takes more than the tables
 _TOLERANCE = 1e-14  # of the largest entry of the table
 
@@ -27,7 +28,8 @@ def pack_pairs(
     n_cells = sum(table.size for table in tables.values())
     if not isinstance(leaf_terms, PureLeafTerms) or n_cells < _least_cells(leaf_terms):
         return {}, dict(tables)
-    rests = {key: _rest_of(key, table, leaf_terms) for key, table in tables.items() if len(key) == 2}
+    pairs = {key: table for key, table in tables.items() if len(key) == 2 and table.size >= _LEAST_CELLS_OF_TABLE}
+    rests = {key: _rest_of(key, table, leaf_terms) for key, table in pairs.items()}
     packed: dict[Key, Floats] = {key: rest for key, rest in rests.items() if rest is not None}
     return packed, {key: table for key, table in tables.items() if key not in packed}
 
