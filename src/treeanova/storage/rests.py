@@ -1,8 +1,9 @@
 """Tables of pairs as rests: what a pure table has beyond the closed form, which follows from the trees.
 
 Purification under dependent features adds to the closed form of a pair what the correction of high orders moves to it,
-a table over coarse cells, and takes out one number per bin of each feature. So the table minus its closed form is a
-sum M(A(i), B(j)) + a(i) + b(j) with coarse bins A and B; a and b are zero at the first bin of each coarse one.
+a table over coarse cells, and what is left of it in high orders, which is saved with these; it takes out one number per
+bin of each feature. So the table minus closed form and leftover is a sum M(A(i), B(j)) + a(i) + b(j) with coarse bins A
+and B; a and b are zero at the first bin of each coarse one.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def unpack_pairs(packed: Mapping[Key, Floats], leaf_terms: LeafTerms | None) -> 
 
 def _rest_of(key: Key, table: Floats, terms: PureLeafTerms) -> Floats | None:
     """The rest of a table, flat; None where it is no such sum."""
-    rest = table - terms.form.tensor(key)
+    rest = table - terms.form.tensor(key) - terms.leftover.spread(key, terms.trees.first_bins(key))
     coarse_bins = [_coarse_bins(j, terms) for j in key]
     firsts = [np.unique(bins, return_index=True)[1] for bins in coarse_bins]
     moved = rest[np.ix_(*firsts)]
@@ -89,5 +90,6 @@ def _table_of(key: Key, flat: Floats, terms: PureLeafTerms) -> Floats:
         raise ValueError("rests must fit the bins of the tables")
     parts = [part.reshape(shape) for part, shape in zip(np.split(flat, ends[:-1]), shapes, strict=True)]
     table: Floats = terms.form.tensor(key)
+    table += terms.leftover.spread(key, terms.trees.first_bins(key))
     table += _sum_of(parts, coarse_bins)
     return table

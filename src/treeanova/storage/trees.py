@@ -16,6 +16,7 @@ from treeanova.terms.closed_form import ClosedForm
 from treeanova.terms.correction import Correction, no_correction
 from treeanova.terms.layout import TermLayout
 from treeanova.terms.leaf_terms import LeafTerms, PureLeafTerms, RawLeafTerms
+from treeanova.terms.leftover import Leftover, nothing_left
 from treeanova.terms.plan import plan_of
 from treeanova.terms.trees import Trees, leaves_of
 
@@ -40,7 +41,27 @@ def pack_leaf_terms(terms: LeafTerms) -> tuple[dict[str, Any], Arrays]:
         arrays |= {f"faces/{'-'.join(map(str, key))}": faces for key, faces in packed.items()}
         header["derived"] = 8 * n_cells(cells, packed, trees.forest.n_outputs)
         arrays |= {f"masses/{j}": masses for j, masses in enumerate(terms.form.masses)}
+        arrays |= _pack_leftover(terms.leftover)
     return header, arrays
+
+
+def _pack_leftover(leftover: Leftover) -> Arrays:
+    if not leftover.tables:
+        return {}
+    tables = {f"left/{'-'.join(map(str, key))}": table for key, table in leftover.tables.items()}
+    return tables | _pack_binnings("cells", leftover.binnings)
+
+
+def _unpack_leftover(arrays: Arrays, sizes: tuple[int, ...], n_outputs: int) -> Leftover:
+    tables = _by_key(arrays, "left/")
+    if not tables:
+        return nothing_left()
+    leftover = Leftover(_unpack_binnings("cells", arrays, sizes), tables)
+    for key, table in tables.items():
+        fits = [leftover.binnings[j].coarser_size(n) == n for j, n in zip(key, table.shape, strict=False)]
+        if table.ndim != len(key) + 1 or not all(fits) or table.shape[-1] != n_outputs:
+            raise ValueError("what is left of low orders must fit its bins")
+    return leftover
 
 
 def _pack_forest(forest: Forest) -> Arrays:
@@ -81,7 +102,9 @@ def unpack_leaf_terms(header: Mapping[str, Any], arrays: Arrays, grid: Grid) -> 
         raise ValueError("masses must fit the bins of the forest")
     form = ClosedForm(sets, masses, trees.binnings)
     screened = tuple(map(int, header.get("screened_orders", ())))
-    return PureLeafTerms(trees, keys, form, _unpack_correction(header, arrays, sizes, forest.n_outputs), screened)
+    correction = _unpack_correction(header, arrays, sizes, forest.n_outputs)
+    leftover = _unpack_leftover(arrays, sizes, forest.n_outputs)
+    return PureLeafTerms(trees, keys, form, correction, screened, leftover)
 
 
 def _unpack_binnings(name: str, arrays: Arrays, sizes: tuple[int, ...]) -> tuple[Binning, ...]:
