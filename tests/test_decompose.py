@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import math
 import os
 import re
 import warnings
@@ -18,6 +19,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from treeanova import BudgetError, UnsupportedModelError, decompose, plan
+from treeanova.core import bar
 from treeanova.density.kinds import Laplace, Shrinkage
 from treeanova.model.axes import IntervalAxis
 from treeanova.terms import making
@@ -25,6 +27,7 @@ from treeanova.terms.expand import expand
 from treeanova.testing import brute_force
 from treeanova.testing.decompositions import as_matrix, assert_close, assert_marginals, assert_pure, bins_within
 from treeanova.testing.forests import random_forest, rows_on_bounds, scale_of
+from treeanova.testing.recorded import Recorded
 from treeanova.testing.simulated import deep_model, named_rows
 from treeanova.testing.strategies import SEEDS
 
@@ -870,26 +873,30 @@ def three_orders():
     return model.fit(rows, rows[:, 0] * rows[:, 1] + rows.prod(axis=1)), rows
 
 
+STAGES = (
+    "reading the model", "leaves of the trees", "bins of the rows", "marginals", "rows of the density",
+    "choosing terms of high orders", "high orders on coarse cells", "high orders", "high orders, half the bins",
+    "low orders", "purifying order 2", "purifying order 1",
+)  # fmt: skip
+
+
 def test_progress_is_told_and_may_stop_the_work(deep, capfd):
     model, x = deep
-    told = []
-    decompose(model, x, density="empirical", progress=lambda *step: told.append(step))
-    stages = ("high orders", "high orders, half the bins", "low orders", "purifying order 2", "purifying order 1")
-    assert {stage for stage, _, _ in told} == set(stages)
-    for stage in stages:
-        steps = [(done, total) for name, done, total in told if name == stage]
-        assert [done for done, _ in steps] == list(range(1, steps[0][1] + 1))
+    told = Recorded()
+    decompose(model, x, density="empirical", progress=told)
+    at_rows = {"tables at rows", "terms of high order at rows"}
+    assert tuple(stage for stage in told.stages if stage not in at_rows) == STAGES
+    n_pairs = math.comb(x.shape[1], 2)
+    assert [call for call in told.calls if call[0] == "purifying order 2"] == [
+        ("purifying order 2", done, n_pairs) for done in range(n_pairs + 1)
+    ]
+    assert capfd.readouterr() == ("", "")
 
     def interrupt(stage, done, total):
         raise KeyboardInterrupt("enough")
 
     with pytest.raises(KeyboardInterrupt, match="enough"):
         decompose(model, x, density="empirical", progress=interrupt)
-    decompose(model, x, density="empirical", progress=True)
-    out, err = capfd.readouterr()
-    assert out == ""
-    assert "high orders" in err
-    assert re.search(r"\[#{30}\] ([\d,]+)/\1\n$", err)
     with pytest.raises(TypeError, match="`progress` must be True, False, None or a function, got 'bar'"):
         decompose(model, x, progress="bar")
 
@@ -905,13 +912,27 @@ def test_numbers_of_numpy_and_threads(deep, tmp_path):
 
 def test_progress_is_told_of_tensors_too():
     model, rows = three_orders()
-    told = []
-    decompose(model, rows, density="empirical", progress=lambda *step: told.append(step))
-    assert told == [
-        ("purifying order 3", 1, 1),
-        *(("purifying order 2", done, 3) for done in (1, 2, 3)),
-        *(("purifying order 1", done, 3) for done in (1, 2, 3)),
-    ]
+    told = Recorded()
+    decompose(model, rows, density="empirical", progress=told)
+    orders = [f"purifying order {order}" for order in (3, 2, 1)]
+    assert told.stages == ["reading the model", "leaves of the trees", "bins of the rows", *orders, "tables at rows"]
+    assert [call[1:] for call in told.calls if call[0] == orders[0]] == [(0, 1), (1, 1)]
+    assert [call[1:] for call in told.calls if call[0] == orders[1]] == [(0, 3), (1, 3), (2, 3), (3, 3)]
+
+
+def test_the_bar_of_slow_work_is_plain_text_where_there_is_no_terminal(deep, capfd, monkeypatch):
+    model, x = deep
+    monkeypatch.setattr(bar, "_SLOW", 0.0)
+    numbers = decompose(model, x, density="empirical", progress=True).effects.terms
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "high orders" in err
+    assert re.search(r"\[#* *\] [\d,]+/[\d,]+  \d+ s", err)
+    assert "\r" not in err
+    assert "\x1b" not in err
+    quietly = decompose(model, x, density="empirical").effects.terms
+    assert capfd.readouterr() == ("", "")
+    assert all((numbers[key] == quietly[key]).all() for key in quietly)
 
 
 @pytest.mark.parametrize("order", [0, True, 1.5])

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from treeanova.anova.solvers.base import Options
 from treeanova.anova.solvers.registry import check_method
 from treeanova.core.arrays import Key, Names
-from treeanova.core.progress import Progress, progress_of
+from treeanova.core.progress import Progress, one_step, reporting, within
 from treeanova.data.columns import with_labels
 from treeanova.data.features import Schema
 from treeanova.data.frames import backend_of
@@ -91,6 +91,9 @@ def decompose(
         Number of threads; all cores by default and for -1.
     progress
         True for a progress bar on standard error, or a function of stage, number of steps done and number of steps.
+        Each stage is reported first with 0 steps done and last with all; a stage of one step is one that cannot be
+        counted. The bar shows the time that a stage has taken and about how much is left, on a terminal or in a
+        notebook; in a log file it is one line for each stage that takes two seconds or more.
     random_state
         Seed of random draws, for densities that need them.
     trusted
@@ -112,31 +115,35 @@ def decompose(
     (0.25, [[0.25, -0.25], [-0.25, 0.25]])
     """
     check_method(method)
-    model = unpickled(model, trusted=trusted)
-    final_step(model)  # refuses a Pipeline that changes its columns
-    check_weighted_rows(X, sample_weight)
-    max_order = _checked_order("max_order", max_order, 1)
-    tensor_order = _checked_order("tensor_order", tensor_order, 2)
-    content = _with_names(read_model(model), feature_names)
-    settings = Settings(Options(method), _n_threads(n_jobs), backend_of(X), random_state)
-    report = progress_of(progress)
-    if isinstance(content, Effects):
-        plan_of_effects(content).check(budget)
-        statistics = None if X is None else statistics_of(X, content.grid, sample_weight)
-        bound = density_of(density).bind(content.grid, statistics)
-        fx = decomposed(AdditiveModel(Tensors(content)), bound, settings, model=model, progress=report)
-        return fx if max_order is None else fx.truncate(max_order)
-    forest = content if X is None else content.with_schema(with_labels(content.schema, X))
-    sets = leaves_of(forest)
-    layout = choose_layout(
-        sets, budget=budget, max_order=max_order, tensor_order=tensor_order, terms=_wanted_keys(terms, sets)
-    )
-    statistics = None if X is None else statistics_of(X, sets.grid, sample_weight)
-    source = source_of_forest(forest, sets, layout, statistics)
-    bound = density_of(density).bind(source.grid, None if statistics is None else statistics.on(source.grid))
-    oracle = None if statistics is None else forest.score_encoded
-    fx = decomposed(source, bound, settings, model=model, oracle=oracle, progress=report)
-    return fx.truncate(layout.row_order)
+    with reporting(progress) as report:
+        with one_step(report, "reading the model"):
+            model = unpickled(model, trusted=trusted)
+            final_step(model)  # refuses a Pipeline that changes its columns
+            check_weighted_rows(X, sample_weight)
+            max_order = _checked_order("max_order", max_order, 1)
+            tensor_order = _checked_order("tensor_order", tensor_order, 2)
+            content = _with_names(read_model(model), feature_names)
+        settings = Settings(Options(method), _n_threads(n_jobs), backend_of(X), random_state)
+        if isinstance(content, Effects):
+            plan_of_effects(content).check(budget)
+            with one_step(report, "bins of the rows"):
+                statistics = None if X is None else statistics_of(X, content.grid, sample_weight)
+                bound = density_of(density).bind(content.grid, statistics)
+            fx = decomposed(AdditiveModel(Tensors(content)), bound, settings, model=model, progress=report)
+            return fx if max_order is None else fx.truncate(max_order)
+        with one_step(report, "leaves of the trees"):
+            forest = content if X is None else content.with_schema(with_labels(content.schema, X))
+            sets = leaves_of(forest)
+            layout = choose_layout(
+                sets, budget=budget, max_order=max_order, tensor_order=tensor_order, terms=_wanted_keys(terms, sets)
+            )
+        with one_step(report, "bins of the rows"):
+            statistics = None if X is None else statistics_of(X, sets.grid, sample_weight)
+            source = source_of_forest(forest, sets, layout, statistics)
+            bound = density_of(density).bind(source.grid, None if statistics is None else statistics.on(source.grid))
+        oracle = None if statistics is None else forest.score_encoded
+        fx = decomposed(source, bound, settings, model=model, oracle=oracle, progress=report)
+        return fx.truncate(layout.row_order)
 
 
 def _checked_order(name: str, order: int | None, least: int) -> int | None:
@@ -226,7 +233,12 @@ DENSITIES = ("uniform", "empirical", "laplace", "auto")
 
 
 def density_sensitivity(
-    model: Any, X: Any, densities: Sequence[str] | Mapping[str, Any] = DENSITIES, **options: Any
+    model: Any,
+    X: Any,
+    densities: Sequence[str] | Mapping[str, Any] = DENSITIES,
+    *,
+    progress: bool | Progress | None = None,
+    **options: Any,
 ) -> Sensitivity:
     """How much each effect depends on the density: the model purified under several densities.
 
@@ -236,6 +248,8 @@ def density_sensitivity(
         As for `decompose`.
     densities
         Names of densities, or a mapping from names to densities. Differences are weighted by the last one.
+    progress
+        As for `decompose`.
     **options
         Other arguments of `decompose`.
 
@@ -260,9 +274,13 @@ def density_sensitivity(
     if len(kinds) < 2:
         raise ValueError(f"`densities` must be at least two, got {list(kinds)}; add 'uniform' or 'empirical'.")
     *others, last = kinds
-    base = decompose(model, X, density=kinds[last], **options)
-    found = {name: base.with_density(kinds[name]) for name in others} | {last: base}
-    return sensitivity(found, base)
+    with reporting(progress) as report:
+        parts = {name: within(report, f"density {name}") for name in kinds}
+        base = decompose(model, X, density=kinds[last], progress=parts[last], **options)
+        found = {name: base.with_density(kinds[name], progress=parts[name]) for name in others} | {last: base}
+        for name, fx in found.items():
+            fx.importance(progress=parts[name])
+        return sensitivity(found, base)
 
 
 def _with_names(content: Forest | Effects, feature_names: Sequence[str] | None) -> Forest | Effects:

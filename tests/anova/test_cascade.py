@@ -93,8 +93,8 @@ def test_progress_counts_within_each_order():
     raw, weights, _ = three_terms()
     steps = []
     cascade(raw, lambda axes: marginal(weights, axes), Options(), progress=lambda *step: steps.append(step))
-    second = [("purifying order 2", 1, 2), ("purifying order 2", 2, 2)]
-    assert steps == [*second, *(("purifying order 1", done, 3) for done in (1, 2, 3))]
+    second = [("purifying order 2", done, 2) for done in (0, 1, 2)]
+    assert steps == [*second, *(("purifying order 1", done, 3) for done in (0, 1, 2, 3))]
 
 
 def test_errors_of_lower_orders_include_those_above():

@@ -2,47 +2,104 @@
 
 from __future__ import annotations
 
-import time
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from treeanova.core.progress import Bar, progress_of, quiet
+from treeanova.core.bar import Bar
+from treeanova.core.progress import Steps, blocks, counted, one_step, quiet, reporting, within
+from treeanova.testing.recorded import Recorded
 
 
-def test_the_bar_shows_stage_share_and_counts(capsys):
-    Bar()("purifying", 500, 1000)
-    assert capsys.readouterr().err == f"\r{'purifying':<28} [{'#' * 15}{' ' * 15}] 500/1,000"
-
-
-def test_the_last_step_ends_the_line(capsys):
-    Bar()("purifying", 3, 3)
-    assert capsys.readouterr().err.endswith(f"[{'#' * 30}] 3/3\n")
-
-
-def test_nothing_to_do_is_an_empty_bar(capsys):
-    Bar()("purifying", 0, 0)
-    assert capsys.readouterr().err.endswith(f"[{' ' * 30}] 0/0\n")
-
-
-def test_the_bar_is_drawn_ten_times_a_second_at_most_but_always_at_the_end(capsys, monkeypatch):
-    clock = iter([1.0, 1.05, 1.11, 1.12])
-    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
-    bar = Bar()
-    for done in range(1, 5):
-        bar("purifying", done, 4)
-    drawn = capsys.readouterr().err.split("\r")[1:]
-    assert [line.split()[-1] for line in drawn] == ["1/4", "3/4", "4/4"]
-
-
-def test_what_reports_progress(capsys):
-    assert isinstance(progress_of(True), Bar)
-    assert progress_of(False) is progress_of(None) is quiet
-    assert progress_of(print) is print
+def test_who_reports_progress(capsys):
+    with reporting(True) as bar:
+        assert isinstance(bar, Bar)
+    for wanted in (False, None):
+        with reporting(wanted) as progress:
+            assert progress is quiet
+    with reporting(print) as progress:
+        assert progress is print
     quiet("purifying", 1, 1)
     assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize("wanted", ["bar", 1, 0.5])
 def test_anything_else_is_refused(wanted):
-    with pytest.raises(TypeError, match=f"`progress` must be True, False, None or a function, got {wanted!r}"):
-        progress_of(wanted)
+    message = f"`progress` must be True, False, None or a function, got {wanted!r}"
+    with pytest.raises(TypeError, match=message), reporting(wanted):
+        pass
+
+
+def test_the_thread_of_a_bar_ends_with_it_however_that_is():
+    before = threading.active_count()
+
+    def interrupted_work():
+        with reporting(True):
+            raise KeyboardInterrupt(threading.active_count() - before)
+
+    with pytest.raises(KeyboardInterrupt, match="1"):
+        interrupted_work()
+    assert threading.active_count() == before
+
+
+def test_stages_of_one_step_and_of_many():
+    record = Recorded()
+    with one_step(record, "reading"):
+        assert record.calls == [("reading", 0, 1)]
+    assert list(counted(record, "counting", "ab", 2)) == ["a", "b"]
+    assert list(counted(record, "nothing", "", 0)) == []
+    steps = Steps(record, "in two places", 2)
+    steps.advance()
+    steps.advance()
+    assert record.stages == ["reading", "counting", "nothing", "in two places"]
+    assert record.calls[2:5] == [("counting", 0, 2), ("counting", 1, 2), ("counting", 2, 2)]
+
+
+def test_a_step_is_done_when_the_next_is_asked_for():
+    record = Recorded()
+    seen = [(item, len(record.calls)) for item in counted(record, "counting", "ab", 2)]
+    assert seen == [("a", 1), ("b", 2)]
+
+
+def test_parts_of_the_work_have_names():
+    record = Recorded()
+    with one_step(within(within(record, "density"), "uniform"), "rows"):
+        pass
+    assert record.stages == ["density: uniform: rows"]
+    assert within(quiet, "density") is quiet
+
+
+def test_blocks_report_to_the_nearest_context_of_their_thread():
+    outer, inner = Recorded(), Recorded()
+    list(blocks("before", "ab", 2))
+    with reporting(outer):
+        with reporting(inner):
+            list(blocks("inside", "ab", 2))
+        with reporting(None):
+            list(blocks("unheard", "ab", 2))
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(lambda: list(blocks("elsewhere", "ab", 2))).result()
+        assert list(blocks("outside", "ab", 2)) == ["a", "b"]
+    list(blocks("after", "ab", 2))
+    assert (outer.stages, inner.stages) == (["outside"], ["inside"])
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        [("a", 1, 2), ("a", 2, 2)],
+        [("a", 0, 2), ("b", 0, 1), ("b", 1, 1)],
+        [("a", 0, 2), ("a", 1, 2), ("a", 0, 2), ("a", 2, 2)],
+        [("a", 0, 2), ("a", 3, 2)],
+        [("a", 0, 2), ("a", 1, 3), ("a", 3, 3)],
+        [("a", 0, 2), ("a", 1, 2)],
+    ],
+    ids=["begins late", "interrupted", "falls", "too many", "another total", "does not end"],
+)
+def test_broken_rules_are_seen(calls):
+    record = Recorded()
+    for call in calls:
+        record(*call)
+    with pytest.raises(AssertionError, match=r"reported|must end"):
+        _ = record.stages

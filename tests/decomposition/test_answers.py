@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import treeanova
+from treeanova.testing.recorded import Recorded
 from treeanova.testing.simulated import dependent_rows
 
 pd = pytest.importorskip("pandas")
@@ -77,3 +78,19 @@ def test_features_may_be_called_as_columns_of_a_table_are(model, name):
     found = decompose(model, DATA, feature_names=[name, "b", "c"], n_jobs=1)
     text = [values for values in columns(found.table(name)).values() if isinstance(values[0], str)]
     assert text == [list(found.terms[name].axes[0].labels)]
+
+
+def test_progress_of_importance_is_told_once(deep_fx):
+    fx, first, second = deep_fx.with_density("uniform"), Recorded(), Recorded()
+    table = fx.importance(progress=first)
+    assert "terms of high order at rows" in first.stages
+    assert fx.importance("feature", progress=second) is not table
+    assert second.stages == []
+    assert list(table["variance"]) == list(deep_fx.with_density("uniform").importance()["variance"])
+
+
+def test_progress_of_standard_errors_counts_resamples(fx):
+    told = Recorded()
+    fx.standard_errors(3, progress=told)
+    assert told.stages == ["tables before purification", "bootstrap resamples"]
+    assert told.calls[-4:] == [("bootstrap resamples", done, 3) for done in range(4)]

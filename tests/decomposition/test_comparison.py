@@ -14,6 +14,7 @@ from treeanova.core.labels import label_of
 from treeanova.model.effects import Effects
 from treeanova.testing.decompositions import bins_within, names_at_rows, names_in_tables
 from treeanova.testing.effects import grid_of_sizes, on_full_bins, pair_on_few_bins, rows_of_effects
+from treeanova.testing.recorded import Recorded
 from treeanova.testing.simulated import dependent_rows
 
 tree = pytest.importorskip("sklearn.tree")
@@ -220,3 +221,10 @@ def distance_by_hand(first, second):
     np.add.at(copies, bins[0], 1)
     squares = (first.values[bins[0]] - second.values[bins[1]]) ** 2
     return np.sqrt(((first.weights / copies)[bins[0]] * squares).sum())
+
+
+def test_progress_names_the_decompositions(deep_fx):
+    told = Recorded()
+    compare({"pure": deep_fx, "other": deep_fx.with_density("uniform")}, progress=told)
+    at_rows = "terms of high order at rows"
+    assert told.stages[-5:] == ["other: tables at rows", f"other: {at_rows}", "tables side by side", at_rows, at_rows]

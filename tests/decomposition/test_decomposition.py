@@ -30,6 +30,7 @@ from treeanova.testing.decompositions import (
     sum_of,
 )
 from treeanova.testing.effects import on_full_bins, pair_on_few_bins, rows_of_effects
+from treeanova.testing.recorded import Recorded
 from treeanova.testing.simulated import boosted, dependent_rows, interacting, named_rows
 from treeanova.views.summary import adding_up
 
@@ -397,3 +398,14 @@ def test_the_former_name_of_terms_without_a_table_warns():
     fx, _ = example()
     with pytest.warns(DeprecationWarning, match="see Term.has_table in terms"):
         assert fx.higher_terms == ()
+
+
+def test_progress_of_other_densities_and_of_means(fx):
+    told = Recorded()
+    other = fx.with_density("uniform", progress=told)
+    orders = ["purifying order 2", "purifying order 1"]
+    assert told.stages == ["bins of the rows", *orders, "tables at rows"]
+    assert other == fx.with_density("uniform")
+    told = Recorded()
+    treeanova.mean([fx, other], progress=told)
+    assert told.stages == ["sum of the models", *orders, "tables at rows"]

@@ -15,6 +15,7 @@ from treeanova.model.effects import Effects
 from treeanova.model.grid import Grid
 from treeanova.terms.tree_model import TreeModel
 from treeanova.testing.decompositions import names_at_rows, purified
+from treeanova.testing.recorded import Recorded
 from treeanova.testing.simulated import boosted, boosted_on_few_bins, dependent_rows, interacting, named_rows
 
 ensemble = pytest.importorskip("sklearn.ensemble")
@@ -246,3 +247,13 @@ def test_terms_at_rows_can_be_called_with_their_columns(deep, deep_fx):
         np.testing.assert_array_equal(term(x[:, [int(name[1:]) for name in names]]), expected)
         np.testing.assert_array_equal(term(table[list(names)]), expected)
         assert np.abs(expected).max() > 1e-3
+
+
+def test_progress_of_explanations(deep, deep_fx, capsys):
+    rows, told = deep[1][:50], Recorded()
+    explained = deep_fx.explain(rows, progress=told)
+    assert told.stages == ["tables at rows", "terms of high order at rows"]
+    n_tables = len(deep_fx.effects.terms)
+    assert told.calls[: n_tables + 1] == [("tables at rows", done, n_tables) for done in range(n_tables + 1)]
+    assert (explained.values == deep_fx.explain(rows).values).all()
+    assert capsys.readouterr() == ("", "")

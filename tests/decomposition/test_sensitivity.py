@@ -12,6 +12,7 @@ from treeanova.core.labels import label_of
 from treeanova.testing.decompositions import names_at_rows
 from treeanova.testing.densities import normals
 from treeanova.testing.effects import pair_on_few_bins, rows_of_effects
+from treeanova.testing.recorded import Recorded
 
 AND_ROWS = np.array([[0, 0]] * 4 + [[0, 1]] * 1 + [[1, 0]] * 1 + [[1, 1]] * 4, dtype=float)
 
@@ -120,3 +121,10 @@ def test_sensitivity_of_terms_on_axes_of_their_own():
     first = found.mains[(found.mains["term"] == "x0") & (found.mains["density"] == "empirical")]
     assert first["label"].tolist() == list(empirical.terms["x0"].axes[0].labels)
     np.testing.assert_array_equal(first["value"], empirical.terms["x0"].values)
+
+
+def test_progress_names_the_densities(deep):
+    told = Recorded()
+    density_sensitivity(*deep, ["uniform", "empirical"], progress=told)
+    named = [stage.partition(": ")[0] for stage in told.stages]
+    assert list(dict.fromkeys(named)) == ["density empirical", "density uniform", "terms of high order at rows"]

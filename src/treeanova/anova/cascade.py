@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ from treeanova.anova.solvers.base import EPSILON, Options, Solution
 from treeanova.anova.solvers.registry import solve
 from treeanova.anova.support import bin_components
 from treeanova.core.arrays import Faces, Floats, Key
-from treeanova.core.progress import Progress, quiet
+from treeanova.core.progress import Progress, counted, quiet
 from treeanova.errors import NotPureError
 
 _VANISHING = 1e-293  # marginals and rounding leave what is not negligible above this
@@ -89,12 +90,10 @@ def _reported(
     steps: Iterator[tuple[Key, _PureTerm]], keys: Sequence[Key], progress: Progress
 ) -> Iterator[tuple[Key, _PureTerm]]:
     """Steps of a descent, each of them reported within its order."""
-    n_terms, n_done = collections.Counter(map(len, keys)), collections.Counter[int]()
-    for key, term in steps:
-        order = len(key)
-        n_done[order] += 1
-        progress(f"purifying order {order}", n_done[order], n_terms[order])
-        yield key, term
+    n_terms = collections.Counter(map(len, keys))
+    for order in sorted(n_terms, reverse=True):
+        of_order = itertools.islice(steps, n_terms[order])
+        yield from counted(progress, f"purifying order {order}", of_order, n_terms[order])
 
 
 def _purify_term(term: Floats, weights: Floats, scales: Floats, options: Options) -> tuple[_PureTerm, Faces]:

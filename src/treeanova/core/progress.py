@@ -1,43 +1,82 @@
-"""Progress reporting: a function that is called with the stage, the steps done and the number of steps."""
+"""Progress: a function that is called with the stage, the steps done and the number of steps.
+
+A stage begins with 0 steps done and ends with all of them, then the next begins. A stage of one step is one whose steps
+cannot be counted.
+"""
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Callable
+import contextlib
+import contextvars
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
+from treeanova.core.bar import Bar
 
 Progress = Callable[[str, int, int], None]
 
-_WIDTH = 30  # characters
-_PAUSE = 0.1  # seconds
+T = TypeVar("T")
 
 
 def quiet(stage: str, done: int, total: int) -> None:
     """Report nothing."""
 
 
-class Bar:
-    """A progress bar on the standard error, drawn at most ten times a second."""
-
-    def __init__(self) -> None:
-        self._last = 0.0
-
-    def __call__(self, stage: str, done: int, total: int) -> None:
-        """Draw the bar, and end the line at the last step of a stage."""
-        now = time.monotonic()
-        if done < total and now - self._last < _PAUSE:
-            return
-        self._last = now
-        filled = _WIDTH * done // max(total, 1)
-        end = "\n" if done == total else ""
-        sys.stderr.write(f"\r{stage:<28} [{'#' * filled}{' ' * (_WIDTH - filled)}] {done:,}/{total:,}{end}")
-        sys.stderr.flush()
+# Loops over blocks of rows are far below the functions that users call, and the size of the blocks decides the last
+# digits of the results. So rows are not split above: the loops report to the listener of their thread.
+_LISTENER: contextvars.ContextVar[Progress] = contextvars.ContextVar("listener", default=quiet)
 
 
-def progress_of(wanted: bool | Progress | None) -> Progress:
-    """The function that reports progress: a bar for True, `quiet` for False and None; a function is returned as is."""
-    if callable(wanted):
-        return wanted
-    if not isinstance(wanted, (bool, type(None))):
+@contextlib.contextmanager
+def reporting(wanted: bool | Progress | None) -> Iterator[Progress]:
+    """A context with the function that reports progress: a bar for True, `quiet` for False and None, else as given.
+
+    `blocks` report to it too. In the end, however it comes, the bar is gone and its line empty.
+    """
+    if not callable(wanted) and not isinstance(wanted, (bool, type(None))):
         raise TypeError(f"`progress` must be True, False, None or a function, got {wanted!r}; leave it out for none.")
-    return Bar() if wanted else quiet
+    with contextlib.ExitStack() as stack:
+        progress = wanted if callable(wanted) else stack.enter_context(Bar()) if wanted else quiet
+        token = _LISTENER.set(progress)
+        stack.callback(_LISTENER.reset, token)
+        yield progress
+
+
+def blocks(stage: str, results: Iterable[T], total: int) -> Iterator[T]:
+    """The results of blocks of rows, each of them a step of a stage that the listener of this thread is told of."""
+    return counted(_LISTENER.get(), stage, results, total)
+
+
+@contextlib.contextmanager
+def one_step(progress: Progress, stage: str) -> Iterator[None]:
+    """A context that is a stage of its own."""
+    progress(stage, 0, 1)
+    yield
+    progress(stage, 1, 1)
+
+
+def counted(progress: Progress, stage: str, items: Iterable[T], total: int) -> Iterator[T]:
+    """The items, each of them a step of a stage, which is done when the next is asked for."""
+    progress(stage, 0, total)
+    for done, item in enumerate(items, start=1):
+        yield item
+        progress(stage, done, total)
+
+
+class Steps:
+    """Steps of one stage that are done in several places."""
+
+    def __init__(self, progress: Progress, stage: str, total: int) -> None:
+        self._progress, self._stage, self._total = progress, stage, total
+        self._n_done = 0
+        progress(stage, 0, total)
+
+    def advance(self) -> None:
+        """One more step is done."""
+        self._n_done += 1
+        self._progress(self._stage, self._n_done, self._total)
+
+
+def within(progress: Progress, name: str) -> Progress:
+    """Progress of a part of the work, whose stages are preceded by its name."""
+    return quiet if progress is quiet else lambda stage, done, total: progress(f"{name}: {stage}", done, total)

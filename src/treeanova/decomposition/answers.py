@@ -12,6 +12,7 @@ import numpy as np
 from treeanova.anova.certificate import Certificate
 from treeanova.core.arrays import Floats, Key, Names
 from treeanova.core.labels import label_of
+from treeanova.core.progress import Progress, reporting
 from treeanova.data.frames import frame, free_name
 from treeanova.decomposition.evaluation import rest_label
 from treeanova.decomposition.function import Function
@@ -78,13 +79,15 @@ class Answers(Function):
         share = np.divide(of_term, of_score, out=np.zeros_like(of_term), where=of_score > 0)
         return float(share[0]) if self._has_one_output else share
 
-    def importance(self, by: str = "term") -> Any:
+    def importance(self, by: str = "term", *, progress: bool | Progress | None = None) -> Any:
         """Table of how much each term, or each feature, contributes to the variance of the score, largest first.
 
         Parameters
         ----------
         by
             "term", or "feature", which shares each term equally among its features.
+        progress
+            True for a progress bar, or a function, as for `decompose`; the figures are computed once and kept.
 
         Returns
         -------
@@ -115,7 +118,8 @@ class Answers(Function):
         """
         if by not in {"term", "feature"}:
             raise ValueError(f"`by` must be 'term' or 'feature', got {by!r}; leave it out for 'term'.")
-        moments, keys = self.moments, self.evaluation.terms.keys
+        with reporting(progress):
+            moments, keys = self.moments, self.evaluation.terms.keys
         total = moments.score_variance
         scale = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
         measures = np.stack([moments.variance * scale, moments.covariance * scale, moments.mean_abs])
@@ -154,7 +158,13 @@ class Answers(Function):
         """
         return frame(term_columns(self.terms[key]), self.settings.backend)
 
-    def standard_errors(self, n_resamples: int = 50, random_state: int | None = None) -> dict[Names, Floats]:
+    def standard_errors(
+        self,
+        n_resamples: int = 50,
+        random_state: int | None = None,
+        *,
+        progress: bool | Progress | None = None,
+    ) -> dict[Names, Floats]:
         """Standard errors of all tables, due to estimating the density from a sample of rows.
 
         This is a bootstrap: rows are resampled with replacement, and the terms are purified again under each resample.
@@ -167,6 +177,8 @@ class Answers(Function):
             Number of bootstrap resamples, at least 2.
         random_state
             Seed; that of `decompose` by default.
+        progress
+            True for a progress bar, or a function, as for `decompose`.
 
         Returns
         -------
@@ -181,5 +193,8 @@ class Answers(Function):
         (2, 2)
         """
         rng = np.random.default_rng(self.settings.random_state if random_state is None else random_state)
-        errors = standard_errors_of_tables(self.evaluation, self.density, self.settings, n_resamples, rng)
+        with reporting(progress) as report:
+            errors = standard_errors_of_tables(
+                self.evaluation, self.density, self.settings, n_resamples, rng, progress=report
+            )
         return {self._names(key): e[..., 0] if self._has_one_output else e for key, e in errors.items()}

@@ -10,6 +10,7 @@ import numpy as np
 
 from treeanova.core.arrays import BinIndices, Floats, Ints, Key
 from treeanova.core.labels import label_of
+from treeanova.core.progress import Progress, one_step, reporting, within
 from treeanova.data.frames import frame
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.importance import strongest_first
@@ -57,7 +58,7 @@ class Comparison:
         return "\n\n".join([f"compared with {self.names[0]}", *(f"{title}\n{table}" for title, table in parts)])
 
 
-def compare(decompositions: Mapping[str, Decomposition]) -> Comparison:
+def compare(decompositions: Mapping[str, Decomposition], *, progress: bool | Progress | None = None) -> Comparison:
     """What changes between decompositions: distances of terms, signs of main effects, ranks of importance.
 
     Parameters
@@ -65,6 +66,8 @@ def compare(decompositions: Mapping[str, Decomposition]) -> Comparison:
     decompositions
         Names to decompositions with the same features and outputs. The others are compared with the first, under its
         weights: ``{"pure": fx, "raw": fx.raw}`` shows what purification changed.
+    progress
+        True for a progress bar, or a function, as for `decompose`.
 
     Returns
     -------
@@ -88,29 +91,32 @@ def compare(decompositions: Mapping[str, Decomposition]) -> Comparison:
     if len(decompositions) < 2:
         raise ValueError(f"`decompositions` must hold at least two, got {len(decompositions)}; add fx.raw, for one.")
     names, parts = list(decompositions), list(decompositions.values())
-    first = parts[0]
     kinds = dict.fromkeys(f"{', '.join(part.schema.outputs)} ({part.schema.link})" for part in parts)
     if len(kinds) > 1:
         raise ValueError(
             f"`decompositions` must have the same outputs and link, got {' and '.join(kinds)}; compare models of one "
             "kind."
         )
+    with reporting(progress) as report:
+        for name, part in decompositions.items():
+            part.importance(progress=within(report, name))
+        return _compared(names, parts, report)
+
+
+def _compared(names: list[str], parts: list[Decomposition], progress: Progress) -> Comparison:
     grid, maps = union([part.grid for part in parts])
     keys = sorted({key for part in parts for key in part.termset.keys}, key=lambda key: (len(key), key))
     at_rows = {key for part in parts for key in part.termset.keys_at_rows}
     tensors = [key for key in keys if key not in at_rows]
     axes = {key: _common_axes(parts, maps, key) for key in tensors}
     labels = {key: label_of(grid.schema.names[j] for j in key) for key in keys}
-    side_by_side = _SideBySide(
-        names=names,
-        first=first,
-        labels=labels,
-        tables={key: _weights(parts, maps, key, axes[key]) for key in tensors},
-        terms=[
+    with one_step(progress, "tables side by side"):
+        tables = {key: _weights(parts, maps, key, axes[key]) for key in tensors}
+        terms = [
             {key: _on_axes(part, old, key, axes[key]) for key in tensors} for part, old in zip(parts, maps, strict=True)
-        ],
-        gaps_at_rows=_gaps_at_rows(parts, [key for key in keys if key in at_rows]),
-    )
+        ]
+    gaps_at_rows = _gaps_at_rows(parts, [key for key in keys if key in at_rows])
+    side_by_side = _SideBySide(names, parts[0], labels, tables, terms, gaps_at_rows)
     return Comparison(tuple(names), _distances(side_by_side), _signs(side_by_side), _ranks(names, parts, labels))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from treeanova.anova.certificate import Certificate
 from treeanova.core.arrays import Floats, Key, Names
-from treeanova.core.progress import Progress, quiet
+from treeanova.core.progress import Progress, one_step, quiet, reporting
 from treeanova.decomposition.algebra import Summand, combined_source
 from treeanova.decomposition.answers import Answers
 from treeanova.decomposition.certify import Score, certify, certify_raw, remainder_share
@@ -285,7 +285,9 @@ class Decomposition(Answers):
         warnings.warn("higher_terms: see Term.has_table in terms", DeprecationWarning, stacklevel=2)
         return tuple(self._names(key) for key in self.termset.keys_at_rows)
 
-    def with_density(self, density: Any, X: Any = None, *, sample_weight: Any = None) -> Decomposition:
+    def with_density(
+        self, density: Any, X: Any = None, *, sample_weight: Any = None, progress: bool | Progress | None = None
+    ) -> Decomposition:
         """The same model purified under another density, or under the same kind with other rows.
 
         Parameters
@@ -296,6 +298,8 @@ class Decomposition(Answers):
             Rows that define the density; those of this decomposition by default.
         sample_weight
             Weights of the rows of `X`.
+        progress
+            True for a progress bar, or a function, as for `decompose`.
 
         Returns
         -------
@@ -310,11 +314,13 @@ class Decomposition(Answers):
         'uniform'
         """
         check_weighted_rows(X, sample_weight)
-        statistics = self.density.statistics if X is None else statistics_of(X, self.grid, sample_weight)
-        bound = density_of(density).bind(self.grid, statistics)
-        fx = decomposed(self.source, bound, self.settings, model=self.model)
-        if isinstance(self.scope, Truncated):
-            return fx.truncate(self.scope.order)
+        with reporting(progress) as report:
+            with one_step(report, "bins of the rows"):
+                statistics = self.density.statistics if X is None else statistics_of(X, self.grid, sample_weight)
+                bound = density_of(density).bind(self.grid, statistics)
+            fx = decomposed(self.source, bound, self.settings, model=self.model, progress=report)
+            if isinstance(self.scope, Truncated):
+                return fx.truncate(self.scope.order)
         return dataclasses.replace(fx, scope=self.scope) if self.scope.is_part else fx
 
     def __add__(self, other: Decomposition) -> Decomposition:
@@ -399,17 +405,18 @@ def decomposed(
     return Decomposition(source, pure.terms, density, certificate, scope, settings, model)
 
 
-def _combined(parts: Sequence[Decomposition], factors: Sequence[float]) -> Decomposition:
+def _combined(parts: Sequence[Decomposition], factors: Sequence[float], progress: Progress = quiet) -> Decomposition:
     """Weighted sum of the models of decompositions, on the union of their bins, pure under the density of the first.
 
     The sum of the models is purified again. Where densities and bins are the same, its terms are the weighted sums of
     terms, since purification is linear.
     """
-    source = combined_source([Summand(p.source, p.scope, p.density, p.model) for p in parts], factors)
+    with one_step(progress, "sum of the models"):
+        source = combined_source([Summand(p.source, p.scope, p.density, p.model) for p in parts], factors)
     first = parts[0]
     statistics = first.density.statistics
     bound = first.density.bind(source.grid, None if statistics is None else statistics.on(source.grid))
-    fx = decomposed(source, bound, first.settings)
+    fx = decomposed(source, bound, first.settings, progress=progress)
     n_terms = max((part.scope.n_terms_of_model or 0 for part in parts), default=0)
     orders = [part.scope.order for part in parts if isinstance(part.scope, Truncated)]
     if n_terms:
@@ -417,13 +424,15 @@ def _combined(parts: Sequence[Decomposition], factors: Sequence[float]) -> Decom
     return fx.truncate(min(orders)) if orders else fx
 
 
-def mean(parts: Sequence[Decomposition]) -> Decomposition:
+def mean(parts: Sequence[Decomposition], *, progress: bool | Progress | None = None) -> Decomposition:
     """The decomposition of the mean of several models, such as those of a bag: exact, on the union of their bins.
 
     Parameters
     ----------
     parts
         Decompositions of models with the same features and outputs; the density of the first is used.
+    progress
+        True for a progress bar, or a function, as for `decompose`.
 
     Returns
     -------
@@ -440,4 +449,5 @@ def mean(parts: Sequence[Decomposition]) -> Decomposition:
     """
     if isinstance(parts, Decomposition) or not parts:
         raise ValueError(f"`parts` must be a list of at least one decomposition, got {parts!r}; pass [fx1, fx2].")
-    return _combined(parts, [1 / len(parts)] * len(parts))
+    with reporting(progress) as report:
+        return _combined(parts, [1 / len(parts)] * len(parts), report)

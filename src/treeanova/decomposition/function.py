@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treeanova.core.arrays import BinIndices, Floats, Key, Names
+from treeanova.core.progress import Progress, reporting
 from treeanova.data.columns import encode
 from treeanova.data.features import Schema
 from treeanova.data.frames import backend_of
@@ -267,7 +268,7 @@ class Function(abc.ABC):
         explained = self.explain(X)
         return np.zeros(explained.scores.shape) if explained.remainder is None else explained.remainder
 
-    def explain(self, X: Any, *, max_order: int | None = None) -> Explanation:
+    def explain(self, X: Any, *, max_order: int | None = None, progress: bool | Progress | None = None) -> Explanation:
         """All terms at rows, or those up to an order, with the rest of the score in `Explanation.remainder`.
 
         Parameters
@@ -276,6 +277,8 @@ class Function(abc.ABC):
             Rows with all features of the model.
         max_order
             Highest order of the terms to evaluate; all by default.
+        progress
+            True for a progress bar, or a function, as for `decompose`.
 
         Returns
         -------
@@ -296,8 +299,9 @@ class Function(abc.ABC):
         evaluation = self.evaluation
         keys = [key for key in evaluation.terms.keys if max_order is None or len(key) <= max_order]
         codes = evaluation.grid.index_encoded(encoded)
-        by_term = evaluation.at(codes, keys)
-        others = self._others(codes, dict(zip(keys, by_term, strict=True)), max_order)
+        with reporting(progress):
+            by_term = evaluation.at(codes, keys)
+            others = self._others(codes, dict(zip(keys, by_term, strict=True)), max_order)
         by_row = np.moveaxis(by_term, 0, 1)
         rest = None
         if self.has_remainder or len(keys) + len(others) < len(evaluation.terms.keys) + len(evaluation.rest_orders):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from treeanova.core.arrays import Floats, Key
+from treeanova.core.progress import Progress, counted, one_step, quiet
 from treeanova.decomposition.evaluation import Evaluation
 from treeanova.density.kinds import Density
 from treeanova.terms.additive import purify_tensors
@@ -12,7 +13,13 @@ from treeanova.terms.source import Settings
 
 
 def standard_errors_of_tables(
-    evaluation: Evaluation, density: Density, settings: Settings, n_resamples: int, rng: np.random.Generator
+    evaluation: Evaluation,
+    density: Density,
+    settings: Settings,
+    n_resamples: int,
+    rng: np.random.Generator,
+    *,
+    progress: Progress = quiet,
 ) -> dict[Key, Floats]:
     """Standard deviation of every value of every table over bootstrap resamples of the density's rows."""
     statistics = density.statistics
@@ -26,8 +33,9 @@ def standard_errors_of_tables(
         raise ValueError(f"`n_resamples` must be at least 2, got {n_resamples!r}; 50 is the default.")
     effects = evaluation.terms.tables.effects
     totals = {key: np.zeros((2, *values.shape)) for key, values in effects.terms.items()}
-    raw = evaluation.source.tables_to_purify(evaluation.terms)
-    for _ in range(n_resamples):
+    with one_step(progress, "tables before purification"):
+        raw = evaluation.source.tables_to_purify(evaluation.terms)
+    for _ in counted(progress, "bootstrap resamples", range(n_resamples), n_resamples):
         resampled = density.with_statistics(statistics.resampled(rng))
         tables = purify_tensors(raw, resampled, settings).terms.tables.effects
         for key, total in totals.items():

@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from treeanova.core.arrays import Floats, Ints, Key
+from treeanova.core.progress import Progress, Steps, quiet
 from treeanova.model.binning import Binning, binning_by, equal_mass
 from treeanova.terms.closed_form import ClosedForm
 from treeanova.terms.expand import outer_sum
@@ -116,15 +117,23 @@ class _Holders(dict[tuple[int, Key], Key]):
         return holder
 
 
-def coarse_means(form: ClosedForm, keys: Sequence[Key], bins: Mapping[int, int], n_jobs: int = 1) -> CoarseMeans:
+def coarse_means(
+    form: ClosedForm, keys: Sequence[Key], bins: Mapping[int, int], n_jobs: int = 1, progress: Progress = quiet
+) -> CoarseMeans:
     """Tables of means that hold all of some terms on the coarse cells of their orders."""
     binnings = coarse_binnings(form)
-    tables: dict[tuple[int, Key], Floats] = {}
+    plans: dict[tuple[int, Key], tuple[list[Binning], int]] = {}
     for limit in sorted(set(bins.values())):
         some = [key for key in keys if bins[len(key)] == limit]
         merged = {j: binning_by(binnings[j].coarser(limit), form.masses[j]) for key in some for j in key}
         for features, lowest in _tables_for(form, some, {j: binning.size for j, binning in merged.items()}):
-            tables[limit, features] = _means(form, features, [merged[j] for j in features], lowest, n_jobs)
+            plans[limit, features] = [merged[j] for j in features], lowest
+    n_leaves = (form.leaf_sets.n_leaves_with_some(features, lowest) for (_, features), (_, lowest) in plans.items())
+    steps = Steps(progress, "high orders on coarse cells", sum(-(-n // _LEAF_BLOCK) for n in n_leaves))
+    tables = {
+        (limit, features): _means(form, features, *plan, n_jobs=n_jobs, steps=steps)
+        for (limit, features), plan in plans.items()
+    }
     return CoarseMeans(form, binnings, bins, tables)
 
 
@@ -150,7 +159,9 @@ def _largest_keys(keys: Sequence[Key]) -> list[Key]:
     return [key for key in keys if key not in below]
 
 
-def _means(form: ClosedForm, features: Key, binnings: Sequence[Binning], lowest: int, n_jobs: int) -> Floats:
+def _means(
+    form: ClosedForm, features: Key, binnings: Sequence[Binning], lowest: int, *, n_jobs: int, steps: Steps
+) -> Floats:
     """Mean of the forest given the coarse bins of some features; outputs last.
 
     Leaves with fewer than `lowest` of the features are left out: terms of that order have no part of them.
@@ -166,6 +177,7 @@ def _means(form: ClosedForm, features: Key, binnings: Sequence[Binning], lowest:
     with ThreadPoolExecutor(n_jobs) as pool:
         for mean in pool.map(mean_of, blocks):
             total += mean
+            steps.advance()
     return total
 
 

@@ -112,6 +112,7 @@ def correct(
         """Whether a term has enough cells to pay for threads."""
         return bool(bins[len(key)] ** len(key) >= _CELLS_FOR_THREADS)
 
+    advance(0, len(keys))
     for key, solved in descend(keys, coarse.solve, received, n_jobs=n_jobs, is_large=is_large):
         tables[key], impurity = solved.table, max(impurity, solved.impurity)
         advance(len(tables), len(keys))

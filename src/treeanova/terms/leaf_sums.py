@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 import itertools
@@ -12,6 +13,7 @@ import numpy as np
 
 from treeanova.core.arrays import BinIndices, Floats, Ints, Key
 from treeanova.core.compiled import is_worthwhile
+from treeanova.core.progress import blocks
 from treeanova.terms.flat_leaves import FlatLeaves, FlatParts, flatten
 from treeanova.terms.kernels import sum_products
 from treeanova.terms.leafsets import LeafSets
@@ -21,6 +23,7 @@ _LEAF_BLOCK = 1 << 15
 _KERNEL_ROWS = 128
 _SECONDS_PER_FACTOR = 2e-8
 _SECONDS_PER_PRODUCT = 3e-9
+_STAGE = "terms of high order at rows"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -66,8 +69,9 @@ class Sums:
             rows = slice(start, start + n_rows)
             values[rows] = np.moveaxis(sum_products(codes[rows].T, n_columns, *flat), 2, 0)
 
+        starts = range(0, len(codes), n_rows)
         with ThreadPoolExecutor(n_jobs) as pool:
-            list(pool.map(fill, range(0, len(codes), n_rows)))
+            collections.deque(blocks(_STAGE, pool.map(fill, starts), len(starts)), maxlen=0)
         return values
 
     @functools.cached_property
@@ -81,7 +85,7 @@ class Sums:
         values = np.zeros((len(codes), n_columns, self.leaf_sets.values.shape[1]))
         most_leaves = max((len(part.leaves) for part in self.parts), default=1)
         n_rows = max(16, min(2048, _BLOCK // most_leaves))
-        blocks = [slice(start, start + n_rows) for start in range(0, len(codes), n_rows)]
+        parts_of_rows = [slice(start, start + n_rows) for start in range(0, len(codes), n_rows)]
 
         def fill(rows: slice) -> None:
             for part in self.parts:
@@ -89,7 +93,7 @@ class Sums:
                     self._add(values[rows], codes[rows], part, slice(start, start + _LEAF_BLOCK))
 
         with ThreadPoolExecutor(n_jobs) as pool:
-            list(pool.map(fill, blocks))
+            collections.deque(blocks(_STAGE, pool.map(fill, parts_of_rows), len(parts_of_rows)), maxlen=0)
         return values
 
     def _add(self, values: Floats, codes: BinIndices, part: Part, some: slice) -> None:

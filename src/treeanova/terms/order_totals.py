@@ -21,6 +21,7 @@ import numpy as np
 
 from treeanova.core.arrays import BinIndices, Floats, Ints
 from treeanova.core.compiled import is_worthwhile
+from treeanova.core.progress import blocks
 from treeanova.terms.closed_form import ClosedForm, totals_cost
 from treeanova.terms.kernels import sum_polynomials
 
@@ -28,6 +29,7 @@ _BLOCK_CELLS = 1 << 14  # leaves times rows whose polynomials fit into a core's 
 _BLOCK_ROWS = 256
 _KERNEL_ROWS = 128
 _SECONDS_PER_PRODUCT = 4e-9
+_STAGE = "totals of orders at rows"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -101,8 +103,9 @@ class OrderTotals:
             rows, leaves = task
             return rows, sum_polynomials(codes[rows].T, leaves, n_orders, values, flat)
 
+        tasks = list(itertools.product(parts, itertools.pairwise(ends)))
         with ThreadPoolExecutor(n_jobs) as pool:
-            for rows, total in pool.map(fill, itertools.product(parts, itertools.pairwise(ends))):
+            for rows, total in blocks(_STAGE, pool.map(fill, tasks), len(tasks)):
                 totals[:, rows] += np.moveaxis(total, 1, 2)
         return totals
 
@@ -120,8 +123,9 @@ class OrderTotals:
                 self._add(total, np.asfortranarray(codes[rows]), self._blocks[number])
             return rows, total
 
+        tasks = list(itertools.product(parts, halves))
         with ThreadPoolExecutor(n_jobs) as pool:
-            for rows, total in pool.map(fill, itertools.product(parts, halves)):
+            for rows, total in blocks(_STAGE, pool.map(fill, tasks), len(tasks)):
                 totals[:, rows] += total
         return totals
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from treeanova.core.arrays import BinIndices, Floats, Key
+from treeanova.core.progress import blocks
 from treeanova.density.joint import Points
 from treeanova.density.kinds import Density
 from treeanova.model.effects import Effects
@@ -154,7 +155,7 @@ class Tensors(TermSet):
         del n_jobs
         values = np.empty((len(keys), len(codes), self.n_outputs))
         columns = np.asfortranarray(codes)
-        for i, key in enumerate(keys):
+        for i, key in enumerate(blocks("tables at rows", keys, len(keys))):
             values[i] = self.effects.at(key, columns)
         return values
 

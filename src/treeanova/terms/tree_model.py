@@ -19,7 +19,7 @@ from treeanova.anova.certificate import HigherCertificate
 from treeanova.anova.row_purity import slice_impurity
 from treeanova.core.arrays import BinIndices, Floats, Key
 from treeanova.core.blas import single_threaded
-from treeanova.core.progress import Progress, quiet
+from treeanova.core.progress import Progress, counted, one_step, quiet
 from treeanova.density.joint import Points
 from treeanova.density.kinds import Density
 from treeanova.model.effects import Effects
@@ -102,7 +102,8 @@ def _purify_leaf_terms(
 ) -> tuple[PureLeafTerms, HigherCertificate | None]:
     """Terms of high order under a density, and what was measured on them."""
     layout = trees.layout
-    form = ClosedForm(trees.leaf_sets, trees.masses(density), trees.binnings)
+    with one_step(progress, "marginals"):
+        form = ClosedForm(trees.leaf_sets, trees.masses(density), trees.binnings)
     terms = PureLeafTerms(trees, (), form, no_correction())
     if layout.top_order <= layout.tensor_order:
         return terms, None
@@ -110,7 +111,8 @@ def _purify_leaf_terms(
     if reports_none and density.is_product:
         return terms, _certificate(terms, is_exact=True)
     sizes = _Sizes(form, layout)
-    rows = _rows_for_correction(trees, density)
+    with one_step(progress, "rows of the density"):
+        rows = _rows_for_correction(trees, density)
     refinement = 0.0
     if not density.is_product:
         terms, refinement = _corrected(terms, density, rows, sizes, n_jobs=n_jobs, progress=progress)
@@ -233,11 +235,12 @@ def _corrected(
 ) -> tuple[PureLeafTerms, float]:
     """The terms with their correction, and how much half the bins would change what goes to tensors."""
     form, trees = terms.form, terms.trees
-    keys = _correctable(terms, sizes)
-    bins = choose_bins(form, keys, rows, are_cells=density.statistics is None)
+    with one_step(progress, "choosing terms of high orders"):
+        keys = _correctable(terms, sizes)
+        bins = choose_bins(form, keys, rows, are_cells=density.statistics is None)
     coarse = coarse_binnings(form)
     half = {order: max(max(b.coarser_size(limit) for b in coarse) // 2, 1) for order, limit in bins.items()}
-    means = coarse_means(form, keys, bins, n_jobs)
+    means = coarse_means(form, keys, bins, n_jobs, progress)
     fine, rough = (
         correct(means, keys, rows, limits, n_jobs=n_jobs, advance=functools.partial(progress, stage))
         for stage, limits in (("high orders", bins), ("high orders, half the bins", half))
@@ -319,11 +322,9 @@ def _low_orders(terms: PureLeafTerms, n_jobs: int, progress: Progress) -> Effect
         bins = trees.first_bins(key)
         return terms.form.tensor(key) + terms.correction.spread(key, bins) + terms.leftover.spread(key, bins)
 
-    tensors: dict[Key, Floats] = {}
     with ThreadPoolExecutor(n_jobs) as pool:
-        for key, values in zip(keys, pool.map(tensor, keys), strict=True):
-            tensors[key] = values
-            progress("low orders", len(tensors), len(keys))
+        made = counted(progress, "low orders", pool.map(tensor, keys), len(keys))
+        tensors = dict(zip(keys, made, strict=True))
     return Effects(trees.tensor_grid, terms.form.intercept, tensors)
 
 

@@ -1,0 +1,235 @@
+"""A line on standard error that shows a stage, its share, the time it took and about how long it will take."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Self, TextIO
+
+_FULL = 30  # characters of a bar
+_SHORTEST = 5
+_STAGE_WIDTH = 28
+_LEAST_NAME = 12  # characters of a stage's name, for which counts are left out
+_USUAL_COLUMNS = 80
+_SILENCE = 0.5  # seconds at the start of all work, and of a stage before its end is estimated
+_PAUSE = 0.1  # seconds between two drawings
+_REDRAWING = 0.25  # seconds, so that the time goes on while a step takes long
+_SLOW = 2.0  # seconds after which a stage is worth a line that stays
+
+
+@dataclasses.dataclass
+class _Stage:
+    """A stage under way: when it began, and when its last step was done."""
+
+    name: str
+    total: int
+    start: float
+    done: int = 0
+    last: float = 0.0
+    is_told: bool = False
+
+    @property
+    def has_ended(self) -> bool:
+        return self.done >= self.total
+
+    def line(self, now: float, columns: int) -> str:
+        """The line that shows this stage."""
+        elapsed = now - self.start
+        left = None if elapsed < _SILENCE else seconds_left(self.done, self.total, self.last - self.start, elapsed)
+        return line_of(self.name, self.done, self.total, elapsed, left, columns=columns)
+
+
+class Bar:
+    """Progress on standard error; as a context it goes on by itself while a step takes long, and clears up in the end.
+
+    On a terminal, and in a notebook, it is one line that is written again and again, from half a second after the start
+    on. A stage that took two seconds or more leaves its line where `keeps_lines`. Elsewhere, as in a log file, each
+    stage is one line of plain text, written when the stage has taken two seconds. There are no escape codes.
+    """
+
+    def __init__(
+        self,
+        stream: TextIO | None = None,
+        *,
+        keeps_lines: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._stream = sys.stderr if stream is None else stream
+        self._keeps_lines = keeps_lines
+        self._clock = clock
+        self._rewrites = rewrites_lines(self._stream)
+        self._start: float | None = None
+        self._stage: _Stage | None = None
+        self._drawn = float("-inf")
+        self._n_shown = 0
+        self._closed = threading.Event()
+        self._lock = threading.RLock()  # a signal may come while it is held, and clears the line
+        self._thread = threading.Thread(target=self._redraw_often, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+        self._thread.join()
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        """Take note of a step, and show it unless another was shown a moment ago."""
+        with self._lock:
+            now = self._clock()
+            self._start = now if self._start is None else self._start
+            known = self._stage
+            if known is None or known.has_ended or (known.name, known.total) != (stage, total) or done < known.done:
+                known = self._stage = _Stage(stage, total, now)
+            if done > known.done:
+                known.done, known.last = done, now
+            if known.has_ended:
+                self._end(known, now)
+            else:
+                self._draw(known, now)
+
+    def redraw(self) -> None:
+        """Show the same stage at a later time."""
+        with self._lock:
+            if self._stage is not None and not self._stage.has_ended:
+                self._draw(self._stage, self._clock())
+
+    def _redraw_often(self) -> None:
+        while not self._closed.wait(_REDRAWING):
+            self.redraw()
+
+    def _draw(self, stage: _Stage, now: float) -> None:
+        if not self._rewrites:
+            self._tell(stage, now)
+        elif self._start is not None and now - self._start >= _SILENCE and now - self._drawn >= _PAUSE:
+            self._drawn = now
+            self._show(stage.line(now, columns_of(self._stream)))
+
+    def _tell(self, stage: _Stage, now: float) -> None:
+        """A line of its own for a stage that takes long, once."""
+        if now - stage.start >= _SLOW and not stage.is_told:
+            stage.is_told = True
+            self._write(f"{stage.line(now, _USUAL_COLUMNS - 1)}\n")
+
+    def _end(self, stage: _Stage, now: float) -> None:
+        if not self._rewrites:
+            self._tell(stage, now)
+        elif self._keeps_lines and now - stage.start >= _SLOW:
+            self._show(stage.line(now, columns_of(self._stream)))
+            self._write("\n")
+            self._n_shown = 0
+
+    def _show(self, line: str) -> None:
+        """Write a line over the one before."""
+        self._write(f"\r{line:<{self._n_shown}}")
+        self._n_shown = len(line)
+
+    def clear(self) -> None:
+        """Leave an empty line to others, such as messages; the next step is shown again."""
+        with self._lock:
+            if self._n_shown:
+                self._write(f"\r{'':<{self._n_shown}}\r")
+                self._n_shown = 0
+
+    def close(self) -> None:
+        """Leave an empty line, and show nothing any more."""
+        with self._lock:
+            self.clear()
+            self._closed.set()
+
+    def _write(self, text: str) -> None:
+        """Write to the stream; one that is gone or lacks a character must not stop the work."""
+        if not self._closed.is_set():
+            with contextlib.suppress(OSError, ValueError):
+                self._stream.write(text)
+                self._stream.flush()
+
+
+def rewrites_lines(stream: TextIO) -> bool:
+    """Whether a stream shows a carriage return as one: a terminal, or the output of a notebook's cell."""
+    try:
+        is_terminal = stream.isatty()
+    except (AttributeError, ValueError):  # a replacement without the method, a closed file
+        is_terminal = False
+    return is_terminal or type(stream).__module__.partition(".")[0] == "ipykernel"
+
+
+def columns_of(stream: TextIO) -> int:
+    """Characters that fit into a line of a terminal; the last column stays free, so that no line is wrapped."""
+    try:
+        columns = os.get_terminal_size(stream.fileno()).columns
+    except (AttributeError, OSError, ValueError):
+        columns = 0
+    return (columns or _USUAL_COLUMNS) - 1
+
+
+def seconds_left(done: int, total: int, until_last: float, elapsed: float) -> float | None:
+    """Seconds until a stage ends, if its steps take equally long; None where nothing tells.
+
+    The step under way counts by its share of the mean time of those before, so that the number falls between steps.
+
+    Parameters
+    ----------
+    done, total
+        Steps done and in all.
+    until_last
+        Seconds from the beginning of the stage to the end of the last step that is done.
+    elapsed
+        Seconds since the beginning of the stage.
+    """
+    if not 0 < done < total:
+        return None
+    per_step = until_last / done
+    under_way = min((elapsed - until_last) / per_step, 1.0) if per_step > 0 else 1.0
+    steps = done + under_way
+    return elapsed * (total - steps) / steps if steps < total else None
+
+
+def line_of(stage: str, done: int, total: int, elapsed: float, left: float | None, *, columns: int) -> str:
+    """A stage, a bar, counts and times in one line; what does not fit is left out, the bar first.
+
+    >>> line_of("low orders", 3, 12, 4.2, 12.6, columns=79)
+    'low orders                   [#####                ] 3/12  4 s, about 13 s left'
+    >>> line_of("low orders", 3, 12, 4.2, 12.6, columns=42)
+    'low orders  3/12  4 s, about 13 s left'
+    >>> line_of("low orders", 3, 12, 4.2, 12.6, columns=33)
+    'low orders  4 s, about 13 s left'
+    >>> line_of("leaf sets", 0, 1, 4.2, None, columns=79)
+    'leaf sets  4 s'
+    """
+    stage = "".join(character if character.isprintable() else "?" for character in stage)
+    times = duration(elapsed) if left is None else f"{duration(elapsed)}, about {duration(max(left, 1.0))} left"
+    if total <= 1:
+        return _shortened(stage, times, columns)
+    ending = f"{done:,}/{total:,}  {times}"
+    room = columns - max(len(stage), _STAGE_WIDTH) - len(ending) - 4
+    if room < _SHORTEST:
+        return _shortened(stage, ending if len(ending) + _LEAST_NAME <= columns else times, columns)
+    width = min(room, _FULL)
+    filled = width * done // total
+    return f"{stage:<{_STAGE_WIDTH}} [{'#' * filled}{' ' * (width - filled)}] {ending}"
+
+
+def _shortened(stage: str, ending: str, columns: int) -> str:
+    """A stage and what follows it, cut to a number of columns: the name of the stage first."""
+    room = columns - len(ending) - 2
+    name = stage if len(stage) <= room else f"{stage[: max(room - 3, 0)]}..."
+    return f"{name}  {ending}"[:columns]
+
+
+def duration(seconds: float) -> str:
+    """A time in words.
+
+    >>> [duration(seconds) for seconds in (0.4, 12.3, 89, 90, 3_700, 7_300)]
+    ['0 s', '12 s', '89 s', '2 min', '62 min', '2 h 2 min']
+    """
+    if round(seconds) < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
