@@ -14,6 +14,7 @@ from treeanova.report import write_report
 from treeanova.report.page import as_json
 from treeanova.testing.models import boosted_product
 from treeanova.testing.pages import HOSTILE_NAMES, ParsedPage
+from treeanova.testing.recorded import Recorded
 from treeanova.testing.remainders import main_effects_and_remainder
 
 pytest.importorskip("vl_convert")
@@ -124,3 +125,12 @@ def test_a_model_without_terms_has_a_report_and_a_summary():
     fx = treeanova.decompose(tree().fit(table, np.ones(10)), table, density="empirical")
     assert "The model is constant" in fx._repr_html_()
     assert "The model is constant" in treeanova.write_report(fx, rows=table[:2])
+
+
+def test_progress_of_a_report(fx, tmp_path):
+    told = Recorded()
+    write_report(fx, tmp_path / "report.html", densities=["uniform"], progress=told)
+    stages = told.stages
+    assert stages[0] == "charts"
+    assert stages[-3:] == ["tables of the page", "page", "writing report.html"]
+    assert "density uniform: purifying order 1" in stages

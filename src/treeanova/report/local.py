@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from treeanova.core.arrays import Floats, Names
+from treeanova.core.progress import Progress, quiet, within
 from treeanova.data.columns import encode
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.explanation import Explanation
@@ -19,7 +20,11 @@ _MAX_TERMS = 25
 
 
 def plain_rows(
-    pure: Mapping[str, Decomposition], rows: Any, unit: float, places: Mapping[Names, int]
+    pure: Mapping[str, Decomposition],
+    rows: Any,
+    unit: float,
+    places: Mapping[Names, int],
+    progress: Progress = quiet,
 ) -> dict[str, Any]:
     """Values of the features of some rows, and per density and output what the terms add, strongest first.
 
@@ -32,9 +37,12 @@ def plain_rows(
             f"`rows` must be 1 to {_MAX_ROWS} rows to explain one by one, got {len(encoded)}; pass a few of them."
         )
     texts = [[value_text(f, v, _number_text) for f, v in zip(schema.features, row, strict=True)] for row in encoded]
+    explained = {
+        name: fx.explain(rows, progress=within(progress, f"rows, density {name}")) for name, fx in pure.items()
+    }
     return {
         "features": texts,
-        "explained": {name: _explained(fx.explain(rows), unit, places) for name, fx in pure.items()},
+        "explained": {name: _explained(values, unit, places) for name, values in explained.items()},
     }
 
 

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, overload
 
 from treeanova.core.files import write_text
+from treeanova.core.progress import Progress, one_step, reporting
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.report.payload import payload
 from treeanova.views import look
@@ -37,6 +38,7 @@ def write_report(  # noqa: D418
     rows: Any = None,
     max_terms: int = 300,
     open_browser: bool = False,
+    progress: bool | Progress | None = None,
 ) -> str:
     """The page as text, where no path is given."""
 
@@ -51,6 +53,7 @@ def write_report(  # noqa: D418
     rows: Any = None,
     max_terms: int = 300,
     open_browser: bool = False,
+    progress: bool | Progress | None = None,
 ) -> pathlib.Path:
     """The path that the page was written to."""
 
@@ -64,6 +67,7 @@ def write_report(
     rows: Any = None,
     max_terms: int = 300,
     open_browser: bool = False,
+    progress: bool | Progress | None = None,
 ) -> pathlib.Path | str:
     """Path of a report, one HTML file that works without a network, or its text where `path` is None.
 
@@ -87,6 +91,8 @@ def write_report(
         Number of terms that come with their tables, strongest first; the others are listed with their share.
     open_browser
         Whether to open the file in a browser when it is written.
+    progress
+        True for a progress bar, or a function, as for `decompose`.
 
     Returns
     -------
@@ -120,13 +126,17 @@ def write_report(
     if path is None and open_browser:
         raise ValueError("`open_browser` must come with a `path`, got None; name a file to open.")
     target = None if path is None else _checked_target(path)
-    bundle = _vega()
-    max_cells = _MAX_CELLS if densities is None else math.inf
-    content = payload(fx, title=title, densities=kinds, rows=rows, max_terms=max_terms, max_cells=max_cells)
-    text = _page(content, bundle)
-    if target is None:
-        return text
-    write_text(target, text)
+    with reporting(progress) as report:
+        with one_step(report, "charts"):
+            bundle = _vega()
+        max_cells = _MAX_CELLS if densities is None else math.inf
+        content = payload(fx, report, title=title, densities=kinds, rows=rows, max_terms=max_terms, max_cells=max_cells)
+        with one_step(report, "page"):
+            text = _page(content, bundle)
+        if target is None:
+            return text
+        with one_step(report, f"writing {target.name}"):
+            write_text(target, text)
     if open_browser:
         webbrowser.open(target.resolve().as_uri())
     return target

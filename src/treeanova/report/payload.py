@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from treeanova.core.arrays import Names
+from treeanova.core.progress import Progress, counted, quiet, within
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.density import density_of
 from treeanova.errors import BudgetError
@@ -31,6 +33,7 @@ Rankings = dict[str, dict[str, list[Standing]]]
 
 def payload(
     fx: Decomposition,
+    progress: Progress = quiet,
     *,
     title: str | None,
     densities: Mapping[str, Any],
@@ -39,9 +42,10 @@ def payload(
     max_cells: float = math.inf,
 ) -> dict[str, Any]:
     """Plain data of the whole page."""
-    pure, missing = under_densities(fx, densities, max_cells)
+    pure, missing = under_densities(fx, densities, max_cells, progress)
+    _rank(pure, progress)
     content = Payload(pure)
-    terms, maker = content.terms(max_terms)
+    terms, maker = content.terms(max_terms, progress)
     statistics = fx.density.statistics
     return {
         "title": title or f"What {model_name(fx)} has learned",
@@ -62,14 +66,14 @@ def payload(
         "features": plain_features(fx),
         "axes": maker.pool.plain,
         "terms": terms,
-        "local": None if rows is None else plain_rows(pure, rows, maker.unit, content.places),
+        "local": None if rows is None else plain_rows(pure, rows, maker.unit, content.places, progress),
         "checks": {name: {"entries": checks(part), "blind": blind_spots(part)} for name, part in pure.items()},
         "versions": versions(fx),
     }
 
 
 def under_densities(
-    fx: Decomposition, densities: Mapping[str, Any], max_cells: float = math.inf
+    fx: Decomposition, densities: Mapping[str, Any], max_cells: float = math.inf, progress: Progress = quiet
 ) -> tuple[dict[str, Decomposition], dict[str, str]]:
     """The model under its own density and others, by name, and why some could not be computed."""
     forms = {fx.density.name: fx}
@@ -81,10 +85,18 @@ def under_densities(
         return forms, dict.fromkeys(wanted, f"{reason} in `densities` to have it.")
     for name, density in wanted.items():
         try:
-            forms[name] = fx.with_density(density)
+            forms[name] = fx.with_density(density, progress=within(progress, f"density {name}"))
         except (ValueError, BudgetError) as error:
             missing[name] = str(error)
     return forms, missing
+
+
+def _rank(pure: Mapping[str, Decomposition], progress: Progress) -> None:
+    """Compute the importances that the rankings need, one density after the other; each decomposition keeps them."""
+    for name, fx in pure.items():
+        fx.importance(progress=within(progress, f"importance, density {name}"))
+        with contextlib.suppress(ValueError):  # a saved decomposition has no rows to rank raw terms at
+            fx.raw.importance(progress=within(progress, f"raw importance, density {name}"))
 
 
 class Payload:
@@ -114,12 +126,12 @@ class Payload:
                 best[term.key] = max(best[term.key], term.variance)
         return sorted(best, key=lambda names: -best[names])
 
-    def terms(self, max_terms: int) -> tuple[list[dict[str, Any]], TableMaker]:
+    def terms(self, max_terms: int, progress: Progress = quiet) -> tuple[list[dict[str, Any]], TableMaker]:
         """Terms for the page, strongest first; the first `max_terms` that have a table bring it."""
         places = {name: j for j, name in enumerate(self.main.schema.names)}
         maker = TableMaker(self.forms, unit_of(self._largest_value()))
         has_table = {names for names in self.ranked if self.forms.terms(names)}
-        tables = self._tables([names for names in self.ranked if names in has_table][:max_terms], maker)
+        tables = self._tables([names for names in self.ranked if names in has_table][:max_terms], maker, progress)
         standing = self._standing()
         plain = []
         for names in self.ranked:
@@ -141,13 +153,15 @@ class Payload:
                     row[k] = [rank, round(term.variance, 6), round(term.share, 6), six_digits(term.mean_abs)]
         return standing
 
-    def _tables(self, wanted: list[Names], maker: TableMaker) -> dict[Names, dict[str, Any]]:
+    def _tables(self, wanted: list[Names], maker: TableMaker, progress: Progress) -> dict[Names, dict[str, Any]]:
         """Tables of terms, merged to as many bins as the page has room for."""
         mains, pairs = ([names for names in wanted if self.labels[names][1] == order] for order in (1, 2))
-        main_bins = self._main_bins(mains)
-        tables = {names: maker.table(names, main_bins) for names in mains}
-        tables |= {names: maker.table(names, bins) for names, bins in zip(pairs, self._pair_bins(pairs), strict=True)}
-        tables |= {names: maker.strongest_cells(names) for names in wanted if names not in tables}
+        bins = dict.fromkeys(mains, self._main_bins(mains)) | dict(zip(pairs, self._pair_bins(pairs), strict=True))
+        in_order = [*bins, *(names for names in wanted if names not in bins)]
+        tables = {
+            names: maker.table(names, bins[names]) if names in bins else maker.strongest_cells(names)
+            for names in counted(progress, "tables of the page", in_order, len(in_order))
+        }
         choices = getattr(self.main.density, "choices", None) or {}
         return {names: table | _choice_words(choices.get(names)) for names, table in tables.items()}
 
