@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from treeanova import demo
+from treeanova.core.progress import quiet
 
 KINDS = ("raw", "uniform", "empirical", "auto")
 
@@ -115,9 +116,9 @@ def test_a_missing_extra_is_named_and_the_rest_is_written(tmp_path, monkeypatch)
         raise ImportError("No module named 'vl_convert'")
 
     monkeypatch.setattr(report, "write_report", missing)
-    monkeypatch.setattr(demo, "draw", lambda fx, folder: [folder / "a.png"])
+    monkeypatch.setattr(demo, "draw", lambda fx, folder, progress: [folder / "a.png"])
     lines = []
-    demo._write(fx, tmp_path, lines.append)
+    demo._write(fx, tmp_path, lines.append, quiet)
     assert "pip install 'treeanova[report]'" in lines[0]
     assert lines[1:] == [f"wrote {tmp_path / 'a.png'}"]
 

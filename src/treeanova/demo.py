@@ -19,7 +19,9 @@ import numpy as np
 
 from treeanova._decompose import decompose
 from treeanova.core.arrays import Floats, Names
+from treeanova.core.files import replacing
 from treeanova.core.labels import label_of
+from treeanova.core.progress import Progress, counted, one_step, quiet, within
 from treeanova.data.frames import backend_of, frame
 from treeanova.decomposition.decomposition import Decomposition
 
@@ -142,7 +144,7 @@ def error_table(kinds: Mapping[str, Decomposition], rows: Simulation) -> str:
     return "\n".join([head, *lines])
 
 
-def draw(fx: Decomposition, folder: pathlib.Path) -> list[pathlib.Path]:
+def draw(fx: Decomposition, folder: pathlib.Path, progress: Progress = quiet) -> list[pathlib.Path]:
     """Three pictures as PNG files: a main effect raw, pure and true; the interaction raw and pure; the importances."""
     import matplotlib.figure  # noqa: PLC0415  part of an extra
 
@@ -158,8 +160,9 @@ def draw(fx: Decomposition, folder: pathlib.Path) -> list[pathlib.Path]:
     share = matplotlib.figure.Figure(figsize=(7, 4.2), layout="constrained")
     plot.importance(fx, ax=share.subplots())
     figures = {"main_effect.png": main, "interaction.png": pair, "importance.png": share}
-    for name, figure in figures.items():
-        figure.savefig(folder / name, dpi=150)
+    for name, figure in counted(progress, "pictures", figures.items(), len(figures)):
+        with replacing(folder / name) as file:
+            figure.savefig(file, format="png", dpi=150)
     return [folder / name for name in figures]
 
 
@@ -176,13 +179,13 @@ def _add_truth(ax: Any) -> None:
     ax.legend([*known.values(), line], [*known, "truth"], frameon=False)
 
 
-def _write(fx: Decomposition, folder: pathlib.Path, say: Callable[[str], Any]) -> None:
+def _write(fx: Decomposition, folder: pathlib.Path, say: Callable[[str], Any], progress: Progress) -> None:
     """Write the report and the pictures, and say where they are, or which extra is not installed."""
     from treeanova import report  # noqa: PLC0415  imports its extra where it is used
 
     steps: dict[str, Callable[[], list[pathlib.Path]]] = {
-        "report": lambda: [pathlib.Path(report.write_report(fx, folder / "report.html", title="treeanova demo"))],
-        "plot": lambda: draw(fx, folder),
+        "report": lambda: [report.write_report(fx, folder / "report.html", title="treeanova demo", progress=progress)],
+        "plot": lambda: draw(fx, folder, progress),
     }
     for extra, step in steps.items():
         try:
@@ -192,26 +195,32 @@ def _write(fx: Decomposition, folder: pathlib.Path, say: Callable[[str], Any]) -
             say(f"no {extra} ({error}); pip install 'treeanova[{extra}]'")
 
 
-def demonstrate(folder: pathlib.Path, say: Callable[[str], Any]) -> None:
+def demonstrate(folder: pathlib.Path, say: Callable[[str], Any], progress: Progress = quiet) -> None:
     """Train, purify, print how close each kind of effect comes to the truth, and write a report and pictures."""
     start = time.perf_counter()
     folder.mkdir(parents=True, exist_ok=True)
     rows = simulate()
-    model, library = train(rows)
+    with one_step(progress, "training"):
+        model, library = train(rows)
     names = list(_FEATURES) if isinstance(rows.X, np.ndarray) else None
-    fx = decompose(model, rows.X, feature_names=names)
+    fx = decompose(model, rows.X, feature_names=names, progress=progress)
     say(f"{library}, trees of depth 2, trained on x1 x2 + wave(x3) + step(group) + noise, {len(rows.y):,} rows.")
     say(f"Correlation of x1 and x2 {CORRELATION}; of both with x3 {_SIDE_CORRELATION}; the group depends on x3.\n")
     say(f"{fx}\n")
-    _compare_with_truth(fx, model, rows, say)
-    _write(fx, folder, say)
+    _compare_with_truth(fx, model, rows, say, progress)
+    _write(fx, folder, say, progress)
     say(f"{time.perf_counter() - start:.1f} s")
 
 
-def _compare_with_truth(fx: Decomposition, model: Any, rows: Simulation, say: Callable[[str], Any]) -> None:
+def _compare_with_truth(
+    fx: Decomposition, model: Any, rows: Simulation, say: Callable[[str], Any], progress: Progress
+) -> None:
     """Print the errors of each kind of effect, and the difference of the sum of terms to the model."""
     say("Error of each effect as a share of its variance (last line: effects that are truly zero, as a share of all)")
-    kinds = {"raw": fx.raw} | {kind: fx.with_density(kind) for kind in ("uniform", "empirical")} | {"auto": fx}
+    others = {
+        kind: fx.with_density(kind, progress=within(progress, f"density {kind}")) for kind in ("uniform", "empirical")
+    }
+    kinds = {"raw": fx.raw} | others | {"auto": fx}
     say(error_table(kinds, rows))
     score = fx.decision_function(rows.X)
     floor = np.var(score - rows.score) / np.var(rows.score)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import treeanova
+from treeanova.core.progress import quiet
 from treeanova.testing.command_line import printed, refused
 
 pytest.importorskip("typer")
@@ -67,7 +68,8 @@ def test_a_table_for_people_has_all_labels_in_columns(folder, fx, capsys):
 def test_demo_writes_where_it_is_told(tmp_path, monkeypatch, capsys):
     from treeanova import demo
 
-    def quick(folder, say):
+    def quick(folder, say, progress):
+        assert progress is quiet
         say(f"to {folder}")
 
     monkeypatch.setattr(demo, "demonstrate", quick)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import json
 import os
 import select
@@ -12,6 +13,8 @@ import warnings
 import numpy as np
 import pytest
 
+from treeanova.core import bar
+from treeanova.core.progress import quiet
 from treeanova.testing.command_line import COMMAND, plain_environment, refused
 
 pytest.importorskip("typer")
@@ -20,6 +23,7 @@ pd = pytest.importorskip("pandas")
 xgboost = pytest.importorskip("xgboost")
 
 from treeanova.cli import run, sources  # noqa: E402
+from treeanova.cli.terminal import progress, say  # noqa: E402
 
 
 def test_faults_of_our_own_are_one_line_unless_asked_for(folder, monkeypatch, capsys):
@@ -32,6 +36,32 @@ def test_faults_of_our_own_are_one_line_unless_asked_for(folder, monkeypatch, ca
     monkeypatch.setenv("TREEANOVA_TRACEBACK", "1")
     assert run(["explain", str(folder / "fx.tav")]) == 1
     assert "Traceback (most recent call last)" in capsys.readouterr().err
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_answers_and_warnings_get_a_line_of_their_own(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stderr", stderr := Terminal())
+    monkeypatch.setattr(bar, "_SILENCE", 0.0)
+    with progress() as report:
+        report("work", 0, 1)
+        assert stderr.getvalue().endswith("\rwork  0 s")
+        say("an answer")
+        assert stderr.getvalue().endswith("\rwork  0 s\r         \r")
+        time.sleep(2 * bar._PAUSE)
+        report("more", 0, 1)
+        assert "\rmore  0 s" in stderr.getvalue()
+    assert last_line(stderr.getvalue().encode()) == b""
+    assert capsys.readouterr().out == "an answer\n"
+
+
+def test_there_is_no_bar_without_a_terminal(capsys):
+    with progress() as report:
+        assert report is quiet
+    assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.filterwarnings("default")
@@ -150,7 +180,17 @@ def interrupted(folder, arguments, shows, *, leaves=lambda: True, before="pass")
         finally:
             process.kill()
             os.close(terminal)
+    assert b"\x1b" not in shown
+    assert last_line(shown) == b""
     return process.returncode, output
+
+
+def last_line(shown):
+    """The line of the cursor, as a terminal shows it: a carriage return goes back to its beginning."""
+    cells = bytearray()
+    for part in shown.replace(b"\r\n", b"\n").split(b"\n")[-1].split(b"\r"):
+        cells[: len(part)] = part
+    return bytes(cells).rstrip()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals and SIGINT are Unix")

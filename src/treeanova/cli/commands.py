@@ -29,6 +29,7 @@ from treeanova.cli.options import (
 from treeanova.cli.outputs import check_outputs
 from treeanova.cli.terminal import prepare, progress, run_app, say
 from treeanova.core.files import write_text
+from treeanova.core.progress import one_step, within
 
 app = typer.Typer(
     name="treeanova",
@@ -69,7 +70,8 @@ def demo(
 
     if out.exists() and not out.is_dir():
         raise ValueError(f"`--out` must be a folder, got the file {out}; choose another name.")
-    demonstrate(out, say)
+    with progress() as report:
+        demonstrate(out, say, report)
 
 
 @app.command()
@@ -100,17 +102,17 @@ def explain(
     check_outputs({"--out": out, "--save": save}, {"MODEL": model, "--data": data})
     request = sources.Request(data, target or (), weight, budget, max_order, trusted)
     files = {}
-    with progress() as step:
-        fx = sources.decomposed(sources.open_model(model, request, step), request, density, step)
+    with progress() as report:
+        fx = sources.decomposed(sources.open_model(model, request, report), request, density, report)
+        fx.importance(progress=within(report, "importance"))
         if save is not None:
-            step(f"writing {save.name}")
-            fx.save(save)
+            with one_step(report, f"writing {save.name}"):
+                fx.save(save)
             files["decomposition"] = str(save)
         if out is not None:
             from treeanova.report import write_report  # noqa: PLC0415  an extra
 
-            step(f"writing {out.name}")
-            write_report(fx, out, title=model.name)
+            write_report(fx, out, title=model.name, progress=report)
             files["report"] = str(out)
         summary = answers.summary(fx, model.name) | {"files": files}
     say(formats.as_json(summary) if json else answers.explained(fx, summary, top))
@@ -145,11 +147,12 @@ def table(
     if json and csv is not None:
         raise ValueError(f"`--json` must come without --csv, got --csv {csv} too; choose one.")
     check_outputs({"--csv": None if to_pipe else csv}, {"MODEL": model, "--data": data})
-    with progress() as step:
+    with progress() as report:
         request = sources.Request(data, target or (), weight, budget, trusted=trusted)
-        pure = sources.decomposed(sources.open_model(model, request, step), request, density, step)
+        pure = sources.decomposed(sources.open_model(model, request, report), request, density, report)
         fx = pure.raw if raw else pure
-        cells = records(fx.table(term_named(term, fx)))
+        with one_step(report, "table"):
+            cells = records(fx.table(term_named(term, fx)))
     if csv is not None and not to_pipe:
         write_text(csv, formats.as_csv(cells))
         say(f"wrote {csv}")
@@ -179,12 +182,11 @@ def compare(
     from treeanova.decomposition.comparison import compare as compare_decompositions  # noqa: PLC0415  slow to load
 
     request = sources.Request(data, target or (), weight, budget, max_order, trusted)
-    with progress() as step:
-        files = [sources.open_model(model, request, step) for model in dict.fromkeys(models)]
+    with progress() as report:
+        files = [sources.open_model(model, request, report) for model in dict.fromkeys(models)]
         densities = density or parts.default_densities(files, request)
-        decompositions = parts.parts_of(files, request, densities, step)
-        step("comparing")
-        comparison = compare_decompositions(decompositions)
+        decompositions = parts.parts_of(files, request, densities, report)
+        comparison = compare_decompositions(decompositions, progress=within(report, "comparing"))
     say(formats.as_json(answers.plain_comparison(comparison)) if json else answers.compared(comparison, top))
 
 
@@ -204,8 +206,8 @@ def bench(
     """Measure on this machine: seconds to decompose a model, and for its own predict, on simulated data."""
     from treeanova.cli import formats, measure  # noqa: PLC0415  slow to load
 
-    with progress() as step:
-        seconds = measure.measure(library, rows, trees, step)
+    with progress() as report:
+        seconds = measure.measure(library, rows, trees, report)
     words = f"Seconds, best of three: {rows:,} rows, 8 dependent features, {trees:,} trees of depth 2\n\n"
     say(formats.as_json(seconds) if json else f"{words}{formats.aligned(seconds)}")
 

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from treeanova._decompose import decompose
-from treeanova.cli.terminal import Step
 from treeanova.core.arrays import Floats
+from treeanova.core.progress import Progress, counted, one_step
 
 
 class Trainer(NamedTuple):
@@ -35,7 +35,7 @@ TRAINERS = {
 }
 
 
-def measure(library: str | None, n_rows: int, n_trees: int, step: Step) -> list[dict[str, Any]]:
+def measure(library: str | None, n_rows: int, n_trees: int, progress: Progress) -> list[dict[str, Any]]:
     """Seconds per model: of one library, or of all that are installed."""
     if library is not None and library not in TRAINERS:
         raise ValueError(f"`LIBRARY` must be one of {', '.join(TRAINERS)}, got {library!r}; leave it out for all.")
@@ -45,7 +45,7 @@ def measure(library: str | None, n_rows: int, n_trees: int, step: Step) -> list[
         needed = library or "a library of tree ensembles"
         raise ImportError(f"bench needs {needed}, which is not installed; pip install {library or 'xgboost-cpu'}")
     data = _simulated(n_rows)
-    return [_measured(name, *data, n_trees, step) for name in wanted]
+    return [_measured(name, *data, n_trees, progress) for name in wanted]
 
 
 def _simulated(n_rows: int) -> tuple[Floats, Floats]:
@@ -55,28 +55,29 @@ def _simulated(n_rows: int) -> tuple[Floats, Floats]:
     return X, X[:, 0] * X[:, 1] + np.sin(2 * X[:, 2]) + X[:, 3] * (X[:, 4] > 0) + 0.3 * rng.normal(size=n_rows)
 
 
-def _measured(library: str, X: Floats, y: Floats, n_trees: int, step: Step) -> dict[str, Any]:
+def _measured(library: str, X: Floats, y: Floats, n_trees: int, progress: Progress) -> dict[str, Any]:
     trainer = TRAINERS[library]
-    step(f"training {library}")
-    kind = getattr(importlib.import_module(trainer.module), trainer.kind)
-    model = kind(**trainer.parameters, **{trainer.trees: n_trees}).fit(X, y)
-    step(f"measuring {library}")
-    fx = decompose(model, X, density="empirical")
+    with one_step(progress, f"training {library}"):
+        kind = getattr(importlib.import_module(trainer.module), trainer.kind)
+        model = kind(**trainer.parameters, **{trainer.trees: n_trees}).fit(X, y)
+    with one_step(progress, f"decomposing {library}"):
+        fx = decompose(model, X, density="empirical")
     tasks: dict[str, Callable[[], object]] = {
         "predict": lambda: model.predict(X),
         "decompose empirical": lambda: decompose(model, X, density="empirical"),
         "decompose auto": lambda: decompose(model, X, density="auto"),
         "explain all rows": lambda: fx.explain(X),
     }
-    return {"model": f"{library} {trainer.kind}"} | {name: _seconds(task) for name, task in tasks.items()}
+    seconds = {name: _seconds(task, f"{library}: {name}", progress) for name, task in tasks.items()}
+    return {"model": f"{library} {trainer.kind}"} | seconds
 
 
-def _seconds(task: Callable[[], object], repeats: int = 3) -> float:
+def _seconds(task: Callable[[], object], stage: str, progress: Progress, repeats: int = 3) -> float:
     """Time of the shortest of a few runs."""
     seconds = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # LightGBM warns of arrays without names
-        for _ in range(repeats):
+        for _ in counted(progress, stage, range(repeats), repeats):
             start = time.perf_counter()
             task()
             seconds.append(time.perf_counter() - start)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from treeanova.cli.sources import ModelFile, Request, check_density, decomposed
-from treeanova.cli.terminal import Step
+from treeanova.core.progress import Progress, within
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.density.kinds import KINDS
 
@@ -25,7 +25,7 @@ def default_densities(models: Sequence[ModelFile], request: Request) -> list[str
 
 
 def parts_of(
-    models: Sequence[ModelFile], request: Request, densities: Sequence[str], step: Step
+    models: Sequence[ModelFile], request: Request, densities: Sequence[str], progress: Progress
 ) -> dict[str, Decomposition]:
     """Decompositions by name: that of the density for one model, else that of the file, or both."""
     saved_names = {model.saved.density.name for model in models if model.saved is not None}
@@ -34,7 +34,8 @@ def parts_of(
     kinds = list(dict.fromkeys(densities))
     parts: dict[str, Decomposition] = {}
     for model in models:
-        under = _under_densities(model, request, kinds, step)
+        shown = within(progress, model.name) if len(models) > 1 else progress
+        under = _under_densities(model, request, kinds, shown)
         parts |= {_name(model, density, models, kinds): fx for density, fx in under.items()}
     if len(parts) < 2:
         more = "uniform" if RAW in kinds else RAW
@@ -43,26 +44,29 @@ def parts_of(
     return parts
 
 
-def _under_densities(model: ModelFile, request: Request, kinds: Sequence[str], step: Step) -> dict[str, Decomposition]:
+def _under_densities(
+    model: ModelFile, request: Request, kinds: Sequence[str], progress: Progress
+) -> dict[str, Decomposition]:
     """One model under several densities, and raw."""
     first = next((density for density in kinds if density != RAW), None)
-    fx = decomposed(model, request, first, step)
+    fx = decomposed(model, request, first, progress)
     under = {}
     for density in kinds:
-        step(f"purifying {model.name}, density {density}")
         if density == RAW:
             under[density] = fx.raw
         else:
-            under[density] = fx if density == first else _with_density(fx, density, model, request)
+            under[density] = fx if density == first else _with_density(fx, density, model, request, progress)
     return under
 
 
-def _with_density(fx: Decomposition, density: str, model: ModelFile, request: Request) -> Decomposition:
+def _with_density(
+    fx: Decomposition, density: str, model: ModelFile, request: Request, progress: Progress
+) -> Decomposition:
     """The decomposition under another density: of the rows, or the one that it was saved with."""
     if request.data is None and model.saved is not None and model.saved.density.name == density:
         return model.saved
     request.check_has_rows(density)
-    return fx.with_density(density)
+    return fx.with_density(density, progress=within(progress, f"density {density}"))
 
 
 def _name(model: ModelFile, density: str, models: Sequence[ModelFile], kinds: Sequence[str]) -> str:

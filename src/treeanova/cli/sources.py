@@ -9,7 +9,7 @@ from typing import Any
 
 from treeanova._decompose import decompose
 from treeanova.cli.options import DEFAULT_BUDGET
-from treeanova.cli.terminal import Step
+from treeanova.core.progress import Progress, one_step, within
 from treeanova.data.features import Schema
 from treeanova.data.tabular import read_column, read_table
 from treeanova.decomposition.decomposition import Decomposition
@@ -61,7 +61,7 @@ class ModelFile:
         return self.path.name
 
 
-def open_model(path: Path, request: Request, step: Step) -> ModelFile:
+def open_model(path: Path, request: Request, progress: Progress) -> ModelFile:
     """The file of a model, checked to be there; a saved decomposition is read."""
     if not path.is_file():
         raise FileNotFoundError(f"`MODEL` must be the path of a file, no such file: {str(path)!r}; check the path.")
@@ -72,19 +72,23 @@ def open_model(path: Path, request: Request, step: Step) -> ModelFile:
     for option, given in (("--weight", request.weight), ("--target", list(request.target))):
         if given and request.data is None:
             raise ValueError(f"`{option}` must come with --data, got {given!r} without; add the rows, or leave it out.")
-    step(f"reading {path.name}")
-    return ModelFile(path, load(path) if path.suffix.lower() == ".tav" else None)
+    if path.suffix.lower() != ".tav":
+        return ModelFile(path)
+    with one_step(progress, f"reading {path.name}"):
+        return ModelFile(path, load(path))
 
 
-def decomposed(model: ModelFile, request: Request, density: str | None, step: Step) -> Decomposition:
+def decomposed(model: ModelFile, request: Request, density: str | None, progress: Progress) -> Decomposition:
     """The decomposition of a model file, or a saved one, under a density of the rows."""
     if model.saved is not None:
-        return _purified_again(model.saved, model.name, request, density, step)
+        return _purified_again(model.saved, model.name, request, density, progress)
     check_density(density)
-    return _decomposed_model(model.path, request, density or "auto", step)
+    return _decomposed_model(model.path, request, density or "auto", progress)
 
 
-def _purified_again(fx: Decomposition, name: str, request: Request, density: str | None, step: Step) -> Decomposition:
+def _purified_again(
+    fx: Decomposition, name: str, request: Request, density: str | None, progress: Progress
+) -> Decomposition:
     """A saved decomposition, under other rows or another density where they are given."""
     if request.max_order is not None:
         if request.data is None:
@@ -102,21 +106,26 @@ def _purified_again(fx: Decomposition, name: str, request: Request, density: str
         )
     check_density(density)
     request.check_has_rows(density)
-    table = request.table(fx.schema)
-    step(f"purifying {len(fx.terms)} terms, density {density}")
-    return fx.with_density(density, table, sample_weight=request.weights())
+    table, weights = _read_rows(request, fx.schema, progress)
+    return fx.with_density(density, table, sample_weight=weights, progress=within(progress, f"density {density}"))
 
 
-def _decomposed_model(path: Path, request: Request, density: str, step: Step) -> Decomposition:
+def _read_rows(request: Request, schema: Schema, progress: Progress) -> tuple[Any, Any]:
+    """Rows and their weights; None where there are none."""
+    if request.data is None:
+        return None, None
+    with one_step(progress, f"reading {request.data.name}"):
+        return request.table(schema), request.weights()
+
+
+def _decomposed_model(path: Path, request: Request, density: str, progress: Progress) -> Decomposition:
     """The decomposition of a model that is read from a file."""
     request.check_has_rows(density)
-    model = unpickled(path, trusted=request.trusted)
-    final_step(model)  # refuses a Pipeline that changes its columns
-    content = read_model(model)
-    if request.data is not None:
-        step(f"reading {request.data.name}")
-    table, weights = request.table(content.schema), request.weights()
-    step(f"decomposing {path.name}, density {density}")
+    with one_step(progress, f"reading {path.name}"):
+        model = unpickled(path, trusted=request.trusted)
+        final_step(model)  # refuses a Pipeline that changes its columns
+        content = read_model(model)
+    table, weights = _read_rows(request, content.schema, progress)
     fx = decompose(
         content,
         table,
@@ -124,7 +133,7 @@ def _decomposed_model(path: Path, request: Request, density: str, step: Step) ->
         sample_weight=weights,
         max_order=request.max_order,
         budget=request.budget * _GIGABYTE,
-        progress=lambda stage, done, total: step(f"{stage}: {done} of {total}"),
+        progress=progress,
     )
     return dataclasses.replace(fx, model=model)
 

@@ -10,14 +10,14 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-import rich.console
-import rich.text
 import typer
 
-Step = Callable[[str], None]
+from treeanova.core.bar import Bar, rewrites_lines
+from treeanova.core.progress import Progress, quiet
+
 _SECONDS_TO_STOP = 1.5
 # The base of typer's own errors, wherever a version of typer has it.
 _UsageError: type[Exception] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
@@ -25,20 +25,34 @@ _BAD_INPUT = (ValueError, TypeError, KeyError, OSError, MemoryError, ImportError
 STOPPED = 130
 
 
+_SHOWN: list[Bar] = []  # the bar of the command that runs
+
+
 def say(text: str) -> None:
     """Print an answer."""
+    _clear_line()
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
 
 @contextlib.contextmanager
-def progress() -> Iterator[Step]:
-    """A function that shows what is being done: on a terminal only."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
+def progress() -> Iterator[Progress]:
+    """A function that shows what is being done, and about how long it takes: on a terminal only."""
+    if not rewrites_lines(sys.stderr):
+        yield quiet
         return
-    with rich.console.Console(stderr=True).status("starting") as status:
-        yield lambda text: status.update(rich.text.Text(text))
+    with Bar(keeps_lines=False) as bar:
+        _SHOWN.append(bar)
+        try:
+            yield bar
+        finally:
+            _SHOWN.remove(bar)
+
+
+def _clear_line() -> None:
+    """Leave an empty line to an answer or a message."""
+    for bar in _SHOWN:
+        bar.clear()
 
 
 def line_of(error: BaseException) -> str:
@@ -55,11 +69,13 @@ def line_of(error: BaseException) -> str:
 def _complain(text: str) -> None:
     if os.environ.get("TREEANOVA_TRACEBACK") == "1" and sys.exc_info()[0] is not None:
         traceback.print_exc()
+    _clear_line()
     with contextlib.suppress(BrokenPipeError):
         sys.stderr.write(f"treeanova: {text}\n")
 
 
 def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
+    _clear_line()
     with contextlib.suppress(BrokenPipeError):
         sys.stderr.write(f"treeanova: warning: {' '.join(str(message).split())}\n")
 
@@ -88,6 +104,8 @@ def run_app(app: typer.Typer, arguments: Sequence[str]) -> int:
 
 def _stop(*_: object) -> None:
     """Stop soon: by an exception, which removes half-written files, or by force where threads do not end."""
+    for bar in _SHOWN:
+        bar.close()
     timer = threading.Timer(_SECONDS_TO_STOP, os._exit, (STOPPED,))
     timer.daemon = True
     timer.start()
