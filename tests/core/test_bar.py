@@ -73,6 +73,18 @@ def test_nothing_is_shown_in_the_first_half_second_and_nothing_of_fast_stages_st
     assert stream.screen == [""]
 
 
+def test_a_single_short_step_tells_nothing_of_the_others(clock):
+    stream = Terminal()
+    bar = Bar(stream, clock=clock)
+    bar("work", 0, 10)
+    clock.now += 1
+    bar("work", 1, 10)
+    assert stream.screen[0].endswith("1/10  1 s")
+    clock.now += 1
+    bar("work", 2, 10)
+    assert stream.screen[0].endswith("2/10  2 s, about 8 s left")
+
+
 def test_a_slow_stage_leaves_its_line_where_wanted(clock):
     kept, cleared = Terminal(), Terminal()
     for stream, keeps_lines in ((kept, True), (cleared, False)):

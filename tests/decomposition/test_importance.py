@@ -16,6 +16,7 @@ from treeanova.testing.decompositions import cell_scores
 from treeanova.testing.diamonds import NAMES as STONE_NAMES
 from treeanova.testing.diamonds import diamonds
 from treeanova.testing.effects import pair_on_few_bins, random_effects, rows_of_effects
+from treeanova.testing.recorded import Recorded
 from treeanova.testing.simulated import dependent_rows
 
 tree = pytest.importorskip("sklearn.tree")
@@ -307,3 +308,13 @@ def test_features_rank_by_equal_parts_of_their_terms_variances(diamond_fx, expla
 def test_ranks_of_comparisons_are_the_same(diamond_fx, expected):
     ranks = treeanova.compare({"one": diamond_fx, "raw": diamond_fx.raw}).ranks.set_index("term")["one"]
     assert [ranks[label] for label in expected] == list(range(1, len(expected) + 1))
+
+
+@pytest.mark.parametrize(
+    ("density", "last"), [("empirical", "covariances of tables"), ("uniform", "variances of tables")]
+)
+def test_progress_says_what_takes_the_time(fx, density, last):
+    told = Recorded()
+    fx.with_density(density).importance(progress=told)
+    assert told.stages[0] == "variances of tables"
+    assert told.stages[-1] == last

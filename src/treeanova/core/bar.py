@@ -16,7 +16,7 @@ _SHORTEST = 5
 _STAGE_WIDTH = 28
 _LEAST_NAME = 12  # characters of a stage's name, for which counts are left out
 _USUAL_COLUMNS = 80
-_SILENCE = 0.5  # seconds at the start of all work, and of a stage before its end is estimated
+_SILENCE = 0.5  # seconds at the start of all work, and of a stage before the time that is left is estimated
 _PAUSE = 0.1  # seconds between two drawings
 _REDRAWING = 0.25  # seconds, so that the time goes on while a step takes long
 _SLOW = 2.0  # seconds after which a stage is worth a line that stays
@@ -40,7 +40,8 @@ class _Stage:
     def line(self, now: float, columns: int) -> str:
         """The line that shows this stage."""
         elapsed = now - self.start
-        left = None if elapsed < _SILENCE else seconds_left(self.done, self.total, self.last - self.start, elapsed)
+        is_early = elapsed < (_SLOW if self.done == 1 else _SILENCE)  # the first step may load what the others use
+        left = None if is_early else seconds_left(self.done, self.total, self.last - self.start, elapsed)
         return line_of(self.name, self.done, self.total, elapsed, left, columns=columns)
 
 

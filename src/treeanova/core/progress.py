@@ -42,6 +42,11 @@ def reporting(wanted: bool | Progress | None) -> Iterator[Progress]:
         yield progress
 
 
+def listener() -> Progress:
+    """The function that progress of this thread is reported to, for work that is started by many."""
+    return _LISTENER.get()
+
+
 def blocks(stage: str, results: Iterable[T], total: int) -> Iterator[T]:
     """The results of blocks of rows, each of them a step of a stage that the listener of this thread is told of."""
     return counted(_LISTENER.get(), stage, results, total)

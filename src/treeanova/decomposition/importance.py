@@ -10,6 +10,7 @@ import numpy as np
 from treeanova.anova.certificate import Certificate
 from treeanova.anova.support import is_product
 from treeanova.core.arrays import Floats, Key
+from treeanova.core.progress import listener, one_step
 from treeanova.decomposition.evaluation import Evaluation
 from treeanova.density.joint import Points
 from treeanova.density.kinds import Density
@@ -40,16 +41,22 @@ def moments_of_terms(
     joint = None if _are_uncorrelated(density, certificate, weights) else density.joint
     if terms.keys_at_rows or evaluation.rest_orders or evaluation.has_remainder:
         rows = rows_of_density(evaluation, density, random_state)
-        result = moments_of_values(evaluation.all_at(rows.codes), rows.weights)
-        result = result.with_tables(effects.terms, weights, uncorrelated=joint is None)
+        values = evaluation.all_at(rows.codes)
+        with one_step(listener(), "variances at rows"):
+            result = moments_of_values(values, rows.weights)
+            result = result.with_tables(effects.terms, weights, uncorrelated=joint is None)
     elif not effects.terms:
         return Moments(*np.zeros((3, 0, effects.n_outputs)))
     else:
-        result = moments(effects, weights, joint, np.random.default_rng(random_state))
-    differences = {} if joint is None else _differences(evaluation, density, weights)
-    if not differences:
+        with one_step(listener(), "variances of tables"):
+            result = moments(effects, weights, joint, np.random.default_rng(random_state))
+    if joint is None:
         return result
-    return result.with_covariances(covariance_changes(effects, weights, differences, lambda j: density.table((j,))))
+    with one_step(listener(), "covariances of tables"):
+        differences = _differences(evaluation, density, weights)
+        if not differences:
+            return result
+        return result.with_covariances(covariance_changes(effects, weights, differences, lambda j: density.table((j,))))
 
 
 def _differences(evaluation: Evaluation, density: Density, weights: Mapping[Key, Floats]) -> dict[Key, Floats]:
