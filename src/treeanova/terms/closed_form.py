@@ -60,9 +60,12 @@ class ClosedForm:
         # Sums are exact for any masses; those below rounding are zero, since products of many would underflow.
         return tuple(np.where(mass > _NO_MASS, mass, 0.0) for mass in exact)
 
-    @functools.cached_property
     def flat(self) -> FlatLeaves:
-        """Sets and masses of all leaves as plain arrays, for compiled kernels."""
+        """Sets and masses of all leaves as plain arrays, for compiled kernels; kept for the next time."""
+        return self._flat
+
+    @functools.cached_property
+    def _flat(self) -> FlatLeaves:
         return flatten(self.leaf_sets, self.set_masses)
 
     @functools.cached_property

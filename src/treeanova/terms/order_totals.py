@@ -97,7 +97,7 @@ class OrderTotals:
         totals = np.zeros((n_orders, len(codes), values.shape[1]))
         parts = [slice(start, start + _KERNEL_ROWS) for start in range(0, len(codes), _KERNEL_ROWS)]
         ends = np.linspace(0, len(values), (n_jobs if len(parts) < n_jobs else 1) + 1).astype(np.int64).tolist()
-        flat = self.form.flat
+        flat = self.form.flat()
 
         def fill(task: tuple[slice, tuple[int, int]]) -> tuple[slice, Floats]:
             rows, leaves = task
