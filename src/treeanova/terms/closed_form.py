@@ -156,7 +156,7 @@ class ClosedForm:
         """Terms at rows given by their bins, shape (n_rows, n_keys, n_outputs)."""
         if tuple(keys) not in self._known_sums:
             self._known_sums.clear()
-            self._known_sums[tuple(keys)] = Sums(self.leaf_sets, self._parts(keys), self.set_masses, lambda: self.flat)
+            self._known_sums[tuple(keys)] = Sums(self.leaf_sets, self._parts(keys), self.set_masses, self.flat)
         return self._known_sums[tuple(keys)].at_rows(codes, len(keys), n_jobs)
 
     @functools.cached_property
