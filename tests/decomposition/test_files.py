@@ -22,7 +22,7 @@ def test_saved_and_loaded(deep, options, tmp_path):
     after = treeanova.load(tmp_path / "deep.tav")
     one, two = before.explain(x[:200]), after.explain(x[:200])
     assert one.terms == two.terms
-    np.testing.assert_array_equal(one.values, two.values)
+    np.testing.assert_allclose(one.values, two.values, rtol=0, atol=1e-13)  # tables may follow from trees
     np.testing.assert_array_equal(before.decision_function(x), after.decision_function(x))
     assert after.importance().equals(before.importance())
     assert after.certificate.higher == before.certificate.higher

@@ -44,6 +44,8 @@ class TermLayout:
         Whether all terms of the reported orders are listed, else those that carry weight.
     asked
         Terms without a table that are listed whether they carry weight or not.
+    has_many_terms
+        Whether there are more terms than are all listed by default, whatever was asked for.
     """
 
     tensor_order: int
@@ -53,6 +55,7 @@ class TermLayout:
     plan: Plan
     lists_all: bool = True
     asked: tuple[Key, ...] = ()
+    has_many_terms: bool = False
 
     @property
     def is_dense(self) -> bool:
@@ -86,7 +89,8 @@ def choose_layout(
     held = plan if max_bins is None else _shrunk(plan, sets.grid, max_bins)
     if terms == "all":
         _check_number(sets, range(highest + 1, (top if max_order is None else min(max_order, top)) + 1))
-    lists_all = max_order is not None or terms == "all" or _can_list_all(sets, highest, top)
+    has_many_terms = not _can_list_all(sets, highest, top)
+    lists_all = max_order is not None or terms == "all" or not has_many_terms
     if max_order is not None:
         reported = max(min(max_order, top), 1 if top else 0)
     elif lists_all or totals_cost(sets) <= _MAX_TOTALS_COST:
@@ -94,7 +98,7 @@ def choose_layout(
     else:
         reported, lists_all = highest, True
     asked = () if lists_all or isinstance(terms, str) else tuple(key for key in terms if len(key) > highest)
-    layout = TermLayout(highest, reported, top, max_bins, held, lists_all, asked)
+    layout = TermLayout(highest, reported, top, max_bins, held, lists_all, asked, has_many_terms)
     return dataclasses.replace(layout, plan=dataclasses.replace(layout.plan, notes=tuple(_notes(layout))))
 
 

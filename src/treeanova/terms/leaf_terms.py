@@ -114,10 +114,12 @@ class PureLeafTerms(LeafTerms):
         return dataclasses.replace(self, keys=kept, screened_orders=orders)
 
     @property
-    def has_rest(self) -> bool:
-        """Whether some terms are not listed: added up by order, or in the remainder."""
-        layout = self.trees.layout
-        return bool(self.screened_orders) or layout.row_order <= layout.tensor_order < layout.top_order
+    def gives_low_orders(self) -> bool:
+        """Whether terms that are not listed, added up by order or in the remainder, give up what is of low order.
+
+        Where all terms are listed by default, none does: tables are then the same whatever is listed.
+        """
+        return self.trees.layout.has_many_terms and (bool(self.screened_orders) or self.trees.layout.is_truncated)
 
     @functools.cached_property
     def _totals(self) -> OrderTotals:

@@ -85,7 +85,7 @@ class TreeModel(Source):
         with single_threaded():
             leaf_terms, higher = _purify_leaf_terms(self.trees, density, settings.n_jobs, progress)
             low = _low_orders(leaf_terms, settings.n_jobs, progress)
-            if not density.is_product and leaf_terms.has_rest:
+            if not density.is_product and leaf_terms.gives_low_orders:
                 leaf_terms, low = _without_low_orders(leaf_terms, low, _rows_for_leftover(self.trees, density))
         pure = purify_tensors(low, density, settings, progress)
         return PureTerms(Joined(pure.terms.tables, leaf_terms), pure.measured, higher)
