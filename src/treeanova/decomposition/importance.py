@@ -19,15 +19,26 @@ from treeanova.terms.moments import Moments, covariance_changes, moments, moment
 _DRAWS = 20_000
 _ROWS = 200, 4_000
 _STEPS = 2.0**33
+_FEW_STEPS = 2.0**28  # all rows take no longer than it takes to choose some
+_ERROR = 0.003  # standard error of a share of the variance
 
 
 def rows_of_density(evaluation: Evaluation, density: Density, random_state: int) -> Points:
     """Bins on the model's grid and weights of rows that represent a density, fewer where they would take long."""
     rng = np.random.default_rng(random_state)
-    codes, weights = evaluation.terms.points(density, _DRAWS, rng)
-    n_rows = int(np.clip(_STEPS / max(evaluation.terms.row_cost, 1.0), *_ROWS))
+    points = evaluation.terms.points(density, _DRAWS, rng)
+    return _some(points, _n_rows(evaluation), rng)
+
+
+def _n_rows(evaluation: Evaluation) -> int:
+    return int(np.clip(_STEPS / max(evaluation.terms.row_cost, 1.0), *_ROWS))
+
+
+def _some(points: Points, n_rows: int, rng: np.random.Generator) -> Points:
+    """Some of the points, drawn by their weights, or all."""
+    codes, weights = points
     if len(codes) <= n_rows:
-        return Points(codes, weights)
+        return points
     chosen = rng.choice(len(codes), size=n_rows, p=weights / weights.sum())
     return Points(codes[chosen], np.full(n_rows, 1 / n_rows))
 
@@ -40,10 +51,8 @@ def moments_of_terms(
     effects = terms.tables.effects
     joint = None if _are_uncorrelated(density, certificate, weights) else density.joint
     if terms.keys_at_rows or evaluation.rest_orders or evaluation.has_remainder:
-        rows = rows_of_density(evaluation, density, random_state)
-        values = evaluation.all_at(rows.codes)
+        result = _moments_at_rows(evaluation, density, np.random.default_rng(random_state))
         with one_step(listener(), "variances at rows"):
-            result = moments_of_values(values, rows.weights)
             result = result.with_tables(effects.terms, weights, uncorrelated=joint is None)
     elif not effects.terms:
         return Moments(*np.zeros((3, 0, effects.n_outputs)))
@@ -57,6 +66,54 @@ def moments_of_terms(
         if not differences:
             return result
         return result.with_covariances(covariance_changes(effects, weights, differences, lambda j: density.table((j,))))
+
+
+def _moments_at_rows(evaluation: Evaluation, density: Density, rng: np.random.Generator) -> Moments:
+    """Moments over rows: of tables at thousands, of all other terms at as many as the error of their shares needs."""
+    many = _some(evaluation.terms.points(density, _DRAWS, rng), _ROWS[1], rng)
+    if evaluation.terms.row_cost * len(many.codes) <= _FEW_STEPS or np.ptp(many.weights) > 0:
+        return moments_of_values(evaluation.all_at(many.codes), many.weights)
+    codes = rng.permutation(many.codes)
+    n_tables, n_rows = len(evaluation.terms.tables.keys), _ROWS[0]
+    values = evaluation.all_at(codes[:n_rows])
+    while 2 * n_rows <= min(_n_rows(evaluation), len(codes)) and _largest_error(values, n_tables) > _ERROR:
+        values = np.concatenate([values, evaluation.all_at(codes[n_rows : 2 * n_rows])], axis=1)
+        n_rows *= 2
+    few = moments_of_values(values, np.full(values.shape[1], 1 / values.shape[1]))
+    return _joined(few, _moments_of_tables_at(evaluation, many), n_tables)
+
+
+def _largest_error(values: Floats, n_tables: int) -> float:
+    """Largest standard error of the share of a term without a table: its covariance with the score over that of it."""
+    centred = values - values.mean(axis=1, keepdims=True)
+    score = centred.sum(axis=0)
+    variance = score.var(axis=0)
+    products = centred[n_tables:] * score / np.where(variance > 0, variance, 1.0)
+    return float(products.std(axis=1).max(initial=0.0) / np.sqrt(values.shape[1]))
+
+
+def _moments_of_tables_at(evaluation: Evaluation, rows: Points) -> Moments:
+    """Moments of tables at rows, and last of all else, which is the score minus these."""
+    tables = evaluation.at(rows.codes, evaluation.terms.tables.keys)
+    score = evaluation.score(evaluation.grid.encoded(rows.codes))
+    return moments_of_values(np.concatenate([tables, (score - tables.sum(axis=0))[None]]), rows.weights)
+
+
+def _joined(few: Moments, many: Moments, n_tables: int) -> Moments:
+    """Moments of tables at many rows and of all other terms at few, whose covariances are adjusted to the former."""
+    variance, covariance, mean_abs = (
+        np.concatenate([of_tables[:n_tables], of_others[n_tables:]])
+        for of_tables, of_others in (
+            (many.variance, few.variance),
+            (many.covariance, few.covariance),
+            (many.mean_abs, few.mean_abs),
+        )
+    )
+    others = variance[n_tables:]
+    total = others.sum(axis=0)
+    missing = many.score_variance - (variance + covariance).sum(axis=0)
+    covariance[n_tables:] += missing * np.divide(others, total, out=np.zeros_like(others), where=total > 0)
+    return Moments(variance, covariance, mean_abs)
 
 
 def _differences(evaluation: Evaluation, density: Density, weights: Mapping[Key, Floats]) -> dict[Key, Floats]:

@@ -21,7 +21,7 @@ import numpy as np
 
 from treeanova.core.arrays import BinIndices, Floats, Ints, Key
 from treeanova.model.binning import Binning
-from treeanova.terms.corners import Corners, sum_of_products
+from treeanova.terms.corners import Corners, Leaves, centred_products
 from treeanova.terms.expand import outer_sum
 from treeanova.terms.flat_leaves import FlatLeaves, flatten
 from treeanova.terms.leaf_sums import Part, Sums
@@ -120,10 +120,17 @@ class ClosedForm:
         positions = [self.leaf_sets.positions(j, leaves) for j in key]
         masses = [self.set_masses[j][at] for j, at in zip(key, positions, strict=True)]
         columns = self.coefficients(key, leaves).T
-        corners = [self._corners[j] for j in key]
-        if all(own is not None for own in corners):
-            few = [own.take(at) for own, at in zip(corners, positions, strict=True) if own is not None]
-            sums = [_from_corners(few, masses, column) for column in columns]
+        corners = [own for own in (self._corners[j] for j in key) if own is not None]
+        if len(corners) == len(key) == 2:
+            sums = [
+                centred_products(
+                    corners[0], corners[1], Leaves(positions[0], positions[1], column, masses[0], masses[1])
+                )
+                for column in columns
+            ]
+        elif len(corners) == len(key):
+            main = corners[0].take(positions[0])
+            sums = [main.sum(column) - column @ masses[0] for column in columns]
         else:
             steps = [self._steps[j][at] for j, at in zip(key, positions, strict=True)]
             sums = [_from_steps(steps, masses, column) for column in columns]
@@ -185,19 +192,8 @@ class ClosedForm:
         return parts
 
 
-def _from_corners(sets: Sequence[Corners], masses: Sequence[Floats], coefficients: Floats) -> Floats:
-    """Σ over leaves of c (A - p), or of c (A - p)ᵀ (B - q), for sets that begin and end at few bins."""
-    if len(sets) == 1:
-        return sets[0].sum(coefficients) - coefficients @ masses[0]
-    both = sum_of_products(sets[0], sets[1], coefficients)
-    both -= sets[0].sum(coefficients * masses[1])[:, None]
-    both -= sets[1].sum(coefficients * masses[0])
-    both += (coefficients * masses[0] * masses[1]).sum()
-    return both
-
-
 def _from_steps(steps: Sequence[Any], masses: Sequence[Floats], coefficients: Floats) -> Floats:
-    """The same for any sets, given by sparse differences."""
+    """Σ over leaves of c (A - p), or of c (A - p)ᵀ (B - q), for sets given by sparse differences."""
     if len(steps) == 1:
         main: Floats = np.cumsum(steps[0].T @ coefficients) - coefficients @ masses[0]
         return main

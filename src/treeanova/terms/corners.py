@@ -1,4 +1,4 @@
-"""Tables of pairs from the corners of leaves: Σ over leaves of c a ⊗ b for sets a and b given by their differences.
+"""Tables of pairs from the corners of leaves: sums of outer products of sets that are given by their differences.
 
 A set of bins begins and ends at few places, so that the differences of a ⊗ b along both axes are zero but for a few
 corners. They are added up cell by cell, and running sums of the result give the table.
@@ -59,37 +59,64 @@ class Corners(NamedTuple):
         return np.cumsum(np.bincount(self.bins.ravel(), entries, self.n_bins))
 
 
-def sum_of_products(first: Corners, second: Corners, weights: Floats) -> Floats:
-    """Σ over leaves of weights times the outer products of their sets, shape (n_bins, n_bins)."""
-    n_corners = first.values.size * second.values.shape[1]
+Sums = tuple[Floats, Floats, Floats]
+
+
+class Leaves(NamedTuple):
+    """Some leaves: their positions among the corners of two features, weights, and masses of their two sets."""
+
+    first: Ints
+    second: Ints
+    weights: Floats
+    first_masses: Floats
+    second_masses: Floats
+
+
+def centred_products(first: Corners, second: Corners, leaves: Leaves) -> Floats:
+    """Σ over leaves of weights times (a - p) ⊗ (b - q), for sets a and b of masses p and q; shape (n_bins, n_bins)."""
+    n_corners = len(leaves.weights) * first.values.shape[1] * second.values.shape[1]
     add = add_corners if is_worthwhile(n_corners * _SECONDS_PER_CORNER) else add_corners_by_numpy
-    total: Floats = add(first, second, weights)
+    sums: Sums = add(first, second, leaves)
+    total, rows, columns = sums
     np.cumsum(total, axis=0, out=total)
     np.cumsum(total, axis=1, out=total)
+    total -= np.cumsum(rows)[:, None]
+    total -= np.cumsum(columns)
+    total += (leaves.weights * leaves.first_masses * leaves.second_masses).sum()
     return total
 
 
-def add_corners_by_numpy(first: Corners, second: Corners, weights: Floats) -> Floats:
-    """Sums of the corners of all leaves, cell by cell."""
+def add_corners_by_numpy(first: Corners, second: Corners, leaves: Leaves) -> Sums:
+    """Corners of all leaves added up cell by cell; of one feature alone times the masses of the other, bin by bin."""
     total = np.zeros(first.n_bins * second.n_bins)
-    for start in range(0, len(weights), _BLOCK_LEAVES):
+    rows, columns = np.zeros(first.n_bins), np.zeros(second.n_bins)
+    for start in range(0, len(leaves.weights), _BLOCK_LEAVES):
         part = slice(start, start + _BLOCK_LEAVES)
-        cells = first.bins[part, :, None].astype(np.int64) * second.n_bins + second.bins[part, None, :]
-        entries = (first.values[part] * weights[part, None])[:, :, None] * second.values[part, None, :]
-        total += np.bincount(cells.ravel(), entries.ravel(), len(total))
-    return total.reshape(first.n_bins, second.n_bins)
+        one, other = first.take(leaves.first[part]), second.take(leaves.second[part])
+        weights, p, q = leaves.weights[part], leaves.first_masses[part], leaves.second_masses[part]
+        scaled = one.values * weights[:, None]
+        cells = one.bins[:, :, None].astype(np.int64) * second.n_bins + other.bins[:, None, :]
+        total += np.bincount(cells.ravel(), (scaled[:, :, None] * other.values[:, None, :]).ravel(), len(total))
+        rows += np.bincount(one.bins.ravel(), (scaled * q[:, None]).ravel(), len(rows))
+        columns += np.bincount(other.bins.ravel(), (other.values * (weights * p)[:, None]).ravel(), len(columns))
+    return total.reshape(first.n_bins, second.n_bins), rows, columns
 
 
 @Kernel
-def add_corners(first: Corners, second: Corners, weights: Floats) -> Floats:
+def add_corners(first: Corners, second: Corners, leaves: Leaves) -> Sums:
     """The same, compiled."""
-    rows, row_values, n_rows = first
-    columns, column_values, n_columns = second
-    total = np.zeros((n_rows, n_columns))
+    row_bins, row_values, n_rows = first
+    column_bins, column_values, n_columns = second
+    first_at, second_at, weights, p, q = leaves
+    total, rows, columns = np.zeros((n_rows, n_columns)), np.zeros(n_rows), np.zeros(n_columns)
     for leaf in range(len(weights)):
-        for i in range(rows.shape[1]):
-            scaled = weights[leaf] * row_values[leaf, i]
+        at, to = first_at[leaf], second_at[leaf]
+        for i in range(row_bins.shape[1]):
+            scaled = weights[leaf] * row_values[at, i]
             if scaled != 0.0:
-                for j in range(columns.shape[1]):
-                    total[rows[leaf, i], columns[leaf, j]] += scaled * column_values[leaf, j]
-    return total
+                rows[row_bins[at, i]] += scaled * q[leaf]
+                for j in range(column_bins.shape[1]):
+                    total[row_bins[at, i], column_bins[to, j]] += scaled * column_values[to, j]
+        for j in range(column_bins.shape[1]):
+            columns[column_bins[to, j]] += weights[leaf] * p[leaf] * column_values[to, j]
+    return total, rows, columns
