@@ -318,7 +318,8 @@ class Decomposition(Answers):
             with one_step(report, "bins of the rows"):
                 statistics = self.density.statistics if X is None else statistics_of(X, self.grid, sample_weight)
                 bound = density_of(density).bind(self.grid, statistics)
-            fx = decomposed(self.source, bound, self.settings, model=self.model, progress=report)
+            source = self.source.up_to(self.scope.order) if isinstance(self.scope, Truncated) else self.source
+            fx = decomposed(source, bound, self.settings, model=self.model, progress=report)
             if isinstance(self.scope, Truncated):
                 return fx.truncate(self.scope.order)
         return dataclasses.replace(fx, scope=self.scope) if self.scope.is_part else fx

@@ -23,6 +23,7 @@ from treeanova.report.numbers import six_digits, unit_of
 from treeanova.report.provenance import call_of, model_name, scale_words, versions
 from treeanova.report.tables import TableMaker
 from treeanova.report.words import blind_spots, checks
+from treeanova.terms.scope import Truncated
 from treeanova.views import look
 from treeanova.views.standings import Standing, is_rest, shares_by_order, standings
 from treeanova.views.summary import headline
@@ -43,8 +44,9 @@ def payload(
 ) -> dict[str, Any]:
     """Plain data of the whole page."""
     pure, missing = under_densities(fx, densities, max_cells, progress)
-    _rank(pure, progress)
-    content = Payload(pure)
+    raw = {name: _raw_of(part) for name, part in pure.items()}
+    _rank(pure, raw, progress)
+    content = Payload(pure, raw)
     terms, maker = content.terms(max_terms, progress)
     statistics = fx.density.statistics
     return {
@@ -75,7 +77,10 @@ def payload(
 def under_densities(
     fx: Decomposition, densities: Mapping[str, Any], max_cells: float = math.inf, progress: Progress = quiet
 ) -> tuple[dict[str, Decomposition], dict[str, str]]:
-    """The model under its own density and others, by name, and why some could not be computed."""
+    """The model under its own density and others, by name, and why some could not be computed.
+
+    Under other densities terms without a table are one remainder: only tables are compared.
+    """
     forms = {fx.density.name: fx}
     missing: dict[str, str] = {}
     wanted = {name: density_of(density) for name, density in densities.items() if name not in forms}
@@ -83,30 +88,36 @@ def under_densities(
     if n_cells > max_cells:
         reason = f"left out, since tables have {n_cells:,} cells and each density takes as long as the first; name it"
         return forms, dict.fromkeys(wanted, f"{reason} in `densities` to have it.")
+    tables = fx.truncate(max((term.order for term in tables_of(fx).values()), default=0))
     for name, density in wanted.items():
         try:
-            forms[name] = fx.with_density(density, progress=within(progress, f"density {name}"))
+            forms[name] = tables.with_density(density, progress=within(progress, f"density {name}"))
         except (ValueError, BudgetError) as error:
             missing[name] = str(error)
     return forms, missing
 
 
-def _rank(pure: Mapping[str, Decomposition], progress: Progress) -> None:
+def _raw_of(fx: Decomposition) -> Decomposition:
+    """The form before purification, with the same highest order."""
+    return fx.raw.truncate(fx.scope.order) if isinstance(fx.scope, Truncated) else fx.raw
+
+
+def _rank(pure: Mapping[str, Decomposition], raw: Mapping[str, Decomposition], progress: Progress) -> None:
     """Compute the importances that the rankings need, one density after the other; each decomposition keeps them."""
     for name, fx in pure.items():
         fx.importance(progress=within(progress, f"importance, density {name}"))
         with contextlib.suppress(ValueError):  # a saved decomposition has no rows to rank raw terms at
-            fx.raw.importance(progress=within(progress, f"raw importance, density {name}"))
+            raw[name].importance(progress=within(progress, f"raw importance, density {name}"))
 
 
 class Payload:
     """Gathers what the page shows of a decomposition and its forms; terms go by the names of their features."""
 
-    def __init__(self, pure: Mapping[str, Decomposition]) -> None:
+    def __init__(self, pure: Mapping[str, Decomposition], raw: Mapping[str, Decomposition]) -> None:
         self.pure = dict(pure)
         self.main = next(iter(pure.values()))
-        self.forms = Forms({**self.pure, RAW: self.main.raw})
-        self.rankings = _rankings(self.pure)
+        self.forms = Forms({**self.pure, RAW: next(iter(raw.values()))})
+        self.rankings = _rankings(self.pure, raw)
         self.labels = self._labels()
         self.ranked = self._ranked()
         self.places = {names: place for place, names in enumerate(self.ranked)}
@@ -201,17 +212,17 @@ class Payload:
         }
 
 
-def _rankings(pure: Mapping[str, Decomposition]) -> Rankings:
+def _rankings(pure: Mapping[str, Decomposition], raw: Mapping[str, Decomposition]) -> Rankings:
     """Rankings under each density, and of the raw form where it can be ranked."""
-    raw = {f"{name}/{RAW}": _raw_standings(fx) for name, fx in pure.items()}
-    known = {name: ranking for name, ranking in raw.items() if ranking is not None}
+    of_raw = {f"{name}/{RAW}": _raw_standings(fx) for name, fx in raw.items()}
+    known = {name: ranking for name, ranking in of_raw.items() if ranking is not None}
     return {name: standings(fx) for name, fx in pure.items()} | known
 
 
-def _raw_standings(fx: Decomposition) -> dict[str, list[Standing]] | None:
-    """The ranking of the raw form; None where it needs rows that are gone, as for a saved decomposition."""
+def _raw_standings(raw: Decomposition) -> dict[str, list[Standing]] | None:
+    """The ranking of a raw form; None where it needs rows that are gone, as for a saved decomposition."""
     try:
-        return standings(fx.raw)
+        return standings(raw)
     except ValueError:
         return None
 

@@ -60,6 +60,11 @@ class Source(abc.ABC):
     def max_order(self) -> int | None:
         """Highest order of terms that `purify` reports; None for all."""
 
+    def up_to(self, max_order: int) -> Source:
+        """The same model with terms up to an order; what is above need not be found."""
+        del max_order
+        return self
+
     @abc.abstractmethod
     def score(self, encoded: Floats, n_jobs: int = 1) -> Floats:
         """Score of encoded rows, shape (n_rows, n_outputs)."""

@@ -71,6 +71,13 @@ class TreeModel(Source):
         """Highest order that the layout reports individually; None for all."""
         return self.trees.layout.row_order if self.trees.layout.is_truncated else None
 
+    def up_to(self, max_order: int) -> TreeModel:
+        """The same trees, with no more terms at rows than are asked for."""
+        layout = self.trees.layout
+        if max_order >= layout.row_order:
+            return self
+        return TreeModel(dataclasses.replace(self.trees, layout=dataclasses.replace(layout, row_order=max_order)))
+
     def score(self, encoded: Floats, n_jobs: int = 1) -> Floats:
         """Score by the trees themselves."""
         del n_jobs
