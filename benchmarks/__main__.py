@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 
-NAMES = ("accuracy", "decompose", "deep", "purify", "readers", "report")
+NAMES = ("accuracy", "decompose", "deep", "known_truth", "purify", "readers", "report", "screening")
 
 
 def main() -> None:

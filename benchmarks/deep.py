@@ -1,7 +1,8 @@
 """decompose() of deep ensembles: compared with treehfd and woodelf, and with a known truth; and its cost.
 
-Writes docs/deep.md. By default a part of treehfd's trees is timed on California housing and scaled up (its cost is one
-least-squares problem per tree); ``--full`` fits them all, which takes ten minutes, and adds the largest sizes.
+Writes docs/deep.md, and docs/known-truth.md by `benchmarks.known_truth`. By default a part of treehfd's trees is timed
+on California housing and scaled up (its cost is one least-squares problem per tree), and terms are compared with exact
+truths for one seed; ``--full`` fits all trees, takes five seeds and adds the largest sizes, which takes an hour.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import treeanova
+from benchmarks import known_truth
 from benchmarks.decompose import california_housing, peak_bytes
 from benchmarks.timing import best_of, print_table
 from treeanova.core.arrays import Floats
@@ -131,7 +133,7 @@ def _treehfd_values(peer: Any, rows: Floats) -> dict[tuple[int, ...], Floats]:
     return {(j,): mains[:, j] for j in range(mains.shape[1])} | {pair: pairs[:, i] for i, pair in enumerate(names)}
 
 
-def known_truth(*, full: bool) -> Iterator[list[str]]:
+def equal_correlations(*, full: bool) -> Iterator[list[str]]:
     """Rows of the second table: errors and seconds of treeanova and of treehfd."""
     for n_rows, correlation in ((5000, 0.5), (5000, 0.9), (2000, 0.5)):
         found = [_compared(simulated(n_rows, correlation, seed)) for seed in range(3 if full else 2)]
@@ -228,12 +230,13 @@ def california_memory(depth: int = 8) -> str:
 
 
 def run(*, full: bool) -> None:
-    """Time everything, print it and write docs/deep.md."""
+    """Time everything, print it and write docs/deep.md; then compare terms with exact truths."""
     text = io.StringIO()
     with contextlib.redirect_stdout(text):
         _tables(full=full)
     print(text.getvalue())
     _PAGE.write_text(_INTRO.format(option=" --full" * full) + text.getvalue(), encoding="utf-8")
+    known_truth.run(full=full)
 
 
 def _tables(*, full: bool) -> None:
@@ -245,7 +248,7 @@ def _tables(*, full: bool) -> None:
         "Error: squared error divided by variance, mean over the true terms; density auto. treehfd leaves a residual.\n"
     )
     header = ["rows", "correlation", "error", "treehfd", "seconds", "treehfd", "ratio", "residual of treehfd"]
-    print_table(header, list(known_truth(full=full)))
+    print_table(header, list(equal_correlations(full=full)))
     print(f"\n## Cost against depth, rows and features: {_TREES} trees, density empirical\n")
     print("Terms: with tables + evaluated at rows. Remainder: its share of the variance of the score.\n")
     print_table(
