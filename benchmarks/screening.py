@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import inspect
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,6 +35,7 @@ from treeanova.terms.leaf_terms import Joined, PureLeafTerms
 _LIMIT = 2e-3
 _ROWS, _BLOCK = 2_000, 100
 _LOW_ROW_COST = 2.0**10
+_COST_LIMITS = "_LISTED_COST", "_MAX_ROW_COST"  # by version
 Data = tuple[Any, Any]
 Fit = Callable[[Any, Any], Any]
 
@@ -197,12 +199,14 @@ def cases(*, full: bool) -> Iterator[Case]:
 @contextlib.contextmanager
 def _screening_of_all() -> Iterator[None]:
     """Screening of all deep models: the limit of products per row, above which models are screened, is lowered."""
-    limit = layout._MAX_ROW_COST  # noqa: SLF001  no option of users
-    layout._MAX_ROW_COST = _LOW_ROW_COST  # noqa: SLF001
+    limits = {name: getattr(layout, name) for name in _COST_LIMITS if hasattr(layout, name)}
+    for name in limits:
+        setattr(layout, name, _LOW_ROW_COST)
     try:
         yield
     finally:
-        layout._MAX_ROW_COST = limit  # noqa: SLF001
+        for name, limit in limits.items():
+            setattr(layout, name, limit)
 
 
 def _leaf_terms(fx: treeanova.Decomposition) -> PureLeafTerms | None:
@@ -268,7 +272,8 @@ def compare(model: Any, rows: Any, *, full: bool) -> Result | None:
 
 def _largest_corrected(model: Any, rows: Any, codes: BinIndices, left_out: Sequence[Key]) -> float | None:
     """Largest share of terms left out, of a decomposition that lists all terms; None where there is none."""
-    terms = _leaf_terms(treeanova.decompose(model, rows))
+    asked: dict[str, Any] = {"terms": "all"} if "terms" in inspect.signature(treeanova.decompose).parameters else {}
+    terms = _leaf_terms(treeanova.decompose(model, rows, **asked))
     if terms is None or terms.rest_orders or not set(left_out) <= set(terms.keys):
         return None
     return float(shares_of_variance(terms, codes, left_out).max())
