@@ -53,10 +53,9 @@ def _normal(n_features: int, correlation: float, n_rows: int = 5_000) -> Data:
     return rows, target + 0.5 * rng.normal(size=n_rows)
 
 
-def _parity(n_features: int, *, binary: bool, correlation: float = 0.0) -> Data:
+def _parity(n_features: int, correlation: float = 0.0) -> Data:
     """The sign of a product of four features: one term of order 4 carries all."""
     rows, _ = _normal(n_features, correlation)
-    rows = np.sign(rows) if binary else rows
     return rows, np.sign(rows[:, :4]).prod(axis=1) + 0.3 * np.random.default_rng(1).normal(size=len(rows))
 
 
@@ -72,6 +71,12 @@ def _latent(n_features: int, n_rows: int = 5_000) -> Data:
 
 def _friedman() -> Data:
     rows, target = importlib.import_module("sklearn.datasets").make_friedman1(4_000, 10, noise=1.0, random_state=0)
+    return rows, target
+
+
+def _classes() -> Data:
+    make = importlib.import_module("sklearn.datasets").make_classification
+    rows, target = make(4_000, 10, n_informative=6, n_redundant=3, n_classes=3, random_state=0)
     return rows, target
 
 
@@ -159,11 +164,11 @@ def _on_other_simulations() -> Iterator[Case]:
     yield Case("hist. gradient boosting, 100 x 31 leaves", "Friedman's function", boosted, _friedman)
     gradient = _sklearn("GradientBoostingRegressor", n_estimators=100, max_depth=5)
     yield Case("gradient boosting, 100 x depth 5", "Friedman's function", gradient, _friedman)
-    parity = functools.partial(functools.partial, _parity)
-    yield Case("XGBoost, 100 x depth 6", "parity of 4 of 10 normals", _xgboost(100, 6), parity(10, binary=False))
-    correlated = parity(8, binary=True, correlation=0.6)
-    yield Case("LightGBM, 100 x 31 leaves", "parity of 4 of 8 signs, dependent", _lightgbm(100, 31), correlated)
+    yield Case("XGBoost, 100 x depth 6", "parity of 4 of 10 normals", _xgboost(100, 6), functools.partial(_parity, 10))
+    correlated = functools.partial(_parity, 8, 0.6)
+    yield Case("LightGBM, 100 x 31 leaves", "parity of 4 of 8 normals, correlation 0.6", _lightgbm(100, 31), correlated)
     yield Case("XGBoost, 100 x depth 6", "12 features of 3 factors", _xgboost(100, 6), functools.partial(_latent, 12))
+    yield Case("XGBoost, 40 x depth 5", "3 classes", _xgboost(40, 5, "Classifier"), _classes)
 
 
 def _on_bundled_tables() -> Iterator[Case]:
@@ -171,7 +176,6 @@ def _on_bundled_tables() -> Iterator[Case]:
     yield Case("XGBoost, 100 x depth 5", "diabetes", _xgboost(100, 5), bundled("diabetes"))
     classifier = _lightgbm(100, 31, "Classifier")
     yield Case("LightGBM, 100 x 31 leaves", "breast cancer", classifier, bundled("breast_cancer"))
-    yield Case("XGBoost, 3 classes, 100 x depth 5", "wine", _xgboost(100, 5, "Classifier"), bundled("wine"))
     forest = _sklearn("RandomForestClassifier", n_estimators=50, n_jobs=1)
     yield Case("random forest, 50 trees", "breast cancer", forest, bundled("breast_cancer"))
 
