@@ -79,7 +79,7 @@ def under_densities(
 ) -> tuple[dict[str, Decomposition], dict[str, str]]:
     """The model under its own density and others, by name, and why some could not be computed.
 
-    Under other densities terms without a table are one remainder: only tables are compared.
+    Where not all terms are listed, those without a table are one remainder under other densities.
     """
     forms = {fx.density.name: fx}
     missing: dict[str, str] = {}
@@ -88,7 +88,8 @@ def under_densities(
     if n_cells > max_cells:
         reason = f"left out, since tables have {n_cells:,} cells and each density takes as long as the first; name it"
         return forms, dict.fromkeys(wanted, f"{reason} in `densities` to have it.")
-    tables = fx.truncate(max((term.order for term in tables_of(fx).values()), default=0))
+    highest = max((term.order for term in tables_of(fx).values()), default=0)
+    tables = fx.truncate(highest) if fx.evaluation.rest_orders else fx
     for name, density in wanted.items():
         try:
             forms[name] = tables.with_density(density, progress=within(progress, f"density {name}"))
