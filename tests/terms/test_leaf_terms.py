@@ -121,3 +121,61 @@ def test_a_term_at_rows_can_be_called_with_its_own_columns(boosted, fx):
     for names in names_at_rows(fx)[::5]:
         columns = [int(name[1:]) for name in names]
         np.testing.assert_array_equal(fx.terms[names](x[:, columns]), fx.term_values(x, names))
+
+
+# Shares of features in terms that are not listed
+
+
+@pytest.fixture(scope="module")
+def screened():
+    """A forest of dependent features, most of whose terms above order 2 are not listed, by density; and rows."""
+    ensemble = pytest.importorskip("sklearn.ensemble")
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(800, 6))
+    x[:, 1] += x[:, 0]
+    x[:, 4] = np.round(x[:, 4]) + (x[:, 1] > 1)
+    targets = np.column_stack([x[:, 0] * x[:, 1] * x[:, 2] + x[:, 3], x[:, 0] ** 2 + x[:, 4] * x[:, 5]])
+    model = ensemble.RandomForestRegressor(6, max_depth=7, random_state=0).fit(x, targets)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("treeanova.terms.layout._LISTED_TERMS", 3)
+        patch.setattr("treeanova.terms.tree_model._MAX_CORRECTED", 30)
+        names = ("independent", "empirical", "auto")
+        found = {name: treeanova.decompose(model, x, density=name, tensor_order=2) for name in names}
+    return found, np.vstack([x[:60], 10 * x[:5], np.zeros((1, 6))])
+
+
+def shares_of_enumerated_terms(leaf_terms, codes):
+    """Each unlisted term shared among its features, minus what was moved from them to tables of low order."""
+    unlisted = [key for key in leaf_terms.trees.leaf_sets.subsets(range(3, 7)) if key not in leaf_terms.keys]
+    shares = np.zeros((*codes.shape, 2))
+    for key, values in zip(unlisted, np.moveaxis(leaf_terms.at(codes, unlisted, 1), 1, 0), strict=True):
+        shares[:, list(key)] += values[:, None] / len(key)
+    for key, table in leaf_terms.leftover.tables.items():
+        bins = [leaf_terms.leftover.binnings[j].coarser(n) for j, n in zip(key, table.shape, strict=False)]
+        moved = table[tuple(own[codes[:, j]] for j, own in zip(key, bins, strict=True))]
+        shares[:, list(key)] -= moved[:, None] / len(key)
+    return shares
+
+
+@pytest.mark.parametrize("density", ["independent", "empirical", "auto"])
+def test_features_share_terms_that_are_not_listed(screened, density):
+    terms = screened[0][density].termset
+    codes = terms.grid.index(screened[1])
+    assert terms.rest_orders
+    assert terms.leaf_terms.keys
+    shares = terms.rest_shares_at(codes, 2)
+    np.testing.assert_allclose(shares, shares_of_enumerated_terms(terms.leaf_terms, codes), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(shares.sum(axis=1), terms.rests_at(codes).sum(axis=0), rtol=0, atol=1e-12)
+
+
+def test_the_shares_above_have_all_kinds_of_parts(screened):
+    """Under dependence unlisted terms have corrections, and leave something to tables of one and two features."""
+    leaf_terms = screened[0]["empirical"].termset.leaf_terms
+    assert leaf_terms.correction.tables.keys() - set(leaf_terms.keys)
+    assert {len(key) for key in leaf_terms.leftover.tables} == {1, 2}
+
+
+def test_without_unlisted_terms_there_is_nothing_to_share(boosted, fx):
+    codes = fx.termset.grid.index(boosted[1][:3])
+    for terms in (fx.termset, fx.raw.termset, fx.termset.tables):
+        np.testing.assert_array_equal(terms.rest_shares_at(codes), np.zeros((3, 6, 1)))

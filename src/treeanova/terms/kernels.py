@@ -1,4 +1,4 @@
-"""Compiled kernels of the closed form: totals per order and terms at rows, as plain loops over leaves.
+"""Compiled kernels of the closed form: totals per order, their shares and terms at rows, as loops over leaves.
 
 Rows come with shape (n_features, n_rows); few at a time, so that what is held for each fits into the cache.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from treeanova.core.arrays import BinIndices, Floats
+from treeanova.core.arrays import BinIndices, Bools, Floats
 from treeanova.core.compiled import Kernel
 from treeanova.terms.flat_leaves import FlatLeaves, FlatParts
 
@@ -54,6 +54,96 @@ def sum_polynomials(
                 for row in range(n_rows):
                     totals[power, output, row] += value * polynomial[power, row]
     return totals
+
+
+@Kernel
+def fill_from_interval(centred: Floats, bins: BinIndices, ends: tuple[int, int, int], mass: float) -> None:
+    """Memberships of rows in low <= bin < high, or bin >= the first one of missing values, minus the mass."""
+    low, high, missing_from = ends
+    for row in range(len(bins)):
+        is_inside = ((bins[row] >= low) & (bins[row] < high)) | (bins[row] >= missing_from)
+        centred[row] = np.float64(is_inside) - mass
+
+
+@Kernel
+def fill_from_table(centred: Floats, bins: BinIndices, table: Bools, start: int, mass: float) -> None:
+    """Memberships of rows in the set that begins somewhere in a table, minus the mass."""
+    for row in range(len(bins)):
+        centred[row] = np.float64(table[start + bins[row]]) - mass
+
+
+@Kernel
+def multiply_into(result: Floats, polynomial: Floats, degree: int, mass: float, centred: Floats) -> None:
+    """Products of polynomials of a degree, shape (n_coefficients, n_rows), with mass + t centred, in another array."""
+    for row in range(len(centred)):
+        result[0, row] = mass * polynomial[0, row]
+        result[degree + 1, row] = centred[row] * polynomial[degree, row]
+    for power in range(1, degree + 1):
+        product, current, below = result[power], polynomial[power], polynomial[power - 1]
+        for row in range(len(centred)):
+            product[row] = mass * current[row] + centred[row] * below[row]
+
+
+@Kernel
+def pull_back(share: Floats, weights: Floats, polynomial: Floats, mass: float, centred: Floats) -> None:
+    """Put (z - p) Σ_k weights_k polynomial_k into `share`, then weigh what mass + t centred multiplies."""
+    share[:] = 0.0
+    for power in range(len(polynomial)):
+        own, coefficient = weights[power], polynomial[power]
+        for row in range(len(share)):
+            share[row] += own[row] * coefficient[row]
+        if power + 1 < len(polynomial):
+            above = weights[power + 1]
+            for row in range(len(share)):
+                own[row] = mass * own[row] + centred[row] * above[row]
+    for row in range(len(share)):
+        share[row] *= centred[row]
+
+
+@Kernel
+def sum_shares(
+    codes: BinIndices, leaves: tuple[int, int], order_weights: Floats, values: Floats, flat: FlatLeaves
+) -> Floats:
+    """Sums of values times (z_j - p_j) Σ_k w_k q_k, q the coefficients of Π (p_i + t (z_i - p_i)) without feature j.
+
+    Over leaves from one to another, without the latter; shape (n_features, n_outputs, n_rows). w_k is the weight of
+    order k + 1, for all orders that leaves have.
+    """
+    starts, feature, low, high, missing_from, mass, has_table, table = flat
+    (n_features, n_rows), n_outputs, n_orders = codes.shape, values.shape[1], len(order_weights)
+    lowest = np.flatnonzero(order_weights)[0]
+    sums = np.zeros((n_features, n_outputs, n_rows))
+    products = np.ones((n_orders, n_orders, n_rows))
+    weights, centred = np.empty((n_orders, n_rows)), np.empty((n_orders, n_rows))
+    share = np.empty(n_rows)
+    for leaf in range(leaves[0], leaves[1]):
+        start, degree = starts[leaf], starts[leaf + 1] - starts[leaf]
+        if degree <= lowest:
+            continue
+        for slot in range(degree):
+            entry, j = start + slot, feature[start + slot]
+            if has_table[j]:
+                fill_from_table(centred[slot], codes[j], table, low[entry], mass[entry])
+            else:
+                ends = low[entry], high[entry], missing_from[entry]
+                fill_from_interval(centred[slot], codes[j], ends, mass[entry])
+            if slot + 1 < degree:
+                multiply_into(products[slot + 1], products[slot], slot, mass[entry], centred[slot])
+            weights[slot, :] = order_weights[slot]
+        for slot in range(degree - 1, -1, -1):
+            entry = start + slot
+            pull_back(share, weights, products[slot, : slot + 1], mass[entry], centred[slot])
+            for output in range(n_outputs):
+                if values[leaf, output] != 0.0:
+                    add_scaled(sums[feature[entry], output], values[leaf, output], share)
+    return sums
+
+
+@Kernel
+def add_scaled(total: Floats, factor: float, values: Floats) -> None:
+    """Add a factor times values to a total."""
+    for row in range(len(total)):
+        total[row] += factor * values[row]
 
 
 @Kernel

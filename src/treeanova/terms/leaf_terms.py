@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Self
 
 import numpy as np
@@ -19,6 +19,7 @@ from treeanova.terms.correction import Correction
 from treeanova.terms.leftover import Leftover, nothing_left
 from treeanova.terms.order_totals import OrderTotals
 from treeanova.terms.termset import Tensors, TermSet
+from treeanova.terms.total_shares import TotalShares
 from treeanova.terms.trees import Trees
 
 
@@ -54,6 +55,11 @@ class LeafTerms(abc.ABC):
         """Sums of the terms that are not listed, shape (n_rest_orders, n_rows, n_outputs)."""
         del listed, n_jobs
         return np.zeros((0, len(codes), self.trees.leaf_sets.values.shape[1]))
+
+    def rest_shares_at(self, codes: BinIndices, n_jobs: int) -> Floats:
+        """Shares of features in all terms that are not listed, shape (n_rows, n_features, n_outputs)."""
+        del n_jobs
+        return np.zeros((*codes.shape, self.trees.leaf_sets.values.shape[1]))
 
     @property
     def row_cost(self) -> float:
@@ -132,16 +138,34 @@ class PureLeafTerms(LeafTerms):
         """
         orders = self.screened_orders
         rests = self._totals.at_rows(codes, n_jobs)[list(orders)]
-        for key in self.correction.tables:
-            if len(key) in orders:
-                rests[orders.index(len(key))] += self.correction.at_rows(codes, key)
-        unknown = [key for key in self.keys if key not in listed]
-        known = dict(listed) | dict(zip(unknown, np.moveaxis(self.at(codes, unknown, n_jobs), 1, 0), strict=True))
-        for key in self.keys:
-            if len(key) in orders:
-                rests[orders.index(len(key))] -= known[key]
+        for key, values in self._changes_of_totals(codes, listed, n_jobs):
+            rests[orders.index(len(key))] += values
         rests[0] -= self.leftover.at_rows(codes)
         return rests
+
+    def rest_shares_at(self, codes: BinIndices, n_jobs: int) -> Floats:
+        """Shares of features in all that `rests_at` adds up: every part is shared equally among its own features."""
+        shares = TotalShares(self._totals, self.screened_orders).at_rows(codes, n_jobs)
+        for key, values in self._changes_of_totals(codes, {}, n_jobs):
+            shares[:, list(key)] += (values / len(key))[:, None]
+        for key, values in self.leftover.terms_at_rows(codes):
+            shares[:, list(key)] -= (values / len(key))[:, None]
+        return shares
+
+    def _changes_of_totals(
+        self, codes: BinIndices, known: Mapping[Key, Floats], n_jobs: int
+    ) -> Iterator[tuple[Key, Floats]]:
+        """What makes rests of totals at rows: all corrections, and the listed terms with a minus.
+
+        `known` are values of listed terms at these rows.
+        """
+        for key in self.correction.tables:
+            if len(key) in self.screened_orders:
+                yield key, np.asarray(self.correction.at_rows(codes, key))
+        listed = [key for key in self.keys if len(key) in self.screened_orders]
+        unknown = [key for key in listed if key not in known]
+        yield from ((key, -known[key]) for key in listed if key in known)
+        yield from zip(unknown, -np.moveaxis(self.at(codes, unknown, n_jobs), 1, 0), strict=True)
 
     def at(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int) -> Floats:
         """Closed form and correction at rows."""
@@ -227,6 +251,10 @@ class Joined(TermSet):
     def rests_at(self, codes: BinIndices, listed: Mapping[Key, Floats], n_jobs: int = 1) -> Floats:
         """Sums of the terms that are not listed."""
         return self.leaf_terms.rests_at(codes, listed, n_jobs)
+
+    def rest_shares_at(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
+        """Shares of features in all terms that are not listed."""
+        return self.leaf_terms.rest_shares_at(codes, n_jobs)
 
     def up_to(self, max_order: int) -> Joined:
         """The same with all that is above an order left out."""

@@ -11,7 +11,7 @@ empty.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -43,7 +43,11 @@ class Leftover:
 
     def at_rows(self, codes: BinIndices) -> Floats | float:
         """The sum of all that is moved, at rows given by their bins, shape (n_rows, n_outputs)."""
-        return sum((self._at(key, [codes[:, j] for j in key]) for key in self.tables), start=0.0)
+        return sum((values for _, values in self.terms_at_rows(codes)), start=0.0)
+
+    def terms_at_rows(self, codes: BinIndices) -> Iterator[tuple[Key, Floats]]:
+        """What is moved to each term, at rows given by their bins, shape (n_rows, n_outputs)."""
+        return ((key, self._at(key, [codes[:, j] for j in key])) for key in self.tables)
 
     def spread(self, key: Key, bins: Sequence[Ints]) -> Floats | float:
         """What goes to a term, over given representatives of its bins."""

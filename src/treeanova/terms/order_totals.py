@@ -33,7 +33,7 @@ _STAGE = "totals of orders at rows"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class _Block:
+class Block:
     """Leaves with equally many features: their positions, and the features in each slot of their paths.
 
     `runs` are, for each slot, a feature, the part of the leaves that has it there, and their places among its sets.
@@ -55,11 +55,11 @@ class OrderTotals:
         return max(map(len, self.form.leaf_sets.keys), default=0)
 
     @functools.cached_property
-    def _blocks(self) -> list[_Block]:
+    def blocks(self) -> list[Block]:
         """Leaves sorted by their features, in blocks of equally many features."""
         return list(self._make_blocks())
 
-    def _make_blocks(self) -> Iterator[_Block]:
+    def _make_blocks(self) -> Iterator[Block]:
         sets = self.form.leaf_sets
         size = max(1, _BLOCK_CELLS // _BLOCK_ROWS)
         order = sorted(range(len(sets.keys)), key=lambda i: (len(sets.keys[i]), sets.keys[i]))
@@ -70,7 +70,7 @@ class OrderTotals:
             paths = np.repeat(keys, [len(sets.members[i]) for i in groups], axis=0)
             for start in range(0, len(leaves), size):
                 part = slice(start, start + size)
-                yield _Block(leaves[part], [self._runs(column, leaves[part]) for column in paths[part].T])
+                yield Block(leaves[part], [self._runs(column, leaves[part]) for column in paths[part].T])
 
     def _runs(self, features: Ints, leaves: Ints) -> list[tuple[int, slice, Ints]]:
         """Neighbouring leaves with the same feature, and their places among its sets."""
@@ -114,13 +114,13 @@ class OrderTotals:
         values = self.form.leaf_sets.values
         totals = np.zeros((self.top_order + 1, len(codes), values.shape[1]))
         parts = [slice(start, start + _BLOCK_ROWS) for start in range(0, len(codes), _BLOCK_ROWS)]
-        halves = np.array_split(np.arange(len(self._blocks)), n_jobs if len(parts) < n_jobs else 1)
+        halves = np.array_split(np.arange(len(self.blocks)), n_jobs if len(parts) < n_jobs else 1)
 
         def fill(task: tuple[slice, Ints]) -> tuple[slice, Floats]:
             rows, numbers = task
             total = np.zeros((len(totals), len(range(len(codes))[rows]), values.shape[1]))
             for number in numbers:
-                self._add(total, np.asfortranarray(codes[rows]), self._blocks[number])
+                self._add(total, np.asfortranarray(codes[rows]), self.blocks[number])
             return rows, total
 
         tasks = list(itertools.product(parts, halves))
@@ -129,27 +129,31 @@ class OrderTotals:
                 totals[:, rows] += total
         return totals
 
-    def _add(self, totals: Floats, codes: BinIndices, block: _Block) -> None:
+    def _add(self, totals: Floats, codes: BinIndices, block: Block) -> None:
         polynomials = self._polynomials(codes, block)
         n_leaves, n_rows = polynomials.shape[1:]
         values = self.form.leaf_sets.values[block.leaves]
         sums = values.T @ polynomials.transpose(1, 0, 2).reshape(n_leaves, -1)
         totals[: len(polynomials)] += np.moveaxis(sums.reshape(-1, len(polynomials), n_rows), 0, -1)
 
-    def _polynomials(self, codes: BinIndices, block: _Block) -> Floats:
+    def _polynomials(self, codes: BinIndices, block: Block) -> Floats:
         """Coefficients of Π_j (p_j + t (z_j - p_j)), shape (n_features + 1, n_leaves, n_rows)."""
         shape = len(block.leaves), len(codes)
         product = np.zeros((len(block.runs) + 1, *shape))
         product[0] = 1.0
-        centred = np.empty(shape)
-        masses = np.empty((shape[0], 1))
-        for degree, runs in enumerate(block.runs, start=1):
+        for degree, (masses, centred) in enumerate(self.factors(codes, block), start=1):
+            higher = centred * product[:degree]
+            product[:degree] *= masses
+            product[1 : degree + 1] += higher
+        return product
+
+    def factors(self, codes: BinIndices, block: Block) -> Iterator[tuple[Floats, Floats]]:
+        """Masses p, shape (n_leaves, 1), and z - p, shape (n_leaves, n_rows), slot by slot of the leaves' paths."""
+        for runs in block.runs:
+            masses, centred = np.empty((len(block.leaves), 1)), np.empty((len(block.leaves), len(codes)))
             for j, leaves, places in runs:
                 masses[leaves, 0] = self.form.set_masses[j][places]
                 np.subtract(
                     self.form.leaf_sets.sets[j].contain(places, codes[:, j]), masses[leaves], out=centred[leaves]
                 )
-            higher = centred * product[:degree]
-            product[:degree] *= masses
-            product[1 : degree + 1] += higher
-        return product
+            yield masses, centred

@@ -81,6 +81,11 @@ class TermSet(abc.ABC):
         del listed, n_jobs
         return np.zeros((0, len(codes), self.n_outputs))
 
+    def rest_shares_at(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
+        """Shares of features in all terms that are not listed, at rows, shape (n_rows, n_features, n_outputs)."""
+        del n_jobs
+        return np.zeros((*codes.shape, self.n_outputs))
+
     @abc.abstractmethod
     def up_to(self, max_order: int) -> TermSet:
         """The same with all that is above an order left out."""
