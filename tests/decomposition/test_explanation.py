@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import importlib.util
 import itertools
+import pickle
 import sys
 import types
 
@@ -172,3 +173,104 @@ def test_a_feature_called_remainder(deep):
     assert {"remainder", "(remainder)"} <= set(table.columns)
     np.testing.assert_allclose(table.sum(axis=1) + fx.intercept, fx.decision_function(x[:20]), atol=1e-12)
     assert set(fx.importance("feature")["feature"]) == {*names, "(remainder)"}
+
+
+# Values per feature where some terms are not listed
+
+
+@pytest.fixture(scope="module")
+def factorial():
+    """All combinations of some values, whose features are therefore independent, and a forest of them."""
+    ensemble = pytest.importorskip("sklearn.ensemble")
+    x = np.array(list(itertools.product(range(4), range(3), range(3), range(2), range(3))), dtype=float)
+    response = x[:, 0] * x[:, 1] * x[:, 2] + x[:, 3] * (x[:, 4] > 1) + np.sin(x @ [1.0, 2, 3, 4, 5])
+    targets = np.column_stack([response, np.cos(response)])
+    return ensemble.RandomForestRegressor(5, max_depth=7, random_state=0).fit(x, targets), x
+
+
+@pytest.fixture
+def few_listed(monkeypatch):
+    """Most terms are too many to list."""
+    monkeypatch.setattr("treeanova.terms.layout._LISTED_TERMS", 3)
+
+
+def shapley_values(predict, x, row):
+    """Shapley's formula, with v(S) the mean over all rows with the features of S as in one row."""
+    n_features = x.shape[1]
+    worth = {}
+    for size in range(n_features + 1):
+        for known in itertools.combinations(range(n_features), size):
+            changed = x.copy()
+            changed[:, list(known)] = row[list(known)]
+            worth[known] = predict(changed).mean(axis=0)
+    values = 0
+    for order in itertools.permutations(range(n_features)):
+        steps = [worth[tuple(sorted(order[:n]))] for n in range(n_features + 1)]
+        values = values + np.diff(steps, axis=0)[np.argsort(order)]
+    return values / len(list(itertools.permutations(range(n_features))))
+
+
+def test_shap_values_without_listing_all_terms_are_shapley_values(few_listed, factorial):
+    model, x = factorial
+    explained = treeanova.decompose(model, x, density="independent", tensor_order=2).explain(x[::40])
+    assert explained.others
+    assert explained.remainder is None
+    expected = [shapley_values(model.predict, x, row) for row in x[::40]]
+    np.testing.assert_allclose(explained.shap_values(), expected, atol=1e-12)
+
+
+def test_shap_values_without_listing_all_terms_are_those_of_shap(few_listed, factorial):
+    shap = pytest.importorskip("shap")
+    model, x = factorial
+    explained = treeanova.decompose(model, x, density="independent", tensor_order=2).explain(x)
+    assert explained.others
+    background = shap.maskers.Independent(x, max_samples=len(x))  # an array would be cut to 100 rows
+    explainer = shap.TreeExplainer(model, data=background, feature_perturbation="interventional")
+    np.testing.assert_allclose(explained.shap_values(), explainer.shap_values(x), atol=1e-6)
+
+
+def test_shap_values_are_the_same_whether_terms_are_listed_or_not(few_listed, deep):
+    model, x = deep
+    rows = np.vstack([x[:50], 10 * x[:50], np.full((1, 6), np.nan)])
+    some, every = (
+        treeanova.decompose(model, x, density="independent", tensor_order=2, terms=terms).explain(rows)
+        for terms in ("auto", "all")
+    )
+    assert some.others
+    assert not every.others
+    assert len(some.terms) < len(every.terms)
+    np.testing.assert_allclose(some.shap_values(), every.shap_values(), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("density", ["empirical", "auto"])
+def test_shap_values_add_up_to_the_score_under_dependence(few_listed, deep, density):
+    model, x = deep
+    fx = treeanova.decompose(model, x, density=density, tensor_order=2)
+    rows = np.vstack([x[:50], 10 * x[:50], np.full((1, 6), np.nan)])
+    explained = fx.explain(rows)
+    assert explained.others
+    values = explained.shap_values()
+    assert values.shape == (101, 6)
+    np.testing.assert_allclose(values.sum(axis=1) + fx.intercept, fx.decision_function(rows), rtol=0, atol=1e-10)
+    with pytest.raises(ValueError, match=r"got a remainder that belongs to no feature.*no `max_order`"):
+        fx.explain(rows, max_order=3).shap_values()
+    with pytest.raises(ValueError, match=r"got no `other_shares`; use the Explanation that explain\(\) returns"):
+        dataclasses.replace(explained, other_shares=None).shap_values()
+
+
+def test_unlisted_terms_are_shared_on_the_first_call_only(few_listed, factorial, monkeypatch):
+    model, x = factorial
+    fx = treeanova.decompose(model, x, density="independent", tensor_order=2)
+    share = type(fx.evaluation).rest_shares_at
+    calls = []
+    monkeypatch.setattr(type(fx.evaluation), "rest_shares_at", lambda *given: calls.append(1) or share(*given))
+    explained = fx.explain(x[:5])
+    assert not calls
+    expected = explained.shap_values()
+    np.testing.assert_array_equal(explained.shap_values(), expected)
+    again = pickle.loads(pickle.dumps(explained))
+    np.testing.assert_array_equal(again.shap_values(), expected)
+    assert calls == [1]
+    fresh = pickle.loads(pickle.dumps(fx.explain(x[:5])))
+    np.testing.assert_array_equal(dataclasses.replace(fresh, backend=None).shap_values(), expected)
+    assert calls == [1, 1]

@@ -170,10 +170,3 @@ def test_sensitivities_have_the_shares_of_the_same_term(few_listed, dependent):
         shares = dict(zip(fx.importance()["term"], fx.importance()["share"], strict=True))
         for label, share in zip(found.table["term"], found.table[f"share {name}"], strict=True):
             assert share == pytest.approx(shares[label]) if label in shares else np.isnan(share)
-
-
-def test_sums_of_unlisted_terms_belong_to_no_feature(few_listed, dependent):
-    model, X = dependent
-    explained = treeanova.decompose(model, X, density="empirical", tensor_order=2).explain(X[:3])
-    with pytest.raises(ValueError, match="got sums of other terms that belong to no feature"):
-        explained.shap_values()

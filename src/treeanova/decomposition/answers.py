@@ -105,9 +105,12 @@ class Answers(Function):
         clear diamonds tend to be small, so clarity offsets part of the effect of size on the price. This is why rows
         are not ordered by share.
 
-        A remainder has its own row, with the lowest order that it contains. Where terms have no table, or where there
-        is a remainder, the figures are estimated at up to 4,000 rows. For large models, the terms without a table are
-        evaluated at fewer of these: as many as give their shares a standard error of 0.003, at least 200.
+        Terms that are not listed are added up by order, and each sum has its own row, also by feature: the variance
+        and mean absolute value of each of its terms, which features would share, do not follow from the sum. At rows,
+        features share these terms exactly (`Explanation.shap_values`). A remainder has its own row, with the lowest
+        order that it contains. Where terms have no table, or where there is a remainder, the figures are estimated at
+        up to 4,000 rows. For large models, the terms without a table are evaluated at fewer of these: as many as give
+        their shares a standard error of 0.003, at least 200.
 
         Examples
         --------

@@ -69,6 +69,12 @@ class Evaluation:
             return np.zeros((0, len(codes), self.terms.n_outputs))
         return self.terms.rests_at(codes, listed, self.n_jobs)
 
+    def rest_shares_at(self, codes: BinIndices) -> Floats:
+        """Each term that is not listed, shared equally among its features: shape (n_rows, n_features, n_outputs)."""
+        if not self.rest_orders:
+            return np.zeros((*codes.shape, self.terms.n_outputs))
+        return self.terms.rest_shares_at(codes, self.n_jobs)
+
     def all_at(self, codes: BinIndices) -> Floats:
         """All terms at rows given by their bins, then rests of orders, and last the remainder where there is one."""
         terms = self.at(codes, self.terms.keys)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,21 @@ from treeanova.core.arrays import Floats
 from treeanova.core.labels import label_of
 from treeanova.data.frames import frame, free_name
 from treeanova.decomposition.evaluation import rest_label
+
+
+class Deferred:
+    """An array that is computed when it is first asked for; its pickle holds the array alone."""
+
+    def __init__(self, compute: Callable[[], Floats]) -> None:
+        self._compute = compute
+
+    @functools.cached_property
+    def array(self) -> Floats:
+        """The array."""
+        return self._compute()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Deferred, (functools.partial(np.asarray, self.array),)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -39,6 +55,8 @@ class Explanation:
         Name of the data frame library for tables.
     data
         The rows as they were passed to `explain`.
+    other_shares
+        What `shap_values` adds for the terms in `others`, of its shape; computed when it is first needed.
 
     Examples
     --------
@@ -60,6 +78,7 @@ class Explanation:
     others: Mapping[int, Floats] = dataclasses.field(default_factory=dict)
     backend: str | None = None
     data: Any = None
+    other_shares: Deferred | None = None
 
     def __repr__(self) -> str:
         rest = ", all other terms added up by order" if self.others else ""
@@ -126,6 +145,8 @@ class Explanation:
         """Values per feature: each term is shared equally among its features.
 
         Where features are independent under the density, these are Shapley values with the density as background.
+        Terms that are not listed, but added up by order in `others`, are shared exactly too: their shares are computed
+        on the first call, which takes about as long as `explain`. With the intercept, values add up to the score.
 
         Returns
         -------
@@ -135,7 +156,7 @@ class Explanation:
         Raises
         ------
         ValueError
-            Where there is a remainder, which belongs to no feature.
+            Where there is a remainder, which belongs to no feature: that of `max_order`, `truncate` or merged bins.
 
         Examples
         --------
@@ -144,18 +165,23 @@ class Explanation:
         >>> fx.explain(X).shap_values()[3].tolist()
         [0.375, 0.375]
         """
-        if self.remainder is not None or self.others:
-            rest = "a remainder that belongs" if self.remainder is not None else "sums of other terms that belong"
+        if self.remainder is not None:
             raise ValueError(
-                f"shap_values() must have all of the score in terms, got {rest} to no feature; explain with all "
-                "orders, or share the terms alone: fx.select(order=[1, 2]).explain(X).shap_values()."
+                "shap_values() must have all of the score in terms, got a remainder that belongs to no feature; "
+                "explain with all orders (no `max_order`, no truncate()), decompose with a larger `budget` where bins "
+                "are merged, or share the terms alone: fx.select(order=[1, 2]).explain(X).shap_values()."
+            )
+        if self.others and self.other_shares is None:
+            raise ValueError(
+                "shap_values() must know how `others` are shared among features, got no `other_shares`; use the "
+                "Explanation that explain() returns."
             )
         shares = np.zeros((len(self.terms), len(self.features)))
         for i, term in enumerate(self.terms):
             for name in term:
                 shares[i, self.features.index(name)] = 1 / len(term)
         values: Floats = np.einsum("nt...,tf->nf...", self.values, shares)
-        return values
+        return values if self.other_shares is None else values + self.other_shares.array
 
     def to_shap(self) -> Any:
         """A `shap.Explanation` of the values per feature, for shap's plots.

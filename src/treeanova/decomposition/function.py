@@ -17,7 +17,7 @@ from treeanova.data.columns import encode
 from treeanova.data.features import Schema
 from treeanova.data.frames import backend_of
 from treeanova.decomposition.evaluation import Evaluation
-from treeanova.decomposition.explanation import Explanation
+from treeanova.decomposition.explanation import Deferred, Explanation
 from treeanova.decomposition.term import RowTerm, TableTerm, Term, Terms
 from treeanova.model.grid import Grid
 from treeanova.model.links import class_labels, class_probabilities, is_classifier, respond
@@ -317,6 +317,7 @@ class Function(abc.ABC):
             data=X,
             remainder=rest,
             others={order: self._per_row(values) for order, values in others.items()},
+            other_shares=Deferred(functools.partial(_shares_of_others, evaluation, codes)) if others else None,
         )
 
     def _others(self, codes: BinIndices, listed: Mapping[Key, Floats], max_order: int | None) -> dict[int, Floats]:
@@ -326,3 +327,9 @@ class Function(abc.ABC):
             return {}
         rests = dict(zip(orders, self.evaluation.rests_at(codes, listed), strict=True))
         return {order: values for order, values in rests.items() if max_order is None or order <= max_order}
+
+
+def _shares_of_others(evaluation: Evaluation, codes: BinIndices) -> Floats:
+    """Shares of features in the terms that are not listed, without the axis of outputs where there is one."""
+    shares = evaluation.rest_shares_at(codes)
+    return shares[:, :, 0] if evaluation.terms.n_outputs == 1 else shares
