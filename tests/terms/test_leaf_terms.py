@@ -175,7 +175,10 @@ def test_the_shares_above_have_all_kinds_of_parts(screened):
     assert {len(key) for key in leaf_terms.leftover.tables} == {1, 2}
 
 
-def test_without_unlisted_terms_there_is_nothing_to_share(boosted, fx):
-    codes = fx.termset.grid.index(boosted[1][:3])
-    for terms in (fx.termset, fx.raw.termset, fx.termset.tables):
-        np.testing.assert_array_equal(terms.rest_shares_at(codes), np.zeros((3, 6, 1)))
+def test_without_unlisted_terms_there_is_nothing_to_share(screened):
+    whole, rows = screened[0]["empirical"], screened[1][:3]
+    selected = whole.select(order=[1, 2])
+    for terms in (whole.raw.termset, whole.termset.tables, whole.termset.up_to(2), selected.termset):
+        np.testing.assert_array_equal(terms.rest_shares_at(terms.grid.index(rows)), np.zeros((3, 6, 2)))
+    evaluation = selected.evaluation
+    np.testing.assert_array_equal(evaluation.rest_shares_at(evaluation.grid.index(rows)), np.zeros((3, 6, 2)))

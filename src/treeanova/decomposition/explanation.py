@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 import functools
 import importlib
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 
 from treeanova.core.arrays import Floats
 from treeanova.core.labels import label_of
@@ -176,12 +178,20 @@ class Explanation:
                 "shap_values() must know how `others` are shared among features, got no `other_shares`; use the "
                 "Explanation that explain() returns."
             )
-        shares = np.zeros((len(self.terms), len(self.features)))
-        for i, term in enumerate(self.terms):
-            for name in term:
-                shares[i, self.features.index(name)] = 1 / len(term)
-        values: Floats = np.einsum("nt...,tf->nf...", self.values, shares)
+        values = self._shared_terms()
         return values if self.other_shares is None else values + self.other_shares.array
+
+    def _shared_terms(self) -> Floats:
+        """Values per feature from the listed terms; each has few features, so that shares are sparse."""
+        position = {name: j for j, name in enumerate(self.features)}
+        columns = [position[name] for term in self.terms for name in term]
+        sizes = np.array([len(term) for term in self.terms], dtype=np.int64)
+        entries = np.repeat(1 / sizes, sizes), columns, np.concatenate([[0], np.cumsum(sizes)])
+        shares = scipy.sparse.csr_array(entries, shape=(len(sizes), len(position)))
+        n_rows, n_terms, *outputs = self.values.shape
+        by_term = np.moveaxis(self.values, 1, 0).reshape(n_terms, n_rows * math.prod(outputs))
+        shared = (shares.T @ by_term).reshape(len(position), n_rows, *outputs)
+        return np.ascontiguousarray(np.moveaxis(shared, 0, 1))
 
     def to_shap(self) -> Any:
         """A `shap.Explanation` of the values per feature, for shap's plots.

@@ -145,6 +145,8 @@ class PureLeafTerms(LeafTerms):
 
     def rest_shares_at(self, codes: BinIndices, n_jobs: int) -> Floats:
         """Shares of features in all that `rests_at` adds up: every part is shared equally among its own features."""
+        if not self.screened_orders:
+            return super().rest_shares_at(codes, n_jobs)
         shares = TotalShares(self._totals, self.screened_orders).at_rows(codes, n_jobs)
         for key, values in self._changes_of_totals(codes, {}, n_jobs):
             shares[:, list(key)] += (values / len(key))[:, None]
