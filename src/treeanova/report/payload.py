@@ -44,7 +44,7 @@ def payload(
 ) -> dict[str, Any]:
     """Plain data of the whole page."""
     pure, missing = under_densities(fx, densities, max_cells, progress)
-    raw = {name: _raw_of(part) for name, part in pure.items()}
+    raw = {name: fx.raw if part is fx else _raw_of(part) for name, part in pure.items()}
     _rank(pure, raw, progress)
     content = Payload(pure, raw)
     terms, maker = content.terms(max_terms, progress)

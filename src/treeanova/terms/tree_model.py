@@ -125,7 +125,8 @@ def _purify_leaf_terms(
         terms, refinement = _corrected(terms, density, rows, sizes, n_jobs=n_jobs, progress=progress)
     if reports_none:  # what the correction moves to low orders is all that is needed
         return terms, dataclasses.replace(_certificate(terms, is_exact=False), refinement=refinement)
-    terms, screened = _listed(terms, rows, sizes, n_jobs)
+    samples = (rows, _rows_for_leftover(trees, density)) if density.smooths_rows else (rows,)
+    terms, screened = _listed(terms, samples, sizes, n_jobs)
     higher = dataclasses.replace(
         _certificate(terms, is_exact=density.is_product),
         refinement=refinement,
@@ -168,24 +169,31 @@ def _rows_for_leftover(trees: Trees, density: Density) -> Points:
     return _rows_for_correction(trees, density)
 
 
-def _listed(terms: PureLeafTerms, rows: Points, sizes: _Sizes, n_jobs: int) -> tuple[PureLeafTerms, Screened]:
+def _listed(
+    terms: PureLeafTerms, samples: Sequence[Points], sizes: _Sizes, n_jobs: int
+) -> tuple[PureLeafTerms, Screened]:
     """All terms where the layout lists them, else those that carry weight, with all others of an order added up."""
     layout, sets = terms.trees.layout, terms.trees.leaf_sets
     orders = range(layout.tensor_order + 1, layout.row_order + 1)
     if layout.lists_all:
         screened = Screened(tuple(sets.subsets(orders)), (), 0, 0.0)
     else:
-        shares = functools.partial(_shares_at_rows, terms, rows, n_jobs)
+        shares = functools.partial(_shares_at_rows, terms, samples, n_jobs)
         screened = screen(sizes.by_key, orders, sets.n_leaves_with, shares, layout.asked)
     return dataclasses.replace(terms, keys=screened.keys, screened_orders=screened.rest_orders), screened
 
 
-def _shares_at_rows(terms: PureLeafTerms, rows: Points, n_jobs: int, keys: Sequence[Key], n_rows: int) -> Floats:
-    """Mean square of terms at some rows over the variance of the score there, the largest of all outputs."""
-    codes = rows.codes[:: max(1, len(rows.codes) // n_rows)]
-    score = terms.trees.forest.score_encoded(terms.trees.grid.encoded(codes)).var(axis=0)
-    squares = np.square(terms.at(codes, keys, n_jobs)).mean(axis=0)
-    shares: Floats = np.divide(squares, score, out=np.zeros_like(squares), where=score > 0).max(axis=1)
+def _shares_at_rows(
+    terms: PureLeafTerms, samples: Sequence[Points], n_jobs: int, keys: Sequence[Key], n_rows: int
+) -> Floats:
+    """Mean square of terms at rows over the variance of the score there, the largest of all samples and outputs."""
+    shares = np.zeros(len(keys))
+    for sample in samples:
+        codes = sample.codes[:: max(1, len(samples) * len(sample.codes) // n_rows)]
+        score = terms.trees.forest.score_encoded(terms.trees.grid.encoded(codes)).var(axis=0)
+        squares = np.square(terms.at(codes, keys, n_jobs)).mean(axis=0)
+        of_sample = np.divide(squares, score, out=np.zeros_like(squares), where=score > 0).max(axis=1)
+        shares = np.maximum(shares, of_sample)
     return shares
 
 
