@@ -67,7 +67,7 @@ class TotalShares:
 
     def at_rows_by_kernel(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
         """Shares by the compiled kernel."""
-        values, flat, weights = self._form.leaf_sets.values, self._form.flat, self._weights
+        values, flat, weights = self._form.leaf_sets.values, self._form.flat(), self._weights
 
         def shares(part: BinIndices, leaves: Span) -> Floats:
             return np.moveaxis(sum_shares(part.T, leaves, weights, values, flat), 2, 0)
