@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 from collections.abc import Collection, Mapping, Sequence
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, Literal
 
 import numpy.typing as npt
@@ -33,6 +34,8 @@ from treeanova.terms.source import Settings
 from treeanova.terms.termset import Tensors
 from treeanova.terms.trees import leaves_of
 
+_BYTES_PER_SECOND = 5e7  # of tables
+
 
 def decompose(
     model: Any,
@@ -46,6 +49,7 @@ def decompose(
     terms: str | Collection[Collection[str]] = "auto",
     method: str = "auto",
     budget: float = DEFAULT_BUDGET,
+    seconds: float | None = None,
     n_jobs: int | None = None,
     progress: bool | Progress | None = None,
     random_state: int = 0,
@@ -87,6 +91,11 @@ def decompose(
     budget
         Largest number of bytes for all tables. Where tables of pairs need more, bins are merged, and the difference to
         the model is in the remainder. Where that is not enough, BudgetError is raised before any work.
+    seconds
+        Time to stay within, about: reading the model and its main work cannot be cut short. Tables then have merged
+        bins, fewer terms of high order are corrected for dependence, fewer are tried for their weight, and less is
+        measured; the sum of terms is exact all the same. What was left out is in the certificate
+        (`certificate.higher.skipped`). The answer may differ from run to run.
     n_jobs
         Number of threads; all cores by default and for -1.
     progress
@@ -123,7 +132,8 @@ def decompose(
             max_order = _checked_order("max_order", max_order, 1)
             tensor_order = _checked_order("tensor_order", tensor_order, 2)
             content = _with_names(read_model(model), feature_names)
-        settings = Settings(Options(method), _n_threads(n_jobs), backend_of(X), random_state)
+        limit = _checked_seconds(seconds)
+        settings = Settings(Options(method), _n_threads(n_jobs), backend_of(X), random_state, limit)
         if isinstance(content, Effects):
             plan_of_effects(content).check(budget)
             with one_step(report, "bins of the rows"):
@@ -135,7 +145,12 @@ def decompose(
             forest = content if X is None else content.with_schema(with_labels(content.schema, X))
             sets = leaves_of(forest)
             layout = choose_layout(
-                sets, budget=budget, max_order=max_order, tensor_order=tensor_order, terms=_wanted_keys(terms, sets)
+                sets,
+                budget=budget,
+                max_order=max_order,
+                tensor_order=tensor_order,
+                terms=_wanted_keys(terms, sets),
+                wanted_bytes=math.inf if limit is None else limit * _BYTES_PER_SECOND,
             )
         with one_step(report, "bins of the rows"):
             statistics = None if X is None else statistics_of(X, sets.grid, sample_weight)
@@ -180,6 +195,12 @@ def _wanted_key(names: Names, sets: LeafSets) -> Key:
             "has together; leave it out, its term is zero."
         )
     return key
+
+
+def _checked_seconds(seconds: float | None) -> float | None:
+    if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, Real) or not seconds > 0):
+        raise ValueError(f"`seconds` must be a number above 0, got {seconds!r}; leave it out for no limit.")
+    return None if seconds is None else float(seconds)
 
 
 def _n_threads(n_jobs: int | None) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -98,6 +99,8 @@ class HigherCertificate:
         Number of terms that are not listed but added up with all others of their order, as far as they were counted.
     largest_missed
         Estimate of the largest share of the score's variance of one of these.
+    skipped
+        What a limit of time left out.
 
     Examples
     --------
@@ -120,6 +123,7 @@ class HigherCertificate:
     n_measured: int = 0
     n_left_out: int = 0
     largest_missed: float = 0.0
+    skipped: tuple[str, ...] = ()
 
     @property
     def purity(self) -> float:
@@ -153,13 +157,14 @@ class HigherCertificate:
         if self.is_exact:
             return f"{start}pure in closed form, features being independent"
         if not self.n_corrected:
-            return f"{start}none corrected for dependence, pure for independent features only"
+            return (
+                f"{start}none corrected for dependence, pure for independent features only{self._phrase_of_skipped()}"
+            )
         cells = ", ".join(f"{bins} at order {order}" for order, bins in self.bins.items())
         measured = "" if self.measured is None else self._phrase_of_measure()
         return (
             f"{start}{self.n_corrected:,} corrected for dependence on coarse bins ({cells}), slice means there within "
-            f"{self.impurity:.1e}{measured}; half as many bins would change a table by {self.refinement:.2%} of the "
-            "score's standard deviation"
+            f"{self.impurity:.1e}{measured}{self._phrase_of_refinement()}{self._phrase_of_skipped()}"
         )
 
     def _phrase_of_rests(self) -> str:
@@ -169,6 +174,14 @@ class HigherCertificate:
             f", {self.n_left_out:,} others added up by order, none with more than about {self.largest_missed:.2%} of "
             "the variance"
         )
+
+    def _phrase_of_refinement(self) -> str:
+        if math.isnan(self.refinement):
+            return ""
+        return f"; half as many bins would change a table by {self.refinement:.2%} of the score's standard deviation"
+
+    def _phrase_of_skipped(self) -> str:
+        return f"; left out for lack of time: {', '.join(self.skipped)}" if self.skipped else ""
 
     def _phrase_of_measure(self) -> str:
         return f"; at rows, on 4 bins per feature, within {self.measured:.1%} for the {self.n_measured} largest terms"

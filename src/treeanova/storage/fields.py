@@ -250,6 +250,7 @@ def _restore_certificate(plain: Mapping[str, Any]) -> Certificate:
     higher = None
     if saved is not None:
         bins = {int(order): int(size) for order, size in saved["bins"]}
-        higher = HigherCertificate(**{**saved, "orders": tuple(saved["orders"]), "bins": bins})
+        lists = {"orders": tuple(saved["orders"]), "skipped": tuple(saved.get("skipped", ()))}
+        higher = HigherCertificate(**{**saved, **lists, "bins": bins})
     later = plain.get("density_gap", 0.0), plain.get("remainder_share")
     return Certificate(terms, plain["reconstruction_error"], plain["tol"], higher, *later)

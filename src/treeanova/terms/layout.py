@@ -75,17 +75,19 @@ def choose_layout(
     max_order: int | None = None,
     tensor_order: int | None = None,
     terms: Sequence[Key] | Literal["auto", "all"] = "auto",
+    wanted_bytes: float = math.inf,
 ) -> TermLayout:
     """Tensors of all orders where they fit, of as many as do otherwise; BudgetError where not even pairs do.
 
     Orders above 2 are tensors only while there are at most 1,000 of them, with a million cells for all outputs. All
     terms of higher orders are listed while there are at most 300 of them for all outputs and a row takes at most 2^18
     products, else those that carry weight and those that are asked for; all others of an order are then added up. Where
-    even these sums would take more than 2^28 products per row, orders without tables form one remainder.
+    even these sums would take more than 2^28 products per row, orders without tables form one remainder. Bins are
+    merged until tables are within `wanted_bytes` too, as far as that goes.
     """
     top = max(map(len, sets.keys), default=0)
     highest, plan = _tensors_that_fit(sets, top, budget, tensor_order)
-    max_bins = _bins_that_fit(plan, sets.grid, budget)
+    max_bins = _bins_that_fit(plan, sets.grid, budget, min(budget, wanted_bytes))
     held = plan if max_bins is None else _shrunk(plan, sets.grid, max_bins)
     if terms == "all":
         _check_number(sets, range(highest + 1, (top if max_order is None else min(max_order, top)) + 1))
@@ -132,12 +134,12 @@ def _small(sets: LeafSets, order: int) -> set[Key]:
     return {key for key in sets.keys if len(key) < order}
 
 
-def _bins_that_fit(plan: Plan, grid: Grid, budget: float) -> int | None:
-    """Limit of bins per ordered feature that keeps tensors within the budget; None where all bins fit."""
-    if plan.n_bytes <= budget:
+def _bins_that_fit(plan: Plan, grid: Grid, budget: float, wanted: float) -> int | None:
+    """Limit of bins per ordered feature that keeps tensors within what is wanted; None where all bins fit."""
+    if plan.n_bytes <= wanted:
         return None
     for max_bins in _MERGED_BINS:
-        if _shrunk(plan, grid, max_bins).n_bytes <= budget:
+        if _shrunk(plan, grid, max_bins).n_bytes <= wanted:
             return max_bins
     _shrunk(plan, grid, _MERGED_BINS[-1]).check(budget)
     return _MERGED_BINS[-1]

@@ -27,6 +27,7 @@ _MAX_REPORTED = 300
 _MAX_VERIFIED = 300
 _VERIFIED_STEPS = 2.0**30  # leaves times rows
 _VERIFIED_ROWS = 30, 2_000
+_STEPS_PER_SECOND = 5e7
 _SCREENED_PRODUCTS = 2.0**29
 _BLOCK_CELLS = 1 << 18
 
@@ -125,15 +126,17 @@ def screen(
     orders: range,
     n_leaves_with: Callable[[Key], int],
     shares_at: Callable[[Sequence[Key], int], Floats],
+    *,
     asked: Sequence[Key] = (),
+    seconds: float = math.inf,
 ) -> Screened:
     """Terms whose share of the score's variance is at least 0.05 % at rows, of the largest by size.
 
     `orders` are all orders of high terms, screened or not; `shares_at(keys, n_rows)` gives shares of the score's
-    variance. Terms that are asked for are reported too.
+    variance. Terms that are asked for are reported too. With few `seconds`, fewer are verified at fewer rows.
     """
     ranked = sorted(sizes, key=lambda key: -sizes[key])
-    verified, n_rows = _affordable(ranked, n_leaves_with)
+    verified, n_rows = _affordable(ranked, n_leaves_with, min(_VERIFIED_STEPS, seconds * _STEPS_PER_SECOND))
     shares = shares_at(verified, n_rows) if verified else np.zeros(0)
     largest = np.argsort(-shares, kind="stable")[:_MAX_REPORTED]
     reported = {verified[i] for i in largest if shares[i] >= REPORTED_SHARE} | set(asked)
@@ -151,14 +154,14 @@ def screen(
     return Screened(keys, rests, n_left_out, max(missed, default=0.0), known)
 
 
-def _affordable(ranked: Sequence[Key], n_leaves_with: Callable[[Key], int]) -> tuple[list[Key], int]:
+def _affordable(ranked: Sequence[Key], n_leaves_with: Callable[[Key], int], steps: float) -> tuple[list[Key], int]:
     """The largest terms that can be verified in a reasonable time, and the number of rows for it."""
     keys: list[Key] = []
     n_leaves = 0
     for key in ranked[:_MAX_VERIFIED]:
         n_leaves += n_leaves_with(key)
-        if keys and n_leaves * _VERIFIED_ROWS[0] > _VERIFIED_STEPS:
+        if keys and n_leaves * _VERIFIED_ROWS[0] > steps:
             n_leaves -= n_leaves_with(key)
             break
         keys.append(key)
-    return keys, int(np.clip(_VERIFIED_STEPS / max(n_leaves, 1), *_VERIFIED_ROWS))
+    return keys, int(np.clip(steps / max(n_leaves, 1), *_VERIFIED_ROWS))

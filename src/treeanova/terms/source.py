@@ -31,12 +31,15 @@ class Settings:
         Name of the data frame library for tables.
     random_state
         Seed of draws, where a density needs any.
+    seconds
+        Time to stay within, about; None for as long as it takes.
     """
 
     options: Options = dataclasses.field(default_factory=Options)
     n_jobs: int = 1
     backend: str | None = None
     random_state: int = 0
+    seconds: float | None = None
 
 
 class PureTerms(NamedTuple):

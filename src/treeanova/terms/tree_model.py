@@ -19,6 +19,7 @@ from treeanova.anova.certificate import HigherCertificate
 from treeanova.anova.row_purity import slice_impurity
 from treeanova.core.arrays import BinIndices, Floats, Key
 from treeanova.core.blas import single_threaded
+from treeanova.core.clock import Clock
 from treeanova.core.progress import Progress, counted, one_step, quiet
 from treeanova.density.joint import Points
 from treeanova.density.kinds import Density
@@ -26,7 +27,7 @@ from treeanova.model.effects import Effects
 from treeanova.model.grid import Grid
 from treeanova.terms.additive import purify_tensors
 from treeanova.terms.closed_form import ClosedForm
-from treeanova.terms.coarse_means import coarse_binnings, coarse_means
+from treeanova.terms.coarse_means import coarse_means
 from treeanova.terms.correction import (
     Correction,
     choose_bins,
@@ -53,6 +54,10 @@ _SIZE_ROWS = 20, 200
 _SIZE_STEPS = 2.0**29
 _SCALE_ROWS = 2000
 _MAX_CORRECTED = 300
+_SHARE_OF_TIME = 0.5  # for terms of high order, of a limited time
+_SHARE_TO_MEASURE = 0.1
+_SECONDS_PER_TERM = 1e-2
+_SECONDS_PER_LEAF = 3e-7
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -90,7 +95,7 @@ class TreeModel(Source):
     def purify(self, density: Density, settings: Settings, progress: Progress) -> PureTerms:
         """Closed form, correction for dependence at high orders, purification on all bins at low orders."""
         with single_threaded():
-            leaf_terms, higher = _purify_leaf_terms(self.trees, density, settings.n_jobs, progress)
+            leaf_terms, higher = _purify_leaf_terms(self.trees, density, settings, progress)
             low = _low_orders(leaf_terms, settings.n_jobs, progress)
             if not density.is_product and leaf_terms.gives_low_orders:
                 leaf_terms, low = _without_low_orders(leaf_terms, low, _rows_for_leftover(self.trees, density))
@@ -105,10 +110,11 @@ class TreeModel(Source):
 
 
 def _purify_leaf_terms(
-    trees: Trees, density: Density, n_jobs: int, progress: Progress
+    trees: Trees, density: Density, settings: Settings, progress: Progress
 ) -> tuple[PureLeafTerms, HigherCertificate | None]:
     """Terms of high order under a density, and what was measured on them."""
     layout = trees.layout
+    clock = Clock(None if settings.seconds is None else _SHARE_OF_TIME * settings.seconds)
     with one_step(progress, "marginals"):
         form = ClosedForm(trees.leaf_sets, trees.masses(density), trees.binnings)
     terms = PureLeafTerms(trees, (), form, no_correction())
@@ -121,21 +127,28 @@ def _purify_leaf_terms(
     with one_step(progress, "rows of the density"):
         rows = _rows_for_correction(trees, density)
     refinement = 0.0
+    skipped: list[str] = []
     if not density.is_product:
-        terms, refinement = _corrected(terms, density, rows, sizes, n_jobs=n_jobs, progress=progress)
+        terms, refinement, skipped = _corrected(
+            terms, density, rows, sizes, clock, n_jobs=settings.n_jobs, progress=progress
+        )
     if reports_none:  # what the correction moves to low orders is all that is needed
-        return terms, dataclasses.replace(_certificate(terms, is_exact=False), refinement=refinement)
+        higher = _certificate(terms, is_exact=False)
+        return terms, dataclasses.replace(higher, refinement=refinement, skipped=tuple(skipped))
     samples = (rows, _rows_for_leftover(trees, density)) if density.smooths_rows else (rows,)
-    terms, screened = _listed(terms, samples, sizes, n_jobs)
+    terms, screened = _listed(terms, samples, sizes, clock, settings.n_jobs)
     higher = dataclasses.replace(
         _certificate(terms, is_exact=density.is_product),
         refinement=refinement,
         n_left_out=screened.n_left_out,
         largest_missed=screened.largest_missed,
+        skipped=tuple(skipped),
     )
     if density.is_product or not terms.keys:
         return terms, higher
-    measured, n_measured = _measured_purity(terms, density, screened.shares, n_jobs)
+    if clock.is_limited and clock.left < _SHARE_TO_MEASURE * (settings.seconds or 0.0):
+        return terms, dataclasses.replace(higher, skipped=(*skipped, "purity at rows"))
+    measured, n_measured = _measured_purity(terms, density, screened.shares, settings.n_jobs)
     return terms, dataclasses.replace(higher, measured=measured, n_measured=n_measured)
 
 
@@ -170,7 +183,7 @@ def _rows_for_leftover(trees: Trees, density: Density) -> Points:
 
 
 def _listed(
-    terms: PureLeafTerms, samples: Sequence[Points], sizes: _Sizes, n_jobs: int
+    terms: PureLeafTerms, samples: Sequence[Points], sizes: _Sizes, clock: Clock, n_jobs: int
 ) -> tuple[PureLeafTerms, Screened]:
     """All terms where the layout lists them, else those that carry weight, with all others of an order added up."""
     layout, sets = terms.trees.layout, terms.trees.leaf_sets
@@ -179,7 +192,8 @@ def _listed(
         screened = Screened(tuple(sets.subsets(orders)), (), 0, 0.0)
     else:
         shares = functools.partial(_shares_at_rows, terms, samples, n_jobs)
-        screened = screen(sizes.by_key, orders, sets.n_leaves_with, shares, layout.asked)
+        seconds = clock.left / 2
+        screened = screen(sizes.by_key, orders, sets.n_leaves_with, shares, asked=layout.asked, seconds=seconds)
     return dataclasses.replace(terms, keys=screened.keys, screened_orders=screened.rest_orders), screened
 
 
@@ -226,7 +240,7 @@ def _correctable(terms: PureLeafTerms, sizes: _Sizes) -> list[Key]:
     """Terms of high order to correct for dependence: as many as take a reasonable time."""
     layout, sets = terms.trees.layout, terms.trees.leaf_sets
     lowest = layout.tensor_order + 1
-    if not layout.lists_all:
+    if layout.has_many_terms:
         limit = max(_MAX_CORRECTED // sets.values.shape[1], 1)
         return largest_with_subsets(sizes.by_key, lowest, limit)
     by_order: dict[int, list[Key]] = {}
@@ -244,25 +258,46 @@ def _corrected(
     density: Density,
     rows: Points,
     sizes: _Sizes,
+    clock: Clock,
     *,
     n_jobs: int,
     progress: Progress,
-) -> tuple[PureLeafTerms, float]:
-    """The terms with their correction, and how much half the bins would change what goes to tensors."""
+) -> tuple[PureLeafTerms, float, list[str]]:
+    """The terms with their correction, how much half the bins would change what goes to tensors, and what was skipped.
+
+    With a limit of time, fewer terms are corrected, and half the bins are tried only if half of the time is left.
+    """
     form, trees = terms.form, terms.trees
     with one_step(progress, "choosing terms of high orders"):
-        keys = _correctable(terms, sizes)
+        every = _correctable(terms, sizes)
+        keys = _in_time(form, every, sizes, clock)
         bins = choose_bins(form, keys, rows, are_cells=density.statistics is None)
-    coarse = coarse_binnings(form)
-    half = {order: max(max(b.coarser_size(limit) for b in coarse) // 2, 1) for order, limit in bins.items()}
+    skipped = [f"the correction of {len(every) - len(keys):,} terms"] if len(keys) < len(every) else []
+    if not keys:
+        return terms, float("nan"), skipped
+    start = clock.left
     means = coarse_means(form, keys, bins, n_jobs, progress)
-    fine, rough = (
-        correct(means, keys, rows, limits, n_jobs=n_jobs, advance=functools.partial(progress, stage))
-        for stage, limits in (("high orders", bins), ("high orders, half the bins", half))
-    )
+    fine = correct(means, keys, rows, bins, n_jobs=n_jobs, advance=functools.partial(progress, "high orders"))
+    terms = dataclasses.replace(terms, correction=fine)
+    if clock.is_limited and clock.left < start / 2:
+        return terms, float("nan"), [*skipped, "a trial with half the bins"]
+    half = {order: max(max(b.coarser_size(n) for b in means.binnings) // 2, 1) for order, n in bins.items()}
+    stage = functools.partial(progress, "high orders, half the bins")
+    rough = correct(means, keys, rows, half, n_jobs=n_jobs, advance=stage)
     score = trees.forest.score_encoded(trees.grid.encoded(rows.codes[:: max(1, len(rows.codes) // _SCALE_ROWS)]))
-    refinement = _change(fine, rough, rows, float(score.std(axis=0).max()))
-    return dataclasses.replace(terms, correction=fine), refinement
+    return terms, _change(fine, rough, rows, float(score.std(axis=0).max())), skipped
+
+
+def _in_time(form: ClosedForm, keys: Sequence[Key], sizes: _Sizes, clock: Clock) -> list[Key]:
+    """Those of some terms, with their subsets, that can be corrected in half of the time that is left."""
+    seconds = sum(_SECONDS_PER_TERM + _SECONDS_PER_LEAF * form.leaf_sets.n_leaves_with(key) for key in keys)
+    if not clock.is_limited or seconds <= clock.left / 2:
+        return list(keys)
+    limit = int(len(keys) * clock.left / 2 / seconds)
+    lowest = min(map(len, keys))
+    known = {key: sizes.by_key.get(key, 0.0) for key in keys}
+    chosen = largest_with_subsets(known, lowest, limit) if limit else []
+    return chosen if len(chosen) <= limit else []
 
 
 def _change(fine: Correction, rough: Correction, rows: Points, scale: float) -> float:
