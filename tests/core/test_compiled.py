@@ -49,6 +49,15 @@ def test_a_numba_that_cannot_be_used_counts_as_absent(tmp_path, broken):
     assert printed.strip() == "False"
 
 
+@needs_numba
+@pytest.mark.parametrize(("value", "expected"), [("1", "False"), ("", "True")])
+def test_the_environment_switches_numba_off(monkeypatch, value, expected):
+    monkeypatch.setenv("TREEANOVA_NO_NUMBA", value)
+    code = "from treeanova.core.compiled import is_worthwhile; print(is_worthwhile(9.0))"
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert printed.strip() == expected
+
+
 def test_a_kernel_keeps_its_function_and_name():
     assert sum_of_squares.__name__ == "sum_of_squares"
     assert squared.function(3) == 9

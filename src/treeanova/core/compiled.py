@@ -2,13 +2,14 @@
 
 Numba is optional (`pip install treeanova[fast]`). Every kernel has a counterpart in numpy that gives the same numbers
 up to rounding, so that callers ask `is_worthwhile` first. Numba is imported by the first large job only, and compiled
-code is kept in its cache on disk.
+code is kept in its cache on disk. With the environment variable TREEANOVA_NO_NUMBA set to 1, it is not used.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib
+import os
 import threading
 import types
 from collections.abc import Callable
@@ -23,7 +24,12 @@ _COMPILING = threading.RLock()
 
 @functools.cache
 def has_numba() -> bool:
-    """Whether Numba can be imported; it may be absent, or refuse a version of numpy that is newer than itself."""
+    """Whether Numba can be imported and is not switched off by TREEANOVA_NO_NUMBA.
+
+    It may be absent, or refuse a version of numpy that is newer than itself.
+    """
+    if os.environ.get("TREEANOVA_NO_NUMBA") == "1":
+        return False
     try:
         return hasattr(importlib.import_module("numba"), "njit")
     except ImportError:
