@@ -1,9 +1,11 @@
-"""Command line of the benchmarks: ``python -m benchmarks NAME [--full]``."""
+"""Command line of the benchmarks: ``python -m benchmarks NAME [--full]``; deep has options of its own."""
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import pathlib
+from typing import Any
 
 NAMES = ("accuracy", "decompose", "deep", "known_truth", "purify", "readers", "report", "screening")
 
@@ -13,8 +15,27 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("name", choices=NAMES)
     parser.add_argument("--full", action="store_true", help="also the cases in which a peer takes minutes")
-    arguments = parser.parse_args()
-    importlib.import_module(f"benchmarks.{arguments.name}").run(full=arguments.full)
+    _add_options_of_deep(parser.add_argument_group("deep", "models on real tables; see benchmarks/before_after.py"))
+    arguments = vars(parser.parse_args())
+    name, full = arguments.pop("name"), arguments.pop("full")
+    given = {option: value for option, value in arguments.items() if value is not None}
+    if given and name != "deep":
+        parser.error(f"--{next(iter(given))} is an option of deep, got {name}; leave it out.")
+    if name == "deep" and (full or given):
+        importlib.import_module("benchmarks.before_after").run(**given)
+    else:
+        importlib.import_module(f"benchmarks.{name}").run(full=full)
+
+
+def _add_options_of_deep(group: Any) -> None:
+    """Options that are None unless they are given."""
+    path = pathlib.Path
+    group.add_argument("--before", type=path, metavar="PATH", help="folder with the sources of an earlier version")
+    group.add_argument("--cases", nargs="*", metavar="NAME", help="only these; without names, only write the page")
+    group.add_argument("--results", type=path, metavar="FILE", help="where numbers are kept, and updated by later runs")
+    group.add_argument("--rounds", type=int, metavar="N", help="measure N times in turns and take the smallest numbers")
+    group.add_argument("--timeout", type=float, metavar="SECONDS", help="limit for a case and version; 3600 by default")
+    group.add_argument("--quick", action="store_true", default=None, help="few rows and trees")
 
 
 if __name__ == "__main__":

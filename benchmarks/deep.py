@@ -229,6 +229,14 @@ def california_memory(depth: int = 8) -> str:
     return f"California at depth {depth}: {len(fx.terms):,} terms in {seconds:.1f} s, peak {peak / 1e9:.2f} GB."
 
 
+def tables(*, full: bool) -> str:
+    """The text of all tables, for a page that has others too."""
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text):
+        _tables(full=full)
+    return text.getvalue()
+
+
 def run(*, full: bool) -> None:
     """Time everything, print it and write docs/deep.md; then compare terms with exact truths."""
     text = io.StringIO()
