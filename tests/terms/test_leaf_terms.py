@@ -165,7 +165,7 @@ def test_features_share_terms_that_are_not_listed(screened, density):
     assert terms.leaf_terms.keys
     shares = terms.rest_shares_at(codes, 2)
     np.testing.assert_allclose(shares, shares_of_enumerated_terms(terms.leaf_terms, codes), rtol=0, atol=1e-12)
-    np.testing.assert_allclose(shares.sum(axis=1), terms.rests_at(codes).sum(axis=0), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(shares.sum(axis=1), terms.rests_at(codes, {}).sum(axis=0), rtol=0, atol=1e-12)
 
 
 def test_the_shares_above_have_all_kinds_of_parts(screened):
