@@ -26,9 +26,9 @@ from benchmarks import deep
 from treeanova.core.arrays import Floats, Key
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.density import Auto, Density, Empirical, Independent, candidates
-from treeanova.density.choice import all_candidates
+from treeanova.density.choice import Tried, all_candidates, tried
 from treeanova.density.margins import SCALES, Scale
-from treeanova.density.pairs import Candidate, Pair
+from treeanova.density.pairs import Candidates, PairStack
 from treeanova.model.binning import Binning
 
 Draw = Callable[[int, np.random.Generator], Floats]
@@ -178,21 +178,23 @@ class OneCandidate(Auto):
     """One of the candidates of "auto" for all pairs; the choice of "auto" where the candidate does not apply."""
 
     label: str = ""
-    make: Callable[[Pair], Candidate] | None = None
+    make: Callable[[PairStack], Candidates] | None = None
     least_ordered: int = 2
 
-    def candidates(self, pair: Pair) -> list[Candidate]:
+    def candidates(self, pairs: PairStack) -> Iterator[Tried]:
         """The one candidate, or all."""
-        return all_candidates(pair) if self.make is None or pair.n_ordered < self.least_ordered else [self.make(pair)]
+        if self.make is None or pairs.n_ordered < self.least_ordered:
+            return all_candidates(pairs)
+        return iter([tried(pairs, self.make(pairs))])
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class WithoutFamilies(Auto):
     """Auto with the Gaussian copula as its only family."""
 
-    def candidates(self, pair: Pair) -> list[Candidate]:
+    def candidates(self, pairs: PairStack) -> Iterator[Tried]:
         """All candidates without families."""
-        return all_candidates(pair, families=False)
+        return all_candidates(pairs, families=False)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -217,12 +219,12 @@ class TrueCopula(Empirical):
         return total
 
 
-def _corrected(pair: Pair, bandwidth: float) -> Candidate:
-    return candidates.corrected(pair, candidates.gaussian(pair), bandwidth)
+def _corrected(pairs: PairStack, bandwidth: float) -> Candidates:
+    return candidates.corrected(pairs, candidates.gaussian(pairs), bandwidth)
 
 
-def _kernel(pair: Pair, bandwidth: float, scale: Scale) -> Candidate:
-    return candidates.kernel(pair, bandwidth, 0.0, scale)
+def _kernel(pairs: PairStack, bandwidth: float, scale: Scale) -> Candidates:
+    return candidates.kernel(pairs, bandwidth, 0.0, scale)
 
 
 CANDIDATES = (

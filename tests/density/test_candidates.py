@@ -20,6 +20,7 @@ from treeanova.testing.dependence import (
     influence,
     kernel_ratio,
     normal_cells,
+    of_one_pair,
     pair_of_cells,
     pair_of_codes,
     related_codes,
@@ -33,9 +34,9 @@ def test_the_kernel_ratio_is_a_plain_double_loop(ordered, bandwidth):
     width = bandwidth * 60 ** (-1 / 6)
     of_first, of_second = influence(first, ordered[0], 7, width), influence(second, ordered[1], 5, width)
     expected = kernel_ratio(first, second, of_first, of_second, range(60))
-    found = estimates.kernel(pair_of_codes(first, second, (7, 5), ordered), bandwidth, 0.0)
+    found = of_one_pair(estimates.kernel, pair_of_codes(first, second, (7, 5), ordered), bandwidth, 0.0)
     np.testing.assert_allclose(found.ratio, expected, rtol=1e-10, atol=1e-14)
-    shrunk = estimates.kernel(pair_of_codes(first, second, (7, 5), ordered), bandwidth, 0.3)
+    shrunk = of_one_pair(estimates.kernel, pair_of_codes(first, second, (7, 5), ordered), bandwidth, 0.3)
     np.testing.assert_allclose(shrunk.ratio, 0.7 * expected + 0.3, rtol=1e-10)
 
 
@@ -45,7 +46,7 @@ def test_left_out_ratios_of_a_kernel_are_those_of_a_fit_without_the_row(ordered,
     first, second = related_codes(seed=1)
     width = 0.4 * 60 ** (-1 / 6)
     of_first, of_second = influence(first, ordered[0], 7, width), influence(second, ordered[1], 5, width)
-    found = estimates.kernel(pair_of_codes(first, second, (7, 5), ordered), 0.4, shrinkage)
+    found = of_one_pair(estimates.kernel, pair_of_codes(first, second, (7, 5), ordered), 0.4, shrinkage)
     share = max(shrinkage, FLOOR)
     for row in range(60):
         cell = first[row], second[row]
@@ -56,7 +57,7 @@ def test_left_out_ratios_of_a_kernel_are_those_of_a_fit_without_the_row(ordered,
 @pytest.mark.parametrize("shrinkage", [0.0, 0.05, 0.5])
 def test_left_out_ratios_of_shares_are_those_without_the_row(shrinkage):
     first, second = related_codes(seed=2)
-    found = estimates.empirical(pair_of_codes(first, second, (7, 5)), shrinkage)
+    found = of_one_pair(estimates.empirical, pair_of_codes(first, second, (7, 5)), shrinkage)
     share = max(shrinkage, FLOOR)
     for row in range(60):
         same = [i for i in range(60) if i != row and first[i] == first[row] and second[i] == second[row]]
@@ -77,13 +78,13 @@ def test_the_gaussian_copula_gives_normal_cells_back(correlation, first, second)
     shares = normal_cells(correlation, first, second)
     margins = [Margin(shares.sum(axis=1 - i), shares.shape[i], 1e6) for i in range(2)]
     pair = pair_of(*margins, shares)
-    table = full_table(pair, estimates.gaussian(pair).ratio)
+    table = full_table(pair.first, pair.second, of_one_pair(estimates.gaussian, pair).ratio)
     assert np.abs(table - shares).sum() < 0.035
 
 
 def test_gaussian_leaves_unordered_bins_nearly_independent():
     first, second = related_codes()
-    ratio = estimates.gaussian(pair_of_codes(first, second, (7, 5), (6, 3))).ratio
+    ratio = of_one_pair(estimates.gaussian, pair_of_codes(first, second, (7, 5), (6, 3))).ratio
     np.testing.assert_allclose(ratio[6], 1, atol=0.01)
     np.testing.assert_allclose(ratio[:, 3:], 1, atol=0.01)
     assert np.abs(np.log(ratio[:6, :3])).max() > 0.3
@@ -98,22 +99,22 @@ def test_the_family_of_cells_is_found_with_its_rotation(name, rotation):
     cells = copula_cells(LAWS[name], {"clayton": 2.0, "gumbel": 2.5, "frank": 8.0}[name], QUANTILES, QUANTILES)
     turned = {0: cells, 90: cells[::-1], 180: cells[::-1, ::-1], 270: cells[:, ::-1]}[rotation]
     pair = pair_of_cells(np.ascontiguousarray(turned))
-    found = estimates.family(pair)
+    found = of_one_pair(estimates.family, pair)
     assert found.name == (name if name == "frank" or rotation == 0 else f"{name} {rotation}")
-    assert np.abs(full_table(pair, found.ratio) - turned).sum() < 0.02
+    assert np.abs(full_table(pair.first, pair.second, found.ratio) - turned).sum() < 0.02
 
 
 def test_a_family_of_few_bins_is_found():
     cells = copula_cells(gumbel, 3.0, [0.2, 0.5, 0.7, 0.9], QUANTILES)
     pair = pair_of_cells(cells)
-    assert np.abs(full_table(pair, estimates.family(pair).ratio) - cells).sum() < 0.03
+    assert np.abs(full_table(pair.first, pair.second, of_one_pair(estimates.family, pair).ratio) - cells).sum() < 0.03
 
 
 @pytest.mark.parametrize("sign", [-1, 1])
 def test_families_of_features_in_perfect_order(sign):
     codes = np.arange(60) % 6
     pair = pair_of_codes(codes, codes if sign > 0 else 5 - codes, (6, 6))
-    table = full_table(pair, estimates.family(pair).ratio)
+    table = full_table(pair.first, pair.second, of_one_pair(estimates.family, pair).ratio)
     assert np.trace(table if sign > 0 else table[:, ::-1]) > 0.75
 
 
@@ -125,7 +126,7 @@ def test_a_corrected_start_is_a_loop_over_rows_each_weighed_by_the_start(bandwid
     monkeypatch.setattr(estimates, "_RAKING_TOLERANCE", 1e-12)
     first, second = related_codes(seed=7)
     pair = pair_of_codes(first, second, (7, 5))
-    start = estimates.gaussian(pair)
+    start = of_one_pair(estimates.gaussian, pair)
     floored = np.maximum(start.ratio, 0.05)
     width = bandwidth * 60 ** (-1 / 6)
     of_first, of_second = influence(first, 7, 7, width), influence(second, 5, 5, width)
@@ -134,7 +135,7 @@ def test_a_corrected_start_is_a_loop_over_rows_each_weighed_by_the_start(bandwid
         parts = [np.outer(of_first[:, first[i]], of_second[:, second[i]]) / floored[first[i], second[i]] for i in rows]
         return floored * sum(parts) / len(rows)
 
-    found = estimates.corrected(pair, start, bandwidth)
+    found = of_one_pair(estimates.corrected, pair, start, bandwidth)
     masses = np.bincount(first, minlength=7) / 60, np.bincount(second, minlength=5) / 60
     table = fit(range(60)) * np.outer(*masses)
     for _ in range(500):
@@ -166,7 +167,7 @@ def test_a_sharpened_kernel_is_a_loop_over_rows_each_weighed_by_the_plain_one(ba
         parts = [np.outer(of_first[:, first[i]], of_second[:, second[i]]) / plain[first[i], second[i]] for i in rows]
         return plain * sum(parts) / len(rows)
 
-    found = estimates.sharpened(pair, bandwidth, scale)
+    found = of_one_pair(estimates.sharpened, pair, bandwidth, scale)
     whole = fit(range(60))
     margins = rake_to_marginals(whole * pair.product, pair.first.masses, pair.second.masses)
     np.testing.assert_allclose(found.ratio * pair.product, margins, rtol=1e-7)
@@ -182,8 +183,8 @@ def test_sharpening_removes_bias():
     cells = normal_cells(0.7, QUANTILES, QUANTILES)
     pair = pair_of_cells(cells, 1e4)
     plain, sharp = (
-        np.abs(full_table(pair, found.ratio) - cells).sum()
-        for found in (estimates.kernel(pair, 2.0, 0.0), estimates.sharpened(pair, 2.0))
+        np.abs(full_table(pair.first, pair.second, found.ratio) - cells).sum()
+        for found in (of_one_pair(estimates.kernel, pair, 2.0, 0.0), of_one_pair(estimates.sharpened, pair, 2.0))
     )
     assert plain > 0.1
     assert sharp < 0.5 * plain

@@ -14,7 +14,9 @@ from treeanova.testing.dependence import (
     QUANTILES,
     clayton,
     copula_cells,
+    listed,
     normal_cells,
+    of_one_pair,
     pair_of_cells,
     pair_of_codes,
     related_codes,
@@ -26,11 +28,11 @@ from treeanova.testing.dependence import (
     (normal_cells(0.6, QUANTILES, QUANTILES), "gaussian"),
 ])  # fmt: skip
 def test_kernels_correct_the_likelier_of_the_gaussian_copula_and_the_family(cells, start):
-    names = [candidate.name for candidate in all_candidates(pair_of_cells(cells))]
+    names = [candidate.name for candidate in listed(all_candidates(pair_of_cells(cells).alone))]
     corrected = [name for name in names if " x kernel " in name]
     assert len(corrected) >= 3
     assert {name.partition(" x ")[0] for name in corrected} == {start}
-    without = [candidate.name for candidate in all_candidates(pair_of_cells(cells), families=False)]
+    without = [candidate.name for candidate in listed(all_candidates(pair_of_cells(cells).alone, families=False))]
     assert {name.partition(" x ")[0] for name in without if " x kernel " in name} == {"gaussian"}
     assert start == "gaussian" or "clayton" not in without
 
@@ -38,8 +40,8 @@ def test_kernels_correct_the_likelier_of_the_gaussian_copula_and_the_family(cell
 def test_the_search_finds_the_likeliest_of_all_bandwidths():
     for seed in range(5):
         pair = pair_of_codes(*related_codes(400, seed=seed), (7, 5))
-        every = [log_likelihood(pair, estimates.kernel(pair, h, 0.0)) for h in BANDWIDTHS]
-        candidates = [c for c in kernel_candidates(pair, scales=("ranks",)) if "twice" not in c.name]
+        every = [log_likelihood(pair, of_one_pair(estimates.kernel, pair, h, 0.0)) for h in BANDWIDTHS]
+        candidates = [c for c in listed(kernel_candidates(pair.alone, scales=("ranks",))) if "twice" not in c.name]
         found = [log_likelihood(pair, c) for c in candidates]
         assert max(found) == pytest.approx(max(every), abs=1e-3)
         assert len(found) < len(every)
@@ -65,7 +67,7 @@ def test_the_choice_is_the_likeliest_or_a_simple_candidate_within_a_standard_err
     density = bind_columns("auto", [first.astype(float), second.astype(float)], axes=axes)
     table = density.table((0, 1))
     pair = pair_of_codes(first, second, (7, 5), values=(np.arange(7.0), np.arange(5.0)))
-    candidates = {c.name: c for c in all_candidates(pair)}
+    candidates = {c.name: c for c in listed(all_candidates(pair.alone))}
     logs = {name: np.log(c.left_out[first, second]) for name, c in candidates.items()}
     expected = simplest_within_a_standard_error(logs)
     choice = density.choices["a", "b"]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from treeanova.density import candidates as estimates
 from treeanova.density.margins import Margin
 from treeanova.density.pairs import pair_of
-from treeanova.testing.dependence import influence, kernel_ratio, pair_of_codes, related_codes
+from treeanova.testing.dependence import influence, kernel_ratio, of_one_pair, pair_of_codes, related_codes
 
 
 def test_kernels_of_values_measure_distance_in_values():
@@ -20,7 +20,7 @@ def test_kernels_of_values_measure_distance_in_values():
     shares = np.zeros((7, 5))
     np.add.at(shares, (first, second), 1 / 60)
     margins = [Margin(shares.sum(axis=1 - i), (7, 5)[i], 60, values[i]) for i in range(2)]
-    found = estimates.kernel(pair_of(*margins, shares), 0.5, 0.0, "values").ratio
+    found = of_one_pair(estimates.kernel, pair_of(*margins, shares), 0.5, 0.0, "values").ratio
     width, kernels = 0.5 * 60 ** (-1 / 6), []
     for codes, own, n_bins in ((first, values[0], 7), (second, values[1], 5)):
         masses = np.bincount(codes, minlength=n_bins) / 60
@@ -31,10 +31,10 @@ def test_kernels_of_values_measure_distance_in_values():
 
 def test_bins_without_an_order_do_not_see_rows_of_other_bins():
     first, second = related_codes()
-    ratio = estimates.kernel(pair_of_codes(first, second, (7, 5), (6, 5)), 5.0, 0.0).ratio
+    ratio = of_one_pair(estimates.kernel, pair_of_codes(first, second, (7, 5), (6, 5)), 5.0, 0.0).ratio
     moved = first.copy()
     moved[first < 6] = 5 - first[first < 6]
-    other = estimates.kernel(pair_of_codes(moved, second, (7, 5), (6, 5)), 5.0, 0.0).ratio
+    other = of_one_pair(estimates.kernel, pair_of_codes(moved, second, (7, 5), (6, 5)), 5.0, 0.0).ratio
     np.testing.assert_allclose(other[6], ratio[6])  # where the ordered rows are does not matter
 
 
@@ -99,3 +99,21 @@ def test_positions_of_groups_without_values_lie_between_others():
     values = np.array([0.0, np.nan, 2.0, 3.0, 4.0])
     positions = Margin(np.full(5, 0.2), 5, 100.0, values).positions
     np.testing.assert_allclose(np.diff(positions), positions[1] - positions[0])
+
+
+def test_padded_margins_have_empty_ordered_groups_before_those_without_order():
+    masses = np.random.default_rng(0).dirichlet(np.ones(23))
+    margin = Margin(masses, 21, 100.0, np.arange(21.0))
+    padded = margin.padded
+    assert padded.n_ordered == 24
+    assert padded.points.shape[1] == margin.points.shape[1]
+    np.testing.assert_array_equal(padded.masses, np.concatenate([masses[:21], np.zeros(3), masses[21:]]))
+    np.testing.assert_array_equal(padded.masses[margin.padded_places], masses)
+    np.testing.assert_allclose(padded.points[:21], margin.points)
+
+
+@pytest.mark.parametrize("n_ordered", [0, 1, 12, 16, 24, 48, 49, 130])
+def test_margins_that_are_not_padded(n_ordered):
+    margin = Margin(np.full(n_ordered + 2, 1 / (n_ordered + 2)), n_ordered, 100.0)
+    assert margin.padded is margin
+    np.testing.assert_array_equal(margin.padded_places, np.arange(len(margin.group_masses)))

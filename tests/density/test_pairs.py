@@ -7,14 +7,14 @@ import pytest
 
 from treeanova.density.choice import all_candidates
 from treeanova.density.margins import Margin
-from treeanova.density.pairs import full_table, log_likelihood, make_candidate, pair_of
-from treeanova.testing.dependence import pair_of_codes, related_codes
+from treeanova.density.pairs import full_table, log_likelihood, make_candidates, pair_of
+from treeanova.testing.dependence import listed, pair_of_codes, related_codes
 
 
 def test_log_likelihood_is_the_mean_over_rows():
     first, second = related_codes(seed=3)
     pair = pair_of_codes(first, second, (7, 5))
-    for candidate in all_candidates(pair):
+    for candidate in listed(all_candidates(pair.alone)):
         expected = np.mean(np.log(candidate.left_out[first, second]))
         assert log_likelihood(pair, candidate) == pytest.approx(expected)
 
@@ -36,10 +36,10 @@ def test_the_number_of_features_with_ordered_bins(ordered, expected):
 
 
 def test_a_row_left_out_is_compared_with_some_independence_at_least():
-    mixed = make_candidate("any", np.array([0.0, 2.0]), np.array([0.0, 1.0]), 0.25)
+    mixed = make_candidates(["any"], np.array([0.0, 2.0]), np.array([0.0, 1.0]), 0.25)
     np.testing.assert_allclose(mixed.ratio, [0.25, 1.75])
     np.testing.assert_allclose(mixed.left_out, [0.25, 1.0])
-    plain = make_candidate("any", np.array([0.0, 2.0]), np.array([0.0, 1.0]))
+    plain = make_candidates(["any"], np.array([0.0, 2.0]), np.array([0.0, 1.0]))
     np.testing.assert_allclose(plain.ratio, [0.0, 2.0])
     np.testing.assert_allclose(plain.left_out, [0.01, 1.0])
 
@@ -48,7 +48,7 @@ def test_a_full_table_has_the_marginals_of_the_bins_and_the_ratio_of_the_groups(
     shares = np.random.default_rng(0).dirichlet(np.ones(60)).reshape(10, 6)
     first, second = (Margin(shares.sum(axis=1 - i), shares.shape[i], 50.0, max_groups=4) for i in range(2))
     pair = pair_of(first, second, shares)
-    table = full_table(pair, pair.shares / pair.product)
+    table = full_table(pair.first, pair.second, pair.shares / pair.product)
     np.testing.assert_allclose(table.sum(axis=1), shares.sum(axis=1), atol=1e-12)
     np.testing.assert_allclose(table.sum(axis=0), shares.sum(axis=0), atol=1e-12)
     ratio = table / np.outer(shares.sum(axis=1), shares.sum(axis=0))

@@ -51,7 +51,7 @@ def descend(
         by_order.setdefault(len(key), []).append(key)
     with ThreadPoolExecutor(n_jobs) as pool:
         for order in sorted(by_order, reverse=True):
-            in_turn = pool.map if any(map(is_large, by_order[order])) else map
+            in_turn = pool.map if n_jobs > 1 and any(map(is_large, by_order[order])) else map
             solved = in_turn(lambda key: solve(key, received.get(key)), by_order[order])
             for key, (result, faces) in zip(by_order[order], solved, strict=True):
                 received.pop(key, None)

@@ -38,8 +38,11 @@ def count_cells(
     [[1.0, 0.0], [0.0, 2.0]]
     """
     cells = np.zeros(n_rows, dtype=np.int64)
-    for bins, size in zip(columns, sizes, strict=True):
-        cells *= size
-        cells += bins
+    for axis, (bins, size) in enumerate(zip(columns, sizes, strict=True)):
+        if axis:
+            cells *= size
+            cells += bins
+        else:
+            cells[:] = bins
     totals = np.bincount(cells, weights=weights, minlength=math.prod(sizes))
     return totals.astype(np.float64).reshape(sizes)

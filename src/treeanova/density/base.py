@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -145,6 +145,26 @@ class Density(abc.ABC):
         [0.5, 0.5]
         """
         return self.joint.table(key, binnings)
+
+    def prepare(self, keys: Sequence[Key], binnings: Mapping[Key, Binnings] | None = None, n_jobs: int = 1) -> None:
+        """Compute what the tables of some sets of features need, where that takes less time at once than one by one.
+
+        Parameters
+        ----------
+        keys
+            Positions of the features of each set, ascending.
+        binnings
+            Binnings of the features of each set, where it has coarse bins.
+        n_jobs
+            Number of threads.
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.density.prepare([(0, 1)])
+        """
+        del keys, binnings, n_jobs  # most densities count each table when it is asked for
 
     def points(self, n_rows: int, rng: np.random.Generator) -> Points:
         """Bins and weights of rows that represent the density.

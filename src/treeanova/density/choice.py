@@ -5,14 +5,18 @@ Independence and the Gaussian copula are kept unless another estimate is likelie
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
+from treeanova.core.arrays import Bools, Floats, Ints
 from treeanova.density.candidates import corrected, empirical, family, gaussian, independent, kernel, sharpened
 from treeanova.density.margins import SCALES, Scale
-from treeanova.density.pairs import Candidate, Pair, log_likelihood
+from treeanova.density.pairs import Candidates, PairStack
 
 BANDWIDTHS = (0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0, 1.4, 2.0)
 _SHARPENED_BANDWIDTHS = (*BANDWIDTHS[2:], 3.0, 4.0)  # two steps wider than each of these
@@ -23,7 +27,8 @@ _STRIDE = 3
 _SIMPLE = ("independent", "gaussian")
 
 _Form = tuple[Scale, float]  # scale and shrinkage of a kernel estimate
-_Makers = Mapping[_Form, Callable[[float], Candidate]]
+_Make = Callable[[Ints, float], Candidates]
+"""Given places of pairs in a stack and a bandwidth: the estimates of these pairs."""
 
 
 class Choice(NamedTuple):
@@ -51,63 +56,181 @@ class Choice(NamedTuple):
     over_empirical: float
 
 
-def choose(pair: Pair, candidates: Sequence[Candidate]) -> tuple[Candidate, float]:
-    """The candidate of highest leave-one-out likelihood, and that likelihood.
+class Tried(NamedTuple):
+    """Estimates of some pairs of a stack, given by their places, and their leave-one-out likelihoods."""
+
+    places: Ints
+    estimates: Candidates
+    likelihoods: Floats
+
+
+def tried(pairs: PairStack, estimates: Candidates, places: Ints | None = None) -> Tried:
+    """Estimates of some pairs of a stack, of all by default, with their likelihoods."""
+    at = np.arange(len(pairs)) if places is None else places
+    return Tried(at, estimates, pairs.take(at).mean_log(estimates.left_out))
+
+
+class Chosen(NamedTuple):
+    """The choices for the pairs of a stack, and the ratios over groups that they give."""
+
+    choices: list[Choice]
+    ratio: Floats
+
+
+def choose(pairs: PairStack, candidates: Iterator[Tried]) -> Chosen:
+    """For each pair the candidate of highest leave-one-out likelihood.
 
     A simple candidate is taken instead where it is less than a standard error below.
     """
-    shares = pair.shares_there
-    logs = {one.name: pair.logs(one.left_out) for one in candidates}
-    likelihoods = {name: float(shares @ of_cells) for name, of_cells in logs.items()}
-    chosen = max(likelihoods, key=lambda name: likelihoods[name])
-    for simple in (name for name in _SIMPLE if name in logs):
-        gain = logs[chosen] - logs[simple]
-        mean = float(shares @ gain)
-        if mean**2 * pair.n_rows <= float(shares @ (gain - mean) ** 2):
-            chosen = simple
-            break
-    return next(one for one in candidates if one.name == chosen), likelihoods[chosen]
+    best, simple = _Best.of(pairs), dict[str, Tried]()
+    for some in candidates:
+        best.compare(some)
+        if some.estimates.names[0] in _SIMPLE:
+            simple[some.estimates.names[0]] = some
+    undecided = np.arange(len(pairs))
+    for name in (name for name in _SIMPLE if name in simple):
+        gains = pairs.logs(best.left_out[undecided]) - pairs.logs(simple[name].estimates.left_out[undecided])
+        is_near = _is_near(pairs.take(undecided), gains)
+        best.put(undecided[is_near], simple[name])
+        undecided = undecided[~is_near]
+    of_shares = pairs.mean_log(empirical(pairs, 0.0).left_out)
+    found = zip(best.names, best.likelihoods.tolist(), (best.likelihoods - of_shares).tolist(), strict=True)
+    return Chosen([Choice(*one) for one in found], best.ratio)
 
 
-def all_candidates(pair: Pair, *, families: bool = True) -> list[Candidate]:
+def _is_near(pairs: PairStack, gains: Floats) -> Bools:
+    """Whether the mean of gains over the rows is at most one standard error, for each pair."""
+    means = pairs.mean(gains)
+    near: Bools = means**2 * pairs.n_rows <= pairs.mean((gains - means[:, None, None]) ** 2)
+    return near
+
+
+@dataclasses.dataclass(eq=False)
+class _Best:
+    """The likeliest candidate so far for each pair of a stack."""
+
+    pairs: PairStack
+    names: list[str]
+    likelihoods: Floats
+    ratio: Floats
+    left_out: Floats
+
+    @classmethod
+    def of(cls, pairs: PairStack) -> _Best:
+        """No candidate yet."""
+        shape = pairs.shares.shape
+        return cls(pairs, [""] * len(pairs), np.full(len(pairs), -np.inf), np.empty(shape), np.empty(shape))
+
+    def compare(self, some: Tried) -> None:
+        """Take over the estimates of those pairs for which they are likelier."""
+        better = np.flatnonzero(some.likelihoods > self.likelihoods[some.places])
+        self._take_over(some, better)
+
+    def put(self, places: Ints, everyone: Tried) -> None:
+        """Replace what was best for some pairs; the estimates are those of all pairs."""
+        self._take_over(everyone, places)
+
+    def _take_over(self, some: Tried, numbers: Ints) -> None:
+        at = some.places[numbers]
+        self.likelihoods[at] = some.likelihoods[numbers]
+        self.ratio[at], self.left_out[at] = some.estimates.ratio[numbers], some.estimates.left_out[numbers]
+        for place, number in zip(at.tolist(), numbers.tolist(), strict=True):
+            self.names[place] = some.estimates.names[number]
+
+
+def all_candidates(pairs: PairStack, *, families: bool = True) -> Iterator[Tried]:
     """All estimates that `Auto` chooses from; without parametric families other than the Gaussian on request."""
-    candidates = [empirical(pair, 0.0), independent(pair)]
-    if pair.n_ordered == 2:
-        starts = [gaussian(pair), family(pair)] if families else [gaussian(pair)]
-        start = max(starts, key=lambda one: log_likelihood(pair, one))
-        makers: _Makers = {("ranks", 0.0): functools.partial(corrected, pair, start)}
-        candidates += [*starts, *_search(pair, _CORRECTION_BANDWIDTHS, makers)[0]]
-    return candidates + kernel_candidates(pair)
+    yield tried(pairs, empirical(pairs, 0.0))
+    yield tried(pairs, independent(pairs))
+    if pairs.n_ordered == 2:
+        start = tried(pairs, gaussian(pairs))
+        yield start
+        if families:
+            of_family = tried(pairs, family(pairs))
+            yield of_family
+            start = _likelier(start, of_family)
+        correct = functools.partial(_correct, pairs, start.estimates)
+        yield from _Search(pairs, _CORRECTION_BANDWIDTHS, {("ranks", 0.0): correct}).candidates()
+    yield from kernel_candidates(pairs)
+
+
+def _likelier(first: Tried, second: Tried) -> Tried:
+    """The first or, where it is likelier, the second estimate of each pair."""
+    takes_second = second.likelihoods > first.likelihoods
+    both = zip(first.estimates.names, second.estimates.names, takes_second, strict=True)
+    ratio, left_out = (
+        np.where(takes_second[:, None, None], new, old)
+        for old, new in zip(first.estimates[1:], second.estimates[1:], strict=True)
+    )
+    names = [new if better else old for old, new, better in both]
+    return Tried(first.places, Candidates(names, ratio, left_out), np.maximum(first.likelihoods, second.likelihoods))
+
+
+def _correct(pairs: PairStack, start: Candidates, places: Ints, bandwidth: float) -> Candidates:
+    return corrected(pairs.take(places), start.take(places), bandwidth)
 
 
 def kernel_candidates(
-    pair: Pair, bandwidths: Sequence[float] = BANDWIDTHS, scales: Sequence[Scale] = SCALES
-) -> list[Candidate]:
+    pairs: PairStack, bandwidths: Sequence[float] = BANDWIDTHS, scales: Sequence[Scale] = SCALES
+) -> Iterator[Tried]:
     """Kernel estimates at several bandwidths; where one feature has no order, also shrunk towards independence.
 
     Where no feature has an order, a kernel estimate is the table of shares itself. With the bandwidths of this module,
     a sharpened estimate at a bandwidth above the likeliest is added.
     """
-    if pair.n_ordered == 0:
-        return [empirical(pair, shrinkage) for shrinkage in _SHRINKAGES]
-    makers: _Makers = {
-        (scale, shrinkage): functools.partial(kernel, pair, shrinkage=shrinkage, scale=scale)
-        for scale, shrinkage in itertools.product(scales, (0.0,) if pair.n_ordered == 2 else _KERNEL_SHRINKAGES)
+    if pairs.n_ordered == 0:
+        for shrinkage in _SHRINKAGES:
+            yield tried(pairs, empirical(pairs, shrinkage))
+        return
+    makers: dict[_Form, _Make] = {
+        (scale, shrinkage): functools.partial(_smooth, pairs, shrinkage, scale)
+        for scale, shrinkage in itertools.product(scales, (0.0,) if pairs.n_ordered == 2 else _KERNEL_SHRINKAGES)
     }
-    candidates, (bandwidth, (scale, _)) = _search(pair, bandwidths, makers)
-    if tuple(bandwidths) != BANDWIDTHS:
-        return candidates
-    return [*candidates, sharpened(pair, _SHARPENED_BANDWIDTHS[bandwidths.index(bandwidth)], scale)]
+    search = _Search(pairs, bandwidths, makers)
+    yield from search.candidates()
+    if tuple(bandwidths) == BANDWIDTHS:
+        for bandwidth, (scale, _), places in search.best():
+            yield tried(pairs, sharpened(pairs.take(places), _SHARPENED_BANDWIDTHS[bandwidth], scale), places)
 
 
-def _search(pair: Pair, bandwidths: Sequence[float], makers: _Makers) -> tuple[list[Candidate], tuple[float, _Form]]:
-    """Candidates of each form at every third bandwidth and, of the likeliest form, around its best; and the best."""
-    tried = range(len(bandwidths) > 1, len(bandwidths), _STRIDE)
-    candidates = {(i, form): make(bandwidths[i]) for form, make in makers.items() for i in tried}
-    likelihoods = {key: log_likelihood(pair, one) for key, one in candidates.items()}
-    middle, form = max(likelihoods, key=lambda key: likelihoods[key])
-    for i in set(range(max(middle - _STRIDE + 1, 0), min(middle + _STRIDE, len(bandwidths)))) - set(tried):
-        candidates[i, form] = makers[form](bandwidths[i])
-        likelihoods[i, form] = log_likelihood(pair, candidates[i, form])
-    best, form = max(likelihoods, key=lambda key: likelihoods[key])
-    return list(candidates.values()), (bandwidths[best], form)
+def _smooth(pairs: PairStack, shrinkage: float, scale: Scale, places: Ints, bandwidth: float) -> Candidates:
+    return kernel(pairs.take(places), bandwidth, shrinkage, scale)
+
+
+class _Search:
+    """Candidates of each form at every third bandwidth and, of the likeliest form of a pair, around its best."""
+
+    def __init__(self, pairs: PairStack, bandwidths: Sequence[float], makers: Mapping[_Form, _Make]) -> None:
+        self._pairs = pairs
+        self._bandwidths = bandwidths
+        self._makers = list(makers.items())
+        self._likelihoods = np.full((len(makers), len(bandwidths), len(pairs)), -np.inf)
+
+    def candidates(self) -> Iterator[Tried]:
+        """The candidates, as they are tried."""
+        everyone = np.arange(len(self._pairs))
+        first = range(len(self._bandwidths) > 1, len(self._bandwidths), _STRIDE)
+        for form, i in itertools.product(range(len(self._makers)), first):
+            yield self._try(form, i, everyone)
+        likeliest, middle = self._likeliest()
+        for i, form in itertools.product(range(len(self._bandwidths)), range(len(self._makers))):
+            places = np.flatnonzero((likeliest == form) & (np.abs(middle - i) < _STRIDE))
+            if i not in first and len(places):
+                yield self._try(form, i, places)
+
+    def best(self) -> Iterator[tuple[int, _Form, Ints]]:
+        """Number of the likeliest bandwidth, its form, and the pairs for which they are."""
+        likeliest, bandwidth = self._likeliest()
+        for form, i in np.unique(np.stack([likeliest, bandwidth]), axis=1).T.tolist():
+            yield i, self._makers[form][0], np.flatnonzero((likeliest == form) & (bandwidth == i))
+
+    def _try(self, form: int, i: int, places: Ints) -> Tried:
+        some = tried(self._pairs, self._makers[form][1](places, self._bandwidths[i]), places)
+        self._likelihoods[form, i, places] = some.likelihoods
+        return some
+
+    def _likeliest(self) -> tuple[Ints, Ints]:
+        """Number of the form and of the bandwidth of the likeliest candidate of each pair."""
+        flat = self._likelihoods.reshape(-1, len(self._pairs)).argmax(axis=0)
+        form, bandwidth = np.divmod(flat, len(self._bandwidths))
+        return form, bandwidth

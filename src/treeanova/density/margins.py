@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -18,6 +19,7 @@ import scipy.special
 
 from treeanova.anova.slices import safe_inverse
 from treeanova.core.arrays import Floats, Ints
+from treeanova.density.copulas import Family
 from treeanova.model.binning import Binning, binning_by, equal_mass_groups, unmerged
 
 Scale = Literal["ranks", "values"]
@@ -84,6 +86,30 @@ class Margin:
         """Number of groups of ordered bins."""
         return int(self.groups[self.n_ordered - 1]) + 1 if self.n_ordered else 0
 
+    @functools.cached_property
+    def padded(self) -> Margin:
+        """The groups as bins of a margin with more, empty ordered groups where that gives it a common number of them.
+
+        Few numbers of groups let many pairs be stacked. Points within groups stay as many as they are.
+        """
+        n_ordered, n_steps = self.n_ordered_groups, self.points.shape[1]
+        more = _padded_size(n_ordered) - n_ordered
+        if not more:
+            return self
+        masses = np.insert(self.group_masses, n_ordered, np.zeros(more))
+        values = None if self.values is None else np.pad(self.values, (0, more), constant_values=np.nan)
+        return dataclasses.replace(
+            self, masses=masses, n_ordered=n_ordered + more, values=values, n_points=n_steps * (n_ordered + more)
+        )
+
+    @functools.cached_property
+    def padded_places(self) -> Ints:
+        """Place of each group among those of the padded margin."""
+        n_groups = len(self.group_masses)
+        places = np.arange(n_groups)
+        places[self.n_ordered_groups :] += len(self.padded.group_masses) - n_groups
+        return places
+
     def with_groups(self, max_groups: int) -> Margin:
         """The same bins, with at most `max_groups` groups of ordered ones."""
         return dataclasses.replace(self, max_groups=max_groups)
@@ -112,11 +138,17 @@ class Margin:
         n_steps = self.n_points // max(self.n_ordered_groups, 1)
         return self._scores_at(min(_MAX_POINTS_PER_GROUP, max(1, n_steps)))
 
+    def copula_scores(self, law: Family, *, is_reversed: bool) -> Floats:
+        """What a family needs of the ranks of these points among ordered rows, or of 1 minus these."""
+        known = law.scores, is_reversed
+        if known not in self._copula_scores:
+            ranks = np.clip(scipy.special.ndtr(self.points), _EDGE, 1 - _EDGE)
+            self._copula_scores[known] = law.scores(1 - ranks if is_reversed else ranks)
+        return self._copula_scores[known]
+
     @functools.cached_property
-    def ranks(self) -> Floats:
-        """Ranks of these points among ordered rows, in one dimension."""
-        ranks: Floats = np.clip(scipy.special.ndtr(self.points.ravel()), _EDGE, 1 - _EDGE)
-        return ranks
+    def _copula_scores(self) -> dict[Hashable, Floats]:
+        return {}
 
     def _scores_at(self, n_points: int) -> Floats:
         masses = self.group_masses[: self.n_ordered_groups, None]
@@ -163,47 +195,81 @@ class Margin:
 
     def kernel(self, bandwidth: float, scale: Scale = "ranks") -> Floats:
         """The matrix A of a bandwidth, over groups."""
-        if (bandwidth, scale) not in self._kernels:
-            self._kernels[bandwidth, scale] = self._new_kernel(bandwidth, scale)
-        return self._kernels[bandwidth, scale]
+        if (bandwidth, scale) not in self.known_kernels:
+            kernels_of([self], bandwidth, scale)
+        return self.known_kernels[bandwidth, scale]
 
     @functools.cached_property
-    def _kernels(self) -> dict[tuple[float, Scale], Floats]:
+    def known_kernels(self) -> dict[tuple[float, Scale], Floats]:
+        """Matrices that were computed before, by bandwidth and scale."""
         return {}
 
     @functools.cached_property
-    def _squares(self) -> dict[Scale, Floats]:
+    def squares(self) -> Mapping[Scale, Floats]:
         """Squared distances between ordered groups, over Student's degrees of freedom."""
         places: dict[Scale, Floats] = {"ranks": self.scores, "values": self.positions}
         return {scale: (at[:, None] - at) ** 2 / _DEGREES_OF_FREEDOM for scale, at in places.items()}
-
-    def _new_kernel(self, bandwidth: float, scale: Scale) -> Floats:
-        n = self.n_ordered_groups
-        base = self._squares[scale] / bandwidth**2
-        base += 1
-        bells = 1 / (base * base * base)  # the power (_DEGREES_OF_FREEDOM + 1) / 2
-        factors = _balance(bells, self.group_masses[:n])
-        bells *= factors[:, None]
-        bells *= factors
-        unordered = safe_inverse(self.group_masses[n:])
-        matrix = np.diag(np.concatenate([np.zeros(n), unordered])) if len(unordered) else bells
-        matrix[:n, :n] = bells
-        return matrix
 
     def shrinkage(self, share: float) -> Floats:
         """The matrix A of groups without an order: stay, or with a probability move to any group by its mass."""
         return (1 - share) * np.diag(safe_inverse(self.group_masses)) + share
 
 
+def _padded_size(n_groups: int) -> int:
+    """The largest number of groups with as many points in each; few or many groups stay as they are."""
+    if not _COARSE_GROUPS // 4 < n_groups <= _COARSE_GROUPS:
+        return n_groups
+    n_steps = _N_POINTS // n_groups
+    return min(_N_POINTS // n_steps, _COARSE_GROUPS)
+
+
+def kernels_of(margins: Sequence[Margin], bandwidth: float, scale: Scale) -> Floats:
+    """The matrices A of a bandwidth for margins of the same shape; each is computed once."""
+    new = [margin for margin in margins if (bandwidth, scale) not in margin.known_kernels]
+    matrices = _new_kernels(new, bandwidth, scale) if new else np.empty(0)
+    for margin, matrix in zip(new, matrices, strict=True):
+        margin.known_kernels[bandwidth, scale] = matrix
+    if len(new) == len(margins):
+        return matrices
+    return np.stack([margin.known_kernels[bandwidth, scale] for margin in margins])
+
+
+def _new_kernels(margins: Sequence[Margin], bandwidth: float, scale: Scale) -> Floats:
+    """The matrices A of a bandwidth for margins of the same shape."""
+    masses = np.stack([margin.group_masses for margin in margins])
+    n = margins[0].n_ordered_groups
+    base = np.stack([margin.squares[scale] for margin in margins])
+    base /= bandwidth**2
+    base += 1
+    bells = 1 / (base * base * base)  # the power (_DEGREES_OF_FREEDOM + 1) / 2
+    factors = _balance(bells, masses[:, :n])
+    bells *= factors[:, :, None]
+    bells *= factors[:, None, :]
+    if n == masses.shape[1]:
+        return bells
+    matrices = np.zeros((*masses.shape, masses.shape[1]))
+    matrices[:, :n, :n] = bells
+    unordered = np.arange(n, masses.shape[1])
+    matrices[:, unordered, unordered] = safe_inverse(masses[:, n:])
+    return matrices
+
+
 def _balance(bells: Floats, masses: Floats) -> Floats:
     """Factors d for which the weighted mean of every row of d_i K(i, j) d_j is 1; a step removes 2/3 of the error."""
-    factors = np.zeros(len(masses))
-    if not masses.any():
-        return factors
-    factors += 1 / np.sqrt(masses.sum())
+    totals = masses.sum(axis=1, keepdims=True)
+    balanced = np.zeros_like(masses)
+    places = np.flatnonzero(totals)
+    factors = np.broadcast_to(1 / np.sqrt(totals[places]), (len(places), masses.shape[1]))
+    if len(places) < len(masses):
+        bells, masses = bells[places], masses[places]
     for _ in range(_BALANCE_STEPS):
-        means = factors * (bells @ (factors * masses))
-        factors /= np.cbrt(means * means)
-        if np.abs(means - 1).max() <= _BALANCE_TOLERANCE:
-            break
-    return factors
+        means = factors * np.matmul(bells, (factors * masses)[:, :, None])[:, :, 0]
+        factors = factors / np.cbrt(means * means)
+        goes_on = (np.abs(means - 1) > _BALANCE_TOLERANCE).any(axis=1)
+        if not goes_on.all():
+            balanced[places[~goes_on]] = factors[~goes_on]
+            places, bells, masses, factors = places[goes_on], bells[goes_on], masses[goes_on], factors[goes_on]
+            if not len(places):
+                break
+    balanced[places] = factors
+    return balanced

@@ -44,44 +44,62 @@ def rake_to_tables(table: Floats, marginals: Mapping[Key, Floats]) -> Floats:
 def rake_to_marginals(
     table: Floats, rows: Floats, columns: Floats, *, tolerance: float = _SINKHORN_TOLERANCE
 ) -> Floats:
-    """A matrix with its rows and columns scaled to given sums (Sinkhorn), in place.
+    """A matrix, or each of many, with its rows and columns scaled to given sums (Sinkhorn).
 
-    Steps end when no scale changes by more than the tolerance. The rest is then distributed, so that marginals are
-    exact. Every second step extrapolates the last change by the rate at which changes shrink (Aitken), which saves most
-    of the steps.
+    Steps end when no scale of a matrix changes by more than the tolerance. The rest is then distributed, so that
+    marginals are exact. Every second step extrapolates the last change by the rate at which changes shrink (Aitken),
+    which saves most of the steps.
     """
-    before = right = np.ones(len(columns))
+    stack = table if table.ndim == 3 else table[None]
+    sums = rows.reshape(stack.shape[0], stack.shape[1]), columns.reshape(stack.shape[0], stack.shape[2])
+    left, right = _sinkhorn_scales(stack, *sums, tolerance)
+    raked = stack * left[:, :, None]
+    raked *= right[:, None, :]
+    return _distribute_rest(raked, *sums).reshape(table.shape)
+
+
+def _sinkhorn_scales(table: Floats, rows: Floats, columns: Floats, tolerance: float) -> tuple[Floats, Floats]:
+    """Scales of rows and columns of some matrices; those that are done wait for the others."""
+    scales = np.empty_like(rows), np.empty_like(columns)
+    places = np.arange(len(table))
+    before = right = np.ones_like(columns)
+    left, after = np.ones_like(rows), right
     for step in range(_SINKHORN_STEPS):
-        left = _scales(rows, table @ right)
-        after = _scales(columns, left @ table)
-        if (np.abs(after - right) <= tolerance * right).all():
-            right = after
-            break
+        left = _scales(rows, np.matmul(table, right[:, :, None])[:, :, 0])
+        after = _scales(columns, np.matmul(left[:, None, :], table)[:, 0])
+        goes_on = (np.abs(after - right) > tolerance * right).any(axis=1)
+        if not goes_on.all():
+            scales[0][places[~goes_on]], scales[1][places[~goes_on]] = left[~goes_on], after[~goes_on]
+            if not goes_on.any():
+                return scales
+            places, table, rows, columns = places[goes_on], table[goes_on], rows[goes_on], columns[goes_on]
+            before, right, left, after = before[goes_on], right[goes_on], left[goes_on], after[goes_on]
         extrapolates = step % 2 and step < _SINKHORN_STEPS - 1
         before, right = right, _extrapolated(before, right, after, columns) if extrapolates else after
-    table *= left[:, None]
-    table *= right
-    return _distribute_rest(table, rows, columns)
+    scales[0][places], scales[1][places] = left, after
+    return scales
 
 
 def _extrapolated(first: Floats, second: Floats, third: Floats, masses: Floats) -> Floats:
     """The limit of the scales if their logarithms go on to change at the rate of the last two changes."""
     logs = np.log(np.maximum([first, second, third], _LARGEST_SCALE**-3))
     earlier, change = logs[1] - logs[0], logs[2] - logs[1]
-    ratio = float((masses * earlier) @ change) / max(float((masses * earlier) @ earlier), 1e-300)
-    if not 0.0 < ratio < _SLOWEST_SHRINKING:
-        return third
-    moved: Floats = third * np.exp(np.clip(ratio / (1 - ratio) * change, -1.0, 1.0))
-    return np.minimum(moved, _LARGEST_SCALE)
+    weighted = masses * earlier
+    ratio = (weighted * change).sum(axis=1) / np.maximum((weighted * earlier).sum(axis=1), 1e-300)
+    shrinks = (ratio > 0.0) & (ratio < _SLOWEST_SHRINKING)
+    factor = np.where(shrinks, ratio, 0.0) / np.where(shrinks, 1 - ratio, 1.0)
+    moved: Floats = third * np.exp(np.clip(factor[:, None] * change, -1.0, 1.0))
+    return np.where(shrinks[:, None], np.minimum(moved, _LARGEST_SCALE), third)
 
 
 def _distribute_rest(table: Floats, rows: Floats, columns: Floats) -> Floats:
     """Exact marginals: rows and columns above their sums are scaled down, then what all lack is added as a product."""
-    table *= np.minimum(_scales(rows, table.sum(axis=1)), 1.0)[:, None]
-    table *= np.minimum(_scales(columns, table.sum(axis=0)), 1.0)
-    lacking = np.maximum(rows - table.sum(axis=1), 0.0), np.maximum(columns - table.sum(axis=0), 0.0)
+    table *= np.minimum(_scales(rows, table.sum(axis=2)), 1.0)[:, :, None]
+    table *= np.minimum(_scales(columns, table.sum(axis=1)), 1.0)[:, None, :]
+    lacking = np.maximum(rows - table.sum(axis=2), 0.0), np.maximum(columns - table.sum(axis=1), 0.0)
     if lacking[0].any():
-        table += np.multiply.outer(lacking[0], _scales(lacking[1], lacking[0].sum()))
+        shares = _scales(lacking[1], lacking[0].sum(axis=1, keepdims=True))
+        table += lacking[0][:, :, None] * shares[:, None, :]
     return table
 
 

@@ -9,30 +9,24 @@ from __future__ import annotations
 import abc
 import dataclasses
 import functools
-from typing import ClassVar, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 
 from treeanova.core.arrays import BinIndices, Floats, Key, Names
 from treeanova.density.base import Density
-from treeanova.density.candidates import empirical
-from treeanova.density.choice import Choice, all_candidates, choose, kernel_candidates
+from treeanova.density.choice import Choice, Tried, all_candidates, kernel_candidates
 from treeanova.density.joint import Joint
 from treeanova.density.kernel_joint import kernel_joint
 from treeanova.density.margins import Margin
-from treeanova.density.pairs import Candidate, Pair, full_table, log_likelihood
+from treeanova.density.pair_tables import PairEstimate, PairRequest, estimate_pairs
+from treeanova.density.pairs import PairStack
 from treeanova.density.pooling import Binnings
-from treeanova.model.binning import Binning, binning_by
+from treeanova.model.binning import Binning
 
 _BinningKey = bytes | None
 _PairKey = tuple[Key, _BinningKey, _BinningKey]
-
-
-class _PairEstimate(NamedTuple):
-    """Table and choice of a pair."""
-
-    table: Floats
-    choice: Choice
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -40,8 +34,8 @@ class SmoothDensity(Density):
     """Pairs by the best of some candidates, higher orders by one joint density; marginals are the empirical ones."""
 
     @abc.abstractmethod
-    def candidates(self, pair: Pair) -> list[Candidate]:
-        """Estimates of a pair to choose from."""
+    def candidates(self, pairs: PairStack) -> Iterator[Tried]:
+        """Estimates to choose from, for all or some pairs of a stack at a time."""
 
     @functools.cached_property
     def joint(self) -> Joint:
@@ -121,27 +115,45 @@ class SmoothDensity(Density):
         return {tuple(names[j] for j in key): pair.choice for (key, *_), pair in by_size}
 
     @functools.cached_property
-    def _pairs(self) -> dict[_PairKey, _PairEstimate]:
+    def _pairs(self) -> dict[_PairKey, PairEstimate]:
         return {}
 
-    def _pair(self, key: Key, binnings: Binnings | None) -> _PairEstimate:
-        first, second = (None, None) if binnings is None else binnings
-        known = key, _key_of(first), _key_of(second)
-        if known not in self._pairs:
-            margins = self._margin(key[0], first), self._margin(key[1], second)
-            groups = _compose(first, margins[0]), _compose(second, margins[1])
-            pair = Pair(*margins, self._bound_statistics.counts(key, groups))
-            self._pairs[known] = self._estimate(pair, key, binnings)
-        return self._pairs[known]
+    def prepare(self, keys: Sequence[Key], binnings: Mapping[Key, Binnings] | None = None, n_jobs: int = 1) -> None:
+        """Estimate the pairs among some sets of features at once, in less time than one by one.
 
-    def _estimate(self, pair: Pair, key: Key, binnings: Binnings | None) -> _PairEstimate:
-        chosen, likelihood = choose(pair, self.candidates(pair))
-        if chosen.name == "empirical":
-            table = self._bound_statistics.counts(key, binnings)
-        else:
-            table = full_table(pair, chosen.ratio)
-        of_shares = log_likelihood(pair, empirical(pair, 0.0))
-        return _PairEstimate(table, Choice(chosen.name, likelihood, likelihood - of_shares))
+        Parameters
+        ----------
+        keys
+            Positions of the features of each set, ascending.
+        binnings
+            Binnings of the features of each set, where it has coarse bins.
+        n_jobs
+            Number of threads.
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> density = fx.density.with_statistics(fx.density.statistics)
+        >>> density.prepare([(0, 1)])
+        >>> list(density.choices)
+        [('x0', 'x1')]
+        """
+        requests: dict[_PairKey, PairRequest] = {}
+        for key in (key for key in keys if len(key) == 2):
+            coarse = None if binnings is None else binnings.get(key)
+            known = _pair_key(key, coarse)
+            if known not in self._pairs:
+                first, second = (None, None) if coarse is None else coarse
+                requests[known] = PairRequest(key, coarse, (self._margin(key[0], first), self._margin(key[1], second)))
+        estimates = estimate_pairs(list(requests.values()), self._bound_statistics, self.candidates, n_jobs)
+        self._pairs.update(zip(requests, estimates, strict=True))
+
+    def _pair(self, key: Key, binnings: Binnings | None) -> PairEstimate:
+        known = _pair_key(key, binnings)
+        if known not in self._pairs:
+            self.prepare([key], None if binnings is None else {key: binnings})
+        return self._pairs[known]
 
     @functools.cached_property
     def _margins(self) -> dict[tuple[int, _BinningKey], Margin]:
@@ -167,11 +179,9 @@ def _key_of(binning: Binning | None) -> _BinningKey:
     return None if binning is None or binning.is_identity else binning.bins.tobytes()
 
 
-def _compose(binning: Binning | None, margin: Margin) -> Binning:
-    """The groups of a margin of coarse bins, as a binning of the bins of the grid."""
-    if binning is None:
-        return margin.binning
-    return binning if margin.binning.is_identity else binning_by(margin.groups[binning.bins])
+def _pair_key(key: Key, binnings: Binnings | None) -> _PairKey:
+    first, second = (None, None) if binnings is None else binnings
+    return key, _key_of(first), _key_of(second)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -206,22 +216,22 @@ class Kernel(SmoothDensity):
         if self.bandwidth is not None and not self.bandwidth > 0:
             raise ValueError(f"`bandwidth` must be positive, got {self.bandwidth!r}; leave it out to choose it.")
 
-    def candidates(self, pair: Pair) -> list[Candidate]:
-        """Kernel estimates of a pair: of the bandwidth given, or of several to choose from.
+    def candidates(self, pairs: PairStack) -> Iterator[Tried]:
+        """Kernel estimates of pairs: of the bandwidth given, or of several to choose from.
 
         Parameters
         ----------
-        pair
-            Margins of two features and the shares of the rows in their cells.
+        pairs
+            Margins of pairs of features, and the shares of the rows in their cells.
 
         Returns
         -------
-        list
-            The estimates.
+        iterator
+            The estimates, for all or some of the pairs at a time.
         """
         if self.bandwidth is None:
-            return kernel_candidates(pair)
-        return kernel_candidates(pair, (self.bandwidth,), ("ranks",))
+            return kernel_candidates(pairs)
+        return kernel_candidates(pairs, (self.bandwidth,), ("ranks",))
 
     @property
     def _joint_bandwidth(self) -> float | None:
@@ -277,17 +287,17 @@ class Auto(SmoothDensity):
 
     name: ClassVar[str] = "auto"
 
-    def candidates(self, pair: Pair) -> list[Candidate]:
-        """All estimates of a pair.
+    def candidates(self, pairs: PairStack) -> Iterator[Tried]:
+        """All estimates of pairs.
 
         Parameters
         ----------
-        pair
-            Margins of two features and the shares of the rows in their cells.
+        pairs
+            Margins of pairs of features, and the shares of the rows in their cells.
 
         Returns
         -------
-        list
-            The estimates.
+        iterator
+            The estimates, for all or some of the pairs at a time.
         """
-        return all_candidates(pair)
+        return all_candidates(pairs)

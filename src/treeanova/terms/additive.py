@@ -9,6 +9,7 @@ import numpy as np
 
 from treeanova.anova.cascade import cascade
 from treeanova.anova.certificate import TermCertificate
+from treeanova.anova.descent import with_subsets
 from treeanova.core.arrays import Floats, Key
 from treeanova.core.blas import single_threaded
 from treeanova.core.progress import Progress, quiet
@@ -71,6 +72,7 @@ def purify_tensors(effects: Effects, density: Density, settings: Settings, progr
         weights[key] = density.table(key, axes[key]) if axes else density.table(key)
         return weights[key]
 
+    density.prepare(with_subsets(effects.terms), axes or None, settings.n_jobs)
     tensors = {key: effects.on_binnings(key, axes[key]) for key in effects.terms} if axes else effects.terms
     raw = {key: np.ascontiguousarray(np.moveaxis(values, -1, 0)) for key, values in tensors.items()}
     widen = _Widening(axes) if axes else None

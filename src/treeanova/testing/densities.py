@@ -135,7 +135,7 @@ def quantile_axes(columns: Sequence[Floats], n_bins: Sequence[int], missing: Seq
     axes: list[Axis] = []
     for j, column in enumerate(columns):
         bounds = np.unique(np.nanquantile(column, np.arange(1, n_bins[j]) / n_bins[j]))
-        axes.append(IntervalAxis("abcdef"[j], len(bounds) + 1 if j in missing else -1, bounds))
+        axes.append(IntervalAxis("abcdefghi"[j], len(bounds) + 1 if j in missing else -1, bounds))
     return axes
 
 

@@ -11,8 +11,9 @@ import scipy.optimize
 import scipy.stats
 
 from treeanova.core.arrays import Floats, Ints
+from treeanova.density.choice import Tried
 from treeanova.density.margins import Margin
-from treeanova.density.pairs import Pair, pair_of
+from treeanova.density.pairs import Candidate, Candidates, Pair, pair_of
 
 FLOOR = 0.01  # least share of independence in the ratio of a row that is left out
 QUANTILES = np.arange(1, 40) / 40
@@ -55,6 +56,22 @@ def pair_of_cells(cells: Floats, n_rows: float = 1e5) -> Pair:
     """The pair of two ordered features from the shares of its cells."""
     first, second = (Margin(cells.sum(axis=1 - i), cells.shape[i], n_rows) for i in range(2))
     return pair_of(first, second, cells)
+
+
+def of_one_pair(make: Callable[..., Candidates], pair: Pair, *options: Any) -> Candidate:
+    """The estimate of a single pair by a function of stacks; a start among the options may be that of a single pair."""
+    start = [
+        Candidates([option.name], option.ratio[None], option.left_out[None])
+        if isinstance(option, Candidate)
+        else option
+        for option in options
+    ]
+    return make(pair.alone, *start).one(0)
+
+
+def listed(tried: Iterable[Tried]) -> list[Candidate]:
+    """The candidates of a stack of one pair, in the order in which they were tried."""
+    return [some.estimates.one(0) for some in tried]
 
 
 # Kernels

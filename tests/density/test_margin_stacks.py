@@ -1,0 +1,64 @@
+"""Stacks of margins against each margin alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from treeanova.density.copulas import FAMILIES
+from treeanova.density.margin_stacks import MarginStack, StackedMargins, shape_of
+from treeanova.density.margins import Margin
+
+
+def margins_of_one_shape(n_ordered=20, n_margins=4):
+    rng = np.random.default_rng(0)
+    masses = rng.dirichlet(np.ones(n_ordered + 1), size=n_margins)
+    masses[1, 3] = 0.0
+    values = np.sort(rng.normal(size=(n_margins, n_ordered)), axis=1)
+    return [Margin(m / m.sum(), n_ordered, 300.0, v) for m, v in zip(masses, values, strict=True)]
+
+
+@pytest.mark.parametrize("scale", ["ranks", "values"])
+@pytest.mark.parametrize("bandwidth", [0.05, 0.5, 3.0])
+def test_kernels_of_a_stack_are_those_of_its_margins(scale, bandwidth):
+    alone = [margin.kernel(bandwidth, scale) for margin in margins_of_one_shape()]
+    np.testing.assert_allclose(MarginStack(tuple(margins_of_one_shape())).kernels(bandwidth, scale), alone, rtol=1e-12)
+
+
+def test_kernels_that_are_known_are_not_computed_again():
+    margins = margins_of_one_shape()
+    known = margins[2].kernel(0.5)
+    stacked = MarginStack(tuple(margins)).kernels(0.5, "ranks")
+    np.testing.assert_array_equal(stacked[2], known)
+    assert margins[2].kernel(0.5) is known
+    np.testing.assert_allclose(stacked[0] @ margins[0].masses, 1.0, atol=1e-11)
+
+
+def test_margins_of_pairs_are_taken_from_their_places():
+    margins = margins_of_one_shape()
+    stacked = StackedMargins(MarginStack(tuple(margins)), np.array([3, 0, 0]))
+    for place, margin in enumerate([margins[3], margins[0], margins[0]]):
+        np.testing.assert_array_equal(stacked.group_masses[place], margin.group_masses)
+        np.testing.assert_array_equal(stacked.points[place].reshape(-1, 20).T, margin.points)
+        np.testing.assert_allclose(stacked.mean_points[place], margin.points.mean(axis=1))
+        np.testing.assert_array_equal(stacked.take(np.array([place])).kernels(0.7, "ranks")[0], margin.kernel(0.7))
+        for law in FAMILIES:
+            scores = margin.copula_scores(law, is_reversed=True).T.ravel()
+            np.testing.assert_array_equal(stacked.copula_scores(law, is_reversed=True)[place], scores)
+
+
+def test_coarse_groups_are_pooled():
+    masses = np.random.default_rng(1).dirichlet(np.full(100, 1e4), size=4)
+    stacked = StackedMargins(MarginStack(tuple(Margin(m, 100, 300.0) for m in masses)), np.arange(4))
+    coarse = stacked.coarse
+    pooled = np.einsum("kij,kj->ki", coarse.pooling, stacked.group_masses)
+    np.testing.assert_allclose(pooled, coarse.group_masses, rtol=1e-12)
+    assert not coarse.has_unmerged_bins
+    assert stacked.has_unmerged_bins
+
+
+def test_shapes_differ_by_numbers_of_groups_and_of_points():
+    sizes = [(20, 0), (20, 1), (21, 0), (3, 0), (200, 0)]
+    shapes = [shape_of(Margin(np.full(n + m, 1 / (n + m)), n, 50.0)) for n, m in sizes]
+    assert len(set(shapes)) == len(sizes)
+    assert len({shape_of(margin) for margin in margins_of_one_shape()}) == 1
