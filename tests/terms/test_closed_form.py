@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import pytest
 from hypothesis import given
 
 from treeanova.model.binning import unmerged
+from treeanova.terms import closed_form
 from treeanova.terms.closed_form import ClosedForm, raw_at_rows
 from treeanova.terms.trees import leaves_of
 from treeanova.testing.forests import all_cells, random_forest, random_masses, rows_on_bounds, scale_of
@@ -37,8 +39,15 @@ def averaged_terms(forest, grid, masses):
     return terms
 
 
+@pytest.mark.parametrize("largest_dense_product", [0, 1 << 22])
 @given(SEEDS)
-def test_closed_form_is_the_definition_under_independence(seed):
+def test_closed_form_is_the_definition_under_independence(largest_dense_product, seed):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(closed_form, "_SMALL_PRODUCT", largest_dense_product)
+        check_against_definition(seed)
+
+
+def check_against_definition(seed):
     rng = np.random.default_rng(seed)
     forest = random_forest(rng, max_features=3, max_trees=4)
     sets = leaves_of(forest)

@@ -31,6 +31,8 @@ _LEAF_BLOCK = 1 << 15
 _NO_MASS = 1e-15
 _FEW_KEYS = 16
 _SMALL_GROUP = 1_000  # leaves
+_SMALL_PRODUCT = 1 << 22  # leaves times cells
+_SMALL_MATRIX = 1 << 21  # leaves times bins: 16 MB
 _MANY_GROUPS = 50  # per key: then calls for each group cost more than products computed twice
 
 
@@ -114,9 +116,11 @@ class ClosedForm:
 
     def tensor(self, key: Key) -> Floats:
         """A term over the (merged) bins of its features; outputs last."""
-        leaves = self.leaf_sets.leaves_with(key)
+        leaves = self._leaves_with(key)
         if len(key) > 2:
             return self.outer(key, [self.binnings[j] for j in key], leaves)
+        if self._is_small(key, len(leaves)):
+            return self._small_tensor(key, leaves)
         positions = [self.leaf_sets.positions(j, leaves) for j in key]
         masses = [self.set_masses[j][at] for j, at in zip(key, positions, strict=True)]
         columns = self.coefficients(key, leaves).T
@@ -135,6 +139,41 @@ class ClosedForm:
             steps = [self._steps[j][at] for j, at in zip(key, positions, strict=True)]
             sums = [_from_steps(steps, masses, column) for column in columns]
         return np.stack(sums, axis=-1)
+
+    def _leaves_with(self, key: Key) -> Ints:
+        """Leaves that have all features of a key, looked for among those that have its rarest one."""
+        having = [self.leaf_sets.sets[j].leaves for j in key]
+        leaves = min(having, key=len)
+        for j, own in zip(key, having, strict=True):
+            if own is not leaves:
+                leaves = leaves[self.leaf_sets.have(j, leaves)]
+        return leaves
+
+    def _is_small(self, key: Key, n_leaves: int) -> bool:
+        """Whether a product of dense matrices takes less time than the calls of a sparse one."""
+        sizes = [self.binnings[j].size for j in key]
+        n_entries = (len(self.leaf_sets.sets[j].leaves) * size for j, size in zip(key, sizes, strict=True))
+        return n_leaves * math.prod(sizes) <= _SMALL_PRODUCT and max(n_entries) <= _SMALL_MATRIX
+
+    def _small_tensor(self, key: Key, leaves: Ints) -> Floats:
+        """The tensor of one or two features as a product of dense matrices."""
+        parts = [self._centred_sets(j)[self.leaf_sets.positions(j, leaves)] for j in key]
+        coefficients = self.coefficients(key, leaves)
+        if len(key) == 1:
+            single: Floats = parts[0].T @ coefficients
+            return single
+        return np.stack([(parts[0] * column[:, None]).T @ parts[1] for column in coefficients.T], axis=-1)
+
+    def _centred_sets(self, feature: int) -> Floats:
+        """`centred` of all leaves that have a feature, kept for the next time."""
+        if feature not in self._known_centred_sets:
+            leaves = self.leaf_sets.sets[feature].leaves
+            self._known_centred_sets[feature] = self.centred(feature, self.binnings[feature], leaves)
+        return self._known_centred_sets[feature]
+
+    @functools.cached_property
+    def _known_centred_sets(self) -> dict[int, Floats]:
+        return {}
 
     @functools.cached_property
     def _steps(self) -> tuple[Any, ...]:
