@@ -12,8 +12,10 @@ import numpy as np
 
 from treeanova.anova.certificate import TermCertificate, impurity
 from treeanova.anova.descent import Widen, descend, keys_below, with_subsets
+from treeanova.anova.product_pairs import PurePair, purify_product_pairs
 from treeanova.anova.slices import largest, marginals, take_out
-from treeanova.anova.solvers.base import EPSILON, Options, Solution
+from treeanova.anova.solvers.base import AUTO, EPSILON, Options, Solution
+from treeanova.anova.solvers.product import Product
 from treeanova.anova.solvers.registry import solve
 from treeanova.anova.support import bin_components
 from treeanova.core.arrays import Faces, Floats, Key
@@ -23,6 +25,7 @@ from treeanova.errors import NotPureError
 _VANISHING = 1e-293  # marginals and rounding leave what is not negligible above this
 _LEAST_EXPONENT = -1000  # of a power of two whose inverse is a number
 _UNSCALED = 1e-100, 1e100  # squares of scores between these neither overflow nor vanish
+_MANY_PAIRS = 100
 _CELLS_FOR_THREADS = 1 << 17  # with fewer, threads wait for each other more than they gain
 
 
@@ -72,10 +75,16 @@ def cascade(
     units = _units(scales)
     pending = _scaled(terms, 1.0 / units)
     keys = with_subsets(pending)
+    weights = _Weights(table)
+    at_once = _purified_at_once(pending, weights.first, scales / units, options)
 
     def purify_one(key: Key, term: Floats) -> tuple[_PureTerm, Faces]:
         """A pure term with its certificate, and its faces."""
-        return _purify_term(term, cut_weights(table(key)), scales / units, options)
+        if key in at_once:
+            weights.last(key)
+            values, certificate, faces = at_once.pop(key)
+            return _PureTerm(values, certificate, None), faces
+        return _purify_term(term, cut_weights(weights.last(key)), scales / units, options)
 
     def is_large(key: Key) -> bool:
         """Whether a term has enough cells to pay for threads."""
@@ -84,6 +93,33 @@ def cascade(
     steps = descend(keys, purify_one, pending, n_jobs=n_jobs, is_large=is_large, widen=widen)
     pure = dict(_reported(steps, keys, progress))
     return _unscaled(pure, pending.get((), np.zeros(len(scales))), units)
+
+
+class _Weights:
+    """Weights of terms, each of which is asked for at most twice and computed once."""
+
+    def __init__(self, table: Callable[[Key], Floats]) -> None:
+        self._table = table
+        self._known: dict[Key, Floats] = {}
+
+    def first(self, key: Key) -> Floats:
+        """The weights of a term, kept for the second time."""
+        self._known[key] = self._table(key)
+        return self._known[key]
+
+    def last(self, key: Key) -> Floats:
+        """The weights of a term, no longer kept."""
+        return self._known.pop(key) if key in self._known else self._table(key)
+
+
+def _purified_at_once(
+    terms: Mapping[Key, Floats], table: Callable[[Key], Floats], scales: Floats, options: Options
+) -> dict[Key, PurePair]:
+    """Small pairs of independent features where there are many of them, and no terms above that pass on to them."""
+    n_pairs = sum(len(key) == 2 for key in terms)
+    if n_pairs < _MANY_PAIRS or max(map(len, terms)) > 2 or options.method not in {AUTO, Product.method}:
+        return {}
+    return purify_product_pairs(terms, table, scales, _VANISHING)
 
 
 def _reported(

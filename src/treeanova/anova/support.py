@@ -16,7 +16,7 @@ from treeanova.anova.slices import marginals, outer, slice_indicators
 from treeanova.core.arrays import Floats, Ints
 
 Matrix = Any  # a dense array or a scipy.sparse array: both have @ and .T
-_PRODUCT_TOLERANCE = 2e-14
+PRODUCT_TOLERANCE = 2e-14
 _SPARSE_SHARE = 0.1
 _DENSE_EIGEN_SIZE = 32
 _STEPS_TO_ALL = 6
@@ -30,7 +30,7 @@ def is_product(weights: Floats) -> bool:
     product = outer(marginals(weights))
     gap = weights - product
     np.abs(gap, out=gap)
-    product *= _PRODUCT_TOLERANCE
+    product *= PRODUCT_TOLERANCE
     return bool((gap <= product).all())
 
 
