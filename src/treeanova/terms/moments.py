@@ -129,11 +129,17 @@ def _raw_moments(effects: Effects, part: Joint, rng: np.random.Generator) -> Raw
     codes, shares = part.points(_DRAWS, rng)
     first, squares, products = np.zeros((3, len(effects.terms), effects.n_outputs))
     for start in range(0, len(codes), _CHUNK):
-        some, share = codes[start : start + _CHUNK], shares[start : start + _CHUNK]
-        values = np.stack([effects.at(key, some) for key in effects.terms])
-        first += np.einsum("tnk,n->tk", values, share)
-        squares += np.einsum("tnk,tnk,n->tk", values, values, share)
-        products += np.einsum("tnk,nk,n->tk", values, values.sum(axis=0), share)
+        some, share = codes[start : start + _CHUNK], shares[start : start + _CHUNK, None]
+        weighted_total = np.zeros((len(some), effects.n_outputs))
+        for key in effects.terms:  # one at a time: all terms at many rows would take gigabytes
+            weighted_total += effects.at(key, some)
+        weighted_total *= share
+        for t, key in enumerate(effects.terms):
+            values = effects.at(key, some)
+            weighted = values * share
+            first[t] += weighted.sum(axis=0)
+            squares[t] += np.einsum("nk,nk->k", weighted, values)
+            products[t] += np.einsum("nk,nk->k", weighted_total, values)
     return first, squares, products
 
 
