@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import itertools
 
 import numpy as np
+import pytest
 
 from treeanova.density import kernel_search
-from treeanova.density.kernel_search import KernelSearch
+from treeanova.density.kernel_search import KernelSearch, spaced_triples
 from treeanova.testing.densities import bind_columns, normals
 
 
@@ -56,3 +58,14 @@ def test_many_features_are_compared_with_their_most_correlated_partners(monkeypa
     has_kernel = [kernel is not None for kernel in density.joint.kernels]
     assert has_kernel[:2] == [True, True]
     assert sum(has_kernel[2:]) <= 1
+
+
+@pytest.mark.parametrize(("n_features", "n_alone"), [(2, 2), (3, 1), (6, 0), (6, 1), (7, 3), (8, 8)])
+@pytest.mark.parametrize("n_triples", [1, 4, 10, 1000])
+def test_spaced_triples_are_taken_from_the_list_of_all(n_features, n_alone, n_triples):
+    rng = np.random.default_rng(n_features)
+    features = sorted(rng.choice(50, n_features, replace=False).tolist())
+    alone = rng.choice(features, n_alone, replace=False).tolist()
+    every = [key for key in itertools.combinations(features, 3) if set(key) & set(alone)]
+    step = max(1, -(-len(every) // n_triples))
+    assert spaced_triples(features, alone, n_triples) == every[::step]

@@ -15,7 +15,7 @@ import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -42,10 +42,10 @@ _TRIPLE_ERRORS = 4.0  # standard errors by which a triple must beat independence
 
 
 class _Option(NamedTuple):
-    """A kernel to compare by pairs, and the one to use for all orders."""
+    """A kernel to compare by pairs, and a function that makes the one to use for all orders."""
 
     compared: Floats
-    used: Floats
+    make_used: Callable[[], Floats]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ class KernelSearch:
         """The kernels chosen, None where a feature is independent of all others."""
         varied = [j for j, margin in enumerate(self.margins) if np.count_nonzero(margin.group_masses) > 1]
         dependent = self._by_pairs(varied)
-        used = {j: option.used for j, option in dependent.items()}
+        used = {j: option.make_used() for j, option in dependent.items()}
         used |= self._by_triples([j for j in varied if j not in dependent], varied)
         return [used.get(j) for j in range(len(self.margins))]
 
@@ -96,16 +96,15 @@ class KernelSearch:
         """The likeliest kernel of a feature given those of others; None where independence is about as likely."""
         n = self._rows.effective_rows
         gains = np.zeros((2, len(options)))  # sums over partners of means and variances of log ratios over rows
+        kernels = np.stack([option.compared for option in options])
+        diagonals = np.diagonal(kernels, axis1=1, axis2=2)
         for k, (kernel, _) in others.items():
             shares = self._shares(j, k)
-            cells = np.nonzero(shares)
-            weights = shares[cells]
-            half = shares @ kernel.T
-            for i, (option, _) in enumerate(options):
-                self_weight = np.diagonal(option)[cells[0]] * np.diagonal(kernel)[cells[1]]
-                logs = _left_out_logs((option @ half)[cells], self_weight, n)
-                mean = float(weights @ logs)
-                gains[:, i] += mean, float(weights @ (logs - mean) ** 2)
+            self_weight = diagonals[:, :, None] * np.diagonal(kernel)
+            logs = _left_out_logs(kernels @ (shares @ kernel.T), self_weight, n)
+            means = np.einsum("ij,kij->k", shares, logs)
+            logs -= means[:, None, None]
+            gains += means, np.einsum("ij,kij,kij->k", shares, logs, logs)
         best = int(gains[0].argmax())
         if gains[0, best] <= 0 or gains[0, best] ** 2 * n <= gains[1, best]:
             return None
@@ -144,9 +143,8 @@ class KernelSearch:
 
     def _by_triples(self, alone: Sequence[int], varied: Sequence[int]) -> dict[int, Floats]:
         """Kernels of features that depend on others in triples only, by the bandwidth that is likeliest there."""
-        triples = [key for key in itertools.combinations(varied, 3) if set(key) & set(alone)]
         best: dict[int, tuple[float, float]] = {}
-        for key in triples[:: max(1, -(-len(triples) // _MAX_TRIPLES))]:
+        for key in spaced_triples(varied, alone, _MAX_TRIPLES):
             known = tuple(j for j in key if j not in alone)
             for bandwidth in _TRIPLE_BANDWIDTHS:
                 gain = self._triple_gain(key, known, bandwidth)
@@ -188,6 +186,26 @@ class KernelSearch:
         return [margin.with_groups(_TRIPLE_GROUPS) for margin in self.margins]
 
 
+def spaced_triples(features: Sequence[int], alone: Collection[int], n_triples: int) -> list[Key]:
+    """At most `n_triples` triples of ascending features with at least one of some, at equal distances among all."""
+    n = len(features)
+    is_alone = np.isin(features, list(alone))
+    first, second = np.triu_indices(n, 1)  # triples in order: those that begin with the first pair, and so on
+    has_alone = is_alone[first] | is_alone[second]
+    n_alone_from = np.cumsum(np.append(is_alone, False)[::-1])[::-1]
+    n_thirds = np.where(has_alone, n - 1 - second, n_alone_from[second + 1])
+    ends = np.cumsum(n_thirds)
+    total = int(ends[-1]) if len(ends) else 0
+    triples: list[Key] = []
+    for rank in range(0, total, max(1, -(-total // n_triples))):
+        at = int(np.searchsorted(ends, rank, side="right"))
+        thirds = np.arange(second[at] + 1, n)
+        thirds = thirds if has_alone[at] else thirds[is_alone[second[at] + 1 :]]
+        third = thirds[rank - (ends[at] - n_thirds[at])]
+        triples.append((features[first[at]], features[second[at]], features[third]))
+    return triples
+
+
 def _left_out_logs(ratios: Floats, self_weight: Floats, n_rows: float) -> Floats:
     """Log ratios of rows to independence, each without the row itself, with a share of independence."""
     others = np.maximum(ratios * n_rows - self_weight, 0.0) / max(n_rows - 1, 1.0)
@@ -198,9 +216,14 @@ def _left_out_logs(ratios: Floats, self_weight: Floats, n_rows: float) -> Floats
 def _options(margin: Margin, n_rows: float) -> list[_Option]:
     """Kernels to choose from, narrow to wide: Student's t for ordered bins, shrinkage for others."""
     if margin.n_ordered_groups < 2:
-        return [_Option(kernel, kernel) for kernel in map(margin.shrinkage, _SHRINKAGES)]
+        return [_shrinkage_option(margin, share) for share in _SHRINKAGES]
     widths = [width * n_rows ** (-1 / 6) for width in _BANDWIDTHS]
     return [
-        _Option(margin.kernel(width, scale), margin.kernel(_WIDENING * width, scale))
+        _Option(margin.kernel(width, scale), functools.partial(margin.kernel, _WIDENING * width, scale))
         for width, scale in itertools.product(widths, SCALES)
     ]
+
+
+def _shrinkage_option(margin: Margin, share: float) -> _Option:
+    make = functools.partial(margin.shrinkage, share)
+    return _Option(make(), make)
