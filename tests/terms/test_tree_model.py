@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
 import treeanova
+from treeanova.terms import layout, tree_model
 from treeanova.terms.tree_model import TreeModel
 from treeanova.testing.decompositions import names_at_rows, names_in_tables, sum_of
 from treeanova.testing.forests import random_forest, rows_on_bounds, scale_of
-from treeanova.testing.simulated import deep_decomposition, deep_model
+from treeanova.testing.simulated import deep_decomposition, deep_model, high_order_rows
 
 
 @pytest.fixture(scope="module")
@@ -101,3 +104,92 @@ def test_another_density(boosted, fx):
     np.testing.assert_allclose(
         other.term_values(x, ("x2", "x3", "x4")), expected.term_values(x, ("x2", "x3", "x4")), atol=1e-12
     )
+
+
+# More terms than are listed
+
+
+@pytest.fixture
+def few_listed(monkeypatch):
+    """Models whose terms would be too many to list."""
+    monkeypatch.setattr(layout, "_LISTED_TERMS", 1)
+
+
+@pytest.mark.parametrize("density", ["empirical", "laplace", "auto"])
+@pytest.mark.parametrize("seed", range(4))
+def test_sums_with_other_terms_are_exact_for_every_input(few_listed, seed, density):
+    rng = np.random.default_rng([seed, 1])
+    forest = random_forest(rng, max_depth=7, max_trees=12, max_features=6)
+    rows = rows_on_bounds(forest, rng, 300)
+    fx = treeanova.decompose(forest, rows[:60], density=density, tensor_order=2)
+    explained = fx.explain(rows)
+    expected = forest.score(rows) if forest.n_outputs > 1 else forest.score(rows)[:, 0]
+    assert explained.remainder is None
+    total = sum_of(explained) + sum(explained.others.values())
+    np.testing.assert_allclose(total, expected, atol=1e-11 * scale_of(forest))
+
+
+@pytest.mark.parametrize("density", ["empirical", "auto"])
+def test_sums_are_exact_after_low_orders_are_moved(few_listed, boosted, density, monkeypatch):
+    """Rows on thresholds, far outside and with missing values."""
+    monkeypatch.setattr(tree_model, "_MAX_CORRECTED", 1)
+    model, x = boosted
+    fx = treeanova.decompose(model, x, density=density)
+    assert {len(key) for key in fx.evaluation.terms.leaf_terms.leftover.tables} == {1, 2}
+    forest = fx.source.trees.forest
+    rows = rows_on_bounds(forest, np.random.default_rng(0), 300)
+    assert np.isnan(rows).any()
+    explained = fx.explain(rows)
+    assert set(explained.others) == {3, 4, 5, 6}
+    total = sum_of(explained) + sum(explained.others.values())
+    np.testing.assert_allclose(total, forest.score(rows)[:, 0], atol=1e-11 * scale_of(forest))
+
+
+@pytest.mark.parametrize("max_corrected", [300, 10])
+@pytest.mark.parametrize("max_order", [2, 3])
+def test_tables_are_the_same_whatever_order_is_listed(few_listed, boosted, max_order, max_corrected, monkeypatch):
+    """Also where there are too many terms to correct them all."""
+    monkeypatch.setattr(tree_model, "_MAX_CORRECTED", max_corrected)
+    model, x = boosted
+    whole = treeanova.decompose(model, x, density="empirical")
+    part = treeanova.decompose(model, x, density="empirical", max_order=max_order)
+    assert names_in_tables(whole) == names_in_tables(part)
+    assert whole.intercept == part.intercept
+    for names in names_in_tables(whole):
+        np.testing.assert_array_equal(whole.terms[names].values, part.terms[names].values)
+
+
+def told_by_cells(values, x, key, n_bins=8):
+    """R² of the means of values over cells, bins of equal mass: means of one half of the rows, R² on the other."""
+    bins = [np.searchsorted(np.quantile(x[:, j], np.arange(1, n_bins) / n_bins), x[:, j]) for j in key]
+    cells = np.ravel_multi_index(bins, [n_bins] * len(key))
+    fitted, tested = slice(None, len(x) // 2), slice(len(x) // 2, None)
+    counts = np.bincount(cells[fitted], minlength=n_bins ** len(key))
+    means = np.bincount(cells[fitted], values[fitted], n_bins ** len(key)) / np.maximum(counts, 1)
+    return 1 - np.mean((values[tested] - means[cells[tested]]) ** 2) / values[tested].var()
+
+
+def high_orders(fx, x):
+    """The score minus intercept and tables."""
+    return fx.decision_function(x) - fx.intercept - sum(fx.term_values(x, names) for names in names_in_tables(fx))
+
+
+def test_high_orders_hold_no_low_ones_where_most_are_not_corrected(few_listed, boosted, monkeypatch):
+    """At rows that neither the model nor the density has seen: cells tell next to nothing, and a fifth without it."""
+    monkeypatch.setattr(tree_model, "_MAX_CORRECTED", 1)
+    rows, held_out = high_order_rows(3000, seed=1)[0], high_order_rows(3000, seed=2)[0]
+    keys = [key for order in (1, 2) for key in itertools.combinations(range(6), order)]
+    after = high_orders(treeanova.decompose(boosted[0], rows, density="empirical"), held_out)
+    monkeypatch.setattr(tree_model, "_without_low_orders", lambda terms, low, _: (terms, low))
+    before = high_orders(treeanova.decompose(boosted[0], rows, density="empirical"), held_out)
+    told_before, told_after = ([told_by_cells(values, held_out, key) for key in keys] for values in (before, after))
+    assert max(told_before[:6]) > 0.08
+    assert max(told_before[6:]) > 0.15
+    assert max(told_after) < 0.03
+    assert after.var() < before.var()
+
+
+def test_independent_features_have_nothing_to_move(few_listed, boosted):
+    fx = treeanova.decompose(*boosted, density="independent")
+    assert fx.evaluation.rest_orders
+    assert fx.evaluation.terms.leaf_terms.leftover.tables == {}
