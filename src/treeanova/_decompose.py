@@ -131,6 +131,7 @@ def decompose(
             check_weighted_rows(X, sample_weight)
             max_order = _checked_order("max_order", max_order, 1)
             tensor_order = _checked_order("tensor_order", tensor_order, 2)
+            _check_terms(terms)
             content = _with_names(read_model(model), feature_names)
         limit = _checked_seconds(seconds)
         settings = Settings(Options(method), _n_threads(n_jobs), backend_of(X), random_state, limit)
@@ -169,14 +170,19 @@ def _checked_order(name: str, order: int | None, least: int) -> int | None:
     return None if order is None else int(order)
 
 
+def _check_terms(terms: Any) -> None:
+    if isinstance(terms, str):
+        is_known = terms in ("auto", "all")
+    else:
+        is_known = isinstance(terms, Collection) and all(isinstance(term, Collection) for term in terms)
+    if not is_known:
+        raise ValueError(f"`terms` must be 'auto', 'all' or a list of sets of features, got {terms!r}.")
+
+
 def _wanted_keys(terms: str | Collection[Collection[str]], sets: LeafSets) -> Sequence[Key] | Literal["auto", "all"]:
     """Positions of the features of terms that are asked for by names."""
     if isinstance(terms, str):
-        if terms == "auto":
-            return "auto"
-        if terms == "all":
-            return "all"
-        raise ValueError(f"`terms` must be 'auto', 'all' or a list of sets of features, got {terms!r}.")
+        return "all" if terms == "all" else "auto"
     return [_wanted_key((term,) if isinstance(term, str) else tuple(term), sets) for term in terms]
 
 
