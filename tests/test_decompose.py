@@ -26,6 +26,7 @@ from treeanova.terms import making
 from treeanova.terms.expand import expand
 from treeanova.testing import brute_force
 from treeanova.testing.decompositions import as_matrix, assert_close, assert_marginals, assert_pure, bins_within
+from treeanova.testing.effects import pair_on_few_bins
 from treeanova.testing.forests import random_forest, rows_on_bounds, scale_of
 from treeanova.testing.recorded import Recorded
 from treeanova.testing.simulated import deep_model, named_rows
@@ -942,6 +943,99 @@ def test_orders_that_are_none_are_refused(order):
         plan(model, max_order=order)
     with pytest.raises(ValueError, match=r"`max_order` must be a whole number from 1 on"):
         decompose(model, rows, max_order=order)
+
+
+# Terms that are asked for
+
+
+@pytest.fixture
+def few_listed(monkeypatch):
+    """Models whose terms above the tables are too many to list, and none carries enough weight."""
+    monkeypatch.setattr("treeanova.terms.layout._LISTED_TERMS", 1)
+    monkeypatch.setattr("treeanova.terms.screening.REPORTED_SHARE", 2.0)
+
+
+def listed(fx):
+    return [names for names, term in fx.terms.items() if not term.has_table]
+
+
+def test_terms_are_listed_in_addition(few_listed, deep):
+    model, x = deep
+    none = decompose(model, x, density="independent")
+    assert listed(none) == []
+    assert listed(decompose(model, x, density="independent", terms=[])) == []
+    asked = [{"x4", "x2", "x3"}, ["x5", "x0", "x1", "x2"], ("x3", "x2", "x4"), ("x0", "x1"), "x5"]
+    some = decompose(model, x, density="independent", terms=asked)
+    assert listed(some) == [("x2", "x3", "x4"), ("x0", "x1", "x2", "x5")]
+    rows = x[:50]
+    triple = none.term_values(rows, ("x2", "x3", "x4"))
+    assert np.abs(triple).max() > 0.01
+    np.testing.assert_allclose(some.term_values(rows, ("x2", "x3", "x4")), triple, atol=1e-12)
+    others, fewer = none.explain(rows).others, some.explain(rows).others
+    np.testing.assert_allclose(others[3] - fewer[3], triple, atol=1e-12)
+    np.testing.assert_allclose(others[5], fewer[5], atol=1e-12)
+    np.testing.assert_allclose(some.explain(rows).scores, model.predict(rows), atol=1e-5)
+
+
+def test_all_terms_are_listed(few_listed, deep):
+    model, x = deep
+    fx = decompose(model, x, density="independent", terms="all")
+    assert fx.evaluation.rest_orders == ()
+    features = [{f"x{j}" for j in path} for path in fx.source.trees.leaf_sets.keys]
+    sets = (names for order in range(3, 7) for names in itertools.combinations([f"x{j}" for j in range(6)], order))
+    assert listed(fx) == [names for names in sets if any(set(names) <= path for path in features)]
+    explained = fx.explain(x[:50])
+    np.testing.assert_allclose(
+        explained.values.sum(axis=1) + explained.intercept, model.predict(x[:50]), rtol=0, atol=1e-5
+    )
+
+
+def test_more_terms_than_can_be_listed_are_refused(few_listed, deep, monkeypatch):
+    monkeypatch.setattr("treeanova.terms.layout._MOST_TERMS", 20)
+    with pytest.raises(BudgetError, match=r"`terms` must not be 'all' for up to 42 terms \(at most 20 can be listed\)"):
+        decompose(*deep, terms="all")
+    assert len(listed(decompose(*deep, density="independent", terms="all", max_order=3))) == 20
+
+
+@pytest.mark.parametrize("density", ["independent", "empirical"])
+def test_a_term_that_carries_nothing_is_listed_where_it_is_asked_for(few_listed, density):
+    """A sum of three features by one tree with all three on each path."""
+    x = np.array(list(itertools.product((0.0, 1.0), repeat=3)) * 3)[:-1]
+    model = DecisionTreeRegressor(random_state=0).fit(x, x @ [4.0, 2.0, 1.0])
+    fx = decompose(model, x, density=density, tensor_order=2, terms=[("x0", "x1", "x2")])
+    assert listed(fx) == [("x0", "x1", "x2")]
+    np.testing.assert_allclose(fx.term_values(x, ("x0", "x1", "x2")), 0, atol=1e-12)
+
+
+@pytest.mark.parametrize("terms", ["some", "x0", None, 3, [3], [("x0", "x1", "x2"), None]])
+def test_terms_that_are_no_sets_are_refused(terms):
+    model, rows = three_orders()
+    message = re.escape(f"`terms` must be 'auto', 'all' or a list of sets of features, got {terms!r}")
+    with pytest.raises(ValueError, match=message):
+        decompose(model, rows, terms=terms)
+
+
+def test_words_for_terms_are_checked_for_models_whose_terms_all_have_tables():
+    with pytest.raises(ValueError, match="`terms` must be 'auto', 'all' or a list of sets of features, got 'some'"):
+        decompose(pair_on_few_bins(), density="uniform", terms="some")
+    assert decompose(pair_on_few_bins(), density="uniform", terms="all").terms
+
+
+@pytest.mark.parametrize("term", [("x0", "y"), ("x0", "x0"), (), (0, 1)])
+def test_terms_of_unknown_or_repeated_features_are_refused(term):
+    model, rows = three_orders()
+    message = re.escape(
+        f"`terms` must hold sets of the model's features, got {term!r}; the features are 'x0', 'x1', 'x2'."
+    )
+    with pytest.raises(ValueError, match=message):
+        decompose(model, rows, terms=[("x0", "x1", "x2"), term])
+
+
+def test_terms_of_features_that_no_path_combines_are_refused():
+    x = np.array(list(itertools.product((0.0, 1.0), repeat=3)) * 3)
+    model = GradientBoostingRegressor(n_estimators=3, max_depth=1, random_state=0).fit(x, x @ [4.0, 3.0, 3.0])
+    with pytest.raises(ValueError, match=r"got \('x0', 'x1'\), which no path of its trees has together; leave it out"):
+        decompose(model, x, terms=[("x0", "x1")])
 
 
 def test_a_pipeline_that_changes_its_columns_is_refused():
