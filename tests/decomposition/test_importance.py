@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import treeanova
+from treeanova.decomposition import importance
+from treeanova.decomposition.evaluation import Evaluation
 from treeanova.decomposition.importance import strongest_first
 from treeanova.density import Laplace, Shrinkage
 from treeanova.model.binning import binning_by
@@ -163,6 +165,110 @@ def test_importance_adds_up_and_has_higher_orders_and_the_remainder(deep, deep_f
     by_feature = cut.importance("feature")
     assert set(by_feature["feature"]) == {*(f"x{j}" for j in range(6)), "remainder"}
     assert by_feature["share"].sum() == pytest.approx(1)
+
+
+# Terms that take long at rows
+
+
+@pytest.fixture
+def slow(monkeypatch):
+    """Terms without tables at few rows of many, as for large models; numbers of rows that they are evaluated at."""
+    monkeypatch.setattr(importance, "_FEW_STEPS", 0)
+    monkeypatch.setattr(importance, "_ROWS", (100, 4000))
+    n_rows = []
+    whole = Evaluation.all_at
+    monkeypatch.setattr(Evaluation, "all_at", lambda self, codes: n_rows.append(len(codes)) or whole(self, codes))
+    return n_rows
+
+
+def parts_at(fx, x):
+    """Values of all terms, of sums of others and of a remainder at rows, by label."""
+    return {label: values for label, values in fx.explain(x).parts.items() if label != "intercept"}
+
+
+def standard_error(part, score, n_rows):
+    """Of the share of a part at n rows: of the product of part and score over the variance of the score."""
+    products = (part - part.mean()) * (score - score.mean())
+    return products.std() / score.var() / np.sqrt(n_rows)
+
+
+def names_of_others(fx):
+    """Labels of the parts that have no tables."""
+    listed = [" × ".join(names) for names, term in fx.terms.items() if not term.has_table]
+    rests = [f"other terms of order {order}" for order in fx.evaluation.rest_orders]
+    return listed + rests + ["remainder"] * fx.has_remainder
+
+
+def assert_near(fx, x, n_rows):
+    """Shares of tables are exact; others have errors of few rows, whose sum is shared out among them by variance."""
+    table, parts, others = fx.importance().set_index("term"), parts_at(fx, x), names_of_others(fx)
+    score = sum(parts.values())
+    assert set(table.index) == set(parts)
+    assert table["share"].sum() == pytest.approx(1.0, abs=1e-12)
+    error_of_sum = standard_error(sum(parts[label] for label in others), score, n_rows)
+    total = sum(parts[label].var() for label in others)
+    for label, values in parts.items():
+        share = np.cov(values, score, bias=True)[0, 1] / score.var()
+        error = standard_error(values, score, n_rows) + values.var() / total * error_of_sum
+        assert table.loc[label, "share"] == pytest.approx(share, abs=4 * error if label in others else 1e-9), label
+        if label not in others:
+            assert table.loc[label, "variance"] == pytest.approx(values.var() / score.var(), rel=1e-9)
+
+
+@pytest.mark.parametrize("max_order", [None, 2, 3])
+@pytest.mark.parametrize("error", [0.0, 1.0])
+def test_shares_at_few_rows_are_those_at_all_but_for_their_error(slow, deep, monkeypatch, max_order, error):
+    monkeypatch.setattr(importance, "_ERROR", error)
+    model, x = deep
+    fx = treeanova.decompose(model, x, density="empirical", n_jobs=1, max_order=max_order)
+    slow.clear()
+    assert_near(fx, x, 100 if error else 800)
+    assert slow == ([100] if error else [100, 100, 200, 400])
+
+
+def test_rows_are_added_until_the_error_is_small(slow, deep, deep_fx, monkeypatch):
+    parts = parts_at(deep_fx, deep[1])
+    errors = [standard_error(parts[label], sum(parts.values()), 400) for label in names_of_others(deep_fx)]
+    monkeypatch.setattr(importance, "_ERROR", 1.2 * max(errors))  # more than at 400 rows, less than at 200
+    fx = treeanova.decompose(*deep, density="empirical")
+    slow.clear()
+    assert_near(fx, deep[1], 400)
+    assert slow == [100, 100, 200]
+
+
+def test_sorted_rows_do_not_bias_shares(slow, deep, monkeypatch):
+    """The first rows have small products of x2, x3 and x4, so that they would say little of the term of all three."""
+    monkeypatch.setattr(importance, "_ERROR", 1.0)
+    monkeypatch.setattr(importance, "_ROWS", (500, 4000))
+    model, x = deep
+    x = x[np.argsort(np.abs(x[:, 2:5]).prod(axis=1))]
+    fx = treeanova.decompose(model, x, density="empirical", n_jobs=1)
+    slow.clear()
+    assert_near(fx, x, 500)
+    assert slow == [500]
+
+
+def test_weighted_rows_are_all_used(slow, deep):
+    model, x = deep
+    weights = np.random.default_rng(0).exponential(size=len(x))
+    fx = treeanova.decompose(model, x, density="empirical", sample_weight=weights, n_jobs=1)
+    slow.clear()
+    table = fx.importance().set_index("term")
+    assert slow == [len(x)]
+    parts = parts_at(fx, x)
+    covariances = np.cov(np.stack(list(parts.values())), aweights=weights, ddof=0)
+    expected = covariances.sum(axis=1) / covariances.sum()
+    np.testing.assert_allclose([table.loc[label, "share"] for label in parts], expected, atol=1e-9)
+
+
+def test_sums_of_other_terms_have_shares_at_few_rows(slow, deep, monkeypatch):
+    monkeypatch.setattr("treeanova.terms.layout._LISTED_TERMS", 3)
+    monkeypatch.setattr(importance, "_ERROR", 1.0)
+    fx = treeanova.decompose(*deep, density="empirical", n_jobs=1)
+    assert fx.evaluation.rest_orders
+    slow.clear()
+    assert_near(fx, deep[1], 100)
+    assert slow == [100]
 
 
 @pytest.mark.parametrize("max_order", [None, 2])
