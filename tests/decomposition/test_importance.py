@@ -236,12 +236,13 @@ def test_rows_are_added_until_the_error_is_small(slow, deep, deep_fx, monkeypatc
     assert slow == [100, 100, 200]
 
 
-def test_sorted_rows_do_not_bias_shares(slow, deep, monkeypatch):
-    """The first rows have small products of x2, x3 and x4, so that they would say little of the term of all three."""
+def test_sorted_rows_do_not_bias_shares(slow, deep, deep_fx, monkeypatch):
+    """The first third are those at which a term and the score go together least."""
     monkeypatch.setattr(importance, "_ERROR", 1.0)
     monkeypatch.setattr(importance, "_ROWS", (500, 4000))
     model, x = deep
-    x = x[np.argsort(np.abs(x[:, 2:5]).prod(axis=1))]
+    term, score = deep_fx.term_values(x, ("x2", "x3", "x4")), deep_fx.decision_function(x)
+    x = x[np.argsort(term * (score - score.mean()))]
     fx = treeanova.decompose(model, x, density="empirical", n_jobs=1)
     slow.clear()
     assert_near(fx, x, 500)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 
@@ -9,10 +10,14 @@ import numpy as np
 import pytest
 
 from treeanova.core.compiled import has_numba
+from treeanova.model.binning import unmerged
+from treeanova.terms.closed_form import ClosedForm
 from treeanova.terms.flat_leaves import flatten
 from treeanova.terms.kernels import sum_polynomials, sum_products
 from treeanova.terms.leaf_sums import flatten_parts
-from treeanova.testing.closed_forms import random_closed_form
+from treeanova.terms.leafsets import AnySets, Intervals
+from treeanova.terms.trees import leaves_of
+from treeanova.testing.forests import random_forest, rows_on_bounds, scale_of
 
 NEEDS_NUMBA = pytest.mark.skipif(not has_numba(), reason="Numba is not installed")
 WAYS = ["plain", pytest.param("compiled", marks=NEEDS_NUMBA)]
@@ -23,9 +28,23 @@ def chosen(kernel, way):
 
 
 def tiny(seed):
-    """The closed form of a tiny forest, and bins of rows."""
-    form, codes, scale = random_closed_form(seed, n_rows=12, max_depth=3, max_trees=3, max_features=4)
-    return form, codes, 1e-13 * scale
+    """The closed form of a tiny forest whose zeros are not missing, so that numbers have intervals; bins of rows."""
+    rng = np.random.default_rng(seed)
+    forest = random_forest(rng, max_depth=4, max_trees=6, max_features=4)
+    forest = dataclasses.replace(forest, zero_missing=np.zeros_like(forest.zero_missing))
+    sets = leaves_of(forest)
+    masses = tuple(rng.dirichlet(np.ones(size)) for size in sets.grid.sizes)
+    form = ClosedForm(sets, masses, tuple(unmerged(size) for size in sets.grid.sizes))
+    return form, sets.grid.index(rows_on_bounds(forest, rng, 20)), 1e-13 * scale_of(forest)
+
+
+def test_tiny_forests_have_sets_of_both_kinds_and_rows_with_missing_values():
+    found = [
+        (sets, codes[:, j]) for form, codes, _ in map(tiny, range(8)) for j, sets in enumerate(form.leaf_sets.sets)
+    ]
+    assert any(isinstance(sets, AnySets) for sets, _ in found)
+    intervals = [(sets, codes) for sets, codes in found if isinstance(sets, Intervals)]
+    assert any(sets.missing.any() and (codes >= sets.n_intervals).any() for sets, codes in intervals)
 
 
 def factors(form, leaf, codes):
@@ -84,7 +103,7 @@ def test_no_rows_and_no_leaves(way):
     shape = (6, values.shape[1])
     assert chosen(sum_polynomials, way)(codes[:0].T, (0, len(values)), 6, values, flat).shape == (*shape, 0)
     np.testing.assert_array_equal(
-        chosen(sum_polynomials, way)(codes.T, (1, 1), 6, values, flat), np.zeros((*shape, 12))
+        chosen(sum_polynomials, way)(codes.T, (1, 1), 6, values, flat), np.zeros((*shape, 20))
     )
     nothing = chosen(sum_products, way)(codes.T, 2, flatten_parts([], values.shape[1]), flat)
-    np.testing.assert_array_equal(nothing, np.zeros((2, values.shape[1], 12)))
+    np.testing.assert_array_equal(nothing, np.zeros((2, values.shape[1], 20)))
