@@ -185,12 +185,15 @@ class PureLeafTerms(LeafTerms):
         """Whether leaves, terms and correction are another's."""
         if not isinstance(other, PureLeafTerms):
             return False
-        ours, theirs = self.correction.tables, other.correction.tables
+        pairs = (
+            (self.correction.tables, other.correction.tables),
+            (self.leftover.tables, other.leftover.tables),
+        )
         return (
             self._has_leaves_of(other)
             and self.screened_orders == other.screened_orders
-            and ours.keys() == theirs.keys()
-            and all(np.array_equal(ours[key], theirs[key]) for key in ours)
+            and all(ours.keys() == theirs.keys() for ours, theirs in pairs)
+            and all(np.array_equal(ours[key], theirs[key]) for ours, theirs in pairs for key in ours)
         )
 
 

@@ -4,8 +4,8 @@ Coarse bins leave something of main effects and pairs in the terms above them: w
 still vary together. What main effects and pairs can tell of the sum of all terms of high order at the rows is moved to
 their tables: means over the cells of up to 64 bins of a feature and 32 x 32 of a pair, one after the other, each of the
 sum that those before have left. A mean over few rows is noisy. So means are shrunk by the noise that the variance
-within cells implies, each table has the bins that tell most after that, and tables that show no more than noise stay
-empty.
+within cells implies. Each table has the bins whose means over one half of the rows tell most of the other half; tables
+that show no more than noise, or tell nothing of the other half, stay empty.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from treeanova.core.arrays import BinIndices, Floats, Ints, Key
+from treeanova.core.arrays import BinIndices, Bools, Floats, Ints, Key
 from treeanova.density.joint import Points
 from treeanova.model.binning import Binning, equal_mass
 from treeanova.terms.closed_form import ClosedForm
@@ -71,12 +71,17 @@ def find_leftover(form: ClosedForm, keys: Sequence[Key], rows: Points, values: F
     axes = zip(form.leaf_sets.grid.axes, form.masses, strict=True)
     binnings = tuple(equal_mass(axis, masses, _BINS[1][0]) for axis, masses in axes)
     left = values - rows.weights @ values
+    is_first = np.random.default_rng(0).random(len(left)) < 0.5
     tables: dict[Key, Floats] = {}
     for key in _affordable(form, keys, values.size):
         options = [_cells(binnings, key, rows, limit) for limit in _BINS[len(key)]]
         found = [option.shrunk_means(left, rows.weights) for option in options]
-        best = int(np.argmax([one.told for one in found]))
-        if found[best].told > 0:
+        gains = [
+            option.gain(left, rows.weights, is_first) if one.told > 0 else 0.0
+            for option, one in zip(options, found, strict=True)
+        ]
+        best = int(np.argmax(gains))
+        if gains[best] > 0:
             tables[key] = found[best].means.reshape(*options[best].shape, -1)
             left -= found[best].means[options[best].numbers]
     return Leftover(binnings, tables)
@@ -106,8 +111,8 @@ class _Cells:
     masses: Floats
     n_rows: Floats
 
-    def shrunk_means(self, values: Floats, weights: Floats) -> _Means:
-        """Means over cells less their noise; zero where they show nothing but noise."""
+    def shrunk_means(self, values: Floats, weights: Floats, threshold: float = _STANDARD_ERRORS) -> _Means:
+        """Means over cells less their noise; zero where they show no more than noise would, by a threshold."""
         used = self.n_rows > 0
         n_used, n_all = int(used.sum()), float(1 / np.square(weights).sum())
         result, told = np.zeros((len(self.masses), values.shape[1])), 0.0
@@ -120,19 +125,33 @@ class _Cells:
             noise = within / self.n_rows[used]
             from_noise = float(self.masses[used] @ noise)
             signal = between - from_noise
-            if signal > _STANDARD_ERRORS * from_noise * np.sqrt(2 / n_used):
+            if signal > threshold * from_noise * np.sqrt(2 / n_used):
                 kept = signal / (signal + noise)
                 result[used, output] = kept * means
                 told += signal * float(self.masses[used] @ kept)
         return _Means(result, told)
+
+    def gain(self, values: Floats, weights: Floats, is_first: Bools) -> float:
+        """By how much means over one half of the rows, less their noise, lower the mean square of the other half."""
+        gain = 0.0
+        for half in (is_first, ~is_first):
+            cells = _cells_of(self.shape, self.numbers[half], weights[half])
+            guess = cells.shrunk_means(values[half], weights[half], threshold=0.0).means[self.numbers[~half]]
+            others = values[~half]
+            gain += float((weights[~half] @ (others**2 - (others - guess) ** 2)).sum())
+        return gain
 
 
 def _cells(binnings: Sequence[Binning], key: Key, rows: Points, limit: int) -> _Cells:
     """The cells of a term with at most `limit` bins per feature."""
     shape = tuple(binnings[j].coarser_size(limit) for j in key)
     numbers = np.ravel_multi_index([binnings[j].coarser(limit)[rows.codes[:, j]] for j in key], shape)
+    return _cells_of(shape, numbers, rows.weights)
+
+
+def _cells_of(shape: tuple[int, ...], numbers: Ints, weights: Floats) -> _Cells:
     n_cells = int(np.prod(shape))
-    masses = np.bincount(numbers, rows.weights, n_cells).astype(np.float64)
-    squares = np.bincount(numbers, rows.weights**2, n_cells).astype(np.float64)
+    masses = np.bincount(numbers, weights, n_cells).astype(np.float64)
+    squares = np.bincount(numbers, weights**2, n_cells).astype(np.float64)
     n_rows = np.divide(masses**2, squares, out=np.zeros(n_cells), where=squares > 0)
     return _Cells(shape, numbers, masses, n_rows)

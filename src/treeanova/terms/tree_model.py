@@ -202,8 +202,9 @@ def _shares_at_rows(
 ) -> Floats:
     """Mean square of terms at rows over the variance of the score there, the largest of all samples and outputs."""
     shares = np.zeros(len(keys))
+    rng = np.random.default_rng(0)
     for sample in samples:
-        codes = sample.codes[:: max(1, len(samples) * len(sample.codes) // n_rows)]
+        codes = rng.permutation(sample.codes)[: max(n_rows // len(samples), 1)]
         score = terms.trees.forest.score_encoded(terms.trees.grid.encoded(codes)).var(axis=0)
         squares = np.square(terms.at(codes, keys, n_jobs)).mean(axis=0)
         of_sample = np.divide(squares, score, out=np.zeros_like(squares), where=score > 0).max(axis=1)
