@@ -193,3 +193,51 @@ def test_independent_features_have_nothing_to_move(few_listed, boosted):
     fx = treeanova.decompose(*boosted, density="independent")
     assert fx.evaluation.rest_orders
     assert fx.evaluation.terms.leaf_terms.leftover.tables == {}
+
+
+# A limit of time
+
+
+class StoppedClock:
+    """A clock with given seconds left whenever it is asked, and with none after the first questions."""
+
+    def __init__(self, left, n_answers=10**9):
+        self.answers = iter([left] * n_answers)
+        self.is_limited = True
+
+    @property
+    def left(self):
+        return next(self.answers, 0.0)
+
+
+@pytest.mark.parametrize(("left", "n_answers"), [(0.0, 1), (1e9, 3), (0.5, 10**9)])
+def test_with_little_time_the_sum_is_exact_and_what_is_left_out_is_told(monkeypatch, left, n_answers):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 6))
+    X[:, 1] += X[:, 0]
+    ensemble = pytest.importorskip("sklearn.ensemble")
+    model = ensemble.RandomForestRegressor(20, max_depth=8, random_state=0).fit(X, X[:, 0] * X[:, 1] * X[:, 2])
+    monkeypatch.setattr("treeanova.terms.layout._LISTED_TERMS", 3)
+    monkeypatch.setattr("treeanova.terms.tree_model._SECONDS_PER_TERM", 0.05)
+    monkeypatch.setattr("treeanova.terms.tree_model.Clock", lambda _: StoppedClock(left, n_answers))
+    fx = treeanova.decompose(model, X, density="empirical", tensor_order=2, seconds=10)
+    higher = fx.certificate.higher
+    assert higher.skipped
+    assert f"left out for lack of time: {higher.skipped[0]}" in str(higher)
+    assert (higher.n_corrected == 0) == (left == 0.0)
+    explained = fx.explain(X[:50])
+    np.testing.assert_allclose(explained.scores, model.predict(X[:50]), atol=1e-12)
+    assert not fx.certificate.met
+
+
+def test_a_limit_of_time_merges_bins_of_tables_as_far_as_memory_allows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 4))
+    ensemble = pytest.importorskip("sklearn.ensemble")
+    model = ensemble.RandomForestRegressor(20, max_depth=8, random_state=0).fit(X, X[:, 0] * X[:, 1] + X[:, 2])
+    quick = treeanova.decompose(model, X, seconds=1e-3)
+    assert max(term.values.shape[0] for term in quick.terms.values() if term.has_table) <= 17
+    np.testing.assert_allclose(quick.explain(X[:50]).scores, model.predict(X[:50]), atol=1e-12)
+    for bad in (0, -1.0, True, "soon"):
+        with pytest.raises(ValueError, match="`seconds` must be a number above 0, got"):
+            treeanova.decompose(model, X, seconds=bad)
