@@ -20,6 +20,7 @@ import numpy as np
 _SECONDS_WORTH_LOADING = 1.0  # to import Numba and compiled code takes more than half of it, to compile two seconds
 _CONTRACTED = {"contract"}  # a product and a sum in one instruction; no other freedom with rounding
 _COMPILING = threading.RLock()
+_NUMPY_COST = 4.0
 
 
 @functools.cache
@@ -42,6 +43,11 @@ def is_worthwhile(seconds: float) -> bool:
     The answer does not depend on what was loaded before: the same call gives the same digits at any time.
     """
     return seconds >= _SECONDS_WORTH_LOADING and has_numba()
+
+
+def affordable(steps: float) -> float:
+    """Steps over leaves and rows that a job may take: those given where kernels are compiled, else a quarter."""
+    return steps if has_numba() else steps / _NUMPY_COST
 
 
 class Kernel:

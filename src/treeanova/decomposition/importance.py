@@ -10,6 +10,7 @@ import numpy as np
 from treeanova.anova.certificate import Certificate
 from treeanova.anova.support import is_product
 from treeanova.core.arrays import Floats, Key
+from treeanova.core.compiled import affordable
 from treeanova.core.progress import listener, one_step
 from treeanova.decomposition.evaluation import Evaluation
 from treeanova.density.joint import Points
@@ -31,7 +32,7 @@ def rows_of_density(evaluation: Evaluation, density: Density, random_state: int)
 
 
 def _n_rows(evaluation: Evaluation) -> int:
-    return int(np.clip(_STEPS / max(evaluation.terms.row_cost, 1.0), *_ROWS))
+    return int(np.clip(affordable(_STEPS) / max(evaluation.terms.row_cost, 1.0), *_ROWS))
 
 
 def _some(points: Points, n_rows: int, rng: np.random.Generator) -> Points:

@@ -20,6 +20,7 @@ import numpy as np
 
 from treeanova.anova.descent import with_subsets
 from treeanova.core.arrays import Floats, Ints, Key
+from treeanova.core.compiled import affordable
 from treeanova.terms.closed_form import ClosedForm
 
 REPORTED_SHARE = 5e-4
@@ -136,7 +137,7 @@ def screen(
     variance. Terms that are asked for are reported too. With few `seconds`, fewer are verified at fewer rows.
     """
     ranked = sorted(sizes, key=lambda key: -sizes[key])
-    verified, n_rows = _affordable(ranked, n_leaves_with, min(_VERIFIED_STEPS, seconds * _STEPS_PER_SECOND))
+    verified, n_rows = _affordable(ranked, n_leaves_with, min(affordable(_VERIFIED_STEPS), seconds * _STEPS_PER_SECOND))
     shares = shares_at(verified, n_rows) if verified else np.zeros(0)
     largest = np.argsort(-shares, kind="stable")[:_MAX_REPORTED]
     reported = {verified[i] for i in largest if shares[i] >= REPORTED_SHARE} | set(asked)

@@ -20,6 +20,7 @@ from treeanova.anova.row_purity import slice_impurity
 from treeanova.core.arrays import BinIndices, Floats, Key
 from treeanova.core.blas import single_threaded
 from treeanova.core.clock import Clock
+from treeanova.core.compiled import affordable
 from treeanova.core.progress import Progress, counted, one_step, quiet
 from treeanova.density.joint import Points
 from treeanova.density.kinds import Density
@@ -54,6 +55,7 @@ _SIZE_ROWS = 20, 200
 _SIZE_STEPS = 2.0**29
 _SCALE_ROWS = 2000
 _MAX_CORRECTED = 300
+_SCORED_STEPS = 2.0**25  # rows times trees
 _SHARE_OF_TIME = 0.5  # for terms of high order, of a limited time
 _SHARE_TO_MEASURE = 0.1
 _SECONDS_PER_TERM = 1e-2
@@ -180,6 +182,15 @@ def _rows_for_leftover(trees: Trees, density: Density) -> Points:
     if density.smooths_rows and density.statistics is not None:
         return density.statistics.on(trees.grid).points()
     return _rows_for_correction(trees, density)
+
+
+def _scored_in_time(trees: Trees, rows: Points) -> Points:
+    """As many of the rows as the trees score in a reasonable time."""
+    n_rows = int(affordable(_SCORED_STEPS) / max(trees.forest.n_trees, 1))
+    if len(rows.codes) <= n_rows:
+        return rows
+    chosen = np.random.default_rng(0).choice(len(rows.codes), size=n_rows, p=rows.weights / rows.weights.sum())
+    return Points(rows.codes[chosen], np.full(n_rows, 1 / n_rows))
 
 
 def _listed(
@@ -382,6 +393,7 @@ def _low_orders(terms: PureLeafTerms, n_jobs: int, progress: Progress) -> Effect
 def _without_low_orders(terms: PureLeafTerms, low: Effects, rows: Points) -> tuple[PureLeafTerms, Effects]:
     """The terms and the tables with what the former still hold of the latter's orders moved."""
     trees = terms.trees
+    rows = _scored_in_time(trees, rows)
     score = trees.forest.score_encoded(trees.grid.encoded(rows.codes))
     high = score - low.score_codes(trees.merged(rows.codes))
     leftover = find_leftover(terms.form, tuple(low.terms), rows, high)
