@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 from hypothesis import given
 
@@ -9,7 +11,8 @@ from treeanova.data.columns import encode
 from treeanova.model.binning import equal_mass, unmerged
 from treeanova.model.grid import grid_of
 from treeanova.terms.leafsets import leaf_sets
-from treeanova.testing.forests import BOUNDS_NEAR_ZERO, random_forest, random_masses, rows_on_bounds
+from treeanova.terms.trees import leaves_of
+from treeanova.testing.forests import BOUNDS_NEAR_ZERO, chains, random_forest, random_masses, rows_on_bounds
 from treeanova.testing.strategies import SEEDS
 
 
@@ -46,3 +49,13 @@ def test_sets_on_merged_bins_are_shares_by_mass(seed):
                 expected[:, b] = membership[:, inside] @ weights / weights.sum()
             np.testing.assert_allclose(own.onto(merging), expected, atol=1e-12)
             np.testing.assert_allclose(np.cumsum(own.steps(merging).toarray(), axis=1), expected, atol=1e-12)
+
+
+def test_numbers_of_subsets_are_compared_with_a_limit():
+    sets = leaves_of(chains([(j, 0.0) for j in range(5)], [(j, 0.0) for j in range(3, 7)], n_features=7))
+    for order in range(1, 7):
+        n_subsets = len(sets.subsets([order]))
+        assert n_subsets == len({s for key in sets.keys for s in itertools.combinations(key, order)})
+        assert not sets.has_more_subsets(order, n_subsets)
+        if n_subsets:
+            assert sets.has_more_subsets(order, n_subsets - 1)

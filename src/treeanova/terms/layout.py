@@ -120,7 +120,7 @@ def _tensors_that_fit(sets: LeafSets, top: int, budget: float, tensor_order: int
     if tensor_order is not None:
         plan.check(budget)
         return order, plan
-    while order < top:
+    while order < top and not sets.has_more_subsets(order + 1, _TENSOR_TERMS):
         larger = plan_of(set(sets.subsets([order + 1])) | _small(sets, order + 1), sets.grid, plan.n_outputs)
         cells = [n_cells for key, n_cells in larger.cells.items() if len(key) > 2]
         is_slow = sum(cells) * larger.n_outputs > _TENSOR_CELLS or len(cells) > _TENSOR_TERMS
@@ -157,7 +157,7 @@ def _can_list_all(sets: LeafSets, order: int, top: int) -> bool:
     """Whether all terms above an order are few enough, and quick enough to evaluate, to be listed."""
     limit = _LISTED_TERMS // int(sets.values.shape[1])
     orders = range(order + 1, top + 1)
-    if row_cost(sets) > _LISTED_COST:
+    if row_cost(sets) > _LISTED_COST or any(sets.has_more_subsets(k, limit) for k in orders):
         return False
     return sum(map(sets.n_subsets, orders)) <= limit or len(sets.subsets(orders)) <= limit
 

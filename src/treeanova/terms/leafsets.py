@@ -246,6 +246,15 @@ class LeafSets:
         of_keys = sum(math.comb(len(key), order) for key in self.keys)
         return min(of_keys, math.comb(int(self._with_feature.any(axis=0).sum()), order))
 
+    def has_more_subsets(self, order: int, limit: int) -> bool:
+        """Whether there are more sets of `order` features than a limit, without listing them all."""
+        found: set[Key] = set()
+        for key in self.keys:
+            found.update(itertools.islice(itertools.combinations(key, order), limit + 1))
+            if len(found) > limit:
+                return True
+        return False
+
     def subsets(self, orders: Iterable[int]) -> list[Key]:
         """All sets of features of given orders that some leaf has on its path, sorted."""
         subsets = [key for order in orders for key in self._subsets(order)]
