@@ -117,3 +117,13 @@ def test_margins_that_are_not_padded(n_ordered):
     margin = Margin(np.full(n_ordered + 2, 1 / (n_ordered + 2)), n_ordered, 100.0)
     assert margin.padded is margin
     np.testing.assert_array_equal(margin.padded_places, np.arange(len(margin.group_masses)))
+
+
+def test_merged_bins_are_not_padded():
+    """Of 400 bins a few have rows, so that there are fewer groups than bins; values are those of the bins."""
+    masses = np.zeros(400)
+    masses[::20] = 1 / 20
+    values = np.where(masses > 0, np.arange(400.0), np.nan)
+    margin = Margin(masses, 400, 150.0, values=values)
+    assert 12 < margin.n_ordered_groups < 48
+    np.testing.assert_array_equal(margin.padded.positions, margin.positions)

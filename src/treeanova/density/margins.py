@@ -94,7 +94,7 @@ class Margin:
         """
         n_ordered, n_steps = self.n_ordered_groups, self.points.shape[1]
         more = _padded_size(n_ordered) - n_ordered
-        if not more:
+        if not more or not self.binning.is_identity:  # values are those of bins, not of groups
             return self
         masses = np.insert(self.group_masses, n_ordered, np.zeros(more))
         values = None if self.values is None else np.pad(self.values, (0, more), constant_values=np.nan)
