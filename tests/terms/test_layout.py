@@ -95,6 +95,8 @@ def test_what_is_too_many_to_list_is_added_up_or_a_remainder(monkeypatch):
     assert (screened.lists_all, screened.row_order, screened.is_truncated) == (False, 12, False)
     assert choose_layout(sets, budget=1e9, tensor_order=2, terms="all").lists_all
     assert choose_layout(sets, budget=1e9, tensor_order=2, terms=[(1, 2, 3), (0, 1)]).asked == ((1, 2, 3),)
+    with pytest.raises(ValueError, match=r"`terms` must have at most 2 features each, .*, got x1 × x2 × x3; raise"):
+        choose_layout(sets, budget=1e9, max_order=2, tensor_order=2, terms=[(1, 2, 3)])
     with monkeypatch.context() as patched:
         patched.setattr(layout, "_LISTED_TERMS", 5000)
         assert choose_layout(sets, budget=1e9, tensor_order=2).lists_all

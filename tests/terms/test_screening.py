@@ -170,3 +170,20 @@ def test_sensitivities_have_the_shares_of_the_same_term(few_listed, dependent):
         shares = dict(zip(fx.importance()["term"], fx.importance()["share"], strict=True))
         for label, share in zip(found.table["term"], found.table[f"share {name}"], strict=True):
             assert share == pytest.approx(shares[label]) if label in shares else np.isnan(share)
+
+
+def test_a_loaded_decomposition_is_purified_again_as_before(few_listed, dependent, tmp_path, monkeypatch):
+    """What the layout says of the terms is in the file: which are asked for, and that they are many."""
+    model, X = dependent
+    monkeypatch.setattr("treeanova.terms.tree_model._MAX_CORRECTED", 4)
+    asked = [("x0", "x1", "x3")]
+    fx = treeanova.decompose(model, X, density="independent", tensor_order=2, terms=asked)
+    fx.save(tmp_path / "fx.tav")
+    again = treeanova.load(tmp_path / "fx.tav").with_density("empirical", X)
+    expected = fx.with_density("empirical")
+    assert list(again.terms) == list(expected.terms)
+    assert asked[0] in again.terms
+    assert again.termset.leaf_terms.leftover.tables.keys() == expected.termset.leaf_terms.leftover.tables.keys()
+    for names, term in expected.terms.items():
+        if term.has_table:
+            np.testing.assert_allclose(again.terms[names].values, term.values, rtol=0, atol=1e-12)

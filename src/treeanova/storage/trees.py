@@ -27,7 +27,9 @@ _ORDERS = ("tensor_order", "row_order", "top_order")
 def pack_leaf_terms(terms: LeafTerms) -> tuple[dict[str, Any], Arrays]:
     """Header and arrays of terms of high order; `unpack_leaf_terms` reverses this."""
     trees = terms.trees
-    layout = {name: getattr(trees.layout, name) for name in _ORDERS} | {"most_bins": trees.layout.max_bins}
+    layout: dict[str, Any] = {name: getattr(trees.layout, name) for name in _ORDERS}
+    layout |= {"most_bins": trees.layout.max_bins, "has_many_terms": trees.layout.has_many_terms}
+    layout["asked"] = [list(key) for key in trees.layout.asked]
     header: dict[str, Any] = {"layout": layout, "keys": [list(key) for key in terms.keys], "bins": []}
     arrays = _pack_forest(trees.forest) | _pack_binnings("merging", trees.binnings)
     if isinstance(terms, PureLeafTerms):
@@ -91,8 +93,15 @@ def unpack_leaf_terms(header: Mapping[str, Any], arrays: Arrays, grid: Grid) -> 
     sizes = sets.grid.sizes
     orders = {name: header["layout"][name] for name in _ORDERS}
     plan = plan_of(set(), sets.grid, forest.n_outputs)
-    lists_all = not header.get("screened_orders")
-    layout = TermLayout(**orders, max_bins=header["layout"]["most_bins"], plan=plan, lists_all=lists_all)
+    is_screened = bool(header.get("screened_orders"))
+    layout = TermLayout(
+        **orders,
+        max_bins=header["layout"]["most_bins"],
+        plan=plan,
+        lists_all=not is_screened,
+        asked=tuple(tuple(map(int, key)) for key in header["layout"].get("asked", ())),
+        has_many_terms=bool(header["layout"].get("has_many_terms", is_screened)),
+    )
     trees = Trees(forest, sets, layout, _unpack_binnings("merging", arrays, sizes), grid)
     keys = tuple(tuple(map(int, key)) for key in header["keys"])
     if "masses/0" not in arrays:

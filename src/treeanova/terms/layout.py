@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from treeanova.core.arrays import Key
+from treeanova.core.labels import label_of
 from treeanova.errors import BudgetError
 from treeanova.model.grid import Grid
 from treeanova.terms.closed_form import row_cost, totals_cost
@@ -99,7 +100,9 @@ def choose_layout(
         reported = top
     else:
         reported, lists_all = highest, True
-    asked = () if lists_all or isinstance(terms, str) else tuple(key for key in terms if len(key) > highest)
+    wanted = () if isinstance(terms, str) else tuple(key for key in terms if len(key) > highest)
+    _check_orders(wanted, sets.grid, reported)
+    asked = () if lists_all else wanted
     layout = TermLayout(highest, reported, top, max_bins, held, lists_all, asked, has_many_terms)
     return dataclasses.replace(layout, plan=dataclasses.replace(layout.plan, notes=tuple(_notes(layout))))
 
@@ -111,6 +114,17 @@ def _check_number(sets: LeafSets, orders: range) -> None:
             f"`terms` must not be 'all' for up to {n_terms:,} terms (at most {_MOST_TERMS:,} can be listed); leave it "
             "out for those that carry weight, or give `max_order`."
         )
+
+
+def _check_orders(wanted: Sequence[Key], grid: Grid, reported: int) -> None:
+    """Refuse terms that would be in the remainder."""
+    for key in wanted:
+        if len(key) > reported:
+            label = label_of(grid.schema.names[j] for j in key)
+            raise ValueError(
+                f"`terms` must have at most {reported} features each, since higher orders are in the remainder, got "
+                f"{label}; raise `max_order`, or use `term_values` of the decomposition."
+            )
 
 
 def _tensors_that_fit(sets: LeafSets, top: int, budget: float, tensor_order: int | None) -> tuple[int, Plan]:
