@@ -10,6 +10,7 @@ import pytest
 import treeanova
 from treeanova.testing.recorded import Recorded
 from treeanova.testing.simulated import dependent_rows
+from treeanova.views.standings import as_lists
 
 pd = pytest.importorskip("pandas")
 pa = pytest.importorskip("pyarrow")
@@ -17,15 +18,6 @@ pa = pytest.importorskip("pyarrow")
 NAMES = ("x0", "x1", "x2")
 DATA = dependent_rows()
 decompose = functools.partial(treeanova.decompose, density="empirical")
-
-
-def columns(table):
-    """Columns of a table of any library as lists."""
-    if isinstance(table, dict):
-        return {name: list(values) for name, values in table.items()}
-    if isinstance(table, pa.Table):
-        return table.to_pydict()
-    return {name: table[name].to_list() for name in table.columns}
 
 
 def test_a_table_of_intervals(fx):
@@ -76,7 +68,7 @@ def test_a_table_of_several_outputs_has_a_value_each(several):
 @pytest.mark.parametrize("name", ["value", "weight"])
 def test_features_may_be_called_as_columns_of_a_table_are(model, name):
     found = decompose(model, DATA, feature_names=[name, "b", "c"], n_jobs=1)
-    text = [values for values in columns(found.table(name)).values() if isinstance(values[0], str)]
+    text = [values for values in as_lists(found.table(name)).values() if isinstance(values[0], str)]
     assert text == [list(found.terms[name].axes[0].labels)]
 
 

@@ -18,6 +18,7 @@ from treeanova import compare
 from treeanova.data.frames import backend_of
 from treeanova.terms.source import Settings
 from treeanova.testing.simulated import boosted, dependent_rows, named_rows
+from treeanova.views.standings import as_lists
 
 tree = pytest.importorskip("sklearn.tree")
 pd = pytest.importorskip("pandas")
@@ -27,15 +28,6 @@ pa = pytest.importorskip("pyarrow")
 NAMES = ("x0", "x1", "x2")
 DATA, HELD_OUT = dependent_rows(), dependent_rows(200, seed=1)
 decompose = functools.partial(treeanova.decompose, density="empirical")
-
-
-def columns(table):
-    """Columns of a table of any library as lists."""
-    if isinstance(table, dict):
-        return {name: list(values) for name, values in table.items()}
-    if isinstance(table, pa.Table):
-        return table.to_pydict()
-    return {name: table[name].to_list() for name in table.columns}
 
 
 @pytest.mark.parametrize("kind", ["single", "several"])
@@ -67,7 +59,7 @@ def test_tables_come_back_in_the_library_of_the_data(model, wrap, kind):
     frame = explanation.to_frame()
     assert isinstance(frame, kind)
     expected = {" × ".join(names): found.term_values(HELD_OUT, names).tolist() for names in found.terms}
-    assert columns(frame) == expected
+    assert as_lists(frame) == expected
     for table in (found.importance(), found.importance(by="feature"), found.table("x0"), found.table(("x0", "x1"))):
         assert isinstance(table, kind)
     comparison = compare({"pure": found, "raw": found.raw})

@@ -80,6 +80,18 @@ def opposing():
     return treeanova.decompose(model, rows, density="empirical", max_order=1), None
 
 
+def with_sums():
+    """A forest with more terms of high order than are listed."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(400, 5))
+    model = ensemble.RandomForestRegressor(5, max_depth=7, random_state=0).fit(
+        rows, rows[:, 0] * rows[:, 1] * rows[:, 2]
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("treeanova.terms.layout._LISTED_TERMS", 3)
+        return treeanova.decompose(model, rows, density="independent", tensor_order=2), None
+
+
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory):
     """Reports by name, written when first asked for."""
@@ -94,6 +106,7 @@ def reports(tmp_path_factory):
             "mixed": mixed,
             "wine": three_classes,
             "opposing": opposing,
+            "sums": with_sums,
         }[name]()
         title = f"{SCRIPT} & {IMAGE}" if name == "mixed" else None
         densities = ["uniform"] if name == "many" else ["uniform", "empirical"]
@@ -445,6 +458,20 @@ def test_one_count_of_terms_for_each_form(opened, reports):
         matching = [term for term in terms if "carat" in term]
         assert page.locator("#rest").text_content() == f"{len(matching)} of {len(terms)} terms match."
     assert f"rank 1 of {len(pure)}" in page.locator("#standing").text_content()
+
+
+def test_sums_of_other_terms_are_no_terms(opened, reports):
+    fx, _ = reports("sums")
+    sums = [label for label in fx.importance()["term"] if label not in {" × ".join(names) for names in fx.terms}]
+    assert sums
+    assert all(label.startswith("other terms of order ") for label in sums)
+    page = opened("sums", f"#term={sums[0]}")
+    words = f"All {len(fx.terms)} terms and {len(sums)} sums of other terms are listed."
+    assert page.locator("#rest").text_content() == words
+    assert f"of {len(fx.terms)} terms" in page.locator("#numbers").text_content()
+    assert f"of {len(fx.terms)} terms" in page.locator("#sentence").text_content()
+    order = sums[0].removeprefix("other terms of order ")
+    assert f"Terms of {order} features that are not listed, added up" in page.locator("#plot").text_content()
 
 
 def test_terms_that_oppose_others_are_listed_by_what_they_do(opened, reports):

@@ -52,6 +52,7 @@ def estimate_pairs(
     stacks = list(_stacks(requests))
 
     def estimate(stack: _Stack) -> list[PairEstimate]:
+        """Estimates of one stack."""
         return _estimate_stack(stack, statistics, make_candidates)
 
     with single_threaded(), ThreadPoolExecutor(n_jobs) as pool:

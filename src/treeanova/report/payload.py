@@ -13,6 +13,7 @@ import numpy as np
 from treeanova.core.arrays import Names
 from treeanova.core.progress import Progress, counted, quiet, within
 from treeanova.decomposition.decomposition import Decomposition
+from treeanova.decomposition.evaluation import rest_label
 from treeanova.density import density_of
 from treeanova.errors import BudgetError
 from treeanova.report.budgets import max_main_bins, max_pair_bins, pair_bins_of_rows
@@ -25,7 +26,7 @@ from treeanova.report.tables import TableMaker
 from treeanova.report.words import blind_spots, checks
 from treeanova.terms.scope import Truncated
 from treeanova.views import look
-from treeanova.views.standings import Standing, is_rest, shares_by_order, standings
+from treeanova.views.standings import Standing, is_rest, key_of_rest, shares_by_order, standings
 from treeanova.views.summary import headline
 
 Rankings = dict[str, dict[str, list[Standing]]]
@@ -145,11 +146,13 @@ class Payload:
         has_table = {names for names in self.ranked if self.forms.terms(names)}
         tables = self._tables([names for names in self.ranked if names in has_table][:max_terms], maker, progress)
         standing = self._standing()
+        sums = {key_of_rest(rest_label(order)) for fx in self.pure.values() for order in fx.evaluation.rest_orders}
         plain = []
         for names in self.ranked:
             label, order = self.labels[names]
             term: dict[str, Any] = {"order": order, "standing": standing[names]}
             term |= {"label": label} if is_rest(names) else {"features": [places[name] for name in names]}
+            term |= {"is_sum": True} if names in sums else {}
             term |= {} if names in has_table else {"at_rows": True}
             plain.append(term | tables.get(names, {}))
         return plain, maker

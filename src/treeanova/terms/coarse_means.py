@@ -170,6 +170,7 @@ def _means(
     blocks = [leaves[start : start + _LEAF_BLOCK] for start in range(0, len(leaves), _LEAF_BLOCK)]
 
     def mean_of(block: Ints) -> Floats:
+        """The part of some leaves."""
         factors = [_shares(form, j, binning, block) for j, binning in zip(features, binnings, strict=True)]
         return outer_sum(factors, form.coefficients_without(features, block))
 

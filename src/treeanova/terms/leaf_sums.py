@@ -66,6 +66,7 @@ class Sums:
         flat = self._flat
 
         def fill(start: int) -> None:
+            """Sums of a block of rows."""
             rows = slice(start, start + n_rows)
             values[rows] = np.moveaxis(sum_products(codes[rows].T, n_columns, *flat), 2, 0)
 
@@ -88,6 +89,7 @@ class Sums:
         parts_of_rows = [slice(start, start + n_rows) for start in range(0, len(codes), n_rows)]
 
         def fill(rows: slice) -> None:
+            """Sums of a block of rows."""
             for part in self.parts:
                 for start in range(0, len(part.leaves), _LEAF_BLOCK):
                     self._add(values[rows], codes[rows], part, slice(start, start + _LEAF_BLOCK))

@@ -100,6 +100,7 @@ class OrderTotals:
         flat = self.form.flat()
 
         def fill(task: tuple[slice, tuple[int, int]]) -> tuple[slice, Floats]:
+            """Totals of some leaves at some rows."""
             rows, leaves = task
             return rows, sum_polynomials(codes[rows].T, leaves, n_orders, values, flat)
 
@@ -117,6 +118,7 @@ class OrderTotals:
         halves = np.array_split(np.arange(len(self.blocks)), n_jobs if len(parts) < n_jobs else 1)
 
         def fill(task: tuple[slice, Ints]) -> tuple[slice, Floats]:
+            """Totals of some blocks of leaves at some rows."""
             rows, numbers = task
             total = np.zeros((len(totals), len(range(len(codes))[rows]), values.shape[1]))
             for number in numbers:

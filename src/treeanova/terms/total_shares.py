@@ -70,6 +70,7 @@ class TotalShares:
         values, flat, weights = self._form.leaf_sets.values, self._form.flat(), self._weights
 
         def shares(part: BinIndices, leaves: Span) -> Floats:
+            """Shares of some leaves at some rows."""
             return np.moveaxis(sum_shares(part.T, leaves, weights, values, flat), 2, 0)
 
         return self._in_threads(shares, codes, len(values), n_jobs)
@@ -81,6 +82,7 @@ class TotalShares:
         blocks = [block for block in self.totals.blocks if len(block.runs) > lowest]
 
         def shares(part: BinIndices, span: Span) -> Floats:
+            """Shares of some blocks of leaves at some rows."""
             total = np.zeros((*part.shape, n_outputs))
             for block in blocks[slice(*span)]:
                 self._add(total, np.asfortranarray(part), block, weights)

@@ -381,6 +381,7 @@ def _low_orders(terms: PureLeafTerms, n_jobs: int, progress: Progress) -> Effect
     keys = trees.leaf_sets.subsets(range(1, trees.layout.tensor_order + 1))
 
     def tensor(key: Key) -> Floats:
+        """One table."""
         bins = trees.first_bins(key)
         return terms.form.tensor(key) + terms.correction.spread(key, bins) + terms.leftover.spread(key, bins)
 

@@ -89,6 +89,7 @@ async function drawPlot(term) {
 }
 
 function whyNoPlot(term) {
+  if (term.is_sum) return `Terms of ${term.order} features that are not listed, added up; fx.explain(X).others has their sum at rows.`;
   if (!term.features) return "The remainder is what the listed terms leave of the model; fx.remainder(X) gives its values at rows.";
   if (term.at_rows) return "This term has no table. It is listed with its share; fx.term_values(X, names) gives its values at rows.";
   if (!term.hasTable) return "This term is listed with its share only: the page holds tables of the strongest terms. fx.table has its values.";

@@ -114,10 +114,11 @@ function renderHeader() {
   const stack = el("div", { class: "stack" }, ...orders.map((share, i) => sized(el("span", { class: `order-${i + 1}` }), Math.max(0, share))));
   const here = termsOf(state.density, state.form, output());
   const drawn = here.filter((term) => term.hasTable).length;
+  const terms = here.filter((term) => !term.is_sum).length;
   const all = report.n_terms_of_model ? ` · ${report.n_terms_of_model} in the model` : "";
   at("numbers").replaceChildren(
     el("div", {}, el("dt", {}, "Share of the variance"), el("dd", {}, el("div", { class: "orders" }, ...parts), stack)),
-    el("div", {}, el("dt", {}, "Terms with pictures"), el("dd", {}, `${drawn}`, el("small", {}, `of ${here.length} terms${state.form === RAW ? " of the raw form" : ""}${all}`))),
+    el("div", {}, el("dt", {}, "Terms with pictures"), el("dd", {}, `${drawn}`, el("small", {}, `of ${terms} terms${state.form === RAW ? " of the raw form" : ""}${all}`))),
     report.n_terms_of_model
       ? el("div", {}, el("dt", {}, "Sum of terms"), el("dd", {}, "a part", el("small", {}, "of the model: a selection of its terms")))
       : el("div", {}, el("dt", {}, `Largest |prediction − sum of terms${report.has_remainder ? " and remainder" : ""}|`), el("dd", {}, number(report.reconstruction_error, 2), el("small", {}, "of the largest score"))),
@@ -187,7 +188,9 @@ function renderList() {
   at("list").replaceChildren(...found.slice(0, listed).map((term) => el("li", {}, listButton(term, measure, largest))));
   const rest = found.slice(listed);
   const share = rest.reduce((sum, term) => sum + (standing(term, state.density, state.form, output()) || { share: 0 }).share, 0);
-  const words = rest.length ? `Remaining ${rest.length} terms: their shares of the variance add up to ${percent(share)}.` : found.length < here.length ? `${found.length} of ${here.length} terms match.` : `All ${here.length} terms are listed.`;
+  const sums = here.filter((term) => term.is_sum).length;
+  const whole = `${here.length - sums} terms${sums ? ` and ${sums} sums of other terms` : ""}`;
+  const words = rest.length ? `Remaining ${rest.length} terms: their shares of the variance add up to ${percent(share)}.` : found.length < here.length ? `${found.length} of ${here.length} terms match.` : `All ${whole} are listed.`;
   const shown = found.slice(0, listed).map((term) => standing(term, state.density, state.form, output()));
   const note = measure === "share" && shown.some((place) => place && isShownNegative(place.share)) ? ` ${report.negative_share}` : "";
   const more = el("button", { type: "button", onclick: () => { listed += PAGE_OF_LIST; renderList(); } }, "Show more");
