@@ -20,7 +20,6 @@ from treeanova.anova.row_purity import slice_impurity
 from treeanova.core.arrays import BinIndices, Floats, Key
 from treeanova.core.blas import single_threaded
 from treeanova.core.clock import Clock
-from treeanova.core.compiled import affordable
 from treeanova.core.progress import Progress, counted, one_step, quiet
 from treeanova.density.joint import Points
 from treeanova.density.kinds import Density
@@ -55,7 +54,7 @@ _SIZE_ROWS = 20, 200
 _SIZE_STEPS = 2.0**29
 _SCALE_ROWS = 2000
 _MAX_CORRECTED = 300
-_SCORED_STEPS = 2.0**25  # rows times trees
+_SCORED_STEPS = 2.0**23  # rows times trees: the same with and without compiled code, as tables depend on it
 _SHARE_OF_TIME = 0.5  # for terms of high order, of a limited time
 _SHARE_TO_MEASURE = 0.1
 _SECONDS_PER_TERM = 1e-2
@@ -186,7 +185,7 @@ def _rows_for_leftover(trees: Trees, density: Density) -> Points:
 
 def _scored_in_time(trees: Trees, rows: Points) -> Points:
     """As many of the rows as the trees score in a reasonable time."""
-    n_rows = int(affordable(_SCORED_STEPS) / max(trees.forest.n_trees, 1))
+    n_rows = int(_SCORED_STEPS / max(trees.forest.n_trees, 1))
     if len(rows.codes) <= n_rows:
         return rows
     chosen = np.random.default_rng(0).choice(len(rows.codes), size=n_rows, p=rows.weights / rows.weights.sum())
