@@ -596,7 +596,7 @@ def test_a_column_of_nothing_but_missing_values(values):
     assert term.weights[term.axes[0].missing_bin] == 1.0
     np.testing.assert_allclose(fx.term_values(one_column("a", np.nan), "a"), 0.0, atol=1e-12)
     # All rows have it missing: the mean is the mean over them.
-    np.testing.assert_allclose(fx.intercept, model.predict(one_column("a", np.nan)).mean(), rtol=1e-12)
+    np.testing.assert_allclose(fx.intercept, model.predict(one_column("a", np.nan)).mean(), rtol=1e-12, atol=1e-12)
 
 
 def test_missing_values_where_the_model_refuses_them():
@@ -619,7 +619,7 @@ def test_a_column_of_one_value(density):
     assert_close(fx.decision_function(x), model.predict(x), 1e-9)
     assert_pure(fx)
     if density == "empirical":
-        np.testing.assert_allclose(fx.intercept, model.predict(data).mean(), rtol=1e-12)
+        np.testing.assert_allclose(fx.intercept, model.predict(data).mean(), rtol=1e-12, atol=1e-12)
         np.testing.assert_allclose(fx.term_values(data, "a"), 0.0, atol=1e-12)
 
 
@@ -640,7 +640,7 @@ def test_one_row(density):
     assert_close(fx.decision_function(x), model.predict(x), 1e-9)
     assert_pure(fx)
     if density in {"empirical", "independent", "shrinkage"}:
-        np.testing.assert_allclose(fx.intercept, model.predict(x.iloc[[3]])[0], rtol=1e-12)
+        np.testing.assert_allclose(fx.intercept, model.predict(x.iloc[[3]])[0], rtol=1e-12, atol=1e-12)
 
 
 def test_columns_given_twice():
@@ -689,7 +689,7 @@ def test_rows_of_weight_zero_are_as_if_left_out():
     sample_weight = np.where(np.arange(N_ROWS) < 100, 2.0, 0.0)
     fx = decompose(model, x, density="empirical", sample_weight=sample_weight)
     expected = decompose(model, x.iloc[:100], density="empirical")
-    np.testing.assert_allclose(fx.intercept, expected.intercept, rtol=1e-12)
+    np.testing.assert_allclose(fx.intercept, expected.intercept, rtol=1e-12, atol=1e-12)
     for names, term in expected.terms.items():
         np.testing.assert_allclose(fx.terms[names].values, term.values, rtol=0, atol=1e-9)
 
@@ -1051,4 +1051,4 @@ def test_a_pipeline_that_changes_its_columns_is_refused():
         decompose(pipeline, x * 10 + 5)
     seen = pipeline[:-1].transform(x * 10 + 5)
     fx = decompose(pipeline[-1], seen, feature_names=pipeline[:-1].get_feature_names_out())
-    np.testing.assert_allclose(fx.decision_function(seen), pipeline.predict(x * 10 + 5), rtol=1e-9)
+    np.testing.assert_allclose(fx.decision_function(seen), pipeline.predict(x * 10 + 5), rtol=1e-9, atol=1e-9)

@@ -190,21 +190,27 @@ def test_tables_with_the_models_names_are_matched_by_them(trained, order, librar
     table = pl.from_pandas(table) if library == "polars" else table
     fx = treeanova.decompose(trained, table, feature_names=["p", "q", "r"], density="empirical")
     assert fx.schema.names == ("p", "q", "r")
-    np.testing.assert_allclose(fx.decision_function(table), trained.predict(TRAINED), rtol=1e-10)
+    np.testing.assert_allclose(fx.decision_function(table), trained.predict(TRAINED), rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("order", [["p", "q", "r"], ["r", "p", "q"]])
 def test_tables_with_the_given_names_are_matched_by_them(trained, order):
     table = TRAINED.rename(columns={"a": "p", "b": "q", "c": "r"})[order]
     fx = treeanova.decompose(trained, table, feature_names=["p", "q", "r"], density="empirical")
-    np.testing.assert_allclose(fx.decision_function(table), trained.predict(TRAINED), rtol=1e-10)
-    np.testing.assert_allclose(fx.decision_function(TRAINED[["b", "c", "a"]]), trained.predict(TRAINED), rtol=1e-10)
-    np.testing.assert_allclose(fx.decision_function(TRAINED.to_numpy()), trained.predict(TRAINED), rtol=1e-10)
+    np.testing.assert_allclose(fx.decision_function(table), trained.predict(TRAINED), rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(
+        fx.decision_function(TRAINED[["b", "c", "a"]]), trained.predict(TRAINED), rtol=1e-10, atol=1e-10
+    )
+    np.testing.assert_allclose(
+        fx.decision_function(TRAINED.to_numpy()), trained.predict(TRAINED), rtol=1e-10, atol=1e-10
+    )
 
 
 def test_the_models_names_come_first_where_the_given_ones_are_the_same_in_another_order(trained):
     fx = treeanova.decompose(trained, TRAINED, feature_names=["b", "c", "a"], density="empirical")
-    np.testing.assert_allclose(fx.decision_function(TRAINED[["c", "b", "a"]]), trained.predict(TRAINED), rtol=1e-10)
+    np.testing.assert_allclose(
+        fx.decision_function(TRAINED[["c", "b", "a"]]), trained.predict(TRAINED), rtol=1e-10, atol=1e-10
+    )
 
 
 @pytest.mark.parametrize("columns", [["a", "q", "r"], ["x", "y", "z"], [0, 1, 2], ["p", "q", "c"]])
@@ -220,7 +226,7 @@ def test_both_names_hold_after_saving_and_for_files_of_rows(trained, tmp_path):
     fx = treeanova.load(tmp_path / "fx.tav")
     TRAINED[["b", "c", "a"]].to_csv(tmp_path / "rows.csv", index=False)
     for table in (TRAINED[["c", "b", "a"]], read_table(tmp_path / "rows.csv", fx.schema)):
-        np.testing.assert_allclose(fx.decision_function(table), trained.predict(TRAINED), rtol=1e-10)
+        np.testing.assert_allclose(fx.decision_function(table), trained.predict(TRAINED), rtol=1e-10, atol=1e-10)
 
 
 def test_names_given_to_an_ebm_and_to_a_model_with_categories():
@@ -234,7 +240,7 @@ def test_names_given_to_an_ebm_and_to_a_model_with_categories():
     for model, rows in ((ebm, TRAINED), (boosted, table)):
         for mixed in (rows[["c", "b", "a"]], rows.set_axis(["p", "q", "r"], axis=1)[["q", "p", "r"]]):
             fx = treeanova.decompose(model, mixed, feature_names=["p", "q", "r"], density="empirical")
-            np.testing.assert_allclose(fx.decision_function(mixed), model.predict(rows), rtol=1e-9)
+            np.testing.assert_allclose(fx.decision_function(mixed), model.predict(rows), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("names", [[1, "1", 3], ["p", "q"], "pqr", ["p", "p", "q"]])

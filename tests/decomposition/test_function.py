@@ -57,7 +57,9 @@ def test_responses_under_a_log_link_and_of_probabilities():
     model = ensemble.HistGradientBoostingRegressor(loss="poisson", max_iter=4, max_depth=2, random_state=0).fit(
         DATA, counts
     )
-    np.testing.assert_allclose(decompose(model, DATA, n_jobs=1).predict(HELD_OUT), model.predict(HELD_OUT), rtol=1e-12)
+    np.testing.assert_allclose(
+        decompose(model, DATA, n_jobs=1).predict(HELD_OUT), model.predict(HELD_OUT), rtol=1e-12, atol=1e-12
+    )
     forest = ensemble.RandomForestClassifier(4, max_depth=2, random_state=0, n_jobs=1).fit(DATA, interacting(DATA) > 0)
     found = decompose(forest, DATA, n_jobs=1)
     np.testing.assert_allclose(found.predict_proba(HELD_OUT), forest.predict_proba(HELD_OUT), atol=1e-12)

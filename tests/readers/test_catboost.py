@@ -480,7 +480,7 @@ def test_dropped_features_are_matched_by_name_only():
     )
     for model in (named, unnamed):
         model.drop_unused_features()
-    np.testing.assert_allclose(read(named).score(table)[:, 0], named.predict(table), rtol=1e-12)
+    np.testing.assert_allclose(read(named).score(table)[:, 0], named.predict(table), rtol=1e-12, atol=1e-12)
     with pytest.raises(UnsupportedModelError, match="has dropped unused features"):
         read(unnamed)
 

@@ -359,13 +359,17 @@ def test_schemas_can_be_saved(model):
 def test_links_lead_to_the_response():
     rows = table(7)
     poisson, binary, multi = (MODELS[name]() for name in ("poisson", "binary", "multiclass"))
-    np.testing.assert_allclose(np.exp(reader.read(poisson).score(rows)[:, 0]), poisson.predict(rows), rtol=1e-12)
+    np.testing.assert_allclose(
+        np.exp(reader.read(poisson).score(rows)[:, 0]), poisson.predict(rows), rtol=1e-12, atol=1e-12
+    )
     odds = np.exp(reader.read(binary).score(rows)[:, 0])
-    np.testing.assert_allclose(odds / (1 + odds), binary.predict_proba(rows)[:, 1], rtol=1e-12)
+    np.testing.assert_allclose(odds / (1 + odds), binary.predict_proba(rows)[:, 1], rtol=1e-12, atol=1e-12)
     odds = np.exp(reader.read(ovr()).score(rows))
-    np.testing.assert_allclose(odds / (1 + odds), ovr().predict_proba(rows), rtol=1e-12)
+    np.testing.assert_allclose(odds / (1 + odds), ovr().predict_proba(rows), rtol=1e-12, atol=1e-12)
     weights = np.exp(reader.read(multi).score(rows))
-    np.testing.assert_allclose(weights / weights.sum(axis=1)[:, None], multi.predict_proba(rows), rtol=1e-12)
+    np.testing.assert_allclose(
+        weights / weights.sum(axis=1)[:, None], multi.predict_proba(rows), rtol=1e-12, atol=1e-12
+    )
 
 
 def test_schema_of_named_and_nameless_models():
@@ -425,8 +429,8 @@ def test_sparse_matrices():
     model = train(data=data, y=data @ [1.0, 2.0, 3.0], feature_types=["continuous", "nominal", "continuous"])
     sparse = scipy.sparse.csr_array(data)
     assert_equal(model, data)
-    np.testing.assert_allclose(reader.read(model).score(sparse), raw_scores(model, data), rtol=1e-12)
-    np.testing.assert_allclose(raw_scores(model, data), quietly(model.predict, sparse)[:, None], rtol=1e-12)
+    np.testing.assert_allclose(reader.read(model).score(sparse), raw_scores(model, data), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(raw_scores(model, data), quietly(model.predict, sparse)[:, None], rtol=1e-12, atol=1e-12)
 
 
 def column(values):

@@ -301,7 +301,9 @@ def test_estimators():
     classifier = lgb.LGBMClassifier(**options).fit(X, names)
     forest = check(classifier)
     assert forest.schema.outputs == ("high", "low", "middle")
-    np.testing.assert_allclose(scipy.special.softmax(forest.score(X), axis=1), classifier.predict_proba(X), rtol=1e-12)
+    np.testing.assert_allclose(
+        scipy.special.softmax(forest.score(X), axis=1), classifier.predict_proba(X), rtol=1e-12, atol=1e-12
+    )
     binary = lgb.LGBMClassifier(**options).fit(X, names == "low")
     assert check(binary).schema.outputs == ("score",)
     np.testing.assert_allclose(scipy.special.expit(read(binary).score(X))[:, 0], binary.predict_proba(X)[:, 1])
@@ -465,7 +467,7 @@ def test_polars_and_arrow_tables_without_categories():
     assert forest.schema.names == tuple(names)
     expected = booster.predict(x, raw_score=True)
     for data in (polar, polar.select(names[::-1]), pa.table(dict(zip(names, x.T, strict=True))), x):
-        np.testing.assert_allclose(forest.score(data)[:, 0], expected, rtol=1e-12)
+        np.testing.assert_allclose(forest.score(data)[:, 0], expected, rtol=1e-12, atol=1e-12)
 
 
 def test_arrays_of_codes_for_a_model_of_text_categories():
@@ -843,7 +845,7 @@ def test_integer_matrices_are_read_as_lightgbm_reads_them():
     x = (2**24 + np.arange(40))[:, None]
     booster = train({"min_data_in_leaf": 1, "min_data_in_bin": 1}, np.arange(40.0) % 7, x=x.astype(float), rounds=5)
     forest = read(booster)
-    np.testing.assert_allclose(forest.score(x)[:, 0], booster.predict(x, raw_score=True), rtol=1e-12)
+    np.testing.assert_allclose(forest.score(x)[:, 0], booster.predict(x, raw_score=True), rtol=1e-12, atol=1e-12)
     assert (forest.score(x) != forest.score(x.astype(float))).any()
 
 
@@ -851,4 +853,6 @@ def test_blanks_in_names_become_underscores():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"a b": np.arange(60.0), "c": np.arange(60.0) % 7})
     booster = lgb.train({"verbosity": -1, "min_data_in_leaf": 2}, lgb.Dataset(frame, np.arange(60.0) % 11), 4)
-    np.testing.assert_allclose(read(booster).score(frame[["c", "a b"]])[:, 0], booster.predict(frame), rtol=1e-12)
+    np.testing.assert_allclose(
+        read(booster).score(frame[["c", "a b"]])[:, 0], booster.predict(frame), rtol=1e-12, atol=1e-12
+    )

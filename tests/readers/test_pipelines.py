@@ -34,7 +34,7 @@ def test_pipeline_is_read_by_its_last_step_with_names_from_the_steps_before():
     assert forest.schema.named
     assert forest.schema.names == ("standardscaler__c", "standardscaler__a", "remainder__b", "remainder__d")
     transformed = pipeline[:-1].transform(frame)
-    np.testing.assert_allclose(forest.score(transformed)[:, 0], pipeline.predict(frame), rtol=1e-12)
+    np.testing.assert_allclose(forest.score(transformed)[:, 0], pipeline.predict(frame), rtol=1e-12, atol=1e-12)
     table = pl.DataFrame(dict(zip(forest.schema.names, transformed.T, strict=True)))
     np.testing.assert_array_equal(forest.score(table[sorted(table.columns)]), forest.score(transformed))
 
@@ -53,7 +53,7 @@ def test_pipeline_of_a_matrix_is_matched_by_position(steps, names):
     forest = read_model(pipeline)
     assert (forest.schema.names, forest.schema.named) == (names, False)
     rows = pipeline[:-1].transform(X) if steps else X
-    np.testing.assert_allclose(forest.score(rows)[:, 0], pipeline.predict(X), rtol=1e-12)
+    np.testing.assert_allclose(forest.score(rows)[:, 0], pipeline.predict(X), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
@@ -99,7 +99,7 @@ def test_final_step_of_a_pipeline_that_leaves_its_columns():
     assert final_step(inner) is tree
     assert final_step(Pipeline([("none", None), ("inner", inner)])) is tree
     fx = treeanova.decompose(inner, X, density="empirical")
-    np.testing.assert_allclose(fx.decision_function(X), tree.predict(X), rtol=1e-10)
+    np.testing.assert_allclose(fx.decision_function(X), tree.predict(X), rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("nested", [False, True])

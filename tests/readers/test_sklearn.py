@@ -304,7 +304,7 @@ def test_link_turns_the_score_into_the_response(model, link, inverse):
     forest = read_model(model)
     response = model.predict_proba(x)[:, 1] if is_classifier(model) else model.predict(x)
     assert (forest.schema.link, forest.schema.outputs) == (link, ("score",))
-    np.testing.assert_allclose(inverse(forest.score(x)[:, 0]), response, rtol=1e-12)
+    np.testing.assert_allclose(inverse(forest.score(x)[:, 0]), response, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -359,7 +359,7 @@ def test_sparse_float32_and_integer_matrices(model):
     model.fit(x, make_y(x, "number"))
     forest = check(model, x.astype(np.float32))
     check(model, np.rint(3 * x).astype(np.int64))
-    np.testing.assert_allclose(forest.score(scipy.sparse.csr_matrix(x)), raw(model, x), rtol=1e-12)
+    np.testing.assert_allclose(forest.score(scipy.sparse.csr_matrix(x)), raw(model, x), rtol=1e-12, atol=1e-12)
 
 
 # Categories
@@ -522,7 +522,7 @@ def test_nullable_numbers():
     y = rng.normal(size=N_ROWS) + frame["k"].fillna(2).to_numpy(float)
     check(HistGradientBoostingRegressor(categorical_features=["k"], **SMALL).fit(frame, y), frame)
     forest = RandomForestRegressor(5).fit(frame, y)
-    np.testing.assert_allclose(read_model(forest).score(frame)[:, 0], forest.predict(frame), rtol=1e-12)
+    np.testing.assert_allclose(read_model(forest).score(frame)[:, 0], forest.predict(frame), rtol=1e-12, atol=1e-12)
 
 
 def test_names_are_kept_and_columns_matched_by_them():
@@ -534,7 +534,9 @@ def test_names_are_kept_and_columns_matched_by_them():
             forest = read_model(model.fit(frame, make_y(x, "number")))
             assert forest.schema.named
             assert forest.schema.names == tuple(names)
-            np.testing.assert_allclose(forest.score(frame[sorted(names)])[:, 0], model.predict(frame), rtol=1e-12)
+            np.testing.assert_allclose(
+                forest.score(frame[sorted(names)])[:, 0], model.predict(frame), rtol=1e-12, atol=1e-12
+            )
     plain = read_model(DecisionTreeRegressor().fit(x, make_y(x, "number"))).schema
     assert (plain.named, plain.names) == (False, ("x0", "x1", "x2", "x3"))
 

@@ -143,7 +143,7 @@ def test_models_of_later_libraries_that_mean_something_else_are_refused(name, ch
 def test_models_of_earlier_libraries_are_checked_as_well(monkeypatch):
     monkeypatch.setitem(versions.TESTED, "sklearn", ((99, 0), (99, 9)))
     model = LIVE["sklearn"]()
-    np.testing.assert_allclose(read_model(model).score(X)[:, 0], model.predict(X), rtol=1e-9)
+    np.testing.assert_allclose(read_model(model).score(X)[:, 0], model.predict(X), rtol=1e-9, atol=1e-9)
     change_assembly(monkeypatch, "sklearn", larger)
     with pytest.raises(UnsupportedModelError, match=r"must be of sklearn 99\.0 to 99\.9, got .* scores differ by"):
         read_model(model)
@@ -241,7 +241,9 @@ def test_text_of_later_versions_is_read_where_lightgbm_agrees(name, tmp_path, un
     model.booster_.save_model(tmp_path / "model.txt")
     rows = as_category(TABLE) if name.endswith("table") else X
     expected = model.predict(rows, raw_score=not name.endswith("forest"))
-    np.testing.assert_allclose(read_model(tmp_path / "model.txt").score(rows), expected.reshape(len(X), -1), rtol=1e-9)
+    np.testing.assert_allclose(
+        read_model(tmp_path / "model.txt").score(rows), expected.reshape(len(X), -1), rtol=1e-9, atol=1e-9
+    )
 
 
 def test_files_that_mean_something_else_are_refused(tmp_path, monkeypatch):
@@ -309,5 +311,5 @@ def test_leaf_numbers_of_catboost_have_64_bits(monkeypatch):
 
     original = cbm._step_nodes
     monkeypatch.setattr(cbm, "_step_nodes", step_nodes)
-    np.testing.assert_allclose(read_model(model).score(X)[:, 0], model.predict(X), rtol=1e-9)
+    np.testing.assert_allclose(read_model(model).score(X)[:, 0], model.predict(X), rtol=1e-9, atol=1e-9)
     assert kinds == [np.dtype(np.int64)]
