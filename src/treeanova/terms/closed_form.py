@@ -33,6 +33,7 @@ _FEW_KEYS = 16
 _SMALL_GROUP = 1_000  # leaves
 _SMALL_PRODUCT = 1 << 22  # leaves times cells
 _SMALL_MATRIX = 1 << 21  # leaves times bins: 16 MB
+_KEPT_SUMS = 2
 _MANY_GROUPS = 50  # per key: then calls for each group cost more than products computed twice
 
 
@@ -88,6 +89,22 @@ class ClosedForm:
             product = product / np.where(masses > 0, masses, 1.0)
             zeros = zeros - (masses <= 0)
         return self.leaf_sets.values[leaves] * np.where(zeros == 0, product, 0.0)[:, None]
+
+    def _coefficients_of_subsets(self, features: Key, leaves: Ints, keys: Sequence[Key]) -> dict[Key, Floats]:
+        """`coefficients` for several subsets of the features on the paths of some leaves."""
+        masses = np.stack([self.set_masses[j][self.leaf_sets.positions(j, leaves)] for j in features])
+        is_zero = masses <= 0
+        inverses = 1 / np.where(is_zero, 1.0, masses)
+        product, zeros = self._products[0][leaves], self._products[1][leaves]
+        values = self.leaf_sets.values[leaves] * product[:, None]
+        found = {}
+        for key in keys:
+            at = [features.index(j) for j in key]
+            factors = inverses[at].prod(axis=0)
+            if zeros.any():
+                factors[is_zero[at].sum(axis=0) < zeros] = 0.0
+            found[key] = values * factors[:, None]
+        return found
 
     def coefficients_without(self, features: Key, leaves: Ints) -> Floats:
         """Values times the masses of all features but some, on the paths or not, shape (n_leaves, n_outputs)."""
@@ -201,13 +218,14 @@ class ClosedForm:
     def at_rows(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int = 1) -> Floats:
         """Terms at rows given by their bins, shape (n_rows, n_keys, n_outputs)."""
         if tuple(keys) not in self._known_sums:
-            self._known_sums.clear()
+            if len(self._known_sums) == _KEPT_SUMS:
+                del self._known_sums[next(iter(self._known_sums))]
             self._known_sums[tuple(keys)] = Sums(self.leaf_sets, self._parts(keys), self.set_masses, self.flat)
         return self._known_sums[tuple(keys)].at_rows(codes, len(keys), n_jobs)
 
     @functools.cached_property
     def _known_sums(self) -> dict[tuple[Key, ...], Sums]:
-        """Sums for the keys asked for last: rows are often explained one by one."""
+        """Sums for the keys asked for last, the oldest first: rows are often explained one by one."""
         return {}
 
     def _n_calls(self, keys: Sequence[Key]) -> float:
@@ -226,7 +244,7 @@ class ClosedForm:
             held = [key for key in wanted if set(key) <= set(own)] if len(wanted) < 2 ** len(own) else None
             subsets = held if held is not None else [key for key in _all_subsets(own) if key in wanted]
             if subsets:
-                coefficients = {key: self.coefficients(key, leaves) for key in subsets}
+                coefficients = self._coefficients_of_subsets(own, leaves, subsets)
                 parts.append(Part(leaves, coefficients, {key: wanted[key] for key in subsets}))
         return parts
 

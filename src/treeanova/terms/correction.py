@@ -6,16 +6,16 @@ them), weighted by the rows, and purified there from the highest order down. Wha
 those of one feature fewer, coarse cell by coarse cell, whether it has rows or not: sums stay exact for every input.
 
 Rule for the bins of an order: up to 16 per feature, of about equal mass, merged two by two (16, 8, 4, 2) until a term
-has at limit 65,536 cells and no more slices with rows than there are rows; fewer where sums over leaves would take more
-than 2^33 steps or tables more than 2^26 cells; never more than the order below has. Too few bins leave mass in high
-orders under strong dependence, too many fit the noise of the rows; strong dependence leaves few slices with rows, so
-that the rule then takes more bins. Orders for which even 2 bins take too many steps are not corrected.
+has at most 65,536 cells, and slices with rows have at least four rows on average; fewer where sums over leaves would
+take more than 2^33 steps or tables more than 2^26 cells; never more than the order below has. Too few bins leave mass
+in high orders under strong dependence, too many fit the noise of the rows; strong dependence leaves few slices with
+rows, so that the rule then takes more bins.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -35,7 +35,7 @@ _CELLS_FOR_THREADS = 1 << 14  # with fewer, threads wait for each other more tha
 _MAX_TABLE_CELLS = 1 << 26
 _KEYS_TO_TRY = 3
 _MAX_STEPS = 2.0**33
-_MAX_SOLVES = 3000
+_ROWS_PER_SLICE = 4
 _TOLERANCE = 1e-2  # of what is to be taken out: halving the bins changes more
 _TOLERANCE_OF_ALL_BINS = 1e-4
 
@@ -127,12 +127,12 @@ def choose_bins(form: ClosedForm, keys: Sequence[Key], rows: Points, *, are_cell
     n_leaves = sum(form.leaf_sets.n_leaves_with(key) for key in keys)
     n_tables = max(len(keys) * form.leaf_sets.values.shape[1], 1)
     max_cells = min(_MAX_CELLS, _MAX_STEPS / max(n_leaves, 1), _MAX_TABLE_CELLS / n_tables)
-    n_rows = len(rows.codes) if are_cells else float(1 / np.square(rows.weights).sum())
+    max_slices = (len(rows.codes) if are_cells else float(1 / np.square(rows.weights).sum())) / _ROWS_PER_SLICE
     limits: dict[int, int] = {}
     for order in sorted({len(key) for key in keys}):
         some = [key for key in keys if len(key) == order][:_KEYS_TO_TRY]
         bins = limits.get(order - 1, COARSE_BINS)
-        while bins > 2 and (bins**order > max_cells or max(coarse.n_slices(key, bins) for key in some) > n_rows):
+        while bins > 2 and (bins**order > max_cells or max(coarse.n_slices(key, bins) for key in some) > max_slices):
             bins //= 2
         limits[order] = bins
     return limits
@@ -195,22 +195,3 @@ class _CoarseTerms:
 def _finer(binning: Binning, limit: int, finer: int) -> Ints:
     """Merged bin that contains each bin of a finer merging."""
     return np.arange(binning.coarser_size(finer)) >> (binning.shift(limit) - binning.shift(finer))
-
-
-def worth_correcting(
-    form: ClosedForm, by_order: Mapping[int, Sequence[Key]], sizes_of: Callable[[Sequence[Key]], Floats]
-) -> Iterator[Key]:
-    """Keys to correct: whole orders from the lowest up while they are few, then the largest terms of the next."""
-    left = _MAX_SOLVES // form.leaf_sets.values.shape[1]
-    steps = 0.0
-    for order in sorted(by_order):
-        keys = by_order[order]
-        steps += 2.0**order * sum(form.leaf_sets.n_leaves_with(key) for key in keys)
-        if not left or steps > _MAX_STEPS:
-            return
-        if len(keys) > left:
-            largest = np.argsort(-sizes_of(keys), kind="stable")[:left]
-            yield from sorted(keys[i] for i in largest)
-            return
-        yield from keys
-        left -= len(keys)

@@ -15,7 +15,6 @@ from treeanova.terms.closed_form import row_cost, totals_cost
 from treeanova.terms.leafsets import LeafSets
 from treeanova.terms.plan import Plan, plan_of
 
-MAX_ROW_TERMS = 20_000
 _LISTED_TERMS = 300  # above the tables, for all outputs: more are screened
 _TENSOR_CELLS = 1_000_000  # of orders above 2, for all outputs: beyond, purification takes many seconds
 _TENSOR_TERMS = 1_000

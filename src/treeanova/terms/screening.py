@@ -31,6 +31,7 @@ _VERIFIED_ROWS = 30, 2_000
 _STEPS_PER_SECOND = 5e7
 _SCREENED_PRODUCTS = 2.0**29
 _BLOCK_CELLS = 1 << 18
+_ALWAYS = 100
 
 
 def screened_orders(form: ClosedForm, lowest: int, highest: int) -> range:
@@ -87,10 +88,17 @@ def _subsets(key: Key, max_order: int) -> list[Key]:
     return subsets
 
 
-def largest_with_subsets(sizes: Mapping[Key, float], lowest: int, limit: int) -> list[Key]:
-    """The largest terms with all their subsets down to an order, at most `limit` of them; sorted."""
+def largest_with_subsets(sizes: Mapping[Key, float], lowest: int, limit: int, share: float = 1.0) -> list[Key]:
+    """The largest terms with all their subsets down to an order, at most `limit` of them; sorted.
+
+    After the first hundred, they are as many as hold a share of the sizes of all.
+    """
     chosen: set[Key] = set()
+    held, enough = 0.0, share * sum(sizes.values())
     for key in sorted(sizes, key=lambda key: -sizes[key]):
+        if held >= enough and len(chosen) >= _ALWAYS:
+            break
+        held += sizes[key]
         added = {subset for subset in with_subsets([key]) if len(subset) >= lowest} - chosen
         if chosen and len(chosen) + len(added) > limit:
             break

@@ -33,9 +33,8 @@ from treeanova.terms.correction import (
     choose_bins,
     correct,
     no_correction,
-    worth_correcting,
 )
-from treeanova.terms.layout import MAX_ROW_TERMS, TermLayout
+from treeanova.terms.layout import TermLayout
 from treeanova.terms.leaf_terms import Joined, PureLeafTerms, RawLeafTerms
 from treeanova.terms.leftover import find_leftover
 from treeanova.terms.screening import Screened, largest_with_subsets, screen, screened_orders, sizes_without_rows
@@ -47,13 +46,14 @@ _DRAWS = 20_000, 100_000
 _MEASURED_TERMS = 12
 _MEASURED_TERMS_OF_ORDER = 6
 _MEASURED_ROWS = 400, 20_000
-_MEASURED_STEPS = 2.0**25
+_MEASURED_STEPS = 2.0**24
 _MAX_MEASURED_STEPS = 2.0**28  # leaves times rows of all terms: of larger forests fewer terms are measured
 _MEASURED_BINS = 4
-_SIZE_ROWS = 20, 200
+_SIZE_ROWS = 20, 100
 _SIZE_STEPS = 2.0**29
 _SCALE_ROWS = 2000
-_MAX_CORRECTED = 300
+_MAX_CORRECTED, _MAX_CORRECTED_OF_FEW = 300, 3000
+_CORRECTED_SHARE = 0.99  # of the sizes of terms of high order
 _SCORED_STEPS = 2.0**23  # rows times trees: the same with and without compiled code, as tables depend on it
 _SHARE_OF_TIME = 0.5  # for terms of high order, of a limited time
 _SHARE_TO_MEASURE = 0.1
@@ -149,7 +149,7 @@ def _purify_leaf_terms(
         return terms, higher
     if clock.is_limited and clock.left < _SHARE_TO_MEASURE * (settings.seconds or 0.0):
         return terms, dataclasses.replace(higher, skipped=(*skipped, "purity at rows"))
-    measured, n_measured = _measured_purity(terms, density, screened.shares, settings.n_jobs)
+    measured, n_measured = _measured_purity(terms, density, rows, screened.shares, settings.n_jobs)
     return terms, dataclasses.replace(higher, measured=measured, n_measured=n_measured)
 
 
@@ -248,20 +248,12 @@ def _sizes_at_rows(terms: PureLeafTerms, codes: BinIndices, keys: Sequence[Key],
 
 
 def _correctable(terms: PureLeafTerms, sizes: _Sizes) -> list[Key]:
-    """Terms of high order to correct for dependence: as many as take a reasonable time."""
-    layout, sets = terms.trees.layout, terms.trees.leaf_sets
+    """Terms of high order to correct for dependence: those that hold nearly all of the size, in a reasonable time."""
+    layout = terms.trees.layout
+    limit = _MAX_CORRECTED if layout.has_many_terms else _MAX_CORRECTED_OF_FEW
+    n_outputs = terms.trees.leaf_sets.values.shape[1]
     lowest = layout.tensor_order + 1
-    if layout.has_many_terms:
-        limit = max(_MAX_CORRECTED // sets.values.shape[1], 1)
-        return largest_with_subsets(sizes.by_key, lowest, limit)
-    by_order: dict[int, list[Key]] = {}
-    for order in range(lowest, layout.top_order + 1):
-        if sets.n_subsets(order) > 50 * MAX_ROW_TERMS:
-            break
-        by_order[order] = sets.subsets([order])
-        if sum(map(len, by_order.values())) > MAX_ROW_TERMS:
-            break
-    return list(worth_correcting(terms.form, by_order, sizes.of))
+    return largest_with_subsets(sizes.by_key, lowest, max(limit // n_outputs, 1), share=_CORRECTED_SHARE)
 
 
 def _corrected(
@@ -321,26 +313,25 @@ def _change(fine: Correction, rough: Correction, rows: Points, scale: float) -> 
 
 
 def _measured_purity(
-    terms: PureLeafTerms, density: Density, shares: Mapping[Key, float], n_jobs: int
+    terms: PureLeafTerms, density: Density, rows: Points, shares: Mapping[Key, float], n_jobs: int
 ) -> tuple[float, int]:
     """Largest slice mean of the largest terms at rows, relative to the term, and the number of terms measured.
 
-    Rows are fresh ones where the density is drawn from. `shares` are those of terms that were verified at rows.
+    The slices are of fresh rows where the density is drawn from; `rows` and `shares`, those of terms that were verified
+    at rows, tell which terms are the largest.
     """
-    rng = np.random.default_rng(1)
-    points = terms.trees.points(density, _MEASURED_ROWS[1], rng)
     if all(key in shares for key in terms.keys):
         sizes = np.array([shares[key] for key in terms.keys])
     else:
-        sizes = _sizes_at_rows(terms, points.codes, terms.keys, n_jobs)
+        sizes = _sizes_at_rows(terms, rows.codes, terms.keys, n_jobs)
     keys = [terms.keys[i] for i in _largest(sizes, [len(key) for key in terms.keys])]
     keys = _affordable(keys, sizes, terms)
-    rows, is_part = _some_points(points, terms, keys, rng)
-    values = terms.at(rows.codes, keys, n_jobs)
-    coarse = [b.coarser(_MEASURED_BINS)[rows.codes[:, j]] for j, b in enumerate(terms.correction.binnings)]
+    points, is_part = _some_points(terms, density, keys)
+    values = terms.at(points.codes, keys, n_jobs)
+    coarse = [b.coarser(_MEASURED_BINS)[points.codes[:, j]] for j, b in enumerate(terms.correction.binnings)]
     cells = [np.stack([coarse[j] for j in key], axis=1) for key in keys]
     are_drawn = is_part or not density.joint.has_exact_points
-    impurities = [slice_impurity(values[:, i], c, rows.weights, are_drawn=are_drawn) for i, c in enumerate(cells)]
+    impurities = [slice_impurity(values[:, i], c, points.weights, are_drawn=are_drawn) for i, c in enumerate(cells)]
     return max(impurities), len(keys)
 
 
@@ -352,13 +343,12 @@ def _affordable(keys: Sequence[Key], sizes: Floats, terms: PureLeafTerms) -> lis
     return ranked[: max(1, int(np.count_nonzero(steps <= _MAX_MEASURED_STEPS)))]
 
 
-def _some_points(
-    points: Points, terms: PureLeafTerms, keys: Sequence[Key], rng: np.random.Generator
-) -> tuple[Points, bool]:
+def _some_points(terms: PureLeafTerms, density: Density, keys: Sequence[Key]) -> tuple[Points, bool]:
     """As many points as some terms can be evaluated at in a reasonable time, and whether these are not all."""
     n_leaves = sum(terms.trees.leaf_sets.n_leaves_with(key) for key in keys)
     n_rows = int(np.clip(_MEASURED_STEPS / max(n_leaves, 1), *_MEASURED_ROWS))
-    codes, weights = points
+    rng = np.random.default_rng(1)
+    codes, weights = points = terms.trees.points(density, n_rows, rng)
     if len(codes) <= n_rows:
         return points, False
     chosen = rng.choice(len(codes), size=n_rows, p=weights / weights.sum())
