@@ -15,7 +15,7 @@ from treeanova.data.tabular import read_column, read_table
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.files import load
 from treeanova.density.kinds import KINDS
-from treeanova.readers import read_for_rows, read_model, unpickled
+from treeanova.readers import read_for_rows, unpickled
 
 _GIGABYTE = 10**9
 

@@ -85,7 +85,9 @@ class Transformation:
         whole = [columns[j] if j in columns else _padded([], n_rows, value) for j, value in enumerate(self._usual)]
         if self._names is not None:
             frames = importlib.import_module("pandas")
-            return frames.DataFrame(dict(zip(self._names, whole, strict=True)))
+            # With its type given, pandas keeps None in a column of objects.
+            series = [frames.Series(column, dtype=column.dtype) for column in whole]
+            return frames.DataFrame(dict(zip(self._names, series, strict=True)))
         if all(column.dtype.kind == "f" for column in whole):
             return np.stack(whole, axis=1)
         matrix = np.empty((n_rows, len(whole)), dtype=object)

@@ -79,7 +79,8 @@ def _sides(answer: Answer, output: Ints, threshold: Floats) -> Ints:
     """1 for values up to the threshold, else 0; for a threshold of NaN 0 for numbers, 1 for missing, 2 for refused."""
     values = answer.values[np.arange(len(output)), output]
     kind = np.where(answer.refused, 2, np.isnan(values))
-    return np.where(np.isnan(threshold), kind, values <= threshold)
+    sides: Ints = np.where(np.isnan(threshold), kind, values <= threshold)
+    return sides
 
 
 def breakpoints(
@@ -178,7 +179,7 @@ def _nearby(
     result = dict(changes)
     for j, window in around.items():
         found = changes[j]
-        output, threshold = (np.repeat(array, len(_OFFSETS)) for array in (found.output, found.threshold))
+        output, threshold = np.repeat(found.output, len(_OFFSETS)), np.repeat(found.threshold, len(_OFFSETS))
         sides = _sides(answers[j], output, threshold).reshape(window.shape)
         is_number = (_sides(answers[j], output, np.full(len(output), np.nan)) == 0).reshape(window.shape)
         differs = (sides[:, 1:] != sides[:, :-1]) & is_number[:, 1:] & is_number[:, :-1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Hashable, Sequence
 from typing import Any
 
@@ -10,12 +9,11 @@ import numpy as np
 
 from treeanova.core.arrays import Bools, Floats, Ints
 from treeanova.data.features import Encoder, Feature, Numeric, Schema
-from treeanova.errors import UnsupportedModelError
 from treeanova.model.forest import NEAR_ZERO, Forest
 from treeanova.readers.columnwise.categories import CategoryMap, category_maps, is_numeric, plain_labels
 from treeanova.readers.columnwise.evaluation import Transformation
 from treeanova.readers.columnwise.numbers import Question, breakpoints, without_refused
-from treeanova.readers.columnwise.origins import Origin, Walk, RawColumn, refused
+from treeanova.readers.columnwise.origins import Origin, RawColumn, Walk, refused
 from treeanova.readers.columnwise.splitting import Nodes
 from treeanova.readers.ebm.columns import IgnoredColumn
 
@@ -76,7 +74,7 @@ class _Pulled:
         """Raise UnsupportedModelError where a function of the user mixes columns or rows."""
         numbers = np.array([0.25, 0.5, 0.75, 1.0, 3.0])
         alone = {j: self._transformation.answers({j: numbers})[j] for j in self._numbers}
-        together = self._transformation.answers({j: numbers for j in self._numbers})
+        together = self._transformation.answers(dict.fromkeys(self._numbers, numbers))
         for j in self._numbers:
             own = self._outputs[j]
             single = self._transformation.answers({j: numbers[-1:]})[j]
@@ -89,7 +87,7 @@ class _Pulled:
         nodes = Nodes(self._forest, self._source)
         maps = category_maps(self._transformation, self._labels, self._outputs)
         for j, mapped in maps.items():
-            for output in self._outputs[j]:
+            for output in self._outputs[j].tolist():
                 self._split_categories(nodes, output, mapped)
         accepts_missing = self._split_all_numbers(nodes)
         features = tuple(self._feature(j, maps.get(j), accepts_missing) for j in range(len(self._walk.raw)))
@@ -102,9 +100,10 @@ class _Pulled:
 
     def _split_all_numbers(self, nodes: Nodes) -> dict[int, bool]:
         """Split nodes on numbers; whether each raw column may be missing."""
-        patterns = {output: self._patterns(output) for j in self._numbers for output in self._outputs[j]}
+        patterns = {output: self._patterns(output) for j in self._numbers for output in self._outputs[j].tolist()}
         questions = {
-            j: [Question(int(k), self._thresholds(patterns[k][1], k)) for k in self._outputs[j]] for j in self._numbers
+            j: [Question(k, self._thresholds(patterns[k][1], k)) for k in self._outputs[j].tolist()]
+            for j in self._numbers
         }
         raw = {j: self._walk.raw[j] for j in self._numbers}
         ends = breakpoints(self._transformation, raw, questions)

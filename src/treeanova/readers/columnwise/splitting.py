@@ -93,7 +93,8 @@ def _first(changes: Bools) -> Ints:
     """Position of the first change of each row."""
     if not changes.shape[1]:
         return np.zeros(len(changes), dtype=np.int64)
-    return changes.argmax(axis=1)
+    first: Ints = changes.argmax(axis=1)
+    return first
 
 
 def _with_chains(
@@ -109,7 +110,7 @@ def _with_chains(
 
 def _from_the_roots(table: Table, roots: Ints) -> list[int]:
     """Inner nodes and leaves, each after the node above it."""
-    found = roots.tolist()
+    found: list[int] = roots.tolist()
     for node in found:
         found.extend(child for child in (table["left"][node], table["right"][node]) if child >= 0)
     return found
