@@ -6,8 +6,8 @@ themselves are never rewritten: `evaluation.py` asks the fitted transformers for
 encoders for what its splits compare, so that all rounding (also that of float32) is theirs.
 
 - A raw column of numbers: a split z <= t becomes the set of numbers x whose z goes left. Where this set changes is
-  found by bisection over the floats, down to two neighbours (`numbers.py`); the neighbourhood of each change is looked at
-  for more changes, which rounding may cause. Bisection starts between probes, floats of all sizes and those where a
+  found by bisection over the floats, down to two neighbours (`numbers.py`); the neighbourhood of each change is looked
+  at for more changes, which rounding may cause. Bisection starts between probes, floats of all sizes and those where a
   transformer is known to jump. Functions of the user must be monotone at the probes.
 - A raw column of categories, one that an encoder sees: each known category, an unseen one, None and NaN are tried
   (`categories.py`). A split on any of the encoder's columns becomes a set of categories of the one raw feature, so that

@@ -60,7 +60,8 @@ class Changes:
 
     def middle(self) -> Ints:
         """Ranks halfway."""
-        return (self.low >> 1) + (self.high >> 1) + (self.low & self.high & 1)
+        middle: Ints = (self.low >> 1) + (self.high >> 1) + (self.low & self.high & 1)
+        return middle
 
     def narrow(self, middle: Ints, answer: Answer) -> None:
         """Keep the half in which the side changes."""

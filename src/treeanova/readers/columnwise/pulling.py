@@ -101,16 +101,14 @@ class _Pulled:
     def _split_all_numbers(self, nodes: Nodes) -> dict[int, bool]:
         """Split nodes on numbers; whether each raw column may be missing."""
         patterns = {output: self._patterns(output) for j in self._numbers for output in self._outputs[j].tolist()}
-        questions = {
-            j: [Question(k, self._thresholds(patterns[k][1], k)) for k in self._outputs[j].tolist()]
-            for j in self._numbers
-        }
+        asked = {k: Question(k, self._thresholds(kinds, k)) for k, (_, kinds, _) in patterns.items()}
+        questions = {j: [asked[k] for k in self._outputs[j].tolist()] for j in self._numbers}
         raw = {j: self._walk.raw[j] for j in self._numbers}
         ends = breakpoints(self._transformation, raw, questions)
         answers = self._transformation.answers(ends)
         missing = {j: self._transformation.answers({j: np.array([np.nan])})[j] for j in self._numbers}
         for j in self._numbers:
-            for k in self._outputs[j]:
+            for k in self._outputs[j].tolist():
                 which, kinds, pattern = patterns[k]
                 left = without_refused(self._left(kinds, answers[j].values[:, k]), answers[j].refused)
                 missing_left = self._left(kinds, missing[j].values[:, k])[:, 0]
