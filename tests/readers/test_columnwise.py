@@ -183,6 +183,20 @@ def test_nested_steps_unions_and_selections():
     check(pipeline, np.clip(adversarial(forest, X), -50, 50), forest)
 
 
+@pytest.mark.parametrize("rows", [X.astype(np.float32), pd.DataFrame(X.astype(np.float32), columns=list("abc"))])
+def test_float32_is_refused_where_it_would_round_otherwise(rows):
+    frame = pd.DataFrame(X, columns=list("abc"))
+    pipeline = make_pipeline(StandardScaler(), MODELS["forest"]()).fit(frame, Y)
+    with pytest.raises(TypeError, match="column 'a' must be float64, got float32"):
+        treeanova.decompose(pipeline, rows)
+
+
+def test_decompositions_of_pipelines_are_saved(tmp_path):
+    fx = treeanova.decompose(make_pipeline(StandardScaler(), MODELS["forest"]()).fit(X, Y), X, density="empirical")
+    fx.save(tmp_path / "fx.zip")
+    np.testing.assert_array_equal(treeanova.load(tmp_path / "fx.zip").decision_function(X), fx.decision_function(X))
+
+
 def test_classifier_and_pandas_output():
     pipeline = make_pipeline(RobustScaler(), RandomForestClassifier(3, max_depth=3, random_state=0))
     frame = pd.DataFrame(X, columns=list("abc"))

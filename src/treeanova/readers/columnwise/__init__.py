@@ -15,7 +15,8 @@ encoders for what its splits compare, so that all rounding (also that of float32
 - Missing values go where the transformed missing value goes: for an imputer, where the imputed value goes.
 
 Values that the transformers refuse need no answer: if they are missing or unseen values, they are refused here too.
-Rows are numbers in float64: scikit-learn computes in float32 on float32 columns, with other rounding.
+Rows are numbers in float64: scikit-learn computes in float32 on float32 columns, with other rounding, so that these are
+refused (`columns.py`).
 """
 
 from __future__ import annotations

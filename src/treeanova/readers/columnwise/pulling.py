@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from treeanova.core.arrays import Bools, Floats, Ints
-from treeanova.data.features import Encoder, Feature, Numeric, Schema
+from treeanova.data.features import Feature, Numeric, Schema
 from treeanova.model.forest import NEAR_ZERO, Forest
 from treeanova.readers.columnwise.categories import CategoryMap, category_maps, is_numeric, plain_labels
+from treeanova.readers.columnwise.columns import DoubleNumber
 from treeanova.readers.columnwise.evaluation import Transformation
 from treeanova.readers.columnwise.numbers import Question, breakpoints, without_refused
 from treeanova.readers.columnwise.origins import Origin, RawColumn, Walk, refused
@@ -36,14 +37,18 @@ def in_raw_columns(steps: Sequence[Any], forest: Forest) -> Forest:
         raise refused(f"transformers that make {len(forest.schema.features)} columns where {len(columns)} are expected")
     given = getattr(steps[0], "feature_names_in_", None)
     names = None if given is None else [str(name) for name in given]
-    return _Pulled(steps, forest, walk, np.array([c.source for c in columns], dtype=np.int64), names).forest()
+    return _Pulled(steps, forest, walk, columns, names).forest()
 
 
 class _Pulled:
     """All that is known of a pipeline while its forest is pulled back."""
 
-    def __init__(self, steps: Sequence[Any], forest: Forest, walk: Walk, source: Ints, names: list[str] | None) -> None:
-        self._forest, self._walk, self._source, self._names = forest, walk, source, names
+    def __init__(
+        self, steps: Sequence[Any], forest: Forest, walk: Walk, columns: list[Origin], names: list[str] | None
+    ) -> None:
+        self._forest, self._walk, self._names = forest, walk, names
+        self._source = source = np.array([column.source for column in columns], dtype=np.int64)
+        self._computed = {column.source for column in columns if not column.is_raw}
         self._labels: dict[int, list[Hashable]] = {
             j: plain_labels(list(raw.labels)) for j, raw in enumerate(walk.raw) if raw.labels is not None
         }
@@ -156,8 +161,9 @@ class _Pulled:
             missing = self._accepts_missing(j, mapped.missing, not mapped.accepts_missing)
             unseen = self._accepts_missing(j, mapped.known[-1], not mapped.accepts_unseen)
             return Feature(name, mapped.encoder, missing, unseen)
-        encoder: Encoder = Numeric() if j in accepts_missing else IgnoredColumn()
-        return Feature(name, encoder, accepts_missing.get(j, True))
+        if j not in accepts_missing:
+            return Feature(name, IgnoredColumn())
+        return Feature(name, DoubleNumber() if j in self._computed else Numeric(), accepts_missing[j])
 
     def _schema(self, features: tuple[Feature, ...]) -> Schema:
         old = self._forest.schema
