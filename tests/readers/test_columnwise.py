@@ -175,6 +175,20 @@ def test_unseen_categories_are_refused_where_the_encoder_refuses_them():
         forest.score(FRAME.assign(town="Rom"))
 
 
+def test_a_column_used_as_category_and_as_number_is_refused():
+    both = make_union(OneHotEncoder(handle_unknown="ignore", sparse_output=False), StandardScaler())
+    pipeline = make_pipeline(both, MODELS["forest"]()).fit(FRAME[["code"]], Z)
+    with pytest.raises(UnsupportedModelError, match="both as categories and otherwise"):
+        read_for_rows(pipeline)
+
+
+def test_a_number_that_means_missing_before_an_encoder():
+    imputer = SimpleImputer(missing_values=-1, strategy="most_frequent")
+    encoder = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+    pipeline = make_pipeline(imputer, encoder, MODELS["forest"]()).fit(FRAME[["code"]], Z)
+    check(pipeline, pd.DataFrame({"code": [3, 5, 9, -1, 7, -1]}))
+
+
 def test_nested_steps_unions_and_selections():
     numbers = make_pipeline(make_union(StandardScaler(), FunctionTransformer(np.exp)), SelectKBest(f_regression, k=3))
     columns = ColumnTransformer([("n", numbers, [2, 0]), ("p", "passthrough", [1]), ("d", "drop", [0])])

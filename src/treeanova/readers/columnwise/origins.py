@@ -27,21 +27,39 @@ class RawColumn:
         Categories that an encoder knows; None for numbers.
     probes
         Numbers at which a transformer may jump.
+    sentinels
+        Values that an imputer takes for missing, besides NaN.
     may_turn
         Whether a transformer is known not to be monotone; it then changes direction at probes only.
     """
 
     labels: dict[Hashable, None] | None = None
     probes: list[float] = dataclasses.field(default_factory=list)
+    sentinels: list[Hashable] = dataclasses.field(default_factory=list)
     may_turn: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
 class Origin:
-    """Where a column comes from; `is_raw` if its values are those of the raw column, missing ones perhaps filled."""
+    """Where a column comes from.
+
+    Attributes
+    ----------
+    source
+        The raw column.
+    is_raw
+        Whether its values are those of the raw column, missing ones perhaps filled.
+    by_label
+        Whether it is the same for all values that are no known category.
+    """
 
     source: int
     is_raw: bool = True
+    by_label: bool = False
+
+    def changed(self, *, by_label: bool = False) -> Origin:
+        """The origin of a column that a transformer makes of this one."""
+        return Origin(self.source, is_raw=False, by_label=self.by_label or by_label)
 
 
 @dataclasses.dataclass
@@ -70,7 +88,7 @@ def refused(what: str) -> UnsupportedModelError:
 
 
 def _one_to_one(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:  # noqa: ARG001
-    return [Origin(column.source, is_raw=False) for column in columns]
+    return [column.changed() for column in columns]
 
 
 def _function(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
@@ -88,9 +106,7 @@ def _mixing(reason: str) -> Callable[[Walk, Any, list[Origin]], list[Origin]]:
 
 
 def _imputer(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
-    sentinel = step.missing_values
-    if isinstance(sentinel, (int, float)) and not np.isnan(sentinel):
-        _add_jumps(walk, columns, [[float(sentinel)]] * len(columns))
+    _note_sentinel(walk, step.missing_values, columns)
     statistics = step.statistics_
     empty = np.array([not isinstance(value, str) and value != value for value in statistics])  # noqa: PLR0124
     kept = [column for column, is_empty in zip(columns, empty, strict=True) if step.keep_empty_features or not is_empty]
@@ -99,10 +115,8 @@ def _imputer(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
 
 
 def _indicator(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
-    sentinel = step.missing_values
-    if isinstance(sentinel, (int, float)) and not np.isnan(sentinel):
-        _add_jumps(walk, columns, [[float(sentinel)]] * len(columns))
-    return [Origin(columns[j].source, is_raw=False) for j in step.features_]
+    _note_sentinel(walk, step.missing_values, columns)
+    return [columns[j].changed(by_label=True) for j in step.features_]
 
 
 def _bins(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
@@ -111,7 +125,24 @@ def _bins(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
     _check_raw(step, columns)
     _add_jumps(walk, columns, step.bin_edges_)
     repeated = zip(columns, step.n_bins_, strict=True)
-    return [Origin(column.source, is_raw=False) for column, n_bins in repeated for _ in range(n_bins)]
+    return [column.changed() for column, n_bins in repeated for _ in range(n_bins)]
+
+
+def _note_sentinel(walk: Walk, sentinel: Any, columns: Sequence[Origin]) -> None:
+    """Note a value that is taken for missing."""
+    if isinstance(sentinel, str):
+        _check_sentinel(columns)
+        for column in columns:
+            walk.raw[column.source].sentinels.append(sentinel)
+    elif isinstance(sentinel, (int, float)) and not np.isnan(sentinel):
+        _add_jumps(walk, columns, [[float(sentinel)]] * len(columns))
+        for column in columns:
+            walk.raw[column.source].sentinels.append(sentinel)
+
+
+def _check_sentinel(columns: Sequence[Origin]) -> None:
+    if not all(column.is_raw for column in columns):
+        raise refused("an imputer of values that other steps made")
 
 
 def _add_jumps(walk: Walk, columns: Sequence[Origin], jumps: Sequence[Iterable[float]]) -> None:
@@ -134,7 +165,7 @@ def _encoder(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
     for column, categories in zip(columns, step.categories_, strict=True):
         raw = walk.raw[column.source]
         raw.labels = dict.fromkeys([*(raw.labels or ()), *categories.tolist()])
-    return _one_to_one(walk, step, columns)
+    return [column.changed(by_label=True) for column in columns]
 
 
 def _target_encoder(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
@@ -166,7 +197,7 @@ def _union(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
 
 
 def _weighted(columns: list[Origin], weight: float | None) -> list[Origin]:
-    return columns if weight is None else [Origin(column.source, is_raw=False) for column in columns]
+    return columns if weight is None else [column.changed() for column in columns]
 
 
 def _column_transformer(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:

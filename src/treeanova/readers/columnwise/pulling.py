@@ -35,6 +35,8 @@ def in_raw_columns(steps: Sequence[Any], forest: Forest) -> Forest:
         columns = walk.through(step, columns)
     if len(columns) != len(forest.schema.features):
         raise refused(f"transformers that make {len(forest.schema.features)} columns where {len(columns)} are expected")
+    if any(walk.raw[column.source].labels is not None and not column.by_label for column in columns):
+        raise refused("a column that enters the model both as categories and otherwise")
     given = getattr(steps[0], "feature_names_in_", None)
     names = None if given is None else [str(name) for name in given]
     return _Pulled(steps, forest, walk, columns, names).forest()
@@ -50,7 +52,9 @@ class _Pulled:
         self._source = source = np.array([column.source for column in columns], dtype=np.int64)
         self._computed = {column.source for column in columns if not column.is_raw}
         self._labels: dict[int, list[Hashable]] = {
-            j: plain_labels(list(raw.labels)) for j, raw in enumerate(walk.raw) if raw.labels is not None
+            j: plain_labels(list(dict.fromkeys([*raw.labels, *raw.sentinels])))
+            for j, raw in enumerate(walk.raw)
+            if raw.labels is not None
         }
         self._outputs = {j: np.flatnonzero(source == j) for j in range(len(walk.raw))}
         self._numbers = [j for j in self._outputs if j not in self._labels and len(self._outputs[j])]
