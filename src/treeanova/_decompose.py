@@ -24,7 +24,7 @@ from treeanova.density.kinds import density_of
 from treeanova.density.rows_in_memory import check_weighted_rows, statistics_of
 from treeanova.model.effects import Effects
 from treeanova.model.forest import Forest
-from treeanova.readers import final_step, read_model, unpickled
+from treeanova.readers import read_for_rows, unpickled
 from treeanova.terms.additive import AdditiveModel
 from treeanova.terms.layout import choose_layout
 from treeanova.terms.leafsets import LeafSets
@@ -60,7 +60,8 @@ def decompose(
     Parameters
     ----------
     model
-        A fitted model of any library that `read_model` knows, or the path of a saved one.
+        A fitted model of any library that `read_model` knows, or the path of a saved one. A scikit-learn Pipeline whose
+        transformers change columns one by one is decomposed in the columns that enter it.
     X
         The rows that define the density: numpy, pandas, polars, pyarrow or scipy.sparse. None is allowed for
         "uniform".
@@ -127,12 +128,11 @@ def decompose(
     with reporting(progress) as report:
         with one_step(report, "reading the model"):
             model = unpickled(model, trusted=trusted)
-            final_step(model)  # refuses a Pipeline that changes its columns
             check_weighted_rows(X, sample_weight)
             max_order = _checked_order("max_order", max_order, 1)
             tensor_order = _checked_order("tensor_order", tensor_order, 2)
             _check_terms(terms)
-            content = _with_names(read_model(model), feature_names)
+            content = _with_names(read_for_rows(model), feature_names)
         limit = _checked_seconds(seconds)
         settings = Settings(Options(method), _n_threads(n_jobs), backend_of(X), random_state, limit)
         if isinstance(content, Effects):
@@ -250,7 +250,7 @@ def plan(
     """
     max_order = _checked_order("max_order", max_order, 1)
     tensor_order = _checked_order("tensor_order", tensor_order, 2)
-    content = read_model(model, trusted=trusted)
+    content = read_for_rows(unpickled(model, trusted=trusted))
     if isinstance(content, Effects):
         return plan_of_effects(content)
     return choose_layout(leaves_of(content), budget=budget, max_order=max_order, tensor_order=tensor_order).plan

@@ -1,4 +1,4 @@
-"""Pipelines: the final step is read; decompose refuses those that change columns before it."""
+"""Pipelines: the final step is read; decompose refuses those that mix columns before it."""
 
 from __future__ import annotations
 
@@ -103,10 +103,18 @@ def test_final_step_of_a_pipeline_that_leaves_its_columns():
 
 
 @pytest.mark.parametrize("nested", [False, True])
-def test_a_pipeline_that_changes_its_columns_is_refused_by_decompose(nested, tmp_path):
+def test_a_pipeline_that_changes_its_columns_is_decomposed_in_those_that_enter_it(nested, tmp_path):
     model = make_pipeline(StandardScaler(), DecisionTreeRegressor(max_depth=2))
     model = (make_pipeline(model) if nested else model).fit(X, Y)
     (tmp_path / "p.pkl").write_bytes(pickle.dumps(model))
     for given in (model, tmp_path / "p.pkl"):
-        with pytest.raises(UnsupportedModelError, match="a Pipeline that changes its columns with StandardScaler; dec"):
-            treeanova.decompose(given, X, trusted=True, density="empirical")
+        fx = treeanova.decompose(given, X, trusted=True, density="empirical")
+        np.testing.assert_allclose(fx.decision_function(X), model.predict(X), atol=1e-12)
+
+
+def test_a_pipeline_that_mixes_its_columns_is_refused_by_decompose():
+    model = make_pipeline(make_pipeline(PCA(2), DecisionTreeRegressor(max_depth=2))).fit(X, Y)
+    with pytest.raises(UnsupportedModelError, match="PCA, which combines columns; decompose the final step"):
+        treeanova.decompose(model, X)
+    with pytest.raises(UnsupportedModelError, match="must end in a model, got 'passthrough'"):
+        treeanova.decompose(Pipeline([("scale", StandardScaler()), ("nothing", "passthrough")]).fit(X), X)

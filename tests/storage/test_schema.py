@@ -13,6 +13,7 @@ from treeanova.data.columns import encode
 from treeanova.data.features import Encoder, Feature, IntegerCategory, Labels, Numeric, Schema
 from treeanova.readers import read_model
 from treeanova.readers.catboost.columns import HashedCategory
+from treeanova.readers.columnwise.columns import DoubleNumber
 from treeanova.readers.ebm.columns import IgnoredColumn, NumberOrText, TextCategory
 from treeanova.readers.lightgbm.columns import ListedCodes, OrderedCategory, PandasCategory
 from treeanova.readers.sklearn.columns import LabelsWithNone
@@ -32,6 +33,7 @@ def objects(*values):
 
 ENCODERS = {
     "numeric": (Numeric(-999.0), np.array([-999.0, 1.0, NAN])),
+    "double numbers": (DoubleNumber(), np.array([1.0, NAN])),
     "codes": (IntegerCategory(3, ("a", "b", "c"), -1.0), np.array([-1.0, 2.0, 7.0])),
     "labels": (Labels(("a", 1, 2.5, True)), objects("a", 2.5, None, "q")),
     "labels with none": (LabelsWithNone(("a", None)), objects("a", None, NAN)),

@@ -15,7 +15,7 @@ from treeanova.data.tabular import read_column, read_table
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.files import load
 from treeanova.density.kinds import KINDS
-from treeanova.readers import final_step, read_model, unpickled
+from treeanova.readers import read_for_rows, unpickled
 
 _GIGABYTE = 10**9
 
@@ -123,8 +123,7 @@ def _decomposed_model(path: Path, request: Request, density: str, progress: Prog
     request.check_has_rows(density)
     with one_step(progress, f"reading {path.name}"):
         model = unpickled(path, trusted=request.trusted)
-        final_step(model)  # refuses a Pipeline that changes its columns
-        content = read_model(model)
+        content = read_for_rows(model)
     table, weights = _read_rows(request, content.schema, progress)
     fx = decompose(
         content,

@@ -158,7 +158,8 @@ def raw_column(series: nw.Series[Any]) -> npt.NDArray[Any]:
     if series.dtype.is_numeric() or series.dtype == nw.Boolean:
         if series.dtype not in {nw.Float32, nw.Float64} and series.null_count() == 0:
             return series.to_numpy()
-        return series.cast(nw.Float64).to_numpy()
+        is_single = series.dtype == nw.Float32 and series.null_count() == 0
+        return series.to_numpy() if is_single else series.cast(nw.Float64).to_numpy()
     column = np.empty(len(series), dtype=object)
     column[:] = series.to_list()
     return column

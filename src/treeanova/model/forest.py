@@ -238,9 +238,32 @@ class Forest:
             if not inner.any():
                 return self.leaf[node]
             values = encoded[rows, feature]
-            node = np.where(self._goes_left(node, values), self.left[node], self.right[node])
+            node = np.where(self.goes_left(node, values), self.left[node], self.right[node])
 
-    def _goes_left(self, node: Ints, values: Floats) -> Bools:
+    def goes_left(self, node: Ints, values: Floats) -> Bools:
+        """Whether encoded values go left at nodes, one value for each.
+
+        Parameters
+        ----------
+        node
+            Inner nodes.
+        values
+            Float64 in the form that the bounds compare, of the same shape.
+
+        Returns
+        -------
+        numpy.ndarray
+            Of the same shape.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import treeanova
+        >>> from sklearn.tree import DecisionTreeRegressor
+        >>> forest = treeanova.read_model(DecisionTreeRegressor().fit([[0.0], [1.0]], [3, 5]))
+        >>> forest.goes_left(np.array([0, 0]), np.array([0.5, 0.6])).tolist()
+        [True, False]
+        """
         missing = np.isnan(values)
         goes = values <= self.bound[node]
         start = self.category_start[node]

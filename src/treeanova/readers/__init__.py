@@ -14,17 +14,17 @@ from treeanova.errors import UnsupportedModelError
 from treeanova.model.effects import Effects
 from treeanova.model.forest import Forest
 from treeanova.readers.pickles import is_file, unpickled
-from treeanova.readers.pipelines import final_step
+from treeanova.readers.pipelines import final_step, read_in_raw_columns
 from treeanova.readers.registry import find_reader, register_reader
 
-__all__ = ["final_step", "read_model", "register_reader", "unpickled"]
+__all__ = ["final_step", "read_for_rows", "read_model", "register_reader", "unpickled"]
 
 
 def read_model(model: Any, *, trusted: bool = False) -> Forest | Effects:
     """The model as a Forest or as Effects, whose score equals the library's raw prediction for every input.
 
     For a scikit-learn Pipeline only the final step is read, with the feature names that the earlier steps give: score
-    it on ``pipeline[:-1].transform(X)``, not on X.
+    it on ``pipeline[:-1].transform(X)``, not on X. (`decompose` reads a Pipeline on the columns that enter it.)
 
     Parameters
     ----------
@@ -65,6 +65,11 @@ def read_model(model: Any, *, trusted: bool = False) -> Forest | Effects:
     if isinstance(model, (str, pathlib.Path)):
         model = _existing(pathlib.Path(model))
     return find_reader(model).read(model)
+
+
+def read_for_rows(model: Any) -> Forest | Effects:
+    """The model as a function of the rows that its user has: as `read_model`, but a Pipeline on what enters it."""
+    return read_in_raw_columns(model, read_model)
 
 
 def _existing(path: pathlib.Path) -> pathlib.Path:

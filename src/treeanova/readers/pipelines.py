@@ -1,4 +1,4 @@
-"""Pipelines of scikit-learn: the model at their end, and the names of the columns that enter it."""
+"""Pipelines of scikit-learn: the model at their end, on the columns that enter it or on those of the user."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any
 from treeanova.errors import UnsupportedModelError
 from treeanova.model.effects import Effects
 from treeanova.model.forest import Forest
+from treeanova.readers.columnwise import in_raw_columns
+from treeanova.readers.columnwise.origins import refused
 
 
 def is_pipeline(model: Any) -> bool:
@@ -17,27 +19,42 @@ def is_pipeline(model: Any) -> bool:
 
 
 def final_step(model: Any) -> Any:
-    """The model at the end of a Pipeline, also of nested ones; a model that is not a Pipeline unchanged.
+    """The model at the end of a Pipeline, also of nested ones; a model that is not a Pipeline unchanged."""
+    return final_step(model.steps[-1][1]) if is_pipeline(model) else model
 
-    Raises UnsupportedModelError if earlier steps change columns: rows of the user are then not what the model sees.
-    """
+
+def changing_steps(model: Any) -> list[Any]:
+    """Steps of a Pipeline, also of nested ones at its end, that may change columns before they enter the model."""
     if not is_pipeline(model):
-        return model
-    changing = [step for _, step in model.steps[:-1] if step is not None and step != "passthrough"]
-    if changing:
-        raise UnsupportedModelError(
-            "`model` must see the columns of `X`, got a Pipeline that changes its columns with "
-            f"{type(changing[0]).__name__}; decompose its final step on the transformed data: decompose(pipeline[-1], "
-            "pipeline[:-1].transform(X), feature_names=pipeline[:-1].get_feature_names_out())."
-        )
-    return final_step(model.steps[-1][1])
+        return []
+    own = [step for _, step in model.steps[:-1] if step is not None and step != "passthrough"]
+    return own + changing_steps(model.steps[-1][1])
+
+
+def read_in_raw_columns(pipeline: Any, read_model: Callable[[Any], Forest | Effects]) -> Forest | Effects:
+    """The model at the end of a Pipeline as a function of the columns that enter the Pipeline.
+
+    Raises UnsupportedModelError if the steps before it do not change columns one by one.
+    """
+    steps, last = changing_steps(pipeline), final_step(pipeline)
+    if not steps:
+        return read_model(pipeline)
+    _check_model(last)
+    content = read_model(last)
+    if isinstance(content, Effects):
+        raise refused(f"{type(steps[0]).__name__} before an additive model")
+    return in_raw_columns(steps, content)
+
+
+def _check_model(last: Any) -> None:
+    if last is None or isinstance(last, str):
+        raise UnsupportedModelError(f"the Pipeline must end in a model, got {last!r}; append a fitted one.")
 
 
 def read_pipeline(pipeline: Any, read_model: Callable[[Any], Forest | Effects]) -> Forest | Effects:
     """The final step of a Pipeline as `read_model` reads it, its features named by the earlier steps."""
     last = pipeline.steps[-1][1]
-    if last is None or isinstance(last, str):
-        raise UnsupportedModelError(f"the Pipeline must end in a model, got {last!r}; append a fitted one.")
+    _check_model(last)
     content = read_model(last)
     schema, names = content.schema, _names_before_last(pipeline)
     if names is None or len(names) != len(schema.features):
