@@ -1,0 +1,21 @@
+"""ONNX: TreeEnsembleRegressor and TreeEnsembleClassifier (ai.onnx.ml 1 to 5) and TreeEnsemble (5) as a Forest.
+
+The facts that the reader relies on, as onnxruntime computes them:
+
+- The graph must be one tree operator that sees the input itself; ZipMap, Identity and Cast to the same floats may be
+  around it. What changes columns before it or scores after it is refused.
+- Inputs of float32 are compared with float32 thresholds, those of float64 with float64 thresholds. A node's condition
+  is one of x <= t, x < t, x > t, x >= t, x == t and x != t. It is false for NaN, except x != t, which is true; where
+  `missing_value_tracks_true` is set, NaN counts as true. A node with x == t becomes two nodes of the Forest.
+- Scores are base values and the sum of the leaves' weights, or their mean over trees; MIN and MAX are refused.
+- A classifier of two classes whose weights are all for one class gives (1 - s, s) if no weight is negative, whatever
+  its post_transform, and else (-s, s), to which LOGISTIC applies.
+
+The score is the sum before `post_transform`, which is the link. No part of `onnx` is needed: files are read here.
+"""
+
+from __future__ import annotations
+
+from treeanova.readers.onnx.reader import read, read_file
+
+__all__ = ["read", "read_file"]
