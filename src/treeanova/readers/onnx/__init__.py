@@ -8,8 +8,9 @@ The facts that the reader relies on, as onnxruntime computes them:
   is one of x <= t, x < t, x > t, x >= t, x == t and x != t. It is false for NaN, except x != t, which is true; where
   `missing_value_tracks_true` is set, NaN counts as true. A node with x == t becomes two nodes of the Forest.
 - Scores are base values and the sum of the leaves' weights, or their mean over trees; MIN and MAX are refused.
-- A classifier of two classes whose weights are all for one class gives (1 - s, s) if no weight is negative, whatever
-  its post_transform, and else (-s, s), to which LOGISTIC applies.
+- A classifier of two classes whose weights are all for the first gives one score s of the second, after which the
+  probabilities are (1 - s, s) if no weight is negative, and the logistic function of (-s, s) for LOGISTIC.
+- A regressor of one target has no post_transform in onnxruntime, which other runtimes may apply: link "other".
 
 The score is the sum before `post_transform`, which is the link. No part of `onnx` is needed: files are read here.
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Hashable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,9 @@ from treeanova.readers.checks import check_size
 from treeanova.readers.onnx.graph import TreeOperator
 from treeanova.readers.onnx.nodes import MODES, Conditions, left_and_right
 
+_Number = TypeVar("_Number", bound=np.generic)
 _MAX_VALUES = 200_000_000
+_MAX_COLUMNS = 1_000_000
 _TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 _AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 
@@ -67,6 +69,7 @@ def _assembled(schema: Schema, parts: Parts, values: Floats, base: Floats) -> Fo
 def _schema(tree: TreeOperator, parts: Parts) -> Schema:
     inner = parts.conditions.feature[parts.conditions.mode >= 0]
     n_columns = tree.n_columns or int(inner.max(initial=-1)) + 1
+    check_size("columns", n_columns, _MAX_COLUMNS)
     return Schema(tuple(Feature(f"x{j}") for j in range(n_columns)))
 
 
@@ -74,7 +77,7 @@ def _values(parts: Parts) -> Floats:
     """Weights as a matrix of a row per node and a column per output."""
     n_nodes = len(parts.conditions.mode)
     check_size("leaf values", n_nodes * parts.n_outputs, _MAX_VALUES)
-    if len(parts.weights) and not (0 <= parts.weight_output.min() and parts.weight_output.max() < parts.n_outputs):
+    if len(parts.weights) and not (parts.weight_output.min() >= 0 and parts.weight_output.max() < parts.n_outputs):
         raise ModelFileError("weights of ONNX trees must be for outputs that exist, got others; file damaged?")
     values = np.zeros((n_nodes, parts.n_outputs))
     np.add.at(values, (parts.weight_node, parts.weight_output), parts.weights)
@@ -90,9 +93,16 @@ def _labels(attributes: dict[str, Any]) -> tuple[Hashable, ...]:
 
 
 def _classifier(tree: TreeOperator, parts: Parts, values: Floats, labels: tuple[Hashable, ...]) -> Forest:
+    if parts.n_outputs < 2:
+        raise UnsupportedModelError("an ONNX classifier must have two or more classes, got fewer; train it on more.")
     schema = dataclasses.replace(_schema(tree, parts), classes=labels)
-    if parts.n_outputs == 2 and len(np.unique(parts.weight_output)) == 1:
-        return _two_classes(schema, parts, values[:, parts.weight_output[:1]])
+    if _is_one_score(parts):
+        return _two_classes(schema, parts, values[:, :1])
+    if parts.n_outputs == 2 and parts.base.any():
+        raise UnsupportedModelError(
+            "an ONNX classifier of two classes must have weights for the first only to have base values, got weights "
+            "for both, which onnxruntime adds in another way; convert the model again."
+        )
     names = tuple(str(label) for label in labels)
     base = parts.base
     links = {"NONE": "probability" if _adds_up_to_one(parts, values) else "other", "SOFTMAX": "softmax"}
@@ -102,19 +112,16 @@ def _classifier(tree: TreeOperator, parts: Parts, values: Floats, labels: tuple[
     return _assembled(dataclasses.replace(schema, outputs=names, link=link), parts, values, base)
 
 
+def _is_one_score(parts: Parts) -> bool:
+    """Whether a classifier of two classes has weights for the first only, which then mean a score of the second."""
+    return parts.n_outputs == 2 and not parts.weight_output.any()
+
+
 def _two_classes(schema: Schema, parts: Parts, values: Floats) -> Forest:
-    """Weights for one of two classes: the score is that of the second class."""
-    is_positive = bool((parts.weights >= 0).all())
-    if parts.base.any():
-        raise UnsupportedModelError(
-            "an ONNX classifier of two classes with weights for one must have no base values, got some; convert the "
-            "model with a converter that adds them to leaves."
-        )
-    if is_positive:
-        link = "probability" if parts.transform == "NONE" else "other"
-    else:
-        link = "logit" if parts.transform == "LOGISTIC" else "other"
-    return _assembled(dataclasses.replace(schema, link=link), parts, values, np.zeros(1))
+    """One score for two classes."""
+    is_share = bool((parts.weights >= 0).all()) and parts.transform == "NONE"
+    link = "logit" if parts.transform == "LOGISTIC" else "probability" if is_share else "other"
+    return _assembled(dataclasses.replace(schema, link=link), parts, values, parts.base)
 
 
 def _adds_up_to_one(parts: Parts, values: Floats) -> bool:
@@ -132,16 +139,17 @@ def _older_parts(attributes: dict[str, Any], tree: TreeOperator) -> Parts:
     """TreeEnsembleRegressor and TreeEnsembleClassifier: nodes are named by their tree and a number in it."""
     is_classifier = tree.operator.kind == "TreeEnsembleClassifier"
     prefix = "class" if is_classifier else "target"
-    trees, numbers = _integers(attributes, "nodes_treeids"), _integers(attributes, "nodes_nodeids")
+    trees = _integers(attributes, "nodes_treeids")
     n_nodes = len(trees)
+    numbers = _integers(attributes, "nodes_nodeids", n_nodes)
     position = {key: k for k, key in enumerate(zip(trees.tolist(), numbers.tolist(), strict=True))}
     if len(position) < n_nodes or not n_nodes:
         raise ModelFileError("nodes of ONNX trees must have numbers of their own, got some twice; file damaged?")
-    mode = _modes([text.decode(errors="replace") for text in attributes["nodes_modes"]])
+    mode = _sized(_modes([text.decode(errors="replace") for text in attributes["nodes_modes"]]), n_nodes)
     conditions = Conditions(
         feature=_integers(attributes, "nodes_featureids", n_nodes),
         threshold=_floats(attributes, "nodes_values", tree, n_nodes),
-        mode=_sized(mode, n_nodes),
+        mode=mode,
         true=_positions(position, trees, _integers(attributes, "nodes_truenodeids", n_nodes), mode >= 0),
         false=_positions(position, trees, _integers(attributes, "nodes_falsenodeids", n_nodes), mode >= 0),
         tracks=_tracks(attributes, n_nodes),
@@ -152,18 +160,19 @@ def _older_parts(attributes: dict[str, Any], tree: TreeOperator) -> Parts:
     weight_node = _positions(position, owners, leaves, np.ones(len(owners), bool))
     if (mode[weight_node] >= 0).any():
         raise ModelFileError("weights of ONNX trees must be at leaves, got one at another node; file damaged?")
-    n_outputs = len(_labels(attributes)) if is_classifier else int(attributes.get("n_targets") or 1)
-    base = _floats(attributes, "base_values", tree)
+    n_outputs = len(_labels(attributes)) if is_classifier else _n_targets(attributes)
+    outputs = _integers(attributes, f"{prefix}_ids", len(owners))
+    n_scores = 1 if is_classifier and n_outputs == 2 and not outputs.any() else n_outputs
     return Parts(
         conditions=conditions,
-        roots=_first_of_each(trees),
+        roots=_roots(conditions, trees),
         weight_node=weight_node,
-        weight_output=_integers(attributes, f"{prefix}_ids", len(owners)),
+        weight_output=outputs,
         weights=_floats(attributes, f"{prefix}_weights", tree, len(owners)),
-        base=_checked_base(base, n_outputs),
+        base=_checked_base(_floats(attributes, "base_values", tree), n_scores),
         n_outputs=n_outputs,
-        aggregate=attributes.get("aggregate_function", b"SUM").decode(),
-        transform=attributes.get("post_transform", b"NONE").decode(),
+        aggregate=attributes.get("aggregate_function", b"SUM").decode(errors="replace"),
+        transform=attributes.get("post_transform", b"NONE").decode(errors="replace"),
     )
 
 
@@ -178,7 +187,7 @@ def _newer_parts(attributes: dict[str, Any], tree: TreeOperator) -> Parts:
     for side in ("true", "false"):
         child = _integers(attributes, f"nodes_{side}nodeids", n_nodes)
         is_leaf = _integers(attributes, f"nodes_{side}leafs", n_nodes) != 0
-        if is_leaf.any() and not (0 <= child[is_leaf].min() and child[is_leaf].max() < len(weights)):
+        if is_leaf.any() and not (child[is_leaf].min() >= 0 and child[is_leaf].max() < len(weights)):
             raise ModelFileError("nodes of ONNX trees must have leaves that exist, got others; file damaged?")
         leaf_of.append(child[is_leaf])
         child[is_leaf] = n_all + np.arange(is_leaf.sum())
@@ -195,7 +204,7 @@ def _newer_parts(attributes: dict[str, Any], tree: TreeOperator) -> Parts:
         tracks=np.concatenate([_tracks(attributes, n_nodes), np.zeros(len(leaves), bool)]),
         is_double=tree.is_double,
     )
-    n_outputs = int(attributes.get("n_targets") or 1)
+    n_outputs = _n_targets(attributes)
     return Parts(
         conditions=conditions,
         roots=_integers(attributes, "tree_roots"),
@@ -218,6 +227,14 @@ def _modes(names: Sequence[str]) -> Ints:
     return np.array([numbers[name] for name in names], dtype=np.int64)
 
 
+def _n_targets(attributes: dict[str, Any]) -> int:
+    n_targets = int(attributes.get("n_targets") or 1)
+    check_size("outputs", n_targets, _MAX_COLUMNS)
+    if n_targets < 1:
+        raise ModelFileError(f"an ONNX model must have targets, got {n_targets}; file damaged?")
+    return n_targets
+
+
 def _integers(attributes: dict[str, Any], name: str, size: int | None = None) -> Ints:
     if name not in attributes:
         raise ModelFileError(f"ONNX trees must have the attribute {name}, got none; file damaged?")
@@ -225,10 +242,10 @@ def _integers(attributes: dict[str, Any], name: str, size: int | None = None) ->
 
 
 def _floats(attributes: dict[str, Any], name: str, tree: TreeOperator, size: int | None = None) -> Floats:
-    """Numbers in an attribute, or in the tensor of the same name, which may be of float64; empty if there is neither."""
+    """Numbers in an attribute, or in the tensor of the same name, which may be of float64; empty without both."""
     values = attributes.get(name)
     tensor = attributes.get(f"{name}_as_tensor")
-    return _sized(_array(values if values else (() if tensor is None else tensor), tree), size)
+    return _sized(_array(values or (() if tensor is None else tensor), tree), size)
 
 
 def _array(values: npt.ArrayLike, tree: TreeOperator) -> Floats:
@@ -241,7 +258,7 @@ def _array(values: npt.ArrayLike, tree: TreeOperator) -> Floats:
     return array.astype(np.float64)
 
 
-def _sized(array: Any, size: int | None) -> Any:
+def _sized(array: npt.NDArray[_Number], size: int | None) -> npt.NDArray[_Number]:
     if size is not None and len(array) != size:
         raise ModelFileError(f"attributes of ONNX trees must have {size} entries, got {len(array)}; file damaged?")
     return array
@@ -265,15 +282,21 @@ def _positions(position: dict[tuple[int, int], int], trees: Ints, numbers: Ints,
     return result
 
 
-def _first_of_each(trees: Ints) -> Ints:
-    """The first node of each tree, which is its root."""
-    return np.sort(np.unique(trees, return_index=True)[1])
+def _roots(conditions: Conditions, trees: Ints) -> Ints:
+    """The node of each tree that is no child, in the order of the file."""
+    is_child = np.zeros(len(trees), dtype=bool)
+    inner = conditions.mode >= 0
+    is_child[conditions.true[inner]] = is_child[conditions.false[inner]] = True
+    roots = np.flatnonzero(~is_child)
+    if len(np.unique(trees[roots])) != len(roots) or len(roots) != len(np.unique(trees)):
+        raise ModelFileError("ONNX trees must have one root each, got none or several; file damaged?")
+    return roots
 
 
 def _checked_base(base: Floats, n_outputs: int) -> Floats:
     if len(base) not in {0, n_outputs}:
         raise UnsupportedModelError(
-            f"an ONNX model must have a base value for each of its {n_outputs} outputs or none, got {len(base)}; "
+            f"an ONNX model must have a base value for each of its {n_outputs} scores or none, got {len(base)}; "
             "convert the model again."
         )
     return base if len(base) else np.zeros(n_outputs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,8 +47,8 @@ def tree_operator(data: bytes) -> TreeOperator:
     if len(trees) != 1:
         kinds = ", ".join(dict.fromkeys(operator.kind for operator in operators)) or "none"
         raise UnsupportedModelError(
-            f"an ONNX model must have one tree operator ({', '.join(TREES)}), got {len(trees)} among {kinds}; decompose "
-            "the model that was converted."
+            f"an ONNX model must have one tree operator ({', '.join(TREES)}), got {len(trees)} among {kinds}; "
+            "decompose the model that was converted."
         )
     tree = trees[0]
     inputs = {name: kind for name, *kind in map(_input, graph.get(11, []))}
@@ -73,17 +73,21 @@ def _attribute(attribute: Message) -> tuple[str, Any]:
     name = text(attribute[1][0]) if 1 in attribute else ""
     if 5 in attribute:
         return name, _tensor(fields(raw(attribute[5][0])))
-    if 7 in attribute:
-        return name, floats(attribute[7])
-    if 8 in attribute:
-        return name, integers(attribute[8])
-    if 9 in attribute:
-        return name, [raw(value) for value in attribute[9]]
-    if 4 in attribute:
-        return name, raw(attribute[4][0])
-    if 3 in attribute:
-        return name, signed(attribute[3][0])
-    return name, floats(attribute[2])[0] if 2 in attribute else None
+    for number, read in _KINDS.items():
+        if number in attribute:
+            return name, read(attribute[number])
+    return name, None
+
+
+# How values of an attribute are read, by the number of their field.
+_KINDS: dict[int, Callable[[list[Value]], Any]] = {
+    7: floats,
+    8: integers,
+    9: lambda values: [raw(value) for value in values],
+    4: lambda values: raw(values[0]),
+    3: lambda values: signed(values[0]),
+    2: lambda values: floats(values)[0],
+}
 
 
 def _tensor(tensor: Message) -> npt.NDArray[Any]:
@@ -141,7 +145,7 @@ def _source(name: str, operators: Sequence[Operator], inputs: dict[str, list[Any
 
 
 def _check_after(tree: Operator, operators: Sequence[Operator]) -> None:
-    """Raise UnsupportedModelError if scores are changed after the trees; labels, a classifier's first output, may be."""
+    """Raise UnsupportedModelError if scores are changed after the trees; labels of a classifier may be."""
     scores = {tree.outputs[-1]}
     is_found = True
     while is_found:
@@ -152,8 +156,8 @@ def _check_after(tree: Operator, operators: Sequence[Operator]) -> None:
             )
             if not keeps:
                 raise UnsupportedModelError(
-                    f"scores of an ONNX model must be those of its trees, got {operator.kind} after them; decompose the "
-                    "model that was converted."
+                    f"scores of an ONNX model must be those of its trees, got {operator.kind} after them; decompose "
+                    "the model that was converted."
                 )
             scores |= set(operator.outputs)
         is_found = bool(users)

@@ -37,7 +37,7 @@ class Conditions:
 
 def left_and_right(conditions: Conditions, roots: Ints) -> tuple[dict[str, Ints | Floats | Bools], Ints]:
     """Arguments of `assemble` for the structure of trees, and the node of the file that each node comes from."""
-    _check(conditions)
+    _check(conditions, roots)
     up_to, below = _bounds(conditions)
     is_equality = (conditions.mode == EQ) | (conditions.mode == NEQ)
     if is_equality.any():
@@ -56,17 +56,19 @@ def left_and_right(conditions: Conditions, roots: Ints) -> tuple[dict[str, Ints 
     return structure, np.arange(len(mode))
 
 
-def _check(conditions: Conditions) -> None:
+def _check(conditions: Conditions, roots: Ints) -> None:
     mode, threshold = conditions.mode, conditions.threshold
     if (mode == MEMBER).any():
         raise UnsupportedModelError("ONNX trees with BRANCH_MEMBER cannot be read; convert the model without sets.")
     if not np.isfinite(threshold[mode >= 0]).all():
         raise UnsupportedModelError("thresholds of ONNX trees must be finite, got others; convert the model again.")
-    children = np.concatenate([conditions.true[mode >= 0], conditions.false[mode >= 0]])
+    children = np.concatenate([roots, conditions.true[mode >= 0], conditions.false[mode >= 0]])
     if len(children) and (children.min() < 0 or children.max() >= len(mode)):
-        raise ModelFileError("nodes of ONNX trees must have children that exist, got others; file damaged?")
+        raise ModelFileError("ONNX trees must have roots and children that exist, got others; file damaged?")
     if len(np.unique(children)) < len(children):
-        raise ModelFileError("nodes of ONNX trees must have one parent, got a node with several; file damaged?")
+        raise ModelFileError("ONNX trees must reach each node once, got a node with several parents; file damaged?")
+    if not len(roots):
+        raise ModelFileError("an ONNX model must have trees, got none; file damaged?")
 
 
 def _bounds(conditions: Conditions) -> tuple[Floats, Floats]:

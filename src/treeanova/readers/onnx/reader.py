@@ -25,8 +25,10 @@ def read_file(path: str | pathlib.Path) -> Forest:
 
 
 def _read(data: bytes, name: str) -> Forest:
-    tree = tree_operator(data)
     try:
-        return forest_of(tree)
-    except (KeyError, IndexError, TypeError, AttributeError) as error:
-        raise ModelFileError(f"{name} must be a whole ONNX model, got other attributes ({error}); file damaged?") from error
+        return forest_of(tree_operator(data))
+    except (KeyError, IndexError, TypeError, AttributeError, OverflowError) as error:
+        kind = type(error).__name__
+        raise ModelFileError(
+            f"{name} must be a whole ONNX model, got others ({kind}: {error}); file damaged?"
+        ) from error
