@@ -133,6 +133,17 @@ def test_numbers_of_float64_are_rounded_as_their_input_is():
     np.testing.assert_allclose(read_model(model).score(X), run(model, X.astype(np.float32)), rtol=2e-6, atol=2e-6)
 
 
+@pytest.mark.parametrize("as_tensor", [False, True])
+def test_inputs_of_float64_are_compared_in_float64(as_tensor):
+    rng = np.random.default_rng(0)
+    inner, leaves = nodes(rng, modes=MODES, tracks=True)
+    every = inner | weights(rng, leaves, "target", [0]) | {"n_targets": 1}
+    if as_tensor:
+        for name in ("nodes_values", "target_weights"):
+            every[f"{name}_as_tensor"] = numpy_helper.from_array(np.array(every.pop(name)))
+    check(graph_model([operator("TreeEnsembleRegressor", **every)], 1, kind=TensorProto.DOUBLE), rows(dtype=np.float64))
+
+
 def test_chains_of_equalities_stay_small():
     """As converters write a set of categories: 40 equalities of one feature, one after the other."""
     n = 40
@@ -150,6 +161,28 @@ def test_chains_of_equalities_stay_small():
     model = graph_model([operator("TreeEnsembleRegressor", **every)], 1)
     values = np.array([*np.arange(-1, n + 1, 0.5), np.nan, np.inf], dtype=np.float32)
     assert check(model, np.stack([values] * N_FEATURES, axis=1)).n_leaves == 2 * n + 1
+
+
+def test_nodes_with_several_parents_are_copied():
+    """x0 in {1, 3} as two equalities with one outcome, which splits on x1."""
+    every = {
+        "nodes_treeids": [0] * 6,
+        "nodes_nodeids": list(range(6)),
+        "nodes_featureids": [0, 0, 1, 0, 0, 0],
+        "nodes_values": [1.0, 3.0, 0.2, 0.0, 0.0, 0.0],
+        "nodes_modes": ["BRANCH_EQ", "BRANCH_EQ", "BRANCH_LEQ", "LEAF", "LEAF", "LEAF"],
+        "nodes_truenodeids": [2, 2, 3, 0, 0, 0],
+        "nodes_falsenodeids": [1, 5, 4, 0, 0, 0],
+        "n_targets": 1,
+    }
+    leaves = weights(np.random.default_rng(0), [(0, 3), (0, 4), (0, 5)], "target", [0])
+    model = graph_model([operator("TreeEnsembleRegressor", **every, **leaves)], 1)
+    X = np.random.default_rng(0).choice([0, 1, 2, 3, 4, 0.2, np.nan], (300, N_FEATURES)).astype(np.float32)
+    check(model, X)
+    links = {"nodes_truenodeids": [4, 2, 3, 0, 0, 0], "nodes_falsenodeids": [1, 5, 1, 0, 0, 0]}
+    loop = graph_model([operator("TreeEnsembleRegressor", **(every | links), **leaves)], 1)
+    with pytest.raises(ModelFileError, match="got a loop"):
+        read_model(loop)
 
 
 @pytest.mark.parametrize("aggregate", ["MIN", "MAX"])
@@ -305,6 +338,20 @@ def test_what_changes_columns_or_scores_is_refused():
                 read_model(model)
     with pytest.raises(UnsupportedModelError, match=r"one tree operator .*, got 0 among Neg"):
         read_model(graph_model([helper.make_node("Neg", ["X"], ["scores"])], 1))
+
+
+@pytest.mark.parametrize(("factor", "is_read"), [(1.0, True), (2.0, False)])
+def test_scores_times_one(factor, is_read):
+    inner, leaves = nodes(np.random.default_rng(0))
+    every = inner | weights(np.random.default_rng(0), leaves, "target", [0]) | {"n_targets": 1}
+    around = [operator("TreeEnsembleRegressor", ("raw",), **every), helper.make_node("Mul", ["raw", "c"], ["scores"])]
+    model = graph_model(around, 1)
+    model.graph.initializer.append(numpy_helper.from_array(np.array(factor, dtype=np.float32), "c"))
+    if is_read:
+        check(model)
+    else:
+        with pytest.raises(UnsupportedModelError, match="got Mul after"):
+            read_model(model)
 
 
 def test_inputs_of_other_types_are_refused():

@@ -2,11 +2,12 @@
 
 The facts that the reader relies on, as onnxruntime computes them:
 
-- The graph must be one tree operator that sees the input itself; ZipMap, Identity and Cast to the same floats may be
-  around it. What changes columns before it or scores after it is refused.
+- The graph must be one tree operator that sees the input itself; Identity may be before it, and Identity, ZipMap, Cast
+  to floats and multiplication by 1 after it. What changes columns or scores is refused.
 - Inputs of float32 are compared with float32 thresholds, those of float64 with float64 thresholds. A node's condition
   is one of x <= t, x < t, x > t, x >= t, x == t and x != t. It is false for NaN, except x != t, which is true; where
   `missing_value_tracks_true` is set, NaN counts as true. A node with x == t becomes two nodes of the Forest.
+- A node may have several parents, as in chains of equalities for a set of categories; it is copied for each.
 - Scores are base values and the sum of the leaves' weights, or their mean over trees; MIN and MAX are refused.
 - A classifier of two classes whose weights are all for the first gives one score s of the second, after which the
   probabilities are (1 - s, s) if no weight is negative, and the logistic function of (-s, s) for LOGISTIC.

@@ -53,7 +53,7 @@ def tree_operator(data: bytes) -> TreeOperator:
     tree = trees[0]
     inputs = {name: kind for name, *kind in map(_input, graph.get(11, []))}
     source = _source(tree.inputs[0], operators, inputs)
-    _check_after(tree, operators)
+    _check_after(tree, operators, _ones(graph))
     elem_type, n_columns = inputs[source]
     return TreeOperator(tree, elem_type == _DOUBLE, n_columns)
 
@@ -144,15 +144,28 @@ def _source(name: str, operators: Sequence[Operator], inputs: dict[str, list[Any
     return name
 
 
-def _check_after(tree: Operator, operators: Sequence[Operator]) -> None:
+def _ones(graph: Message) -> set[str]:
+    """Names of constants that are 1, by which LightGBM's converter multiplies probabilities."""
+    tensors = [fields(raw(value)) for value in graph.get(5, [])]
+    return {text(tensor[8][0]) for tensor in tensors if 8 in tensor and _is_one(tensor)}
+
+
+def _is_one(tensor: Message) -> bool:
+    is_number = 13 not in tensor and integers(tensor.get(2, [0]))[0] in _CODES
+    return is_number and _tensor(tensor).tolist() == [1]
+
+
+def _check_after(tree: Operator, operators: Sequence[Operator], ones: set[str]) -> None:
     """Raise UnsupportedModelError if scores are changed after the trees; labels of a classifier may be."""
     scores = {tree.outputs[-1]}
     is_found = True
     while is_found:
         users = [o for o in operators if scores & set(o.inputs) and not set(o.outputs) <= scores]
         for operator in users:
-            keeps = operator.kind in {"Identity", "ZipMap"} or (
-                operator.kind == "Cast" and operator.attributes.get("to") in {_FLOAT, _DOUBLE}
+            keeps = (
+                operator.kind in {"Identity", "ZipMap"}
+                or (operator.kind == "Cast" and operator.attributes.get("to") in {_FLOAT, _DOUBLE})
+                or (operator.kind == "Mul" and len(set(operator.inputs) & ones) == 1)
             )
             if not keeps:
                 raise UnsupportedModelError(

@@ -40,7 +40,7 @@ def left_and_right(conditions: Conditions, roots: Ints) -> tuple[dict[str, Ints 
     _check(conditions, roots)
     up_to, below = _bounds(conditions)
     is_equality = (conditions.mode == EQ) | (conditions.mode == NEQ)
-    if is_equality.any():
+    if is_equality.any() or _is_shared(conditions):
         return _expanded(conditions, roots, up_to, below)
     mode = conditions.mode
     swaps = (mode == GT) | (mode == GTE)
@@ -65,10 +65,33 @@ def _check(conditions: Conditions, roots: Ints) -> None:
     children = np.concatenate([roots, conditions.true[mode >= 0], conditions.false[mode >= 0]])
     if len(children) and (children.min() < 0 or children.max() >= len(mode)):
         raise ModelFileError("ONNX trees must have roots and children that exist, got others; file damaged?")
-    if len(np.unique(children)) < len(children):
-        raise ModelFileError("ONNX trees must reach each node once, got a node with several parents; file damaged?")
+    if not _is_acyclic(conditions):
+        raise ModelFileError("ONNX trees must end in leaves, got a loop; file damaged?")
     if not len(roots):
         raise ModelFileError("an ONNX model must have trees, got none; file damaged?")
+
+
+def _is_shared(conditions: Conditions) -> bool:
+    """Whether a node has several parents, as where a set of categories is a chain of equalities with one outcome."""
+    inner = conditions.mode >= 0
+    children = np.concatenate([conditions.true[inner], conditions.false[inner]])
+    return len(np.unique(children)) < len(children)
+
+
+def _is_acyclic(conditions: Conditions) -> bool:
+    """Whether no node comes after itself: nodes are taken away once all of their parents are."""
+    inner = conditions.mode >= 0
+    n_parents = np.bincount(
+        np.concatenate([conditions.true[inner], conditions.false[inner]]), minlength=len(conditions.mode)
+    )
+    free, n_taken = np.flatnonzero(n_parents == 0), 0
+    while len(free):
+        n_taken += len(free)
+        taken = free[inner[free]]
+        children = np.concatenate([conditions.true[taken], conditions.false[taken]])
+        np.subtract.at(n_parents, children, 1)
+        free = np.unique(children[n_parents[children] == 0])
+    return n_taken == len(inner)
 
 
 def _bounds(conditions: Conditions) -> tuple[Floats, Floats]:
@@ -82,7 +105,7 @@ def _bounds(conditions: Conditions) -> tuple[Floats, Floats]:
 def _expanded(
     conditions: Conditions, roots: Ints, up_to: Floats, below: Floats
 ) -> tuple[dict[str, Ints | Floats | Bools], Ints]:
-    """Trees with equalities: x == t is two nodes, after which the branch of x != t comes twice.
+    """Trees with equalities or shared nodes: x == t is two nodes, after which the branch of x != t comes twice.
 
     Where the values that reach a node leave one answer only, the node is left out, so that chains of equalities of one
     feature stay small.
