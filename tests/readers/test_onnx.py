@@ -299,10 +299,29 @@ def test_the_newer_operator_in_float64(seed):
     check(newer(np.random.default_rng(seed), double=True), rows(dtype=np.float64))
 
 
-def test_the_newer_operator_refuses_sets_and_extremes():
-    members = numpy_helper.from_array(np.array([1.0, np.nan] * 10, dtype=np.float32))
-    with pytest.raises(UnsupportedModelError, match="BRANCH_MEMBER"):
-        read_model(newer(np.random.default_rng(0), modes=[6], membership_values=members))
+@pytest.mark.parametrize("seed", range(6))
+def test_sets_of_the_newer_operator(seed):
+    rng = np.random.default_rng(seed)
+    sets = [np.append(rng.choice(np.arange(1, 31), rng.integers(1, 9), replace=False), np.nan) for _ in range(10)]
+    members = numpy_helper.from_array(np.concatenate(sets).astype(np.float32))
+    values = [*np.arange(-4, 42, 0.5), np.nextafter(3, 4), 70.0, -1e9, 1e20, np.nan, np.nan, np.inf, -np.inf]
+    X = rng.choice(np.array(values, dtype=np.float32), (3000, N_FEATURES))
+    check(newer(rng, modes=[6], membership_values=members), X)
+    members = numpy_helper.from_array(np.concatenate(sets))
+    check(newer(rng, modes=[6], membership_values=members, double=True), X.astype(np.float64))
+
+
+@pytest.mark.parametrize(
+    ("members", "error", "message"),
+    [([1, 31, np.nan] * 10, UnsupportedModelError, "from 1 to 30"), ([1, np.nan], ModelFileError, "each of 10 nodes")],
+)
+def test_other_sets_are_refused(members, error, message):
+    values = numpy_helper.from_array(np.array(members, dtype=np.float32))
+    with pytest.raises(error, match=message):
+        read_model(newer(np.random.default_rng(0), modes=[6], membership_values=values))
+
+
+def test_the_newer_operator_refuses_extremes():
     for aggregate, name in ((2, "MIN"), (3, "MAX")):
         with pytest.raises(UnsupportedModelError, match=name):
             read_model(newer(np.random.default_rng(0), aggregate_function=aggregate))

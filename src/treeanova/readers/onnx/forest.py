@@ -15,7 +15,7 @@ from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.forest import Forest, assemble
 from treeanova.readers.checks import check_size
 from treeanova.readers.onnx.graph import TreeOperator
-from treeanova.readers.onnx.nodes import MODES, Conditions, left_and_right
+from treeanova.readers.onnx.nodes import MODES, Conditions, left_and_right, with_chains
 
 _Number = TypeVar("_Number", bound=np.generic)
 _MAX_VALUES = 200_000_000
@@ -206,7 +206,7 @@ def _newer_parts(attributes: dict[str, Any], tree: TreeOperator) -> Parts:
     )
     n_outputs = _n_targets(attributes)
     return Parts(
-        conditions=conditions,
+        conditions=with_chains(conditions, _sets(_array(attributes.get("membership_values", ()), tree))),
         roots=_integers(attributes, "tree_roots"),
         weight_node=n_nodes + np.arange(len(leaves)),
         weight_output=targets[leaves],
@@ -216,6 +216,12 @@ def _newer_parts(attributes: dict[str, Any], tree: TreeOperator) -> Parts:
         aggregate=_AGGREGATES[int(attributes.get("aggregate_function", 1))],
         transform=_TRANSFORMS[int(attributes.get("post_transform") or 0)],
     )
+
+
+def _sets(values: Floats) -> list[Floats]:
+    """Sets of numbers, each of which ends in NaN; that after the last may be left out."""
+    pieces = np.split(values, np.flatnonzero(np.isnan(values)) + 1)
+    return [piece[~np.isnan(piece)] for piece in pieces if len(piece)]
 
 
 def _modes(names: Sequence[str]) -> Ints:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -35,6 +36,35 @@ class Conditions:
     is_double: bool
 
 
+def with_chains(conditions: Conditions, sets: Sequence[Floats]) -> Conditions:
+    """Conditions with a chain of equalities in place of each node that asks whether x is in a set."""
+    asked = np.flatnonzero(conditions.mode == MEMBER)
+    if len(asked) != len(sets) or any(not len(members) for members in sets):
+        raise ModelFileError(f"ONNX trees must have a set for each of {len(asked)} nodes, got others; file damaged?")
+    if any(not np.isin(members, np.arange(1, 31)).all() for members in sets):
+        raise UnsupportedModelError(
+            "sets of ONNX trees (BRANCH_MEMBER) must hold whole numbers from 1 to 30, got others, for which "
+            "onnxruntime cuts off fractions of its input; convert the model with equalities."
+        )
+    columns = {field.name: list(getattr(conditions, field.name)) for field in dataclasses.fields(conditions)[:-1]}
+    for node, members in zip(asked.tolist(), sets, strict=True):
+        last = columns["false"][node]
+        places = [node, *range(len(columns["mode"]), len(columns["mode"]) + len(members) - 1)]
+        for place, following, member in zip(places, [*places[1:], last], members, strict=True):
+            entry = (columns["feature"][node], member, EQ, columns["true"][node], following, columns["tracks"][node])
+            for values, value in zip(columns.values(), entry, strict=True):
+                values[place : place + 1] = [value]
+    return Conditions(
+        feature=np.array(columns["feature"], dtype=np.int64),
+        threshold=np.array(columns["threshold"], dtype=np.float64),
+        mode=np.array(columns["mode"], dtype=np.int64),
+        true=np.array(columns["true"], dtype=np.int64),
+        false=np.array(columns["false"], dtype=np.int64),
+        tracks=np.array(columns["tracks"], dtype=bool),
+        is_double=conditions.is_double,
+    )
+
+
 def left_and_right(conditions: Conditions, roots: Ints) -> tuple[dict[str, Ints | Floats | Bools], Ints]:
     """Arguments of `assemble` for the structure of trees, and the node of the file that each node comes from."""
     _check(conditions, roots)
@@ -58,8 +88,6 @@ def left_and_right(conditions: Conditions, roots: Ints) -> tuple[dict[str, Ints 
 
 def _check(conditions: Conditions, roots: Ints) -> None:
     mode, threshold = conditions.mode, conditions.threshold
-    if (mode == MEMBER).any():
-        raise UnsupportedModelError("ONNX trees with BRANCH_MEMBER cannot be read; convert the model without sets.")
     if not np.isfinite(threshold[mode >= 0]).all():
         raise UnsupportedModelError("thresholds of ONNX trees must be finite, got others; convert the model again.")
     children = np.concatenate([roots, conditions.true[mode >= 0], conditions.false[mode >= 0]])
