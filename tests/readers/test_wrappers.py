@@ -469,8 +469,14 @@ def test_members_that_are_no_trees_are_refused():
         read_model(VotingRegressor([("a", LinearRegression()), ("b", boosted())]).fit(X, Y))
 
 
-def test_a_decomposition_of_a_wrapper_can_be_saved(tmp_path):
-    model = VotingRegressor([("a", boosted()), ("b", ExtraTreesRegressor(2, max_depth=3, random_state=0))]).fit(X, Y)
+@no_warnings()
+@pytest.mark.parametrize("make", [ExtraTreesRegressor, xgboost_regressor])
+def test_a_decomposition_of_a_wrapper_can_be_saved(make, tmp_path):
+    model = VotingRegressor([("a", boosted()), ("b", make().set_params(n_estimators=2, max_depth=3))]).fit(X, Y)
     fx = treeanova.decompose(model, X)
     fx.save(tmp_path / "votes.tav")
-    np.testing.assert_allclose(treeanova.load(tmp_path / "votes.tav").decision_function(X), model.predict(X), atol=1e-9)
+    saved = treeanova.load(tmp_path / "votes.tav")
+    np.testing.assert_allclose(saved.decision_function(X), model.predict(X), atol=1e-6)
+    if make is xgboost_regressor:
+        with pytest.raises(ValueError, match="must be dense"):
+            saved.decision_function(scipy.sparse.csr_matrix(X))
