@@ -39,7 +39,8 @@ def test_one_reader_recognises_a_model_and_models_derived_from_it():
         ("m.json", '{"oblivious_trees": 1}', ["catboost"]),
         ("m.json", '{"trees": 1, "a": 2}', ["catboost"]),
         ("m.json", '["learner"]', []),
-        ("m.onnx", "", []),
+        ("m.onnx", "", ["onnx"]),
+        ("m.pmml", "", []),
     ],
 )
 def test_files_are_recognised_by_suffix_and_names(name, content, libraries, tmp_path):

@@ -41,9 +41,9 @@ def test_a_path_that_is_no_file(tmp_path):
 
 
 def test_a_suffix_that_is_not_known(tmp_path):
-    path = tmp_path / "model.onnx"
+    path = tmp_path / "model.pmml"
     path.write_bytes(b"x")
-    with pytest.raises(UnsupportedModelError, match=r"`model` must be a file that treeanova reads, got model\.onnx"):
+    with pytest.raises(UnsupportedModelError, match=r"`model` must be a file that treeanova reads, got model\.pmml"):
         read_model(path)
 
 

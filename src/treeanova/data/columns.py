@@ -100,12 +100,25 @@ def _as_matrix(data: Any, schema: Schema) -> npt.NDArray[Any]:
             f"`X` must have two axes, rows and columns, got {array.ndim}; reshape one row to (1, -1), as X.iloc[[i]]."
         )
     _check_width(array.shape[1], schema)
-    return array.astype(np.float32) if schema.single_integers and array.dtype.kind in "iub" else array
+    if array.dtype.kind not in "iub" or schema.single_integers is False:
+        return array
+    single = array.astype(np.float32)
+    if schema.single_integers is None and (single.astype(np.float64) != array).any():
+        raise ValueError(
+            "`X` must have integers that float32 can hold, because parts of the model read matrices of integers in "
+            "different ways, got larger ones; convert `X` to floats."
+        )
+    return single
 
 
 def _sparse_columns(data: Any, schema: Schema) -> list[Floats]:
     """Columns of a sparse matrix, with absent entries as the library reads them."""
     _check_width(data.shape[1], schema)
+    if schema.absent is None:
+        raise ValueError(
+            "`X` must be dense, because parts of the model read absent entries in different ways, got a sparse matrix; "
+            "pass X.toarray()."
+        )
     matrix = data.tocsc()
     columns = []
     for j in range(matrix.shape[1]):

@@ -218,11 +218,11 @@ class Schema(_Value):
     named
         Whether the model stores the names of its features; if not, columns are matched by position.
     absent
-        What an absent entry of a sparse matrix means: 0.0 or NaN.
+        What an absent entry of a sparse matrix means: 0.0 or NaN; None where parts of the model differ.
     underscores
         Whether the model's names have underscores where the data's have spaces.
     single_integers
-        Whether the library reads matrices of integers as float32.
+        Whether the library reads matrices of integers as float32; None where parts of the model differ.
     given
         Whether the names are the user's: tables that have them are matched by name.
     trained_names
@@ -242,9 +242,9 @@ class Schema(_Value):
     outputs: tuple[str, ...] = ("score",)
     link: str = "identity"
     named: bool = False
-    absent: float = 0.0
+    absent: float | None = 0.0
     underscores: bool = False
-    single_integers: bool = False
+    single_integers: bool | None = False
     given: bool = False
     trained_names: tuple[str, ...] = ()
     classes: tuple[Hashable, ...] = ()

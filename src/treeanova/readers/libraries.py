@@ -47,6 +47,7 @@ LIBRARIES = (
     LibraryReader("catboost", "catboost", (".cbm",), ("oblivious_trees", "trees")),
     LibraryReader("interpret", "ebm"),
     LibraryReader("sklearn", "sklearn"),
+    LibraryReader("onnx", "onnx", (".onnx",)),
 )
 _NAMES = {reader.library for reader in LIBRARIES}
 

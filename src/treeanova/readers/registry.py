@@ -19,10 +19,13 @@ from treeanova.model.forest import Forest
 from treeanova.readers.libraries import LIBRARIES, json_keys
 from treeanova.readers.pipelines import is_pipeline, read_pipeline
 from treeanova.readers.reader import Reader
+from treeanova.readers.wrappers import is_wrapper
+from treeanova.readers.wrappers import read as read_wrapper
 
 _READABLE = (
     "XGBoost, LightGBM and CatBoost models, scikit-learn trees, forests and gradient boosting (also at the end of a "
-    "Pipeline), InterpretML EBMs, and files .json, .ubj (XGBoost), .txt (LightGBM), .cbm, .json (CatBoost)"
+    "Pipeline), searches, votes, stacks, bags and other wrappers of these, InterpretML EBMs, trees in ONNX, and files "
+    ".json, .ubj (XGBoost), .txt (LightGBM), .cbm, .json (CatBoost), .onnx"
 )
 
 
@@ -81,6 +84,18 @@ class PipelineReader(Reader):
     def read(self, model: Any) -> Forest | Effects:
         """The final step, by its own reader."""
         return read_pipeline(model, lambda last: find_reader(last).read(last))
+
+
+class WrapperReader(Reader):
+    """Reads the models in a wrapper of scikit-learn as one."""
+
+    def recognises(self, model: Any) -> bool:
+        """Whether a model is a wrapper."""
+        return is_wrapper(model)
+
+    def read(self, model: Any) -> Forest | Effects:
+        """The members, each by its own reader, brought together."""
+        return read_wrapper(model, lambda member: find_reader(member).read(member))
 
 
 _registered: list[RegisteredReader] = []
@@ -155,7 +170,7 @@ def _remove(reader: RegisteredReader) -> None:
 
 def find_reader(model: Any) -> Reader:
     """The first reader that recognises a model or a file; an error that lists what can be read if there is none."""
-    readers = (*_registered, PipelineReader(), *LIBRARIES)
+    readers = (*_registered, PipelineReader(), WrapperReader(), *LIBRARIES)
     reader = next((reader for reader in readers if reader.recognises(model)), None)
     if reader is not None:
         return reader

@@ -17,7 +17,6 @@ _REFUSED = {
     "AdaBoostRegressor": "its prediction is a weighted median of trees, not a sum; AdaBoostClassifier can be read",
     "IsolationForest": "its score is a power of the mean path length, not a sum over leaves",
     "RandomTreesEmbedding": "it predicts nothing, it only encodes leaves",
-    "BaseSearchCV": "it is a search over models; pass its `best_estimator_`",
 }
 # How each class is read, and an attribute that it has after training.
 _READERS: dict[str, tuple[Callable[[Any], Forest], str]] = {

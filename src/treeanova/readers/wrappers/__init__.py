@@ -1,0 +1,25 @@
+"""Wrappers of scikit-learn around models of any library: searches, votes, stacks, bags and one model for each target.
+
+The facts that the reader relies on:
+
+- Searches (GridSearchCV and others) and FrozenEstimator predict with one model.
+- VotingRegressor and BaggingRegressor predict a weighted mean of their members' predictions; soft VotingClassifier and
+  BaggingClassifier that of their members' probabilities. Only members whose prediction is the score itself can be
+  added up: the mean of exponentials or of logistic functions is no sum over leaves.
+- StackingRegressor with a linear last step predicts a weighted sum; StackingClassifier with a logistic regression of
+  two classes has such a sum as its log-odds.
+- TransformedTargetRegressor applies the inverse transformation of the target to the prediction: an affine one is
+  applied to leaf values, np.exp is the link "log", any other is the link "other".
+- CalibratedClassifierCV averages calibrated probabilities, so it is read with one member only. The sigmoid of a score
+  of two classes is the logistic function of an affine map, which is applied to leaf values; other calibrations are the
+  link "other".
+- MultiOutputRegressor, MultiOutputClassifier and OneVsRestClassifier hold one model for each output.
+
+Members see the same columns, except those of bags, which see some. A Pipeline that changes columns is refused.
+"""
+
+from __future__ import annotations
+
+from treeanova.readers.wrappers.reader import is_wrapper, read
+
+__all__ = ["is_wrapper", "read"]

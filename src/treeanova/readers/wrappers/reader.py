@@ -1,0 +1,282 @@
+"""Reads fitted wrappers of scikit-learn; `read_member` of each function reads the models inside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from treeanova.core.arrays import Floats
+from treeanova.model.effects import Effects
+from treeanova.model.forest import Forest
+from treeanova.readers.pipelines import final_step
+from treeanova.readers.sklearn.estimators import check_methods, is_sklearn
+from treeanova.readers.wrappers.combine import Member, affine, refusal, side_by_side, summed, with_classes
+from treeanova.readers.wrappers.targets import transformed_back
+
+Content = Forest | Effects
+ReadMember = Callable[[Any], Content]
+_TREES = {"DecisionTreeRegressor", "DecisionTreeClassifier"}
+# Linear models whose prediction is a weighted sum of their columns and a constant.
+_LINEAR = {
+    "ARDRegression",
+    "BayesianRidge",
+    "ElasticNet",
+    "ElasticNetCV",
+    "HuberRegressor",
+    "Lars",
+    "LarsCV",
+    "Lasso",
+    "LassoCV",
+    "LassoLars",
+    "LassoLarsCV",
+    "LassoLarsIC",
+    "LinearRegression",
+    "LinearSVR",
+    "OrthogonalMatchingPursuit",
+    "OrthogonalMatchingPursuitCV",
+    "QuantileRegressor",
+    "Ridge",
+    "RidgeCV",
+    "SGDRegressor",
+    "TheilSenRegressor",
+}
+_LOGISTIC = {"LogisticRegression", "LogisticRegressionCV"}
+
+
+def is_wrapper(model: Any) -> bool:
+    """Whether a model is a wrapper that is read here; bags of scikit-learn's own trees are read with these."""
+    kind = _kind(model)
+    if kind is None or not kind.startswith("Bagging"):
+        return kind is not None
+    return bool(getattr(model, "estimators_", [])) and not any(_is_a(m, _TREES) for m in model.estimators_)
+
+
+def read(model: Any, read_model: ReadMember) -> Content:
+    """The forest of a fitted wrapper; `read_model` reads the models in it."""
+    kind = _kind(model)
+    assert kind is not None  # noqa: S101  is_wrapper() was asked
+    if not is_sklearn(type(model)):
+        check_methods(model)
+    read_kind, evidence = _READERS[kind]
+    if not hasattr(model, evidence):
+        hint = "fit it first, with refit=True" if evidence == "best_estimator_" else "fit it first"
+        raise refusal(model, f"it must be fitted, got no `{evidence}`; {hint}")
+
+    def read_member(member: Any) -> Content:
+        final_step(member)  # refuses a Pipeline that changes its columns
+        return read_model(member)
+
+    return read_kind(model, read_member)
+
+
+def _kind(model: Any) -> str | None:
+    names = [cls.__name__ for cls in type(model).__mro__ if is_sklearn(cls)]
+    return next((name for name in names if name in _READERS), None)
+
+
+def _is_a(model: Any, names: set[str]) -> bool:
+    return any(cls.__name__ in names for cls in type(model).__mro__ if is_sklearn(cls))
+
+
+def _forest(wrapper: Any, member: Any, read_member: ReadMember) -> Forest:
+    content = read_member(member)
+    if not isinstance(content, Forest):
+        raise refusal(wrapper, f"its members must be of trees, got {type(member).__name__}; decompose them one by one")
+    return content
+
+
+def _forests(wrapper: Any, members: Sequence[Any], read_member: ReadMember) -> list[Forest]:
+    return [_forest(wrapper, member, read_member) for member in members]
+
+
+def _check_links(wrapper: Any, forests: Sequence[Forest], link: str) -> None:
+    """Raise UnsupportedModelError unless all members predict their score itself."""
+    other = next((forest.schema.link for forest in forests if forest.schema.link != link), None)
+    if other is not None:
+        what = "probabilities" if link == "probability" else "predictions"
+        raise refusal(
+            wrapper,
+            f"it averages {what}, and those of a member are not the sum of its leaves (its link is {other!r}), so that "
+            "their mean is no sum over leaves; decompose the members one by one, they are in `estimators_`",
+        )
+
+
+# One model
+
+
+def _read_best(model: Any, read_member: ReadMember) -> Content:
+    """A search over models: the best one."""
+    return read_member(model.best_estimator_)
+
+
+def _read_frozen(model: Any, read_member: ReadMember) -> Content:
+    """A model that is not fitted again."""
+    return read_member(model.estimator)
+
+
+def _read_transformed_target(model: Any, read_member: ReadMember) -> Content:
+    """A regressor of a transformed target."""
+    return transformed_back(model, _forest(model, model.regressor_, read_member))
+
+
+def _read_calibrated(model: Any, read_member: ReadMember) -> Content:
+    """A classifier with a calibration on top."""
+    calibrated, *others = model.calibrated_classifiers_
+    if others:
+        raise refusal(
+            model,
+            f"it averages the probabilities of {len(others) + 1} calibrated classifiers, which is no sum over leaves; "
+            "fit it with ensemble=False, or decompose `calibrated_classifiers_[i].estimator`",
+        )
+    forest = _forest(model, calibrated.estimator, read_member)
+    forest = summed(model, [Member(forest)], [1.0])
+    # The calibration sees decision_function() if there is one, which is the score, else probabilities.
+    sees_score = forest.schema.link == "probability" or hasattr(calibrated.estimator, "decision_function")
+    if sees_score and len(model.classes_) == 2 and calibrated.method == "sigmoid":
+        sigmoid = calibrated.calibrators[0]  # predicts 1 / (1 + exp(a score + b))
+        return with_classes(model, affine(forest, -sigmoid.a_, -sigmoid.b_), "logit")
+    return with_classes(model, forest, "other")
+
+
+# Weighted sums
+
+
+def _read_votes(model: Any, read_member: ReadMember) -> Content:
+    """A weighted mean of predictions."""
+    forests = _forests(model, model.estimators_, read_member)
+    _check_links(model, forests, "identity")
+    return summed(model, [Member(forest) for forest in forests], _vote_weights(model))
+
+
+def _read_class_votes(model: Any, read_member: ReadMember) -> Content:
+    """A weighted mean of probabilities."""
+    if model.voting != "soft":
+        raise refusal(model, 'it counts votes for labels, which is no sum over leaves; fit it with voting="soft"')
+    if isinstance(model.classes_, list):
+        raise refusal(model, "it predicts several targets; fit one for each")
+    forests = _forests(model, model.estimators_, read_member)
+    _check_links(model, forests, "probability")
+    mean = summed(model, [Member(forest) for forest in forests], _vote_weights(model))
+    return with_classes(model, mean, "probability")
+
+
+def _vote_weights(model: Any) -> Floats:
+    """Weights of the members that were not dropped, which add up to 1."""
+    if model.weights is None:
+        return np.full(len(model.estimators_), 1 / len(model.estimators_))
+    kept = [w for (_, member), w in zip(model.estimators, model.weights, strict=True) if not _is_dropped(member)]
+    weights = np.array(kept, dtype=np.float64)
+    return np.asarray(weights / weights.sum())
+
+
+def _is_dropped(member: Any) -> bool:
+    return isinstance(member, str) and member == "drop"
+
+
+def _read_bag(model: Any, read_member: ReadMember) -> Content:
+    """A mean of predictions or of probabilities, each member with columns of its own."""
+    forests = _forests(model, model.estimators_, read_member)
+    is_classifier = hasattr(model, "classes_")
+    _check_links(model, forests, "probability" if is_classifier else "identity")
+    if is_classifier and any(len(member.classes_) != len(model.classes_) for member in model.estimators_):
+        raise refusal(model, "some of its members met some of the classes only; fit it with more rows")
+    members = [Member(f, np.asarray(c)) for f, c in zip(forests, model.estimators_features_, strict=True)]
+    if all(np.array_equal(seen, np.arange(model.n_features_in_)) for _, seen in members if seen is not None):
+        members = [Member(forest) for forest in forests]
+    mean = summed(model, members, np.full(len(forests), 1 / len(forests)))
+    return with_classes(model, mean, "probability") if is_classifier else mean
+
+
+def _read_stack(model: Any, read_member: ReadMember) -> Content:
+    """A weighted sum of predictions."""
+    weights, constant = _last_step(model, _LINEAR, "a linear model")
+    forests = _forests(model, model.estimators_, read_member)
+    _check_links(model, forests, "identity")
+    return affine(_stacked(model, forests, weights), 1.0, constant)
+
+
+def _read_class_stack(model: Any, read_member: ReadMember) -> Content:
+    """Log-odds of two classes as a weighted sum of probabilities or of scores."""
+    weights, constant = _last_step(model, _LOGISTIC, "a logistic regression")
+    if isinstance(model.classes_, list) or len(model.classes_) != 2:
+        raise refusal(model, "it must have two classes; fit one for each class")
+    forests = _forests(model, model.estimators_, read_member)
+    for forest, method in zip(forests, model.stack_method_, strict=True):
+        is_score = method == "decision_function" or (method == "predict_proba" and forest.schema.link == "probability")
+        if not is_score:
+            raise refusal(
+                model,
+                f"its last step sees `{method}` of a member, which is not the sum of its leaves (its link is "
+                f'{forest.schema.link!r}); fit it with stack_method="decision_function"',
+            )
+    return with_classes(model, affine(_stacked(model, forests, weights), 1.0, constant), "logit")
+
+
+def _last_step(model: Any, names: set[str], what: str) -> tuple[Floats, float]:
+    """Weights and constant of a stack's last step."""
+    last = model.final_estimator_
+    if not (is_sklearn(type(last)) and type(last).__name__ in names):
+        raise refusal(model, f"its last step must be {what} to be a sum over leaves, got {type(last).__name__}")
+    if model.passthrough:
+        raise refusal(model, "its last step sees the columns themselves; fit it with passthrough=False")
+    return np.ravel(last.coef_), float(np.ravel(last.intercept_)[0])
+
+
+def _stacked(model: Any, forests: Sequence[Forest], weights: Floats) -> Forest:
+    if len(weights) != len(forests) or any(forest.n_outputs != 1 for forest in forests):
+        raise refusal(model, "each of its members must give one column to the last step")
+    return summed(model, [Member(forest) for forest in forests], weights)
+
+
+# One model for each output
+
+
+def _read_targets(model: Any, read_member: ReadMember) -> Content:
+    """One regressor for each target."""
+    forests = _forests(model, model.estimators_, read_member)
+    links = {forest.schema.link for forest in forests}
+    link = links.pop() if len(links) == 1 else "other"
+    return side_by_side(model, [Member(forest) for forest in forests], [f"y{k}" for k in range(len(forests))], link)
+
+
+def _read_class_targets(model: Any, read_member: ReadMember) -> Content:
+    """One classifier of two classes for each target."""
+    forests = _forests(model, model.estimators_, read_member)
+    # Labels of several outputs are 0 and 1; with others, and for probabilities, the response is left undefined.
+    is_plain = all(f.schema.link == "logit" and f.schema.classes == (0, 1) for f in forests)
+    link = "logit" if is_plain else "other"
+    return side_by_side(model, [Member(forest) for forest in forests], [f"y{k}" for k in range(len(forests))], link)
+
+
+def _read_one_versus_rest(model: Any, read_member: ReadMember) -> Content:
+    """One classifier for each class; with two classes, one in all."""
+    forests = _forests(model, model.estimators_, read_member)
+    members = [Member(forest) for forest in forests]
+    if model.multilabel_:
+        link = "logit" if all(forest.schema.link == "logit" for forest in forests) else "other"
+        return side_by_side(model, members, [str(label) for label in np.asarray(model.classes_).tolist()], link)
+    if len(forests) == 1:
+        return with_classes(model, summed(model, members, [1.0]), forests[0].schema.link)
+    # Probabilities are divided by their sum, for which there is no link.
+    names = [str(label) for label in np.asarray(model.classes_).tolist()]
+    return with_classes(model, side_by_side(model, members, names, "other"), "other")
+
+
+# How each class is read, and an attribute that it has after training.
+_READERS: dict[str, tuple[Callable[[Any, ReadMember], Content], str]] = {
+    "BaseSearchCV": (_read_best, "best_estimator_"),
+    "FrozenEstimator": (_read_frozen, "estimator"),
+    "TransformedTargetRegressor": (_read_transformed_target, "regressor_"),
+    "CalibratedClassifierCV": (_read_calibrated, "calibrated_classifiers_"),
+    "VotingRegressor": (_read_votes, "estimators_"),
+    "VotingClassifier": (_read_class_votes, "estimators_"),
+    "BaggingRegressor": (_read_bag, "estimators_"),
+    "BaggingClassifier": (_read_bag, "estimators_"),
+    "StackingRegressor": (_read_stack, "final_estimator_"),
+    "StackingClassifier": (_read_class_stack, "final_estimator_"),
+    "MultiOutputRegressor": (_read_targets, "estimators_"),
+    "MultiOutputClassifier": (_read_class_targets, "estimators_"),
+    "OneVsRestClassifier": (_read_one_versus_rest, "estimators_"),
+}
