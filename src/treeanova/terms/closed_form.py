@@ -92,6 +92,8 @@ class ClosedForm:
 
     def _coefficients_of_subsets(self, features: Key, leaves: Ints, keys: Sequence[Key]) -> dict[Key, Floats]:
         """`coefficients` for several subsets of the features on the paths of some leaves."""
+        if not features:
+            return {(): self.coefficients((), leaves)}
         masses = np.stack([self.set_masses[j][self.leaf_sets.positions(j, leaves)] for j in features])
         is_zero = masses <= 0
         inverses = 1 / np.where(is_zero, 1.0, masses)

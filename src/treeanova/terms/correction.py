@@ -6,8 +6,9 @@ them), weighted by the rows, and purified there from the highest order down. Wha
 those of one feature fewer, coarse cell by coarse cell, whether it has rows or not: sums stay exact for every input.
 
 Rule for the bins of an order: up to 16 per feature, of about equal mass, merged two by two (16, 8, 4, 2) until a term
-has at most 65,536 cells, and slices with rows have at least four rows on average; fewer where sums over leaves would
-take more than 2^33 steps or tables more than 2^26 cells; never more than the order below has. Too few bins leave mass
+has at most 65,536 cells and no more slices with rows than there are rows, a quarter of them where rows are drawn from a
+smooth density; fewer where sums over leaves would take more than 2^33 steps or tables more than 2^26 cells; never more
+than the order below has. Too few bins leave mass
 in high orders under strong dependence, too many fit the noise of the rows; strong dependence leaves few slices with
 rows, so that the rule then takes more bins.
 """
@@ -35,7 +36,7 @@ _CELLS_FOR_THREADS = 1 << 14  # with fewer, threads wait for each other more tha
 _MAX_TABLE_CELLS = 1 << 26
 _KEYS_TO_TRY = 3
 _MAX_STEPS = 2.0**33
-_ROWS_PER_SLICE = 4
+_DRAWS_PER_SLICE = 4
 _TOLERANCE = 1e-2  # of what is to be taken out: halving the bins changes more
 _TOLERANCE_OF_ALL_BINS = 1e-4
 
@@ -120,14 +121,17 @@ def correct(
     return Correction(means.binnings, bins, tables, moved, impurity)
 
 
-def choose_bins(form: ClosedForm, keys: Sequence[Key], rows: Points, *, are_cells: bool = False) -> dict[int, int]:
+def choose_bins(
+    form: ClosedForm, keys: Sequence[Key], rows: Points, *, are_cells: bool = False, are_drawn: bool = False
+) -> dict[int, int]:
     """Limit of bins per feature for terms of each order, by the rule above; each cell of a table counts as a row."""
     binnings = coarse_binnings(form)
     coarse = _CoarseTerms(CoarseMeans(form, binnings, {}, {}), _cells(binnings, rows), {}, rows.weights)
     n_leaves = sum(form.leaf_sets.n_leaves_with(key) for key in keys)
     n_tables = max(len(keys) * form.leaf_sets.values.shape[1], 1)
     max_cells = min(_MAX_CELLS, _MAX_STEPS / max(n_leaves, 1), _MAX_TABLE_CELLS / n_tables)
-    max_slices = (len(rows.codes) if are_cells else float(1 / np.square(rows.weights).sum())) / _ROWS_PER_SLICE
+    n_rows = len(rows.codes) if are_cells else float(1 / np.square(rows.weights).sum())
+    max_slices = n_rows / _DRAWS_PER_SLICE if are_drawn else n_rows
     limits: dict[int, int] = {}
     for order in sorted({len(key) for key in keys}):
         some = [key for key in keys if len(key) == order][:_KEYS_TO_TRY]

@@ -274,7 +274,8 @@ def _corrected(
     with one_step(progress, "choosing terms of high orders"):
         every = _correctable(terms, sizes)
         keys = _in_time(form, every, sizes, clock)
-        bins = choose_bins(form, keys, rows, are_cells=density.statistics is None)
+        are_cells, are_drawn = density.statistics is None, density.smooths_rows
+        bins = choose_bins(form, keys, rows, are_cells=are_cells, are_drawn=are_drawn)
     skipped = [f"the correction of {len(every) - len(keys):,} terms"] if len(keys) < len(every) else []
     if not keys:
         return terms, float("nan"), skipped
