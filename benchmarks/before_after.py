@@ -58,6 +58,8 @@ def measure(variant: Variant, model: pathlib.Path, tasks: Sequence[str], timeout
     """The numbers of each task, in a process of its own; an error for tasks that it did not come to."""
     source = (variant.tree / "src").resolve()
     environment = {**os.environ, "PYTHONPATH": str(source), **variant.environment}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # users have compiled sources
+    subprocess.run([sys.executable, "-m", "compileall", "-q", str(source)], check=False)  # noqa: S603
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-P", str(_SCRIPT), str(model), folder, *tasks]
         with (pathlib.Path(folder) / "lines").open("w+", encoding="utf-8") as lines:

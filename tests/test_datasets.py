@@ -274,7 +274,7 @@ def test_a_forest_of_deep_trees_in_pairs_and_a_remainder(data_folder):
     table = pd.read_csv(data_folder / "california_housing.csv.gz")
     table = table.sample(min(1500, len(table)), random_state=0)
     y = table.pop("MedHouseVal")
-    model = RandomForestRegressor(n_estimators=60, random_state=0, n_jobs=1).fit(table, y)
+    model = RandomForestRegressor(n_estimators=30, random_state=0, n_jobs=1).fit(table, y)
     fx = check_deep(model, table, raw=model.predict, density="empirical", budget=2e7, max_order=2)
     assert all(term.has_table for term in fx.terms.values())
     assert fx.has_remainder

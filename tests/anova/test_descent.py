@@ -8,9 +8,11 @@ import threading
 import numpy as np
 import pytest
 
-from treeanova.anova.descent import descend, keys_below, with_subsets
+from treeanova.anova.descent import descend, in_turn, keys_below, with_subsets
 
-NEVER = {"is_large": lambda key: False}
+
+def one_by_one(solve):
+    return in_turn(solve, is_large=lambda key: False)
 
 
 def pass_all(key, received):
@@ -18,11 +20,15 @@ def pass_all(key, received):
     return float(received), [received] * len(key)
 
 
+def pass_ones(key, received):
+    return None, [np.ones(())] * len(key)
+
+
 @pytest.mark.parametrize("order", [1, 2, 3, 4, 5])
 def test_faces_add_up_over_all_ways_down(order):
     top = tuple(range(order))
     received = {top: np.ones(())}
-    results = dict(descend(with_subsets([top]), pass_all, received, **NEVER))
+    results = dict(descend(with_subsets([top]), one_by_one(pass_all), received))
     assert results == {key: math.factorial(order - len(key)) for key in results}
     assert len(results) == 2**order - 1
     assert received == {(): math.factorial(order)}
@@ -31,7 +37,7 @@ def test_faces_add_up_over_all_ways_down(order):
 def test_orders_go_down_and_keys_keep_their_turn_within_an_order():
     keys = [(2,), (0, 3), (0,), (1, 2), (0, 1, 2)]
     received = {}
-    solved = [key for key, _ in descend(keys, lambda key, _: (None, [np.ones(())] * len(key)), received, **NEVER)]
+    solved = [key for key, _ in descend(keys, one_by_one(pass_ones), received)]
     assert solved == [(0, 1, 2), (0, 3), (1, 2), (2,), (0,)]
 
 
@@ -45,7 +51,7 @@ def test_terms_that_are_not_solved_keep_what_they_received():
         seen.append(what)
         return None, faces
 
-    list(descend([(0, 1, 2)], solve, received, **NEVER))
+    list(descend([(0, 1, 2)], one_by_one(solve), received))
     assert seen == [None]
     np.testing.assert_array_equal(received[1, 2], [10.0, 20.0])
     np.testing.assert_array_equal(received[0, 2], [4.0, 6.0])
@@ -60,7 +66,7 @@ def test_large_terms_are_solved_in_threads_and_small_ones_are_not():
         threads[key] = threading.current_thread()
         return None, [np.ones(())] * len(key)
 
-    list(descend([(0, 1), (2, 3), (0,), (1,)], solve, {}, n_jobs=2, is_large=lambda key: key == (2, 3)))
+    list(descend([(0, 1), (2, 3), (0,), (1,)], in_turn(solve, n_jobs=2, is_large=lambda key: key == (2, 3)), {}))
     assert threading.main_thread() not in (threads[0, 1], threads[2, 3])
     assert threads[0,] is threads[1,] is threading.main_thread()
 
@@ -72,8 +78,8 @@ def test_threads_change_nothing():
 
     keys = with_subsets([(0, 1, 2, 3), (1, 2, 4)])
     one, several = {}, {}
-    alone = dict(descend(keys, solve, one, n_jobs=1, **NEVER))
-    together = dict(descend(keys, solve, several, n_jobs=4, is_large=lambda key: True))
+    alone = dict(descend(keys, one_by_one(solve), one))
+    together = dict(descend(keys, in_turn(solve, n_jobs=4, is_large=lambda key: True), several))
     assert alone.keys() == together.keys()
     for key, values in alone.items():
         np.testing.assert_array_equal(values, together[key])
@@ -88,7 +94,7 @@ def test_faces_are_widened_for_terms_but_not_for_the_intercept():
         return 10 * face
 
     keys = with_subsets([(0, 1)])
-    list(descend(keys, lambda key, _: (None, [np.ones(())] * len(key)), received, widen=widen, **NEVER))
+    list(descend(keys, one_by_one(pass_ones), received, widen=widen))
     assert calls == [((0, 1), (1,)), ((0, 1), (0,))]
     assert received == {(): 2.0}
 
@@ -100,7 +106,7 @@ def test_a_descent_may_end_early():
         solved.append(key)
         return None, [np.ones(())] * len(key)
 
-    steps = descend(with_subsets([(0, 1, 2)]), solve, {}, **NEVER)
+    steps = descend(with_subsets([(0, 1, 2)]), one_by_one(solve), {})
     next(steps)
     steps.close()
     assert solved == [(0, 1, 2)]

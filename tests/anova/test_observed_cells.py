@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from treeanova import purify
-from treeanova.anova.observed_cells import ObservedCells
+from treeanova.anova.observed_cells import ObservedCells, faces_of_all
 from treeanova.anova.slices import take_out
 from treeanova.testing import correlated_weights
 
@@ -91,3 +91,25 @@ def test_pure_values_have_slices_of_mean_zero():
     cells = ObservedCells.of(weights)
     take_out(values, cells.faces(values, 1e-13, 1000))
     assert (cells.mean_squares_of_slices(values) < 1e-24).all()
+
+
+def test_problems_solved_together_have_the_faces_of_each_alone():
+    problems = [problem(shape) for shape in SHAPES]
+    cells = [ObservedCells.of(weights) for _, weights in problems]
+    tolerances = [1e-13, 1e-2, 1e-13, 1e-4]
+    together = faces_of_all(cells, [values for values, _ in problems], tolerances)
+    for own, (values, _), tolerance, faces in zip(cells, problems, tolerances, together, strict=True):
+        for face, alone in zip(faces, own.faces(values, tolerance), strict=True):
+            np.testing.assert_allclose(face, alone, atol=1e-12)
+
+
+@pytest.mark.parametrize("tolerance", [1e-1, 1e-3])
+def test_each_output_stops_at_its_tolerance(tolerance):
+    values, weights = problem((4, 3, 5))
+    values[1] *= 1e6
+    cells = ObservedCells.of(weights)
+    before = cells.mean_squares_of_slices(values)
+    take_out(values, cells.faces(values, tolerance))
+    after = np.sqrt(cells.mean_squares_of_slices(values) / before)
+    assert (after <= tolerance).all()
+    assert (after > tolerance / 1e3).all()  # no further than asked

@@ -138,6 +138,7 @@ BAD = {
     "other density": (["compare", "model.json", "--data", "rows.csv", "--density", "no"], "shrinkage, .*raw, got 'no'"),
     "nothing to open": (["explain", "model.json", "--data", "rows.csv", "--open"], "add --out"),
     "order": (["explain", "model.json", "--data", "rows.csv", "--max-order", "0"], "--max-order"),
+    "seconds of a saved one": (["explain", "fx.tav", "--seconds", "5"], "must come with the file of a model"),
     "order of a saved one": (["explain", "fx.tav", "--max-order", "1"], "must come with --data"),
     "weights alone": (["explain", "fx.tav", "--weight", "w"], "`--weight` must come with --data"),
     "target alone": (["compare", "fx.tav", "--target", "y"], "`--target` must come with --data"),

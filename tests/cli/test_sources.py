@@ -8,6 +8,7 @@ import pytest
 
 import treeanova
 from treeanova import readers
+from treeanova.cli import sources
 from treeanova.testing.command_line import printed, refused
 
 pytest.importorskip("typer")
@@ -25,6 +26,19 @@ def test_weights_and_orders_reach_the_decomposition(folder, rows, capsys, data):
     assert len(mains) == 4
     assert len(found["terms"]) == 5  # and the rest of the model
     assert sum(row["share"] for row in found["terms"]) == pytest.approx(1)
+
+
+def test_seconds_reach_the_decomposition(folder, capsys, data, monkeypatch):
+    asked = []
+    decompose = sources.decompose
+
+    def listening(*arguments, seconds, **options):
+        asked.append(seconds)
+        return decompose(*arguments, seconds=seconds, **options)
+
+    monkeypatch.setattr(sources, "decompose", listening)
+    printed(["explain", folder / "model.json", *data, "--seconds", "30"], capsys)
+    assert asked == [30]
 
 
 def test_uniform_needs_no_rows(folder, capsys):

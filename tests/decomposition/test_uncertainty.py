@@ -98,7 +98,7 @@ def test_standard_errors_of_low_orders_are_the_spread_over_resampled_rows(deep, 
     assert set(errors) == set(names_in_tables(deep_fx))
     assert all(np.isfinite(values).all() for values in errors.values())
     rng = np.random.default_rng(1)
-    draws = [deep_fx.with_density("empirical", x[rng.integers(len(x), size=len(x))]).terms for _ in range(20)]
+    draws = [deep_fx.with_density("empirical", x[rng.integers(len(x), size=len(x))]).terms for _ in range(12)]
     for j in range(6):
         weights = deep_fx.terms[f"x{j}"].weights
         spread = np.std([terms[f"x{j}"].values for terms in draws], axis=0, ddof=1)

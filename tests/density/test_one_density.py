@@ -169,8 +169,8 @@ def test_the_default_settings_on_iris():
 
 def test_four_nearly_equal_features():
     rng = np.random.default_rng(0)
-    x = rng.normal(size=(200, 1)) + 0.05 * rng.normal(size=(200, 4))
-    model = GradientBoostingRegressor(n_estimators=10, max_depth=4, random_state=0).fit(x, np.sin(x.sum(axis=1)))
+    x = rng.normal(size=(150, 1)) + 0.05 * rng.normal(size=(150, 4))
+    model = GradientBoostingRegressor(n_estimators=5, max_depth=4, random_state=0).fit(x, np.sin(x.sum(axis=1)))
     fx = treeanova.decompose(model, x)
     np.testing.assert_allclose(fx.decision_function(x), model.predict(x), atol=1e-9)
     assert fx.certificate.tables_met

@@ -17,7 +17,7 @@ from treeanova.testing.dependence import influence, kernel_ratio, related_codes
 
 
 @given(st.integers(0, 2**16), st.integers(1, 80), st.floats(-0.99, 0.99), st.booleans())
-@settings(max_examples=40)
+@settings(max_examples=15)
 def test_every_smooth_table_has_the_marginals_of_the_rows(seed, n_rows, correlation, weighted):
     rng = np.random.default_rng(seed)
     x = rng.normal(size=n_rows)

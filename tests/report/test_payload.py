@@ -5,7 +5,7 @@ import pytest
 
 import treeanova
 from treeanova.report import write_report
-from treeanova.report.payload import payload
+from treeanova.report.payload import Asked, payload
 from treeanova.testing.models import boosted_product
 from treeanova.testing.pages import ParsedPage, names_on_page, values_on_page
 from treeanova.testing.remainders import main_effects_and_remainder, model_with_a_feature_called_remainder
@@ -132,7 +132,7 @@ def test_a_report_of_rows_adds_up_to_the_model():
     model, rows = model_with_a_feature_called_remainder()
     mains = main_effects_and_remainder()
     some = rows.iloc[[7, 2]]
-    content = payload(mains, title=None, densities={}, rows=some, max_terms=10)
+    content = payload(mains, title=None, densities=Asked({}), rows=some, max_terms=10)
     scores = [row[0]["score"] * content["unit"] for row in content["local"]["explained"]["empirical"]]
     assert scores == pytest.approx(model.predict(some).tolist(), abs=2 * content["unit"])
     places = [place for place, _ in content["local"]["explained"]["empirical"][0][0]["terms"]]
@@ -142,16 +142,33 @@ def test_a_report_of_rows_adds_up_to_the_model():
     assert titles[0] == "The terms and the remainder add up to the model"
 
 
-def test_a_report_of_large_tables_leaves_other_densities_out_unless_named():
+def test_a_report_of_large_tables_leaves_other_densities_out_unless_named(monkeypatch):
     pytest.importorskip("xgboost")
     pytest.importorskip("pandas")
     mains = main_effects_and_remainder()
-    asked = {"title": None, "densities": {"uniform": "uniform"}, "rows": None, "max_terms": 10}
-    content = payload(mains, max_cells=10, **asked)
+    monkeypatch.setattr("treeanova.report.payload._MAX_CELLS", 10)
+    asked, further = {"title": None, "rows": None, "max_terms": 10}, {"uniform": "uniform"}
+    content = payload(mains, densities=Asked(further, are_named=False), **asked)
     assert content["densities"] == ["empirical"]
     assert "left out, since tables have" in content["missing_densities"]["uniform"]
-    content = payload(mains, **asked)
+    content = payload(mains, densities=Asked(further), **asked)
     assert content["densities"] == ["empirical", "uniform"]
+
+
+def test_dependent_densities_are_left_out_unless_named_where_terms_are_added_up(monkeypatch):
+    lightgbm = pytest.importorskip("lightgbm")
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(400, 6))
+    x[:, 1:] += x[:, [0]]
+    model = lightgbm.LGBMRegressor(n_estimators=20, random_state=0, verbose=-1).fit(x, x[:, 0] * x[:, 1] * x[:, 2])
+    monkeypatch.setattr("treeanova.terms.layout._LISTED_TERMS", 0)
+    fx = treeanova.decompose(model, x, density="empirical")
+    assert fx.evaluation.rest_orders
+    asked, further = {"title": None, "rows": None, "max_terms": 10}, {"uniform": "uniform", "auto": "auto"}
+    content = payload(fx, densities=Asked(further, are_named=False), **asked)
+    assert content["densities"] == ["empirical", "uniform"]
+    assert content["missing_densities"]["auto"].startswith("left out, since it would take as long")
+    assert payload(fx, densities=Asked(further), **asked)["densities"] == ["empirical", "uniform", "auto"]
 
 
 def test_names_that_read_like_other_terms_lose_nothing():
@@ -171,6 +188,6 @@ def test_names_that_read_like_other_terms_lose_nothing():
     ax = treeanova.plot.waterfall(fx, table.iloc[[7]])
     assert fx.intercept + sum(bar.get_width() for bar in ax.patches) == pytest.approx(score, abs=1e-5)
     plt.close("all")
-    content = payload(fx, title=None, densities={}, rows=table.iloc[[7]], max_terms=10)
+    content = payload(fx, title=None, densities=Asked({}), rows=table.iloc[[7]], max_terms=10)
     shown = content["local"]["explained"]["empirical"][0][0]["score"] * content["unit"]
     assert shown == pytest.approx(score, abs=2 * content["unit"])

@@ -202,7 +202,7 @@ class StoppedClock:
     """A clock with given seconds left whenever it is asked, and with none after the first questions."""
 
     def __init__(self, left, n_answers=10**9):
-        self.answers = iter([left] * n_answers)
+        self.answers = itertools.repeat(left, n_answers)
         self.is_limited = True
 
     @property

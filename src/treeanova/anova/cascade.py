@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from treeanova.anova.certificate import TermCertificate, impurity
-from treeanova.anova.descent import Widen, descend, keys_below, with_subsets
+from treeanova.anova.descent import Widen, descend, in_turn, keys_below, with_subsets
 from treeanova.anova.product_pairs import PurePair, purify_product_pairs
 from treeanova.anova.slices import largest, marginals, take_out
 from treeanova.anova.solvers.base import AUTO, EPSILON, Options, Solution
@@ -90,7 +90,7 @@ def cascade(
         """Whether a term has enough cells to pay for threads."""
         return pending[key].size >= _CELLS_FOR_THREADS
 
-    steps = descend(keys, purify_one, pending, n_jobs=n_jobs, is_large=is_large, widen=widen)
+    steps = descend(keys, in_turn(purify_one, n_jobs=n_jobs, is_large=is_large), pending, widen=widen)
     pure = dict(_reported(steps, keys, progress))
     return _unscaled(pure, pending.get((), np.zeros(len(scales))), units)
 

@@ -11,18 +11,16 @@ from treeanova.core.arrays import Floats, Key
 Result = TypeVar("Result")
 Solve = Callable[[Key, Any], tuple[Result, Sequence[Floats]]]
 """Given a key and what it received (None for nothing): the result, and one face per feature of the key."""
+Received = Callable[[Key], Any]
+"""What a term received, None for nothing."""
+SolveOrder = Callable[[Sequence[Key], Received], Iterable[tuple[Result, Sequence[Floats]]]]
+"""Given the terms of one order and what each received: their results, and one face per feature, in the same order."""
 Widen = Callable[[Key, Key, Floats], Floats]
 """Given the term above, the term below and a face of the term above: the face on the axes of the term below."""
 
 
 def descend(
-    keys: Iterable[Key],
-    solve: Solve[Result],
-    received: dict[Key, Floats],
-    *,
-    n_jobs: int = 1,
-    is_large: Callable[[Key], bool],
-    widen: Widen | None = None,
+    keys: Iterable[Key], solve: SolveOrder[Result], received: dict[Key, Floats], *, widen: Widen | None = None
 ) -> Iterator[tuple[Key, Result]]:
     """Solve terms from the highest order down, adding the faces of each to what the terms below receive.
 
@@ -31,13 +29,11 @@ def descend(
     keys
         The terms to solve; those of one order are solved in the order given.
     solve
-        Gives the result of a term and its faces: face i goes to the term without feature i.
+        Gives the results and faces of terms of one order: face i of a term goes to the term without its feature i.
+        `in_turn` makes it from a function of one term.
     received
         What terms have at the start, changed in place. A term is removed when it is solved; what remains at the end was
         received by terms that are not among `keys`.
-    n_jobs, is_large
-        Terms of one order are independent of each other, so that they are solved in `n_jobs` threads where one of them
-        is large. With small ones, threads wait for each other more than they gain.
     widen
         Brings a face to the axes of the term that receives it; by default terms share their axes.
 
@@ -49,14 +45,29 @@ def descend(
     by_order: dict[int, list[Key]] = {}
     for key in keys:
         by_order.setdefault(len(key), []).append(key)
-    with ThreadPoolExecutor(n_jobs) as pool:
-        for order in sorted(by_order, reverse=True):
-            in_turn = pool.map if n_jobs > 1 and any(map(is_large, by_order[order])) else map
-            solved = in_turn(lambda key: solve(key, received.get(key)), by_order[order])
-            for key, (result, faces) in zip(by_order[order], solved, strict=True):
-                received.pop(key, None)
-                _pass_down(key, faces, received, widen)
-                yield key, result
+    for order in sorted(by_order, reverse=True):
+        solved = solve(by_order[order], received.get)
+        for key, (result, faces) in zip(by_order[order], solved, strict=True):
+            received.pop(key, None)
+            _pass_down(key, faces, received, widen)
+            yield key, result
+
+
+def in_turn(solve: Solve[Result], *, n_jobs: int = 1, is_large: Callable[[Key], bool]) -> SolveOrder[Result]:
+    """Terms solved one after another, in `n_jobs` threads where one of them is large.
+
+    Terms of one order are independent of each other. With small ones, threads wait for each other more than they gain.
+    """
+
+    def solve_order(keys: Sequence[Key], received: Received) -> Iterator[tuple[Result, Sequence[Floats]]]:
+        """Results and faces of the terms of one order."""
+        if n_jobs == 1 or not any(map(is_large, keys)):
+            yield from (solve(key, received(key)) for key in keys)
+            return
+        with ThreadPoolExecutor(n_jobs) as pool:
+            yield from pool.map(lambda key: solve(key, received(key)), keys)
+
+    return solve_order
 
 
 def keys_below(key: Key) -> list[Key]:

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.linalg
 
 from treeanova.anova.slices import largest, spread
-from treeanova.core.arrays import Faces, Floats
+from treeanova.core.arrays import Faces, Floats, Ints
 
 MeansAlong = Callable[..., Floats]
 """Means of all slices of values along the axis given as `axis`."""
@@ -42,6 +42,34 @@ def conjugate_gradients(
         direction += residual
         steps.append((alpha, square / before))
     return solution, len(steps), _smallest_ritz_value(steps)
+
+
+def conjugate_gradients_of_blocks(
+    apply: Callable[[Floats], Floats], rhs: Floats, lengths: Ints, tolerances: Floats, max_iterations: int
+) -> Floats:
+    """Solutions of systems that do not touch each other, whose unknowns follow one another; shape (n, n_outputs).
+
+    Each block and output stops when its residual is its tolerance times what it was at the start.
+    """
+    starts = np.cumsum([0, *lengths[:-1]])
+    solution, residual, direction = np.zeros_like(rhs), rhs.copy(), rhs.copy()
+    square = np.add.reduceat(residual * residual, starts)
+    goal = square * tolerances[:, None] ** 2
+    goes_on = square > goal
+    for _ in range(max_iterations):
+        if not goes_on.any():
+            break
+        image = apply(direction)
+        curvature = np.add.reduceat(direction * image, starts)
+        goes_on &= curvature > 0
+        alpha = np.repeat(np.divide(square, curvature, out=np.zeros_like(square), where=goes_on), lengths, axis=0)
+        solution += alpha * direction
+        residual -= alpha * image
+        before, square = square, np.add.reduceat(residual * residual, starts)
+        direction *= np.repeat(np.divide(square, before, out=np.zeros_like(square), where=goes_on), lengths, axis=0)
+        direction += residual
+        goes_on &= square > goal
+    return solution
 
 
 def _dot(first: Floats, second: Floats) -> float:

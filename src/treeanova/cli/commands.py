@@ -21,6 +21,7 @@ from treeanova.cli.options import (
     MaxOrder,
     ModelFile,
     ModelFiles,
+    Seconds,
     Target,
     Top,
     Trusted,
@@ -86,6 +87,7 @@ def explain(
     open_report: Annotated[bool, typer.Option("--open", help="Open the report in a browser.")] = False,
     weight: Weight = None,
     max_order: MaxOrder = None,
+    seconds: Seconds = None,
     top: Top = 15,
     budget: Budget = DEFAULT_BUDGET,
     trusted: Trusted = False,
@@ -100,7 +102,7 @@ def explain(
     if open_report and out is None:
         raise ValueError("`--open` must come with a report to open, got no --out; add --out report.html.")
     check_outputs({"--out": out, "--save": save}, {"MODEL": model, "--data": data})
-    request = sources.Request(data, target or (), weight, budget, max_order, trusted)
+    request = sources.Request(data, target or (), weight, budget, max_order, trusted, seconds)
     files = {}
     with progress() as report:
         fx = sources.decomposed(sources.open_model(model, request, report), request, density, report)
@@ -169,6 +171,7 @@ def compare(
     target: Target = None,
     weight: Weight = None,
     max_order: MaxOrder = None,
+    seconds: Seconds = None,
     top: Top = 15,
     budget: Budget = DEFAULT_BUDGET,
     trusted: Trusted = False,
@@ -181,7 +184,7 @@ def compare(
     from treeanova.cli import answers, formats, parts, sources  # noqa: PLC0415  slow to load
     from treeanova.decomposition.comparison import compare as compare_decompositions  # noqa: PLC0415  slow to load
 
-    request = sources.Request(data, target or (), weight, budget, max_order, trusted)
+    request = sources.Request(data, target or (), weight, budget, max_order, trusted, seconds)
     with progress() as report:
         files = [sources.open_model(model, request, report) for model in dict.fromkeys(models)]
         densities = density or parts.default_densities(files, request)

@@ -55,6 +55,10 @@ Weight = Annotated[
 MaxOrder = Annotated[
     int | None, typer.Option(min=1, metavar="N", help="Put interactions of more than N features into one remainder.")
 ]
+Seconds = Annotated[
+    float | None,
+    typer.Option(min=0.1, metavar="S", help="The best answer in about S seconds; it says what it left out."),
+]
 Budget = Annotated[float, typer.Option(min=0.0, metavar="GB", help="Largest memory for all tables, in gigabytes.")]
 Trusted = Annotated[
     bool,

@@ -30,6 +30,7 @@ class Request:
     budget: float = DEFAULT_BUDGET
     max_order: int | None = None
     trusted: bool = False
+    seconds: float | None = None
 
     def table(self, schema: Schema) -> Any:
         """The data with the columns of a schema; None without data."""
@@ -90,6 +91,10 @@ def _purified_again(
     fx: Decomposition, name: str, request: Request, density: str | None, progress: Progress
 ) -> Decomposition:
     """A saved decomposition, under other rows or another density where they are given."""
+    if request.seconds is not None:
+        raise ValueError(
+            f"`--seconds` must come with the file of a model, got the saved decomposition {name}; leave it out."
+        )
     if request.max_order is not None:
         if request.data is None:
             raise ValueError(
@@ -131,6 +136,7 @@ def _decomposed_model(path: Path, request: Request, density: str, progress: Prog
         density=density,
         sample_weight=weights,
         max_order=request.max_order,
+        seconds=request.seconds,
         budget=request.budget * _GIGABYTE,
         progress=progress,
     )

@@ -72,7 +72,7 @@ def _reconstruction_error(evaluation: Evaluation, statistics: Statistics | None,
         codes = evaluation.grid.index_encoded(encoded)
     expected = score(encoded)
     total = evaluation.terms.intercept + evaluation.all_at(codes).sum(axis=0)
-    both = np.stack([total, evaluation.score(encoded)])
+    both = np.stack([total, expected if oracle is None else evaluation.score(encoded)])
     return float(np.abs(both - expected).max() / max(np.abs(expected).max(), np.finfo(float).tiny))
 
 

@@ -8,7 +8,6 @@ import hashlib
 import html
 import importlib.resources
 import json
-import math
 import os
 import pathlib
 import re
@@ -19,13 +18,12 @@ from typing import Any, overload
 from treeanova.core.files import write_text
 from treeanova.core.progress import Progress, one_step, reporting
 from treeanova.decomposition.decomposition import Decomposition
-from treeanova.report.payload import payload
+from treeanova.report.payload import Asked, payload
 from treeanova.views import look
 
 _SCRIPTS = ("data.js", "charts.js", "shell.js", "chosen.js", "sections.js", "start.js")
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 DENSITIES = ("uniform", "empirical", "auto")
-_MAX_CELLS = 10_000_000
 
 
 @overload
@@ -82,8 +80,9 @@ def write_report(
     densities
         Further densities that readers can switch to: names, or a mapping from names to densities. The density of the
         decomposition is always on the page. A density that cannot be computed, for lack of rows, is named on the page
-        with the reason. By default "uniform", "empirical" and "auto", unless tables have more than ten million cells,
-        since the model is purified again under each.
+        with the reason. By default "uniform", "empirical" and "auto". Since the model is purified again under each, the
+        default leaves some out: dependent ones where not all terms of the model are listed, and all where tables have
+        more than ten million cells.
     rows
         Rows to explain one by one on the page, at most a hundred, as `fx.explain` takes them. By default the page holds
         no single rows.
@@ -129,8 +128,8 @@ def write_report(
     with reporting(progress) as report:
         with one_step(report, "charts"):
             bundle = _vega()
-        max_cells = _MAX_CELLS if densities is None else math.inf
-        content = payload(fx, report, title=title, densities=kinds, rows=rows, max_terms=max_terms, max_cells=max_cells)
+        asked = Asked(kinds, are_named=densities is not None)
+        content = payload(fx, report, title=title, densities=asked, rows=rows, max_terms=max_terms)
         with one_step(report, "page"):
             text = _page(content, bundle)
         if target is None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,6 +28,16 @@ from treeanova.views import look
 from treeanova.views.standings import Standing, is_rest, key_of_rest, shares_by_order, standings
 from treeanova.views.summary import headline
 
+_MAX_CELLS = 10_000_000
+
+
+class Asked(NamedTuple):
+    """Further densities by name, and whether somebody named them: then none is left out for its cost."""
+
+    kinds: Mapping[str, Any]
+    are_named: bool = True
+
+
 Rankings = dict[str, dict[str, list[Standing]]]
 """Per ranking (a density, or a density with ``/raw``) and output the terms, strongest first."""
 
@@ -38,13 +47,12 @@ def payload(
     progress: Progress = quiet,
     *,
     title: str | None,
-    densities: Mapping[str, Any],
+    densities: Asked,
     rows: Any,
     max_terms: int,
-    max_cells: float = math.inf,
 ) -> dict[str, Any]:
     """Plain data of the whole page."""
-    pure, missing = under_densities(fx, densities, max_cells, progress)
+    pure, missing = under_densities(fx, densities, progress)
     raw = {name: fx.raw if part is fx else _raw_of(part) for name, part in pure.items()}
     _rank(pure, raw, progress)
     content = Payload(pure, raw)
@@ -76,7 +84,7 @@ def payload(
 
 
 def under_densities(
-    fx: Decomposition, densities: Mapping[str, Any], max_cells: float = math.inf, progress: Progress = quiet
+    fx: Decomposition, densities: Asked, progress: Progress = quiet
 ) -> tuple[dict[str, Decomposition], dict[str, str]]:
     """The model under its own density and others, by name, and why some could not be computed.
 
@@ -84,19 +92,39 @@ def under_densities(
     """
     forms = {fx.density.name: fx}
     missing: dict[str, str] = {}
-    wanted = {name: density_of(density) for name, density in densities.items() if name not in forms}
-    n_cells = sum(term.values.size for term in tables_of(fx).values())
-    if n_cells > max_cells:
-        reason = f"left out, since tables have {n_cells:,} cells and each density takes as long as the first; name it"
-        return forms, dict.fromkeys(wanted, f"{reason} in `densities` to have it.")
     highest = max((term.order for term in tables_of(fx).values()), default=0)
     tables = fx.truncate(highest) if fx.evaluation.rest_orders else fx
-    for name, density in wanted.items():
+    for name, asked in densities.kinds.items():
+        if name in forms:
+            continue
+        kind = density_of(asked)
+        reason = None if densities.are_named else _too_slow(fx, kind)
+        if reason is not None:
+            missing[name] = f"left out, since {reason}; name it in `densities` to have it."
+            continue
         try:
-            forms[name] = tables.with_density(density, progress=within(progress, f"density {name}"))
+            forms[name] = tables.with_density(kind, progress=within(progress, f"density {name}"))
         except (ValueError, BudgetError) as error:
             missing[name] = str(error)
     return forms, missing
+
+
+def _too_slow(fx: Decomposition, kind: Any) -> str | None:
+    """Why the model is not purified under a density that nobody asked for; None where it is."""
+    n_cells = sum(term.values.size for term in tables_of(fx).values())
+    if n_cells > _MAX_CELLS:
+        return f"tables have {n_cells:,} cells and each density takes as long as the first"
+    if fx.evaluation.rest_orders and not _is_product(fx, kind):
+        return "it would take as long as the first"
+    return None
+
+
+def _is_product(fx: Decomposition, kind: Any) -> bool:
+    """Whether a density has independent features; True for one that cannot be used, which says so when it is tried."""
+    try:
+        return bool(kind.bind(fx.grid, fx.density.statistics).is_product)
+    except ValueError:
+        return True
 
 
 def _raw_of(fx: Decomposition) -> Decomposition:

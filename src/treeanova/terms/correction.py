@@ -6,23 +6,24 @@ them), weighted by the rows, and purified there from the highest order down. Wha
 those of one feature fewer, coarse cell by coarse cell, whether it has rows or not: sums stay exact for every input.
 
 Rule for the bins of an order: up to 16 per feature, of about equal mass, merged two by two (16, 8, 4, 2) until a term
-has at most 65,536 cells and no more slices with rows than there are rows, a quarter of them where rows are drawn from a
-smooth density; fewer where sums over leaves would take more than 2^33 steps or tables more than 2^26 cells; never more
-than the order below has. Too few bins leave mass
-in high orders under strong dependence, too many fit the noise of the rows; strong dependence leaves few slices with
-rows, so that the rule then takes more bins.
+has at most 65,536 cells and no more slices with rows than there are rows (a quarter of them where bins are merged and
+rows are drawn from a smooth density); fewer where sums over leaves would take more than 2^33 steps or tables more than
+2^26 cells; never more than the order below has. Too few bins leave mass in high orders under strong dependence, too
+many fit the noise of the rows; strong dependence leaves few slices with rows, so that the rule then takes more bins.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
 
-from treeanova.anova.descent import descend, keys_below
-from treeanova.anova.observed_cells import ObservedCells
+from treeanova.anova.descent import Received, descend, keys_below
+from treeanova.anova.observed_cells import ObservedCells, faces_of_all
 from treeanova.anova.slices import safe_inverse, take_out
 from treeanova.core.arrays import BinIndices, Faces, Floats, Ints, Key
 from treeanova.core.cells import count_cells
@@ -32,7 +33,7 @@ from treeanova.terms.closed_form import ClosedForm
 from treeanova.terms.coarse_means import COARSE_BINS, CoarseMeans, coarse_binnings
 
 _MAX_CELLS = 1 << 16
-_CELLS_FOR_THREADS = 1 << 14  # with fewer, threads wait for each other more than they gain
+_CELLS_AT_ONCE = 1 << 14  # more do not stay in the cache
 _MAX_TABLE_CELLS = 1 << 26
 _KEYS_TO_TRY = 3
 _MAX_STEPS = 2.0**33
@@ -109,12 +110,8 @@ def correct(
     received: dict[Key, Floats] = {}
     impurity = 0.0
 
-    def is_large(key: Key) -> bool:
-        """Whether a term has enough cells to pay for threads."""
-        return bool(bins[len(key)] ** len(key) >= _CELLS_FOR_THREADS)
-
     advance(0, len(keys))
-    for key, solved in descend(keys, coarse.solve, received, n_jobs=n_jobs, is_large=is_large):
+    for key, solved in descend(keys, functools.partial(coarse.solve, n_jobs), received):
         tables[key], impurity = solved.table, max(impurity, solved.impurity)
         advance(len(tables), len(keys))
     moved = {key: np.moveaxis(coarse.spread(values, key, COARSE_BINS), 0, -1) for key, values in received.items()}
@@ -131,12 +128,17 @@ def choose_bins(
     n_tables = max(len(keys) * form.leaf_sets.values.shape[1], 1)
     max_cells = min(_MAX_CELLS, _MAX_STEPS / max(n_leaves, 1), _MAX_TABLE_CELLS / n_tables)
     n_rows = len(rows.codes) if are_cells else float(1 / np.square(rows.weights).sum())
-    max_slices = n_rows / _DRAWS_PER_SLICE if are_drawn else n_rows
+
+    def is_too_fine(key: Key, bins: int) -> bool:
+        """Whether a term has more slices with rows than the rows allow."""
+        rows_per_slice = _DRAWS_PER_SLICE if are_drawn and coarse.is_merged(key, bins) else 1
+        return coarse.n_slices(key, bins) * rows_per_slice > n_rows
+
     limits: dict[int, int] = {}
     for order in sorted({len(key) for key in keys}):
         some = [key for key in keys if len(key) == order][:_KEYS_TO_TRY]
         bins = limits.get(order - 1, COARSE_BINS)
-        while bins > 2 and (bins**order > max_cells or max(coarse.n_slices(key, bins) for key in some) > max_slices):
+        while bins > 2 and (bins**order > max_cells or any(is_too_fine(key, bins) for key in some)):
             bins //= 2
         limits[order] = bins
     return limits
@@ -161,23 +163,46 @@ class _CoarseTerms:
         """Coarse bins of each feature."""
         return self.means.binnings
 
-    def solve(self, key: Key, received: Floats | None) -> tuple[Solved, Faces]:
-        """A term made pure on its coarse cells, and its faces; what it received is on the bins of the order above."""
+    def solve(self, n_jobs: int, keys: Sequence[Key], received: Received) -> Iterator[tuple[Solved, Faces]]:
+        """Terms of one order made pure on their coarse cells, with their faces; small ones are solved together.
+
+        What terms received is on the bins of the order above.
+        """
+        limit = self.bins[len(keys[0])]
+        at_once = max(_CELLS_AT_ONCE // limit ** len(keys[0]), 1)
+        batches = [keys[start : start + at_once] for start in range(0, len(keys), at_once)]
+        with ThreadPoolExecutor(n_jobs) as pool:
+            in_turn = pool.map if n_jobs > 1 and len(batches) > 1 else map
+            for solved in in_turn(lambda some: self._solve_batch(some, received), batches):
+                yield from solved
+
+    def _solve_batch(self, keys: Sequence[Key], received: Received) -> list[tuple[Solved, Faces]]:
+        limit = self.bins[len(keys[0])]
+        closed = [np.moveaxis(self.means.term(key, limit), -1, 0) for key in keys]
+        values = [self._with_received(key, term, received(key)) for key, term in zip(keys, closed, strict=True)]
+        cells = [ObservedCells.of(self._weights(key, limit)) for key in keys]
+        all_faces = faces_of_all(cells, values, [self._tolerance(key, limit) for key in keys])
+        solved = []
+        for term, whole, own, faces in zip(closed, values, cells, all_faces, strict=True):
+            before = own.mean_squares(whole)
+            take_out(whole, faces)
+            impurity = np.sqrt(own.mean_squares_of_slices(whole) * safe_inverse(before)).max()
+            solved.append((Solved(np.moveaxis(whole - term, 0, -1), float(impurity)), faces))
+        return solved
+
+    def _with_received(self, key: Key, term: Floats, received: Floats | None) -> Floats:
+        """A term with what it received; a new array."""
         limit = self.bins[len(key)]
-        closed = np.moveaxis(self.means.term(key, limit), -1, 0)
-        values = np.array(closed if received is None else closed + self.spread(received, key, limit), order="C")
-        cells = ObservedCells.of(self._weights(key, limit))
-        before = cells.mean_squares(values)
-        faces = cells.faces(values, self._tolerance(key, limit))
-        take_out(values, faces)
-        impurity = np.sqrt(cells.mean_squares_of_slices(values) * safe_inverse(before)).max()
-        return Solved(np.moveaxis(values - closed, 0, -1), float(impurity)), faces
+        return np.array(term if received is None else term + self.spread(received, key, limit), order="C")
 
     def _tolerance(self, key: Key, limit: int) -> float:
         """Tight where no bins are merged, so that cells are those of exact purification."""
+        return _TOLERANCE if self.is_merged(key, limit) else _TOLERANCE_OF_ALL_BINS
+
+    def is_merged(self, key: Key, limit: int) -> bool:
+        """Whether a limit of bins merges those of some feature of a key."""
         grid = self.means.form.leaf_sets.grid
-        is_merged = any(self.binnings[j].coarser_size(limit) < grid.sizes[j] for j in key)
-        return _TOLERANCE if is_merged else _TOLERANCE_OF_ALL_BINS
+        return any(self.binnings[j].coarser_size(limit) < grid.sizes[j] for j in key)
 
     def _weights(self, key: Key, limit: int) -> Floats:
         sizes = tuple(self.binnings[j].coarser_size(limit) for j in key)

@@ -61,7 +61,7 @@ class LeafTerms(abc.ABC):
         del n_jobs
         return np.zeros((*codes.shape, self.trees.leaf_sets.values.shape[1]))
 
-    @property
+    @functools.cached_property
     def row_cost(self) -> float:
         """Products that all terms take for a row: those of the listed ones, or of all if these are fewer."""
         sets = self.trees.leaf_sets

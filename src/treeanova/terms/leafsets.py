@@ -212,6 +212,11 @@ class LeafSets:
             table[position, list(key)] = True
         return table
 
+    @functools.cached_property
+    def _group_sizes(self) -> Ints:
+        """Number of leaves with each set of features."""
+        return np.bincount(self.group, minlength=len(self.keys))
+
     def leaves_with(self, key: Sequence[int]) -> Ints:
         """Leaves that have all of some features on their path."""
         wanted: Bools = np.asarray(self._with_feature[:, list(key)].all(axis=1))
@@ -225,7 +230,7 @@ class LeafSets:
     def n_leaves_with_some(self, features: Sequence[int], n_features: int) -> int:
         """Number of leaves that have at least `n_features` of some features on their path."""
         wanted = self._with_feature[:, list(features)].sum(axis=1) >= n_features
-        return int(np.bincount(self.group, minlength=len(self.keys))[wanted].sum())
+        return int(self._group_sizes[wanted].sum())
 
     def have(self, feature: int, leaves: Ints) -> Bools:
         """Whether leaves have a feature on their path."""
@@ -234,8 +239,7 @@ class LeafSets:
 
     def n_leaves_with(self, key: Sequence[int]) -> int:
         """Number of leaves that have all of some features on their path."""
-        sizes = np.bincount(self.group, minlength=len(self.keys))
-        return int(sizes[np.asarray(self._with_feature[:, list(key)].all(axis=1))].sum())
+        return int(self._group_sizes[np.asarray(self._with_feature[:, list(key)].all(axis=1))].sum())
 
     def n_groups_with(self, keys: Sequence[Key]) -> int:
         """Number of pairs of a key and a set of features of leaves that contains it."""
