@@ -611,6 +611,9 @@ def test_categories_without_a_ctr_of_their_own(tmp_path):
 def test_decomposed_combinations_add_up_to_the_score():
     rng = np.random.default_rng(32)
     model, table = combined_model(rng, iterations=8)
+    n_leaves, n_library_leaves = read(model).n_leaves, read(model).n_library_leaves
+    assert n_library_leaves <= len(model.get_leaf_values())
+    assert f"\n{n_leaves:,} leaves for {n_library_leaves:,} of the model, whose splits" in str(treeanova.plan(model))
     fx = treeanova.decompose(model, table, n_jobs=1)
     for rows in (table, table.apply(rng.permutation), adversarial_table(read(model), rng, 100)):
         scores = fx.explain(rows).scores
@@ -651,12 +654,13 @@ def test_text_and_embeddings_are_refused():
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
-    """Small models as bytes of both kinds of files: symmetric with CTRs, and asymmetric with several outputs."""
+    """Small models as bytes of both kinds of files: with CTRs, also of combinations, and with several outputs."""
     rng = np.random.default_rng(22)
     table, target = mixed_data(rng, 150)
     small = {"cat_features": ["c", "i", "e"], "iterations": 4, "depth": 2, "max_ctr_complexity": 1}
     models = [
         catboost.CatBoostRegressor(**options(**small)).fit(table, target),
+        combined_model(rng, iterations=2)[0],
         catboost.CatBoostClassifier(**options(**small, grow_policy="Lossguide")).fit(
             table, np.digitize(target, [1, 2])
         ),

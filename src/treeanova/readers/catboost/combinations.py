@@ -21,7 +21,7 @@ from treeanova.readers.catboost import ctr as ctrs
 from treeanova.readers.catboost.model import EMPTY_KEY, Ctr, Model
 from treeanova.readers.checks import check_size
 
-_MAX_CELLS = 1 << 26
+_MAX_CELLS = 1 << 24
 _HASH = 0xFFFFFFFF
 Words = npt.NDArray[np.uint64]
 
