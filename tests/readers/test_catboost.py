@@ -22,6 +22,7 @@ from treeanova.readers.catboost import read, read_file, unfolding
 from treeanova.readers.catboost.cityhash import category_hash
 from treeanova.readers.catboost.columns import HashedCategory
 from treeanova.readers.catboost.ctr import ctr_values
+from treeanova.readers.catboost.growth import Table, grow
 from treeanova.readers.catboost.json_model import from_json
 from treeanova.testing.edge_values import numeric_rows
 
@@ -537,9 +538,10 @@ def elements_of(model, tmp_path):
     return [elements for elements in kinds if len(elements) > 1]
 
 
-def test_combinations_of_features(tmp_path):
+@pytest.mark.parametrize("nan_mode", ["Min", "Max"])
+def test_combinations_of_features(nan_mode, tmp_path):
     rng = np.random.default_rng(19)
-    model, table = combined_model(rng)
+    model, table = combined_model(rng, nan_mode=nan_mode)
     kinds = set(itertools.chain.from_iterable(elements_of(model, tmp_path)))
     assert kinds == {"cat_feature_value", "float_feature", "cat_feature_exact_value"}
     forest = assert_read(model, lambda forest: adversarial_table(forest, rng), tmp_path)
@@ -565,6 +567,13 @@ def test_combinations_in_asymmetric_trees(tmp_path):
     model._convert_to_asymmetric_representation()
     forest = assert_read(model, lambda forest: adversarial_table(forest, rng), tmp_path)
     np.testing.assert_allclose(forest.score(table), before, rtol=1e-12, atol=1e-12)
+
+
+def test_trees_from_tables_have_no_more_leaves_than_needed():
+    """Of two categorical features: "both", "either but not both", and a first feature that decides alone."""
+    for outcomes, n_leaves in (([[0, 0], [0, 1]], 3), ([[0, 1], [1, 0]], 4), ([[0, 0, 0], [1, 1, 1]], 2)):
+        table = Table({0: None, 3: None}, {0: [1, 2], 3: [1, 2, 4]}, np.array(outcomes))
+        assert grow(table).n_leaves == n_leaves
 
 
 def test_large_trees_are_unfolded_split_by_split(monkeypatch):
