@@ -253,7 +253,17 @@ def plan(
     content = read_for_rows(unpickled(model, trusted=trusted))
     if isinstance(content, Effects):
         return plan_of_effects(content)
-    return choose_layout(leaves_of(content), budget=budget, max_order=max_order, tensor_order=tensor_order).plan
+    layout = choose_layout(leaves_of(content), budget=budget, max_order=max_order, tensor_order=tensor_order)
+    return dataclasses.replace(layout.plan, notes=(*layout.plan.notes, *_notes_on_leaves(content)))
+
+
+def _notes_on_leaves(forest: Forest) -> tuple[str, ...]:
+    """What makes a forest larger than the model."""
+    n_leaves = forest.n_library_leaves
+    if n_leaves == forest.n_leaves:
+        return ()
+    reason = "whose splits on several features or thresholds at once became several splits"
+    return (f"{forest.n_leaves:,} leaves for {n_leaves:,} of the model, {reason}",)
 
 
 DENSITIES = ("uniform", "empirical", "laplace", "auto")

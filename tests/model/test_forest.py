@@ -213,6 +213,15 @@ def test_values_of_inner_nodes_do_not_matter():
     np.testing.assert_array_equal(forest.score([[1.0], [1.1], [NAN]]), [[1.0], [2.0], [2.0]])
 
 
+def test_leaves_with_the_same_label_in_a_tree_are_one_of_the_library():
+    split = {"feature": [0, -1, 0, -1, -1], "bound": [1.0, 0, 2.0, 0, 0], "left": [1, -1, 3, -1, -1]}
+    tree = {**split, "right": [2, -1, 4, -1, -1], "missing_left": [False] * 5, "leaf_label": [0, 7, 0, 8, 7]}
+    forest = assemble(Schema((Feature("a"),)), intercept=[0.0], roots=[0], values=np.ones((5, 1)), **tree)
+    assert (forest.n_leaves, forest.n_library_leaves) == (3, 2)
+    twice = weighted_sum([forest, forest], [1.0, 1.0])
+    assert (twice.n_leaves, twice.n_library_leaves) == (6, 4)
+
+
 # Sums
 
 

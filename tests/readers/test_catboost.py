@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -12,14 +13,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import treeanova
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.grid import grid_of
 from treeanova.model.links import respond
 from treeanova.readers import read_model
-from treeanova.readers.catboost import read, read_file
+from treeanova.readers.catboost import read, read_file, unfolding
 from treeanova.readers.catboost.cityhash import category_hash
 from treeanova.readers.catboost.columns import HashedCategory
 from treeanova.readers.catboost.ctr import ctr_values
+from treeanova.readers.catboost.growth import Table, grow
 from treeanova.readers.catboost.json_model import from_json
 from treeanova.testing.edge_values import numeric_rows
 
@@ -510,25 +513,128 @@ def test_any_small_model(*, seed, policy, depth, n_classes, nan_mode, one_hot):
     assert_equal(model, forest, adversarial_table(forest, rng, 200))
 
 
+# Combinations of features
+
+
+def combined_model(rng, kind=catboost.CatBoostRegressor, **more):
+    """A model with CTRs of combinations, and its rows: the target depends on pairs of categories and numbers."""
+    table, target = mixed_data(rng, 600)
+    pairs = (table.c + table.i.astype(str)).map(lambda text: category_hash(text.encode())) % 2
+    target = target + 5.0 * pairs + 3.0 * (table.e == "u") + 2.0 * ((table.e == "u") == table.c.isin(list("abcd")))
+    table.loc[::9, "a"] = np.nan
+    defaults = {"one_hot_max_size": 3, "max_ctr_complexity": 4, "model_size_reg": 0, "random_seed": 0}
+    settings_ = options(cat_features=["c", "i", "e"], **(defaults | more))
+    if kind is catboost.CatBoostClassifier:
+        target = np.digitize(target, [2.0, 6.0])
+    return kind(**settings_).fit(table, target), table
+
+
+def elements_of(model, tmp_path):
+    """Kinds of the elements of each CTR of a combination, as CatBoost writes them."""
+    path = tmp_path / "elements.json"
+    model.save_model(str(path), format="json")
+    ctrs = json.loads(path.read_text())["features_info"].get("ctrs") or ()
+    kinds = [[element["combination_element"] for element in ctr["elements"]] for ctr in ctrs]
+    return [elements for elements in kinds if len(elements) > 1]
+
+
+@pytest.mark.parametrize("nan_mode", ["Min", "Max"])
+def test_combinations_of_features(nan_mode, tmp_path):
+    rng = np.random.default_rng(19)
+    model, table = combined_model(rng, nan_mode=nan_mode)
+    kinds = set(itertools.chain.from_iterable(elements_of(model, tmp_path)))
+    assert kinds == {"cat_feature_value", "float_feature", "cat_feature_exact_value"}
+    forest = assert_read(model, lambda forest: adversarial_table(forest, rng), tmp_path)
+    assert_equal(model, forest, table)
+
+
+@pytest.mark.parametrize("ctr", ["Borders", "Buckets", "BinarizedTargetMeanValue", "Counter"])
+def test_combinations_by_each_kind_of_ctr(ctr, tmp_path):
+    rng = np.random.default_rng(27)
+    model, _ = combined_model(
+        rng, catboost.CatBoostClassifier, one_hot_max_size=1, combinations_ctr=[ctr], simple_ctr=[ctr]
+    )
+    assert elements_of(model, tmp_path)
+    loads_json = ctr != "BinarizedTargetMeanValue"  # as for CTRs of one feature
+    assert_read(model, lambda forest: adversarial_table(forest, rng), tmp_path, loads_json=loads_json)
+
+
+def test_combinations_in_asymmetric_trees(tmp_path):
+    """CatBoost trains combinations in symmetric trees only, but can turn these into asymmetric ones."""
+    rng = np.random.default_rng(28)
+    model, table = combined_model(rng)
+    before = raw(model, table)
+    model._convert_to_asymmetric_representation()
+    forest = assert_read(model, lambda forest: adversarial_table(forest, rng), tmp_path)
+    np.testing.assert_allclose(forest.score(table), before, rtol=1e-12, atol=1e-12)
+
+
+def test_trees_from_tables_have_no_more_leaves_than_needed():
+    """Of two categorical features: "both", "either but not both", and a first feature that decides alone."""
+    for outcomes, n_leaves in (([[0, 0], [0, 1]], 3), ([[0, 1], [1, 0]], 4), ([[0, 0, 0], [1, 1, 1]], 2)):
+        table = Table({0: None, 3: None}, {0: [1, 2], 3: [1, 2, 4]}, np.array(outcomes))
+        assert grow(table).n_leaves == n_leaves
+
+
+def test_large_trees_are_unfolded_split_by_split(monkeypatch):
+    rng = np.random.default_rng(29)
+    model, _ = combined_model(rng, one_hot_max_size=1, max_ctr_complexity=2)
+    at_once = read(model)
+    monkeypatch.setattr(unfolding, "_MAX_CELLS", 150)
+    forest = read(model)
+    assert forest.n_leaves > at_once.n_leaves
+    assert_equal(model, forest, adversarial_table(forest, rng))
+
+
+@pytest.mark.parametrize("limit", ["_MAX_LEAVES", "_MAX_CELLS"])
+def test_too_many_leaves_are_refused(limit, monkeypatch):
+    model, _ = combined_model(np.random.default_rng(30))
+    monkeypatch.setattr(unfolding, limit, 10)
+    with pytest.raises(UnsupportedModelError, match="CTRs of combinations of features"):
+        read(model)
+
+
+def test_categories_without_a_ctr_of_their_own(tmp_path):
+    """They are found from a combination of which all but one feature is known, else the model is refused."""
+    rng = np.random.default_rng(31)
+    model, table = combined_model(rng, one_hot_max_size=1)
+    path = tmp_path / "model.json"
+    model.save_model(str(path), format="json")
+    top = json.loads(path.read_text())
+    ctrs = top["features_info"]["ctrs"]
+    features = [{e.get("cat_feature_index") for e in ctr["elements"]} for ctr in ctrs]
+    pair = next(ctr for ctr, used in zip(ctrs, features, strict=True) if used == {0, 1})
+    single = next(ctr for ctr, used in zip(ctrs, features, strict=True) if used == {0})
+    for kept, is_read in (([single, pair], True), ([pair], False)):
+        changed = [{**kept[place % len(kept)], "borders": ctr["borders"]} for place, ctr in enumerate(ctrs)]
+        path.write_text(json.dumps({**top, "features_info": {**top["features_info"], "ctrs": changed}}))
+        if not is_read:
+            with pytest.raises(UnsupportedModelError, match="must tell the categories of each feature"):
+                read_file(path)
+            continue
+        loaded, forest = catboost.CatBoost().load_model(str(path), format="json"), read_file(path)
+        assert forest.schema.features[2].n_categories == table.i.nunique()
+        assert_equal(loaded, forest, adversarial_table(forest, rng))
+
+
+def test_decomposed_combinations_add_up_to_the_score():
+    rng = np.random.default_rng(32)
+    model, table = combined_model(rng, iterations=8)
+    n_leaves, n_library_leaves = read(model).n_leaves, read(model).n_library_leaves
+    assert n_library_leaves <= len(model.get_leaf_values())
+    assert f"\n{n_leaves:,} leaves for {n_library_leaves:,} of the model, whose splits" in str(treeanova.plan(model))
+    fx = treeanova.decompose(model, table, n_jobs=1)
+    for rows in (table, table.apply(rng.permutation), adversarial_table(read(model), rng, 100)):
+        scores = fx.explain(rows).scores
+        np.testing.assert_allclose(scores.ravel(), raw(model, rows).ravel(), rtol=1e-10, atol=1e-10)
+
+
 # Refusals
 
 
 def test_unfitted():
     with pytest.raises(UnsupportedModelError, match="fit it first"):
         read(catboost.CatBoostRegressor())
-
-
-def test_combinations_of_features_are_refused(tmp_path):
-    rng = np.random.default_rng(19)
-    table, _ = mixed_data(rng)
-    pairs = (table.c + table.i.astype(str)).map(lambda text: category_hash(text.encode())) % 2 * 5.0
-    settings_ = options(cat_features=["c", "i", "e"], iterations=40, one_hot_max_size=1, max_ctr_complexity=3)
-    model = catboost.CatBoostRegressor(**settings_).fit(table, pairs)
-    path = tmp_path / "model.json"
-    model.save_model(str(path), format="json")
-    for attempt in (lambda: read(model), lambda: read_file(path)):
-        with pytest.raises(UnsupportedModelError, match="CTR of a combination of features"):
-            attempt()
 
 
 def test_missing_ctr_tables_are_refused():
@@ -557,12 +663,13 @@ def test_text_and_embeddings_are_refused():
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
-    """Small models as bytes of both kinds of files: symmetric with CTRs, and asymmetric with several outputs."""
+    """Small models as bytes of both kinds of files: with CTRs, also of combinations, and with several outputs."""
     rng = np.random.default_rng(22)
     table, target = mixed_data(rng, 150)
     small = {"cat_features": ["c", "i", "e"], "iterations": 4, "depth": 2, "max_ctr_complexity": 1}
     models = [
         catboost.CatBoostRegressor(**options(**small)).fit(table, target),
+        combined_model(rng, iterations=2)[0],
         catboost.CatBoostClassifier(**options(**small, grow_policy="Lossguide")).fit(
             table, np.digitize(target, [1, 2])
         ),

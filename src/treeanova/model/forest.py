@@ -94,6 +94,19 @@ class Forest:
         """Number of leaves of all trees."""
         return len(self.values)
 
+    @property
+    def n_library_leaves(self) -> int:
+        """Number of the library's own leaves: fewer than `n_leaves` where a reader made several out of one."""
+        tree = np.zeros(len(self.feature), dtype=np.int64)
+        nodes, numbers = self.roots, np.arange(self.n_trees)
+        while len(nodes):
+            tree[nodes] = numbers
+            is_inner = self.feature[nodes] >= 0
+            inner, numbers = nodes[is_inner], np.tile(numbers[is_inner], 2)
+            nodes = np.concatenate([self.left[inner], self.right[inner]])
+        labels = np.unique(self.leaf_label, return_inverse=True)[1].ravel()
+        return len(np.unique(tree[self.leaf >= 0] * len(labels) + labels[self.leaf[self.leaf >= 0]]))
+
     def with_schema(self, schema: Schema) -> Forest:
         """The same forest with another schema, for example with other names of the features.
 

@@ -149,26 +149,34 @@ def from_cbm(data: bytes) -> Model:
 
 def _numeric(feature: _Table) -> NumericFeature:
     missing_right = bool(feature.scalar(0, "b", 0)) and feature.scalar(5, "b", 0) == 2
-    return NumericFeature(int(feature.scalar(2, "i", -1)), feature.text(4), feature.array(3, "<f4"), missing_right)
+    return NumericFeature(
+        flat=int(feature.scalar(2, "i", -1)),
+        name=feature.text(4),
+        index=int(feature.scalar(1, "i", -1)),
+        borders=feature.array(3, "<f4"),
+        missing_right=missing_right,
+    )
 
 
-_CtrKey = tuple[str, tuple[int, ...], bytes]
+_CtrKey = tuple[str, tuple[int, ...], tuple[tuple[int, float], ...], tuple[tuple[int, int], ...]]
 
 
 def _ctr_key(base: _Table) -> _CtrKey:
-    """Kind, categorical features, and other elements that the CTR combines."""
+    """Kind, and elements that the CTR combines: categorical features, borders of numbers, categories."""
     combination = base.table(0)
-    others = combination.array(1, "<u8").tobytes() + b"|" + combination.array(2, "<u8").tobytes()
+    above = combination.array(1, np.dtype([("feature", "<i4"), ("border", "<f4")]))
+    equal = combination.array(2, np.dtype([("feature", "<i4"), ("value", "<i4")]))
     kind = CTR_KINDS[int(base.scalar(1, "B", 0))]
-    return kind, tuple(combination.array(0, "<i4").tolist()), others
+    return kind, tuple(combination.array(0, "<i4").tolist()), tuple(above.tolist()), tuple(equal.tolist())
 
 
 def _ctr(feature: _Table, tables: Mapping[_CtrKey, Counts]) -> Ctr:
     ctr = feature.table(0)
-    kind, categories, others = key = _ctr_key(ctr.table(0))
+    kind, categories, above, equal = key = _ctr_key(ctr.table(0))
     return Ctr(
         categories=categories,
-        is_simple=len(categories) == 1 and others == b"|",
+        above=above,
+        equal=equal,
         kind=kind,
         target_border=int(ctr.scalar(1, "i", 0)),
         prior=(ctr.scalar(2, "f", 0.0), ctr.scalar(3, "f", 1.0)),

@@ -8,18 +8,13 @@ from treeanova.core.arrays import Bools, Floats, Ints
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.readers.catboost.model import COUNTERS, CTR_KINDS, EMPTY_KEY, MEANS, Counts, Ctr, Singles
 
-# A CTR table's key of category hash c is _CTR² · c modulo 2^64, with c sign-extended from 32 bits; _CTR is odd.
-_CTR = 0x4906BA494954CB65
-_CTR_INVERSE = pow(_CTR, -2, 1 << 64)
+# A CTR table's key of category hash c is MULTIPLIER² · c modulo 2^64, with c sign-extended from 32 bits.
+MULTIPLIER = 0x4906BA494954CB65
+_INVERSE = pow(MULTIPLIER, -2, 1 << 64)
 
 
 def counts_of(ctr: Ctr) -> Counts:
-    """The counts of a CTR that splits can use: one categorical feature, its table stored."""
-    if not ctr.is_simple:
-        raise UnsupportedModelError(
-            "`model` must split on one feature at a time, got a CTR of a combination of features; train with "
-            "max_ctr_complexity=1 or a larger one_hot_max_size."
-        )
+    """The counts of a CTR, whose table must be stored."""
     if ctr.counts is None:
         raise UnsupportedModelError(
             "`model` must have its CTR tables, got none, so that it cannot predict; train with "
@@ -30,7 +25,7 @@ def counts_of(ctr: Ctr) -> Counts:
 
 def category_hashes(counts: Counts) -> tuple[Ints, Bools]:
     """Hashes of the categories of a CTR table, and which of its rows a category can reach."""
-    numbers = (counts.keys * np.uint64(_CTR_INVERSE)).astype(np.int64)
+    numbers = (counts.keys * np.uint64(_INVERSE)).astype(np.int64)
     return numbers & 0xFFFFFFFF, (counts.keys != EMPTY_KEY) & (numbers >= -(1 << 31)) & (numbers < 1 << 31)
 
 

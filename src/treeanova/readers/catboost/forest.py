@@ -13,6 +13,7 @@ from treeanova.model.forest import Forest, assemble
 from treeanova.readers.catboost.columns import HashedCategory
 from treeanova.readers.catboost.model import AnyFeature, Model, NumericFeature
 from treeanova.readers.catboost.splits import read_splits
+from treeanova.readers.catboost.unfolding import unfold
 from treeanova.readers.checks import check_values
 from treeanova.readers.outputs import plain_labels
 
@@ -41,6 +42,10 @@ def forest_of(model: Model) -> Forest:
     is_valid = (used >= 0) & (used < len(splits.feature) - 1)
     check_values("the model's trees must use splits that exist", used, is_valid)
     schema = _schema(model, features, known)
+    missing_left = {position[feature.flat]: not feature.missing_right for feature in model.numeric}
+    n_bins = {position[feature.flat]: len(known[feature.index]) + 1 for feature in model.categorical}
+    nodes, splits = unfold(nodes, splits, missing_left, n_bins)
+    inner = nodes.left >= 0
     split, row = np.where(inner, nodes.split, -1), np.where(inner, 0, nodes.leaf)
     check_values("the model's leaves must have values", row, (row >= 0) & (row < len(model.values)))
     return assemble(

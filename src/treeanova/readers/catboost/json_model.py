@@ -24,6 +24,8 @@ from treeanova.readers.catboost.model import (
     text_error,
 )
 
+_ELEMENTS = ("cat_feature_value", "float_feature", "cat_feature_exact_value")
+
 
 def from_json(top: Any) -> Model:
     """The content of a model from its parsed JSON."""
@@ -57,18 +59,22 @@ def _identity(feature: Mapping[str, Any]) -> tuple[int, str, int]:
 
 
 def _numeric(feature: Mapping[str, Any]) -> NumericFeature:
-    flat, name, _ = _identity(feature)
+    flat, name, index = _identity(feature)
     borders = np.array(feature.get("borders") or (), dtype=np.float32)
     missing_right = bool(feature["has_nans"]) and feature.get("nan_value_treatment") == "AsTrue"
-    return NumericFeature(flat, name, borders, missing_right)
+    return NumericFeature(flat, name, index, borders, missing_right)
 
 
 def _ctr(ctr: Mapping[str, Any], tables: Mapping[str, Any]) -> Ctr:
-    elements, table = ctr["elements"], tables.get(ctr["identifier"])
-    categories = [int(e["cat_feature_index"]) for e in elements if e["combination_element"] == "cat_feature_value"]
+    table = tables.get(ctr["identifier"])
+    by_kind: dict[str, list[Mapping[str, Any]]] = {kind: [] for kind in _ELEMENTS}
+    for element in ctr["elements"]:
+        by_kind[element["combination_element"]].append(element)
+    values, above, equal = by_kind.values()
     return Ctr(
-        categories=categories,
-        is_simple=len(elements) == len(categories) == 1,
+        categories=[int(e["cat_feature_index"]) for e in values],
+        above=[(int(e["float_feature_index"]), float(np.float32(e["border"]))) for e in above],
+        equal=[(int(e["cat_feature_index"]), int(e["value"])) for e in equal],
         kind=str(ctr["ctr_type"]),
         target_border=int(ctr["target_border_idx"]),
         prior=(float(ctr["prior_numerator"]), float(ctr["prior_denomerator"])),

@@ -26,10 +26,11 @@ Singles = npt.NDArray[np.float32]
 
 @dataclasses.dataclass(frozen=True)
 class NumericFeature:
-    """Position and name of a column, its borders, and whether missing values are above all of them."""
+    """Position and name of a column, its number among the numeric ones, its borders, and the side of missing values."""
 
     flat: int
     name: str
+    index: int
     borders: Singles
     missing_right: bool
 
@@ -48,7 +49,7 @@ AnyFeature = NumericFeature | CategoricalFeature
 
 @dataclasses.dataclass(frozen=True)
 class Counts:
-    """Counts of the training data, one row per category, by the CTR table's key; `total` is for counters."""
+    """Counts of the training data, one row per combination, by the CTR table's key; `total` is for counters."""
 
     keys: npt.NDArray[np.uint64]
     rows: Floats
@@ -57,10 +58,15 @@ class Counts:
 
 @dataclasses.dataclass(frozen=True)
 class Ctr:
-    """A number per category, and the borders that trees compare it to."""
+    """A number per category, or per combination of several elements, and the borders that trees compare it to.
+
+    Elements are categories of features, whether numeric features are above a border, and whether categorical features
+    have a certain category, given by its hash. Features are given by their numbers among those of their kind.
+    """
 
     categories: Sequence[int]
-    is_simple: bool
+    above: Sequence[tuple[int, float]]
+    equal: Sequence[tuple[int, int]]
     kind: str
     target_border: int
     prior: tuple[float, float]
@@ -68,6 +74,11 @@ class Ctr:
     scale: float
     borders: Singles
     counts: Counts | None
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether the number depends on one categorical feature only."""
+        return len(self.categories) == 1 and not self.above and not self.equal
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from treeanova.core.arrays import Bools, Floats, Ints
 from treeanova.errors import ModelFileError
 from treeanova.model.forest import bound_up_to
 from treeanova.readers.catboost import ctr as ctrs
+from treeanova.readers.catboost.combinations import Condition, Places, conditions_of, known_categories
 from treeanova.readers.catboost.model import Ctr, Model, Singles
 from treeanova.readers.checks import block_starts, check_size
 
@@ -20,13 +21,17 @@ _MAX_SET_ENTRIES = 1 << 28
 
 @dataclasses.dataclass(frozen=True)
 class Splits:
-    """The decision at each global split, and a last entry for "no split"."""
+    """The decision at each global split, and a last entry for "no split".
+
+    Splits on combinations of features are in `conditions`, by their global position, and have no feature.
+    """
 
     feature: Ints
     bound: Floats
     missing_left: Bools
     category_start: Ints
     category_left: Bools
+    conditions: Mapping[int, Condition]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,13 +51,13 @@ def read_splits(model: Model, position: Mapping[int, int], used: Ints) -> tuple[
     """
     _check_borders([feature.borders for feature in model.numeric] + [ctr.borders for ctr in model.ctrs])
     on_categories = _category_splits(model, used)
-    of_ctrs = on_categories[len(model.one_hot) :]
-    known = _known_categories(model, [ctr for ctr, group in zip(model.ctrs, of_ctrs, strict=True) if group.used])
-    flat = {feature.index: feature.flat for feature in model.categorical}
+    used_ctrs = list(_used_ctrs(model, used))
+    known = known_categories(model, [ctr for ctr, _, _ in used_ctrs])
+    places = Places(*({f.index: position[f.flat] for f in kind} for kind in (model.numeric, model.categorical)))
     start, sets = _category_sets(on_categories, known)
     n_borders = [len(feature.borders) for feature in model.numeric]
     numeric_places = [position[feature.flat] for feature in model.numeric]
-    category_places = [position[flat[group.index]] if group.used else -1 for group in on_categories]
+    category_places = [places.categorical[group.index] if group.used else -1 for group in on_categories]
     n_others = len(start) + 1
     missing_left = np.repeat(np.array([not feature.missing_right for feature in model.numeric], dtype=bool), n_borders)
     borders = np.concatenate([np.empty(0), *(feature.borders for feature in model.numeric)])
@@ -63,8 +68,31 @@ def read_splits(model: Model, position: Mapping[int, int], used: Ints) -> tuple[
         missing_left=np.append(missing_left, np.zeros(n_others, dtype=bool)),
         category_start=np.concatenate([np.full(len(borders), -1), start, [-1]]),
         category_left=sets,
+        conditions=_conditions(used_ctrs, known, places),
     )
     return splits, known
+
+
+def _used_ctrs(model: Model, used: Ints) -> Iterator[tuple[Ctr, int, Ints]]:
+    """CTRs in trees, the global position of the first border of each, and the borders that are used."""
+    first = sum(len(feature.borders) for feature in model.numeric) + sum(len(values) for _, values in model.one_hot)
+    for ctr in model.ctrs:
+        begin, end = np.searchsorted(used, [first, first + len(ctr.borders)])
+        if begin < end:
+            yield ctr, first, used[begin:end] - first
+        first += len(ctr.borders)
+
+
+def _conditions(
+    used_ctrs: Iterable[tuple[Ctr, int, Ints]], known: Mapping[int, Ints], places: Places
+) -> dict[int, Condition]:
+    """Splits on combinations of features, by their global position."""
+    return {
+        first + int(border): condition
+        for ctr, first, borders in used_ctrs
+        if not ctr.is_simple
+        for border, condition in zip(borders, conditions_of(ctr, borders, known, places), strict=True)
+    }
 
 
 def _check_borders(all_borders: Iterable[Singles]) -> None:
@@ -74,7 +102,7 @@ def _check_borders(all_borders: Iterable[Singles]) -> None:
 
 
 def _category_splits(model: Model, used: Ints) -> list[_CategorySplits]:
-    """Splits of one-hot features and of CTRs in their global order."""
+    """Splits of one-hot features and of CTRs in their global order; those on combinations count as not used."""
     groups: list[tuple[int, int, Callable[[Ints], Bools]]] = [
         (index, len(values), functools.partial(_one_hot_right, values)) for index, values in model.one_hot
     ]
@@ -83,28 +111,17 @@ def _category_splits(model: Model, used: Ints) -> list[_CategorySplits]:
     ]
     first = sum(len(feature.borders) for feature in model.numeric)
     ends = np.searchsorted(used, first + np.cumsum([0, *(n_splits for _, n_splits, _ in groups)]))
-    return [_CategorySplits(*group, used=bool(n_used)) for group, n_used in zip(groups, np.diff(ends), strict=True)]
+    on_one_feature = [True] * len(model.one_hot) + [ctr.is_simple for ctr in model.ctrs]
+    return [
+        _CategorySplits(*group, used=is_single and bool(n_used))
+        for group, is_single, n_used in zip(groups, on_one_feature, np.diff(ends), strict=True)
+    ]
 
 
 def _one_hot_right(values: Ints, known: Ints) -> Bools:
     """Whether each known category, and last an unseen one, equals each value."""
     result: Bools = np.append(known, -1) == (values & 0xFFFFFFFF)[:, None]
     return result
-
-
-def _known_categories(model: Model, used_ctrs: Iterable[Ctr]) -> dict[int, Ints]:
-    """Sorted hashes of the categories that splits can distinguish, for each categorical feature."""
-    hashes: dict[int, list[Ints]] = {feature.index: [np.empty(0, np.int64)] for feature in model.categorical}
-    for index, values in model.one_hot:
-        if len(np.unique(values & 0xFFFFFFFF)) < len(values):
-            raise ModelFileError(
-                f"the model's one-hot values must differ, got {str(values)[:40]} for feature {index}; file damaged?"
-            )
-        hashes[index].append(values & 0xFFFFFFFF)
-    for ctr in used_ctrs:
-        table_hashes, is_reachable = ctrs.category_hashes(ctrs.counts_of(ctr))
-        hashes[ctr.categories[0]].append(table_hashes[is_reachable])
-    return {index: np.unique(np.concatenate(lists)) for index, lists in hashes.items()}
 
 
 def _category_sets(groups: Sequence[_CategorySplits], known: Mapping[int, Ints]) -> tuple[Ints, Bools]:
