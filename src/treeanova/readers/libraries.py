@@ -46,6 +46,7 @@ LIBRARIES = (
     LibraryReader("lightgbm", "lightgbm", (".txt",)),
     LibraryReader("catboost", "catboost", (".cbm",), ("oblivious_trees", "trees")),
     LibraryReader("interpret", "ebm"),
+    LibraryReader("quantile_forest", "quantile_forest"),
     LibraryReader("sklearn", "sklearn"),
     LibraryReader("onnx", "onnx", (".onnx",)),
 )
