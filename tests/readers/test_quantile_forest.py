@@ -63,7 +63,7 @@ def test_quantiles_are_refused_and_the_remedy_works():
 
 
 def test_pooled_means_are_refused():
-    with pytest.raises(UnsupportedModelError, match="max_samples_leaf=None .* no sums over trees"):
+    with pytest.raises(UnsupportedModelError, match=r"max_samples_leaf=None .* no sums over trees"):
         read_model(fitted(max_samples_leaf=None))
 
 

@@ -1,4 +1,4 @@
-"""Pickled models: loaded only if the caller trusts them; files of skops also without trust, if skops finds them safe."""
+"""Pickled models: loaded only if the caller trusts them; files of skops also if skops trusts all of their types."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def _load_skops(path: pathlib.Path, *, trusted: bool) -> Any:
             f"{str(error)[:200]}; file damaged?"
         ) from error
     raise UnsupportedModelError(
-        f"`model` is a file of skops ({path.name}) with types that skops does not trust: {', '.join(unknown[:5])}; pass "
-        "trusted=True (--trusted on the command line) if you trust its origin."
+        f"`model` is a file of skops ({path.name}) with types that skops does not trust: {', '.join(unknown[:5])}; "
+        "pass trusted=True (--trusted on the command line) if you trust its origin."
     )
 
 
