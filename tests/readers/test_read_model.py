@@ -35,9 +35,16 @@ def test_subclasses_are_read_as_their_parents():
 
 
 def test_a_path_that_is_no_file(tmp_path):
-    for path in (tmp_path / "absent.json", str(tmp_path / "absent.txt"), tmp_path):
+    for path in (tmp_path / "absent.json", str(tmp_path / "absent.txt")):
         with pytest.raises(FileNotFoundError, match="path of a saved one, no such file: "):
             read_model(path)
+
+
+def test_a_folder_that_is_no_model(tmp_path):
+    with pytest.raises(
+        UnsupportedModelError, match="`model` must be a file that treeanova reads, got the folder test_"
+    ):
+        read_model(tmp_path)
 
 
 def test_a_suffix_that_is_not_known(tmp_path):

@@ -72,3 +72,11 @@ def is_file(path: pathlib.Path) -> bool:
         return path.is_file()
     except (OSError, ValueError):
         return False
+
+
+def is_model_path(path: pathlib.Path) -> bool:
+    """Whether a path is that of a file or of a folder; False if the system cannot use it as a path."""
+    try:
+        return path.is_file() or path.is_dir()
+    except (OSError, ValueError):
+        return False

@@ -179,9 +179,10 @@ def find_reader(model: Any) -> Reader:
             f"`model` must be one that treeanova reads, got {type(model).__qualname__}; it reads {_READABLE}. "
             "register_reader() adds a reader for another class."
         )
-    if model.suffix.lower() == ".json":
+    if model.suffix.lower() == ".json" and model.is_file():
         names = ", ".join(sorted(json_keys(model))[:5]) or "none"
         raise ModelFileError(
             f"{model.name} must be a JSON file of XGBoost or CatBoost, got names {names} at the top; file damaged?"
         )
-    raise UnsupportedModelError(f"`model` must be a file that treeanova reads, got {model.name}; it reads {_READABLE}.")
+    got = f"the folder {model.name}" if model.is_dir() else model.name
+    raise UnsupportedModelError(f"`model` must be a file that treeanova reads, got {got}; it reads {_READABLE}.")
