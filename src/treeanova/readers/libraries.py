@@ -53,6 +53,7 @@ LIBRARIES = (
     LibraryReader("quantile_forest", "quantile_forest"),
     LibraryReader("sklearn", "sklearn"),
     LibraryReader("onnx", "onnx", (".onnx",)),
+    LibraryReader("treelite", "treelite", (".tl", ".treelite")),
     LibraryReader("ydf", "ydf", names_in_folder=("data_spec.pb", "header.pb")),
 )
 _NAMES = {reader.library for reader in LIBRARIES}
