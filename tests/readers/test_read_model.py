@@ -48,9 +48,9 @@ def test_a_folder_that_is_no_model(tmp_path):
 
 
 def test_a_suffix_that_is_not_known(tmp_path):
-    path = tmp_path / "model.pmml"
+    path = tmp_path / "model.mojo"
     path.write_bytes(b"x")
-    with pytest.raises(UnsupportedModelError, match=r"`model` must be a file that treeanova reads, got model\.pmml"):
+    with pytest.raises(UnsupportedModelError, match=r"`model` must be a file that treeanova reads, got model\.mojo"):
         read_model(path)
 
 

@@ -53,6 +53,8 @@ LIBRARIES = (
     LibraryReader("quantile_forest", "quantile_forest"),
     LibraryReader("sklearn", "sklearn"),
     LibraryReader("onnx", "onnx", (".onnx",)),
+    LibraryReader("pmml", "pmml", (".pmml",)),
+    LibraryReader("pyspark", "spark", names_in_folder=("metadata",)),
     LibraryReader("treelite", "treelite", (".tl", ".treelite")),
     LibraryReader("ydf", "ydf", names_in_folder=("data_spec.pb", "header.pb")),
 )

@@ -1,4 +1,4 @@
-"""How ydf reads columns of categories: as texts."""
+"""How ydf and Spark read columns of categories: as texts."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from treeanova.data.features import Encoder, distinct, is_missing
 
 @dataclasses.dataclass(frozen=True)
 class TextItems(Encoder):
-    """A category given as text, as a boolean or as a whole number; the empty text is missing."""
+    """A category given as text, as a boolean or as a whole number; the empty text may be missing."""
 
     names: tuple[str, ...]
+    empty_is_missing: bool = True
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -28,8 +29,10 @@ class TextItems(Encoder):
         """Positions of the texts, n_categories where unseen, NaN where missing."""
         values, inverse = distinct(column)
         position = {text: float(code) for code, text in enumerate(self.names)}
-        texts = ["" if is_missing(value) else _text(value, name) for value in values]
-        codes = [position.get(text, float(len(self.names))) if text else np.nan for text in texts]
+        texts = [None if is_missing(value) else _text(value, name) for value in values]
+        is_absent = [text is None or (self.empty_is_missing and not text) for text in texts]
+        unseen = float(len(self.names))
+        codes = [np.nan if a else position.get(t or "", unseen) for t, a in zip(texts, is_absent, strict=True)]
         return np.array(codes, dtype=np.float64)[inverse]
 
 
@@ -43,6 +46,6 @@ def _text(value: Any, name: str) -> str:
     if isinstance(value, numbers.Integral):
         return str(int(value))
     raise TypeError(
-        f"column {name!r} must hold texts, booleans or whole numbers, got {value!r}, which ydf refuses too; convert it "
-        "as for training."
+        f"column {name!r} must hold texts, booleans or whole numbers, got {value!r}, whose text is not certain; "
+        "convert it as for training."
     )
