@@ -22,7 +22,7 @@ def stump():
 
 @pytest.mark.parametrize("model", [object(), 3, {"trees": []}, np.zeros(3), None])
 def test_a_class_that_is_not_known_gets_the_list_of_those_that_are(model):
-    with pytest.raises(UnsupportedModelError, match="it reads XGBoost, LightGBM and CatBoost models, scikit-learn"):
+    with pytest.raises(UnsupportedModelError, match="it reads models of XGBoost, LightGBM, CatBoost, scikit-learn"):
         read_model(model)
 
 
