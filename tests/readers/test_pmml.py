@@ -161,6 +161,23 @@ def test_ensembles_that_are_no_sums_are_refused(kept, tmp_path, method):
         read_model(tmp_path / "model.pmml")
 
 
+@pytest.mark.parametrize(("depth", "match"), [(40, None), (200, "too deep"), (400, "at most 300 levels")])
+def test_deep_trees(tmp_path, depth, match):
+    children = '<Node score="1"><True/></Node>'
+    for k in range(depth):
+        test = '<SimplePredicate field="a" operator="{}" value="{}"/>'
+        children = (
+            f'<Node score="{k}">{test.format("lessThan", k)}</Node>'
+            f'<Node score="{k}">{test.format("greaterOrEqual", k)}{children}</Node>'
+        )
+    path = stump(tmp_path, children)
+    if match is None:
+        assert score(path, [-1.0, depth - 1.0]) == [depth - 1.0, 1.0]
+    else:
+        with pytest.raises(UnsupportedModelError, match=match):
+            read_model(path)
+
+
 def test_document_types_are_refused(tmp_path):
     path = tmp_path / "model.pmml"
     path.write_text('<!DOCTYPE PMML [<!ENTITY a "x"><!ENTITY b "&a;&a;">]><PMML>&b;</PMML>')

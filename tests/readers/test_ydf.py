@@ -95,6 +95,7 @@ CASES = [
     ("GradientBoostedTreesLearner", "number", {"discretize_numerical_columns": True}),
     ("GradientBoostedTreesLearner", "number", {"growing_strategy": "BEST_FIRST_GLOBAL"}),
     ("GradientBoostedTreesLearner", "number", {"categorical_algorithm": "RANDOM"}),
+    ("GradientBoostedTreesLearner", "number", {"forest_extraction": "DART", "dart_dropout": 0.5}),
     ("RandomForestLearner", "number", {"max_depth": 6}),
     ("RandomForestLearner", "two", {}),
     ("RandomForestLearner", "three", {"max_depth": 8, "min_examples": 1}),

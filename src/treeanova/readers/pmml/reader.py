@@ -36,6 +36,8 @@ def read_file(path: str | pathlib.Path) -> Forest:
         return _read(document)
     except UnsupportedModelError:
         raise
+    except RecursionError as error:
+        raise refusal("its trees are too deep; train it with a lower depth") from error
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         raise ModelFileError(
             f"{path.name} must be a whole PMML document, got {type(error).__name__}: {error}; file damaged?"

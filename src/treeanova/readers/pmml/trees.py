@@ -14,7 +14,7 @@ from treeanova.readers.pmml.document import Element
 from treeanova.readers.pmml.fields import Field, Fields, refusal
 from treeanova.readers.pmml.predicates import Value, bounds, evaluate, field_names, predicate_of
 
-_MAX_NODES = 20_000_000
+_MAX_NODES = 2_000_000
 _UNSEEN = "\0 a category that no predicate names"
 
 

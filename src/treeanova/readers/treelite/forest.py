@@ -181,6 +181,8 @@ def _leaves(tree: Tree, shape: npt.NDArray[Any]) -> Floats:
     has_vector = begin < end
     if (end - begin)[has_vector].size and ((end - begin)[has_vector] != size).any():
         raise ModelFileError(f"leaves of a treelite model must have {size} values, got others; file damaged?")
+    if size > 1 and (~has_vector & (tree["cleft"] < 0)).any():
+        raise ModelFileError(f"leaves of a treelite model must have {size} values, got one; file damaged?")
     values = np.zeros((len(begin), size))
     values[~has_vector] = tree["leaf_value"][~has_vector, None] if size == 1 else 0
     values[has_vector] = tree["leaf_vector"][begin[has_vector, None] + np.arange(size)]
