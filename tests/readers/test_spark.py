@@ -97,6 +97,14 @@ def test_other_models_are_refused(models):
         read_model(next((models / "boosted" / "stages").glob("*VectorAssembler*")))
 
 
+def test_a_pipeline_without_stages(tmp_path):
+    (tmp_path / "metadata").mkdir()
+    text = '{"class": "org.apache.spark.ml.PipelineModel", "paramMap": {"stageUids": []}}'
+    (tmp_path / "metadata" / "part-00000").write_text(text)
+    with pytest.raises(ModelFileError, match="must be a whole folder of Spark"):
+        read_model(tmp_path)
+
+
 def test_damaged_folders(tmp_path):
     (tmp_path / "metadata").mkdir()
     with pytest.raises(ModelFileError, match=r"with JSON in metadata/, got JSONDecodeError"):

@@ -34,7 +34,7 @@ def read_file(path: str | pathlib.Path) -> Forest:
     document = parse(path.read_bytes(), path.name)
     try:
         return _read(document)
-    except UnsupportedModelError:
+    except (ModelFileError, UnsupportedModelError):
         raise
     except RecursionError as error:
         raise refusal("its trees are too deep; train it with a lower depth") from error

@@ -44,7 +44,9 @@ def read_file(path: str | pathlib.Path) -> Forest:
     path = pathlib.Path(path)
     try:
         return _read(open_stage(path))
-    except (KeyError, IndexError, TypeError, AttributeError) as error:
+    except (ModelFileError, UnsupportedModelError):
+        raise
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         raise ModelFileError(
             f"{path.name} must be a whole folder of Spark, got others ({type(error).__name__}: {error}); damaged?"
         ) from error

@@ -27,9 +27,9 @@ def read_file(path: str | pathlib.Path) -> Forest:
 def _read(data: bytes, name: str) -> Forest:
     try:
         return forest_of(parse(data))
+    except (ModelFileError, UnsupportedModelError):
+        raise
     except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
-        if isinstance(error, (ModelFileError, UnsupportedModelError)):
-            raise
         kind = type(error).__name__
         raise ModelFileError(
             f"{name} must be a whole treelite checkpoint, got others ({kind}: {error}); file damaged?"
