@@ -27,6 +27,7 @@ from treeanova.errors import BudgetError as BudgetError
 from treeanova.errors import ModelFileError as ModelFileError
 from treeanova.errors import NotPureError as NotPureError
 from treeanova.errors import NotPureWarning as NotPureWarning
+from treeanova.errors import ScoreWarning as ScoreWarning
 from treeanova.errors import UnsupportedModelError as UnsupportedModelError
 from treeanova.model.axes import Axis as Axis
 from treeanova.model.axes import CategoryAxis as CategoryAxis

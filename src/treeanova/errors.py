@@ -33,6 +33,17 @@ class NotPureWarning(UserWarning):
     """
 
 
+class ScoreWarning(UserWarning):
+    """Given when a model's prediction does not follow from the score that is decomposed; the message says what it is.
+
+    Examples
+    --------
+    >>> import warnings, treeanova
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", treeanova.ScoreWarning)
+    """
+
+
 class UnsupportedModelError(ValueError):
     """Raised for a model that cannot be read exactly; the message gives the reason.
 

@@ -40,7 +40,9 @@ def test_one_reader_recognises_a_model_and_models_derived_from_it():
         ("m.json", '{"trees": 1, "a": 2}', ["catboost"]),
         ("m.json", '["learner"]', []),
         ("m.onnx", "", ["onnx"]),
-        ("m.pmml", "", []),
+        ("m.tl", "", ["treelite"]),
+        ("m.pmml", "", ["pmml"]),
+        ("m.mojo", "", []),
     ],
 )
 def test_files_are_recognised_by_suffix_and_names(name, content, libraries, tmp_path):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pickle
+import sys
 
 import numpy as np
 import pytest
 
+import treeanova
 from treeanova import ModelFileError, UnsupportedModelError, read_model
 
 sklearn_tree = pytest.importorskip("sklearn.tree")
@@ -59,3 +61,38 @@ def test_files_of_joblib(tmp_path):
 def test_a_name_that_is_too_long_for_a_path():
     with pytest.raises(FileNotFoundError, match="no such file: 'mmm"):
         read_model("m" * 100_000 + ".pkl")
+
+
+def test_files_of_skops_ask_for_trust_as_skops_does(tmp_path):
+    skops = pytest.importorskip("skops.io")
+    path = tmp_path / "model.skops"
+    skops.dump(stump(), path)
+    if skops.get_untrusted_types(file=path):
+        with pytest.raises(UnsupportedModelError, match=r"types that skops does not trust: .*; pass trusted=True"):
+            read_model(path)
+    forest = read_model(path, trusted=True)
+    np.testing.assert_array_equal(forest.score(X)[:, 0], stump().predict(X))
+    fx = treeanova.decompose(path, X, trusted=True)
+    np.testing.assert_allclose(fx.decision_function(X), stump().predict(X), rtol=1e-12, atol=1e-12)
+
+
+def test_a_file_of_skops_with_trusted_types_only_needs_no_trust(tmp_path):
+    skops = pytest.importorskip("skops.io")
+    skops.dump(sklearn_tree.DecisionTreeRegressor(max_depth=1), tmp_path / "model.skops")
+    with pytest.raises(UnsupportedModelError, match="cannot be read before training"):
+        read_model(tmp_path / "model.skops")
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+def test_a_damaged_file_of_skops_is_told(tmp_path, trusted):
+    pytest.importorskip("skops.io")
+    (tmp_path / "model.skops").write_bytes(b"junk")
+    with pytest.raises(ModelFileError, match=r"model\.skops must be a whole file of skops"):
+        read_model(tmp_path / "model.skops", trusted=trusted)
+
+
+def test_files_of_skops_need_skops(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "skops.io", None)
+    (tmp_path / "model.skops").write_bytes(b"junk")
+    with pytest.raises(UnsupportedModelError, match="got no skops; install it"):
+        read_model(tmp_path / "model.skops")

@@ -22,7 +22,7 @@ def stump():
 
 @pytest.mark.parametrize("model", [object(), 3, {"trees": []}, np.zeros(3), None])
 def test_a_class_that_is_not_known_gets_the_list_of_those_that_are(model):
-    with pytest.raises(UnsupportedModelError, match="it reads XGBoost, LightGBM and CatBoost models, scikit-learn"):
+    with pytest.raises(UnsupportedModelError, match="it reads models of XGBoost, LightGBM, CatBoost, scikit-learn"):
         read_model(model)
 
 
@@ -35,15 +35,22 @@ def test_subclasses_are_read_as_their_parents():
 
 
 def test_a_path_that_is_no_file(tmp_path):
-    for path in (tmp_path / "absent.json", str(tmp_path / "absent.txt"), tmp_path):
+    for path in (tmp_path / "absent.json", str(tmp_path / "absent.txt")):
         with pytest.raises(FileNotFoundError, match="path of a saved one, no such file: "):
             read_model(path)
 
 
+def test_a_folder_that_is_no_model(tmp_path):
+    with pytest.raises(
+        UnsupportedModelError, match="`model` must be a file that treeanova reads, got the folder test_"
+    ):
+        read_model(tmp_path)
+
+
 def test_a_suffix_that_is_not_known(tmp_path):
-    path = tmp_path / "model.pmml"
+    path = tmp_path / "model.mojo"
     path.write_bytes(b"x")
-    with pytest.raises(UnsupportedModelError, match=r"`model` must be a file that treeanova reads, got model\.pmml"):
+    with pytest.raises(UnsupportedModelError, match=r"`model` must be a file that treeanova reads, got model\.mojo"):
         read_model(path)
 
 

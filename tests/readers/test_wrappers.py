@@ -372,9 +372,17 @@ def test_a_sigmoid_of_probabilities_that_are_no_sum_has_no_link():
     assert forest.schema.link == "other"
 
 
-def test_several_calibrated_members_are_refused():
-    with pytest.raises(UnsupportedModelError, match=r"3 calibrated classifiers.*ensemble=False"):
-        read_model(CalibratedClassifierCV(classes_boosted(), cv=3).fit(X, TWO))
+@pytest.mark.parametrize("method", ["sigmoid", "isotonic"])
+def test_several_calibrated_members_are_the_mean_of_their_scores_with_a_warning(method):
+    model = CalibratedClassifierCV(classes_boosted(), method=method, cv=3).fit(X, TWO)
+    members = [one.estimator for one in model.calibrated_classifiers_]
+    with pytest.warns(treeanova.ScoreWarning, match=r"scores of its 3 members .* no function of this score"):
+        forest = check(model, lambda rows: np.mean([one.decision_function(rows) for one in members], axis=0))
+    assert forest.schema.link == "other"
+    with pytest.warns(treeanova.ScoreWarning):
+        fx = treeanova.decompose(model, X)
+    with pytest.raises(ValueError, match="must have a classifier, got a model with the link 'other'"):
+        fx.predict_proba(X)
 
 
 # One model for each output

@@ -17,7 +17,9 @@ from treeanova.readers.columnwise.columns import DoubleNumber
 from treeanova.readers.ebm.columns import IgnoredColumn, NumberOrText, TextCategory
 from treeanova.readers.lightgbm.columns import ListedCodes, OrderedCategory, PandasCategory
 from treeanova.readers.sklearn.columns import LabelsWithNone
+from treeanova.readers.treelite.columns import UnsignedCodes
 from treeanova.readers.xgboost.columns import CodedCategory, NamedCategory, Number
+from treeanova.readers.ydf.columns import TextItems
 from treeanova.storage.schema import describe, restore
 
 pd = pytest.importorskip("pandas")
@@ -44,6 +46,8 @@ ENCODERS = {
     "lightgbm codes": (ListedCodes((1, 5)), np.array([5.0, 1.0, 2.0, NAN])),
     "lightgbm labels": (PandasCategory(("a", "b")), objects("b", None, "q")),
     "lightgbm ordered": (OrderedCategory(("a", "b")), objects("b", None, "q")),
+    "treelite codes": (UnsignedCodes((1, 5), False), np.array([5.5, 1.0, -1.0, NAN])),
+    "ydf texts": (TextItems(("a", "true", "3")), objects("a", True, 3, "", None, "q")),
     "xgboost number": (Number(0.0), np.array([0.0, 0.1, NAN])),
     "xgboost codes": (CodedCategory(2, -1.0), np.array([0.0, -1.0, 5.0])),
     "xgboost labels": (NamedCategory(((("a", "b"), (1, 1)),)), objects("b", "a", None)),

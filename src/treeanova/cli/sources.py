@@ -64,7 +64,7 @@ class ModelFile:
 
 def open_model(path: Path, request: Request, progress: Progress) -> ModelFile:
     """The file of a model, checked to be there; a saved decomposition is read."""
-    if not path.is_file():
+    if not (path.is_file() or path.is_dir()):  # some libraries save folders
         raise FileNotFoundError(f"`MODEL` must be the path of a file, no such file: {str(path)!r}; check the path.")
     if request.data is not None and not request.data.is_file():
         raise FileNotFoundError(

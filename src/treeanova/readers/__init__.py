@@ -13,7 +13,7 @@ from typing import Any
 from treeanova.errors import UnsupportedModelError
 from treeanova.model.effects import Effects
 from treeanova.model.forest import Forest
-from treeanova.readers.pickles import is_file, unpickled
+from treeanova.readers.pickles import is_model_path, unpickled
 from treeanova.readers.pipelines import final_step, read_in_raw_columns
 from treeanova.readers.registry import find_reader, register_reader
 
@@ -73,8 +73,8 @@ def read_for_rows(model: Any) -> Forest | Effects:
 
 
 def _existing(path: pathlib.Path) -> pathlib.Path:
-    """The path, if it is that of a file."""
-    if is_file(path):
+    """The path, if it is that of a file or of a folder."""
+    if is_model_path(path):
         return path
     text = str(path)
     if "\n" in text or text.startswith("{"):

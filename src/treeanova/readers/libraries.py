@@ -17,8 +17,9 @@ from treeanova.readers.reader import Reader
 
 @dataclasses.dataclass(frozen=True)
 class LibraryReader(Reader):
-    """Reads objects of a library's classes, files by their suffix, and JSON files by their names at the top level.
+    """Reads objects of a library's classes, files by their suffix, JSON files by their names at the top level, folders.
 
+    A folder is one of the library if all of `names_in_folder` are in it.
     `module` is that of treeanova.readers, with a function `read`, and `read_file` if the library has files.
     """
 
@@ -26,11 +27,14 @@ class LibraryReader(Reader):
     module: str
     suffixes: tuple[str, ...] = ()
     names_in_json: tuple[str, ...] = ()
+    names_in_folder: tuple[str, ...] = ()
 
     def recognises(self, model: Any) -> bool:
         """Whether the class of a model, or the name and content of a file, is of this library."""
         if not isinstance(model, pathlib.Path):
             return _library_of(model) == self.library
+        if model.is_dir():
+            return bool(self.names_in_folder) and all((model / name).exists() for name in self.names_in_folder)
         suffix = model.suffix.lower()
         return suffix in self.suffixes or (suffix == ".json" and not json_keys(model).isdisjoint(self.names_in_json))
 
@@ -46,8 +50,13 @@ LIBRARIES = (
     LibraryReader("lightgbm", "lightgbm", (".txt",)),
     LibraryReader("catboost", "catboost", (".cbm",), ("oblivious_trees", "trees")),
     LibraryReader("interpret", "ebm"),
+    LibraryReader("quantile_forest", "quantile_forest"),
     LibraryReader("sklearn", "sklearn"),
     LibraryReader("onnx", "onnx", (".onnx",)),
+    LibraryReader("pmml", "pmml", (".pmml",)),
+    LibraryReader("pyspark", "spark", names_in_folder=("metadata",)),
+    LibraryReader("treelite", "treelite", (".tl", ".treelite")),
+    LibraryReader("ydf", "ydf", names_in_folder=("data_spec.pb", "header.pb")),
 )
 _NAMES = {reader.library for reader in LIBRARIES}
 

@@ -16,17 +16,12 @@ import numpy as np
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.effects import Effects
 from treeanova.model.forest import Forest
+from treeanova.readers.catalogue import in_words
 from treeanova.readers.libraries import LIBRARIES, json_keys
 from treeanova.readers.pipelines import is_pipeline, read_pipeline
 from treeanova.readers.reader import Reader
 from treeanova.readers.wrappers import is_wrapper
 from treeanova.readers.wrappers import read as read_wrapper
-
-_READABLE = (
-    "XGBoost, LightGBM and CatBoost models, scikit-learn trees, forests and gradient boosting (also at the end of a "
-    "Pipeline), searches, votes, stacks, bags and other wrappers of these, InterpretML EBMs, trees in ONNX, and files "
-    ".json, .ubj (XGBoost), .txt (LightGBM), .cbm, .json (CatBoost), .onnx"
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -176,12 +171,13 @@ def find_reader(model: Any) -> Reader:
         return reader
     if not isinstance(model, pathlib.Path):
         raise UnsupportedModelError(
-            f"`model` must be one that treeanova reads, got {type(model).__qualname__}; it reads {_READABLE}. "
+            f"`model` must be one that treeanova reads, got {type(model).__qualname__}; it reads {in_words()}. "
             "register_reader() adds a reader for another class."
         )
-    if model.suffix.lower() == ".json":
+    if model.suffix.lower() == ".json" and model.is_file():
         names = ", ".join(sorted(json_keys(model))[:5]) or "none"
         raise ModelFileError(
             f"{model.name} must be a JSON file of XGBoost or CatBoost, got names {names} at the top; file damaged?"
         )
-    raise UnsupportedModelError(f"`model` must be a file that treeanova reads, got {model.name}; it reads {_READABLE}.")
+    got = f"the folder {model.name}" if model.is_dir() else model.name
+    raise UnsupportedModelError(f"`model` must be a file that treeanova reads, got {got}; it reads {in_words()}.")

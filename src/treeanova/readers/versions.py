@@ -33,6 +33,7 @@ TESTED: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
     "catboost": ((1, 2), (1, 2)),
     "sklearn": ((1, 6), (1, 9)),
     "interpret": ((0, 7, 8), (0, 7)),
+    "quantile_forest": ((1, 4), (1, 4)),
 }
 _N_ROWS = 1000
 _MAX_BOUNDS = 300

@@ -27,6 +27,8 @@ _CLASSES = {
     "lightgbm-category": "readers.lightgbm.columns:PandasCategory",
     "lightgbm-ordered-category": "readers.lightgbm.columns:OrderedCategory",
     "catboost-hash": "readers.catboost.columns:HashedCategory",
+    "treelite-codes": "readers.treelite.columns:UnsignedCodes",
+    "ydf-text": "readers.ydf.columns:TextItems",
     "xgboost-number": "readers.xgboost.columns:Number",
     "xgboost-codes": "readers.xgboost.columns:CodedCategory",
     "xgboost-category": "readers.xgboost.columns:NamedCategory",

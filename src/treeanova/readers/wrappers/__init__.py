@@ -10,9 +10,10 @@ The facts that the reader relies on:
   two classes has such a sum as its log-odds.
 - TransformedTargetRegressor applies the inverse transformation of the target to the prediction: an affine one is
   applied to leaf values, np.exp is the link "log", any other is the link "other".
-- CalibratedClassifierCV averages calibrated probabilities, so it is read with one member only. The sigmoid of a score
-  of two classes is the logistic function of an affine map, which is applied to leaf values; other calibrations are the
-  link "other".
+- CalibratedClassifierCV averages calibrated probabilities. With one member, the sigmoid of a score of two classes is
+  the logistic function of an affine map, which is applied to leaf values; other calibrations are the link "other".
+  With several members, the default, the mean of their scores is read, with a warning: the probability is the mean of
+  the calibrated probabilities, which does not follow from that score (link "other").
 - MultiOutputRegressor, MultiOutputClassifier and OneVsRestClassifier hold one model for each output.
 
 Members see the same columns, except those of bags, which see some. A Pipeline that changes columns is refused.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from treeanova.core.arrays import Floats
+from treeanova.errors import ScoreWarning
 from treeanova.model.effects import Effects
 from treeanova.model.forest import Forest
 from treeanova.readers.pipelines import final_step
@@ -125,11 +127,7 @@ def _read_calibrated(model: Any, read_member: ReadMember) -> Content:
     """A classifier with a calibration on top."""
     calibrated, *others = model.calibrated_classifiers_
     if others:
-        raise refusal(
-            model,
-            f"it averages the probabilities of {len(others) + 1} calibrated classifiers, which is no sum over leaves; "
-            "fit it with ensemble=False, or decompose `calibrated_classifiers_[i].estimator`",
-        )
+        return _mean_of_calibrated(model, read_member)
     forest = _forest(model, calibrated.estimator, read_member)
     forest = summed(model, [Member(forest)], [1.0])
     # The calibration sees decision_function() if there is one, which is the score, else probabilities.
@@ -138,6 +136,22 @@ def _read_calibrated(model: Any, read_member: ReadMember) -> Content:
         sigmoid = calibrated.calibrators[0]  # predicts 1 / (1 + exp(a score + b))
         return with_classes(model, affine(forest, -sigmoid.a_, -sigmoid.b_), "logit")
     return with_classes(model, forest, "other")
+
+
+def _mean_of_calibrated(model: Any, read_member: ReadMember) -> Content:
+    """Several calibrated classifiers: the mean of their scores, from which the mean probability does not follow."""
+    forests = _forests(model, [one.estimator for one in model.calibrated_classifiers_], read_member)
+    if len({forest.schema.link for forest in forests}) > 1:
+        raise refusal(model, "its members must have the same scale; decompose `calibrated_classifiers_[i].estimator`")
+    mean = summed(model, [Member(forest) for forest in forests], np.full(len(forests), 1 / len(forests)))
+    warnings.warn(
+        f"{type(model).__name__} is decomposed as the mean of the scores of its {len(forests)} members before their "
+        "calibration. Its probability is the mean of the members' calibrated probabilities, which is no function of "
+        "this score; with ensemble=False there is one member, and the probability follows from the score.",
+        ScoreWarning,
+        stacklevel=2,
+    )
+    return with_classes(model, mean, "other")
 
 
 # Weighted sums

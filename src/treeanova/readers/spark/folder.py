@@ -1,0 +1,69 @@
+"""Folders of saved Spark models: parameters in JSON, tables in Parquet."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import json
+import pathlib
+from typing import Any
+
+from treeanova.errors import ModelFileError, UnsupportedModelError
+
+
+@dataclasses.dataclass(frozen=True)
+class Stage:
+    """A saved model or a stage of a pipeline."""
+
+    path: pathlib.Path
+    content: dict[str, Any]
+
+    @property
+    def kind(self) -> str:
+        """Name of the class, without that of its package."""
+        return str(self.content.get("class", "")).rpartition(".")[2]
+
+    def parameter(self, name: str, default: Any = None) -> Any:
+        """The value that was set for a parameter, else its default."""
+        given, defaults = self.content.get("paramMap", {}), self.content.get("defaultParamMap", {})
+        return given.get(name, defaults.get(name, default))
+
+    def rows(self, name: str) -> list[dict[str, Any]]:
+        """Rows of one of the stage's tables."""
+        try:
+            parquet = importlib.import_module("pyarrow.parquet")
+        except ImportError as error:
+            raise UnsupportedModelError(
+                f"`model` is a folder of Spark ({self.path.name}), which pyarrow must read, got no pyarrow; install it."
+            ) from error
+        parts = sorted((self.path / name).glob("*.parquet"))
+        if not parts:
+            raise ModelFileError(f"{self.path.name} must have Parquet files in {name}/, got none; folder damaged?")
+        try:
+            return [row for part in parts for row in parquet.read_table(part).to_pylist()]
+        except (OSError, ValueError) as error:  # pyarrow's errors are derived from these
+            raise ModelFileError(f"{self.path.name}/{name} must hold whole Parquet files, got {error}.") from error
+
+    def stages(self) -> list[Stage]:
+        """The stages of a pipeline in their order; nested pipelines are flattened."""
+        if self.kind != "PipelineModel":
+            return [self]
+        names = self.parameter("stageUids") or []
+        width = len(str(len(names)))
+        paths = [self.path / "stages" / f"{k:0{width}d}_{name}" for k, name in enumerate(names)]
+        return [stage for path in paths for stage in open_stage(path).stages()]
+
+
+def open_stage(path: pathlib.Path) -> Stage:
+    """A saved model or stage."""
+    parts = sorted((path / "metadata").glob("part-*"))
+    try:
+        text = "".join(part.read_text(encoding="utf-8") for part in parts)
+        content = json.loads(text.strip().partition("\n")[0])
+    except (OSError, ValueError) as error:
+        raise ModelFileError(
+            f"{path.name} must be a folder of Spark with JSON in metadata/, got {type(error).__name__}; folder damaged?"
+        ) from error
+    if not isinstance(content, dict):
+        raise ModelFileError(f"{path.name} must have an object in metadata/, got another value; folder damaged?")
+    return Stage(path, content)

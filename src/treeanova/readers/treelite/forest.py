@@ -1,0 +1,221 @@
+"""The fields of a treelite checkpoint as a Forest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treeanova.core.arrays import Bools, Floats, Ints
+from treeanova.data.features import Encoder, Feature, Numeric, Schema
+from treeanova.errors import ModelFileError, UnsupportedModelError
+from treeanova.model.forest import Forest, assemble, bound_below, bound_up_to
+from treeanova.readers.checks import block_starts, check_size
+from treeanova.readers.treelite.checkpoint import Checkpoint, Tree
+from treeanova.readers.treelite.columns import UnsignedCodes
+from treeanova.readers.xgboost.columns import Number
+
+_NUMERICAL, _CATEGORICAL = 1, 2
+_EQ, _LT, _LE, _GT, _GE = range(1, 6)
+_MAX_VALUES = 200_000_000
+_MAX_COLUMNS = 1_000_000
+_LINKS = {
+    "identity": "identity",
+    "sigmoid": "logit",
+    "multiclass_ova": "logit",
+    "exponential": "log",
+    "softmax": "softmax",
+    "identity_multiclass": "probability",
+}
+
+
+def forest_of(checkpoint: Checkpoint) -> Forest:
+    """The Forest of a checkpoint; its score is treelite's prediction before the postprocessor."""
+    if not checkpoint.trees:
+        raise UnsupportedModelError("a treelite model must have trees, got none; train it for longer.")
+    check_size("columns", checkpoint.n_features, _MAX_COLUMNS)
+    nodes = {name: np.concatenate([tree[name] for tree in checkpoint.trees]) for name in _NAMES}
+    sizes = np.array([len(tree["node_type"]) for tree in checkpoint.trees], dtype=np.int64)
+    roots = block_starts(sizes)
+    offset = np.repeat(roots, sizes)
+    values, intercept = _values(checkpoint)
+    sets = _Sets(checkpoint, nodes)
+    category_start, category_left = sets.tables()
+    swaps = np.isin(nodes["cmp"], (_GT, _GE)) & (nodes["node_type"] == _NUMERICAL)
+    left, right = (np.where(nodes[side] < 0, -1, nodes[side] + offset) for side in ("cleft", "cright"))
+    schema, values, intercept = _outputs(checkpoint, sets.features(), values, intercept)
+    return assemble(
+        schema,
+        intercept,
+        roots=roots,
+        feature=nodes["split_index"],
+        bound=_bounds(nodes, is_double=checkpoint.is_double),
+        left=np.where(swaps, right, left),
+        right=np.where(swaps, left, right),
+        missing_left=nodes["default_left"].astype(bool) != swaps,
+        values=values,
+        leaf_label=np.arange(len(offset)) - offset,
+        category_start=category_start,
+        category_left=category_left,
+    )
+
+
+_NAMES = (
+    "node_type",
+    "cleft",
+    "cright",
+    "split_index",
+    "default_left",
+    "threshold",
+    "cmp",
+    "category_list_right_child",
+)
+Nodes = dict[str, npt.NDArray[Any]]
+
+
+def _bounds(nodes: Nodes, *, is_double: bool) -> Floats:
+    """Closed bounds; x > t and x <= t have the same one, as have x >= t and x < t."""
+    operator, is_numeric = nodes["cmp"], nodes["node_type"] == _NUMERICAL
+    if (operator[is_numeric] == _EQ).any():
+        raise UnsupportedModelError("a treelite model must compare by <, <=, > or >=, got ==; convert it again.")
+    if not np.isin(operator[is_numeric], (_LT, _LE, _GT, _GE)).all():
+        raise ModelFileError("a treelite model must compare by known operators, got others; file damaged?")
+    threshold = np.where(is_numeric, nodes["threshold"], 0).astype(np.float64)
+    below = np.nextafter(threshold, -np.inf) if is_double else bound_below(threshold)
+    up_to = threshold if is_double else bound_up_to(threshold)
+    return np.where(np.isin(operator, (_LE, _GT)), up_to, below)
+
+
+# Categories
+
+
+class _Sets:
+    """Category sets of all nodes: members are pairs of a node and a code."""
+
+    def __init__(self, checkpoint: Checkpoint, nodes: Nodes) -> None:
+        self.checkpoint, self.nodes = checkpoint, nodes
+        self.is_category = nodes["node_type"] == _CATEGORICAL
+        members = [_members(tree) for tree in checkpoint.trees]
+        starts = block_starts(np.array([len(tree["node_type"]) for tree in checkpoint.trees], dtype=np.int64))
+        self.node = np.concatenate([node + start for (node, _), start in zip(members, starts, strict=True)])
+        self.code = np.concatenate([code for _, code in members])
+        feature = nodes["split_index"].astype(np.int64)
+        inner = nodes["cleft"] >= 0
+        if not ((feature[inner] >= 0) & (feature[inner] < checkpoint.n_features)).all():
+            raise ModelFileError("a treelite model must split on its features, got others; file damaged?")
+        self.feature = feature
+        self.codes: dict[int, Ints] = {}
+        for j in np.unique(feature[self.is_category]).tolist():
+            if ((feature == j) & inner & ~self.is_category).any():
+                raise UnsupportedModelError(
+                    f"a treelite model must read a column in one way, got x{j} as numbers and as categories; train it "
+                    "with one of both."
+                )
+            self.codes[j] = np.unique(self.code[feature[self.node] == j])
+
+    def features(self) -> tuple[Feature, ...]:
+        """All features: numbers, or codes of categories."""
+        is_double = self.checkpoint.is_double
+        number: Encoder = Numeric() if is_double else Number()
+        encoders = [
+            UnsignedCodes(tuple(self.codes[j].tolist()), is_double) if j in self.codes else number
+            for j in range(self.checkpoint.n_features)
+        ]
+        return tuple(Feature(f"x{j}", encoder) for j, encoder in enumerate(encoders))
+
+    def tables(self) -> tuple[Ints, Bools]:
+        """Start of each category node's table, and all tables: whether each code, last an unseen one, goes left."""
+        n_codes = np.zeros(self.checkpoint.n_features + 1, dtype=np.int64)
+        for j, codes in self.codes.items():
+            n_codes[j] = len(codes)
+        sizes = np.where(self.is_category, n_codes[self.feature] + 1, 0)
+        check_size("category tables", int(sizes.sum()), _MAX_VALUES)
+        start = block_starts(sizes)
+        is_member = np.zeros(sizes.sum(), dtype=bool)
+        for j, codes in self.codes.items():
+            here = self.feature[self.node] == j
+            is_member[start[self.node[here]] + np.searchsorted(codes, self.code[here])] = True
+        leads_right = np.repeat(self.nodes["category_list_right_child"].astype(bool), sizes)
+        return np.where(self.is_category, start, -1), is_member != leads_right
+
+
+def _members(tree: Tree) -> tuple[Ints, Ints]:
+    """Nodes and codes of the category sets of a tree."""
+    lists = zip(tree["node_type"], tree["category_list_begin"], tree["category_list_end"], strict=True)
+    content = tree["category_list"].astype(np.int64)
+    codes = [content[int(begin) : int(end)] if kind == _CATEGORICAL else content[:0] for kind, begin, end in lists]
+    node = np.repeat(np.arange(len(codes)), [len(one) for one in codes])
+    return node, np.concatenate([*codes, content[:0]])
+
+
+# Outputs
+
+
+def _values(checkpoint: Checkpoint) -> tuple[Floats, Floats]:
+    """Leaf values of all nodes and base scores, a column for each target and class that exists."""
+    shape = (len(checkpoint.num_class), int(checkpoint.num_class.max()))
+    n_nodes = sum(len(tree["node_type"]) for tree in checkpoint.trees)
+    check_size("leaf values", n_nodes * shape[0] * shape[1], _MAX_VALUES)
+    n_trees = np.zeros(shape)
+    parts = []
+    for tree, target, kind in zip(checkpoint.trees, checkpoint.target_id, checkpoint.class_id, strict=True):
+        if target >= shape[0] or kind >= shape[1]:
+            raise ModelFileError("trees of a treelite model must be for targets that exist, got others; file damaged?")
+        place = (slice(None) if target < 0 else slice(target, target + 1), slice(None) if kind < 0 else [kind])
+        n_trees[place] += 1
+        part = np.zeros((len(tree["node_type"]), *shape))
+        part[:, place[0], place[1]] = _leaves(tree, checkpoint.leaf_vector_shape)
+        parts.append(part)
+    values = np.concatenate(parts)
+    if checkpoint.average:
+        values = values / np.maximum(n_trees, 1)
+    exists = (np.arange(shape[1]) < checkpoint.num_class[:, None]).ravel()
+    return values.reshape(n_nodes, -1)[:, exists], checkpoint.base_scores.astype(np.float64)[exists]
+
+
+def _leaves(tree: Tree, shape: npt.NDArray[Any]) -> Floats:
+    """Values of the nodes of a tree, shape (n_nodes, targets, classes), of which either may be 1."""
+    size = int(shape[0]) * int(shape[1])
+    begin, end = tree["leaf_vector_begin"].astype(np.int64), tree["leaf_vector_end"].astype(np.int64)
+    has_vector = begin < end
+    if (end - begin)[has_vector].size and ((end - begin)[has_vector] != size).any():
+        raise ModelFileError(f"leaves of a treelite model must have {size} values, got others; file damaged?")
+    if size > 1 and (~has_vector & (tree["cleft"] < 0)).any():
+        raise ModelFileError(f"leaves of a treelite model must have {size} values, got one; file damaged?")
+    values = np.zeros((len(begin), size))
+    values[~has_vector] = tree["leaf_value"][~has_vector, None] if size == 1 else 0
+    values[has_vector] = tree["leaf_vector"][begin[has_vector, None] + np.arange(size)]
+    return values.reshape(-1, int(shape[0]), int(shape[1]))
+
+
+def _outputs(
+    checkpoint: Checkpoint, features: tuple[Feature, ...], values: Floats, intercept: Floats
+) -> tuple[Schema, Floats, Floats]:
+    """The schema, and the values and base scores of its outputs: of two probabilities, the second is kept."""
+    n_targets, n_outputs = len(checkpoint.num_class), values.shape[1]
+    link = _LINKS.get(checkpoint.postprocessor, "other")
+    is_scaled = link == "logit" and checkpoint.sigmoid_alpha != 1
+    if is_scaled or (n_targets > 1 and link in {"softmax", "probability"}):
+        link = "other"
+    if link == "probability":
+        link = link if n_outputs > 1 and _adds_up_to_one(checkpoint, values, intercept) else "other"
+    if link == "probability" and n_outputs == 2:
+        values, intercept, n_outputs = values[:, 1:], intercept[1:], 1
+    if n_outputs == 1:
+        names: tuple[str, ...] = ("score",)
+    elif n_targets == 1:
+        names = tuple(str(k) for k in range(n_outputs))
+    elif n_outputs == n_targets:
+        names = tuple(f"y{k}" for k in range(n_targets))
+    else:
+        names = tuple(f"y{t}:{k}" for t, n_classes in enumerate(checkpoint.num_class) for k in range(n_classes))
+    schema = Schema(features, names, link, absent=np.nan, single_integers=not checkpoint.is_double)
+    return schema, values, intercept
+
+
+def _adds_up_to_one(checkpoint: Checkpoint, values: Floats, intercept: Floats) -> bool:
+    """Whether the classes of every leaf add up to its tree's share of 1."""
+    is_leaf = np.concatenate([tree["cleft"] < 0 for tree in checkpoint.trees])
+    totals = values[is_leaf].sum(axis=1)
+    return bool(not intercept.any() and np.allclose(totals, 1 / len(checkpoint.trees), rtol=1e-4, atol=0))

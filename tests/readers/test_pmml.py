@@ -1,0 +1,200 @@
+"""PMML: kept documents, compared with what PMML4S predicted on, above and below every threshold."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import zipfile
+
+import numpy as np
+import pytest
+
+import treeanova
+from treeanova import UnsupportedModelError, read_model
+from treeanova.errors import ModelFileError
+from treeanova.model.links import class_probabilities
+from treeanova.readers.pmml.document import words
+
+pd = pytest.importorskip("pandas")
+KEPT = pathlib.Path(__file__).parent / "models" / "pmml.zip"
+NAMES = sorted(name.removesuffix(".pmml") for name in zipfile.ZipFile(KEPT).namelist() if name.endswith(".pmml"))
+STUMP = """<PMML version="4.4"><Header/><DataDictionary>
+<DataField name="a" optype="continuous" dataType="{kind}"/>
+<DataField name="c" optype="categorical" dataType="string"><Value value="u"/><Value value="v"/></DataField>
+</DataDictionary>{derived}
+<TreeModel functionName="regression" {options}><MiningSchema><MiningField name="a" {mining}/>
+<MiningField name="c" {category}/></MiningSchema>
+<Node id="0" score="0"><True/>{children}</Node></TreeModel></PMML>"""
+PAIR = (
+    '<Node id="1" score="1"><SimplePredicate field="{0}" operator="lessOrEqual" value="0.1"/></Node>'
+    '<Node id="2" score="2"><SimplePredicate field="{0}" operator="greaterThan" value="0.1"/></Node>'
+)
+
+
+def stump(tmp_path, children=None, *, kind="double", derived="", options="", mining="", category=""):
+    path = tmp_path / "model.pmml"
+    children = PAIR.format("a") if children is None else children
+    text = STUMP.format(
+        kind=kind, derived=derived, options=options, mining=mining, category=category, children=children
+    )
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def score(path, a, c="u"):
+    return read_model(path).score(pd.DataFrame({"a": a, "c": [c] * len(a)})).ravel().tolist()
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pmml")
+    with zipfile.ZipFile(KEPT) as archive:
+        archive.extractall(folder)
+    return folder
+
+
+def content(kept, name):
+    found = json.loads((kept / f"{name}.json").read_text(encoding="utf-8"))
+    rows = pd.DataFrame(found["rows"], columns=list("abc"))
+    rows[["a", "b"]] = rows[["a", "b"]].astype(float)
+    return rows, np.array(found["predicted"], dtype=float)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_documents(kept, name):
+    rows, expected = content(kept, name)
+    forest = read_model(kept / f"{name}.pmml")
+    found = forest.score(rows)
+    if forest.schema.classes:
+        found = class_probabilities(forest.schema, found)
+    np.testing.assert_allclose(found.reshape(expected.shape), expected, rtol=1e-9, atol=1e-9)
+
+
+def test_a_decomposition_adds_up(kept):
+    rows, expected = content(kept, "sum")
+    fx = treeanova.decompose(kept / "sum.pmml", rows)
+    np.testing.assert_allclose(fx.decision_function(rows), expected, rtol=1e-9, atol=1e-9)
+
+
+def test_numbers_of_the_type_float_are_compared_in_float32(tmp_path):
+    values = [float(np.float32(0.1)), 0.1, np.nextafter(np.float32(0.1), np.float32(1))]
+    assert score(stump(tmp_path, kind="float"), values) == [1.0, 1.0, 2.0]
+    assert score(stump(tmp_path), values) == [2.0, 1.0, 2.0]
+    derived = (
+        '<TransformationDictionary><DerivedField name="float(a)" optype="continuous" dataType="float">'
+        '<FieldRef field="a"/></DerivedField></TransformationDictionary>'
+    )
+    assert score(stump(tmp_path, PAIR.format("float(a)"), derived=derived), values) == [1.0, 1.0, 2.0]
+
+
+def test_surrogates_and_missing_values(tmp_path):
+    first = '<SimplePredicate field="a" operator="lessThan" value="0"/>'
+    children = (
+        f'<Node score="1"><CompoundPredicate booleanOperator="surrogate">{first}<True/></CompoundPredicate></Node>'
+        '<Node score="2"><SimplePredicate field="a" operator="isNotMissing"/></Node>'
+    )
+    assert score(stump(tmp_path, children), [-1.0, 0.0, np.nan]) == [1.0, 2.0, 1.0]
+
+
+def test_many_intervals_with_missing_values_in_one_of_them(tmp_path):
+    tests = "".join(
+        f'<Node score="{k}"><SimplePredicate field="a" operator="lessThan" value="{k}"/></Node>' for k in range(1, 6)
+    )
+    children = f'{tests}<Node id="d" score="9"><True/></Node>'
+    for k in range(1, 6):
+        text = children.replace(f'score="{k}">', f'score="{k}" id="here">', 1)
+        path = stump(tmp_path, text, options='missingValueStrategy="defaultChild"')
+        path.write_text(path.read_text(encoding="utf-8").replace('id="0"', 'id="0" defaultChild="here"', 1))
+        assert score(path, [-1.0, 1.0, 2.5, 3.0, 4.9, 5.0, np.nan]) == [1.0, 2.0, 3.0, 4.0, 5.0, 9.0, float(k)]
+
+
+def test_invalid_categories(tmp_path):
+    children = (
+        '<Node score="1"><SimplePredicate field="c" operator="equal" value="u"/></Node><Node score="2"><True/></Node>'
+    )
+    for category in ("", 'invalidValueTreatment="asIs"'):
+        with pytest.raises(ValueError, match="column 'c' must hold categories of the model, got 'w'"):
+            score(stump(tmp_path, children, category=category), [0.0], "w")
+    options, category = 'missingValueStrategy="lastPrediction"', 'invalidValueTreatment="asMissing"'
+    assert score(stump(tmp_path, children, options=options, category=category), [0.0], "w") == [0.0]
+
+
+def test_rows_without_a_prediction_are_refused(tmp_path):
+    with pytest.raises(UnsupportedModelError, match="a row may have no prediction"):
+        read_model(stump(tmp_path, '<Node score="1"><SimplePredicate field="a" operator="lessThan" value="0"/></Node>'))
+    with pytest.raises(ValueError, match="column 'a' must have no missing values"):
+        score(stump(tmp_path), [np.nan])
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"options": 'missingValueStrategy="weightedConfidence"'}, "got weightedConfidence"),
+        ({"mining": 'missingValueReplacement="0"'}, "values of field 'a' are replaced before the trees"),
+        ({"children": PAIR.format("log(a)")}, r"uses 'log\(a\)', which is neither an active field nor a copy"),
+        (
+            {
+                "children": '<Node score="1"><CompoundPredicate booleanOperator="and"><SimplePredicate field="a" '
+                'operator="lessThan" value="0"/><SimplePredicate field="c" operator="equal" value="u"/>'
+                '</CompoundPredicate></Node><Node score="2"><True/></Node>'
+            },
+            "combines several fields",
+        ),
+    ],
+)
+def test_what_is_refused(tmp_path, change, match):
+    with pytest.raises(UnsupportedModelError, match=match):
+        read_model(stump(tmp_path, **change))
+
+
+@pytest.mark.parametrize("method", ["modelChain", "max", "median"])
+def test_ensembles_that_are_no_sums_are_refused(kept, tmp_path, method):
+    text = (
+        (kept / "sum.pmml")
+        .read_text(encoding="utf-8")
+        .replace('multipleModelMethod="sum"', f'multipleModelMethod="{method}"')
+    )
+    (tmp_path / "model.pmml").write_text(text, encoding="utf-8")
+    with pytest.raises(
+        UnsupportedModelError, match=f"must be added up or averaged, got multipleModelMethod='{method}'"
+    ):
+        read_model(tmp_path / "model.pmml")
+
+
+@pytest.mark.parametrize(("depth", "match"), [(40, None), (200, "too deep"), (400, "at most 300 levels")])
+def test_deep_trees(tmp_path, depth, match):
+    children = '<Node score="1"><True/></Node>'
+    for k in range(depth):
+        test = '<SimplePredicate field="a" operator="{}" value="{}"/>'
+        children = (
+            f'<Node score="{k}">{test.format("lessThan", k)}</Node>'
+            f'<Node score="{k}">{test.format("greaterOrEqual", k)}{children}</Node>'
+        )
+    path = stump(tmp_path, children)
+    if match is None:
+        assert score(path, [-1.0, depth - 1.0]) == [depth - 1.0, 1.0]
+    else:
+        with pytest.raises(UnsupportedModelError, match=match):
+            read_model(path)
+
+
+def test_document_types_are_refused(tmp_path):
+    path = tmp_path / "model.pmml"
+    path.write_text('<!DOCTYPE PMML [<!ENTITY a "x"><!ENTITY b "&a;&a;">]><PMML>&b;</PMML>')
+    with pytest.raises(UnsupportedModelError, match=r"must have no document type declaration \(DTD\)"):
+        read_model(path)
+
+
+def test_damaged_documents(tmp_path):
+    path = stump(tmp_path)
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text[:-20], encoding="utf-8")
+    with pytest.raises(ModelFileError, match=r"model\.pmml must be XML"):
+        read_model(path)
+    path.write_text(text.replace('value="0.1"', 'value="zero"'), encoding="utf-8")
+    with pytest.raises(ModelFileError, match="must be a whole PMML document, got ValueError"):
+        read_model(path)
+
+
+def test_words_in_quotes():
+    assert words(' a "b c"  "say \\"x\\"" 1 ') == ["a", "b c", 'say "x"', "1"]
