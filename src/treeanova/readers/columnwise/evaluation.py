@@ -38,13 +38,16 @@ class Transformation:
     names
         Names of the raw columns; None if the pipeline was trained on a matrix.
     usual
-        A value for each raw column that the transformers accept.
+        For each raw column an array with one value that the transformers accept.
     """
 
-    def __init__(self, steps: Sequence[Any], schema: Schema, names: Sequence[str] | None, usual: Sequence[Any]) -> None:
+    def __init__(
+        self, steps: Sequence[Any], schema: Schema, names: Sequence[str] | None, usual: Sequence[npt.NDArray[Any]]
+    ) -> None:
         features = tuple(dataclasses.replace(f, accepts_missing=True, accepts_unseen=True) for f in schema.features)
         self._schema = dataclasses.replace(schema, features=features)
         self._steps, self._names, self._usual = steps, names, usual
+        self.last_error: Exception | None = None
 
     def answers(self, queries: Queries) -> dict[int, Answer]:
         """For values of some raw columns, what the model compares; a row is a query of all these columns at once."""
@@ -77,12 +80,13 @@ class Transformation:
                 for step in self._steps:
                     rows = step.transform(rows)
                 return encode(rows, self._schema)
-            except (TypeError, ValueError):
+            except Exception as error:  # noqa: BLE001  functions of the user have errors of their own
+                self.last_error = error
                 return None
 
     def _rows(self, columns: Queries, n_rows: int) -> Any:
         """A table or matrix of raw rows."""
-        whole = [columns[j] if j in columns else _padded([], n_rows, value) for j, value in enumerate(self._usual)]
+        whole = [columns[j] if j in columns else np.repeat(value, n_rows) for j, value in enumerate(self._usual)]
         if self._names is not None:
             frames = importlib.import_module("pandas")
             # With its type given, pandas keeps None in a column of objects.
@@ -96,10 +100,6 @@ class Transformation:
         return matrix
 
 
-def _padded(values: Any, n_rows: int, usual: Any) -> npt.NDArray[Any]:
+def _padded(values: npt.NDArray[Any], n_rows: int, usual: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """A column with the usual value after the values given."""
-    is_number = isinstance(usual, float)
-    column = np.empty(n_rows, dtype=np.float64 if is_number else object)
-    column[: len(values)] = values
-    column[len(values) :] = usual
-    return column
+    return np.concatenate([values, np.repeat(usual, n_rows - len(values))])

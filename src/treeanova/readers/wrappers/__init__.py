@@ -15,7 +15,8 @@ The facts that the reader relies on:
   link "other".
 - MultiOutputRegressor, MultiOutputClassifier and OneVsRestClassifier hold one model for each output.
 
-Members see the same columns, except those of bags, which see some. A Pipeline that changes columns is refused.
+Members see the same columns, except those of bags, which see some. A Pipeline among them is read on the columns that
+enter it.
 """
 
 from __future__ import annotations
