@@ -42,8 +42,8 @@ class EncodedLabels(Labels):
             return encoded
         if any(type(value).__name__ in {"NAType", "NaTType"} for value in column):
             raise TypeError(
-                f"column {name!r} must have NaN or None where it is missing, got pandas' NA or NaT, which encoders read "
-                "in different ways; convert it with astype(object) and where(column.notna(), np.nan)."
+                f"column {name!r} must have NaN or None where it is missing, got pandas' NA or NaT, which encoders "
+                "read in different ways; convert it with astype(object) and where(column.notna(), np.nan)."
             )
         is_none = np.array([value is None for value in column], dtype=bool)
         if self.none == "refused" and is_none.any():

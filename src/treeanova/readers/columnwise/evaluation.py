@@ -58,7 +58,16 @@ class Transformation:
         encoded = self._encoded(padded, n_rows)
         if encoded is not None:
             return {j: Answer(encoded[: len(v)], np.zeros(len(v), bool)) for j, v in queries.items()}
-        return {j: self._answer(j, values) for j, values in queries.items()}
+        return {j: self._sorted_answer(j, values) for j, values in queries.items()}
+
+    def _sorted_answer(self, j: int, values: npt.NDArray[Any]) -> Answer:
+        """Values of one raw column; numbers in order, so that those that are refused are next to each other."""
+        if values.dtype == object:
+            return self._answer(j, values)
+        order = np.argsort(values)
+        answer = self._answer(j, values[order])
+        rank = np.argsort(order)
+        return Answer(answer.values[rank], answer.refused[rank])
 
     def _answer(self, j: int, values: npt.NDArray[Any]) -> Answer:
         """Values of one raw column, by halves where some of them are refused."""

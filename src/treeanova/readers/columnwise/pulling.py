@@ -118,7 +118,7 @@ class _Pulled:
         raw = {j: self._walk.raw[j] for j in self._numbers}
         ends = breakpoints(self._transformation, raw, questions)
         answers = self._transformation.answers(ends)
-        missing = {j: self._transformation.answers({j: _NAN})[j] for j in self._numbers}
+        missing = self._transformation.answers(dict.fromkeys(self._numbers, _NAN))
         for j in self._numbers:
             for k in self._outputs[j].tolist():
                 which, kinds, pattern = patterns[k]
