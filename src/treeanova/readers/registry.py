@@ -24,8 +24,8 @@ from treeanova.readers.wrappers import read as read_wrapper
 
 _READABLE = (
     "XGBoost, LightGBM and CatBoost models, scikit-learn trees, forests and gradient boosting (also at the end of a "
-    "Pipeline), searches, votes, stacks, bags and other wrappers of these, InterpretML EBMs, trees in ONNX, and files "
-    ".json, .ubj (XGBoost), .txt (LightGBM), .cbm, .json (CatBoost), .onnx"
+    "Pipeline that changes columns one by one), searches, votes, stacks, bags and other wrappers of these, InterpretML "
+    "EBMs, trees in ONNX, and files .json, .ubj (XGBoost), .txt (LightGBM), .cbm, .json (CatBoost), .onnx"
 )
 
 
