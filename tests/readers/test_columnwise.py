@@ -7,6 +7,7 @@ import pytest
 
 pytest.importorskip("sklearn")
 import pandas as pd
+import scipy.sparse
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from sklearn.base import BaseEstimator
@@ -220,12 +221,12 @@ def mixed_around_terms(fx):
     return rows
 
 
-@pytest.mark.parametrize("sparse_threshold", [0, 1.0])
-@pytest.mark.parametrize("model", THREE)
-@pytest.mark.parametrize("encoder", ENCODERS)
+DENSE = [(encoder, model, 0) for encoder in ENCODERS for model in THREE]
+SPARSE = [(encoder, model, 1.0) for encoder in ("sparse", "drop first") for model in ("forest", "xgboost")]
+
+
+@pytest.mark.parametrize(("encoder", "model", "sparse_threshold"), DENSE + SPARSE)
 def test_encoders_of_categories(encoder, model, sparse_threshold):
-    if sparse_threshold and (model == "histogram" or encoder not in {"sparse", "drop first"}):
-        pytest.skip("dense only")
     columns = make_column_transformer(
         (StandardScaler(), ["age"]), (ENCODERS[encoder](), ["town", "code"]), sparse_threshold=sparse_threshold
     )
@@ -248,6 +249,16 @@ def test_zeros_that_are_missing(sparse_threshold):
     rows = mixed_rows(FRAME)
     rows.loc[::3, "age"] = 0.0
     check(pipeline, rows)
+
+
+def test_sparse_rows_are_refused_where_absent_entries_are_missing():
+    rows = scipy.sparse.csr_matrix(np.where(X > 0, X, 0.0))
+    pipeline = make_pipeline(MaxAbsScaler(), MODELS["forest"]()).fit(rows, Y)
+    check(pipeline, rows)
+    pipeline = make_pipeline(MaxAbsScaler(), MODELS["xgboost"]()).fit(rows, Y)
+    check(pipeline, rows.toarray())
+    with pytest.raises(ValueError, match="`X` must be dense"):
+        treeanova.decompose(pipeline, rows)
 
 
 def test_target_encoder_of_several_classes():

@@ -187,6 +187,8 @@ class _Pulled:
             old.outputs,
             old.link,
             self._names is not None,
+            # Transformers were asked for dense rows: sparse ones differ where absent entries are missing to the model.
+            absent=0.0 if old.absent == 0.0 else None,
             classes=old.classes,
             predicts_share=old.predicts_share,
         )
