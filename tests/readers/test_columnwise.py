@@ -151,6 +151,12 @@ def test_indicators_of_missing_values(model):
     check_terms(pipeline, GAPS, lambda fx: rows_around_terms(fx, GAPS))
 
 
+def test_none_in_a_column_of_numbers():
+    frame = pd.DataFrame({"a": pd.Series(list(X[:, 0]), dtype=object), "b": X[:, 1]})
+    frame.loc[::9, "a"] = None
+    check(make_pipeline(StandardScaler(), MODELS["histogram"]()).fit(frame, Y), frame)
+
+
 @pytest.mark.parametrize("function", [np.tanh, np.negative])
 def test_infinite_numbers(function):
     pipeline = make_pipeline(FunctionTransformer(function), MODELS["histogram"]()).fit(X, Y)

@@ -151,6 +151,13 @@ def test_votes_of_pipelines_with_different_steps():
         fx.decision_function((5 + 3 * X).astype(np.float32))
 
 
+def test_bags_of_pipelines_with_some_columns_each():
+    member = make_pipeline(StandardScaler(), boosted())
+    model = BaggingRegressor(member, n_estimators=3, max_features=0.7, random_state=0).fit(5 + 3 * X, Y)
+    fx = treeanova.decompose(model, 5 + 3 * X)
+    np.testing.assert_allclose(fx.decision_function(5 + 3 * X), model.predict(5 + 3 * X), atol=1e-9)
+
+
 def test_a_pipeline_in_a_wrapper_that_mixes_columns_is_refused():
     model = GridSearchCV(make_pipeline(PCA(2), boosted()), {}, cv=2).fit(X, Y)
     with pytest.raises(UnsupportedModelError, match="PCA, which combines columns"):
