@@ -280,8 +280,8 @@ def test_columns_of_pandas_categories_and_of_polars():
     frame = FRAME.assign(town=FRAME["town"].astype("category"))
     check(make_pipeline(columns, MODELS["forest"]()).fit(frame, Z), frame)
     polars = pytest.importorskip("polars")
-    table = polars.DataFrame({"age": FRAME["age"].to_numpy(), "town": FRAME["town"].tolist()})
-    pipeline = make_pipeline(columns, MODELS["forest"]()).fit(table, Z)
+    table = polars.DataFrame({"code": FRAME["code"].astype(str).tolist(), "town": FRAME["town"].tolist()})
+    pipeline = make_pipeline(OneHotEncoder(), MODELS["forest"]()).fit(table, Z)
     fx = treeanova.decompose(pipeline, table, density="empirical")
     close(fx.decision_function(table), pipeline.predict(table))
 
