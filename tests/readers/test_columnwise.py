@@ -533,7 +533,7 @@ CHAINS = st.lists(st.sampled_from(sorted(set(SCALERS) - {"one-hot bins", "sentin
 
 
 @given(chains=st.lists(CHAINS, min_size=3, max_size=3), encoder=st.sampled_from(sorted(ENCODERS)), data=st.data())
-@settings(max_examples=6, deadline=None, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=4, deadline=None, phases=[Phase.explicit, Phase.generate])
 def test_random_pipelines(chains, encoder, data):
     frame = FRAME.assign(height=X[:, 1], weight=X[:, 2])
     numbers = [make_pipeline(*(SCALERS[name]() for name in names)) for names in chains]
