@@ -132,7 +132,7 @@ def decompose(
             max_order = _checked_order("max_order", max_order, 1)
             tensor_order = _checked_order("tensor_order", tensor_order, 2)
             _check_terms(terms)
-            content = _with_names(read_for_rows(model), feature_names)
+            content = _with_names(read_for_rows(model, X), feature_names)
         limit = _checked_seconds(seconds)
         settings = Settings(Options(method), _n_threads(n_jobs), backend_of(X), random_state, limit)
         if isinstance(content, Effects):

@@ -10,6 +10,7 @@ import scipy.special
 pytest.importorskip("sklearn")
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import TransformedTargetRegressor
+from sklearn.decomposition import PCA
 from sklearn.ensemble import (
     AdaBoostClassifier,
     BaggingClassifier,
@@ -134,10 +135,33 @@ def test_a_search_without_a_final_fit_is_refused():
         read_model(model)
 
 
-def test_a_search_over_pipelines_that_change_columns_is_refused():
-    model = GridSearchCV(make_pipeline(StandardScaler(), boosted()), {}, cv=2).fit(X, Y)
-    with pytest.raises(UnsupportedModelError, match="changes its columns with StandardScaler"):
-        treeanova.decompose(model, X)
+def test_a_search_over_pipelines_is_read_on_the_columns_that_enter_them():
+    model = GridSearchCV(make_pipeline(StandardScaler(), boosted()), {}, cv=2).fit(5 + 3 * X, Y)
+    fx = treeanova.decompose(model, 5 + 3 * X)
+    np.testing.assert_allclose(fx.decision_function(5 + 3 * X), model.predict(5 + 3 * X), atol=1e-9)
+    np.testing.assert_allclose(read_model(model).score(5 + 3 * X)[:, 0], model.predict(5 + 3 * X), atol=1e-9)
+
+
+def test_votes_of_pipelines_with_different_steps():
+    members = [("plain", boosted()), ("scaled", make_pipeline(StandardScaler(), boosted(learning_rate=0.5)))]
+    model = VotingRegressor(members).fit(5 + 3 * X, Y)
+    fx = treeanova.decompose(model, 5 + 3 * X)
+    np.testing.assert_allclose(fx.decision_function(5 + 3 * X), model.predict(5 + 3 * X), atol=1e-9)
+    with pytest.raises(TypeError, match="must be float64, got float32"):
+        fx.decision_function((5 + 3 * X).astype(np.float32))
+
+
+def test_bags_of_pipelines_with_some_columns_each():
+    member = make_pipeline(StandardScaler(), boosted())
+    model = BaggingRegressor(member, n_estimators=3, max_features=0.7, random_state=0).fit(5 + 3 * X, Y)
+    fx = treeanova.decompose(model, 5 + 3 * X)
+    np.testing.assert_allclose(fx.decision_function(5 + 3 * X), model.predict(5 + 3 * X), atol=1e-9)
+
+
+def test_a_pipeline_in_a_wrapper_that_mixes_columns_is_refused():
+    model = GridSearchCV(make_pipeline(PCA(2), boosted()), {}, cv=2).fit(X, Y)
+    with pytest.raises(UnsupportedModelError, match="PCA, which combines columns"):
+        read_model(model)
 
 
 def test_a_frozen_model():

@@ -13,7 +13,7 @@ from treeanova.data.columns import encode
 from treeanova.data.features import Encoder, Feature, IntegerCategory, Labels, Numeric, Schema
 from treeanova.readers import read_model
 from treeanova.readers.catboost.columns import HashedCategory
-from treeanova.readers.columnwise.columns import DoubleNumber
+from treeanova.readers.columnwise.columns import DoubleNumber, EncodedLabels
 from treeanova.readers.ebm.columns import IgnoredColumn, NumberOrText, TextCategory
 from treeanova.readers.lightgbm.columns import ListedCodes, OrderedCategory, PandasCategory
 from treeanova.readers.sklearn.columns import LabelsWithNone
@@ -39,6 +39,7 @@ ENCODERS = {
     "codes": (IntegerCategory(3, ("a", "b", "c"), -1.0), np.array([-1.0, 2.0, 7.0])),
     "labels": (Labels(("a", 1, 2.5, True)), objects("a", 2.5, None, "q")),
     "labels with none": (LabelsWithNone(("a", None)), objects("a", None, NAN)),
+    "encoded labels": (EncodedLabels(("a", None), none="category"), objects("a", None, NAN)),
     "hashed": (HashedCategory((1867, 4_294_967_295), ("a", "b")), objects("a", "b", "c")),
     "ebm numbers": (NumberOrText(), objects("1.5", None, 2)),
     "ebm texts": (TextCategory(("a", "1")), objects("a", "1", None, "q")),

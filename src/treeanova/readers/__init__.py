@@ -14,7 +14,7 @@ from treeanova.errors import UnsupportedModelError
 from treeanova.model.effects import Effects
 from treeanova.model.forest import Forest
 from treeanova.readers.pickles import is_model_path, unpickled
-from treeanova.readers.pipelines import final_step, read_in_raw_columns
+from treeanova.readers.pipelines import final_step
 from treeanova.readers.registry import find_reader, register_reader
 
 __all__ = ["final_step", "read_for_rows", "read_model", "register_reader", "unpickled"]
@@ -67,9 +67,15 @@ def read_model(model: Any, *, trusted: bool = False) -> Forest | Effects:
     return find_reader(model).read(model)
 
 
-def read_for_rows(model: Any) -> Forest | Effects:
-    """The model as a function of the rows that its user has: as `read_model`, but a Pipeline on what enters it."""
-    return read_in_raw_columns(model, read_model)
+def read_for_rows(model: Any, X: Any = None) -> Forest | Effects:
+    """The model as a function of the rows that its user has: as `read_model`, but a Pipeline on what enters it.
+
+    Where X is given, a Pipeline on what enters it is compared at rows of X with its final step on what leaves its
+    transformers; UnsupportedModelError is raised where they differ.
+    """
+    if isinstance(model, (Forest, Effects, str, pathlib.Path)):
+        return read_model(model)
+    return find_reader(model).read_for_rows(model, X)
 
 
 def _existing(path: pathlib.Path) -> pathlib.Path:

@@ -9,7 +9,7 @@ from typing import Any
 from treeanova.errors import UnsupportedModelError
 from treeanova.model.effects import Effects
 from treeanova.model.forest import Forest
-from treeanova.readers.columnwise import in_raw_columns
+from treeanova.readers.columnwise import check_agreement, in_raw_columns
 from treeanova.readers.columnwise.origins import refused
 
 
@@ -24,17 +24,24 @@ def final_step(model: Any) -> Any:
 
 
 def changing_steps(model: Any) -> list[Any]:
-    """Steps of a Pipeline, also of nested ones at its end, that may change columns before they enter the model."""
+    """Steps of a Pipeline, also of nested ones at its end, that may change columns before they enter the model.
+
+    Samplers of imbalanced-learn are left out: they act on training data only.
+    """
     if not is_pipeline(model):
         return []
     own = [step for _, step in model.steps[:-1] if step is not None and step != "passthrough"]
+    own = [step for step in own if not hasattr(step, "fit_resample")]
     return own + changing_steps(model.steps[-1][1])
 
 
-def read_in_raw_columns(pipeline: Any, read_model: Callable[[Any], Forest | Effects]) -> Forest | Effects:
+def read_in_raw_columns(
+    pipeline: Any, read_model: Callable[[Any], Forest | Effects], X: Any = None
+) -> Forest | Effects:
     """The model at the end of a Pipeline as a function of the columns that enter the Pipeline.
 
-    Raises UnsupportedModelError if the steps before it do not change columns one by one.
+    Raises UnsupportedModelError if the steps before it do not change columns one by one, as far as can be seen from
+    their classes and from rows X, if they are given.
     """
     steps, last = changing_steps(pipeline), final_step(pipeline)
     if not steps:
@@ -43,7 +50,10 @@ def read_in_raw_columns(pipeline: Any, read_model: Callable[[Any], Forest | Effe
     content = read_model(last)
     if isinstance(content, Effects):
         raise refused(f"{type(steps[0]).__name__} before an additive model")
-    return in_raw_columns(steps, content)
+    pulled = in_raw_columns(steps, content)
+    if X is not None:
+        check_agreement(steps, content, pulled, X)
+    return pulled
 
 
 def _check_model(last: Any) -> None:

@@ -19,3 +19,11 @@ class Reader(abc.ABC):
     @abc.abstractmethod
     def read(self, model: Any) -> Forest | Effects:
         """The model as a Forest or as Effects."""
+
+    def read_for_rows(self, model: Any, X: Any = None) -> Forest | Effects:  # noqa: ARG002
+        """The model as a function of the rows that its user has.
+
+        The same as `read`, except for models that change these rows before their trees see them; those are checked at
+        rows of X, if it is given.
+        """
+        return self.read(model)

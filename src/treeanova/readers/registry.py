@@ -18,7 +18,7 @@ from treeanova.model.effects import Effects
 from treeanova.model.forest import Forest
 from treeanova.readers.catalogue import in_words
 from treeanova.readers.libraries import LIBRARIES, json_keys
-from treeanova.readers.pipelines import is_pipeline, read_pipeline
+from treeanova.readers.pipelines import is_pipeline, read_in_raw_columns, read_pipeline
 from treeanova.readers.reader import Reader
 from treeanova.readers.wrappers import is_wrapper
 from treeanova.readers.wrappers import read as read_wrapper
@@ -78,7 +78,11 @@ class PipelineReader(Reader):
 
     def read(self, model: Any) -> Forest | Effects:
         """The final step, by its own reader."""
-        return read_pipeline(model, lambda last: find_reader(last).read(last))
+        return read_pipeline(model, _read)
+
+    def read_for_rows(self, model: Any, X: Any = None) -> Forest | Effects:
+        """The final step as a function of the columns that enter the Pipeline."""
+        return read_in_raw_columns(model, _read, X)
 
 
 class WrapperReader(Reader):
@@ -90,7 +94,16 @@ class WrapperReader(Reader):
 
     def read(self, model: Any) -> Forest | Effects:
         """The members, each by its own reader, brought together."""
-        return read_wrapper(model, lambda member: find_reader(member).read(member))
+        return self.read_for_rows(model)
+
+    def read_for_rows(self, model: Any, X: Any = None) -> Forest | Effects:
+        """The members, each as a function of the columns that enter it, brought together."""
+        return read_wrapper(model, lambda member: find_reader(member).read_for_rows(member, X))
+
+
+def _read(model: Any) -> Forest | Effects:
+    """A model by its own reader."""
+    return find_reader(model).read(model)
 
 
 _registered: list[RegisteredReader] = []

@@ -19,6 +19,7 @@ _CLASSES = {
     "integer-category": "data.features:IntegerCategory",
     "labels": "data.features:Labels",
     "double-number": "readers.columnwise.columns:DoubleNumber",
+    "encoded-labels": "readers.columnwise.columns:EncodedLabels",
     "labels-or-none": "readers.sklearn.columns:LabelsWithNone",
     "ebm-number": "readers.ebm.columns:NumberOrText",
     "ebm-text": "readers.ebm.columns:TextCategory",

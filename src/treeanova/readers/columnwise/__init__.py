@@ -14,6 +14,9 @@ encoders for what its splits compare, so that all rounding (also that of float32
   all its columns are one feature again.
 - Missing values go where the transformed missing value goes: for an imputer, where the imputed value goes.
 
+`agreement.py` compares the result with the transformers at rows of the user, which finds functions of the user that are
+not what they seem at the numbers tried.
+
 Values that the transformers refuse need no answer: if they are missing or unseen values, they are refused here too.
 Rows are numbers in float64: scikit-learn computes in float32 on float32 columns, with other rounding, so that these are
 refused (`columns.py`).
@@ -21,6 +24,7 @@ refused (`columns.py`).
 
 from __future__ import annotations
 
+from treeanova.readers.columnwise.agreement import check_agreement
 from treeanova.readers.columnwise.pulling import in_raw_columns
 
-__all__ = ["in_raw_columns"]
+__all__ = ["check_agreement", "in_raw_columns"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Hashable, Sequence
+from collections.abc import Container, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from treeanova.core.arrays import Floats, Ints
 from treeanova.data.features import Labels, is_missing
+from treeanova.readers.columnwise.columns import EncodedLabels
 from treeanova.readers.columnwise.evaluation import Answer, Transformation
-from treeanova.readers.sklearn.columns import LabelsWithNone
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,18 +43,27 @@ def is_numeric(labels: Sequence[Hashable]) -> bool:
     return all(isinstance(label, (int, float)) for label in labels)
 
 
-def tokens(labels: Sequence[Hashable]) -> npt.NDArray[Any]:
-    """The labels, one that is not among them, NaN and, for other labels than numbers, None."""
-    if is_numeric(labels):
-        numbers = [float(label) for label in labels]  # type: ignore[arg-type]
-        return np.array([*numbers, max(numbers, default=0.0) + 1.0, np.nan])
-    unseen = "no such category"
-    while unseen in labels:
-        unseen += "!"
-    values = [*labels, unseen, np.nan, None]
+def tokens(labels: Sequence[Hashable], *, as_objects: bool) -> npt.NDArray[Any]:
+    """The labels, one that is not among them, NaN and, in a column of objects, None."""
+    values = [*labels, _unseen(labels), np.nan]
+    return objects([*values, None]) if as_objects else np.array(values, dtype=np.float64)
+
+
+def objects(values: Sequence[Any]) -> npt.NDArray[Any]:
+    """A column of objects."""
     column = np.empty(len(values), dtype=object)
     column[:] = values
     return column
+
+
+def _unseen(labels: Sequence[Hashable]) -> Hashable:
+    """A value of the same type that is not among the labels."""
+    if is_numeric(labels):
+        return max(labels, default=0) + 1  # type: ignore[type-var, operator]
+    unseen = "no such category"
+    while unseen in labels:
+        unseen += "!"
+    return unseen
 
 
 def plain_labels(labels: Sequence[Hashable]) -> list[Hashable]:
@@ -67,26 +76,31 @@ def category_map(labels: Sequence[Hashable], answer: Answer, outputs: Ints) -> C
     n = len(labels)
     rows = list(range(n))
     names = list(labels)
-    if None not in labels and not is_numeric(labels) and _differ(answer, n + 1, n + 2, outputs):
+    none = "category" if None in labels else "missing" if len(answer.refused) == n + 2 else _none(answer, outputs)
+    if none == "category" and None not in labels:
         rows.append(n + 2)
         names.append(None)
-    encoder = LabelsWithNone(tuple(names)) if None in names else Labels(tuple(names))
+    encoder = EncodedLabels(tuple(names), none=none)
     return CategoryMap(
         encoder, answer.values[[*rows, n]], answer.values[n + 1], not answer.refused[n], not answer.refused[n + 1]
     )
 
 
-def _differ(answer: Answer, nan: int, none: int, outputs: Ints) -> bool:
-    """Whether None is accepted, and is not the same as NaN."""
-    if answer.refused[none]:
-        return False
-    pair = answer.values[[nan, none]][:, outputs]
-    return bool(answer.refused[nan]) or not np.array_equal(pair[0], pair[1], equal_nan=True)
+def _none(answer: Answer, outputs: Ints) -> str:
+    """What None, the last value tried, is compared with NaN, the one before it."""
+    nan_is_refused, none_is_refused = answer.refused[-2:]
+    if none_is_refused:
+        return "missing" if nan_is_refused else "refused"
+    nan, none = answer.values[-2:, outputs]
+    return "missing" if not nan_is_refused and np.array_equal(nan, none, equal_nan=True) else "category"
 
 
 def category_maps(
-    transformation: Transformation, labels: dict[int, list[Hashable]], outputs: dict[int, Ints]
+    transformation: Transformation,
+    labels: Mapping[int, Sequence[Hashable]],
+    as_objects: Container[int],
+    outputs: Mapping[int, Ints],
 ) -> dict[int, CategoryMap]:
-    """The maps of all raw columns of categories."""
-    answers = transformation.answers({j: tokens(names) for j, names in labels.items()})
+    """The maps of all raw columns of categories, some of which are columns of objects."""
+    answers = transformation.answers({j: tokens(names, as_objects=j in as_objects) for j, names in labels.items()})
     return {j: category_map(labels[j], answers[j], outputs[j]) for j in labels}

@@ -14,6 +14,7 @@ from treeanova.readers.columnwise.origins import RawColumn, refused
 _LARGEST = int(np.array(np.inf).view(np.int64))
 # Floats around a change at which to look for more changes: the nearest ones, and then ever wider.
 _NEAR = np.unique(np.concatenate([np.arange(13), 2 ** np.arange(4, 25, 4)]))
+_N_QUERIES = 1000  # about the number of floats of a column to ask for at once
 _OFFSETS = np.unique(np.concatenate([-_NEAR, _NEAR + 1]))
 
 
@@ -58,17 +59,23 @@ class Changes:
     threshold: Floats
     side: Ints
 
-    def middle(self) -> Ints:
-        """Ranks halfway."""
-        middle: Ints = (self.low >> 1) + (self.high >> 1) + (self.low & self.high & 1)
-        return middle
+    def inner(self) -> Ints:
+        """Ranks in between that divide each range evenly, shape (n_changes, n_ranks): the more, the fewer changes."""
+        n_ranks = min(max(_N_QUERIES // len(self.low), 1), 31)
+        # Ranges lie between neighbouring probes, so that the products are far below the largest integer.
+        steps = (self.high - self.low)[:, None] * np.arange(1, n_ranks + 1) // (n_ranks + 1)
+        inner: Ints = self.low[:, None] + steps
+        return inner
 
-    def narrow(self, middle: Ints, answer: Answer) -> None:
-        """Keep the half in which the side changes."""
-        is_low = _sides(answer, self.output, self.threshold) == self.side
-        is_open = self.high - self.low > 1
-        self.low = np.where(is_low & is_open, middle, self.low)
-        self.high = np.where(~is_low & is_open, middle, self.high)
+    def narrow(self, inner: Ints, answer: Answer) -> None:
+        """Keep the first part in which the side changes."""
+        n_ranks = inner.shape[1]
+        sides = _sides(answer, np.repeat(self.output, n_ranks), np.repeat(self.threshold, n_ranks))
+        differs = sides.reshape(inner.shape) != self.side[:, None]
+        first = np.where(differs.any(axis=1), differs.argmax(axis=1), n_ranks)
+        path = np.column_stack([self.low, inner, self.high])
+        rows = np.arange(len(path))
+        self.low, self.high = path[rows, first], path[rows, first + 1]
 
 
 _NONE = np.empty(0, dtype=np.int64)
@@ -165,9 +172,9 @@ def _joined(parts: Sequence[Changes]) -> Changes:
 def _bisect(transformation: Transformation, changes: Mapping[int, Changes]) -> None:
     """Narrow all changes down to neighbouring floats."""
     while any((found.high - found.low > 1).any() for found in changes.values()):
-        middle = {j: found.middle() for j, found in changes.items() if len(found.low)}
-        answers = transformation.answers({j: floats(ranks_) for j, ranks_ in middle.items()})
-        for j, ranks_ in middle.items():
+        inner = {j: found.inner() for j, found in changes.items() if len(found.low)}
+        answers = transformation.answers({j: floats(ranks_.ravel()) for j, ranks_ in inner.items()})
+        for j, ranks_ in inner.items():
             changes[j].narrow(ranks_, answers[j])
 
 

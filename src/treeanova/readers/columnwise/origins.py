@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from treeanova.errors import UnsupportedModelError
 from treeanova.readers.sklearn.estimators import is_sklearn
@@ -25,6 +26,8 @@ class RawColumn:
     ----------
     labels
         Categories that an encoder knows; None for numbers.
+    as_objects
+        Whether an encoder has seen them in a column of objects (text, for example), not of numbers.
     probes
         Numbers at which a transformer may jump.
     sentinels
@@ -34,9 +37,19 @@ class RawColumn:
     """
 
     labels: dict[Hashable, None] | None = None
+    as_objects: bool = False
     probes: list[float] = dataclasses.field(default_factory=list)
     sentinels: list[Hashable] = dataclasses.field(default_factory=list)
     may_turn: bool = False
+
+    def add_labels(self, categories: npt.NDArray[Any]) -> None:
+        """Note categories that an encoder knows."""
+        if categories.dtype.kind not in "biufOSU":
+            raise refused(
+                f"an encoder of dates or of other categories ({categories.dtype}); turn these into text first"
+            )
+        self.labels = dict.fromkeys([*(self.labels or ()), *categories.tolist()])
+        self.as_objects |= categories.dtype.kind in "OSU"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,6 +86,8 @@ class Walk:
         """Origins of the columns that a fitted transformer makes of some columns."""
         if step is None or isinstance(step, str):
             return [] if step == "drop" else columns
+        if _is_of_category_encoders(type(step)):
+            return _category_encoder(self, step, columns)
         kinds = [cls.__name__ for cls in type(step).__mro__ if is_sklearn(cls)]
         kind = next((name for name in kinds if name in _RULES), None)
         if kind is None or not is_sklearn(type(step).transform):
@@ -163,8 +178,7 @@ def _encoder(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
     """Encoders of categories with one column for each."""
     _check_raw(step, columns)
     for column, categories in zip(columns, step.categories_, strict=True):
-        raw = walk.raw[column.source]
-        raw.labels = dict.fromkeys([*(raw.labels or ()), *categories.tolist()])
+        walk.raw[column.source].add_labels(categories)
     return [column.changed(by_label=True) for column in columns]
 
 
@@ -178,6 +192,48 @@ def _one_hot(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
     encoded = _encoder(walk, step, columns)
     sizes = step._n_features_outs  # noqa: SLF001  get_feature_names_out uses it
     return [column for column, size in zip(encoded, sizes, strict=True) for _ in range(size)]
+
+
+def _is_of_category_encoders(thing: Any) -> bool:
+    return bool(thing.__module__.partition(".")[0] == "category_encoders")
+
+
+def _category_encoder(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
+    """Encoders of the package category_encoders, which leave some columns as they are."""
+    kind = type(step).__name__
+    if kind not in _ONE_COLUMN | _SEVERAL_COLUMNS or not _is_of_category_encoders(type(step).transform):
+        reason = "combines columns" if kind == "HashingEncoder" else "is not known to work column by column"
+        raise refused(f"{kind} of category_encoders, which {reason}")
+    if getattr(step, "hierarchy", None) is not None or callable(step.handle_unknown) or callable(step.handle_missing):
+        raise refused(f"{kind} with a hierarchy, or with functions for unknown and missing values")
+    encoded = set(step.cols)
+    made: dict[Hashable, Origin] = {}
+    for name, column in zip(step.feature_names_in_, columns, strict=True):
+        if name not in encoded:
+            made[name] = column
+            continue
+        _check_raw(step, [column])
+        walk.raw[column.source].add_labels(_known_categories(step, name))
+        own = _mapping_of(step, name).columns if kind in _SEVERAL_COLUMNS else [name]
+        made.update(dict.fromkeys(own, column.changed(by_label=True)))
+    outputs = list(step.feature_names_out_)
+    if not set(outputs) <= set(made):
+        raise refused(f"{kind} that encodes several columns together")
+    return [made[name] for name in outputs]
+
+
+def _mapping_of(encoder: Any, name: Hashable) -> Any:
+    """The fitted table of a column, whose index is its categories or their positions."""
+    mapping = encoder.mapping
+    return mapping[name] if isinstance(mapping, dict) else next(m["mapping"] for m in mapping if m["col"] == name)
+
+
+def _known_categories(step: Any, name: Hashable) -> npt.NDArray[Any]:
+    """Categories that an encoder of category_encoders knows."""
+    table = _mapping_of(getattr(step, "ordinal_encoder", None) or step, name)
+    known = np.asarray(getattr(table, "index", list(table)))
+    lumped = [*getattr(step, "min_group_lumping_", {}).get(name, ())]
+    return np.array([*known.tolist(), *lumped], dtype=object) if lumped else known
 
 
 def _selection(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:  # noqa: ARG001
@@ -216,6 +272,28 @@ def _column_transformer(walk: Walk, step: Any, columns: list[Origin]) -> list[Or
     return [column for column in result if column is not None]
 
 
+# Encoders of category_encoders that make one column of each, and those that make several.
+_ONE_COLUMN = {
+    "CatBoostEncoder",
+    "CountEncoder",
+    "GLMMEncoder",
+    "JamesSteinEncoder",
+    "LeaveOneOutEncoder",
+    "MEstimateEncoder",
+    "OrdinalEncoder",
+    "QuantileEncoder",
+    "TargetEncoder",
+    "WOEEncoder",
+}
+_SEVERAL_COLUMNS = {
+    "BackwardDifferenceEncoder",
+    "BaseNEncoder",
+    "BinaryEncoder",
+    "HelmertEncoder",
+    "OneHotEncoder",
+    "PolynomialEncoder",
+    "SumEncoder",
+}
 _COMBINES = "combines columns"
 _RULES: dict[str, Callable[[Walk, Any, list[Origin]], list[Origin]]] = {
     **dict.fromkeys(

@@ -6,11 +6,12 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from treeanova.core.arrays import Bools, Floats, Ints
 from treeanova.data.features import Feature, Numeric, Schema
 from treeanova.model.forest import NEAR_ZERO, Forest
-from treeanova.readers.columnwise.categories import CategoryMap, category_maps, is_numeric, plain_labels
+from treeanova.readers.columnwise.categories import CategoryMap, category_maps, is_numeric, objects, plain_labels
 from treeanova.readers.columnwise.columns import DoubleNumber
 from treeanova.readers.columnwise.evaluation import Transformation
 from treeanova.readers.columnwise.numbers import Question, breakpoints, without_refused
@@ -18,6 +19,7 @@ from treeanova.readers.columnwise.origins import Origin, RawColumn, Walk, refuse
 from treeanova.readers.columnwise.splitting import Nodes
 from treeanova.readers.ebm.columns import IgnoredColumn
 
+_NAN = np.array([np.nan])
 _USUAL = (1.0, 0.5, 0.0, 100.0, -1.0)
 
 
@@ -56,6 +58,7 @@ class _Pulled:
             for j, raw in enumerate(walk.raw)
             if raw.labels is not None
         }
+        self._as_objects = {j for j in self._labels if walk.raw[j].as_objects or not is_numeric(self._labels[j])}
         self._outputs = {j: np.flatnonzero(source == j) for j in range(len(walk.raw))}
         self._numbers = [j for j in self._outputs if j not in self._labels and len(self._outputs[j])]
         self._transformation = self._usable(steps)
@@ -67,17 +70,17 @@ class _Pulled:
         for number in _USUAL:
             usual = [self._usual(j, number) for j in range(len(self._walk.raw))]
             result = Transformation(steps, self._forest.schema, self._names, usual)
-            first = np.array(usual[:1], dtype=np.float64 if isinstance(usual[0], float) else object)
-            if not result.answers({0: first})[0].refused[0]:
+            if not result.answers({0: usual[0]})[0].refused[0]:
                 return result
-        raise refused("transformers that accept none of the numbers tried")
+        error = result.last_error
+        raise refused(f"transformers that accept none of the numbers tried ({type(error).__name__}: {error})")
 
-    def _usual(self, j: int, number: float) -> Any:
+    def _usual(self, j: int, number: float) -> npt.NDArray[Any]:
         labels = self._labels.get(j)
         if labels is None:
-            return number
+            return np.array([number])
         first = next((label for label in labels if label is not None), np.nan)
-        return float(first) if is_numeric(labels) else first  # type: ignore[arg-type]
+        return objects([first]) if j in self._as_objects else np.array([first], dtype=np.float64)
 
     def _check_function(self) -> None:
         """Raise UnsupportedModelError where a function of the user mixes columns or rows."""
@@ -94,7 +97,7 @@ class _Pulled:
     def forest(self) -> Forest:
         """The forest on raw columns."""
         nodes = Nodes(self._forest, self._source)
-        maps = category_maps(self._transformation, self._labels, self._outputs)
+        maps = category_maps(self._transformation, self._labels, self._as_objects, self._outputs)
         for j, mapped in maps.items():
             for output in self._outputs[j].tolist():
                 self._split_categories(nodes, output, mapped)
@@ -115,14 +118,14 @@ class _Pulled:
         raw = {j: self._walk.raw[j] for j in self._numbers}
         ends = breakpoints(self._transformation, raw, questions)
         answers = self._transformation.answers(ends)
-        missing = {j: self._transformation.answers({j: np.array([np.nan])})[j] for j in self._numbers}
+        missing = self._transformation.answers(dict.fromkeys(self._numbers, _NAN))
         for j in self._numbers:
             for k in self._outputs[j].tolist():
                 which, kinds, pattern = patterns[k]
                 left = without_refused(self._left(kinds, answers[j].values[:, k]), answers[j].refused)
                 missing_left = self._left(kinds, missing[j].values[:, k])[:, 0]
                 nodes.split_numbers(which, pattern, left, missing_left, ends[j][:-1])
-        return {j: self._accepts_missing(j, missing[j].values[0], missing[j].refused[0]) for j in self._numbers}
+        return {j: self._accepts(j, missing[j].values[0], missing[j].refused[0]) for j in self._numbers}
 
     def _patterns(self, output: int) -> tuple[Ints, Ints, Ints]:
         """Nodes that split on a column, one node of each kind of split, and the kind of each node."""
@@ -154,20 +157,28 @@ class _Pulled:
         shape = (len(kinds), len(values))
         return self._forest.goes_left(np.broadcast_to(kinds[:, None], shape), np.broadcast_to(values, shape))
 
-    def _accepts_missing(self, j: int, values: Floats, is_refused: bool) -> bool:
-        """Whether the transformers accept missing values, and the model what they make of them."""
-        features = self._forest.schema.features
-        return not is_refused and all(features[k].accepts_missing or not np.isnan(values[k]) for k in self._outputs[j])
+    def _accepts(self, j: int, values: Floats, is_refused: bool) -> bool:
+        """Whether the transformers accept a missing or unseen value, and the model what they make of it."""
+        return not is_refused and all(
+            _model_accepts(self._forest.schema.features[k], float(values[k])) for k in self._outputs[j]
+        )
 
     def _feature(self, j: int, mapped: CategoryMap | None, accepts_missing: dict[int, bool]) -> Feature:
         name = f"x{j}" if self._names is None else self._names[j]
         if mapped is not None:
-            missing = self._accepts_missing(j, mapped.missing, not mapped.accepts_missing)
-            unseen = self._accepts_missing(j, mapped.known[-1], not mapped.accepts_unseen)
+            missing = self._accepts(j, mapped.missing, not mapped.accepts_missing)
+            unseen = self._accepts(j, mapped.known[-1], not mapped.accepts_unseen)
             return Feature(name, mapped.encoder, missing, unseen)
         if j not in accepts_missing:
-            return Feature(name, IgnoredColumn())
+            return self._unused(j, name)
         return Feature(name, DoubleNumber() if j in self._computed else Numeric(), accepts_missing[j])
+
+    def _unused(self, j: int, name: str) -> Feature:
+        """A column that no split sees; it may hold anything only if no transformer refuses text in it."""
+        text, missing = self._transformation.answers({j: objects(["text"])}), self._transformation.answers({j: _NAN})
+        if not text[j].refused[0]:
+            return Feature(name, IgnoredColumn())
+        return Feature(name, Numeric(), accepts_missing=not missing[j].refused[0])
 
     def _schema(self, features: tuple[Feature, ...]) -> Schema:
         old = self._forest.schema
@@ -176,6 +187,15 @@ class _Pulled:
             old.outputs,
             old.link,
             self._names is not None,
+            # Transformers were asked for dense rows: sparse ones differ where absent entries are missing to the model.
+            absent=0.0 if old.absent == 0.0 else None,
             classes=old.classes,
             predicts_share=old.predicts_share,
         )
+
+
+def _model_accepts(feature: Feature, value: float) -> bool:
+    """Whether a model accepts an encoded value, which may be missing or an unseen category."""
+    if np.isnan(value):
+        return feature.accepts_missing
+    return feature.accepts_unseen or not feature.is_category or value != feature.n_categories

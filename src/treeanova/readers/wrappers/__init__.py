@@ -16,7 +16,8 @@ The facts that the reader relies on:
   the calibrated probabilities, which does not follow from that score (link "other").
 - MultiOutputRegressor, MultiOutputClassifier and OneVsRestClassifier hold one model for each output.
 
-Members see the same columns, except those of bags, which see some. A Pipeline that changes columns is refused.
+Members see the same columns, except those of bags, which see some. A Pipeline among them is read on the columns that
+enter it.
 """
 
 from __future__ import annotations

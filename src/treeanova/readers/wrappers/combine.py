@@ -13,6 +13,7 @@ from treeanova.core.arrays import Floats, Ints
 from treeanova.data.features import Encoder, Feature, Numeric, Schema
 from treeanova.errors import UnsupportedModelError
 from treeanova.model.forest import Forest, weighted_sum
+from treeanova.readers.columnwise.columns import DoubleNumber
 from treeanova.readers.outputs import plain_labels
 from treeanova.readers.xgboost.columns import Number
 
@@ -124,7 +125,7 @@ def _common(wrapper: Any, j: int, features: Sequence[Feature]) -> Feature:
             raise refusal(
                 wrapper, f"its members read column {features[0].name!r} in different ways (categories, missing values)"
             )
-        encoders = [Numeric()]
+        encoders = [DoubleNumber() if DoubleNumber() in encoders else Numeric()]
     return Feature(
         features[0].name,
         encoders[0],
@@ -135,7 +136,7 @@ def _common(wrapper: Any, j: int, features: Sequence[Feature]) -> Feature:
 
 def _is_plain_number(encoder: Encoder) -> bool:
     """Whether a column is read as numbers of which only NaN is missing."""
-    return type(encoder) in {Numeric, Number} and bool(np.isnan(getattr(encoder, "missing", np.nan)))
+    return type(encoder) in {Numeric, Number, DoubleNumber} and bool(np.isnan(getattr(encoder, "missing", np.nan)))
 
 
 def _names(wrapper: Any, members: Sequence[Member], n_features: int) -> tuple[list[str], bool]:

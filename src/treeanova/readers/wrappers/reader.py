@@ -12,7 +12,6 @@ from treeanova.core.arrays import Floats
 from treeanova.errors import ScoreWarning
 from treeanova.model.effects import Effects
 from treeanova.model.forest import Forest
-from treeanova.readers.pipelines import final_step
 from treeanova.readers.sklearn.estimators import check_methods, is_sklearn
 from treeanova.readers.wrappers.combine import Member, affine, refusal, side_by_side, summed, with_classes
 from treeanova.readers.wrappers.targets import transformed_back
@@ -65,12 +64,7 @@ def read(model: Any, read_model: ReadMember) -> Content:
     if not hasattr(model, evidence):
         hint = "fit it first, with refit=True" if evidence == "best_estimator_" else "fit it first"
         raise refusal(model, f"it must be fitted, got no `{evidence}`; {hint}")
-
-    def read_member(member: Any) -> Content:
-        final_step(member)  # refuses a Pipeline that changes its columns
-        return read_model(member)
-
-    return read_kind(model, read_member)
+    return read_kind(model, read_model)
 
 
 def _kind(model: Any) -> str | None:
