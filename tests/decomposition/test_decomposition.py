@@ -295,7 +295,7 @@ def test_a_repr_tells_the_truth(fx, several):
     found = fx.certificate
     assert repr(fx).splitlines() == [
         "Decomposition of 6 terms: 3 of order 1, 3 of order 2",
-        "  density empirical, link identity, outputs score",
+        "  density empirical, link identity: prediction",
         f"  orders 1 and 2 pure to {found.impurity:.1e}; {adding_up(fx)}",
     ]
     assert adding_up(fx) == f"sum of terms within {found.reconstruction_error:.1e} of the model"

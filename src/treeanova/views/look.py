@@ -42,14 +42,35 @@ def negative_share_words(shares: Iterable[float]) -> str:
 
 
 def scale_of(schema: Schema) -> str:
-    """The scale of scores in words: "log-odds" for a classifier."""
-    return _SCALES.get(schema.link, "score")
+    """The scale of scores in words: "log-odds of yes" for a classifier of "no" and "yes"."""
+    return _of_class(_SCALES.get(schema.link, "score"), schema)
+
+
+def response_of(schema: Schema) -> str | None:
+    """The response in words, where it differs from the score: "probability of yes"; None where it does not."""
+    words = RESPONSES.get(schema.link)
+    return None if words is None else _of_class(words, schema)
+
+
+def _of_class(words: str, schema: Schema) -> str:
+    """Words for a score, with the class that it is for where a single score is for the second of two classes."""
+    is_of_second = len(schema.outputs) == 1 and len(schema.classes) == 2 and schema.link in {"logit", "probability"}
+    if not is_of_second or schema.predicts_share:
+        return words
+    label = schema.classes[1]
+    name = " ".join(str(label).split())
+    is_word = isinstance(label, str) and any(map(str.isalpha, name))
+    return f"{words} of {name if is_word else f'class {name}'}"
 
 
 def effect_words(schema: Schema, output: str | None = None) -> str:
-    """What a value of a term means: "change in log-odds against the average"."""
-    of = f" ({output})" if output is not None and len(schema.outputs) > 1 else ""
-    return f"change in {scale_of(schema)}{of} against the average"
+    """What a value of a term means: "change in log-odds of yes against the average"."""
+    return f"change in {scale_of(schema)}{of_output(schema, output)} against the average"
+
+
+def of_output(schema: Schema, output: str | None) -> str:
+    """The output in brackets, where there are several; else empty."""
+    return f" ({output})" if output is not None and len(schema.outputs) > 1 else ""
 
 
 def value_text(feature: Feature, value: float, number_text: Callable[[float], str]) -> str:
