@@ -49,7 +49,7 @@ def scale_of(schema: Schema) -> str:
 def response_of(schema: Schema) -> str | None:
     """The response in words, where it differs from the score: "probability of yes"; None where it does not."""
     words = RESPONSES.get(schema.link)
-    return None if words is None else _of_class(words, schema)
+    return None if words is None else "prediction" if schema.predicts_share else _of_class(words, schema)
 
 
 def _of_class(words: str, schema: Schema) -> str:
@@ -66,6 +66,14 @@ def _of_class(words: str, schema: Schema) -> str:
 def effect_words(schema: Schema, output: str | None = None) -> str:
     """What a value of a term means: "change in log-odds of yes against the average"."""
     return f"change in {scale_of(schema)}{of_output(schema, output)} against the average"
+
+
+def response_words(schema: Schema, output: str | None, base: float | None, *, is_raw: bool) -> str:
+    """What a value of a term means on the response scale, with the response at the base point where it is known."""
+    start = "" if base is None else f" from {base:.3g}"
+    others = "zero" if is_raw else "their average"
+    change = f"change in {response_of(schema)}{of_output(schema, output)}{start}"
+    return f"{change}, all other terms at {others} (does not add up)"
 
 
 def of_output(schema: Schema, output: str | None) -> str:
