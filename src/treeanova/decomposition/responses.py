@@ -53,4 +53,5 @@ def on_scale(term: Term, intercept: npt.ArrayLike, scale: str) -> Term:
 
 def base_response(schema: Schema, intercept: npt.ArrayLike) -> Floats:
     """The response of each output where all terms are zero."""
-    return respond(schema, np.atleast_1d(np.asarray(intercept, dtype=np.float64))[None])[0]
+    response: Floats = respond(schema, np.atleast_1d(np.asarray(intercept, dtype=np.float64))[None])[0]
+    return response

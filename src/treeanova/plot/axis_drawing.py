@@ -46,6 +46,8 @@ class AxisDrawing:
         Weight of the intervals that end outside the range: at most this share of the data lies there.
     scale
         Where numbers lie along the axis.
+    date_unit
+        The unit of time that numbers count, where they are dates; else empty.
     """
 
     name: str
@@ -57,6 +59,7 @@ class AxisDrawing:
     is_numeric: bool
     beyond: float = 0.0
     scale: AxisScale = LINEAR
+    date_unit: str = ""
 
     @property
     def low(self) -> float:
@@ -205,6 +208,7 @@ def _draw_intervals(axis: Axis, weights: Floats, limits: Ends, scale: AxisScale,
         is_numeric=True,
         beyond=_weight_beyond(axis, weights, cells, limits),
         scale=scale,
+        date_unit=axis.date_unit,
     )
 
 

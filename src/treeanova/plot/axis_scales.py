@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from treeanova.core.arrays import Floats
-from treeanova.model.axes import Axis
+from treeanova.model.axes import Axis, IntervalAxis
 from treeanova.plot.ranges import Ends, checked_limits, common_range, range_of
 
 X_SCALES = ("linear", "log", "quantile")
@@ -72,6 +72,8 @@ def scale_and_ends(kind: str, entries: Sequence[Entry], limits: Any, name: str) 
     axis = entries[0][0]
     if not axis.is_ordered:
         raise ValueError(f"`{name}` must be 'linear' for the categories of {axis.name!r}, got {kind!r}; leave it out.")
+    if axis.date_unit and kind == "log":
+        raise ValueError(f"`{name}` must be 'linear' or 'quantile' for the dates of {axis.name!r}, got 'log'.")
     return _log_scale(entries, given) if kind == "log" else _quantile_scale(entries, given)
 
 
@@ -101,19 +103,11 @@ def _log(numbers: Any) -> Any:
 def _range_on(scale: AxisScale, entries: Sequence[Entry]) -> Ends:
     """Ends that look on a scale as those of `range_of` look on a linear one."""
     found = [
-        range_of(_Places(scale.forward(axis.thresholds), axis.n_regular), weights, _ends_on(scale, ends))
+        range_of(IntervalAxis(axis.name, -1, scale.forward(axis.thresholds)), weights, _ends_on(scale, ends))
         for axis, weights, ends in entries
     ]
     low, high = scale.inverse(np.array([min(low for low, _ in found), max(high for _, high in found)]))
     return float(low), float(high)
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Places:
-    """The thresholds of an axis as positions on a scale."""
-
-    thresholds: Floats
-    n_regular: int
 
 
 def _ends_on(scale: AxisScale, ends: Ends | None) -> Ends | None:

@@ -12,6 +12,7 @@ from matplotlib.ticker import MaxNLocator, NullLocator
 from treeanova.core.arrays import Floats
 from treeanova.plot import style
 from treeanova.plot.axis_drawing import AxisDrawing
+from treeanova.plot.date_ticks import date_labels, date_ticks
 from treeanova.plot.spread_ticks import short_number, spread_ticks
 from treeanova.plot.text import (
     bin_name,
@@ -68,7 +69,7 @@ def set_scale(ax: Any, drawing: AxisDrawing, which: str, masses: Floats | None =
 
 
 def _set_numeric_ticks(ax: Any, drawing: AxisDrawing, which: str, masses: Floats | None) -> None:
-    if not len(drawing.extra) and drawing.scale.is_linear:
+    if not len(drawing.extra) and drawing.scale.is_linear and not drawing.date_unit:
         axis = getattr(ax, f"{which}axis")
         axis.set_major_locator(MaxNLocator(nbins="auto", steps=_TICK_STEPS))
         return
@@ -82,6 +83,8 @@ def _set_numeric_ticks(ax: Any, drawing: AxisDrawing, which: str, masses: Floats
 
 
 def _labels(drawing: AxisDrawing, ticks: list[float]) -> list[str]:
+    if drawing.date_unit:
+        return date_labels(ticks, drawing.date_unit)
     return number_labels(ticks) if drawing.scale.is_linear else [short_number(tick) for tick in ticks]
 
 
@@ -93,8 +96,11 @@ def _ticks_before_extra(ax: Any, drawing: AxisDrawing, which: str) -> list[float
     last = places[-1]
     if len(drawing.extra):
         last = drawing.scale.forward(drawing.centres[drawing.extra[0]]) - 0.75 * (last - places[0]) / inches
+    last, inch = min(last, places[drawing.n_regular]), (places[-1] - places[0]) / inches
+    if drawing.date_unit:
+        return date_ticks(drawing, last, inch)
     if not drawing.scale.is_linear:
-        return spread_ticks(drawing, min(last, places[drawing.n_regular]), room=0.6 * (places[-1] - places[0]) / inches)
+        return spread_ticks(drawing, last, room=0.6 * inch)
     candidates = MaxNLocator(nbins=5, steps=_TICK_STEPS).tick_values(drawing.low, drawing.high)
     return [tick for tick in candidates if drawing.low <= tick <= min(last, drawing.high)]
 

@@ -18,6 +18,7 @@ _CLASSES = {
     "number": "data.features:Numeric",
     "integer-category": "data.features:IntegerCategory",
     "labels": "data.features:Labels",
+    "date-number": "data.dates:DateNumber",
     "double-number": "readers.columnwise.columns:DoubleNumber",
     "labels-or-none": "readers.sklearn.columns:LabelsWithNone",
     "ebm-number": "readers.ebm.columns:NumberOrText",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 
+from treeanova.data.dates import date_text
 from treeanova.data.features import Feature, Schema
 
 # White at zero; blue below, orange above: distinct for any kind of colour vision, and in print.
@@ -86,5 +87,6 @@ def value_text(feature: Feature, value: float, number_text: Callable[[float], st
     if math.isnan(value):
         return "missing"
     if feature.encoder.labels is None:
-        return number_text(value)
+        date = date_text(value, feature.encoder.date_unit) if feature.encoder.date_unit else None
+        return number_text(value) if date is None else date
     return str(feature.encoder.labels[int(value)]) if value < feature.n_categories else "unseen"

@@ -71,7 +71,7 @@ function geometry(position) {
   const gap = 0.03 * (high - low);
   const end = hasSlot ? high + 4 * gap : high;
   const places = own.map((bin) => (bin.extra ? [high + gap, end] : [Math.max(low, bin.low), Math.min(high, bin.high)]));
-  return { category: false, name: feature.name, own, places, low, high, end, hasSlot };
+  return { category: false, name: feature.name, date: feature.date, own, places, low, high, end, hasSlot };
 }
 
 // Round numbers for ticks.
@@ -84,6 +84,32 @@ function ticks(low, high, count) {
   return found.length > 1 || count > 12 ? found : ticks(low, high, 2 * count);
 }
 
+// Round dates for ticks, as days since 1970, and how to write them. Distances: months, days, or parts of a day.
+const MONTHS = [1200, 600, 240, 120, 60, 24, 12, 6, 3, 1];
+const DAYS = [14, 7, 2, 1, 1 / 4, 1 / 24, 1 / 96, 1 / 1440, 1 / 86400];
+
+function dateTicks(low, high, count) {
+  const most = Math.max(2, count);
+  const byMonth = MONTHS.filter((step) => (high - low) / (30.4 * step) <= most).pop();
+  const byDay = DAYS.filter((step) => (high - low) / step <= most).pop();
+  if (byDay && byDay < 28 && !(byMonth && (high - low) / (30.4 * byMonth) >= 2)) return { values: evenDays(low, high, byDay), form: byDay >= 1 ? "%Y-%m-%d" : byDay >= 1 / 1440 ? "%m-%d %H:%M" : "%H:%M:%S" };
+  const step = byMonth || MONTHS[0];
+  const values = [];
+  const first = new Date(low * 864e5);
+  for (let month = step * Math.floor((12 * first.getUTCFullYear() + first.getUTCMonth()) / step); ; month += step) {
+    const day = new Date(0).setUTCFullYear(Math.floor(month / 12), month % 12, 1) / 864e5;
+    if (day > high) break;
+    if (day >= low) values.push(day);
+  }
+  return { values, form: step % 12 === 0 ? "%Y" : "%Y-%m" };
+}
+
+function evenDays(low, high, step) {
+  const found = [];
+  for (let i = Math.ceil(low / step - 1e-9); i * step <= high; i += 1) found.push(i * step);
+  return found;
+}
+
 // Pixels that labels of categories may take.
 const labelRoom = (place, width) => Math.min(Math.max(60, 0.28 * width), 7 * Math.max(...place.labels.map((label) => label.length)) + 8, 200);
 
@@ -92,10 +118,12 @@ function axisEncoding(place, field, width) {
   if (place.category) {
     return { field, type: "nominal", sort: place.order || place.labels, axis: { ...titled, labelLimit: labelRoom(place, width), ticks: false, domain: false } };
   }
-  const shown = ticks(place.low, place.high, Math.max(3, Math.floor(width / 80)));
+  const dates = place.date ? dateTicks(place.low, place.high, Math.floor(width / 90)) : null;
+  const shown = dates ? dates.values : ticks(place.low, place.high, Math.max(3, Math.floor(width / 80)));
   const slot = (place.high + 0.03 * (place.high - place.low) + place.end) / 2;
   const axis = { ...titled, values: place.hasSlot ? [...shown, slot] : shown, grid: false, labelOverlap: true };
-  if (place.hasSlot) axis.labelExpr = `datum.value > ${place.high} ? 'missing' : datum.label`;
+  const label = dates ? `utcFormat(datum.value * 864e5, '${dates.form}')` : "datum.label";
+  if (dates || place.hasSlot) axis.labelExpr = place.hasSlot ? `datum.value > ${place.high} ? 'missing' : ${label}` : label;
   return { field, type: "quantitative", scale: { domain: [place.low, place.end], nice: false, zero: false }, axis };
 }
 

@@ -40,7 +40,7 @@ function domainOf(term, panels) {
 
 function viewOf(term, panels, width, heading = null) {
   const narrow = width < 560;
-  const words = state.view === "effect" ? effectWords(state.form, output(), state.scale) : effectWords("pure", output(), state.scale);
+  const words = state.view === "effect" ? effectWords(state.form, output(), state.scale) : effectWords("pure", output(), state.scale, false);
   const domain = domainOf(term, panels).drawn;
   return { width: Math.max(180, width - (narrow ? 62 : 78)), height: narrow ? 240 : 300, narrow, words, domain, heading };
 }
