@@ -91,7 +91,9 @@ def test_fractions_of_the_unit_are_refused():
 def test_a_unit_that_cannot_be_known_is_asked_for():
     model = tree.DecisionTreeRegressor(max_depth=1).fit([[2011.0], [2012.0]], [0, 1])
     years = pd.DataFrame({"day": pd.to_datetime(["2011-01-01", "2012-01-01"])})
-    with pytest.raises(ValueError, match=r"thresholds that no unit of time would explain; .*dates=\{'x0': 'ns'\}"):
+    with pytest.raises(
+        TypeError, match=r"got dates, and no unit of time fits the model's thresholds; .*dates=\{'x0': 'ns'\}"
+    ):
         treeanova.decompose(model, years, n_jobs=1)
 
 

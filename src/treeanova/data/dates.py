@@ -146,10 +146,10 @@ def found_dates(
             continue
         fitting = [unit for unit in UNITS if _fits(column, unit, thresholds(j))]
         if len(fitting) != 1 and len(thresholds(j)):
-            raise ValueError(
-                f"column {feature.name!r} holds dates, but the model was trained on numbers, got thresholds that "
-                f"{'no unit' if not fitting else 'several units'} of time would explain; convert it as for training, "
-                f"or give its unit: dates={{{feature.name!r}: 'ns'}}."
+            fit = "no unit of time fits" if not fitting else "several units of time fit"
+            raise TypeError(
+                f"column {feature.name!r} must hold numbers, got dates, and {fit} the model's thresholds; convert it as "
+                f"for training, or give its unit: dates={{{feature.name!r}: 'ns'}}."
             )
         units[feature.name] = fitting[0]
     return units
