@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 
 from treeanova.data.features import Feature, Labels, Schema
-from treeanova.views.look import effect_words, negative_share_words, response_of, scale_of, value_text
+from treeanova.views.look import (
+    NEGATIVE_SHARE,
+    OFFSET,
+    effect_words,
+    negative_share_words,
+    response_of,
+    scale_of,
+    share_words,
+    value_text,
+)
 
 
 @pytest.mark.parametrize(
@@ -56,6 +65,12 @@ def test_values_in_words():
 def test_negative_shares_are_explained_where_they_show():
     assert negative_share_words([0.5, -0.0004]) == ""
     assert "works against others" in negative_share_words([0.5, -0.3])
+
+
+def test_terms_that_others_offset_are_explained():
+    assert share_words([(0.95, 0.17), (0.2, 0.15)]) == OFFSET
+    assert share_words([(0.95, -0.17)]) == NEGATIVE_SHARE
+    assert share_words([(0.5, 0.45), (0.2, 0.6)]) == ""
 
 
 @pytest.mark.parametrize(("shares", "is_shown"), [([0.5, -0.001], True), ([0.5, -1e-6], False), ([], False)])

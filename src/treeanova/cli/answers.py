@@ -13,7 +13,7 @@ from treeanova.core.labels import label_of
 from treeanova.data.tabular import records
 from treeanova.decomposition.comparison import Comparison
 from treeanova.decomposition.decomposition import Decomposition
-from treeanova.views.look import effect_words, negative_share_words, scale_of
+from treeanova.views.look import effect_words, scale_of, share_words
 from treeanova.views.standings import standings
 from treeanova.views.summary import caveats, headline
 
@@ -95,7 +95,7 @@ def _strongest(rows: Sequence[Row], top: int) -> str:
     ]
     rest = rows[top:]
     more = f"\n{len(rest)} more terms: share {percent(sum(row['share'] for row in rest))}" if rest else ""
-    note = negative_share_words(row["share"] for row in rows[:top])
+    note = share_words((row["variance"], row["share"]) for row in rows[:top])
     return f"{aligned(lines)}{more}" + (f"\n{note}" if note else "")
 
 
@@ -127,7 +127,7 @@ def compared(comparison: Comparison, top: int) -> str:
     lines = [
         {"term": term}
         | {f"Δ {name}": percent(distances[term][name]) for name in others}
-        | {f"rank {name}": str(ranks[term][name] or "–") for name in plain["names"]}
+        | {f"rank {name}": _rank_text(ranks[term][name]) for name in plain["names"]}
         | {f"sign {name}": percent(signs[term][name]) if term in signs else "" for name in others}
         for term in sorted(distances, key=lambda term: -max(map(_known, distances[term].values())))
     ]
@@ -137,6 +137,11 @@ def compared(comparison: Comparison, top: int) -> str:
         "rank: by own variance, – where there is no such term; sign: weight of bins where a main effect has the other "
         f"sign.\n\n{aligned(lines[:top])}{more}"
     )
+
+
+def _rank_text(rank: float | None) -> str:
+    """A rank, or a dash where there is none."""
+    return "–" if rank is None or math.isnan(rank) else str(int(rank))
 
 
 def _largest(rows: Iterable[Row], names: Sequence[str]) -> dict[str, dict[str, float]]:

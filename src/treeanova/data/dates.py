@@ -148,8 +148,8 @@ def found_dates(
         if len(fitting) != 1 and len(thresholds(j)):
             fit = "no unit of time fits" if not fitting else "several units of time fit"
             raise TypeError(
-                f"column {feature.name!r} must hold numbers, got dates, and {fit} the model's thresholds; convert it as "
-                f"for training, or give its unit: dates={{{feature.name!r}: 'ns'}}."
+                f"column {feature.name!r} must hold numbers, got dates, and {fit} the model's thresholds; convert it "
+                f"as for training, or give its unit: dates={{{feature.name!r}: 'ns'}}."
             )
         units[feature.name] = fitting[0]
     return units

@@ -37,6 +37,20 @@ NEGATIVE_SHARE = (
 _SHOWN_NEGATIVE = -0.0005
 
 
+_MUCH = 0.1
+OFFSET = (
+    "Where the covariance is far below zero, other terms offset much of a term: its own variance says how strong it "
+    "is, its share what is left of that in the score."
+)
+
+
+def share_words(terms: Iterable[tuple[float, float]]) -> str:
+    """What shares mean where they are negative or far below a term's own variance, from pairs of both; else empty."""
+    shown = list(terms)
+    is_offset = any(variance - share > _MUCH for variance, share in shown)
+    return negative_share_words(share for _, share in shown) or (OFFSET if is_offset else "")
+
+
 def negative_share_words(shares: Iterable[float]) -> str:
     """What a negative share means, where one is shown as negative; else empty."""
     return NEGATIVE_SHARE if any(share <= _SHOWN_NEGATIVE for share in shares) else ""

@@ -107,6 +107,7 @@ function renderChosen() {
   if (report.headlines[state.density][output()].raw_known) parts.push(raw ? ` · raw form ${percent(raw.variance)} own variance` : " · raw form none");
   if (term.moved && term.moved[state.density]) parts.push(` · purification moved ${number(term.moved[state.density][output()])} (RMS)`);
   if (pure && isShownNegative(pure.share)) parts.push(`. ${report.negative_share}`);
+  else if (pure && pure.variance - pure.share > 0.1) parts.push(`. ${report.offset_share}`);
   at("standing").replaceChildren(...parts);
   renderCaption(term);
   renderBeneath();
