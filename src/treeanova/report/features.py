@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from treeanova.core.arrays import Floats
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.density.statistics import Statistics
 from treeanova.model.axes import Axis
@@ -36,7 +37,8 @@ def _plain_numbers(axis: Axis, j: int, statistics: Statistics | None) -> dict[st
 def _plain_dates(ends: dict[str, Any], unit: str) -> dict[str, Any]:
     """Ends of an axis of dates, as days since 1970."""
     low, high = plain_days(np.array([ends["low"], ends["high"]]), unit)
-    return {"low": low, "high": high, "date": True}
+    whole = {"whole": plain_days(np.array(ends["whole"]), unit)} if "whole" in ends else {}
+    return {"low": low, "high": high, "date": True, **whole}
 
 
 def window(axis: Axis, j: int, statistics: Statistics | None) -> dict[str, Any]:
@@ -54,4 +56,11 @@ def window(axis: Axis, j: int, statistics: Statistics | None) -> dict[str, Any]:
     if values is not None and high > low:  # not beyond the data
         ends = max(ends[0], min(values[0], low)), min(ends[1], max(values[1], high))
     shorten = float if axis.date_unit else six_digits
-    return {"low": shorten(ends[0]), "high": shorten(ends[1]), "cut": bool(is_cut)}
+    whole = {"whole": [shorten(end) for end in _whole(known)]} if is_cut else {}
+    return {"low": shorten(ends[0]), "high": shorten(ends[1]), "cut": bool(is_cut), **whole}
+
+
+def _whole(numbers: Floats) -> tuple[float, float]:
+    """Ends of an axis that is not linear, on which no tail is cut: of all thresholds and the bulk of the rows."""
+    low, high = float(numbers.min()), float(numbers.max())
+    return low, high + _MARGIN * (high - low)

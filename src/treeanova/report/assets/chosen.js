@@ -132,7 +132,7 @@ function renderCaption(term) {
 
 function windowNotes(axis) {
   const feature = report.features[axis.feature];
-  if (axis.kind !== "interval" || !feature.histogram) return [];
+  if (axis.kind !== "interval" || !feature.histogram || axisKind(feature, state.axis) !== "linear") return [];
   const outside = 1 - feature.histogram.reduce((sum, part) => sum + part, 0) / 1e6 - missingShare(axis);
   return outside > 0.0005 ? [`${percent(outside)} of the rows lie beyond the drawn part of ${feature.name}. `] : [];
 }
