@@ -28,13 +28,13 @@ def plain_features(fx: Decomposition) -> list[dict[str, Any]]:
 
 def _plain_numbers(axis: Axis, j: int, statistics: Statistics | None) -> dict[str, Any]:
     ends = window(axis, j, statistics)
-    plain = ends if not axis.date_unit else ends | _plain_dates(ends, axis.date_unit)
+    plain = ends if not axis.date_unit else ends | plain_dates(ends, axis.date_unit)
     if statistics is None:
         return plain
     return plain | {"histogram": millionths(statistics.histogram(j, ends["low"], ends["high"], _N_BARS))}
 
 
-def _plain_dates(ends: dict[str, Any], unit: str) -> dict[str, Any]:
+def plain_dates(ends: dict[str, Any], unit: str) -> dict[str, Any]:
     """Ends of an axis of dates, as days since 1970."""
     low, high = plain_days(np.array([ends["low"], ends["high"]]), unit)
     whole = {"whole": plain_days(np.array(ends["whole"]), unit)} if "whole" in ends else {}
