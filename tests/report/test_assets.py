@@ -98,7 +98,9 @@ def units():
     days = pd.Timestamp("2011-01-01") + pd.to_timedelta(rng.integers(0, 730, 600), unit="D")
     kinds = pd.Categorical(rng.choice(["rare", "usual", "common"], 600, p=[0.1, 0.3, 0.6]))
     rows = pd.DataFrame({"day": days, "amount": rng.lognormal(3, 2, 600), "kind": kinds})
-    signal = np.log(rows["amount"]) - 3 + 2 * np.sin(days.day_of_year / 58) + 3 * (kinds == "rare") - 2 * (kinds == "usual")
+    signal = (
+        np.log(rows["amount"]) - 3 + 2 * np.sin(days.day_of_year / 58) + 3 * (kinds == "rare") - 2 * (kinds == "usual")
+    )
     numbers = rows.assign(day=days.to_numpy().astype("datetime64[s]").astype(np.int64))
     model = ensemble.HistGradientBoostingClassifier(max_depth=2, max_iter=20, categorical_features="from_dtype")
     model.fit(numbers, np.where(signal > 0, "yes", "no"))

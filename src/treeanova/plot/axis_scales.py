@@ -20,7 +20,7 @@ X_SCALES = ("linear", "log", "quantile")
 _EMPTY_SHARE = 0.05  # of the axis, shared equally by all bins, so that those without data can be seen
 _MARGIN = 0.04
 _SMALLEST = 1e-6  # threshold, relative to the largest; libraries write "above zero" as a tiny one
-_WORDS = {"linear": "", "log": "log scale", "quantile": "equal widths hold equal shares of the data"}
+_WORDS = {"linear": "", "log": "log scale", "quantile": "widths are shares of the data"}
 Entry = tuple[Axis, Floats, Ends | None]
 
 

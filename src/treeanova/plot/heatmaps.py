@@ -187,5 +187,5 @@ def draw_colorbar(mesh: Any, planes: Sequence[Plane], words: str, axes: Sequence
     bar.set_ticks([-limit / 2, limit / 2], minor=True)
     bar.outline.set_visible(False)
     if words:
-        bar.set_label(wrapped(words, n_characters_along(axes[-1], "y"), n_lines=3))
+        bar.set_label(wrapped(words, n_characters_along(axes[-1], "y"), n_lines=4))
     return bar

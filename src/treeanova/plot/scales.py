@@ -15,7 +15,7 @@ from treeanova.plot.axis_drawing import AxisDrawing
 from treeanova.plot.date_ticks import date_labels, date_ticks
 from treeanova.plot.spread_ticks import short_number, spread_ticks
 from treeanova.plot.text import (
-    bin_name,
+    bin_names,
     font_size,
     n_characters_along,
     number_labels,
@@ -42,13 +42,13 @@ def name_feature(ax: Any, drawing: AxisDrawing, which: str) -> None:
     if drawing.beyond > 0 and drawing.is_numeric:
         notes.append(f"at most {percent(drawing.beyond)} of the data beyond")
     if any(notes):
-        words += f"\n({'; '.join(filter(None, notes))})"
+        words += "\n" + wrapped(f"({'; '.join(filter(None, notes))})", n_characters_along(ax, which))
     getattr(ax, f"set_{which}label")(words)
 
 
 def name_effect(ax: Any, words: str, which: str) -> None:
     """Write along an axis what its values mean."""
-    getattr(ax, f"set_{which}label")(wrapped(words, n_characters_along(ax, which), n_lines=3))
+    getattr(ax, f"set_{which}label")(wrapped(words, n_characters_along(ax, which), n_lines=4))
     if which == "x":
         ax.xaxis.set_major_locator(MaxNLocator(nbins=5, steps=_TICK_STEPS))
 
@@ -115,7 +115,7 @@ def _set_category_ticks(ax: Any, drawing: AxisDrawing, which: str) -> None:
     n_characters = sum(min(len(drawing.labels[i]), _LONGEST_LABEL) for i in shown)
     is_upright = which == "y" or n_characters * 0.6 * size < points
     options: dict[str, Any] = {} if is_upright else {"rotation": 40, "ha": "right", "rotation_mode": "anchor"}
-    labels = [bin_name(drawing.labels[i], _LONGEST_LABEL) for i in shown]
+    labels = bin_names([drawing.labels[i] for i in shown], _LONGEST_LABEL)
     getattr(ax, f"set_{which}ticks")(drawing.centres[shown], labels=labels, fontsize=size, **options)
     ax.tick_params(axis=which, length=0)
 

@@ -101,7 +101,7 @@ function warpOf(wanted, feature, own, rows) {
   const knots = [low, ...inside.slice(0, -1).map((bin) => bin.high), high];
   const places = [0];
   inside.forEach((bin) => places.push(places[places.length - 1] + (0.95 * bin.rows) / total + 0.05 / inside.length)); // empty bins stay visible
-  return { words: "equal widths hold equal shares of the rows", knots, forward: (value) => between(knots, places, value) };
+  return { words: "widths are shares of the rows", knots, forward: (value) => between(knots, places, value) };
 }
 
 // Logarithms; where there are zeros or negative numbers, linear around zero.
