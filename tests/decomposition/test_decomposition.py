@@ -299,7 +299,7 @@ def test_a_repr_tells_the_truth(fx, several):
         f"  orders 1 and 2 pure to {found.impurity:.1e}; {adding_up(fx)}",
     ]
     assert adding_up(fx) == f"sum of terms within {found.reconstruction_error:.1e} of the model"
-    assert "link softmax, outputs u, v, w" in repr(several)
+    assert "link softmax: class score, outputs u, v, w" in repr(several)
     assert "density laplace" in repr(fx.with_density("laplace"))
 
 

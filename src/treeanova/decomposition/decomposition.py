@@ -63,7 +63,7 @@ class Decomposition(Answers):
     >>> fx, X = example()
     >>> print(fx)
     Decomposition of 3 terms: 2 of order 1, 1 of order 2
-      density auto, link identity, outputs score
+      density auto, link identity: prediction
       orders 1 and 2 pure to 0.0e+00; sum of terms within 0.0e+00 of the model
     """
 

@@ -135,7 +135,8 @@ class Forest:
         --------
         >>> import treeanova
         >>> from sklearn.tree import DecisionTreeRegressor
-        >>> treeanova.read_model(DecisionTreeRegressor().fit([[0.0], [1.0]], [3, 5])).thresholds_of(0).tolist()
+        >>> forest = treeanova.read_model(DecisionTreeRegressor().fit([[0.0], [1.0]], [3, 5]))
+        >>> forest.thresholds_of(0).round(6).tolist()
         [0.5]
         """
         bounds: Floats = self.bound[(self.feature == feature) & np.isfinite(self.bound)]
