@@ -563,7 +563,7 @@ def test_data_without_rows_and_columns(data):
     [
         ("oops", "'oops'"),
         (["oops", *[1.0] * (N_ROWS - 1)], "'oops'"),
-        (pd.Timestamp("2020-01-01"), "Timestamp"),
+        (pd.Timestamp("2020-01-01"), "dates"),
     ],
 )
 def test_columns_of_another_kind(values, shown):

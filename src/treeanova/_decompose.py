@@ -15,7 +15,8 @@ from treeanova.anova.solvers.base import Options
 from treeanova.anova.solvers.registry import check_method
 from treeanova.core.arrays import Key, Names
 from treeanova.core.progress import Progress, one_step, reporting, within
-from treeanova.data.columns import with_labels
+from treeanova.data.columns import with_found_dates, with_labels
+from treeanova.data.dates import with_dates
 from treeanova.data.features import Schema
 from treeanova.data.frames import backend_of
 from treeanova.decomposition.decomposition import Decomposition, decomposed
@@ -44,6 +45,7 @@ def decompose(
     density: Any = "auto",
     sample_weight: npt.ArrayLike | None = None,
     feature_names: Sequence[str] | None = None,
+    dates: Mapping[str, str] | None = None,
     max_order: int | None = None,
     tensor_order: int | None = None,
     terms: str | Collection[Collection[str]] = "auto",
@@ -75,6 +77,11 @@ def decompose(
         Names to show for the features, in the model's order. The columns of a table are matched by the names that the
         model was trained with if they are all there, otherwise by these names. If the table has neither, columns are
         matched by position where the model has no names, and an error is raised where it has.
+    dates
+        Features that are dates given as numbers, with their units: "ns", "us", "ms", "s" or "D" since 1970, or
+        "ordinal" for `datetime.date.toordinal`, as in ``{"sold": "ns"}``. Axes and tables then show dates, and X may
+        have columns of dates. Columns of X that hold dates need not be named here: the unit is the one in which the
+        model's thresholds lie among the dates. Times with a zone are in UTC.
     max_order
         Highest order of terms to report individually, all of them; the rest of the model is one exact remainder. By
         default all orders are reported, as `terms` says.
@@ -132,7 +139,7 @@ def decompose(
             max_order = _checked_order("max_order", max_order, 1)
             tensor_order = _checked_order("tensor_order", tensor_order, 2)
             _check_terms(terms)
-            content = _with_names(read_for_rows(model, X), feature_names)
+            content = _with_dates(_with_names(read_for_rows(model, X), feature_names), X, dates or {})
         limit = _checked_seconds(seconds)
         settings = Settings(Options(method), _n_threads(n_jobs), backend_of(X), random_state, limit)
         if isinstance(content, Effects):
@@ -325,6 +332,12 @@ def _with_names(content: Forest | Effects, feature_names: Sequence[str] | None) 
     if feature_names is None:
         return content
     return content.with_schema(_renamed(content.schema, feature_names))
+
+
+def _with_dates(content: Forest | Effects, X: Any, dates: Mapping[str, str]) -> Forest | Effects:
+    """The model with features that are dates: those that are named, and those whose columns in X hold dates."""
+    schema = with_found_dates(with_dates(content.schema, dates), X, content.thresholds_of)
+    return content if schema == content.schema else content.with_schema(schema)
 
 
 def _renamed(schema: Schema, names: Sequence[str]) -> Schema:

@@ -57,7 +57,8 @@ def test_a_table_is_that_of_the_term(folder, fx, tmp_path, capsys, data):
 
 
 def test_a_table_for_people_has_all_labels_in_columns(folder, fx, capsys):
-    lines = printed(["table", folder / "fx.tav", "--term", "city"], capsys).splitlines()
+    caption, _, *lines = printed(["table", folder / "fx.tav", "--term", "city"], capsys).splitlines()
+    assert caption == "city: value is the change in prediction against the average"
     assert lines[0].split() == ["city", "value", "weight"]
     labels = fx.terms["city"].axes[0].labels
     assert [line[: len(label)] for line, label in zip(lines[1:], labels, strict=True)] == list(labels)

@@ -295,11 +295,11 @@ def test_a_repr_tells_the_truth(fx, several):
     found = fx.certificate
     assert repr(fx).splitlines() == [
         "Decomposition of 6 terms: 3 of order 1, 3 of order 2",
-        "  density empirical, link identity, outputs score",
+        "  density empirical, link identity: prediction",
         f"  orders 1 and 2 pure to {found.impurity:.1e}; {adding_up(fx)}",
     ]
     assert adding_up(fx) == f"sum of terms within {found.reconstruction_error:.1e} of the model"
-    assert "link softmax, outputs u, v, w" in repr(several)
+    assert "link softmax: class score, outputs u, v, w" in repr(several)
     assert "density laplace" in repr(fx.with_density("laplace"))
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treeanova.data.features import Feature, IntegerCategory
-from treeanova.model.axes import CategoryAxis, IntervalAxis, axis_of, renamed
+from treeanova.model.axes import CategoryAxis, IntervalAxis, axis_of, of_feature
 from treeanova.model.forest import NEAR_ZERO
 from treeanova.model.grid import grid_of
 from treeanova.testing.forests import LETTERS, category_axis, numeric_axis, stumps
@@ -171,6 +171,6 @@ def test_ends_of_bins():
 
 
 def test_a_renamed_axis_has_the_same_bins():
-    other = renamed(AXES[1], "y")
+    other = of_feature(AXES[1], Feature("y"))
     assert other.name == "y"
     assert other.has_bins_of(AXES[1])

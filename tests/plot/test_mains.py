@@ -168,3 +168,70 @@ def test_all_classes_are_in_one_frame_unless_one_is_named(three):
         np.testing.assert_array_equal(step_curves(one)[0].get_data().values, term.values[: term.axes[0].n_regular, 1])
         assert "(mid)" in one.get_ylabel()
         assert one.get_legend() is None
+
+
+@pytest.fixture(scope="module")
+def two():
+    """A classifier of two classes with a category, its rows and its decomposition."""
+    lightgbm = pytest.importorskip("lightgbm")
+    rows = X[["age", "colour"]]
+    answers = np.where((rows["age"] > 50) | (rows["colour"] == "red"), "yes", "no")
+    model = lightgbm.LGBMClassifier(n_estimators=8, max_depth=2, min_child_samples=5, verbose=-1, n_jobs=1)
+    return model.fit(rows, answers), rows, treeanova.decompose(model, rows, density="empirical", n_jobs=1)
+
+
+def test_an_effect_on_the_probability_scale(two):
+    model, rows, fx = two
+    ax = plot.effect(fx, "age", scale="probability")
+    base = 1 / (1 + np.exp(-model.predict(rows, raw_score=True).mean()))
+    expected = 1 / (1 + np.exp(-np.log(base / (1 - base)) - fx.terms["age"].values)) - base
+    values, _, _ = step_curves(ax)[0].get_data()
+    np.testing.assert_allclose(values, expected[: len(values)], rtol=1e-6, atol=1e-9)
+    words = ax.get_ylabel().replace("\n", " ")
+    assert words == (
+        f"change in probability of yes from {base:.3g}, all other terms at their average (does not add up)"
+    )
+    assert plot.effect(fx, "age").get_ylabel().replace("\n", " ") == "change in log-odds of yes against the average"
+    raw = plot.effect(fx.raw, "age", scale="response").get_ylabel().replace("\n", " ")
+    assert "all other terms at zero (does not add up)" in raw
+
+
+def test_bands_on_the_probability_scale_stay_between_zero_and_one(two):
+    _, _, fx = two
+    base = 1 / (1 + np.exp(-fx.intercept))
+    errors = {names: np.full(term.values.shape, 5.0) for names, term in fx.terms.items()}
+    ax = plot.effect(fx, "age", scale="probability", errors=errors)
+    band = next(patch for patch in ax.patches if patch.get_label() != "_data" and patch.get_fill())
+    values, _, low = band.get_data()
+    assert (values <= 1 - base + 1e-12).all()
+    assert (low >= -base - 1e-12).all()
+    assert (values - low > 0.5).all()
+    plot.effect(fx, "colour", scale="probability", errors=errors)
+
+
+def test_bands_of_several_probabilities_are_refused(three):
+    errors = {names: np.zeros_like(term.values) for names, term in three.terms.items()}
+    with pytest.raises(ValueError, match="`errors` must come with scale='score' for probabilities of several classes"):
+        plot.effect(three, "a", scale="probability", errors=errors)
+
+
+def test_a_pair_on_the_probability_scale(two):
+    _, _, fx = two
+    ax = plot.pair(fx, ("age", "colour"), scale="probability", kind="heatmap", order="name", marginals=True)
+    expected = np.asarray(fx.table(("age", "colour"), scale="probability")["value"])
+    drawn = ax.collections[0].get_array().compressed()
+    assert np.isin(drawn, expected).all()
+    labels = [label.get_text() for label in ax.get_yticklabels()]
+    assert labels[: len(COLOURS)] == sorted(labels[: len(COLOURS)])
+
+
+def test_many_categories_share_the_last_bar_unless_asked_for():
+    lightgbm = pytest.importorskip("lightgbm")
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({"kind": pd.Categorical([f"k{i}" for i in rng.integers(0, 90, 3000)])})
+    model = lightgbm.LGBMRegressor(n_estimators=5, min_child_samples=1, verbose=-1, n_jobs=1)
+    model.fit(rows, rows["kind"].cat.codes)
+    fx = treeanova.decompose(model, rows, density="empirical", n_jobs=1)
+    names = list(bar_widths(plot.effect(fx, "kind")))
+    assert "31 others, mean" in names
+    assert not any("others" in name for name in bar_widths(plot.effect(fx, "kind", max_bars=1000)))

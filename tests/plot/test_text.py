@@ -59,3 +59,13 @@ def test_numbers_have_a_sign_and_a_true_minus():
 
 def test_dollars_are_no_formula():
     assert text.plain("$x$") == text.plain(text.plain("$x$")) == r"\$x\$"
+
+
+def test_names_that_differ_in_the_middle_stay_distinct():
+    labels = [f"a very long category name number {i}, with a comma" for i in range(90)]
+    short = text.bin_names(labels, 28)
+    assert len(set(short)) == 90
+    assert max(map(len, short)) <= 28
+    assert all(str(i) in name for i, name in enumerate(short))
+    assert text.bin_names(["one", "two"], 28) == ["one", "two"]
+    assert text.bin_names(["same" * 20, "same" * 20], 28) == [text.bin_name("same" * 20, 28)] * 2

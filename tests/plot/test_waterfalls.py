@@ -80,7 +80,7 @@ def test_a_waterfall_tells_the_probability():
         .replace("\n", " ")
     )
     assert f"(probability {model.predict_proba(data[:1])[0, 1]:.3g})" in words
-    assert words.startswith("log-odds: average")
+    assert words.startswith("log-odds of class True: average")
 
 
 def test_a_waterfall_ends_at_the_model():

@@ -92,6 +92,21 @@ def with_sums():
         return treeanova.decompose(model, rows, density="independent", tensor_order=2), None
 
 
+def units():
+    """Two classes, dates of two years, a long tail and categories."""
+    rng = np.random.default_rng(0)
+    days = pd.Timestamp("2011-01-01") + pd.to_timedelta(rng.integers(0, 730, 600), unit="D")
+    kinds = pd.Categorical(rng.choice(["rare", "usual", "common"], 600, p=[0.1, 0.3, 0.6]))
+    rows = pd.DataFrame({"day": days, "amount": rng.lognormal(3, 2, 600), "kind": kinds})
+    signal = (
+        np.log(rows["amount"]) - 3 + 2 * np.sin(days.day_of_year / 58) + 3 * (kinds == "rare") - 2 * (kinds == "usual")
+    )
+    numbers = rows.assign(day=days.to_numpy().astype("datetime64[s]").astype(np.int64))
+    model = ensemble.HistGradientBoostingClassifier(max_depth=2, max_iter=20, categorical_features="from_dtype")
+    model.fit(numbers, np.where(signal > 0, "yes", "no"))
+    return treeanova.decompose(model, rows, density="empirical"), rows
+
+
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory):
     """Reports by name, written when first asked for."""
@@ -107,6 +122,7 @@ def reports(tmp_path_factory):
             "wine": three_classes,
             "opposing": opposing,
             "sums": with_sums,
+            "units": units,
         }[name]()
         title = f"{SCRIPT} & {IMAGE}" if name == "mixed" else None
         densities = ["uniform"] if name == "many" else ["uniform", "empirical"]
@@ -435,6 +451,72 @@ def test_headers_of_several_outputs_do_not_overlap(opened, width):
     page.evaluate("document.querySelector('.waterfall th.amount').textContent = 'log-odds of the class'")
     assert not overlaps(page, ".waterfall thead th")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def axis_of(page):
+    """The numeric axis under the curve."""
+    return page.evaluate("treeanova.specification().vconcat[1].encoding.x")
+
+
+def test_dates_are_dates(opened, reports):
+    fx, _ = reports("units")
+    page = opened("units", "#term=day")
+    axis = axis_of(page)["axis"]
+    ticks = np.array(axis["values"]).astype("datetime64[D]")
+    assert len(ticks) > 3
+    assert (ticks == ticks.astype("datetime64[M]").astype("datetime64[D]")).all()  # each begins a month
+    assert "utcFormat(datum.value * 864e5, '%Y-%m')" in axis["labelExpr"]
+    bounds = np.array([row["x"] for row in drawn(page)])[1:-1]
+    expected = fx.terms["day"].axes[0].thresholds / 86_400
+    np.testing.assert_allclose(bounds, expected[-len(bounds) :], atol=1e-5)
+    open_table(page)
+    shown = page.locator("#table tbody tr td:first-child").all_text_contents()
+    assert shown == list(fx.table("day")["day"])
+
+
+def test_an_axis_by_logarithm(opened, reports):
+    fx, _ = reports("units")
+    page = opened("units", "#term=amount&axis=log")
+    bounds = np.exp([row["x"] for row in drawn(page)])[1:-1]
+    np.testing.assert_allclose(bounds, fx.terms["amount"].axes[0].thresholds, rtol=1e-5)
+    axis = axis_of(page)["axis"]
+    assert axis["title"] == "amount (log scale)"
+    texts = json.loads(axis["labelExpr"].partition("]")[0] + "]")
+    numbers = [float(text.replace(",", "")) for text in texts if text != "missing"]
+    np.testing.assert_allclose(np.exp(axis["values"][: len(numbers)]), numbers, rtol=1e-6)
+    assert {1.0, 10.0, 100.0} <= set(numbers)
+
+
+def test_an_axis_by_shares_of_the_rows(opened, reports):
+    fx, _ = reports("units")
+    page = opened("units", "#term=amount&axis=quantile")
+    rows = reports("units")[0].table("amount")["weight"]  # empirical: the shares of the rows
+    widths = np.diff([row["x"] for row in drawn(page)])
+    np.testing.assert_allclose(widths, 0.95 * rows[: len(widths)] + 0.05 / len(widths), atol=1e-5)
+    assert len(widths) == fx.terms["amount"].axes[0].n_regular
+    switch(page, "axis", "linear")
+    assert axis_of(page)["axis"]["title"] == "amount"
+
+
+def test_orders_of_categories(opened, reports):
+    table = reports("units")[0].table("kind")
+    page = opened("units", "#term=kind&categories=rows")
+    order = "treeanova.specification().hconcat[0].encoding.y.sort.map((label) => label.split(' ')[0]).slice(0, 3)"
+    assert page.evaluate(order) == ["common", "usual", "rare"]
+    switch(page, "categories", "name")
+    assert page.evaluate(order) == ["common", "rare", "usual"]
+    switch(page, "categories", "value")
+    by_value = table[:3].sort_values("value", ascending=False)["kind"]
+    assert page.evaluate(order) == [label.split(" ")[0] for label in by_value]
+
+
+def test_the_class_and_the_base_point_are_named(opened, reports):
+    fx, _ = reports("units")
+    page = opened("units", "#term=amount&scale=response")
+    assert page.locator("#facts").text_content().endswith("scale log-odds of yes")
+    base = 1 / (1 + np.exp(-fx.intercept))
+    words = page.locator("#plot").get_attribute("aria-label")
+    assert f"change in probability of yes from {base:.3g}, all other terms at their average (does not add up)" in words
 
 
 def test_scores_before_softmax_are_not_called_log_odds(opened):

@@ -52,3 +52,10 @@ def test_an_axis_with_few_bins_stays_as_it_is():
     made = page_axis(IntervalAxis("x", 0, np.array([1.0, 2.0])), 3, np.full(3, 1 / 3), 16)
     assert made.binning.is_identity
     assert made.plain == {"feature": 3, "kind": "interval", "bounds": [1.0, 2.0], "missing": 0, "bins": 3}
+
+
+def test_dates_are_days_with_their_texts():
+    days = np.array(["2011-03-01", "2012-02-29"], dtype="datetime64[D]").astype(np.float64)
+    made = page_axis(IntervalAxis("x", -1, 86_400e6 * days, "us"), 0, np.full(3, 1 / 3), 10)
+    assert made.plain["bounds"] == days.tolist()
+    assert made.plain["texts"] == ["2011-03-01", "2012-02-29"]

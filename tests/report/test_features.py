@@ -3,11 +3,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from treeanova.data.features import Feature, Schema
+from treeanova.data.dates import DateNumber
+from treeanova.data.features import Feature, Numeric, Schema
 from treeanova.density.rows_in_memory import statistics_of
 from treeanova.model.axes import IntervalAxis
 from treeanova.model.grid import Grid
-from treeanova.report.features import plain_features, window
+from treeanova.report.features import plain_dates, plain_features, window
 
 
 def statistics(axis, column):
@@ -29,6 +30,20 @@ def test_window_leaves_out_thresholds_far_beyond_the_rows():
     far = window(wide, 0, statistics(wide, np.append(np.linspace(0, 10, 1000), 5000.0)))
     assert far["cut"]
     assert 9 < far["high"] < 12
+    low, high = far["whole"]  # for axes that are not linear
+    assert low < 1
+    assert 1000 < high < 1100
+
+
+def test_dates_are_days():
+    axis = IntervalAxis("x", -1, 1e9 + 86_400 * np.arange(5.0), "s")
+    feature = Feature("x", DateNumber("s", Numeric()))
+    grid = Grid(Schema((feature,)), (axis,))
+    seconds = 1e9 + 86_400 * np.linspace(0, 4, 50)
+    ends = plain_dates(window(axis, 0, statistics_of(seconds[:, None], grid)), "s")
+    assert ends["date"]
+    assert np.datetime64(int(ends["low"]), "D") == np.datetime64("2001-09-09")  # 1e9 seconds after 1970
+    assert ends["high"] - ends["low"] == pytest.approx(4, abs=0.3)
 
 
 def test_histograms_have_the_shares_of_the_rows(fx):

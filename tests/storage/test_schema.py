@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from treeanova.data.columns import encode
+from treeanova.data.dates import DateNumber
 from treeanova.data.features import Encoder, Feature, IntegerCategory, Labels, Numeric, Schema
 from treeanova.readers import read_model
 from treeanova.readers.catboost.columns import HashedCategory
@@ -41,6 +42,7 @@ ENCODERS = {
     "labels with none": (LabelsWithNone(("a", None)), objects("a", None, NAN)),
     "encoded labels": (EncodedLabels(("a", None), none="category"), objects("a", None, NAN)),
     "hashed": (HashedCategory((1867, 4_294_967_295), ("a", "b")), objects("a", "b", "c")),
+    "dates": (DateNumber("D", Numeric(-1.0)), np.array([-1.0, 2.0, NAN])),
     "ebm numbers": (NumberOrText(), objects("1.5", None, 2)),
     "ebm texts": (TextCategory(("a", "1")), objects("a", "1", None, "q")),
     "ebm unread": (IgnoredColumn(), objects("a", None)),

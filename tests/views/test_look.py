@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 
 from treeanova.data.features import Feature, Labels, Schema
-from treeanova.views.look import effect_words, negative_share_words, scale_of, value_text
+from treeanova.views.look import (
+    NEGATIVE_SHARE,
+    OFFSET,
+    effect_words,
+    negative_share_words,
+    response_of,
+    scale_of,
+    share_words,
+    value_text,
+)
 
 
 @pytest.mark.parametrize(
@@ -14,6 +23,30 @@ def test_the_scale_follows_the_link(link, words):
     schema = Schema((), link=link)
     assert scale_of(schema) == words
     assert effect_words(schema) == f"change in {words} against the average"
+
+
+@pytest.mark.parametrize(
+    ("classes", "words"),
+    [
+        (("no", "yes"), "log-odds of yes"),
+        ((0, 1), "log-odds of class 1"),
+        ((False, True), "log-odds of class True"),
+        (("0", "> 50"), "log-odds of class > 50"),
+        (("a", "two\n lines"), "log-odds of two lines"),
+        ((), "log-odds"),
+    ],
+)
+def test_the_second_of_two_classes_is_named(classes, words):
+    schema = Schema((), link="logit", classes=classes)
+    assert scale_of(schema) == words
+    assert response_of(schema) == words.replace("log-odds", "probability")
+
+
+def test_no_class_is_named_where_the_score_is_not_of_one_class():
+    assert scale_of(Schema((), link="logit", classes=("no", "yes"), predicts_share=True)) == "log-odds"
+    assert scale_of(Schema((), outputs=("a", "b"), link="logit", classes=("a", "b"))) == "log-odds"
+    assert scale_of(Schema((), link="probability", classes=("no", "yes"))) == "probability of yes"
+    assert response_of(Schema((), link="probability", classes=("no", "yes"))) is None
 
 
 def test_outputs_are_named_where_there_are_several():
@@ -32,6 +65,12 @@ def test_values_in_words():
 def test_negative_shares_are_explained_where_they_show():
     assert negative_share_words([0.5, -0.0004]) == ""
     assert "works against others" in negative_share_words([0.5, -0.3])
+
+
+def test_terms_that_others_offset_are_explained():
+    assert share_words([(0.95, 0.17), (0.2, 0.15)]) == OFFSET
+    assert share_words([(0.95, -0.17)]) == NEGATIVE_SHARE
+    assert share_words([(0.5, 0.45), (0.2, 0.6)]) == ""
 
 
 @pytest.mark.parametrize(("shares", "is_shown"), [([0.5, -0.001], True), ([0.5, -1e-6], False), ([], False)])

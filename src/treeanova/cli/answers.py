@@ -8,10 +8,12 @@ from typing import Any
 
 from treeanova.anova.certificate import Certificate, HigherCertificate
 from treeanova.cli.formats import Row, aligned, percent, printable
+from treeanova.core.arrays import Names
+from treeanova.core.labels import label_of
 from treeanova.data.tabular import records
 from treeanova.decomposition.comparison import Comparison
 from treeanova.decomposition.decomposition import Decomposition
-from treeanova.views.look import negative_share_words, scale_of
+from treeanova.views.look import effect_words, scale_of, share_words
 from treeanova.views.standings import standings
 from treeanova.views.summary import caveats, headline
 
@@ -67,7 +69,9 @@ def _plain_higher(higher: HigherCertificate | None) -> dict[str, Any] | None:
 def explained(fx: Decomposition, plain: Row, top: int) -> str:
     """A decomposition in short, for people; `plain` is its `summary` with the files that were written."""
     rows = "" if plain["n_rows"] is None else f", {plain['n_rows']:,} rows"
-    parts = [f"{plain['model']}: {len(plain['features'])} features, density {plain['density']}{rows}, {plain['scale']}"]
+    features = f"{len(plain['features'])} features"
+    scale = printable(plain["scale"])
+    parts = [f"{plain['model']}: {features}, density {plain['density']}{rows}, {scale}"]
     for output, ranking in standings(fx).items():
         of = f"{output}: " if len(plain["outputs"]) > 1 else ""
         terms = [row for row in plain["terms"] if row.get("output", output) == output]
@@ -91,8 +95,17 @@ def _strongest(rows: Sequence[Row], top: int) -> str:
     ]
     rest = rows[top:]
     more = f"\n{len(rest)} more terms: share {percent(sum(row['share'] for row in rest))}" if rest else ""
-    note = negative_share_words(row["share"] for row in rows[:top])
+    note = share_words((row["variance"], row["share"]) for row in rows[:top])
     return f"{aligned(lines)}{more}" + (f"\n{note}" if note else "")
+
+
+# What table answers.
+
+
+def table_words(fx: Decomposition, term: Names, *, is_raw: bool) -> str:
+    """The caption of a term's table: its features, and what its values mean."""
+    pure, raw = effect_words(fx.schema), f"contribution to {scale_of(fx.schema)}, before purification"
+    return printable(f"{label_of(term)}: value is the {raw if is_raw else pure}")
 
 
 # What compare answers.
@@ -114,7 +127,7 @@ def compared(comparison: Comparison, top: int) -> str:
     lines = [
         {"term": term}
         | {f"Δ {name}": percent(distances[term][name]) for name in others}
-        | {f"rank {name}": str(ranks[term][name] or "–") for name in plain["names"]}
+        | {f"rank {name}": _rank_text(ranks[term][name]) for name in plain["names"]}
         | {f"sign {name}": percent(signs[term][name]) if term in signs else "" for name in others}
         for term in sorted(distances, key=lambda term: -max(map(_known, distances[term].values())))
     ]
@@ -124,6 +137,11 @@ def compared(comparison: Comparison, top: int) -> str:
         "rank: by own variance, – where there is no such term; sign: weight of bins where a main effect has the other "
         f"sign.\n\n{aligned(lines[:top])}{more}"
     )
+
+
+def _rank_text(rank: float | None) -> str:
+    """A rank, or a dash where there is none."""
+    return "–" if rank is None or math.isnan(rank) else str(int(rank))
 
 
 def _largest(rows: Iterable[Row], names: Sequence[str]) -> dict[str, dict[str, float]]:

@@ -141,7 +141,7 @@ def table(
 
     Example: treeanova table fx.tav --term Latitude,Longitude --csv -
     """
-    from treeanova.cli import formats, sources  # noqa: PLC0415  slow to load
+    from treeanova.cli import answers, formats, sources  # noqa: PLC0415  slow to load
     from treeanova.cli.term_names import term_named  # noqa: PLC0415  slow to load
     from treeanova.data.tabular import records  # noqa: PLC0415  slow to load
 
@@ -154,12 +154,15 @@ def table(
         pure = sources.decomposed(sources.open_model(model, request, report), request, density, report)
         fx = pure.raw if raw else pure
         with one_step(report, "table"):
-            cells = records(fx.table(term_named(term, fx)))
+            names = term_named(term, fx)
+            cells = records(fx.table(names))
     if csv is not None and not to_pipe:
         write_text(csv, formats.as_csv(cells))
         say(f"wrote {csv}")
+    elif json or to_pipe:
+        say(formats.as_json(cells) if json else formats.as_csv(cells)[:-1])
     else:
-        say(formats.as_json(cells) if json else formats.as_csv(cells)[:-1] if to_pipe else formats.aligned(cells))
+        say(f"{answers.table_words(fx, names, is_raw=raw)}\n\n{formats.aligned(cells)}")
 
 
 @app.command()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import narwhals.stable.v1 as nw
@@ -12,6 +12,7 @@ import numpy.typing as npt
 import scipy.sparse
 
 from treeanova.core.arrays import Floats
+from treeanova.data.dates import date_column, found_dates, with_dates
 from treeanova.data.features import Feature, Schema
 
 
@@ -39,6 +40,17 @@ def with_labels(schema: Schema, X: Any) -> Schema:
         for feature, column in zip(schema.features, columns, strict=True)
     )
     return dataclasses.replace(schema, features=tuple(features))
+
+
+def with_found_dates(schema: Schema, X: Any, thresholds: Callable[[int], Floats]) -> Schema:
+    """The schema with numeric features as dates where their columns in a table hold dates; see `found_dates`."""
+    if not nw.dependencies.is_into_dataframe(X):
+        return schema
+    table = as_table(X)
+    if not any(dtype in (nw.Datetime, nw.Date) for dtype in table.schema.values()):
+        return schema
+    columns = [date_column(table[:, j]) for j in _positions(table, schema)]
+    return with_dates(schema, found_dates(schema, columns, thresholds))
 
 
 def _raw_columns(data: Any, schema: Schema) -> tuple[Sequence[npt.NDArray[Any]], int]:
@@ -131,12 +143,24 @@ def _sparse_columns(data: Any, schema: Schema) -> list[Floats]:
 
 def _table_columns(table: nw.DataFrame[Any], schema: Schema) -> tuple[list[npt.NDArray[Any]], int]:
     """Raw columns of a table in the model's order."""
+    positions = _positions(table, schema)
+    pairs = zip(schema.features, positions, strict=True)
+    return [_column_of(feature, table[:, j]) for feature, j in pairs], len(table)
+
+
+def _column_of(feature: Feature, series: nw.Series[Any]) -> npt.NDArray[Any]:
+    """A raw column; of dates, where the feature is one."""
+    dates = date_column(series) if feature.encoder.date_unit else None
+    return raw_column(series) if dates is None else dates
+
+
+def _positions(table: nw.DataFrame[Any], schema: Schema) -> list[int]:
+    """Positions of a table's columns in the model's order."""
     names = [str(name) for name in table.columns]
     if schema.underscores:
         known = {name for spelling in schema.spellings for name in spelling}
         names = [name if name in known else name.replace(" ", "_") for name in names]
-    positions = _by_name(names, schema) if schema.named else _by_position(names, schema)
-    return [raw_column(table[:, j]) for j in positions], len(table)
+    return _by_name(names, schema) if schema.named else _by_position(names, schema)
 
 
 def _by_name(names: list[str], schema: Schema) -> list[int]:

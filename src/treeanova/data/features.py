@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import datetime as dt
 import functools
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
@@ -45,6 +46,11 @@ class Encoder(_Value, abc.ABC):
         return None
 
     @property
+    def date_unit(self) -> str:
+        """The unit of time that the numbers count, where they are dates; else empty."""
+        return ""
+
+    @property
     def wants_labels(self) -> bool:
         """Whether the model does not store the names of its categories, so that they are taken from data."""
         return False
@@ -61,12 +67,18 @@ class Encoder(_Value, abc.ABC):
 def _as_float(column: npt.NDArray[Any], name: str) -> Floats:
     """Numbers as float64, None as NaN; text that does not spell a number is an error."""
     if column.dtype.kind not in "biufOSU":
-        raise TypeError(f"column {name!r} must hold numbers, got {column.dtype}; convert it as for training.")
+        raise TypeError(f"column {name!r} must hold numbers, got {column.dtype}; {_remedy(list(column[:1]))}.")
     try:
         return np.asarray(column, dtype=np.float64)
     except (TypeError, ValueError) as error:
         sample = next((value for value in column if not _is_number(value)), None)
-        raise TypeError(f"column {name!r} must hold numbers, got {sample!r}; convert it as for training.") from error
+        raise TypeError(f"column {name!r} must hold numbers, got {sample!r}; {_remedy([sample])}.") from error
+
+
+def _remedy(sample: Sequence[Any]) -> str:
+    """What to do about values that are not numbers."""
+    is_date = any(isinstance(value, dt.date | np.datetime64) for value in sample)
+    return f"convert it as for training{', or name it in `dates` of decompose()' if is_date else ''}"
 
 
 def _is_number(value: object) -> bool:

@@ -17,6 +17,7 @@ from treeanova.data.frames import frame, free_name
 from treeanova.decomposition.evaluation import rest_label
 from treeanova.decomposition.function import Function
 from treeanova.decomposition.importance import feature_shares, moments_of_terms, ranked_columns, rows_of_density
+from treeanova.decomposition.responses import on_scale
 from treeanova.decomposition.term import term_columns
 from treeanova.decomposition.uncertainty import standard_errors_of_tables
 from treeanova.density.joint import Points
@@ -140,13 +141,17 @@ class Answers(Function):
             labels.append(free_name(label, labels))
         return frame(ranked_columns(by, labels, orders, self.outputs, measures), self.settings.backend)
 
-    def table(self, key: str | Collection[str]) -> Any:
+    def table(self, key: str | Collection[str], *, scale: str = "score") -> Any:
         """Tidy table of one term: a row per cell with labels and ends of its bins, value and weight.
 
         Parameters
         ----------
         key
             Name of a feature, or names of several.
+        scale
+            "score", on which terms add up. "response" is an aid for reading, for models with the link "logit", "log" or
+            "softmax": values are then what this term alone changes in the response, all other terms being at zero,
+            their average. Such changes do not add up. "probability" is the same for classifiers.
 
         Returns
         -------
@@ -160,7 +165,7 @@ class Answers(Function):
         >>> [float(value) for value in fx.table("x0")["value"]]
         [-0.25, 0.25]
         """
-        return frame(term_columns(self.terms[key]), self.settings.backend)
+        return frame(term_columns(on_scale(self.terms[key], self.intercept, scale)), self.settings.backend)
 
     def standard_errors(
         self,

@@ -32,11 +32,14 @@ class Comparison:
     distance
         Table with a row per term, output and decomposition: the weighted root mean square difference to the first
         decomposition, also divided by the standard deviation of the first score. Terms without a table are compared at
-        rows that represent the density; NaN where no decomposition has rows, because all were loaded from files.
+        rows that represent the density; NaN where no decomposition has rows, because all were loaded from files. The
+        largest come first.
     signs
-        Table with a row per main effect: the share of the weight in bins where its sign differs from the first.
+        Table with a row per main effect: the share of the weight in bins where its sign differs from the first, the
+        largest first.
     ranks
-        Table with a row per term: its rank by variance in each decomposition, as in `Decomposition.importance`.
+        Table with a row per term: its rank by variance in each decomposition, as in `Decomposition.importance`; none
+        where a decomposition has no such term. In the order of the first.
 
     Examples
     --------
@@ -83,7 +86,7 @@ def compare(decompositions: Mapping[str, Decomposition], *, progress: bool | Pro
     >>> fx, X = example()
     >>> distance = treeanova.compare({"pure": fx, "raw": fx.raw}).distance
     >>> [round(float(value), 2) for value in distance["distance"]]
-    [0.25, 0.25, 0.43]
+    [0.43, 0.25, 0.25]
     """
     if not isinstance(decompositions, Mapping):
         kind = type(decompositions).__name__
@@ -238,6 +241,7 @@ def _distances(both: _SideBySide) -> Any:
             gap = both.gaps_at_rows[key][position] if key in both.gaps_at_rows else _gap(both, terms, key)
             relative = np.divide(gap, spread, out=np.zeros_like(gap), where=spread > 0)
             rows += [(label, output, name, gap[k], relative[k]) for k, output in enumerate(outputs)]
+    rows.sort(key=lambda row: -row[-1] if row[-1] >= 0 else np.inf)  # NaN last
     columns = ("term", "output", "decomposition", "distance", "relative")
     return frame({column: [row[i] for row in rows] for i, column in enumerate(columns)}, both.first.settings.backend)
 
@@ -257,15 +261,25 @@ def _signs(both: _SideBySide) -> Any:
     for name, terms in zip(both.names[1:], both.terms[1:], strict=True):
         changed = [both.tables[key] @ (np.sign(terms[key]) * np.sign(both.terms[0][key]) < 0) for key in mains]
         columns[name] = [float(share) for shares in changed for share in shares]
-    return frame(columns, both.first.settings.backend)
+    largest = np.max([columns[name] for name in both.names[1:]], axis=0, initial=0.0)
+    return frame(_sorted(columns, -largest), both.first.settings.backend)
+
+
+def _sorted(columns: Mapping[str, list[Any]], keys: Sequence[float] | Floats) -> dict[str, list[Any]]:
+    """Columns with their rows in ascending order of a number each; NaN last."""
+    order = np.argsort(keys, kind="stable")
+    return {name: [column[i] for i in order] for name, column in columns.items()}
 
 
 def _ranks(names: list[str], parts: list[Decomposition], labels: dict[Key, str]) -> Any:
-    """Ranks by own variance, summed over outputs; 1 is the largest, 0 says that a term is not there."""
+    """Ranks by own variance, summed over outputs; 1 is the largest, None says that a term is not there."""
     columns: dict[str, list[Any]] = {"term": list(labels.values())}
     for name, part in zip(names, parts, strict=True):
         order = strongest_first(part.moments.variance.sum(axis=1))
         keys = dict(enumerate(part.termset.keys))  # a remainder comes last and has no key
         own = {keys.get(i): rank for rank, i in enumerate(order, start=1)}
-        columns[name] = [own.get(key, 0) for key in labels]
-    return frame(columns, parts[0].settings.backend)
+        columns[name] = [own.get(key) for key in labels]
+    best = [min(rank for rank in ranks if rank) for ranks in zip(*(columns[name] for name in names), strict=True)]
+    first = [np.inf if rank is None else rank for rank in columns[names[0]]]
+    places: Floats = np.lexsort((best, first)).argsort().astype(np.float64)
+    return frame(_sorted(columns, places), parts[0].settings.backend)

@@ -28,6 +28,7 @@ from treeanova.terms.moments import Moments
 from treeanova.terms.scope import Complete, Scope, Selected, Truncated
 from treeanova.terms.source import Settings, Source
 from treeanova.terms.termset import TermSet
+from treeanova.views.look import scale_of
 from treeanova.views.summary import caveats, html_summary
 
 
@@ -62,7 +63,7 @@ class Decomposition(Answers):
     >>> fx, X = example()
     >>> print(fx)
     Decomposition of 3 terms: 2 of order 1, 1 of order 2
-      density auto, link identity, outputs score
+      density auto, link identity: prediction
       orders 1 and 2 pure to 0.0e+00; sum of terms within 0.0e+00 of the model
     """
 
@@ -134,9 +135,12 @@ class Decomposition(Answers):
         partial = f" (of {self.scope.n_terms_of_model})" if self.scope.is_part else ""
         lines = [
             f"Decomposition of {len(self.termset.keys):,} terms{partial}: {counts or 'none'}",
-            f"  density {self.density.name}, link {self.link}, outputs {', '.join(self.outputs)}",
+            f"  density {self.density.name}, link {self.link}: {scale_of(self.schema)}{self._listed_outputs()}",
         ]
         return "\n".join([*lines, *(f"  {line}" for line in caveats(self))])
+
+    def _listed_outputs(self) -> str:
+        return "" if len(self.outputs) == 1 else f", outputs {', '.join(self.outputs)}"
 
     def _repr_html_(self) -> str:
         return html_summary(self)

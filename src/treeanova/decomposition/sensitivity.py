@@ -27,7 +27,8 @@ class Sensitivity:
     table
         Table with a row per term and output: the largest distance between two densities, divided by the standard
         deviation of the score; the share of variance under each density; the largest share of the weight in cells
-        where signs differ.
+        where signs differ; and the two densities between which the distance is largest (often "uniform" is one of
+        them: leave it out of `densities` to compare the others).
     mains
         Table for plots: every main effect under every density, a row per bin.
 
@@ -58,20 +59,27 @@ def sensitivity(found: Mapping[str, Decomposition], base: Decomposition) -> Sens
 
 def _sensitivity_table(found: Mapping[str, Decomposition], base: Decomposition) -> Any:
     spread = np.sqrt(base.moments.score_variance)
+    names = list(itertools.combinations(found, 2))
     shares = {name: _shares_by_key(fx) for name, fx in found.items()}
     rows: list[dict[str, Any]] = []
     for key, values, weights in _under_each(found, base):
         pairs, axes = list(itertools.combinations(values, 2)), weights.ndim
-        gap = np.sqrt(np.max([np.tensordot(weights, (a - b) ** 2, axes=axes) for a, b in pairs], axis=0))
+        gaps = np.array([np.tensordot(weights, (a - b) ** 2, axes=axes) for a, b in pairs])
+        gap = np.sqrt(gaps.max(axis=0))
         opposite = np.max([np.tensordot(weights, a * b < 0, axes=axes) for a, b in pairs], axis=0)
         label = label_of(base.schema.names[j] for j in key)
         for k, output in enumerate(base.schema.outputs):
             distance = float(gap[k] / spread[k]) if spread[k] > 0 else 0.0
             row: dict[str, Any] = {"term": label, "output": output, "distance": distance}
             row |= {f"share {name}": float(share[key][k]) if key in share else np.nan for name, share in shares.items()}
-            rows.append(row | {"sign differs": float(opposite[k])})
+            rows.append(row | {"sign differs": float(opposite[k]), "between": _farthest(names, gaps[:, k])})
     rows.sort(key=lambda row: -row["distance"])
     return frame({column: [row[column] for row in rows] for column in rows[0]} if rows else {}, base.settings.backend)
+
+
+def _farthest(names: Sequence[tuple[str, str]], gaps: Floats) -> str:
+    """The two densities with the largest distance."""
+    return " and ".join(names[int(gaps.argmax())])
 
 
 def _under_each(

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 
 from treeanova.core.arrays import BinIndices, Floats, Ints
+from treeanova.data.dates import date_texts
+from treeanova.data.features import Feature
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -67,6 +69,11 @@ class Axis(abc.ABC):
     @abc.abstractmethod
     def thresholds(self) -> Floats:
         """Upper ends of all intervals but the last; empty for categories."""
+
+    @property
+    def date_unit(self) -> str:
+        """The unit of time that the numbers of intervals count, where they are dates; else empty."""
+        return ""
 
     @property
     @abc.abstractmethod
@@ -202,6 +209,8 @@ class IntervalAxis(Axis):
     ----------
     bounds
         Upper ends of all intervals but the last, ascending; an interval contains its upper end.
+    date_unit
+        The unit of time that the numbers count, where they are dates; else empty.
 
     Examples
     --------
@@ -214,6 +223,7 @@ class IntervalAxis(Axis):
     """
 
     bounds: Floats
+    date_unit: str = ""
 
     @property
     def is_ordered(self) -> bool:
@@ -243,7 +253,8 @@ class IntervalAxis(Axis):
     @functools.cached_property
     def labels(self) -> tuple[str, ...]:
         """Intervals as people write them."""
-        numbers = _short(self.bounds)
+        dates = date_texts(self.bounds, self.date_unit) if self.date_unit else None
+        numbers = _short(self.bounds) if dates is None else dates
         if not numbers:
             names = ["all"]
         else:
@@ -269,7 +280,7 @@ class IntervalAxis(Axis):
             raise ValueError(f"neighbouring intervals of {self.name!r} must be merged in order, got bins {bins}.")
         ends = np.flatnonzero(np.diff(bins[: self.n_regular]))
         missing_bin = self.missing_bin if self.missing_bin < 0 else int(bins[self.missing_bin])
-        return IntervalAxis(self.name, missing_bin, self.bounds[ends])
+        return IntervalAxis(self.name, missing_bin, self.bounds[ends], self.date_unit)
 
     def has_bins_of(self, other: Axis) -> bool:
         """Whether both axes have the same bins."""
@@ -277,8 +288,9 @@ class IntervalAxis(Axis):
         return is_same_kind and np.array_equal(self.bounds, other.thresholds)
 
     def plain(self) -> dict[str, Any]:
-        """Name and bin of missing values."""
-        return {"name": self.name, "missing_bin": self.missing_bin}
+        """Name and bin of missing values, and the unit of dates."""
+        dates = {"date_unit": self.date_unit} if self.date_unit else {}
+        return {"name": self.name, "missing_bin": self.missing_bin, **dates}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -369,13 +381,16 @@ class CategoryAxis(Axis):
 def axis_of(plain: Mapping[str, Any], categories: tuple[Hashable, ...] | None, bounds: Floats | None) -> Axis:
     """An axis from what `Axis.plain` gave, with its thresholds or its categories."""
     if bounds is not None:
-        return IntervalAxis(plain["name"], plain["missing_bin"], bounds)
+        return IntervalAxis(plain["name"], plain["missing_bin"], bounds, plain.get("date_unit", ""))
     return CategoryAxis(plain["name"], plain["missing_bin"], categories or (), plain["unseen_bin"])
 
 
-def renamed(axis: Axis, name: str) -> Axis:
-    """The axis with another name."""
-    return dataclasses.replace(axis, name=name)
+def of_feature(axis: Axis, feature: Feature) -> Axis:
+    """The axis with the name of a feature, and with its unit where that is a date."""
+    named = dataclasses.replace(axis, name=feature.name)
+    if isinstance(named, IntervalAxis):
+        return dataclasses.replace(named, date_unit=feature.encoder.date_unit)
+    return named
 
 
 def _with_extra(names: list[str], bin_: int, word: str) -> tuple[str, ...]:

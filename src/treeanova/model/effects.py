@@ -12,7 +12,7 @@ import numpy as np
 from treeanova.anova.descent import with_subsets
 from treeanova.core.arrays import BinIndices, Floats, Ints, Key
 from treeanova.data.features import Schema
-from treeanova.model.axes import Axis, renamed
+from treeanova.model.axes import Axis, of_feature
 from treeanova.model.binning import Binning, binning_by, common_refinement, common_refinements, unmerged
 from treeanova.model.grid import Grid
 
@@ -271,8 +271,30 @@ class Effects:
         >>> fx.effects.with_schema(schema).schema.names
         ('a', 'b')
         """
-        axes = tuple(renamed(axis, name) for axis, name in zip(self.grid.axes, schema.names, strict=True))
+        axes = tuple(of_feature(axis, feature) for axis, feature in zip(self.grid.axes, schema.features, strict=True))
         return dataclasses.replace(self, grid=Grid(schema, axes))
+
+    def thresholds_of(self, feature: int) -> Floats:
+        """Upper ends of all intervals of a numeric feature but the last.
+
+        Parameters
+        ----------
+        feature
+            Position of the feature.
+
+        Returns
+        -------
+        numpy.ndarray
+            Ascending numbers; empty for categories.
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.effects.thresholds_of(0).round(6).tolist()
+        [0.5]
+        """
+        return self.grid.axes[feature].thresholds
 
     def on_union(self, grid: Grid, old_bins: Sequence[Ints]) -> Effects:
         """The same effects on a grid of finer axes.

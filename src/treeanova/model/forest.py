@@ -131,6 +131,30 @@ class Forest:
         """
         return dataclasses.replace(self, schema=schema)
 
+    def thresholds_of(self, feature: int) -> Floats:
+        """The finite bounds of a numeric feature's splits, in no order.
+
+        Parameters
+        ----------
+        feature
+            Position of the feature.
+
+        Returns
+        -------
+        numpy.ndarray
+            A number per split.
+
+        Examples
+        --------
+        >>> import treeanova
+        >>> from sklearn.tree import DecisionTreeRegressor
+        >>> forest = treeanova.read_model(DecisionTreeRegressor().fit([[0.0], [1.0]], [3, 5]))
+        >>> forest.thresholds_of(0).round(6).tolist()
+        [0.5]
+        """
+        bounds: Floats = self.bound[(self.feature == feature) & np.isfinite(self.bound)]
+        return bounds
+
     @property
     def n_outputs(self) -> int:
         """Number of outputs."""

@@ -178,14 +178,15 @@ def _interval_axis(feature: Feature, forest: Forest, nodes: Ints) -> IntervalAxi
     bounds = np.unique(np.concatenate([bound, zero]))
     bounds = bounds[bounds < np.inf]
     if not feature.accepts_missing:
-        return IntervalAxis(feature.name, -1, bounds)
+        return IntervalAxis(feature.name, -1, bounds, feature.encoder.date_unit)
     last_left = np.searchsorted(bounds, bound, side="left")  # bins up to this one go left
     first, last = 0, len(bounds)
     if zero:
         first = last = int(np.searchsorted(bounds, 0.0))
         last_left, missing_left = last_left[~zero_missing], missing_left[~zero_missing]
     shared = _shared_bin(last_left, missing_left, first, last)
-    return IntervalAxis(feature.name, len(bounds) + 1 if shared is None else shared, bounds)
+    missing_bin = len(bounds) + 1 if shared is None else shared
+    return IntervalAxis(feature.name, missing_bin, bounds, feature.encoder.date_unit)
 
 
 def _shared_bin(last_left: Ints, missing_left: Bools, first: int, last: int) -> int | None:

@@ -82,7 +82,7 @@ def _union_axis(feature: Feature, axes: Sequence[Axis]) -> tuple[Axis, list[Ints
         unseen_bin, maps = _extra_bin(maps, [axis.unseen_bin for axis in categories])
     missing_bin, maps = _extra_bin(maps, [axis.missing_bin for axis in axes])
     if labels is None:
-        return IntervalAxis(feature.name, missing_bin, bounds), maps
+        return IntervalAxis(feature.name, missing_bin, bounds, feature.encoder.date_unit), maps
     return CategoryAxis(feature.name, missing_bin, labels, unseen_bin), maps
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from treeanova.core.arrays import Bools, Floats, Ints
 from treeanova.model.axes import Axis
 from treeanova.model.binning import Binning, binning_by, unmerged
+from treeanova.plot.axis_scales import LINEAR, AxisScale
 from treeanova.plot.category_order import category_order
 from treeanova.plot.ranges import Ends, range_of
 
@@ -43,6 +44,10 @@ class AxisDrawing:
         Whether the axis has a scale of numbers.
     beyond
         Weight of the intervals that end outside the range: at most this share of the data lies there.
+    scale
+        Where numbers lie along the axis.
+    date_unit
+        The unit of time that numbers count, where they are dates; else empty.
     """
 
     name: str
@@ -53,6 +58,8 @@ class AxisDrawing:
     labels: tuple[str, ...]
     is_numeric: bool
     beyond: float = 0.0
+    scale: AxisScale = LINEAR
+    date_unit: str = ""
 
     @property
     def low(self) -> float:
@@ -67,8 +74,21 @@ class AxisDrawing:
     @functools.cached_property
     def centres(self) -> Floats:
         """Middles of the cells."""
-        middles: Floats = (self.edges[1:] + self.edges[:-1]) / 2
+        places = self.scale.forward(self.edges)
+        middles: Floats = self.scale.inverse((places[1:] + places[:-1]) / 2)
         return middles
+
+    @property
+    def widths(self) -> Floats:
+        """Widths of the cells as they are drawn."""
+        drawn: Floats = np.diff(self.scale.forward(self.edges))
+        return drawn
+
+    def evenly(self, n_parts: int) -> Floats:
+        """Numbers that cut the drawn range into parts of equal width."""
+        low, high = self.scale.forward(np.array([self.low, self.high]))
+        points: Floats = self.scale.inverse(np.linspace(low, high, n_parts + 1))
+        return points
 
     @property
     def filled(self) -> Bools:
@@ -93,9 +113,10 @@ class AxisDrawing:
         return drawn
 
     def spread(self, weights: Floats, points: Floats) -> Floats:
-        """Weight between ascending points; that of an interval is spread evenly up to the ends of the range."""
+        """Weight between ascending points; that of an interval is spread evenly over its drawn width."""
         below = np.concatenate([[0.0], np.cumsum(self.masses(weights)[: self.n_regular])])
-        between: Floats = np.diff(np.interp(points, self.edges[: self.n_regular + 1], below))
+        places = self.scale.forward(self.edges[: self.n_regular + 1])
+        between: Floats = np.diff(np.interp(self.scale.forward(points), places, below))
         return between
 
     def plane(self, table: Floats, other: AxisDrawing, fill: float) -> Floats:
@@ -111,6 +132,7 @@ def draw_axis(
     *,
     values: Floats | None = None,
     limits: Ends | None = None,
+    scale: AxisScale = LINEAR,
     extras: Extras = None,
     order: str = "auto",
     max_bars: int | None = None,
@@ -123,6 +145,8 @@ def draw_axis(
         The bins, their weights, and the values that categories may be sorted by.
     limits
         Ends of a numeric range; by default those of `range_of`.
+    scale
+        Where numbers lie along the axis.
     extras
         Whether extra bins are drawn, or the labels of those that are; by default those that have weight.
     order
@@ -133,12 +157,25 @@ def draw_axis(
     shown = extras_with_weight(axis, weights) if extras is None else extras
     extra = [b for b in extra_bins(axis) if (shown if isinstance(shown, bool) else axis.labels[b] in shown)]
     if axis.is_ordered:
-        return _draw_intervals(axis, weights, limits or range_of(axis, weights), extra)
+        return _draw_intervals(axis, weights, limits or range_of(axis, weights), scale, extra)
     binning = _merged_categories(axis, weights, max_bars)
     alone = np.flatnonzero(np.bincount(binning.bins)[binning.bins[: axis.n_regular]] == 1)  # with a bar each
     sorted_by = None if values is None else values[alone]
     position = category_order([axis.labels[b] for b in alone], order, weights[alone], sorted_by)
     return _draw_categories(axis, binning, alone[position], extra)
+
+
+@dataclasses.dataclass(frozen=True)
+class AxisChoice:
+    """How one axis of a pair is drawn: its ends and scale, or the order of its categories."""
+
+    limits: Ends | None = None
+    scale: AxisScale = LINEAR
+    order: str = "auto"
+
+    def draw(self, axis: Axis, weights: Floats, extras: Extras) -> AxisDrawing:
+        """Where the bins of the axis are drawn."""
+        return draw_axis(axis, weights, limits=self.limits, scale=self.scale, extras=extras, order=self.order)
 
 
 def extra_bins(axis: Axis) -> range:
@@ -151,16 +188,16 @@ def extras_with_weight(axis: Axis, weights: Floats) -> frozenset[str]:
     return frozenset(axis.labels[b] for b in extra_bins(axis) if weights[b] > 0)
 
 
-def _draw_intervals(axis: Axis, weights: Floats, limits: Ends, extra: list[int]) -> AxisDrawing:
+def _draw_intervals(axis: Axis, weights: Floats, limits: Ends, scale: AxisScale, extra: list[int]) -> AxisDrawing:
     low, high = limits
     thresholds = axis.thresholds
     inner = thresholds[(thresholds > low) & (thresholds < high)]
     first = int(np.searchsorted(thresholds, low, side="right"))
     cells = np.arange(first, first + len(inner) + 1)
-    span = high - low
-    edges, all_cells = _with_extra_cells(
-        np.concatenate([[low], inner, [high]]), cells, extra, gap=0.04 * span, width=0.07 * span
-    )
+    places = scale.forward(np.array([low, high]))
+    span = places[1] - places[0]
+    further, all_cells = _with_extra_cells(places[1:], cells, extra, gap=0.04 * span, width=0.07 * span)
+    edges = np.concatenate([[low], inner, [high], scale.inverse(further[1:])])
     return AxisDrawing(
         name=axis.name,
         binning=unmerged(axis.size),
@@ -170,6 +207,8 @@ def _draw_intervals(axis: Axis, weights: Floats, limits: Ends, extra: list[int])
         labels=tuple(axis.labels[b] for b in extra),
         is_numeric=True,
         beyond=_weight_beyond(axis, weights, cells, limits),
+        scale=scale,
+        date_unit=axis.date_unit,
     )
 
 

@@ -1,4 +1,4 @@
-"""The order in which categories are drawn: by number, value or weight, or as given."""
+"""The order in which categories are drawn: by number, name, value or weight, or as given."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from treeanova.core.arrays import Floats, Ints
 
-ORDERS = ("auto", "given", "value", "weight")
+ORDERS = ("auto", "given", "name", "value", "weight")
 _FIRST_NUMBER = re.compile(r"^\s*([<>≤≥]?)[\s=(\[$€£~]*(-?\d+(?:\.\d+)?)")
 _DIRECTIONS = {"<": -np.inf, "≤": -np.inf, ">": np.inf, "≥": np.inf}
 
@@ -38,6 +38,8 @@ def _sort_keys(labels: Sequence[str], order: str, weights: Floats, values: Float
         return -weights
     if order == "given":
         return as_given
+    if order == "name":
+        return np.argsort(sorted(range(len(labels)), key=lambda i: (labels[i].casefold(), labels[i]))).astype(float)
     numbers = numbers_in(labels) if order == "auto" else None
     if numbers is not None:
         return numbers

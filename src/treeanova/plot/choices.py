@@ -13,10 +13,13 @@ import numpy as np
 from treeanova.core.arrays import Floats, Names
 from treeanova.core.labels import label_of
 from treeanova.decomposition.decomposition import Decomposition
+from treeanova.decomposition.responses import base_response, is_response, on_scale, response_changes
 from treeanova.decomposition.term import Term
 from treeanova.plot.ranges import Ends
+from treeanova.views import look
 
 KeyLike = str | Collection[str]
+Band = tuple[Floats, Floats]
 _BULK = (0.005, 0.995)
 _SHOWN_TERMS = 8
 
@@ -57,7 +60,7 @@ def find_term(fx: Decomposition, key: KeyLike) -> Term | None:
     return term if term is not None and term.has_table else None
 
 
-def term_of(fx: Decomposition, key: KeyLike) -> Term:
+def term_of(fx: Decomposition, key: KeyLike, scale: str = "score") -> Term:
     """The term of some features, in any order; an error that lists those of the same order where there is none."""
     term = find_term(fx, key)
     if term is None:
@@ -67,7 +70,7 @@ def term_of(fx: Decomposition, key: KeyLike) -> Term:
         raise ValueError(
             f"`key` must be a term of the decomposition that has a table, got {label_of(names)!r}; there are {shown}."
         )
-    return term
+    return on_scale(term, fx.intercept, scale)
 
 
 def check_order(key: KeyLike, order: int, remedy: str) -> None:
@@ -109,7 +112,33 @@ def data_ends(fx: Decomposition, name: str) -> Ends | None:
     return None if ends is None else (float(ends[0]), float(ends[1]))
 
 
-def errors_of(errors: Mapping[Any, Floats] | None, term: Term) -> Floats | None:
+def value_words(fx: Decomposition, position: int | None, scale: str) -> str:
+    """What values of terms mean, of one output or (None) of all in one frame."""
+    output = None if position is None else fx.outputs[position]
+    if not is_response(fx.schema, scale):
+        return look.effect_words(fx.schema, output)
+    base = None if position is None else float(base_response(fx.schema, fx.intercept)[position])
+    return look.response_words(fx.schema, output, base, is_raw=_is_raw(fx))
+
+
+def band_of(errors: Mapping[Any, Floats] | None, fx: Decomposition, term: Term, scale: str) -> Band | None:
+    """Values two standard errors below and above those of a term, on a scale; None where no errors are given."""
+    deviations = _errors_of(errors, term)
+    if deviations is None:
+        return None
+    ends = term.values - 2 * deviations, term.values + 2 * deviations
+    if not is_response(fx.schema, scale):
+        return ends
+    if fx.link == "softmax":
+        raise ValueError(
+            f"`errors` must come with scale='score' for probabilities of several classes, which depend on all scores, "
+            f"got {scale!r}; leave one of them out."
+        )
+    low, high = (response_changes(fx.schema, fx.intercept, end) for end in ends)
+    return low, high
+
+
+def _errors_of(errors: Mapping[Any, Floats] | None, term: Term) -> Floats | None:
     """Standard errors of one term from those of all terms; None where none are given."""
     if errors is None:
         return None

@@ -25,7 +25,7 @@ from treeanova.plot.choices import (
 )
 from treeanova.plot.heatmaps import colour_limit, draw_colorbar, draw_plane, plane_of
 from treeanova.plot.mains import MainOptions, Series, draw_mains
-from treeanova.plot.pairs import PairOptions, name_across, with_limits
+from treeanova.plot.pairs import PairOptions, axis_choices, name_across
 from treeanova.plot.text import shortened
 from treeanova.views import look
 
@@ -46,6 +46,7 @@ def compare(
     *,
     output: str | int | None = None,
     limits: tuple[float, float] | None = None,
+    x_scale: str = "linear",
     extras: bool | None = None,
     order: str = "auto",
     max_bars: int | None = None,
@@ -65,6 +66,9 @@ def compare(
         Name or position of a class or target; by default the first.
     limits
         Ends of the numeric axis of a main effect, as in `effect`.
+    x_scale
+        How numbers are spread along the axis of a main effect, as in `effect`; "quantile" is that of the data of the
+        first decomposition. For a pair, along the axis that goes across.
     extras
         Whether missing and unseen values are shown, as in `effect`.
     order
@@ -106,10 +110,12 @@ def compare(
     position = output_position(first, output)
     words = look.effect_words(first.schema, first.outputs[position])
     if len(names_of(key)) == 1:
-        options = MainOptions(limits, extras, order, max_bars, data)
+        options = MainOptions(limits, extras, order, max_bars, data, x_scale)
         return draw_mains(_main_series(_sides(parts, key, position)), words, options, ax)
     check_order(key, 2, "a comparison has room for one or two")
-    return _compare_pairs(_sides(parts, key, position), key, PairOptions(extras=extras, words=words), ax)
+    return _compare_pairs(
+        _sides(parts, key, position), key, PairOptions(extras=extras, words=words, x_scale=x_scale), ax
+    )
 
 
 def _sides(parts: Mapping[str, Decomposition], key: KeyLike, position: int) -> list[_Side]:
@@ -144,9 +150,8 @@ def _main_series(sides: Sequence[_Side]) -> list[Series]:
 def _compare_pairs(sides: Sequence[_Side], key: KeyLike, options: PairOptions, ax: Any) -> Any:
     """Heat maps side by side on one scale of colours."""
     across = name_across(key, sides[0].term)
-    options = with_limits(options, [(side.fx, side.term) for side in sides], across)
-    limits = options.xlimits, options.ylimits
-    planes = [plane_of(side.term, side.values, across, limits, options.extras) for side in sides]
+    choices = axis_choices(options, [(side.fx, side.term) for side in sides], across)
+    planes = [plane_of(side.term, side.values, across, choices, options.extras) for side in sides]
     limit = colour_limit(planes)
     planes = [dataclasses.replace(plane, limit=limit) for plane in planes]
     row = style.axes_row(ax, len(planes), 4.4, 4.2)

@@ -15,7 +15,7 @@ from matplotlib.patches import Rectangle
 from treeanova.core.arrays import Bools, Floats
 from treeanova.decomposition.term import Term
 from treeanova.plot import scales, style
-from treeanova.plot.axis_drawing import AxisDrawing, Extras, draw_axis
+from treeanova.plot.axis_drawing import AxisChoice, AxisDrawing, Extras
 from treeanova.plot.ranges import Ends
 from treeanova.plot.text import n_characters_along, signed, wrapped
 from treeanova.views import look
@@ -55,12 +55,12 @@ class Plane:
         return bool(self.absolute_values.max(initial=0.0) > self.limit * (1 + 1e-9))
 
 
-def plane_of(term: Term, values: Floats, across: str, limits: tuple[Ends | None, Ends | None], extras: Extras) -> Plane:
-    """The cells of a pair as they are drawn, without a limit of colours; `limits` are those of the x and y axis."""
+def plane_of(term: Term, values: Floats, across: str, choices: Sequence[AxisChoice], extras: Extras) -> Plane:
+    """The cells of a pair as they are drawn, without a limit of colours; `choices` are those of the x and y axis."""
     x = term.features.index(across)
     table, weights = (values.T, term.weights.T) if x == 0 else (values, term.weights)
-    right = draw_axis(term.axes[x], weights.sum(axis=0), limits=limits[0], extras=extras)
-    up = draw_axis(term.axes[1 - x], weights.sum(axis=1), limits=limits[1], extras=extras)
+    right = choices[0].draw(term.axes[x], weights.sum(axis=0), extras)
+    up = choices[1].draw(term.axes[1 - x], weights.sum(axis=1), extras)
     return Plane(
         up,
         right,
@@ -92,7 +92,7 @@ def colour_limit(planes: Sequence[Plane]) -> float:
 
 def _areas(plane: Plane) -> Floats:
     """Area of each cell, relative to that of all."""
-    areas: Floats = np.multiply.outer(np.diff(plane.up.edges), np.diff(plane.across.edges))
+    areas: Floats = np.multiply.outer(plane.up.widths, plane.across.widths)
     return areas / float(areas.sum())
 
 
@@ -187,5 +187,5 @@ def draw_colorbar(mesh: Any, planes: Sequence[Plane], words: str, axes: Sequence
     bar.set_ticks([-limit / 2, limit / 2], minor=True)
     bar.outline.set_visible(False)
     if words:
-        bar.set_label(wrapped(words, n_characters_along(axes[-1], "y")))
+        bar.set_label(wrapped(words, n_characters_along(axes[-1], "y"), n_lines=4))
     return bar

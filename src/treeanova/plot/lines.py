@@ -13,9 +13,8 @@ from treeanova.core.arrays import Floats, Ints
 from treeanova.decomposition.term import Term
 from treeanova.model.axes import Axis
 from treeanova.plot import scales, style
-from treeanova.plot.axis_drawing import AxisDrawing, Extras, draw_axis
+from treeanova.plot.axis_drawing import AxisChoice, AxisDrawing, Extras, draw_axis
 from treeanova.plot.heatmaps import has_rare_data
-from treeanova.plot.ranges import Ends
 from treeanova.plot.text import font_size, shortened
 from treeanova.views import look
 
@@ -30,15 +29,15 @@ class _Line:
     colour_position: int | None
 
 
-def draw_lines(term: Term, values: Floats, ax: Any, *, limits: Ends | None, extras: Extras, words: str) -> Any:
+def draw_lines(term: Term, values: Floats, ax: Any, *, choice: AxisChoice, extras: Extras, words: str) -> Any:
     """Axes with a line per category over the numeric feature: those with most data in colour, others thin and grey."""
     ax = style.checked_axes(ax, 7.2, 4.2)
     is_number_first = term.axes[0].is_ordered
     table, weights = (values, term.weights) if is_number_first else (values.T, term.weights.T)
     number, category = term.axes if is_number_first else term.axes[::-1]
     masses = weights.sum(axis=1)
-    across = draw_axis(number, masses, limits=limits, extras=extras)
-    categories = draw_axis(category, weights.sum(axis=0), extras=extras)
+    across = choice.draw(number, masses, extras)
+    categories = draw_axis(category, weights.sum(axis=0), extras=extras, order=choice.order)
     lines = _lines(across, categories.cells[categories.filled], table, weights)
     style.zero_line(ax, "y")
     handles = [_draw_line(ax, across, line) for line in lines]

@@ -13,33 +13,37 @@ from treeanova.decomposition.decomposition import Decomposition
 from treeanova.model.axes import Axis
 from treeanova.plot import scales, style
 from treeanova.plot.axis_drawing import AxisDrawing, Extras, draw_axis, extras_with_weight
+from treeanova.plot.axis_scales import scale_and_ends
 from treeanova.plot.choices import (
+    Band,
     KeyLike,
+    band_of,
     check_order,
     checked_decomposition,
     data_ends,
-    errors_of,
     of_output,
     output_position,
     term_of,
+    value_words,
 )
-from treeanova.plot.ranges import Ends, checked_limits, common_range
+from treeanova.plot.ranges import Ends
 from treeanova.views import look
 
 _BAR_HEIGHT = 0.26  # in inches
+_MOST_BARS = 60  # unless a number is asked for
 _BARS_PER_CATEGORY = 0.8  # height of all bars of a category, relative to its room
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Series:
-    """One main effect to draw: its bins, values, weights, standard errors and colour."""
+    """One main effect to draw: its bins, values, weights, band of errors and colour."""
 
     name: str
     axis: Axis
     values: Floats
     weights: Floats
     colour: Any
-    errors: Floats | None = None
+    band: Band | None = None
     ends: Ends | None = None
 
 
@@ -52,6 +56,7 @@ class MainOptions:
     order: str = "auto"
     max_bars: int | None = None
     data: bool = True
+    x_scale: str = "linear"
     legend: bool = True
 
 
@@ -60,8 +65,10 @@ def effect(
     key: KeyLike,
     *,
     output: str | int | None = None,
+    scale: str = "score",
     errors: Mapping[Any, Floats] | None = None,
     limits: tuple[float, float] | None = None,
+    x_scale: str = "linear",
     extras: bool | None = None,
     order: str = "auto",
     max_bars: int | None = None,
@@ -80,18 +87,27 @@ def effect(
         Name of the feature.
     output
         Name or position of a class or target; by default all of them, in one frame.
+    scale
+        "score", on which terms add up. "response" is an aid for reading, for models with the link "logit", "log" or
+        "softmax": what this term alone changes in the response, all other terms being at zero, their average. The axis
+        label says the response at that point. Such changes do not add up. "probability" is the same for classifiers.
     errors
         Result of ``fx.standard_errors()``, drawn as a band of two standard errors on either side.
     limits
         Ends of a numeric axis. By default the axis reaches a little beyond the outermost thresholds. Long tails with
         next to no data are cut; the axis label then says how much of the data may lie beyond.
+    x_scale
+        How numbers are spread along the axis: "linear"; "log", which for numbers of both signs or with zeros is linear
+        around zero; or "quantile", which makes every interval as wide as its share of the data. The last two show long
+        tails without cutting them.
     extras
         Whether missing and unseen values are shown, apart from the others; by default where the data have some.
     order
-        Order of categories: "auto" (by number where labels begin with one, else by value), "given", "value" or
-        "weight".
+        Order of categories: "auto" (by number where labels begin with one, else by value), "given", "name", "value" or
+        "weight" (those with most data first).
     max_bars
-        Number of bars for categories; those with the least data share the last. By default each category has its own.
+        Number of bars for categories; those with the least data share the last, which says how many they are. At most
+        60 by default.
     data
         Whether to show how the data are spread.
     ax
@@ -104,7 +120,7 @@ def effect(
     Raises
     ------
     ValueError
-        If the decomposition has no main effect of that name.
+        If the decomposition has no main effect of that name, or the model no such scale.
 
     Examples
     --------
@@ -122,18 +138,22 @@ def effect(
     >>> import matplotlib.pyplot as plt
     >>> plt.close(ax.figure)
     """
-    series = main_series(checked_decomposition(fx), key, output, errors)
-    words = look.effect_words(fx.schema, series[0].name if len(series) == 1 else None)
-    return draw_mains(series, words, MainOptions(limits, extras, order, max_bars, data), ax)
+    series = main_series(checked_decomposition(fx), key, output, errors, scale)
+    words = value_words(fx, fx.outputs.index(series[0].name) if len(series) == 1 else None, scale)
+    return draw_mains(series, words, MainOptions(limits, extras, order, max_bars, data, x_scale), ax)
 
 
 def main_series(
-    fx: Decomposition, key: KeyLike, output: str | int | None, errors: Mapping[Any, Floats] | None
+    fx: Decomposition,
+    key: KeyLike,
+    output: str | int | None,
+    errors: Mapping[Any, Floats] | None,
+    scale: str = "score",
 ) -> list[Series]:
     """A main effect of one output, or of all where none is given."""
     check_order(key, 1, "use pair() for two features; terms of more features have no plot, see fx.importance()")
-    term = term_of(fx, key)
-    deviations = errors_of(errors, term)
+    term = term_of(fx, key, scale)
+    band = band_of(errors, fx, term_of(fx, key), scale)
     outputs = range(len(fx.outputs)) if output is None else [output_position(fx, output)]
     return [
         Series(
@@ -142,7 +162,7 @@ def main_series(
             values=of_output(fx, term.values, k),
             weights=term.weights,
             colour=style.tone(look.MAIN) if len(outputs) == 1 else style.series_colour(position),
-            errors=None if deviations is None else of_output(fx, deviations, k),
+            band=None if band is None else (of_output(fx, band[0], k), of_output(fx, band[1], k)),
             ends=data_ends(fx, term.features[0]),
         )
         for position, k in enumerate(outputs)
@@ -166,9 +186,8 @@ def _span(series: Sequence[Series], drawings: Sequence[AxisDrawing]) -> Ends:
     """Lowest and highest value that is drawn, bands included."""
     ends = []
     for one, drawing in zip(series, drawings, strict=True):
-        values = drawing.values(one.values, one.weights)
-        band = 0.0 if one.errors is None else 2 * drawing.values(one.errors, one.weights)
-        ends += [np.nanmin(values - band), np.nanmax(values + band)]
+        low, high = (drawing.values(end, one.weights) for end in one.band or (one.values, one.values))
+        ends += [np.nanmin(low), np.nanmax(high)]
     return float(min(ends)), float(max(ends))
 
 
@@ -177,8 +196,10 @@ def _span(series: Sequence[Series], drawings: Sequence[AxisDrawing]) -> Ends:
 
 def _draw_steps(series: Sequence[Series], words: str, options: MainOptions, ax: Any) -> Any:
     ax = style.checked_axes(ax, 6.4, 4.0)
-    limits, extras = _common_limits(series, options), _common_extras(series, options)
-    drawings = [draw_axis(one.axis, one.weights, limits=limits, extras=extras) for one in series]
+    entries = [(one.axis, one.weights, one.ends) for one in series]
+    scale, limits = scale_and_ends(options.x_scale, entries, options.limits, "x_scale")
+    extras = _common_extras(series, options)
+    drawings = [draw_axis(one.axis, one.weights, limits=limits, scale=scale, extras=extras) for one in series]
     weights, drawing = series[0].weights, drawings[0]
     style.zero_line(ax, "y")
     handles = [_draw_curve(ax, *pair) for pair in zip(series, drawings, strict=True)]
@@ -190,20 +211,13 @@ def _draw_steps(series: Sequence[Series], words: str, options: MainOptions, ax: 
     return _finish(ax, words, "y", handles if options.legend else [], series)
 
 
-def _common_limits(series: Sequence[Series], options: MainOptions) -> Ends | None:
-    """The limits asked for, or those that contain the ranges of all series."""
-    if options.limits is not None:
-        return checked_limits(options.limits)
-    return common_range([(one.axis, one.weights, one.ends) for one in series])
-
-
 def _draw_curve(ax: Any, one: Series, drawing: AxisDrawing) -> Any:
     """Draw the steps of one series, with its band and its extra cells."""
     values = drawing.values(one.values, one.weights)
-    if one.errors is not None:
-        band = 2 * drawing.values(one.errors, one.weights)
+    if one.band is not None:
+        low, high = (drawing.values(end, one.weights) for end in one.band)
         filled = {"fill": True, "color": one.colour, "alpha": 0.22, "zorder": 2}
-        ax.stairs(values + band, drawing.edges, baseline=values - band, **filled)
+        ax.stairs(high, drawing.edges, baseline=low, **filled)
     extra = drawing.extra
     ax.plot(drawing.centres[extra], values[extra], "o", color=one.colour, markersize=5, zorder=3, label="_extra")
     return ax.stairs(values, drawing.edges, baseline=None, color=one.colour, linewidth=1.8, zorder=3)
@@ -213,6 +227,8 @@ def _draw_curve(ax: Any, one: Series, drawing: AxisDrawing) -> Any:
 
 
 def _draw_bars(series: Sequence[Series], words: str, options: MainOptions, ax: Any) -> Any:
+    if options.x_scale != "linear":
+        scale_and_ends(options.x_scale, [(series[0].axis, series[0].weights, None)], None, "x_scale")  # raises
     drawing = _drawing_of_bars(series, options)
     n_bars = int(drawing.filled.sum()) * (1 if len(series) == 1 else 0.45 * len(series) + 0.55)
     ax = style.checked_axes(ax, 6.4, max(2.6, 1.1 + _BAR_HEIGHT * n_bars))
@@ -242,7 +258,7 @@ def _drawing_of_bars(series: Sequence[Series], options: MainOptions) -> AxisDraw
         values=series[-1].values,
         extras=_common_extras(series, options),
         order=options.order,
-        max_bars=options.max_bars,
+        max_bars=options.max_bars or _MOST_BARS,
     )
 
 
@@ -253,14 +269,15 @@ def _listed(axis: Axis) -> str:
 def _draw_series_bars(ax: Any, series: Sequence[Series], position: int, drawing: AxisDrawing) -> Any:
     """Draw the bars of one of several series; those of categories without weight are hatched."""
     one, shown = series[position], drawing.filled
+    values = drawing.values(one.values, one.weights)
     height = _BARS_PER_CATEGORY / len(series)
     offset = (position - (len(series) - 1) / 2) * height
     bars = ax.barh(
         drawing.centres[shown] + offset,
-        drawing.values(one.values, one.weights)[shown],
+        values[shown],
         height * (1 if len(series) == 1 else 0.92),
         color=one.colour,
-        xerr=None if one.errors is None else 2 * drawing.values(one.errors, one.weights)[shown],
+        xerr=None if one.band is None else _lengths(one, drawing, values)[:, shown],
         ecolor=style.tone(look.RAW),
         zorder=3,
     )
@@ -268,6 +285,12 @@ def _draw_series_bars(ax: Any, series: Sequence[Series], position: int, drawing:
         if mass == 0:
             bar.set(alpha=0.4, hatch="////", linewidth=0)
     return bars
+
+
+def _lengths(one: Series, drawing: AxisDrawing, values: Floats) -> Floats:
+    """How far the band of a series reaches below and above its values."""
+    low, high = (drawing.values(end, one.weights) for end in one.band or (one.values, one.values))
+    return np.stack([values - low, high - values])
 
 
 def _finish(ax: Any, words: str, which: str, handles: Sequence[Any], series: Sequence[Series]) -> Any:

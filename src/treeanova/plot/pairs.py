@@ -11,6 +11,8 @@ import numpy as np
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.term import Term
 from treeanova.plot import style
+from treeanova.plot.axis_drawing import AxisChoice
+from treeanova.plot.axis_scales import scale_and_ends
 from treeanova.plot.choices import (
     KeyLike,
     check_order,
@@ -19,12 +21,12 @@ from treeanova.plot.choices import (
     of_output,
     output_position,
     term_of,
+    value_words,
 )
 from treeanova.plot.heatmaps import colour_limit, draw_colorbar, draw_plane, figure_size, plane_of
 from treeanova.plot.lines import draw_lines
 from treeanova.plot.marginals import draw_marginals
-from treeanova.plot.ranges import Ends, checked_limits, common_range
-from treeanova.views import look
+from treeanova.plot.ranges import Ends
 
 KINDS = ("auto", "heatmap", "lines")
 
@@ -41,6 +43,10 @@ class PairOptions:
     extras: bool | None = None
     colorbar: bool = True
     words: str = ""
+    scale: str = "score"
+    x_scale: str = "linear"
+    y_scale: str = "linear"
+    order: str = "auto"
 
 
 def pair(
@@ -48,12 +54,16 @@ def pair(
     key: KeyLike,
     *,
     output: str | int | None = None,
+    scale: str = "score",
     kind: str = "auto",
     marginals: bool = False,
     limit: float | None = None,
     xlimits: tuple[float, float] | None = None,
     ylimits: tuple[float, float] | None = None,
+    x_scale: str = "linear",
+    y_scale: str = "linear",
     extras: bool | None = None,
+    order: str = "auto",
     colorbar: bool = True,
     ax: Any = None,
 ) -> Any:
@@ -69,6 +79,9 @@ def pair(
         Names of two features; the one named first goes across.
     output
         Name or position of a class or target; by default the first.
+    scale
+        "score", "response" or "probability", as in `effect`: on the last two, what the interaction alone changes, the
+        main effects of its features being zero like all other terms.
     kind
         "heatmap"; "lines", one per category over a numeric feature; or "auto", which draws lines for a category and a
         numeric feature, else a heat map.
@@ -79,8 +92,12 @@ def pair(
         reach far beyond all others: the colour bar then has pointed ends.
     xlimits, ylimits
         Ends of the axes of numeric features, as `limits` of `effect`. Lines use `xlimits` only.
+    x_scale, y_scale
+        How numbers are spread along the axes: "linear", "log" or "quantile", as in `effect`. Lines use `x_scale` only.
     extras
         Whether missing and unseen values are shown, apart from the others; by default where the data have some.
+    order
+        Order of categories: "auto" (by number where labels begin with one, else as given), "given", "name" or "weight".
     colorbar
         Whether to draw the colour bar.
     ax
@@ -116,34 +133,34 @@ def pair(
     >>> plt.close(ax.figure)
     """
     position = output_position(checked_decomposition(fx), output)
-    words = look.effect_words(fx.schema, fx.outputs[position])
-    options = PairOptions(kind, marginals, limit, xlimits, ylimits, extras, colorbar, words)
+    words = value_words(fx, position, scale)
+    looks = {"scale": scale, "x_scale": x_scale, "y_scale": y_scale, "order": order}
+    options = PairOptions(kind, marginals, limit, xlimits, ylimits, extras, colorbar, words, **looks)
     return draw_pair(fx, key, position, options, ax)
 
 
 def draw_pair(fx: Decomposition, key: KeyLike, position: int, options: PairOptions, ax: Any) -> Any:
     """Axes with one interaction of one output."""
     check_order(key, 2, "use effect() for one feature; terms of more features have no plot, see fx.importance()")
-    term = term_of(fx, key)
+    term = term_of(fx, key, options.scale)
     if is_drawn_as_lines(term, options.kind):
         number = next(name for name, axis in zip(term.features, term.axes, strict=True) if axis.is_ordered)
-        options = with_limits(options, [(fx, term)], number)
+        choice, _ = axis_choices(options, [(fx, term)], number)
         values = of_output(fx, term.values, position)
-        return draw_lines(term, values, ax, limits=options.xlimits, extras=options.extras, words=options.words)
+        return draw_lines(term, values, ax, choice=choice, extras=options.extras, words=options.words)
     return _draw_heatmap(fx, key, position, options, ax)
 
 
 def _draw_heatmap(fx: Decomposition, key: KeyLike, position: int, options: PairOptions, ax: Any) -> Any:
-    term = term_of(fx, key)
+    term = term_of(fx, key, options.scale)
     across = name_across(key, term)
-    options = with_limits(options, [(fx, term)], across)
     values = of_output(fx, term.values, position)
-    plane = plane_of(term, values, across, (options.xlimits, options.ylimits), options.extras)
+    plane = plane_of(term, values, across, axis_choices(options, [(fx, term)], across), options.extras)
     plane = dataclasses.replace(plane, limit=_checked_limit(options.limit) or colour_limit([plane]))
     ax = style.checked_axes(ax, *figure_size(plane, marginals=options.marginals))
     mesh = draw_plane(plane, ax)
     if options.marginals:
-        draw_marginals(fx, plane, position, ax)
+        draw_marginals(fx, plane, position, options.scale, ax)
     if options.colorbar:
         draw_colorbar(mesh, [plane], options.words, [ax], pad=0.04 if options.marginals else 0.02)
     return ax
@@ -170,12 +187,16 @@ def name_across(key: KeyLike, term: Term) -> str:
     return str(next(iter(key))) if isinstance(key, list | tuple) else term.features[0]
 
 
-def with_limits(options: PairOptions, parts: Sequence[tuple[Decomposition, Term]], across: str) -> PairOptions:
-    """The options with ends of numeric axes that contain the ranges of all terms, where none are given."""
+def axis_choices(
+    options: PairOptions, parts: Sequence[tuple[Decomposition, Term]], across: str
+) -> tuple[AxisChoice, AxisChoice]:
+    """How the x and y axis are drawn: with ends that contain the ranges of all terms, where none are given."""
+    given = {"x": (options.xlimits, options.x_scale), "y": (options.ylimits, options.y_scale)}
+    choices = {}
     for i, name in enumerate(parts[0][1].features):
-        field = "xlimits" if name == across else "ylimits"
-        given = getattr(options, field)
-        axes = [(term.axes[i], term.weights.sum(axis=1 - i), data_ends(fx, name)) for fx, term in parts]
-        ends = common_range(axes) if given is None else checked_limits(given)
-        options = dataclasses.replace(options, **{field: ends})  # type: ignore[arg-type]
-    return options
+        which = "x" if name == across else "y"
+        limits, kind = given[which]
+        entries = [(term.axes[i], term.weights.sum(axis=1 - i), data_ends(fx, name)) for fx, term in parts]
+        scale, ends = scale_and_ends(kind, entries, limits, f"{which}_scale")
+        choices[which] = AxisChoice(ends, scale, options.order)
+    return choices["x"], choices["y"]

@@ -7,13 +7,15 @@ from typing import Any
 
 import matplotlib as mpl
 import numpy as np
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, NullLocator
 
 from treeanova.core.arrays import Floats
 from treeanova.plot import style
 from treeanova.plot.axis_drawing import AxisDrawing
+from treeanova.plot.date_ticks import date_labels, date_ticks
+from treeanova.plot.spread_ticks import short_number, spread_ticks
 from treeanova.plot.text import (
-    bin_name,
+    bin_names,
     font_size,
     n_characters_along,
     number_labels,
@@ -36,14 +38,19 @@ _TICK_STEPS = (1, 2, 2.5, 5, 10)
 def name_feature(ax: Any, drawing: AxisDrawing, which: str) -> None:
     """Write the feature along an axis, with the share of the data beyond its ends."""
     words = wrapped(drawing.name, n_characters_along(ax, which))
+    notes = [drawing.scale.words]
     if drawing.beyond > 0 and drawing.is_numeric:
-        words += f"\n(at most {percent(drawing.beyond)} of the data beyond)"
+        notes.append(f"at most {percent(drawing.beyond)} of the data beyond")
+    if any(notes):
+        words += "\n" + wrapped(f"({'; '.join(filter(None, notes))})", n_characters_along(ax, which))
     getattr(ax, f"set_{which}label")(words)
 
 
 def name_effect(ax: Any, words: str, which: str) -> None:
     """Write along an axis what its values mean."""
-    getattr(ax, f"set_{which}label")(wrapped(words, n_characters_along(ax, which)))
+    getattr(ax, f"set_{which}label")(wrapped(words, n_characters_along(ax, which), n_lines=4))
+    if which == "x":
+        ax.xaxis.set_major_locator(MaxNLocator(nbins=5, steps=_TICK_STEPS))
 
 
 # Limits and ticks.
@@ -51,6 +58,8 @@ def name_effect(ax: Any, words: str, which: str) -> None:
 
 def set_scale(ax: Any, drawing: AxisDrawing, which: str, masses: Floats | None = None) -> None:
     """Limits and ticks of a feature's axis; `masses` are written under the extra cells."""
+    if not drawing.scale.is_linear:
+        getattr(ax, f"set_{which}scale")("function", functions=(drawing.scale.forward, drawing.scale.inverse))
     pad = 0.0 if drawing.is_numeric else 0.1
     getattr(ax, f"set_{which}lim")(drawing.edges[0] - pad, drawing.edges[-1] + pad)
     if drawing.is_numeric:
@@ -60,7 +69,7 @@ def set_scale(ax: Any, drawing: AxisDrawing, which: str, masses: Floats | None =
 
 
 def _set_numeric_ticks(ax: Any, drawing: AxisDrawing, which: str, masses: Floats | None) -> None:
-    if not len(drawing.extra):
+    if not len(drawing.extra) and drawing.scale.is_linear and not drawing.date_unit:
         axis = getattr(ax, f"{which}axis")
         axis.set_major_locator(MaxNLocator(nbins="auto", steps=_TICK_STEPS))
         return
@@ -68,15 +77,30 @@ def _set_numeric_ticks(ax: Any, drawing: AxisDrawing, which: str, masses: Floats
     shares = ["" if masses is None else f"\n{percent(masses[cell])}" for cell in drawing.extra]
     words = [f"{name}{share}" for name, share in zip(drawing.labels, shares, strict=True)]
     getattr(ax, f"set_{which}ticks")(
-        [*ticks, *drawing.centres[drawing.extra]], labels=[*number_labels(ticks), *map(plain, words)]
+        [*ticks, *drawing.centres[drawing.extra]], labels=[*_labels(drawing, ticks), *map(plain, words)]
     )
+    getattr(ax, f"{which}axis").set_minor_locator(NullLocator())
+
+
+def _labels(drawing: AxisDrawing, ticks: list[float]) -> list[str]:
+    if drawing.date_unit:
+        return date_labels(ticks, drawing.date_unit)
+    return number_labels(ticks) if drawing.scale.is_linear else [short_number(tick) for tick in ticks]
 
 
 def _ticks_before_extra(ax: Any, drawing: AxisDrawing, which: str) -> list[float]:
     """Round numbers that leave room for the labels of extra cells."""
     extent = ax.get_window_extent()
     inches = (extent.width if which == "x" else 6 * extent.height) / ax.figure.dpi
-    last = drawing.centres[drawing.extra[0]] - 0.75 * (drawing.edges[-1] - drawing.low) / inches
+    places = drawing.scale.forward(drawing.edges)
+    last = places[-1]
+    if len(drawing.extra):
+        last = drawing.scale.forward(drawing.centres[drawing.extra[0]]) - 0.75 * (last - places[0]) / inches
+    last, inch = min(last, places[drawing.n_regular]), (places[-1] - places[0]) / inches
+    if drawing.date_unit:
+        return date_ticks(drawing, last, inch)
+    if not drawing.scale.is_linear:
+        return spread_ticks(drawing, last, room=0.6 * inch)
     candidates = MaxNLocator(nbins=5, steps=_TICK_STEPS).tick_values(drawing.low, drawing.high)
     return [tick for tick in candidates if drawing.low <= tick <= min(last, drawing.high)]
 
@@ -91,7 +115,7 @@ def _set_category_ticks(ax: Any, drawing: AxisDrawing, which: str) -> None:
     n_characters = sum(min(len(drawing.labels[i]), _LONGEST_LABEL) for i in shown)
     is_upright = which == "y" or n_characters * 0.6 * size < points
     options: dict[str, Any] = {} if is_upright else {"rotation": 40, "ha": "right", "rotation_mode": "anchor"}
-    labels = [bin_name(drawing.labels[i], _LONGEST_LABEL) for i in shown]
+    labels = bin_names([drawing.labels[i] for i in shown], _LONGEST_LABEL)
     getattr(ax, f"set_{which}ticks")(drawing.centres[shown], labels=labels, fontsize=size, **options)
     ax.tick_params(axis=which, length=0)
 
@@ -109,7 +133,7 @@ def set_value_limits(ax: Any, which: str, low: float, high: float, *, strip: boo
 
 def draw_interval_strip(ax: Any, drawing: AxisDrawing, weights: Floats) -> None:
     """Draw how the weight is spread over a numeric axis along the foot of the plot."""
-    points = np.linspace(drawing.low, drawing.high, _STRIP_BARS + 1)
+    points = drawing.evenly(_STRIP_BARS)
     heights = drawing.spread(weights, points)
     if not heights.max(initial=0.0) > 0:
         return
@@ -119,8 +143,9 @@ def draw_interval_strip(ax: Any, drawing: AxisDrawing, weights: Floats) -> None:
     extra = drawing.extra
     if len(extra):
         widths = np.diff(drawing.edges)[extra]
-        per_bar = drawing.masses(weights)[extra] * (points[1] - points[0]) / widths
-        tall = STRIP * np.minimum(per_bar / heights.max(), 1)
+        drawn = drawing.widths
+        bar = drawn[: drawing.n_regular].sum() / _STRIP_BARS
+        tall = STRIP * np.minimum(drawing.masses(weights)[extra] * bar / drawn[extra] / heights.max(), 1)
         ax.bar(drawing.centres[extra], tall, 0.7 * widths, transform=foot, **_strip_look())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import textwrap
 from collections.abc import Sequence
 from typing import Any
@@ -34,6 +35,32 @@ def bin_name(label: str, n_characters: int) -> str:
         if label.endswith(shared) and len(label) > n_characters:
             return f"{shortened(label.removesuffix(shared), n_characters - 9)} or other"
     return shortened(label, n_characters)
+
+
+def bin_names(labels: Sequence[str], n_characters: int) -> list[str]:
+    """Labels of bins, shortened; those that would read the same are cut where they agree instead."""
+    short = [bin_name(label, n_characters) for label in labels]
+    groups: dict[str, list[str]] = {}
+    for label, text in zip(labels, short, strict=True):
+        groups.setdefault(text, []).append(label)
+    return [
+        text if len(set(groups[text])) == 1 else _where_it_differs(label, groups[text], n_characters)
+        for label, text in zip(labels, short, strict=True)
+    ]
+
+
+def _where_it_differs(label: str, others: Sequence[str], n_characters: int) -> str:
+    """The start of a label, and what is left of it without the beginning and end that it shares with others."""
+    start = _n_shared(others)
+    end = min(_n_shared([other[::-1] for other in others]), min(map(len, others)) - start)
+    own = label[start : len(label) - end]
+    kept = max(0, n_characters - 2 - len(own))
+    return shortened(f"{label[:kept].rstrip()}…{own}{'…' if end else ''}", n_characters)
+
+
+def _n_shared(texts: Sequence[str]) -> int:
+    """Number of characters with which all texts begin."""
+    return sum(1 for _ in itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*texts, strict=False)))
 
 
 def wrapped(text: object, n_characters: int = 44, n_lines: int = 2) -> str:

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from treeanova.core.arrays import Floats, Ints
+from treeanova.data.dates import date_texts
 from treeanova.model.axes import Axis
 from treeanova.model.binning import Binning, binning_by, equal_mass_groups
-from treeanova.report.numbers import distinct_numbers
+from treeanova.report.numbers import distinct_numbers, plain_days
 
 _BY_MASS = 0.7  # how far bins are merged by mass; the rest is by their number
 
@@ -61,7 +62,12 @@ def _category_bins(axis: Axis, masses: Floats, max_bins: int) -> Ints:
 def _plain_intervals(axis: Axis, bins: Ints) -> dict[str, Any]:
     ends = np.flatnonzero(np.diff(bins[: axis.n_regular]))
     missing = int(bins[axis.missing_bin]) if axis.missing_bin >= 0 else -1
-    return {"kind": "interval", "bounds": distinct_numbers(axis.thresholds[ends]), "missing": missing}
+    bounds = axis.thresholds[ends]
+    if not axis.date_unit:
+        return {"kind": "interval", "bounds": distinct_numbers(bounds), "missing": missing}
+    texts = date_texts(bounds, axis.date_unit)
+    dates = {} if texts is None else {"texts": texts}
+    return {"kind": "interval", "bounds": plain_days(bounds, axis.date_unit), "missing": missing, **dates}
 
 
 def _plain_categories(axis: Axis, bins: Ints) -> dict[str, Any]:

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from treeanova.core.arrays import Floats
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.density.statistics import Statistics
 from treeanova.model.axes import Axis
-from treeanova.report.numbers import millionths, six_digits
+from treeanova.report.numbers import millionths, plain_days, six_digits
 
 _N_BARS = 48
 _BULK = (0.005, 0.995)
@@ -27,9 +28,17 @@ def plain_features(fx: Decomposition) -> list[dict[str, Any]]:
 
 def _plain_numbers(axis: Axis, j: int, statistics: Statistics | None) -> dict[str, Any]:
     ends = window(axis, j, statistics)
+    plain = ends if not axis.date_unit else ends | plain_dates(ends, axis.date_unit)
     if statistics is None:
-        return ends
-    return ends | {"histogram": millionths(statistics.histogram(j, ends["low"], ends["high"], _N_BARS))}
+        return plain
+    return plain | {"histogram": millionths(statistics.histogram(j, ends["low"], ends["high"], _N_BARS))}
+
+
+def plain_dates(ends: dict[str, Any], unit: str) -> dict[str, Any]:
+    """Ends of an axis of dates, as days since 1970."""
+    low, high = plain_days(np.array([ends["low"], ends["high"]]), unit)
+    whole = {"whole": plain_days(np.array(ends["whole"]), unit)} if "whole" in ends else {}
+    return {"low": low, "high": high, "date": True, **whole}
 
 
 def window(axis: Axis, j: int, statistics: Statistics | None) -> dict[str, Any]:
@@ -46,4 +55,12 @@ def window(axis: Axis, j: int, statistics: Statistics | None) -> dict[str, Any]:
     values = None if statistics is None else statistics.value_range(j)
     if values is not None and high > low:  # not beyond the data
         ends = max(ends[0], min(values[0], low)), min(ends[1], max(values[1], high))
-    return {"low": six_digits(ends[0]), "high": six_digits(ends[1]), "cut": bool(is_cut)}
+    shorten = float if axis.date_unit else six_digits
+    whole = {"whole": [shorten(end) for end in _whole(known)]} if is_cut else {}
+    return {"low": shorten(ends[0]), "high": shorten(ends[1]), "cut": bool(is_cut), **whole}
+
+
+def _whole(numbers: Floats) -> tuple[float, float]:
+    """Ends of an axis that is not linear, on which no tail is cut: of all thresholds and the bulk of the rows."""
+    low, high = float(numbers.min()), float(numbers.max())
+    return low, high + _MARGIN * (high - low)

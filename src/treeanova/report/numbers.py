@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from treeanova.core.arrays import Floats
+from treeanova.data.dates import days_of
 
 _DIGITS = 6
 
@@ -36,6 +37,11 @@ def distinct_numbers(numbers: Floats) -> list[float]:
         if len(set(short)) == len(set(numbers.tolist())):
             return short
     return [float(number) for number in numbers]
+
+
+def plain_days(numbers: Floats, unit: str) -> list[float]:
+    """Dates, given as numbers of a unit, as days since 1970 to a millionth."""
+    return [round(float(day), 6) for day in days_of(numbers, unit)]
 
 
 def six_digits(number: float) -> float:

@@ -70,6 +70,7 @@ def payload(
         "intercepts": content.intercepts(),
         "headlines": content.headlines(),
         "negative_share": look.NEGATIVE_SHARE,
+        "offset_share": look.OFFSET,
         "call": call_of(fx),
         "n_terms_of_model": fx.scope.n_terms_of_model,
         "has_remainder": fx.has_remainder,

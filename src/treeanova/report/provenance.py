@@ -35,7 +35,7 @@ def scale_words(fx: Decomposition) -> dict[str, Any]:
         "link": fx.link,
         "score": look.scale_of(fx.schema),
         "effect": [look.effect_words(fx.schema, output) for output in fx.outputs],
-        "response": look.RESPONSES.get(fx.link),
+        "response": look.response_of(fx.schema),
     }
 
 

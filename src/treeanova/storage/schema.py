@@ -18,6 +18,7 @@ _CLASSES = {
     "number": "data.features:Numeric",
     "integer-category": "data.features:IntegerCategory",
     "labels": "data.features:Labels",
+    "date-number": "data.dates:DateNumber",
     "double-number": "readers.columnwise.columns:DoubleNumber",
     "encoded-labels": "readers.columnwise.columns:EncodedLabels",
     "labels-or-none": "readers.sklearn.columns:LabelsWithNone",

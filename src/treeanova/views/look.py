@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 
+from treeanova.data.dates import date_text
 from treeanova.data.features import Feature, Schema
 
 # White at zero; blue below, orange above: distinct for any kind of colour vision, and in print.
@@ -36,20 +37,63 @@ NEGATIVE_SHARE = (
 _SHOWN_NEGATIVE = -0.0005
 
 
+_MUCH = 0.1
+OFFSET = (
+    "Where the covariance is far below zero, other terms offset much of a term: its own variance says how strong it "
+    "is, its share what is left of that in the score."
+)
+
+
+def share_words(terms: Iterable[tuple[float, float]]) -> str:
+    """What shares mean where they are negative or far below a term's own variance, from pairs of both; else empty."""
+    shown = list(terms)
+    is_offset = any(variance - share > _MUCH for variance, share in shown)
+    return negative_share_words(share for _, share in shown) or (OFFSET if is_offset else "")
+
+
 def negative_share_words(shares: Iterable[float]) -> str:
     """What a negative share means, where one is shown as negative; else empty."""
     return NEGATIVE_SHARE if any(share <= _SHOWN_NEGATIVE for share in shares) else ""
 
 
 def scale_of(schema: Schema) -> str:
-    """The scale of scores in words: "log-odds" for a classifier."""
-    return _SCALES.get(schema.link, "score")
+    """The scale of scores in words: "log-odds of yes" for a classifier of "no" and "yes"."""
+    return _of_class(_SCALES.get(schema.link, "score"), schema)
+
+
+def response_of(schema: Schema) -> str | None:
+    """The response in words, where it differs from the score: "probability of yes"; None where it does not."""
+    words = RESPONSES.get(schema.link)
+    return None if words is None else "prediction" if schema.predicts_share else _of_class(words, schema)
+
+
+def _of_class(words: str, schema: Schema) -> str:
+    """Words for a score, with the class that it is for where a single score is for the second of two classes."""
+    is_of_second = len(schema.outputs) == 1 and len(schema.classes) == 2 and schema.link in {"logit", "probability"}
+    if not is_of_second or schema.predicts_share:
+        return words
+    label = schema.classes[1]
+    name = " ".join(str(label).split())
+    is_word = isinstance(label, str) and any(map(str.isalpha, name))
+    return f"{words} of {name if is_word else f'class {name}'}"
 
 
 def effect_words(schema: Schema, output: str | None = None) -> str:
-    """What a value of a term means: "change in log-odds against the average"."""
-    of = f" ({output})" if output is not None and len(schema.outputs) > 1 else ""
-    return f"change in {scale_of(schema)}{of} against the average"
+    """What a value of a term means: "change in log-odds of yes against the average"."""
+    return f"change in {scale_of(schema)}{of_output(schema, output)} against the average"
+
+
+def response_words(schema: Schema, output: str | None, base: float | None, *, is_raw: bool) -> str:
+    """What a value of a term means on the response scale, with the response at the base point where it is known."""
+    start = "" if base is None else f" from {base:.3g}"
+    others = "zero" if is_raw else "their average"
+    change = f"change in {response_of(schema)}{of_output(schema, output)}{start}"
+    return f"{change}, all other terms at {others} (does not add up)"
+
+
+def of_output(schema: Schema, output: str | None) -> str:
+    """The output in brackets, where there are several; else empty."""
+    return f" ({output})" if output is not None and len(schema.outputs) > 1 else ""
 
 
 def value_text(feature: Feature, value: float, number_text: Callable[[float], str]) -> str:
@@ -57,5 +101,6 @@ def value_text(feature: Feature, value: float, number_text: Callable[[float], st
     if math.isnan(value):
         return "missing"
     if feature.encoder.labels is None:
-        return number_text(value)
+        date = date_text(value, feature.encoder.date_unit) if feature.encoder.date_unit else None
+        return number_text(value) if date is None else date
     return str(feature.encoder.labels[int(value)]) if value < feature.n_categories else "unseen"

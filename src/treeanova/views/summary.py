@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Sequence
 
 from treeanova.views.decomposed import DecompositionLike
-from treeanova.views.look import MAIN, negative_share_words, scale_of
+from treeanova.views.look import MAIN, scale_of, share_words
 from treeanova.views.standings import Standing, shares_by_order, standings
 
 _MOST_ROWS = 10
@@ -110,7 +110,7 @@ def _ranking_table(ranking: Sequence[Standing]) -> str:
     if rest:
         rows += _table_row(f"<em>{len(rest)} more</em>", rest, 0.0)
     head = '<tr><th style="text-align:left">term</th><th>own variance</th><th>share</th><th></th></tr>'
-    note = negative_share_words(term.share for term in shown)
+    note = share_words((term.variance, term.share) for term in shown)
     foot = f"<p><small>{html.escape(note)}</small></p>" if note else ""
     return f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>{foot}"
 

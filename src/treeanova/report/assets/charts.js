@@ -53,7 +53,8 @@ function wrapped(text, width) {
 }
 
 // Where bins lie on a drawn axis: numbers at their true bounds within the window, missing values apart at the end.
-function geometry(position) {
+// On an axis that is not linear, by positions of the numbers; `rows` are the shares of rows in the bins.
+function geometry(position, rows = null, kind = "linear") {
   const axis = report.axes[position];
   const feature = report.features[axis.feature];
   const own = bins(position);
@@ -66,12 +67,79 @@ function geometry(position) {
     });
     return { category: true, name: feature.name, own, labels };
   }
-  const { low, high } = feature;
+  const warp = warpOf(kind, feature, own, rows);
+  const ends = warp && feature.whole ? feature.whole : [feature.low, feature.high];
+  const [low, high] = warp ? ends.map(warp.forward) : ends;
+  const at = warp ? warp.forward : (value) => value;
   const hasSlot = own.some((bin) => bin.extra);
   const gap = 0.03 * (high - low);
   const end = hasSlot ? high + 4 * gap : high;
-  const places = own.map((bin) => (bin.extra ? [high + gap, end] : [Math.max(low, bin.low), Math.min(high, bin.high)]));
-  return { category: false, name: feature.name, own, places, low, high, end, hasSlot };
+  const places = own.map((bin) => (bin.extra ? [high + gap, end] : [Math.max(ends[0], bin.low), Math.min(ends[1], bin.high)].map(at)));
+  return { category: false, warp, ends, name: feature.name, date: feature.date, own, places, low, high, end, hasSlot };
+}
+
+// The kind of axis that a feature can have: no logarithms of dates.
+const axisKind = (feature, kind) => (feature.date && kind === "log" ? "linear" : kind);
+
+// Shares of rows in the bins of one axis of a term.
+function rowsAlong(term, i) {
+  if (term.order === 1) return term.rows;
+  const [nRows, nColumns] = term.axes.map((axis) => bins(axis).length);
+  const sums = new Array(i === 0 ? nRows : nColumns).fill(0);
+  term.rows.forEach((share, cell) => { sums[i === 0 ? Math.floor(cell / nColumns) : cell % nColumns] += share; });
+  return sums;
+}
+
+// Positions of numbers on an axis that is not linear: by logarithm, or with bins as wide as their shares of the rows.
+function warpOf(wanted, feature, own, rows) {
+  const kind = axisKind(feature, wanted);
+  if (kind === "linear") return null;
+  const [low, high] = feature.whole || [feature.low, feature.high];
+  if (kind === "log") return { words: "log scale", forward: logarithm(own, low) };
+  const inside = own.map((bin, i) => ({ ...bin, rows: rows[i] })).filter((bin) => !bin.extra && bin.high > low && bin.low < high);
+  const total = inside.reduce((sum, bin) => sum + bin.rows, 0) || 1;
+  const knots = [low, ...inside.slice(0, -1).map((bin) => bin.high), high];
+  const places = [0];
+  inside.forEach((bin) => places.push(places[places.length - 1] + (0.95 * bin.rows) / total + 0.05 / inside.length)); // empty bins stay visible
+  return { words: "widths are shares of the rows", knots, forward: (value) => between(knots, places, value) };
+}
+
+// Logarithms; where there are zeros or negative numbers, linear around zero.
+function logarithm(own, low) {
+  if (low > 0) return (value) => Math.log(Math.max(value, low));
+  const sizes = own.map((bin) => Math.abs(bin.high)).filter((size) => size > 0 && Number.isFinite(size));
+  const smallest = Math.min(...sizes.filter((size) => size > 1e-6 * Math.max(...sizes)));
+  const unit = Number.isFinite(smallest) ? smallest : 1;
+  return (value) => Math.sign(value) * Math.log1p(Math.abs(value) / unit);
+}
+
+function between(knots, places, value) {
+  const i = Math.max(1, Math.min(knots.length - 1, knots.findIndex((knot) => knot >= value)));
+  if (value >= knots[knots.length - 1]) return places[places.length - 1];
+  return places[i - 1] + ((Math.max(value, knots[0]) - knots[i - 1]) / (knots[i] - knots[i - 1])) * (places[i] - places[i - 1]);
+}
+
+const nDigits = (value) => Math.abs(value).toFixed(9).replace(".", "").replace(/^0+|0+$/g, "").length;
+
+// Round numbers or dates with room between them, the roundest first; in bins as wide as their rows one each.
+function spreadTicks(place, count) {
+  const { warp, ends: [low, high] } = place;
+  const dates = place.date ? dateTicks(low, high, 2 * count) : null;
+  const powers = Array.from({ length: 25 }, (_, i) => 10 ** (i - 9));
+  const round = [0, ...[1, 2, 5].flatMap((factor) => powers.flatMap((power) => [factor * power, -factor * power]))].filter((value) => value === 0 || Math.abs(value) > 1e-4 * (high - low));
+  const finer = ticks(low, high, 120).sort((a, b) => nDigits(a) - nDigits(b) || a - b);
+  const taken = [];
+  const used = new Set();
+  for (const value of dates ? dates.values : [...round, ...ticks(low, high, 5), ...finer]) {
+    const at = Number(warp.forward(value).toPrecision(9));
+    const bin = warp.knots ? warp.knots.findIndex((knot) => knot >= value) : taken.length;
+    const hasRoom = taken.every((tick) => Math.abs(tick.at - at) >= (place.high - place.low) / count);
+    if (value >= low && value <= high && hasRoom && !used.has(bin)) {
+      taken.push({ at, text: dates ? new Date(value * 864e5).toISOString().slice(0, dates.form === "%Y" ? 4 : dates.form === "%Y-%m" ? 7 : 10) : number(value, 6) });
+      used.add(bin);
+    }
+  }
+  return taken;
 }
 
 // Round numbers for ticks.
@@ -84,25 +152,65 @@ function ticks(low, high, count) {
   return found.length > 1 || count > 12 ? found : ticks(low, high, 2 * count);
 }
 
+// Round dates for ticks, as days since 1970, and how to write them. Distances: months, days, or parts of a day.
+const MONTHS = [1200, 600, 240, 120, 60, 24, 12, 6, 3, 1];
+const DAYS = [14, 7, 2, 1, 1 / 4, 1 / 24, 1 / 96, 1 / 1440, 1 / 86400];
+
+function dateTicks(low, high, count) {
+  const most = Math.max(2, count);
+  const byMonth = MONTHS.filter((step) => (high - low) / (30.4 * step) <= most).pop();
+  const byDay = DAYS.filter((step) => (high - low) / step <= most).pop();
+  if (byDay && byDay < 28 && !(byMonth && (high - low) / (30.4 * byMonth) >= 2)) return { values: evenDays(low, high, byDay), form: byDay >= 1 ? "%Y-%m-%d" : byDay >= 1 / 1440 ? "%m-%d %H:%M" : "%H:%M:%S" };
+  const step = byMonth || MONTHS[0];
+  const values = [];
+  const first = new Date(low * 864e5);
+  for (let month = step * Math.floor((12 * first.getUTCFullYear() + first.getUTCMonth()) / step); ; month += step) {
+    const day = new Date(0).setUTCFullYear(Math.floor(month / 12), month % 12, 1) / 864e5;
+    if (day > high) break;
+    if (day >= low) values.push(day);
+  }
+  return { values, form: step % 12 === 0 ? "%Y" : "%Y-%m" };
+}
+
+function evenDays(low, high, step) {
+  const found = [];
+  for (let i = Math.ceil(low / step - 1e-9); i * step <= high; i += 1) found.push(i * step);
+  return found;
+}
+
 // Pixels that labels of categories may take.
 const labelRoom = (place, width) => Math.min(Math.max(60, 0.28 * width), 7 * Math.max(...place.labels.map((label) => label.length)) + 8, 200);
 
 function axisEncoding(place, field, width) {
-  const titled = { title: place.name, titleLimit: Math.max(120, width) };
+  const titled = { title: place.warp ? `${place.name} (${place.warp.words})` : place.name, titleLimit: Math.max(120, width) };
   if (place.category) {
     return { field, type: "nominal", sort: place.order || place.labels, axis: { ...titled, labelLimit: labelRoom(place, width), ticks: false, domain: false } };
   }
-  const shown = ticks(place.low, place.high, Math.max(3, Math.floor(width / 80)));
+  if (place.warp) return warpedEncoding(place, field, titled, Math.max(3, Math.floor(width / 60)));
+  const dates = place.date ? dateTicks(place.low, place.high, Math.floor(width / 90)) : null;
+  const shown = dates ? dates.values : ticks(place.low, place.high, Math.max(3, Math.floor(width / 80)));
   const slot = (place.high + 0.03 * (place.high - place.low) + place.end) / 2;
   const axis = { ...titled, values: place.hasSlot ? [...shown, slot] : shown, grid: false, labelOverlap: true };
-  if (place.hasSlot) axis.labelExpr = `datum.value > ${place.high} ? 'missing' : datum.label`;
+  const label = dates ? `utcFormat(datum.value * 864e5, '${dates.form}')` : "datum.label";
+  if (dates || place.hasSlot) axis.labelExpr = place.hasSlot ? `datum.value > ${place.high} ? 'missing' : ${label}` : label;
+  return { field, type: "quantitative", scale: { domain: [place.low, place.end], nice: false, zero: false }, axis };
+}
+
+// The labels of ticks are numbers and dates that this page has written itself.
+function warpedEncoding(place, field, titled, count) {
+  const shown = spreadTicks(place, count);
+  const slot = Number(((place.high + 0.03 * (place.high - place.low) + place.end) / 2).toPrecision(9));
+  if (place.hasSlot) shown.push({ at: slot, text: "missing" });
+  const positions = shown.map((tick) => tick.at);
+  const labelExpr = `${JSON.stringify(shown.map((tick) => tick.text))}[indexof(${JSON.stringify(positions)}, datum.value)]`;
+  const axis = { ...titled, values: positions, grid: false, labelOverlap: true, labelExpr };
   return { field, type: "quantitative", scale: { domain: [place.low, place.end], nice: false, zero: false }, axis };
 }
 
 // Main effects of numbers: steps at the true bounds, rows below on the same axis.
 
 function stepsSpec(term, series, view) {
-  const place = geometry(term.axes[0]);
+  const place = geometry(term.axes[0], term.rows, state.axis);
   const points = [];
   const cells = [];
   const extras = [];
@@ -119,7 +227,7 @@ function stepsSpec(term, series, view) {
   });
   const hasRows = report.rows !== null;
   const x = axisEncoding(place, "x", view.width);
-  const y = { field: "y", type: "quantitative", scale: { domain: view.domain, nice: false, zero: false }, axis: { title: null, tickCount: 6, format: "~g" } };
+  const y = { field: "y", type: "quantitative", scale: { domain: view.domain, nice: false, zero: false }, axis: { title: null, tickCount: 6, format: ".6~g" } };
   const colour = seriesEncoding(series, view);
   const filled = series.filter((one) => one.area || series.length === 1);
   const layer = [
@@ -142,7 +250,7 @@ function quietAxis(layers) {
 }
 
 function histogramSpec(term, place, view) {
-  const shares = report.features[term.features[0]].histogram;
+  const shares = place.warp ? spreadRows(term, place) : report.features[term.features[0]].histogram;
   const width = (place.high - place.low) / shares.length;
   const bars = shares.map((share, i) => ({ x: place.low + i * width, x2: place.low + (i + 1) * width, share: share / 1e6 }));
   place.own.forEach((bin, i) => {
@@ -162,6 +270,20 @@ function histogramSpec(term, place, view) {
   };
 }
 
+// Shares of rows in equal parts of an axis; those of a bin are spread evenly over its drawn width.
+function spreadRows(term, place) {
+  const parts = new Array(48).fill(0);
+  const width = (place.high - place.low) / parts.length;
+  place.places.forEach(([from, to], i) => {
+    if (place.own[i].extra || !(to > from)) return;
+    parts.forEach((_, k) => {
+      const [start, end] = [place.low + k * width, place.low + (k + 1) * width];
+      parts[k] += (term.rows[i] * Math.max(0, Math.min(to, end) - Math.max(from, start))) / (to - from);
+    });
+  });
+  return parts;
+}
+
 function seriesEncoding(series, view) {
   const legend = series.length > 1 ? { title: null, orient: view.narrow ? "bottom" : "top", symbolType: "stroke", symbolStrokeWidth: 3, symbolSize: 240 } : null;
   const domain = series.map((one) => one.name);
@@ -175,7 +297,12 @@ function seriesEncoding(series, view) {
 
 function barsSpec(term, series, view) {
   const place = geometry(term.axes[0]);
-  const order = place.own.map((_, i) => i).sort((a, b) => place.own[a].extra - place.own[b].extra || series[0].values[b] - series[0].values[a]);
+  const inOrder = {
+    value: (a, b) => series[0].values[b] - series[0].values[a],
+    rows: (a, b) => term.rows[b] - term.rows[a],
+    name: (a, b) => place.labels[a].localeCompare(place.labels[b], "en", { numeric: true }),
+  };
+  const order = place.own.map((_, i) => i).sort((a, b) => place.own[a].extra - place.own[b].extra || inOrder[state.categories](a, b));
   place.order = order.map((i) => place.labels[i]);
   const cells = place.own.flatMap((bin, i) =>
     series.map((one) => ({
@@ -190,7 +317,7 @@ function barsSpec(term, series, view) {
   const colour = single
     ? { condition: { test: "datum.positive", value: cssColour("positive") }, value: cssColour("negative") }
     : { ...seriesEncoding(series, view).color, legend: { title: null, orient: "top" } };
-  const value = { field: "y", type: "quantitative", scale: { domain: view.domain, nice: false }, axis: { title: null, tickCount: 5, format: "~g" } };
+  const value = { field: "y", type: "quantitative", scale: { domain: view.domain, nice: false }, axis: { title: null, tickCount: 5, format: ".6~g" } };
   const room = Math.max(90, view.width - labelRoom(place, view.width) - (view.narrow ? 70 : 110));
   const effect = {
     width: room,
@@ -212,7 +339,7 @@ function barsSpec(term, series, view) {
 // Pairs: heat maps with zero in the colour of the background, cells without rows in grey.
 
 function mapsSpec(term, panels, view) {
-  const places = term.axes.map(geometry);
+  const places = term.axes.map((axis, i) => geometry(axis, rowsAlong(term, i), state.axis));
   const turned = places[1].category && !places[0].category; // labels of categories read better on the left
   if (turned) places.reverse();
   const columns = panels.length === 1 || view.narrow ? 1 : panels.length;
@@ -231,8 +358,8 @@ function mapSpec(term, panel, [vertical, horizontal], view) {
   const colours = diverging();
   const domain = colours.map((_, i) => bound * ((2 * i) / (colours.length - 1) - 1));
   const legend = view.narrow
-    ? { title: null, orient: "bottom", gradientLength: view.width, gradientThickness: 10, format: "~g", tickCount: 5 }
-    : { title: null, gradientLength: Math.min(view.height, 260), gradientThickness: 12, format: "~g", tickCount: 7 };
+    ? { title: null, orient: "bottom", gradientLength: view.width, gradientThickness: 10, format: ".6~g", tickCount: 5 }
+    : { title: null, gradientLength: Math.min(view.height, 260), gradientThickness: 12, format: ".6~g", tickCount: 7 };
   const x = axisEncoding(horizontal, "x", view.width);
   if (horizontal.category) x.axis = { ...x.axis, labelAngle: -40, labelLimit: 90 };
   const y = axisEncoding(vertical, "y", vertical.category ? view.wide : view.height);

@@ -40,7 +40,7 @@ function domainOf(term, panels) {
 
 function viewOf(term, panels, width, heading = null) {
   const narrow = width < 560;
-  const words = state.view === "effect" ? effectWords(state.form, output(), state.scale) : effectWords("pure", output(), state.scale);
+  const words = state.view === "effect" ? effectWords(state.form, output(), state.scale) : effectWords("pure", output(), state.scale, false);
   const domain = domainOf(term, panels).drawn;
   return { width: Math.max(180, width - (narrow ? 62 : 78)), height: narrow ? 240 : 300, narrow, words, domain, heading };
 }
@@ -107,6 +107,7 @@ function renderChosen() {
   if (report.headlines[state.density][output()].raw_known) parts.push(raw ? ` · raw form ${percent(raw.variance)} own variance` : " · raw form none");
   if (term.moved && term.moved[state.density]) parts.push(` · purification moved ${number(term.moved[state.density][output()])} (RMS)`);
   if (pure && isShownNegative(pure.share)) parts.push(`. ${report.negative_share}`);
+  else if (pure && pure.variance - pure.share > 0.1) parts.push(`. ${report.offset_share}`);
   at("standing").replaceChildren(...parts);
   renderCaption(term);
   renderBeneath();
@@ -131,7 +132,7 @@ function renderCaption(term) {
 
 function windowNotes(axis) {
   const feature = report.features[axis.feature];
-  if (axis.kind !== "interval" || !feature.histogram) return [];
+  if (axis.kind !== "interval" || !feature.histogram || axisKind(feature, state.axis) !== "linear") return [];
   const outside = 1 - feature.histogram.reduce((sum, part) => sum + part, 0) / 1e6 - missingShare(axis);
   return outside > 0.0005 ? [`${percent(outside)} of the rows lie beyond the drawn part of ${feature.name}. `] : [];
 }

@@ -82,16 +82,19 @@ function intervals(axis) {
   for (let i = 0; i <= bounds.length; i += 1) {
     const low = i === 0 ? -Infinity : bounds[i - 1];
     const high = i === bounds.length ? Infinity : bounds[i];
-    made.push({ low, high, label: intervalLabel(low, high), extra: false });
+    made.push({ low, high, label: intervalLabel(low, high, textOf(axis, i - 1), textOf(axis, i)), extra: false });
   }
   if (axis.missing > bounds.length) made.push({ low: NaN, high: NaN, label: "missing", extra: true });
   else if (axis.missing >= 0) made[axis.missing].label += " or missing";
   return made;
 }
 
-function intervalLabel(low, high) {
-  if (low === -Infinity) return high === Infinity ? "all" : `≤ ${minus(String(high))}`;
-  return high === Infinity ? `> ${minus(String(low))}` : `(${minus(String(low))}, ${minus(String(high))}]`;
+// A bound in words: a date as Python wrote it, or the number.
+const textOf = (axis, i) => (axis.texts ? axis.texts[i] : minus(String(axis.bounds[i])));
+
+function intervalLabel(low, high, lowText, highText) {
+  if (low === -Infinity) return high === Infinity ? "all" : `≤ ${highText}`;
+  return high === Infinity ? `> ${lowText}` : `(${lowText}, ${highText}]`;
 }
 
 function categories(axis) {
@@ -139,9 +142,13 @@ function scaleWord(scale) {
   return scale === "response" ? report.scale.response : report.scale.score;
 }
 
-function effectWords(form, output, scale) {
+// What values mean; several forms in one picture have base points of their own.
+function effectWords(form, output, scale, isOneForm = true) {
   const of = report.outputs.length > 1 ? ` (${report.outputs[output]})` : "";
-  if (scale === "response") return `change in ${report.scale.response}${of}, all else at its average`;
+  if (scale === "response") {
+    const base = number(respond(report.intercepts[form === RAW ? RAW : state.density], output));
+    return `change in ${report.scale.response}${of}${isOneForm ? ` from ${base}` : ""}, all other terms at ${form === RAW ? "zero" : "their average"} (does not add up)`;
+  }
   if (form === RAW) return `contribution to ${report.scale.score}${of}, before purification`;
   return report.scale.effect[output];
 }

@@ -22,11 +22,11 @@ function el(tag, attributes = {}, ...children) {
 
 const DEFAULTS = {
   term: report.terms.length ? report.terms[0].title : "", view: "effect", form: "pure", density: report.densities[0], output: "0",
-  scale: "score", range: "own", theme: "auto", sort: "variance", order: "all", search: "", row: "0",
+  scale: "score", range: "own", axis: "linear", categories: "value", theme: "auto", sort: "variance", order: "all", search: "", row: "0",
 };
 const ALLOWED = {
   view: ["effect", "compare", "densities"], form: ["pure", RAW], density: report.densities, scale: ["score", "response"],
-  range: ["own", "shared"], theme: ["auto", "light", "dark"], sort: ["variance", "share", "size", "moved", "name"], order: ["all", "1", "2", "3"],
+  range: ["own", "shared"], axis: ["linear", "log", "quantile"], categories: ["value", "rows", "name"], theme: ["auto", "light", "dark"], sort: ["variance", "share", "size", "moved", "name"], order: ["all", "1", "2", "3"],
   output: report.outputs.map((_, k) => String(k)),
 };
 let state = { ...DEFAULTS };
@@ -92,6 +92,9 @@ function renderSwitches() {
   if (report.outputs.length > 1) switches.push(dropdown("Output", "output", report.outputs.map((name, k) => [String(k), name])));
   if (report.scale.response) switches.push(choice("Scale", "scale", [["score", report.scale.score], ["response", report.scale.response]]));
   switches.push(choice("Range", "range", [["own", "own"], ["shared", "shared"]]));
+  const kinds = new Set((chosenTerm().axes || []).map((axis) => report.axes[axis].kind));
+  if (kinds.has("interval")) switches.push(choice("Axis", "axis", ALLOWED.axis.map((kind) => [kind, kind])));
+  if (kinds.has("category") && chosenTerm().order === 1) switches.push(choice("Categories by", "categories", ALLOWED.categories.map((kind) => [kind, kind])));
   at("switches").replaceChildren(...switches);
   const views = [["effect", "Effect"], ["compare", "Raw against pure"]];
   if (report.densities.length > 1) views.push(["densities", "Densities"]);
