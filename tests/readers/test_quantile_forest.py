@@ -25,9 +25,11 @@ def fitted(kind="RandomForestQuantileRegressor", n_targets=1, **options):
     return getattr(quantile_forest, kind)(**options).fit(*data(n_targets))
 
 
-def check(model):
+def check(model, *, missing=True):
     forest = read_model(model)
     rows = numeric_rows(forest, np.random.default_rng(1), 500, infinite=False, base=data()[0])
+    if not missing:
+        rows = rows[~np.isnan(rows).any(axis=1)]
     expected = model.predict(rows).reshape(len(rows), -1)
     np.testing.assert_allclose(forest.score(rows), expected, rtol=1e-12, atol=1e-12)
 
@@ -43,7 +45,7 @@ def test_no_default_quantile_means_the_mean():
 
 
 def test_monotonic_constraints_clip_leaves():
-    check(fitted(monotonic_cst=[0, 0, 1]))
+    check(fitted(monotonic_cst=[0, 0, 1]), missing=False)  # scikit-learn 1.6 refuses missing values then
 
 
 def test_the_decomposition_adds_up():

@@ -1,6 +1,6 @@
 """ONNX: TreeEnsembleRegressor and TreeEnsembleClassifier (ai.onnx.ml 1 to 5) and TreeEnsemble (5) as a Forest.
 
-The facts that the reader relies on, as onnxruntime computes them:
+The facts that the reader relies on, as onnxruntime 1.31 computes them (1.23 differs for some classifiers):
 
 - The graph must be one tree operator that sees the input itself; Identity may be before it, and Identity, ZipMap, Cast
   to floats and multiplication by 1 after it. What changes columns or scores is refused.
