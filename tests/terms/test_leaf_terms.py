@@ -38,7 +38,7 @@ def leaves_reached(forest, encoded):
             node, used = int(root), set()
             while forest.feature[node] >= 0:
                 used.add(int(forest.feature[node]))
-                goes_left = forest._goes_left(np.array([node]), row[[forest.feature[node]]])[0]
+                goes_left = forest.goes_left(np.array([node]), row[[forest.feature[node]]])[0]
                 node = int(forest.left[node] if goes_left else forest.right[node])
             reached.append((tuple(sorted(used)), forest.values[forest.leaf[node]]))
         yield reached
