@@ -70,6 +70,13 @@ def adult() -> Data:
     return table.astype(dict.fromkeys(texts, "category")), target
 
 
+def adult_as_text() -> Data:
+    """The same with categories as text, as CatBoost takes them; missing ones are a category."""
+    table, target = adult()
+    categories = table.select_dtypes("category").columns
+    return table.assign(**{name: table[name].astype(object).fillna("missing") for name in categories}), target
+
+
 def adult_as_numbers() -> Data:
     """The same with a number for each category, in alphabetical order."""
     table, target = adult()
@@ -111,6 +118,13 @@ def _catboost(rows: Any, target: Any, n_trees: int) -> Any:
     return make(iterations=n_trees, verbose=0, allow_writing_files=False, random_seed=0).fit(rows, target)
 
 
+def _catboost_with_categories(rows: Any, target: Any, n_trees: int) -> Any:
+    make = importlib.import_module("catboost").CatBoostClassifier
+    texts = [name for name in rows.columns if rows[name].dtype == object]
+    options = {"iterations": n_trees, "verbose": 0, "allow_writing_files": False, "random_seed": 0}
+    return make(cat_features=texts, **options).fit(rows, target)
+
+
 def _forest(rows: Any, target: Any, n_trees: int, *, kind: str = "Regressor") -> Any:
     make = getattr(importlib.import_module("sklearn.ensemble"), f"RandomForest{kind}")
     return make(n_estimators=n_trees, random_state=0, n_jobs=2).fit(rows, target)
@@ -124,6 +138,14 @@ CASES = {
     "california-lightgbm": Case("LightGBM, 2,000 trees of 31 leaves", "California", _lightgbm, 2_000, california),
     "california-catboost": Case(
         "CatBoost, default (1,000 trees of depth 6)", "California", _catboost, 1_000, california
+    ),
+    "adult-catboost": Case(
+        "CatBoost, default (1,000 trees of depth 6)",
+        "adult, with categories",
+        _catboost_with_categories,
+        1_000,
+        adult_as_text,
+        without_numba=False,
     ),
     "california-xgboost": Case("XGBoost, 100 trees of depth 6", "California", _xgboost, 100, california),
     "california-forest": Case(
