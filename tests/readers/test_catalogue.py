@@ -174,6 +174,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:.*`booster=gblinear` is deprecated")
 @pytest.mark.parametrize("what", [refusal.what for refusal in catalogue.REFUSED])
 def test_every_refusal_is_raised(what, tmp_path):
     make, message = REFUSED[what]
