@@ -46,3 +46,13 @@ def test_a_pair_on_axes_of_its_own_is_drawn_on_them():
     corners = drawn.get_coordinates()
     assert corners[0, 1:-1, 0].tolist() == [2.0]
     assert corners[1:-1, 0, 1].tolist() == [3.0]
+
+
+def test_the_colour_bar_stays_beside_the_heat_map_after_a_tight_layout():
+    plt = pytest.importorskip("matplotlib.pyplot")
+    figure, axes = plt.subplots(1, 2, figsize=(9, 3))
+    plot.pair(terms_on_own_axes()[0], ("x", "y"), ax=axes[1])
+    figure.tight_layout()
+    bar = next(ax for ax in figure.axes if ax not in axes)
+    assert bar.get_position().x0 >= axes[1].get_position().x1
+    plt.close(figure)

@@ -181,7 +181,8 @@ def _write_numbers(plane: Plane, ax: Any) -> None:
 def draw_colorbar(mesh: Any, planes: Sequence[Plane], words: str, axes: Sequence[Any], *, pad: float = 0.02) -> Any:
     """A colour bar right of the axes, with its range written out; pointed ends where values go beyond."""
     extend = "both" if any(plane.exceeds_limit for plane in planes) else "neither"
-    bar = axes[-1].figure.colorbar(mesh, ax=list(axes), extend=extend, fraction=0.06, aspect=24, pad=pad)
+    room = axes[0] if len(axes) == 1 else list(axes)  # beside one subplot, tight_layout() knows of the bar
+    bar = axes[-1].figure.colorbar(mesh, ax=room, extend=extend, fraction=0.06, aspect=24, pad=pad)
     limit = planes[0].limit
     bar.set_ticks([-limit, 0, limit], labels=[signed(end, ".3g") for end in (-limit, 0.0, limit)])
     bar.set_ticks([-limit / 2, limit / 2], minor=True)
