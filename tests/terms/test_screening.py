@@ -63,6 +63,14 @@ def test_the_largest_come_with_their_subsets():
     assert largest_with_subsets(sizes, 3, 5) == [(0, 1, 2), (0, 1, 3), (0, 2, 3), (1, 2, 3), (0, 1, 2, 3)]
 
 
+@pytest.mark.parametrize(("equal", "expected"), [(130, 129), (60, 100)])
+def test_after_the_first_hundred_terms_a_share_of_the_sizes_is_enough(equal, expected):
+    keys = list(itertools.combinations(range(12), 3))
+    sizes = {key: 1.0 if i < equal else 1e-9 for i, key in enumerate(keys)}
+    assert len(largest_with_subsets(sizes, 3, 1000, share=0.99)) == expected  # 129 of 130 are the first to hold 99 %
+    assert largest_with_subsets(sizes, 3, 1000) == keys
+
+
 def test_terms_with_a_share_are_listed_and_the_rest_is_told():
     sizes = {(0, 1, 2): 1.0, (0, 1, 3): 2.0, (0, 1, 2, 3): 0.5}
     shares = {(0, 1, 2): 0.01, (0, 1, 3): 1e-5, (0, 1, 2, 3): 1e-4}
