@@ -417,16 +417,17 @@ def assemble(
 def _reachable(roots: Ints, left: Ints, right: Ints, is_leaf: Bools) -> Bools:
     """Nodes that a walk from the roots visits, each once, level by level through all trees at a time."""
     reached = np.zeros(len(left), dtype=bool)
-    frontier = roots
+    frontier, n_reached = roots, 0
     while len(frontier):
         if frontier.min() < 0 or frontier.max() >= len(left):
             raise ModelFileError(
                 f"the model's trees must link nodes that exist, got nodes {frontier.min()} to {frontier.max()} of "
                 f"{len(left)}; file damaged?"
             )
-        if reached[frontier].any() or len(np.unique(frontier)) < len(frontier):
-            raise ModelFileError("the model's trees must reach each node once, got a loop; file damaged?")
         reached[frontier] = True
+        n_reached += len(frontier)
+        if np.count_nonzero(reached) < n_reached:
+            raise ModelFileError("the model's trees must reach each node once, got a loop; file damaged?")
         inner = frontier[~is_leaf[frontier]]
         frontier = np.concatenate([left[inner], right[inner]])
     return reached
