@@ -10,7 +10,6 @@ from treeanova.core.compiled import has_numba
 from treeanova.model.grid import grid_of
 from treeanova.terms.node_bins import leaf_bins
 
-
 NEEDS_NUMBA = pytest.mark.skipif(not has_numba(), reason="Numba is not installed")
 
 
