@@ -8,6 +8,7 @@ from sklearn.ensemble import RandomForestRegressor
 
 import treeanova.terms.coarse_means
 from treeanova import read_model
+from treeanova.core.compiled import has_numba
 from treeanova.model.binning import binning_by, unmerged
 from treeanova.model.grid import grid_of
 from treeanova.terms.closed_form import ClosedForm
@@ -27,10 +28,16 @@ def _form(seed=0, n_features=5):
     return ClosedForm(leaf_sets(forest, grid), masses, tuple(map(unmerged, grid.sizes)))
 
 
-@pytest.mark.parametrize("shared_cells", [0, 1 << 14])
+NEEDS_NUMBA = pytest.mark.skipif(not has_numba(), reason="Numba is not installed")
+
+
+@pytest.mark.parametrize("max_cells", [0, 1 << 14])
 @pytest.mark.parametrize("halved", [False, True])
-def test_terms_are_sums_over_leaves_of_centred_outer_products(monkeypatch, shared_cells, halved):
-    monkeypatch.setattr(treeanova.terms.coarse_means, "_SHARED_CELLS", shared_cells)
+@pytest.mark.parametrize("way", ["numpy", pytest.param("compiled", marks=NEEDS_NUMBA)])
+def test_terms_are_sums_over_leaves_of_centred_outer_products(monkeypatch, max_cells, halved, way):
+    monkeypatch.setattr(treeanova.terms.coarse_means, "_SHARED_CELLS", max_cells)
+    monkeypatch.setattr(treeanova.terms.coarse_means, "_COMPILED_CELLS", max_cells)
+    monkeypatch.setattr(treeanova.terms.coarse_means, "is_worthwhile", lambda seconds: way == "compiled")
     form = _form()
     keys = [key for order in (3, 4, 5) for key in itertools.combinations(range(5), order)]
     bins = {3: 8, 4: 4, 5: 4}
@@ -40,3 +47,13 @@ def test_terms_are_sums_over_leaves_of_centred_outer_products(monkeypatch, share
         merged = [binning_by(means.binnings[j].coarser(limit), form.masses[j]) for j in key]
         expected = form.outer(key, merged, form.leaf_sets.leaves_with(key))
         np.testing.assert_allclose(means.term(key, limit), expected, rtol=0, atol=1e-13)
+
+
+def test_tables_of_a_limited_size_cover_all_keys():
+    keys = list(itertools.combinations(range(9), 3)) + [(0, 1, 2, 3)]
+    sizes = dict.fromkeys(range(9), 3)
+    tables = treeanova.terms.coarse_means._covering(keys, sizes)
+    assert all(any(set(key) <= set(features) for features, _ in tables) for key in keys)
+    assert all(4 ** len(features) <= 1 << 16 for features, _ in tables)
+    assert {lowest for _, lowest in tables} == {3}
+    assert len(tables) < 10

@@ -10,21 +10,24 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
 from treeanova.core.arrays import Floats, Ints, Key
+from treeanova.core.compiled import is_worthwhile
 from treeanova.core.progress import Progress, Steps, quiet
 from treeanova.model.binning import Binning, binning_by, equal_mass
 from treeanova.terms.closed_form import ClosedForm
+from treeanova.terms.coarse_sums import coarse_axes, mean_on_cells
 from treeanova.terms.expand import outer_sum
 
 COARSE_BINS = 16
 _SHARED_CELLS = 1 << 14  # of one table for all features
+_COMPILED_CELLS = 1 << 16  # of a table: what fits into the cache
 _LEAF_BLOCK = 1 << 14
-_LEAF_COST = 500  # in products of a matrix product
+_SECONDS_PER_LEAF, _SECONDS_PER_CELL = 2e-6, 4e-10
 
 
 def coarse_binnings(form: ClosedForm) -> tuple[Binning, ...]:
@@ -122,35 +125,73 @@ def coarse_means(
 ) -> CoarseMeans:
     """Tables of means that hold all of some terms on the coarse cells of their orders."""
     binnings = coarse_binnings(form)
-    plans: dict[tuple[int, Key], tuple[list[Binning], int]] = {}
-    for limit in sorted(set(bins.values())):
-        some = [key for key in keys if bins[len(key)] == limit]
-        merged = {j: binning_by(binnings[j].coarser(limit), form.masses[j]) for key in some for j in key}
-        for features, lowest in _tables_for(form, some, {j: binning.size for j, binning in merged.items()}):
-            plans[limit, features] = [merged[j] for j in features], lowest
-    n_leaves = (form.leaf_sets.n_leaves_with_some(features, lowest) for (_, features), (_, lowest) in plans.items())
+    by_limit = {limit: [key for key in keys if bins[len(key)] == limit] for limit in sorted(set(bins.values()))}
+    merged = {
+        limit: {j: binning_by(binnings[j].coarser(limit), form.masses[j]) for key in some for j in key}
+        for limit, some in by_limit.items()
+    }
+    sizes = {limit: {j: binning.size for j, binning in own.items()} for limit, own in merged.items()}
+    dense = {limit: _tables_for(form, some, sizes[limit]) for limit, some in by_limit.items()}
+    is_compiled = is_worthwhile(sum(_seconds(form, tables, sizes[limit]) for limit, tables in dense.items()))
+    plans = {limit: _covering(some, sizes[limit]) for limit, some in by_limit.items()} if is_compiled else dense
+    n_leaves = (form.leaf_sets.n_leaves_with_some(*table) for tables in plans.values() for table in tables)
     steps = Steps(progress, "high orders on coarse cells", sum(-(-n // _LEAF_BLOCK) for n in n_leaves))
+    means = _compiled_means if is_compiled else _means
     tables = {
-        (limit, features): _means(form, features, *plan, n_jobs=n_jobs, steps=steps)
-        for (limit, features), plan in plans.items()
+        (limit, features): _sum_over_leaves(
+            means(form, features, [merged[limit][j] for j in features]),
+            form.leaf_sets.leaves_with_some(features, lowest),
+            n_jobs,
+            steps,
+        )
+        for limit, of_limit in plans.items()
+        for features, lowest in of_limit
     }
     return CoarseMeans(form, binnings, bins, tables)
 
 
-def _tables_for(form: ClosedForm, keys: Sequence[Key], sizes: Mapping[int, int]) -> list[tuple[Key, int]]:
-    """The cheapest tables that hold all keys, with the lowest order in each: one for all, the largest keys, or all."""
+Tables = list[tuple[Key, int]]
+"""Features of tables, and the number of these that a leaf must have: terms of that order have no part of others."""
+
+
+def _tables_for(form: ClosedForm, keys: Sequence[Key], sizes: Mapping[int, int]) -> Tables:
+    """The cheapest dense tables that hold all keys: one for all, the largest keys, or all."""
     lowest = min(map(len, keys), default=0)
     options = [[(key, len(key)) for key in keys], [(key, lowest) for key in _largest_keys(keys)]]
     if keys and math.prod(sizes.values()) <= _SHARED_CELLS:
         options.append([(tuple(sorted(sizes)), lowest)])
+    return min(options, key=lambda tables: _seconds(form, tables, sizes))
 
-    def cost(tables: Sequence[tuple[Key, int]]) -> float:
-        """Leaves times cells, and times what a leaf takes for any number of cells."""
-        n_leaves = (form.leaf_sets.n_leaves_with_some(features, order) for features, order in tables)
-        cells = (math.prod(sizes[j] for j in features) for features, _ in tables)
-        return sum(n * (_LEAF_COST + size) for n, size in zip(n_leaves, cells, strict=True))
 
-    return min(options, key=cost)
+def _seconds(form: ClosedForm, tables: Tables, sizes: Mapping[int, int]) -> float:
+    """Time of numpy for dense tables: for each leaf, and for each leaf and cell."""
+    n_leaves = (form.leaf_sets.n_leaves_with_some(*table) for table in tables)
+    cells = (math.prod(sizes[j] for j in features) for features, _ in tables)
+    return sum(n * (_SECONDS_PER_LEAF + _SECONDS_PER_CELL * size) for n, size in zip(n_leaves, cells, strict=True))
+
+
+def _covering(keys: Sequence[Key], sizes: Mapping[int, int]) -> Tables:
+    """Few tables of a limited size that hold all keys: features are added that complete the most keys."""
+    lowest = min(map(len, keys), default=0)
+    left = set(keys)
+    tables: Tables = []
+    while left:
+        features = set(min(left, key=lambda key: (-len(key), key)))
+        while True:
+            room = _COMPILED_CELLS // math.prod(sizes[j] + 1 for j in features)
+            others = [j for j in sizes if j not in features and sizes[j] + 1 <= room]
+            if not others:
+                break
+            features.add(max(others, key=lambda j: _gain(features | {j}, left)))
+        tables.append((tuple(sorted(features)), lowest))
+        left = {key for key in left if not features.issuperset(key)}
+    return tables
+
+
+def _gain(features: Collection[int], keys: Collection[Key]) -> tuple[int, int]:
+    """Number of keys that some features contain, and of those that they contain but for one."""
+    missing = [len(set(key).difference(features)) for key in keys]
+    return missing.count(0), missing.count(1)
 
 
 def _largest_keys(keys: Sequence[Key]) -> list[Key]:
@@ -159,27 +200,32 @@ def _largest_keys(keys: Sequence[Key]) -> list[Key]:
     return [key for key in keys if key not in below]
 
 
-def _means(
-    form: ClosedForm, features: Key, binnings: Sequence[Binning], lowest: int, *, n_jobs: int, steps: Steps
-) -> Floats:
-    """Mean of the forest given the coarse bins of some features; outputs last.
-
-    Leaves with fewer than `lowest` of the features are left out: terms of that order have no part of them.
-    """
-    leaves = form.leaf_sets.leaves_with_some(features, lowest)
-    blocks = [leaves[start : start + _LEAF_BLOCK] for start in range(0, len(leaves), _LEAF_BLOCK)]
-
-    def mean_of(block: Ints) -> Floats:
-        """The part of some leaves."""
-        factors = [_shares(form, j, binning, block) for j, binning in zip(features, binnings, strict=True)]
-        return outer_sum(factors, form.coefficients_without(features, block))
-
-    total = np.zeros((*(binning.size for binning in binnings), form.leaf_sets.values.shape[1]))
+def _sum_over_leaves(mean_of: Callable[[Ints], Floats], leaves: Ints, n_jobs: int, steps: Steps) -> Floats:
+    """The sum of parts of a table, some leaves at a time, in threads."""
+    blocks = [leaves[start : start + _LEAF_BLOCK] for start in range(0, max(len(leaves), 1), _LEAF_BLOCK)]
+    total: Floats = np.zeros(())
     with ThreadPoolExecutor(n_jobs) as pool:
         for mean in pool.map(mean_of, blocks):
-            total += mean
+            total = total + mean
             steps.advance()
     return total
+
+
+def _means(form: ClosedForm, features: Key, binnings: Sequence[Binning]) -> Callable[[Ints], Floats]:
+    """The part that some leaves have in the mean of the forest given the coarse bins of some features; outputs last."""
+
+    def mean_of(leaves: Ints) -> Floats:
+        """A sum of outer products."""
+        factors = [_shares(form, j, binning, leaves) for j, binning in zip(features, binnings, strict=True)]
+        return outer_sum(factors, form.coefficients_without(features, leaves))
+
+    return mean_of
+
+
+def _compiled_means(form: ClosedForm, features: Key, binnings: Sequence[Binning]) -> Callable[[Ints], Floats]:
+    """The same by a compiled kernel."""
+    axes, flat = coarse_axes(form.leaf_sets, features, binnings), form.flat()
+    return lambda leaves: mean_on_cells(leaves, form.leaf_sets.values, flat, axes)
 
 
 def _shares(form: ClosedForm, feature: int, binning: Binning, leaves: Ints) -> Floats:

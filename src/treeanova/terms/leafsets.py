@@ -80,7 +80,7 @@ class Intervals(BinSets):
 
     def onto(self, binning: Binning, which: Ints | slice = slice(None)) -> Floats:
         """Shares of merged bins."""
-        ends = self._positions(binning)
+        ends = self.ends(binning)
         bins = np.arange(binning.size)
         shares: Floats = np.clip(ends[np.maximum(self.high, self.low)[which], None] - bins, 0.0, 1.0)
         shares -= np.clip(ends[self.low[which], None] - bins, 0.0, 1.0)
@@ -88,7 +88,7 @@ class Intervals(BinSets):
             shares[:, binning.bins[-1]] += self.missing[which] * binning.shares[-1]
         return shares
 
-    def _positions(self, binning: Binning) -> Floats:
+    def ends(self, binning: Binning) -> Floats:
         """Ends of the bins in units of merged bins: shares add up to 1 in each."""
         ends = np.concatenate([[0.0], np.cumsum(binning.shares[: self.n_intervals])])
         whole = np.flatnonzero(np.diff(binning.bins[: self.n_intervals]))
@@ -97,7 +97,7 @@ class Intervals(BinSets):
 
     def steps(self, binning: Binning) -> scipy.sparse.csr_array:
         """Differences: where a set begins and ends, two each where this lies within a merged bin."""
-        ends = self._positions(binning)
+        ends = self.ends(binning)
         rows, columns, values = [], [], []
         everyone = np.arange(len(self.leaves))
         for position, sign in ((ends[self.low], 1.0), (ends[np.maximum(self.high, self.low)], -1.0)):
