@@ -50,7 +50,7 @@ def test_terms_are_sums_over_leaves_of_centred_outer_products(monkeypatch, max_c
 
 
 def test_tables_of_a_limited_size_cover_all_keys():
-    keys = list(itertools.combinations(range(9), 3)) + [(0, 1, 2, 3)]
+    keys = [*itertools.combinations(range(9), 3), (0, 1, 2, 3)]
     sizes = dict.fromkeys(range(9), 3)
     tables = treeanova.terms.coarse_means._covering(keys, sizes)
     assert all(any(set(key) <= set(features) for features, _ in tables) for key in keys)

@@ -1,5 +1,6 @@
 """Sums on coarse cells, in plain Python and compiled: every leaf and every combination of bins one by one."""
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -7,9 +8,11 @@ import pytest
 
 import treeanova.terms.coarse_sums
 from treeanova.core.compiled import Kernel, has_numba
-from treeanova.model.binning import binning_by
+from treeanova.model.binning import binning_by, unmerged
+from treeanova.terms.closed_form import ClosedForm
 from treeanova.terms.coarse_sums import coarse_axes, mean_on_cells
-from treeanova.testing.closed_forms import random_closed_form
+from treeanova.terms.trees import leaves_of
+from treeanova.testing.forests import random_forest, scale_of
 
 NEEDS_NUMBA = pytest.mark.skipif(not has_numba(), reason="Numba is not installed")
 
@@ -20,6 +23,17 @@ def _way(request, monkeypatch):
         for name, kernel in vars(treeanova.terms.coarse_sums).copy().items():
             if isinstance(kernel, Kernel):
                 monkeypatch.setattr(treeanova.terms.coarse_sums, name, kernel.function)
+
+
+def intervals_and_tables(seed):
+    """A closed form of a random forest; of every second one zeros are not missing, so that numbers have intervals."""
+    rng = np.random.default_rng(seed)
+    forest = random_forest(rng, max_depth=4, max_trees=6, max_features=4)
+    if seed % 2:
+        forest = dataclasses.replace(forest, zero_missing=np.zeros_like(forest.zero_missing))
+    sets = leaves_of(forest)
+    masses = tuple(rng.dirichlet(np.ones(size)) for size in sets.grid.sizes)
+    return ClosedForm(sets, masses, tuple(map(unmerged, sets.grid.sizes))), scale_of(forest)
 
 
 def brute_force(form, features, binnings):
@@ -40,12 +54,12 @@ def brute_force(form, features, binnings):
 
 
 @pytest.mark.usefixtures("_way")
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(16))
 def test_means_on_cells_are_sums_over_all_bins(seed):
-    form, _, scale = random_closed_form(seed, n_rows=1, max_depth=3, max_trees=4, max_features=4)
+    form, scale = intervals_and_tables(seed)
     sizes = form.leaf_sets.grid.sizes
     rng = np.random.default_rng(seed)
-    features = tuple(range(max(0, len(sizes) - 3), len(sizes)))
+    features = tuple(sorted(rng.permutation(len(sizes))[:3].tolist()))
     binnings = [binning_by(np.sort(rng.integers(0, 3, sizes[j])), form.masses[j]) for j in features]
     axes = coarse_axes(form.leaf_sets, features, binnings)
     found = mean_on_cells(np.arange(len(form.leaf_sets.values)), form.leaf_sets.values, form.flat(), axes)
