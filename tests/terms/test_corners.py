@@ -46,7 +46,7 @@ def random_case(seed, *, is_merged=True, n_leaves=40):
         binning, spread = merged(rng, n_intervals, has_missing=has_missing)
         if not is_merged:
             binning, spread = unmerged(n_bins), np.eye(n_bins)
-        both.append(Corners.of(sets.steps(binning)))
+        both.append(Corners.of_sets(sets, binning))
         dense.append(inside @ spread)
     first, second = rng.integers(0, 25, size=(2, n_leaves))
     weights, p, q = rng.normal(size=n_leaves), rng.random(n_leaves), rng.random(n_leaves)
@@ -95,6 +95,7 @@ def test_kernel_in_plain_python_gives_the_products_of_dense_sets(seed, monkeypat
     both, dense, leaves = random_case(seed)
     monkeypatch.setattr(corners, "is_worthwhile", lambda _: True)
     monkeypatch.setattr(corners, "add_corners", add_corners.function)
+    monkeypatch.setattr(corners, "gather", corners.gather.function)
     monkeypatch.setattr(corners, "add_corners_by_numpy", None)
     np.testing.assert_allclose(centred_products(*both, leaves), by_definition(dense, leaves), atol=1e-12)
 
@@ -103,6 +104,7 @@ def test_rows_of_a_sparse_matrix_become_arrays_of_equal_length():
     steps = np.array([[1.0, 0, -1, 0], [0, 0, 0, 0], [0, 0.5, 0.25, -0.75], [0, 0, 0, 1]])
     found = Corners.of(scipy.sparse.csr_array(steps))
     assert found.bins.shape == found.values.shape == (4, 3)
+    np.testing.assert_array_equal(found.rows, np.arange(4)[:, None])
     assert found.n_bins == 4
     again = np.zeros_like(steps)
     for leaf in range(4):

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import treeanova
+from treeanova.core.compiled import has_numba
 from treeanova.model.binning import unmerged
 from treeanova.terms import layout as layouts
+from treeanova.terms import screening
 from treeanova.terms.closed_form import ClosedForm
 from treeanova.terms.screening import largest_with_subsets, screen, screened_orders, sizes_without_rows
 from treeanova.terms.trees import leaves_of
@@ -34,8 +36,15 @@ def variance_by_hand(form, key, leaf, key_of_leaf):
     return value
 
 
+NEEDS_NUMBA = pytest.mark.skipif(not has_numba(), reason="Numba is not installed")
+
+
 @pytest.mark.parametrize("seed", range(20))
-def test_sizes_are_sums_of_the_variances_of_leaves(seed):
+@pytest.mark.parametrize("way", ["numpy", "plain", pytest.param("compiled", marks=NEEDS_NUMBA)])
+def test_sizes_are_sums_of_the_variances_of_leaves(seed, way, monkeypatch):
+    monkeypatch.setattr(screening, "is_worthwhile", lambda seconds: way != "numpy")
+    if way == "plain":
+        monkeypatch.setattr(screening, "sum_variances", screening.sum_variances.function)
     form = closed_form(seed)
     expected = {}
     for key, leaves in zip(form.leaf_sets.keys, form.leaf_sets.members, strict=True):

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -138,11 +139,12 @@ class ClosedForm:
         leaves = self._leaves_with(key)
         if len(key) > 2:
             return self.outer(key, [self.binnings[j] for j in key], leaves)
+        leaves, coefficients = self.leaf_sets.pooled(key, leaves, self.coefficients(key, leaves))
         if self._is_small(key, len(leaves)):
-            return self._small_tensor(key, leaves)
+            return self._small_tensor(key, leaves, coefficients)
         positions = [self.leaf_sets.positions(j, leaves) for j in key]
         masses = [self.set_masses[j][at] for j, at in zip(key, positions, strict=True)]
-        columns = self.coefficients(key, leaves).T
+        columns = coefficients.T
         corners = [own for own in (self._corners[j] for j in key) if own is not None]
         if len(corners) == len(key) == 2:
             sums = [
@@ -155,12 +157,14 @@ class ClosedForm:
             main = corners[0].take(positions[0])
             sums = [main.sum(column) - column @ masses[0] for column in columns]
         else:
-            steps = [self._steps[j][at] for j, at in zip(key, positions, strict=True)]
+            steps = [self._steps(j)[at] for j, at in zip(key, positions, strict=True)]
             sums = [_from_steps(steps, masses, column) for column in columns]
         return np.stack(sums, axis=-1)
 
     def _leaves_with(self, key: Key) -> Ints:
         """Leaves that have all features of a key, looked for among those that have its rarest one."""
+        if not key:
+            return np.arange(len(self.leaf_sets.values))
         having = [self.leaf_sets.sets[j].leaves for j in key]
         leaves = min(having, key=len)
         for j, own in zip(key, having, strict=True):
@@ -174,10 +178,9 @@ class ClosedForm:
         n_entries = (len(self.leaf_sets.sets[j].leaves) * size for j, size in zip(key, sizes, strict=True))
         return n_leaves * math.prod(sizes) <= _SMALL_PRODUCT and max(n_entries) <= _SMALL_MATRIX
 
-    def _small_tensor(self, key: Key, leaves: Ints) -> Floats:
+    def _small_tensor(self, key: Key, leaves: Ints, coefficients: Floats) -> Floats:
         """The tensor of one or two features as a product of dense matrices."""
         parts = [self._centred_sets(j)[self.leaf_sets.positions(j, leaves)] for j in key]
-        coefficients = self.coefficients(key, leaves)
         if len(key) == 1:
             single: Floats = parts[0].T @ coefficients
             return single
@@ -194,14 +197,19 @@ class ClosedForm:
     def _known_centred_sets(self) -> dict[int, Floats]:
         return {}
 
+    def _steps(self, feature: int) -> Any:
+        """Differences of the sets of a feature, kept for the next time."""
+        if feature not in self._known_steps:
+            self._known_steps[feature] = self.leaf_sets.sets[feature].steps(self.binnings[feature])
+        return self._known_steps[feature]
+
     @functools.cached_property
-    def _steps(self) -> tuple[Any, ...]:
-        pairs = zip(self.leaf_sets.sets, self.binnings, strict=True)
-        return tuple(sets.steps(binning) for sets, binning in pairs)
+    def _known_steps(self) -> dict[int, Any]:
+        return {}
 
     @functools.cached_property
     def _corners(self) -> tuple[Corners | None, ...]:
-        return tuple(map(Corners.of, self._steps))
+        return tuple(itertools.starmap(Corners.of_sets, zip(self.leaf_sets.sets, self.binnings, strict=True)))
 
     def outer(self, key: Key, binnings: Sequence[Binning], leaves: Ints) -> Floats:
         """A term over bins merged otherwise, from some leaves; outputs last."""
@@ -238,8 +246,7 @@ class ClosedForm:
     def _parts(self, keys: Sequence[Key]) -> list[Part]:
         """Leaves of each set of features, with coefficients for those keys that it holds."""
         if len(keys) < _FEW_KEYS or self._n_calls(keys) > _MANY_GROUPS * len(keys):
-            alone = [(key, self.leaf_sets.leaves_with(key)) for key in keys]
-            return [Part(at, {key: self.coefficients(key, at)}, {key: i}) for i, (key, at) in enumerate(alone)]
+            return [self._part_of_one(key, i) for i, key in enumerate(keys)]
         wanted = {key: position for position, key in enumerate(keys)}
         parts = []
         for own, leaves in zip(self.leaf_sets.keys, self.leaf_sets.members, strict=True):
@@ -249,6 +256,12 @@ class ClosedForm:
                 coefficients = self._coefficients_of_subsets(own, leaves, subsets)
                 parts.append(Part(leaves, coefficients, {key: wanted[key] for key in subsets}))
         return parts
+
+    def _part_of_one(self, key: Key, column: int) -> Part:
+        """All leaves that have the features of a key, pooled where their sets are equal."""
+        leaves = self._leaves_with(key)
+        leaves, coefficients = self.leaf_sets.pooled(key, leaves, self.coefficients(key, leaves))
+        return Part(leaves, {key: coefficients}, {key: column})
 
 
 def _from_steps(steps: Sequence[Any], masses: Sequence[Floats], coefficients: Floats) -> Floats:

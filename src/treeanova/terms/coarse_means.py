@@ -176,7 +176,7 @@ def _covering(keys: Sequence[Key], sizes: Mapping[int, int]) -> Tables:
     left = set(keys)
     tables: Tables = []
     while left:
-        features = set(max(sorted(left), key=_n_features))
+        features = set(next(key for key in sorted(left) if len(key) == max(map(len, left))))
         while True:
             room = _COMPILED_CELLS // math.prod(sizes[j] + 1 for j in features)
             others = [j for j in sizes if j not in features and sizes[j] + 1 <= room]
@@ -186,10 +186,6 @@ def _covering(keys: Sequence[Key], sizes: Mapping[int, int]) -> Tables:
         tables.append((tuple(sorted(features)), lowest))
         left = {key for key in left if not features.issuperset(key)}
     return tables
-
-
-def _n_features(key: Key) -> int:
-    return len(key)
 
 
 def _gain(features: Collection[int], keys: Collection[Key]) -> tuple[int, int]:

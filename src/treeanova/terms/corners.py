@@ -13,32 +13,63 @@ import scipy.sparse
 
 from treeanova.core.arrays import BinIndices, Floats, Ints
 from treeanova.core.compiled import Kernel, is_worthwhile
+from treeanova.model.binning import Binning
+from treeanova.terms.leafsets import BinSets, Intervals
 
 _MAX_CORNERS = 8
 _BLOCK_LEAVES = 1 << 18
-_SECONDS_PER_CORNER = 2e-7  # of one pair 5e-8: large forests have many
+_SECONDS_PER_CORNER = 5e-7  # of one pair 5e-8: large forests have many
 
 
 class Corners(NamedTuple):
-    """Differences of the sets of leaves along the bins of a feature, with equally many entries for each leaf.
+    """Differences of the sets of leaves along the bins of a feature, as few rows of a table for each leaf.
 
     Attributes
     ----------
+    rows
+        Rows of the table that belong to each leaf, shape (n_leaves, n_rows_of_leaf).
     bins
-        Where the entries are, shape (n_leaves, n_entries).
+        Where the entries of a row are, shape (n_rows, n_entries).
     values
-        The entries; 0 where a leaf has fewer.
+        The entries; 0 where a row has fewer.
     n_bins
         Number of bins.
     """
 
+    rows: BinIndices
     bins: BinIndices
     values: Floats
     n_bins: int
 
     @classmethod
+    def of_sets(cls, sets: BinSets, binning: Binning) -> Corners | None:
+        """The corners of sets on merged bins; None where a set has too many entries."""
+        return cls.of_intervals(sets, binning) if isinstance(sets, Intervals) else cls.of(sets.steps(binning))
+
+    @classmethod
+    def of_intervals(cls, sets: Intervals, binning: Binning) -> Corners:
+        """One row for each bin at which a set begins, one for each at which it ends, and two for missing values.
+
+        Rows have two entries, since the bin may begin within a merged bin.
+        """
+        ends = sets.ends(binning)
+        whole = np.floor(ends).astype(np.int32)
+        parts = np.stack([1 - (ends - whole), ends - whole], axis=1)
+        bins, values = np.stack([whole, whole + 1], axis=1), parts
+        rows = [sets.low, len(ends) + np.maximum(sets.low, sets.high)]
+        bins, values = np.concatenate([bins, bins]), np.concatenate([parts, -parts])
+        if len(binning.bins) > sets.n_intervals and sets.missing.any():
+            rows.append(len(values) + sets.missing)
+            apart, share = binning.bins[-1], binning.shares[-1]
+            bins = np.concatenate([bins, [[0, 0], [apart, apart + 1]]])
+            values = np.concatenate([values, [[0.0, 0.0], [share, -share]]])
+        outside = bins >= binning.size
+        bins[outside], values[outside] = 0, 0.0
+        return cls(np.stack(rows, axis=1).astype(np.int32), bins.astype(np.int32), values, binning.size)
+
+    @classmethod
     def of(cls, steps: scipy.sparse.csr_array) -> Corners | None:
-        """The same as arrays; None where a set has too many entries, as one of many categories may."""
+        """One row for each leaf; None where a set has too many entries, as one of many categories may."""
         counts = np.diff(steps.indptr)
         n_entries = int(counts.max(initial=0))
         if n_entries > _MAX_CORNERS:
@@ -47,16 +78,28 @@ class Corners(NamedTuple):
         values = np.zeros((len(counts), n_entries))
         places = np.arange(n_entries) < counts[:, None]
         bins[places], values[places] = steps.indices, steps.data
-        return cls(bins, values, steps.shape[1])
+        return cls(np.arange(len(counts), dtype=np.int32)[:, None], bins, values, steps.shape[1])
 
     def take(self, leaves: Ints) -> Corners:
         """Those of some leaves."""
-        return Corners(self.bins[leaves], self.values[leaves], self.n_bins)
+        return self._replace(rows=self.rows[leaves])
+
+    @property
+    def n_entries(self) -> int:
+        """Number of entries of a leaf."""
+        return int(self.rows.shape[1] * self.bins.shape[1])
+
+    def of_leaves(self) -> tuple[BinIndices, Floats]:
+        """Bins and values of all entries of each leaf, shape (n_leaves, n_entries)."""
+        shape = len(self.rows), self.n_entries
+        return self.bins[self.rows].reshape(shape), self.values[self.rows].reshape(shape)
 
     def sum(self, weights: Floats) -> Floats:
         """Σ over leaves of weights times their sets."""
-        entries = (self.values * weights[:, None]).ravel()
-        return np.cumsum(np.bincount(self.bins.ravel(), entries, self.n_bins))
+        of_rows = np.zeros(len(self.bins))
+        for rows in self.rows.T:
+            of_rows += np.bincount(rows, weights, len(of_rows))
+        return np.cumsum(np.bincount(self.bins.ravel(), (self.values * of_rows[:, None]).ravel(), self.n_bins))
 
 
 Sums = tuple[Floats, Floats, Floats]
@@ -74,7 +117,7 @@ class Leaves(NamedTuple):
 
 def centred_products(first: Corners, second: Corners, leaves: Leaves) -> Floats:
     """Σ over leaves of weights times (a - p) ⊗ (b - q), for sets a and b of masses p and q; shape (n_bins, n_bins)."""
-    n_corners = len(leaves.weights) * first.values.shape[1] * second.values.shape[1]
+    n_corners = len(leaves.weights) * first.n_entries * second.n_entries
     add = add_corners if is_worthwhile(n_corners * _SECONDS_PER_CORNER) else add_corners_by_numpy
     sums: Sums = add(first, second, leaves)
     total, rows, columns = sums
@@ -92,31 +135,47 @@ def add_corners_by_numpy(first: Corners, second: Corners, leaves: Leaves) -> Sum
     rows, columns = np.zeros(first.n_bins), np.zeros(second.n_bins)
     for start in range(0, len(leaves.weights), _BLOCK_LEAVES):
         part = slice(start, start + _BLOCK_LEAVES)
-        one, other = first.take(leaves.first[part]), second.take(leaves.second[part])
+        row_bins, row_values = first.take(leaves.first[part]).of_leaves()
+        column_bins, column_values = second.take(leaves.second[part]).of_leaves()
         weights, p, q = leaves.weights[part], leaves.first_masses[part], leaves.second_masses[part]
-        scaled = one.values * weights[:, None]
-        cells = one.bins[:, :, None].astype(np.int64) * second.n_bins + other.bins[:, None, :]
-        total += np.bincount(cells.ravel(), (scaled[:, :, None] * other.values[:, None, :]).ravel(), len(total))
-        rows += np.bincount(one.bins.ravel(), (scaled * q[:, None]).ravel(), len(rows))
-        columns += np.bincount(other.bins.ravel(), (other.values * (weights * p)[:, None]).ravel(), len(columns))
+        scaled = row_values * weights[:, None]
+        cells = row_bins[:, :, None].astype(np.int64) * second.n_bins + column_bins[:, None, :]
+        total += np.bincount(cells.ravel(), (scaled[:, :, None] * column_values[:, None, :]).ravel(), len(total))
+        rows += np.bincount(row_bins.ravel(), (scaled * q[:, None]).ravel(), len(rows))
+        columns += np.bincount(column_bins.ravel(), (column_values * (weights * p)[:, None]).ravel(), len(columns))
     return total.reshape(first.n_bins, second.n_bins), rows, columns
+
+
+@Kernel
+def gather(bins: BinIndices, values: Floats, rows: BinIndices, table: tuple[BinIndices, Floats]) -> int:
+    """Put the entries of some rows of a table that are not zero into arrays; their number."""
+    n = 0
+    for row in rows:
+        for i in range(table[0].shape[1]):
+            if table[1][row, i] != 0.0:
+                bins[n], values[n] = table[0][row, i], table[1][row, i]
+                n += 1
+    return n
 
 
 @Kernel
 def add_corners(first: Corners, second: Corners, leaves: Leaves) -> Sums:
     """The same, compiled."""
-    row_bins, row_values, n_rows = first
-    column_bins, column_values, n_columns = second
+    first_rows, first_bins, first_values, n_rows = first
+    second_rows, second_bins, second_values, n_columns = second
     first_at, second_at, weights, p, q = leaves
     total, rows, columns = np.zeros((n_rows, n_columns)), np.zeros(n_rows), np.zeros(n_columns)
+    n_first, n_second = first_rows.shape[1] * first_bins.shape[1], second_rows.shape[1] * second_bins.shape[1]
+    row_bins, row_values = np.empty(n_first, np.int32), np.empty(n_first)
+    column_bins, column_values = np.empty(n_second, np.int32), np.empty(n_second)
     for leaf in range(len(weights)):
-        at, to = first_at[leaf], second_at[leaf]
-        for i in range(row_bins.shape[1]):
-            scaled = weights[leaf] * row_values[at, i]
-            if scaled != 0.0:
-                rows[row_bins[at, i]] += scaled * q[leaf]
-                for j in range(column_bins.shape[1]):
-                    total[row_bins[at, i], column_bins[to, j]] += scaled * column_values[to, j]
-        for j in range(column_bins.shape[1]):
-            columns[column_bins[to, j]] += weights[leaf] * p[leaf] * column_values[to, j]
+        n_ends = gather(row_bins, row_values, first_rows[first_at[leaf]], (first_bins, first_values))
+        n_other_ends = gather(column_bins, column_values, second_rows[second_at[leaf]], (second_bins, second_values))
+        for i in range(n_ends):
+            scaled = weights[leaf] * row_values[i]
+            rows[row_bins[i]] += scaled * q[leaf]
+            for j in range(n_other_ends):
+                total[row_bins[i], column_bins[j]] += scaled * column_values[j]
+        for j in range(n_other_ends):
+            columns[column_bins[j]] += weights[leaf] * p[leaf] * column_values[j]
     return total, rows, columns

@@ -44,6 +44,10 @@ class BinSets(abc.ABC):
         """Mass of each set."""
 
     @abc.abstractmethod
+    def changes(self) -> Bools:
+        """Whether the set of each leaf differs from that of the leaf before it."""
+
+    @abc.abstractmethod
     def onto(self, binning: Binning, which: Ints | slice = slice(None)) -> Floats:
         """Share of each merged bin that is in the sets, shape (n_leaves, n_merged_bins)."""
 
@@ -77,6 +81,12 @@ class Intervals(BinSets):
         apart = float(masses[self.n_intervals :].sum())
         inside: Floats = np.where(self.high > self.low, cumulative[self.high] - cumulative[self.low], 0.0)
         return inside + self.missing * apart
+
+    def changes(self) -> Bools:
+        """Whether neighbours differ."""
+        columns = (self.low, self.high, self.missing)
+        differ: Bools = np.any([np.diff(column, prepend=column[:1]) != 0 for column in columns], axis=0)
+        return differ
 
     def onto(self, binning: Binning, which: Ints | slice = slice(None)) -> Floats:
         """Shares of merged bins."""
@@ -134,6 +144,11 @@ class AnySets(BinSets):
         """Mass of each set."""
         mass: Floats = self.sets @ masses
         return mass
+
+    def changes(self) -> Bools:
+        """Whether neighbours differ."""
+        differ: Bools = np.any(np.diff(self.sets, axis=0, prepend=self.sets[:1]), axis=1)
+        return differ
 
     def onto(self, binning: Binning, which: Ints | slice = slice(None)) -> Floats:
         """Shares of merged bins."""
@@ -202,6 +217,31 @@ class LeafSets:
 
     @functools.cached_property
     def _known_places(self) -> dict[int, Ints]:
+        return {}
+
+    def pooled(self, key: Key, leaves: Ints, coefficients: Floats) -> tuple[Ints, Floats]:
+        """Some leaves, one of each run of neighbours that have the same sets of a key, and sums of coefficients.
+
+        Neighbours in a tree often differ by a split on another feature.
+        """
+        if not len(leaves):
+            return leaves, coefficients
+        is_first = np.zeros(len(leaves), dtype=bool)
+        is_first[0] = True
+        for j in key:
+            numbers = self._run_numbers(j)[self.positions(j, leaves)]
+            is_first[1:] |= numbers[1:] != numbers[:-1]
+        starts = np.flatnonzero(is_first)
+        return leaves[starts], np.add.reduceat(coefficients, starts, axis=0)
+
+    def _run_numbers(self, feature: int) -> Ints:
+        """Numbers of the sets of a feature, equal for neighbours with the same set; kept for the next time."""
+        if feature not in self._known_numbers:
+            self._known_numbers[feature] = np.cumsum(self.sets[feature].changes())
+        return self._known_numbers[feature]
+
+    @functools.cached_property
+    def _known_numbers(self) -> dict[int, Ints]:
         return {}
 
     @functools.cached_property

@@ -20,8 +20,9 @@ import numpy as np
 
 from treeanova.anova.descent import with_subsets
 from treeanova.core.arrays import Floats, Ints, Key
-from treeanova.core.compiled import affordable
+from treeanova.core.compiled import Kernel, affordable, is_worthwhile
 from treeanova.terms.closed_form import ClosedForm
+from treeanova.terms.flat_leaves import FlatLeaves
 
 REPORTED_SHARE = 5e-4
 _MAX_REPORTED = 300
@@ -30,6 +31,7 @@ _VERIFIED_STEPS = 2.0**30  # leaves times rows
 _VERIFIED_ROWS = 30, 2_000
 _STEPS_PER_SECOND = 5e7
 _SCREENED_PRODUCTS = 2.0**29
+_SECONDS_PER_PRODUCT = 1e-8
 _BLOCK_CELLS = 1 << 18
 _ALWAYS = 100
 
@@ -50,11 +52,15 @@ def sizes_without_rows(form: ClosedForm, orders: range) -> dict[Key, float]:
     """Sum over leaves of the variances of their parts, for every term of some orders; the largest of all outputs."""
     numbers: dict[Key, int] = {}
     places, totals = [], []
+    if is_worthwhile(_n_products(form, orders) * _SECONDS_PER_PRODUCT):
+        totals_of_subsets = _totals_by_kernel
+    else:
+        totals_of_subsets = _totals_by_numpy
     for key, leaves in zip(form.leaf_sets.keys, form.leaf_sets.members, strict=True):
         if orders and len(key) >= orders[0]:
             subsets = _subsets(key, orders[-1])
             places.append([numbers.setdefault(subset, len(numbers)) for subset in subsets])
-            totals.append(_totals_of_subsets(form, key, leaves, orders[-1]))
+            totals.append(totals_of_subsets(form, key, leaves, orders[-1]))
     if not totals:
         return {}
     sums = np.zeros((len(numbers), form.leaf_sets.values.shape[1]))
@@ -62,11 +68,53 @@ def sizes_without_rows(form: ClosedForm, orders: range) -> dict[Key, float]:
     return {key: float(sums[number].max()) for key, number in numbers.items() if len(key) in orders}
 
 
-def _totals_of_subsets(form: ClosedForm, key: Key, leaves: Ints, max_order: int) -> Floats:
-    """Sums over the leaves of one set of features, for its subsets up to an order: shape (n_subsets, n_outputs)."""
+def _n_products(form: ClosedForm, orders: range) -> int:
+    """Number of products of a pass over the leaves."""
+    counts = np.bincount(form.leaf_sets.group, minlength=len(form.leaf_sets.keys))
+    subsets = (sum(math.comb(len(key), k) for k in range(max(orders, default=0) + 1)) for key in form.leaf_sets.keys)
+    return sum(int(count) * n for count, n in zip(counts, subsets, strict=True))
+
+
+def _orders_of_subsets(key: Key, max_order: int) -> list[Ints]:
+    """Numbers of features of the subsets of the first features of a key, for none of them, one, two and so on."""
     order_of = [np.zeros(1, dtype=np.int64)]
     for _ in key:
         order_of.append(np.concatenate([order_of[-1], order_of[-1][order_of[-1] < max_order] + 1]))
+    return order_of
+
+
+def _totals_by_kernel(form: ClosedForm, key: Key, leaves: Ints, max_order: int) -> Floats:
+    """The totals, compiled."""
+    flat, values = form.flat(), form.leaf_sets.values
+    orders = _orders_of_subsets(key, max_order)[-1]
+    totals: Floats = sum_variances(leaves, values, flat, orders, max_order)
+    return totals
+
+
+@Kernel
+def sum_variances(leaves: Ints, values: Floats, flat: FlatLeaves, orders: Ints, max_order: int) -> Floats:
+    """Sums over leaves, all with the same features, of the variances of their parts, for subsets of given orders."""
+    starts, mass = flat.start, flat.mass
+    totals, variances = np.zeros((len(orders), values.shape[1])), np.empty(len(orders))
+    for leaf in leaves:
+        variances[0], n = 1.0, 1
+        for entry in range(starts[leaf], starts[leaf + 1]):
+            p, n_before = mass[entry], n
+            for i in range(n_before):
+                if orders[i] < max_order:
+                    variances[n] = variances[i] * p * (1 - p)
+                    n += 1
+                variances[i] *= p * p
+        for output in range(values.shape[1]):
+            square = values[leaf, output] ** 2
+            for i in range(n):
+                totals[i, output] += variances[i] * square
+    return totals
+
+
+def _totals_by_numpy(form: ClosedForm, key: Key, leaves: Ints, max_order: int) -> Floats:
+    """Sums over the leaves of one set of features, for its subsets up to an order: shape (n_subsets, n_outputs)."""
+    order_of = _orders_of_subsets(key, max_order)
     totals = np.zeros((len(order_of[-1]), form.leaf_sets.values.shape[1]))
     n_leaves = max(1, _BLOCK_CELLS // len(totals))
     for start in range(0, len(leaves), n_leaves):
