@@ -103,10 +103,10 @@ def test_messages(fx, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="`max_terms` must be at least 1, got 0"):
         write_report(fx, max_terms=0)
     monkeypatch.setitem(sys.modules, "vl_convert", None)
-    write_report.__globals__["_vega"].cache_clear()
+    write_report.__globals__["vega"].cache_clear()
     with pytest.raises(ImportError, match=r"needs vl-convert-python, .*pip install 'treeanova\[report\]'"):
         write_report(fx)
-    write_report.__globals__["_vega"].cache_clear()
+    write_report.__globals__["vega"].cache_clear()
 
 
 def test_a_report_refuses_a_density_that_it_does_not_know():

@@ -90,7 +90,11 @@ def test_deep_models_list_what_has_no_table():
     assert tables < set(ranking["term"])
     data = ParsedPage(write_report(fx, rows=X[:2])).data
     shown = {" × ".join(names_on_page(data, t)) or t["label"]: t for t in data["terms"]}
+    of_uniform = shown.pop("remainder")["standing"]  # under densities that nobody named, orders above the tables
+    assert all(name.startswith("uniform") for name in of_uniform)
     assert shown.keys() == set(ranking["term"])
+    named = ParsedPage(write_report(fx, densities=["uniform"])).data
+    assert {" × ".join(names_on_page(named, t)) or t["label"] for t in named["terms"]} == set(ranking["term"])
     assert {label for label, term in shown.items() if "values" in term} == tables
     assert {label for label, term in shown.items() if "at_rows" not in term} == tables
     for label, share in zip(ranking["term"], ranking["share"], strict=True):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import functools
 import hashlib
 import html
 import importlib.resources
@@ -18,6 +17,7 @@ from typing import Any, overload
 from treeanova.core.files import write_text
 from treeanova.core.progress import Progress, one_step, reporting
 from treeanova.decomposition.decomposition import Decomposition
+from treeanova.report.bundle import vega
 from treeanova.report.payload import Asked, payload
 from treeanova.views import look
 
@@ -81,8 +81,8 @@ def write_report(
         Further densities that readers can switch to: names, or a mapping from names to densities. The density of the
         decomposition is always on the page. A density that cannot be computed, for lack of rows, is named on the page
         with the reason. By default "uniform", "empirical" and "auto". Since the model is purified again under each, the
-        default leaves some out: dependent ones where not all terms of the model are listed, and all where tables have
-        more than ten million cells.
+        default leaves some out: dependent ones where terms have no table, and all where tables have more than ten
+        million cells.
     rows
         Rows to explain one by one on the page, at most a hundred, as `fx.explain` takes them. By default the page holds
         no single rows.
@@ -127,7 +127,7 @@ def write_report(
     target = None if path is None else _checked_target(path)
     with reporting(progress) as report:
         with one_step(report, "charts"):
-            bundle = _vega()
+            bundle = vega()
         asked = Asked(kinds, are_named=densities is not None)
         content = payload(fx, report, title=title, densities=asked, rows=rows, max_terms=max_terms)
         with one_step(report, "page"):
@@ -162,20 +162,6 @@ def _checked_target(path: str | os.PathLike[str]) -> pathlib.Path:
             f"`path` must be in a folder that exists, got {os.fspath(target)!r}; make the folder first."
         )
     return target
-
-
-@functools.cache
-def _vega() -> str:
-    """Vega, Vega-Lite and Vega-Embed as one script."""
-    try:
-        import vl_convert  # noqa: PLC0415  only reports need it
-    except ImportError as error:
-        raise ImportError(
-            "write_report() needs vl-convert-python, which is not installed; pip install 'treeanova[report]'."
-        ) from error
-    bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
-    closed: str = re.sub(r"</(script)", r"<\\/\1", bundle, flags=re.IGNORECASE)
-    return f"(() => {{{closed}\n}})();"  # so that its many short names stay private
 
 
 def as_json(content: Any) -> str:

@@ -89,12 +89,14 @@ def under_densities(
 ) -> tuple[dict[str, Decomposition], dict[str, str]]:
     """The model under its own density and others, by name, and why some could not be computed.
 
-    Where not all terms are listed, those without a table are one remainder under other densities.
+    Where not all terms are listed, those without a table are one remainder under other densities; under densities that
+    nobody named, also where they are listed.
     """
     forms = {fx.density.name: fx}
     missing: dict[str, str] = {}
     highest = max((term.order for term in tables_of(fx).values()), default=0)
-    tables = fx.truncate(highest) if fx.evaluation.rest_orders else fx
+    are_cut = fx.evaluation.rest_orders or (fx.termset.keys_at_rows and not densities.are_named)
+    tables = fx.truncate(highest) if are_cut else fx
     for name, asked in densities.kinds.items():
         if name in forms:
             continue
@@ -115,7 +117,7 @@ def _too_slow(fx: Decomposition, kind: Any) -> str | None:
     n_cells = sum(term.values.size for term in tables_of(fx).values())
     if n_cells > _MAX_CELLS:
         return f"tables have {n_cells:,} cells and each density takes as long as the first"
-    if fx.evaluation.rest_orders and not _is_product(fx, kind):
+    if (fx.termset.keys_at_rows or fx.evaluation.rest_orders) and not _is_product(fx, kind):
         return "it would take as long as the first"
     return None
 
