@@ -13,7 +13,7 @@ from treeanova.model.binning import binning_by, unmerged
 from treeanova.model.grid import grid_of
 from treeanova.terms.closed_form import ClosedForm
 from treeanova.terms.coarse_means import coarse_means
-from treeanova.terms.leafsets import leaf_sets
+from treeanova.terms.leafsets import LeafSets
 
 
 def _form(seed=0, n_features=5):
@@ -25,7 +25,7 @@ def _form(seed=0, n_features=5):
     masses = tuple(rng.dirichlet(np.ones(size)) for size in grid.sizes)
     masses[0][:3] = 0  # merged bins without mass
     masses = tuple(mass / mass.sum() for mass in masses)
-    return ClosedForm(leaf_sets(forest, grid), masses, tuple(map(unmerged, grid.sizes)))
+    return ClosedForm(LeafSets(forest, grid), masses, tuple(map(unmerged, grid.sizes)))
 
 
 NEEDS_NUMBA = pytest.mark.skipif(not has_numba(), reason="Numba is not installed")

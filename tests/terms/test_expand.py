@@ -9,14 +9,14 @@ from hypothesis import given
 from treeanova.model.grid import grid_of
 from treeanova.terms import expand as module
 from treeanova.terms.expand import expand as expand_sets
-from treeanova.terms.leafsets import leaf_sets
+from treeanova.terms.leafsets import LeafSets
 from treeanova.terms.plan import plan_of
 from treeanova.testing.forests import BOUNDS_NEAR_ZERO, chains, random_forest, rows_on_bounds, scale_of
 from treeanova.testing.strategies import SEEDS
 
 
 def expand(forest, grid):
-    return expand_sets(leaf_sets(forest, grid))
+    return expand_sets(LeafSets(forest, grid))
 
 
 @given(SEEDS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 
 import numpy as np
@@ -12,6 +11,7 @@ import treeanova
 from treeanova import BudgetError
 from treeanova.terms import layout
 from treeanova.terms.layout import choose_layout
+from treeanova.terms.leafsets import LeafSets
 from treeanova.terms.trees import leaves_of
 from treeanova.testing.forests import chains, random_forest
 from treeanova.testing.simulated import deep_decomposition, deep_model
@@ -43,8 +43,9 @@ def test_layout_of_many_features_reports_pairs_only():
     forest = random_forest(rng, max_depth=3, n_outputs=1, max_features=3)
     sets = leaves_of(forest)
     # Leaves with so many features on their path that all their subsets are beyond reach.
-    keys = tuple(tuple(range(30)) for _ in sets.keys)
-    assert not layout._can_list_all(dataclasses.replace(sets, keys=keys), 2, 30)
+    deep = LeafSets(sets.forest, sets.grid)
+    vars(deep)["_built"] = sets._built._replace(keys=tuple(tuple(range(30)) for _ in sets.keys))
+    assert not layout._can_list_all(deep, 2, 30)
     assert choose_layout(sets, budget=1e9).is_dense
 
 

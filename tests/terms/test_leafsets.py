@@ -10,7 +10,7 @@ from hypothesis import given
 from treeanova.data.columns import encode
 from treeanova.model.binning import equal_mass, unmerged
 from treeanova.model.grid import grid_of
-from treeanova.terms.leafsets import leaf_sets
+from treeanova.terms.leafsets import LeafSets
 from treeanova.terms.trees import leaves_of
 from treeanova.testing.forests import BOUNDS_NEAR_ZERO, chains, random_forest, random_masses, rows_on_bounds
 from treeanova.testing.strategies import SEEDS
@@ -20,7 +20,7 @@ from treeanova.testing.strategies import SEEDS
 def test_rows_are_in_the_sets_of_the_leaves_that_they_reach(seed):
     rng = np.random.default_rng(seed)
     forest = random_forest(rng, bounds=BOUNDS_NEAR_ZERO) if seed % 2 else random_forest(rng)
-    sets = leaf_sets(forest, grid_of(forest))
+    sets = LeafSets(forest, grid_of(forest))
     encoded = encode(rows_on_bounds(forest, rng), forest.schema)
     codes = sets.grid.index_encoded(encoded)
     inside = np.ones((forest.n_leaves, len(codes)), dtype=bool)
@@ -35,7 +35,7 @@ def test_rows_are_in_the_sets_of_the_leaves_that_they_reach(seed):
 def test_sets_on_merged_bins_are_shares_by_mass(seed):
     rng = np.random.default_rng(seed)
     forest = random_forest(rng, max_features=3)
-    sets = leaf_sets(forest, grid_of(forest))
+    sets = LeafSets(forest, grid_of(forest))
     masses = random_masses(rng, sets.grid)
     for j, own in enumerate(sets.sets):
         size = sets.grid.sizes[j]

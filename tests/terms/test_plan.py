@@ -16,7 +16,7 @@ from treeanova.model.binning import binning_by
 from treeanova.model.effects import Effects
 from treeanova.model.grid import grid_of
 from treeanova.terms.expand import expand
-from treeanova.terms.leafsets import leaf_sets
+from treeanova.terms.leafsets import LeafSets
 from treeanova.terms.plan import DEFAULT_BUDGET, plan_of, plan_of_effects
 from treeanova.testing.decompositions import names_at_rows
 from treeanova.testing.effects import grid_of_sizes
@@ -46,7 +46,7 @@ def walked_feature_sets(forest):
 def test_plan_counts_every_term_that_comes_out(seed):
     forest = random_forest(np.random.default_rng(seed))
     grid = grid_of(forest)
-    sets = leaf_sets(forest, grid)
+    sets = LeafSets(forest, grid)
     keys, positions = sets.keys, sets.group
     walked = walked_feature_sets(forest)
     assert set(keys) == walked
@@ -63,7 +63,7 @@ def test_plan_counts_every_term_that_comes_out(seed):
 def test_plan_by_hand():
     # Axes of 3, 2 and 2 bins. Terms x0, x0 x1, x0 x1 x2 in the trees; purification adds x1, x2, x0 x2, x1 x2.
     forest = chains([(0, 0.0), (1, 0.0), (2, 0.0)], [(0, 1.0)], n_outputs=2)
-    plan = plan_of(set(leaf_sets(forest, grid_of(forest)).keys), grid_of(forest), 2)
+    plan = plan_of(set(LeafSets(forest, grid_of(forest)).keys), grid_of(forest), 2)
     assert plan.cells == {(0,): 3, (1,): 2, (2,): 2, (0, 1): 6, (0, 2): 6, (1, 2): 4, (0, 1, 2): 12}
     assert (plan.n_cells, plan.max_order) == (35, 3)
     # Raw and pure values of two outputs and one weight, 8 bytes each.
@@ -77,7 +77,7 @@ def test_plan_by_hand():
 def test_budget_is_checked_before_any_work():
     forest = chains([(0, 0.0), (1, 0.0), (2, 0.0)], [(0, 1.0)], n_outputs=2)
     grid = grid_of(forest)
-    plan = plan_of(set(leaf_sets(forest, grid).keys), grid, 2)
+    plan = plan_of(set(LeafSets(forest, grid).keys), grid, 2)
     plan.check(1400)
     message = (
         r"need 1\.4 kB, over the budget of 1\.4 kB; the largest is x0 × x1 × x2 with 12 cells\. "
@@ -92,7 +92,7 @@ def test_budget_is_a_memory_error_and_stops_what_would_not_fit():
     trees = [[(int(j), float(rng.normal())) for j in rng.permutation(6)] for _ in range(3000)]
     forest = chains(*trees, n_features=6)
     with pytest.raises(MemoryError, match=r"TB, over the budget of 2 GB; the largest is x0 × x1 × x2 × x3 × x4 × x5"):
-        plan_of(set(leaf_sets(forest, grid_of(forest)).keys), grid_of(forest), 1).check(DEFAULT_BUDGET)
+        plan_of(set(LeafSets(forest, grid_of(forest)).keys), grid_of(forest), 1).check(DEFAULT_BUDGET)
 
 
 @pytest.fixture(scope="module")

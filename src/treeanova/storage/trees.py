@@ -74,9 +74,15 @@ def _pack_forest(forest: Forest) -> Arrays:
     labels = np.zeros(len(is_leaf), dtype=np.int64)
     values[is_leaf], labels[is_leaf] = forest.values[forest.leaf[is_leaf]], forest.leaf_label[forest.leaf[is_leaf]]
     others = {"intercept": forest.intercept, "roots": forest.roots, "category_left": forest.category_left}
-    return {
-        f"forest/{name}": array for name, array in {**nodes, **others, "values": values, "leaf_label": labels}.items()
-    }
+    packed = {**nodes, **others, "values": values, "leaf_label": labels}
+    return {f"forest/{name}": _narrow(array) for name, array in packed.items()}
+
+
+def _narrow(array: Any) -> Any:
+    """Integers in as few bytes as hold them: zeros take time to pack and to unpack too."""
+    if array.dtype.kind != "i" or not array.size:
+        return array
+    return array.astype(np.result_type(np.min_scalar_type(array.min()), np.min_scalar_type(array.max())))
 
 
 def _pack_binnings(name: str, binnings: tuple[Binning, ...]) -> Arrays:

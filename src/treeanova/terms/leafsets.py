@@ -13,6 +13,7 @@ import functools
 import itertools
 import math
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -164,32 +165,57 @@ class AnySets(BinSets):
         return scipy.sparse.csr_array(np.diff(self.onto(binning), axis=1, prepend=0.0))
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class LeafSets:
-    """All leaves of a forest: their features, sets of bins, and values.
+class _Built(NamedTuple):
+    """What leaf sets are made of: distinct sets of features, those of each leaf, and sets of bins by feature."""
 
-    Attributes
-    ----------
-    grid
-        The grid of the forest.
-    keys
-        Distinct sets of features on paths to leaves.
-    group
-        Position of each leaf's set of features in `keys`.
-    sets
-        Sets of bins, feature by feature.
-    values
-        Values of the leaves, shape (n_leaves, n_outputs).
-    intercept
-        Intercept of the forest.
-    """
-
-    grid: Grid
     keys: tuple[Key, ...]
     group: Ints
     sets: tuple[BinSets, ...]
-    values: Floats
-    intercept: Floats
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class LeafSets:
+    """All leaves of a forest: their features, sets of bins, and values; built when they are first asked for.
+
+    Attributes
+    ----------
+    forest
+        The forest.
+    grid
+        Its grid.
+    """
+
+    forest: Forest
+    grid: Grid
+
+    @functools.cached_property
+    def _built(self) -> _Built:
+        return _build(self.forest, self.grid)
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        """Distinct sets of features on paths to leaves."""
+        return self._built.keys
+
+    @property
+    def group(self) -> Ints:
+        """Position of each leaf's set of features in `keys`."""
+        return self._built.group
+
+    @property
+    def sets(self) -> tuple[BinSets, ...]:
+        """Sets of bins, feature by feature."""
+        return self._built.sets
+
+    @property
+    def values(self) -> Floats:
+        """Values of the leaves, shape (n_leaves, n_outputs)."""
+        return self.forest.values
+
+    @property
+    def intercept(self) -> Floats:
+        """Intercept of the forest."""
+        return self.forest.intercept
 
     @functools.cached_property
     def members(self) -> tuple[Ints, ...]:
@@ -365,8 +391,7 @@ def memberships(forest: Forest, grid: Grid, paths: Paths, feature: int) -> tuple
     return with_feature, sets
 
 
-def leaf_sets(forest: Forest, grid: Grid) -> LeafSets:
-    """The leaf sets of a forest on its grid."""
+def _build(forest: Forest, grid: Grid) -> _Built:
     used = np.zeros((forest.n_leaves, len(grid.axes)), dtype=bool)
     sets: list[BinSets] = []
     paths = functools.cache(lambda: paths_of(forest))
@@ -378,7 +403,7 @@ def leaf_sets(forest: Forest, grid: Grid) -> LeafSets:
             else:
                 sets.append(_intervals(bins, place, grid.axes[j]))
     keys, group = leaf_keys(used)
-    return LeafSets(grid, tuple(keys), group, tuple(sets), forest.values, forest.intercept)
+    return _Built(tuple(keys), group, tuple(sets))
 
 
 def _intervals(bins: LeafBins, place: int, axis: Axis) -> Intervals:

@@ -18,7 +18,7 @@ from treeanova.model.grid import Grid, grid_of
 from treeanova.terms.closed_form import row_cost
 from treeanova.terms.expand import expand
 from treeanova.terms.layout import TermLayout
-from treeanova.terms.leafsets import LeafSets, leaf_sets
+from treeanova.terms.leafsets import LeafSets
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -117,7 +117,7 @@ def _draw_within(binning: Binning, codes: Ints | BinIndices, rng: np.random.Gene
 
 def leaves_of(forest: Forest) -> LeafSets:
     """The leaf sets of a forest on the grid of all its bins."""
-    return leaf_sets(forest, grid_of(forest))
+    return LeafSets(forest, grid_of(forest))
 
 
 def lay_out(forest: Forest, sets: LeafSets, layout: TermLayout, statistics: Statistics | None) -> Trees:
