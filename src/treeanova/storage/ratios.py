@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -17,6 +18,7 @@ _LEAST_CELLS = 1 << 17  # fewer weights are kept as they are, to the last bit
 _MAX_SHARE = 0.75  # of the table's size, for ratios to be worth their while
 _TOLERANCE = 1e-13  # of each weight
 _TOLERANCE_OF_PRODUCT = 1e-15  # of the product of the marginals: exact marginals round what is far below it
+_THREADS = 2  # more take more memory
 _INDEPENDENT = np.array([1.0, 1.0, 0.0, 0.0, 1.0])  # one group of each feature, from the first bin on, of ratio 1
 
 
@@ -24,11 +26,10 @@ def pack_weights(weights: Mapping[Key, Floats]) -> tuple[dict[Key, Floats], dict
     """Flat ratios of the tables that follow from them, and all other tables; `unpack_weights` reverses this."""
     if sum(table.size for table in weights.values()) < _LEAST_CELLS:
         return {}, dict(weights)
-    packed: dict[Key, Floats] = {}
-    for key, table in weights.items():
-        flat = _pack(table, *(weights.get((j,)) for j in key)) if len(key) == 2 else None
-        if flat is not None:
-            packed[key] = flat
+    pairs = [key for key in weights if len(key) == 2]
+    with ThreadPoolExecutor(_THREADS) as pool:
+        flat = pool.map(lambda key: _pack(weights[key], *(weights.get((j,)) for j in key)), pairs)
+        packed = {key: ratios for key, ratios in zip(pairs, flat, strict=True) if ratios is not None}
     return packed, {key: table for key, table in weights.items() if key not in packed}
 
 
