@@ -26,7 +26,7 @@ def pack_weights(weights: Mapping[Key, Floats]) -> tuple[dict[Key, Floats], dict
     """Flat ratios of the tables that follow from them, and all other tables; `unpack_weights` reverses this."""
     if sum(table.size for table in weights.values()) < _LEAST_CELLS:
         return {}, dict(weights)
-    pairs = [key for key in weights if len(key) == 2]
+    pairs: list[Key] = [key for key in weights if len(key) == 2]
     with ThreadPoolExecutor(_THREADS) as pool:
         flat = pool.map(lambda key: _pack(weights[key], *(weights.get((j,)) for j in key)), pairs)
         packed = {key: ratios for key, ratios in zip(pairs, flat, strict=True) if ratios is not None}
