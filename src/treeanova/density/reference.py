@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from treeanova.core.arrays import BinIndices
 from treeanova.data.given_rows import encode_rows
 from treeanova.density.base import Density
 from treeanova.density.joint import Joint, Product
@@ -22,8 +21,8 @@ class Reference(Density):
     """All probability on one row: effects against that row (reference coding, anchored decomposition, cut-HDMR).
 
     The intercept is the score of the row. A main effect is what changes where this feature alone leaves the row's bin,
-    all others staying as they are in the row; an interaction is what its features change together beyond that. A term is
-    zero wherever one of its features is in the row's bin. The density is a product of point masses, so that terms of
+    all others staying as they are in the row; an interaction is what its features change together beyond that. A term
+    is zero wherever one of its features is in the row's bin. The density is a product of point masses, so that terms of
     any depth and order are exact.
 
     Nothing varies under one row. Variances and covariances of terms (`importance`), and which terms of a deep ensemble
@@ -79,27 +78,19 @@ class Reference(Density):
         >>> Reference([1, 0]).bind(fx.grid, None).table((0, 1)).tolist()
         [[0.0, 0.0], [1.0, 0.0]]
         """
-        bound = super().bind(grid, statistics)
-        if len(bound._rows) != 1:
+        rows = encode_rows(self.row, grid.schema, name="row")
+        if len(rows) != 1:
             raise ValueError(
-                f"`row` of Reference must be one row, got {len(bound._rows)}; fx.explain(X, reference=rows) takes "
-                "several."
+                f"`row` of Reference must be one row, got {len(rows)}; fx.explain(X, reference=rows) takes several."
             )
-        return bound
-
-    @functools.cached_property
-    def _rows(self) -> BinIndices:
-        """Bins of the row, shape (1, n_features)."""
-        grid = self._bound_grid
-        return grid.index_encoded(encode_rows(self.row, grid.schema, name="row"))
+        return super().bind(grid, statistics)
 
     @functools.cached_property
     def joint(self) -> Joint:
         """Independent features, each in one bin."""
-        bins = self._rows[0]
-        return Product(
-            [(np.arange(size) == b).astype(float) for size, b in zip(self._bound_grid.sizes, bins, strict=True)]
-        )
+        grid = self._bound_grid
+        bins = grid.index_encoded(encode_rows(self.row, grid.schema, name="row"))[0]
+        return Product([(np.arange(size) == b).astype(np.float64) for size, b in zip(grid.sizes, bins, strict=True)])
 
     @functools.cached_property
     def population(self) -> Density:
