@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
-
-import numpy as np
 
 from treeanova.core.arrays import BinIndices, Floats, Key
 from treeanova.decomposition.evaluation import Evaluation
@@ -56,20 +55,55 @@ def values_at_rows(evaluation: Evaluation, encoded: Floats, max_order: int | Non
 
 def values_against(evaluation: Evaluation, encoded: Floats, references: Floats, max_order: int | None) -> ValuesAtRows:
     """Anchored terms at rows, the mean over references; they add up to the score minus that of the references."""
-    codes, grid = evaluation.grid.index_encoded(encoded), evaluation.grid
-    against = anchored(evaluation.source, grid.index_encoded(references))
-    known = evaluation.terms.keys if against.keys is None else against.keys
-    limit = evaluation.scope.order if isinstance(evaluation.scope, Truncated) else None
-    is_listed = [_is_wanted(len(key), max_order) and _is_wanted(len(key), limit) for key in known]
-    keys = [key for key, is_kept in zip(known, is_listed, strict=True) if is_kept]
-    values = against.at(codes, keys, evaluation.n_jobs)
-    rests = evaluation.rest_orders if against.keys is None else ()
-    orders = [order for order in rests if _is_wanted(order, max_order)]
-    others = dict(zip(orders, _rests_against(against, codes, keys, values, orders, evaluation.n_jobs), strict=True))
-    shares = functools.partial(_shares_against, against, codes, keys, values, orders, evaluation.n_jobs)
+    grid, scope = evaluation.grid, evaluation.scope
+    model = anchored(evaluation.source, grid.index_encoded(references))
+    limit = scope.order if isinstance(scope, Truncated) else None
+    known, rests = (evaluation.terms.keys, evaluation.rest_orders) if model.keys is None else (model.keys, ())
+    keys = [key for key in known if _is_wanted(len(key), max_order) and _is_wanted(len(key), limit)]
+    orders = tuple(order for order in rests if _is_wanted(order, max_order))
+    found = _Against(model, grid.index_encoded(encoded), keys, orders, evaluation.n_jobs)
+    shares = Deferred(found.shares_of_rests) if orders else None
     intercept = evaluation.score(references).mean(axis=0)
-    leaves_rest = limit is not None or len(keys) < len(known) or len(orders) < len(rests)
-    return ValuesAtRows(keys, values, others, Deferred(shares) if others else None, intercept, leaves_rest)
+    leaves_rest = limit is not None or len(keys) + len(orders) < len(known) + len(rests)
+    return ValuesAtRows(keys, found.values, found.rests(), shares, intercept, leaves_rest)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Against:
+    """Terms of a model against references at rows: those of some keys, and all others of some orders."""
+
+    model: Anchored
+    codes: BinIndices
+    keys: Sequence[Key]
+    orders: tuple[int, ...]
+    n_jobs: int
+
+    @functools.cached_property
+    def values(self) -> Floats:
+        """Values of the listed terms."""
+        return self.model.at(self.codes, self.keys, self.n_jobs)
+
+    def _listed(self) -> Iterator[tuple[Key, Floats]]:
+        """The listed terms of the orders, of which others are not listed."""
+        pairs = zip(self.keys, self.values, strict=True)
+        return ((key, values) for key, values in pairs if len(key) in self.orders)
+
+    def rests(self) -> dict[int, Floats]:
+        """Totals of the orders minus the listed terms."""
+        if not self.orders:
+            return {}
+        totals = self.model.totals_at(self.codes, self.orders, self.n_jobs)
+        rests = dict(zip(self.orders, totals, strict=True))
+        for key, values in self._listed():
+            rests[len(key)] -= values
+        return rests
+
+    def shares_of_rests(self) -> Floats:
+        """Shares of features in these rests."""
+        shares = self.model.shares_at(self.codes, self.orders, self.n_jobs)
+        for key, values in self._listed():
+            shares[:, list(key)] -= (values / len(key))[:, None]
+        return _per_output(shares)
 
 
 def _is_wanted(order: int, max_order: int | None) -> bool:
@@ -90,30 +124,6 @@ def _rests(
 def _shares_of_rests(evaluation: Evaluation, codes: BinIndices) -> Floats:
     """Shares of features in the terms that are not listed, without the axis of outputs where there is one."""
     return _per_output(evaluation.rest_shares_at(codes))
-
-
-def _rests_against(
-    against: Anchored, codes: BinIndices, keys: Sequence[Key], values: Floats, orders: Sequence[int], n_jobs: int
-) -> Floats:
-    """Totals of some orders minus the listed terms."""
-    if not orders:
-        return np.zeros((0, *values.shape[1:]))
-    rests = against.totals_at(codes, orders, n_jobs)
-    for key, listed in zip(keys, values, strict=True):
-        if len(key) in orders:
-            rests[orders.index(len(key))] -= listed
-    return rests
-
-
-def _shares_against(
-    against: Anchored, codes: BinIndices, keys: Sequence[Key], values: Floats, orders: Sequence[int], n_jobs: int
-) -> Floats:
-    """Shares of features in totals of some orders minus those in the listed terms."""
-    shares = against.shares_at(codes, orders, n_jobs)
-    for key, listed in zip(keys, values, strict=True):
-        if len(key) in orders:
-            shares[:, list(key)] -= (listed / len(key))[:, None]
-    return _per_output(shares)
 
 
 def _per_output(shares: Floats) -> Floats:

@@ -191,8 +191,8 @@ class Laplace(Density):
     a term with C cells has the weight (rows in it + counts) / (rows + counts · C). A term of more cells then has more
     of the uniform density, so that tables of different terms have **different marginals** of the same feature. No
     joint density has all these tables; each term is pure under its own. `Certificate.marginal_gap` states how much they
-    differ. Variances and covariances of terms (`importance`) are those at the rows. Deep ensembles, whose terms of high order have no
-    tables, are refused.
+    differ. Variances and covariances of terms (`importance`) are those at the rows. Deep ensembles, whose terms of high
+    order have no tables, are refused.
 
     Parameters
     ----------

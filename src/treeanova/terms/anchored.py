@@ -168,4 +168,5 @@ def _subsets(key: Key) -> Iterator[Key]:
 def _difference(corners: dict[Key, Floats], key: Key) -> Floats:
     """The sum over subsets of a key, with alternating signs."""
     signed = [(-1) ** (len(key) - len(chosen)) * corners[chosen] for chosen in _subsets(key)]
-    return np.sum(signed, axis=0)
+    total: Floats = np.sum(signed, axis=0)
+    return total
