@@ -43,8 +43,8 @@ class Answers(Function):
         """Weights of the cells of each term that has a table, by positions of features."""
 
     @property
-    def _baseline(self) -> str:
-        """What the intercept is, in words."""
+    def baseline(self) -> str:
+        """What the intercept is, in words: "average", or "score of the reference"."""
         return self.density.baseline
 
     @functools.cached_property

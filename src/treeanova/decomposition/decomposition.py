@@ -106,7 +106,7 @@ class Decomposition(Answers):
         """Weights of the cells of a term on given axes: those of its table where it has these axes."""
         own = self.effects.binnings.get(key)
         is_same = own is None if binnings is None else own is not None and all(map(Binning.equals, own, binnings))
-        return self._table_weights(key) if is_same else self.density.table(key, binnings)
+        return self._table_weights(key) if is_same else self._shown_density.table(key, binnings)
 
     @functools.cached_property
     def evaluation(self) -> Evaluation:
@@ -119,11 +119,13 @@ class Decomposition(Answers):
 
     def _table_weights(self, key: Key) -> Floats:
         tensors = self.termset.tables
-        return (
-            tensors.weights[key]
-            if key in tensors.weights
-            else self.density.table(key, tensors.effects.binnings.get(key))
-        )
+        known = tensors.weights.get(key)
+        return self._shown_density.table(key, tensors.effects.binnings.get(key)) if known is None else known
+
+    @property
+    def _shown_density(self) -> Density:
+        """The density whose weights terms are shown with."""
+        return self.density.population if self.density.shows_population else self.density
 
     def __repr__(self) -> str:
         tables = [len(key) for key in self.effects.terms]
@@ -518,7 +520,12 @@ def decomposed(
         scope = Truncated(limit)
     evaluation = Evaluation(source, pure.terms, scope, settings.n_jobs)
     certificate = certify(evaluation, pure, density, settings.options, oracle)
-    return Decomposition(source, pure.terms, density, certificate, scope, settings, model)
+    terms = pure.terms
+    if density.shows_population:
+        effects = terms.tables.effects
+        tables = {key: density.population.table(key, effects.binnings.get(key)) for key in effects.terms}
+        terms = terms.with_weights(tables)
+    return Decomposition(source, terms, density, certificate, scope, settings, model)
 
 
 def _combined(parts: Sequence[Decomposition], factors: Sequence[float], progress: Progress = quiet) -> Decomposition:

@@ -314,7 +314,7 @@ class Function(abc.ABC):
         ([[0.0, 0.0, 1.0]], 0.0)
         """
         encoded = encode(X, self.schema)
-        evaluation, baseline = self.evaluation, self._baseline
+        evaluation, baseline = self.evaluation, self.baseline
         with reporting(progress):
             if reference is None:
                 found = values_at_rows(evaluation, encoded, max_order)
@@ -341,6 +341,6 @@ class Function(abc.ABC):
         )
 
     @property
-    def _baseline(self) -> str:
-        """What the intercept is, in words."""
-        return "average"
+    @abc.abstractmethod
+    def baseline(self) -> str:
+        """What the intercept is, in words: "average", or "score of the reference"."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from treeanova.core.arrays import Bools, Floats, Key
+from treeanova.core.arrays import Bools, Floats, Ints, Key
 from treeanova.data.frames import frame
 from treeanova.decomposition.evaluation import Evaluation
 from treeanova.model.axes import Axis
@@ -28,6 +28,7 @@ from treeanova.terms.trees import leaves_of
 _MOST_ORDERS_BY_TABLES = 2
 _FEW = 4
 _FEW_NODES, _MANY_NODES = 30, 2_000
+_MOST_SEARCHES = 5_000  # of levels times steps
 
 
 class Step(NamedTuple):
@@ -256,22 +257,31 @@ def monotonicity_of(evaluation: Evaluation, model: Any, feature: int, output: in
     """The statement for a feature and an output given by position; more is tried where little leaves it undecided."""
     grid, steps = _steps(evaluation, model, feature, output)
     for n_nodes in (_FEW_NODES, _MANY_NODES):
-        found = _statement(grid, steps(), feature, n_nodes)
+        found = _statement(grid, steps, feature, n_nodes)
         if found.direction != "undecided":
             break
     notes = tuple(_notes(grid.axes[feature]))
     return dataclasses.replace(found, output=grid.schema.outputs[output], notes=notes, backend=backend)
 
 
-def _statement(grid: Grid, functions: Iterator[StepFunction], feature: int, n_nodes: int) -> Monotonicity:
+def _statement(grid: Grid, functions: Callable[[], Iterator[StepFunction]], feature: int, n_nodes: int) -> Monotonicity:
+    """The statement, with up to `n_nodes` products of sets tried for the smallest and the largest change of a step."""
     axis = grid.axes[feature]
-    steps, by_partner, tolerance = [], _ByPartner(grid), 0.0
-    for k, function in enumerate(functions):
+    steps, by_partner, tolerance, extremes = [], _ByPartner(grid), 0.0, []
+    for k, function in enumerate(functions()):
         tolerance = max(tolerance, function.tolerance)
         low, high = Search(function).lowest(n_nodes), Search(-function).lowest(n_nodes)
+        extremes.append((low, high))
         steps.append(_step(axis.labels[k : k + 2], function, grid, low, high))
         by_partner.add(function, low, high)
-    found = Monotonicity(axis.name, "", "", tuple(steps), by_partner.levels(tolerance), tolerance)
+    levels = by_partner.levels(tolerance)
+    open_levels = {(level.partner, level.level) for level in levels if level.direction == "undecided"}
+    if 0 < len(open_levels) * len(steps) <= _MOST_SEARCHES:
+        tried = _ByPartner(grid, frozenset(open_levels))
+        for function, (low, high) in zip(functions(), extremes, strict=True):
+            tried.add(function, low, high)
+        levels = tried.levels(tolerance)
+    found = Monotonicity(axis.name, "", "", tuple(steps), levels, tolerance)
     return dataclasses.replace(found, direction=_direction(found.is_increasing, found.is_decreasing))
 
 
@@ -347,9 +357,13 @@ def _in_words(axis: Axis, bin_: int) -> str:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _ByPartner:
-    """Bounds of the steps at each level of each partner, the extreme of all steps so far."""
+    """Bounds of the steps at each level of each partner, the extreme of all steps so far.
+
+    Levels in `to_search` are searched one by one.
+    """
 
     grid: Grid
+    to_search: frozenset[tuple[str, str]] = frozenset()
     known: dict[int, Floats] = dataclasses.field(default_factory=dict)
     outside: list[tuple[Key, Floats]] = dataclasses.field(default_factory=list)
 
@@ -357,10 +371,19 @@ class _ByPartner:
         """Take the step of another bin into account."""
         lows, highs = Search(function), Search(-function)
         for place, (j, columns) in enumerate(zip(function.partners, function.columns, strict=True)):
-            bounds = np.concatenate([lows.by_level(place, low.cell), highs.by_level(place, high.cell)])[:, columns]
+            bounds = np.concatenate([lows.by_level(place, low.cell), highs.by_level(place, high.cell)])
+            for column in self._columns_to_search(j, columns):
+                bounds[:, column] = *_searched(lows, place, column), *_searched(highs, place, column)
+            bounds = bounds[:, columns]
             self._extend(j, np.maximum(bounds, [[low.bound], [-np.inf], [high.bound], [-np.inf]]))
         whole = np.array([low.bound, low.found, high.bound, high.found])
         self.outside.append((function.partners, whole))
+
+    def _columns_to_search(self, partner: int, columns: Ints) -> list[int]:
+        """Columns of the levels that are searched."""
+        axis = self.grid.axes[partner]
+        bins = [b for b, label in enumerate(axis.labels) if (axis.name, label) in self.to_search]
+        return sorted(set(columns[bins].tolist()))
 
     def _extend(self, partner: int, bounds: Floats) -> None:
         known = self.known.get(partner)
@@ -378,6 +401,12 @@ class _ByPartner:
             for b, label in enumerate(self.grid.axes[j].labels):
                 levels.append(_level(self.grid.axes[j].name, label, bounds[:, b], possible[:, b], found[:, b]))
         return tuple(levels)
+
+
+def _searched(search: Search, place: int, column: int) -> tuple[float, float]:
+    """Bound and found value of the smallest step at a level."""
+    extreme = search.lowest(_FEW_NODES, at=(place, column))
+    return extreme.bound, extreme.found
 
 
 def _level(partner: str, label: str, bounds: Floats, possible: Bools, found: Bools) -> Level:

@@ -31,6 +31,10 @@ class Density(abc.ABC):
         The bins; None until the density is bound.
     statistics
         Statistics of the rows that define the density; None where there are no rows.
+    baseline
+        What the mean score under the density is, in words.
+    shows_population
+        Whether terms are shown with the weights of `population` in place of those of the density.
 
     Examples
     --------
@@ -47,6 +51,7 @@ class Density(abc.ABC):
     name: ClassVar[str]
     needs_data: ClassVar[bool] = True
     baseline: ClassVar[str] = "average"
+    shows_population: ClassVar[bool] = False
     grid: Grid | None = dataclasses.field(default=None, kw_only=True, repr=False)
     statistics: Statistics | None = dataclasses.field(default=None, kw_only=True, repr=False)
 

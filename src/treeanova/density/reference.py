@@ -25,8 +25,9 @@ class Reference(Density):
     is zero wherever one of its features is in the row's bin. The density is a product of point masses, so that terms of
     any depth and order are exact.
 
-    Nothing varies under one row. Variances and covariances of terms (`importance`), and which terms of a deep ensemble
-    are listed, are those at the rows of X; of all bins equally where there are no rows.
+    Nothing varies under one row. Weights of the cells of terms (`Term.weights`), variances and covariances
+    (`importance`), and which terms of a deep ensemble are listed, are therefore those of the rows of X; of all bins
+    equally where there are no rows.
 
     Parameters
     ----------
@@ -49,6 +50,7 @@ class Reference(Density):
     name: ClassVar[str] = "reference"
     needs_data: ClassVar[bool] = False
     baseline: ClassVar[str] = "score of the reference"
+    shows_population: ClassVar[bool] = True
     row: Any = dataclasses.field(default=None, repr=False)
 
     def bind(self, grid: Grid, statistics: Statistics | None) -> Self:

@@ -8,6 +8,7 @@ their sign is known and enough was tried. Parts of one partner each make the bou
 from __future__ import annotations
 
 import dataclasses
+import functools
 import heapq
 import itertools
 from typing import NamedTuple
@@ -18,7 +19,7 @@ from treeanova.core.arrays import Bools, Floats, Ints
 from treeanova.terms.step_functions import Boxes, StepFunction
 
 Masks = tuple[Bools, ...]  # for each partner, the columns in a product
-_NODES_ONCE_DECIDED = 30
+_NODES_ONCE_DECIDED = 12
 _NODES = 1_000
 
 
@@ -58,19 +59,25 @@ class Search:
 
     function: StepFunction
 
-    def lowest(self, n_nodes: int = _NODES) -> Extreme:
-        """The smallest value, or bounds of it that agree in sign where `n_nodes` products of sets suffice for that."""
-        everything = tuple(np.ones(n, dtype=bool) for n in self.function.n_columns)
+    def lowest(self, n_nodes: int = _NODES, *, at: tuple[int, int] | None = None) -> Extreme:
+        """The smallest value, or bounds of it that agree in sign where `n_nodes` products of sets suffice for that.
+
+        With `at`, the smallest where one partner, given by its place, is in a column; its sign is enough there.
+        """
+        whole = tuple(np.ones(n, dtype=bool) for n in self.function.n_columns)
+        if at is not None:
+            whole = (*whole[: at[0]], np.arange(len(whole[at[0]])) == at[1], *whole[at[0] + 1 :])
+        n_once_decided = _NODES_ONCE_DECIDED if at is None else 0
         numbers = itertools.count()
-        best = self._dive(everything)
-        heap = [self._node(everything, next(numbers))]
+        best = self._dive(whole)
+        heap = [self._node(whole, next(numbers))]
         limit = self.function.tolerance
         for n_done in range(n_nodes):
             if not heap:
                 break
             bound = min(heap[0].bound, best.found)
             is_decided = bound >= -limit or best.found < -limit
-            if bound >= best.found - limit or (is_decided and n_done >= _NODES_ONCE_DECIDED):
+            if bound >= best.found - limit or (is_decided and n_done >= n_once_decided):
                 break
             node = heapq.heappop(heap)
             if node.split is None:
@@ -126,7 +133,7 @@ class Search:
             total += float(boxes.values[boxes.inside[:, places].all(axis=1)].sum())
         return total
 
-    @property
+    @functools.cached_property
     def _offsets(self) -> Ints:
         return np.cumsum([0, *self.function.n_columns])
 
