@@ -217,7 +217,7 @@ def _sorted_parts(partners: Key, columns: tuple[Ints, ...], parts: tuple[Bools, 
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     singles = [np.zeros(length) for length in lengths]
     constant, kept, may_be_zero = 0.0, [], []
-    for start, stop in zip(_firsts(tree), [*_firsts(tree)[1:], len(tree)], strict=True):
+    for start, stop in itertools.pairwise([*_firsts(tree).tolist(), len(tree)]):
         own = slice(start, stop)
         places = [i for i in range(len(lengths)) if not boxes[own, offsets[i] : offsets[i + 1]].all()]
         if not places:
