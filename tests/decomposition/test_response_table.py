@@ -65,11 +65,10 @@ def test_edited_terms_keep_their_history():
     np.testing.assert_allclose(response.decision_function(HELD_OUT), fx.predict_response(HELD_OUT), atol=1e-12)
 
 
-def test_too_many_cells_are_refused_with_their_number():
-    model = ensemble.GradientBoostingClassifier(n_estimators=100, max_depth=2, random_state=0)
-    fx = treeanova.decompose(model.fit(ROWS, interacting(ROWS) > 0), ROWS, density="empirical", n_jobs=1)
+def test_too_many_cells_are_refused_with_their_number(monkeypatch):
+    fx = treeanova.decompose(classifier(), ROWS, density="empirical", n_jobs=1)
     n_cells = int(np.prod(fx.grid.sizes))
-    assert n_cells > 2**18
+    monkeypatch.setattr("treeanova.decomposition.response_table._MAX_CELLS", n_cells - 1)
     with pytest.raises(treeanova.BudgetError, match=rf"all 3 features has {n_cells:,} cells and 8 terms, more than"):
         fx.on_response_scale()
     assert fx.drop("x0").on_response_scale().terms

@@ -338,7 +338,7 @@ def test_weights_without_rows_of_empirical_show_what_was_given():
 def test_counts_are_added_to_every_cell_of_every_term(added):
     rows = np.random.default_rng(0).integers(0, 3, size=(50, 2)).astype(float)
     rows[:, 1] = np.minimum(rows[:, 1], rows[:, 0])
-    model = DecisionTreeRegressor().fit(rows, rows[:, 0] * rows[:, 1] + rows[:, 1])
+    model = DecisionTreeRegressor().fit(rows, 5 * rows[:, 0] + rows[:, 0] * rows[:, 1] + rows[:, 1] ** 2)
     fx = decompose(model, rows, density=Laplace(counts=added))
     values = [np.unique(column) for column in rows.T]
     pair = np.array([[((rows == (a, b)).all(axis=1)).sum() + added for b in values[1]] for a in values[0]])

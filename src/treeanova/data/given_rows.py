@@ -37,7 +37,7 @@ def _two_axes(rows: Any, name: str) -> Any:
             f"`{name}` must be one row (a sequence, a mapping from names, a Series) or a table, got "
             f"{type(rows).__name__}; pass X.iloc[[i]] or X[i]."
         )
-    return matrix.reshape(1, -1) if matrix.ndim == 1 and matrix.size else matrix.reshape(len(matrix), -1)
+    return matrix[None] if matrix.ndim == 1 and len(matrix) else matrix
 
 
 def _of_mapping(row: Mapping[Any, Any], schema: Schema, name: str, backend: str | None) -> Any:
