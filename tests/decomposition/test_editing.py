@@ -71,5 +71,5 @@ def test_bad_factors_are_refused(fx, factor):
 def test_a_factor_beside_a_mapping_and_unknown_terms_are_refused(fx):
     with pytest.raises(ValueError, match="`factor` must be left out where factors come with the terms, got 2"):
         fx.scale({"x0": 1.0}, 2)
-    with pytest.raises(KeyError, match="no term .*height"):
+    with pytest.raises(KeyError, match=r"no term .*height"):
         fx.scale("height", 2)
