@@ -20,6 +20,7 @@ from treeanova.decomposition.decomposition import Decomposition as Decomposition
 from treeanova.decomposition.decomposition import mean as mean
 from treeanova.decomposition.explanation import Explanation as Explanation
 from treeanova.decomposition.files import load as load
+from treeanova.decomposition.monotonicity import Monotonicity as Monotonicity
 from treeanova.decomposition.sensitivity import Sensitivity as Sensitivity
 from treeanova.decomposition.term import Term as Term
 from treeanova.errors import ArchiveError as ArchiveError

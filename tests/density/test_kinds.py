@@ -332,3 +332,43 @@ def test_empirical_takes_its_rows_as_data_with_a_warning():
 def test_weights_without_rows_of_empirical_show_what_was_given():
     with pytest.raises(ValueError, match=r"must come with its `X`, got weights of shape \(2,\) and X=None"):
         Empirical(sample_weight=[1.0, 2.0])
+
+
+@pytest.mark.parametrize("added", [1, 0.5])
+def test_counts_are_added_to_every_cell_of_every_term(added):
+    rows = np.random.default_rng(0).integers(0, 3, size=(50, 2)).astype(float)
+    rows[:, 1] = np.minimum(rows[:, 1], rows[:, 0])
+    model = DecisionTreeRegressor().fit(rows, 5 * rows[:, 0] + rows[:, 0] * rows[:, 1] + rows[:, 1] ** 2)
+    fx = decompose(model, rows, density=Laplace(counts=added))
+    values = [np.unique(column) for column in rows.T]
+    pair = np.array([[((rows == (a, b)).all(axis=1)).sum() + added for b in values[1]] for a in values[0]])
+    np.testing.assert_allclose(fx.density.table((0, 1)), pair / pair.sum(), rtol=1e-14)
+    main = np.array([(rows[:, 0] == a).sum() + added for a in values[0]])
+    np.testing.assert_allclose(fx.terms["x0"].weights, main / main.sum(), rtol=1e-14)
+    gap = np.abs(pair.sum(axis=1) / pair.sum() - main / main.sum()).sum() / 2
+    assert fx.certificate.marginal_gap >= gap > 0
+    assert "marginals of the same feature that differ by up to" in str(fx.certificate)
+    np.testing.assert_allclose(fx.explain(rows).scores, model.predict(rows), atol=1e-12)
+    assert fx.importance()["share"].sum() == pytest.approx(1.0)
+    assert decompose(model, rows, density=Laplace()).certificate.marginal_gap == 0.0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"counts": 0}, "`counts` must be a number above 0, got 0"),
+        ({"counts": math.inf}, "`counts` must be a number above 0, got inf"),
+        ({"counts": 1, "mix": 0.1}, "`counts` must come without `mix`, got mix=0.1"),
+    ],
+)
+def test_bad_counts_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        Laplace(**options)
+
+
+def test_counts_need_tables_of_all_terms():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(200, 3))
+    model = DecisionTreeRegressor(max_depth=5).fit(rows, rows.prod(axis=1))
+    with pytest.raises(ValueError, match=r"must be one joint density where terms have no tables.*Laplace\(counts=1\)"):
+        decompose(model, rows, density=Laplace(counts=1), tensor_order=2)

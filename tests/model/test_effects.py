@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+import treeanova
 from treeanova.data.features import Feature, Schema
 from treeanova.model.axes import IntervalAxis
 from treeanova.model.binning import binning_by, unmerged
@@ -16,6 +17,7 @@ from treeanova.model.effects import Effects, refined_axes, weighted_sum
 from treeanova.model.grid import Grid
 from treeanova.model.union import union
 from treeanova.testing.effects import grid_of_sizes, random_effects
+from treeanova.testing.examples import FIGURE_1
 from treeanova.testing.strategies import SEEDS
 
 ONE = binning_by(np.array([0, 0, 1, 1]))
@@ -164,3 +166,56 @@ def test_fewer_terms_keep_their_axes():
     mains = effects.keep(lambda key: len(key) == 1)
     assert list(mains.binnings) == [(0, 1)]  # weights of the pair may still be known
     assert refined_axes(mains) == {}
+
+
+FORMS = tuple(FIGURE_1)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_four_forms_of_one_function_have_the_same_pure_terms(form):
+    intercept, first, second, pair = FIGURE_1[form]
+    effects = Effects.from_tables({"a": first, "b": second, ("a", "b"): pair}, intercept=intercept)
+    fx = treeanova.decompose(effects, density="uniform")
+    assert fx.intercept == 0
+    np.testing.assert_allclose(fx.terms["a", "b"].values, [[-0.25, 0.25], [0.25, -0.25]], atol=1e-15)
+    np.testing.assert_allclose(fx.terms["a"].values, 0.0, atol=1e-15)
+
+
+def test_tables_are_looked_up_by_category_and_threshold():
+    tables = {("dose", "kind"): [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], "kind": [10.0, 20.0]}
+    effects = Effects.from_tables(
+        tables, intercept=100.0, categories={"kind": ["u", "v"]}, thresholds={"dose": [0.0, 1.5]}
+    )
+    rows = [[-3.0, "u"], [0.0, "v"], [1.0, "v"], [1.6, "u"]]
+    assert effects.score(rows).ravel().tolist() == [111.0, 122.0, 124.0, 115.0]
+    with pytest.raises(ValueError, match="'kind' must hold categories of the model, got 'w'"):
+        effects.score([[0.0, "w"]])
+    with pytest.raises(ValueError, match="'dose' must have no missing values"):
+        effects.score([[np.nan, "u"]])
+
+
+def test_axes_follow_the_order_of_the_names():
+    tables = {"a": [0.0, 1.0], ("b", "a"): [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]}
+    effects = Effects.from_tables(tables)
+    assert effects.schema.names == ("a", "b")
+    assert effects.terms[0, 1][..., 0].tolist() == [[1.0, 3.0, 5.0], [2.0, 4.0, 6.0]]
+
+
+@pytest.mark.parametrize(
+    ("tables", "options", "message"),
+    [
+        ({"a": [[1.0]]}, {}, r"`tables` must give \('a',\) an array of finite numbers with 1 axes"),
+        ({"a": [1.0, np.inf]}, {}, "with other numbers"),
+        ({("a", "a"): [[1.0]]}, {}, "`tables` must give"),
+        ({("a", "b"): [[1.0]], ("b", "a"): [[1.0]]}, {}, "`tables` must have each set of features once"),
+        ({"a": [1.0, 2.0], ("a", "b"): [[1.0], [2.0], [3.0]]}, {}, "as many bins as all others do"),
+        ({"a": [1.0, 2.0]}, {"categories": {"a": ["u"]}}, "`categories` must give 'a' 2 different labels"),
+        ({"a": [1.0, 2.0]}, {"thresholds": {"a": [1.0, 0.0]}}, "`thresholds` must give 'a' 1 ascending numbers"),
+        ({"a": [1.0, 2.0]}, {"thresholds": {"b": [1.0]}}, "must be of features of the tables, got 'b'"),
+        ({"a": [1.0]}, {"thresholds": {"a": []}, "categories": {"a": ["u"]}}, "got both"),
+        ({"a": [1.0]}, {"link": "softmax"}, "`link` must be one of 'identity', 'logit', 'log', got 'softmax'"),
+    ],
+)
+def test_bad_tables_are_refused(tables, options, message):
+    with pytest.raises(ValueError, match=message):
+        Effects.from_tables(tables, **options)

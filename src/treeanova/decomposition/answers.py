@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import functools
 from collections.abc import Collection, Mapping
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from treeanova.data.frames import frame, free_name
 from treeanova.decomposition.evaluation import rest_label
 from treeanova.decomposition.function import Function
 from treeanova.decomposition.importance import feature_shares, moments_of_terms, ranked_columns, rows_of_density
+from treeanova.decomposition.monotonicity import Monotonicity, monotonicity_of
 from treeanova.decomposition.responses import on_scale
 from treeanova.decomposition.term import term_columns
 from treeanova.decomposition.uncertainty import standard_errors_of_tables
@@ -32,12 +34,18 @@ class Answers(Function):
     density: Density
     certificate: Certificate
     settings: Settings
+    model: Any
     saved_moments: Moments | None
 
     @property
     @abc.abstractmethod
     def weights(self) -> Mapping[Key, Floats]:
         """Weights of the cells of each term that has a table, by positions of features."""
+
+    @property
+    def baseline(self) -> str:
+        """What the intercept is, in words: "average", or "score of the reference"."""
+        return self.density.baseline
 
     @functools.cached_property
     def moments(self) -> Moments:
@@ -166,6 +174,60 @@ class Answers(Function):
         [-0.25, 0.25]
         """
         return frame(term_columns(on_scale(self.terms[key], self.intercept, scale)), self.settings.backend)
+
+    def monotonicity(self, feature: str, *, output: str | int | None = None) -> Monotonicity:
+        """Whether the score rises or falls in a feature, whatever all other features are: a proof or counterexamples.
+
+        The answer is about the whole function, also in cells without data, and does not depend on the density. For each
+        step from a bin to the next, the smallest and the largest change over all cells of the other features are
+        found: directly where trees have at most two features, else by branch and bound, which stops undecided where it
+        would take too long.
+
+        Parameters
+        ----------
+        feature
+            Name of a feature whose values have an order.
+        output
+            Name or position of a class or target; may be left out where there is one.
+
+        Returns
+        -------
+        Monotonicity
+            Direction overall and at each level of the other features, and the cells that break it; `print` it.
+
+        Raises
+        ------
+        ValueError
+            For a feature of categories, which have no order.
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.monotonicity("x0").is_increasing
+        True
+        """
+        if feature not in self.schema.names:
+            raise ValueError(f"`feature` must be one of the model's, got {feature!r}; see fx.feature_names_in_.")
+        j = self.schema.names.index(feature)
+        if not self.grid.axes[j].is_ordered:
+            raise ValueError(
+                f"`feature` must have values with an order, got {feature!r} with the categories "
+                f"{', '.join(self.grid.axes[j].labels[:5])}; compare them in fx.table({feature!r})."
+            )
+        position = self._output_position(output)
+        return monotonicity_of(self.evaluation, self.model, j, position, self.settings.backend)
+
+    def _output_position(self, output: str | int | None) -> int:
+        """Position of an output given by name or position; it must be given where there are several."""
+        if output is None and self._has_one_output:
+            return 0
+        names = self.outputs
+        if isinstance(output, str) and output in names:
+            return names.index(output)
+        if isinstance(output, Integral) and not isinstance(output, bool) and 0 <= output < len(names):
+            return int(output)
+        raise ValueError(f"`output` must be one of {', '.join(map(repr, names))}, or its position, got {output!r}.")
 
     def standard_errors(
         self,

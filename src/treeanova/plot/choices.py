@@ -116,7 +116,7 @@ def value_words(fx: Decomposition, position: int | None, scale: str) -> str:
     """What values of terms mean, of one output or (None) of all in one frame."""
     output = None if position is None else fx.outputs[position]
     if not is_response(fx.schema, scale):
-        return look.effect_words(fx.schema, output)
+        return look.effect_words(fx.schema, output, fx.baseline)
     base = None if position is None else float(base_response(fx.schema, fx.intercept)[position])
     return look.response_words(fx.schema, output, base, is_raw=_is_raw(fx))
 

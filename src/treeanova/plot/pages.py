@@ -102,7 +102,11 @@ def grid(
     position = output_position(checked_decomposition(fx), output)
     ranking = standings(fx)[fx.outputs[position]]
     chosen, left_out = _strongest(fx, ranking, checked_count(k)) if keys is None else (_given(fx, keys), [])
-    words = "" if ax is None else look.effect_words(fx.schema, None if output is None else fx.outputs[position])
+    words = (
+        ""
+        if ax is None
+        else look.effect_words(fx.schema, None if output is None else fx.outputs[position], fx.baseline)
+    )
     limit = _largest_value(fx, chosen, output) if same_scale else None
     page = _Page(output, position, errors, limit, words)
     panels = _panels(ax, len(chosen), n_columns)
@@ -202,7 +206,7 @@ def _draw_panel(fx: Decomposition, names: Names, panel: Any, page: _Page) -> Non
 def _draw_pair_panel(fx: Decomposition, names: Names, panel: Any, page: _Page) -> None:
     term = fx.terms[names]
     kind = "auto" if _has_few_categories(term) else "heatmap"
-    words = page.words and look.effect_words(fx.schema, fx.outputs[page.position])
+    words = page.words and look.effect_words(fx.schema, fx.outputs[page.position], fx.baseline)
     if [axis.is_ordered for axis in term.axes] == [False, True]:
         names = names[::-1]  # numbers across, categories up where their names have room
     draw_pair(fx, names, page.position, PairOptions(kind=kind, limit=page.limit, words=words), panel)
@@ -216,7 +220,9 @@ def _name_once(fx: Decomposition, panels: Sequence[Any], page: _Page) -> None:
     """Write along a new figure what its panels share: what values mean, and the colours of outputs."""
     figure, outputs = panels[0].figure, fx.outputs
     is_single = len(outputs) == 1 or page.output is not None
-    figure.supylabel(look.effect_words(fx.schema, outputs[page.position] if is_single else None), fontsize="medium")
+    figure.supylabel(
+        look.effect_words(fx.schema, outputs[page.position] if is_single else None, fx.baseline), fontsize="medium"
+    )
     if not is_single:
         lines = [Line2D([], [], color=style.series_colour(i), linewidth=2) for i in range(len(outputs))]
         title = f"pairs and ranks: {shortened(outputs[0], 24)}"

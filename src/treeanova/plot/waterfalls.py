@@ -11,7 +11,8 @@ import numpy as np
 from treeanova.core.arrays import Floats
 from treeanova.core.labels import label_of
 from treeanova.data.columns import encode
-from treeanova.data.frames import frame
+from treeanova.data.features import Feature
+from treeanova.data.given_rows import as_rows, encode_rows
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.evaluation import rest_label
 from treeanova.decomposition.explanation import Explanation
@@ -25,8 +26,18 @@ from treeanova.views import look
 _LONGEST_NAME = 18
 
 
-def waterfall(fx: Decomposition, row: Any, *, k: int = 10, output: str | int | None = None, ax: Any = None) -> Any:
+def waterfall(
+    fx: Decomposition,
+    row: Any,
+    *,
+    reference: Any = None,
+    k: int = 10,
+    output: str | int | None = None,
+    ax: Any = None,
+) -> Any:
     """Axes with the terms that add up to the score of one row, from the intercept on, the strongest first.
+
+    With a reference, terms lead from the score of the reference to that of the row.
 
     Parameters
     ----------
@@ -34,6 +45,8 @@ def waterfall(fx: Decomposition, row: Any, *, k: int = 10, output: str | int | N
         The decomposition.
     row
         One row with the model's columns: a table or matrix of one row, a sequence of values, or a mapping from names.
+    reference
+        A row to compare with, or several, whose mean score is then the start; see `Decomposition.explain`.
     k
         Number of bars. Terms beyond the first ``k - 1`` are drawn together as the last bar.
     output
@@ -64,42 +77,40 @@ def waterfall(fx: Decomposition, row: Any, *, k: int = 10, output: str | int | N
     """
     position = output_position(checked_decomposition(fx), output)
     data = _one_row(fx, row)
-    names, values = _contributions(fx, data, position, checked_count(k))
+    explained = fx.explain(data, reference=reference)
+    texts = _feature_texts(fx, data, reference)
+    names, values = _contributions(explained, texts, position, checked_count(k))
     ax = style.checked_axes(ax, 7.2, 1.6 + BAR_HEIGHT * max(len(names), 3))
-    start = float(np.atleast_1d(fx.intercept)[position])
+    start = float(np.atleast_1d(explained.intercept)[position])
     _draw_bars(ax, start, values)
     list_names(ax, names)
-    _mark_ends(ax, fx, start, start + float(values.sum()), position)
+    _mark_ends(ax, fx, (start, start + float(values.sum())), position, explained.baseline)
     style.tidy(ax)
     return ax
 
 
 def _one_row(fx: Decomposition, row: Any) -> Any:
     """The row as a table or matrix of one row."""
-    if isinstance(row, Mapping):
-        return frame({str(name): [value] for name, value in row.items()}, backend_of_tables(fx) or "pandas")
-    if getattr(row, "ndim", None) == 1 and hasattr(row, "to_frame"):
-        return row.to_frame().T.infer_objects() if hasattr(row, "index") else [row.to_list()]
-    data = row if hasattr(row, "shape") and len(row.shape) == 2 else np.asarray(row, dtype=object)
-    data = data.reshape(1, -1) if getattr(data, "ndim", 2) == 1 else data
+    data = as_rows(row, fx.schema, name="row", backend=backend_of_tables(fx))
     if data.shape[0] != 1:
         raise ValueError(f"`row` must be one row, got {data.shape[0]}; pass X.iloc[[i]] or X[i : i + 1].")
     return data
 
 
-def _contributions(fx: Decomposition, data: Any, position: int, k: int) -> tuple[list[str], Floats]:
+def _contributions(explained: Explanation, texts: Mapping[str, str], position: int, k: int) -> tuple[list[str], Floats]:
     """Terms with the row's values, strongest first, and what each adds to the score; the last is the sum of others."""
-    explained = fx.explain(data)
     values = _values_of_row(explained, position)
     order = np.argsort(-np.abs(values), kind="stable")
+    if np.count_nonzero(values):
+        order = order[: np.count_nonzero(values)]  # against a reference, terms of features that agree are zero
     kept = order if len(order) <= k else order[: k - 1]
-    texts = _feature_texts(fx, data)
     words = [label_of(texts[name] for name in term) for term in explained.terms]
     rests = [*map(rest_label, explained.others), *["remainder"] * (explained.remainder is not None)]
     names = [(*words, *rests)[i] for i in kept]
     if len(kept) == len(order):
         return names, values[kept]
-    return [*names, f"{len(order) - len(kept)} other terms"], np.append(values[kept], np.delete(values, kept).sum())
+    others = order[len(kept) :]
+    return [*names, f"{len(others)} other terms"], np.append(values[kept], values[others].sum())
 
 
 def _values_of_row(explained: Explanation, position: int) -> Floats:
@@ -108,14 +119,20 @@ def _values_of_row(explained: Explanation, position: int) -> Floats:
     return np.append(terms, [np.atleast_1d(values[0])[position] for values in explained.rests.values()])
 
 
-def _feature_texts(fx: Decomposition, data: Any) -> dict[str, str]:
-    """Per feature a text like "age = 61.23"."""
-    encoded = encode(data, fx.schema)[0]
-    texts = {}
-    for feature, value in zip(fx.schema.features, encoded, strict=True):
-        text = shortened(look.value_text(feature, value, _number_text), _LONGEST_NAME)
-        texts[feature.name] = f"{shortened(feature.name, _LONGEST_NAME)} = {text}"
-    return texts
+def _feature_texts(fx: Decomposition, data: Any, reference: Any) -> dict[str, str]:
+    """Per feature a text like "age = 61.23", or "age: 35 → 61.23" against a reference of one row."""
+    features, encoded = fx.schema.features, encode(data, fx.schema)[0]
+    texts = dict(zip(features, map(_value_text, features, encoded), strict=True))
+    names = {feature: shortened(feature.name, _LONGEST_NAME) for feature in features}
+    others = None if reference is None else encode_rows(reference, fx.schema, name="reference")
+    if others is None or len(others) != 1:
+        return {feature.name: f"{names[feature]} = {text}" for feature, text in texts.items()}
+    before = dict(zip(features, map(_value_text, features, others[0]), strict=True))
+    return {feature.name: f"{names[feature]}: {before[feature]} → {text}" for feature, text in texts.items()}
+
+
+def _value_text(feature: Feature, value: float) -> str:
+    return shortened(look.value_text(feature, value, _number_text), _LONGEST_NAME)
 
 
 def _number_text(value: float) -> str:
@@ -146,15 +163,16 @@ def _write_values(ax: Any, starts: Floats, ends: Floats, values: Floats, distanc
         ax.text(x, i, signed(value, ".3g"), va="center", ha=side, fontsize="small", zorder=4, bbox=patch)
 
 
-def _mark_ends(ax: Any, fx: Decomposition, start: float, end: float, position: int) -> None:
+def _mark_ends(ax: Any, fx: Decomposition, ends: tuple[float, float], position: int, baseline: str) -> None:
     """Draw lines at the intercept and at the score, and write their numbers below."""
+    start, end = ends
     ink = mpl.rcParams["axes.edgecolor"]
     for value in (start, end):
         ax.axvline(value, color=ink, linewidth=0.9, linestyle=(0, (4, 3)), alpha=0.7, zorder=1)
     of = f" ({fx.outputs[position]})" if len(fx.outputs) > 1 else ""
-    words = f"{look.scale_of(fx.schema)}{of}: average {start:.4g}, this row {end:.4g}"
+    words = f"{look.scale_of(fx.schema)}{of}: {baseline} {start:.4g}, this row {end:.4g}"
     words = words.replace(" -", " −") + _response_words(fx, end)
-    ax.set_xlabel(wrapped(words, int(0.55 * n_characters_along(ax, "x"))))
+    ax.set_xlabel(wrapped(words, int(0.55 * n_characters_along(ax, "x")), n_lines=3))
 
 
 def _response_words(fx: Decomposition, score: float) -> str:

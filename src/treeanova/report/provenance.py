@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from treeanova.decomposition.decomposition import Decomposition
+from treeanova.density.reference import Reference
 from treeanova.views import look
 
 
@@ -26,7 +27,9 @@ def model_name(fx: Decomposition) -> str:
 def call_of(fx: Decomposition) -> str:
     """The call that gives a decomposition like this one."""
     max_order = f", max_order={max(map(len, fx.terms), default=1)}" if fx.scope.leaves_rest else ""
-    return f"treeanova.decompose(model, X, density={json.dumps(fx.density.name)}{max_order})"
+    is_reference = fx.density.name == Reference.name
+    density = "treeanova.density.Reference(row)" if is_reference else json.dumps(fx.density.name)
+    return f"treeanova.decompose(model, X, density={density}{max_order})"
 
 
 def scale_words(fx: Decomposition) -> dict[str, Any]:
@@ -34,8 +37,9 @@ def scale_words(fx: Decomposition) -> dict[str, Any]:
     return {
         "link": fx.link,
         "score": look.scale_of(fx.schema),
-        "effect": [look.effect_words(fx.schema, output) for output in fx.outputs],
+        "effect": [look.effect_words(fx.schema, output, fx.baseline) for output in fx.outputs],
         "response": look.response_of(fx.schema),
+        "baseline": fx.baseline,
     }
 
 

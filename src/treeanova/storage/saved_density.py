@@ -12,6 +12,7 @@ from treeanova.core.arrays import Floats, Key
 from treeanova.density.joint import Joint
 from treeanova.density.kinds import KINDS, Density, Table
 from treeanova.density.pooling import pool_table
+from treeanova.density.reference import Reference
 from treeanova.density.statistics import Statistics
 from treeanova.model.binning import Binning, binning_by, unmerged
 from treeanova.model.effects import Effects
@@ -38,6 +39,11 @@ class SavedDensity(Density):
     def name(self) -> str:  # type: ignore[override]
         """Name of the density that was saved."""
         return self.kind
+
+    @property
+    def baseline(self) -> str:  # type: ignore[override]
+        """What the intercept is, in words."""
+        return Reference.baseline if self.kind == Reference.name else Density.baseline
 
     @property
     def is_product(self) -> bool:

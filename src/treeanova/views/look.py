@@ -78,9 +78,9 @@ def _of_class(words: str, schema: Schema) -> str:
     return f"{words} of {name if is_word else f'class {name}'}"
 
 
-def effect_words(schema: Schema, output: str | None = None) -> str:
+def effect_words(schema: Schema, output: str | None = None, baseline: str = "average") -> str:
     """What a value of a term means: "change in log-odds of yes against the average"."""
-    return f"change in {scale_of(schema)}{of_output(schema, output)} against the average"
+    return f"change in {scale_of(schema)}{of_output(schema, output)} against the {baseline}"
 
 
 def response_words(schema: Schema, output: str | None, base: float | None, *, is_raw: bool) -> str:

@@ -33,7 +33,7 @@ function stepsOf(found) {
   const parts = shown.map(([place, units]) => ({ term: report.terms[place], label: report.terms[place].title, units }));
   if (nRest) parts.push({ label: `${nRest} other terms`, units: rest });
   let total = found.intercept;
-  const steps = [{ label: "average (intercept)", from: 0, to: total * unit, amount: total * unit, total: true }];
+  const steps = [{ label: `${report.scale.baseline} (intercept)`, from: 0, to: total * unit, amount: total * unit, total: true }];
   for (const part of parts) {
     steps.push({ term: part.term, label: part.label, from: total * unit, to: (total + part.units) * unit, amount: part.units * unit });
     total += part.units;

@@ -1,0 +1,424 @@
+"""Monotonicity: whether a model only rises or only falls in a feature, whatever its other features are."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from treeanova.core.arrays import Bools, Floats, Ints, Key
+from treeanova.data.frames import frame
+from treeanova.decomposition.evaluation import Evaluation
+from treeanova.model.axes import Axis
+from treeanova.model.effects import Effects
+from treeanova.model.forest import Forest
+from treeanova.model.grid import Grid
+from treeanova.readers import read_for_rows
+from treeanova.terms.expand import expand
+from treeanova.terms.extremes import Extreme, Search
+from treeanova.terms.leafsets import LeafSets
+from treeanova.terms.step_functions import StepFunction, steps_of_tables, steps_of_trees
+from treeanova.terms.termset import Tensors
+from treeanova.terms.tree_model import TreeModel
+from treeanova.terms.trees import leaves_of
+
+_MOST_ORDERS_BY_TABLES = 2
+_FEW = 4
+_FEW_NODES, _MANY_NODES = 30, 2_000
+_MOST_SEARCHES = 5_000  # of levels times steps
+
+
+class Step(NamedTuple):
+    """What changes from a bin of the feature to the next.
+
+    Attributes
+    ----------
+    below, above
+        Labels of the two bins.
+    smallest, largest
+        No change is smaller, or larger, than these, whatever the other features are.
+    smallest_found, largest_found
+        The smallest and the largest change that was found in a cell; equal to the former where `is_exact`.
+    smallest_at, largest_at
+        These cells: bins of the other features.
+    is_exact
+        Whether smallest and largest change are those in a cell.
+    """
+
+    below: str
+    above: str
+    smallest: float
+    largest: float
+    smallest_found: float
+    largest_found: float
+    smallest_at: tuple[str, ...]
+    largest_at: tuple[str, ...]
+    is_exact: bool
+
+
+class Level(NamedTuple):
+    """The steps where one other feature is in a given bin; see `Step`."""
+
+    partner: str
+    level: str
+    direction: str
+    smallest: float
+    largest: float
+    is_exact: bool
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Monotonicity:
+    """Whether a model rises or falls in a feature, all other features being the same; `print` it.
+
+    The statement is about the whole model, exactly, in all cells: also those without data. Bins of missing values have
+    no place in the order, and are left out.
+
+    Attributes
+    ----------
+    feature
+        Name of the feature.
+    output
+        Name of the output.
+    direction
+        "increasing" (never falls), "decreasing" (never rises), "constant", "neither", or "undecided" where neither a
+        proof nor a counterexample was found.
+    all_steps
+        The changes between neighbouring bins; `steps` is a table of them.
+    levels
+        The direction where one other feature is in a given bin; `table` is a table of them.
+    tolerance
+        Changes up to this size count as none: they are rounding.
+    notes
+        What the statement leaves out.
+    backend
+        Name of the data frame library for tables.
+
+    Examples
+    --------
+    >>> from treeanova.testing import example
+    >>> fx, X = example()  # the logical "and" of x0 and x1
+    >>> monotone = fx.monotonicity("x0")
+    >>> print(monotone)
+    x0: increasing
+      largest change 1, from ≤ 0.5 to > 0.5 or missing at x1 > 0.5 or missing
+      by levels of x1: 1 increasing, 1 constant
+      missing values count as > 0.5 or missing
+    >>> monotone.is_increasing, monotone.is_decreasing
+    (True, False)
+    >>> list(monotone.table["direction"])
+    ['constant', 'increasing']
+    """
+
+    feature: str
+    output: str
+    direction: str
+    all_steps: tuple[Step, ...]
+    levels: tuple[Level, ...]
+    tolerance: float
+    notes: tuple[str, ...] = ()
+    backend: str | None = None
+
+    @property
+    def is_increasing(self) -> bool | None:
+        """Whether the model never falls in the feature; None where that is not decided."""
+        return _never(
+            any(step.smallest < -self.tolerance for step in self.all_steps),
+            any(step.smallest_found < -self.tolerance for step in self.all_steps),
+        )
+
+    @property
+    def is_decreasing(self) -> bool | None:
+        """Whether the model never rises in the feature; None where that is not decided."""
+        return _never(
+            any(step.largest > self.tolerance for step in self.all_steps),
+            any(step.largest_found > self.tolerance for step in self.all_steps),
+        )
+
+    @property
+    def table(self) -> Any:
+        """Table of the direction at each level of each other feature, all else being free.
+
+        `smallest` and `largest` are bounds of the changes from one bin of the feature to the next; where `is_exact`,
+        these changes are attained.
+        """
+        return frame({name: [getattr(row, name) for row in self.levels] for name in Level._fields}, self.backend)
+
+    @property
+    def steps(self) -> Any:
+        """Table of the smallest and largest change between neighbouring bins, and the cells that have them."""
+        columns: dict[str, list[Any]] = {name: [getattr(row, name) for row in self.all_steps] for name in Step._fields}
+        for name in ("smallest_at", "largest_at"):
+            columns[name] = [", ".join(words) for words in columns[name]]
+        return frame(columns, self.backend)
+
+    def breaks(self, direction: str) -> Any:
+        """Table of the cells that break a direction: for each step that goes the other way, the one that does it most.
+
+        Parameters
+        ----------
+        direction
+            "increasing" or "decreasing".
+
+        Returns
+        -------
+        data frame
+            Columns `below` and `above` (bins of the feature), `change`, and `where` (bins of the other features).
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> broken = fx.monotonicity("x0").breaks("decreasing")
+        >>> list(broken["change"]), list(broken["where"])
+        ([1.0], ['x1 > 0.5 or missing'])
+        """
+        if direction not in {"increasing", "decreasing"}:
+            raise ValueError(f"`direction` must be 'increasing' or 'decreasing', got {direction!r}.")
+        rows = self._breaking(is_fall=direction == "increasing")
+        columns = zip(*((*row[:3], ", ".join(row[3])) for row in rows), strict=True) if rows else ((),) * len(_BREAKS)
+        return frame({name: list(column) for name, column in zip(_BREAKS, columns, strict=True)}, self.backend)
+
+    def _breaking(self, *, is_fall: bool) -> list[tuple[str, str, float, tuple[str, ...]]]:
+        """Bins, change and cell of each step that falls (or rises), the largest first."""
+        if is_fall:
+            rows = [(s.below, s.above, s.smallest_found, s.smallest_at) for s in self.all_steps]
+        else:
+            rows = [(s.below, s.above, s.largest_found, s.largest_at) for s in self.all_steps]
+        sign = -1 if is_fall else 1
+        broken = [row for row in rows if sign * row[2] > self.tolerance]
+        return sorted(broken, key=lambda row: -abs(row[2]))
+
+    def __repr__(self) -> str:
+        return f"Monotonicity({self.feature}: {self.direction})"
+
+    def __str__(self) -> str:
+        words = {"neither": "neither increasing nor decreasing", "undecided": "undecided"}
+        lines = [f"{self.feature}: {words.get(self.direction, self.direction)}"]
+        lines += [f"  {line}" for line in (*self._extremes(), *self._by_partner(), *self.notes)]
+        return "\n".join(lines)
+
+    def _extremes(self) -> Iterator[str]:
+        """The largest rise and the largest fall."""
+        for is_fall, word in ((True, "fall"), (False, "rise")):
+            rows = self._breaking(is_fall=is_fall)
+            if rows:
+                below, above, change, where = rows[0]
+                name = "largest change" if self.direction in {"increasing", "decreasing"} else f"largest {word}"
+                yield f"{name} {change:.4g}, from {below} to {above}{_shortened(where)}"
+        if self.direction == "undecided":
+            low = min((step.smallest for step in self.all_steps), default=0.0)
+            high = max((step.largest for step in self.all_steps), default=0.0)
+            yield f"every change is between {low:.4g} and {high:.4g}"
+
+    def _by_partner(self) -> Iterator[str]:
+        """How many levels of each partner have each direction; of many partners together."""
+        partners = list(dict.fromkeys(level.partner for level in self.levels))
+        if len(partners) > _FEW:
+            yield f"by levels of {len(partners)} other features: {_counts(self.levels)}"
+            return
+        for partner in partners:
+            yield f"by levels of {partner}: {_counts([level for level in self.levels if level.partner == partner])}"
+
+
+_BREAKS = ("below", "above", "change", "where")
+_DIRECTIONS = ("increasing", "decreasing", "constant", "neither", "undecided")
+
+
+def _counts(levels: Sequence[Level]) -> str:
+    """Number of levels by direction."""
+    own = [level.direction for level in levels]
+    return ", ".join(f"{own.count(direction):,} {direction}" for direction in _DIRECTIONS if direction in own)
+
+
+def _shortened(where: Sequence[str]) -> str:
+    """A cell in words, with no more than a few bins."""
+    rest = f" and bins of {len(where) - _FEW} more features" if len(where) > _FEW else ""
+    return f" at {', '.join(where[:_FEW])}{rest}" if where else ""
+
+
+def _never(is_possible: bool, is_found: bool) -> bool | None:
+    """True where something is not possible, False where it was found, else None."""
+    return not is_found if is_found or not is_possible else None
+
+
+def _direction(never_falls: bool | None, never_rises: bool | None) -> str:
+    if never_falls and never_rises:
+        return "constant"
+    if never_falls or never_rises:
+        return "increasing" if never_falls else "decreasing"
+    return "neither" if never_falls is False and never_rises is False else "undecided"
+
+
+def monotonicity_of(evaluation: Evaluation, model: Any, feature: int, output: int, backend: str | None) -> Monotonicity:
+    """The statement for a feature and an output given by position; more is tried where little leaves it undecided."""
+    grid, steps = _steps(evaluation, model, feature, output)
+    for n_nodes in (_FEW_NODES, _MANY_NODES):
+        found = _statement(grid, steps, feature, n_nodes)
+        if found.direction != "undecided":
+            break
+    notes = tuple(_notes(grid.axes[feature]))
+    return dataclasses.replace(found, output=grid.schema.outputs[output], notes=notes, backend=backend)
+
+
+def _statement(grid: Grid, functions: Callable[[], Iterator[StepFunction]], feature: int, n_nodes: int) -> Monotonicity:
+    """The statement, with up to `n_nodes` products of sets tried for the smallest and the largest change of a step."""
+    axis = grid.axes[feature]
+    steps, by_partner, tolerance, extremes = [], _ByPartner(grid), 0.0, []
+    for k, function in enumerate(functions()):
+        tolerance = max(tolerance, function.tolerance)
+        low, high = Search(function).lowest(n_nodes), Search(-function).lowest(n_nodes)
+        extremes.append((low, high))
+        steps.append(_step(axis.labels[k : k + 2], function, grid, low, high))
+        by_partner.add(function, low, high)
+    levels = by_partner.levels(tolerance)
+    open_levels = {(level.partner, level.level) for level in levels if level.direction == "undecided"}
+    if 0 < len(open_levels) * len(steps) <= _MOST_SEARCHES:
+        tried = _ByPartner(grid, frozenset(open_levels))
+        for function, (low, high) in zip(functions(), extremes, strict=True):
+            tried.add(function, low, high)
+        levels = tried.levels(tolerance)
+    found = Monotonicity(axis.name, "", "", tuple(steps), levels, tolerance)
+    return dataclasses.replace(found, direction=_direction(found.is_increasing, found.is_decreasing))
+
+
+def _steps(
+    evaluation: Evaluation, model: Any, feature: int, output: int
+) -> tuple[Grid, Callable[[], Iterator[StepFunction]]]:
+    """The steps of the whole function, from trees where they are known, else from tables; and their grid."""
+    source = evaluation.source
+    if isinstance(source, TreeModel):
+        trees = source.trees
+        return trees.grid, functools.partial(steps_of_trees, trees.forest, trees.leaf_sets, feature, output)
+    terms = source.raw()
+    if any(feature in key for key in terms.keys_at_rows):
+        raise ValueError(
+            "monotonicity() must have all terms of a deep ensemble, or tables of those with the feature, got selected "
+            "terms of which some have no table; call it before select() or drop()."
+        )
+    effects = terms.tables.effects
+    if max((len(key) for key in effects.terms if feature in key), default=0) > _MOST_ORDERS_BY_TABLES:
+        known = None if evaluation.scope.is_part else _trees_of(effects, model)
+        if known is not None:
+            return known[1].grid, functools.partial(steps_of_trees, *known, feature, output)
+    return effects.grid, functools.partial(steps_of_tables, effects, feature, output)
+
+
+def _trees_of(effects: Effects, model: Any) -> tuple[Forest, LeafSets] | None:
+    """The trees of a model that was expanded to tables, if it is at hand and these are its tables."""
+    if model is None:
+        return None
+    try:
+        content = read_for_rows(model)
+    except (OSError, TypeError, ValueError):
+        return None
+    if not isinstance(content, Forest) or len(content.schema.features) != len(effects.schema.features):
+        return None
+    forest = content.with_schema(effects.schema)
+    sets = leaves_of(forest)
+    is_same = sets.grid.has_bins_of(effects.grid) and Tensors(expand(sets)).equals(Tensors(effects))
+    return (forest, sets) if is_same else None
+
+
+def _step(labels: Sequence[str], function: StepFunction, grid: Grid, low: Extreme, high: Extreme) -> Step:
+    """A step between two bins from its smallest change, and its largest with a minus."""
+    below, above = labels
+    return Step(
+        below=below,
+        above=above,
+        smallest=low.bound,
+        largest=-high.bound,
+        smallest_found=low.found,
+        largest_found=-high.found,
+        smallest_at=_where(function, grid, low.cell),
+        largest_at=_where(function, grid, high.cell),
+        is_exact=low.is_exact and high.is_exact,
+    )
+
+
+def _where(function: StepFunction, grid: Grid, cell: Sequence[int]) -> tuple[str, ...]:
+    """The bins of a cell in words; partners that make no difference to the step are left out."""
+    words = []
+    for j, columns, column in zip(function.partners, function.columns, cell, strict=True):
+        if len(columns) and columns.max() > 0:
+            words.append(_in_words(grid.axes[j], int(np.flatnonzero(columns == column)[0])))
+    return tuple(words)
+
+
+def _in_words(axis: Axis, bin_: int) -> str:
+    label = axis.labels[bin_]
+    if label[0] in "≤>":
+        return f"{axis.name} {label}"
+    return f"{axis.name} in {label}" if label[0] == "(" and axis.is_ordered else f"{axis.name} = {label}"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _ByPartner:
+    """Bounds of the steps at each level of each partner, the extreme of all steps so far.
+
+    Levels in `to_search` are searched one by one.
+    """
+
+    grid: Grid
+    to_search: frozenset[tuple[str, str]] = frozenset()
+    known: dict[int, Floats] = dataclasses.field(default_factory=dict)
+    outside: list[tuple[Key, Floats]] = dataclasses.field(default_factory=list)
+
+    def add(self, function: StepFunction, low: Extreme, high: Extreme) -> None:
+        """Take the step of another bin into account."""
+        lows, highs = Search(function), Search(-function)
+        for place, (j, columns) in enumerate(zip(function.partners, function.columns, strict=True)):
+            bounds = np.concatenate([lows.by_level(place, low.cell), highs.by_level(place, high.cell)])
+            for column in self._columns_to_search(j, columns):
+                bounds[:, column] = *_searched(lows, place, column), *_searched(highs, place, column)
+            bounds = bounds[:, columns]
+            self._extend(j, np.maximum(bounds, [[low.bound], [-np.inf], [high.bound], [-np.inf]]))
+        whole = np.array([low.bound, low.found, high.bound, high.found])
+        self.outside.append((function.partners, whole))
+
+    def _columns_to_search(self, partner: int, columns: Ints) -> list[int]:
+        """Columns of the levels that are searched."""
+        axis = self.grid.axes[partner]
+        bins = [b for b, label in enumerate(axis.labels) if (axis.name, label) in self.to_search]
+        return sorted(set(columns[bins].tolist()))
+
+    def _extend(self, partner: int, bounds: Floats) -> None:
+        known = self.known.get(partner)
+        self.known[partner] = bounds if known is None else np.minimum(known, bounds)
+
+    def levels(self, tolerance: float) -> tuple[Level, ...]:
+        """The direction at each level of each partner."""
+        levels = []
+        for j in sorted(self.known):
+            bounds = self.known[j]
+            for partners, whole in self.outside:
+                if j not in partners:  # the step does not depend on this feature
+                    bounds = np.minimum(bounds, whole[:, None])
+            possible, found = bounds[::2] < -tolerance, bounds[1::2] < -tolerance
+            for b, label in enumerate(self.grid.axes[j].labels):
+                levels.append(_level(self.grid.axes[j].name, label, bounds[:, b], possible[:, b], found[:, b]))
+        return tuple(levels)
+
+
+def _searched(search: Search, place: int, column: int) -> tuple[float, float]:
+    """Bound and found value of the smallest step at a level."""
+    extreme = search.lowest(_FEW_NODES, at=(place, column))
+    return extreme.bound, extreme.found
+
+
+def _level(partner: str, label: str, bounds: Floats, possible: Bools, found: Bools) -> Level:
+    """A level from bounds of the smallest step and of the largest with a minus."""
+    never = [_never(bool(p), bool(f)) for p, f in zip(possible, found, strict=True)]
+    is_exact = bool((bounds[1::2] <= bounds[::2]).all())
+    return Level(partner, label, _direction(*never), float(bounds[0]), float(-bounds[2]), is_exact)
+
+
+def _notes(axis: Axis) -> Iterator[str]:
+    """What is said about missing values."""
+    if axis.n_extra:
+        yield "missing values are apart"
+    elif axis.missing_bin >= 0:
+        yield f"missing values count as {axis.labels[axis.missing_bin]}"

@@ -1,0 +1,75 @@
+"""Scaled terms: predictions, purity, history, files, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import treeanova
+from treeanova.testing.decompositions import assert_pure
+from treeanova.testing.simulated import dependent_rows
+
+HELD_OUT = dependent_rows(50, seed=1)
+
+
+def test_predictions_change_by_the_scaled_terms(fx):
+    scaled = fx.scale({"x0": 0.5, ("x1", "x0"): -2.0})
+    change = -0.5 * fx.term_values(HELD_OUT, "x0") - 3.0 * fx.term_values(HELD_OUT, ["x0", "x1"])
+    np.testing.assert_allclose(scaled.decision_function(HELD_OUT), fx.model.predict(HELD_OUT) + change, atol=1e-12)
+    np.testing.assert_allclose(scaled.explain(HELD_OUT).scores, scaled.decision_function(HELD_OUT), atol=1e-12)
+    assert scaled.intercept == fx.intercept
+    np.testing.assert_allclose(scaled.terms["x0"].values, 0.5 * fx.terms["x0"].values)
+    np.testing.assert_array_equal(scaled.terms["x2"].values, fx.terms["x2"].values)
+    assert_pure(scaled)
+
+
+def test_the_history_is_told_everywhere(fx):
+    scaled = fx.scale("x0", 0.5).scale(("x0", "x1"), 0)
+    assert fx.history == ()
+    assert scaled.history == ("x0 times 0.5", "x0 × x1 times 0")
+    assert "edited (x0 times 0.5, x0 × x1 times 0): no longer the model" in repr(scaled)
+    assert "edited (x0 times 0.5, x0 × x1 times 0): the sum of terms is no longer the model" in str(scaled.certificate)
+    assert "sum of terms within" not in str(scaled.certificate)
+    assert scaled.drop("x2").history == scaled.history
+    again = scaled.with_density("uniform")
+    assert again.history == scaled.history == again.certificate.edits
+    np.testing.assert_allclose(again.decision_function(HELD_OUT), scaled.decision_function(HELD_OUT), atol=1e-12)
+
+
+def test_files_keep_scaled_terms_and_history(fx, tmp_path):
+    scaled = fx.scale("x0", 0.5)
+    scaled.save(tmp_path / "fx.tav")
+    loaded = treeanova.load(tmp_path / "fx.tav")
+    assert loaded == scaled
+    assert loaded.history == scaled.history
+    assert str(loaded.certificate) == str(scaled.certificate)
+
+
+def test_tables_of_a_deep_ensemble_can_be_scaled_where_all_terms_are_listed(deep_fx, deep, tmp_path):
+    rows = deep[1][:20]
+    scaled = deep_fx.scale("x0", 0.5)
+    expected = deep_fx.decision_function(rows) - 0.5 * deep_fx.term_values(rows, "x0")
+    np.testing.assert_allclose(scaled.decision_function(rows), expected, atol=1e-10)
+    scaled.save(tmp_path / "fx.tav")
+    np.testing.assert_allclose(treeanova.load(tmp_path / "fx.tav").decision_function(rows), expected, atol=1e-10)
+    at_rows = next(names for names, term in deep_fx.terms.items() if not term.has_table)
+    with pytest.raises(ValueError, match=r"scale\(\) must have terms with a table, got .* known at rows only"):
+        deep_fx.scale(at_rows, 0.5)
+
+
+def test_a_function_that_is_more_than_its_terms_is_refused(fx):
+    with pytest.raises(ValueError, match=r"scale\(\) must have all of the function in its terms, got a remainder"):
+        fx.truncate(1).scale("x0", 0.5)
+
+
+@pytest.mark.parametrize("factor", [None, "a", float("nan"), float("inf"), True])
+def test_bad_factors_are_refused(fx, factor):
+    with pytest.raises(ValueError, match="`factor` must be a finite number, got"):
+        fx.scale("x0", factor)
+
+
+def test_a_factor_beside_a_mapping_and_unknown_terms_are_refused(fx):
+    with pytest.raises(ValueError, match="`factor` must be left out where factors come with the terms, got 2"):
+        fx.scale({"x0": 1.0}, 2)
+    with pytest.raises(KeyError, match=r"no term .*height"):
+        fx.scale("height", 2)
