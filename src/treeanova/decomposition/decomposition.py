@@ -322,11 +322,7 @@ class Decomposition(Answers):
             with one_step(report, "bins of the rows"):
                 statistics = self.density.statistics if X is None else statistics_of(X, self.grid, sample_weight)
                 bound = density_of(density).bind(self.grid, statistics)
-            source = self.source.up_to(self.scope.order) if isinstance(self.scope, Truncated) else self.source
-            fx = decomposed(source, bound, self.settings, model=self.model, progress=report)
-            if isinstance(self.scope, Truncated):
-                return fx.truncate(self.scope.order)
-        return dataclasses.replace(fx, scope=self.scope) if self.scope.is_part else fx
+            return purified_again(self, bound, report)
 
     def __add__(self, other: Decomposition) -> Decomposition:
         """The sum of two models, pure under the density of the first."""
@@ -408,6 +404,15 @@ def decomposed(
     evaluation = Evaluation(source, pure.terms, scope, settings.n_jobs)
     certificate = certify(evaluation, pure, density, settings.options, oracle)
     return Decomposition(source, pure.terms, density, certificate, scope, settings, model)
+
+
+def purified_again(fx: Decomposition, density: Density, progress: Progress = quiet) -> Decomposition:
+    """The same model under another density that is bound to its grid, with the same orders or selection of terms."""
+    source = fx.source.up_to(fx.scope.order) if isinstance(fx.scope, Truncated) else fx.source
+    again = decomposed(source, density, fx.settings, model=fx.model, progress=progress)
+    if isinstance(fx.scope, Truncated):
+        return again.truncate(fx.scope.order)
+    return dataclasses.replace(again, scope=fx.scope) if fx.scope.is_part else again
 
 
 def _combined(parts: Sequence[Decomposition], factors: Sequence[float], progress: Progress = quiet) -> Decomposition:

@@ -118,7 +118,7 @@ def value_words(fx: Decomposition, position: int | None, scale: str) -> str:
     if not is_response(fx.schema, scale):
         return look.effect_words(fx.schema, output)
     base = None if position is None else float(base_response(fx.schema, fx.intercept)[position])
-    return look.response_words(fx.schema, output, base, is_raw=_is_raw(fx))
+    return look.response_words(fx.schema, output, base, is_raw=fx.certificate.is_raw)
 
 
 def band_of(errors: Mapping[Any, Floats] | None, fx: Decomposition, term: Term, scale: str) -> Band | None:
@@ -191,15 +191,9 @@ def named_decompositions(parts: Mapping[str, Decomposition] | Sequence[Decomposi
 def _by_density(parts: Sequence[Decomposition]) -> dict[str, Decomposition]:
     named: dict[str, Decomposition] = {}
     for part in parts:
-        base = name = "raw" if _is_raw(checked_decomposition(part)) else str(part.density.name)
+        base = name = "raw" if checked_decomposition(part).certificate.is_raw else str(part.density.name)
         number = 2
         while name in named:
             name, number = f"{base} ({number})", number + 1
         named[name] = part
     return named
-
-
-def _is_raw(fx: Decomposition) -> bool:
-    """Whether a decomposition holds the model before purification."""
-    measured = fx.certificate.terms.values()
-    return len(measured) > 0 and all(term.method == "none" for term in measured)
