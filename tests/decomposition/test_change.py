@@ -12,7 +12,7 @@ from treeanova.testing.library_models import LIBRARY_MODELS
 from treeanova.testing.simulated import boosted, dependent_rows, high_order_rows, interacting
 
 decompose = functools.partial(treeanova.decompose, n_jobs=1)
-OLD, NEW = dependent_rows(), dependent_rows(seed=1) + [0.3, 0.0, -0.2]
+OLD, NEW = dependent_rows(), dependent_rows(seed=1) + np.array([0.3, 0.0, -0.2])
 
 
 def outputs(values):
@@ -85,14 +85,15 @@ def test_two_models_on_the_same_rows_change_by_the_intercept(model, other_model)
 
 
 @pytest.mark.parametrize("kind", ["whole", "truncated", "screened"])
-def test_deep_models(deep, deep_fx, kind):
+def test_deep_models(deep, deep_fx, kind, monkeypatch):
     xgboost = pytest.importorskip("xgboost")
     rows, response = high_order_rows(600, seed=3)
     rows += 0.3
     model = xgboost.XGBRegressor(n_estimators=12, max_depth=4, n_jobs=1).fit(rows, response)
-    options = {"whole": {}, "truncated": {"max_order": 3}, "screened": {"terms": [("x0", "x1", "x2")]}}[kind]
+    if kind == "screened":
+        monkeypatch.setattr("treeanova.terms.layout._LISTED_TERMS", 3)
     old = deep_fx.truncate(2) if kind == "truncated" else deep_fx
-    new = decompose(model, rows, density="independent", **options)
+    new = decompose(model, rows, density="independent", max_order=3 if kind == "truncated" else None)
     change = treeanova.change(old, new)
     assert_adds_up(change, old, new, deep[1], rows)
     margins = [one.predict(X, output_margin=True).mean() for one, X in ((deep[0], deep[1]), (model, rows))]
@@ -137,7 +138,9 @@ def test_models_that_read_columns_differently_need_the_rows():
     old = decompose(boosted(OLD, interacting(OLD)), OLD)
     model = xgboost.XGBRegressor(n_estimators=5, max_depth=2, n_jobs=1).fit(NEW, interacting(NEW))
     new = decompose(model, NEW)
-    with pytest.raises(ValueError, match="`X_old` must be given where two models read columns in different ways, as 'x0'"):
+    with pytest.raises(
+        ValueError, match="`X_old` must be given where two models read columns in different ways, as 'x0'"
+    ):
         treeanova.change(old, new)
     assert_adds_up(treeanova.change(old, new, X_old=OLD, X_new=NEW), old, new, OLD, NEW)
 
@@ -152,7 +155,9 @@ def test_selections_are_functions_too(fx):
 
 def test_inputs_that_do_not_fit_are_refused(fx, several, model):
     renamed = decompose(model, OLD, feature_names=["x0", "x1", "other"])
-    with pytest.raises(ValueError, match=r"same features in the same order, got 'x2' in `old` only and 'other' in `new`"):
+    with pytest.raises(
+        ValueError, match=r"same features in the same order, got 'x2' in `old` only and 'other' in `new`"
+    ):
         treeanova.change(fx, renamed)
     swapped = decompose(model, OLD, feature_names=["x1", "x0", "x2"])
     with pytest.raises(ValueError, match="got the orders x0, x1, x2 and x1, x0, x2"):
