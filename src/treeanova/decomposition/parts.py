@@ -124,10 +124,13 @@ def mean_parts(model: Evaluation, statistics: Statistics, parts: Parts) -> Float
 
 def _mean_of_table(model: Evaluation, counted: Statistics, key: Key) -> Floats:
     """Mean of a term that has a table, by the share of the rows in each cell."""
-    effects = model.terms.tables.effects
-    shares = counted.counts(key, effects.binnings.get(key))
-    mean: Floats = np.tensordot(shares, effects.terms[key], len(key))
+    mean: Floats = np.tensordot(shares_of_cells(model, counted, key), model.terms.tables.effects.terms[key], len(key))
     return mean
+
+
+def shares_of_cells(model: Evaluation, counted: Statistics, key: Key) -> Floats:
+    """Share of the rows in each cell of a term that has a table; `counted` are statistics on the grid of the tables."""
+    return counted.counts(key, model.terms.tables.effects.binnings.get(key))
 
 
 def _means_at_rows(model: Evaluation, statistics: Statistics, parts: Parts) -> Floats:

@@ -15,6 +15,7 @@ from treeanova.core.labels import label_of
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.responses import base_response, is_response, on_scale, response_changes
 from treeanova.decomposition.term import Term
+from treeanova.density.statistics import Statistics
 from treeanova.plot.ranges import Ends
 from treeanova.views import look
 
@@ -108,7 +109,12 @@ def of_output(fx: Decomposition, values: Floats, position: int) -> Floats:
 def data_ends(fx: Decomposition, name: str) -> Ends | None:
     """Numbers between which 99 % of a feature's finite values lie; None where the rows are not known."""
     statistics = fx.density.statistics
-    ends = None if statistics is None else statistics.quantiles(fx.schema.names.index(name), _BULK)
+    return None if statistics is None else data_ends_of(statistics, fx.schema.names.index(name))
+
+
+def data_ends_of(statistics: Statistics, j: int) -> Ends | None:
+    """Numbers between which 99 % of a feature's finite values lie; None where there are none."""
+    ends = statistics.quantiles(j, _BULK)
     return None if ends is None else (float(ends[0]), float(ends[1]))
 
 
