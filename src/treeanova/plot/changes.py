@@ -25,9 +25,18 @@ from treeanova.plot.choices import (
     term_of,
 )
 from treeanova.plot.comparisons import compare
-from treeanova.plot.contributions import CUT_WORDS, Contributions, contributions_of, with_rest, write_numbers
+from treeanova.plot.contributions import (
+    CUT_WORDS,
+    Contributions,
+    contributions_of,
+    frame_of,
+    leaves,
+    with_rest,
+    write_numbers,
+)
 from treeanova.plot.distributions import Distribution
 from treeanova.plot.mains import MainOptions, Series, draw_mains
+from treeanova.plot.ranges import Ends
 from treeanova.plot.rows import BAR_HEIGHT, list_names
 from treeanova.plot.scales import name_effect
 from treeanova.views import look
@@ -133,21 +142,33 @@ def _draw_stacks(ax: Any, population: Floats, model: Floats) -> tuple[dict[str, 
 
     Returns what a legend explains, and whether some bars leave the frame.
     """
+    total = population + model
+    ends = [_ends(*row) for row in zip(population.tolist(), model.tolist(), strict=True)]
+    frame = frame_of(ends, n_heads=2)
+    is_cut = np.array([leaves(end, frame) for end in ends])
+    write_numbers(ax, ends, total.tolist(), frame)
+    shrunk = np.where(is_cut, [max(frame) / max(map(abs, end)) if any(end) else 1.0 for end in ends], 1.0)
+    bars = _draw_pieces(ax, population * shrunk, model * shrunk)  # in proportion where they are cut
+    ink, edge = mpl.rcParams["text.color"], mpl.rcParams["axes.facecolor"]
+    dots = np.flatnonzero(~is_cut)
+    (sums,) = ax.plot(total[dots], dots, "o", color=ink, markeredgecolor=edge, markersize=6, zorder=4)
+    return bars | {"their sum": sums}, bool(is_cut.any())
+
+
+def _draw_pieces(ax: Any, population: Floats, model: Floats) -> dict[str, Any]:
     rows = np.arange(len(population))
     style.zero_line(ax, "x")
     start = np.where(np.sign(population) == np.sign(model), population, 0.0)
-    bars = {
+    return {
         "population": ax.barh(rows, population, 0.66, color=style.series_colour(0), alpha=0.9, zorder=3),
         "model": ax.barh(rows, model, 0.66, left=start, color=style.series_colour(1), alpha=0.9, zorder=3),
     }
-    total = population + model
-    edge = mpl.rcParams["axes.facecolor"]
-    ink = mpl.rcParams["text.color"]
-    (dots,) = ax.plot(total, rows, "o", color=ink, markeredgecolor=edge, markersize=6, zorder=4)
-    corners = np.stack([population, model + start, np.zeros_like(total)])
-    ends = list(zip(corners.min(axis=0).tolist(), corners.max(axis=0).tolist(), strict=True))
-    is_cut = write_numbers(ax, ends, total.tolist(), n_heads=2)
-    return bars | {"their sum": dots}, is_cut
+
+
+def _ends(population: float, model: float) -> Ends:
+    """Left and right end of the bars of a row."""
+    corners = [0.0, population, model, *([population + model] if population * model > 0 else [])]
+    return min(corners), max(corners)
 
 
 # One effect.

@@ -41,41 +41,43 @@ def with_rest(all_terms: Contributions, k: int) -> Contributions:
     return Contributions([*names[: k - 1], f"{len(names) - k + 1} other terms"], summed)
 
 
-def write_numbers(ax: Any, ends: Sequence[Ends], numbers: Sequence[float], n_heads: int) -> bool:
-    """Write a number at the outer end of each row's bars; whether bars of the first rows were cut for the others' sake.
+def frame_of(ends: Sequence[Ends], n_heads: int) -> Ends:
+    """Ends of the frame for bars whose ends are given, with room for numbers.
 
-    `ends` are the left and right ends of what is drawn in each row. The first `n_heads` rows are sums and the intercept:
-    where they are far longer than all others, the frame ends before them, so that terms can be seen.
+    The first `n_heads` rows are sums and the intercept: where they are far longer than all others, the frame ends
+    before them, so that terms can be seen.
     """
-    low, high = _frame(ends, n_heads)
-    span = high - low
-    ax.set_xlim(low - 0.18 * span, high + 0.18 * span)
-    inside = ax.get_xlim()
-    for i, ((left, right), number) in enumerate(zip(ends, numbers, strict=True)):
-        is_cut = left < inside[0] or right > inside[1]
-        if is_cut:
-            _write_at_edge(ax, i, number, inside)
-            continue
-        at, side = (right + 0.025 * span, "left") if number >= 0 else (left - 0.025 * span, "right")
-        ax.text(at, i, signed(number, ".3g"), va="center", ha=side, fontsize="small", zorder=5)
-    return any(left < inside[0] or right > inside[1] for left, right in ends)
-
-
-def _frame(ends: Sequence[Ends], n_heads: int) -> Ends:
-    """Ends of the frame: those of all rows, or those of the terms where the first rows are far longer."""
     whole, terms = _hull(ends), _hull(ends[n_heads:])
     length, shortest = (high - low for low, high in (whole, terms))
     low, high = terms if 0 < shortest * _LONGEST_HEAD < length else whole
-    return (low, high) if high > low else (-0.5, 0.5)
+    span = (high - low) or 1.0
+    return low - 0.18 * span, high + 0.18 * span
 
 
 def _hull(ends: Sequence[Ends]) -> Ends:
     return min((*(end[0] for end in ends), 0.0)), max((*(end[1] for end in ends), 0.0))
 
 
-def _write_at_edge(ax: Any, row: int, number: float, inside: Ends) -> None:
+def leaves(ends: Ends, frame: Ends) -> bool:
+    """Whether a bar is longer than the frame."""
+    return ends[0] < frame[0] or ends[1] > frame[1]
+
+
+def write_numbers(ax: Any, ends: Sequence[Ends], numbers: Sequence[float], frame: Ends) -> None:
+    """Write a number at the outer end of each row's bars, and set the frame."""
+    ax.set_xlim(*frame)
+    room = 0.018 * (frame[1] - frame[0])
+    for i, (own, number) in enumerate(zip(ends, numbers, strict=True)):
+        if leaves(own, frame):
+            _write_at_edge(ax, i, number, frame)
+            continue
+        at, side = (own[1] + room, "left") if number >= 0 else (own[0] - room, "right")
+        ax.text(at, i, signed(number, ".3g"), va="center", ha=side, fontsize="small", zorder=5)
+
+
+def _write_at_edge(ax: Any, row: int, number: float, frame: Ends) -> None:
     """Write a number where its bar leaves the frame."""
     text = f"{signed(number, '.3g')} ▸" if number >= 0 else f"◂ {signed(number, '.3g')}"
-    at, side = (inside[1], "right") if number >= 0 else (inside[0], "left")
+    at, side = (frame[1], "right") if number >= 0 else (frame[0], "left")
     patch = {"facecolor": mpl.rcParams["axes.facecolor"], "linewidth": 0, "pad": 1.5, "alpha": 0.9}
     ax.text(at, row, text, va="center", ha=side, fontsize="small", zorder=5, bbox=patch)

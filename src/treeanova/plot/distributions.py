@@ -29,7 +29,7 @@ class Distribution:
 
 
 def draw_interval_distributions(
-    ax: Any, distributions: Sequence[Distribution], *, limits: Ends, scale: AxisScale, extras: Extras
+    ax: Any, distributions: Sequence[Distribution], *, limits: Ends | None, scale: AxisScale, extras: Extras
 ) -> list[Any]:
     """Draw areas along the foot of the plot, all on one scale; returns them for a legend."""
     drawings = [draw_axis(one.axis, one.weights, limits=limits, scale=scale, extras=extras) for one in distributions]
@@ -70,4 +70,4 @@ def draw_category_distributions(ax: Any, distributions: Sequence[Distribution], 
 
 
 def _area_look(colour: Any) -> dict[str, Any]:
-    return {"color": colour, "alpha": 0.3, "zorder": 0, "linewidth": 0, "label": "_data"}
+    return {"color": colour, "alpha": 0.4, "zorder": 0, "linewidth": 0, "label": "_data"}

@@ -23,7 +23,7 @@ from treeanova.plot.choices import (
     output_position,
     term_of,
 )
-from treeanova.plot.contributions import Contributions, contributions_of, with_rest, write_numbers
+from treeanova.plot.contributions import Contributions, contributions_of, frame_of, with_rest, write_numbers
 from treeanova.plot.distributions import Distribution
 from treeanova.plot.mains import MainOptions, Series, draw_mains
 from treeanova.plot.rows import BAR_HEIGHT, list_names
@@ -120,7 +120,8 @@ def _draw_bars(ax: Any, values: Floats, errors: Floats) -> None:
     ax.errorbar(values[known], rows[known], xerr=2 * errors[known], fmt="none", ecolor=ink, elinewidth=1.0, zorder=4)
     reach = np.where(known, 2 * errors, 0.0)
     low, high = np.minimum(values - reach, 0.0), np.maximum(values + reach, 0.0)
-    write_numbers(ax, list(zip(low.tolist(), high.tolist(), strict=True)), values.tolist(), n_heads=1)
+    ends = list(zip(low.tolist(), high.tolist(), strict=True))
+    write_numbers(ax, ends, values.tolist(), frame_of(ends, n_heads=len(ends)))
     ax.axhline(0.5, color=mpl.rcParams["axes.edgecolor"], linewidth=0.8, alpha=0.5)
 
 

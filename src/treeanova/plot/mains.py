@@ -305,7 +305,7 @@ def _lengths(one: Series, drawing: AxisDrawing, values: Floats) -> Floats:
 
 def _names(series: Sequence[Series], options: MainOptions) -> list[str]:
     """Names of all that a legend explains, in the order in which it is drawn."""
-    return [one.name for one in (*series, *options.distributions)]
+    return [*(one.name for one in series), *(one.name for one in options.distributions)]
 
 
 def _finish(ax: Any, words: str, which: str, handles: Sequence[Any], names: Sequence[str]) -> Any:
