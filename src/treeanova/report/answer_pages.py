@@ -38,6 +38,10 @@ def _at(value: float | Floats, position: int) -> float:
     return float(np.atleast_1d(value)[position])
 
 
+def _level(mean: float) -> str:
+    return f"{mean:,.4g}".replace("-", "−")
+
+
 def _scale(fx: Function, position: int) -> str:
     return f"{look.scale_of(fx.schema)}{look.of_output(fx.schema, fx.outputs[position])}"
 
@@ -94,16 +98,13 @@ def _sentence_of_change(change: Change) -> str:
         _at(value, 0) for value in (change.old_mean, change.new_mean, change.total, change.population, change.model)
     )
     decimals = decimals_of([total, population, model])
-    way = "rose" if total > 0 else "fell" if total < 0 else "stayed"
+    way = "rose" if total > 0 else "fell"
     rows = rows_of_output(change.table, change.old.outputs, 0)
+    moved = f"{way} from {_level(old)} to {_level(new)}, by {signed(total, decimals)}"
     return (
-        (
-            f"The mean {_scale(change.old, 0)} {way} from {old:,.4g} to {new:,.4g}, by {signed(total, decimals)}: "
-            f"{signed(population, decimals)} as the rows changed, {signed(model, decimals)} as the model changed. "
-            f"{_largest(rows, 'total', decimals)}"
-        )
-        .replace("-", "−")
-        .replace("log−odds", "log-odds")
+        f"The mean {_scale(change.old, 0)} {moved if total else f'is {_level(new)} as before'}: "
+        f"{signed(population, decimals)} as the rows changed, {signed(model, decimals)} as the model changed. "
+        f"{_largest(rows, 'total', decimals)}"
     )
 
 
@@ -113,8 +114,8 @@ def _sections_of_change(change: Change, position: int) -> list[Markup]:
     sums: Row = {name: _at(getattr(change, name), position) for name in ("population", "model", "total")}
     decimals = decimals_of(list(sums.values()))
     first = numbers(
-        ("Mean before", f"{_at(change.old_mean, position):,.4g}", "old model, old rows"),
-        ("Mean after", f"{_at(change.new_mean, position):,.4g}", "new model, new rows"),
+        ("Mean before", _level(_at(change.old_mean, position)), "old model, old rows"),
+        ("Mean after", _level(_at(change.new_mean, position)), "new model, new rows"),
         ("Change", signed(sums["total"], decimals), _scale(fx, position)),
         ("Population", signed(sums["population"], decimals), "other rows, old model"),
         ("Model", signed(sums["model"], decimals), "other model, new rows"),
@@ -209,8 +210,8 @@ def _sections_of_gap(gap: Gap, position: int) -> list[Markup]:
     total, error = _at(gap.total, position), _at(gap.error, position)
     decimals = decimals_of([total])
     first = numbers(
-        (f"Mean of {gap.groups[0]}", _level(gap, 0, position), f"{gap.sizes[0]:,} rows"),
-        (f"Mean of {gap.groups[1]}", _level(gap, 1, position), f"{gap.sizes[1]:,} rows"),
+        (f"Mean of {gap.groups[0]}", _level(_at(gap.means[0], position)), f"{gap.sizes[0]:,} rows"),
+        (f"Mean of {gap.groups[1]}", _level(_at(gap.means[1], position)), f"{gap.sizes[1]:,} rows"),
         ("Gap", signed(total, decimals), f"standard error {error:.2g}, {_scale(fx, position)}"),
     )
     of = look.of_output(fx.schema, fx.outputs[position])
@@ -226,10 +227,6 @@ def _sections_of_gap(gap: Gap, position: int) -> list[Markup]:
     parts.append(section(f"Term by term{of}", bars, element("p", note, class_="caption")))
     pictures = _effects_of_gap(gap, rows, position)
     return [*parts, *([] if pictures is None else [pictures])]
-
-
-def _level(gap: Gap, side: int, position: int) -> str:
-    return f"{_at(gap.means[side], position):,.4g}".replace("-", "−")
 
 
 def _routes(gap: Gap, position: int, of: str) -> list[Markup]:

@@ -96,7 +96,7 @@ def _hull(extents: Sequence[tuple[float, float]]) -> tuple[float, float]:
 def stacked(span: Span, row: Row) -> Markup:
     """Population and model on one line, on the sides of their signs; in proportion where they would leave the range."""
     low, high = extent_of_stack(row)
-    shrunk = min(1.0, *(end / own for end, own in ((span.low, low), (span.high, high)) if own))
+    shrunk = min([1.0, *(end / own for end, own in ((span.low, low), (span.high, high)) if own)])
     population, model = row["population"] * shrunk, row["model"] * shrunk
     start = population if population * model > 0 else 0.0
     return bar(span, [("first", 0.0, population), ("second", start, start + model)])
