@@ -41,7 +41,7 @@ def test_steps_are_at_thresholds(fx):
     rows = fx.density.statistics
     term = fx.terms["a"]
     curve = Curve("first", "old", term.axes[0], term.values)
-    drawn = effect_picture([curve], [RowsOf("first", "rows", rows, term.weights)], 0)
+    drawn = effect_picture([curve], [RowsOf("first", "rows", rows, term.axes[0], term.weights)], 0)
     steps, area = (
         next(a["d"] for a in shapes(drawn, "path") if a["class"].startswith(kind)) for kind in ("curve", "area")
     )
@@ -65,7 +65,7 @@ def test_categories_are_a_table_with_shares():
     fx = treeanova.decompose(model.fit(table, (table["kind"] == "v") * 999.0 + table["n"]), table, density="empirical")
     term = fx.terms["kind"]
     rows = statistics_of(table.iloc[:100], fx.grid)
-    spread = RowsOf("second", "some", rows, rows.counts((0,)))
+    spread = RowsOf("second", "some", rows, term.axes[0], rows.counts((0,)))
     drawn = effect_picture([Curve("main", "effect", term.axes[0], term.values)], [spread], 0)
     assert "&lt;b&gt;" in drawn
     assert re.findall(r"[\d.]+%", drawn) == ["50.0%", "25.0%", "25.0%"]
@@ -77,5 +77,5 @@ def test_missing_values_are_told(fx):
     axis = IntervalAxis("a", 2, np.array([0.0]))
     curve = Curve("main", "effect", axis, np.array([-1.0, 1.0, 0.25]))
     shares = np.array([0.5, 0.25, 0.25])
-    drawn = effect_picture([curve], [RowsOf("first", "rows", fx.density.statistics, shares)], 0)
+    drawn = effect_picture([curve], [RowsOf("first", "rows", fx.density.statistics, axis, shares)], 0)
     assert "Missing values: effect effect 0.25; share of the rows rows 25.0%." in drawn

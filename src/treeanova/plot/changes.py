@@ -10,9 +10,8 @@ import numpy as np
 
 from treeanova.core.arrays import Floats
 from treeanova.decomposition.change import Change
-from treeanova.decomposition.decomposition import Decomposition
-from treeanova.decomposition.parts import shares_of_cells
-from treeanova.density.statistics import Statistics
+from treeanova.decomposition.side_by_side import EffectSide, effect_sides
+from treeanova.model.binning import binning_by
 from treeanova.plot import style
 from treeanova.plot.choices import (
     KeyLike,
@@ -20,7 +19,6 @@ from treeanova.plot.choices import (
     data_ends_of,
     find_term,
     names_of,
-    of_output,
     output_position,
     term_of,
 )
@@ -179,28 +177,18 @@ def _draw_effect(change: Change, key: KeyLike, position: int, options: MainOptio
     name = names_of(key)[0]
     if all(find_term(fx, name) is None for fx in (change.old, change.new)):
         term_of(change.old, name)  # raises, with a list of the terms that there are
-    series = [
-        dataclasses.replace(_series(fx, rows, name, position), name=label, colour=style.series_colour(i))
-        for i, (label, fx, rows) in enumerate(
-            (("old", change.old, change.old_rows), ("new", change.new, change.new_rows))
-        )
-    ]
-    spread = tuple(Distribution(f"{one.name} rows", one.axis, one.weights, one.colour) for one in series)
-    schema = change.old.schema
+    j, schema = change.old.schema.names.index(name), change.old.schema
+    series, spread = [], []
+    for i, (label, side) in enumerate(zip(("old", "new"), effect_sides(change, name), strict=True)):
+        colour, rows = style.series_colour(i), (change.old_rows, change.new_rows)[i]
+        values = side.values[..., position]
+        weights = side.shares if side.rows_axis is side.axis else _pooled(side)
+        series.append(Series(label, side.axis, values, weights, colour, ends=data_ends_of(rows, j)))
+        spread.append(Distribution(f"{label} rows", side.rows_axis, side.shares, colour))
     words = look.effect_words(schema, schema.outputs[position])
-    return draw_mains(series, words, dataclasses.replace(options, distributions=spread), ax)
+    return draw_mains(series, words, dataclasses.replace(options, distributions=tuple(spread)), ax)
 
 
-def _series(fx: Decomposition, rows: Statistics, name: str, position: int) -> Series:
-    """A main effect with the shares of rows in its bins; zero, on the bins of the grid, where the model lacks it."""
-    j = fx.schema.names.index(name)
-    term, counted = find_term(fx, name), rows.on(fx.grid)
-    shares = counted.counts((j,)) if term is None else shares_of_cells(fx.evaluation, counted, (j,))
-    return Series(
-        name="",
-        axis=fx.grid.axes[j] if term is None else term.axes[0],
-        values=np.zeros(len(shares)) if term is None else of_output(fx, term.values, position),
-        weights=shares,
-        colour=None,
-        ends=data_ends_of(rows, j),
-    )
+def _pooled(side: EffectSide) -> Floats:
+    """Share of the rows in each bin of a model's own axis of numbers."""
+    return binning_by(side.axis.index(side.rows_axis.examples()).astype(np.int64)).pool(side.shares)

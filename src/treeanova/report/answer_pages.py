@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,6 +13,7 @@ from treeanova.decomposition.change import INTERCEPT, Change
 from treeanova.decomposition.function import Function
 from treeanova.decomposition.gap import Gap
 from treeanova.decomposition.parts import shares_of_cells
+from treeanova.decomposition.side_by_side import effect_sides
 from treeanova.density.statistics import Statistics
 from treeanova.report.contributions import (
     Row,
@@ -73,7 +75,8 @@ def _curve(fx: Function, name: str, position: int, kind: str, label: str) -> Cur
 
 def _rows(fx: Function, statistics: Statistics, name: str, kind: str, label: str) -> RowsOf:
     j = fx.schema.names.index(name)
-    return RowsOf(kind, label, statistics, shares_of_cells(fx.evaluation, statistics.on(fx.grid), (j,)))
+    shares = shares_of_cells(fx.evaluation, statistics.on(fx.grid), (j,))
+    return RowsOf(kind, label, statistics, fx.terms[name].axes[0], shares)
 
 
 def _pictures(made: Sequence[tuple[str, Markup]]) -> Markup:
@@ -135,18 +138,25 @@ def _sections_of_change(change: Change, position: int) -> list[Markup]:
 
 def _effects_of_change(change: Change, rows: Sequence[Row], position: int) -> Markup | None:
     """Main effects of both models over both sets of rows: those that contribute most."""
-    sides = ((change.old, change.old_rows, "first", "old"), (change.new, change.new_rows, "second", "new"))
     made = []
     for name in _mains(rows, change.old):
-        if (name,) not in change.new.terms or not change.new.terms[name].has_table:
-            continue
-        curves = [_curve(fx, name, position, kind, label) for fx, _, kind, label in sides]
-        spread = [_rows(fx, each, name, kind, f"{label} rows") for fx, each, kind, label in sides]
-        one_model = change.new is change.old
-        made.append((name, effect_picture(curves[:1] if one_model else curves, spread, _feature(change.old, name))))
+        with contextlib.suppress(ValueError):  # categories of two models that cannot be put side by side
+            made.append((name, _effect_of_change(change, name, position)))
     words = look.effect_words(change.old.schema, change.old.outputs[position])
     legend = _legend(("first", "old model and rows"), ("second", "new model and rows"))
     return section(f"Effects before and after: {words}", legend, _pictures(made)) if made else None
+
+
+def _effect_of_change(change: Change, name: str, position: int) -> Markup:
+    """One main effect of both models, or of the one that there is, over both sets of rows."""
+    curves, spread = [], []
+    for i, side in enumerate(effect_sides(change, name)):
+        kind, label = (("first", "old"), ("second", "new"))[i]
+        curves.append(Curve(kind, label, side.axis, side.values[..., position]))
+        shares = RowsOf(kind, f"{label} rows", (change.old_rows, change.new_rows)[i], side.rows_axis, side.shares)
+        spread.append(shares)
+    shown = curves[:1] if change.new is change.old else curves
+    return effect_picture(shown, spread, _feature(change.old, name))
 
 
 def _feature(fx: Function, name: str) -> int:

@@ -61,12 +61,22 @@ class Curve:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class RowsOf:
-    """Rows whose distribution is drawn: a class, their name, their statistics, and the shares of them in the bins."""
+    """Rows whose distribution is drawn: a class, a name, their statistics, and their shares in the bins of an axis."""
 
     kind: str
     name: str
     statistics: Statistics
+    axis: Axis
     shares: Floats
+
+    @property
+    def missing(self) -> float:
+        """Share of the rows in bins that hold missing values only."""
+        return float(self.shares[self.axis.n_regular :].sum())
+
+    def share(self, label: str) -> float:
+        """Share of the rows in a category; zero where it is not known."""
+        return float(self.shares[self.axis.labels.index(label)]) if label in self.axis.labels else 0.0
 
 
 def effect_picture(curves: Sequence[Curve], rows: Sequence[RowsOf], feature: int) -> Markup:
@@ -166,11 +176,10 @@ def _area(heights: Floats) -> str:
 
 def _missing_words(curves: Sequence[Curve], rows: Sequence[RowsOf]) -> list[Markup]:
     """What happens to missing values, where some rows have them."""
-    axis = curves[0].axis
-    if axis.n_regular == axis.size or not any(one.shares[axis.n_regular :].any() for one in rows):
+    if any(curve.axis.n_regular == curve.axis.size for curve in curves) or not any(one.missing for one in rows):
         return []
     effects = ", ".join(f"{curve.name} {_number(float(f'{curve.values[-1]:.3g}'))}" for curve in curves)
-    shares = ", ".join(f"{one.name} {one.shares[axis.n_regular :].sum():.1%}" for one in rows)
+    shares = ", ".join(f"{one.name} {one.missing:.1%}" for one in rows)
     return [element("p", f"Missing values: effect {effects}; share of the rows {shares}.", class_="caption")]
 
 
@@ -181,7 +190,7 @@ def _categories(curves: Sequence[Curve], rows: Sequence[RowsOf], feature: int) -
     """A table of categories, those with most rows first: bars of the effects, and shares of the rows."""
     del feature
     labels = list(dict.fromkeys(label for curve in curves for label in curve.axis.labels))
-    mass = {label: sum(_share(curve, one, label) for curve, one in _pairs(curves, rows)) for label in labels}
+    mass = {label: sum(one.share(label) for one in rows) for label in labels}
     shown = sorted((label for label in labels if mass[label] > 0), key=lambda label: -mass[label])
     span = _widened(min(0.0, *(c.values.min() for c in curves)), max(0.0, *(c.values.max() for c in curves)))
     head = element("tr", element("th", "category"), element("th", "effect"), *(element("th", r.name) for r in rows))
@@ -190,27 +199,13 @@ def _categories(curves: Sequence[Curve], rows: Sequence[RowsOf], feature: int) -
             "tr",
             element("td", label),
             element("td", *(_category_bar(curve, label, span) for curve in curves), class_="track"),
-            *(
-                element("td", f"{_share(curve, one, label):.1%}", class_="number")
-                for curve, one in _pairs(curves, rows)
-            ),
+            *(element("td", f"{one.share(label):.1%}", class_="number") for one in rows),
         )
         for label in shown[:_MOST_CATEGORIES]
     ]
     rest = len(shown) - _MOST_CATEGORIES
     more = [element("p", f"{rest} more categories with fewer rows.", class_="caption")] if rest > 0 else []
     return together(element("table", head, *body, class_="categories"), *more)
-
-
-def _pairs(curves: Sequence[Curve], rows: Sequence[RowsOf]) -> list[tuple[Curve, RowsOf]]:
-    """Each set of rows with the curve on whose bins its shares are: its own, or the only one."""
-    return [(curves[i if len(curves) > 1 else 0], one) for i, one in enumerate(rows)]
-
-
-def _share(curve: Curve, one: RowsOf, label: str) -> float:
-    """Share of some rows in a category; zero where the model does not know it."""
-    labels = curve.axis.labels
-    return float(one.shares[labels.index(label)]) if label in labels else 0.0
 
 
 def _category_bar(curve: Curve, label: str, span: Span) -> Markup:
