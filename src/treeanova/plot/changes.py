@@ -145,7 +145,7 @@ def _draw_stacks(ax: Any, population: Floats, model: Floats) -> tuple[dict[str, 
     frame = frame_of(ends, n_heads=2)
     is_cut = np.array([leaves(end, frame) for end in ends])
     write_numbers(ax, ends, total.tolist(), frame)
-    shrunk = np.where(is_cut, [max(frame) / max(map(abs, end)) if any(end) else 1.0 for end in ends], 1.0)
+    shrunk = np.array([min([1.0, *(side / own for side, own in zip(frame, end, strict=True) if own)]) for end in ends])
     bars = _draw_pieces(ax, population * shrunk, model * shrunk)  # in proportion where they are cut
     ink, edge = mpl.rcParams["text.color"], mpl.rcParams["axes.facecolor"]
     dots = np.flatnonzero(~is_cut)
