@@ -19,9 +19,17 @@ EXPECTED = {
         ["Decomposition of ", "density auto, link logit: log-odds", "The same on the command line:"],
         ["wine.json", "wine.csv", "wine.tav"],
     ),
+    "groups": (
+        ["Male minus Female", "sex by itself", "the gap without the terms of sex"],
+        ["groups.png", "groups_race.html", "groups_sex.html"],
+    ),
     "multiclass": (["setosa", "bins and classes"], ["multiclass.png"]),
     "own_density": (["elsewhere"], []),
     "quick_start": (["sum of the terms against the model"], ["quick_start.html", "quick_start.png"]),
+    "what_changed": (
+        ["other rows, same model", "intercept"],
+        ["what_changed.html", "what_changed.png", "what_changed_hr.png"],
+    ),
 }
 
 

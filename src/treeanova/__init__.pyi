@@ -14,12 +14,15 @@ from treeanova.anova.purification import purify as purify
 from treeanova.anova.solvers.base import MethodChoice as MethodChoice
 from treeanova.data.features import Feature as Feature
 from treeanova.data.features import Schema as Schema
+from treeanova.decomposition.change import Change as Change
+from treeanova.decomposition.change import change as change
 from treeanova.decomposition.comparison import Comparison as Comparison
 from treeanova.decomposition.comparison import compare as compare
 from treeanova.decomposition.decomposition import Decomposition as Decomposition
 from treeanova.decomposition.decomposition import mean as mean
 from treeanova.decomposition.explanation import Explanation as Explanation
 from treeanova.decomposition.files import load as load
+from treeanova.decomposition.gap import Gap as Gap
 from treeanova.decomposition.monotonicity import Monotonicity as Monotonicity
 from treeanova.decomposition.sensitivity import Sensitivity as Sensitivity
 from treeanova.decomposition.term import Term as Term

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse
 
 import treeanova
-from treeanova.data.columns import encode
+from treeanova.data.columns import column_named, encode
 from treeanova.data.features import Feature, Labels, Schema
 from treeanova.data.tabular import read_table
 
@@ -247,3 +247,15 @@ def test_names_given_to_an_ebm_and_to_a_model_with_categories():
 def test_given_names_must_differ_as_text(trained, names):
     with pytest.raises(ValueError, match=r"`feature_names` must be 3 different names, got .*; name each feature once"):
         treeanova.decompose(trained, TRAINED, feature_names=names)
+
+
+def test_a_column_by_its_name():
+    schema = Schema((Feature("a"), Feature("b")), named=True)
+    table = pd.DataFrame({"b": [1, 2], "group": ["u", "v"], "a": [3.0, 4.0]})
+    assert column_named(table, "group", schema).tolist() == ["u", "v"]
+    assert column_named(table, "a", schema).tolist() == [3.0, 4.0]
+    matrix = np.array([[3.0, 1.0], [4.0, 2.0]])
+    assert column_named(matrix, "b", schema).tolist() == [1.0, 2.0]
+    assert column_named(scipy.sparse.csr_array(matrix), "b", schema).tolist() == [1.0, 2.0]
+    with pytest.raises(ValueError, match=r"`group` must be a column of X, .* got 'c', which X does not have"):
+        column_named(matrix, "c", schema)

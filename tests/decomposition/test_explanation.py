@@ -266,3 +266,26 @@ def test_unlisted_terms_are_shared_on_the_first_call_only(few_listed, factorial,
     fresh = pickle.loads(pickle.dumps(fx.explain(x[:5])))
     np.testing.assert_array_equal(dataclasses.replace(fresh, backend=None).shap_values(), expected)
     assert calls == [1, 1]
+
+
+def test_families_add_up_terms(fx, several):
+    rows = dependent_rows(seed=1)
+    for one in (fx, several):
+        explained = one.explain(rows)
+        found = explained.by_family({"pair": ["x0", "x1"]})
+        assert found.terms == (("pair",), ("x2",), ("pair", "x2"))
+        assert found.features == ("pair", "x2")
+        sums = np.zeros(found.values.shape)
+        for term, values in zip(explained.terms, np.moveaxis(explained.values, 1, 0), strict=True):
+            is_mixed = "x2" in term and len(term) > 1
+            sums[:, 2 if is_mixed else 1 if term == ("x2",) else 0] += values
+        assert np.allclose(found.values, sums, rtol=0, atol=1e-13)
+        assert np.allclose(found.scores, one.decision_function(rows), rtol=0, atol=1e-12)
+        half = sums[:, 2] / 2
+        assert np.allclose(found.shap_values(), np.stack([sums[:, 0] + half, sums[:, 1] + half], axis=1))
+
+
+def test_families_keep_what_is_not_listed(deep_fx, deep):
+    explained = deep_fx.explain(deep[1][:5], max_order=2).by_family({"all": [f"x{j}" for j in range(6)]})
+    assert list(explained.parts) == ["all", "remainder"]
+    assert np.allclose(explained.scores, deep_fx.decision_function(deep[1][:5]))

@@ -425,3 +425,44 @@ def test_progress_says_what_takes_the_time(fx, density, last):
     fx.with_density(density).importance(progress=told)
     assert told.stages[0] == "variances of tables"
     assert told.stages[-1] == last
+
+
+def test_importance_of_families_by_brute_force_on_rows(fx):
+    groups = {"pair": ["x0", "x1"]}
+    rows = dependent_rows()
+    explained = fx.explain(rows).by_family(groups)
+    score = fx.decision_function(rows)
+    table = fx.importance(groups=groups).set_index("term")
+    assert table["share"].sum() == pytest.approx(1.0, abs=1e-12)
+    for label, values in explained.parts.items():
+        found = table.loc[label]
+        assert found["variance"] == pytest.approx(values.var() / score.var(), abs=1e-10)
+        assert found["share"] == pytest.approx(np.cov(values, score, ddof=0)[0, 1] / score.var(), abs=1e-10)
+        assert found["mean_abs"] == pytest.approx(np.abs(values).mean(), abs=1e-10)
+    assert table["order"].to_dict() == {"pair": 1, "x2": 1, "pair × x2": 2}
+    by_feature = fx.importance("feature", groups=groups).set_index("feature")
+    half = table.loc["pair × x2", "variance"] / 2
+    assert by_feature["variance"].to_dict() == pytest.approx(
+        {"pair": table.loc["pair", "variance"] + half, "x2": table.loc["x2", "variance"] + half}
+    )
+
+
+def test_families_of_one_feature_each_are_the_features(several):
+    groups = {f"family {j}": [f"x{j}"] for j in range(3)}
+    plain, found = several.importance(), several.importance(groups=groups)
+    assert found["term"].str.replace("family ", "x").tolist() == plain["term"].tolist()
+    assert np.allclose(found.iloc[:, 3:], plain.iloc[:, 3:], rtol=0, atol=1e-14)
+
+
+def test_families_under_independent_features_add_variances(fx):
+    independent = fx.with_density("independent")
+    plain = independent.importance().set_index("term")["variance"]
+    found = independent.importance(groups={"pair": ["x0", "x1"]}).set_index("term")
+    assert found.loc["pair", "variance"] == pytest.approx(plain[["x0", "x1", "x0 × x1"]].sum())
+    assert np.abs(found["covariance"]).max() < 1e-14
+
+
+def test_families_of_deep_models_keep_the_remainder(deep_fx):
+    table = deep_fx.truncate(2).importance(groups={"first": ["x0", "x1", "x2"]})
+    assert table["share"].sum() == pytest.approx(1.0, abs=1e-12)
+    assert table.set_index("term").loc["remainder", "order"] == 3

@@ -248,6 +248,11 @@ class Certificate:
         )
 
     @property
+    def is_raw(self) -> bool:
+        """Whether these are terms before purification."""
+        return len(self.terms) > 0 and all(term.method == "none" for term in self.terms.values())
+
+    @property
     def impurity(self) -> float:
         """Largest impurity of a term that has a table."""
         return _worst(term.impurity for term in self.terms.values())

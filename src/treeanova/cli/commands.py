@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib.metadata
 import sys
 import webbrowser
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -21,6 +21,11 @@ from treeanova.cli.options import (
     MaxOrder,
     ModelFile,
     ModelFiles,
+    NewData,
+    NewModel,
+    OldData,
+    OldModel,
+    Page,
     Seconds,
     Target,
     Top,
@@ -194,6 +199,101 @@ def compare(
         decompositions = parts.parts_of(files, request, densities, report)
         comparison = compare_decompositions(decompositions, progress=within(report, "comparing"))
     say(formats.as_json(answers.plain_comparison(comparison)) if json else answers.compared(comparison, top))
+
+
+@app.command()
+def change(
+    old: OldModel,
+    new: NewModel,
+    *,
+    data_old: OldData,
+    data_new: NewData,
+    density: DensityName = None,
+    target: Target = None,
+    out: Page = None,
+    weight: Weight = None,
+    max_order: MaxOrder = None,
+    seconds: Seconds = None,
+    top: Top = 15,
+    budget: Budget = DEFAULT_BUDGET,
+    trusted: Trusted = False,
+    json: AsJson = False,
+) -> None:
+    """Say what moved the mean score from one model and its rows to another: population and model, term by term.
+
+    Example: treeanova change old.json new.json --data-old 2011.csv --data-new 2012.csv --target y --out change.html
+    """
+    from treeanova.cli import differences, formats, sources  # noqa: PLC0415  slow to load
+
+    check_outputs({"--out": out}, {"OLD": old, "NEW": new, "--data-old": data_old, "--data-new": data_new})
+    requests = [
+        sources.Request(data, target or (), weight, budget, max_order, trusted, seconds)
+        for data in (data_old, data_new)
+    ]
+    with progress() as report:
+        pairs = zip((old, new), requests, strict=True)
+        models = [sources.open_model(model, request, report) for model, request in pairs]
+        found = differences.change_between(models, requests, density, report)
+        files = _write_page(found, out)
+    names = ("old", "new") if old.name == new.name else (old.name, new.name)
+    plain = differences.plain_change(found, names) | {"files": files}
+    say(formats.as_json(plain) if json else _with_files(differences.changed(found, plain, top), files))
+
+
+@app.command()
+def gap(
+    model: ModelFile,
+    *,
+    group: Annotated[str, typer.Option(metavar="COLUMN", help="A column of the data that makes the groups.")],
+    data: Data = None,
+    value: Annotated[
+        str | None, typer.Option(metavar="VALUE", help="Compare rows with this value with all others.")
+    ] = None,
+    against: Annotated[
+        str | None, typer.Option(metavar="VALUE", help="Compare --value with rows of this value only.")
+    ] = None,
+    feature: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Tell apart what flows through this feature; default: the group.")
+    ] = None,
+    density: DensityName = None,
+    target: Target = None,
+    out: Page = None,
+    max_order: MaxOrder = None,
+    seconds: Seconds = None,
+    top: Top = 15,
+    budget: Budget = DEFAULT_BUDGET,
+    trusted: Trusted = False,
+    json: AsJson = False,
+) -> None:
+    """Say what makes the mean scores of two groups of rows differ, term by term, with standard errors.
+
+    Example: treeanova gap model.json --data rows.csv --target income --group sex --out gap.html
+    """
+    from treeanova.cli import differences, formats, sources  # noqa: PLC0415  slow to load
+
+    check_outputs({"--out": out}, {"MODEL": model, "--data": data})
+    request = sources.Request(data, target or (), None, budget, max_order, trusted, seconds)
+    groups = differences.Groups(group, value, against)
+    with progress() as report:
+        fx = sources.decomposed(sources.open_model(model, request, report), request, density, report)
+        found = differences.gap_in(fx, request, groups, feature, within(report, "gap"))
+        files = _write_page(found, out)
+    plain = differences.plain_gap(found, model.name) | {"files": files}
+    say(formats.as_json(plain) if json else _with_files(differences.parted(found, plain, top), files))
+
+
+def _write_page(found: Any, out: Path | None) -> dict[str, str]:
+    """Write the page of a change or a gap, where a file is named; the files that were written."""
+    if out is None:
+        return {}
+    from treeanova.report import write_report  # noqa: PLC0415  an extra
+
+    write_report(found, out)
+    return {"page": str(out)}
+
+
+def _with_files(text: str, files: Mapping[str, str]) -> str:
+    return "\n\n".join([text, *("wrote " + path for path in files.values())])
 
 
 @app.command()

@@ -66,3 +66,12 @@ Trusted = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of text.")]
 Top = Annotated[int, typer.Option(min=1, metavar="N", help="Print the N strongest terms only.")]
+OldModel = Annotated[
+    Path, typer.Argument(metavar="OLD", help="The model before: a saved model or a decomposition (.tav).")
+]
+NewModel = Annotated[
+    Path, typer.Argument(metavar="NEW", help="The model after; the same file again to compare two sets of rows.")
+]
+OldData = Annotated[Path, typer.Option(metavar="FILE", help="The old rows, as --data of other commands.")]
+NewData = Annotated[Path, typer.Option(metavar="FILE", help="The new rows, as --data of other commands.")]
+Page = Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page to send on: HTML without scripts.")]

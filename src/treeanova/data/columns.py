@@ -30,6 +30,21 @@ def encode(X: Any, schema: Schema) -> Floats:
     return matrix
 
 
+def column_named(X: Any, name: str, schema: Schema) -> npt.NDArray[Any]:
+    """One column of user data, a feature of the model or not: a column of a table, or a feature of a matrix by name."""
+    if not scipy.sparse.issparse(X) and not isinstance(X, np.ndarray) and _is_table(X):
+        table = as_table(X)
+        names = [str(known) for known in table.columns]
+        if name in names:
+            return raw_column(table[:, names.index(name)])
+    if name not in schema.names:
+        raise ValueError(
+            f"`group` must be a column of X, two labels or a boolean for each row, got {name!r}, which X does not "
+            "have; check the name."
+        )
+    return _raw_columns(X, schema)[0][schema.names.index(name)]
+
+
 def with_labels(schema: Schema, X: Any) -> Schema:
     """The schema with names of categories from data, for features whose model stores none."""
     if not any(feature.encoder.wants_labels for feature in schema.features):

@@ -1,4 +1,4 @@
-"""Answers about a decomposed model: importance of terms, tables, standard errors."""
+"""Answers about a decomposed model: importance of terms, gaps between groups, tables, standard errors."""
 
 from __future__ import annotations
 
@@ -12,12 +12,19 @@ import numpy as np
 
 from treeanova.anova.certificate import Certificate
 from treeanova.core.arrays import Floats, Key, Names
-from treeanova.core.labels import label_of
 from treeanova.core.progress import Progress, reporting
 from treeanova.data.frames import frame, free_name
 from treeanova.decomposition.evaluation import rest_label
+from treeanova.decomposition.families import families_of
 from treeanova.decomposition.function import Function
-from treeanova.decomposition.importance import feature_shares, moments_of_terms, ranked_columns, rows_of_density
+from treeanova.decomposition.gap import Gap, gap_between
+from treeanova.decomposition.importance import (
+    feature_shares,
+    moments_of_families,
+    moments_of_terms,
+    ranked_columns,
+    rows_of_density,
+)
 from treeanova.decomposition.monotonicity import Monotonicity, monotonicity_of
 from treeanova.decomposition.responses import on_scale
 from treeanova.decomposition.term import term_columns
@@ -29,7 +36,7 @@ from treeanova.terms.source import Settings
 
 
 class Answers(Function):
-    """Importances, tables and standard errors of a decomposed model."""
+    """Importances, gaps, tables and standard errors of a decomposed model."""
 
     density: Density
     certificate: Certificate
@@ -88,13 +95,23 @@ class Answers(Function):
         share = np.divide(of_term, of_score, out=np.zeros_like(of_term), where=of_score > 0)
         return float(share[0]) if self._has_one_output else share
 
-    def importance(self, by: str = "term", *, progress: bool | Progress | None = None) -> Any:
+    def importance(
+        self,
+        by: str = "term",
+        *,
+        groups: Mapping[str, Collection[str]] | None = None,
+        progress: bool | Progress | None = None,
+    ) -> Any:
         """Table of how much each term, or each feature, contributes to the variance of the score, largest first.
 
         Parameters
         ----------
         by
             "term", or "feature", which shares each term equally among its features.
+        groups
+            Families of features, ``{"job": ["job_a", "job_b"]}``: terms within a family are added up, and terms of
+            several families are their interaction, such as ``job × age``. With "feature", each of these is shared
+            equally among its families.
         progress
             True for a progress bar, or a function, as for `decompose`; the figures are computed once and kept.
 
@@ -131,23 +148,80 @@ class Answers(Function):
         """
         if by not in {"term", "feature"}:
             raise ValueError(f"`by` must be 'term' or 'feature', got {by!r}; leave it out for 'term'.")
+        families, evaluation = families_of(groups, self.schema.names), self.evaluation
         with reporting(progress):
-            moments, keys = self.moments, self.evaluation.terms.keys
+            keys, moments = list(evaluation.terms.keys), self.moments
+            if groups is not None:
+                keys, moments = moments_of_families(evaluation, moments, families, lambda: self.density_rows)
         total = moments.score_variance
         scale = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
         measures = np.stack([moments.variance * scale, moments.covariance * scale, moments.mean_abs])
-        rests = self.evaluation.rest_orders
+        rests = evaluation.rest_orders
         if by == "term":
-            labels, orders = [label_of(self._names(key)) for key in keys], list(map(len, keys))
+            labels, orders = [families.label(key) for key in keys], list(map(len, keys))
             orders += rests
-            orders += [max(orders, default=0) + 1] * self.has_remainder
+            highest = max([*map(len, evaluation.terms.keys), *rests], default=0)
+            orders += [highest + 1] * self.has_remainder
         else:
-            labels, orders = list(self.schema.names), []
+            labels, orders = list(families.names), []
             shares = feature_shares(keys, len(labels), n_rests=len(rests) + self.has_remainder)
             measures = np.einsum("mtk,tf->mfk", measures, shares)
         for label in [*map(rest_label, rests), *["remainder"] * self.has_remainder]:
             labels.append(free_name(label, labels))
         return frame(ranked_columns(by, labels, orders, self.outputs, measures), self.settings.backend)
+
+    def gap(
+        self,
+        X: Any,
+        group: Any,
+        *,
+        feature: str | None = None,
+        groups: Mapping[str, Collection[str]] | None = None,
+        progress: bool | Progress | None = None,
+    ) -> Gap:
+        """The difference of the mean scores of two groups of rows, by term, exactly, with standard errors over rows.
+
+        Parameters
+        ----------
+        X
+            Rows with all features of the model.
+        group
+            The name of a column of X with two values, two labels, or a boolean for each row. The gap is that of the
+            second label minus that of the first, in sorted order: of True minus False.
+        feature
+            A feature, or a family, whose routes are told apart: how much goes through the feature by itself, through
+            its interactions, and through all other features. By default the one that `group` names.
+        groups
+            Families of features, as for `importance`; the table then has a row per family and interaction of families.
+        progress
+            True for a progress bar, or a function, as for `decompose`.
+
+        Returns
+        -------
+        Gap
+            A table with a row per term, and its sum.
+
+        Notes
+        -----
+        The difference of the mean scores is the sum of the differences of the terms' means; the intercept cancels.
+        Errors are those of differences of two means over independent rows; model and density are taken as given.
+
+        Terms of a protected feature say what flows through it directly. Dropping them does not remove its influence:
+        features that are correlated with it carry part of it, which is in the terms of these.
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()  # the logical "and" of x0 and x1
+        >>> gap = fx.gap(X, "x0")
+        >>> gap.total, [float(value) for value in gap.table["gap"]]
+        (0.5, [0.5, 0.0, 0.0])
+        >>> list(gap.routes["route"])
+        ['x0 by itself', 'interactions of x0', 'other features']
+        """
+        return gap_between(
+            self, X, group, feature=feature, groups=groups, backend=self.settings.backend, progress=progress
+        )
 
     def table(self, key: str | Collection[str], *, scale: str = "score") -> Any:
         """Tidy table of one term: a row per cell with labels and ends of its bins, value and weight.

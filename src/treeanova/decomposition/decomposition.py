@@ -431,15 +431,7 @@ class Decomposition(Answers):
             with one_step(report, "bins of the rows"):
                 statistics = self.density.statistics if X is None else statistics_of(X, self.grid, sample_weight)
                 bound = density_of(density).bind(self.grid, statistics)
-            source = self.source.up_to(self.scope.order) if isinstance(self.scope, Truncated) else self.source
-            fx = decomposed(source, bound, self.settings, model=self.model, progress=report)
-            if isinstance(self.scope, Truncated):
-                return fx.truncate(self.scope.order)
-        if not self.scope.is_part:
-            return fx
-        return dataclasses.replace(
-            fx, scope=self.scope, certificate=dataclasses.replace(fx.certificate, edits=self.history)
-        )
+            return purified_again(self, bound, report)
 
     def __add__(self, other: Decomposition) -> Decomposition:
         """The sum of two models, pure under the density of the first."""
@@ -526,6 +518,18 @@ def decomposed(
         tables = {key: density.population.table(key, effects.binnings.get(key)) for key in effects.terms}
         terms = terms.with_weights(tables)
     return Decomposition(source, terms, density, certificate, scope, settings, model)
+
+
+def purified_again(fx: Decomposition, density: Density, progress: Progress = quiet) -> Decomposition:
+    """The same model under another density that is bound to its grid, with the same orders or selection of terms."""
+    source = fx.source.up_to(fx.scope.order) if isinstance(fx.scope, Truncated) else fx.source
+    again = decomposed(source, density, fx.settings, model=fx.model, progress=progress)
+    if isinstance(fx.scope, Truncated):
+        return again.truncate(fx.scope.order)
+    if not fx.scope.is_part:
+        return again
+    certificate = dataclasses.replace(again.certificate, edits=fx.history)
+    return dataclasses.replace(again, scope=fx.scope, certificate=certificate)
 
 
 def _combined(parts: Sequence[Decomposition], factors: Sequence[float], progress: Progress = quiet) -> Decomposition:

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import importlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from treeanova.core.arrays import Floats
 from treeanova.core.labels import label_of
 from treeanova.data.frames import frame, free_name
 from treeanova.decomposition.evaluation import rest_label
+from treeanova.decomposition.families import families_of, summed
 
 
 class Deferred:
@@ -197,6 +198,40 @@ class Explanation:
         by_term = np.moveaxis(self.values, 1, 0).reshape(n_terms, n_rows * math.prod(outputs))
         shared = (shares.T @ by_term).reshape(len(position), n_rows, *outputs)
         return np.ascontiguousarray(np.moveaxis(shared, 0, 1))
+
+    def by_family(self, groups: Mapping[str, Collection[str]]) -> Explanation:
+        """The same with terms added up within families of features; terms of several families are interactions.
+
+        Parameters
+        ----------
+        groups
+            Families of features, ``{"job": ["job_a", "job_b"]}``; a feature without a family stays by itself.
+
+        Returns
+        -------
+        Explanation
+            Its features are the families; values still add up to the score. Terms that are not listed stay in `others`,
+            where they belong to no family, so that `shap_values` needs all terms to be listed.
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> explained = fx.explain(X).by_family({"both": ["x0", "x1"]})
+        >>> explained.terms, explained.values[3].tolist()
+        ((('both',),), [0.75])
+        """
+        families = families_of(groups, self.features)
+        position = {name: j for j, name in enumerate(self.features)}
+        keys, places = families.merged([tuple(position[name] for name in term) for term in self.terms])
+        values = summed(np.moveaxis(self.values, 1, 0), places, len(keys))
+        return dataclasses.replace(
+            self,
+            values=np.ascontiguousarray(np.moveaxis(values, 0, 1)),
+            terms=tuple(tuple(families.names[i] for i in key) for key in keys),
+            features=families.names,
+            other_shares=None,
+        )
 
     def to_shap(self) -> Any:
         """A `shap.Explanation` of the values per feature, for shap's plots.

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from treeanova.anova.certificate import Certificate
 from treeanova.anova.support import is_product
-from treeanova.core.arrays import Floats, Key
+from treeanova.core.arrays import Floats, Ints, Key
 from treeanova.core.compiled import affordable
 from treeanova.core.progress import listener, one_step
 from treeanova.decomposition.evaluation import Evaluation
+from treeanova.decomposition.families import Families, summed
 from treeanova.density.joint import Points
 from treeanova.density.kinds import Density
 from treeanova.terms.moments import Moments, covariance_changes, moments, moments_of_values
@@ -135,6 +136,40 @@ def _are_uncorrelated(density: Density, certificate: Certificate, weights: Mappi
     higher = certificate.higher
     is_pure = was_purified and certificate.met and (higher is None or higher.is_exact)
     return is_pure and density.is_product and all(map(is_product, weights.values()))
+
+
+def moments_of_families(
+    evaluation: Evaluation, moments: Moments, families: Families, rows: Callable[[], Points]
+) -> tuple[list[Key], Moments]:
+    """Terms of families, and moments of all parts when terms are added up within families.
+
+    Shares of the variance are sums of those of terms. What terms of a sum have in common, and the mean absolute value
+    of the sum, are found at rows of the density.
+    """
+    keys, places = families.merged(evaluation.terms.keys)
+    n_rests = len(moments.variance) - len(places)
+    places = np.append(places, len(keys) + np.arange(n_rests))
+    n_sums = len(keys) + n_rests
+    variance, share, mean_abs = (
+        summed(measure, places, n_sums)
+        for measure in (moments.variance, moments.variance + moments.covariance, moments.mean_abs)
+    )
+    merged = np.flatnonzero(np.bincount(places, minlength=n_sums) > 1)
+    if len(merged):
+        common, mean_abs[merged] = _merged_moments(evaluation, places, merged, rows())
+        are_correlated = bool(moments.covariance.any())
+        variance[merged] = np.maximum(variance[merged] + common * are_correlated, 0.0)
+    return keys, Moments(variance, share - variance, mean_abs)
+
+
+def _merged_moments(evaluation: Evaluation, places: Ints, merged: Ints, rows: Points) -> tuple[Floats, Floats]:
+    """Covariances within sums of several terms, and mean absolute values of these sums, shapes (n_sums, n_outputs)."""
+    terms = np.flatnonzero(np.isin(places, merged))
+    within = np.searchsorted(merged, places[terms])
+    values = evaluation.at(rows.codes, [evaluation.terms.keys[i] for i in terms])
+    own = summed(moments_of_values(values, rows.weights).variance, within, len(merged))
+    together = moments_of_values(summed(values, within, len(merged)), rows.weights)
+    return together.variance - own, together.mean_abs
 
 
 def strongest_first(variance: Floats) -> list[int]:

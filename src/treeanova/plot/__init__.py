@@ -2,7 +2,7 @@
 
 `effect` draws a main effect, `pair` an interaction, `importance` the variance that terms contribute, `compare` one term
 of several decompositions, `waterfall` one row, and `grid` the strongest terms on a page. They draw what ``fx.table``
-returns.
+returns. `change` draws what moved the mean score, and `gap` what makes the mean scores of two groups differ.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ except ImportError as error:
         "treeanova.plot needs matplotlib, which is not installed; pip install 'treeanova[plot]'."
     ) from error
 
+from treeanova.plot.changes import change
 from treeanova.plot.comparisons import compare
+from treeanova.plot.gaps import gap
 from treeanova.plot.importances import importance
 from treeanova.plot.mains import effect
 from treeanova.plot.pages import grid
 from treeanova.plot.pairs import pair
 from treeanova.plot.waterfalls import waterfall
 
-__all__ = ["compare", "effect", "grid", "importance", "pair", "waterfall"]
+__all__ = ["change", "compare", "effect", "gap", "grid", "importance", "pair", "waterfall"]

@@ -15,6 +15,7 @@ from treeanova.core.labels import label_of
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.responses import base_response, is_response, on_scale, response_changes
 from treeanova.decomposition.term import Term
+from treeanova.density.statistics import Statistics
 from treeanova.plot.ranges import Ends
 from treeanova.views import look
 
@@ -108,7 +109,12 @@ def of_output(fx: Decomposition, values: Floats, position: int) -> Floats:
 def data_ends(fx: Decomposition, name: str) -> Ends | None:
     """Numbers between which 99 % of a feature's finite values lie; None where the rows are not known."""
     statistics = fx.density.statistics
-    ends = None if statistics is None else statistics.quantiles(fx.schema.names.index(name), _BULK)
+    return None if statistics is None else data_ends_of(statistics, fx.schema.names.index(name))
+
+
+def data_ends_of(statistics: Statistics, j: int) -> Ends | None:
+    """Numbers between which 99 % of a feature's finite values lie; None where there are none."""
+    ends = statistics.quantiles(j, _BULK)
     return None if ends is None else (float(ends[0]), float(ends[1]))
 
 
@@ -118,7 +124,7 @@ def value_words(fx: Decomposition, position: int | None, scale: str) -> str:
     if not is_response(fx.schema, scale):
         return look.effect_words(fx.schema, output, fx.baseline)
     base = None if position is None else float(base_response(fx.schema, fx.intercept)[position])
-    return look.response_words(fx.schema, output, base, is_raw=_is_raw(fx))
+    return look.response_words(fx.schema, output, base, is_raw=fx.certificate.is_raw)
 
 
 def band_of(errors: Mapping[Any, Floats] | None, fx: Decomposition, term: Term, scale: str) -> Band | None:
@@ -191,15 +197,9 @@ def named_decompositions(parts: Mapping[str, Decomposition] | Sequence[Decomposi
 def _by_density(parts: Sequence[Decomposition]) -> dict[str, Decomposition]:
     named: dict[str, Decomposition] = {}
     for part in parts:
-        base = name = "raw" if _is_raw(checked_decomposition(part)) else str(part.density.name)
+        base = name = "raw" if checked_decomposition(part).certificate.is_raw else str(part.density.name)
         number = 2
         while name in named:
             name, number = f"{base} ({number})", number + 1
         named[name] = part
     return named
-
-
-def _is_raw(fx: Decomposition) -> bool:
-    """Whether a decomposition holds the model before purification."""
-    measured = fx.certificate.terms.values()
-    return len(measured) > 0 and all(term.method == "none" for term in measured)

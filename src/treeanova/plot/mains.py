@@ -26,6 +26,11 @@ from treeanova.plot.choices import (
     term_of,
     value_words,
 )
+from treeanova.plot.distributions import (
+    Distribution,
+    draw_category_distributions,
+    draw_interval_distributions,
+)
 from treeanova.plot.ranges import Ends
 from treeanova.views import look
 
@@ -49,7 +54,7 @@ class Series:
 
 @dataclasses.dataclass(frozen=True)
 class MainOptions:
-    """How main effects are drawn; see `effect`."""
+    """How main effects are drawn; see `effect`. Where `distributions` are given, they replace that of the data."""
 
     limits: Ends | None = None
     extras: bool | None = None
@@ -58,6 +63,7 @@ class MainOptions:
     data: bool = True
     x_scale: str = "linear"
     legend: bool = True
+    distributions: tuple[Distribution, ...] = ()
 
 
 def effect(
@@ -203,12 +209,14 @@ def _draw_steps(series: Sequence[Series], words: str, options: MainOptions, ax: 
     weights, drawing = series[0].weights, drawings[0]
     style.zero_line(ax, "y")
     handles = [_draw_curve(ax, *pair) for pair in zip(series, drawings, strict=True)]
-    if options.data:
+    if options.distributions:
+        handles += draw_interval_distributions(ax, options.distributions, limits=limits, scale=scale, extras=extras)
+    elif options.data:
         scales.draw_interval_strip(ax, drawing, weights)
     scales.set_scale(ax, drawing, "x", drawing.masses(weights))
     scales.set_value_limits(ax, "y", *_span(series, drawings), strip=options.data)
     scales.name_feature(ax, drawing, "x")
-    return _finish(ax, words, "y", handles if options.legend else [], series)
+    return _finish(ax, words, "y", handles if options.legend else [], _names(series, options))
 
 
 def _draw_curve(ax: Any, one: Series, drawing: AxisDrawing) -> Any:
@@ -234,13 +242,15 @@ def _draw_bars(series: Sequence[Series], words: str, options: MainOptions, ax: A
     ax = style.checked_axes(ax, 6.4, max(2.6, 1.1 + _BAR_HEIGHT * n_bars))
     style.zero_line(ax, "x")
     handles = [_draw_series_bars(ax, series, i, drawing) for i in range(len(series))]
-    if options.data:
+    if options.distributions:
+        handles += draw_category_distributions(ax, options.distributions, drawing)
+    elif options.data:
         scales.draw_category_strip(ax, drawing, series[0].weights)
     scales.set_scale(ax, drawing, "y")
     ax.invert_yaxis()
     scales.set_value_limits(ax, "x", *_span(series, [drawing] * len(series)), strip=options.data)
     scales.name_feature(ax, drawing, "y")
-    return _finish(ax, words, "x", handles if options.legend else [], series)
+    return _finish(ax, words, "x", handles if options.legend else [], _names(series, options))
 
 
 def _drawing_of_bars(series: Sequence[Series], options: MainOptions) -> AxisDrawing:
@@ -293,11 +303,16 @@ def _lengths(one: Series, drawing: AxisDrawing, values: Floats) -> Floats:
     return np.stack([values - low, high - values])
 
 
-def _finish(ax: Any, words: str, which: str, handles: Sequence[Any], series: Sequence[Series]) -> Any:
-    """Name the values, tidy the frame, and name the series where there are several."""
+def _names(series: Sequence[Series], options: MainOptions) -> list[str]:
+    """Names of all that a legend explains, in the order in which it is drawn."""
+    return [*(one.name for one in series), *(one.name for one in options.distributions)]
+
+
+def _finish(ax: Any, words: str, which: str, handles: Sequence[Any], names: Sequence[str]) -> Any:
+    """Name the values, tidy the frame, and name what is drawn where that is several things."""
     scales.name_effect(ax, words, which)
     style.tidy(ax)
-    if len(series) > 1 and handles:
-        above: dict[str, Any] = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0), "ncols": min(len(series), 4)}
-        style.legend(ax, handles, [one.name for one in series], **(above if which == "x" else {"loc": "best"}))
+    if len(names) > 1 and handles:
+        above: dict[str, Any] = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0), "ncols": min(len(names), 4)}
+        style.legend(ax, handles, names, **(above if which == "x" else {"loc": "best"}))
     return ax

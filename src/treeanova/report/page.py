@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import html
-import importlib.resources
 import json
 import os
 import pathlib
@@ -15,11 +12,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, overload
 
 from treeanova.core.files import write_text
-from treeanova.core.progress import Progress, one_step, reporting
+from treeanova.core.progress import Progress, one_step, quiet, reporting
+from treeanova.decomposition.change import Change
 from treeanova.decomposition.decomposition import Decomposition
+from treeanova.decomposition.gap import Gap
+from treeanova.report.answer_pages import change_page, gap_page
 from treeanova.report.bundle import vega
 from treeanova.report.payload import Asked, payload
-from treeanova.views import look
+from treeanova.report.styles import asset, colours, digest
 
 _SCRIPTS = ("data.js", "charts.js", "shell.js", "chosen.js", "sections.js", "start.js")
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
@@ -28,7 +28,7 @@ DENSITIES = ("uniform", "empirical", "auto")
 
 @overload
 def write_report(  # noqa: D418
-    fx: Decomposition,
+    fx: Decomposition | Change | Gap,
     path: None = None,
     *,
     title: str | None = None,
@@ -43,7 +43,7 @@ def write_report(  # noqa: D418
 
 @overload
 def write_report(  # noqa: D418
-    fx: Decomposition,
+    fx: Decomposition | Change | Gap,
     path: str | os.PathLike[str],
     *,
     title: str | None = None,
@@ -57,7 +57,7 @@ def write_report(  # noqa: D418
 
 
 def write_report(
-    fx: Decomposition,
+    fx: Decomposition | Change | Gap,
     path: str | os.PathLike[str] | None = None,
     *,
     title: str | None = None,
@@ -72,7 +72,8 @@ def write_report(
     Parameters
     ----------
     fx
-        The decomposition to report.
+        The decomposition to report; or a `Change` or a `Gap`, which get a short page of their own without scripts, to
+        send on. Of the other arguments, only `path`, `title` and `open_browser` are for these.
     path
         The file to write. A file of that name is replaced only when the new one is complete.
     title
@@ -119,12 +120,18 @@ def write_report(
     >>> "<title>Logical and</title>" in path.read_text(encoding="utf-8")
     True
     """
-    kinds = _checked_densities(DENSITIES if densities is None else densities)
-    if max_terms < 1:
-        raise ValueError(f"`max_terms` must be at least 1, got {max_terms!r}; 300 is the default.")
     if path is None and open_browser:
         raise ValueError("`open_browser` must come with a `path`, got None; name a file to open.")
     target = None if path is None else _checked_target(path)
+    if isinstance(fx, (Change, Gap)):
+        if densities is not None or rows is not None:
+            kind = type(fx).__name__
+            raise ValueError(f"`densities` and `rows` must be left out for a {kind}, got one; its page has neither.")
+        text = change_page(fx, title) if isinstance(fx, Change) else gap_page(fx, title)
+        return _written(text, target, open_browser=open_browser)
+    kinds = _checked_densities(DENSITIES if densities is None else densities)
+    if max_terms < 1:
+        raise ValueError(f"`max_terms` must be at least 1, got {max_terms!r}; 300 is the default.")
     with reporting(progress) as report:
         with one_step(report, "charts"):
             bundle = vega()
@@ -132,10 +139,17 @@ def write_report(
         content = payload(fx, report, title=title, densities=asked, rows=rows, max_terms=max_terms)
         with one_step(report, "page"):
             text = _page(content, bundle)
-        if target is None:
-            return text
-        with one_step(report, f"writing {target.name}"):
-            write_text(target, text)
+        return _written(text, target, report, open_browser=open_browser)
+
+
+def _written(
+    text: str, target: pathlib.Path | None, progress: Progress = quiet, *, open_browser: bool
+) -> pathlib.Path | str:
+    """The path that a page is written to, or its text where there is none."""
+    if target is None:
+        return text
+    with one_step(progress, f"writing {target.name}"):
+        write_text(target, text)
     if open_browser:
         webbrowser.open(target.resolve().as_uri())
     return target
@@ -170,35 +184,18 @@ def as_json(content: Any) -> str:
     return re.sub("[<>&\u2028\u2029]", lambda match: _ESCAPES[match.group()], text)
 
 
-def _asset(name: str) -> str:
-    return (importlib.resources.files("treeanova.report") / "assets" / name).read_text(encoding="utf-8")
-
-
-def _colours() -> str:
-    """Colours of the shared look as variables of the style sheet."""
-    named = {"main": look.MAIN, "raw": look.RAW, "negative": look.NEGATIVE, "positive": look.POSITIVE}
-    named |= {"no-data": look.NO_DATA, "data": look.DATA}
-    named |= {f"series-{i}": colour for i, colour in enumerate(look.SERIES)}
-    named |= {f"diverging-{i}": colour for i, colour in enumerate(look.DIVERGING)}
-    return f":root{{{''.join(f'--{name}:{colour};' for name, colour in named.items())}}}\n"
-
-
-def _digest(text: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
-
 def _policy(style: str, scripts: Sequence[str]) -> str:
     """The content-security policy: our style and scripts by their hashes, pictures made in the page, nothing else."""
-    hashes = " ".join(_digest(script) for script in scripts)
+    hashes = " ".join(digest(script) for script in scripts)
     return (
-        f"default-src 'none'; script-src {hashes}; style-src {_digest(style)}; img-src data: blob:; "
+        f"default-src 'none'; script-src {hashes}; style-src {digest(style)}; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'"
     )
 
 
 def _page(content: Mapping[str, Any], bundle: str) -> str:
-    style = _colours() + _asset("page.css")
-    script = '(() => {\n"use strict";\n' + "\n".join(_asset(name) for name in _SCRIPTS) + "})();\n"
+    style = colours() + asset("page.css")
+    script = '(() => {\n"use strict";\n' + "\n".join(asset(name) for name in _SCRIPTS) + "})();\n"
     parts = {
         "policy": html.escape(_policy(style, [bundle, script])),
         "title": html.escape(str(content["title"])),
@@ -207,4 +204,4 @@ def _page(content: Mapping[str, Any], bundle: str) -> str:
         "vega": bundle,
         "script": script,
     }
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match.group(1)], _asset("page.html"))
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match.group(1)], asset("page.html"))

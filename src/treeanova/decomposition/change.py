@@ -1,0 +1,273 @@
+"""Change of the mean score between two models, two sets of rows, or both: which terms moved it, exactly.
+
+Terms of both models are taken under one density, that of the old decomposition. With f the old terms, g the new ones,
+and means over the old and over the new rows,
+
+    mean_new(new score) - mean_old(old score) = Σ (mean_new f - mean_old f) + Σ (mean_new g - mean_new f),
+
+the intercept being a term too. The first sum is the change of the population as the old model sees it, the second that
+of the model at the new rows. Under two densities terms could not be compared: each would have mean zero at its own
+rows, and the intercepts alone would differ.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from treeanova.core.arrays import Floats
+from treeanova.core.progress import Progress, one_step, reporting, within
+from treeanova.data.features import Feature
+from treeanova.data.frames import frame
+from treeanova.decomposition.decomposition import Decomposition, purified_again
+from treeanova.decomposition.parts import Parts, largest_first, mean_parts, parts_of
+from treeanova.density.rows_in_memory import statistics_of
+from treeanova.density.statistics import Statistics
+
+INTERCEPT = "intercept"
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Change:
+    """What moved the mean score: for each term, what the population and what the model contributed; `print` it.
+
+    Attributes
+    ----------
+    table
+        Data frame with the columns term, population, model and total, and output where there are several. The first row
+        is the intercept, the others have the largest contributions first; a term that is not listed is in the row of
+        its order, and the remainder has a row. Rows add up to the attributes of the same name.
+    population
+        Change of the mean of the old score between the old rows and the new rows; a float, or an array of shape
+        (n_outputs,).
+    model
+        Difference of the two models' mean scores over the new rows.
+    total
+        Change of the mean score, ``population + model``.
+    old_mean, new_mean
+        Mean of the old score over the old rows, and of the new score over the new rows.
+    old, new
+        Both models under the density of the old one, so that their terms can be compared.
+    old_rows, new_rows
+        Statistics of the old rows on the bins of `old`, and of the new rows on those of `new`.
+
+    Examples
+    --------
+    >>> import treeanova
+    >>> from treeanova.testing import example
+    >>> fx, X = example()  # the logical "and" of x0 and x1, on four rows
+    >>> change = treeanova.change(fx, fx, X_new=X[2:])  # x0 is always 1 in the new rows
+    >>> print(change)
+    mean score: 0.25 before, 0.5 after, a change of +0.25 (population +0.25, model +0)
+            term  population  model  total
+    0  intercept        0.00    0.0   0.00
+    1         x0        0.25    0.0   0.25
+    2         x1        0.00    0.0   0.00
+    3    x0 × x1        0.00    0.0   0.00
+    """
+
+    table: Any
+    population: float | Floats
+    model: float | Floats
+    total: float | Floats
+    old_mean: float | Floats
+    new_mean: float | Floats
+    old: Decomposition
+    new: Decomposition
+    old_rows: Statistics
+    new_rows: Statistics
+
+    def __repr__(self) -> str:
+        several = len(self.old.outputs) > 1
+        columns = (self.old_mean, self.new_mean, self.total, self.population, self.model)
+        lines = []
+        for k, output in enumerate(self.old.outputs):
+            old, new, total, population, model = (float(np.atleast_1d(column)[k]) for column in columns)
+            parts = f"population {population:+.4g}, model {model:+.4g}"
+            of = f" of {output}" if several else ""
+            lines.append(f"mean score{of}: {old:.4g} before, {new:.4g} after, a change of {total:+.4g} ({parts})")
+        return "\n".join([*lines, str(self.table)])
+
+
+def change(
+    old: Decomposition,
+    new: Decomposition,
+    *,
+    X_old: Any = None,
+    X_new: Any = None,
+    progress: bool | Progress | None = None,
+) -> Change:
+    """What moved the mean score from one model and its rows to another: population and model, term by term, exactly.
+
+    Parameters
+    ----------
+    old, new
+        Decompositions with the same features, outputs and link: of two models, of one model under the rows of two
+        periods, or both. Terms of both are compared under the density of `old`; where the models differ, `new` is
+        purified again for that.
+    X_old, X_new
+        The old and the new rows; by default those that each decomposition was made from, with their weights. Needed for
+        a decomposition from a file, which has no rows, and where the two models read columns in different ways.
+    progress
+        True for a progress bar, or a function, as for `decompose`.
+
+    Returns
+    -------
+    Change
+        A table with a row per term, and the sums of its columns.
+
+    Raises
+    ------
+    ValueError
+        If the decompositions do not fit together, or rows are needed.
+
+    Notes
+    -----
+    With rows of one period and two models, the terms of both have mean zero there, or nearly so: the change is that of
+    the intercept. Where models differ, ``plot.change(change, "a")`` shows how an effect changed.
+
+    Examples
+    --------
+    >>> import treeanova
+    >>> from treeanova.testing import example
+    >>> fx, X = example()  # the logical "and" of x0 and x1, on four rows
+    >>> change = treeanova.change(fx, fx, X_new=X[2:])  # x0 is always 1 in the new rows
+    >>> change.total, change.population, change.model
+    (0.25, 0.25, 0.0)
+    >>> [float(value) for value in change.table["population"]]
+    [0.0, 0.25, 0.0, 0.0]
+    """
+    _check_alike(old, new)
+    with reporting(progress) as report:
+        with one_step(report, "bins of the rows"):
+            sides = _sides(old, new, X_old, X_new)
+        comparable = _comparable(old, new, sides.old_for_new, report)
+        return _change(old, comparable, sides)
+
+
+class _Sides(NamedTuple):
+    """Statistics of the old and the new rows, encoded and binned as each of the two models does."""
+
+    old_for_old: Statistics
+    old_for_new: Statistics
+    new_for_old: Statistics
+    new_for_new: Statistics
+
+
+def _sides(old: Decomposition, new: Decomposition, X_old: Any, X_new: Any) -> _Sides:
+    return _Sides(
+        _rows_of(old, old, X_old, "X_old"),
+        _rows_of(old, new, X_old, "X_old"),
+        _rows_of(new, old, X_new, "X_new"),
+        _rows_of(new, new, X_new, "X_new"),
+    )
+
+
+def _rows_of(owner: Decomposition, reader: Decomposition, X: Any, argument: str) -> Statistics:
+    """Statistics of the rows given, or else of those that `owner` was made from, as `reader` encodes and bins them."""
+    if X is not None:
+        return statistics_of(X, reader.grid)
+    statistics = owner.density.statistics
+    if statistics is None:
+        raise ValueError(
+            f"`{argument}` must be given where a decomposition has no rows, as one from a file, got None; pass the "
+            "rows."
+        )
+    pairs = zip(owner.schema.features, reader.schema.features, strict=True)
+    differing = [one.name for one, other in pairs if not _are_read_alike(one, other)]
+    if differing:
+        raise ValueError(
+            f"`{argument}` must be given where two models read columns in different ways, as "
+            f"{', '.join(map(repr, differing[:5]))}, got None; pass the rows."
+        )
+    return statistics.on(reader.grid)
+
+
+def _are_read_alike(one: Feature, other: Feature) -> bool:
+    """Whether encoded values of one model mean the same to another."""
+    return one.encoder == other.encoder and one.accepts_missing <= other.accepts_missing
+
+
+def _check_alike(old: Any, new: Any) -> None:
+    for name, fx in {"old": old, "new": new}.items():
+        if not isinstance(fx, Decomposition):
+            kind = type(fx).__name__
+            raise TypeError(f"`{name}` must be a Decomposition, got {kind}; make one with treeanova.decompose().")
+        if fx.certificate.is_raw:
+            raise ValueError(f"`{name}` must be pure, got a decomposition before purification; pass fx, not fx.raw.")
+    if old.schema.names != new.schema.names:
+        raise ValueError(
+            f"`old` and `new` must have the same features in the same order, got {_differing(old, new)}; train the "
+            "models on the same columns, or rename them with `feature_names`."
+        )
+    kinds = [f"{', '.join(fx.outputs)} ({fx.link})" for fx in (old, new)]
+    if kinds[0] != kinds[1]:
+        raise ValueError(
+            f"`old` and `new` must have the same outputs and link, got {' and '.join(kinds)}; compare models of one "
+            "kind."
+        )
+
+
+def _differing(old: Decomposition, new: Decomposition) -> str:
+    """How the features of two models differ."""
+    before, after = old.schema.names, new.schema.names
+    only = [
+        f"{', '.join(map(repr, names[:5]))} in `{side}` only"
+        for side, names in (
+            ("old", [name for name in before if name not in after]),
+            ("new", [name for name in after if name not in before]),
+        )
+        if names
+    ]
+    return " and ".join(only) or f"the orders {', '.join(before)} and {', '.join(after)}"
+
+
+def _comparable(old: Decomposition, new: Decomposition, rows: Statistics, progress: Progress) -> Decomposition:
+    """The new model under the density of the old one: the old decomposition itself where the model is the same."""
+    if new.source is old.source and new.scope == old.scope:
+        return old
+    bound = old.density.bind(new.grid, rows)
+    return purified_again(new, bound, within(progress, "new model under the old density"))
+
+
+def _change(old: Decomposition, new: Decomposition, sides: _Sides) -> Change:
+    parts = parts_of(old.evaluation, new.evaluation)
+    before = _means(old, sides.old_for_old, parts)
+    moved = _means(old, sides.new_for_old, parts)
+    after = moved if new is old else _means(new, sides.new_for_new, parts)
+    population, model = moved - before, after - moved
+    sums = [population.sum(axis=0), model.sum(axis=0), before.sum(axis=0), after.sum(axis=0)]
+    total = sums[0] + sums[1]
+    one = [float(each[0]) if len(old.outputs) == 1 else each for each in (*sums, total)]
+    return Change(
+        table=_table(old, parts, population, model),
+        population=one[0],
+        model=one[1],
+        total=one[4],
+        old_mean=one[2],
+        new_mean=one[3],
+        old=old,
+        new=new,
+        old_rows=sides.old_for_old,
+        new_rows=sides.new_for_new,
+    )
+
+
+def _means(fx: Decomposition, rows: Statistics, parts: Parts) -> Floats:
+    """Intercept, then means of all parts over rows, shape (1 + n_parts, n_outputs)."""
+    return np.concatenate([fx.termset.intercept[None], mean_parts(fx.evaluation, rows, parts)])
+
+
+def _table(fx: Decomposition, parts: Parts, population: Floats, model: Floats) -> Any:
+    """A row per output and part: the intercept first, then the largest contributions."""
+    labels = [INTERCEPT, *parts.labels(fx.schema.names)]
+    sizes = np.abs(population[1:]) + np.abs(model[1:])
+    rows = [(k, i) for k in range(len(fx.outputs)) for i in [0, *(1 + j for j in largest_first(sizes[:, k]))]]
+    columns: dict[str, Any] = {"term": [labels[i] for _, i in rows]}
+    if len(fx.outputs) > 1:
+        columns["output"] = [fx.outputs[k] for k, _ in rows]
+    for name, values in (("population", population), ("model", model), ("total", population + model)):
+        columns[name] = np.array([values[i, k] for k, i in rows])
+    return frame(columns, fx.settings.backend)

@@ -1,0 +1,157 @@
+"""The commands change and gap: their numbers against the library's own answers, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import treeanova
+from treeanova.testing.command_line import printed, refused
+from treeanova.testing.pages import ParsedPage
+
+pytest.importorskip("typer")
+pytest.importorskip("rich")
+pd = pytest.importorskip("pandas")
+pytest.importorskip("xgboost")
+
+
+@pytest.fixture(scope="module")
+def halves(folder, rows, tmp_path_factory):
+    """Files of the first and the second half of the rows, and the options that name them."""
+    X, y, weights = rows
+    table = X.assign(y=y, w=weights, side=np.where(X["a"] > 0, "right", "left"), flag=(X["b"] > 0).astype(int))
+    made = tmp_path_factory.mktemp("halves")
+    table.iloc[:400].to_csv(made / "old.csv", index=False)
+    table.iloc[400:].to_csv(made / "new.csv", index=False)
+    extra = [word for name in ("y", "w", "side", "flag") for word in ("--target", name)]
+    return made, table, extra
+
+
+def data_of(halves):
+    made, _, extra = halves
+    return ["--data-old", made / "old.csv", "--data-new", made / "new.csv", *extra]
+
+
+def test_change_of_two_models_is_that_of_the_library(folder, halves, capsys):
+    _, table, _ = halves
+    old, new = (
+        treeanova.decompose(folder / name, part)
+        for name, part in (("model.json", table.iloc[:400]), ("other.ubj", table.iloc[400:]))
+    )
+    expected = treeanova.change(old, new)
+    models = [folder / "model.json", folder / "other.ubj"]
+    found = json.loads(printed(["change", *models, *data_of(halves), "--json"], capsys))
+    assert [row["term"] for row in found["table"]] == expected.table["term"].tolist()
+    for name in ("population", "model", "total"):
+        assert found[name] == pytest.approx(getattr(expected, name), abs=1e-12)
+        assert [row[name] for row in found["table"]] == pytest.approx(expected.table[name].tolist(), abs=1e-12)
+    assert (found["old"], found["new"], found["scale"]) == ("model.json", "other.ubj", "prediction")
+    text = printed(["change", *models, *data_of(halves), "--top", 2], capsys)
+    assert f"change {expected.total:+.4g}: population {expected.population:+.4g}" in text
+    assert f"{len(expected.table) - 3} more terms" in text
+
+
+@pytest.mark.parametrize("name", ["model.json", "fx.tav"])
+def test_one_model_changes_by_its_population(folder, halves, name, capsys, tmp_path):
+    _, table, _ = halves
+    page = ["--out", tmp_path / "change.html"]
+    command = ["change", folder / name, folder / name, *data_of(halves), *page]
+    found = json.loads(printed([*command, "--json"], capsys))
+    score = treeanova.load(folder / "fx.tav").decision_function(table)
+    assert found["total"] == pytest.approx(score[400:].mean() - score[:400].mean(), abs=1e-10)
+    assert found["model"] == 0
+    assert found["files"] == {"page": str(tmp_path / "change.html")}
+    assert ParsedPage((tmp_path / "change.html").read_text(encoding="utf-8")).scripts == []
+    assert "wrote" in printed(command, capsys)
+
+
+def test_rows_of_models_that_read_columns_differently(folder, halves, capsys, tmp_path):
+    lightgbm = pytest.importorskip("lightgbm")
+    made, table, extra = halves
+    numbers = table[["a", "b", "c"]]
+    xgboost = pytest.importorskip("xgboost")
+    xgboost.XGBRegressor(n_estimators=5, max_depth=2, n_jobs=1).fit(numbers, table["y"]).save_model(tmp_path / "x.json")
+    model = lightgbm.LGBMRegressor(n_estimators=5, max_depth=2, n_jobs=1, verbose=-1).fit(numbers, table["y"])
+    model.booster_.save_model(tmp_path / "l.txt")
+    rows = ["--data-old", made / "old.csv", "--data-new", made / "new.csv", *extra, "--target", "city"]
+    found = json.loads(printed(["change", tmp_path / "x.json", tmp_path / "l.txt", *rows, "--json"], capsys))
+    before = treeanova.read_model(tmp_path / "x.json").score(numbers.iloc[:400]).mean()
+    assert found["total"] == pytest.approx(model.predict(numbers.iloc[400:]).mean() - before, abs=1e-10)
+    message = refused(["change", tmp_path / "x.json", tmp_path / "l.txt", *rows, "--weight", "w"], capsys)
+    assert "`--weight` must be left out where the two models read columns in different ways" in message
+
+
+def test_change_needs_both_sets_of_rows(folder, halves, capsys):
+    made, _, _ = halves
+    message = refused(["change", folder / "model.json", folder / "model.json", "--data-old", made / "old.csv"], capsys)
+    assert "--data-new" in message
+    message = refused(["change", folder / "model.json", "none.json", *data_of(halves)], capsys)
+    assert "no such file: 'none.json'" in message
+    out = ["--out", made / "old.csv"]
+    assert "would replace it" in refused(
+        ["change", folder / "model.json", folder / "model.json", *data_of(halves), *out], capsys
+    )
+
+
+def gap_options(halves, *more):
+    made, _, extra = halves
+    return ["--data", made / "old.csv", *extra, *more]
+
+
+def test_gap_is_that_of_the_library(folder, halves, capsys, tmp_path):
+    _, table, _ = halves
+    rows = table.iloc[:400]
+    expected = treeanova.decompose(folder / "model.json", rows).gap(rows, "side")
+    options = gap_options(halves, "--group", "side", "--out", tmp_path / "gap.html")
+    found = json.loads(printed(["gap", folder / "model.json", *options, "--json"], capsys))
+    assert (found["groups"], found["sizes"], found["routes"]) == (["left", "right"], list(expected.sizes), None)
+    assert found["total"] == pytest.approx(expected.total, abs=1e-12)
+    assert [row["gap"] for row in found["table"]] == pytest.approx(expected.table["gap"].tolist(), abs=1e-12)
+    assert [row["error"] for row in found["table"]] == pytest.approx(expected.table["error"].tolist(), abs=1e-12)
+    text = printed(["gap", folder / "model.json", *options], capsys)
+    assert f"gap {expected.total:+.4g}, standard error {expected.error:.2g}" in text
+    assert "wrote" in text
+
+
+def test_gap_of_one_value_with_all_others_or_with_one(folder, halves, capsys):
+    _, table, _ = halves
+    rows = table.iloc[:400]
+    score = treeanova.read_model(folder / "model.json").score(rows)[:, 0]
+    city = rows["city"].to_numpy(dtype=object)
+    options = gap_options(halves, "--group", "city", "--value", "Rome", "--json")
+    found = json.loads(printed(["gap", folder / "model.json", *options], capsys))
+    assert found["total"] == pytest.approx(score[city == "Rome"].mean() - score[city != "Rome"].mean(), abs=1e-10)
+    assert found["groups"] == ["city other than Rome", "Rome"]
+    assert found["routes"][0]["route"] == "city by itself"
+    found = json.loads(printed(["gap", folder / "model.json", *options, "--against", "Oslo"], capsys))
+    assert found["total"] == pytest.approx(score[city == "Rome"].mean() - score[city == "Oslo"].mean(), abs=1e-10)
+    assert found["sizes"] == [(city == "Oslo").sum(), (city == "Rome").sum()]
+    text = printed(["gap", folder / "model.json", *options[:-1]], capsys)
+    assert "Dropping the terms of city would not remove its influence" in text
+
+
+def test_groups_named_by_numbers(folder, halves, capsys):
+    options = gap_options(halves, "--group", "flag", "--feature", "b", "--json")
+    found = json.loads(printed(["gap", folder / "model.json", *options], capsys))
+    assert found["groups"] == ["flag = 0", "flag = 1"]
+    assert [row["route"] for row in found["routes"]] == ["b by itself", "interactions of b", "other features"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--group", "city"], "a column of two values, or come with --value, got 3 in city (NA, Oslo, Rome)"),
+        (["--group", "city", "--against", "Oslo"], "or come with --value"),
+        (["--group", "city", "--value", "Bonn"], "`--value` must be a value of city, got 'Bonn'"),
+        (["--group", "sex"], "must have the column 'sex'"),
+        (["--group", "side", "--feature", "sex"], "`feature` must be a feature of the model or a family, got 'sex'"),
+    ],
+)
+def test_groups_that_are_not_two_are_refused(folder, halves, options, message, capsys):
+    assert message in refused(["gap", folder / "model.json", *gap_options(halves, *options)], capsys)
+
+
+def test_gap_needs_rows(folder, capsys):
+    assert "`--data` must be given" in refused(["gap", folder / "fx.tav", "--group", "a"], capsys)
