@@ -22,6 +22,7 @@ from treeanova.decomposition.explanation import Explanation as Explanation
 from treeanova.decomposition.files import load as load
 from treeanova.decomposition.sensitivity import Sensitivity as Sensitivity
 from treeanova.decomposition.term import Term as Term
+from treeanova.decomposition.validation import Validation as Validation
 from treeanova.errors import ArchiveError as ArchiveError
 from treeanova.errors import BudgetError as BudgetError
 from treeanova.errors import ModelFileError as ModelFileError
