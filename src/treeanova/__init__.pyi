@@ -2,6 +2,7 @@
 from treeanova import density as density
 from treeanova import export as export
 from treeanova import plot as plot
+from treeanova._decompose import bag as bag
 from treeanova._decompose import decompose as decompose
 from treeanova._decompose import density_sensitivity as density_sensitivity
 from treeanova._decompose import plan as plan
@@ -14,6 +15,7 @@ from treeanova.anova.purification import purify as purify
 from treeanova.anova.solvers.base import MethodChoice as MethodChoice
 from treeanova.data.features import Feature as Feature
 from treeanova.data.features import Schema as Schema
+from treeanova.decomposition.bags import Bag as Bag
 from treeanova.decomposition.comparison import Comparison as Comparison
 from treeanova.decomposition.comparison import compare as compare
 from treeanova.decomposition.decomposition import Decomposition as Decomposition

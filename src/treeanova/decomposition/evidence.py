@@ -27,6 +27,7 @@ _MOST_NUMBERS = 40_000_000
 _STEPS = 25
 _RIDGE = 1e-9
 _HIGHEST_LEVERAGE = 0.9
+_MOST_INFLATION = 1e6  # of the variance of a coefficient by other columns, beyond which the data cannot tell
 
 
 class HeldOut(NamedTuple):
@@ -132,7 +133,7 @@ def _p_value(regression: _Regression, design: _Design, u: int, key: Key | None, 
     elif key is not None and len(key) == 1:
         ratio = regression.ratio_within(design.terms.index(u), design.without_curve(key[0]))
     else:
-        ratio = regression.ratio_within(design.terms.index(u), np.arange(len(design.columns)))
+        ratio = regression.ratio_of(design.terms.index(u))
     return float(scipy.special.stdtr(regression.degrees, -ratio))
 
 
@@ -174,16 +175,21 @@ class _Regression:
         error = np.sqrt((by_row**2).sum())
         return float((1 + excess) / error) if error > 0 else np.inf * np.sign(1 + excess)
 
+    def ratio_of(self, place: int) -> float:
+        """The coefficient of a column divided by its error; zero where the column follows from others."""
+        if self.inverse[place, place] * self.matrix[place, place] > _MOST_INFLATION:
+            return 0.0
+        return self._ratio(self.coefficients[place], self.inverse[place] @ self.flat, self.residual)
+
     def ratio_within(self, place: int, chosen: Ints) -> float:
-        """Ratio of the coefficient of a column to its error in the regression on some columns, by one step."""
-        if len(chosen) == len(self.matrix):
-            return self._ratio(self.coefficients[place], self.inverse[place] @ self.flat, self.residual)
+        """The same in the regression on some of the columns, by one step from the fit of all."""
         inverse, own = _inverse(self.matrix[np.ix_(chosen, chosen)]), self.flat[chosen]
-        right = self.matrix[chosen] @ self.coefficients + own @ self.residual
-        coefficients = inverse @ right
+        i = int(np.flatnonzero(chosen == place)[0])
+        if inverse[i, i] * self.matrix[place, place] > _MOST_INFLATION:
+            return 0.0
+        coefficients = inverse @ (self.matrix[chosen] @ self.coefficients + own @ self.residual)
         change = -self.coefficients
         change[chosen] += coefficients
-        i = int(np.flatnonzero(chosen == place)[0])
         return self._ratio(coefficients[i], inverse[i] @ own, self.residual - change @ self.curved)
 
     def ratio_of_new(self, values: Floats) -> float:
@@ -191,8 +197,9 @@ class _Regression:
         curved = self._curved(values[None])[0]
         rest = values.ravel() - (self.inverse @ (self.flat @ curved)) @ self.flat
         size = rest @ self._curved(rest.reshape(values.shape)[None])[0]
-        influence = rest / size if size > 0 else np.zeros_like(rest)
-        return self._ratio(float(influence @ self.residual), influence, self.residual)
+        if not size * _MOST_INFLATION > values.ravel() @ curved:
+            return 0.0
+        return self._ratio(float(rest @ self.residual) / size, rest / size, self.residual)
 
 
 def _inverse(matrix: Floats) -> Floats:

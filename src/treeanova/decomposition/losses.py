@@ -252,7 +252,7 @@ def _numbers(values: npt.NDArray[Any]) -> Floats:
     try:
         outcome = values.astype(np.float64)
     except (TypeError, ValueError):
-        raise TypeError(f"`y` must hold numbers, got {values.ravel()[0]!r}; convert it as for training.") from None
+        raise TypeError(f"`y` must hold numbers, got {values.ravel().tolist()[0]!r}; convert it as for training.") from None
     bad = int((~np.isfinite(outcome)).sum())
     if bad:
         raise ValueError(f"`y` must be finite, got {bad} missing or infinite values; leave these rows out.")
