@@ -1,7 +1,7 @@
 """How often tests of interactions err and find, and how often error bands cover, on simulated data.
 
-Four normal features with equal correlations; the outcome is sin(2a) + b²/2 + c + ab/4 with normal noise of deviation 1,
-or the log-odds of yes are. So a × b is an interaction, and the other five pairs are not. A model of 80 LightGBM trees of
+Four normal features with equal correlations; the outcome is sin(2a) + b²/2 + c with normal noise of deviation 1, or the
+log-odds of yes are. None of the six pairs is an interaction; for power, ab/4 is added. A model of 80 LightGBM trees of
 depth 2 is fitted to half of the rows; `fx.validate` has the other half. The peer is the H-statistic of Friedman and
 Popescu (2008) with the null distribution that they propose: an additive model is fitted, its residuals are permuted and
 added to its predictions, the model is fitted to this outcome again, and H is computed again. It uses all rows.
@@ -32,6 +32,7 @@ _NAMES = ["a", "b", "c", "d"]
 _TREES, _STRENGTH, _LEVEL = 80, 0.25, 0.05
 _POINTS = 40  # rows at which partial dependence is compared, and over which it is averaged
 _BAND_TREES, _BAND_NOISE = 150, 0.5
+_ZERO = 1e-20  # H² of a pair that the model does not have, up to rounding
 
 
 class Sizes(NamedTuple):
@@ -59,10 +60,10 @@ def draw(n_rows: int, correlation: float, rng: np.random.Generator) -> Floats:
     return rows
 
 
-def outcome(rows: Floats, kind: str, rng: np.random.Generator) -> Floats:
-    """The outcome of rows, numbers or yes and no, with one interaction."""
+def outcome(rows: Floats, kind: str, strength: float, rng: np.random.Generator) -> Floats:
+    """The outcome of rows, numbers or yes and no, with an interaction of some strength."""
     a, b, c, _ = rows.T
-    score = np.sin(2 * a) + b**2 / 2 - 0.5 + c + _STRENGTH * a * b
+    score = np.sin(2 * a) + b**2 / 2 - 0.5 + c + strength * a * b
     if kind == "log loss":
         return (rng.random(len(rows)) < scipy.special.expit(score)).astype(np.float64)
     noisy: Floats = score + rng.standard_normal(len(rows))
@@ -83,34 +84,56 @@ def fitted(rows: Floats, y: Floats, kind: str = "squared error", *, depth: int =
 
 
 class Rates(NamedTuple):
-    """How often pairs that are no interactions, and the one that is, were declared to be one."""
+    """How often pairs were declared interactions.
+
+    Attributes
+    ----------
+    level
+        All pairs, where none is one.
+    power
+        a × b, where it is one.
+    others
+        All other pairs, where a × b is one.
+    """
 
     level: float
     power: float
+    others: float
 
 
-def rates(found: Sequence[Mapping[tuple[str, str], bool]]) -> Rates:
-    """Rates over repeats; pairs that a model does not have were not declared."""
-    null = [pair for pair in itertools.combinations(_NAMES, 2) if pair != ("a", "b")]
-    level = np.mean([one.get(pair, False) for one in found for pair in null])
-    return Rates(float(level), float(np.mean([one.get(("a", "b"), False) for one in found])))
+Declared = Mapping[tuple[str, ...], bool]
+
+
+def rates(without: Sequence[Declared], with_one: Sequence[Declared]) -> Rates:
+    """Rates over repeats without an interaction and with one, among the pairs that models have; for power all count."""
+    level = np.mean([declared for one in without for declared in one.values()])
+    power = np.mean([one.get(("a", "b"), False) for one in with_one])
+    others = np.mean([declared for one in with_one for pair, declared in one.items() if pair != ("a", "b")])
+    return Rates(float(level), float(power), float(others))
 
 
 def ours(n_rows: int, correlation: float, kind: str, repeats: int) -> tuple[Rates, Rates]:
     """Rates of the p-value, and of the rule that the loss grows by more than two standard errors."""
-    by_test: list[dict[tuple[str, str], bool]] = []
-    by_loss: list[dict[tuple[str, str], bool]] = []
-    half = n_rows // 2
-    for repeat in range(repeats):
-        rng = np.random.default_rng([repeat, n_rows, round(100 * correlation)])
-        rows = draw(n_rows, correlation, rng)
-        y = outcome(rows, kind, rng)
-        fx = treeanova.decompose(fitted(rows[:half], y[:half], kind), rows[:half], feature_names=_NAMES, n_jobs=1)
-        table = fx.validate(rows[half:], y[half:]).table
-        pairs = [(tuple(row.term.split(" × ")), row) for row in table.itertuples() if row.order == 2]
-        by_test.append({pair: bool(row.p_value < _LEVEL) for pair, row in pairs})
-        by_loss.append({pair: bool(row.loss_change > 2 * row.error) for pair, row in pairs})
-    return rates(by_test), rates(by_loss)
+    by_strength = [
+        [_declared(n_rows, correlation, kind, strength, repeat) for repeat in range(repeats)]
+        for strength in (0.0, _STRENGTH)
+    ]
+    by_test, by_loss = ([[pair[i] for pair in part] for part in by_strength] for i in (0, 1))
+    return rates(*by_test), rates(*by_loss)
+
+
+def _declared(n_rows: int, correlation: float, kind: str, strength: float, repeat: int) -> tuple[Declared, Declared]:
+    """Pairs that the p-value and the rule of two errors declare interactions, in one repeat."""
+    rng = np.random.default_rng([repeat, n_rows, round(100 * correlation)])
+    rows, half = draw(n_rows, correlation, rng), n_rows // 2
+    y = outcome(rows, kind, strength, rng)
+    fx = treeanova.decompose(fitted(rows[:half], y[:half], kind), rows[:half], feature_names=_NAMES, n_jobs=1)
+    table = fx.validate(rows[half:], y[half:]).table
+    pairs = [(tuple(row.term.split(" × ")), row) for row in table.itertuples() if row.order == 2]
+    return (
+        {pair: bool(row.p_value < _LEVEL) for pair, row in pairs},
+        {pair: bool(row.loss_change > 2 * row.error) for pair, row in pairs},
+    )
 
 
 def h_statistics(model: Any, points: Floats) -> dict[tuple[str, str], float]:
@@ -134,21 +157,23 @@ def _partial_dependence(model: Any, points: Floats, features: Sequence[int]) -> 
 
 def peer(n_rows: int, correlation: float, repeats: int, permutations: int) -> Rates:
     """Rates of the H-statistic against refits to permuted residuals of an additive model."""
-    declared = []
-    for repeat in range(repeats):
-        rng = np.random.default_rng([repeat, n_rows, round(100 * correlation)])
-        rows = draw(n_rows, correlation, rng)
-        y = outcome(rows, "squared error", rng)
-        points = rows[:_POINTS]
-        observed = h_statistics(fitted(rows, y), points)
-        additive = fitted(rows, y, depth=1, trees=3 * _TREES).predict(rows)
-        null = []
-        for _ in range(permutations):
-            artificial = additive + rng.permutation(y - additive)
-            null.append(h_statistics(fitted(rows, artificial), points))
-        p = {pair: (1 + sum(one[pair] >= h for one in null)) / (1 + permutations) for pair, h in observed.items()}
-        declared.append({pair: value <= _LEVEL for pair, value in p.items()})
-    return rates(declared)
+    by_strength = [
+        [_declared_by_h(n_rows, correlation, strength, repeat, permutations) for repeat in range(repeats)]
+        for strength in (0.0, _STRENGTH)
+    ]
+    return rates(*by_strength)
+
+
+def _declared_by_h(n_rows: int, correlation: float, strength: float, repeat: int, permutations: int) -> Declared:
+    rng = np.random.default_rng([repeat, n_rows, round(100 * correlation)])
+    rows = draw(n_rows, correlation, rng)
+    y = outcome(rows, "squared error", strength, rng)
+    points = rows[:_POINTS]
+    observed = h_statistics(fitted(rows, y), points)
+    additive = fitted(rows, y, depth=1, trees=3 * _TREES).predict(rows)
+    null = [h_statistics(fitted(rows, additive + rng.permutation(y - additive)), points) for _ in range(permutations)]
+    n_larger = {pair: sum(one[pair] >= h for one in null) for pair, h in observed.items() if h > _ZERO}
+    return {pair: (1 + n) / (1 + permutations) <= _LEVEL for pair, n in n_larger.items()}
 
 
 # Bands.
@@ -229,7 +254,8 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def tables(sizes: Sizes) -> str:
     """All tables, with the numbers of repeats."""
     tests = [_row_of_tests(kind, n, rho, sizes) for kind, n, rho in _settings(sizes)]
-    head = ["loss", "correlation", "rows", "level", "two errors", "H, permuted", "power", "two errors ", "H, permuted "]
+    measures = [f"{what}: {how}" for what in ("level", "power", "others") for how in ("p-value", "two errors", "H")]
+    head = ["loss", "correlation", "rows", *measures]
     bands = [
         [f"{rho:.1f}", name, f"{one.ratio:.2f}", f"{one.expectation:.1%}", f"{one.truth:.1%}"]
         for rho in (0.0, 0.6)
@@ -238,7 +264,7 @@ def tables(sizes: Sizes) -> str:
     head_of_bands = ["correlation", "effect", "error / deviation", "covers the expectation", "covers the truth"]
     return (
         f"{sizes.repeats} repeats for the p-value and the rule of two errors; {sizes.peer_repeats} for the H-statistic "
-        f"with {sizes.permutations}\npermutations each. Five pairs in each repeat are no interactions.\n\n"
+        f"with {sizes.permutations}\npermutations each.\n\n"
         f"{table(head, tests)}\n"
         f"{sizes.band_repeats} repeats with {sizes.members} members each, {sizes.band_rows:,} rows.\n\n"
         f"{table(head_of_bands, bands)}"
@@ -251,12 +277,16 @@ def _settings(sizes: Sizes) -> list[tuple[str, int, float]]:
 
 def _row_of_tests(kind: str, n_rows: int, correlation: float, sizes: Sizes) -> list[str]:
     by_test, by_loss = ours(n_rows, correlation, kind, sizes.repeats)
-    other = peer(n_rows, correlation, sizes.peer_repeats, sizes.permutations) if kind == "squared error" else None
-    of_peer = ["–", "–"] if other is None else [f"{other.level:.3f}", f"{other.power:.2f}"]
-    row = [kind, f"{correlation:.1f}", f"{n_rows:,}", f"{by_test.level:.3f}", f"{by_loss.level:.3f}", of_peer[0]]
-    row += [f"{by_test.power:.2f}", f"{by_loss.power:.2f}", of_peer[1]]
+    is_numeric = kind == "squared error"
+    by_h = peer(n_rows, correlation, sizes.peer_repeats, sizes.permutations) if is_numeric else Rates(*[np.nan] * 3)
+    columns = zip(by_test, by_loss, by_h, strict=True)
+    row = [kind, f"{correlation:.1f}", f"{n_rows:,}", *(_rate(one) for column in columns for one in column)]
     print(" ".join(row), flush=True)
     return row
+
+
+def _rate(rate: float) -> str:
+    return "–" if np.isnan(rate) else f"{rate:.3f}"
 
 
 def written(page: str, text: str) -> str:
