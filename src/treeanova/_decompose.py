@@ -437,9 +437,10 @@ def _bag_of_models(
     if len(models) < 2:
         raise ValueError(f"`fit` must be a function or a list of at least two models, got {len(models)}; add models.")
     n_rows = n_rows_of(X)
-    members = []
-    for model in counted(progress, "models", models, len(models)):
-        members.append(_member(model, rows_at(X, rng.integers(0, n_rows, n_rows)), options))
+    members = [
+        _member(model, rows_at(X, rng.integers(0, n_rows, n_rows)), options)
+        for model in counted(progress, "models", models, len(models))
+    ]
     parts = [decompose(model, X, **options) for model in models]
     return Bag(mean(parts), tuple(members))
 

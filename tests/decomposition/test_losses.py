@@ -85,7 +85,7 @@ def test_class_scores_that_are_shifted_together_change_nothing():
 def test_links_have_their_losses():
     names = {link: loss_of(dataclasses.replace(REGRESSION, link=link)).name for link in ("identity", "probability")}
     assert names == {"identity": "squared error", "probability": "Brier score"}
-    with pytest.raises(ValueError, match="must know the loss of the model's link .* got the link 'cloglog'"):
+    with pytest.raises(ValueError, match=r"must know the loss of the model's link .* got the link 'cloglog'"):
         loss_of(dataclasses.replace(REGRESSION, link="cloglog"))
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import numpy as np
 import pytest
 import scipy.stats
@@ -183,10 +181,7 @@ def test_holm_is_the_textbooks():
 
 
 def test_tables_are_in_the_library_of_the_data():
-    if importlib.util.find_spec("polars") is None:
-        pytest.skip("needs polars")
-    import polars
-
+    polars = pytest.importorskip("polars")
     rows = dependent_rows()
     frame = polars.DataFrame(rows, schema=["x0", "x1", "x2"])
     fx = treeanova.decompose(boosted(rows, interacting(rows)), frame, density="empirical")

@@ -116,6 +116,10 @@ class Bag:
         >>> list(bag.standard_errors())
         [('x0',)]
         """
+        return dict(self._errors)
+
+    @functools.cached_property
+    def _errors(self) -> Mapping[Names, Floats]:
         tables = [names for names, term in self.fx.terms.items() if term.has_table]
         return {names: self.values(names).std(axis=0, ddof=1) for names in tables}
 

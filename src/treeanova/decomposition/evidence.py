@@ -157,7 +157,7 @@ class _Regression:
     @property
     def _n_free(self) -> int:
         """Number of free scores of a row: one less than the number of classes."""
-        return max(self.score.shape[1] - 1, 1)
+        return max(int(self.score.shape[1]) - 1, 1)
 
     def _curved(self, columns: Floats) -> Floats:
         weighted = self.rows.weights[:, None] * self.rows.loss.curved(self.score, columns)

@@ -125,7 +125,8 @@ class MulticlassLogLoss(Loss):
     def curved(self, score: Floats, direction: Floats) -> Floats:
         """The covariance matrix of the classes times the direction."""
         mean = self.mean(score)
-        return mean * (direction - (mean * direction).sum(axis=-1, keepdims=True))
+        curved: Floats = mean * (direction - (mean * direction).sum(axis=-1, keepdims=True))
+        return curved
 
     def score_of(self, mean: Floats) -> Floats:
         """Logarithms of probabilities."""
@@ -133,7 +134,8 @@ class MulticlassLogLoss(Loss):
 
     def invariant(self, values: Floats) -> Floats:
         """Values minus their mean over the classes."""
-        return values - values.mean(axis=-1, keepdims=True)
+        centred: Floats = values - values.mean(axis=-1, keepdims=True)
+        return centred
 
 
 class PoissonLoss(Loss):
@@ -240,7 +242,9 @@ def _indicators(values: npt.NDArray[Any], labels: Sequence[Hashable], n_outputs:
         raise ValueError(
             f"`y` must hold at least two classes, got {given[0]!r} in all {len(given)} rows; add rows of other classes."
         )
-    return (positions[:, None] == (np.arange(n_outputs) if n_outputs > 1 else [1])).astype(np.float64)
+    columns = np.arange(n_outputs) if n_outputs > 1 else np.ones(1)
+    indicators: Floats = (positions[:, None] == columns).astype(np.float64)
+    return indicators
 
 
 def _listed(labels: Any) -> str:
@@ -252,7 +256,9 @@ def _numbers(values: npt.NDArray[Any]) -> Floats:
     try:
         outcome = values.astype(np.float64)
     except (TypeError, ValueError):
-        raise TypeError(f"`y` must hold numbers, got {values.ravel().tolist()[0]!r}; convert it as for training.") from None
+        raise TypeError(
+            f"`y` must hold numbers, got {values.ravel().tolist()[0]!r}; convert it as for training."
+        ) from None
     bad = int((~np.isfinite(outcome)).sum())
     if bad:
         raise ValueError(f"`y` must be finite, got {bad} missing or infinite values; leave these rows out.")
@@ -271,4 +277,6 @@ def _check_range(outcome: Floats, schema: Schema) -> None:
         raise ValueError(f"`y` must not be negative for a model with the link 'log', got {low:.6g}; check the outcome.")
     if schema.link == "logit" and (low < 0 or high > 1):
         got = f"{low if low < 0 else high:.6g}"
-        raise ValueError(f"`y` must be between 0 and 1 for a model with the link 'logit', got {got}; check the outcome.")
+        raise ValueError(
+            f"`y` must be between 0 and 1 for a model with the link 'logit', got {got}; check the outcome."
+        )

@@ -74,7 +74,9 @@ class Validation:
 
     def __str__(self) -> str:
         losses = zip(np.atleast_1d(self.model_loss), np.atleast_1d(self.constant_loss), strict=True)
-        words = "; ".join(f"{model:.6g} for the model, {constant:.6g} for the best constant" for model, constant in losses)
+        words = "; ".join(
+            f"{model:.6g} for the model, {constant:.6g} for the best constant" for model, constant in losses
+        )
         idle = ", ".join(self.not_paying) or "none"
         return (
             f"Validation on {self.n_rows:,} rows, {self.loss}: {words}\n"
