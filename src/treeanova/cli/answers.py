@@ -198,7 +198,7 @@ def validated(validation: Validation, top: int) -> str:
         f"Interactions that do not pay (without them the loss grows by at most two errors): {printable(idle)}\n\n"
         f"{aligned(lines[:top])}{more}\n\n"
         "loss without: change of the loss when the term is left out, and its standard error; p: does the outcome\n"
-        f"follow the term at all, one-sided; Holm: corrected for all {len(lines)} rows; slope: 1 is calibrated, 0 noise;\n"
+        f"follow the term at all, one-sided; Holm: corrected for all {len(lines)} rows; slope: 1 calibrated, 0 noise;\n"
         "explains: share of the outcome's variance, next to the term's share of the score's."
     )
 

@@ -99,7 +99,7 @@ def _draw_changes(ax: Any, changes: Floats, errors: Floats, evident: Any) -> dic
         ax.errorbar(changes[chosen], places[chosen], xerr=lengths, fmt="o", linewidth=1.4, **dots)
     marks: dict[str, Any] = {"marker": "o", "linestyle": "none", "markersize": 6}
     return {
-        "evident (p < 0.05, Holm), ± two errors": Line2D([], [], color=colour, **marks),
+        "evident (Holm, p < 0.05)": Line2D([], [], color=colour, **marks),
         "not evident": Line2D([], [], markerfacecolor=back, markeredgecolor=grey, **marks),
     }
 
