@@ -22,6 +22,7 @@ EXPECTED = {
     "multiclass": (["setosa", "bins and classes"], ["multiclass.png"]),
     "own_density": (["elsewhere"], []),
     "quick_start": (["sum of the terms against the model"], ["quick_start.html", "quick_start.png"]),
+    "what_is_real": (["The outcome evidently follows: ", "Interactions that do not pay: "], ["what_is_real.png"]),
 }
 
 
