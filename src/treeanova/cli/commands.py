@@ -205,7 +205,9 @@ def validate(
     density: DensityName = None,
     density_data: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="The rows that define the density; by default the held-out rows."),
+        typer.Option(
+            metavar="FILE", help="Rows that define the density, with the same columns; default: the held-out rows."
+        ),
     ] = None,
     weight: Weight = None,
     max_order: MaxOrder = None,
@@ -230,7 +232,7 @@ def validate(
         saved = opened.saved if keeps_density else None
         fx = saved or sources.decomposed(opened, request, density, report)
         with one_step(report, f"reading {data.name}"):
-            rows, outcome, weights = held_out.table(fx.schema), held_out.column(target), held_out.weights()
+            outcome, rows, weights = held_out.column(target), held_out.table(fx.schema), held_out.weights()
         validation = fx.validate(rows, outcome, sample_weight=weights, progress=within(report, "validating"))
         if out is not None:
             from treeanova.report import write_report  # noqa: PLC0415  an extra

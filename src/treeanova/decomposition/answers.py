@@ -176,11 +176,12 @@ class Answers(Function):
         *,
         progress: bool | Progress | None = None,
     ) -> dict[Names, Floats]:
-        """Standard errors of all tables that are due to estimating the density from a sample of rows, and to that alone.
+        """Standard errors of all tables, due to estimating the density from a sample of rows, and to that alone.
 
         This is a bootstrap: rows are resampled with replacement, and the terms are purified again under each resample.
-        The model is not refitted, so its own uncertainty is not included; `treeanova.bag` includes it. For deep ensembles, the part of the tables
-        that comes from higher orders is not resampled either, which makes the errors somewhat too small.
+        The model is not refitted, so its own uncertainty is not included; `treeanova.bag` includes it. For deep
+        ensembles, the part of the tables that comes from higher orders is not resampled either, which makes the errors
+        somewhat too small.
 
         Parameters
         ----------
