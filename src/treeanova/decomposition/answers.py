@@ -247,8 +247,8 @@ class Answers(Function):
         lowers the loss, so that "above two standard errors" is a cautious rule. `p_value` asks whether the outcome
         follows the term at all: it belongs to the term's coefficient in a regression of the outcome on all terms and on
         a smooth curve of every feature (for a main effect, of every other feature), with robust standard errors. It has
-        its nominal level for interactions that do not exist, also where features are correlated, and more power; see
-        docs/inference.md. There may be a column per five rows: beyond that, the weakest terms have no coefficient
+        about its nominal level for interactions that do not exist, also where features are correlated, and more power;
+        see docs/inference.md. There may be a column per five rows: beyond that, the weakest terms have no coefficient
         of their own, and curves have fewer knots.
 
         Rows that the model was trained on make noise look real. Rows that depend on each other, such as those of one
