@@ -7,13 +7,14 @@ import pathlib
 import re
 import sys
 
+import numpy as np
 import pytest
 
 pytest.importorskip("lightgbm")
 pytest.importorskip("pandas")
 
 from benchmarks import __main__ as command_line
-from benchmarks import before_after, cost_page, one_case, real_models
+from benchmarks import before_after, cost_page, inference, one_case, real_models
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 LABELS = {"a": "Model A, rows A", "b": "Model B, rows B"}
@@ -140,3 +141,47 @@ def test_cases_have_tasks_that_can_be_measured():
     for case in real_models.CASES.values():
         assert case.tasks[0] == "decompose"
         assert all(hasattr(one_case.Tasks, task) for task in case.tasks)
+
+
+class _Product:
+    """A model whose prediction is a product of two features, plus the third."""
+
+    def predict(self, rows):
+        return rows[:, 0] * rows[:, 1] + rows[:, 2]
+
+
+def test_the_h_statistic_is_one_for_a_product_and_zero_without_interaction():
+    points = np.random.default_rng(0).normal(size=(30, 4))
+    points -= points.mean(axis=0)  # the product then has no main effects
+    found = inference.h_statistics(_Product(), points)
+    assert found["a", "b"] == pytest.approx(1)
+    assert found["a", "c"] == pytest.approx(0, abs=1e-20)
+
+
+def test_true_effects_of_bands_are_pure():
+    rng = np.random.default_rng(0)
+    a, noise = rng.normal(size=(2, 200_000))
+    b = 0.6 * a + 0.8 * noise
+    share = 0.6 / 1.36
+    pair = a * b - 0.6 - share * (a**2 - 1) - share * (b**2 - 1)
+    for column in (a, b):
+        means = [pair[part].mean() for part in np.array_split(np.argsort(column), 10)]
+        assert means == pytest.approx([0] * 10, abs=0.03)
+    points = inference.pair_points(0.6)
+    expected = points.prod(axis=1) - 0.6 - share * (points**2 - 1).sum(axis=1)
+    assert inference.true_effects(0.6)["a × b"] == pytest.approx(expected)
+
+
+def test_tables_of_inference_are_written_between_their_marks(tmp_path, capsys):
+    page = tmp_path / "inference.md"
+    page.write_text("before\n<!-- tables: begin -->\nold\n<!-- tables: end -->\nafter\n", encoding="utf-8")
+    inference.run(sizes=inference.QUICK, page=page)
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith("before\n")
+    assert text.endswith("after\n")
+    assert "old" not in text
+    assert text.count("| squared error | ") == 3
+    assert "| 0.6 | a × b | " in text
+    assert "squared error 0.0 200" in capsys.readouterr().out
+    with pytest.raises(ValueError, match="the page must have the lines"):
+        inference.written("nothing", "tables")

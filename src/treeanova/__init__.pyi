@@ -2,6 +2,7 @@
 from treeanova import density as density
 from treeanova import export as export
 from treeanova import plot as plot
+from treeanova._decompose import bag as bag
 from treeanova._decompose import decompose as decompose
 from treeanova._decompose import density_sensitivity as density_sensitivity
 from treeanova._decompose import plan as plan
@@ -14,6 +15,7 @@ from treeanova.anova.purification import purify as purify
 from treeanova.anova.solvers.base import MethodChoice as MethodChoice
 from treeanova.data.features import Feature as Feature
 from treeanova.data.features import Schema as Schema
+from treeanova.decomposition.bags import Bag as Bag
 from treeanova.decomposition.change import Change as Change
 from treeanova.decomposition.change import change as change
 from treeanova.decomposition.comparison import Comparison as Comparison
@@ -26,6 +28,7 @@ from treeanova.decomposition.gap import Gap as Gap
 from treeanova.decomposition.monotonicity import Monotonicity as Monotonicity
 from treeanova.decomposition.sensitivity import Sensitivity as Sensitivity
 from treeanova.decomposition.term import Term as Term
+from treeanova.decomposition.validation import Validation as Validation
 from treeanova.errors import ArchiveError as ArchiveError
 from treeanova.errors import BudgetError as BudgetError
 from treeanova.errors import ModelFileError as ModelFileError

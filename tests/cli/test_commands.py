@@ -178,3 +178,31 @@ def test_bad_input_gives_status_2_one_line_and_no_file(case, bad_folder, capsys)
     before = sorted(bad_folder.iterdir())
     assert re.search(message, refused(arguments, capsys))
     assert sorted(bad_folder.iterdir()) == before
+
+
+def test_validate_is_that_of_the_decomposition(folder, fx, rows, tmp_path, capsys):
+    X, y, weights = rows
+    noisy = y + np.random.default_rng(0).normal(size=len(y))
+    X.assign(y=noisy, w=weights).to_csv(tmp_path / "held.csv")
+    asked = ["--data", tmp_path / "held.csv", "--target", "y"]
+    found = json.loads(printed(["validate", folder / "fx.tav", *asked, "--json"], capsys))
+    expected = fx.validate(X, noisy)
+    assert [row["term"] for row in found["terms"]] == list(expected.table["term"])
+    for name in ("loss_change", "p_holm"):
+        assert [row[name] for row in found["terms"]] == pytest.approx(list(expected.table[name]), rel=1e-6)
+    weighted = json.loads(printed(["validate", folder / "fx.tav", *asked, "--weight", "w", "--json"], capsys))
+    expected = fx.validate(X, noisy, sample_weight=weights)
+    assert weighted["model_loss"] == pytest.approx(expected.model_loss)
+    text = printed(
+        ["validate", folder / "model.json", *asked, "--density-data", folder / "rows.csv", "--top", 2], capsys
+    )
+    assert "800 rows, squared error" in text
+    assert f"{len(fx.terms) - 2} more terms" in text
+    assert "do not pay" in text
+
+
+def test_validate_refuses_what_it_cannot_read(folder, capsys, tmp_path):
+    asked = ["validate", folder / "fx.tav", "--data", folder / "rows.csv", "--target"]
+    assert "must have the column 'z'" in refused([*asked, "z"], capsys)
+    missing = refused([*asked, "y", "--density-data", tmp_path / "no.csv"], capsys)
+    assert "`--density-data` must be the path of a file" in missing

@@ -151,7 +151,7 @@ def test_errors_are_a_band_of_two_standard_errors(fx):
     np.testing.assert_allclose(values - lower, 2 * deviation)
     whiskers = plot.effect(fx, "colour", errors=errors).containers
     assert any(hasattr(container, "has_xerr") and container.has_xerr for container in whiskers)
-    with pytest.raises(TypeError, match=r"`errors` must be what fx.standard_errors\(\) returned, got float"):
+    with pytest.raises(TypeError, match=r"`errors` must be what fx.standard_errors\(\) returned, or a Bag, got float"):
         plot.effect(fx, "age", errors=0.1)
     with pytest.raises(ValueError, match=r"`errors` must have an array of shape \(\d+,\) for 'age', got shape \(2,\)"):
         plot.effect(fx, "age", errors={("age",): np.zeros(2)})

@@ -56,3 +56,42 @@ def test_the_colour_bar_stays_beside_the_heat_map_after_a_tight_layout():
     bar = next(ax for ax in figure.axes if ax not in axes)
     assert bar.get_position().x0 >= axes[1].get_position().x1
     plt.close(figure)
+
+
+def unsure_cells(ax):
+    """Cells that a veil covers, as a mask."""
+    veil = next(part for part in ax.collections if part.get_label() == "_unsure")
+    return ~np.ma.getmaskarray(veil.get_array())
+
+
+def test_cells_within_two_standard_errors_of_zero_are_veiled(fx):
+    term = fx.terms["size", "age"]
+    errors = {term.features: np.full(term.values.shape, np.abs(term.values).max() / 4)}
+    ax = plot.pair(fx, term.features, errors=errors, extras=False)
+    drawn = heat_map(ax).get_array()
+    expected = (np.abs(drawn.data) <= 2 * np.abs(term.values).max() / 4) & ~np.ma.getmaskarray(drawn)
+    np.testing.assert_array_equal(unsure_cells(ax), expected)
+    assert expected.any()
+    assert not expected.all()
+    assert "two standard errors of zero" in ax.figure.axes[-1].get_ylabel().replace("\n", " ")
+
+
+def test_lines_are_thin_where_the_sign_is_uncertain(fx):
+    term = fx.terms["age", "colour"]
+    half = np.abs(term.values).max() / 2
+    ax = plot.pair(fx, term.features, errors={term.features: np.full(term.values.shape, half / 2)})
+    widths = {patch.get_linewidth() for patch in ax.patches if patch.get_label() == "_unsure"}
+    assert widths == {0.8}
+    thick = [patch for patch in ax.patches if patch.get_linewidth() == 1.8]
+    for patch in thick:
+        values = patch.get_data().values
+        assert (np.abs(values[np.isfinite(values)]) > half).all()
+    plain = plot.pair(fx, term.features)
+    assert not [patch for patch in plain.patches if patch.get_label() == "_unsure"]
+
+
+def test_errors_of_another_shape_are_refused(fx):
+    with pytest.raises(ValueError, match="`errors` must have an array of shape"):
+        plot.pair(fx, ("size", "age"), errors={("size", "age"): np.zeros(3)})
+    with pytest.raises(TypeError, match=r"`errors` must be what fx.standard_errors\(\) returned, or a Bag, got int"):
+        plot.pair(fx, ("size", "age"), errors=1)

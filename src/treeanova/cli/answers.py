@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from treeanova.anova.certificate import Certificate, HigherCertificate
 from treeanova.cli.formats import Row, aligned, percent, printable
 from treeanova.core.arrays import Names
@@ -13,6 +15,7 @@ from treeanova.core.labels import label_of
 from treeanova.data.tabular import records
 from treeanova.decomposition.comparison import Comparison
 from treeanova.decomposition.decomposition import Decomposition
+from treeanova.decomposition.validation import Validation
 from treeanova.views.look import effect_words, scale_of, share_words
 from treeanova.views.standings import standings
 from treeanova.views.summary import caveats, headline
@@ -158,3 +161,52 @@ def _largest(rows: Iterable[Row], names: Sequence[str]) -> dict[str, dict[str, f
 def _known(number: float) -> float:
     """A number, or -1, below all distances, for NaN."""
     return -1.0 if math.isnan(number) else number
+
+
+# What validate answers.
+
+
+def plain_validation(validation: Validation) -> dict[str, Any]:
+    """A validation as plain data."""
+    return {
+        "loss": validation.loss,
+        "n_rows": validation.n_rows,
+        "model_loss": validation.model_loss,
+        "constant_loss": validation.constant_loss,
+        "evident": list(validation.evident),
+        "not_paying": list(validation.not_paying),
+        "terms": records(validation.table),
+    }
+
+
+def validated(validation: Validation, top: int) -> str:
+    """A validation for people: one line per term, the largest change of loss first."""
+    plain = plain_validation(validation)
+    lines = [
+        {"term": row["term"]}
+        | ({"output": row["output"]} if "output" in row else {})
+        | {"loss without": f"{row['loss_change']:+.4g}", "error": f"{row['error']:.2g}", "p": p_text(row["p_value"])}
+        | {"p (Holm)": p_text(row["p_holm"]), "slope": f"{row['slope']:.2f}", "explains": percent(row["share"])}
+        | {"of the score": percent(row["model_share"])}
+        for row in plain["terms"]
+    ]
+    more = f"\n{len(lines) - top} more terms" if len(lines) > top else ""
+    idle = ", ".join(plain["not_paying"]) or "none"
+    return (
+        f"{plain['n_rows']:,} rows, {plain['loss']}: {_numbers(plain['model_loss'])} for the model, "
+        f"{_numbers(plain['constant_loss'])} for the best constant\n"
+        f"Interactions that do not pay (without them the loss grows by at most two errors): {printable(idle)}\n\n"
+        f"{aligned(lines[:top])}{more}\n\n"
+        "loss without: change of the loss when the term is left out, and its standard error; p: does the outcome\n"
+        f"follow the term at all, one-sided; Holm: corrected for all {len(lines)} rows; slope: 1 calibrated, 0 noise;\n"
+        "explains: share of the outcome's variance, next to the term's share of the score's."
+    )
+
+
+def p_text(p: float) -> str:
+    """A p-value for people."""
+    return "<0.0001" if p < 1e-4 else f"{p:.4f}"
+
+
+def _numbers(losses: Any) -> str:
+    return ", ".join(f"{loss:.6g}" for loss in np.atleast_1d(losses))

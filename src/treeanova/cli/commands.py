@@ -297,6 +297,54 @@ def _with_files(text: str, files: Mapping[str, str]) -> str:
 
 
 @app.command()
+def validate(
+    model: ModelFile,
+    *,
+    data: Annotated[Path, typer.Option(metavar="FILE", help="Held-out rows with their outcome; files as for explain.")],
+    target: Annotated[str, typer.Option(metavar="COLUMN", help="The column of the data with the outcome.")],
+    density: DensityName = None,
+    density_data: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Rows that define the density, with the same columns; default: the held-out rows."
+        ),
+    ] = None,
+    weight: Weight = None,
+    max_order: MaxOrder = None,
+    top: Top = 15,
+    budget: Budget = DEFAULT_BUDGET,
+    trusted: Trusted = False,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a report with this validation.")] = None,
+    json: AsJson = False,
+) -> None:
+    """Ask held-out rows which terms are real: loss without each term, p-value, slope, shares of variance.
+
+    Example: treeanova validate model.json --data held_out.csv --target price
+    """
+    from treeanova.cli import answers, formats, sources  # noqa: PLC0415  slow to load
+
+    check_outputs({"--out": out}, {"MODEL": model, "--data": data, "--density-data": density_data})
+    held_out = sources.Request(data, (target,), weight, budget, max_order, trusted)
+    request = held_out if density_data is None else sources.density_request(held_out, density_data)
+    with progress() as report:
+        opened = sources.open_model(model, held_out, report)
+        keeps_density = density is None and density_data is None
+        saved = opened.saved if keeps_density else None
+        fx = saved or sources.decomposed(opened, request, density, report)
+        with one_step(report, f"reading {data.name}"):
+            outcome, rows, weights = held_out.column(target), held_out.table(fx.schema), held_out.weights()
+        validation = fx.validate(rows, outcome, sample_weight=weights, progress=within(report, "validating"))
+        if out is not None:
+            from treeanova.report import write_report  # noqa: PLC0415  an extra
+
+            write_report(fx, out, title=model.name, validation=validation, progress=report)
+    if json:
+        say(formats.as_json(answers.plain_validation(validation)))
+    else:
+        say(answers.validated(validation, top) + ("" if out is None else f"\n\nwrote {out}"))
+
+
+@app.command()
 def bench(
     library: Annotated[
         str | None,

@@ -43,10 +43,21 @@ class Request:
         """Weights of the rows, or None."""
         return None if self.data is None or self.weight is None else read_column(self.data, self.weight)
 
+    def column(self, name: str) -> Any:
+        """One column of the data, as it is; None without data."""
+        return None if self.data is None else read_column(self.data, name)
+
     def check_has_rows(self, density: str) -> None:
         """Raise ValueError for a density that needs rows where there are none."""
         if self.data is None and KINDS[density].needs_data:
             raise ValueError(f"`--data` must be given for the density {density}, got no rows; only uniform needs none.")
+
+
+def density_request(held_out: Request, path: Path) -> Request:
+    """The request for rows of the density in another file, which may hold the same target and weights."""
+    if not path.is_file():
+        raise FileNotFoundError(f"`--density-data` must be the path of a file, no such file: {str(path)!r}; check it.")
+    return dataclasses.replace(held_out, data=path)
 
 
 @dataclasses.dataclass(frozen=True)

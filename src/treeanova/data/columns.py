@@ -104,6 +104,18 @@ def as_table(data: Any) -> nw.DataFrame[Any]:
     return nw.from_native(data, eager_only=True)
 
 
+def rows_at(X: Any, places: npt.NDArray[np.int64]) -> Any:
+    """The rows of a table or matrix at some places, which may be repeated, in the library of X."""
+    if scipy.sparse.issparse(X):
+        return X.tocsr()[places]
+    return nw.to_native(as_table(X)[places]) if _is_table(X) else np.asarray(X)[places]
+
+
+def n_rows_of(X: Any) -> int:
+    """Number of rows of a table or matrix."""
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
 def _is_table(data: Any) -> bool:
     return nw.dependencies.is_into_dataframe(data)
 

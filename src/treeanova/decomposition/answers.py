@@ -9,6 +9,7 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from treeanova.anova.certificate import Certificate
 from treeanova.core.arrays import Floats, Key, Names
@@ -29,6 +30,7 @@ from treeanova.decomposition.monotonicity import Monotonicity, monotonicity_of
 from treeanova.decomposition.responses import on_scale
 from treeanova.decomposition.term import term_columns
 from treeanova.decomposition.uncertainty import standard_errors_of_tables
+from treeanova.decomposition.validation import Validation, validate
 from treeanova.density.joint import Points
 from treeanova.density.kinds import Density
 from treeanova.terms.moments import Moments, moments_of_values
@@ -310,11 +312,12 @@ class Answers(Function):
         *,
         progress: bool | Progress | None = None,
     ) -> dict[Names, Floats]:
-        """Standard errors of all tables, due to estimating the density from a sample of rows.
+        """Standard errors of all tables, due to estimating the density from a sample of rows, and to that alone.
 
         This is a bootstrap: rows are resampled with replacement, and the terms are purified again under each resample.
-        The model is not refitted, so its own uncertainty is not included. For deep ensembles, the part of the tables
-        that comes from higher orders is not resampled either, which makes the errors somewhat too small.
+        The model is not refitted, so its own uncertainty is not included; `treeanova.bag` includes it. For deep
+        ensembles, the part of the tables that comes from higher orders is not resampled either, which makes the errors
+        somewhat too small.
 
         Parameters
         ----------
@@ -343,3 +346,60 @@ class Answers(Function):
                 self.evaluation, self.density, self.settings, n_resamples, rng, progress=report
             )
         return {self._names(key): e[..., 0] if self._has_one_output else e for key, e in errors.items()}
+
+    def validate(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        sample_weight: npt.ArrayLike | None = None,
+        progress: bool | Progress | None = None,
+    ) -> Validation:
+        """Which terms hold up on held-out rows: loss with and without each term, p-value, slope, shares of variance.
+
+        Parameters
+        ----------
+        X
+            Rows that the model was not trained on, at least 30.
+        y
+            Their outcome: numbers, or labels of classes as the model was trained with.
+        sample_weight
+            Weights of the rows.
+        progress
+            True for a progress bar, or a function, as for `decompose`.
+
+        Returns
+        -------
+        Validation
+            A table, and the names of terms that are evident or do not pay.
+
+        Notes
+        -----
+        The loss follows from the link: squared error ("identity"), log loss ("logit"), multiclass log loss ("softmax"),
+        Poisson loss ("log"), or the Brier score where scores are probabilities. Losses are compared row by row, which
+        gives the standard error of their difference.
+
+        `loss_change` asks whether the term pays as it was fitted. Under the hypothesis that it is noise, leaving it out
+        lowers the loss, so that "above two standard errors" is a cautious rule. `p_value` asks whether the outcome
+        follows the term at all: it belongs to the term's coefficient in a regression of the outcome on all terms and on
+        a smooth curve of every feature (for a main effect, of every other feature), with robust standard errors. It has
+        about its nominal level for interactions that do not exist, also where features are correlated, and more power;
+        see docs/inference.md. There may be a column per five rows: beyond that, the weakest terms have no coefficient
+        of their own, and curves have fewer knots.
+
+        Rows that the model was trained on make noise look real. Rows that depend on each other, such as those of one
+        person or consecutive hours, make errors too small.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from treeanova.testing import example
+        >>> fx, X = example()  # the logical "and" of x0 and x1
+        >>> rng = np.random.default_rng(0)
+        >>> rows = rng.integers(0, 2, size=(200, 2))
+        >>> table = fx.validate(rows, rows[:, 0] * rows[:, 1] + 0.1 * rng.normal(size=200)).table
+        >>> [round(float(slope), 1) for slope in table["slope"]]
+        [1.0, 1.0, 1.0]
+        """
+        with reporting(progress) as report:
+            return validate(self.evaluation, X, y, sample_weight, backend=self.settings.backend, progress=report)

@@ -160,13 +160,14 @@ def statistics_of(X: Any, grid: Grid, sample_weight: npt.ArrayLike | None = None
         raise ValueError("`X` must have at least one row, got 0 rows; pass the rows that define the density.")
     if sample_weight is None:
         return RowsInMemory(grid, encoded)
-    weights = _checked_weights(sample_weight, len(encoded))
+    weights = checked_weights(sample_weight, len(encoded))
     weights = weights / weights.max()  # sums of huge weights would overflow
     kept = weights > _NEGLIGIBLE_WEIGHT
     return RowsInMemory(grid, np.asfortranarray(encoded[kept]), weights[kept] / weights[kept].sum())
 
 
-def _checked_weights(sample_weight: npt.ArrayLike, n_rows: int) -> Floats:
+def checked_weights(sample_weight: npt.ArrayLike, n_rows: int) -> Floats:
+    """Weights of rows as given; ValueError where they are not one number from zero on for each row."""
     weights = np.asarray(sample_weight, dtype=np.float64)
     if weights.shape != (n_rows,):
         raise ValueError(f"`sample_weight` must have one entry per row, {n_rows}, got shape {weights.shape}.")

@@ -1,8 +1,9 @@
 """Plots of a decomposition (matplotlib): axes in, axes out, and no window is opened.
 
 `effect` draws a main effect, `pair` an interaction, `importance` the variance that terms contribute, `compare` one term
-of several decompositions, `waterfall` one row, and `grid` the strongest terms on a page. They draw what ``fx.table``
-returns. `change` draws what moved the mean score, and `gap` what makes the mean scores of two groups differ.
+of several decompositions, `waterfall` one row, `validation` the loss without each term, and `grid` the strongest terms
+on a page. They draw what ``fx.table`` returns. `change` draws what moved the mean score, and `gap` what makes the mean
+scores of two groups differ.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from treeanova.plot.importances import importance
 from treeanova.plot.mains import effect
 from treeanova.plot.pages import grid
 from treeanova.plot.pairs import pair
+from treeanova.plot.validations import validation
 from treeanova.plot.waterfalls import waterfall
 
-__all__ = ["change", "compare", "effect", "gap", "grid", "importance", "pair", "waterfall"]
+__all__ = ["change", "compare", "effect", "gap", "grid", "importance", "pair", "validation", "waterfall"]

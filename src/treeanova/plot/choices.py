@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from treeanova.core.arrays import Floats, Names
+from treeanova.core.arrays import Bools, Floats, Names
 from treeanova.core.labels import label_of
+from treeanova.decomposition.bags import Bag, errors_by_term
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.responses import base_response, is_response, on_scale, response_changes
 from treeanova.decomposition.term import Term
@@ -21,6 +22,7 @@ from treeanova.views import look
 
 KeyLike = str | Collection[str]
 Band = tuple[Floats, Floats]
+Errors = Mapping[Any, Floats] | Bag
 _BULK = (0.005, 0.995)
 _SHOWN_TERMS = 8
 
@@ -127,7 +129,7 @@ def value_words(fx: Decomposition, position: int | None, scale: str) -> str:
     return look.response_words(fx.schema, output, base, is_raw=fx.certificate.is_raw)
 
 
-def band_of(errors: Mapping[Any, Floats] | None, fx: Decomposition, term: Term, scale: str) -> Band | None:
+def band_of(errors: Errors | None, fx: Decomposition, term: Term, scale: str) -> Band | None:
     """Values two standard errors below and above those of a term, on a scale; None where no errors are given."""
     deviations = _errors_of(errors, term)
     if deviations is None:
@@ -144,21 +146,27 @@ def band_of(errors: Mapping[Any, Floats] | None, fx: Decomposition, term: Term, 
     return low, high
 
 
-def _errors_of(errors: Mapping[Any, Floats] | None, term: Term) -> Floats | None:
+def uncertain_cells(errors: Errors | None, term: Term) -> Bools | None:
+    """Cells of a term whose values are within two standard errors of zero; None where no errors are given."""
+    deviations = _errors_of(errors, term)
+    return None if deviations is None else np.abs(term.values) <= 2 * deviations
+
+
+def _errors_of(errors: Errors | None, term: Term) -> Floats | None:
     """Standard errors of one term from those of all terms; None where none are given."""
     if errors is None:
         return None
-    if not isinstance(errors, Mapping):
+    if not isinstance(errors, Mapping | Bag):
         raise TypeError(
-            f"`errors` must be what fx.standard_errors() returned, got {type(errors).__name__}; pass that, or leave it "
-            "out."
+            f"`errors` must be what fx.standard_errors() returned, or a Bag, got {type(errors).__name__}; pass that, "
+            "or leave it out."
         )
-    deviations = errors.get(term.features)
+    deviations = (errors_by_term(errors) or {}).get(term.features)
     if deviations is None or np.shape(deviations) != term.values.shape:
         shape = "nothing" if deviations is None else f"shape {np.shape(deviations)}"
         raise ValueError(
             f"`errors` must have an array of shape {term.values.shape} for {label_of(term.features)!r}, got {shape}; "
-            "use fx.standard_errors()."
+            "use fx.standard_errors(), or a Bag with its own fx."
         )
     return np.asarray(deviations)
 

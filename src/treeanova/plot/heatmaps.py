@@ -9,7 +9,7 @@ from typing import Any
 
 import matplotlib as mpl
 import numpy as np
-from matplotlib.colors import Normalize
+from matplotlib.colors import ListedColormap, Normalize
 from matplotlib.patches import Rectangle
 
 from treeanova.core.arrays import Bools, Floats
@@ -28,7 +28,10 @@ _BORDERS_PER_CELL = 1.5  # more borders between cells with and without data: sca
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Plane:
-    """A pair to draw: values and weights over the cells of two axes, and the value of the strongest colour."""
+    """A pair to draw: values and weights over the cells of two axes, and the value of the strongest colour.
+
+    `unsure` are cells whose sign is uncertain, where that is known.
+    """
 
     up: AxisDrawing
     across: AxisDrawing
@@ -36,6 +39,7 @@ class Plane:
     weights: Floats
     without_data: Bools
     limit: float = 0.0
+    unsure: Bools | None = None
 
     @property
     def absolute_values(self) -> Floats:
@@ -55,7 +59,15 @@ class Plane:
         return bool(self.absolute_values.max(initial=0.0) > self.limit * (1 + 1e-9))
 
 
-def plane_of(term: Term, values: Floats, across: str, choices: Sequence[AxisChoice], extras: Extras) -> Plane:
+def plane_of(
+    term: Term,
+    values: Floats,
+    across: str,
+    choices: Sequence[AxisChoice],
+    extras: Extras,
+    *,
+    unsure: Bools | None = None,
+) -> Plane:
     """The cells of a pair as they are drawn, without a limit of colours; `choices` are those of the x and y axis."""
     x = term.features.index(across)
     table, weights = (values.T, term.weights.T) if x == 0 else (values, term.weights)
@@ -67,7 +79,13 @@ def plane_of(term: Term, values: Floats, across: str, choices: Sequence[AxisChoi
         up.plane(table, right, np.nan),
         up.plane(weights, right, 0.0),
         up.plane(has_rare_data(weights).astype(np.float64), right, 1.0) > 0,
+        unsure=None if unsure is None else up.plane(_turned(unsure, x).astype(np.float64), right, 0.0) > 0,
     )
+
+
+def _turned(cells: Bools, x: int) -> Bools:
+    """Cells with the feature across last."""
+    return cells.T if x == 0 else cells
 
 
 def has_rare_data(weights: Floats) -> Bools:
@@ -130,6 +148,8 @@ def draw_plane(plane: Plane, ax: Any) -> Any:
     )
     if plane.is_scattered:
         _draw_pale(plane, mesh, ax)
+    if plane.unsure is not None:
+        _draw_unsure(plane, plane.unsure, ax)
     for drawing, which in ((plane.across, "x"), (plane.up, "y")):
         scales.set_scale(ax, drawing, which)
         scales.name_feature(ax, drawing, which)
@@ -145,6 +165,14 @@ def _draw_pale(plane: Plane, mesh: Any, ax: Any) -> None:
     hidden = np.ma.masked_where(~plane.without_data | np.isnan(plane.values), plane.values)
     options = {"cmap": mesh.cmap, "norm": mesh.norm, "rasterized": True, "alpha": 0.45, "zorder": 1.5}
     ax.pcolormesh(plane.across.edges, plane.up.edges, hidden, linewidth=0, antialiased=False, **options)
+
+
+def _draw_unsure(plane: Plane, unsure: Bools, ax: Any) -> None:
+    """Cover cells whose sign is uncertain with a veil in the colour of the background."""
+    veil = np.ma.masked_where(~unsure | plane.without_data, np.ones(unsure.shape))
+    colours = ListedColormap([mpl.rcParams["axes.facecolor"]])
+    options = {"cmap": colours, "alpha": 0.72, "rasterized": plane.values.size > 2000, "zorder": 2.5}
+    ax.pcolormesh(plane.across.edges, plane.up.edges, veil, linewidth=0, antialiased=False, label="_unsure", **options)
 
 
 def _blocks(drawing: AxisDrawing) -> list[Ends]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from treeanova.plot.axis_drawing import AxisDrawing, Extras, draw_axis, extras_w
 from treeanova.plot.axis_scales import scale_and_ends
 from treeanova.plot.choices import (
     Band,
+    Errors,
     KeyLike,
     band_of,
     check_order,
@@ -72,7 +73,7 @@ def effect(
     *,
     output: str | int | None = None,
     scale: str = "score",
-    errors: Mapping[Any, Floats] | None = None,
+    errors: Errors | None = None,
     limits: tuple[float, float] | None = None,
     x_scale: str = "linear",
     extras: bool | None = None,
@@ -98,7 +99,8 @@ def effect(
         "softmax": what this term alone changes in the response, all other terms being at zero, their average. The axis
         label says the response at that point. Such changes do not add up. "probability" is the same for classifiers.
     errors
-        Result of ``fx.standard_errors()``, drawn as a band of two standard errors on either side.
+        A `Bag`, its ``standard_errors()``, or those of ``fx.standard_errors()``, which are due to the density alone;
+        drawn as a band of two standard errors on either side.
     limits
         Ends of a numeric axis. By default the axis reaches a little beyond the outermost thresholds. Long tails with
         next to no data are cut; the axis label then says how much of the data may lie beyond.
@@ -153,7 +155,7 @@ def main_series(
     fx: Decomposition,
     key: KeyLike,
     output: str | int | None,
-    errors: Mapping[Any, Floats] | None,
+    errors: Errors | None,
     scale: str = "score",
 ) -> list[Series]:
     """A main effect of one output, or of all where none is given."""

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.lines import Line2D
 
-from treeanova.core.arrays import Floats, Names
+from treeanova.core.arrays import Names
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.term import Term
 from treeanova.plot import scales, style
 from treeanova.plot.choices import (
+    Errors,
     KeyLike,
     check_order,
     checked_count,
@@ -44,7 +45,7 @@ class _Page:
 
     output: str | int | None
     position: int
-    errors: Mapping[Any, Floats] | None
+    errors: Errors | None
     limit: float | None
     words: str
 
@@ -55,7 +56,7 @@ def grid(
     k: int = 12,
     keys: Sequence[KeyLike] | None = None,
     output: str | int | None = None,
-    errors: Mapping[Any, Floats] | None = None,
+    errors: Errors | None = None,
     same_scale: bool = False,
     n_columns: int | None = None,
     ax: Any = None,
@@ -76,7 +77,7 @@ def grid(
     output
         Name or position of a class or target; by default all of them in main effects, and the first in pairs and ranks.
     errors
-        Result of ``fx.standard_errors()``, drawn as bands around main effects.
+        A `Bag`, or standard errors, as for `effect` and `pair`: bands around main effects, pale cells in pairs.
     same_scale
         Whether all panels have one range of values; by default each has its own.
     n_columns
@@ -209,7 +210,9 @@ def _draw_pair_panel(fx: Decomposition, names: Names, panel: Any, page: _Page) -
     words = page.words and look.effect_words(fx.schema, fx.outputs[page.position], fx.baseline)
     if [axis.is_ordered for axis in term.axes] == [False, True]:
         names = names[::-1]  # numbers across, categories up where their names have room
-    draw_pair(fx, names, page.position, PairOptions(kind=kind, limit=page.limit, words=words), panel)
+    draw_pair(
+        fx, names, page.position, PairOptions(kind=kind, limit=page.limit, words=words, errors=page.errors), panel
+    )
 
 
 def _has_few_categories(term: Term) -> bool:

@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from treeanova.core.arrays import Bools
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.term import Term
 from treeanova.plot import style
 from treeanova.plot.axis_drawing import AxisChoice
 from treeanova.plot.axis_scales import scale_and_ends
 from treeanova.plot.choices import (
+    Errors,
     KeyLike,
     check_order,
     checked_decomposition,
@@ -21,6 +23,7 @@ from treeanova.plot.choices import (
     of_output,
     output_position,
     term_of,
+    uncertain_cells,
     value_words,
 )
 from treeanova.plot.heatmaps import colour_limit, draw_colorbar, draw_plane, figure_size, plane_of
@@ -47,6 +50,7 @@ class PairOptions:
     x_scale: str = "linear"
     y_scale: str = "linear"
     order: str = "auto"
+    errors: Errors | None = None
 
 
 def pair(
@@ -55,6 +59,7 @@ def pair(
     *,
     output: str | int | None = None,
     scale: str = "score",
+    errors: Errors | None = None,
     kind: str = "auto",
     marginals: bool = False,
     limit: float | None = None,
@@ -82,6 +87,9 @@ def pair(
     scale
         "score", "response" or "probability", as in `effect`: on the last two, what the interaction alone changes, the
         main effects of its features being zero like all other terms.
+    errors
+        A `Bag`, its ``standard_errors()``, or those of ``fx.standard_errors()``, which are due to the density alone.
+        Cells within two standard errors of zero, whose sign is uncertain, are then pale, and lines are thin there.
     kind
         "heatmap"; "lines", one per category over a numeric feature; or "auto", which draws lines for a category and a
         numeric feature, else a heat map.
@@ -134,8 +142,9 @@ def pair(
     """
     position = output_position(checked_decomposition(fx), output)
     words = value_words(fx, position, scale)
-    looks = {"scale": scale, "x_scale": x_scale, "y_scale": y_scale, "order": order}
-    options = PairOptions(kind, marginals, limit, xlimits, ylimits, extras, colorbar, words, **looks)
+    words += "" if errors is None else "; pale: within two standard errors of zero"
+    looks = {"scale": scale, "x_scale": x_scale, "y_scale": y_scale, "order": order, "errors": errors}
+    options = PairOptions(kind, marginals, limit, xlimits, ylimits, extras, colorbar, words, **looks)  # type: ignore[arg-type]
     return draw_pair(fx, key, position, options, ax)
 
 
@@ -147,7 +156,8 @@ def draw_pair(fx: Decomposition, key: KeyLike, position: int, options: PairOptio
         number = next(name for name, axis in zip(term.features, term.axes, strict=True) if axis.is_ordered)
         choice, _ = axis_choices(options, [(fx, term)], number)
         values = of_output(fx, term.values, position)
-        return draw_lines(term, values, ax, choice=choice, extras=options.extras, words=options.words)
+        unsure = _uncertain(fx, key, position, options)
+        return draw_lines(term, values, ax, choice=choice, extras=options.extras, words=options.words, unsure=unsure)
     return _draw_heatmap(fx, key, position, options, ax)
 
 
@@ -155,7 +165,8 @@ def _draw_heatmap(fx: Decomposition, key: KeyLike, position: int, options: PairO
     term = term_of(fx, key, options.scale)
     across = name_across(key, term)
     values = of_output(fx, term.values, position)
-    plane = plane_of(term, values, across, axis_choices(options, [(fx, term)], across), options.extras)
+    unsure = _uncertain(fx, key, position, options)
+    plane = plane_of(term, values, across, axis_choices(options, [(fx, term)], across), options.extras, unsure=unsure)
     plane = dataclasses.replace(plane, limit=_checked_limit(options.limit) or colour_limit([plane]))
     ax = style.checked_axes(ax, *figure_size(plane, marginals=options.marginals))
     mesh = draw_plane(plane, ax)
@@ -164,6 +175,12 @@ def _draw_heatmap(fx: Decomposition, key: KeyLike, position: int, options: PairO
     if options.colorbar:
         draw_colorbar(mesh, [plane], options.words, [ax], pad=0.04 if options.marginals else 0.02)
     return ax
+
+
+def _uncertain(fx: Decomposition, key: KeyLike, position: int, options: PairOptions) -> Bools | None:
+    """Cells whose sign is uncertain, in one output; None where no errors are given."""
+    unsure = uncertain_cells(options.errors, term_of(fx, key))
+    return None if unsure is None else unsure if len(fx.outputs) == 1 else unsure[..., position]
 
 
 def _checked_limit(limit: float | None) -> float | None:

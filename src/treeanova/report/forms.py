@@ -38,6 +38,8 @@ class CommonTable:
         Values by form, with a last axis of outputs.
     weights
         Weights of the cells by form.
+    errors
+        Standard errors of the values of the main form, with a last axis of outputs; None where they are not known.
     """
 
     positions: Key
@@ -46,6 +48,7 @@ class CommonTable:
     rows: Floats
     values: dict[str, Floats]
     weights: dict[str, Floats]
+    errors: Floats | None = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -56,9 +59,12 @@ class Forms:
     ----------
     by_name
         Decompositions by the name of the form: those of the densities, the main one first, then ``raw``.
+    errors
+        Standard errors of tables of the main form, by names, with a last axis of outputs.
     """
 
     by_name: Mapping[str, Decomposition]
+    errors: Mapping[Names, Floats] = dataclasses.field(default_factory=dict)
 
     @property
     def main(self) -> Decomposition:
@@ -105,6 +111,7 @@ class Forms:
             self._rows(positions, binnings, weights),
             {form: _taken(outputs_last(term), places[form]) for form, term in terms.items()},
             weights,
+            _taken(self.errors[names], places[next(iter(self.by_name))]) if names in self.errors else None,
         )
 
     def _rows(self, positions: Key, binnings: tuple[Binning, ...], weights: Mapping[str, Floats]) -> Floats:

@@ -13,11 +13,14 @@ from typing import Any, overload
 
 from treeanova.core.files import write_text
 from treeanova.core.progress import Progress, one_step, quiet, reporting
+from treeanova.decomposition.bags import Bag
 from treeanova.decomposition.change import Change
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.gap import Gap
+from treeanova.decomposition.validation import Validation
 from treeanova.report.answer_pages import change_page, gap_page
 from treeanova.report.bundle import vega
+from treeanova.report.held_out import checked_errors, checked_validation
 from treeanova.report.payload import Asked, payload
 from treeanova.report.styles import asset, colours, digest
 
@@ -34,6 +37,8 @@ def write_report(  # noqa: D418
     title: str | None = None,
     densities: Sequence[str] | Mapping[str, Any] | None = None,
     rows: Any = None,
+    errors: Mapping[Any, Any] | Bag | None = None,
+    validation: Validation | None = None,
     max_terms: int = 300,
     open_browser: bool = False,
     progress: bool | Progress | None = None,
@@ -49,6 +54,8 @@ def write_report(  # noqa: D418
     title: str | None = None,
     densities: Sequence[str] | Mapping[str, Any] | None = None,
     rows: Any = None,
+    errors: Mapping[Any, Any] | Bag | None = None,
+    validation: Validation | None = None,
     max_terms: int = 300,
     open_browser: bool = False,
     progress: bool | Progress | None = None,
@@ -63,6 +70,8 @@ def write_report(
     title: str | None = None,
     densities: Sequence[str] | Mapping[str, Any] | None = None,
     rows: Any = None,
+    errors: Mapping[Any, Any] | Bag | None = None,
+    validation: Validation | None = None,
     max_terms: int = 300,
     open_browser: bool = False,
     progress: bool | Progress | None = None,
@@ -87,6 +96,11 @@ def write_report(
     rows
         Rows to explain one by one on the page, at most a hundred, as `fx.explain` takes them. By default the page holds
         no single rows.
+    errors
+        A `Bag` with its own `fx`, or standard errors of tables: bands of two standard errors around main effects, and
+        pale cells in pairs where the sign is uncertain.
+    validation
+        Result of ``fx.validate(X, y)``: a section about which terms hold up on held-out rows.
     max_terms
         Number of terms that come with their tables, strongest first; the others are listed with their share.
     open_browser
@@ -136,7 +150,8 @@ def write_report(
         with one_step(report, "charts"):
             bundle = vega()
         asked = Asked(kinds, are_named=densities is not None)
-        content = payload(fx, report, title=title, densities=asked, rows=rows, max_terms=max_terms)
+        given: dict[str, Any] = {"errors": checked_errors(fx, errors), "validation": checked_validation(validation)}
+        content = payload(fx, report, title=title, densities=asked, rows=rows, max_terms=max_terms, **given)
         with one_step(report, "page"):
             text = _page(content, bundle)
         return _written(text, target, report, open_browser=open_browser)

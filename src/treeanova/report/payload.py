@@ -5,19 +5,22 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from treeanova.core.arrays import Names
+from treeanova.core.arrays import Floats, Names
 from treeanova.core.progress import Progress, counted, quiet, within
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.evaluation import rest_label
+from treeanova.decomposition.validation import Validation
 from treeanova.density import density_of
 from treeanova.errors import BudgetError
 from treeanova.report.budgets import max_main_bins, max_pair_bins, pair_bins_of_rows
 from treeanova.report.features import plain_features
 from treeanova.report.forms import RAW, Forms, tables_of
+from treeanova.report.held_out import plain_validation
 from treeanova.report.local import plain_rows
 from treeanova.report.numbers import six_digits, unit_of
 from treeanova.report.provenance import call_of, model_name, scale_words, versions
@@ -50,12 +53,14 @@ def payload(
     densities: Asked,
     rows: Any,
     max_terms: int,
+    errors: Mapping[Names, Floats] = MappingProxyType({}),
+    validation: Validation | None = None,
 ) -> dict[str, Any]:
     """Plain data of the whole page."""
     pure, missing = under_densities(fx, densities, progress)
     raw = {name: fx.raw if part is fx else _raw_of(part) for name, part in pure.items()}
     _rank(pure, raw, progress)
-    content = Payload(pure, raw)
+    content = Payload(pure, raw, errors)
     terms, maker = content.terms(max_terms, progress)
     statistics = fx.density.statistics
     return {
@@ -79,6 +84,7 @@ def payload(
         "axes": maker.pool.plain,
         "terms": terms,
         "local": None if rows is None else plain_rows(pure, rows, maker.unit, content.places, progress),
+        "validation": plain_validation(validation),
         "checks": {name: {"entries": checks(part), "blind": blind_spots(part)} for name, part in pure.items()},
         "versions": versions(fx),
     }
@@ -146,10 +152,15 @@ def _rank(pure: Mapping[str, Decomposition], raw: Mapping[str, Decomposition], p
 class Payload:
     """Gathers what the page shows of a decomposition and its forms; terms go by the names of their features."""
 
-    def __init__(self, pure: Mapping[str, Decomposition], raw: Mapping[str, Decomposition]) -> None:
+    def __init__(
+        self,
+        pure: Mapping[str, Decomposition],
+        raw: Mapping[str, Decomposition],
+        errors: Mapping[Names, Floats] = MappingProxyType({}),
+    ) -> None:
         self.pure = dict(pure)
         self.main = next(iter(pure.values()))
-        self.forms = Forms({**self.pure, RAW: next(iter(raw.values()))})
+        self.forms = Forms({**self.pure, RAW: next(iter(raw.values()))}, errors)
         self.rankings = _rankings(self.pure, raw)
         self.labels = self._labels()
         self.ranked = self._ranked()
@@ -212,13 +223,13 @@ class Payload:
         return {names: table | _choice_words(choices.get(names)) for names, table in tables.items()}
 
     def _main_bins(self, mains: list[Names]) -> int:
-        numbers_per_bin = len(self.main.outputs) * len(self.forms.by_name) + 1
+        numbers_per_bin = len(self.main.outputs) * (len(self.forms.by_name) + bool(self.forms.errors)) + 1
         return max_main_bins((self.forms.sizes(names)[0] for names in mains), numbers_per_bin)
 
     def _pair_bins(self, pairs: list[Names]) -> list[int]:
         highest = max((order for _, order in self.labels.values()), default=1)
         # Without higher orders, forms of a pair differ by main effects only and are held as these.
-        n_whole = 1 if highest <= 2 else len(self.forms.by_name)
+        n_whole = (1 if highest <= 2 else len(self.forms.by_name)) + bool(self.forms.errors)
         sizes = [self.forms.sizes(names)[:2] for names in pairs]
         statistics = self.main.density.statistics
         limit = pair_bins_of_rows(None if statistics is None else statistics.n_rows)

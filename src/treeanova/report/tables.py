@@ -59,8 +59,15 @@ class TableMaker:
             "rows": millionths(rows),
             **({"merged": True} if is_merged else {}),
             "values": self._plain_values(values, len(names)),
+            **self._plain_errors(common, binnings),
             "moved": _moved(common),
         }
+
+    def _plain_errors(self, common: CommonTable, binnings: list[Binning]) -> dict[str, Any]:
+        """Standard errors in whole units, outputs first; in merged bins their mean, which is no less than theirs."""
+        if common.errors is None:
+            return {}
+        return {"errors": whole_units(np.moveaxis(_averaged(common.errors, binnings), -1, 0), self.unit)}
 
     def strongest_cells(self, names: Names) -> dict[str, Any]:
         """The cells of a term of three or more features that matter most: by value times root of the rows' share."""

@@ -220,7 +220,7 @@ function stepsSpec(term, series, view) {
     const tip = [[place.name, bin.label], ...series.map((one) => [one.name, signed(one.values[i], 4)]), [rowsWord, percent(term.rows[i] / 1e6, 2)]];
     cells.push({ x, x2, tip });
     series.forEach((one) => {
-      const row = { x, x2, y: one.values[i], series: one.name };
+      const row = { x, x2, y: one.values[i], series: one.name, ...(one.band ? { low: one.band[0][i], high: one.band[1][i] } : {}) };
       if (bin.extra) extras.push(row);
       else points.push(row, ...(i + 1 < place.own.length && !place.own[i + 1].extra && place.places[i + 1][1] > place.places[i + 1][0] ? [] : [{ ...row, x: x2 }]));
     });
@@ -229,8 +229,14 @@ function stepsSpec(term, series, view) {
   const x = axisEncoding(place, "x", view.width);
   const y = { field: "y", type: "quantitative", scale: { domain: view.domain, nice: false, zero: false }, axis: { title: null, tickCount: 6, format: ".6~g" } };
   const colour = seriesEncoding(series, view);
-  const filled = series.filter((one) => one.area || series.length === 1);
+  const filled = series.filter((one) => one.area || (series.length === 1 && !one.band));
+  const ends = { y: { ...y, field: "low" }, y2: { field: "high" } };
+  const bands = series.filter((one) => one.band).flatMap((one) => [
+    { data: { name: "band", values: points }, mark: { type: "area", interpolate: "step-after", opacity: 0.22, color: one.colour }, encoding: { x, ...ends } },
+    ...(extras.length ? [{ data: { values: extras }, mark: { type: "rect", opacity: 0.22, color: one.colour }, encoding: { x, x2: { field: "x2" }, ...ends } }] : []),
+  ]);
   const layer = [
+    ...bands,
     ...filled.map((one) => ({ data: { values: points.filter((point) => point.series === one.name) }, mark: { type: "area", interpolate: "step-after", opacity: one.area ? 0.22 : 0.13, color: one.colour }, encoding: { x, y } })),
     { data: { values: [{}] }, mark: { type: "rule", color: cssColour("muted"), strokeWidth: 1 }, encoding: { y: { datum: 0, type: "quantitative" } } },
     { data: { name: "steps", values: points }, mark: { type: "line", interpolate: "step-after", strokeWidth: 2, strokeJoin: "round" }, encoding: { x, y, color: colour.color, strokeDash: colour.strokeDash } },
@@ -307,6 +313,7 @@ function barsSpec(term, series, view) {
   const cells = place.own.flatMap((bin, i) =>
     series.map((one) => ({
       label: place.labels[i], y: one.values[i], series: one.name, rows: term.rows[i] / 1e6, positive: one.values[i] >= 0,
+      ...(one.band ? { low: one.band[0][i], high: one.band[1][i] } : {}),
       tip: [[place.name, bin.label], [one.name, signed(one.values[i], 4)], [rowsWord, percent(term.rows[i] / 1e6, 2)]],
     })),
   );
@@ -323,8 +330,10 @@ function barsSpec(term, series, view) {
     width: room,
     height: step * place.own.length,
     data: { name: "cells", values: cells },
-    mark: { type: "bar", tooltip: { content: "data" }, height: { band: 0.75 } },
-    encoding: { y, x: value, color: colour, ...(single ? {} : { yOffset: { field: "series", sort: series.map((one) => one.name) } }) },
+    layer: [
+      { mark: { type: "bar", tooltip: { content: "data" }, height: { band: 0.75 } }, encoding: { y, x: value, color: colour, ...(single ? {} : { yOffset: { field: "series", sort: series.map((one) => one.name) } }) } },
+      ...(single && series[0].band ? [{ mark: { type: "rule", strokeWidth: 1.5, color: cssColour("text") }, encoding: { y, x: { ...value, field: "low" }, x2: { field: "high" } } }] : []),
+    ],
   };
   const rows = {
     width: view.narrow ? 40 : 90,
@@ -366,7 +375,9 @@ function mapSpec(term, panel, [vertical, horizontal], view) {
   if (!view.first) y.axis = { ...y.axis, title: null, labels: false, ticks: false };
   const ends = { ...(horizontal.category ? {} : { x2: { field: "x2" } }), ...(vertical.category ? {} : { y2: { field: "y2" } }) };
   const hue = ramp(colours);
-  cells.forEach((cell) => { cell.colour = hex(hue(cell.value / bound)); });
+  const back = channels(cssColour("panel"));
+  const pale = (rgb) => rgb.map((channel, i) => Math.round(0.28 * channel + 0.72 * back[i]));
+  cells.forEach((cell) => { cell.colour = hex((cell.unsure ? pale : (rgb) => rgb)(hue(cell.value / bound))); });
   const painted = { field: "colour", type: "nominal", scale: null };
   const rect = (name, empty, mark) => ({
     data: { name, values: cells.filter((cell) => (cell.rows === 0) === empty) },
@@ -397,7 +408,9 @@ function mapCells(term, panel, vertical, horizontal, turned) {
       const [y, y2] = vertical.category ? [vertical.labels[i], null] : vertical.places[i];
       if ((x2 !== null && !(x2 > x)) || (y2 !== null && !(y2 > y))) return;
       const tip = [[vertical.name, row.label], [horizontal.name, column.label], [panel.name, signed(panel.values[at], 4)], [rowsWord, percent(term.rows[at] / 1e6, 3)]];
-      cells.push({ x, x2, y, y2, value: panel.values[at], rows: term.rows[at], tip });
+      const unsure = Boolean(panel.unsure && panel.unsure[at]);
+      if (unsure) tip.push(["sign", "uncertain"]);
+      cells.push({ x, x2, y, y2, value: panel.values[at], rows: term.rows[at], unsure, tip });
     });
   });
   return cells;

@@ -15,12 +15,14 @@ function panelsOf(term, view = state.view) {
     ];
   }
   const found = own(formName());
-  return found ? [{ name: state.form === RAW ? "raw" : "effect", values: found, colour: cssColour(state.form === RAW ? "raw" : "main") }] : [];
+  const band = found && bandOf(term, formName(), output(), state.scale);
+  const unsure = found && unsureCells(term, formName(), output());
+  return found ? [{ name: state.form === RAW ? "raw" : "effect", values: found, band, unsure, colour: cssColour(state.form === RAW ? "raw" : "main") }] : [];
 }
 
 // Values of the cells that have rows: the others are grey in heat maps and must not stretch the colours.
 function drawnValues(term, panel) {
-  const seen = term.order === 2 ? panel.values.filter((_, i) => term.rows[i] > 0) : panel.values;
+  const seen = term.order === 2 ? panel.values.filter((_, i) => term.rows[i] > 0) : panel.band ? [...panel.values, ...panel.band[0], ...panel.band[1]] : panel.values;
   return seen.length ? seen : panel.values;
 }
 
@@ -108,6 +110,7 @@ function renderChosen() {
   if (term.moved && term.moved[state.density]) parts.push(` · purification moved ${number(term.moved[state.density][output()])} (RMS)`);
   if (pure && isShownNegative(pure.share)) parts.push(`. ${report.negative_share}`);
   else if (pure && pure.variance - pure.share > 0.1) parts.push(`. ${report.offset_share}`);
+  parts.push(...heldOutWords(term));
   at("standing").replaceChildren(...parts);
   renderCaption(term);
   renderBeneath();
@@ -124,6 +127,8 @@ function renderCaption(term) {
     parts.push(`${state.range === "own" ? "Own range" : "Range shared by all terms of this order"}: ${signed(low)} to ${signed(high)} ${scaleWord(state.scale)}. `);
     if (term.order === 2 && report.rows !== null) parts.push(el("i"), "no rows here: the model has a value, but no data support it. ");
     term.axes.map((axis) => report.axes[axis]).forEach((axis) => parts.push(...windowNotes(axis)));
+    if (panels[0].band && term.order === 1) parts.push("Band: two standard errors on either side. ");
+    if (panels[0].unsure && term.order === 2) parts.push("Pale cells: within two standard errors of zero, so that their sign is uncertain. ");
     if (term.choice) parts.push(`Joint density of the pair (auto): ${term.choice}. `);
   }
   parts.push(...tableNotes(term).map((note) => `${capital(note)}. `));

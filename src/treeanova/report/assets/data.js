@@ -138,6 +138,28 @@ function scaled(term, form, output, scale) {
   return own.map((_, cell) => respond(intercepts.map((base, k) => base + all[k][cell]), output) - zero);
 }
 
+// Ends of the band of two standard errors around a pure term under the first density; null where errors are not known.
+function bandOf(term, form, output, scale) {
+  const known = term.errors && form === report.densities[0];
+  if (!known || (scale === "response" && report.scale.link === "softmax")) return null;
+  const middle = values(term, form, output);
+  const ends = [-2, 2].map((factor) => middle.map((value, i) => value + factor * term.errors[output][i] * report.unit));
+  if (scale !== "response") return ends;
+  const intercepts = report.intercepts[form];
+  const shifted = intercepts.slice();
+  const zero = respond(intercepts, output);
+  return ends.map((end) => end.map((value) => {
+    shifted[output] = intercepts[output] + value;
+    return respond(shifted, output) - zero;
+  }));
+}
+
+// Cells of a term whose values are within two standard errors of zero.
+function unsureCells(term, form, output) {
+  const ends = bandOf(term, form, output, "score");
+  return ends && ends[0].map((low, i) => low <= 0 && ends[1][i] >= 0);
+}
+
 function scaleWord(scale) {
   return scale === "response" ? report.scale.response : report.scale.score;
 }
@@ -176,6 +198,7 @@ function termTable(term) {
       values: values(term, form, k),
     })),
   );
+  if (term.errors) report.outputs.forEach((output, k) => columns.push({ name: several ? `standard error [${output}]` : "standard error", values: term.errors[k].map((units) => units * report.unit) }));
   const header = [...term.names, ...columns.map((column) => column.name), rowsWord];
   const body = cellLabels(term).map((labels, i) => [
     ...labels,

@@ -1,0 +1,312 @@
+"""How often tests of interactions err and find, and how often error bands cover, on simulated data.
+
+Four normal features with equal correlations; the outcome is sin(2a) + b²/2 + c with normal noise of deviation 1, or the
+log-odds of yes are. None of the six pairs is an interaction; for power, ab/4 is added. A model of 80 LightGBM trees of
+depth 2 is fitted to half of the rows; `fx.validate` has the other half. The peer is the H-statistic of Friedman and
+Popescu (2008) with the null distribution that they propose: an additive model is fitted, its residuals are permuted and
+added to its predictions, the model is fitted to this outcome again, and H is computed again. It uses all rows.
+
+For bands, the outcome is ab + sin(2c) with noise of deviation 1/2, and a and b are correlated: pure effects have a
+closed form.
+"""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import pathlib
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.special
+
+import treeanova
+from treeanova.core.arrays import Bools, Floats
+
+PAGE = pathlib.Path(__file__).parents[1] / "docs" / "inference.md"
+_MARKS = "<!-- tables: begin -->\n", "<!-- tables: end -->"
+_CORRELATIONS = (0.0, 0.5, 0.9)
+_NAMES = ["a", "b", "c", "d"]
+_TREES, _STRENGTH, _LEVEL = 80, 0.25, 0.05
+_POINTS = 40  # rows at which partial dependence is compared, and over which it is averaged
+_BAND_TREES, _BAND_NOISE = 150, 0.5
+_ZERO = 1e-20  # H² of a pair that the model does not have, up to rounding
+
+
+class Sizes(NamedTuple):
+    """Numbers of repeats, and of rows."""
+
+    rows: Sequence[int] = (1_000, 10_000)
+    repeats: int = 200
+    log_repeats: int = 50
+    peer_repeats: int = 10
+    permutations: int = 19
+    band_rows: int = 1_000
+    band_repeats: int = 20
+    members: int = 20
+
+
+QUICK = Sizes((200,), 3, 2, 2, 3, 150, 3, 3)
+
+
+# Data and models.
+
+
+def draw(n_rows: int, correlation: float, rng: np.random.Generator) -> Floats:
+    """Standard normal features with equal correlations."""
+    shared = np.sqrt(correlation) * rng.standard_normal((n_rows, 1))
+    rows: Floats = shared + np.sqrt(1 - correlation) * rng.standard_normal((n_rows, len(_NAMES)))
+    return rows
+
+
+def outcome(rows: Floats, kind: str, strength: float, rng: np.random.Generator) -> Floats:
+    """The outcome of rows, numbers or yes and no, with an interaction of some strength."""
+    a, b, c, _ = rows.T
+    score = np.sin(2 * a) + b**2 / 2 - 0.5 + c + strength * a * b
+    if kind == "log loss":
+        yes: Floats = (rng.random(len(rows)) < scipy.special.expit(score)).astype(np.float64)
+        return yes
+    noisy: Floats = score + rng.standard_normal(len(rows))
+    return noisy
+
+
+def fitted(rows: Floats, y: Floats, kind: str = "squared error", *, depth: int = 2, trees: int = _TREES) -> Any:
+    """A LightGBM model of shallow trees."""
+    lightgbm = importlib.import_module("lightgbm")
+    make = lightgbm.LGBMClassifier if kind == "log loss" else lightgbm.LGBMRegressor
+    model = make(
+        n_estimators=trees, num_leaves=2**depth, max_depth=depth, max_bin=63, min_child_samples=10, n_jobs=1, verbose=-1
+    )
+    return model.fit(rows, y)
+
+
+# Tests of interactions.
+
+
+class Rates(NamedTuple):
+    """How often pairs were declared interactions.
+
+    Attributes
+    ----------
+    level
+        All pairs, where none is one.
+    power
+        a × b, where it is one.
+    others
+        All other pairs, where a × b is one.
+    """
+
+    level: float
+    power: float
+    others: float
+
+
+Declared = Mapping[tuple[str, ...], bool]
+
+
+def rates(without: Sequence[Declared], with_one: Sequence[Declared]) -> Rates:
+    """Rates over repeats without an interaction and with one, among the pairs that models have; for power all count."""
+    level = np.mean([declared for one in without for declared in one.values()])
+    power = np.mean([one.get(("a", "b"), False) for one in with_one])
+    others = np.mean([declared for one in with_one for pair, declared in one.items() if pair != ("a", "b")])
+    return Rates(float(level), float(power), float(others))
+
+
+def ours(n_rows: int, correlation: float, kind: str, repeats: int) -> tuple[Rates, Rates]:
+    """Rates of the p-value, and of the rule that the loss grows by more than two standard errors."""
+    by_strength = [
+        [_declared(n_rows, correlation, kind, strength, repeat) for repeat in range(repeats)]
+        for strength in (0.0, _STRENGTH)
+    ]
+    by_test, by_loss = ([[pair[i] for pair in part] for part in by_strength] for i in (0, 1))
+    return rates(*by_test), rates(*by_loss)
+
+
+def _declared(n_rows: int, correlation: float, kind: str, strength: float, repeat: int) -> tuple[Declared, Declared]:
+    """Pairs that the p-value and the rule of two errors declare interactions, in one repeat."""
+    rng = np.random.default_rng([repeat, n_rows, round(100 * correlation)])
+    rows, half = draw(n_rows, correlation, rng), n_rows // 2
+    y = outcome(rows, kind, strength, rng)
+    fx = treeanova.decompose(fitted(rows[:half], y[:half], kind), rows[:half], feature_names=_NAMES, n_jobs=1)
+    table = fx.validate(rows[half:], y[half:]).table
+    pairs = [(tuple(row.term.split(" × ")), row) for row in table.itertuples() if row.order == 2]
+    return (
+        {pair: bool(row.p_value < _LEVEL) for pair, row in pairs},
+        {pair: bool(row.loss_change > 2 * row.error) for pair, row in pairs},
+    )
+
+
+def h_statistics(model: Any, points: Floats) -> dict[tuple[str, str], float]:
+    """H² of all pairs: the share of the partial dependence of a pair that its main effects do not explain."""
+    mains = {j: _partial_dependence(model, points, [j]) for j in range(len(_NAMES))}
+    found = {}
+    for i, j in itertools.combinations(range(len(_NAMES)), 2):
+        both = _partial_dependence(model, points, [i, j])
+        found[_NAMES[i], _NAMES[j]] = float(((both - mains[i] - mains[j]) ** 2).sum() / (both**2).sum())
+    return found
+
+
+def _partial_dependence(model: Any, points: Floats, features: Sequence[int]) -> Floats:
+    """Mean prediction over all points with some features fixed at those of each point, centred."""
+    grid = np.tile(points, (len(points), 1))
+    grid[:, features] = np.repeat(points[:, features], len(points), axis=0)
+    means = model.predict(grid).reshape(len(points), -1).mean(axis=1)
+    centred: Floats = means - means.mean()
+    return centred
+
+
+def peer(n_rows: int, correlation: float, repeats: int, permutations: int) -> Rates:
+    """Rates of the H-statistic against refits to permuted residuals of an additive model."""
+    by_strength = [
+        [_declared_by_h(n_rows, correlation, strength, repeat, permutations) for repeat in range(repeats)]
+        for strength in (0.0, _STRENGTH)
+    ]
+    return rates(*by_strength)
+
+
+def _declared_by_h(n_rows: int, correlation: float, strength: float, repeat: int, permutations: int) -> Declared:
+    rng = np.random.default_rng([repeat, n_rows, round(100 * correlation)])
+    rows = draw(n_rows, correlation, rng)
+    y = outcome(rows, "squared error", strength, rng)
+    points = rows[:_POINTS]
+    observed = h_statistics(fitted(rows, y), points)
+    additive = fitted(rows, y, depth=1, trees=3 * _TREES).predict(rows)
+    null = [h_statistics(fitted(rows, additive + rng.permutation(y - additive)), points) for _ in range(permutations)]
+    n_larger = {pair: sum(one[pair] >= h for one in null) for pair, h in observed.items() if h > _ZERO}
+    return {pair: (1 + n) / (1 + permutations) <= _LEVEL for pair, n in n_larger.items()}
+
+
+# Bands.
+
+_CURVE = np.linspace(-1.5, 1.5, 25)
+_SQUARE = np.linspace(-1.2, 1.2, 7)
+Effects = Mapping[str, Floats]
+
+
+class Coverage(NamedTuple):
+    """Bands of one effect: mean error relative to the true deviation, and shares of points that are covered."""
+
+    ratio: float
+    expectation: float
+    truth: float
+
+
+def pair_points(correlation: float) -> Floats:
+    """Points of a square at which there are data."""
+    points = np.stack(np.meshgrid(_SQUARE, _SQUARE, indexing="ij"), axis=-1).reshape(-1, 2)
+    near: Bools = np.abs(points[:, 0] - points[:, 1]) < (1.2 if correlation else np.inf)
+    return points[near]
+
+
+def true_effects(correlation: float) -> dict[str, Floats]:
+    """Pure effects of ab + sin(2c), in closed form."""
+    share, points = correlation / (1 + correlation**2), pair_points(correlation)
+    main, (a, b) = share * (_CURVE**2 - 1), points.T
+    pair = a * b - correlation - share * (a**2 - 1) - share * (b**2 - 1)
+    return {"a": main, "c": np.sin(2 * _CURVE), "a × b": pair}
+
+
+def effects_at(fx: Any, correlation: float) -> dict[str, Floats]:
+    """Effects of a decomposition at the points that are compared; zero where it has no such term."""
+    points = {"a": ("a", _CURVE[:, None]), "c": ("c", _CURVE[:, None]), "a × b": (("a", "b"), pair_points(correlation))}
+    return {name: fx.terms[key](at) if key in fx.terms else np.zeros(len(at)) for name, (key, at) in points.items()}
+
+
+def coverage(correlation: float, sizes: Sizes) -> dict[str, Coverage]:
+    """Coverage of 95 % bands; the expectation is the mean over all other repeats."""
+    centres, errors = [], []
+    for repeat in range(sizes.band_repeats):
+        rng = np.random.default_rng([repeat, round(100 * correlation)])
+        rows = rng.standard_normal((sizes.band_rows, 3))
+        rows[:, 1] = correlation * rows[:, 0] + np.sqrt(1 - correlation**2) * rows[:, 1]
+        y = rows[:, 0] * rows[:, 1] + np.sin(2 * rows[:, 2]) + _BAND_NOISE * rng.standard_normal(len(rows))
+        bag = treeanova.bag(
+            _band_model, rows, y, sizes.members, random_state=repeat, feature_names=_NAMES[:3], n_jobs=1
+        )
+        members = [effects_at(member, correlation) for member in bag.members]
+        centres.append(effects_at(bag.fx, correlation))
+        errors.append({name: np.std([one[name] for one in members], axis=0, ddof=1) for name in members[0]})
+    return {name: _coverage(name, centres, errors, true) for name, true in true_effects(correlation).items()}
+
+
+def _band_model(rows: Floats, y: Floats) -> Any:
+    return fitted(rows, y, trees=_BAND_TREES)
+
+
+def _coverage(name: str, centres: Sequence[Effects], errors: Sequence[Effects], true: Floats) -> Coverage:
+    centre, reach = np.array([one[name] for one in centres]), 1.96 * np.array([one[name] for one in errors])
+    n = len(centre)
+    expectation = (centre.sum(axis=0) - centre) / (n - 1)
+    # The mean of the others has an error of its own, which the bands need not cover.
+    to_expectation = np.abs(centre - expectation) / np.sqrt(1 + 1 / (n - 1))
+    ratio = float((reach / 1.96).mean() / centre.std(axis=0, ddof=1).mean())
+    covered = (float((distance <= reach).mean()) for distance in (to_expectation, np.abs(centre - true)))
+    return Coverage(ratio, *covered)
+
+
+# The page.
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of Markdown."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def tables(sizes: Sizes) -> str:
+    """All tables, with the numbers of repeats."""
+    tests = [_row_of_tests(kind, n, rho, sizes) for kind, n, rho in _settings(sizes)]
+    measures = [f"{what}: {how}" for what in ("level", "power", "others") for how in ("p-value", "two errors", "H")]
+    head = ["loss", "correlation", "rows", *measures]
+    bands = [
+        [f"{rho:.1f}", name, f"{one.ratio:.2f}", f"{one.expectation:.1%}", f"{one.truth:.1%}"]
+        for rho in (0.0, 0.6)
+        for name, one in coverage(rho, sizes).items()
+    ]
+    head_of_bands = ["correlation", "effect", "error / deviation", "covers the expectation", "covers the truth"]
+    return (
+        f"{sizes.repeats} repeats for the p-value and the rule of two errors ({sizes.log_repeats} for log loss); "
+        f"{sizes.peer_repeats} for the H-statistic,\nwith {sizes.permutations} permutations each.\n\n"
+        f"{table(head, tests)}\n"
+        f"{sizes.band_repeats} repeats with {sizes.members} members each, {sizes.band_rows:,} rows.\n\n"
+        f"{table(head_of_bands, bands)}"
+    )
+
+
+def _settings(sizes: Sizes) -> list[tuple[str, int, float]]:
+    return list(itertools.product(("squared error", "log loss"), sizes.rows, _CORRELATIONS))
+
+
+def _row_of_tests(kind: str, n_rows: int, correlation: float, sizes: Sizes) -> list[str]:
+    is_numeric = kind == "squared error"
+    by_test, by_loss = ours(n_rows, correlation, kind, sizes.repeats if is_numeric else sizes.log_repeats)
+    by_h = peer(n_rows, correlation, sizes.peer_repeats, sizes.permutations) if is_numeric else Rates(*[np.nan] * 3)
+    columns = zip(by_test, by_loss, by_h, strict=True)
+    row = [kind, f"{correlation:.1f}", f"{n_rows:,}", *(_rate(one) for column in columns for one in column)]
+    print(" ".join(row), flush=True)
+    return row
+
+
+def _rate(rate: float) -> str:
+    return "–" if np.isnan(rate) else f"{rate:.3f}"
+
+
+def written(page: str, text: str) -> str:
+    """A page with its tables replaced."""
+    before, found, rest = page.partition(_MARKS[0])
+    _, end, after = rest.partition(_MARKS[1])
+    if not found or not end:
+        raise ValueError(f"the page must have the lines {_MARKS[0].strip()} and {_MARKS[1]}, got neither or one.")
+    return f"{before}{found}\n{text}\n{end}{after}"
+
+
+def run(*, full: bool = False, sizes: Sizes | None = None, page: pathlib.Path = PAGE) -> None:
+    """Measure, print, and write the tables of the page."""
+    chosen = sizes or (Sizes(log_repeats=200, peer_repeats=60, band_repeats=50) if full else Sizes())
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        text = tables(chosen)
+    print(text)
+    page.write_text(written(page.read_text(encoding="utf-8"), text), encoding="utf-8")

@@ -1,0 +1,214 @@
+"""Bag: the same model fitted again to resampled rows, and how far its effects vary."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.special
+
+from treeanova.core.arrays import Floats, Key, Names
+from treeanova.data.frames import frame, free_name
+from treeanova.decomposition.decomposition import Decomposition, mean
+from treeanova.decomposition.term import Term, term_columns
+from treeanova.storage.saved_density import NoRowsError
+
+_CELLS_AT_ONCE = 2**18
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Bag:
+    """A decomposition and those of models fitted to resampled rows; made by `treeanova.bag`.
+
+    The spread of the members contains both the uncertainty of the model and that of the density: each was fitted to a
+    bootstrap resample of the rows, and purified under the density of that resample.
+
+    Attributes
+    ----------
+    fx
+        The decomposition that bands are drawn around: of the model fitted to all rows, or the mean of given models.
+    members
+        One decomposition per resample.
+
+    Examples
+    --------
+    >>> import numpy as np, treeanova
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> X = np.arange(200).reshape(-1, 1) % 2
+    >>> y = X[:, 0] + np.random.default_rng(0).normal(size=200)
+    >>> bag = treeanova.bag(DecisionTreeRegressor().fit, X, y, 20)
+    >>> bag
+    Bag of 20 decompositions of 1 terms
+    >>> errors = bag.standard_errors()["x0",]  # of a mean of 100 numbers with deviation 1, nearly
+    >>> bool((errors > 0.04).all() and (errors < 0.1).all())
+    True
+    """
+
+    fx: Decomposition
+    members: tuple[Decomposition, ...]
+
+    def __post_init__(self) -> None:
+        kinds = dict.fromkeys(
+            f"features {list(part.schema.names)}, outputs {list(part.outputs)} ({part.link})"
+            for part in (self.fx, *self.members)
+        )
+        if len(kinds) > 1:
+            raise ValueError(
+                f"models of a bag must have the same features, outputs and link, got {' and '.join(kinds)}; fit them "
+                "to the same columns, and with rows of all classes."
+            )
+        if len(self.members) < 2:
+            raise ValueError(f"a bag must have at least 2 members, got {len(self.members)}; 25 is a good number.")
+
+    def __repr__(self) -> str:
+        return f"Bag of {len(self.members)} decompositions of {len(self.fx.terms)} terms"
+
+    @functools.cached_property
+    def mean(self) -> Decomposition:
+        """The decomposition of the mean of all members (`treeanova.mean`), on the union of their bins."""
+        return mean(self.members)
+
+    def values(self, key: str | Collection[str]) -> Floats:
+        """Values of a term of each member at the cells of `fx`, shape (n_members, ...); zero where it has no such term.
+
+        Parameters
+        ----------
+        key
+            Name of a feature, or names of several; the term must have a table.
+
+        Returns
+        -------
+        numpy.ndarray
+            Members first, then the shape of ``fx.terms[key].values``.
+
+        Examples
+        --------
+        >>> import numpy as np, treeanova
+        >>> from sklearn.tree import DecisionTreeRegressor
+        >>> X = np.arange(200).reshape(-1, 1) % 2
+        >>> treeanova.bag(DecisionTreeRegressor().fit, X, X[:, 0], 3).values("x0").shape
+        (3, 2)
+        """
+        term = self.fx.terms[key]
+        if not term.has_table:
+            raise ValueError(f"`key` must be a term with a table, got {term.features!r}, which is known at rows only.")
+        points = _points(self.fx, term)
+        return np.stack([_at_cells(member, term, points) for member in self.members])
+
+    def standard_errors(self) -> dict[Names, Floats]:
+        """Standard errors of all tables of `fx`, due to both the model and the density.
+
+        Returns
+        -------
+        dict
+            Names of the features of each term to an array of the shape of the term's values; plots and the report take
+            it as `errors`.
+
+        Examples
+        --------
+        >>> import numpy as np, treeanova
+        >>> from sklearn.tree import DecisionTreeRegressor
+        >>> X = np.arange(200).reshape(-1, 1) % 2
+        >>> bag = treeanova.bag(DecisionTreeRegressor().fit, X, X[:, 0], 3)
+        >>> list(bag.standard_errors())
+        [('x0',)]
+        """
+        return dict(self._errors)
+
+    @functools.cached_property
+    def _errors(self) -> Mapping[Names, Floats]:
+        tables = [names for names, term in self.fx.terms.items() if term.has_table]
+        return {names: self.values(names).std(axis=0, ddof=1) for names in tables}
+
+    def band(self, key: str | Collection[str], level: float = 0.95) -> Any:
+        """Table of one term with its standard errors, and the lower and upper ends of its band.
+
+        Parameters
+        ----------
+        key
+            Name of a feature, or names of several; the term must have a table.
+        level
+            Probability that a band is to have at each cell: normal quantiles times standard errors on either side.
+
+        Returns
+        -------
+        data frame
+            As ``fx.table(key)``, with the columns `error`, `low` and `high` for each output.
+
+        Examples
+        --------
+        >>> import numpy as np, treeanova
+        >>> from sklearn.tree import DecisionTreeRegressor
+        >>> X = np.arange(200).reshape(-1, 1) % 2
+        >>> bag = treeanova.bag(DecisionTreeRegressor().fit, X, X[:, 0], 3)
+        >>> [name for name in bag.band("x0")]
+        ['x0', 'x0_low', 'x0_high', 'value', 'weight', 'error', 'low', 'high']
+        """
+        if not 0 < level < 1:
+            raise ValueError(f"`level` must be between 0 and 1, got {level!r}; 0.95 is the default.")
+        term = self.fx.terms[key]
+        errors = self.values(key).std(axis=0, ddof=1)
+        reach = float(scipy.special.ndtri((1 + level) / 2)) * errors
+        added = {"error": errors, "low": term.values - reach, "high": term.values + reach}
+        columns = term_columns(term)
+        for name, numbers in added.items():
+            for ending, column in _by_output(numbers, self.fx.outputs, term).items():
+                columns[free_name(f"{name}{ending}", columns)] = column
+        return frame(columns, self.fx.settings.backend)
+
+
+def _by_output(numbers: Floats, outputs: Sequence[str], term: Term) -> dict[str, Floats]:
+    """Columns of a table by the ends of their names."""
+    flat = numbers.reshape(term.weights.size, -1)
+    return {"" if len(outputs) == 1 else f"_{output}": flat[:, k] for k, output in enumerate(outputs)}
+
+
+# Members at the cells of another decomposition.
+
+
+def _points(fx: Decomposition, term: Term) -> list[Floats]:
+    """An encoded value in each bin of a term: the mean of the rows in it, else a value at its end."""
+    points = []
+    for name, axis in zip(term.features, term.axes, strict=True):
+        inside = axis.examples()
+        j = fx.schema.names.index(name)
+        if axis.is_ordered:
+            means = _means_of_bins(fx, (j,)) if axis.size == fx.grid.axes[j].size else None
+            known = np.zeros(len(inside), dtype=bool) if means is None else np.isfinite(means) & ~np.isnan(inside)
+            inside = inside if means is None else np.where(known, means, inside)
+        points.append(inside)
+    return points
+
+
+def _means_of_bins(fx: Decomposition, key: Key) -> Floats | None:
+    """Means of a feature's values in its bins; None where the rows are not known."""
+    statistics = fx.density.statistics
+    try:
+        return None if statistics is None else statistics.bin_means(key[0])
+    except NoRowsError:
+        return None
+
+
+def _at_cells(member: Decomposition, term: Term, points: Sequence[Floats]) -> Floats:
+    """A term of a member at the cells of another decomposition's term; zero where it has none."""
+    evaluation = member.evaluation
+    key = tuple(member.schema.names.index(name) for name in term.features)
+    if not evaluation.knows(key):
+        return np.zeros(term.values.shape)
+    bins = [evaluation.grid.axes[j].index(along) for j, along in zip(key, points, strict=True)]
+    cells = [along.ravel() for along in np.meshgrid(*bins, indexing="ij")]
+    found = []
+    for start in range(0, len(cells[0]), _CELLS_AT_ONCE):
+        codes = np.zeros((len(cells[0][start : start + _CELLS_AT_ONCE]), len(evaluation.grid.axes)), dtype=np.int32)
+        for j, along in zip(key, cells, strict=True):
+            codes[:, j] = along[start : start + _CELLS_AT_ONCE]
+        found.append(evaluation.at(codes, [key])[0])
+    return np.concatenate(found).reshape(term.values.shape)
+
+
+def errors_by_term(errors: Mapping[Names, Floats] | Bag | None) -> Mapping[Names, Floats] | None:
+    """Standard errors of tables, from those of a bag where one is given."""
+    return errors.standard_errors() if isinstance(errors, Bag) else errors

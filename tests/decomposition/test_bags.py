@@ -1,0 +1,166 @@
+"""Bags: members read at the cells of the whole, errors against closed forms, bands, bad input."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import treeanova
+from treeanova.decomposition.bags import errors_by_term
+from treeanova.testing.simulated import boosted, deep_model, dependent_rows, high_order_rows, interacting
+
+trees = pytest.importorskip("sklearn.tree")
+ensemble = pytest.importorskip("sklearn.ensemble")
+
+
+@pytest.fixture(scope="module")
+def bag():
+    rows = dependent_rows()
+    return treeanova.bag(boosted, rows, interacting(rows), 4, density="empirical", n_jobs=1)
+
+
+def test_errors_of_group_means_are_those_of_the_formula():
+    rng = np.random.default_rng(0)
+    group = np.repeat([0, 1], [400, 100])
+    y = group + rng.normal(size=500)
+    found = treeanova.bag(trees.DecisionTreeRegressor().fit, group[:, None], y, 150, density="empirical", n_jobs=1)
+    # The effect of group 0 is p1 (m0 - m1), with the share p1 and the means of both groups.
+    variance = 1 / 400 + 1 / 100
+    shares = np.array([0.2, 0.8])
+    of_share = 0.2 * 0.8 / 500 * (y[100:400].mean() - y[400:].mean()) ** 2
+    expected = np.sqrt(shares**2 * variance + of_share)
+    assert found.standard_errors()["x0",] == pytest.approx(expected, rel=0.2)
+
+
+def test_members_are_read_at_the_rows_of_each_bin(bag):
+    rows = dependent_rows()
+    main = bag.fx.terms["x0"]
+    bins = main.axes[0].index(rows[:, 0])
+    means = np.array([rows[bins == b, 0].mean() for b in range(main.axes[0].size)])
+    for member, values in zip(bag.members, bag.values("x0"), strict=True):
+        assert values == pytest.approx(member.terms["x0"](means[:, None]))
+    pair = bag.fx.terms["x0", "x1"]
+    others = pair.axes[1].index(rows[:, 1])
+    centre = [rows[others == b, 1].mean() for b in range(pair.axes[1].size)]
+    member = bag.members[2]
+    expected = [[member.terms["x0", "x1"](np.array([[a, b]]))[0] for b in centre] for a in means]
+    assert bag.values(("x0", "x1"))[2] == pytest.approx(np.array(expected))
+
+
+def test_the_whole_and_its_members_are_decompositions_of_their_models(bag):
+    rows = dependent_rows()
+    rng = np.random.default_rng(0)
+    assert bag.fx.decision_function(rows) == pytest.approx(boosted(rows, interacting(rows)).predict(rows))
+    for member in bag.members:
+        places = rng.integers(0, len(rows), len(rows))
+        again = boosted(rows[places], interacting(rows)[places])
+        assert member.decision_function(rows) == pytest.approx(again.predict(rows))
+    mean = np.mean([member.decision_function(rows) for member in bag.members], axis=0)
+    assert bag.mean.decision_function(rows) == pytest.approx(mean)
+
+
+def test_standard_errors_are_deviations_over_members(bag):
+    errors = bag.standard_errors()
+    for names, found in errors.items():
+        assert found.shape == bag.fx.terms[names].values.shape
+        assert found == pytest.approx(np.std(bag.values(names), axis=0, ddof=1))
+    assert errors_by_term(bag).keys() == errors.keys()
+    assert errors_by_term(errors) is errors
+
+
+def test_bands_are_normal_quantiles(bag):
+    band = bag.band("x0", 0.9)
+    errors = bag.standard_errors()["x0",]
+    low, value, high = (np.asarray(band[name]) for name in ("low", "value", "high"))
+    assert high - value == pytest.approx(1.6448536 * errors)
+    assert value - low == pytest.approx(1.6448536 * errors)
+    with pytest.raises(ValueError, match="`level` must be between 0 and 1, got 95"):
+        bag.band("x0", 95)
+
+
+def test_a_member_without_the_term_counts_as_zero():
+    rows = dependent_rows()
+    models = [boosted(rows, rows[:, 0]), boosted(rows, rows[:, 0] + rows[:, 2])]
+    found = treeanova.bag(models, rows, density="empirical")
+    assert (found.values("x2")[0] == 0).all()
+    assert (found.values("x2")[1] != 0).any()
+    mean = np.mean([model.predict(rows) for model in models], axis=0)
+    assert found.fx.decision_function(rows) == pytest.approx(mean)
+
+
+def test_fits_that_return_the_same_object_are_told_apart():
+    rows = dependent_rows()
+    model = ensemble.GradientBoostingRegressor(n_estimators=3, max_depth=2, random_state=0)
+    found = treeanova.bag(model.fit, rows, interacting(rows), 3, density="empirical")
+    assert found.fx.decision_function(rows) == pytest.approx(model.predict(rows))
+    assert all(member.model is None for member in found.members)
+    assert len({round(float(member.intercept), 12) for member in found.members}) == 3
+
+
+def test_several_outputs_have_bands_each():
+    rows = dependent_rows()
+    y = np.digitize(interacting(rows), [-0.5, 0.5])
+    fit = ensemble.GradientBoostingClassifier(n_estimators=2, max_depth=1, random_state=0).fit
+    found = treeanova.bag(fit, rows, y, 2, density="empirical")
+    assert found.standard_errors()["x0",].shape == found.fx.terms["x0"].values.shape
+    assert {"error_0", "low_1", "high_2"} <= set(found.band("x0"))
+
+
+def test_deep_models_have_bands_of_their_tables():
+    pytest.importorskip("xgboost")
+    x, y = high_order_rows(400, 5)
+    make = deep_model()[0].__class__
+    found = treeanova.bag(make(n_estimators=5, max_depth=4, n_jobs=1).fit, x, y, 2, density="independent")
+    assert max(term.order for term in found.fx.terms.values()) > 2
+    errors = found.standard_errors()
+    assert (errors["x0", "x1"] >= 0).all()
+    row_terms = [names for names, term in found.fx.terms.items() if not term.has_table]
+    for names in row_terms[:1]:
+        with pytest.raises(ValueError, match="`key` must be a term with a table"):
+            found.values(names)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_tables_of_any_library_are_resampled(library):
+    module = pytest.importorskip(library)
+    pandas = pytest.importorskip("pandas")
+    rows = dependent_rows()
+    table = pandas.DataFrame(rows, columns=list("abc"))
+    if library == "polars":
+        table = module.from_pandas(table)
+    elif library == "pyarrow":
+        table = module.Table.from_pandas(table)
+
+    def fit(x, y):
+        return boosted(np.column_stack([np.asarray(x[name]) for name in "abc"]), y)
+
+    plain = treeanova.bag(boosted, rows, interacting(rows), 2, density="empirical")
+    found = treeanova.bag(fit, table, interacting(rows), 2, density="empirical", feature_names=["a", "b", "c"])
+    assert found.standard_errors()["a",] == pytest.approx(plain.standard_errors()["x0",])
+
+
+def test_sparse_rows_are_resampled():
+    scipy_sparse = pytest.importorskip("scipy.sparse")
+    rows = np.round(dependent_rows())
+    fit = ensemble.RandomForestRegressor(2, max_depth=2, random_state=0, n_jobs=1).fit
+    found = treeanova.bag(fit, scipy_sparse.csr_array(rows), interacting(rows), 2, density="empirical")
+    plain = treeanova.bag(fit, rows, interacting(rows), 2, density="empirical")
+    assert found.standard_errors()["x0",] == pytest.approx(plain.standard_errors()["x0",])
+
+
+def test_bad_input_is_refused(bag):
+    rows = dependent_rows()
+    y = interacting(rows)
+    with pytest.raises(ValueError, match="`y` must have one entry per row of `X`, 300, got 299"):
+        treeanova.bag(boosted, rows, y[1:])
+    with pytest.raises(ValueError, match="`y` must have one entry per row of `X`, 300, got None"):
+        treeanova.bag(boosted, rows)
+    with pytest.raises(ValueError, match="`n` must be a whole number from 2 on, got 1"):
+        treeanova.bag(boosted, rows, y, 1)
+    with pytest.raises(ValueError, match="a list of at least two models, got 1"):
+        treeanova.bag([boosted(rows, y)], rows)
+    other = treeanova.decompose(boosted(rows[:, :2], y), rows[:, :2], density="empirical")
+    with pytest.raises(ValueError, match=r"same features, outputs and link, got features \['x0', 'x1', 'x2'\]"):
+        treeanova.Bag(bag.fx, (bag.fx, other))
+    with pytest.raises(ValueError, match="at least 2 members, got 1"):
+        treeanova.Bag(bag.fx, (bag.fx,))

@@ -1,0 +1,201 @@
+"""Validation: losses, errors and shares by brute force on rows with the model's own predictions, for all libraries."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.stats
+
+import treeanova
+from treeanova.decomposition.validation import holm
+from treeanova.testing.library_models import LIBRARY_MODELS
+from treeanova.testing.simulated import boosted, dependent_rows, interacting
+
+
+def library(name):
+    made = LIBRARY_MODELS[name]
+    for needed in made.libraries:
+        pytest.importorskip(needed)
+    return made.make()
+
+
+def own_score(fx, rows):
+    """What the library itself predicts, with an axis of outputs."""
+    score = fx.model.predict(rows, output_margin=True) if "xgboost" in type(fx.model).__module__ else None
+    if score is None and hasattr(fx.model, "predict_proba"):
+        score = fx.model.decision_function(rows)
+    return np.asarray(fx.model.predict(rows) if score is None else score, dtype=np.float64).reshape(len(rows), -1)
+
+
+def by_term(table, name):
+    return {row["term"]: row[name] for row in table.to_dict("records")}
+
+
+REGRESSIONS = sorted(name for name in LIBRARY_MODELS if name not in {"multiclass", "two targets"})
+
+
+@pytest.mark.parametrize("name", REGRESSIONS)
+def test_losses_are_those_of_the_librarys_own_predictions(name):
+    fx, rows = library(name)
+    rng = np.random.default_rng(0)
+    score = own_score(fx, rows)[:, 0]
+    y = score + rng.normal(size=len(rows))
+    validation = fx.validate(rows, y)
+    assert validation.model_loss == pytest.approx(np.mean((y - score) ** 2), rel=1e-6)
+    assert validation.constant_loss == pytest.approx(np.var(y))
+    explained = fx.explain(rows)
+    tables = {column: by_term(validation.table, column) for column in ("loss_change", "error", "share", "model_share")}
+    for label, term in explained.parts.items():
+        change = (y - score + term) ** 2 - (y - score) ** 2
+        assert tables["loss_change"][label] == pytest.approx(change.mean(), rel=1e-5, abs=1e-6)
+        assert tables["error"][label] == pytest.approx(scipy.stats.sem(change), rel=1e-5, abs=1e-6)
+        assert tables["share"][label] == pytest.approx(np.cov(term, y)[0, 1] / np.var(y, ddof=1), abs=1e-6)
+        assert tables["model_share"][label] == pytest.approx(
+            np.cov(term, score)[0, 1] / np.var(score, ddof=1), rel=1e-4, abs=1e-6
+        )
+    assert sum(tables["model_share"].values()) == pytest.approx(1, abs=1e-6)
+
+
+def test_terms_at_rows_rests_and_remainders_are_rows_too():
+    pytest.importorskip("xgboost")
+    from treeanova.testing.simulated import deep_decomposition, high_order_rows
+
+    fx = deep_decomposition()
+    x, y = high_order_rows(n_rows=300, seed=9)
+    table = fx.validate(x, y + np.random.default_rng(0).normal(size=300)).table
+    assert len(table) == len(fx.terms) + len(fx.evaluation.rest_orders)
+    shares = table["model_share"].sum()
+    assert shares == pytest.approx(1, abs=1e-6)
+    short = fx.truncate(2).validate(x, y).table
+    score = fx.model.predict(x).astype(np.float64)
+    rest = fx.truncate(2).remainder(x)
+    change = (y - score + rest) ** 2 - (y - score) ** 2
+    assert by_term(short, "loss_change")["remainder"] == pytest.approx(change.mean(), rel=1e-5)
+    assert by_term(short, "order")["remainder"] == 3
+
+
+def test_a_classifier_has_log_loss():
+    ensemble, metrics = pytest.importorskip("sklearn.ensemble"), pytest.importorskip("sklearn.metrics")
+    rows, more = dependent_rows(), dependent_rows(500, seed=1)
+    labels = np.where(interacting(rows) > 0, "yes", "no")
+    model = ensemble.GradientBoostingClassifier(n_estimators=8, max_depth=2, random_state=0).fit(rows, labels)
+    fx = treeanova.decompose(model, rows, density="empirical")
+    y = np.where(interacting(more) + np.random.default_rng(1).normal(size=500) > 0, "yes", "no")
+    validation = fx.validate(more, y)
+    assert validation.loss == "log loss"
+    assert validation.model_loss == pytest.approx(metrics.log_loss(y, model.predict_proba(more)))
+    constant = np.tile([np.mean(y == "no"), np.mean(y == "yes")], (500, 1))
+    assert validation.constant_loss == pytest.approx(metrics.log_loss(y, constant))
+    without = 1 / (1 + np.exp(-model.decision_function(more) + fx.term_values(more, "x0")))
+    change = metrics.log_loss(y, without) - validation.model_loss
+    assert by_term(validation.table, "loss_change")["x0"] == pytest.approx(change)
+    fit = scipy.stats.linregress(model.decision_function(more), y == "yes")
+    assert validation.table["share"].sum() == pytest.approx(fit.rvalue**2)
+
+
+def test_classes_are_judged_together(several, classifier):
+    metrics = pytest.importorskip("sklearn.metrics")
+    rows = dependent_rows(200, seed=3)
+    y = np.array(list("uvw"))[np.digitize(interacting(rows) + np.random.default_rng(0).normal(size=200), [-0.5, 0.5])]
+    validation = several.validate(rows, y)
+    assert validation.model_loss == pytest.approx(metrics.log_loss(y, classifier.predict_proba(rows)))
+    assert "output" not in validation.table
+    scores = several.decision_function(rows) - several.term_values(rows, "x0")
+    without = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+    change = metrics.log_loss(y, without) - validation.model_loss
+    assert by_term(validation.table, "loss_change")["x0"] == pytest.approx(change)
+
+
+def test_a_forest_of_classes_has_the_brier_score():
+    ensemble = pytest.importorskip("sklearn.ensemble")
+    rows = dependent_rows()
+    y = np.digitize(interacting(rows), [-0.5, 0.5])
+    model = ensemble.RandomForestClassifier(5, max_depth=2, random_state=0).fit(rows, y)
+    validation = treeanova.decompose(model, rows, density="empirical").validate(rows, y)
+    brier = ((model.predict_proba(rows) - np.eye(3)[y]) ** 2).sum(axis=1).mean()
+    assert (validation.loss, validation.model_loss) == ("Brier score", pytest.approx(brier))
+
+
+def test_counts_have_the_poisson_loss():
+    ensemble, metrics = pytest.importorskip("sklearn.ensemble"), pytest.importorskip("sklearn.metrics")
+    rows = dependent_rows(400)
+    y = np.random.default_rng(0).poisson(np.exp(0.5 * rows[:, 0]))
+    model = ensemble.HistGradientBoostingRegressor(loss="poisson", max_iter=10, max_depth=2).fit(rows, y)
+    fx = treeanova.decompose(model, rows, density="empirical")
+    validation = fx.validate(rows, y)
+    without = np.exp(fx.decision_function(rows) - fx.term_values(rows, "x0"))
+    deviances = [metrics.mean_poisson_deviance(y, mean) for mean in (without, model.predict(rows))]
+    change = (deviances[0] - deviances[1]) / 2
+    assert by_term(validation.table, "loss_change")["x0"] == pytest.approx(change, rel=1e-5)
+
+
+def test_several_targets_have_rows_of_their_own():
+    fx, rows = library("two targets")
+    y = rows[:, :2] ** 2
+    validation = fx.validate(rows, y)
+    assert np.allclose(validation.model_loss, ((fx.model.predict(rows) - y) ** 2).mean(axis=0))
+    assert set(validation.table["output"]) == set(fx.outputs)
+    assert len(validation.table) == 2 * len(fx.terms)
+
+
+def test_whole_weights_are_repeated_rows(fx):
+    rng = np.random.default_rng(0)
+    rows = dependent_rows(200, seed=5)
+    y = interacting(rows) + rng.normal(size=200)
+    weights = rng.integers(1, 4, 200)
+    weighted = fx.validate(rows, y, sample_weight=weights).table.set_index("term")
+    repeated = fx.validate(np.repeat(rows, weights, axis=0), np.repeat(y, weights)).table.set_index("term")
+    for column in ("loss_change", "slope", "share", "model_share"):
+        assert weighted[column].to_dict() == pytest.approx(repeated[column].to_dict(), rel=1e-6)
+
+
+def test_noise_is_named_and_truth_is_evident():
+    pytest.importorskip("sklearn")
+    rows, more = dependent_rows(400, seed=2), dependent_rows(2000, seed=3)
+    rng = np.random.default_rng(4)
+
+    def truth(x):
+        return 2 * x[:, 2] + 1.5 * x[:, 0] * x[:, 1]
+
+    fx = treeanova.decompose(boosted(rows, truth(rows) + rng.normal(size=400) * 2, n_trees=60), rows)
+    validation = fx.validate(more, truth(more) + rng.normal(size=2000) * 2)
+    assert {"x2", "x0 × x1"} <= set(validation.evident)
+    assert set(validation.not_paying) == {"x0 × x2", "x1 × x2"}
+    words = str(validation)
+    assert "do not pay" in words
+    assert "(Holm)" in words
+    table = validation.table
+    assert list(table["loss_change"]) == sorted(table["loss_change"], reverse=True)
+
+
+def test_holm_is_the_textbooks():
+    p = np.array([0.01, 0.04, 0.03, 0.005, 0.8])
+    for level in (0.02, 0.03, 0.05, 0.09, 0.2):
+        rejected = set()
+        for step, i in enumerate(np.argsort(p)):
+            if p[i] > level / (len(p) - step):
+                break
+            rejected.add(int(i))
+        assert set(np.flatnonzero(holm(p) <= level)) == rejected
+    assert holm([]).tolist() == []
+
+
+def test_tables_are_in_the_library_of_the_data():
+    polars = pytest.importorskip("polars")
+    rows = dependent_rows()
+    frame = polars.DataFrame(rows, schema=["x0", "x1", "x2"])
+    fx = treeanova.decompose(boosted(rows, interacting(rows)), frame, density="empirical")
+    assert isinstance(fx.validate(frame, polars.Series(interacting(rows))).table, polars.DataFrame)
+
+
+def test_bad_input_is_refused(fx):
+    rows = dependent_rows()
+    y = interacting(rows)
+    with pytest.raises(ValueError, match="`y` must have one entry per row of `X`, 300, got 299"):
+        fx.validate(rows, y[1:])
+    with pytest.raises(ValueError, match="`X` must have at least 30 rows for standard errors, got 29"):
+        fx.validate(rows[:29], y[:29])
+    with pytest.raises(ValueError, match="`sample_weight` must have one entry per row, 300"):
+        fx.validate(rows, y, sample_weight=np.ones(3))
+    with pytest.raises(ValueError, match="`y` must be finite, got 1"):
+        fx.validate(rows, np.where(np.arange(300) == 7, np.nan, y))

@@ -1,0 +1,78 @@
+"""validation(): dots and whiskers are the numbers of the table."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+pytest.importorskip("matplotlib")
+
+import treeanova
+from treeanova import plot
+from treeanova.testing.simulated import boosted, dependent_rows, interacting
+
+
+@pytest.fixture(scope="module")
+def validation():
+    pytest.importorskip("sklearn")
+    rows = dependent_rows()
+    fx = treeanova.decompose(boosted(rows, interacting(rows), 20), rows, density="empirical")
+    more = dependent_rows(200, seed=1)
+    return fx.validate(more, interacting(more) + np.random.default_rng(0).normal(size=200))
+
+
+def drawn(ax):
+    """Place, position and half-length of each whisker, by row."""
+    found = {}
+    for container in ax.containers:
+        dots, _, (whiskers,) = container
+        for x, y, line in zip(*dots.get_data(), whiskers.get_segments(), strict=True):
+            found[int(y)] = (float(x), (line[1][0] - line[0][0]) / 2)
+    return found
+
+
+def test_dots_are_changes_of_loss_with_two_standard_errors(validation):
+    ax = plot.validation(validation)
+    table = validation.table
+    assert [label.get_text() for label in ax.get_yticklabels()] == list(table["term"])
+    found = drawn(ax)
+    assert [found[i][0] for i in range(len(table))] == pytest.approx(list(table["loss_change"]))
+    assert [found[i][1] for i in range(len(table))] == pytest.approx(list(2 * table["error"]))
+    evident, others = ax.containers
+    assert len(evident[0].get_xdata()) == (table["p_holm"] < 0.05).sum()
+    assert len(others[0].get_xdata()) == (table["p_holm"] >= 0.05).sum()
+    assert "increase in squared error" in ax.get_xlabel().replace("\n", " ")
+
+
+def test_terms_that_are_not_drawn_are_counted(validation):
+    ax = plot.validation(validation, k=2)
+    assert len(drawn(ax)) == 2
+    assert f"{len(validation.table) - 2} more terms" in ax.get_xlabel().replace("\n", " ")
+
+
+def test_changes_of_many_sizes_are_all_legible(validation):
+    table = validation.table.assign(loss_change=[1000.0, 1.0, 0.02, 0.01, 0.0, -0.02], error=0.01)
+    ax = plot.validation(dataclasses.replace(validation, table=table))
+    assert ax.get_xscale() == "symlog"
+    assert "1000" in [label.get_text() for label in ax.get_xticklabels()]
+    low, high = ax.get_xlim()
+    assert low < -0.04
+    assert high > 1000
+
+
+def test_one_of_several_targets_is_drawn(validation):
+    first, second = (validation.table.assign(output=name) for name in ("p", "q"))
+    both = first.assign(loss_change=first["loss_change"] + 1)
+    table = type(first)({name: [*both[name], *second[name]] for name in first})
+    several = dataclasses.replace(validation, table=table)
+    assert drawn(plot.validation(several))[0][0] == pytest.approx(both["loss_change"].iloc[0])
+    assert drawn(plot.validation(several, output="q"))[0][0] == pytest.approx(second["loss_change"].iloc[0])
+    with pytest.raises(ValueError, match="`output` must be one of 'p', 'q', got 'r'"):
+        plot.validation(several, output="r")
+
+
+def test_anything_else_is_refused():
+    with pytest.raises(TypeError, match="`validation` must be a Validation, got int"):
+        plot.validation(1)
