@@ -52,7 +52,7 @@ def indicators(key: Key) -> Floats:
 
 
 def pure_space(key: Key, weights: Floats) -> Floats:
-    """Basis of the functions of some features that meet the integral conditions (2c): all slices have mean zero."""
+    """Basis of the functions of some features that meet the integral conditions (5c): all slices have mean zero."""
     own = _own_weights(key, weights)
     conditions = [
         (lift_own(key, axis) * own.ravel()) for axis in range(len(key))
@@ -78,7 +78,7 @@ def _own_weights(key: Key, weights: Floats) -> Floats:
 
 
 def orthogonal_space(key: Key, weights: Floats, *, with_itself: bool = False) -> Floats:
-    """Basis of the functions of some features orthogonal to all functions of fewer of them: conditions (2b)."""
+    """Basis of the functions of some features orthogonal to all functions of fewer of them: conditions (5b)."""
     smaller = [other for other in subsets(len(SHAPE)) if set(other) < set(key) or (with_itself and other == key)]
     functions = indicators(key)
     if not smaller:
@@ -105,7 +105,7 @@ def count_spaces(weights: Floats) -> Spaces:
 
 
 def largest_angle(weights: Floats) -> float:
-    """The largest angle between the space of (2b) and that of (2c), over all sets of features."""
+    """The largest angle between the space of (5b) and that of (5c), over all sets of features."""
     return max(
         float(subspace_angles(pure_space(key, weights), orthogonal_space(key, weights)).max())
         for key in subsets(len(SHAPE))
@@ -122,7 +122,7 @@ def projected(values: Floats, weights: Floats, functions: Floats) -> Floats:
 
 
 def by_least_squares(values: Floats, weights: Floats) -> dict[Key, Floats]:
-    """The decomposition by its definition: least squares over functions of (2b)."""
+    """The decomposition by its definition: least squares over functions of (5b)."""
     keys = subsets(len(SHAPE))
     spaces = [orthogonal_space(key, weights) for key in keys]
     root = np.sqrt(weights.ravel())
@@ -139,7 +139,7 @@ def by_purify(values: Floats, weights: Floats) -> dict[Key, Floats]:
 
 
 def definition_gap(seed: int) -> float:
-    """Largest difference of least squares under (2b) and `purify`, relative to the largest value."""
+    """Largest difference of least squares under (5b) and `purify`, relative to the largest value."""
     values, weights = np.random.default_rng(seed).normal(size=SHAPE), random_weights(seed)
     first, second = by_least_squares(values, weights), by_purify(values, weights)
     return max(float(np.abs(first[key] - second[key]).max()) for key in first) / float(np.abs(values).max())
