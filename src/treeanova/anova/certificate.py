@@ -206,6 +206,11 @@ class Certificate:
         0 for densities that are one joint model.
     remainder_share
         Variance of the remainder over that of the score at rows, the largest of all outputs; None without a remainder.
+    marginal_gap
+        Largest share of the mass by which the marginals of a feature differ between tables of different terms; 0 for
+        densities whose tables agree.
+    edits
+        What was done to the terms by hand, such as scaling: their sum is then no longer the model.
 
     Examples
     --------
@@ -223,6 +228,8 @@ class Certificate:
     higher: HigherCertificate | None = None
     density_gap: float = 0.0
     remainder_share: float | None = None
+    marginal_gap: float = 0.0
+    edits: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "terms", MappingProxyType(dict(self.terms)))
@@ -236,6 +243,8 @@ class Certificate:
             self.higher,
             self.density_gap,
             self.remainder_share,
+            self.marginal_gap,
+            self.edits,
         )
 
     @property
@@ -337,8 +346,16 @@ class Certificate:
         return dataclasses.replace(self, terms=terms, higher=higher, remainder_share=None)
 
     def __str__(self) -> str:
-        summary = f"{self.purity}; sum of terms within {self.reconstruction_error:.1e} of the scores"
+        of_sum = f"; sum of terms within {self.reconstruction_error:.1e} of the scores"
+        summary = f"{self.purity}{'' if self.edits else of_sum}"
         notes = [] if self.higher is None else [str(self.higher)]
+        if self.edits:
+            notes.append(f"edited ({', '.join(self.edits)}): the sum of terms is no longer the model")
+        if self.marginal_gap:
+            notes.append(
+                f"tables of different terms have marginals of the same feature that differ by up to "
+                f"{self.marginal_gap:.1%}: each term is pure under its own table"
+            )
         if self.density_gap:
             notes.append(
                 f"tables of pairs differ from the joint density of higher orders by up to {self.density_gap:.1%}"

@@ -39,6 +39,11 @@ class Answers(Function):
     def weights(self) -> Mapping[Key, Floats]:
         """Weights of the cells of each term that has a table, by positions of features."""
 
+    @property
+    def _baseline(self) -> str:
+        """What the intercept is, in words."""
+        return self.density.baseline
+
     @functools.cached_property
     def moments(self) -> Moments:
         """Variance, covariance with the rest, and mean absolute value of each term and output."""

@@ -15,7 +15,9 @@ from treeanova.core.arrays import Floats, Key, Names
 from treeanova.decomposition.evaluation import Evaluation
 from treeanova.density.kinds import Density
 from treeanova.density.statistics import Statistics
+from treeanova.model.binning import binning_by
 from treeanova.terms.source import PureTerms
+from treeanova.terms.termset import Tensors
 
 _COMPARED_ROWS = 1000
 _CHECKED_ROWS = 10, 60
@@ -41,6 +43,7 @@ def certify(
         higher=pure.higher,
         density_gap=_density_gap(pure, density),
         remainder_share=remainder_share(evaluation, density.statistics),
+        marginal_gap=0.0 if density.is_consistent else _marginal_gap(pure.terms.tables),
     )
     if not certificate.tables_met:
         report_impurity(certificate, strict=False)
@@ -54,6 +57,19 @@ def _density_gap(pure: PureTerms, density: Density) -> float:
         return 0.0
     gaps = (density.gap(key, effects.binnings.get(key)) for key in effects.terms if len(key) == 2)
     return max(gaps, default=0.0)
+
+
+def _marginal_gap(tables: Tensors) -> float:
+    """Largest share of the mass by which the marginals of a feature differ between the weights of terms."""
+    gaps = [0.0]
+    for key, weights in tables.weights.items():
+        for axis, (j, binning) in enumerate(zip(key, tables.effects.binnings_of(key), strict=True)):
+            if (j,) in tables.weights:
+                [own] = tables.effects.binnings_of((j,))
+                main = binning_by(binning.within(own)).pool(tables.weights[j,])
+                others = tuple(i for i in range(len(key)) if i != axis)
+                gaps.append(float(np.abs(weights.sum(axis=others) - main).sum()) / 2)
+    return max(gaps)
 
 
 def _reconstruction_error(evaluation: Evaluation, statistics: Statistics | None, oracle: Score | None) -> float:

@@ -11,11 +11,14 @@ from typing import Any
 
 from treeanova.anova.certificate import Certificate
 from treeanova.core.arrays import Floats, Key, Names
+from treeanova.core.labels import label_of
 from treeanova.core.progress import Progress, one_step, quiet, reporting
 from treeanova.decomposition.algebra import Summand, combined_source
 from treeanova.decomposition.answers import Answers
 from treeanova.decomposition.certify import Score, certify, certify_raw, remainder_share
+from treeanova.decomposition.editing import Factors, check_editable, factors_of, scaled
 from treeanova.decomposition.evaluation import Evaluation
+from treeanova.decomposition.response_table import response_effects
 from treeanova.density.kinds import Density, density_of
 from treeanova.density.rows_in_memory import check_weighted_rows, statistics_of
 from treeanova.model.binning import Binning
@@ -25,9 +28,9 @@ from treeanova.storage.fields import Saved, pack
 from treeanova.storage.saved_density import NoRowsError, without_rows
 from treeanova.terms.additive import AdditiveModel
 from treeanova.terms.moments import Moments
-from treeanova.terms.scope import Complete, Scope, Selected, Truncated
+from treeanova.terms.scope import Complete, Edited, Scope, Selected, Truncated
 from treeanova.terms.source import Settings, Source
-from treeanova.terms.termset import TermSet
+from treeanova.terms.termset import Tensors, TermSet
 from treeanova.views.look import scale_of
 from treeanova.views.summary import caveats, html_summary
 
@@ -132,11 +135,13 @@ class Decomposition(Answers):
             counts += "; all others added up by order"
         if self.has_remainder:
             counts += "; a remainder"
-        partial = f" (of {self.scope.n_terms_of_model})" if self.scope.is_part else ""
+        partial = f" (of {self.scope.n_terms_of_model})" if self.scope.is_part and not self.history else ""
         lines = [
             f"Decomposition of {len(self.termset.keys):,} terms{partial}: {counts or 'none'}",
             f"  density {self.density.name}, link {self.link}: {scale_of(self.schema)}{self._listed_outputs()}",
         ]
+        if self.history:
+            lines.append(f"  edited ({', '.join(self.history)}): no longer the model")
         return "\n".join([*lines, *(f"  {line}" for line in caveats(self))])
 
     def _listed_outputs(self) -> str:
@@ -230,7 +235,8 @@ class Decomposition(Answers):
         terms = self.termset.keep(wanted)
         n_terms = self.scope.n_terms_of_model or self.evaluation.n_parts
         certificate = self._certificate_of(terms)
-        return self._with(source=AdditiveModel(terms), termset=terms, certificate=certificate, scope=Selected(n_terms))
+        scope = Edited(n_terms, self.history) if self.history else Selected(n_terms)
+        return self._with(source=AdditiveModel(terms), termset=terms, certificate=certificate, scope=scope)
 
     def _certificate_of(self, terms: TermSet) -> Certificate:
         names = {self._names(key) for key in terms.tables.keys}
@@ -267,6 +273,107 @@ class Decomposition(Answers):
         share = remainder_share(evaluation, self.density.statistics)
         certificate = dataclasses.replace(self._certificate_of(terms), remainder_share=share)
         return self._with(termset=terms, certificate=certificate, scope=scope)
+
+    def scale(self, term: str | Collection[str] | Factors, factor: float | None = None) -> Decomposition:
+        """The terms with one or several of them times a factor; their sum is a different function from the model.
+
+        Scaled terms stay pure, and predictions change accordingly. `history` lists what was done, and the certificate
+        says that the terms no longer add up to the model.
+
+        Parameters
+        ----------
+        term
+            Name of a feature for its main effect, names of several for an interaction, or a mapping from terms to
+            factors.
+        factor
+            A finite number: 0.5 halves the term, 0 takes it out; left out where `term` is a mapping.
+
+        Returns
+        -------
+        Decomposition
+            The intercept and all terms.
+
+        Raises
+        ------
+        ValueError
+            Where the function is more than the sum of its terms, or where a term has no table.
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> half = fx.scale({("x0", "x1"): 0.5})
+        >>> half.decision_function(X).tolist()
+        [-0.125, 0.125, 0.125, 0.875]
+        >>> half.history
+        ('x0 × x1 times 0.5',)
+        """
+        check_editable(self.evaluation)
+        named = {self.terms.names_of(name): value for name, value in factors_of(term, factor).items()}
+        terms = scaled(self.termset, {self._positions(name): value for name, value in named.items()}, self._names)
+        return self._edited(terms, [f"{label_of(name)} times {value:g}" for name, value in named.items()])
+
+    def _edited(self, terms: TermSet, edits: Sequence[str]) -> Decomposition:
+        """Other terms as a new function, with what was done added to its history."""
+        n_terms = self.scope.n_terms_of_model or self.evaluation.n_parts
+        history = (*self.history, *edits)
+        certificate = dataclasses.replace(self.certificate, edits=history)
+        scope = Edited(n_terms, history)
+        return self._with(source=AdditiveModel(terms), termset=terms, certificate=certificate, scope=scope, model=None)
+
+    @property
+    def history(self) -> tuple[str, ...]:
+        """What was done to the terms by hand, the first edit first; empty for the terms of a model."""
+        return self.scope.history
+
+    def on_response_scale(self, *, progress: bool | Progress | None = None) -> Decomposition:
+        """The decomposition of the response, such as the probability, in place of the score: exact, from all cells.
+
+        The inverse of the link is applied to the score in every cell of all features, and that table is purified under
+        the same density. Terms then add up to the response. What is additive on one scale need not be on the other:
+        expect interactions of all orders.
+
+        Parameters
+        ----------
+        progress
+            True for a progress bar, or a function, as for `decompose`.
+
+        Returns
+        -------
+        Decomposition
+            Its `decision_function` is the response of this one.
+
+        Raises
+        ------
+        ValueError
+            Where the score is the response already, or the response is not defined.
+        BudgetError
+            Where all features together have more than 262,144 cells, or are more than 12.
+
+        See Also
+        --------
+        table : With `scale="response"`, what one term alone changes in the response; such changes do not add up.
+
+        Examples
+        --------
+        The log-odds of a and b add up; their probabilities do not:
+
+        >>> import treeanova
+        >>> tables = {"a": [0.0, 2.0], "b": [0.0, 2.0]}
+        >>> effects = treeanova.Effects.from_tables(tables, intercept=-4.0, link="logit")
+        >>> fx = treeanova.decompose(effects, density="uniform").on_response_scale()
+        >>> fx.terms["a", "b"].values.round(3).tolist()
+        [[0.07, -0.07], [-0.07, 0.07]]
+        >>> fx.decision_function([[0, 0], [1, 1]]).round(3).tolist()
+        [0.018, 0.5]
+        """
+        source = AdditiveModel(Tensors(response_effects(self.evaluation)))
+        with reporting(progress) as report:
+            statistics = self.density.statistics
+            bound = self.density.bind(source.grid, None if statistics is None else statistics.on(source.grid))
+            fx = decomposed(source, bound, self.settings, progress=report)
+        certificate = dataclasses.replace(fx.certificate, edits=self.history)
+        return dataclasses.replace(fx, scope=self.scope, certificate=certificate) if self.scope.is_part else fx
 
     def cut(self, max_order: int) -> Decomposition:
         """Former name of `truncate`.
@@ -326,7 +433,11 @@ class Decomposition(Answers):
             fx = decomposed(source, bound, self.settings, model=self.model, progress=report)
             if isinstance(self.scope, Truncated):
                 return fx.truncate(self.scope.order)
-        return dataclasses.replace(fx, scope=self.scope) if self.scope.is_part else fx
+        if not self.scope.is_part:
+            return fx
+        return dataclasses.replace(
+            fx, scope=self.scope, certificate=dataclasses.replace(fx.certificate, edits=self.history)
+        )
 
     def __add__(self, other: Decomposition) -> Decomposition:
         """The sum of two models, pure under the density of the first."""

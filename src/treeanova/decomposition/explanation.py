@@ -44,7 +44,8 @@ class Explanation:
     terms
         Names of the features of each term.
     intercept
-        A float, or shape (n_outputs,).
+        What the terms are added to: the mean score under the density, or the score of the reference; see `baseline`. A
+        float, or shape (n_outputs,).
     features
         Names of all features of the model.
     outputs
@@ -59,6 +60,8 @@ class Explanation:
         The rows as they were passed to `explain`.
     other_shares
         What `shap_values` adds for the terms in `others`, of its shape; computed when it is first needed.
+    baseline
+        What the intercept is, in words: "average", "score of the reference" or "mean score of 20 references".
 
     Examples
     --------
@@ -81,14 +84,15 @@ class Explanation:
     backend: str | None = None
     data: Any = None
     other_shares: Deferred | None = None
+    baseline: str = "average"
 
     def __repr__(self) -> str:
         rest = ", all other terms added up by order" if self.others else ""
         rest += ", and a remainder" if self.remainder is not None else ""
         outputs = f" and {len(self.outputs)} outputs" if len(self.outputs) > 1 else ""
-        return (
-            f"Explanation of {len(self.values):,} rows by {len(self.terms):,} terms{outputs}{rest}; to_frame() shows it"
-        )
+        against = "" if self.baseline == "average" else f", against the {self.baseline}"
+        n_rows, n_terms = len(self.values), len(self.terms)
+        return f"Explanation of {n_rows:,} rows by {n_terms:,} terms{outputs}{rest}{against}; to_frame() shows it"
 
     @property
     def scores(self) -> Floats:
@@ -146,7 +150,8 @@ class Explanation:
     def shap_values(self) -> Floats:
         """Values per feature: each term is shared equally among its features.
 
-        Where features are independent under the density, these are Shapley values with the density as background.
+        Where features are independent under the density, these are Shapley values with the density as background;
+        against references, they are the interventional Shapley values with the references as background.
         Terms that are not listed, but added up by order in `others`, are shared exactly too: their shares are computed
         on the first call, which takes about as long as `explain`. With the intercept, values add up to the score.
 

@@ -5,20 +5,22 @@ from __future__ import annotations
 import abc
 import dataclasses
 import functools
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from treeanova.core.arrays import BinIndices, Floats, Key, Names
+from treeanova.core.arrays import Floats, Key, Names
 from treeanova.core.progress import Progress, reporting
 from treeanova.data.columns import encode
 from treeanova.data.features import Schema
 from treeanova.data.frames import backend_of
+from treeanova.data.given_rows import encode_rows
 from treeanova.decomposition.evaluation import Evaluation
-from treeanova.decomposition.explanation import Deferred, Explanation
+from treeanova.decomposition.explanation import Explanation
 from treeanova.decomposition.term import RowTerm, TableTerm, Term, Terms
+from treeanova.decomposition.values_at_rows import values_against, values_at_rows
 from treeanova.model.grid import Grid
 from treeanova.model.links import class_labels, class_probabilities, is_classifier, respond
 
@@ -268,13 +270,23 @@ class Function(abc.ABC):
         explained = self.explain(X)
         return np.zeros(explained.scores.shape) if explained.remainder is None else explained.remainder
 
-    def explain(self, X: Any, *, max_order: int | None = None, progress: bool | Progress | None = None) -> Explanation:
+    def explain(
+        self, X: Any, *, reference: Any = None, max_order: int | None = None, progress: bool | Progress | None = None
+    ) -> Explanation:
         """All terms at rows, or those up to an order, with the rest of the score in `Explanation.remainder`.
+
+        With a reference, values are those of the anchored terms: they add up to the score of a row minus that of the
+        reference, whatever the density of the decomposition is. A term is zero where one of its features is in the bin
+        of the reference.
 
         Parameters
         ----------
         X
             Rows with all features of the model.
+        reference
+            A row to compare with: a sequence of values, a mapping from names to values, a pandas Series, or a table or
+            matrix. Of several rows, each of the same weight, values are means over the references, and add up to the
+            difference to their mean score.
         max_order
             Highest order of the terms to evaluate; all by default.
         progress
@@ -294,42 +306,41 @@ class Function(abc.ABC):
         (('x0',), ('x1',), ('x0', 'x1'))
         >>> explained.values.tolist()
         [[0.25, 0.25, 0.25]]
+
+        Why (1, 1) has another score than (0, 0): only both features together make a difference.
+
+        >>> against = fx.explain(X[3:], reference=[0, 0])
+        >>> against.values.tolist(), against.intercept
+        ([[0.0, 0.0, 1.0]], 0.0)
         """
         encoded = encode(X, self.schema)
-        evaluation = self.evaluation
-        keys = [key for key in evaluation.terms.keys if max_order is None or len(key) <= max_order]
-        codes = evaluation.grid.index_encoded(encoded)
+        evaluation, baseline = self.evaluation, self._baseline
         with reporting(progress):
-            by_term = evaluation.at(codes, keys)
-            others = self._others(codes, dict(zip(keys, by_term, strict=True)), max_order)
-        by_row = np.moveaxis(by_term, 0, 1)
-        rest = None
-        if self.has_remainder or len(keys) + len(others) < len(evaluation.terms.keys) + len(evaluation.rest_orders):
-            total = by_row.sum(axis=1) + sum(others.values())
-            rest = self._per_row(evaluation.score(encoded) - evaluation.terms.intercept - total)
+            if reference is None:
+                found = values_at_rows(evaluation, encoded, max_order)
+            else:
+                rows = encode_rows(reference, self.schema, name="reference")
+                found = values_against(evaluation, encoded, rows, max_order)
+                baseline = "score of the reference" if len(rows) == 1 else f"mean score of {len(rows):,} references"
+        by_row, rest = np.moveaxis(found.values, 0, 1), None
+        if found.leaves_rest:
+            total = by_row.sum(axis=1) + sum(found.others.values())
+            rest = self._per_row(evaluation.score(encoded) - found.intercept - total)
         return Explanation(
             values=by_row[:, :, 0] if self._has_one_output else by_row,
-            terms=tuple(self._names(key) for key in keys),
-            intercept=self.intercept,
+            terms=tuple(self._names(key) for key in found.keys),
+            intercept=float(found.intercept[0]) if self._has_one_output else found.intercept,
             features=self.schema.names,
             outputs=self.schema.outputs,
             backend=backend_of(X),
             data=X,
             remainder=rest,
-            others={order: self._per_row(values) for order, values in others.items()},
-            other_shares=Deferred(functools.partial(_shares_of_others, evaluation, codes)) if others else None,
+            others={order: self._per_row(values) for order, values in found.others.items()},
+            other_shares=found.shares,
+            baseline=baseline,
         )
 
-    def _others(self, codes: BinIndices, listed: Mapping[Key, Floats], max_order: int | None) -> dict[int, Floats]:
-        """Sums of the terms of each order that are not listed, up to an order."""
-        orders = self.evaluation.rest_orders
-        if not orders or (max_order is not None and orders[0] > max_order):
-            return {}
-        rests = dict(zip(orders, self.evaluation.rests_at(codes, listed), strict=True))
-        return {order: values for order, values in rests.items() if max_order is None or order <= max_order}
-
-
-def _shares_of_others(evaluation: Evaluation, codes: BinIndices) -> Floats:
-    """Shares of features in the terms that are not listed, without the axis of outputs where there is one."""
-    shares = evaluation.rest_shares_at(codes)
-    return shares[:, :, 0] if evaluation.terms.n_outputs == 1 else shares
+    @property
+    def _baseline(self) -> str:
+        """What the intercept is, in words."""
+        return "average"

@@ -27,7 +27,7 @@ _ERROR = 0.003  # standard error of a share of the variance
 def rows_of_density(evaluation: Evaluation, density: Density, random_state: int) -> Points:
     """Bins on the model's grid and weights of rows that represent a density, fewer where they would take long."""
     rng = np.random.default_rng(random_state)
-    points = evaluation.terms.points(density, _DRAWS, rng)
+    points = evaluation.terms.points(density.population, _DRAWS, rng)
     return _some(points, _n_rows(evaluation), rng)
 
 
@@ -50,7 +50,12 @@ def moments_of_terms(
     """Variance, covariance with the rest, and mean absolute value of each term, a remainder last."""
     terms = evaluation.terms
     effects = terms.tables.effects
-    joint = None if _are_uncorrelated(density, certificate, weights) else density.joint
+    population = density.population
+    if population is density:
+        joint = None if _are_uncorrelated(density, certificate, weights) else density.joint
+    else:  # terms are not pure under the rows at which they are ranked
+        density, joint = population, population.joint
+        weights = {key: density.table(key, effects.binnings.get(key)) for key in effects.terms}
     if terms.keys_at_rows or evaluation.rest_orders or evaluation.has_remainder:
         result = _moments_at_rows(evaluation, density, np.random.default_rng(random_state))
         with one_step(listener(), "variances at rows"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from treeanova.density.base import Density
 from treeanova.density.choice import Choice
 from treeanova.density.kinds import Empirical, Independent, Laplace, Shrinkage, Uniform, density_of
+from treeanova.density.reference import Reference
 from treeanova.density.smooth import Auto, Kernel
 from treeanova.density.statistics import Statistics
 from treeanova.density.table import Table
@@ -17,6 +18,7 @@ __all__ = [
     "Independent",
     "Kernel",
     "Laplace",
+    "Reference",
     "Shrinkage",
     "Statistics",
     "Table",

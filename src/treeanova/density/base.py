@@ -46,6 +46,7 @@ class Density(abc.ABC):
 
     name: ClassVar[str]
     needs_data: ClassVar[bool] = True
+    baseline: ClassVar[str] = "average"
     grid: Grid | None = dataclasses.field(default=None, kw_only=True, repr=False)
     statistics: Statistics | None = dataclasses.field(default=None, kw_only=True, repr=False)
 
@@ -121,6 +122,31 @@ class Density(abc.ABC):
     def is_product(self) -> bool:
         """Whether features are independent."""
         return self.joint.is_product
+
+    @property
+    def is_consistent(self) -> bool:
+        """Whether tables that share a feature have the same marginal of it."""
+        return True
+
+    @property
+    def population(self) -> Density:
+        """The density of the rows at which terms are ranked: itself, unless nothing varies under it."""
+        return self
+
+    def check_trees(self, *, has_merged_bins: bool) -> None:
+        """Raise ValueError where the density cannot serve trees whose terms of high order have no tables.
+
+        Parameters
+        ----------
+        has_merged_bins
+            Whether tables have fewer bins than the trees.
+
+        Examples
+        --------
+        >>> from treeanova.density import density_of
+        >>> density_of("auto").check_trees(has_merged_bins=True)
+        """
+        del has_merged_bins  # most densities can
 
     def table(self, key: Key, binnings: Binnings | None = None) -> Floats:
         """Weights of the cells of some features, of sum 1.

@@ -5,15 +5,17 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import math
 import warnings
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from treeanova.core.arrays import Floats
+from treeanova.core.arrays import Floats, Key
 from treeanova.density.base import Density
 from treeanova.density.joint import Joint, Mixture, Product, Rows
+from treeanova.density.pooling import Binnings
 from treeanova.density.rows_in_memory import shown_weights, statistics_of
 from treeanova.density.smooth import Auto, Kernel
 from treeanova.density.statistics import Statistics
@@ -35,6 +37,7 @@ __all__ = [
 ]
 
 _PAIRS_FOR_SHRINKAGE = 100
+_DEFAULT_MIX = 0.5
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -180,14 +183,23 @@ class Empirical(Density):
         return Rows(self._bound_statistics)
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Laplace(Density):
-    """Mixture of the uniform and the empirical density.
+    """Mixture of the uniform and the empirical density, or counts of rows plus a constant in every cell.
+
+    With `mix`, it is one joint probability. With `counts`, every cell of every term gets that many rows more: a cell of
+    a term with C cells has the weight (rows in it + counts) / (rows + counts · C). A term of more cells then has more
+    of the uniform density, so that tables of different terms have **different marginals** of the same feature. No
+    joint density has all these tables; each term is pure under its own. `Certificate.marginal_gap` states how much they
+    differ. Variances and covariances of terms (`importance`) are those at the rows. Deep ensembles, whose terms of high
+    order have no tables, are refused.
 
     Parameters
     ----------
     mix
         Share of the uniform density, from 0 to 1.
+    counts
+        Rows to add to every cell of every term, above 0, in place of `mix`: 1 for Laplace's rule of succession.
 
     Examples
     --------
@@ -198,20 +210,98 @@ class Laplace(Density):
     >>> model = DecisionTreeRegressor().fit(X, X[:, 0])
     >>> treeanova.decompose(model, X, density=treeanova.density.Laplace(mix=0.5)).density.table((0,)).tolist()
     [0.625, 0.375]
+    >>> fx = treeanova.decompose(model, X, density=treeanova.density.Laplace(counts=1))
+    >>> (6 * fx.density.table((0,))).tolist()
+    [4.0, 2.0]
     """
 
     name: ClassVar[str] = "laplace"
-    mix: float = 0.5
+    mix: float = _DEFAULT_MIX
+    counts: float | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.mix <= 1:
             raise ValueError(f"`mix` must be from 0 to 1, got {self.mix!r}; leave it out for 0.5, as in the paper.")
+        if self.counts is None:
+            return
+        if not (self.counts > 0 and math.isfinite(self.counts)):
+            raise ValueError(f"`counts` must be a number above 0, got {self.counts!r}; 1 is Laplace's rule.")
+        if self.mix != _DEFAULT_MIX:
+            raise ValueError(f"`counts` must come without `mix`, got mix={self.mix!r} too; choose one of them.")
+
+    def __repr__(self) -> str:
+        return f"Laplace(mix={self.mix})" if self.counts is None else f"Laplace(counts={self.counts})"
+
+    @property
+    def is_consistent(self) -> bool:
+        """Whether all tables are those of one joint density: not with `counts`."""
+        return self.counts is None
+
+    @property
+    def population(self) -> Density:
+        """The rows with `counts`, else itself."""
+        is_bound = self.grid is not None
+        return self if self.counts is None or not is_bound else Empirical(grid=self.grid, statistics=self.statistics)
 
     @functools.cached_property
     def joint(self) -> Joint:
-        """Mixture of both."""
-        uniform = Uniform(grid=self._bound_grid, statistics=self._bound_statistics).joint
-        return Mixture((1 - self.mix, self.mix), (Rows(self._bound_statistics), uniform))
+        """Mixture of both; the rows alone with `counts`."""
+        rows = Rows(self._bound_statistics)
+        return rows if self.counts is not None else Mixture((1 - self.mix, self.mix), (rows, self._uniform))
+
+    @functools.cached_property
+    def _uniform(self) -> Joint:
+        return Uniform(grid=self._bound_grid, statistics=self._bound_statistics).joint
+
+    def table(self, key: Key, binnings: Binnings | None = None) -> Floats:
+        """Weights of the cells of some features, of sum 1.
+
+        Parameters
+        ----------
+        key
+            Positions of the features, ascending.
+        binnings
+            One binning per feature, for weights of its coarse bins; None for all bins of the grid.
+
+        Returns
+        -------
+        numpy.ndarray
+            One axis per feature.
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> (8 * fx.with_density(Laplace(counts=1)).density.table((0, 1))).tolist()
+        [[2.0, 2.0], [2.0, 2.0]]
+        """
+        if self.counts is None:
+            return super().table(key, binnings)
+        statistics = self._bound_statistics
+        n_rows = statistics.effective_rows if statistics.has_weights else statistics.n_rows
+        counted = statistics.counts(key, binnings) * n_rows + self.counts * (self._uniform.table(key, binnings) > 0)
+        table: Floats = counted / counted.sum()
+        return table
+
+    def check_trees(self, *, has_merged_bins: bool) -> None:
+        """Raise ValueError where the density cannot serve trees whose terms of high order have no tables.
+
+        Parameters
+        ----------
+        has_merged_bins
+            Whether tables have fewer bins than the trees.
+
+        Examples
+        --------
+        >>> Laplace(mix=0.5).check_trees(has_merged_bins=True)
+        """
+        if self.counts is not None:
+            raise ValueError(
+                f"`density` must be one joint density where terms have no tables or bins are merged, got {self!r}, "
+                "whose tables have different marginals; use Laplace(mix=…), or tables of all terms (`tensor_order`, "
+                "`budget`)."
+            )
+        super().check_trees(has_merged_bins=has_merged_bins)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -11,10 +11,12 @@ import numpy as np
 
 from treeanova.anova.descent import with_subsets
 from treeanova.core.arrays import BinIndices, Floats, Ints, Key
-from treeanova.data.features import Schema
-from treeanova.model.axes import Axis, of_feature
+from treeanova.data.features import Feature, Labels, Schema
+from treeanova.model.axes import Axis, CategoryAxis, IntervalAxis, of_feature
 from treeanova.model.binning import Binning, binning_by, common_refinement, common_refinements, unmerged
 from treeanova.model.grid import Grid
+
+_LINKS = ("identity", "logit", "log")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -67,6 +69,58 @@ class Effects:
     def __reduce__(self) -> tuple[Any, ...]:
         # A mapping proxy has no pickle of its own.
         return Effects, (self.grid, self.intercept, dict(self.terms), dict(self.binnings))
+
+    @classmethod
+    def from_tables(
+        cls,
+        tables: Mapping[str | tuple[str, ...], Any],
+        *,
+        intercept: float = 0.0,
+        categories: Mapping[str, Sequence[Hashable]] | None = None,
+        thresholds: Mapping[str, Sequence[float]] | None = None,
+        link: str = "identity",
+    ) -> Effects:
+        """An additive model given by tables, to be passed to `decompose`.
+
+        A feature has the bins 0, 1, 2, … of whole numbers, unless its categories or thresholds are given. Values that
+        have no bin, missing ones included, are refused.
+
+        Parameters
+        ----------
+        tables
+            Name of a feature, or names of several, to an array with an axis per feature, in the order of the names.
+            Each set of features may come once.
+        intercept
+            The constant of the model.
+        categories
+            Names of features to the labels of their bins, as they are in the data.
+        thresholds
+            Names of features to the upper ends of all their intervals but the last, ascending; an interval contains its
+            upper end.
+        link
+            How the sum of the tables becomes the response: "identity", "logit" or "log".
+
+        Returns
+        -------
+        Effects
+            Features are in the order in which the tables name them.
+
+        Raises
+        ------
+        ValueError
+            Where tables do not agree on the number of bins of a feature, or hold numbers that are not finite.
+
+        Examples
+        --------
+        >>> import treeanova
+        >>> penetrance = {("snp1", "snp2"): [[0.0, 0.1], [0.1, 0.4]]}
+        >>> effects = treeanova.Effects.from_tables(penetrance, categories={"snp1": ["AA", "Aa"], "snp2": ["BB", "Bb"]})
+        >>> effects.score([["AA", "BB"], ["Aa", "Bb"]]).ravel().tolist()
+        [0.0, 0.4]
+        >>> treeanova.decompose(effects, density="uniform").terms["snp1", "snp2"].values.round(4).tolist()
+        [[0.05, -0.05], [-0.05, 0.05]]
+        """
+        return effects_of_tables(tables, intercept, categories or {}, thresholds or {}, link)
 
     @property
     def schema(self) -> Schema:
@@ -359,6 +413,71 @@ class Effects:
         """
         own = self.binnings_of(key)
         return _taken(self.terms[key], [coarse.within(fine) for coarse, fine in zip(own, binnings, strict=True)])
+
+
+def effects_of_tables(
+    tables: Mapping[str | tuple[str, ...], Any],
+    intercept: float,
+    categories: Mapping[str, Sequence[Hashable]],
+    thresholds: Mapping[str, Sequence[float]],
+    link: str,
+) -> Effects:
+    """An additive model given by tables; see `Effects.from_tables`."""
+    if link not in _LINKS:
+        raise ValueError(f"`link` must be one of {', '.join(map(repr, _LINKS))}, got {link!r}.")
+    named = [((names,) if isinstance(names, str) else tuple(names), table) for names, table in tables.items()]
+    features = tuple(dict.fromkeys(name for names, _ in named for name in names))
+    unknown = [name for given in (categories, thresholds) for name in given if name not in features]
+    if unknown:
+        raise ValueError(f"`categories` and `thresholds` must be of features of the tables, got {unknown[0]!r}.")
+    terms: dict[Key, Floats] = {}
+    for names, table in named:
+        key, values = _ordered_table(names, table, features)
+        if key in terms:
+            raise ValueError(f"`tables` must have each set of features once, got {names} twice; add them up.")
+        terms[key] = values[..., None]
+    sizes = {features[j]: values.shape[axis] for key, values in terms.items() for axis, j in enumerate(key)}
+    for key, values in terms.items():
+        expected = tuple(sizes[features[j]] for j in key)
+        if values.shape[:-1] != expected:
+            names = tuple(features[j] for j in key)
+            raise ValueError(
+                f"`tables` must give each feature as many bins as all others do, got {names} with shape "
+                f"{values.shape[:-1]} where {expected} was expected."
+            )
+    bins = [_bins_of_table(name, sizes[name], categories.get(name), thresholds.get(name)) for name in features]
+    schema = Schema(tuple(feature for feature, _ in bins), link=link, named=True)
+    return Effects(Grid(schema, tuple(axis for _, axis in bins)), np.array([float(intercept)]), terms)
+
+
+def _ordered_table(names: tuple[str, ...], table: Any, features: Sequence[str]) -> tuple[Key, Floats]:
+    """Positions of the features of a table, ascending, and its values in that order."""
+    values = np.asarray(table, dtype=np.float64)
+    if values.ndim != len(names) or len(set(names)) < len(names) or not names or not np.isfinite(values).all():
+        raise ValueError(
+            f"`tables` must give {names} an array of finite numbers with {len(names)} axes, one per feature, got shape "
+            f"{values.shape}{'' if np.isfinite(values).all() else ' with other numbers'}."
+        )
+    order = sorted(range(len(names)), key=lambda i: features.index(names[i]))
+    return tuple(features.index(names[i]) for i in order), values.transpose(order)
+
+
+def _bins_of_table(
+    name: str, size: int, labels: Sequence[Hashable] | None, thresholds: Sequence[float] | None
+) -> tuple[Feature, Axis]:
+    """A feature of tables and its axis: categories, intervals, or whole numbers; other values are refused."""
+    if labels is not None and thresholds is not None:
+        raise ValueError(f"{name!r} must have `categories` or `thresholds`, got both; it is a category or a number.")
+    if thresholds is None:
+        known = tuple(range(size) if labels is None else labels)
+        if len(known) != size or len(set(known)) < size:
+            raise ValueError(f"`categories` must give {name!r} {size} different labels, got {list(known)!r}.")
+        labelled = Feature(name, Labels(known), accepts_missing=False, accepts_unseen=False)
+        return labelled, CategoryAxis(name, -1, known, -1)
+    bounds = np.asarray(thresholds, dtype=np.float64)
+    if bounds.shape != (size - 1,) or not (np.diff(bounds) > 0).all() or np.isnan(bounds).any():
+        raise ValueError(f"`thresholds` must give {name!r} {size - 1} ascending numbers, got {list(thresholds)!r}.")
+    return Feature(name, accepts_missing=False), IntervalAxis(name, -1, bounds)
 
 
 def _taken(values: Floats, places: Sequence[Ints]) -> Floats:

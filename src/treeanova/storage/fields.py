@@ -26,7 +26,7 @@ from treeanova.storage.trees import pack_leaf_terms, unpack_leaf_terms
 from treeanova.terms.additive import AdditiveModel
 from treeanova.terms.leaf_terms import Joined
 from treeanova.terms.moments import Moments
-from treeanova.terms.scope import Complete, Scope, Selected, Truncated
+from treeanova.terms.scope import Complete, Edited, Scope, Selected, Truncated
 from treeanova.terms.source import Settings, Source
 from treeanova.terms.termset import Tensors, TermSet
 from treeanova.terms.tree_model import TreeModel
@@ -145,8 +145,14 @@ def _restore_scope(header: Mapping[str, Any], terms: TermSet) -> Scope:
     if "scope" not in header:
         return _scope_of_schema_1(header, terms)
     plain = dict(header["scope"])
-    kinds: dict[str, type[Scope]] = {"complete": Complete, "truncated": Truncated, "selected": Selected}
-    return kinds[plain.pop("type")](**plain)
+    kinds: dict[str, type[Scope]] = {
+        "complete": Complete,
+        "truncated": Truncated,
+        "selected": Selected,
+        "edited": Edited,
+    }
+    lists = {"edits": tuple(plain["edits"])} if "edits" in plain else {}
+    return kinds[plain.pop("type")](**plain | lists)
 
 
 def _scope_of_schema_1(header: Mapping[str, Any], terms: TermSet) -> Scope:
@@ -241,7 +247,8 @@ def _describe_certificate(certificate: Certificate) -> dict[str, Any]:
         higher["bins"] = [list(item) for item in higher["bins"].items()]
     error, tol = certificate.reconstruction_error, certificate.tol
     plain = {"terms": terms, "reconstruction_error": error, "tol": tol, "higher": higher}
-    return plain | {"density_gap": certificate.density_gap, "remainder_share": certificate.remainder_share}
+    plain |= {"density_gap": certificate.density_gap, "remainder_share": certificate.remainder_share}
+    return plain | {"marginal_gap": certificate.marginal_gap, "edits": list(certificate.edits)}
 
 
 def _restore_certificate(plain: Mapping[str, Any]) -> Certificate:
@@ -252,5 +259,7 @@ def _restore_certificate(plain: Mapping[str, Any]) -> Certificate:
         bins = {int(order): int(size) for order, size in saved["bins"]}
         lists = {"orders": tuple(saved["orders"]), "skipped": tuple(saved.get("skipped", ()))}
         higher = HigherCertificate(**{**saved, **lists, "bins": bins})
-    later = plain.get("density_gap", 0.0), plain.get("remainder_share")
-    return Certificate(terms, plain["reconstruction_error"], plain["tol"], higher, *later)
+    later = plain.get("density_gap", 0.0), plain.get("remainder_share"), plain.get("marginal_gap", 0.0)
+    return Certificate(
+        terms, plain["reconstruction_error"], plain["tol"], higher, *later, tuple(plain.get("edits", ()))
+    )

@@ -24,6 +24,11 @@ class Scope(abc.ABC):
         """Number of terms before a selection; None where there was none."""
         return None
 
+    @property
+    def history(self) -> tuple[str, ...]:
+        """What was done to the terms by hand, the first edit first."""
+        return ()
+
     @abc.abstractmethod
     def __str__(self) -> str: ...
 
@@ -81,3 +86,37 @@ class Selected(Scope):
 
     def __str__(self) -> str:
         return f"a selection from {self.n_terms} terms"
+
+
+@dataclasses.dataclass(frozen=True)
+class Edited(Scope):
+    """Terms that were edited, such as scaled: their sum is another function than the model.
+
+    Attributes
+    ----------
+    n_terms
+        Number of terms of the model, a remainder included.
+    edits
+        What was done, the first edit first.
+    """
+
+    n_terms: int
+    edits: tuple[str, ...]
+
+    @property
+    def is_part(self) -> bool:
+        """True: the terms do not add up to the model."""
+        return True
+
+    @property
+    def n_terms_of_model(self) -> int | None:
+        """Number of terms before the edits."""
+        return self.n_terms
+
+    @property
+    def history(self) -> tuple[str, ...]:
+        """What was done."""
+        return self.edits
+
+    def __str__(self) -> str:
+        return f"edited terms ({', '.join(self.edits)})"

@@ -95,6 +95,7 @@ class TreeModel(Source):
 
     def purify(self, density: Density, settings: Settings, progress: Progress) -> PureTerms:
         """Closed form, correction for dependence at high orders, purification on all bins at low orders."""
+        density.check_trees(has_merged_bins=self.trees.has_merged_bins)
         with single_threaded():
             leaf_terms, higher = _purify_leaf_terms(self.trees, density, settings, progress)
             low = _low_orders(leaf_terms, settings.n_jobs, progress)
@@ -124,9 +125,11 @@ def _purify_leaf_terms(
     reports_none = layout.row_order <= layout.tensor_order
     if reports_none and density.is_product:
         return terms, _certificate(terms, is_exact=True)
-    sizes = _Sizes(form, layout)
+    population = density.population
     with one_step(progress, "rows of the density"):
-        rows = _rows_for_correction(trees, density)
+        ranking = form if population is density else dataclasses.replace(form, masses=trees.masses(population))
+        sizes = _Sizes(ranking, layout)
+        rows = _rows_for_correction(trees, population)
     refinement = 0.0
     skipped: list[str] = []
     if not density.is_product:

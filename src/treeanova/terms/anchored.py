@@ -1,0 +1,172 @@
+"""Anchored terms at rows: what features change against reference rows, alone and together.
+
+For one reference r, the term of features u at a row x is
+
+    Σ_{s ⊆ u} (-1)^{|u| - |s|} F(x in s, r elsewhere),
+
+so that it is zero where x and r agree in one of the features, and all terms add up to F(x) - F(r). For trees this is
+the closed form for independent features whose masses are those of a single row, at any depth; for tables it is the sum
+above for each of them. Of several references, terms are the weighted means.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import itertools
+from collections.abc import Collection, Iterator, Sequence
+
+import numpy as np
+
+from treeanova.anova.descent import with_subsets
+from treeanova.core.arrays import BinIndices, Floats, Key
+from treeanova.core.progress import blocks
+from treeanova.density.statistics import Points
+from treeanova.model.binning import unmerged
+from treeanova.terms.closed_form import ClosedForm
+from treeanova.terms.order_totals import OrderTotals
+from treeanova.terms.source import Source
+from treeanova.terms.termset import TermSet
+from treeanova.terms.total_shares import TotalShares
+from treeanova.terms.tree_model import TreeModel
+from treeanova.terms.trees import Trees
+
+_STAGE = "references"
+
+
+class Anchored(abc.ABC):
+    """A model against reference rows; rows are given by their bins."""
+
+    @property
+    @abc.abstractmethod
+    def keys(self) -> tuple[Key, ...] | None:
+        """All terms that the model has, where they are known one by one."""
+
+    @abc.abstractmethod
+    def at(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int = 1) -> Floats:
+        """Terms at rows, shape (n_keys, n_rows, n_outputs)."""
+
+    @abc.abstractmethod
+    def totals_at(self, codes: BinIndices, orders: Sequence[int], n_jobs: int = 1) -> Floats:
+        """Sums of all terms of some orders at rows, shape (n_orders, n_rows, n_outputs)."""
+
+    @abc.abstractmethod
+    def shares_at(self, codes: BinIndices, orders: Collection[int], n_jobs: int = 1) -> Floats:
+        """All terms of some orders, each shared equally by its features: shape (n_rows, n_features, n_outputs)."""
+
+
+def anchored(source: Source, references: BinIndices) -> Anchored:
+    """A model against rows given by their bins, which all weigh the same."""
+    codes, counts = np.unique(references, axis=0, return_counts=True)
+    points = Points(np.asfortranarray(codes), counts / counts.sum())
+    if isinstance(source, TreeModel):
+        return AnchoredTrees(source.trees, points)
+    return AnchoredTerms(source.raw(), points)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class AnchoredTrees(Anchored):
+    """Trees against references, in closed form."""
+
+    trees: Trees
+    references: Points
+
+    @property
+    def keys(self) -> None:
+        """Not known one by one: there may be very many."""
+        return
+
+    def _forms(self) -> Iterator[tuple[float, ClosedForm]]:
+        """The closed form for each reference, with its weight."""
+        sizes = self.trees.grid.sizes
+        binnings = tuple(map(unmerged, sizes))
+        pairs = zip(self.references.weights, self.references.codes, strict=True)
+        for weight, row in blocks(_STAGE, pairs, len(self.references.weights)):
+            masses = tuple((np.arange(size) == b).astype(np.float64) for size, b in zip(sizes, row, strict=True))
+            yield float(weight), ClosedForm(self.trees.leaf_sets, masses, binnings)
+
+    def at(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int = 1) -> Floats:
+        """Terms at rows by the closed form."""
+        values = np.zeros((len(codes), len(keys), self.trees.leaf_sets.values.shape[1]))
+        for weight, form in self._forms():
+            values += weight * form.at_rows(codes, keys, n_jobs)
+        return np.moveaxis(values, 1, 0)
+
+    def totals_at(self, codes: BinIndices, orders: Sequence[int], n_jobs: int = 1) -> Floats:
+        """Totals of orders by the closed form."""
+        totals = np.zeros((len(orders), len(codes), self.trees.leaf_sets.values.shape[1]))
+        for weight, form in self._forms():
+            totals += weight * OrderTotals(form).at_rows(codes, n_jobs)[list(orders)]
+        return totals
+
+    def shares_at(self, codes: BinIndices, orders: Collection[int], n_jobs: int = 1) -> Floats:
+        """Shares of features in totals of orders by the closed form."""
+        shares = np.zeros((*codes.shape, self.trees.leaf_sets.values.shape[1]))
+        for weight, form in self._forms():
+            shares += weight * TotalShares(OrderTotals(form), orders).at_rows(codes, n_jobs)
+        return shares
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class AnchoredTerms(Anchored):
+    """A sum of terms against references, by the sum over subsets of features for each of the terms."""
+
+    terms: TermSet
+    references: Points
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        """The terms and all their subsets."""
+        return tuple(sorted(with_subsets(self.terms.keys), key=lambda key: (len(key), key)))
+
+    def at(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int = 1) -> Floats:
+        """Terms at rows."""
+        place = {key: i for i, key in enumerate(keys)}
+        values = np.zeros((len(keys), len(codes), self.terms.n_outputs))
+        pairs = zip(self.references.weights, self.references.codes, strict=True)
+        for weight, row in blocks(_STAGE, pairs, len(self.references.weights)):
+            for key in self.terms.keys:
+                wanted = [subset for subset in _subsets(key) if subset in place]
+                if wanted:
+                    corners = self._corners(codes, row, key, max(map(len, wanted)), n_jobs)
+                    for subset in wanted:
+                        values[place[subset]] += weight * _difference(corners, subset)
+        return values
+
+    def _corners(self, codes: BinIndices, row: BinIndices, key: Key, max_order: int, n_jobs: int) -> dict[Key, Floats]:
+        """A term at rows that have some of its features from `codes` and all others from the reference."""
+        corners = {}
+        for chosen in _subsets(key):
+            if len(chosen) <= max_order:
+                mixed = np.repeat(row[None], len(codes), axis=0)
+                mixed[:, list(chosen)] = codes[:, list(chosen)]
+                corners[chosen] = self.terms.at(mixed, [key], n_jobs)[0]
+        return corners
+
+    def totals_at(self, codes: BinIndices, orders: Sequence[int], n_jobs: int = 1) -> Floats:
+        """Sums of the terms of some orders."""
+        totals = np.zeros((len(orders), len(codes), self.terms.n_outputs))
+        for i, order in enumerate(orders):
+            keys = [key for key in self.keys if len(key) == order]
+            totals[i] = self.at(codes, keys, n_jobs).sum(axis=0)
+        return totals
+
+    def shares_at(self, codes: BinIndices, orders: Collection[int], n_jobs: int = 1) -> Floats:
+        """Shares of features in the terms of some orders."""
+        shares = np.zeros((*codes.shape, self.terms.n_outputs))
+        keys = [key for key in self.keys if len(key) in orders]
+        for key, values in zip(keys, self.at(codes, keys, n_jobs), strict=True):
+            shares[:, list(key)] += (values / len(key))[:, None]
+        return shares
+
+
+def _subsets(key: Key) -> Iterator[Key]:
+    """All subsets of a key, the empty one first."""
+    return itertools.chain.from_iterable(itertools.combinations(key, n) for n in range(len(key) + 1))
+
+
+def _difference(corners: dict[Key, Floats], key: Key) -> Floats:
+    """The sum over subsets of a key, with alternating signs."""
+    signed = [(-1) ** (len(key) - len(chosen)) * corners[chosen] for chosen in _subsets(key)]
+    total: Floats = np.sum(signed, axis=0)
+    return total
