@@ -317,7 +317,7 @@ def _figure(cases: dict[tuple[str, int], Case]) -> Any:
         t = np.arange(60)
         ax.plot(t, 0.5**t, color="black", ls="--", lw=1.1, label="Theorem 2: $2^{-t}$")
         ax.set(yscale="log", ylim=(1e-11, 2), xlabel="passes t", title=title)
-    axes[0].set(ylabel="mass left, $M^t / M^0$", xlim=(0, 60))
-    axes[1].set(xlim=(0, 250))
+    axes[0].set(ylabel="mass left, $M^t / M^0$", xlim=(0, 120))
+    axes[1].set(xlim=(0, 120))
     axes[1].legend()
     return fig

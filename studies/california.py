@@ -397,6 +397,7 @@ def _figure(shown: Mapping[str, Any], X: Any, y: Any) -> Any:
     for ax in axes[:, 0]:
         ax.set_ylabel("latitude, °")
     _draw_key(axes[1, 3], mesh, star[0])
+    fig.suptitle("Latitude × Longitude: only uniform weights take the largest cell out of the ocean", x=0.01, ha="left", fontsize=9)
     return fig
 
 

@@ -211,7 +211,7 @@ def _three(learned: dict[float, Learned], name: str) -> str:
 
 def _product_figure() -> Any:
     plt = pyplot()
-    fig, axes = plt.subplots(1, 3, figsize=(WIDTH, 2.5), width_ratios=(1.35, 1, 1))
+    fig, axes = plt.subplots(1, 3, figsize=(WIDTH, 2.5), width_ratios=(1.2, 1, 1))
     product = purified(1.0)
     mesh = axes[0].imshow(
         product.terms[0, 1].T, origin="lower", extent=(0, 1, 0, 1), cmap=diverging(), vmin=-0.25, vmax=0.25
@@ -221,7 +221,7 @@ def _product_figure() -> Any:
     axes[0].grid(visible=False)
     for k, ax in enumerate(axes[1:]):
         ax.stairs(product.terms[k,], np.linspace(0, 1, BINS + 1), baseline=None, color=look.MAIN, lw=1.6)
-        ax.set(title=f"main effect of x{k + 1}: linear", xlabel=f"x{k + 1}", xlim=(0, 1), ylim=(-0.27, 0.27), xticks=(0, 0.5, 1))
+        ax.set(title=f"x{k + 1}: linear", xlabel=f"x{k + 1}", xlim=(0, 1), ylim=(-0.27, 0.27), xticks=(0, 0.5, 1))
         ax.set_ylabel("effect on Y")
     return fig
 

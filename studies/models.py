@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,26 +9,14 @@ import numpy as np
 
 import treeanova
 from studies.common import markdown_table, signed
-from treeanova.core.arrays import Floats, Key
-from treeanova.density import Empirical
-from treeanova.density.pooling import Binnings
+from treeanova.core.arrays import Floats
+from treeanova.density import Laplace
 
 DENSITIES = ("uniform", "empirical", "half-half", "counts + 1", "auto")
 PAPERS = DENSITIES[:4]
 """The paper's three densities, the third in both readings."""
 READINGS = {"half-half": ("uniform", "empirical", "half-half"), "counts + 1": ("uniform", "empirical", "counts + 1")}
 """The paper's three densities by reading of the third."""
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class CountsPlusOne(Empirical):
-    """Numbers of rows plus one in each cell of a term: weights of different terms have different marginals."""
-
-    def table(self, key: Key, binnings: Binnings | None = None) -> Floats:
-        """Weights of the cells of some features, of sum 1."""
-        counts = super().table(key, binnings) * self._bound_statistics.n_rows + 1
-        weights: Floats = counts / counts.sum()
-        return weights
 
 
 def make_models(*, classify: bool, n_pairs: int, base_score: float | None = None) -> dict[str, Any]:
@@ -58,8 +45,8 @@ def pure_kinds(fx: Any) -> dict[str, Any]:
     return {
         "uniform": fx.with_density("uniform"),
         "empirical": fx.with_density("empirical"),
-        "half-half": fx.with_density("laplace"),
-        "counts + 1": fx.with_density(CountsPlusOne()),
+        "half-half": fx.with_density(Laplace(mix=0.5)),
+        "counts + 1": fx.with_density(Laplace(counts=1)),
         "auto": fx,
     }
 
@@ -114,3 +101,13 @@ def skill_table(tests: Mapping[str, Floats]) -> str:
 def written(mean: float, error: float, digits: int = 4) -> str:
     """A mean with its standard error."""
     return f"{signed(mean, digits)} ± {error:.{digits}f}"
+
+
+def unpurified_mass(fx: Any) -> float:
+    """Mass that purification has to move out of the pairs: M of all raw pairs, added up."""
+    total = 0.0
+    for key, term in fx.terms.items():
+        if len(key) == 2 and key in fx.raw.terms:
+            moved = term.weights * fx.raw.terms[key].values
+            total += sum(float(np.abs(moved.sum(axis=axis)).sum()) for axis in (0, 1))
+    return total
