@@ -31,44 +31,60 @@ NAMES = (
 INTRO = """# The paper, reproduced and checked
 
 Lengerich, Tan, Chang, Hooker and Caruana, "Purifying Interaction Effects with the Functional ANOVA" (AISTATS 2020,
-arXiv 1911.04974), called *the paper*: its figures, tables, theorems and claims, computed again with treeanova and judged
-one by one. `make paper` computes everything and writes this page.
+arXiv 1911.04974), called *the paper*: its figures, tables, theorems and claims, computed again with treeanova and
+judged one by one. `make paper` computes everything and writes this page.
 
-**What is not the paper's own.** MIMIC-III (Section 6.3) is open to credentialed users only, and we have no credentials:
-SUPPORT2, 9,105 seriously ill adults, stands in for it, and verdicts on it say so. `studies/mimic.py` loads MIMIC-III for
-those who have it. The paper's own figures for Wright et al. and the figure of Hooker (2007) that it refers to were not
-available either. The paper does not state the parameters of its models nor the density of its Figure 5; ours are stated
-below. Numbers of figures, theorems and corollaries are those that LaTeX prints: the corollaries are 2.1 and 2.2, the
-lemma of the supplement is Lemma 3, and Figures 9, 10 and 11 are in the supplement."""
+**What is not the paper's own.** MIMIC-III (Section 6.3) is open to credentialed users only, and we have no
+credentials: SUPPORT2, 9,105 seriously ill adults, stands in for it, and verdicts on it say so. `studies/mimic.py`
+loads MIMIC-III for those who have it. The paper's own figures for Wright et al. and the figure of Hooker (2007) that
+it refers to were not available either. The paper does not state the parameters of its models nor the density of its
+Figure 5; ours are stated below. Numbers of figures, theorems and corollaries are those that LaTeX prints: the
+corollaries are 2.1 and 2.2, the lemma of the supplement is Lemma 3, and Figures 9, 10 and 11 are in the supplement."""
 
-READING = """**How to read it.** The table has one sentence per claim. The sections below repeat the paper's words, say what
-was computed and from which value on a claim holds, and give the numbers. A claim *holds* if it meets that criterion; it
-holds *in part* if it does so under a condition that the paper does not state, or if a part of it fails; it *does not
-hold* if it fails as stated; it *could not be tested* if we lack the data or if the difference is smaller than its
-error."""
+READING = """**How to read it.** The table has one sentence per claim. The sections below repeat the paper's words,
+say what was computed and from which value on a claim holds, and give the numbers. A claim *holds* if it meets that
+criterion; it holds *in part* if it does so under a condition that the paper does not state, or if a part of it fails;
+it *does not hold* if it fails as stated; it *could not be tested* if we lack the data or if the difference is smaller
+than its error."""
 
-WORDS = """## Words and symbols
-
-| word | meaning |
-| --- | --- |
-| term | a main effect (one feature) or an interaction (a pair, or more); a table with one number per bin or cell |
-| density, w | weights of the cells, of sum 1 |
-| pure | every slice of a term along one feature has mean zero under w |
-| raw | a model's terms before purification |
-| centred | raw, each main effect shifted to mean zero over the rows |
-| uniform, empirical | the paper's: equal weight per bin; share of the rows in a cell |
-| half-half, counts + 1 | two readings of the paper's "Laplace": the mean of the uniform and the empirical density; or one added to the number of rows in each cell of a term |
-| auto | treeanova's default: for each pair the estimate of highest leave-one-out likelihood, with the marginals of the rows |
-| XGB, XGB2 | XGBoost with trees of depth 1 and 2 |
-| GAM, GA2M | InterpretML's EBM without and with pairs |
-| s.d. | standard deviation over the rows, or under w |
-| M, Mᵗ | unpurified mass: the absolute weighted sums of all slices added up; after t passes |
-| pass, sweep | one pass sets all row means, or all column means, to zero; a sweep is a pass over each |
-| κ | maximal correlation of two features under w: the second singular value of w divided by the roots of its marginals |
-| σ | the standard deviation of the paper's random draws in Section 5.3, nothing else |
-| log-odds | the score of a classifier; AUC: area under the ROC curve; log loss: mean negative log-likelihood |
-| held-out | rows that the model was not trained on |
-| a ± b | mean and its standard error |"""
+WORDS = (
+    (
+        "term",
+        ("a main effect (one feature) or an interaction (a pair, or more): a table with one number per bin or cell"),
+    ),
+    ("density, w", "weights of the cells, of sum 1"),
+    ("pure", "every slice of a term along one feature has mean zero under w"),
+    ("raw", "a model's terms before purification"),
+    ("centred", "raw, each main effect shifted to mean zero over the rows"),
+    ("uniform, empirical", "the paper's: equal weight per bin; share of the rows in a cell"),
+    (
+        "half-half, counts + 1",
+        (
+            "two readings of the paper's Laplace: the mean of the uniform and the empirical density; or one "
+            "added to the number of rows in each cell of a term"
+        ),
+    ),
+    (
+        "auto",
+        (
+            "treeanova's default: for each pair the estimate of highest leave-one-out likelihood, with the "
+            "marginals of the rows"
+        ),
+    ),
+    ("XGB, XGB2", "XGBoost with trees of depth 1 and 2"),
+    ("GAM, GA2M", "InterpretML's EBM without and with pairs"),
+    ("s.d.", "standard deviation over the rows, or under w"),
+    ("M, Mᵗ", "unpurified mass: the absolute weighted sums of all slices added up; after t passes"),
+    ("pass, sweep", "a pass sets all row means, or all column means, to zero; a sweep is a pass over each"),
+    (
+        "κ",
+        ("maximal correlation of two features under w: the second singular value of w over the roots of its marginals"),
+    ),
+    ("σ", "the standard deviation of the paper's random draws in Section 5.3, nothing else"),
+    ("log-odds, AUC, log loss", "the score of a classifier; area under the ROC curve; mean negative log-likelihood"),
+    ("held-out", "rows that the model was not trained on"),
+    ("a ± b", "mean and its standard error"),
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -120,7 +136,8 @@ def page(sections: Sequence[Section], *, quick: bool = False) -> str:
     note = "This is a quick run: fewer draws and smaller models than the page in `docs`." if quick else ""
     table = _claims(claims, numbered)
     written = (_section(section, numbered) for section in sections)
-    return paragraphs(INTRO, note, "## All claims", _summary(claims), READING, table, WORDS, *written) + "\n"
+    words = paragraphs("## Words and symbols", markdown_table(WORDS, ("word", "meaning")))
+    return paragraphs(INTRO, note, "## All claims", _summary(claims), READING, table, words, *written) + "\n"
 
 
 def _section(section: Section, numbered: dict[str, int]) -> str:
@@ -152,12 +169,12 @@ def _summary(claims: Sequence[Claim]) -> str:
 
 
 def _claims(claims: Sequence[Claim], numbered: dict[str, int]) -> str:
-    rows = [
-        (numbered[claim.key], claim.where, claim.conclusion, claim.stand_in and _verdict(claim) or claim.verdict)
-        for claim in claims
-    ]
-    marked = [(*row[:3], row[3] if row[3] == "holds" else f"**{row[3]}**") for row in rows]
-    return markdown_table(marked, ("no.", "in the paper", "what was found", "verdict"))
+    rows = []
+    for claim in claims:
+        verdict = _verdict(claim)
+        marked = verdict if claim.verdict == "holds" else f"**{verdict}**"
+        rows.append((numbered[claim.key], claim.where, claim.conclusion, marked))
+    return markdown_table(rows, ("no.", "in the paper", "what was found", "verdict"))
 
 
 if __name__ == "__main__":

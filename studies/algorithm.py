@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ PAIR = ("x1", "x2")
 def random_weights(shape: tuple[int, ...]) -> Floats:
     """Absolute normal draws, as in Section 5.3, of sum 1."""
     weights = np.abs(np.random.default_rng(1).normal(size=shape)) + 1e-3
-    return weights / weights.sum()
+    return np.asarray(weights / weights.sum())
 
 
 def dependent_weights(shape: tuple[int, ...], rho: float = CORRELATION) -> Floats:
@@ -106,7 +107,7 @@ def exact_terms(n_bins: int = 400) -> tuple[Floats, dict[Key, Floats]]:
     """Its terms under the density 1 + (1 − 2 x1)(1 − 2 x2) on the unit square, on a fine grid."""
     x = (np.arange(n_bins) + 0.5) / n_bins
     weights = 1 + np.outer(1 - 2 * x, 1 - 2 * x)
-    return x, treeanova.purify(smooth_function(x[:, None], x), weights / weights.sum()).terms
+    return x, dict(treeanova.purify(smooth_function(x[:, None], x), weights / weights.sum()).terms)
 
 
 def draw_rows(n_rows: int, seed: int) -> Floats:
@@ -167,7 +168,8 @@ def run(settings: Settings) -> Section:
             [(depth, *values) for depth, values in depths.items()],
             ("depth", "highest order", "largest difference of a term", "sum of terms − model"),
         ),
-        "**Any F.** F = sin(6 X1) + 4 X1 X2 + tanh(4 X2 − 2) is not piecewise constant; the density on the unit square is "
+        "**Any F.** F = sin(6 X1) + 4 X1 X2 + tanh(4 X2 − 2) is not piecewise constant; the density on the unit square "
+        "is "
         f"1 + (1 − 2 x1)(1 − 2 x2). F̂ are boosted trees of depth 4 trained on {n_rows:,} values of F without noise, "
         "purified under auto. Error of a term of F̂ in percent of the s.d. of F's own, which is computed on a grid of "
         "400 × 400 cells:",
@@ -196,7 +198,8 @@ def _step_claims() -> tuple[Claim, ...]:
             "Section 5, Algorithm 1",
             "we can move m(T_u, i, x_{u\\i}) into T_{u\\i} to generate a 1-dimensional slice of T_u with mean zero",
             "in part",
-            "As printed, m is the weighted sum of a slice, not its mean, and one step does not give mean zero; divided by "
+            "As printed, m is the weighted sum of a slice, not its mean, and one step does not give mean zero; divided "
+            "by "
             "the slice's mass it does. Repeated often enough, the printed step reaches the same answer.",
             "After one pass over all slices, none has a mean (the text's algorithm, 100 × 100 cells, uniform w).",
             f"As printed, {percent(left)} of the mass is left after a sweep; after 6,000 passes the pair is within "
@@ -206,7 +209,8 @@ def _step_claims() -> tuple[Claim, ...]:
         Claim(
             "mass",
             "Section 5.1",
-            "M^t is the unpurified mass at iteration t; when M^t = 0 the algorithm has converged to a matrix with zero-mean "
+            "M^t is the unpurified mass at iteration t; when M^t = 0 the algorithm has converged to a matrix with "
+            "zero-mean "
             "at every slice with non-zero probability",
             "in part",
             "M is zero exactly when all slices are, but the text's formula multiplies by w twice; the proof in the "
@@ -279,7 +283,7 @@ def _tensor_claims(cases: dict[tuple[str, int], Case]) -> tuple[Claim, ...]:
 def _reach_claims(depths: dict[int, tuple[int, float, float]], errors: dict[int, Any]) -> tuple[Claim, ...]:
     gap, whole = (max(values[k] for values in depths.values()) for k in (1, 2))
     pairs = [pair for _, pair in errors.values()]
-    falls = all(later < earlier for earlier, later in zip(pairs, pairs[1:], strict=False))
+    falls = all(later < earlier for earlier, later in itertools.pairwise(pairs))
     return (
         Claim(
             "any-tree",
@@ -288,7 +292,8 @@ def _reach_claims(depths: dict[int, tuple[int, float, float]], errors: dict[int,
             "holds" if gap < 1e-6 and whole < 1e-4 else "does not hold",
             "Boosted trees of depth 2, 3 and 4 are purified to terms of order up to 4 that add up to the model; what "
             "grows is the size of the tensors.",
-            "Algorithm 2 on the model's own tensors and `treeanova.decompose` agree within 1e−6; the terms add up to the "
+            "Algorithm 2 on the model's own tensors and `treeanova.decompose` agree within 1e−6; the terms add up to "
+            "the "
             "model's prediction within 1e−4 (the model computes in single precision).",
             f"Within {number(gap)} and {number(whole)}.",
             {"gap": gap, "sum": whole},
@@ -300,7 +305,9 @@ def _reach_claims(depths: dict[int, tuple[int, float, float]], errors: dict[int,
             "holds" if falls and pairs[-1] < 0.1 else "in part",
             "It works: the terms of F̂ approach those of a smooth F as F̂ improves.",
             "The error of the interaction falls with the size of F̂ and ends below 10 % of its s.d.",
-            "Error of the interaction: " + ", ".join(f"{percent(e)} ({n} trees)" for n, e in zip(errors, pairs, strict=True)) + ".",
+            "Error of the interaction: "
+            + ", ".join(f"{percent(e)} ({n} trees)" for n, e in zip(errors, pairs, strict=True))
+            + ".",
             {"error": pairs[-1]},
         ),
     )
@@ -309,7 +316,10 @@ def _reach_claims(depths: dict[int, tuple[int, float, float]], errors: dict[int,
 def _figure(cases: dict[tuple[str, int], Case]) -> Any:
     plt = pyplot()
     fig, axes = plt.subplots(1, 2, figsize=(WIDTH, 2.7), sharey=True)
-    titles = {"random": "random w: slower with each order", "dependent": f"dependent w (ρ = {CORRELATION}): pairs are slowest"}
+    titles = {
+        "random": "random w: slower with each order",
+        "dependent": f"dependent w (ρ = {CORRELATION}): pairs are slowest",
+    }
     for ax, (name, title) in zip(axes, titles.items(), strict=True):
         for order, colour in zip(SHAPES, look.SERIES, strict=False):
             trace = np.array(cases[name, order].traces[tuple(range(order))])

@@ -47,15 +47,15 @@ _COAST = np.array(
         *((39.0, -123.7), (39.5, -123.8), (40.0, -124.1), (40.4, -124.4), (41.0, -124.1), (42.0, -124.2)),
     ]
 )
-_INTRO = """XGB2 of {n_rows:,} districts and all eight features. {n_models} models: {sizes} trees (learning rate 0.3, 0.1,
-0.1), each three times: once with all rows, twice with four fifths of the rows drawn anew for each tree. The figure and
-the first table show the one of {n_trees} trees and all rows. Its latitude and longitude have κ = {kappa} in the data, and
-{empty} of their cells have no district. Before purification their interaction has an s.d. of {raw} (100,000 dollars)
-over the districts, after purification under auto {pure}."""
-_EMPTY = """A cell counts as **in the ocean** if its middle lies more than 10 km west of a coastline of 24 points and the
-cell has no district. Cells without districts have no weight in the data, or nearly none: purification under a density of
-the data takes main effects out of them, but what the model predicts there remains extrapolation. Read such a map only
-where there are districts."""
+_INTRO = """XGB2 of {n_rows:,} districts and all eight features. {n_models} models: {sizes} trees (learning rate 0.3,
+0.1, 0.1), each three times: once with all rows, twice with four fifths of the rows drawn anew for each tree. The
+figure and the first table show the one of {n_trees} trees and all rows. Its latitude and longitude have κ = {kappa}
+in the data, and {empty} of their cells have no district. Before purification their interaction has an s.d. of {raw}
+(100,000 dollars) over the districts, after purification under auto {pure}."""
+_EMPTY = """A cell counts as **in the ocean** if its middle lies more than 10 km west of a coastline of 24 points and
+the cell has no district. Cells without districts have no weight in the data, or nearly none: purification under a
+density of the data takes main effects out of them, but what the model predicts there remains extrapolation. Read such
+a map only where there are districts."""
 _RIVAL = """**Beyond the paper: InterpretML's `purify`** on the same table, whose code grew out of the paper's.
 Root mean square error relative to the pure interaction, by default and with `is_randomized=False` (version {version}).
 By default it visits slices in random order and stops when purity no longer improves, which comes too early where
@@ -258,18 +258,20 @@ def _controls(shown: Mapping[str, Any], X: Any, n_places: int = 100) -> Floats:
 
 def _grids(shown: Mapping[str, Any], X: Any) -> dict[str, tuple[int, float, float]]:
     """The interaction and the density on regular grids, and on the model's own bins."""
-    own = _edges(shown["auto"], X)
-    cells = {"the model's own": own} | {
-        f"{n} × {n}": tuple(np.linspace(X[name].min(), X[name].max(), n + 1) for name in PLACE) for n in GRIDS
-    }
+    cells: dict[str, Sequence[Floats]] = {"the model's own": _edges(shown["auto"], X)}
+    for n in GRIDS:
+        cells[f"{n} × {n}"] = [np.linspace(X[name].min(), X[name].max(), n + 1) for name in PLACE]
     exact = shown["empirical"].term_values(X, PLACE)
     return {name: _on_grid(edges, shown["raw"], X, exact) for name, edges in cells.items()}
 
 
-def _on_grid(edges: tuple[Floats, Floats], raw: Any, X: Any, exact: Floats) -> tuple[int, float, float]:
-    edges = tuple(np.unique(ends) for ends in edges)  # type: ignore[assignment]
+def _on_grid(given: Sequence[Floats], raw: Any, X: Any, exact: Floats) -> tuple[int, float, float]:
+    edges = [np.unique(ends) for ends in given]
     points = X[list(PLACE)].to_numpy()
-    bins = [np.clip(np.searchsorted(ends[1:-1], column), 0, len(ends) - 2) for ends, column in zip(edges, points.T, strict=True)]
+    bins = [
+        np.clip(np.searchsorted(ends[1:-1], column), 0, len(ends) - 2)
+        for ends, column in zip(edges, points.T, strict=True)
+    ]
     shape = tuple(len(ends) - 1 for ends in edges)
     counts = np.zeros(shape)
     np.add.at(counts, tuple(bins), 1)
@@ -388,7 +390,11 @@ def _figure(shown: Mapping[str, Any], X: Any, y: Any) -> Any:
         best = summit(values, shown["raw"], X)
         star = ax.plot(best.longitude, best.latitude, "*", ms=11, mfc="#ffdd33", mec="black", clip_on=False, zorder=5)
         ax.plot(_COAST[:, 1], _COAST[:, 0], color="black", lw=0.7)
-        ax.set_title(("raw" if name == "raw" else f"pure, {name}") + f"\nlargest {best.value:.2f}: {best.place.replace('land without districts', 'empty land')}", fontsize=8)
+        ax.set_title(
+            ("raw" if name == "raw" else f"pure, {name}")
+            + f"\nlargest {best.value:.2f}: {best.place.replace('land without districts', 'empty land')}",
+            fontsize=8,
+        )
         ax.grid(visible=False)
     _draw_map(axes[0, 3], X, y)
     for ax in (*axes[1, :3], axes[0, 3]):
@@ -397,7 +403,12 @@ def _figure(shown: Mapping[str, Any], X: Any, y: Any) -> Any:
     for ax in axes[:, 0]:
         ax.set_ylabel("latitude, °")
     _draw_key(axes[1, 3], mesh, star[0])
-    fig.suptitle("Latitude × Longitude: only uniform weights take the largest cell out of the ocean", x=0.01, ha="left", fontsize=9)
+    fig.suptitle(
+        "Latitude × Longitude: only uniform weights take the largest cell out of the ocean",
+        x=0.01,
+        ha="left",
+        fontsize=9,
+    )
     return fig
 
 
@@ -422,7 +433,9 @@ def _draw_map(ax: Any, X: Any, y: Any) -> None:
     for metro, (latitude, longitude) in METROS.items():
         text = (-124.3, latitude - (0.4 if metro == "Los Angeles" else 2.0))
         words = metro.replace(" ", "\n")
-        ax.annotate(words, (longitude, latitude), text, va="center", fontsize=7.5, bbox=box, arrowprops={"arrowstyle": "-"})
+        ax.annotate(
+            words, (longitude, latitude), text, va="center", fontsize=7.5, bbox=box, arrowprops={"arrowstyle": "-"}
+        )
 
 
 def claims(measured: Measured) -> tuple[Claim, ...]:
@@ -452,7 +465,8 @@ def _ocean_claims(summits: Mapping[Any, Mapping[str, Summit]]) -> tuple[Claim, .
             "Section 6.2, Figure 5",
             "after purification this problem goes away",
             gone,
-            "It depends on the density, which the paper does not name: under uniform weights the largest cell leaves the "
+            "It depends on the density, which the paper does not name: under uniform weights the largest cell leaves "
+            "the "
             "ocean, under densities close to the data it mostly stays there.",
             "The largest cell of the pure interaction is not in the ocean, in any model and under any of the paper's "
             "densities (Laplace in both readings).",
@@ -469,7 +483,13 @@ def _city_claims(measured: Measured) -> tuple[Claim, ...]:
     left = {city: abs(pure / raw) for city, (raw, pure) in measured.sorted_out.items()}
     others = remaining(measured.controls)
     below = max(float((others < value).mean()) for value in left.values())
-    special: Verdict = "holds" if max(left.values()) < 0.25 and below < 0.1 else "in part" if max(left.values()) < 0.25 else "does not hold"
+    special: Verdict = (
+        "holds"
+        if max(left.values()) < 0.25 and below < 0.1
+        else "in part"
+        if max(left.values()) < 0.25
+        else "does not hold"
+    )
     return (
         Claim(
             "ocean-origin",
@@ -493,8 +513,8 @@ def _city_claims(measured: Measured) -> tuple[Claim, ...]:
             f"The mean interaction within {_METRO_KM:g} km of each city falls below a quarter, and further than around "
             "90 % of the other places.",
             ", ".join(f"{city}: {percent(value, 0)} left" for city, value in left.items())
-            + f"; elsewhere {percent(float(np.median(others)), 0)} in the median. {percent(below, 0)} of the other places "
-            "have less left than the city that keeps more.",
+            + f"; elsewhere {percent(float(np.median(others)), 0)} in the median. {percent(below, 0)} of the other "
+            "places have less left than the city that keeps more.",
             left | {"share of places below": below},
         ),
     )
@@ -529,7 +549,8 @@ def _hooker_claims(grids: Mapping[str, tuple[int, float, float]]) -> tuple[Claim
             else "The density on the model's own bins predicts where districts lie better than regular grids.",
             "A density that is constant on the model's bins (counts + 1) has a higher held-out log-likelihood than on "
             f"any regular grid of {GRIDS[0]} to {GRIDS[-1]} bins a side.",
-            f"{own[0]:,} cells, log-likelihood {number(own[2])} per district; the best grid, {best}: {number(grids[best][2])}.",
+            f"{own[0]:,} cells, log-likelihood {number(own[2])} per district; the best grid, {best}: "
+            f"{number(grids[best][2])}.",
             {"own": own[2], "best grid": grids[best][2]},
         ),
     )

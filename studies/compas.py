@@ -65,7 +65,9 @@ def run(settings: Settings) -> Section:
     stay = {} if settings.quick else with_stay(rows, masks)
     found = {target: one.found for target, one in measured.items()}
     links = [
-        settings.save(_figure(found[target], masks, target), f"compas_{name.split()[-1].lower()}", f"Figure 4: models of {name}")
+        settings.save(
+            _figure(found[target], masks, target), f"compas_{name.split()[-1].lower()}", f"Figure 4: models of {name}"
+        )
         for target, name in TARGETS.items()
     ]
     body = paragraphs(
@@ -91,16 +93,16 @@ def run(settings: Settings) -> Section:
     return Section("COMPAS: Section 6.1, Figure 4", body, claims(measured, masks))
 
 
-INTRO = """ProPublica's {n_rows:,} defendants; race, sex, age, prior offences and charge, the features of ProPublica's own
-model. XGB and XGB2: 300 trees, learning rate 0.1; GAM and GA2M: 4 bags, with no and with ten pairs. XGBoost starts from a
-base score of 0.5, its default when the paper was written. The value of a level is the mean of the main effect over its
-rows. Levels with fewer than {large} rows are drawn in grey and not judged, and values within {near} of zero count as
-having no sign. Uniform and both readings of Laplace have weight only on bins that have rows."""
+INTRO = """ProPublica's {n_rows:,} defendants; race, sex, age, prior offences and charge, the features of ProPublica's
+own model. XGB and XGB2: 300 trees, learning rate 0.1; GAM and GA2M: 4 bags, with no and with ten pairs. XGBoost
+starts from a base score of 0.5, its default when the paper was written. The value of a level is the mean of the main
+effect over its rows. Levels with fewer than {large} rows are drawn in grey and not judged, and values within {near}
+of zero count as having no sign. Uniform and both readings of Laplace have weight only on bins that have rows."""
 UNIFORM = """Uniform differs from model to model, because models have different bins: it puts {shares} of its weight
 on four and more prior offences; the data put {data} there. Its contradictions come from there, and from combinations
-that nobody has. Half-half has half of that weight. Counts + 1 has less of it, but a different share in each term, so that
-one feature has different marginals in different terms: they differ by up to {gap} of the mass in XGB2 of the score. Before
-purification, XGB2 of the score has main effects of {held} only: everything else is in its pairs."""
+that nobody has. Half-half has half of that weight. Counts + 1 has less of it, but a different share in each term, so
+that one feature has different marginals in different terms: they differ by up to {gap} of the mass in XGB2 of the
+score. Before purification, XGB2 of the score has main effects of {held} only: everything else is in its pairs."""
 CANNOT = """**What cannot be concluded.** No cause: according to ProPublica race is not among the questions of
 COMPAS, so an effect of race here represents whatever the score uses and this table lacks. No proof of fairness, nor
 of the opposite: a small main effect does not include what race does through interactions and through correlated
@@ -123,13 +125,15 @@ def _about_uniform(fitted: Mapping[str, Any], masks: Mapping[Level, Any]) -> str
 def _about_stay(stay: Mapping[str, Mapping[str, int]]) -> str:
     """Why the length of stay is left out, and what it would change."""
     why = (
-        "`length_of_stay_days`, the days in jail, is in the data too. It is left out because it is known only after the "
+        "`length_of_stay_days`, the days in jail, is in the data too. It is left out because it is known only after "
+        "the "
         "score was given, and because neither the paper nor ProPublica's model uses it."
     )
     if not stay:
         return why
     counts = "; ".join(
-        f"{TARGETS[target]}: " + ", ".join(f"{n} ({state})" for state, n in some.items()) for target, some in stay.items()
+        f"{TARGETS[target]}: " + ", ".join(f"{n} ({state})" for state, n in some.items())
+        for target, some in stay.items()
     )
     return f"{why} With it as a sixth feature, contradictions number, {counts}."
 
@@ -190,7 +194,9 @@ def _race_table(measured: Mapping[str, Measured], masks: Mapping[Level, Any]) ->
 def _figure(found: Found, masks: Mapping[Level, Any], target: str) -> Any:
     """A dot per level and state, one panel per model, all on one scale."""
     plt = pyplot()
-    fig, axes = plt.subplots(1, 4, figsize=(WIDTH * 1.1, 4.9), sharex=True, sharey=True, width_ratios=(1, 1.25, 1, 1.25))
+    fig, axes = plt.subplots(
+        1, 4, figsize=(WIDTH * 1.1, 4.9), sharex=True, sharey=True, width_ratios=(1, 1.25, 1, 1.25)
+    )
     places = _places(masks)
     for ax, model in zip(axes, MODELS, strict=True):
         states = STATES if model in PAIRED else ("raw", "centred")
@@ -300,8 +306,11 @@ def _stage_claims(measured: Mapping[str, Measured]) -> tuple[Claim, ...]:
             "holds" if less else "does not hold",
             "GA2M, which fits main effects first, leaves a small part of the mass that XGB2 leaves in its pairs.",
             "M of all raw pairs (density auto), added up, is smaller in GA2M than in XGB2, for both targets.",
-            "GA2M " + " and ".join(f"{value:.2f}" for value in masses["GA2M"]) + "; XGB2 "
-            + " and ".join(f"{value:.2f}" for value in masses["XGB2"]) + " (recidivism, log-odds; score, deciles).",
+            "GA2M "
+            + " and ".join(f"{value:.2f}" for value in masses["GA2M"])
+            + "; XGB2 "
+            + " and ".join(f"{value:.2f}" for value in masses["XGB2"])
+            + " (recidivism, log-odds; score, deciles).",
             {f"{model} {k}": value for model in PAIRED for k, value in enumerate(masses[model])},
         ),
         Claim(
@@ -312,10 +321,13 @@ def _stage_claims(measured: Mapping[str, Measured]) -> tuple[Claim, ...]:
             "No measurable change: main effects alone predict held-out rows as well before as after.",
             "Main effects alone predict held-out rows better after purification, by more than two standard errors, for "
             "both targets (AUC of recidivism, squared correlation of the score).",
-            "; ".join(
-                f"{title} {written(*gain)}" for title, gain in zip(TARGETS.values(), gains, strict=True)
-            ) + ". SUPPORT2 below shows no improvement either.",
-            {f"{part} {k}": value for k, gain in enumerate(gains) for part, value in zip(("gain", "error"), gain, strict=True)},
+            "; ".join(f"{title} {written(*gain)}" for title, gain in zip(TARGETS.values(), gains, strict=True))
+            + ". SUPPORT2 below shows no improvement either.",
+            {
+                f"{part} {k}": value
+                for k, gain in enumerate(gains)
+                for part, value in zip(("gain", "error"), gain, strict=True)
+            },
         ),
     )
 
@@ -333,7 +345,8 @@ def _change_claim(measured: Mapping[str, Measured]) -> Claim:
     return Claim(
         "mains-change",
         "Section 6.1, Figure 4",
-        "the interpretations of main effects in the COMPAS dataset are changed significantly by the purification process",
+        "the interpretations of main effects in the COMPAS dataset are changed significantly by the purification "
+        "process",
         verdict,
         "In XGB2 very much, under every density; in GA2M hardly, except under weights that are far from the data.",
         f"Purification moves the main effects by more than {percent(MUCH, 0)} of their size, in both models, for both "
@@ -355,14 +368,18 @@ def _density_claims(found: Mapping[str, Found], levels: Sequence[Level]) -> tupl
         for reading, densities in READINGS.items()
         for model in PAIRED
     }
-    near = {model: sum(len(sign_changes(found[t][model], levels, ("empirical", "counts + 1"))) for t in TARGETS) for model in PAIRED}
+    near = {
+        model: sum(len(sign_changes(found[t][model], levels, ("empirical", "counts + 1"))) for t in TARGETS)
+        for model in PAIRED
+    }
     vary = min(sizes.values()) > MUCH * n_levels
     listed = "; ".join(f"{model}, {reading}: {n}" for (reading, model), n in signs.items())
     return (
         Claim(
             "sign-by-density",
             "Section 6.1",
-            "The magnitude – and occasionally the sign – of the effects are changed by the selection of data distribution",
+            "The magnitude – and occasionally the sign – of the effects are changed by the selection of data "
+            "distribution",
             "holds" if vary and min(signs.values()) else "in part" if vary else "does not hold",
             "Both change with the density, in both readings of Laplace.",
             f"Between the paper's three densities, strengths differ by a factor of {STRONGER:g} in more than "
@@ -383,12 +400,14 @@ def _density_claims(found: Mapping[str, Found], levels: Sequence[Level]) -> tupl
             "uniform and the data, not between the data and counts + 1."
             if not sum(near.values())
             else "The strengths vary; but some signs do too, as the paper says three sentences earlier.",
-            f"Strengths as in the claim before; no level has opposite signs (beyond {NEAR_ZERO}) under two of the paper's "
+            f"Strengths as in the claim before; no level has opposite signs (beyond {NEAR_ZERO}) under two of the "
+            "paper's "
             "densities.",
             f"Levels with opposite signs: {listed}. Between empirical and counts + 1 alone: "
             + ", ".join(f"{n} ({model})" for model, n in near.items())
             + ".",
-            {f"{model} {reading}": n for (reading, model), n in signs.items()} | {f"near {m}": n for m, n in near.items()},
+            {f"{model} {reading}": n for (reading, model), n in signs.items()}
+            | {f"near {m}": n for m, n in near.items()},
         ),
     )
 
@@ -410,10 +429,12 @@ def _xgb_claims(found: Mapping[str, Found], masks: Mapping[Level, Any]) -> tuple
         Claim(
             "xgb-signs",
             "Section 6.1",
-            "the sign of many mains learned by XGB (gray bars) are opposite the signs for those mains learned by GAMs, or "
+            "the sign of many mains learned by XGB (gray bars) are opposite the signs for those mains learned by GAMs, "
+            "or "
             "GA2Ms and XGB2 after purification",
             "does not hold" if not against["raw"] else "holds" if against["centred"] > MUCH * n_levels else "in part",
-            "Some signs differ, of the score only, because XGBoost's base score of 0.5 is left in its main effects; once "
+            "Some signs differ, of the score only, because XGBoost's base score of 0.5 is left in its main effects; "
+            "once "
             "they are centred none does.",
             f"Signs of XGB and GAM differ in more than {percent(MUCH, 0)} of the levels, also when both are centred.",
             f"{against['raw']} of {n_levels} levels raw, {against['centred']} centred.",
@@ -425,9 +446,11 @@ def _xgb_claims(found: Mapping[str, Found], masks: Mapping[Level, Any]) -> tuple
             "the use of purification with XGB2 yields mains that are much more consistent with what other models learn "
             "compared to mains learned directly by XGB",
             "holds" if nearer("raw") and nearer("centred") else "in part" if some else "does not hold",
-            "True against XGB's raw main effects under densities close to the data; against XGB's centred main effects it is "
+            "True against XGB's raw main effects under densities close to the data; against XGB's centred main effects "
+            "it is "
             "not: these are as close to the GAM without any purification.",
-            "Pure main effects of XGB2 are at most half as far from the GAM's as those of XGB, raw and centred, for both "
+            "Pure main effects of XGB2 are at most half as far from the GAM's as those of XGB, raw and centred, for "
+            "both "
             "targets and under all of the paper's densities.",
             "Distance from the GAM (recidivism / score): XGB "
             + ", ".join(f"{state} {plain[state][0]:.3f} / {plain[state][1]:.3f}" for state in ways)
@@ -452,13 +475,21 @@ def _contradiction_claim(found: Mapping[str, Found], levels: Sequence[Level]) ->
     return Claim(
         "contradictions",
         "Section 1.3",
-        "naïve inspection of popular models for training GAMs with interactions can produce contradictory conclusions on real "
+        "naïve inspection of popular models for training GAMs with interactions can produce contradictory conclusions "
+        "on real "
         "datasets. These contradictions are corrected by our purification algorithm",
-        "holds" if counts["raw"] and len(clean) == len(PAPERS) else "in part" if counts["raw"] and clean else "does not hold",
-        "Raw models contradict each other; purified under the density of the data they do not, but under uniform weights "
+        "holds"
+        if counts["raw"] and len(clean) == len(PAPERS)
+        else "in part"
+        if counts["raw"] and clean
+        else "does not hold",
+        "Raw models contradict each other; purified under the density of the data they do not, but under uniform "
+        "weights "
         "new contradictions arise. Centring the main effects removes the raw ones as well.",
         "Raw models give some level opposite signs; pure ones under none of the paper's densities.",
-        "Pairs of models with opposite signs (both targets): " + ", ".join(f"{n} {state}" for state, n in counts.items()) + ".",
+        "Pairs of models with opposite signs (both targets): "
+        + ", ".join(f"{n} {state}" for state, n in counts.items())
+        + ".",
         counts,
     )
 
@@ -474,15 +505,18 @@ def _audit_claim(measured: Mapping[str, Measured]) -> Claim:
     return Claim(
         "audits",
         "Section 6.1",
-        "Both the learning algorithm and purification distribution are important for meaningful audits of the COMPAS model",
+        "Both the learning algorithm and purification distribution are important for meaningful audits of the COMPAS "
+        "model",
         "holds" if all(matter) else "in part" if any(matter) or before > 2 * spread else "does not hold",
-        "For the difference between African-American and Caucasian defendants in the score: raw models differ a lot; pure "
+        "For the difference between African-American and Caucasian defendants in the score: raw models differ a lot; "
+        "pure "
         "ones differ little by algorithm, and more by density."
         if not matter[0]
         else "The difference between African-American and Caucasian defendants in the score depends on both.",
         "That difference, pure, varies by more than twice its s.d. over refits between XGB2 and GA2M, and between the "
         "paper's densities.",
-        f"Between XGB2 and GA2M by up to {by_model:.2f} deciles, between densities by up to {by_density:.2f}; s.d. over "
+        f"Between XGB2 and GA2M by up to {by_model:.2f} deciles, between densities by up to {by_density:.2f}; s.d. "
+        "over "
         f"refits {spread:.2f}. Raw, between all four models: {before:.2f}.",
         {"by model": by_model, "by density": by_density, "spread": spread, "raw": before},
     )

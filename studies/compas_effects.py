@@ -100,7 +100,9 @@ def contradictions(found: Found, state: str, levels: Sequence[Level]) -> list[tu
     ]
 
 
-def sign_changes(kinds: Mapping[str, Values], levels: Sequence[Level], densities: Sequence[str] = PAPERS) -> list[Level]:
+def sign_changes(
+    kinds: Mapping[str, Values], levels: Sequence[Level], densities: Sequence[str] = PAPERS
+) -> list[Level]:
     """Of some levels those whose effect has one sign under one density and the other under another, in one model."""
     values = {level: [kinds[density][level] for density in densities] for level in levels}
     return [level for level, some in values.items() if min(some) < -NEAR_ZERO and max(some) > NEAR_ZERO]

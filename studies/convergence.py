@@ -40,18 +40,22 @@ def run(settings: Settings) -> Section:
     body = paragraphs(
         f"The paper's experiment: tables of P × P cells drawn from N(0, σ), w uniform or drawn from N(0, σ), {n_draws} "
         "draws. Normal weights are negative half of the time; we take absolute values. Figure 3 of the paper shows two "
-        "of these settings (uniform, σ = 1, P = 100; random, σ = 10, P = 100), its Figures 10 and 11 (Supplement B) all "
-        "nine with uniform and all nine with random w. Ours shows all eighteen: mean of Mᵗ, with a band of one s.d. above "
+        "of these settings (uniform, σ = 1, P = 100; random, σ = 10, P = 100), its Figures 10 and 11 (Supplement B) "
+        "all "
+        "nine with uniform and all nine with random w. Ours shows all eighteen: mean of Mᵗ, with a band of one s.d. "
+        "above "
         "(below, most would leave a logarithmic axis). Titles give the median number of passes to 1e−10 M⁰.",
         settings.save(_own_figure(found), "convergence", "Figures 3, 10 and 11: convergence on the paper's own draws"),
         _own_table(found),
         "σ changes the scale only, because w is normalised and purification is linear (largest relative difference "
         f"between the curves for σ = 1 and 100: {number(scale_gap(found))}).",
-        f"**Theorem 2 with other weights.** With ε = {number(TARGET)} M⁰ it promises {number(PROMISED)} passes for every "
+        f"**Theorem 2 with other weights.** With ε = {number(TARGET)} M⁰ it promises {number(PROMISED)} passes for "
+        "every "
         "w. In fact M falls by the factor κ per pass.",
         settings.save(_theorem_figure(cases), "theorem2", "Passes needed against what Theorem 2 promises"),
         _case_table(cases),
-        "Random tables need somewhat fewer passes than ln ε / ln κ, which is the number for the slowest table. The direct "
+        "Random tables need somewhat fewer passes than ln ε / ln κ, which is the number for the slowest table. The "
+        "direct "
         "solver of treeanova needs no passes.",
     )
     return Section("Convergence: Theorems 1 and 2, Figures 3, 10 and 11", body, claims(found, cases))
@@ -120,7 +124,8 @@ def _theorem_1(found: Found, cases: dict[str, Case]) -> Claim:
         "One sweep suffices if w is equal along rows or along columns, and for every product of marginals too.",
         "M² / M⁰ below 1e−12, for uniform w and for 20 random w that are equal along rows, and along columns (means of "
         "slices divided by their mass).",
-        f"Uniform w, all {len(even)} settings: {number(uniform)}; equal along one side: {number(max(sides))}; a product "
+        f"Uniform w, all {len(even)} settings: {number(uniform)}; equal along one side: {number(max(sides))}; a "
+        "product "
         f"of marginals, which the theorem does not cover: {number(wider)}.",
         {"worst": worst, "product": wider},
     )
@@ -140,7 +145,8 @@ def _theorem_2(found: Found, cases: dict[str, Case]) -> tuple[Claim, ...]:
             "does not hold" if max(case.passes for case in slow) > PROMISED else "holds",
             "The bound fails for dependent features, by any factor: M falls by κ per pass, and κ can be close to 1.",
             f"M ≤ 1e−10 M⁰ within {PROMISED:.1f} passes, for every w.",
-            f"w ∝ [[1, δ], [δ, 1]] with δ = 0.1, 0.01, 0.001 needs {', '.join(f'{case.passes:,}' for case in slow)} passes. "
+            f"w ∝ [[1, δ], [δ, 1]] with δ = 0.1, 0.01, 0.001 needs {', '.join(f'{case.passes:,}' for case in slow)} "
+            "passes. "
             f"The paper's own random draws with P = 2, 25, 100 break the bound too: {', '.join(first)} of them at some "
             f"t ≥ 1, {', '.join(later)} at some t ≥ 2.",
             {"passes at 0.1": slow[0].passes, "passes at 0.01": slow[1].passes, "passes at 0.001": slow[2].passes},
@@ -154,7 +160,8 @@ def _theorem_2(found: Found, cases: dict[str, Case]) -> tuple[Claim, ...]:
             "For a given w the number of passes does grow with log(M⁰/ε); but no constant serves all w, because it is "
             "1 / ln(1/κ).",
             "Passes ≤ C log(M⁰/ε) with one C for all w.",
-            f"At δ = 0.01 the ratio of successive M is {rate:.6f}, which is κ = {late.correlation:.6f}: geometric. Passes "
+            f"At δ = 0.01 the ratio of successive M is {rate:.6f}, which is κ = {late.correlation:.6f}: geometric. "
+            "Passes "
             f"per factor of ten at δ = 0.1, 0.01, 0.001: {', '.join(f'{case.passes / 10:.0f}' for case in slow)}.",
             {"rate": rate, "kappa": late.correlation},
         ),
@@ -168,28 +175,29 @@ def _own_claims(found: Found) -> tuple[Claim, ...]:
     worst = {size: float(moved(trace).min()) for size, trace in random.items()}
     passes = {size: n_passes(trace) for size, trace in random.items()}
     single = max(float((trace[:, 2] / trace[:, 0]).max()) for trace in uniform)
-    typical, slowest = (
-        {size: float(value(some)) for size, some in passes.items()} for value in (np.median, np.max)
-    )
+    typical, slowest = ({size: float(value(some)) for size, some in passes.items()} for value in (np.median, np.max))
     return (
         Claim(
             "first-iteration",
             "Section 5.3",
             "In all cases, we see that the mass-moving algorithm moves almost all of the mass in the first iteration",
             "holds" if min(worst.values()) >= ALMOST_ALL else "in part",
-            "On average one sweep moves more than 90 % of the mass; for tables of 2 × 2 cells it can be less than half.",
+            "On average one sweep moves more than 90 % of the mass; for tables of 2 × 2 cells it can be less than "
+            "half.",
             f"One sweep over rows and columns moves at least {percent(ALMOST_ALL, 0)} of the mass in every draw.",
             "Random w, P = 2, 25, 100: "
             + ", ".join(percent(value) for value in means.values())
             + " on average, "
             + ", ".join(percent(value) for value in worst.values())
             + " in the worst draw; uniform w: all of it.",
-            {f"mean {size}": value for size, value in means.items()} | {f"worst {size}": v for size, v in worst.items()},
+            {f"mean {size}": value for size, value in means.items()}
+            | {f"worst {size}": v for size, v in worst.items()},
         ),
         Claim(
             "uniform-single",
             "Section 5.3, Figures 3a and 10",
-            "In the case of the uniform weight distribution, we confirm that the mass-moving algorithm takes only a single "
+            "In the case of the uniform weight distribution, we confirm that the mass-moving algorithm takes only a "
+            "single "
             "iteration (per row/column) to convergence",
             "holds" if single < 1e-12 else "does not hold",
             "With uniform w nothing is left after one sweep, in all nine settings.",
@@ -201,13 +209,19 @@ def _own_claims(found: Found) -> tuple[Claim, ...]:
             "random-few",
             "Section 5.3, Figures 3b and 11",
             "In all settings, the algorithm converges in a small number of iterations",
-            "holds" if max(slowest.values()) <= SMALL else "in part" if max(typical.values()) <= SMALL else "does not hold",
-            "Typically at most twenty passes suffice; the slowest tables of 2 × 2 cells need about three times as many.",
+            "holds"
+            if max(slowest.values()) <= SMALL
+            else "in part"
+            if max(typical.values()) <= SMALL
+            else "does not hold",
+            "Typically at most twenty passes suffice; the slowest tables of 2 × 2 cells need about three times as "
+            "many.",
             f"At most {SMALL} passes to 1e−10 M⁰ in every draw.",
             "Median and slowest draw, P = 2, 25, 100: "
             + ", ".join(f"{typical[size]:.0f} and {slowest[size]:.0f}" for size in SIZES)
             + ".",
-            {f"median {size}": v for size, v in typical.items()} | {f"slowest {size}": v for size, v in slowest.items()},
+            {f"median {size}": v for size, v in typical.items()}
+            | {f"slowest {size}": v for size, v in slowest.items()},
         ),
     )
 

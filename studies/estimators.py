@@ -94,9 +94,12 @@ def run(settings: Settings) -> Section:
             [(name, *(percent(value, 0) for value in some.values())) for name, some in errors.by_density.items()],
             ("density", *(f"{n:,} rows" for n in n_rows)),
         ),
-        "The paper writes the estimators for x₋ᵤ, the features *not* in a term; x_u must be meant, since w weighs the cells "
-        "of the term. Its Laplace, ŵ_lap ∝ ŵ_unif + ŵ_emp, can be read in two ways: both normalised (half-half), or one plus "
-        "the number of rows (counts + 1), as the name suggests. The second is not one density: the more cells a term has, the "
+        "The paper writes the estimators for x₋ᵤ, the features *not* in a term; x_u must be meant, since w weighs the "
+        "cells "
+        "of the term. Its Laplace, ŵ_lap ∝ ŵ_unif + ŵ_emp, can be read in two ways: both normalised (half-half), or "
+        "one plus "
+        "the number of rows (counts + 1), as the name suggests. The second is not one density: the more cells a term "
+        "has, the "
         "more of its weight is uniform, so that a feature has different marginals in different terms (here up to "
         f"{percent(errors.marginal_gap, 0)} of the mass apart). That the true p(x) is the right density is the paper's "
         "definition, not a claim to be tested.",
@@ -108,7 +111,7 @@ def claims(errors: Errors) -> tuple[Claim, ...]:
     """The claims of Section 5.2, judged."""
     sizes, truth = errors.size, errors.size["truth"]
     ratio = max(sizes[name] for name in PAPERS) / min(sizes[name] for name in PAPERS)
-    first = {name: list(some.values())[0] for name, some in errors.by_density.items()}
+    first = {name: next(iter(some.values())) for name, some in errors.by_density.items()}
     last = {name: list(some.values())[-1] for name, some in errors.by_density.items()}
     some = [last[name] for name in PAPERS]
     converge = {name: last[name] < first[name] * (1 - FALL) for name in PAPERS}
@@ -119,7 +122,8 @@ def claims(errors: Errors) -> tuple[Claim, ...]:
             "effects can only be understood in conjunction with a data distribution",
             "holds" if ratio > 1.25 else "does not hold",
             "The same interaction of the same model has different sizes under different densities.",
-            "The s.d. of the pure interaction x1 × x2 at the same rows differs by more than a factor of 1.25 between the paper's "
+            "The s.d. of the pure interaction x1 × x2 at the same rows differs by more than a factor of 1.25 between "
+            "the paper's "
             "densities.",
             f"By a factor of {ratio:.2f}: "
             + ", ".join(f"{number(sizes[name])} {name}" for name in PAPERS)
@@ -132,9 +136,11 @@ def claims(errors: Errors) -> tuple[Claim, ...]:
             "Section 5.2",
             "the choice of distribution can change (sometimes dramatically) the purified effects",
             "holds" if max(some) > DRAMATIC and min(some) < max(some) / 3 else "in part",
-            "With the same many rows, effects under one of the paper's densities are close to the truth and under another far "
+            "With the same many rows, effects under one of the paper's densities are close to the truth and under "
+            "another far "
             "from it.",
-            f"With the most rows, the error under some of the paper's densities is above {percent(DRAMATIC, 0)} of the size of "
+            f"With the most rows, the error under some of the paper's densities is above {percent(DRAMATIC, 0)} of the "
+            "size of "
             "the effects, and below a third of that under another.",
             ", ".join(f"{percent(last[name], 0)} {name}" for name in PAPERS) + ".",
             {name: last[name] for name in PAPERS},
@@ -147,7 +153,10 @@ def _estimator_claims(
 ) -> tuple[Claim, ...]:
     n = list(errors.by_density["uniform"])
     words = {
-        "uniform": ("Uniform: ŵ_unif ∝ 1", "It is a density, but no estimate of p: it does not depend on the data, and its error does not fall with more rows."),
+        "uniform": (
+            "Uniform: ŵ_unif ∝ 1",
+            "It is a density, but no estimate of p: it does not depend on the data, and more rows do not help.",
+        ),
         "empirical": ("Empirical: ŵ_emp ∝ Σ I{x^i = x}", "It approaches the true density as rows are added."),
     }
     rows = [
@@ -157,7 +166,8 @@ def _estimator_claims(
             f"we use three simple estimators of piecewise-constant densities: … {quote}",
             "holds" if converge[name] else "in part",
             conclusion,
-            f"It estimates p: the error of the effects is at least a third smaller with {n[-1]:,} rows than with {n[0]:,}.",
+            f"It estimates p: the error of the effects is at least a third smaller with {n[-1]:,} rows than with "
+            f"{n[0]:,}.",
             f"{percent(first[name], 0)} with {n[0]:,} rows, {percent(last[name], 0)} with {n[-1]:,}.",
             {"first": first[name], "last": last[name]},
         )
@@ -169,13 +179,18 @@ def _estimator_claims(
         "Section 5.2",
         "we use three simple estimators of piecewise-constant densities: … Laplace: ŵ_lap ∝ ŵ_unif + ŵ_emp",
         "holds" if all(both) else "in part" if any(both) else "does not hold",
-        "The formula can be read in two ways: half-half stays away from the true density however many rows there are; counts + 1 "
+        "The formula can be read in two ways: half-half stays away from the true density however many rows there are; "
+        "counts + 1 "
         "approaches it, slowly, but is not one density.",
         f"As above, in both readings: the error is at least a third smaller with {n[-1]:,} rows than with {n[0]:,}.",
         f"Half-half {percent(first['half-half'], 0)} and {percent(last['half-half'], 0)}; counts + 1 "
         f"{percent(first['counts + 1'], 0)} and {percent(last['counts + 1'], 0)}, its marginals up to "
         f"{percent(errors.marginal_gap, 0)} of the mass apart between terms.",
-        {f"{part} {name}": some[name] for part, some in (("first", first), ("last", last)) for name in ("half-half", "counts + 1")}
+        {
+            f"{part} {name}": some[name]
+            for part, some in (("first", first), ("last", last))
+            for name in ("half-half", "counts + 1")
+        }
         | {"marginal gap": errors.marginal_gap},
     )
     return (*rows, laplace)

@@ -87,13 +87,15 @@ def run(settings: Settings) -> Section:
     fair = {name: purified(form, FAIR) for name, form in FORMS.items()}
     skewed = [purified(form, DEPENDENT) for form in FORMS.values()]
     body = paragraphs(
-        "Four additive models of two Booleans, as the paper writes them (top) and purified with equal weights (bottom): "
+        "Four additive models of two Booleans, as the paper writes them (top) and purified with equal weights "
+        "(bottom): "
         "the intercept f0, the main effects f1 and f2, the interaction f3.",
         settings.save(_figure(fair), "forms", "Figure 1 before and after purification"),
         f"With weights P(0,0), P(0,1), P(1,0), P(1,1) = {', '.join(f'{w:g}' for w in DEPENDENT.ravel())} the same "
         "function has another pure form, the same for all four:",
         _skewed_table(skewed[0]),
-        "Every pure interaction of two Booleans is a constant divided by ± the probability of the cell: it has the signs "
+        "Every pure interaction of two Booleans is a constant divided by ± the probability of the cell: it has the "
+        "signs "
         "of XOR, but equal sizes only where all four cells are equally likely.",
     )
     return Section("Booleans and effect coding: Section 1.1, Figure 1, Section 4.1", body, claims(fair, skewed))
@@ -125,9 +127,11 @@ def _figure_claims(fair: dict[str, Form], skewed: list[Form]) -> tuple[Claim, ..
             "Figure 1",
             "The fourth model (d) is the purified canonical form returned by our algorithm",
             "holds" if to_d < 1e-12 else "does not hold",
-            "All four purify to (d) if the four inputs are equally likely; with other weights they agree on another form.",
+            "All four purify to (d) if the four inputs are equally likely; with other weights they agree on another "
+            "form.",
             "All entries of all four, purified with equal weights, are within 1e−12 of (d).",
-            f"Within {number(to_d)}. With the weights 0.4, 0.1, 0.2, 0.3 the four agree within {number(among)}, but on a form "
+            f"Within {number(to_d)}. With the weights 0.4, 0.1, 0.2, 0.3 the four agree within {number(among)}, but on "
+            "a form "
             f"that differs from (d) by up to {number(elsewhere)}.",
             {"gap": to_d, "among": among, "elsewhere": elsewhere},
         ),
@@ -139,9 +143,11 @@ def _formula_claim() -> Claim:
     return Claim(
         "and-or-formulas",
         "Section 1.1, footnote 1",
-        "X1 ∧ X2 = −0.25(X1 ⊕ X2) + 0.5(X1−0.5) + 0.5(X2−0.5) + 0.25 … ⊕ represents the centered XOR depicted in Fig. 1d",
+        "X1 ∧ X2 = −0.25(X1 ⊕ X2) + 0.5(X1−0.5) + 0.5(X2−0.5) + 0.25 … ⊕ represents the centered XOR depicted in Fig. "
+        "1d",
         "in part" if unit < 1e-12 else "does not hold",
-        "The formulas of AND and OR are right for a XOR of ±1; with the ±0.25 of Figure 1d, to which the footnote refers, "
+        "The formulas of AND and OR are right for a XOR of ±1; with the ±0.25 of Figure 1d, to which the footnote "
+        "refers, "
         "they are not.",
         "Both formulas give AND and OR at all four inputs, with ⊕ as in Figure 1d.",
         f"With ±0.25 they miss by up to {number(as_printed)}, with ±1 by {number(unit)}.",
@@ -159,7 +165,8 @@ def _sign_claim() -> Claim:
         "holds" if apart < 1e-12 else "in part",
         "They have the same size and opposite signs.",
         "The pure interactions of AND and OR (equal weights) are equal at all four inputs.",
-        f"At (1,1) it is {number(first[1, 1])} for AND and {number(second[1, 1])} for OR; their sum is {number(opposite)} "
+        f"At (1,1) it is {number(first[1, 1])} for AND and {number(second[1, 1])} for OR; their sum is "
+        f"{number(opposite)} "
         "everywhere. (Figure 1a is therefore −AND plus main effects.)",
         {"apart": apart, "sum": opposite},
     )
@@ -173,7 +180,8 @@ def _xor_claim(skewed: Form) -> Claim:
         "Section 1.1",
         "additive models with interaction effects can always be purified to a weighted XOR interaction",
         "holds" if ratio < 1 + 1e-12 else "in part",
-        "For Booleans with equally likely inputs; with other weights the pure interaction has the signs of XOR, but not "
+        "For Booleans with equally likely inputs; with other weights the pure interaction has the signs of XOR, but "
+        "not "
         "its equal sizes.",
         "The pure interaction is a multiple of XOR: all four sizes are equal, whatever the weights.",
         f"With the weights 0.4, 0.1, 0.2, 0.3 the largest is {ratio:.1f} times the smallest.",
@@ -196,7 +204,8 @@ def _coding_claims() -> tuple[Claim, ...]:
             "In the context of discrete features, fANOVA is equivalent to effect coding",
             "holds" if uneven < 1e-12 else "in part",
             "Only with uniform weights, as the paper says at the end of the section.",
-            "The interaction by effect coding equals the pure one within 1e−12, whatever the weights (random 4 × 5 table).",
+            "The interaction by effect coding equals the pure one within 1e−12, whatever the weights (random 4 × 5 "
+            "table).",
             f"With random weights they differ by up to {number(uneven)}.",
             {"gap": uneven},
         ),
@@ -241,7 +250,12 @@ def _skewed_table(form: Form) -> str:
 def _figure(fair: dict[str, Form]) -> Any:
     plt = pyplot()
     fig, axes = plt.subplots(2, 4, figsize=(WIDTH, 3.9))
-    titles = {"(a) AND": "(a) AND (as −AND)", "(b) OR": "(b) OR", "(c) XOR": "(c) XOR", "(d) centred XOR": "(d) centred XOR"}
+    titles = {
+        "(a) AND": "(a) AND (as −AND)",
+        "(b) OR": "(b) OR",
+        "(c) XOR": "(c) XOR",
+        "(d) centred XOR": "(d) centred XOR",
+    }
     for column, (name, form) in enumerate(FORMS.items()):
         _draw(axes[0, column], form, titles[name])
         _draw(axes[1, column], fair[name], f"{name[:3]} purified")

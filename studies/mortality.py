@@ -53,12 +53,12 @@ SMALL, MUCH = 0.15, 0.25  # of a curve's s.d.
 STAND_IN = "SUPPORT2"
 
 INTRO = """SUPPORT2 stands in for MIMIC-III: {n_rows:,} seriously ill adults, {deaths} died in hospital, {n_features}
-features, BUN missing for {missing} of them. XGB, XGB2, GAM and GA2M as for COMPAS, GA2M with {n_pairs} pairs. All curves,
-raw and pure, are shifted to mean zero over the patients, so that they can be compared."""
-FALLS = """The curve of BUN differs from what one expects of the paper's: on SUPPORT2 the risk is highest at low values
-and *falls* towards 50 (from 40 to 60 by {least} to {most} log-odds, raw and pure, in both models). The patients with a
-measured BUN are not a random half; {missing} have none, and their bin has an effect of its own (the diamonds at the right
-of the figure). This is a feature of the data, not of purification."""
+features, BUN missing for {missing} of them. XGB, XGB2, GAM and GA2M as for COMPAS, GA2M with {n_pairs} pairs. All
+curves, raw and pure, are shifted to mean zero over the patients, so that they can be compared."""
+FALLS = """The curve of BUN differs from what one expects of the paper's: on SUPPORT2 the risk is highest at low
+values and *falls* towards 50 (from 40 to 60 by {least} to {most} log-odds, raw and pure, in both models). The
+patients with a measured BUN are not a random half; {missing} have none, and their bin has an effect of its own (the
+diamonds at the right of the figure). This is a feature of the data, not of purification."""
 
 
 class Measured(NamedTuple):
@@ -98,7 +98,8 @@ def run(settings: Settings) -> Section:
         _roughness_table(found, X),
         "**BUN from 40 to 60**, change in log-odds:",
         _near_50_table(found),
-        "**Stability**: correlation between models of two halves of the patients, of the sum of all pure main effects and "
+        "**Stability**: correlation between models of two halves of the patients, of the sum of all pure main effects "
+        "and "
         "of the sum of all pure pairs, at all patients:",
         markdown_table(
             [(name, f"{main:.2f}", f"{pair:.2f}") for name, (main, pair) in measured.halves.items()],
@@ -244,7 +245,9 @@ def _near_50_table(found: Mapping[str, Kinds]) -> str:
 def _share_table(tests: Mapping[str, Floats]) -> str:
     rows = [(name, *(f"{loss:.4f}" for loss in values[:, 3:].mean(axis=0)), written(*best_share(values)[1:]))
             for name, values in tests.items()]  # fmt: skip
-    return markdown_table(rows, ("model", *(percent(share, 0) for share in SHARES), "gain of the best share over 100 %"))
+    return markdown_table(
+        rows, ("model", *(percent(share, 0) for share in SHARES), "gain of the best share over 100 %")
+    )
 
 
 def best_share(values: Floats) -> tuple[float, float, float]:
@@ -316,8 +319,10 @@ def _demo() -> str:
     gap = np.abs(fx.decision_function(X) - model.predict(X, output_margin=True)).max()
     return (
         f"**Smoke test on the MIMIC-III demo**, which is open: {len(X)} admissions, "
-        f"{(data['age'] > OLDEST_KNOWN_AGE).sum()} hidden ages set to {AGE_OF_THE_OLDEST}; XGB2 of {X.shape[1]} features "
-        f"gives {len(fx.terms)} pure terms whose sum is within {number(float(gap))} of the model's own log-odds. So few "
+        f"{(data['age'] > OLDEST_KNOWN_AGE).sum()} hidden ages set to {AGE_OF_THE_OLDEST}; XGB2 of {X.shape[1]} "
+        "features "
+        f"gives {len(fx.terms)} pure terms whose sum is within {number(float(gap))} of the model's own log-odds. So "
+        "few "
         "rows support no finding."
     )
 
@@ -346,8 +351,10 @@ def _words(moved: Mapping[str, Change]) -> str:
     (least, most), (_, largest) = _range(moved, "relative"), _range(moved, "largest")
     between = moved["between"]
     return (
-        f"Purification moves the curve by {percent(least, 0)} to {percent(most, 0)} of its s.d. and by up to {largest:.2f} "
-        f"log-odds; two of the paper's densities differ by up to {percent(between.relative, 0)} and {between.largest:.2f}."
+        f"Purification moves the curve by {percent(least, 0)} to {percent(most, 0)} of its s.d. and by up to "
+        f"{largest:.2f} "
+        f"log-odds; two of the paper's densities differ by up to {percent(between.relative, 0)} and "
+        f"{between.largest:.2f}."
     )
 
 
@@ -370,14 +377,16 @@ def _age_claims(moved: Moved) -> tuple[Claim, ...]:
         Claim(
             "age-imperceptible",
             where,
-            "The upper left graph (the main effect of Age for GAM/GA2Ms) shows imperceptible change due to purification",
+            "The upper left graph (the main effect of Age for GAM/GA2Ms) shows imperceptible change due to "
+            "purification",
             "holds" if largest < SEEN else "in part" if most < SMALL else "does not hold",
             "For most patients nothing changes visibly; below 35 years the curve does move."
             if largest >= SEEN and most < SMALL
             else "Nothing changes visibly."
             if largest < SEEN
             else "The curve moves visibly.",
-            f"The curve moves by less than {SEEN} log-odds anywhere between the 1st and the 99th percentile (in part: by less "
+            f"The curve moves by less than {SEEN} log-odds anywhere between the 1st and the 99th percentile (in part: "
+            "by less "
             f"than {percent(SMALL, 0)} of its s.d. over the patients).",
             _words(calm),
             _numbers(calm),
@@ -387,9 +396,14 @@ def _age_claims(moved: Moved) -> tuple[Claim, ...]:
             "age-density",
             where,
             "the selection of distribution used for purification does not make a large difference in this case",
-            "holds" if between.relative < SMALL and between.largest < READ else "in part" if between.relative < SMALL else "does not hold",
+            "holds"
+            if between.relative < SMALL and between.largest < READ
+            else "in part"
+            if between.relative < SMALL
+            else "does not hold",
             "The curves of age in GA2M under the paper's densities are close to each other.",
-            f"Two of the paper's densities differ by less than {percent(SMALL, 0)} of the curve's s.d. and by less than {READ} "
+            f"Two of the paper's densities differ by less than {percent(SMALL, 0)} of the curve's s.d. and by less "
+            f"than {READ} "
             "log-odds anywhere.",
             _words(calm),
             _numbers(calm),
@@ -401,9 +415,11 @@ def _age_claims(moved: Moved) -> tuple[Claim, ...]:
             "The XGB2 model is not designed to prioritize main effects over interaction effects, so purification makes "
             "non-negligible impact and the selection of a distribution can change model interpretation",
             "holds" if matters and wild["between"].largest > READ else "in part" if matters else "does not hold",
-            "In XGB2 nearly all of the effect of age is in pairs before purification; afterwards its size depends on the "
+            "In XGB2 nearly all of the effect of age is in pairs before purification; afterwards its size depends on "
+            "the "
             "density.",
-            f"Under each of the paper's densities the curve moves by more than {percent(MUCH, 0)} of its s.d., and two of them "
+            f"Under each of the paper's densities the curve moves by more than {percent(MUCH, 0)} of its s.d., and two "
+            "of them "
             f"differ by more than {READ} log-odds somewhere.",
             _words(wild),
             _numbers(wild),
@@ -427,13 +443,17 @@ def _bun_claims(found: Mapping[str, Kinds], moved: Moved) -> tuple[Claim, ...]:
         Claim(
             "bun-magnified",
             where,
-            "These differences are magnified for the variable blood urea nitrogen (BUN) which participates in a large number "
+            "These differences are magnified for the variable blood urea nitrogen (BUN) which participates in a large "
+            "number "
             "of interactions",
             "holds" if magnified and counts["bun"] > 2 * usual else "in part" if magnified else "does not hold",
-            "BUN takes part in more pairs of GA2M than most features, and the density matters more for it than for age.",
-            "Between the paper's densities the curve of BUN in GA2M differs by more than that of age, and BUN is in more than "
+            "BUN takes part in more pairs of GA2M than most features, and the density matters more for it than for "
+            "age.",
+            "Between the paper's densities the curve of BUN in GA2M differs by more than that of age, and BUN is in "
+            "more than "
             "twice as many pairs as the median feature.",
-            f"BUN: {counts['bun']} of {sum(counts.values()) // 2} pairs (median feature: {usual:g}); largest difference "
+            f"BUN: {counts['bun']} of {sum(counts.values()) // 2} pairs (median feature: {usual:g}); largest "
+            "difference "
             f"between densities {bun['between'].largest:.2f} log-odds, age {age['between'].largest:.2f}.",
             {"pairs": counts["bun"], "median": usual, "bun": bun["between"].largest, "age": age["between"].largest},
             STAND_IN,
@@ -441,9 +461,14 @@ def _bun_claims(found: Mapping[str, Kinds], moved: Moved) -> tuple[Claim, ...]:
         Claim(
             "bun-altered",
             where,
-            "it is apparent that the interaction terms still capture some main effects because mass-moving significantly "
+            "it is apparent that the interaction terms still capture some main effects because mass-moving "
+            "significantly "
             "alters the main effect of this variable",
-            "holds" if min(bun[density].largest for density in PAPERS) > READ else "in part" if _range(bun, "largest")[1] > READ else "does not hold",
+            "holds"
+            if min(bun[density].largest for density in PAPERS) > READ
+            else "in part"
+            if _range(bun, "largest")[1] > READ
+            else "does not hold",
             "Even in GA2M purification moves the curve of BUN, under every density.",
             f"The curve moves by more than {READ} log-odds somewhere, under each of the paper's densities.",
             _words(bun),
@@ -453,13 +478,16 @@ def _bun_claims(found: Mapping[str, Kinds], moved: Moved) -> tuple[Claim, ...]:
         Claim(
             "bun-near-50",
             where,
-            "the purified risk curves can produce different interpretations for different distributions (e.g., the curve of "
+            "the purified risk curves can produce different interpretations for different distributions (e.g., the "
+            "curve of "
             "the risk graph at BUN near 50)",
             "holds" if turns else "in part" if elsewhere else "does not hold",
             "Densities change the curve of BUN, but not near 50, where it falls under all of them.",
-            f"From 40 to 60 the curve rises under one of the paper's densities and falls under another, or its change differs "
+            "From 40 to 60 the curve rises under one of the paper's densities and falls under another, or its change "
+            "differs "
             f"by more than {READ} log-odds (in part: curves differ by that much elsewhere).",
-            f"From 40 to 60: {signed(min(slopes))} to {signed(max(slopes))}, densities apart by up to {spread:.2f}; elsewhere "
+            f"From 40 to 60: {signed(min(slopes))} to {signed(max(slopes))}, densities apart by up to {spread:.2f}; "
+            "elsewhere "
             f"by up to {bun['between'].largest:.2f} log-odds.",
             {"least": min(slopes), "most": max(slopes), "spread": spread, "elsewhere": bun["between"].largest},
             STAND_IN,
@@ -471,17 +499,21 @@ def _granularity_claim(found: Mapping[str, Kinds], X: Any) -> Claim:
     kinds = found["GA2M"]
     rough = {state: roughness(kinds[state], "bun", X) for state in STATES}
     gap = max(
-        float(np.abs(kinds[density].decision_function(X) - kinds["raw"].decision_function(X)).max()) for density in DENSITIES
+        float(np.abs(kinds[density].decision_function(X) - kinds["raw"].decision_function(X)).max())
+        for density in DENSITIES
     )
     return Claim(
         "granularity",
         "Section 6.3",
-        "Purification does not change the overall model, so any excessive granularity in the purified main effects must have "
+        "Purification does not change the overall model, so any excessive granularity in the purified main effects "
+        "must have "
         "been hiding in the interaction effects",
         "holds" if gap < 1e-8 else "does not hold",
-        "The model stays the same, and the pure curves are rougher than the raw ones; how rough depends on the density: "
+        "The model stays the same, and the pure curves are rougher than the raw ones; how rough depends on the "
+        "density: "
         "least under auto.",
-        "The sum of all terms differs by less than 1e−8 between raw and pure, at every patient and under every density.",
+        "The sum of all terms differs by less than 1e−8 between raw and pure, at every patient and under every "
+        "density.",
         f"By at most {number(gap)}. Roughness of BUN in GA2M: "
         + ", ".join(f"{value:.2f} {state}" for state, value in rough.items())
         + ".",
@@ -494,17 +526,22 @@ def _variance_claims(measured: Measured) -> tuple[Claim, ...]:
     halves = measured.halves
     shares = {name: best_share(values) for name, values in measured.tests.items()}
     better = [name for name, (share, gain, error) in shares.items() if share < 1 and gain > 2 * error]
-    listed = ", ".join(f"{name} {percent(share, 0)} ({written(gain, error)})" for name, (share, gain, error) in shares.items())
+    listed = ", ".join(
+        f"{name} {percent(share, 0)} ({written(gain, error)})" for name, (share, gain, error) in shares.items()
+    )
     return (
         Claim(
             "high-variance",
             "Section 6.3",
             "This leads us to believe that tree-based models tend to estimate high-variance interaction effects",
             "holds" if all(pair < main / 2 for main, pair in halves.values()) else "in part",
-            "Pairs learned from one half of the patients resemble those of the other half far less than main effects do.",
-            "The correlation of the pure pairs between models of two halves is less than half of that of the main effects, in "
+            "Pairs learned from one half of the patients resemble those of the other half far less than main effects "
+            "do.",
+            "The correlation of the pure pairs between models of two halves is less than half of that of the main "
+            "effects, in "
             "both models.",
-            ", ".join(f"{name}: {main:.2f} main effects, {pair:.2f} pairs" for name, (main, pair) in halves.items()) + ".",
+            ", ".join(f"{name}: {main:.2f} main effects, {pair:.2f} pairs" for name, (main, pair) in halves.items())
+            + ".",
             {f"{part} {name}": values[k] for name, values in halves.items() for k, part in enumerate(("main", "pair"))},
             STAND_IN,
         ),
@@ -516,7 +553,8 @@ def _variance_claims(measured: Measured) -> tuple[Claim, ...]:
             "No measurable gain from shrinking all pure pairs by one factor."
             if not better
             else "Shrinking the pure pairs helps measurably in some models.",
-            "Multiplying the pure pairs by 0, 25, 50 or 75 % lowers the log loss on held-out rows by more than two standard "
+            "Multiplying the pure pairs by 0, 25, 50 or 75 % lowers the log loss on held-out rows by more than two "
+            "standard "
             "errors, in every model.",
             f"Best share, and its gain over 100 %: {listed}.",
             {f"share {name}": share for name, (share, _, _) in shares.items()}

@@ -114,7 +114,8 @@ def claims(measured: dict[float, tuple[float, float]]) -> tuple[Claim, ...]:
         Claim(
             "strength-varies",
             "Figure 2a",
-            "choice of α and β values changes the model's interpretation. In an extreme case, α=β=−1 makes the main effects "
+            "choice of α and β values changes the model's interpretation. In an extreme case, α=β=−1 makes the main "
+            "effects "
             "disappear entirely",
             "holds" if max(mains) == 0 and shares[-1.0] == 1 else "does not hold",
             "The interaction's share of the variance depends on α and β, and at α = β = −1 there are no main effects.",
@@ -134,7 +135,8 @@ def _mean_claims() -> tuple[Claim, ...]:
         Claim(
             "mean-of-product",
             "Section 1.2",
-            "E[(X1−α)(X2−β)] = ρ + αβ. Thus, if we would want the intercept a to represent E[Y], we must select α,β such "
+            "E[(X1−α)(X2−β)] = ρ + αβ. Thus, if we would want the intercept a to represent E[Y], we must select α,β "
+            "such "
             "that αβ = −ρ",
             "holds" if gap < 1e-6 else "does not hold",
             "True for features of mean zero and variance one.",
@@ -145,7 +147,8 @@ def _mean_claims() -> tuple[Claim, ...]:
         Claim(
             "free-choice",
             "Section 1.2, Figure 2b",
-            "This selection process has a degree of freedom … different choices of α, β lead to very different conclusions "
+            "This selection process has a degree of freedom … different choices of α, β lead to very different "
+            "conclusions "
             "about the strengths of the main effects",
             "holds" if max(strengths) > 2 * min(strengths) else "in part",
             "Four choices with αβ = −ρ give X1 a main effect between nothing and twice its coefficient.",
@@ -207,10 +210,12 @@ def _share_map(ax: Any, rho: float) -> Any:
     ax.annotate("fANOVA" if not rho else "least variance\nof these forms", (0, 0), (0.15, 0.15))
     ax.plot(-1, -1, "s", color="white", ms=5)
     ax.annotate("no main\neffects", (-1, -1), (-1.9, -1.8), color="white")
-    name = "correlated features, ρ = 0.6:\ncentring leaves a curve of choices" if rho else "independent features:\nα, β decide the share"
-    ax.set(
-        xlabel="α", title=name, aspect="equal", xlim=(-2, 2), ylim=(-2, 2), xticks=range(-2, 3), yticks=range(-2, 3)
+    name = (
+        "correlated features, ρ = 0.6:\ncentring leaves a curve of choices"
+        if rho
+        else "independent features:\nα, β decide the share"
     )
+    ax.set(xlabel="α", title=name, aspect="equal", xlim=(-2, 2), ylim=(-2, 2), xticks=range(-2, 3), yticks=range(-2, 3))
     ax.set_ylabel("β", rotation=0)
     return filled
 
@@ -221,7 +226,9 @@ def _share_line(ax: Any) -> None:
     for point, words in ((-1.0, "no main effects"), (0.0, "fANOVA")):
         ax.plot(point, 100 * interaction_share(point, point, 0.0), "o", ms=5, color="black")
         ax.annotate(words, (point, 100 * interaction_share(point, point, 0.0)), (8, 2), textcoords="offset points")
-    ax.set(xlabel="α = β", ylabel="share of the interaction, %", ylim=(0, 108), title="Figure 2a: one function, any share")
+    ax.set(
+        xlabel="α = β", ylabel="share of the interaction, %", ylim=(0, 108), title="Figure 2a: one function, any share"
+    )
 
 
 def _strength_lines(ax: Any) -> None:
@@ -231,7 +238,9 @@ def _strength_lines(ax: Any) -> None:
     pure = np.sqrt(1 + 2 * (rho / (1 + rho**2)) ** 2)
     ax.plot(rho, pure, color="black", lw=2.2, label="fANOVA")
     ax.plot(rho, np.ones_like(rho), color="black", lw=1.1, ls="--", label="α = β = 0")
-    ax.set(xlabel="correlation ρ", ylabel="s.d. of X1's main effect", xlim=(0, 1), title="Figure 2b: αβ = −ρ, any strength")
+    ax.set(
+        xlabel="correlation ρ", ylabel="s.d. of X1's main effect", xlim=(0, 1), title="Figure 2b: αβ = −ρ, any strength"
+    )
     ax.set(ylim=(-0.1, 3.3), yticks=(0, 0.5, 1, 1.5, 2))  # no line of the grid behind the legend
     options = {"frameon": True, "framealpha": 1, "edgecolor": "none"}
     ax.legend(ncols=2, loc="upper left", fontsize=7.5, columnspacing=1, handlelength=1.4, **options)

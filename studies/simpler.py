@@ -114,9 +114,12 @@ def run(settings: Settings) -> Section:
                 n_splits = 1 if settings.quick else 5
                 cases[f"{model}, {name}"] = measure(models[model], X, y, classify=classify, n_splits=n_splits)
     body = paragraphs(
-        "The paper gives no details of its simplification. Ours is the plainest: each pure main effect (density auto) is "
-        "replaced by its mean over 2, 3, 5, 10 or 20 groups of rows of equal size, by rank of the feature; pairs stay as "
-        "they are. Loss on held-out rows (log loss of SUPPORT2, mean squared error of California), by which the gain of the "
+        "The paper gives no details of its simplification. Ours is the plainest: each pure main effect (density auto) "
+        "is "
+        "replaced by its mean over 2, 3, 5, 10 or 20 groups of rows of equal size, by rank of the feature; pairs stay "
+        "as "
+        "they are. Loss on held-out rows (log loss of SUPPORT2, mean squared error of California), by which the gain "
+        "of the "
         "model over a constant is measured: 100 % is the gain with all main effects as learned.",
         settings.save(_figure(cases), "simpler", "Section 7.3: simpler main effects"),
         markdown_table(
@@ -126,13 +129,14 @@ def run(settings: Settings) -> Section:
             ],
             ("model, data", "values of a main effect", *(f"{n} groups" for n in GROUPS)),
         ),
-        "Entries: change of the gain in percent of the model's gain over a constant, ± standard error; negative is worse.",
+        "Entries: change of the gain in percent of the model's gain over a constant, ± standard error; negative is "
+        "worse.",
     )
     return Section("Simpler main effects: Section 7.3", body, claims(cases))
 
 
 def _gain(case: Case, k: int) -> tuple[float, float]:
-    """Change of the loss with simpler main effects, in percent of the model's gain over a constant; positive is better."""
+    """Gain in loss with simpler main effects, in percent of the model's gain over a constant; positive is better."""
     whole = (case.losses[:, 0] - case.losses[:, 1]).mean()
     return mean_and_error(100 * (case.losses[:, 1] - case.losses[:, 2 + k]) / whole)
 
@@ -142,7 +146,9 @@ def claims(cases: Mapping[str, Case]) -> tuple[Claim, ...]:
     at = GROUPS.index(SIMPLE)
     simple = {name: _gain(case, at) for name, case in cases.items()}
     fine = [name for name, (gain, error) in simple.items() if gain > -100 * WORSE or gain + 2 * error > 0]
-    best = {name: max((_gain(case, k) for k in range(len(GROUPS))), key=lambda one: one[0]) for name, case in cases.items()}
+    best = {
+        name: max((_gain(case, k) for k in range(len(GROUPS))), key=lambda one: one[0]) for name, case in cases.items()
+    }
     better = [name for name, (gain, error) in best.items() if gain > 2 * error]
     rougher, total = sum(case.rougher for case in cases.values()), sum(case.n_mains for case in cases.values())
     note = "SUPPORT2 and California"
@@ -166,7 +172,8 @@ def claims(cases: Mapping[str, Case]) -> tuple[Claim, ...]:
             "main effects often can be simplified",
             "holds" if len(fine) > len(cases) / 2 else "in part" if fine else "does not hold",
             f"In {len(fine)} of {len(cases)} models {SIMPLE} values per main effect predict as well as all of them.",
-            f"With {SIMPLE} groups the loss is not measurably worse (two standard errors), or by less than {percent(WORSE, 0)} of "
+            f"With {SIMPLE} groups the loss is not measurably worse (two standard errors), or by less than "
+            f"{percent(WORSE, 0)} of "
             "the model's gain over a constant, in more than half of the models.",
             ", ".join(f"{name} {written(*gain, digits=2)} %" for name, gain in simple.items()) + ".",
             {name: gain for name, (gain, _) in simple.items()},
@@ -181,7 +188,9 @@ def claims(cases: Mapping[str, Case]) -> tuple[Claim, ...]:
             if better
             else "No gain that is larger than its error, in any of our models.",
             "Some number of groups lowers the loss by more than two standard errors, in at least one model.",
-            "Best number of groups: " + ", ".join(f"{name} {written(*gain, digits=2)} %" for name, gain in best.items()) + ".",
+            "Best number of groups: "
+            + ", ".join(f"{name} {written(*gain, digits=2)} %" for name, gain in best.items())
+            + ".",
             {f"gain {name}": gain for name, (gain, _) in best.items()}
             | {f"error {name}": error for name, (_, error) in best.items()},
             note,
@@ -195,7 +204,16 @@ def _figure(cases: Mapping[str, Case]) -> Any:
     for (name, case), colour, shift in zip(cases.items(), look.SERIES, (0.97, 0.99, 1.01, 1.03), strict=False):
         gains = [_gain(case, k) for k in range(len(GROUPS))]
         errors = [2 * error if np.isfinite(error) else 0.0 for _, error in gains]
-        ax.errorbar(np.array(GROUPS) * shift, [gain for gain, _ in gains], errors, fmt="o-", ms=4, lw=1.2, color=colour, label=name)
+        ax.errorbar(
+            np.array(GROUPS) * shift,
+            [gain for gain, _ in gains],
+            errors,
+            fmt="o-",
+            ms=4,
+            lw=1.2,
+            color=colour,
+            label=name,
+        )
     ax.axhline(0, color="#444444", lw=0.8)
     ax.set(xscale="log", xlabel="groups per main effect", ylabel="change of the gain, %")
     ax.set_xticks(GROUPS, [str(n) for n in GROUPS])

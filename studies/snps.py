@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -43,13 +44,13 @@ _SHORT = ("inter-\naction\nonly", "modi-\nfier", "no\ninter-\naction", "redun-\n
 Results = dict[tuple[str, str], Recovered]
 
 
-_DIFFERENCES = """**What differs from Wright et al. (2016).** Their Table 2 lists effects of 0.4 and 0.8, for the two interacting SNPs
-and for further SNPs with main effects only; minor allele frequencies of 0.2 and 0.4; 10 or 50 SNPs tried at a split; 100
-repeats; up to 2,493 noise SNPs; and five importance measures of the forest (Gini, permutation, pairwise permutation,
-maximal subtrees, joint). We draw {n_rows} rows of {n_snps} SNPs, of which only two matter, a numeric outcome with noise
-{noise:g} times the s.d. of the interaction, {n_trees} trees of depth 2, a third of the SNPs tried at a split, and
-{n_repeats} repeats, with coefficients as in Table 1 and allele frequencies of 0.2 and 0.4; and we measure the forest's
-pure SNP1 × SNP2 instead of an importance. Their Figures 3 and 4 are not reproduced."""
+_DIFFERENCES = """**What differs from Wright et al. (2016).** Their Table 2 lists effects of 0.4 and 0.8, for the two
+interacting SNPs and for further SNPs with main effects only; minor allele frequencies of 0.2 and 0.4; 10 or 50 SNPs
+tried at a split; 100 repeats; up to 2,493 noise SNPs; and five importance measures of the forest (Gini, permutation,
+pairwise permutation, maximal subtrees, joint). We draw {n_rows} rows of {n_snps} SNPs, of which only two matter, a
+numeric outcome with noise {noise:g} times the s.d. of the interaction, {n_trees} trees of depth 2, a third of the
+SNPs tried at a split, and {n_repeats} repeats, with coefficients as in Table 1 and allele frequencies of 0.2 and 0.4;
+and we measure the forest's pure SNP1 × SNP2 instead of an importance. Their Figures 3 and 4 are not reproduced."""
 
 
 def run(settings: Settings) -> Section:
@@ -67,7 +68,8 @@ def run(settings: Settings) -> Section:
         _frequency_table(),
         f"`treeanova.purify` agrees with all of this within {number(purify_gap())}.",
         _DIFFERENCES.format(n_rows=N_ROWS, n_snps=N_SNPS, noise=NOISE, n_trees=N_TREES, n_repeats=n_repeats),
-        "**What a random forest recovers**: coefficient of (X1−μ)(X2−μ), μ being the mean of a SNP, in the forest's pure "
+        "**What a random forest recovers**: coefficient of (X1−μ)(X2−μ), μ being the mean of a SNP, in the forest's "
+        "pure "
         "SNP1 × SNP2 (the truth is ±1, or 0 without interaction); mean and standard error over repeats.",
         settings.save(_figure(found), "forests", "What a random forest recovers of the interaction"),
         _forest_table(found),
@@ -123,7 +125,8 @@ def _table_claims() -> tuple[Claim, ...]:
             "Table 2",
             "Data Generator Coefficients, Purified: … SNP1 ⊕ SNP2 0.25, 0.25, 0, −0.25, 0.25",
             "holds" if (mains, signs) == (10, 5) else "in part" if (mains, sizes) == (10, 5) else "does not hold",
-            "All main effects and all sizes of interactions are right; four signs of ⊕ are wrong for the XOR of the paper's "
+            "All main effects and all sizes of interactions are right; four signs of ⊕ are wrong for the XOR of the "
+            "paper's "
             "own footnote, and right for the product of effect codes of ±1.",
             "All 15 coefficients equal those of rational arithmetic, ⊕ being the XOR by which AND = −0.25 ⊕ + ….",
             f"Main effects {mains} of 10, sizes of ⊕ {sizes} of 5, signs of ⊕ {signs} of 5 right.",
@@ -148,13 +151,17 @@ def _strength_claims() -> tuple[Claim, ...]:
         where: pure_coefficients("Synergistic", at)[0] / pure_coefficients("Interaction only", at)[0]
         for where, at in LOCI.items()
     }
-    sizes = {where: {abs(pure_coefficients(n, at)[2]) for n, (_, _, d) in GENERATORS.items() if d} for where, at in LOCI.items()}
+    sizes = {
+        where: {abs(pure_coefficients(n, at)[2]) for n, (_, _, d) in GENERATORS.items() if d}
+        for where, at in LOCI.items()
+    }
     redundant = pure_coefficients("Redundant", LOCI["0/1/2, q = 1/2"])[0]
     return (
         Claim(
             "three-times",
             "Section 7.2",
-            "the “synergistic” model has main effects three times as strong as the main effects in the “interaction only” "
+            "the “synergistic” model has main effects three times as strong as the main effects in the “interaction "
+            "only” "
             "model",
             "holds" if set(ratio.values()) == {3} else "in part",
             "Three times for fair 0/1 SNPs; for SNPs that count alleles the ratio depends on the allele frequency.",
@@ -166,7 +173,8 @@ def _strength_claims() -> tuple[Claim, ...]:
         Claim(
             "equal-interaction",
             "Section 7.2",
-            "the interaction effect is the same strength for all data generation schemes (except for the “No Interaction” "
+            "the interaction effect is the same strength for all data generation schemes (except for the “No "
+            "Interaction” "
             "setting)",
             "holds" if all(len(values) == 1 for values in sizes.values()) else "does not hold",
             "The pure interaction has the same size in all four, at every allele frequency.",
@@ -187,11 +195,13 @@ def _forest_claims(found: Results) -> tuple[Claim, ...]:
         Claim(
             "preference",
             "Section 7.2",
-            "in the case of interaction effects of equal strength, the random forest preferentially recovers interactions of "
+            "in the case of interaction effects of equal strength, the random forest preferentially recovers "
+            "interactions of "
             "variables with stronger main effects",
             "holds" if min(gain.values()) > 1.25 else "in part" if max(gain.values()) > 1.25 else "does not hold",
             "In our simulation it does so for SNPs that count alleles, and not for fair 0/1 SNPs.",
-            "The recovered coefficient of the generator with the strongest main effects is more than 1.25 times that of "
+            "The recovered coefficient of the generator with the strongest main effects is more than 1.25 times that "
+            "of "
             "the weakest, for all SNPs.",
             ", ".join(f"{where}: {ratio:.2f}" for where, ratio in gain.items()) + ".",
             gain,
@@ -202,9 +212,11 @@ def _forest_claims(found: Results) -> tuple[Claim, ...]:
             "Section 7.2",
             "interactions can properly be understood only after purification",
             "holds" if all(b > 2 * a for a, b in zip(pure, raw, strict=True)) else "in part",
-            "Forests too must be purified: where the data have no interaction, the raw trees still show SNP1 × SNP2 as the "
+            "Forests too must be purified: where the data have no interaction, the raw trees still show SNP1 × SNP2 as "
+            "the "
             "strongest pair most of the time; purified, less often.",
-            "Without interaction in the data, SNP1 × SNP2 is the strongest of 45 pairs in the raw trees more than twice as "
+            "Without interaction in the data, SNP1 × SNP2 is the strongest of 45 pairs in the raw trees more than "
+            "twice as "
             "often as after purification.",
             f"Raw {', '.join(percent(one, 0) for one in raw)} of the runs, pure "
             f"{', '.join(percent(one, 0) for one in pure)} ({'; '.join(FITTED)}).",
@@ -227,7 +239,7 @@ def _printed_figure() -> Any:
     """Coefficients of Table 1, of Table 2 as printed and with the signs that the paper's own XOR gives."""
     plt = pyplot()
     fig, axes = plt.subplots(1, 2, figsize=(WIDTH, 2.9), sharey=True)
-    tables = {
+    tables: dict[str, tuple[Mapping[str, Any], str]] = {
         "before: Table 1": (GENERATORS, "SNP1 × SNP2"),
         "after: Table 2, as printed": (PRINTED, "SNP1 ⊕ SNP2"),
     }
@@ -241,7 +253,9 @@ def _printed_figure() -> Any:
         ax.grid(visible=False, axis="x")
         ax.legend(fontsize=7.5, ncols=3, loc="upper left", columnspacing=1, handlelength=1)
     exact = [float(xor_coefficient(name)) for name in GENERATORS]
-    axes[1].plot(np.arange(len(exact)) + 0.27, exact, "x", color="black", ms=6, mew=1.5, label="with the signs of footnote 1")
+    axes[1].plot(
+        np.arange(len(exact)) + 0.27, exact, "x", color="black", ms=6, mew=1.5, label="with the signs of footnote 1"
+    )
     handles, labels = axes[1].get_legend_handles_labels()
     order = [labels.index(name) for name in ("SNP1", "SNP1 ⊕ SNP2", "SNP2", "with the signs of footnote 1")]
     shown = [handles[k] for k in order], [labels[k] for k in order]
@@ -267,6 +281,8 @@ def _points(ax: Any, where: str, found: Results) -> None:
         values = found[where, name].coefficient
         sign = GENERATORS[name][2] or 1
         error = values.std(ddof=1) / np.sqrt(len(values))
-        ax.errorbar(main_strength(name, LOCI[where]), sign * values.mean(), error, fmt="o", ms=4, color=colour, label=name)
+        ax.errorbar(
+            main_strength(name, LOCI[where]), sign * values.mean(), error, fmt="o", ms=4, color=colour, label=name
+        )
     ax.axhline(0, color="#888888", lw=0.8)
     ax.set(xlabel="s.d. of main effects\n/ s.d. of interaction", xlim=(-0.3, 4.9))

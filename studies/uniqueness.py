@@ -27,15 +27,20 @@ def random_weights(seed: int, *, dependence: float = 1.0) -> Floats:
     rng = np.random.default_rng(seed)
     marginals = [rng.dirichlet(np.full(size, 4.0)) for size in SHAPE]
     product = np.einsum("i,j,k->ijk", *marginals)
-    weights: Floats = product * np.exp(dependence * rng.normal(size=SHAPE))
-    return weights / weights.sum()
+    weights = product * np.exp(dependence * rng.normal(size=SHAPE))
+    return _scaled(weights)
 
 
 def split_weights() -> Floats:
     """A degenerate density: the support falls into two parts."""
     weights = np.zeros(SHAPE)
     weights[:2, :1], weights[2:, 1:] = 1.0, 1.0
-    return weights / weights.sum()
+    return _scaled(weights)
+
+
+def _scaled(weights: Floats) -> Floats:
+    scaled: Floats = weights / weights.sum()
+    return scaled
 
 
 def lift(key: Key, values: Floats) -> Floats:
@@ -54,9 +59,7 @@ def indicators(key: Key) -> Floats:
 def pure_space(key: Key, weights: Floats) -> Floats:
     """Basis of the functions of some features that meet the integral conditions (5c): all slices have mean zero."""
     own = _own_weights(key, weights)
-    conditions = [
-        (lift_own(key, axis) * own.ravel()) for axis in range(len(key))
-    ]  # one row per slice along the axis
+    conditions = [(lift_own(key, axis) * own.ravel()) for axis in range(len(key))]  # one row per slice along the axis
     if not key:
         return np.ones((np.prod(SHAPE), 1))
     return lift(key, null_space(np.vstack(conditions), rcond=1e-10))
@@ -69,7 +72,8 @@ def lift_own(key: Key, axis: int) -> Floats:
     others = [cells[k] for k in range(len(key)) if k != axis]
     rest = [size for k, size in enumerate(sizes) if k != axis]
     slices = np.ravel_multi_index(others, rest) if others else np.zeros(cells.shape[1], dtype=int)
-    return (np.arange(int(np.prod(rest, initial=1)))[:, None] == slices).astype(float)
+    member: Floats = (np.arange(int(np.prod(rest, initial=1)))[:, None] == slices).astype(float)
+    return member
 
 
 def _own_weights(key: Key, weights: Floats) -> Floats:
@@ -84,7 +88,8 @@ def orthogonal_space(key: Key, weights: Floats, *, with_itself: bool = False) ->
     if not smaller:
         return functions
     conditions = np.hstack([indicators(other) for other in smaller]).T @ (weights.reshape(-1, 1) * functions)
-    return functions @ null_space(conditions, rcond=1e-10)
+    space: Floats = functions @ null_space(conditions, rcond=1e-10)
+    return space
 
 
 class Spaces(NamedTuple):
@@ -183,7 +188,7 @@ def variance_ratios(seed: int, *, dependence: float) -> Variances:
     pairs = [key for key in pure if len(key) == 2]
     lower = np.hstack([indicators(key) for key in pairs])
     mains = np.hstack([indicators((j,)) for j in range(len(SHAPE))])
-    total = sum(pure[key] for key in pairs)
+    total: Floats = np.sum([pure[key] for key in pairs], axis=0)
 
     def ratio(function: Floats, free: Floats) -> float:
         least = function - projected(function, weights, free)
@@ -236,7 +241,8 @@ def _unique_claim(n_draws: int) -> Claim:
     return Claim(
         "unique",
         "Section 3",
-        "By the uniqueness of fANOVA under non-degenerate feature distributions, this set of functions uniquely defines "
+        "By the uniqueness of fANOVA under non-degenerate feature distributions, this set of functions uniquely "
+        "defines "
         "an orthogonal decomposition of F",
         "holds" if full else "does not hold",
         "Where every cell has mass, each function has exactly one pure decomposition; orthogonal means that a term is "
@@ -263,7 +269,8 @@ def _variance_claim(table: dict[str, list[Variances]]) -> Claim:
         "when three features are dependent.",
         "No decomposition of the same function has a smaller variance of the term of order 3, of a pair, or of the sum "
         "of the pairs: ratios to the least variance below 1 + 1e−9.",
-        f"Order 3: {worst['highest']:.9f}; each pair, its own main effects being free: {worst['each_pair']:.9f}; sum of "
+        f"Order 3: {worst['highest']:.9f}; each pair, its own main effects being free: {worst['each_pair']:.9f}; sum "
+        "of "
         f"the pairs: {even:.9f} for independent features, but up to {worst['all_pairs']:.2f} for dependent ones.",
         worst | {"independent": even},
     )
@@ -293,8 +300,10 @@ def _condition_claims(n_draws: int) -> tuple[Claim, ...]:
             "Section 3.2",
             "the fANOVA is recovered when every slice has mean zero with respect to a density w",
             "holds" if slices < 1e-10 else "does not hold",
-            "Tensors with zero-mean slices are the fANOVA: the same as least squares under the orthogonality conditions.",
-            "`treeanova.purify` and least squares over the functions of the orthogonality condition agree within 1e−10.",
+            "Tensors with zero-mean slices are the fANOVA: the same as least squares under the orthogonality "
+            "conditions.",
+            "`treeanova.purify` and least squares over the functions of the orthogonality condition agree within "
+            "1e−10.",
             f"Largest difference of a term, relative to the largest value: {number(slices)}.",
             {"gap": slices},
         ),
@@ -304,11 +313,10 @@ def _condition_claims(n_draws: int) -> tuple[Claim, ...]:
             "This is equivalent to the fANOVA decomposition of E[Y|X] = F(X) under w(X) = p(X)",
             "holds" if rows < 1e-10 else "does not hold",
             "The definition, solved on rows of a noisy outcome, gives the fANOVA of the outcome's conditional mean.",
-            "Least squares on 4,000 rows of Y over functions with E[f|X_v] = 0, and `treeanova.purify` of the means of Y "
+            "Least squares on 4,000 rows of Y over functions with E[f|X_v] = 0, and `treeanova.purify` of the means of "
+            "Y "
             "in each cell under the shares of the rows, agree within 1e−10.",
             f"Largest difference of a term: {number(rows)}.",
             {"gap": rows},
         ),
     )
-
-
