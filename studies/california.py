@@ -522,35 +522,39 @@ def _city_claims(measured: Measured) -> tuple[Claim, ...]:
 
 def _hooker_claims(grids: Mapping[str, tuple[int, float, float]]) -> tuple[Claim, ...]:
     own = grids["the model's own"]
-    best = max((name for name in grids if name != "the model's own"), key=lambda name: grids[name][2])
-    finest = list(grids)[-1]
+    regular = {name: grid for name, grid in grids.items() if name != "the model's own"}
+    best = max(regular, key=lambda name: regular[name][2])
+    beaten = [name for name, (_, _, likelihood) in regular.items() if own[2] > likelihood]
+    verdict: Verdict = "holds" if len(beaten) == len(regular) else "in part" if beaten else "does not hold"
     return (
         Claim(
             "like-hooker",
             "Section 6.2",
             "This result is similar to the fANOVA decomposition in Hooker (2007) (see Fig.5 within)",
             "could not be tested",
-            "We do not have that figure; the same model purified on regular grids, which is Hooker's way, gives a "
-            "similar interaction once the grid is fine.",
+            "We do not have that figure. The same model purified on regular grids, which is Hooker's way, resembles "
+            "ours the "
+            "more, the finer the grid.",
             "Hooker's figure would have to be compared with ours.",
             "Correlation of the interaction on a grid with that on the model's own bins: "
-            + ", ".join(f"{r:.2f} ({name})" for name, (_, r, _) in list(grids.items())[1:])
+            + ", ".join(f"{r:.2f} ({name})" for name, (_, r, _) in regular.items())
             + ".",
-            {"correlation on the finest grid": grids[finest][1]},
+            {"finest": list(regular.values())[-1][1], "coarsest": next(iter(regular.values()))[1]},
         ),
         Claim(
             "refined-density",
             "Section 6.2",
             "leading to more refined density estimation than the grid used in Hooker (2007)",
-            "holds" if own[2] > grids[best][2] else "in part",
-            "The model's own bins are finer than common grids, but finer is not better: a plain grid predicts where "
-            "districts lie better than the density on the model's bins."
-            if own[2] <= grids[best][2]
-            else "The density on the model's own bins predicts where districts lie better than regular grids.",
+            verdict,
+            "Better than coarse grids; but a regular grid with as many cells as the model's own bins predicts better "
+            "where "
+            "districts lie.",
             "A density that is constant on the model's bins (counts + 1) has a higher held-out log-likelihood than on "
-            f"any regular grid of {GRIDS[0]} to {GRIDS[-1]} bins a side.",
-            f"{own[0]:,} cells, log-likelihood {number(own[2])} per district; the best grid, {best}: "
-            f"{number(grids[best][2])}.",
-            {"own": own[2], "best grid": grids[best][2]},
+            "any "
+            f"regular grid of {GRIDS[0]} to {GRIDS[-1]} bins a side (Hooker's own grid is not stated).",
+            f"{own[0]:,} cells, log-likelihood {number(own[2])} per district; it beats {', '.join(beaten) or 'none'}. "
+            "The "
+            f"best grid, {best}, has {regular[best][0]:,} cells and {number(regular[best][2])}.",
+            {"own": own[2], "best grid": regular[best][2], "beaten": len(beaten)},
         ),
     )

@@ -127,7 +127,7 @@ def _figure_claims(fair: dict[str, Form], skewed: list[Form]) -> tuple[Claim, ..
             "Figure 1",
             "The fourth model (d) is the purified canonical form returned by our algorithm",
             "holds" if to_d < 1e-12 else "does not hold",
-            "All four purify to (d) if the four inputs are equally likely; with other weights they agree on another "
+            "All four purify to (d) with the uniform weights of Section 4.1; with other weights they agree on another "
             "form.",
             "All entries of all four, purified with equal weights, are within 1e−12 of (d).",
             f"Within {number(to_d)}. With the weights 0.4, 0.1, 0.2, 0.3 the four agree within {number(among)}, but on "
@@ -201,7 +201,7 @@ def _coding_claims() -> tuple[Claim, ...]:
         Claim(
             "coding-equivalent",
             "Section 4.1",
-            "In the context of discrete features, fANOVA is equivalent to effect coding",
+            "In the context of discrete features (e.g., Fig. 1), fANOVA is equivalent to effect coding",
             "holds" if uneven < 1e-12 else "in part",
             "Only with uniform weights, as the paper says at the end of the section.",
             "The interaction by effect coding equals the pure one within 1e−12, whatever the weights (random 4 × 5 "

@@ -139,9 +139,11 @@ def _mean_claims() -> tuple[Claim, ...]:
             "such "
             "that αβ = −ρ",
             "holds" if gap < 1e-6 else "does not hold",
-            "True for features of mean zero and variance one.",
+            "True for standardised features, as in the paper's figure.",
             "E[(X1−α)(X2−β)] by numerical integration is within 1e−6 of ρ + αβ, for 100 random α, β at ρ = 0.6.",
-            f"Within {number(gap)}. (With other variances ρ is the covariance.)",
+            f"Within {number(gap)}. (At α = β = 0 it is ρ, so the interaction is centred only without correlation; "
+            "with other "
+            "variances ρ is the covariance.)",
             {"gap": gap},
         ),
         Claim(
