@@ -315,4 +315,5 @@ def _needed(ax: Any, cases: dict[str, Case]) -> None:
         ylabel="passes to $10^{-10} M^0$",
         title="The promise of Theorem 2 is broken",
     )
-    ax.legend(loc="lower left", fontsize=7.5)
+    ax.set_ylim(bottom=0.4)
+    ax.legend(loc="lower left", fontsize=7.5, ncols=2, columnspacing=1)
