@@ -198,9 +198,9 @@ def _step_claims() -> tuple[Claim, ...]:
             "Section 5, Algorithm 1",
             "we can move m(T_u, i, x_{u\\i}) into T_{u\\i} to generate a 1-dimensional slice of T_u with mean zero",
             "in part",
-            "As printed, m is the weighted sum of a slice, not its mean, and one step does not give mean zero; divided "
-            "by "
-            "the slice's mass it does. Repeated often enough, the printed step reaches the same answer.",
+            "As printed, the step of Algorithm 1 takes out the weighted sum of a slice, not its mean, and does not "
+            "give mean zero; divided by the slice's mass it does. Repeated often enough, the printed step reaches "
+            "the same answer.",
             "After one pass over all slices, none has a mean (the text's algorithm, 100 × 100 cells, uniform w).",
             f"As printed, {percent(left)} of the mass is left after a sweep; after 6,000 passes the pair is within "
             f"{number(far)} of the pure one. Divided by the slice's mass, one step suffices.",
@@ -236,7 +236,7 @@ def _tensor_claims(cases: dict[tuple[str, int], Case]) -> tuple[Claim, ...]:
             "Section 5",
             "we can move any value from T_u into T_{u\\i} without changing the model predictions",
             "holds" if change < 1e-10 else "does not hold",
-            "The sum of all tensors stays the same, at every cell.",
+            "Moving mass between tensors leaves their sum unchanged, at every cell.",
             "Algorithm 2 changes the function by less than 1e−10 at any cell.",
             f"At most {number(change)}, orders 2 to 4.",
             {"change": change},
@@ -303,7 +303,8 @@ def _reach_claims(depths: dict[int, tuple[int, float, float]], errors: dict[int,
             "Section 5",
             "in principle we could apply this algorithm to any F by first estimating a piecewise-constant F̂",
             "holds" if falls and pairs[-1] < 0.1 else "in part",
-            "It works: the terms of F̂ approach those of a smooth F as F̂ improves.",
+            "Any F can be treated through a piecewise-constant F̂, whose terms approach those of a smooth F as F̂ "
+            "improves.",
             "The error of the interaction falls with the size of F̂ and ends below 10 % of its s.d.",
             "Error of the interaction: "
             + ", ".join(f"{percent(e)} ({n} trees)" for n, e in zip(errors, pairs, strict=True))

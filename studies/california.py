@@ -404,7 +404,7 @@ def _figure(shown: Mapping[str, Any], X: Any, y: Any) -> Any:
         ax.set_ylabel("latitude, °")
     _draw_key(axes[1, 3], mesh, star[0])
     fig.suptitle(
-        "Latitude × Longitude: only uniform weights take the largest cell out of the ocean",
+        "Latitude × Longitude, 500 trees: only uniform weights take the largest cell out of the ocean",
         x=0.01,
         ha="left",
         fontsize=9,
@@ -465,9 +465,8 @@ def _ocean_claims(summits: Mapping[Any, Mapping[str, Summit]]) -> tuple[Claim, .
             "Section 6.2, Figure 5",
             "after purification this problem goes away",
             gone,
-            "It depends on the density, which the paper does not name: under uniform weights the largest cell leaves "
-            "the "
-            "ocean, under densities close to the data it mostly stays there.",
+            "Whether the largest cell leaves the ocean depends on the density, which the paper does not name: under "
+            "uniform weights it does, under densities close to the data it mostly stays there.",
             "The largest cell of the pure interaction is not in the ocean, in any model and under any of the paper's "
             "densities (Laplace in both readings).",
             f"Still in the ocean, of {n_models} models: {listed}.",
@@ -532,9 +531,8 @@ def _hooker_claims(grids: Mapping[str, tuple[int, float, float]]) -> tuple[Claim
             "Section 6.2",
             "This result is similar to the fANOVA decomposition in Hooker (2007) (see Fig.5 within)",
             "could not be tested",
-            "We do not have that figure. The same model purified on regular grids, which is Hooker's way, resembles "
-            "ours the "
-            "more, the finer the grid.",
+            "We do not have Hooker's figure. The same model purified on regular grids, which is Hooker's way, "
+            "resembles ours the more, the finer the grid.",
             "Hooker's figure would have to be compared with ours.",
             "Correlation of the interaction on a grid with that on the model's own bins: "
             + ", ".join(f"{r:.2f} ({name})" for name, (_, r, _) in regular.items())
@@ -546,9 +544,8 @@ def _hooker_claims(grids: Mapping[str, tuple[int, float, float]]) -> tuple[Claim
             "Section 6.2",
             "leading to more refined density estimation than the grid used in Hooker (2007)",
             verdict,
-            "Better than coarse grids; but a regular grid with as many cells as the model's own bins predicts better "
-            "where "
-            "districts lie.",
+            "The model's own bins give a better density than coarse grids; but a regular grid with as many cells "
+            "predicts better where districts lie.",
             "A density that is constant on the model's bins (counts + 1) has a higher held-out log-likelihood than on "
             "any "
             f"regular grid of {GRIDS[0]} to {GRIDS[-1]} bins a side (Hooker's own grid is not stated).",

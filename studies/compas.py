@@ -354,7 +354,8 @@ def _change_claim(measured: Mapping[str, Measured]) -> Claim:
         "the interpretations of main effects in the COMPAS dataset are changed significantly by the purification "
         "process",
         verdict,
-        "In XGB2 very much, under every density; in GA2M hardly, except under uniform weights.",
+        "Purification changes the main effects of XGB2 very much, under every density; those of GA2M hardly, except "
+        "under uniform weights.",
         f"Purification moves the main effects by more than {percent(MUCH, 0)} of their size, in both models, for both "
         "targets and under all of the paper's densities.",
         "; ".join(f"{model}: {percent(least[model], 0)} to {percent(most[model], 0)}" for model in PAIRED) + ".",
@@ -387,7 +388,7 @@ def _density_claims(found: Mapping[str, Found], levels: Sequence[Level]) -> tupl
             "The magnitude – and occasionally the sign – of the effects are changed by the selection of data "
             "distribution",
             "holds" if vary and min(signs.values()) else "in part" if vary else "does not hold",
-            "Both change with the density, in both readings of Laplace.",
+            "Strengths, and some signs, of main effects change with the density, in both readings of Laplace.",
             f"Between the paper's three densities, strengths differ by a factor of {STRONGER:g} in more than "
             f"{percent(MUCH, 0)} of the levels and signs in at least one, in XGB2 and in GA2M.",
             f"Of {n_levels} levels (both targets), other strength: "
@@ -402,10 +403,10 @@ def _density_claims(found: Mapping[str, Found], levels: Sequence[Level]) -> tupl
             "there is significant variation in the strength of the mains (though not the signs) depending on the data "
             "distribution used for the purification process",
             "holds" if vary and not max(signs.values()) else "in part" if vary else "does not hold",
-            "The strengths vary; but some signs do too, as the paper says three sentences earlier. They change between "
+            "Strengths vary with the density; but some signs do too, as the paper itself says two sentences earlier. They change between "
             "uniform and the data, not between the data and counts + 1."
             if not sum(near.values())
-            else "The strengths vary; but some signs do too, as the paper says three sentences earlier.",
+            else "Strengths vary with the density; but some signs do too, as the paper itself says two sentences earlier.",
             f"Strengths as in the claim before; no level has opposite signs (beyond {NEAR_ZERO}) under two of the "
             "paper's "
             "densities.",
@@ -439,9 +440,8 @@ def _xgb_claims(found: Mapping[str, Found], masks: Mapping[Level, Any]) -> tuple
             "or "
             "GA2Ms and XGB2 after purification",
             "does not hold" if not against["raw"] else "holds" if against["centred"] > MUCH * n_levels else "in part",
-            "Some signs differ, of the score only, because XGBoost's base score of 0.5 is left in its main effects; "
-            "once "
-            "they are centred none does.",
+            "Some main effects of XGB have signs opposite to the GAM's, of the score only, because XGBoost's base "
+            "score of 0.5 is left in them; once they are centred none has.",
             f"Signs of XGB and GAM differ in more than {percent(MUCH, 0)} of the levels, also when both are centred.",
             f"{against['raw']} of {n_levels} levels raw, {against['centred']} centred.",
             against,
@@ -452,9 +452,8 @@ def _xgb_claims(found: Mapping[str, Found], masks: Mapping[Level, Any]) -> tuple
             "the use of purification with XGB2 yields mains that are much more consistent with what other models learn "
             "compared to mains learned directly by XGB",
             "holds" if nearer("raw") and nearer("centred") else "in part" if some else "does not hold",
-            "True against XGB's raw main effects under densities close to the data; against XGB's centred main effects "
-            "it is "
-            "not: these are as close to the GAM without any purification.",
+            "Pure main effects of XGB2 are closer to the GAM's than XGB's raw ones, under densities close to the "
+            "data; but XGB's centred main effects are as close without any purification.",
             "Pure main effects of XGB2 are at most half as far from the GAM's as those of XGB, raw and centred, for "
             "both "
             "targets and under all of the paper's densities.",
@@ -489,9 +488,9 @@ def _contradiction_claim(found: Mapping[str, Found], levels: Sequence[Level]) ->
         else "in part"
         if counts["raw"] and clean
         else "does not hold",
-        "Raw models contradict each other; purified under the density of the data they do not, but under uniform "
-        "weights "
-        "new contradictions arise. Centring the main effects removes the raw ones as well.",
+        "Raw models contradict each other; purified under empirical weights or counts + 1 they do not, but under "
+        "uniform and half-half weights new contradictions arise. Centring the main effects removes the raw ones as "
+        "well.",
         "Raw models give some level opposite signs; pure ones under none of the paper's densities.",
         "Pairs of models with opposite signs (both targets): "
         + ", ".join(f"{n} {state}" for state, n in counts.items())

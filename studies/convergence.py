@@ -144,7 +144,8 @@ def _theorem_2(found: Found, cases: dict[str, Case]) -> tuple[Claim, ...]:
             "Theorem 2",
             "For any T_{a,b}, w, Ω, for any ε > 0: M^t ≤ ε ∀ t ≥ τ(ε), where τ(ε) = log₂(M⁰/ε)",
             "does not hold" if max(case.passes for case in slow) > PROMISED else "holds",
-            "The bound fails for dependent features, by any factor: M falls by κ per pass, and κ can be close to 1.",
+            "The bound of Theorem 2 fails for dependent features, by any factor: M falls by κ per pass, and κ can be "
+            "close to 1.",
             f"M ≤ 1e−10 M⁰ within {PROMISED:.1f} passes, for every w.",
             f"w ∝ [[1, δ], [δ, 1]] with δ = 0.1, 0.01, 0.001 needs {', '.join(f'{case.passes:,}' for case in slow)} "
             "passes. "
@@ -236,9 +237,8 @@ def _scale_claim(found: Found, cases: dict[str, Case]) -> Claim:
         "Section 5.3",
         "These results show that the mass-moving algorithm can scale to purify large models",
         "holds" if max(large, slow) <= PROMISED else "in part" if large <= PROMISED else "does not hold",
-        "Size does not slow it down: with random w larger tables need fewer passes. Dependence does, and features of "
-        "real "
-        "data are dependent.",
+        "The size of a table does not slow mass moving down: with random w larger tables need fewer passes. "
+        "Dependence does, and features of real data are dependent.",
         f"At most {PROMISED:.0f} passes to 1e−10 M⁰ for large tables, with random and with dependent w.",
         f"Random w, P = {', '.join(str(size) for size in SIZES)}, 400: "
         + ", ".join(f"{typical[size]:.0f}" for size in SIZES)

@@ -161,8 +161,8 @@ def _permutation_claims(orders: dict[str, tuple[float, float]]) -> tuple[Claim, 
             "Corollary 2.1 (2)",
             "Alg. 1 can iterate over the slices of a tensor in any order",
             "holds" if max(joined, parted) < 1e-12 else "in part" if joined < 1e-12 else "does not hold",
-            "The order is of no influence where the decomposition is unique; where the support of w falls into parts, "
-            "the result depends on it.",
+            "The order of slices is of no influence where the decomposition is unique; where the support of w falls "
+            "into parts, the result depends on it.",
             "Rows first and columns first give the same interaction within 1e−12, whatever w.",
             f"Within {number(joined)} where all cells have mass; up to {number(parted)} apart where the support falls "
             f"into two parts (treeanova, which fixes what w leaves open by a convention: {number(ours)}).",
@@ -195,8 +195,8 @@ def _linearity_claims(bags: dict[str, float]) -> tuple[Claim, ...]:
             "Corollary 2.2",
             "purification can be run equivalently before or after bootstrap aggregation",
             "holds" if own < 1e-9 else "in part" if common < 1e-9 else "does not hold",
-            "It can if all trees use the same bins; each tree on its own bins gives another answer when features are "
-            "dependent.",
+            "Purification before and after bagging agree if all trees use the same bins; each tree on its own bins "
+            "gives another answer when features are dependent.",
             "A forest purified whole and the mean of its trees purified one by one agree within 1e−9 of the largest "
             "effect, under the empirical density.",
             f"On the bins of all trees {number(common)}; each tree on its own bins {percent(own)} of the largest "

@@ -155,9 +155,12 @@ def _estimator_claims(
     words = {
         "uniform": (
             "Uniform: ŵ_unif ∝ 1",
-            "It is a density, but no estimate of p: it does not depend on the data, and more rows do not help.",
+            "Uniform weights are a density, but no estimate of p: they do not depend on the data, and more rows do not help.",
         ),
-        "empirical": ("Empirical: ŵ_emp ∝ Σ I{x^i = x}", "It approaches the true density as rows are added."),
+        "empirical": (
+            "Empirical: ŵ_emp ∝ Σ I{x^i = x}",
+            "The empirical density approaches the true one as rows are added.",
+        ),
     }
     rows = [
         Claim(
@@ -179,9 +182,8 @@ def _estimator_claims(
         "Section 5.2",
         "we use three simple estimators of piecewise-constant densities: … Laplace: ŵ_lap ∝ ŵ_unif + ŵ_emp",
         "holds" if all(both) else "in part" if any(both) else "does not hold",
-        "The formula can be read in two ways: half-half stays away from the true density however many rows there are; "
-        "counts + 1 "
-        "approaches it, slowly, but is not one density.",
+        "Laplace can be read in two ways: half-half stays away from the true density however many rows there are; "
+        "counts + 1 approaches it, slowly, but is not one density.",
         f"As above, in both readings: the error is at least a third smaller with {n[-1]:,} rows than with {n[0]:,}.",
         f"Half-half {percent(first['half-half'], 0)} and {percent(last['half-half'], 0)}; counts + 1 "
         f"{percent(first['counts + 1'], 0)} and {percent(last['counts + 1'], 0)}, its marginals up to "

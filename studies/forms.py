@@ -163,7 +163,7 @@ def _sign_claim() -> Claim:
         "Section 1.1",
         "the interaction effect of AND is identical to the interaction effect of OR",
         "holds" if apart < 1e-12 else "in part",
-        "They have the same size and opposite signs.",
+        "The interactions of AND and OR have the same size but opposite signs: they are not identical.",
         "The pure interactions of AND and OR (equal weights) are equal at all four inputs.",
         f"At (1,1) it is {number(first[1, 1])} for AND and {number(second[1, 1])} for OR; their sum is "
         f"{number(opposite)} "
@@ -180,9 +180,8 @@ def _xor_claim(skewed: Form) -> Claim:
         "Section 1.1",
         "additive models with interaction effects can always be purified to a weighted XOR interaction",
         "holds" if ratio < 1 + 1e-12 else "in part",
-        "For Booleans with equally likely inputs; with other weights the pure interaction has the signs of XOR, but "
-        "not "
-        "its equal sizes.",
+        "Two Booleans purify to a weighted XOR if all four inputs are equally likely; with other weights the "
+        "interaction has the signs of XOR, but not its equal sizes.",
         "The pure interaction is a multiple of XOR: all four sizes are equal, whatever the weights.",
         f"With the weights 0.4, 0.1, 0.2, 0.3 the largest is {ratio:.1f} times the smallest.",
         {"ratio": ratio},
@@ -203,7 +202,8 @@ def _coding_claims() -> tuple[Claim, ...]:
             "Section 4.1",
             "In the context of discrete features (e.g., Fig. 1), fANOVA is equivalent to effect coding",
             "holds" if uneven < 1e-12 else "in part",
-            "Only with uniform weights, as the paper says at the end of the section.",
+            "fANOVA of discrete features is equivalent to effect coding with uniform weights only, as the paper says "
+            "at the end of the section.",
             "The interaction by effect coding equals the pure one within 1e−12, whatever the weights (random 4 × 5 "
             "table).",
             f"With random weights they differ by up to {number(uneven)}.",

@@ -148,7 +148,8 @@ def _shape_claims(learned: dict[float, Learned]) -> tuple[Claim, ...]:
             "Section 7.1, Figure 8",
             "the main effects recovered at λ=0 are logarithmic, and the interaction effect completely disappears",
             "holds" if max(main, gone) < 1e-12 else "does not hold",
-            "True of the function; a model trained on it keeps a weak interaction, the error of its fit.",
+            "log(X1 X2) has logarithmic main effects and no interaction; a model trained on it keeps a weak one, the "
+            "error of its fit.",
             "Purified at λ = 0, the cell means of the function have an interaction below 1e−12 and main effects within "
             "1e−12 "
             "of log x + 1.",
@@ -163,7 +164,7 @@ def _shape_claims(learned: dict[float, Learned]) -> tuple[Claim, ...]:
             "Figure 8",
             "The purification algorithm recovers the transition from logarithmic to linear main effects",
             "holds" if middle < 1e-12 else "does not hold",
-            "The main effects are (1−λ)(log x + 1) + λ(x−½)/2.",
+            "The main effects go from logarithmic to linear: they are (1−λ)(log x + 1) + λ(x−½)/2.",
             "Main effects at λ = 0.25, 0.5, 0.75 within 1e−12 of the formula.",
             f"Within {number(middle)}.",
             {"gap": middle},
@@ -224,7 +225,7 @@ def _product_figure() -> Any:
         product.terms[0, 1].T, origin="lower", extent=(0, 1, 0, 1), cmap=diverging(), vmin=-0.25, vmax=0.25
     )
     fig.colorbar(mesh, ax=axes[0], shrink=0.9, label="effect on Y")
-    axes[0].set(title="interaction: a smooth XOR", xlabel="x1", ylabel="x2", xticks=(0, 0.5, 1), yticks=(0, 0.5, 1))
+    axes[0].set(title="a smooth XOR", xlabel="x1", ylabel="x2", xticks=(0, 0.5, 1), yticks=(0, 0.5, 1))
     axes[0].grid(visible=False)
     for k, ax in enumerate(axes[1:]):
         ax.stairs(product.terms[k,], np.linspace(0, 1, BINS + 1), baseline=None, color=look.MAIN, lw=1.6)

@@ -55,8 +55,8 @@ STAND_IN = "SUPPORT2"
 INTRO = """SUPPORT2 stands in for MIMIC-III: {n_rows:,} seriously ill adults, {deaths} died in hospital, {n_features}
 features, BUN missing for {missing} of them. XGB, XGB2, GAM and GA2M as for COMPAS, GA2M with {n_pairs} pairs. All
 curves, raw and pure, are shifted to mean zero over the patients, so that they can be compared."""
-FALLS = """On SUPPORT2 the risk is highest at low values of BUN, *falls* up to about 50 and rises only beyond 60: from 40
-to 60 it changes by {least} to {most} log-odds under the densities, in both models. The model without pairs shows the
+FALLS = """On SUPPORT2 the risk is highest at low values of BUN, *falls* up to about 50 and rises only beyond 60: from
+40 to 60 it changes by {least} to {most} log-odds under the densities, in both models. The model without pairs shows the
 same, so this is a feature of the data, not of purification. {missing} of the patients have no value; their bin has an
 effect of its own, the diamonds at the right of the figure."""
 
@@ -381,11 +381,11 @@ def _age_claims(moved: Moved) -> tuple[Claim, ...]:
             "The upper left graph (the main effect of Age for GAM/GA2Ms) shows imperceptible change due to "
             "purification",
             "holds" if largest < SEEN else "in part" if most < SMALL else "does not hold",
-            "For most patients nothing changes visibly; below 35 years the curve does move."
+            "For most patients purification does not visibly change the curve of age in GA2M; below 35 years it does."
             if largest >= SEEN and most < SMALL
-            else "Nothing changes visibly."
+            else "Purification does not visibly change the curve of age in GA2M."
             if largest < SEEN
-            else "The curve moves visibly.",
+            else "Purification visibly changes the curve of age in GA2M.",
             f"The curve moves by less than {SEEN} log-odds anywhere between the 1st and the 99th percentile (in part: "
             "by less "
             f"than {percent(SMALL, 0)} of its s.d. over the patients).",

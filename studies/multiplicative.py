@@ -106,7 +106,7 @@ def claims(measured: dict[float, tuple[float, float]]) -> tuple[Claim, ...]:
             "Section 1.2, Eq. 3",
             "for any α and β, forms (2) and (3) make the same predictions",
             "holds" if gap < 1e-12 else "does not hold",
-            "α and β change no prediction.",
+            "The multiplicative model predicts the same for any α and β.",
             "Predictions at 10,000 random α, β, X1, X2 differ by less than 1e−12.",
             f"By at most {number(gap)}.",
             {"gap": gap},
@@ -139,7 +139,8 @@ def _mean_claims() -> tuple[Claim, ...]:
             "such "
             "that αβ = −ρ",
             "holds" if gap < 1e-6 else "does not hold",
-            "True for standardised features, as in the paper's figure.",
+            "E[(X1−α)(X2−β)] is ρ + αβ for standardised features, as in the paper's figure, so that only αβ = −ρ "
+            "makes the intercept E[Y].",
             "E[(X1−α)(X2−β)] by numerical integration is within 1e−6 of ρ + αβ, for 100 random α, β at ρ = 0.6.",
             f"Within {number(gap)}. (At α = β = 0 it is ρ, so the interaction is centred only without correlation; "
             "with other "
@@ -173,8 +174,9 @@ def _least_claim(measured: dict[float, tuple[float, float]]) -> Claim:
         "the functional ANOVA decomposition, which implicitly sets α,β such that the variance of interaction terms is "
         "minimized",
         "holds" if same and abs(dependent - least[0.6]) < 1e-3 else "in part" if same else "does not hold",
-        "True for independent features, where α = β = 0; for correlated ones no α and β give the fANOVA, whose main "
-        "effects are curved and whose interaction has less variance than any α and β allow.",
+        "For independent features fANOVA is the choice of α and β with the least variance; for correlated ones no α "
+        "and β give it, because its main effects are curved and its interaction has less variance than any α and β "
+        "allow.",
         "The variance of the pure interaction is the least over all α, β, within 1e−3.",
         f"ρ = 0: {number(independent)} against {number(least[0.0])}; ρ = 0.6: {number(dependent)} against "
         f"{number(least[0.6])}.",

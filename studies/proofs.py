@@ -173,9 +173,8 @@ def _lemma_claims(n_draws: int) -> tuple[Claim, ...]:
             "if iteration t set the column means to be zero, then M^{t+1} ≤ Σ_j min_φ |Σ_i (w_ij/w_i. − φ_j)(min_ψ Σ_k "
             "(w_ik − ψ_i w_.k) c_k^{t−1})|",
             "holds" if later < 1e-9 and not first else "in part" if later < 1e-9 else "does not hold",
-            "From t = 2 on it is an equality, in which φ and ψ have no influence; at t = 1 it fails, because the row "
-            "means "
-            "are not zero yet.",
+            "Lemma 3 is an equality from t = 2 on, in which φ and ψ have no influence; at t = 1 it fails, because "
+            "the row means are not zero yet.",
             "M^{t+1} exceeds the right side in no draw, at t = 1 as at later t (random w, T, φ and ψ).",
             f"t ≥ 2: both sides agree within {number(later)} of M^{{t+1}} in {n_draws} draws; t = 1: M^{{t+1}} exceeds "
             "the right "
@@ -187,9 +186,8 @@ def _lemma_claims(n_draws: int) -> tuple[Claim, ...]:
             "Supplement A.2",
             "M^{t+1} ≤ … = 0 (the proof of Theorem 1)",
             "holds" if bound < 1e-12 and second < 1e-12 else "does not hold",
-            "With φ_j = 1/n every factor of the bound is zero; at t = 1, where Lemma 3 fails, the third line of its "
-            "proof "
-            "gives the same.",
+            "The proof of Theorem 1 is right: with φ_j = 1/n every factor of the bound is zero; at t = 1, where "
+            "Lemma 3 fails, the third line of the lemma's proof gives the same.",
             "For w equal along rows the bound at φ_j = 1/n is below 1e−12, and so is M² / M⁰ of a run.",
             f"Bound {number(bound)}; M² / M⁰ {number(second)} ({n_draws} draws).",
             {"bound": bound, "after a sweep": second},
@@ -209,8 +207,8 @@ def _halving_claim(values: dict[str, list[float]], n_draws: int) -> Claim:
         "Supplement A.3",
         "So the divergence from the fANOVA decomposition is cut in half each iteration",
         "does not hold",
-        "The proof breaks at its fourth line, which would make the mass zero after one sweep for every w; what it ends "
-        "with is a halving in two passes, and even that fails for strongly dependent features.",
+        "The proof of Theorem 2 breaks at its fourth line, which would make the mass zero after one sweep for every "
+        "w; what it ends with is a halving in two passes, and even that fails for strongly dependent features.",
         "No line of the proof is smaller than the one before; M^{t+1} ≤ ½ M^{t−1} for every w.",
         f"For w ∝ [[1, δ], [δ, 1]], δ = {DELTA}: line {line} is the first to be smaller than the line before, and "
         f"M^{{t+1}} / M^{{t−1}} = {ratio:.3f}, which is κ² = {kappa**2:.3f}. Of the paper's own random draws (P = 2, "

@@ -164,7 +164,8 @@ def _strength_claims() -> tuple[Claim, ...]:
             "only” "
             "model",
             "holds" if set(ratio.values()) == {3} else "in part",
-            "Three times for fair 0/1 SNPs; for SNPs that count alleles the ratio depends on the allele frequency.",
+            "The main effects of “synergistic” are three times those of “interaction only” for fair 0/1 SNPs; for "
+            "SNPs that count alleles the ratio depends on the allele frequency.",
             "The ratio of the pure coefficients is 3, for fair 0/1 SNPs and for SNPs of 0, 1, 2 alleles.",
             ", ".join(f"{where}: {float(value):g}" for where, value in ratio.items())
             + f". (At q = 1/2 the redundant generator has main effects of {redundant}.)",
@@ -177,7 +178,7 @@ def _strength_claims() -> tuple[Claim, ...]:
             "Interaction” "
             "setting)",
             "holds" if all(len(values) == 1 for values in sizes.values()) else "does not hold",
-            "The pure interaction has the same size in all four, at every allele frequency.",
+            "The pure interaction has the same size in all four generators that have one, at every allele frequency.",
             "The absolute coefficients of (X1−μ)(X2−μ) are equal in the four generators.",
             "Equal, exactly, in all cases. Their s.d.: "
             + ", ".join(f"{locus.variance} ({where})" for where, locus in LOCI.items())
@@ -199,7 +200,8 @@ def _forest_claims(found: Results) -> tuple[Claim, ...]:
             "interactions of "
             "variables with stronger main effects",
             "holds" if min(gain.values()) > 1.25 else "in part" if max(gain.values()) > 1.25 else "does not hold",
-            "In our simulation it does so for SNPs that count alleles, and not for fair 0/1 SNPs.",
+            "In our simulation forests recover interactions better where main effects are stronger for SNPs that "
+            "count alleles, and not for fair 0/1 SNPs.",
             "The recovered coefficient of the generator with the strongest main effects is more than 1.25 times that "
             "of "
             "the weakest, for all SNPs.",

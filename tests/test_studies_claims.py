@@ -138,7 +138,12 @@ MEASURED: dict = {
         "better-mains": ("could not be tested", {"gain 0": (0.0002, 0.001), "gain 1": (0.0001, 0.001)}),
         "mains-change": (
             "in part",
-            {"least XGB2": (0.86, 0.03), "least GA2M": (0.03, 0.02), "most XGB2": (0.88, 0.03), "most GA2M": (0.26, 0.05)},
+            {
+                "least XGB2": (0.86, 0.03),
+                "least GA2M": (0.03, 0.02),
+                "most XGB2": (0.88, 0.03),
+                "most GA2M": (0.26, 0.05),
+            },
         ),
         "sign-by-density": (
             "holds",
@@ -164,7 +169,14 @@ MEASURED: dict = {
         ),
         "contradictions": (
             "in part",
-            {"raw": (6, 1), "centred": (0, 0), "uniform": (9, 2), "empirical": (0, 0), "half-half": (10, 2), "counts + 1": (0, 0)},
+            {
+                "raw": (6, 1),
+                "centred": (0, 0),
+                "uniform": (9, 2),
+                "empirical": (0, 0),
+                "half-half": (10, 2),
+                "counts + 1": (0, 0),
+            },
         ),
         "audits": (
             "in part",
@@ -187,7 +199,12 @@ MEASURED: dict = {
         "look-different": ("holds", {"changed": (8, 0)}),
         "three-times": (
             "in part",
-            {"0/1, fair": (3, 0), "0/1/2, q = 1/2": (2, 0), "0/1/2, q = 2/5": (9 / 4, 1e-9), "0/1/2, q = 1/5": (7 / 2, 1e-9)},
+            {
+                "0/1, fair": (3, 0),
+                "0/1/2, q = 1/2": (2, 0),
+                "0/1/2, q = 2/5": (9 / 4, 1e-9),
+                "0/1/2, q = 1/5": (7 / 2, 1e-9),
+            },
         ),
         "equal-interaction": ("holds", {"different sizes": (1, 0)}),
         "preference": (
@@ -196,7 +213,24 @@ MEASURED: dict = {
         ),
         "only-after": ("in part", {"raw 0/1, fair": (0.95, 0.1), "pure 0/1, fair": (0.2, 0.15)}),
     },
-#REST
+    "mortality": {
+        "age-imperceptible": ("in part", {"most": (0.11, 0.03), "largest": (0.09, 0.02)}),
+        "age-density": ("holds", {"between": (0.02, 0.02), "largest between": (0.02, 0.02)}),
+        "age-xgb2": ("holds", {"least": (0.85, 0.05), "largest between": (0.15, 0.04)}),
+        "bun-magnified": ("holds", {"pairs": (7, 1), "median": (1, 1), "bun": (0.16, 0.03), "age": (0.02, 0.02)}),
+        "bun-altered": ("holds", {"least largest": (0.13, 0.03), "most": (0.61, 0.1)}),
+        "bun-near-50": ("in part", {"least": (-0.153, 0.03), "most": (-0.0135, 0.0135), "elsewhere": (0.16, 0.03)}),
+        "granularity": ("holds", {"gap": (0, 1e-8), "raw": (0.83, 0.1), "empirical": (1.67, 0.2), "auto": (1.18, 0.1)}),
+        "high-variance": (
+            "in part",
+            {"main GA2M": (0.93, 0.03), "pair GA2M": (0.56, 0.1), "main XGB2": (0.92, 0.03), "pair XGB2": (0.34, 0.1)},
+        ),
+        "regularize": (
+            "could not be tested",
+            {"gain GA2M": (0.0002, 0.001), "gain XGB2": (0, 0.001), "gain XGB2 of 3,000 rows": (0.0004, 0.001)},
+        ),
+    },
+    # REST
 }
 EXPECTED = {key: value for study in (*EXACT.values(), *MEASURED.values()) for key, value in study.items()}
 
