@@ -36,9 +36,9 @@ judged one by one. `make paper` computes everything and writes this page. One da
 6.3) needs credentials, which we do not have. SUPPORT2, 9,105 seriously ill adults, stands in for it, and verdicts on it
 say so; `studies/mimic.py` loads MIMIC-III for those who may use it.
 
-We also lack the paper's figure of the generators of Wright et al. and the figure of Hooker (2007) that it refers to. The
-paper does not state the parameters of its models, nor the density of its Figure 5; ours are stated below. Numbers of
-figures, theorems and corollaries are those that LaTeX prints: the corollaries are 2.1 and 2.2, the lemma of the
+We also lack the paper's figure of the generators of Wright et al. and the figure of Hooker (2007) that it refers to.
+The paper does not state the parameters of its models, nor the density of its Figure 5; ours are stated below. Numbers
+of figures, theorems and corollaries are those that LaTeX prints: the corollaries are 2.1 and 2.2, the lemma of the
 supplement is Lemma 3, and Figures 9, 10 and 11 are in the supplement."""
 
 READING = """**How to read it.** The table has one sentence per claim. The sections below repeat the paper's words,

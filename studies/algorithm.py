@@ -148,10 +148,10 @@ def run(settings: Settings) -> Section:
     sizes, n_rows = ((30, 300), 10_000) if settings.quick else ((30, 100, 300, 1000), 50_000)
     errors = approximation_errors(sizes, n_rows)
     body = paragraphs(
-        "`studies/tensors.py` holds both algorithms as the paper writes them, for tensors of any order: random tensors "
-        f"for every set of 2, 3 and 4 features; w random (absolute normal draws) or dependent (normal, each two "
-        f"features with ρ = {CORRELATION}). The only change is that the sum of a slice is divided by the slice's mass "
-        "(see the first claim).",
+        "`studies/tensors.py` holds both algorithms as the paper writes them, for tensors of any order: random "
+        "tensors for every set of 2, 3 and 4 features; w random (absolute normal draws) or dependent (normal, each "
+        f"two features with ρ = {CORRELATION}). The only change is that the sum of a slice is divided by the slice's "
+        "mass (see the first claim).",
         settings.save(_figure(cases), "tensors", "Algorithm 2 on tensors of order 2, 3 and 4"),
         f"Passes until M ≤ {number(TARGET)} M⁰ for the tensor of highest order; Theorem 2 would promise "
         f"{PROMISED:.0f}. The last columns compare with `treeanova.purify` and with the function before:",
@@ -168,11 +168,10 @@ def run(settings: Settings) -> Section:
             [(depth, *values) for depth, values in depths.items()],
             ("depth", "highest order", "largest difference of a term", "sum of terms − model"),
         ),
-        "**Any F.** F = sin(6 X1) + 4 X1 X2 + tanh(4 X2 − 2) is not piecewise constant; the density on the unit square "
-        "is "
-        f"1 + (1 − 2 x1)(1 − 2 x2). F̂ are boosted trees of depth 4 trained on {n_rows:,} values of F without noise, "
-        "purified under auto. Error of a term of F̂ in percent of the s.d. of F's own, which is computed on a grid of "
-        "400 × 400 cells:",
+        "**Any F.** F = sin(6 X1) + 4 X1 X2 + tanh(4 X2 − 2) is not piecewise constant; the density on the unit "
+        f"square is 1 + (1 − 2 x1)(1 − 2 x2). F̂ are boosted trees of depth 4 trained on {n_rows:,} values of F "
+        "without noise, purified under auto. Error of a term of F̂ in percent of the s.d. of F's own, which is "
+        "computed on a grid of 400 × 400 cells:",
         markdown_table(
             [(n, percent(main), percent(pair)) for n, (main, pair) in errors.items()],
             ("trees of F̂", "main effect of X1", "interaction"),
@@ -199,8 +198,8 @@ def _step_claims() -> tuple[Claim, ...]:
             "we can move m(T_u, i, x_{u\\i}) into T_{u\\i} to generate a 1-dimensional slice of T_u with mean zero",
             "in part",
             "As printed, the step of Algorithm 1 takes out the weighted sum of a slice, not its mean, and does not "
-            "give mean zero; divided by the slice's mass it does. Repeated often enough, the printed step reaches "
-            "the same answer.",
+            "give mean zero; divided by the slice's mass it does. Repeated often enough, the printed step reaches the "
+            "same answer.",
             "After one pass over all slices, none has a mean (the text's algorithm, 100 × 100 cells, uniform w).",
             f"As printed, {percent(left)} of the mass is left after a sweep; after 6,000 passes the pair is within "
             f"{number(far)} of the pure one. Divided by the slice's mass, one step suffices.",
@@ -210,8 +209,7 @@ def _step_claims() -> tuple[Claim, ...]:
             "mass",
             "Section 5.1",
             "M^t is the unpurified mass at iteration t; when M^t = 0 the algorithm has converged to a matrix with "
-            "zero-mean "
-            "at every slice with non-zero probability",
+            "zero-mean at every slice with non-zero probability",
             "in part",
             "M is zero exactly when all slices are, but the text's formula multiplies by w twice; the proof in the "
             "supplement multiplies once, and so do we.",
@@ -293,8 +291,7 @@ def _reach_claims(depths: dict[int, tuple[int, float, float]], errors: dict[int,
             "Boosted trees of depth 2, 3 and 4 are purified to terms of order up to 4 that add up to the model; what "
             "grows is the size of the tensors.",
             "Algorithm 2 on the model's own tensors and `treeanova.decompose` agree within 1e−6; the terms add up to "
-            "the "
-            "model's prediction within 1e−4 (the model computes in single precision).",
+            "the model's prediction within 1e−4 (the model computes in single precision).",
             f"Within {number(gap)} and {number(whole)}.",
             {"gap": gap, "sum": whole},
         ),

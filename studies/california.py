@@ -497,8 +497,8 @@ def _city_claims(measured: Measured) -> tuple[Claim, ...]:
             "does not hold" if stay > 0.9 * n_refits else "holds" if stay < 0.1 * n_refits else "in part",
             "Models trained without both metropolitan areas still have their largest raw cell in the ocean, nearly as "
             "high: the cities are not its origin.",
-            "Trained without the districts around both cities, at most 10 % of the models have the largest raw cell in "
-            f"the ocean (radii of {', '.join(str(r) for r in RADII)} km, all sizes and seeds).",
+            "Trained without the districts around both cities, at most 10 % of the models have the largest raw cell "
+            f"in the ocean (radii of {', '.join(str(r) for r in RADII)} km, all sizes and seeds).",
             f"It stays in the ocean in {stay} of {n_refits} models, with {percent(share, 0)} of its value on average.",
             {"refits": n_refits, "in ocean": stay, "share of value": share},
         ),
@@ -507,10 +507,10 @@ def _city_claims(measured: Measured) -> tuple[Claim, ...]:
             "Figure 5, caption",
             "Purification sorts out the influence from the Los Angeles and the San Francisco metro areas",
             special,
-            "The mean interaction around both cities nearly vanishes; but it shrinks everywhere, and around some other "
-            "places even further, so that this says little about the cities.",
-            f"The mean interaction within {_METRO_KM:g} km of each city falls below a quarter, and further than around "
-            "90 % of the other places.",
+            "The mean interaction around both cities nearly vanishes; but it shrinks everywhere, and around some "
+            "other places even further, so that this says little about the cities.",
+            f"The mean interaction within {_METRO_KM:g} km of each city falls below a quarter, and further than "
+            "around 90 % of the other places.",
             ", ".join(f"{city}: {percent(value, 0)} left" for city, value in left.items())
             + f"; elsewhere {percent(float(np.median(others)), 0)} in the median. {percent(below, 0)} of the other "
             "places have less left than the city that keeps more.",
@@ -547,11 +547,9 @@ def _hooker_claims(grids: Mapping[str, tuple[int, float, float]]) -> tuple[Claim
             "The model's own bins give a better density than coarse grids; but a regular grid with as many cells "
             "predicts better where districts lie.",
             "A density that is constant on the model's bins (counts + 1) has a higher held-out log-likelihood than on "
-            "any "
-            f"regular grid of {GRIDS[0]} to {GRIDS[-1]} bins a side (Hooker's own grid is not stated).",
+            f"any regular grid of {GRIDS[0]} to {GRIDS[-1]} bins a side (Hooker's own grid is not stated).",
             f"{own[0]:,} cells, log-likelihood {number(own[2])} per district; it beats {', '.join(beaten) or 'none'}. "
-            "The "
-            f"best grid, {best}, has {regular[best][0]:,} cells and {number(regular[best][2])}.",
+            f"The best grid, {best}, has {regular[best][0]:,} cells and {number(regular[best][2])}.",
             {"own": own[2], "best grid": regular[best][2], "beaten": len(beaten)},
         ),
     )

@@ -79,8 +79,8 @@ def run(settings: Settings) -> Section:
         _list_table(found, large(masks)),
         _about_uniform(measured["decile_score"].fitted, masks),
         _about_stay(stay),
-        "**How far purification moves the main effects**, at the rows and relative to their size (both shifted to mean "
-        "zero):",
+        "**How far purification moves the main effects**, at the rows and relative to their size (both shifted to "
+        "mean zero):",
         _change_table(measured),
         "**Distance of the main effects from the GAM's** in the same state (root mean square over rows):",
         _distance_table(found, masks),
@@ -126,8 +126,7 @@ def _about_stay(stay: Mapping[str, Mapping[str, int]]) -> str:
     """Why the length of stay is left out, and what it would change."""
     why = (
         "`length_of_stay_days`, the days in jail, is in the data too. It is left out because it is known only after "
-        "the "
-        "score was given, and because neither the paper nor ProPublica's model uses it."
+        "the score was given, and because neither the paper nor ProPublica's model uses it."
     )
     if not stay:
         return why
@@ -273,8 +272,8 @@ def _audit(measured: Mapping[str, Measured], masks: Mapping[Level, Any]) -> str:
         apart = max(np.ptp([one.found[model]["auto"][level] for model in MODELS]) for level in large(masks))
         parts.append(
             f"{title}: {signed(min(gaps))} to {signed(max(gaps))} {UNITS[target]}, {min(gaps) / _spread(one):.1f} to "
-            f"{max(gaps) / _spread(one):.1f} times the s.d. over refits; models differ by at most {apart:.2f} "
-            f"in any level with {LARGE} rows"
+            f"{max(gaps) / _spread(one):.1f} times the s.d. over refits; models differ by at most {apart:.2f} in any "
+            f"level with {LARGE} rows"
         )
     small = " and ".join(f"{level[1]} ({mask.sum()})" for level, mask in masks.items() if mask.sum() < LARGE)
     explained = measured["decile_score"].tests["XGB2"][:, 0].mean()
@@ -326,8 +325,8 @@ def _stage_claims(measured: Mapping[str, Measured]) -> tuple[Claim, ...]:
             "nevertheless on average the purification process also improves the main effects learned by GA2M models",
             "holds" if better else "does not hold" if worse else "could not be tested",
             "No measurable change: main effects alone predict held-out rows as well before as after.",
-            "Main effects alone predict held-out rows better after purification, by more than two standard errors, for "
-            "both targets (AUC of recidivism, squared correlation of the score).",
+            "Main effects alone predict held-out rows better after purification, by more than two standard errors, "
+            "for both targets (AUC of recidivism, squared correlation of the score).",
             "; ".join(f"{title} {written(*gain)}" for title, gain in zip(TARGETS.values(), gains, strict=True)) + ".",
             {
                 f"{part} {k}": value
@@ -403,13 +402,9 @@ def _density_claims(found: Mapping[str, Found], levels: Sequence[Level]) -> tupl
             "there is significant variation in the strength of the mains (though not the signs) depending on the data "
             "distribution used for the purification process",
             "holds" if vary and not max(signs.values()) else "in part" if vary else "does not hold",
-            "Strengths vary with the density; but some signs do too, as the paper itself says two sentences earlier. They change between "
-            "uniform and the data, not between the data and counts + 1."
-            if not sum(near.values())
-            else "Strengths vary with the density; but some signs do too, as the paper itself says two sentences earlier.",
+            "Strengths vary with the density; but some signs do too, as the paper itself says two sentences earlier.",
             f"Strengths as in the claim before; no level has opposite signs (beyond {NEAR_ZERO}) under two of the "
-            "paper's "
-            "densities.",
+            "paper's densities.",
             f"Levels with opposite signs: {listed}. Between empirical and counts + 1 alone: "
             + ", ".join(f"{n} ({model})" for model, n in near.items())
             + ".",
@@ -436,9 +431,8 @@ def _xgb_claims(found: Mapping[str, Found], masks: Mapping[Level, Any]) -> tuple
         Claim(
             "xgb-signs",
             "Section 6.1",
-            "the sign of many mains learned by XGB (gray bars) are opposite the signs for those mains learned by GAMs, "
-            "or "
-            "GA2Ms and XGB2 after purification",
+            "the sign of many mains learned by XGB (gray bars) are opposite the signs for those mains learned by "
+            "GAMs, or GA2Ms and XGB2 after purification",
             "does not hold" if not against["raw"] else "holds" if against["centred"] > MUCH * n_levels else "in part",
             "Some main effects of XGB have signs opposite to the GAM's, of the score only, because XGBoost's base "
             "score of 0.5 is left in them; once they are centred none has.",
@@ -449,14 +443,13 @@ def _xgb_claims(found: Mapping[str, Found], masks: Mapping[Level, Any]) -> tuple
         Claim(
             "xgb2-consistent",
             "Section 6.1",
-            "the use of purification with XGB2 yields mains that are much more consistent with what other models learn "
-            "compared to mains learned directly by XGB",
+            "the use of purification with XGB2 yields mains that are much more consistent with what other models "
+            "learn compared to mains learned directly by XGB",
             "holds" if nearer("raw") and nearer("centred") else "in part" if some else "does not hold",
             "Pure main effects of XGB2 are closer to the GAM's than XGB's raw ones, under densities close to the "
             "data; but XGB's centred main effects are as close without any purification.",
             "Pure main effects of XGB2 are at most half as far from the GAM's as those of XGB, raw and centred, for "
-            "both "
-            "targets and under all of the paper's densities.",
+            "both targets and under all of the paper's densities.",
             "Distance from the GAM (recidivism / score): XGB "
             + ", ".join(f"{state} {plain[state][0]:.3f} / {plain[state][1]:.3f}" for state in ways)
             + "; XGB2 pure "
@@ -481,8 +474,7 @@ def _contradiction_claim(found: Mapping[str, Found], levels: Sequence[Level]) ->
         "contradictions",
         "Section 1.3",
         "naïve inspection of popular models for training GAMs with interactions can produce contradictory conclusions "
-        "on real "
-        "datasets. These contradictions are corrected by our purification algorithm",
+        "on real datasets. These contradictions are corrected by our purification algorithm",
         "holds"
         if counts["raw"] and len(clean) == len(PAPERS)
         else "in part"
@@ -520,7 +512,6 @@ def _audit_claim(measured: Mapping[str, Measured]) -> Claim:
         "That difference, pure, varies by more than twice its s.d. over refits between XGB2 and GA2M, and between the "
         "paper's densities.",
         f"Between XGB2 and GA2M by up to {by_model:.2f} deciles, between densities by up to {by_density:.2f}; s.d. "
-        "over "
-        f"refits {spread:.2f}. Raw, between all four models: {before:.2f}.",
+        f"over refits {spread:.2f}. Raw, between all four models: {before:.2f}.",
         {"by model": by_model, "by density": by_density, "spread": spread, "raw": before},
     )

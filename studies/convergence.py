@@ -39,25 +39,22 @@ def run(settings: Settings) -> Section:
     found = {key: traces(*key, n_draws=n_draws, length=200) for key in keys}
     cases = {name: measure(weights) for name, weights in WEIGHTS.items()}
     body = paragraphs(
-        f"The paper's experiment: tables of P × P cells drawn from N(0, σ), w uniform or drawn from N(0, σ), {n_draws} "
-        "draws. Normal weights are negative half of the time; we take absolute values. Figure 3 of the paper shows two "
-        "of these settings (uniform, σ = 1, P = 100; random, σ = 10, P = 100), its Figures 10 and 11 (Supplement B) "
-        "all "
-        "nine with uniform and all nine with random w. Ours shows all eighteen: mean of Mᵗ, with a band of one s.d. "
-        "above "
-        "(below, most would leave a logarithmic axis). Titles give the median number of passes to 1e−10 M⁰.",
+        "The paper's experiment: tables of P × P cells drawn from N(0, σ), w uniform or drawn from N(0, σ), "
+        f"{n_draws} draws. Normal weights are negative half of the time; we take absolute values. Figure 3 of the "
+        "paper shows two of these settings (uniform, σ = 1, P = 100; random, σ = 10, P = 100), its Figures 10 and 11 "
+        "(Supplement B) all nine with uniform and all nine with random w. Ours shows all eighteen: mean of Mᵗ, with a "
+        "band of one s.d. above (below, most would leave a logarithmic axis). Titles give the median number of passes "
+        "to 1e−10 M⁰.",
         settings.save(_own_figure(found), "convergence", "Figures 3, 10 and 11: convergence on the paper's own draws"),
         _own_table(found),
         "σ changes the scale only, because w is normalised and purification is linear (largest relative difference "
         f"between the curves for σ = 1 and 100: {number(scale_gap(found))}).",
         f"**Theorem 2 with other weights.** With ε = {number(TARGET)} M⁰ it promises {number(PROMISED)} passes for "
-        "every "
-        "w. In fact M falls by the factor κ per pass.",
+        "every w. In fact M falls by the factor κ per pass.",
         settings.save(_theorem_figure(cases), "theorem2", "Passes needed against what Theorem 2 promises"),
         _case_table(cases),
         "Random tables need somewhat fewer passes than ln ε / ln κ, which is the number for the slowest table. The "
-        "direct "
-        "solver of treeanova needs no passes.",
+        "direct solver of treeanova needs no passes.",
     )
     return Section("Convergence: Theorems 1 and 2, Figures 3, 10 and 11", body, claims(found, cases))
 
@@ -123,11 +120,10 @@ def _theorem_1(found: Found, cases: dict[str, Case]) -> Claim:
         "For any T_{a,b}, Ω, if w_{i,j} = w_{i,j'} ∀ i, j': M^t = 0 ∀ t ≥ 2",
         "holds" if worst < 1e-12 else "does not hold",
         "One sweep suffices if w is equal along rows or along columns, and for every product of marginals too.",
-        "M² / M⁰ below 1e−12, for uniform w and for 20 random w that are equal along rows, and along columns (means of "
-        "slices divided by their mass).",
+        "M² / M⁰ below 1e−12, for uniform w and for 20 random w that are equal along rows, and along columns (means "
+        "of slices divided by their mass).",
         f"Uniform w, all {len(even)} settings: {number(uniform)}; equal along one side: {number(max(sides))}; a "
-        "product "
-        f"of marginals, which the theorem does not cover: {number(wider)}.",
+        f"product of marginals, which the theorem does not cover: {number(wider)}.",
         {"worst": worst, "product": wider},
     )
 
@@ -148,9 +144,8 @@ def _theorem_2(found: Found, cases: dict[str, Case]) -> tuple[Claim, ...]:
             "close to 1.",
             f"M ≤ 1e−10 M⁰ within {PROMISED:.1f} passes, for every w.",
             f"w ∝ [[1, δ], [δ, 1]] with δ = 0.1, 0.01, 0.001 needs {', '.join(f'{case.passes:,}' for case in slow)} "
-            "passes. "
-            f"The paper's own random draws with P = 2, 25, 100 break the bound too: {', '.join(first)} of them at some "
-            f"t ≥ 1, {', '.join(later)} at some t ≥ 2.",
+            f"passes. The paper's own random draws with P = 2, 25, 100 break the bound too: {', '.join(first)} of "
+            f"them at some t ≥ 1, {', '.join(later)} at some t ≥ 2.",
             {"passes at 0.1": slow[0].passes, "passes at 0.01": slow[1].passes, "passes at 0.001": slow[2].passes},
         ),
         Claim(
@@ -163,8 +158,8 @@ def _theorem_2(found: Found, cases: dict[str, Case]) -> tuple[Claim, ...]:
             "1 / ln(1/κ).",
             "Passes ≤ C log(M⁰/ε) with one C for all w.",
             f"At δ = 0.01 the ratio of successive M is {rate:.6f}, which is κ = {late.correlation:.6f}: geometric. "
-            "Passes "
-            f"per factor of ten at δ = 0.1, 0.01, 0.001: {', '.join(f'{case.passes / 10:.0f}' for case in slow)}.",
+            "Passes per factor of ten at δ = 0.1, 0.01, 0.001: "
+            f"{', '.join(f'{case.passes / 10:.0f}' for case in slow)}.",
             {"rate": rate, "kappa": late.correlation},
         ),
     )
@@ -199,8 +194,7 @@ def _own_claims(found: Found) -> tuple[Claim, ...]:
             "uniform-single",
             "Section 5.3, Figures 3a and 10",
             "In the case of the uniform weight distribution, we confirm that the mass-moving algorithm takes only a "
-            "single "
-            "iteration (per row/column) to convergence",
+            "single iteration (per row/column) to convergence",
             "holds" if single < 1e-12 else "does not hold",
             "With uniform w nothing is left after one sweep, in all nine settings.",
             "M² / M⁰ below 1e−12 in every draw of all nine settings.",

@@ -179,15 +179,14 @@ def _linearity_claims(bags: dict[str, float]) -> tuple[Claim, ...]:
             "corollary-2.2",
             "Corollary 2.2",
             "For any interaction matrix T_{a,b} = α₁A₁ + … + α_nA_n, where Σα_i = 1: Purify-Matrix({T_a, T_b, "
-            "T_{a,b}}, …) "
-            "= α₁Purify-Matrix({T_a, T_b, A₁}, …) + … + α_nPurify-Matrix({T_a, T_b, A_n}, …)",
+            "T_{a,b}}, …) = α₁Purify-Matrix({T_a, T_b, A₁}, …) + … + α_nPurify-Matrix({T_a, T_b, A_n}, …)",
             "holds" if max(one) < 1e-12 else "does not hold",
             "Purification is linear; the coefficients must add up to one because every call carries the same T_a and "
             "T_b.",
             "Both sides agree within 1e−12, for T_a, T_b ≠ 0 and coefficients 0.5, 0.3, 0.2 (20 random problems).",
-            f"Pairs within {number(one.pair)}, main effects within {number(one.main)}. With 2, −3, 5, which do not add "
-            "up "
-            f"to one, pairs agree within {number(other.pair)}, but main effects differ by up to {number(other.main)}.",
+            f"Pairs within {number(one.pair)}, main effects within {number(one.main)}. With 2, −3, 5, which do not "
+            f"add up to one, pairs agree within {number(other.pair)}, but main effects differ by up to "
+            f"{number(other.main)}.",
             {"pair": one.pair, "main": one.main, "other pair": other.pair, "other main": other.main},
         ),
         Claim(

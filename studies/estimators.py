@@ -95,14 +95,11 @@ def run(settings: Settings) -> Section:
             ("density", *(f"{n:,} rows" for n in n_rows)),
         ),
         "The paper writes the estimators for x₋ᵤ, the features *not* in a term; x_u must be meant, since w weighs the "
-        "cells "
-        "of the term. Its Laplace, ŵ_lap ∝ ŵ_unif + ŵ_emp, can be read in two ways: both normalised (half-half), or "
-        "one plus "
-        "the number of rows (counts + 1), as the name suggests. The second is not one density: the more cells a term "
-        "has, the "
-        "more of its weight is uniform, so that a feature has different marginals in different terms (here up to "
-        f"{percent(errors.marginal_gap, 0)} of the mass apart). That the true p(x) is the right density is the paper's "
-        "definition, not a claim to be tested.",
+        "cells of the term. Its Laplace, ŵ_lap ∝ ŵ_unif + ŵ_emp, can be read in two ways: both normalised "
+        "(half-half), or one plus the number of rows (counts + 1), as the name suggests. The second is not one "
+        "density: the more cells a term has, the more of its weight is uniform, so that a feature has different "
+        f"marginals in different terms (here up to {percent(errors.marginal_gap, 0)} of the mass apart). That the "
+        "true p(x) is the right density is the paper's definition, not a claim to be tested.",
     )
     return Section("Estimating w: Section 5.2", body, claims(errors))
 
@@ -123,8 +120,7 @@ def claims(errors: Errors) -> tuple[Claim, ...]:
             "holds" if ratio > 1.25 else "does not hold",
             "The same interaction of the same model has different sizes under different densities.",
             "The s.d. of the pure interaction x1 × x2 at the same rows differs by more than a factor of 1.25 between "
-            "the paper's "
-            "densities.",
+            "the paper's densities.",
             f"By a factor of {ratio:.2f}: "
             + ", ".join(f"{number(sizes[name])} {name}" for name in PAPERS)
             + f"; under the true density {number(truth)}.",
@@ -137,11 +133,9 @@ def claims(errors: Errors) -> tuple[Claim, ...]:
             "the choice of distribution can change (sometimes dramatically) the purified effects",
             "holds" if max(some) > DRAMATIC and min(some) < max(some) / 3 else "in part",
             "With the same many rows, effects under one of the paper's densities are close to the truth and under "
-            "another far "
-            "from it.",
-            f"With the most rows, the error under some of the paper's densities is above {percent(DRAMATIC, 0)} of the "
-            "size of "
-            "the effects, and below a third of that under another.",
+            "another far from it.",
+            f"With the most rows, the error under some of the paper's densities is above {percent(DRAMATIC, 0)} of "
+            "the size of the effects, and below a third of that under another.",
             ", ".join(f"{percent(last[name], 0)} {name}" for name in PAPERS) + ".",
             {name: last[name] for name in PAPERS},
         ),
@@ -155,7 +149,7 @@ def _estimator_claims(
     words = {
         "uniform": (
             "Uniform: ŵ_unif ∝ 1",
-            "Uniform weights are a density, but no estimate of p: they do not depend on the data, and more rows do not help.",
+            "Uniform weights are a density, but no estimate of p: they do not depend on the data, and rows do not help.",
         ),
         "empirical": (
             "Empirical: ŵ_emp ∝ Σ I{x^i = x}",

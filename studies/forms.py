@@ -88,15 +88,13 @@ def run(settings: Settings) -> Section:
     skewed = [purified(form, DEPENDENT) for form in FORMS.values()]
     body = paragraphs(
         "Four additive models of two Booleans, as the paper writes them (top) and purified with equal weights "
-        "(bottom): "
-        "the intercept f0, the main effects f1 and f2, the interaction f3.",
+        "(bottom): the intercept f0, the main effects f1 and f2, the interaction f3.",
         settings.save(_figure(fair), "forms", "Figure 1 before and after purification"),
         f"With weights P(0,0), P(0,1), P(1,0), P(1,1) = {', '.join(f'{w:g}' for w in DEPENDENT.ravel())} the same "
         "function has another pure form, the same for all four:",
         _skewed_table(skewed[0]),
         "Every pure interaction of two Booleans is a constant divided by ± the probability of the cell: it has the "
-        "signs "
-        "of XOR, but equal sizes only where all four cells are equally likely.",
+        "signs of XOR, but equal sizes only where all four cells are equally likely.",
     )
     return Section("Booleans and effect coding: Section 1.1, Figure 1, Section 4.1", body, claims(fair, skewed))
 
@@ -130,9 +128,8 @@ def _figure_claims(fair: dict[str, Form], skewed: list[Form]) -> tuple[Claim, ..
             "All four purify to (d) with the uniform weights of Section 4.1; with other weights they agree on another "
             "form.",
             "All entries of all four, purified with equal weights, are within 1e−12 of (d).",
-            f"Within {number(to_d)}. With the weights 0.4, 0.1, 0.2, 0.3 the four agree within {number(among)}, but on "
-            "a form "
-            f"that differs from (d) by up to {number(elsewhere)}.",
+            f"Within {number(to_d)}. With the weights 0.4, 0.1, 0.2, 0.3 the four agree within {number(among)}, but "
+            f"on a form that differs from (d) by up to {number(elsewhere)}.",
             {"gap": to_d, "among": among, "elsewhere": elsewhere},
         ),
     )
@@ -147,8 +144,7 @@ def _formula_claim() -> Claim:
         "1d",
         "in part" if unit < 1e-12 else "does not hold",
         "The formulas of AND and OR are right for a XOR of ±1; with the ±0.25 of Figure 1d, to which the footnote "
-        "refers, "
-        "they are not.",
+        "refers, they are not.",
         "Both formulas give AND and OR at all four inputs, with ⊕ as in Figure 1d.",
         f"With ±0.25 they miss by up to {number(as_printed)}, with ±1 by {number(unit)}.",
         {"as printed": as_printed, "unit": unit},
@@ -166,8 +162,7 @@ def _sign_claim() -> Claim:
         "The interactions of AND and OR have the same size but opposite signs: they are not identical.",
         "The pure interactions of AND and OR (equal weights) are equal at all four inputs.",
         f"At (1,1) it is {number(first[1, 1])} for AND and {number(second[1, 1])} for OR; their sum is "
-        f"{number(opposite)} "
-        "everywhere. (Figure 1a is therefore −AND plus main effects.)",
+        f"{number(opposite)} everywhere. (Figure 1a is therefore −AND plus main effects.)",
         {"apart": apart, "sum": opposite},
     )
 

@@ -89,14 +89,13 @@ def run(settings: Settings) -> Section:
     drawn = sorted({*lams.tolist(), 0.5})
     learned = {lam: learn(lam, n_rows, n_trees) for lam in drawn}
     body = paragraphs(
-        "Y = (1−λ) log(X1 X2) + λ X1 X2, features uniform on (0, 1]. The decomposition is known: intercept "
-        "λ/4 − 2(1−λ), main effects (1−λ)(log x + 1) + λ(x−½)/2, interaction λ(x1−½)(x2−½), whose s.d. is λ/12.",
+        "Y = (1−λ) log(X1 X2) + λ X1 X2, features uniform on (0, 1]. The decomposition is known: intercept λ/4 − "
+        "2(1−λ), main effects (1−λ)(log x + 1) + λ(x−½)/2, interaction λ(x1−½)(x2−½), whose s.d. is λ/12.",
         settings.save(_product_figure(), "product", "Figure 7: pure effects of X1 X2"),
         f"**Figure 8**, exact and as XGB2 learns it from {n_rows:,} rows ({n_trees} trees, no noise). The raw trees "
-        "show the "
-        "opposite of the truth: their interaction is strongest where the function has none. Purified, the learned "
-        f"interaction at small λ is the error of the fit, which falls with the main effects: it dips to its minimum at "
-        f"λ = {_lowest(learned):.1f} before it rises.",
+        "show the opposite of the truth: their interaction is strongest where the function has none. Purified, the "
+        "learned interaction at small λ is the error of the fit, which falls with the main effects: it dips to its "
+        f"minimum at λ = {_lowest(learned):.1f} before it rises.",
         settings.save(_mains_figure(learned), "logarithm", "Figure 8: main effects and strength over λ"),
         markdown_table(
             [
@@ -134,8 +133,7 @@ def _shape_claims(learned: dict[float, Learned]) -> tuple[Claim, ...]:
             "product",
             "Section 7.1, Figure 7",
             "the mass-moving purification algorithm shows that Y = X1X2 has the following XOR-like interaction and "
-            "linear main "
-            "effects",
+            "linear main effects",
             "holds" if max(pair, linear) < 1e-12 else "does not hold",
             "The pure terms of X1 X2 are the interaction (x1−½)(x2−½) and the straight lines (x−½)/2.",
             f"Terms on a grid of {BINS} × {BINS} bins are within 1e−12 of these formulas.",
@@ -150,13 +148,11 @@ def _shape_claims(learned: dict[float, Learned]) -> tuple[Claim, ...]:
             "holds" if max(main, gone) < 1e-12 else "does not hold",
             "log(X1 X2) has logarithmic main effects and no interaction; a model trained on it keeps a weak one, the "
             "error of its fit.",
-            "Purified at λ = 0, the cell means of the function have an interaction below 1e−12 and main effects within "
-            "1e−12 "
-            "of log x + 1.",
+            "Purified at λ = 0, the cell means of the function have an interaction below 1e−12 and main effects "
+            "within 1e−12 of log x + 1.",
             f"Interaction at most {number(gone)}, main effects within {number(main)}. XGB2 trained on the function "
-            "keeps an "
-            f"interaction with an s.d. of {number(learned[0.0].pure)} after and {number(learned[0.0].raw)} before "
-            "purification (the s.d. of a main effect is 1).",
+            f"keeps an interaction with an s.d. of {number(learned[0.0].pure)} after and {number(learned[0.0].raw)} "
+            "before purification (the s.d. of a main effect is 1).",
             {"pair": float(gone), "main": float(main), "learned": learned[0.0].pure},
         ),
         Claim(
@@ -186,25 +182,21 @@ def _strength_claims(learned: dict[float, Learned]) -> tuple[Claim, ...]:
             "for any λ ≠ 0, the pattern of the pure interaction effect is the same, and the overall strength of the "
             "interaction effect increases as λ → 1",
             "holds" if shape < 1e-10 else "does not hold",
-            "The interaction is λ(x1−½)(x2−½), so it grows in proportion to λ; what a trained model shows follows this "
-            "only "
-            "where the interaction is stronger than the error of the fit.",
+            "The interaction is λ(x1−½)(x2−½), so it grows in proportion to λ; what a trained model shows follows "
+            "this only where the interaction is stronger than the error of the fit.",
             "Interaction / λ is within 1e−10 of (x1−½)(x2−½) at λ = 0.01, 0.3, 1.",
             f"Within {number(shape)}. Learned by XGB2 at λ = 0, 0.5, 1: {_three(learned, 'pure')} (exact: 0, "
-            f"{number(1 / 24)}, "
-            f"{number(1 / 12)}), lowest at λ = {lowest:.1f}.",
+            f"{number(1 / 24)}, {number(1 / 12)}), lowest at λ = {lowest:.1f}.",
             {"gap": shape, "lowest learned": lowest},
         ),
         Claim(
             "base",
             "Section 7.1, footnote 3",
             "The base of the logarithm does not alter the shape of the interaction, but does affect how rapidly C "
-            "varies "
-            "with λ",
+            "varies with λ",
             "in part" if bases < 1e-10 else "does not hold",
             "The base has no influence on the interaction at all, only on its share of the variance; C is not defined "
-            "in the "
-            "paper.",
+            "in the paper.",
             "The shape is the same (within 1e−10) and C depends on the base.",
             f"Interactions for bases 2 and 10 are within {number(bases)} of those for e. Share of the variance at λ = "
             "0.5: " + ", ".join(f"{percent(share, 2)} (base {base:.3g})" for base, share in shares.items()) + ".",

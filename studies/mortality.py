@@ -90,17 +90,16 @@ def run(settings: Settings) -> Section:
         ),
         settings.save(_figure(found, X), "mortality", "Figure 6: risk curves of age and BUN"),
         FALLS.format(least=signed(max(falls)), most=signed(min(falls)), missing=missing),
-        "**How far purification moves a curve** (raw to pure), in percent of the s.d. of the pure curve (auto), and in "
-        "brackets the largest difference between the 1st and the 99th percentile in log-odds; the last column compares "
-        "the paper's densities with each other:",
+        "**How far purification moves a curve** (raw to pure), in percent of the s.d. of the pure curve (auto), and "
+        "in brackets the largest difference between the 1st and the 99th percentile in log-odds; the last column "
+        "compares the paper's densities with each other:",
         _change_table(found, X),
         "**How rough a curve is**: absolute changes added up from the 1st to the 99th percentile, in log-odds:",
         _roughness_table(found, X),
         "**BUN from 40 to 60**, change in log-odds:",
         _near_50_table(found),
         "**Stability**: correlation between models of two halves of the patients, of the sum of all pure main effects "
-        "and "
-        "of the sum of all pure pairs, at all patients:",
+        "and of the sum of all pure pairs, at all patients:",
         markdown_table(
             [(name, f"{main:.2f}", f"{pair:.2f}") for name, (main, pair) in measured.halves.items()],
             ("model", "main effects", "pairs"),
@@ -321,10 +320,8 @@ def _demo() -> str:
     return (
         f"**Smoke test on the MIMIC-III demo**, which is open: {len(X)} admissions, "
         f"{(data['age'] > OLDEST_KNOWN_AGE).sum()} hidden ages set to {AGE_OF_THE_OLDEST}; XGB2 of {X.shape[1]} "
-        "features "
-        f"gives {len(fx.terms)} pure terms whose sum is within {number(float(gap))} of the model's own log-odds. So "
-        "few "
-        "rows support no finding."
+        f"features gives {len(fx.terms)} pure terms whose sum is within {number(float(gap))} of the model's own "
+        "log-odds. So few rows support no finding."
     )
 
 
@@ -353,8 +350,7 @@ def _words(moved: Mapping[str, Change]) -> str:
     between = moved["between"]
     return (
         f"Purification moves the curve by {percent(least, 0)} to {percent(most, 0)} of its s.d. and by up to "
-        f"{largest:.2f} "
-        f"log-odds; two of the paper's densities differ by up to {percent(between.relative, 0)} and "
+        f"{largest:.2f} log-odds; two of the paper's densities differ by up to {percent(between.relative, 0)} and "
         f"{between.largest:.2f}."
     )
 
@@ -387,8 +383,7 @@ def _age_claims(moved: Moved) -> tuple[Claim, ...]:
             if largest < SEEN
             else "Purification visibly changes the curve of age in GA2M.",
             f"The curve moves by less than {SEEN} log-odds anywhere between the 1st and the 99th percentile (in part: "
-            "by less "
-            f"than {percent(SMALL, 0)} of its s.d. over the patients).",
+            f"by less than {percent(SMALL, 0)} of its s.d. over the patients).",
             _words(calm),
             _numbers(calm),
             STAND_IN,
@@ -404,8 +399,7 @@ def _age_claims(moved: Moved) -> tuple[Claim, ...]:
             else "does not hold",
             "The curves of age in GA2M under the paper's densities are close to each other.",
             f"Two of the paper's densities differ by less than {percent(SMALL, 0)} of the curve's s.d. and by less "
-            f"than {READ} "
-            "log-odds anywhere.",
+            f"than {READ} log-odds anywhere.",
             _words(calm),
             _numbers(calm),
             STAND_IN,
@@ -413,15 +407,13 @@ def _age_claims(moved: Moved) -> tuple[Claim, ...]:
         Claim(
             "age-xgb2",
             where,
-            "The XGB2 model is not designed to prioritize main effects over interaction effects, so purification makes "
-            "non-negligible impact and the selection of a distribution can change model interpretation",
+            "The XGB2 model is not designed to prioritize main effects over interaction effects, so purification "
+            "makes non-negligible impact and the selection of a distribution can change model interpretation",
             "holds" if matters and wild["between"].largest > READ else "in part" if matters else "does not hold",
             "In XGB2 nearly all of the effect of age is in pairs before purification; afterwards its size depends on "
-            "the "
-            "density.",
-            f"Under each of the paper's densities the curve moves by more than {percent(MUCH, 0)} of its s.d., and two "
-            "of them "
-            f"differ by more than {READ} log-odds somewhere.",
+            "the density.",
+            f"Under each of the paper's densities the curve moves by more than {percent(MUCH, 0)} of its s.d., and "
+            f"two of them differ by more than {READ} log-odds somewhere.",
             _words(wild),
             _numbers(wild),
             STAND_IN,
@@ -444,17 +436,14 @@ def _bun_claims(found: Mapping[str, Kinds], moved: Moved) -> tuple[Claim, ...]:
             "bun-magnified",
             where,
             "These differences are magnified for the variable blood urea nitrogen (BUN) which participates in a large "
-            "number "
-            "of interactions",
+            "number of interactions",
             "holds" if magnified and counts["bun"] > 2 * usual else "in part" if magnified else "does not hold",
             "BUN takes part in more pairs of GA2M than most features, and the density matters more for it than for "
             "age.",
             "Between the paper's densities the curve of BUN in GA2M differs by more than that of age, and BUN is in "
-            "more than "
-            "twice as many pairs as the median feature.",
+            "more than twice as many pairs as the median feature.",
             f"BUN: {counts['bun']} of {sum(counts.values()) // 2} pairs (median feature: {usual:g}); largest "
-            "difference "
-            f"between densities {bun['between'].largest:.2f} log-odds, age {age['between'].largest:.2f}.",
+            f"difference between densities {bun['between'].largest:.2f} log-odds, age {age['between'].largest:.2f}.",
             {"pairs": counts["bun"], "median": usual, "bun": bun["between"].largest, "age": age["between"].largest},
             STAND_IN,
         ),
@@ -462,8 +451,7 @@ def _bun_claims(found: Mapping[str, Kinds], moved: Moved) -> tuple[Claim, ...]:
             "bun-altered",
             where,
             "it is apparent that the interaction terms still capture some main effects because mass-moving "
-            "significantly "
-            "alters the main effect of this variable",
+            "significantly alters the main effect of this variable",
             "holds"
             if min(bun[density].largest for density in PAPERS) > READ
             else "in part"
@@ -479,13 +467,11 @@ def _bun_claims(found: Mapping[str, Kinds], moved: Moved) -> tuple[Claim, ...]:
             "bun-near-50",
             where,
             "the purified risk curves can produce different interpretations for different distributions (e.g., the "
-            "curve of "
-            "the risk graph at BUN near 50)",
+            "curve of the risk graph at BUN near 50)",
             "holds" if turns else "in part" if elsewhere > READ else "does not hold",
             "Densities change how far the risk falls, but not that it falls: towards 50 it does so under all of them.",
-            "From 40 to 60 the curve rises under one of the paper's densities and falls under another (in part: curves "
-            "in "
-            f"GA2M differ by more than {READ} log-odds somewhere).",
+            "From 40 to 60 the curve rises under one of the paper's densities and falls under another (in part: "
+            f"curves in GA2M differ by more than {READ} log-odds somewhere).",
             f"From 40 to 60: {signed(min(slopes))} to {signed(max(slopes))} in both models; curves differ by up to "
             f"{elsewhere:.2f} log-odds.",
             {"least": min(slopes), "most": max(slopes), "elsewhere": elsewhere},
@@ -505,12 +491,10 @@ def _granularity_claim(found: Mapping[str, Kinds], X: Any) -> Claim:
         "granularity",
         "Section 6.3",
         "Purification does not change the overall model, so any excessive granularity in the purified main effects "
-        "must have "
-        "been hiding in the interaction effects",
+        "must have been hiding in the interaction effects",
         "holds" if gap < 1e-8 else "does not hold",
         "The model stays the same, and the pure curves are rougher than the raw ones; how rough depends on the "
-        "density: "
-        "least under auto.",
+        "density: least under auto.",
         "The sum of all terms differs by less than 1e−8 between raw and pure, at every patient and under every "
         "density.",
         f"By at most {number(gap)}. Roughness of BUN in GA2M: "
@@ -535,11 +519,9 @@ def _variance_claims(measured: Measured) -> tuple[Claim, ...]:
             "This leads us to believe that tree-based models tend to estimate high-variance interaction effects",
             "holds" if all(pair < main / 2 for main, pair in halves.values()) else "in part",
             "Pairs learned from one half of the patients resemble those of the other half less than main effects do, "
-            "in XGB2 "
-            "far less.",
+            "in XGB2 far less.",
             "The correlation of the pure pairs between models of two halves is less than half of that of the main "
-            "effects, in "
-            "both models.",
+            "effects, in both models.",
             ", ".join(f"{name}: {main:.2f} main effects, {pair:.2f} pairs" for name, (main, pair) in halves.items())
             + ".",
             {f"{part} {name}": values[k] for name, values in halves.items() for k, part in enumerate(("main", "pair"))},
@@ -554,8 +536,7 @@ def _variance_claims(measured: Measured) -> tuple[Claim, ...]:
             if not better
             else "Shrinking the pure pairs helps measurably in some models.",
             "Multiplying the pure pairs by 0, 25, 50 or 75 % lowers the log loss on held-out rows by more than two "
-            "standard "
-            "errors, in every model.",
+            "standard errors, in every model.",
             f"Best share, and its gain over 100 %: {listed}.",
             {f"share {name}": share for name, (share, _, _) in shares.items()}
             | {f"gain {name}": gain for name, (_, gain, _) in shares.items()},

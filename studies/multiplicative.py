@@ -74,12 +74,12 @@ def run(settings: Settings) -> Section:
     measured = {rho: measured_variances(rho) for rho in CORRELATIONS}
     error = max(abs(m - e) for rho in CORRELATIONS for m, e in zip(measured[rho], pure_variances(rho), strict=True))
     body = paragraphs(
-        "Y = X1 + X2 + X1 X2 with standard normal features, written as −αβ + (1+β) X1 + (1+α) X2 + (X1−α)(X2−β). Share "
-        "of the interaction: its variance over the sum of the variances of the three terms. Strength of X1's main "
-        "effect: its s.d., |1+β|.",
+        "Y = X1 + X2 + X1 X2 with standard normal features, written as −αβ + (1+β) X1 + (1+α) X2 + (X1−α)(X2−β). "
+        "Share of the interaction: its variance over the sum of the variances of the three terms. Strength of X1's "
+        "main effect: its s.d., |1+β|.",
         settings.save(_figure(), "multiplicative", "Figure 2: interpretations over α, β and ρ"),
-        "With correlated features fANOVA is none of these forms. The pure main effects are x + ρ/(1+ρ²)(x²−1), curved, "
-        "and the pure interaction has variance (1−ρ²)²/(1+ρ²), less than any choice of α and β can reach:",
+        "With correlated features fANOVA is none of these forms. The pure main effects are x + ρ/(1+ρ²)(x²−1), "
+        "curved, and the pure interaction has variance (1−ρ²)²/(1+ρ²), less than any choice of α and β can reach:",
         _table(measured),
         f"Formulas and `purify` on a grid of 161 × 161 bins agree within {number(error)}.",
     )
@@ -115,8 +115,7 @@ def claims(measured: dict[float, tuple[float, float]]) -> tuple[Claim, ...]:
             "strength-varies",
             "Figure 2a",
             "choice of α and β values changes the model's interpretation. In an extreme case, α=β=−1 makes the main "
-            "effects "
-            "disappear entirely",
+            "effects disappear entirely",
             "holds" if max(mains) == 0 and shares[-1.0] == 1 else "does not hold",
             "The interaction's share of the variance depends on α and β, and at α = β = −1 there are no main effects.",
             "The share differs between α = β = 0 and 1, and both main effects have variance zero at −1.",
@@ -136,23 +135,20 @@ def _mean_claims() -> tuple[Claim, ...]:
             "mean-of-product",
             "Section 1.2",
             "E[(X1−α)(X2−β)] = ρ + αβ. Thus, if we would want the intercept a to represent E[Y], we must select α,β "
-            "such "
-            "that αβ = −ρ",
+            "such that αβ = −ρ",
             "holds" if gap < 1e-6 else "does not hold",
             "E[(X1−α)(X2−β)] is ρ + αβ for standardised features, as in the paper's figure, so that only αβ = −ρ "
             "makes the intercept E[Y].",
             "E[(X1−α)(X2−β)] by numerical integration is within 1e−6 of ρ + αβ, for 100 random α, β at ρ = 0.6.",
             f"Within {number(gap)}. (At α = β = 0 it is ρ, so the interaction is centred only without correlation; "
-            "with other "
-            "variances ρ is the covariance.)",
+            "with other variances ρ is the covariance.)",
             {"gap": gap},
         ),
         Claim(
             "free-choice",
             "Section 1.2, Figure 2b",
             "This selection process has a degree of freedom … different choices of α, β lead to very different "
-            "conclusions "
-            "about the strengths of the main effects",
+            "conclusions about the strengths of the main effects",
             "holds" if max(strengths) > 2 * min(strengths) else "in part",
             "Four choices with αβ = −ρ give X1 a main effect between nothing and twice its coefficient.",
             "Among choices with αβ = −ρ the largest strength is more than twice the smallest.",

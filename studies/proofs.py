@@ -114,15 +114,14 @@ def run(settings: Settings) -> Section:
     ]
     body = paragraphs(
         "A table is drawn, centred and given zero row means, so that it is a state of Algorithm 1 after a pass over "
-        "rows; pass t then sets column means to zero and pass t + 1 row means. c_k is the mean of column k before pass "
-        "t, as the proofs use it (Section 5.1 defines c_k as a sum).",
+        "rows; pass t then sets column means to zero and pass t + 1 row means. c_k is the mean of column k before "
+        "pass t, as the proofs use it (Section 5.1 defines c_k as a sum).",
         "**The proof of Theorem 2, line by line**: each line divided by Mᵗ⁻¹, for w ∝ [[1, δ], [δ, 1]] and for random "
         "w. Every line should be at least as large as those above.",
         markdown_table(rows, ("line of A.3", *cases)),
         "Line 4 replaces the sum over all rows but i by the sum over all rows, which is the overall mean: zero. It "
-        "would "
-        "prove that one sweep suffices for every w. Lines 5 to 7 are zero as well, because φ_j is free, and line 8 is "
-        "not bounded by line 9.",
+        "would prove that one sweep suffices for every w. Lines 5 to 7 are zero as well, because φ_j is free, and "
+        "line 8 is not bounded by line 9.",
     )
     return Section("The proofs: Supplement A", body, claims(values, n_draws))
 
@@ -170,15 +169,14 @@ def _lemma_claims(n_draws: int) -> tuple[Claim, ...]:
         Claim(
             "lemma-3",
             "Supplement A.1, Lemma 3",
-            "if iteration t set the column means to be zero, then M^{t+1} ≤ Σ_j min_φ |Σ_i (w_ij/w_i. − φ_j)(min_ψ Σ_k "
-            "(w_ik − ψ_i w_.k) c_k^{t−1})|",
+            "if iteration t set the column means to be zero, then M^{t+1} ≤ Σ_j min_φ |Σ_i (w_ij/w_i. − φ_j)(min_ψ "
+            "Σ_k (w_ik − ψ_i w_.k) c_k^{t−1})|",
             "holds" if later < 1e-9 and not first else "in part" if later < 1e-9 else "does not hold",
-            "Lemma 3 is an equality from t = 2 on, in which φ and ψ have no influence; at t = 1 it fails, because "
-            "the row means are not zero yet.",
+            "Lemma 3 is an equality from t = 2 on, in which φ and ψ have no influence; at t = 1 it fails, because the "
+            "row means are not zero yet.",
             "M^{t+1} exceeds the right side in no draw, at t = 1 as at later t (random w, T, φ and ψ).",
-            f"t ≥ 2: both sides agree within {number(later)} of M^{{t+1}} in {n_draws} draws; t = 1: M^{{t+1}} exceeds "
-            "the right "
-            f"side in {percent(first, 0)} of the draws.",
+            f"t ≥ 2: both sides agree within {number(later)} of M^{{t+1}} in {n_draws} draws; t = 1: M^{{t+1}} "
+            f"exceeds the right side in {percent(first, 0)} of the draws.",
             {"from 2 on": later, "at 1": first},
         ),
         Claim(
@@ -186,8 +184,8 @@ def _lemma_claims(n_draws: int) -> tuple[Claim, ...]:
             "Supplement A.2",
             "M^{t+1} ≤ … = 0 (the proof of Theorem 1)",
             "holds" if bound < 1e-12 and second < 1e-12 else "does not hold",
-            "The proof of Theorem 1 is right: with φ_j = 1/n every factor of the bound is zero; at t = 1, where "
-            "Lemma 3 fails, the third line of the lemma's proof gives the same.",
+            "The proof of Theorem 1 is right: with φ_j = 1/n every factor of the bound is zero; at t = 1, where Lemma "
+            "3 fails, the third line of the lemma's proof gives the same.",
             "For w equal along rows the bound at φ_j = 1/n is below 1e−12, and so is M² / M⁰ of a run.",
             f"Bound {number(bound)}; M² / M⁰ {number(second)} ({n_draws} draws).",
             {"bound": bound, "after a sweep": second},
@@ -212,7 +210,6 @@ def _halving_claim(values: dict[str, list[float]], n_draws: int) -> Claim:
         "No line of the proof is smaller than the one before; M^{t+1} ≤ ½ M^{t−1} for every w.",
         f"For w ∝ [[1, δ], [δ, 1]], δ = {DELTA}: line {line} is the first to be smaller than the line before, and "
         f"M^{{t+1}} / M^{{t−1}} = {ratio:.3f}, which is κ² = {kappa**2:.3f}. Of the paper's own random draws (P = 2, "
-        "25, "
-        f"100), {', '.join(first)} break the halving at t = 1 and {', '.join(later)} at some t ≥ 2.",
+        f"25, 100), {', '.join(first)} break the halving at t = 1 and {', '.join(later)} at some t ≥ 2.",
         {"ratio": ratio, "kappa squared": kappa**2, "first broken line": line},
     )

@@ -115,13 +115,10 @@ def run(settings: Settings) -> Section:
                 cases[f"{model}, {name}"] = measure(models[model], X, y, classify=classify, n_splits=n_splits)
     body = paragraphs(
         "The paper gives no details of its simplification. Ours is the plainest: each pure main effect (density auto) "
-        "is "
-        "replaced by its mean over 2, 3, 5, 10 or 20 groups of rows of equal size, by rank of the feature; pairs stay "
-        "as "
-        "they are. Loss on held-out rows (log loss of SUPPORT2, mean squared error of California), by which the gain "
-        "of the "
-        "model over a constant is measured: 100 % is the gain with all main effects as learned. California: 8,000 "
-        "districts.",
+        "is replaced by its mean over 2, 3, 5, 10 or 20 groups of rows of equal size, by rank of the feature; pairs "
+        "stay as they are. Loss on held-out rows (log loss of SUPPORT2, mean squared error of California), by which "
+        "the gain of the model over a constant is measured: 100 % is the gain with all main effects as learned. "
+        "California: 8,000 districts.",
         settings.save(_figure(cases), "simpler", "Section 7.3: simpler main effects"),
         markdown_table(
             [
@@ -174,8 +171,7 @@ def claims(cases: Mapping[str, Case]) -> tuple[Claim, ...]:
             "holds" if len(fine) > len(cases) / 2 else "in part" if fine else "does not hold",
             f"In {len(fine)} of {len(cases)} models {SIMPLE} values per main effect predict as well as all of them.",
             f"With {SIMPLE} groups the loss is not measurably worse (two standard errors), or by less than "
-            f"{percent(WORSE, 0)} of "
-            "the model's gain over a constant, in more than half of the models.",
+            f"{percent(WORSE, 0)} of the model's gain over a constant, in more than half of the models.",
             ", ".join(f"{name} {written(*gain, digits=2)} %" for name, gain in simple.items()) + ".",
             {name: gain for name, (gain, _) in simple.items()},
             note,

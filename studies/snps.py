@@ -58,19 +58,18 @@ def run(settings: Settings) -> Section:
     n_repeats = 4 if settings.quick else 20
     found = {(where, name): recover(name, LOCI[where], n_repeats) for where in FITTED for name in GENERATORS}
     body = paragraphs(
-        "Tables 1 and 2 for fair 0/1 SNPs, recomputed in rational arithmetic. ⊕ is the centred XOR of ±1, +1 where the "
-        "SNPs differ, as footnote 1 of the paper needs it.",
+        "Tables 1 and 2 for fair 0/1 SNPs, recomputed in rational arithmetic. ⊕ is the centred XOR of ±1, +1 where "
+        "the SNPs differ, as footnote 1 of the paper needs it.",
         _table_2(),
         settings.save(_printed_figure(), "snps", "Figure 9: the five generators before and after purification"),
         "Real SNPs count minor alleles, 0, 1 or 2. In Hardy–Weinberg proportion with allele frequency q the pure main "
-        "effects of b X1 + c X2 + d X1 X2 are (b + 2qd)(X1 − 2q) and (c + 2qd)(X2 − 2q) and the interaction is "
-        "d (X1 − 2q)(X2 − 2q), whose s.d. is 2q(1−q)|d|:",
+        "effects of b X1 + c X2 + d X1 X2 are (b + 2qd)(X1 − 2q) and (c + 2qd)(X2 − 2q) and the interaction is d (X1 "
+        "− 2q)(X2 − 2q), whose s.d. is 2q(1−q)|d|:",
         _frequency_table(),
         f"`treeanova.purify` agrees with all of this within {number(purify_gap())}.",
         _DIFFERENCES.format(n_rows=N_ROWS, n_snps=N_SNPS, noise=NOISE, n_trees=N_TREES, n_repeats=n_repeats),
         "**What a random forest recovers**: coefficient of (X1−μ)(X2−μ), μ being the mean of a SNP, in the forest's "
-        "pure "
-        "SNP1 × SNP2 (the truth is ±1, or 0 without interaction); mean and standard error over repeats.",
+        "pure SNP1 × SNP2 (the truth is ±1, or 0 without interaction); mean and standard error over repeats.",
         settings.save(_figure(found), "forests", "What a random forest recovers of the interaction"),
         _forest_table(found),
     )
@@ -126,8 +125,7 @@ def _table_claims() -> tuple[Claim, ...]:
             "Data Generator Coefficients, Purified: … SNP1 ⊕ SNP2 0.25, 0.25, 0, −0.25, 0.25",
             "holds" if (mains, signs) == (10, 5) else "in part" if (mains, sizes) == (10, 5) else "does not hold",
             "All main effects and all sizes of interactions are right; four signs of ⊕ are wrong for the XOR of the "
-            "paper's "
-            "own footnote, and right for the product of effect codes of ±1.",
+            "paper's own footnote, and right for the product of effect codes of ±1.",
             "All 15 coefficients equal those of rational arithmetic, ⊕ being the XOR by which AND = −0.25 ⊕ + ….",
             f"Main effects {mains} of 10, sizes of ⊕ {sizes} of 5, signs of ⊕ {signs} of 5 right.",
             {"mains": mains, "sizes": sizes, "signs": signs},
@@ -137,8 +135,8 @@ def _table_claims() -> tuple[Claim, ...]:
             "Section 7.2, Figure 9",
             "these data generators look very different before and after purification",
             "holds" if moved >= 5 else "in part",
-            "In all generators with an interaction the coefficients of the main effects change, by half of that of the "
-            "interaction.",
+            "In all generators with an interaction the coefficients of the main effects change, by half of that of "
+            "the interaction.",
             "At least half of the ten coefficients of main effects change.",
             f"{moved} of 10 change, by 0.5 each; “interaction only” turns from no main effects to two.",
             {"changed": moved},
@@ -161,8 +159,7 @@ def _strength_claims() -> tuple[Claim, ...]:
             "three-times",
             "Section 7.2",
             "the “synergistic” model has main effects three times as strong as the main effects in the “interaction "
-            "only” "
-            "model",
+            "only” model",
             "holds" if set(ratio.values()) == {3} else "in part",
             "The main effects of “synergistic” are three times those of “interaction only” for fair 0/1 SNPs; for "
             "SNPs that count alleles the ratio depends on the allele frequency.",
@@ -175,8 +172,7 @@ def _strength_claims() -> tuple[Claim, ...]:
             "equal-interaction",
             "Section 7.2",
             "the interaction effect is the same strength for all data generation schemes (except for the “No "
-            "Interaction” "
-            "setting)",
+            "Interaction” setting)",
             "holds" if all(len(values) == 1 for values in sizes.values()) else "does not hold",
             "The pure interaction has the same size in all four generators that have one, at every allele frequency.",
             "The absolute coefficients of (X1−μ)(X2−μ) are equal in the four generators.",
@@ -197,14 +193,12 @@ def _forest_claims(found: Results) -> tuple[Claim, ...]:
             "preference",
             "Section 7.2",
             "in the case of interaction effects of equal strength, the random forest preferentially recovers "
-            "interactions of "
-            "variables with stronger main effects",
+            "interactions of variables with stronger main effects",
             "holds" if min(gain.values()) > 1.25 else "in part" if max(gain.values()) > 1.25 else "does not hold",
             "In our simulation forests recover interactions better where main effects are stronger for SNPs that "
             "count alleles, and not for fair 0/1 SNPs.",
             "The recovered coefficient of the generator with the strongest main effects is more than 1.25 times that "
-            "of "
-            "the weakest, for all SNPs.",
+            "of the weakest, for all SNPs.",
             ", ".join(f"{where}: {ratio:.2f}" for where, ratio in gain.items()) + ".",
             gain,
             stand_in="our simulation",
@@ -214,12 +208,10 @@ def _forest_claims(found: Results) -> tuple[Claim, ...]:
             "Section 7.2",
             "interactions can properly be understood only after purification",
             "holds" if all(b > 2 * a for a, b in zip(pure, raw, strict=True)) else "in part",
-            "Forests too must be purified: where the data have no interaction, the raw trees still show SNP1 × SNP2 as "
-            "the "
-            "strongest pair most of the time; purified, less often.",
+            "Forests too must be purified: where the data have no interaction, the raw trees still show SNP1 × SNP2 "
+            "as the strongest pair most of the time; purified, less often.",
             "Without interaction in the data, SNP1 × SNP2 is the strongest of 45 pairs in the raw trees more than "
-            "twice as "
-            "often as after purification.",
+            "twice as often as after purification.",
             f"Raw {', '.join(percent(one, 0) for one in raw)} of the runs, pure "
             f"{', '.join(percent(one, 0) for one in pure)} ({'; '.join(FITTED)}).",
             {f"raw {where}": a for where, a in zip(FITTED, raw, strict=True)}

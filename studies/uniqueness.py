@@ -215,8 +215,8 @@ def run(settings: Settings) -> Section:
         "mass in every cell. Purity is a set of linear conditions, so that uniqueness and equivalence are statements "
         "about ranks and angles of subspaces, which linear algebra decides without the code under test.",
         "**Variance of fANOVA's terms over the least variance** that any decomposition of the same function has; the "
-        "largest ratio of the draws (1: minimum variance). Dependence: the s.d. of the logarithm of w over the product "
-        "of its factors.",
+        "largest ratio of the draws (1: minimum variance). Dependence: the s.d. of the logarithm of w over the "
+        "product of its factors.",
         markdown_table(
             [
                 (name, *(max(getattr(one, part) for one in some) for part in Variances._fields))
@@ -242,8 +242,7 @@ def _unique_claim(n_draws: int) -> Claim:
         "unique",
         "Section 3",
         "By the uniqueness of fANOVA under non-degenerate feature distributions, this set of functions uniquely "
-        "defines "
-        "an orthogonal decomposition of F",
+        "defines an orthogonal decomposition of F",
         "holds" if full else "does not hold",
         "Where every cell has mass, each function has exactly one pure decomposition; orthogonal means that a term is "
         "orthogonal to terms of its own features, not to all others.",
@@ -267,11 +266,10 @@ def _variance_claim(table: dict[str, list[Variances]]) -> Claim:
         "holds" if is_least and worst["all_pairs"] < 1 + 1e-9 else "in part" if is_least else "does not hold",
         "The highest order and each single interaction have the least possible variance; the pairs together do not "
         "when three features are dependent.",
-        "No decomposition of the same function has a smaller variance of the term of order 3, of a pair, or of the sum "
-        "of the pairs: ratios to the least variance below 1 + 1e−9.",
+        "No decomposition of the same function has a smaller variance of the term of order 3, of a pair, or of the "
+        "sum of the pairs: ratios to the least variance below 1 + 1e−9.",
         f"Order 3: {worst['highest']:.9f}; each pair, its own main effects being free: {worst['each_pair']:.9f}; sum "
-        "of "
-        f"the pairs: {even:.9f} for independent features, but up to {worst['all_pairs']:.2f} for dependent ones.",
+        f"of the pairs: {even:.9f} for independent features, but up to {worst['all_pairs']:.2f} for dependent ones.",
         worst | {"independent": even},
     )
 
@@ -288,8 +286,8 @@ def _condition_claims(n_draws: int) -> tuple[Claim, ...]:
             "Section 3.1, Lemma 4.1 of Hooker (2007)",
             "these orthogonality conditions are equivalent to the integral conditions",
             "holds" if angle < 1e-6 else "does not hold",
-            "Both conditions select the same functions; in the orthogonality condition v must be a proper subset of u, "
-            "because v = u, as printed, would leave only zero.",
+            "Both conditions select the same functions; in the orthogonality condition v must be a proper subset of "
+            "u, because v = u, as printed, would leave only zero.",
             "The spaces of functions that meet the one and the other condition are the same: largest angle below 1e−6.",
             f"Largest angle {number(angle)} over all sets of features and {n_draws} densities. For a pair, both have "
             f"{dimension} dimensions; with v ⊆ u as printed, {empty}.",
@@ -313,9 +311,8 @@ def _condition_claims(n_draws: int) -> tuple[Claim, ...]:
             "This is equivalent to the fANOVA decomposition of E[Y|X] = F(X) under w(X) = p(X)",
             "holds" if rows < 1e-10 else "does not hold",
             "The definition, solved on rows of a noisy outcome, gives the fANOVA of the outcome's conditional mean.",
-            "Least squares on 4,000 rows of Y over functions with E[f|X_v] = 0, and `treeanova.purify` of the means of "
-            "Y "
-            "in each cell under the shares of the rows, agree within 1e−10.",
+            "Least squares on 4,000 rows of Y over functions with E[f|X_v] = 0, and `treeanova.purify` of the means "
+            "of Y in each cell under the shares of the rows, agree within 1e−10.",
             f"Largest difference of a term: {number(rows)}.",
             {"gap": rows},
         ),
