@@ -200,7 +200,7 @@ def _step_claims() -> tuple[Claim, ...]:
             "As printed, the step of Algorithm 1 takes out the weighted sum of a slice, not its mean, and does not "
             "give mean zero; divided by the slice's mass it does. Repeated often enough, the printed step reaches the "
             "same answer.",
-            "After one pass over all slices, none has a mean (the text's algorithm, 100 × 100 cells, uniform w).",
+            "After one step each slice has mean zero (the algorithm as printed, 100 × 100 cells, uniform w).",
             f"As printed, {percent(left)} of the mass is left after a sweep; after 6,000 passes the pair is within "
             f"{number(far)} of the pure one. Divided by the slice's mass, one step suffices.",
             {"left after a sweep": left, "gap after 6000 passes": far},

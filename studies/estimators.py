@@ -149,7 +149,7 @@ def _estimator_claims(
     words = {
         "uniform": (
             "Uniform: ŵ_unif ∝ 1",
-            "Uniform weights are a density, but no estimate of p: they do not depend on the data, and rows do not help.",
+            "Uniform weights are a density, but no estimate of p: they do not depend on the data.",
         ),
         "empirical": (
             "Empirical: ŵ_emp ∝ Σ I{x^i = x}",

@@ -210,7 +210,7 @@ def _coding_claims() -> tuple[Claim, ...]:
             "the use of effect coding exactly corresponds to the fANOVA representation under a uniform weight function",
             "holds" if even < 1e-12 else "does not hold",
             "Effect coding and purification with uniform weights give the same interaction.",
-            "They agree within 1e−12 (the same table).",
+            "Interactions by effect coding and by purification agree within 1e−12 (the same table).",
             f"Within {number(even)}.",
             {"gap": even},
         ),
@@ -238,7 +238,7 @@ def _coding_claims() -> tuple[Claim, ...]:
 
 
 def _skewed_table(form: Form) -> str:
-    header = ["f0", "f1(0)", "f1(1)", "f2(0)", "f2(1)", "f12(0,0)", "f12(0,1)", "f12(1,0)", "f12(1,1)"]
+    header = ["f0", "f1(0)", "f1(1)", "f2(0)", "f2(1)", "f3(0,0)", "f3(0,1)", "f3(1,0)", "f3(1,1)"]
     return markdown_table([[float(value) for value in form.entries()]], header)
 
 

@@ -230,7 +230,14 @@ MEASURED: dict = {
             {"gain GA2M": (0.0002, 0.001), "gain XGB2": (0, 0.001), "gain XGB2 of 3,000 rows": (0.0004, 0.001)},
         ),
     },
-    # REST
+    "simpler": {
+        "less-smooth": ("holds", {"rougher": (36, 6), "all": (48, 0)}),
+        "can-be-simplified": (
+            "holds",
+            {"XGB2, SUPPORT2": (-1.1, 1.5), "GA2M, SUPPORT2": (-1.7, 2), "XGB2, California": (-7.6, 1.5)},
+        ),
+        "more-accurate": ("holds", {"gain XGB2, SUPPORT2": (1.3, 0.5), "gain XGB2, California": (-3.4, 1)}),
+    },
 }
 EXPECTED = {key: value for study in (*EXACT.values(), *MEASURED.values()) for key, value in study.items()}
 
