@@ -123,7 +123,7 @@ def _as_json(sections: Sequence[Section]) -> str:
     """Verdicts and the numbers that decide them, by the keys of the claims."""
     claims = [claim for section in sections for claim in section.claims]
     content = {
-        claim.key: {"verdict": claim.verdict, "numbers": {name: float(f"{x:.6g}") for name, x in claim.numbers.items()}}
+        claim.key: {"verdict": claim.verdict, "numbers": {name: float(f"{x:.9g}") for name, x in claim.numbers.items()}}
         for claim in claims
     }
     return json.dumps(content, indent=1) + "\n"

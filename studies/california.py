@@ -56,7 +56,7 @@ _EMPTY = """A cell counts as **in the ocean** if its middle lies more than 10 km
 the cell has no district. Cells without districts have no weight in the data, or nearly none: purification under a
 density of the data takes main effects out of them, but what the model predicts there remains extrapolation. Read such
 a map only where there are districts."""
-_RIVAL = """**Beyond the paper: InterpretML's `purify`** on the same table, whose code grew out of the paper's.
+_RIVAL = """**Beyond the paper: InterpretML's `purify`** on the same table: the implementation that the paper names.
 Root mean square error relative to the pure interaction, by default and with `is_randomized=False` (version {version}).
 By default it visits slices in random order and stops when purity no longer improves, which comes too early where
 features are strongly dependent."""

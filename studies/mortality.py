@@ -75,7 +75,7 @@ def run(settings: Settings) -> Section:
     """The study, written."""
     X, y = read_support2()
     if settings.quick:
-        rows = np.random.default_rng(0).choice(len(X), 4_000, replace=False)
+        rows = np.random.default_rng(0).choice(len(X), 3_500, replace=False)
         X, y = X.iloc[rows].reset_index(drop=True), y.iloc[rows].reset_index(drop=True)
     n_pairs = 8 if settings.quick else 20
     with warnings.catch_warnings():

@@ -55,7 +55,7 @@ and we measure the forest's pure SNP1 × SNP2 instead of an importance. Their Fi
 
 def run(settings: Settings) -> Section:
     """The study of the five SNP generators."""
-    n_repeats = 4 if settings.quick else 20
+    n_repeats = 3 if settings.quick else 20
     found = {(where, name): recover(name, LOCI[where], n_repeats) for where in FITTED for name in GENERATORS}
     body = paragraphs(
         "Tables 1 and 2 for fair 0/1 SNPs, recomputed in rational arithmetic. ⊕ is the centred XOR of ±1, +1 where "

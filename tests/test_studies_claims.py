@@ -46,7 +46,7 @@ EXACT = {
     },
     "multiplicative": {
         "equal-predictions": ("holds", {"gap": ZERO}),
-        "strength-varies": ("holds", {"at 0": (1 / 3, 1e-9), "at 1": (3 / 11, 1e-9), "at -1": (1, 1e-9)}),
+        "strength-varies": ("holds", {"at 0": (1 / 3, 1e-6), "at 1": (3 / 11, 1e-6), "at -1": (1, 1e-9)}),
         "mean-of-product": ("holds", {"gap": (0, 1e-6)}),
         "free-choice": ("holds", {"largest": (2, 1e-9), "smallest": (0, 1e-9)}),
         "implicit-choice": (
@@ -108,7 +108,7 @@ EXACT = {
             "holds",
             {"pair": (0, 1e-12), "main": (0, 1e-12), "other pair": (0, 1e-12), "other main": (9.97, 0.01)},
         ),
-        "bagging": ("in part", {"common bins": (0, 1e-12), "own bins": (0.4, 0.2)}),
+        "bagging": ("in part", {"common bins": (0, 1e-12), "own bins": (0.3, 0.15)}),
     },
     "logarithm": {
         "product": ("holds", {"pair": (0, 1e-12), "main": (0, 1e-12)}),
