@@ -170,7 +170,8 @@ def claims(cases: Mapping[str, Case]) -> tuple[Claim, ...]:
             "Section 7.3",
             "main effects often can be simplified",
             "holds" if len(fine) > len(cases) / 2 else "in part" if fine else "does not hold",
-            f"In {len(fine)} of {len(cases)} models {SIMPLE} values per main effect predict as well as all of them, within errors.",
+            f"In {len(fine)} of {len(cases)} models {SIMPLE} values per main effect predict as well as all of them, "
+            "within errors.",
             f"With {SIMPLE} groups the loss is not measurably worse (two standard errors), or by less than "
             f"{percent(WORSE, 0)} of the model's gain over a constant, in more than half of the models.",
             ", ".join(f"{name} {written(*gain, digits=2)} %" for name, gain in simple.items()) + ".",
@@ -182,7 +183,8 @@ def claims(cases: Mapping[str, Case]) -> tuple[Claim, ...]:
             "Section 7.3",
             "in some cases, makes them modestly more accurate on test data",
             "holds" if better else "could not be tested",
-            f"Simpler main effects predict held-out rows better, measurably so, in {len(better)} of {len(cases)} models."
+            f"Simpler main effects predict held-out rows better, measurably so, in {len(better)} of {len(cases)} "
+            "models."
             if better
             else "Simpler main effects bring no gain that is larger than its error, in any of our models.",
             "Some number of groups lowers the loss by more than two standard errors, in at least one model.",
