@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from treeanova.views import look
 
-Verdict = Literal["agree", "in part", "not"]
+Verdict = Literal["holds", "in part", "does not hold", "could not be tested"]
+VERDICTS: tuple[Verdict, ...] = ("holds", "in part", "does not hold", "could not be tested")
 
-WIDTH = 9.0  # inches; a figure of this width fills a column of a web page
+WIDTH = 6.8  # inches; two columns of print, or a column of a web page
 _DATA = Path(__file__).resolve().parents[1] / ".." / "shared" / "data"
 
 
@@ -22,15 +26,25 @@ class DataMissingError(Exception):
 
 @dataclass(frozen=True)
 class Claim:
-    """One claim of the paper and what was found."""
+    """One sentence of the paper, judged."""
 
+    key: str
+    """A short name of the claim, unique on the page."""
     where: str
     """Section, figure, table or theorem of the paper."""
-    claim: str
-    """What the paper says, in one line."""
-    found: str
-    """What was measured, in numbers."""
+    quote: str
+    """The paper's own words."""
     verdict: Verdict
+    conclusion: str
+    """What was found, in one plain sentence."""
+    criterion: str
+    """What was computed, and from which value on the verdict is "holds"."""
+    found: str
+    """The numbers."""
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    """The numbers that decide, by name."""
+    stand_in: str = ""
+    """Data that stand in for the paper's; empty where they are the paper's own."""
 
 
 @dataclass(frozen=True)
@@ -52,14 +66,25 @@ class Settings:
     link: str = "paper"
     """The same folder as the written page sees it."""
 
-    def save(self, fig: Any, name: str, caption: str = "") -> str:
+    def save(self, fig: Any, name: str, caption: str) -> str:
         """The markdown link of a matplotlib figure, saved as ``name.png`` and closed."""
         import matplotlib.pyplot as plt  # noqa: PLC0415
 
         self.figures.mkdir(parents=True, exist_ok=True)
-        fig.savefig(self.figures / f"{name}.png")
+        path = self.figures / f"{name}.png"
+        fig.savefig(path)
         plt.close(fig)
-        return f"![{caption or name}]({self.link}/{name}.png)"
+        shrink(path)
+        return f"![{caption}]({self.link}/{name}.png)"
+
+
+def shrink(path: Path) -> None:
+    """Reduce a picture to 256 colours, which no reader sees and which takes half the space."""
+    from PIL import Image  # noqa: PLC0415
+
+    with Image.open(path) as image:
+        reduced = image.convert("RGB").quantize(256, dither=Image.Dither.NONE)
+        reduced.save(path, optimize=True, dpi=image.info.get("dpi", (200, 200)))
 
 
 def pyplot() -> Any:
@@ -88,24 +113,44 @@ def draw_bars(ax: Any, places: Any, heights: Any, width: float, *, color: str, l
     ax.hlines([0.0] * len(zeros), [x - width / 2 for x in zeros], [x + width / 2 for x in zeros], color=color, lw=3)
 
 
+def draw_empty(ax: Any, edges: Sequence[Any], is_empty: Any) -> None:
+    """Grey and hatched where a map has no rows; `edges` are those of the horizontal, then of the vertical axis."""
+    from matplotlib.colors import ListedColormap  # noqa: PLC0415
+
+    cover = np.ma.masked_where(~is_empty, np.ones(is_empty.shape))
+    ax.pcolormesh(*edges, cover, cmap=ListedColormap([look.NO_DATA]), rasterized=True)
+    places = [np.concatenate([ends[:1], (ends[1:] + ends[:-1]) / 2, ends[-1:]]) for ends in edges]
+    with _hatched():
+        ax.contourf(*places, np.pad(is_empty, 1, "edge") * 1.0, levels=[0.5, 1.5], colors="none", hatches=["/////"])
+
+
+@contextlib.contextmanager
+def _hatched() -> Iterator[None]:
+    """Thin grey hatches."""
+    import matplotlib as mpl  # noqa: PLC0415
+
+    with mpl.rc_context({"hatch.color": "#b5b5b5", "hatch.linewidth": 0.5}):
+        yield
+
+
 STYLE: dict[str, Any] = {
-    "figure.figsize": (WIDTH, 3.4),
+    "figure.figsize": (WIDTH, 3.0),
     "figure.dpi": 110,
     "figure.constrained_layout.use": True,
-    "savefig.dpi": 140,
-    "font.size": 10,
-    "axes.titlesize": 10.5,
+    "savefig.dpi": 200,
+    "font.size": 8.5,
+    "axes.titlesize": 9,
     "axes.titlelocation": "left",
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.edgecolor": "#888888",
     "axes.grid": True,
     "grid.color": "#e6e6e6",
-    "grid.linewidth": 0.7,
+    "grid.linewidth": 0.6,
     "axes.axisbelow": True,
-    "lines.linewidth": 1.8,
+    "lines.linewidth": 1.5,
     "legend.frameon": False,
-    "legend.fontsize": 9,
+    "legend.fontsize": 8,
     "xtick.color": "#444444",
     "ytick.color": "#444444",
     "axes.labelcolor": "#222222",

@@ -41,7 +41,7 @@ def share_above(trace: Floats, base: float, start: int) -> float:
 
 
 def share_not_halved(trace: Floats) -> float:
-    """Share of the draws with M^{t+1} > ½ M^{t−1} at some t ≥ 2, above rounding."""
+    """Share of the draws with M^{t+1} > ½ M^{t−1} at some t ≥ 2, above rounding; t = 1 is not counted."""
     before, after = trace[:, 1:-2], trace[:, 3:]
     return float(((after > 0.5 * before) & (before > 1e-12 * trace[:, :1])).any(axis=1).mean())
 
@@ -68,9 +68,9 @@ WEIGHTS: dict[str, Floats] = {
     "normal, ρ = 0.9, 64 × 64": gaussian(64, 0.9),
     "normal, ρ = 0.99, 64 × 64": gaussian(64, 0.99),
     "sparse, 150 rows on 100 × 100": sparse(100, 150),
-    "[[1, e], [e, 1]], e = 0.1": np.array([[1, 0.1], [0.1, 1]]),
-    "[[1, e], [e, 1]], e = 0.01": np.array([[1, 0.01], [0.01, 1]]),
-    "[[1, e], [e, 1]], e = 0.001": np.array([[1, 0.001], [0.001, 1]]),
+    "[[1, δ], [δ, 1]], δ = 0.1": np.array([[1, 0.1], [0.1, 1]]),
+    "[[1, δ], [δ, 1]], δ = 0.01": np.array([[1, 0.01], [0.01, 1]]),
+    "[[1, δ], [δ, 1]], δ = 0.001": np.array([[1, 0.001], [0.001, 1]]),
 }
 
 
@@ -90,7 +90,7 @@ class Case(NamedTuple):
 
     @property
     def expected(self) -> float:
-        """Passes that the rate σ per pass asks for."""
+        """Passes that the rate κ per pass asks for."""
         return float(np.log(TARGET) / np.log(self.correlation)) if self.correlation > 1e-8 else 2.0
 
 
@@ -105,10 +105,10 @@ def measure(weights: Floats) -> Case:
         start = time.perf_counter()
         pair = treeanova.purify(table, weights, method="direct").terms[0, 1]
         direct.append(time.perf_counter() - start)
-    return Case(trace, sigma_of(weights), seconds, mass(pair, weights), min(direct))
+    return Case(trace, kappa_of(weights), seconds, mass(pair, weights), min(direct))
 
 
-def sigma_of(weights: Floats) -> float:
+def kappa_of(weights: Floats) -> float:
     """Maximal correlation: the second singular value of weights over the roots of their marginals."""
     roots = np.sqrt(np.outer(weights.sum(axis=1), weights.sum(axis=0)))
     return float(np.linalg.svd(weights / roots, compute_uv=False)[1])
@@ -140,10 +140,3 @@ def move_mass(table: Floats, weights: Floats, axes: tuple[int, ...], n_sweeps: i
             share = weights / np.maximum(weights.sum(axis=axis, keepdims=True), 1e-300)
             table -= (share * table).sum(axis=axis, keepdims=True)
     return table
-
-
-def bound_of_proof(weights: Floats) -> float:
-    """The factor of M^{t−1} in the proof's seventh line: ½ Σ_j min_φ |Σ_i (w_ij / w_i. − φ_j)|, φ_j being free."""
-    sums = (weights / weights.sum(axis=1, keepdims=True)).sum(axis=0)
-    best = sums / len(weights)
-    return float(np.abs(sums - len(weights) * best).sum() / 2)

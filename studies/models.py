@@ -8,10 +8,15 @@ from typing import Any
 import numpy as np
 
 import treeanova
-from studies.common import markdown_table
+from studies.common import markdown_table, signed
 from treeanova.core.arrays import Floats
+from treeanova.density import Laplace
 
-DENSITIES = ("uniform", "empirical", "laplace", "auto")
+DENSITIES = ("uniform", "empirical", "half-half", "counts + 1", "auto")
+PAPERS = DENSITIES[:4]
+"""The paper's three densities, the third in both readings."""
+READINGS = {"half-half": ("uniform", "empirical", "half-half"), "counts + 1": ("uniform", "empirical", "counts + 1")}
+"""The paper's three densities by reading of the third."""
 
 
 def make_models(*, classify: bool, n_pairs: int, base_score: float | None = None) -> dict[str, Any]:
@@ -40,7 +45,8 @@ def pure_kinds(fx: Any) -> dict[str, Any]:
     return {
         "uniform": fx.with_density("uniform"),
         "empirical": fx.with_density("empirical"),
-        "laplace": fx.with_density("laplace"),
+        "half-half": fx.with_density(Laplace(mix=0.5)),
+        "counts + 1": fx.with_density(Laplace(counts=1)),
         "auto": fx,
     }
 
@@ -49,13 +55,13 @@ def held_out(
     models: Mapping[str, Any], X: Any, y: Any, *, n_splits: int, measure: Callable[[Any, Any, Any], list[float]]
 ) -> dict[str, Floats]:
     """Measures of decompositions on held-out quarters of the rows: per model an array (split, measure)."""
-    found: dict[str, list[list[float]]] = {name: [] for name in models}
+    measured: dict[str, list[list[float]]] = {name: [] for name in models}
     for split in range(n_splits):
         out = np.random.default_rng(split).random(len(X)) < 0.25
         for name, model in models.items():
             fx = treeanova.decompose(model.fit(X[~out], y[~out]), X[~out], n_jobs=1)
-            found[name].append(measure(fx, X[out], y[out]))
-    return {name: np.array(rows) for name, rows in found.items()}
+            measured[name].append(measure(fx, X[out], y[out]))
+    return {name: np.array(rows) for name, rows in measured.items()}
 
 
 def skills(fx: Any, X: Any, y: Any) -> list[float]:
@@ -71,15 +77,37 @@ def skills(fx: Any, X: Any, y: Any) -> list[float]:
     return [float(np.corrcoef(y, score)[0, 1] ** 2) for score in scores]
 
 
+def mean_and_error(differences: Floats) -> tuple[float, float]:
+    """Mean over held-out quarters and its standard error, for splits that share rows (Nadeau and Bengio's)."""
+    n_splits = len(differences)
+    if n_splits == 1:
+        return float(differences[0]), float("inf")
+    return float(differences.mean()), float(differences.std(ddof=1) * np.sqrt(1 / n_splits + 1 / 3))
+
+
+def gain_of(found: Floats) -> tuple[float, float]:
+    """By how much purification raises the skill of main effects alone, and its standard error."""
+    return mean_and_error(found[:, 2] - found[:, 1])
+
+
 def skill_table(tests: Mapping[str, Floats]) -> str:
-    """Mean skill over splits of whole models, their raw and their pure main effects, and in how many splits it rose."""
-    rows = [
-        (
-            name,
-            *(f"{value:.4f}" for value in found.mean(axis=0)),
-            f"{(found[:, 2] > found[:, 1]).sum()} of {len(found)}",
-        )
-        for name, found in tests.items()
-    ]
-    header = ("model", "whole", "main effects alone, raw", "main effects alone, pure (auto)", "better after, splits")
+    """Mean skill over splits of whole models, of their raw and of their pure main effects, and the difference."""
+    rows = [(name, *(f"{value:.4f}" for value in found.mean(axis=0)[:3]), written(*gain_of(found)))
+            for name, found in tests.items()]  # fmt: skip
+    header = ("model", "whole model", "main effects alone, raw", "main effects alone, pure (auto)", "pure − raw")
     return markdown_table(rows, header)
+
+
+def written(mean: float, error: float, digits: int = 4) -> str:
+    """A mean with its standard error."""
+    return f"{signed(mean, digits)} ± {error:.{digits}f}"
+
+
+def unpurified_mass(fx: Any) -> float:
+    """Mass that purification has to move out of the pairs: M of all raw pairs, added up."""
+    total = 0.0
+    for key, term in fx.terms.items():
+        if len(key) == 2 and key in fx.raw.terms:
+            moved = term.weights * fx.raw.terms[key].values
+            total += sum(float(np.abs(moved.sum(axis=axis)).sum()) for axis in (0, 1))
+    return total

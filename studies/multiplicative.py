@@ -75,15 +75,15 @@ def run(settings: Settings) -> Section:
     error = max(abs(m - e) for rho in CORRELATIONS for m, e in zip(measured[rho], pure_variances(rho), strict=True))
     body = paragraphs(
         "Y = X1 + X2 + X1 X2 with standard normal features, written as −αβ + (1+β) X1 + (1+α) X2 + (X1−α)(X2−β). "
-        "Left and middle: share of the interaction in the summed variances of the three terms. Right: strength of "
-        "X1's main effect (its standard deviation, |1+β|) for four choices with αβ = −ρ, and what fANOVA gives.",
+        "Share of the interaction: its variance over the sum of the variances of the three terms. Strength of X1's "
+        "main effect: its s.d., |1+β|.",
         settings.save(_figure(), "multiplicative", "Figure 2: interpretations over α, β and ρ"),
-        "With correlated features fANOVA is none of these forms. The pure main effects are x + ρ/(1+ρ²)(x²−1), curved, "
-        "and the pure interaction has variance (1−ρ²)²/(1+ρ²), less than any choice of α and β can reach:",
+        "With correlated features fANOVA is none of these forms. The pure main effects are x + ρ/(1+ρ²)(x²−1), "
+        "curved, and the pure interaction has variance (1−ρ²)²/(1+ρ²), less than any choice of α and β can reach:",
         _table(measured),
         f"Formulas and `purify` on a grid of 161 × 161 bins agree within {number(error)}.",
     )
-    return Section("Figure 2: the multiplicative model", body, _claims(measured))
+    return Section("The multiplicative model: Section 1.2, Figure 2", body, claims(measured))
 
 
 def _table(measured: dict[float, tuple[float, float]]) -> str:
@@ -95,40 +95,88 @@ def _table(measured: dict[float, tuple[float, float]]) -> str:
     return markdown_table(rows, (*header, "pure main effect, exact", "purify"))
 
 
-def _claims(measured: dict[float, tuple[float, float]]) -> tuple[Claim, ...]:
-    grid = np.linspace(-1, 2, 301)
-    shares = interaction_share(grid, grid, 0.0)
-    lowest = int(shares.argmin())
+def claims(measured: dict[float, tuple[float, float]]) -> tuple[Claim, ...]:
+    """The claims of Section 1.2, judged."""
+    gap = prediction_gap()
+    shares = {point: float(interaction_share(point, point, 0.0)) for point in (0.0, 1.0, -1.0)}
+    mains = form_variances(-1.0, -1.0, 0.0)[:2]
     return (
         Claim(
+            "equal-predictions",
             "Section 1.2, Eq. 3",
-            "the model is the same for any α, β",
-            f"10,000 random α, β, x: outputs differ by at most {number(prediction_gap())}",
-            "agree",
+            "for any α and β, forms (2) and (3) make the same predictions",
+            "holds" if gap < 1e-12 else "does not hold",
+            "The multiplicative model predicts the same for any α and β.",
+            "Predictions at 10,000 random α, β, X1, X2 differ by less than 1e−12.",
+            f"By at most {number(gap)}.",
+            {"gap": gap},
         ),
         Claim(
+            "strength-varies",
             "Figure 2a",
-            "independent features: α and β change the interaction's strength; at α = β = −1 main effects vanish",
-            f"share {percent(interaction_share(0.0, 0.0, 0.0))} at α = β = 0, "
-            f"{percent(interaction_share(1.0, 1.0, 0.0))} at 1, {percent(interaction_share(-1.0, -1.0, 0.0))} at −1",
-            "agree",
+            "choice of α and β values changes the model's interpretation. In an extreme case, α=β=−1 makes the main "
+            "effects disappear entirely",
+            "holds" if max(mains) == 0 and shares[-1.0] == 1 else "does not hold",
+            "The interaction's share of the variance depends on α and β, and at α = β = −1 there are no main effects.",
+            "The share differs between α = β = 0 and 1, and both main effects have variance zero at −1.",
+            f"Share {percent(shares[0.0])} at α = β = 0, {percent(shares[1.0])} at 1, {percent(shares[-1.0])} at −1.",
+            {"at 0": shares[0.0], "at 1": shares[1.0], "at -1": shares[-1.0]},
+        ),
+        *_mean_claims(),
+        _least_claim(measured),
+    )
+
+
+def _mean_claims() -> tuple[Claim, ...]:
+    gap = moment_gap(0.6)
+    strengths = [abs(1 + float(choice(np.array(0.6))[1])) for choice in SETTINGS.values()]
+    return (
+        Claim(
+            "mean-of-product",
+            "Section 1.2",
+            "E[(X1−α)(X2−β)] = ρ + αβ. Thus, if we would want the intercept a to represent E[Y], we must select α,β "
+            "such that αβ = −ρ",
+            "holds" if gap < 1e-6 else "does not hold",
+            "E[(X1−α)(X2−β)] is ρ + αβ for standardised features, as in the paper's figure, so that only αβ = −ρ "
+            "makes the intercept E[Y].",
+            "E[(X1−α)(X2−β)] by numerical integration is within 1e−6 of ρ + αβ, for 100 random α, β at ρ = 0.6.",
+            f"Within {number(gap)}. (At α = β = 0 it is ρ, so the interaction is centred only without correlation; "
+            "with other variances ρ is the covariance.)",
+            {"gap": gap},
         ),
         Claim(
-            "Section 1.2",
-            "E[(X1−α)(X2−β)] = ρ + αβ; the intercept is E[Y] only if αβ = −ρ, which leaves a degree of freedom",
-            f"100 random α, β at ρ = 0.6: within {number(moment_gap(0.6))}; the four choices drawn, all with αβ = −ρ, "
-            f"give X1 the strengths {_strengths(0.6)}",
-            "agree",
+            "free-choice",
+            "Section 1.2, Figure 2b",
+            "This selection process has a degree of freedom … different choices of α, β lead to very different "
+            "conclusions about the strengths of the main effects",
+            "holds" if max(strengths) > 2 * min(strengths) else "in part",
+            "Four choices with αβ = −ρ give X1 a main effect between nothing and twice its coefficient.",
+            "Among choices with αβ = −ρ the largest strength is more than twice the smallest.",
+            f"At ρ = 0.6: {_strengths(0.6)}.",
+            {"largest": max(strengths), "smallest": min(strengths)},
         ),
-        Claim(
-            "Section 1.2",
-            "fANOVA implicitly sets α, β so that the variance of the interaction is least",
-            "independent features: yes, α = β = 0. Correlated: the best α, β are still 0 and leave "
-            f"{number(1 + 0.6**2)} at ρ = 0.6, fANOVA leaves {number(measured[0.6][1])}: its main effects are curved, "
-            "so no α, β express it. And it is the variance that is least, not the share of the summed variances, "
-            f"which falls to {percent(shares[lowest])} at α = β = {grid[lowest]:.2f}",
-            "in part",
-        ),
+    )
+
+
+def _least_claim(measured: dict[float, tuple[float, float]]) -> Claim:
+    grid = np.linspace(-2, 2, 401)
+    alpha, beta = np.meshgrid(grid, grid)
+    least = {rho: float(form_variances(alpha, beta, rho)[2].min()) for rho in (0.0, 0.6)}
+    independent, dependent = measured[0.0][1], measured[0.6][1]
+    same = abs(independent - least[0.0]) < 1e-3
+    return Claim(
+        "implicit-choice",
+        "Section 1.2",
+        "the functional ANOVA decomposition, which implicitly sets α,β such that the variance of interaction terms is "
+        "minimized",
+        "holds" if same and abs(dependent - least[0.6]) < 1e-3 else "in part" if same else "does not hold",
+        "For independent features fANOVA is the choice of α and β with the least variance; for correlated ones no α "
+        "and β give it, because its main effects are curved and its interaction has less variance than any α and β "
+        "allow.",
+        "The variance of the pure interaction is the least over all α, β, within 1e−3.",
+        f"ρ = 0: {number(independent)} against {number(least[0.0])}; ρ = 0.6: {number(dependent)} against "
+        f"{number(least[0.6])}.",
+        {"pure 0": independent, "least 0": least[0.0], "pure 0.6": dependent, "least 0.6": least[0.6]},
     )
 
 
@@ -138,13 +186,14 @@ def _strengths(rho: float) -> str:
 
 def _figure() -> Any:
     plt = pyplot()
-    fig, axes = plt.subplots(1, 3, figsize=(WIDTH, 3.5), width_ratios=(1, 1, 1.25))
-    for ax, rho in zip(axes[:2], (0.0, 0.6), strict=True):
+    fig, axes = plt.subplots(2, 2, figsize=(WIDTH, 6.2), height_ratios=(1, 0.82))
+    for ax, rho in zip(axes[0], (0.0, 0.6), strict=True):
         filled = _share_map(ax, rho)
-    bar = fig.colorbar(filled, ax=axes[:2], orientation="horizontal", fraction=0.06, pad=0.02, aspect=45)
+    bar = fig.colorbar(filled, ax=axes[0], fraction=0.05, pad=0.02)
     bar.set_label("share of the interaction")
-    bar.ax.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
-    _strength_lines(axes[2])
+    bar.ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
+    _share_line(axes[1, 0])
+    _strength_lines(axes[1, 1])
     return fig
 
 
@@ -155,18 +204,31 @@ def _share_map(ax: Any, rho: float) -> Any:
     filled = ax.contourf(alpha, beta, interaction_share(alpha, beta, rho), levels=levels, cmap="Blues")
     if rho:
         for side in (grid[grid < -rho / 2], grid[grid > rho / 2]):
-            ax.plot(side, -rho / side, color=look.DIVERGING[-1], lw=1.8)
-        ax.text(0.62, -1.75, "αβ = −ρ", color=look.DIVERGING[-1], fontsize=9)
-    ax.plot(0, 0, "o", color="black", ms=6)
-    ax.annotate("fANOVA" if not rho else "least variance\nof these forms", (0, 0), (0.15, 0.15), fontsize=9)
+            ax.plot(side, -rho / side, color=look.DIVERGING[-1], lw=1.6)
+        ax.text(0.62, -1.75, "αβ = −ρ", color=look.DIVERGING[-1])
+    ax.plot(0, 0, "o", color="black", ms=5)
+    ax.annotate("fANOVA" if not rho else "least variance\nof these forms", (0, 0), (0.15, 0.15))
     ax.plot(-1, -1, "s", color="white", ms=5)
-    ax.annotate("no main\neffects", (-1, -1), (-1.9, -1.8), fontsize=9, color="white")
-    title = f"{'correlated' if rho else 'independent'} features, ρ = {rho:g}"
-    ax.set(
-        xlabel="α", title=title, aspect="equal", xlim=(-2, 2), ylim=(-2, 2), xticks=range(-2, 3), yticks=range(-2, 3)
+    ax.annotate("no main\neffects", (-1, -1), (-1.9, -1.8), color="white")
+    name = (
+        "correlated features, ρ = 0.6:\ncentring leaves a curve of choices"
+        if rho
+        else "independent features:\nα, β decide the share"
     )
+    ax.set(xlabel="α", title=name, aspect="equal", xlim=(-2, 2), ylim=(-2, 2), xticks=range(-2, 3), yticks=range(-2, 3))
     ax.set_ylabel("β", rotation=0)
     return filled
+
+
+def _share_line(ax: Any) -> None:
+    points = np.linspace(-2, 2, 401)
+    ax.plot(points, 100 * interaction_share(points, points, 0.0), color=look.MAIN)
+    for point, words in ((-1.0, "no main effects"), (0.0, "fANOVA")):
+        ax.plot(point, 100 * interaction_share(point, point, 0.0), "o", ms=5, color="black")
+        ax.annotate(words, (point, 100 * interaction_share(point, point, 0.0)), (8, 2), textcoords="offset points")
+    ax.set(
+        xlabel="α = β", ylabel="share of the interaction, %", ylim=(0, 108), title="Figure 2a: one function, any share"
+    )
 
 
 def _strength_lines(ax: Any) -> None:
@@ -174,9 +236,11 @@ def _strength_lines(ax: Any) -> None:
     for name, choice in SETTINGS.items():
         ax.plot(rho, np.abs(1 + choice(rho)[1]), label=name)
     pure = np.sqrt(1 + 2 * (rho / (1 + rho**2)) ** 2)
-    ax.plot(rho, pure, color="black", lw=2.4, label="fANOVA")
-    ax.plot(rho, np.ones_like(rho), color="black", lw=1.2, ls="--", label="α = β = 0")
-    ax.set(xlabel="correlation ρ", title="strength of X1's main effect", xlim=(0, 1))
-    ax.set(ylim=(-0.1, 3.1), yticks=(0, 0.5, 1, 1.5, 2))  # no line of the grid behind the legend
+    ax.plot(rho, pure, color="black", lw=2.2, label="fANOVA")
+    ax.plot(rho, np.ones_like(rho), color="black", lw=1.1, ls="--", label="α = β = 0")
+    ax.set(
+        xlabel="correlation ρ", ylabel="s.d. of X1's main effect", xlim=(0, 1), title="Figure 2b: αβ = −ρ, any strength"
+    )
+    ax.set(ylim=(-0.1, 3.3), yticks=(0, 0.5, 1, 1.5, 2))  # no line of the grid behind the legend
     options = {"frameon": True, "framealpha": 1, "edgecolor": "none"}
-    ax.legend(ncols=2, loc="upper left", fontsize=8, columnspacing=1, handlelength=1.4, **options)
+    ax.legend(ncols=2, loc="upper left", fontsize=7.5, columnspacing=1, handlelength=1.4, **options)

@@ -50,7 +50,7 @@ def hardy_weinberg(q: Fraction) -> Locus:
 
 
 BOOLEAN = Locus((Fraction(1, 2), Fraction(1, 2)))
-FREQUENCIES = (Fraction(1, 2), Fraction(1, 4), Fraction(1, 10))
+FREQUENCIES = (Fraction(1, 2), Fraction(2, 5), Fraction(1, 5))  # the last two are those of Wright et al.
 LOCI = {"0/1, fair": BOOLEAN} | {f"0/1/2, q = {q}": hardy_weinberg(q) for q in FREQUENCIES}
 
 

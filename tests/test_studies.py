@@ -13,7 +13,21 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from studies import common, corollaries, forms, logarithm, mass_moving, multiplicative
+import treeanova
+from studies import (
+    algorithm,
+    common,
+    convergence,
+    corollaries,
+    estimators,
+    forms,
+    logarithm,
+    mass_moving,
+    multiplicative,
+    proofs,
+    tensors,
+    uniqueness,
+)
 from studies import snp_generators as snps
 from studies.__main__ import NAMES, main, page
 
@@ -78,12 +92,104 @@ def test_bounds_count_draws_above_them():
     assert mass_moving.share_not_halved(trace) == 0.5
 
 
+def test_passes_and_moved_mass_of_a_trace():
+    trace = np.array([[1.0, 0.5, 0.1, 1e-11], [1.0, 0.9, 0.4, 0.2]])
+    np.testing.assert_allclose(convergence.moved(trace), [0.9, 0.6])
+    assert convergence.n_passes(trace).tolist() == [3, 4]
+
+
 def test_order_of_axes_matters_to_mass_moving_only_where_the_support_falls_apart():
     plain, ours = corollaries.order_gap(np.eye(2))
     corner, other = np.diag(np.random.default_rng(0).normal(size=(2, 2)))
     assert plain == pytest.approx(abs(corner - other))  # by hand: rows first takes T00 out of row 0, columns first T11
     assert ours < 1e-15
     assert max(corollaries.order_gap(np.array([[2.0, 1], [1, 3]]))) < 1e-14
+
+
+def test_linearity_needs_coefficients_of_sum_one_because_main_effects_are_carried():
+    """By hand: with T_a in every call the right side has Σα T_a, so main effects differ by (Σα − 1) T_a."""
+    one = corollaries.linearity_gap(np.array([0.25, 0.75]), n_problems=2)
+    assert max(one) < 1e-13
+    other = corollaries.linearity_gap(np.array([2.0, 1.0]), n_problems=1)
+    carried = np.random.default_rng(0).normal(size=50)  # T_a, then T_b, as the problem of seed 0 draws them
+    assert other.pair < 1e-13
+    assert other.main == pytest.approx(2 * np.abs(carried).max())
+
+
+def test_pure_functions_are_as_many_as_cells_unless_the_support_falls_apart():
+    full = uniqueness.count_spaces(uniqueness.random_weights(3))
+    assert full.n_functions == full.rank == 36
+    split = uniqueness.count_spaces(uniqueness.split_weights())
+    assert split.rank == 2 * 1 * 3 + 2 * 2 * 3  # the cells with mass
+    assert split.n_functions > split.rank
+
+
+def test_a_pure_pair_has_one_dimension_less_on_each_side():
+    weights = uniqueness.random_weights(0)
+    assert uniqueness.pure_space((0, 1), weights).shape == (36, 3 * 2)
+    assert uniqueness.orthogonal_space((0, 1, 2), weights).shape == (36, 3 * 2 * 2)
+    assert uniqueness.orthogonal_space((0,), weights, with_itself=True).shape == (36, 0)
+
+
+def test_variances_are_least_where_features_are_independent():
+    assert max(uniqueness.variance_ratios(0, dependence=0)) == pytest.approx(1, abs=1e-9)
+    some = uniqueness.variance_ratios(1, dependence=1)
+    assert (some.highest, some.each_pair) == pytest.approx((1, 1))
+    assert some.all_pairs > 1 + 1e-6
+
+
+def test_algorithm_2_by_hand_on_a_product_density():
+    """Independent features of order 3: the pure terms are differences of means."""
+    weights = np.einsum("i,j,k->ijk", [0.2, 0.8], [0.5, 0.5], [0.1, 0.9])
+    function = np.arange(8.0).reshape(2, 2, 2) ** 2
+    given = {key: np.zeros(tensor.shape) for key, tensor in tensors.random_tensors((2, 2, 2), 0).items()}
+    pure, traces = tensors.purify_tensors(given | {(0, 1, 2): function}, weights)
+    mean = (weights * function).sum()
+    first = (weights * function).sum(axis=(1, 2)) / [0.2, 0.8]
+    assert pure[()] == pytest.approx(mean)
+    np.testing.assert_allclose(pure[0,], first - mean, atol=1e-12)
+    assert len(traces[0, 1, 2]) == 4  # one pass per feature
+    np.testing.assert_allclose(tensors.total(pure, (2, 2, 2)), function, atol=1e-12)
+
+
+def test_printed_step_takes_a_slice_sum_and_still_gets_there():
+    assert algorithm.printed_gap(400, size=4) < 1e-12
+    assert algorithm.printed_gap(2, size=4) > 0.1
+
+
+def test_rows_of_the_smooth_function_have_its_density():
+    rows = algorithm.draw_rows(100_000, 0)
+    means = rows.mean(axis=0), (rows[:, 0] * rows[:, 1]).mean()
+    np.testing.assert_allclose(means[0], 0.5, atol=0.005)
+    assert means[1] == pytest.approx(1 / 4 + 1 / 36, abs=0.002)  # ∫ xy (1 + (1−2x)(1−2y))
+
+
+def test_lemma_3_is_an_equality_from_the_second_pass_on():
+    weights = proofs.random_weights(5)
+    assert proofs.lemma_gap(7, weights) < 1e-10
+    state = proofs.start(7, weights, rows_are_zero=False)
+    assert abs(proofs.lemma(weights, state.columns) - state.after) > 1e-3 * state.after
+
+
+def test_the_proof_of_theorem_2_breaks_at_its_fourth_line():
+    weights = np.array([[1, 0.01], [0.01, 1]]) / 2.02
+    state = proofs.start(3, weights)
+    values = proofs.lines_of_proof(weights, state)
+    np.testing.assert_allclose(values[:4], state.after)
+    assert values[4:8] == [0, 0, 0, 0]
+    assert values[8] == pytest.approx(state.before / 2 * 2 * 0.99 / 1.01)  # two columns, |w11/w1. − w21/w2.| each
+    assert proofs.broken_lines(values) == [4, 9]
+    assert state.after / state.before == pytest.approx((0.99 / 1.01) ** 2)
+
+
+def test_counts_plus_one_lies_between_uniform_and_empirical():
+    X = np.array([[0.0, 0], [0, 0], [0, 1], [1, 1]])
+    from sklearn.tree import DecisionTreeRegressor
+
+    fx = treeanova.decompose(DecisionTreeRegressor(random_state=0).fit(X, [0.0, 0, 1, 4]), X)
+    tables = {name: fx.with_density(kind).density.table((0, 1)) for name, kind in estimators.DENSITY.items()}
+    np.testing.assert_allclose(tables["counts + 1"] * 8, [[3, 2], [1, 2]])
+    np.testing.assert_allclose(tables["half-half"] * 8, [[3, 2], [1, 2]])  # as many rows as cells: both readings agree
 
 
 def test_logarithm_has_the_closed_form():
@@ -135,11 +241,18 @@ def test_signed_numbers():
     assert [common.signed(value) for value in (0.256, -0.25)] == ["+0.26", "−0.25"]
 
 
-def test_page_counts_verdicts():
-    claims = tuple(common.Claim("Theorem 9", "c", "f", verdict) for verdict in ("agree", "agree", "not"))
-    text = page([common.Section("A study", "Its body.", claims)])
-    assert "3 claims: 2 hold, 0 hold in part, 1 do not." in text
-    assert text.endswith("## A study\n\nIts body.\n")
+def claim(key, verdict, **changes):
+    return common.Claim(key, "Theorem 9", "quoted words", verdict, "A sentence.", "A criterion.", "Numbers.", **changes)
+
+
+def test_page_counts_verdicts_and_quotes_the_paper():
+    verdicts = ("holds", "holds", "does not hold", "could not be tested")
+    claims = tuple(claim(str(k), verdict) for k, verdict in enumerate(verdicts))
+    text = page([common.Section("A study", "Its body.", (*claims, claim("x", "in part", stand_in="other data")))])
+    assert "5 claims: 2 hold, 1 hold in part, 1 do not hold, 1 could not be tested. 1 of them" in text
+    assert "| 3 | Theorem 9 | A sentence. | **does not hold** |" in text
+    assert "| 5 | Theorem 9 | A sentence. | **in part (other data)** |" in text
+    assert "**4. Theorem 9: could not be tested.** “quoted words”" in text
 
 
 def test_study_without_its_data_is_skipped(tmp_path, monkeypatch, capsys):
@@ -155,8 +268,8 @@ def test_command_line_writes_page_and_figures(tmp_path):
     command = [sys.executable, "-m", "studies", "--quick", "--only", "forms", "--out", str(tmp_path)]
     environment = {**os.environ, "MPLCONFIGDIR": str(tmp_path)}
     run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
-    assert re.search(r"forms +\d+\.\d s +6 claims", run.stdout)
+    assert re.search(r"forms +\d+\.\d s +9 claims", run.stdout)
     text = (tmp_path / "paper.md").read_text(encoding="utf-8")
-    assert re.search("^## Figure 1: ", text, flags=re.MULTILINE)
+    assert re.search("^## Booleans and effect coding", text, flags=re.MULTILINE)
     for link in re.findall(r"!\[.*?\]\((.*?)\)", text):
         assert (tmp_path / link).read_bytes().startswith(b"\x89PNG")

@@ -12,7 +12,8 @@ import treeanova
 pd = pytest.importorskip("pandas")
 pytest.importorskip("matplotlib")
 
-from studies import california, compas, mimic, mortality  # noqa: E402
+from studies import california, compas, mimic, models, mortality, simpler  # noqa: E402
+from studies import compas_effects as effects  # noqa: E402
 
 
 def write_files(folder, *, upper=True):
@@ -123,24 +124,24 @@ def test_the_demo_extract_survives_the_loader(data_folder, tmp_path):
 def two_levels(**values):
     """Values of two levels in four models, all states the same unless told otherwise."""
     levels = [("sex", "a"), ("sex", "b")]
-    base = {state: dict.fromkeys(levels, 1.0) for state in compas.STATES}
-    return {model: base | values.get(model, {}) for model in compas.MODELS}, levels
+    base = {state: dict.fromkeys(levels, 1.0) for state in effects.STATES}
+    return {model: base | values.get(model, {}) for model in effects.MODELS}, levels
 
 
 def test_contradictions_are_opposite_signs_away_from_zero():
     found, levels = two_levels(
         XGB2={"raw": {("sex", "a"): -1.0, ("sex", "b"): -0.01}, "auto": {("sex", "a"): 0.0, ("sex", "b"): 2.0}}
     )
-    pairs = compas.contradictions(found, "raw", levels)
+    pairs = effects.contradictions(found, "raw", levels)
     assert pairs == [(("sex", "a"), "XGB", "XGB2"), (("sex", "a"), "XGB2", "GAM"), (("sex", "a"), "XGB2", "GA2M")]
-    assert compas.contradictions(found, "auto", levels) == []
+    assert effects.contradictions(found, "auto", levels) == []
 
 
 def test_changes_of_sign_between_densities():
     found, levels = two_levels(
         XGB2={"uniform": {("sex", "a"): -1.0, ("sex", "b"): 1.0}, "raw": {("sex", "a"): 1.0, ("sex", "b"): -1.0}}
     )
-    assert compas.sign_changes(found["XGB2"], levels) == [("sex", "a")]  # "raw" is no density
+    assert effects.sign_changes(found["XGB2"], levels) == [("sex", "a")]  # "raw" is no density
 
 
 def small_model():
@@ -159,18 +160,18 @@ def test_level_values_are_means_over_rows():
         ("age", "one"): rows["age"].to_numpy() == 1,
         ("race", "x"): np.ones(4, bool),
     }
-    values = compas.level_values(fx, rows, masks)
+    values = effects.level_values(fx, rows, masks)
     ends = fx.terms["age"].values
     assert values["age", "all"] == pytest.approx((3 * ends[0] + ends[1]) / 4)
     assert values["age", "one"] == pytest.approx(ends[1])
     assert values["race", "x"] == 0.0
-    assert compas.level_values(fx, rows, masks, centre=True)["age", "all"] == pytest.approx(0.0)
+    assert effects.level_values(fx, rows, masks, centre=True)["age", "all"] == pytest.approx(0.0)
 
 
 def test_propublicas_filter(data_folder, is_full, monkeypatch):
     """Of the full table, the published numbers; of any table, the rows that pass every condition by hand."""
     monkeypatch.setenv("TREEANOVA_DATA", str(data_folder))
-    rows = compas.read_rows()
+    rows = effects.read_rows()
     table = pd.read_csv(data_folder / "compas_two_years.csv.gz")
     kept = [
         row.Index
@@ -182,8 +183,8 @@ def test_propublicas_filter(data_folder, is_full, monkeypatch):
     if is_full:
         assert len(rows) == 6_172
         assert rows["race"].value_counts()[["African-American", "Caucasian"]].tolist() == [3_175, 2_103]
-    masks = compas.level_masks(rows)
-    for name in compas.FEATURES:
+    masks = effects.level_masks(rows)
+    for name in effects.FEATURES:
         assert sum(mask.astype(int) for level, mask in masks.items() if level[0] == name).tolist() == [1] * len(rows)
 
 
@@ -196,22 +197,50 @@ def test_kilometres():
 @pytest.mark.parametrize(
     ("values", "place"),
     [
-        ([[0, 0], [0, 1]], "a cell with districts (1)"),
-        ([[1, 0], [0, 0]], "a cell with districts (1)"),
-        ([[0, 1], [0, 0]], "inland, east of every district of that latitude"),
-        ([[0, 0], [1, 0]], "ocean, west of every district of that latitude"),
+        ([[0, 0], [0, 1]], "districts"),
+        ([[1, 0], [0, 0]], "districts"),
+        ([[0, 1], [0, 0]], "land without districts"),
+        ([[0, 0], [1, 0]], "ocean"),
     ],
 )
 def test_where_the_largest_cell_lies(values, place):
     from sklearn.tree import DecisionTreeRegressor
 
-    X = pd.DataFrame({"Latitude": [33.0, 35.0], "Longitude": [-122.0, -118.0]})
-    corners = pd.DataFrame({"Latitude": [33.0, 33, 35, 35], "Longitude": [-122.0, -118, -122, -118]})
+    X = pd.DataFrame({"Latitude": [34.0, 36.0], "Longitude": [-124.0, -116.0]})
+    corners = pd.DataFrame({"Latitude": [34.0, 34, 36, 36], "Longitude": [-124.0, -116, -124, -116]})
     fx = treeanova.decompose(DecisionTreeRegressor().fit(corners, [0.0, 1, 2, 9]), corners)
-    found = california.summit(np.array(values, float), fx, X)
-    assert found.place == place
-    seen = california.summit(np.array(values, float), fx, X, seen_only=True)
-    assert seen.n_rows == 1
+    assert california.summit(np.array(values, float), fx, X).place == place
+    assert california.summit(np.array(values, float), fx, X, seen_only=True).n_rows == 1
+
+
+@pytest.mark.parametrize(
+    ("latitude", "longitude", "is_ocean"),
+    [
+        (32.6, -122.6, True),
+        (37.77, -122.42, False),  # San Francisco
+        (34.05, -118.24, False),  # Los Angeles
+        (33.39, -118.9, True),  # between the coast and the islands
+        (38.0, -123.9, True),
+        (41.0, -115.2, False),  # Nevada
+        (40.44, -124.35, False),  # Cape Mendocino, the westernmost point
+    ],
+)
+def test_the_coast(latitude, longitude, is_ocean):
+    assert california.is_offshore(latitude, longitude) == is_ocean
+
+
+def test_the_largest_raw_cell_stays_in_the_ocean_without_the_cities(data_folder, is_full):
+    """The paper's explanation, refuted by the smallest of our models on all districts."""
+    if not is_full:
+        pytest.skip("simulated districts have no coast")
+    pytest.importorskip("xgboost")
+    data = pd.read_csv(data_folder / "california_housing.csv.gz")
+    X, y = data.drop(columns="MedHouseVal"), data["MedHouseVal"]
+    far = np.min([california.kilometres(*city, X) for city in california.METROS.values()], axis=0) > 80
+    assert len(X) - far.sum() == 12_271
+    for rows in (np.ones(len(X), bool), far):
+        raw = treeanova.decompose(california._fit(X[rows], y[rows], (100, 0.3, 0)), X[rows], density="uniform").raw
+        assert california.summit(raw.terms[california.PLACE].values, raw, X).in_ocean
 
 
 def test_log_loss_of_log_odds():
@@ -234,11 +263,46 @@ def test_changes_of_a_curve_are_relative_to_the_pure_one():
     y = np.repeat([0.0, 2.0], 50)
     fx = treeanova.decompose(DecisionTreeRegressor().fit(X, y), X)
     double = treeanova.decompose(DecisionTreeRegressor().fit(X, 3 * y + 1), X)
-    kinds = {"raw": double.raw, "uniform": double, "empirical": fx, "laplace": fx, "auto": fx}
+    kinds = {"raw": double.raw, "uniform": double} | dict.fromkeys(models.DENSITIES[1:], fx)
     moved = mortality.changes(kinds, "age", X)
-    assert moved == pytest.approx(
-        {"uniform": 0.0, "empirical": 2.0, "laplace": 2.0, "auto": 2.0, "between densities": 2.0}
-    )
+    assert [change.relative for change in moved.values()] == pytest.approx([0, 2, 2, 2, 2, 2])
+    assert [change.largest for change in moved.values()] == pytest.approx([0, 2, 2, 2, 2, 2])
+    assert str(moved["auto"]) == "200 % (2.00)"
+
+
+def test_standard_errors_of_splits_that_share_rows():
+    """Nadeau and Bengio: the variance over splits times 1/n + (test rows / training rows)."""
+    mean, error = models.mean_and_error(np.array([1.0, 2.0, 3.0]))
+    assert (mean, error) == pytest.approx((2.0, np.sqrt(1 / 3 + 1 / 3)))
+    assert models.mean_and_error(np.array([1.0])) == (1.0, np.inf)
+
+
+def test_mass_to_move_out_of_pairs():
+    from sklearn.tree import DecisionTreeRegressor
+
+    X = np.array([[0.0, 0], [0, 1], [1, 0], [1, 1]])
+    fx = treeanova.decompose(DecisionTreeRegressor().fit(X, [0.0, 0, 0, 4]), X, density="uniform")
+    raw = fx.raw.terms["x0", "x1"].values
+    by_hand = np.abs(raw.sum(axis=0) / 4).sum() + np.abs(raw.sum(axis=1) / 4).sum()
+    assert models.unpurified_mass(fx) == pytest.approx(by_hand)
+    assert models.unpurified_mass(fx) > 0
+
+
+def test_a_simplified_main_effect_is_the_mean_of_its_group():
+    values, codes = np.array([1.0, 3, 5, 7, 9]), np.array([10.0, 20, 30, 40, np.nan])
+    replace = simpler.simplified(values, codes, 2)
+    assert replace(np.array([5.0, 22, 26, 99, np.nan])).tolist() == [2, 2, 6, 6, 9]
+    assert simpler.simplified(values, codes, 4)(codes).tolist() == values.tolist()
+
+
+def test_losses():
+    assert simpler.loss([1, 0], np.array([0.0, np.log(3)]), classify=True) == pytest.approx((np.log(2) + np.log(4)) / 2)
+    assert simpler.loss([1.0, 3.0], np.array([0.0, 0.0]), classify=False) == 5
+
+
+def test_strengths_that_depend_on_the_density():
+    found, levels = two_levels(XGB2={"uniform": {("sex", "a"): 1.4, ("sex", "b"): 1.6}})
+    assert effects.strength_changes(found["XGB2"], levels, ("uniform", "empirical")) == [("sex", "b")]
 
 
 def test_studies_without_data_say_so(tmp_path, monkeypatch):
