@@ -101,13 +101,14 @@ class Selection:
                 f"`X` must have the columns of weights and targets, got none named {', '.join(map(repr, unknown))}; "
                 "check their names."
             )
-        left = [name for name in names if name not in others]
+        is_named = self.schema is not None and self.schema.named  # then a feature may also be the weight
+        left = [name for name in names if is_named or name not in others]
         return left if self.schema is None else [left[j] for j in column_positions(left, self.schema)]
 
     def read(self, names: Sequence[str]) -> list[str]:
         """Names of all columns to read among those of a table."""
         columns = self.columns(names)
-        return columns if self.weight is None else [*columns, self.weight]
+        return columns if self.weight is None or self.weight in columns else [*columns, self.weight]
 
 
 ALL_COLUMNS = Selection()
@@ -178,10 +179,9 @@ def _selected(piece: Piece, selection: Selection) -> Batch:
 
 
 def _weights(column: nw.Series[Any]) -> Floats:
-    try:
-        return np.asarray(raw_column(column), dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"the weights {column.name!r} must be numbers, got {column.dtype}; convert them.") from error
+    if not (column.dtype.is_numeric() or column.dtype == nw.Boolean):
+        raise TypeError(f"the weights {column.name!r} must be numbers, got {column.dtype}; convert them.")
+    return np.asarray(raw_column(column), dtype=np.float64)
 
 
 class _Kinds:

@@ -7,6 +7,7 @@ missing values.
 from __future__ import annotations
 
 import abc
+import contextlib
 import dataclasses
 import functools
 import glob
@@ -29,6 +30,29 @@ def _pyarrow(module: str = "") -> Any:
         return importlib.import_module(f"pyarrow{module}")
     except ImportError as error:
         raise ImportError("reading Parquet files in batches needs pyarrow; pip install treeanova[parquet].") from error
+
+
+@contextlib.contextmanager
+def _whole(name: str) -> Iterator[None]:
+    """A context in which errors of pyarrow become one that names the file."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ValueError(f"{name} must be a whole file of rows, got an error of pyarrow: {reason}") from error
+
+
+def _each(name: str, batches: Iterable[Any]) -> Iterator[Any]:
+    """The batches of a file; errors of pyarrow name it."""
+    remaining = iter(batches)
+    while True:
+        with _whole(name):
+            batch = next(remaining, None)
+        if batch is None:
+            return
+        yield batch
 
 
 class Part(abc.ABC):
@@ -73,16 +97,8 @@ class ParquetFile(Part):
             return file.metadata.num_rows, [*file.schema_arrow.names, *self.constants]
 
     def _opened(self) -> Any:
-        try:
+        with _whole(self.name):
             return _pyarrow(".parquet").ParquetFile(self.path)
-        except FileNotFoundError:
-            raise
-        except (OSError, ValueError) as error:
-            raise self._damaged(error) from error
-
-    def _damaged(self, error: Exception) -> ValueError:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        return ValueError(f"{self.name} must be a whole Parquet file, got an error of pyarrow: {reason}")
 
     @property
     def n_rows(self) -> int:
@@ -98,11 +114,8 @@ class ParquetFile(Part):
         """Tables of pyarrow with some columns."""
         stored = [name for name in columns if name not in self.constants]
         with self._opened() as file:
-            try:
-                for batch in file.iter_batches(batch_size=ROWS_PER_BATCH, columns=stored):
-                    yield self._with_constants(_pyarrow().Table.from_batches([batch]), columns)
-            except (OSError, ValueError) as error:
-                raise self._damaged(error) from error
+            for batch in _each(self.name, file.iter_batches(batch_size=ROWS_PER_BATCH, columns=stored)):
+                yield self._with_constants(_pyarrow().Table.from_batches([batch]), columns)
 
     def _with_constants(self, table: Any, columns: Sequence[str]) -> Any:
         for name in columns:
@@ -127,7 +140,7 @@ class Fragment(Part):
     @functools.cached_property
     def n_rows(self) -> int | None:
         """Number of rows, where it is in the file's footer."""
-        with naming(self.name):
+        with _whole(self.name):
             return int(self.fragment.count_rows()) if self._is_parquet else None
 
     @property
@@ -146,7 +159,7 @@ class Fragment(Part):
         batches = self.fragment.to_batches(
             schema=self.schema, columns=list(columns), batch_size=ROWS_PER_BATCH, batch_readahead=2
         )
-        for batch in batches:
+        for batch in _each(self.name, batches):
             yield _pyarrow().Table.from_batches([batch])
 
 
@@ -192,12 +205,7 @@ class Files(Batches):
             return
         with naming(part.name):
             columns = selection.read(part.columns)
-        tables = part.tables(columns)
-        while True:
-            with naming(part.name):
-                table = next(tables, None)
-            if table is None:
-                return
+        for table in part.tables(columns):
             yield Piece(table, part.name, number, first_row)
             first_row += n_rows_of(table)
 

@@ -184,7 +184,8 @@ def duckdb_relation(relation: Any) -> Query:
 
     def read(columns: Sequence[str] | None) -> Iterator[Any]:
         chosen = relation if columns is None else relation.project(", ".join(map(_quoted, columns)))
-        return arrow_tables(chosen.fetch_record_batch(ROWS_PER_BATCH))
+        reader = chosen.to_arrow_reader if hasattr(chosen, "to_arrow_reader") else chosen.fetch_record_batch
+        return arrow_tables(reader(ROWS_PER_BATCH))
 
     return _Lazy(
         read, list(relation.columns), preview=lambda: next(iter(arrow_tables(relation.limit(ROWS_PER_BATCH))), None)
