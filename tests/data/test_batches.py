@@ -60,7 +60,7 @@ def relation(folder):
 
 
 SOURCES = {
-    "folder": lambda folder: written(folder),
+    "folder": written,
     "text": lambda folder: str(written(folder)),
     "pattern": lambda folder: written(folder) / "**" / "*.parquet",
     "list of paths": lambda folder: [written(folder) / "1.parquet", folder / "more"],
