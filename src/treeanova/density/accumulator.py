@@ -8,6 +8,7 @@ depend on the size or order of the batches; sums of weights do in their last dig
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import functools
 import pickle
@@ -65,6 +66,11 @@ class Counting:
     least_weight: float = 0.0
     score: Callable[[Floats], Floats] | None = None
     describes_features: bool = True
+
+    @property
+    def needs_bins(self) -> bool:
+        """Whether the bins of the rows are needed."""
+        return bool(self.tables) or self.describes_features
 
 
 class Rows(NamedTuple):
@@ -267,10 +273,10 @@ class Accumulator:
             rows = rows.take(rows.weights > counting.least_weight)
         if not len(rows.values):
             return
-        codes = counting.grid.index_encoded(rows.values) if rows.codes is None else rows.codes
         self.totals = self.totals.merged(totals_of(len(rows.values), rows.weights))
-        self._count(codes, rows)
-        if counting.describes_features:
+        if counting.needs_bins:
+            codes = counting.grid.index_encoded(rows.values) if rows.codes is None else rows.codes
+            self._count(codes, rows)
             self._describe(codes, rows)
         if counting.n_sampled:
             self._sample(rows)
@@ -290,7 +296,7 @@ class Accumulator:
                     kept[number] = CellSums(more)
 
     def _describe(self, codes: BinIndices, rows: Rows) -> None:
-        for j, size in enumerate(self.counting.grid.sizes):
+        for j, size in enumerate(self.counting.grid.sizes if self.counting.describes_features else ()):
             more = feature_totals(rows.values[:, j], codes[:, j], rows.weights, size)
             self.features[j] = self.features[j].merged(more) if j in self.features else more
 
@@ -374,6 +380,16 @@ def merge(first: Accumulator, second: Accumulator) -> Accumulator:
     """Both accumulators as one; the first may be changed."""
     first.merge(second)
     return first
+
+
+class RowSource(abc.ABC):
+    """Rows that can be counted again: in memory, in files, or on workers."""
+
+    has_weights: bool
+
+    @abc.abstractmethod
+    def count(self, counting: Counting) -> Accumulator:
+        """What one pass over all rows counts; `has_weights` and `least_weight` are those of the source."""
 
 
 def tables(batches: Iterable[Any], counting: Counting) -> Accumulator:
