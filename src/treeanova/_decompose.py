@@ -22,7 +22,7 @@ from treeanova.data.frames import backend_of
 from treeanova.decomposition.decomposition import Decomposition, decomposed
 from treeanova.decomposition.sensitivity import Sensitivity, sensitivity
 from treeanova.density.kinds import density_of
-from treeanova.density.rows_in_memory import check_weighted_rows, statistics_of
+from treeanova.density.row_sources import check_weighted_rows, statistics_of
 from treeanova.model.effects import Effects
 from treeanova.model.forest import Forest
 from treeanova.readers import read_for_rows, unpickled

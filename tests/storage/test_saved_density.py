@@ -11,7 +11,7 @@ import treeanova
 from treeanova import Effects, Grid
 from treeanova.data.features import Feature, Numeric, Schema
 from treeanova.density.kinds import KINDS, Empirical, Laplace, Shrinkage, Table, Uniform
-from treeanova.density.rows_in_memory import statistics_of
+from treeanova.density.row_sources import statistics_of
 from treeanova.model.axes import IntervalAxis
 from treeanova.testing.archives import assert_same_bits, assert_same_decomposition, saved_and_loaded
 from treeanova.testing.decompositions import purified

@@ -17,7 +17,8 @@ from treeanova.decomposition.answers import Answers
 from treeanova.decomposition.certify import Score, certify, certify_raw, remainder_share
 from treeanova.decomposition.evaluation import Evaluation
 from treeanova.density.kinds import Density, density_of
-from treeanova.density.rows_in_memory import check_weighted_rows, statistics_of
+from treeanova.density.row_sources import check_weighted_rows, statistics_of
+from treeanova.density.statistics import Statistics
 from treeanova.model.binning import Binning
 from treeanova.model.effects import Effects
 from treeanova.storage import archive
@@ -82,6 +83,14 @@ class Decomposition(Answers):
     def effects(self) -> Effects:
         """Intercept and terms that have tables, on the grid; outputs last."""
         return self.termset.tables.effects
+
+    @property
+    def statistics(self) -> Statistics | None:
+        """What was counted from the rows that define the density; None where there are no rows.
+
+        Statistics of several lots of rows can be added up: ``fx.with_density("auto", january + february)``.
+        """
+        return self.density.statistics
 
     @functools.cached_property
     def weights(self) -> Mapping[Key, Floats]:

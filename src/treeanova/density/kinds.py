@@ -14,7 +14,7 @@ import numpy as np
 from treeanova.core.arrays import Floats
 from treeanova.density.base import Density
 from treeanova.density.joint import Joint, Mixture, Product, Rows
-from treeanova.density.rows_in_memory import shown_weights, statistics_of
+from treeanova.density.row_sources import shown_weights, statistics_of
 from treeanova.density.smooth import Auto, Kernel
 from treeanova.density.statistics import Statistics
 from treeanova.density.table import Table

@@ -1,21 +1,39 @@
 """Statistics of the rows that define a density: all that a decomposition asks of its rows.
 
-Nothing else reads the rows. A `Statistics` answers with counts of cells, means, ranges, quantiles and histograms of
-values, and with rows themselves where an answer needs some.
+Nothing else reads the rows. A `Statistics` holds what an accumulator has counted: tables of cells, totals of rows and of
+features, and a sample of rows. Where the sample is all rows, as it is up to 262,144 of them, every question is answered
+from it. Of more rows, tables that were not counted take another pass over the rows; where these cannot be read again,
+they are estimated from the sample (`is_estimated`).
 """
 
 from __future__ import annotations
 
-import abc
-from collections.abc import Sequence
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from treeanova.core.arrays import BinIndices, Floats, Key
-from treeanova.density.pooling import Binnings
-from treeanova.model.binning import Binning
+from treeanova.density.accumulator import (
+    Accumulator,
+    Counting,
+    FeatureTotals,
+    Request,
+    RowSource,
+    RowTotals,
+    Sums,
+    feature_totals,
+    table_of,
+    totals_of,
+)
+from treeanova.density.pooling import Binnings, merging, pool_table
+from treeanova.density.sample import Sample, joined, sample_of, sample_size
+from treeanova.density.spreads import Spread
+from treeanova.model.binning import Binning, binning_by, unmerged
 from treeanova.model.grid import Grid
+from treeanova.model.union import first_unresolved
 
 
 class Points(NamedTuple):
@@ -48,44 +66,109 @@ class EncodedRows(NamedTuple):
     weights: Floats
 
 
-class Statistics(abc.ABC):
+class CountedTable(NamedTuple):
+    """A table that was counted: its coarse bins (None for the bins of the grid), and sums over rows in each cell."""
+
+    binnings: Binnings | None
+    sums: Sums
+    scores: Floats | None = None
+
+    def onto(self, binnings: Binnings | None, sizes: Sequence[int]) -> Sums | None:
+        """Sums over other bins; None where these are not unions of the bins of the table."""
+        if self.binnings is None:
+            return pool_table(self.sums, binnings)  # type: ignore[arg-type]
+        wanted = [unmerged(size) for size in sizes] if binnings is None else binnings
+        pairs = list(zip(self.binnings, wanted, strict=True))
+        if not all(fine.refines(coarse) for fine, coarse in pairs):
+            return None
+        return pool_table(self.sums, [binning_by(coarse.within(fine)) for fine, coarse in pairs])  # type: ignore[arg-type]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Statistics:
     """Statistics of weighted rows on a grid.
 
-    Weights of rows have sum 1; without weights all rows weigh the same. Features are given by position, cells by the
-    bins of the grid or by coarser bins.
+    Weights of rows have sum 1 in all answers; without weights all rows weigh the same. Features are given by position,
+    cells by the bins of the grid or by coarser bins. `a + b` are the statistics of the rows of both.
 
     Attributes
     ----------
     grid
         The bins.
+    totals
+        Number of rows, and sums of their weights.
+    has_weights
+        Whether rows came with weights.
+    sample
+        Rows with the smallest hashes of their numbers: all rows where there are no more than 262,144.
+    wanted
+        Tables that a decomposition on this grid needs.
+    tables
+        Tables that were counted, by positions of features.
+    features
+        Means and ranges of values, by position of the feature, where they were counted.
+    source
+        The rows, to be counted again; None where they are all in the sample, or gone.
+    spreads
+        Quantiles of values, where the sample has bins only.
+    sample_grid
+        The grid on which the sample has bins only; None where it has values.
 
     Examples
     --------
     >>> from treeanova.testing import example
     >>> fx, X = example()
-    >>> statistics = fx.density.statistics
-    >>> statistics.n_rows, statistics.has_weights
+    >>> fx.statistics.n_rows, fx.statistics.has_weights
     (4, False)
     """
 
     grid: Grid
+    totals: RowTotals
+    has_weights: bool
+    sample: Sample
+    wanted: tuple[Request, ...] = ()
+    tables: Mapping[Key, CountedTable] = dataclasses.field(default_factory=dict)
+    features: Mapping[int, FeatureTotals] = dataclasses.field(default_factory=dict)
+    source: RowSource | None = None
+    spreads: Mapping[int, Spread] = dataclasses.field(default_factory=dict)
+    sample_grid: Grid | None = None
+
+    def __repr__(self) -> str:
+        weighted = "weighted " if self.has_weights else ""
+        sampled = "" if self.is_complete else f", {len(self.sample):,} of them sampled"
+        return f"Statistics of {self.n_rows:,} {weighted}rows of {len(self.grid.axes)} features{sampled}"
 
     @property
-    @abc.abstractmethod
     def n_rows(self) -> int:
         """Number of rows."""
+        return self.totals.n_rows
 
     @property
-    @abc.abstractmethod
     def effective_rows(self) -> float:
         """Kish's effective number of rows, 1 / Σ w²."""
+        return self.totals.effective_rows
 
     @property
-    @abc.abstractmethod
-    def has_weights(self) -> bool:
-        """Whether rows came with weights."""
+    def is_complete(self) -> bool:
+        """Whether the sample holds all rows."""
+        return len(self.sample) == self.n_rows
 
-    @abc.abstractmethod
+    @property
+    def is_estimated(self) -> bool:
+        """Whether something that needs all rows was estimated from the sample, because they cannot be read again."""
+        return bool(self._estimated)
+
+    @functools.cached_property
+    def _estimated(self) -> set[Key]:
+        return set()
+
+    @functools.cached_property
+    def bins(self) -> BinIndices:
+        """Bins of the rows of the sample, shape (n_rows, n_features)."""
+        return self.grid.index_encoded(self.sample.values)
+
+    # Counts
+
     def counts(self, key: Key, binnings: Binnings | None = None) -> Floats:
         """Share of the rows in each cell of some features.
 
@@ -108,8 +191,71 @@ class Statistics(abc.ABC):
         >>> fx.density.statistics.counts((0, 1)).tolist()
         [[0.25, 0.25], [0.25, 0.25]]
         """
+        request = Request(key, merging(binnings))
+        sums = self._known(request)
+        if sums is None and not self.is_complete and self.source is not None:
+            self.prepare([request])
+            sums = self._known(request)
+        if sums is not None:
+            return sums / self.totals.weight
+        if not self.is_complete:
+            self._estimated.add(key)
+        sums, _ = table_of(self.bins, request, self.grid.sizes, self.sample.weights)
+        return sums / self._sampled_totals.weight
 
-    @abc.abstractmethod
+    @functools.cached_property
+    def _sampled_totals(self) -> RowTotals:
+        return totals_of(len(self.sample), self.sample.weights)
+
+    def _known(self, request: Request) -> Sums | None:
+        """Sums over the cells of a table that were counted, or follow from such; None where there are none."""
+        key, binnings = request
+        if list(key) != sorted(key):
+            return self._known_transposed(request)
+        for table in (self._passed.get(_name_of(request)), self.tables.get(key)):
+            sums = None if table is None else table.onto(binnings, [self.grid.sizes[j] for j in key])
+            if sums is not None:
+                return sums
+        return None
+
+    def _known_transposed(self, request: Request) -> Sums | None:
+        """The same for features that are not in their order."""
+        key, binnings = request
+        order = sorted(range(len(key)), key=key.__getitem__)
+        ascending = Request(tuple(key[i] for i in order), None if binnings is None else [binnings[i] for i in order])
+        sums = self._known(ascending)
+        return None if sums is None else sums.transpose([order.index(i) for i in range(len(key))])
+
+    @functools.cached_property
+    def _passed(self) -> dict[_Name, CountedTable]:
+        """Tables of later passes over the rows."""
+        return {}
+
+    def prepare(self, requests: Sequence[Request]) -> None:
+        """Count tables in one pass over the rows, where they cannot be had otherwise.
+
+        Parameters
+        ----------
+        requests
+            The tables.
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.statistics.prepare([])
+        """
+        if self.is_complete or self.source is None:
+            return
+        ascending = [Request(key, merging(binnings)) for key, binnings in requests if list(key) == sorted(key)]
+        unknown = [request for request in ascending if self._known(request) is None]
+        if unknown:
+            counted = self.source.count(Counting(self.grid, unknown, describes_features=False))
+            for request, table in zip(unknown, counted.tables.values(), strict=True):
+                self._passed[_name_of(request)] = CountedTable(request.binnings, table.sums)
+
+    # Values
+
     def bin_means(self, j: int, binning: Binning | None = None) -> Floats:
         """Mean of the finite values in each bin of a feature.
 
@@ -132,8 +278,21 @@ class Statistics(abc.ABC):
         >>> fx.density.statistics.bin_means(0).tolist()
         [0.0, 1.0]
         """
+        return self._feature(j).means(binning)
 
-    @abc.abstractmethod
+    def _feature(self, j: int) -> FeatureTotals:
+        if j not in self._features:
+            if self.is_complete or self.source is None:
+                values, codes = self.sample.values[:, j], self.bins[:, j]
+                self._features[j] = feature_totals(values, codes, self.sample.weights, self.grid.sizes[j])
+            else:
+                self._features.update(self.source.count(Counting(self.grid)).features)
+        return self._features[j]
+
+    @functools.cached_property
+    def _features(self) -> dict[int, FeatureTotals]:
+        return dict(self.features)
+
     def value_range(self, j: int) -> tuple[float, float] | None:
         """Smallest and largest finite value of a feature.
 
@@ -154,8 +313,9 @@ class Statistics(abc.ABC):
         >>> fx.density.statistics.value_range(0)
         (0.0, 1.0)
         """
+        known = self._feature(j)
+        return (known.low, known.high) if known.low <= known.high else None
 
-    @abc.abstractmethod
     def quantiles(self, j: int, probabilities: Sequence[float]) -> Floats | None:
         """Quantiles of the finite values of a feature, weights ignored.
 
@@ -178,8 +338,12 @@ class Statistics(abc.ABC):
         >>> fx.density.statistics.quantiles(0, [0.0, 0.5, 1.0]).tolist()
         [0.0, 0.5, 1.0]
         """
+        if j in self.spreads:
+            return self.spreads[j].quantiles(probabilities)
+        column = self.sample.values[:, j]
+        finite = column[np.isfinite(column)]
+        return np.quantile(finite, probabilities) if len(finite) else None
 
-    @abc.abstractmethod
     def histogram(self, j: int, low: float, high: float, n_bins: int) -> Floats:
         """Share of the rows in each of some intervals of equal length.
 
@@ -206,8 +370,14 @@ class Statistics(abc.ABC):
         >>> fx.density.statistics.histogram(0, 0.0, 1.5, 3).tolist()
         [0.5, 0.0, 0.5]
         """
+        if j in self.spreads:
+            return self.spreads[j].histogram(low, high, n_bins)
+        column, shares = self.sample.values[:, j], self.sample.shares
+        found, _ = np.histogram(column, bins=n_bins, range=(low, high), weights=shares)
+        return found
 
-    @abc.abstractmethod
+    # Rows
+
     def rows(self, n_rows: int) -> EncodedRows:
         """Rows at equal distances.
 
@@ -228,8 +398,10 @@ class Statistics(abc.ABC):
         >>> fx.density.statistics.rows(2).values.tolist()
         [[0.0, 0.0], [1.0, 0.0]]
         """
+        step = max(1, len(self.sample) // n_rows)
+        weights = self.sample.shares[::step]
+        return EncodedRows(self.sample.values[::step], weights / weights.sum())
 
-    @abc.abstractmethod
     def points(self) -> Points:
         """Bins and weights of all rows.
 
@@ -245,8 +417,31 @@ class Statistics(abc.ABC):
         >>> fx.density.statistics.points().codes.tolist()
         [[0, 0], [0, 1], [1, 0], [1, 1]]
         """
+        return Points(self.bins, self.sample.shares)
 
-    @abc.abstractmethod
+    def thinned(self, n_rows: int) -> Statistics:
+        """Statistics of rows at equal distances.
+
+        Parameters
+        ----------
+        n_rows
+            Number of rows wanted.
+
+        Returns
+        -------
+        Statistics
+            Of `n_rows` or more, fewer than twice as many; of all rows where there are no more.
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.statistics.thinned(2).n_rows
+        2
+        """
+        values, weights = self.rows(n_rows)
+        return rows_as_statistics(self.grid, values, weights if self.has_weights else None)
+
     def on(self, grid: Grid) -> Statistics:
         """Statistics of the same rows on another grid.
 
@@ -267,8 +462,19 @@ class Statistics(abc.ABC):
         >>> fx.density.statistics.on(fx.grid).n_rows
         4
         """
+        if grid is self.grid:
+            return self
+        if self.sample_grid is not None and not self.sample_grid.has_bins_of(grid):
+            _check_bins(self.sample_grid, grid)
+        known = self.grid.has_bins_of(grid)
+        return dataclasses.replace(
+            self,
+            grid=grid,
+            wanted=self.wanted if known else (),
+            tables=self.tables if known else {},
+            features=self.features if known else {},
+        )
 
-    @abc.abstractmethod
     def resampled(self, rng: np.random.Generator) -> Statistics:
         """Statistics of as many rows, drawn with replacement (bootstrap).
 
@@ -290,3 +496,186 @@ class Statistics(abc.ABC):
         >>> fx.density.statistics.resampled(np.random.default_rng(0)).has_weights
         True
         """
+        n_rows = len(self.sample)
+        return self._reweighted(rng.multinomial(n_rows, self.sample.shares) / n_rows)
+
+    def _reweighted(self, weights: Floats) -> Statistics:
+        """Statistics of the rows of the sample with other weights."""
+        sample = dataclasses.replace(self.sample, weights=weights)
+        other = Statistics(self.grid, totals_of(len(sample), weights), has_weights=True, sample=sample)
+        other.__dict__["bins"] = self.bins  # known already
+        return other
+
+    @property
+    def resampling_factor(self) -> float:
+        """Standard errors of all rows over those of the sample, which `resampled` draws from."""
+        return float(np.sqrt(self._sampled_totals.effective_rows / self.effective_rows))
+
+    # Others made from it
+
+    def merge(self, other: Statistics) -> Statistics:
+        """Statistics of the rows of both, such as those of two months.
+
+        Parameters
+        ----------
+        other
+            Statistics of other rows on the same bins.
+
+        Returns
+        -------
+        Statistics
+            As if all rows had been counted together, those of `other` last.
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> (fx.statistics + fx.statistics).n_rows
+        8
+        """
+        if not self.grid.has_bins_of(other.grid):
+            raise ValueError(
+                "statistics must have the same bins to be merged, got those of different features or models; count "
+                "the rows of both with one model."
+            )
+        if self.has_weights != other.has_weights:
+            raise ValueError(
+                "statistics must both have weights of rows to be merged, or none, got one of each; count one again."
+            )
+        return _merged(self, other)
+
+    def __add__(self, other: Statistics) -> Statistics:
+        return self.merge(other) if isinstance(other, Statistics) else NotImplemented
+
+    def counted(self) -> dict[Key, CountedTable]:
+        """All tables that a decomposition needs, counted.
+
+        Returns
+        -------
+        dict
+            Positions of features to their table.
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.statistics.counted()[0, 1].sums.tolist()
+        [[1, 1], [1, 1]]
+        """
+        self.prepare(self.wanted)
+        found = dict(self.tables)
+        for request in self.wanted:
+            sums = self._known(request)
+            if sums is None and self.is_complete:
+                sums, _ = table_of(self.bins, request, self.grid.sizes, self.sample.weights)
+            if request.key not in found and sums is not None:
+                found[request.key] = CountedTable(request.binnings, sums)
+        return found
+
+    def described(self) -> dict[int, FeatureTotals]:
+        """Means and ranges of the values of all features.
+
+        Returns
+        -------
+        dict
+            Positions of features to what is known of their values.
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.statistics.described()[0].high
+        1.0
+        """
+        return {j: self._feature(j) for j in range(len(self.grid.axes))}
+
+    def spread(self, j: int) -> Spread:
+        """Quantiles of the values of a feature, for a file.
+
+        Parameters
+        ----------
+        j
+            Position of the feature.
+
+        Returns
+        -------
+        Spread
+        """
+        return self.spreads[j] if j in self.spreads else Spread.of(self.sample.values[:, j], self.sample.weights)
+
+
+_Name = tuple[Key, tuple[bytes, ...] | None]
+
+
+def _name_of(request: Request) -> _Name:
+    key, binnings = request
+    return key, None if binnings is None else tuple(binning.bins.tobytes() for binning in binnings)
+
+
+def _check_bins(known: Grid, wanted: Grid) -> None:
+    """Raise ValueError where rows that are known by their bins on one grid have no certain bins on another."""
+    name = first_unresolved(known, wanted)
+    if name is not None:
+        raise ValueError(
+            f"rows must be known by their values for other bins of {name!r}, got their bins only, which is all that a "
+            "file keeps; use with_density(density, X) first."
+        )
+
+
+def _merged(first: Statistics, second: Statistics) -> Statistics:
+    last = second.sample.after(first.sample)
+    n_features = len(first.grid.axes)
+    sample = joined([first.sample, last], sample_size(n_features))
+    totals = first.totals.merged(second.totals)
+    merged = Statistics(first.grid, totals, first.has_weights, sample, first.wanted or second.wanted)
+    grids = [known for known in (first.sample_grid, second.sample_grid) if known is not None]
+    changes: dict[str, object] = {"sample_grid": grids[0] if grids else None}
+    if grids or not merged.is_complete:
+        ours, theirs = first.described(), second.described()
+        changes["features"] = {j: ours[j].merged(theirs[j]) for j in ours}
+    if grids:
+        changes["spreads"] = {j: first.spread(j).merged(second.spread(j)) for j in range(n_features)}
+    if not merged.is_complete:
+        changes["tables"] = _sums_of_both(first.counted(), second.counted())
+    return dataclasses.replace(merged, **changes)  # type: ignore[arg-type]
+
+
+def _sums_of_both(first: Mapping[Key, CountedTable], second: Mapping[Key, CountedTable]) -> dict[Key, CountedTable]:
+    """Sums of the tables that both have on the same bins."""
+    found: dict[Key, CountedTable] = {}
+    for key in first.keys() & second.keys():
+        ours, theirs = first[key], second[key]
+        if _name_of(Request(key, ours.binnings)) == _name_of(Request(key, theirs.binnings)):
+            scores = None if ours.scores is None or theirs.scores is None else ours.scores + theirs.scores
+            found[key] = CountedTable(ours.binnings, ours.sums + theirs.sums, scores)
+    return found
+
+
+def rows_as_statistics(grid: Grid, values: Floats, weights: Floats | None) -> Statistics:
+    """Statistics of encoded rows that are all kept."""
+    sample = sample_of(values, weights, 0, np.arange(len(values)))
+    return Statistics(grid, totals_of(len(values), weights), weights is not None, sample)
+
+
+def frozen(accumulator: Accumulator, wanted: Sequence[Request], source: RowSource | None) -> Statistics:
+    """The statistics that an accumulator has counted; `source` for what is asked beyond that."""
+    counting = accumulator.counting
+    pairs = ((request, number) for number, request in enumerate(counting.tables) if number in accumulator.tables)
+    tables = {
+        request.key: CountedTable(request.binnings, accumulator.tables[n].sums, _scores(accumulator, n))
+        for request, n in pairs
+    }
+    return Statistics(
+        counting.grid,
+        accumulator.totals,
+        counting.has_weights,
+        accumulator.sampled.sample(),
+        tuple(wanted),
+        tables,
+        dict(accumulator.features),
+        source,
+    )
+
+
+def _scores(accumulator: Accumulator, number: int) -> Floats | None:
+    return accumulator.scores[number].sums if number in accumulator.scores else None
