@@ -38,6 +38,8 @@ class Batch(NamedTuple):
         Number of the first row.
     weights
         Weights of the rows; None where all weigh the same.
+    kept
+        A table of columns that are passed on; None where there are none.
     """
 
     table: Any
@@ -45,6 +47,7 @@ class Batch(NamedTuple):
     number: int
     first_row: int
     weights: Floats | None = None
+    kept: Any = None
 
     @property
     def n_rows(self) -> int:
@@ -86,20 +89,23 @@ class Selection:
         Name of the column with the weights of the rows.
     drop
         Columns to leave out, such as the target.
+    keep
+        Columns to pass on, such as an identifier of the rows.
     """
 
     schema: Schema | None = None
     weight: str | None = None
     drop: tuple[str, ...] = ()
+    keep: tuple[str, ...] = ()
 
     def columns(self, names: Sequence[str]) -> list[str]:
         """Names of the model's columns among those of a table."""
-        others = {*self.drop, *([] if self.weight is None else [self.weight])}
+        others = {*self.drop, *self._extra}
         unknown = sorted(others - set(names))
         if unknown:
             raise ValueError(
-                f"`X` must have the columns of weights and targets, got none named {', '.join(map(repr, unknown))}; "
-                "check their names."
+                f"`X` must have the columns that are named, got none named {', '.join(map(repr, unknown))}; check the "
+                "names of weights, targets and columns to keep."
             )
         is_named = self.schema is not None and self.schema.named  # then a feature may also be the weight
         left = [name for name in names if is_named or name not in others]
@@ -107,8 +113,12 @@ class Selection:
 
     def read(self, names: Sequence[str]) -> list[str]:
         """Names of all columns to read among those of a table."""
-        columns = self.columns(names)
-        return columns if self.weight is None or self.weight in columns else [*columns, self.weight]
+        return list(dict.fromkeys([*self.columns(names), *self._extra]))
+
+    @property
+    def _extra(self) -> tuple[str, ...]:
+        """Columns to read that need not be the model's."""
+        return self.keep if self.weight is None else (*self.keep, self.weight)
 
 
 ALL_COLUMNS = Selection()
@@ -167,15 +177,17 @@ def _selected(piece: Piece, selection: Selection) -> Batch:
     """A piece with the columns of the model only, and its weights."""
     table, source, number, first_row = piece
     if not nw.dependencies.is_into_dataframe(table):
-        if selection.weight is not None or selection.drop:
+        named = [*selection.drop, *selection.keep, *([] if selection.weight is None else [selection.weight])]
+        if named:
             raise TypeError(
-                f"`X` must have names of columns for the weights {selection.weight!r}, got a matrix; pass data frames."
+                f"`X` must have names of columns to find {', '.join(map(repr, named))}, got a matrix; pass data frames."
             )
         return Batch(table, source, number, first_row)
     frame = as_table(table)
     names = selection.columns(frame.columns)
     weights = None if selection.weight is None else _weights(frame[selection.weight])
-    return Batch(frame.select(names).to_native(), source, number, first_row, weights)
+    kept = frame.select(list(selection.keep)).to_native() if selection.keep else None
+    return Batch(frame.select(names).to_native(), source, number, first_row, weights, kept)
 
 
 def _weights(column: nw.Series[Any]) -> Floats:

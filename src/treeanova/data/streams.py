@@ -146,10 +146,10 @@ def _cut(table: Any) -> Iterator[Any]:
         yield table
         return
     for start in range(0, n_rows, ROWS_PER_BATCH):
-        yield _rows(table, start, min(start + ROWS_PER_BATCH, n_rows))
+        yield some_rows(table, start, min(start + ROWS_PER_BATCH, n_rows))
 
 
-def _rows(table: Any, start: int, stop: int) -> Any:
+def some_rows(table: Any, start: int, stop: int) -> Any:
     """Rows of a table or matrix in memory."""
     if hasattr(table, "iloc"):
         return table.iloc[start:stop]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import abc
 import dataclasses
 import functools
-from collections.abc import Collection, Mapping
+import os
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,14 +14,17 @@ import numpy.typing as npt
 
 from treeanova.core.arrays import BinIndices, Floats, Key, Names
 from treeanova.core.progress import Progress, reporting
+from treeanova.data.batches import Selection
 from treeanova.data.columns import encode
 from treeanova.data.features import Schema
 from treeanova.data.frames import backend_of
 from treeanova.decomposition.evaluation import Evaluation
 from treeanova.decomposition.explanation import Deferred, Explanation
+from treeanova.decomposition.parquet_rows import Job, digest_of
 from treeanova.decomposition.term import RowTerm, TableTerm, Term, Terms
 from treeanova.model.grid import Grid
 from treeanova.model.links import class_labels, class_probabilities, is_classifier, respond
+from treeanova.storage.fingerprint import fingerprint
 
 
 class Function(abc.ABC):
@@ -295,13 +299,17 @@ class Function(abc.ABC):
         >>> explained.values.tolist()
         [[0.25, 0.25, 0.25]]
         """
+        keys = [key for key in self.evaluation.terms.keys if max_order is None or len(key) <= max_order]
+        with reporting(progress):
+            return self._explained(X, keys, max_order)
+
+    def _explained(self, X: Any, keys: Sequence[Key], max_order: int | None) -> Explanation:
+        """Some terms at rows, with sums of the others of each order up to one; the rest is the remainder."""
         encoded = encode(X, self.schema)
         evaluation = self.evaluation
-        keys = [key for key in evaluation.terms.keys if max_order is None or len(key) <= max_order]
         codes = evaluation.grid.index_encoded(encoded)
-        with reporting(progress):
-            by_term = evaluation.at(codes, keys)
-            others = self._others(codes, dict(zip(keys, by_term, strict=True)), max_order)
+        by_term = evaluation.at(codes, keys)
+        others = self._others(codes, dict(zip(keys, by_term, strict=True)), max_order)
         by_row = np.moveaxis(by_term, 0, 1)
         rest = None
         if self.has_remainder or len(keys) + len(others) < len(evaluation.terms.keys) + len(evaluation.rest_orders):
@@ -319,6 +327,59 @@ class Function(abc.ABC):
             others={order: self._per_row(values) for order, values in others.items()},
             other_shares=Deferred(functools.partial(_shares_of_others, evaluation, codes)) if others else None,
         )
+
+    def explain_to(
+        self,
+        path: str | os.PathLike[str],
+        X: Any,
+        *,
+        terms: Collection[str | Collection[str]] | None = None,
+        keep: Collection[str] = (),
+        progress: bool | Progress | None = None,
+    ) -> None:
+        """Write all terms, or some, at any number of rows to a Parquet file, batch by batch.
+
+        The file has a column per term, named as in `Explanation.to_frame`, then sums of terms that are not listed, a
+        remainder where there is one, "intercept" and "score", which is the sum of the others. With several outputs,
+        there is a column per output. It replaces an existing file when it is complete. What was written before an
+        interruption stays in a folder next to it, named like it with ``.parts`` at the end: the same call then goes on
+        from there. A part is used again only for the same rows, terms and options, compared by their digests.
+
+        Parameters
+        ----------
+        path
+            The Parquet file to write.
+        X
+            Rows in memory or in batches, as for `decompose`.
+        terms
+            Terms to write, each a name of a feature or names of several; the rest of the score is the column
+            "remainder". All terms by default.
+        keep
+            Columns of X to copy, such as an identifier; in brackets where a term has the same name.
+        progress
+            True for a progress bar, or a function, as for `decompose`.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile, pyarrow.parquet
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "rows.parquet"
+        >>> fx.explain_to(path, X, terms=["x0"])
+        >>> pyarrow.parquet.read_table(path).slice(3).to_pylist()
+        [{'x0': 0.25, 'remainder': 0.5, 'intercept': 0.25, 'score': 1.0}]
+        """
+        keys = self.evaluation.terms.keys if terms is None else [self._positions(self.terms.names_of(t)) for t in terms]
+        order = None if terms is None else 0
+        evaluation = self.evaluation
+        job = Job(
+            functools.partial(self._explained, keys=keys, max_order=order),
+            Selection(self.schema, keep=tuple(keep)),
+            digest_of(fingerprint(evaluation.source, evaluation.terms, evaluation.scope), keys, list(keep)),
+            (len(keys) + len(evaluation.rest_orders) + 3) * len(self.outputs) + len(keep),
+        )
+        with reporting(progress) as report:
+            job.write(path, X, report)
 
     def _others(self, codes: BinIndices, listed: Mapping[Key, Floats], max_order: int | None) -> dict[int, Floats]:
         """Sums of the terms of each order that are not listed, up to an order."""

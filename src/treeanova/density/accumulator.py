@@ -318,7 +318,7 @@ class Accumulator:
             An accumulator for the same counting.
         """
         parts = self._parts()
-        for name, part in other._parts().items():  # noqa: SLF001  of the same class
+        for name, part in other._parts().items():
             parts[name] = parts[name].merged(part) if name in parts else part
         self._set(parts)
 
