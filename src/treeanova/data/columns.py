@@ -42,6 +42,15 @@ def with_labels(schema: Schema, X: Any) -> Schema:
     return dataclasses.replace(schema, features=tuple(features))
 
 
+def column_of(X: Any, name: str) -> npt.NDArray[Any]:
+    """The raw column of a table that has a name; ValueError where there is none."""
+    table = as_table(X) if nw.dependencies.is_into_dataframe(X) else None
+    if table is None or name not in table.columns:
+        got = "an array" if table is None else f"the columns {', '.join(map(repr, table.columns))}"
+        raise ValueError(f"`X` must have a column {name!r}, got {got}; check the name.")
+    return raw_column(table[name])
+
+
 def with_found_dates(schema: Schema, X: Any, thresholds: Callable[[int], Floats]) -> Schema:
     """The schema with numeric features as dates where their columns in a table hold dates; see `found_dates`."""
     if not nw.dependencies.is_into_dataframe(X):

@@ -308,9 +308,9 @@ class Decomposition(Answers):
         density
             As for `decompose`.
         X
-            Rows that define the density; those of this decomposition by default.
+            Rows that define the density, or their statistics; those of this decomposition by default.
         sample_weight
-            Weights of the rows of `X`.
+            Weights of the rows of `X`, or the name of the column that holds them.
         progress
             True for a progress bar, or a function, as for `decompose`.
 
@@ -328,9 +328,9 @@ class Decomposition(Answers):
         """
         check_weighted_rows(X, sample_weight)
         with reporting(progress) as report:
-            with one_step(report, "bins of the rows"):
-                statistics = self.density.statistics if X is None else statistics_of(X, self.grid, sample_weight)
-                bound = density_of(density).bind(self.grid, statistics)
+            kind = density_of(density)
+            counted = self.statistics if X is None else counted_for(self.source, kind, X, sample_weight)
+            bound = kind.bind(self.grid, counted)
             source = self.source.up_to(self.scope.order) if isinstance(self.scope, Truncated) else self.source
             fx = decomposed(source, bound, self.settings, model=self.model, progress=report)
             if isinstance(self.scope, Truncated):
@@ -396,6 +396,14 @@ class Decomposition(Answers):
 
 
 _SAVED = ("source", "termset", "density", "certificate", "scope", "settings", "saved_moments")
+
+
+def counted_for(source: Source, kind: Density, X: Any, sample_weight: Any) -> Statistics | None:
+    """Statistics of user data with all that a source needs under a kind of density; None without data."""
+    if X is None:
+        return None
+    score = source.row_score if kind.has_rows_as_they_are and isinstance(source, AdditiveModel) else None
+    return statistics_of(X, source.grid, sample_weight, source.wanted_tables(), score)
 
 
 def decomposed(

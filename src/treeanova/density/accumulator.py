@@ -28,6 +28,8 @@ from treeanova.model.grid import Grid
 NEGLIGIBLE_WEIGHT = 1e-12  # of the largest: rows of so small a weight are left out
 Sums = npt.NDArray[np.int64] | Floats
 """Numbers of rows, or sums of their weights."""
+RowScore = Callable[[Floats, BinIndices], Floats]
+"""Score of rows given by encoded values and bins, shape (n_rows, n_outputs)."""
 
 
 class Request(NamedTuple):
@@ -54,7 +56,7 @@ class Counting:
     least_weight
         Rows of this weight or less are left out.
     score
-        The score of encoded rows, to be added up in each cell; None for none.
+        The score of rows, to be added up in each cell; None for none.
     describes_features
         Whether means and ranges of values are wanted.
     """
@@ -64,7 +66,7 @@ class Counting:
     n_sampled: int = 0
     has_weights: bool = False
     least_weight: float = 0.0
-    score: Callable[[Floats], Floats] | None = None
+    score: RowScore | None = None
     describes_features: bool = True
 
     @property
@@ -283,7 +285,7 @@ class Accumulator:
 
     def _count(self, codes: BinIndices, rows: Rows) -> None:
         counting, sizes = self.counting, self.counting.grid.sizes
-        scores = None if counting.score is None else counting.score(rows.values)
+        scores = None if counting.score is None else counting.score(rows.values, codes)
         if scores is not None and rows.weights is not None:
             scores = scores * rows.weights[:, None]
         for number, request in enumerate(counting.tables):

@@ -46,6 +46,7 @@ class Density(abc.ABC):
 
     name: ClassVar[str]
     needs_data: ClassVar[bool] = True
+    has_rows_as_they_are: ClassVar[bool] = False  # whether rows themselves, not smoothed, are part of it
     grid: Grid | None = dataclasses.field(default=None, kw_only=True, repr=False)
     statistics: Statistics | None = dataclasses.field(default=None, kw_only=True, repr=False)
 

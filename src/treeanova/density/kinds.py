@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from treeanova.core.arrays import Floats
+from treeanova.density.accumulator import Request
 from treeanova.density.base import Density
 from treeanova.density.joint import Joint, Mixture, Product, Rows
 from treeanova.density.row_sources import shown_weights, statistics_of
@@ -129,6 +130,7 @@ class Empirical(Density):
     """
 
     name: ClassVar[str] = "empirical"
+    has_rows_as_they_are: ClassVar[bool] = True
     X: Any = dataclasses.field(default=None, repr=False)
     sample_weight: Any = dataclasses.field(default=None, repr=False)
     data: dataclasses.InitVar[Any] = dataclasses.field(default=None, kw_only=True)
@@ -172,7 +174,8 @@ class Empirical(Density):
                 "`sample_weight` must weigh the rows that define the density, got weights of X with Empirical(X=…); "
                 "pass Empirical(X, sample_weight=…)."
             )
-        return super().bind(grid, statistics_of(self.X, grid, self.sample_weight))
+        wanted = () if statistics is None else statistics.wanted
+        return super().bind(grid, statistics_of(self.X, grid, self.sample_weight, wanted))
 
     @functools.cached_property
     def joint(self) -> Joint:
@@ -201,6 +204,7 @@ class Laplace(Density):
     """
 
     name: ClassVar[str] = "laplace"
+    has_rows_as_they_are: ClassVar[bool] = True
     mix: float = 0.5
 
     def __post_init__(self) -> None:
@@ -266,6 +270,7 @@ class Shrinkage(Density):
     """
 
     name: ClassVar[str] = "shrinkage"
+    has_rows_as_they_are: ClassVar[bool] = True
     intensity: float | None = None
 
     def __post_init__(self) -> None:
@@ -289,8 +294,10 @@ def _james_stein(statistics: Statistics) -> float:
     varied = [j for j in range(len(statistics.grid.axes)) if np.count_nonzero(statistics.counts((j,))) > 1]
     pairs = list(itertools.combinations(varied, 2))
     variance = distance = 0.0
-    for pair in pairs[:: max(1, -(-len(pairs) // _PAIRS_FOR_SHRINKAGE))]:
-        table = statistics.counts(pair)
+    chosen = pairs[:: max(1, -(-len(pairs) // _PAIRS_FOR_SHRINKAGE))]
+    statistics.prepare([Request(pair) for pair in chosen])
+    for pair in chosen:
+        table = statistics.counts(pair, may_estimate=True)
         product = np.multiply.outer(table.sum(axis=1), table.sum(axis=0))
         variance += float((table * (1 - table)).sum()) / max(statistics.effective_rows - 1, 1e-9)
         distance += float(((table - product) ** 2).sum())

@@ -9,26 +9,30 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from treeanova.core.arrays import BinIndices, Floats, Ints
-from treeanova.core.progress import listener
-from treeanova.data.columns import encode
+from treeanova.core.progress import listener, one_step
+from treeanova.data.batches import Batches, Selection, batches_of
+from treeanova.data.columns import column_of, encode
 from treeanova.density.accumulator import (
     NEGLIGIBLE_WEIGHT,
     Accumulator,
     Counting,
     Request,
     Rows,
+    RowScore,
     RowSource,
     encoded_rows,
 )
 from treeanova.density.sample import sample_size
 from treeanova.density.statistics import Statistics, frozen
 from treeanova.model.grid import Grid
+
+_READING = "reading rows"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -80,53 +84,76 @@ class RowsInMemory(RowSource):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class RowsInBatches(RowSource):
-    """Rows that are read batch by batch, in each pass anew where that can be done.
+class RowsElsewhere(RowSource):
+    """Rows that are not held in memory: each source of them defines `count`, a pass over all rows.
 
     Attributes
     ----------
-    batches
-        The batches, of `treeanova.data.batch`.
     has_weights
-        Whether batches come with weights.
+        Whether rows come with weights.
     least_weight
         Rows of this weight or less are left out.
     """
 
-    batches: Any
-    has_weights: bool
-    least_weight: float = 0.0
+    has_weights: bool = False
+    least_weight: float = dataclasses.field(default=0.0, kw_only=True)
 
-    def count(self, counting: Counting) -> Accumulator:
-        """One pass over all batches."""
-        accumulator = Accumulator(
-            dataclasses.replace(counting, has_weights=self.has_weights, least_weight=self.least_weight)
-        )
-        report, n_rows, n_read = listener(), self.batches.n_rows, 0
-        for batch in self.batches:
-            rows = encoded_rows(batch, accumulator.counting)
-            accumulator.update(rows)
-            n_read += len(rows.values)
-            if n_rows is not None:
-                report("reading rows", n_read, n_rows)
-        return accumulator
+    @property
+    def is_rereadable(self) -> bool:
+        """Whether there can be another pass."""
+        return True
 
-    def statistics(self, grid: Grid, wanted: Sequence[Request], score: Any = None) -> Statistics:
+    def of_source(self, counting: Counting) -> Counting:
+        """What to count, with what is known of the weights of this source."""
+        return dataclasses.replace(counting, has_weights=self.has_weights, least_weight=self.least_weight)
+
+    def statistics(self, grid: Grid, wanted: Sequence[Request], score: RowScore | None = None) -> Statistics:
         """Statistics on a grid, with all tables that are wanted; a second pass where some weights are negligible."""
         counted = self.count(Counting(grid, wanted, sample_size(len(grid.axes)), score=score))
         _check_totals(counted, has_weights=self.has_weights)
         if counted.totals.needs_cut:
             return self._with_cut(counted).statistics(grid, wanted, score)
-        return frozen(counted, wanted, self if self.batches.is_rereadable else None)
+        return frozen(counted, wanted, self if self.is_rereadable else None)
 
-    def _with_cut(self, counted: Accumulator) -> RowsInBatches:
+    def _with_cut(self, counted: Accumulator) -> Self:
         totals = counted.totals
-        if not self.batches.is_rereadable:
+        if not self.is_rereadable:
             raise ValueError(
                 f"`sample_weight` must not have weights below {NEGLIGIBLE_WEIGHT:g} of the largest where rows are read "
                 f"once, got {totals.smallest:g} and {totals.largest:g}; leave these rows out."
             )
         return dataclasses.replace(self, least_weight=NEGLIGIBLE_WEIGHT * totals.largest)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class RowsInBatches(RowsElsewhere):
+    """Rows that are read batch by batch on this machine.
+
+    Attributes
+    ----------
+    batches
+        The batches, with the columns of the model.
+    """
+
+    batches: Batches = dataclasses.field(kw_only=True)
+
+    @property
+    def is_rereadable(self) -> bool:
+        """Whether iterating again gives the same rows."""
+        return self.batches.is_rereadable
+
+    def count(self, counting: Counting) -> Accumulator:
+        """One pass over all batches."""
+        accumulator = Accumulator(self.of_source(counting))
+        report, total, n_read = listener(), self.batches.n_rows or 1, 0
+        report(_READING, 0, total)
+        for batch in self.batches:
+            accumulator.update(encoded_rows(batch, accumulator.counting))
+            n_read += batch.n_rows
+            if self.batches.n_rows:
+                report(_READING, min(n_read, total - 1), total)
+        report(_READING, total, total)
+        return accumulator
 
 
 def _check_totals(counted: Accumulator, *, has_weights: bool) -> None:
@@ -151,7 +178,7 @@ def check_weighted_rows(X: Any, sample_weight: Any) -> None:
 
 
 def statistics_of(
-    X: Any, grid: Grid, sample_weight: npt.ArrayLike | None = None, wanted: Sequence[Request] = ()
+    X: Any, grid: Grid, sample_weight: Any = None, wanted: Sequence[Request] = (), score: RowScore | None = None
 ) -> Statistics:
     """Statistics of user data on a grid.
 
@@ -160,24 +187,57 @@ def statistics_of(
     Parameters
     ----------
     X
-        Rows of data: an array or a data frame with the features of the grid.
+        Rows of data with the features of the grid: an array or a data frame, what `batches_of` takes, or statistics.
     grid
         The bins to count in.
     sample_weight
-        Weights of the rows; None where all weigh the same.
+        Weights of the rows, or the name of the column that holds them; None where all weigh the same.
     wanted
         Tables that will be asked for.
+    score
+        Score of rows, to be added up in the cells of these tables where rows are not held in memory.
     """
+    if isinstance(X, Statistics):
+        return _given_statistics(X, grid, sample_weight, wanted)
+    batches = batches_of(X)
+    if batches is not None:
+        selection = Selection(grid.schema, _weight_column(sample_weight))
+        rows = RowsInBatches(sample_weight is not None, batches=batches.reading(selection))
+        return rows.statistics(grid, wanted, score)
+    with one_step(listener(), "bins of the rows"):
+        return _rows_in_memory(X, grid, sample_weight).statistics(grid, wanted)
+
+
+def _given_statistics(statistics: Statistics, grid: Grid, sample_weight: Any, wanted: Sequence[Request]) -> Statistics:
+    if sample_weight is not None:
+        raise ValueError(
+            f"`sample_weight` must weigh rows, got {shown_weights(sample_weight)} and statistics, whose rows are counted "
+            "already; leave it out."
+        )
+    return dataclasses.replace(statistics.on(grid), wanted=tuple(wanted))
+
+
+def _weight_column(sample_weight: Any) -> str | None:
+    if sample_weight is None or isinstance(sample_weight, str):
+        return sample_weight
+    raise TypeError(
+        f"`sample_weight` must be the name of a column where rows are read in batches, got "
+        f"{shown_weights(sample_weight)}; add the weights to the rows as a column."
+    )
+
+
+def _rows_in_memory(X: Any, grid: Grid, sample_weight: Any) -> RowsInMemory:
     encoded = encode(X, grid.schema)
     if len(encoded) == 0:
         raise ValueError("`X` must have at least one row, got 0 rows; pass the rows that define the density.")
     if sample_weight is None:
-        return RowsInMemory(encoded, None, np.arange(len(encoded))).statistics(grid, wanted)
+        return RowsInMemory(encoded, None, np.arange(len(encoded)))
+    if isinstance(sample_weight, str):
+        sample_weight = column_of(X, sample_weight)
     weights = _checked_weights(sample_weight, len(encoded))
     weights = weights / weights.max()  # sums of huge weights would overflow
     kept = weights > NEGLIGIBLE_WEIGHT
-    rows = RowsInMemory(np.asfortranarray(encoded[kept]), weights[kept], np.flatnonzero(kept))
-    return rows.statistics(grid, wanted)
+    return RowsInMemory(np.asfortranarray(encoded[kept]), weights[kept], np.flatnonzero(kept))
 
 
 def _checked_weights(sample_weight: npt.ArrayLike, n_rows: int) -> Floats:

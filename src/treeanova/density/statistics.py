@@ -169,7 +169,7 @@ class Statistics:
 
     # Counts
 
-    def counts(self, key: Key, binnings: Binnings | None = None) -> Floats:
+    def counts(self, key: Key, binnings: Binnings | None = None, *, may_estimate: bool = False) -> Floats:
         """Share of the rows in each cell of some features.
 
         Parameters
@@ -178,6 +178,8 @@ class Statistics:
             Positions of the features.
         binnings
             One binning per feature, to count in its coarse bins; None for the bins of the grid.
+        may_estimate
+            Whether the shares of the sample will do where rows cannot be counted again.
 
         Returns
         -------
@@ -199,9 +201,40 @@ class Statistics:
         if sums is not None:
             return sums / self.totals.weight
         if not self.is_complete:
-            self._estimated.add(key)
-        sums, _ = table_of(self.bins, request, self.grid.sizes, self.sample.weights)
+            self._check_estimate(key, is_allowed=may_estimate and len(self.sample) > 0)
+        return self.sampled_counts(key, binnings)
+
+    def sampled_counts(self, key: Key, binnings: Binnings | None = None) -> Floats:
+        """Share of the rows of the sample in each cell of some features.
+
+        Parameters
+        ----------
+        key, binnings
+            As for `counts`.
+
+        Returns
+        -------
+        numpy.ndarray
+            One axis per feature, of sum 1.
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.statistics.sampled_counts((0,)).tolist()
+        [0.5, 0.5]
+        """
+        sums, _ = table_of(self.bins, Request(key, merging(binnings)), self.grid.sizes, self.sample.weights)
         return sums / self._sampled_totals.weight
+
+    def _check_estimate(self, key: Key, *, is_allowed: bool) -> None:
+        self._estimated.add(key)
+        if not is_allowed:
+            names = " and ".join(repr(self.grid.schema.names[j]) for j in key)
+            raise ValueError(
+                f"rows must be read again to count {names} together, got rows that are gone, of which the tables of "
+                "the terms are known only; use with_density(density, X) first."
+            )
 
     @functools.cached_property
     def _sampled_totals(self) -> RowTotals:
@@ -212,11 +245,9 @@ class Statistics:
         key, binnings = request
         if list(key) != sorted(key):
             return self._known_transposed(request)
-        for table in (self._passed.get(_name_of(request)), self.tables.get(key)):
-            sums = None if table is None else table.onto(binnings, [self.grid.sizes[j] for j in key])
-            if sums is not None:
-                return sums
-        return None
+        known = [*self._passed.get(key, ()), *([self.tables[key]] if key in self.tables else [])]
+        found = (table.onto(binnings, [self.grid.sizes[j] for j in key]) for table in known)
+        return next((sums for sums in found if sums is not None), None)
 
     def _known_transposed(self, request: Request) -> Sums | None:
         """The same for features that are not in their order."""
@@ -227,7 +258,7 @@ class Statistics:
         return None if sums is None else sums.transpose([order.index(i) for i in range(len(key))])
 
     @functools.cached_property
-    def _passed(self) -> dict[_Name, CountedTable]:
+    def _passed(self) -> dict[Key, list[CountedTable]]:
         """Tables of later passes over the rows."""
         return {}
 
@@ -252,7 +283,7 @@ class Statistics:
         if unknown:
             counted = self.source.count(Counting(self.grid, unknown, describes_features=False))
             for request, table in zip(unknown, counted.tables.values(), strict=True):
-                self._passed[_name_of(request)] = CountedTable(request.binnings, table.sums)
+                self._passed.setdefault(request.key, []).append(CountedTable(request.binnings, table.sums))
 
     # Values
 
@@ -466,14 +497,11 @@ class Statistics:
             return self
         if self.sample_grid is not None and not self.sample_grid.has_bins_of(grid):
             _check_bins(self.sample_grid, grid)
-        known = self.grid.has_bins_of(grid)
-        return dataclasses.replace(
-            self,
-            grid=grid,
-            wanted=self.wanted if known else (),
-            tables=self.tables if known else {},
-            features=self.features if known else {},
-        )
+        if self.grid.has_bins_of(grid):
+            return dataclasses.replace(self, grid=grid)
+        other = dataclasses.replace(self, grid=grid, wanted=(), tables={}, features={})
+        other.__dict__["_estimated"] = self._estimated
+        return other
 
     def resampled(self, rng: np.random.Generator) -> Statistics:
         """Statistics of as many rows, drawn with replacement (bootstrap).
@@ -604,14 +632,6 @@ class Statistics:
         return self.spreads[j] if j in self.spreads else Spread.of(self.sample.values[:, j], self.sample.weights)
 
 
-_Name = tuple[Key, tuple[bytes, ...] | None]
-
-
-def _name_of(request: Request) -> _Name:
-    key, binnings = request
-    return key, None if binnings is None else tuple(binning.bins.tobytes() for binning in binnings)
-
-
 def _check_bins(known: Grid, wanted: Grid) -> None:
     """Raise ValueError where rows that are known by their bins on one grid have no certain bins on another."""
     name = first_unresolved(known, wanted)
@@ -645,10 +665,16 @@ def _sums_of_both(first: Mapping[Key, CountedTable], second: Mapping[Key, Counte
     found: dict[Key, CountedTable] = {}
     for key in first.keys() & second.keys():
         ours, theirs = first[key], second[key]
-        if _name_of(Request(key, ours.binnings)) == _name_of(Request(key, theirs.binnings)):
+        if _are_same(ours.binnings, theirs.binnings):
             scores = None if ours.scores is None or theirs.scores is None else ours.scores + theirs.scores
             found[key] = CountedTable(ours.binnings, ours.sums + theirs.sums, scores)
     return found
+
+
+def _are_same(first: Binnings | None, second: Binnings | None) -> bool:
+    if first is None or second is None:
+        return first is second
+    return all(map(Binning.equals, first, second))
 
 
 def rows_as_statistics(grid: Grid, values: Floats, weights: Floats | None) -> Statistics:

@@ -21,6 +21,7 @@ from treeanova.core.arrays import BinIndices, Floats, Key
 from treeanova.core.blas import single_threaded
 from treeanova.core.clock import Clock
 from treeanova.core.progress import Progress, counted, one_step, quiet
+from treeanova.density.accumulator import Request
 from treeanova.density.joint import Points
 from treeanova.density.kinds import Density
 from treeanova.model.effects import Effects
@@ -88,6 +89,12 @@ class TreeModel(Source):
         """Score by the trees themselves."""
         del n_jobs
         return self.trees.forest.score_encoded(encoded)
+
+    def wanted_tables(self) -> list[Request]:
+        """Tables of low orders."""
+        orders = range(2, self.trees.layout.tensor_order + 1)
+        singles: list[Key] = [(j,) for j in range(len(self.grid.axes))]
+        return [*map(Request, singles), *map(Request, self.trees.leaf_sets.subsets(orders))]
 
     def raw(self) -> TermSet:
         """Leaves with few features as tensors, all others at rows."""
