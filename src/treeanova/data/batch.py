@@ -10,7 +10,7 @@ from __future__ import annotations
 import abc
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import narwhals.stable.v1 as nw
@@ -164,13 +164,18 @@ class Batches(abc.ABC):
         """The first table that has rows, with all its columns; None where there is no row."""
 
     def __iter__(self) -> Iterator[Batch]:
-        kinds = _Kinds(self.selection.schema)
-        for piece in self._pieces(self.selection):
-            if n_rows_of(piece.table):
-                with naming(piece.source):
-                    batch = _selected(piece, self.selection)
-                kinds.check(batch)
-                yield batch
+        return chosen(self._pieces(self.selection), self.selection)
+
+
+def chosen(pieces: Iterable[Piece], selection: Selection) -> Iterator[Batch]:
+    """Pieces that have rows, with the columns that are wanted, which hold the same kind of values in all of them."""
+    kinds = _Kinds(selection.schema)
+    for piece in pieces:
+        if n_rows_of(piece.table):
+            with naming(piece.source):
+                batch = _selected(piece, selection)
+            kinds.check(batch)
+            yield batch
 
 
 def _selected(piece: Piece, selection: Selection) -> Batch:

@@ -14,13 +14,14 @@ import numpy.typing as npt
 
 from treeanova.core.arrays import BinIndices, Floats, Key, Names
 from treeanova.core.progress import Progress, reporting
-from treeanova.data.batches import Selection
+from treeanova.data.batches import Batches, Selection, batches_of
 from treeanova.data.columns import encode
+from treeanova.data.distributed import Distributed
 from treeanova.data.features import Schema
 from treeanova.data.frames import backend_of
 from treeanova.decomposition.evaluation import Evaluation
 from treeanova.decomposition.explanation import Deferred, Explanation
-from treeanova.decomposition.parquet_rows import Job, digest_of
+from treeanova.decomposition.parquet_rows import Job, columns_of, digest_of
 from treeanova.decomposition.term import RowTerm, TableTerm, Term, Terms
 from treeanova.model.grid import Grid
 from treeanova.model.links import class_labels, class_probabilities, is_classifier, respond
@@ -275,10 +276,13 @@ class Function(abc.ABC):
     def explain(self, X: Any, *, max_order: int | None = None, progress: bool | Progress | None = None) -> Explanation:
         """All terms at rows, or those up to an order, with the rest of the score in `Explanation.remainder`.
 
+        A table of Dask or Spark gives a lazy table of the same engine, with the columns that `explain_to` writes: that
+        of Dask has the index of X, that of Spark also the columns of X, in brackets where a term has the same name.
+
         Parameters
         ----------
         X
-            Rows with all features of the model.
+            Rows with all features of the model: in memory, or a table of Dask or Spark.
         max_order
             Highest order of the terms to evaluate; all by default.
         progress
@@ -300,12 +304,28 @@ class Function(abc.ABC):
         [[0.25, 0.25, 0.25]]
         """
         keys = [key for key in self.evaluation.terms.keys if max_order is None or len(key) <= max_order]
+        batches = batches_of(X)
+        if batches is not None:
+            return self._explained_lazily(batches, keys, max_order)  # type: ignore[no-any-return]
         with reporting(progress):
             return self._explained(X, keys, max_order)
 
+    def _explained_lazily(self, batches: Batches, keys: Sequence[Key], max_order: int | None) -> Any:
+        """A lazy table of the engine that has the rows."""
+        if not isinstance(batches, Distributed):
+            raise TypeError(
+                "`X` must be rows in memory, or a table of Dask or Spark, got rows in batches; write their terms to a "
+                "file with explain_to(path, X)."
+            )
+        columns = columns_of(self._explained_encoded(np.zeros((1, len(self.schema.features))), None, keys, max_order))
+        return batches.mapped(functools.partial(_columns_at, self, keys, max_order), list(columns))
+
     def _explained(self, X: Any, keys: Sequence[Key], max_order: int | None) -> Explanation:
         """Some terms at rows, with sums of the others of each order up to one; the rest is the remainder."""
-        encoded = encode(X, self.schema)
+        return self._explained_encoded(encode(X, self.schema), X, keys, max_order)
+
+    def _explained_encoded(self, encoded: Floats, X: Any, keys: Sequence[Key], max_order: int | None) -> Explanation:
+        """The same at encoded rows, with the rows as they were given."""
         evaluation = self.evaluation
         codes = evaluation.grid.index_encoded(encoded)
         by_term = evaluation.at(codes, keys)
@@ -369,7 +389,7 @@ class Function(abc.ABC):
         >>> pyarrow.parquet.read_table(path).slice(3).to_pylist()
         [{'x0': 0.25, 'remainder': 0.5, 'intercept': 0.25, 'score': 1.0}]
         """
-        keys = self.evaluation.terms.keys if terms is None else [self._positions(self.terms.names_of(t)) for t in terms]
+        keys = self.evaluation.terms.keys if terms is None else [self._any_key(term) for term in terms]
         order = None if terms is None else 0
         evaluation = self.evaluation
         job = Job(
@@ -388,6 +408,11 @@ class Function(abc.ABC):
             return {}
         rests = dict(zip(orders, self.evaluation.rests_at(codes, listed), strict=True))
         return {order: values for order, values in rests.items() if max_order is None or order <= max_order}
+
+
+def _columns_at(function: Function, keys: Sequence[Key], max_order: int | None, X: Any) -> dict[str, Floats]:
+    """Columns of an explanation, for the workers of an engine."""
+    return columns_of(function._explained(X, keys, max_order))  # noqa: SLF001  of the class above
 
 
 def _shares_of_others(evaluation: Evaluation, codes: BinIndices) -> Floats:
