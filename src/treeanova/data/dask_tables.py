@@ -48,9 +48,12 @@ class DaskTable(Distributed):
 
     def head(self) -> Any:
         """The first rows."""
+        return self._head if n_rows_of(self._head) else None
+
+    @functools.cached_property
+    def _head(self) -> Any:
         first = self.table
-        table = first.head(_HEAD_ROWS, npartitions=-1) if self._is_frame else first[:_HEAD_ROWS].compute()
-        return table if n_rows_of(table) else None
+        return first.head(_HEAD_ROWS, npartitions=-1) if self._is_frame else first[:_HEAD_ROWS].compute()
 
     def _partitions(self, selection: Selection) -> list[Any]:
         """A lazy table for each partition."""

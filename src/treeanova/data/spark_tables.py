@@ -44,8 +44,11 @@ class SparkTable(Distributed):
 
     def head(self) -> Any:
         """The first rows."""
-        table = self.table.limit(_HEAD_ROWS).toArrow()
-        return table if len(table) else None
+        return self._head if len(self._head) else None
+
+    @functools.cached_property
+    def _head(self) -> Any:
+        return self.table.limit(_HEAD_ROWS).toArrow()
 
     def _columns(self, selection: Selection) -> Any:
         return self.table.select(*map(_quoted, selection.read(self.table.columns)))
@@ -72,14 +75,16 @@ class SparkTable(Distributed):
         return {row["name"]: bytes(row["part"]) for row in parts.toLocalIterator()}
 
     def mapped(self, work: Table, names: Iterable[str]) -> Any:
-        """A Spark DataFrame with these columns, then those of the rows; in brackets where both have one name."""
+        """A Spark DataFrame with these columns, then those of the rows that the model does not use, such as keys."""
         types = importlib.import_module("pyspark.sql.types")
-        fields = [types.StructField(name, types.DoubleType()) for name in names]
-        taken = [field.name for field in fields]
-        for field in self.table.schema.fields:
-            taken.append(free_name(field.name, taken))
-            fields.append(types.StructField(taken[-1], field.dataType, field.nullable))
-        return self.table.mapInArrow(_mapping(work, taken), types.StructType(fields))
+        fields = {name: types.StructField(name, types.DoubleType()) for name in names}
+        used = set(self.selection.columns(self.table.columns))
+        kept = [field for field in self.table.schema.fields if field.name not in used]
+        for field in kept:
+            name = free_name(field.name, fields)
+            fields[name] = types.StructField(name, field.dataType, field.nullable)
+        mapping = _mapping(work, list(fields), [field.name for field in kept])
+        return self.table.mapInArrow(mapping, types.StructType(list(fields.values())))
 
 
 # Functions for workers. Spark counts the arguments of a function, so that what they need is bound by closures.
@@ -111,11 +116,11 @@ def _row(name: str, part: bytes, place: int) -> Any:
     return pyarrow.RecordBatch.from_arrays(columns, names=["name", "part", "place"])
 
 
-def _mapping(work: Table, names: Sequence[str]) -> Callable[[Iterator[Any]], Iterator[Any]]:
+def _mapping(work: Table, names: Sequence[str], kept: Sequence[str]) -> Callable[[Iterator[Any]], Iterator[Any]]:
     def explain(batches: Iterator[Any]) -> Iterator[Any]:
         pyarrow = importlib.import_module("pyarrow")
         for table in gathered(batches):
-            columns = [*map(pyarrow.array, work(table).values()), *table.columns]
+            columns = [*map(pyarrow.array, work(table).values()), *(table[name] for name in kept)]
             yield from pyarrow.table(columns, names=names).to_batches()
 
     return explain

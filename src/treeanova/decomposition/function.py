@@ -277,7 +277,7 @@ class Function(abc.ABC):
         """All terms at rows, or those up to an order, with the rest of the score in `Explanation.remainder`.
 
         A table of Dask or Spark gives a lazy table of the same engine, with the columns that `explain_to` writes: that
-        of Dask has the index of X, that of Spark also the columns of X, in brackets where a term has the same name.
+        of Dask has the index of X, that of Spark the columns of X that the model does not use, such as keys.
 
         Parameters
         ----------
@@ -318,7 +318,7 @@ class Function(abc.ABC):
                 "file with explain_to(path, X)."
             )
         columns = columns_of(self._explained_encoded(np.zeros((1, len(self.schema.features))), None, keys, max_order))
-        return batches.mapped(functools.partial(_columns_at, self, keys, max_order), list(columns))
+        return batches.reading(Selection(self.schema)).mapped(functools.partial(_columns_at, self, keys, max_order), list(columns))
 
     def _explained(self, X: Any, keys: Sequence[Key], max_order: int | None) -> Explanation:
         """Some terms at rows, with sums of the others of each order up to one; the rest is the remainder."""
