@@ -66,7 +66,7 @@ def _of_library(X: Any) -> Batches | None:
         return duckdb_relation(X)
     if _is_of(X, "pyarrow.dataset", "Dataset"):
         return dataset_files(X)
-    if hasattr(X, "__arrow_c_stream__"):
+    if hasattr(X, "__arrow_c_stream__") and not hasattr(X, "__array__"):  # a column has both
         return OneShot(arrow_tables(X))
     return None
 
