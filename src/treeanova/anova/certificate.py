@@ -206,6 +206,9 @@ class Certificate:
         0 for densities that are one joint model.
     remainder_share
         Variance of the remainder over that of the score at rows, the largest of all outputs; None without a remainder.
+    sampled_rows
+        Number of rows of the sample by which the dependence of features was estimated where it takes all rows, because
+        these could be read once only; None where no such estimate was needed.
 
     Examples
     --------
@@ -223,6 +226,7 @@ class Certificate:
     higher: HigherCertificate | None = None
     density_gap: float = 0.0
     remainder_share: float | None = None
+    sampled_rows: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "terms", MappingProxyType(dict(self.terms)))
@@ -236,6 +240,7 @@ class Certificate:
             self.higher,
             self.density_gap,
             self.remainder_share,
+            self.sampled_rows,
         )
 
     @property
@@ -342,6 +347,11 @@ class Certificate:
         if self.density_gap:
             notes.append(
                 f"tables of pairs differ from the joint density of higher orders by up to {self.density_gap:.1%}"
+            )
+        if self.sampled_rows is not None:
+            notes.append(
+                f"dependence of features in high orders or in the density is that of a sample of {self.sampled_rows:,} "
+                "rows, since rows could be read once only"
             )
         return "\n".join([summary, *notes, *self._table()])
 

@@ -77,7 +77,8 @@ def _of_library(X: Any) -> Batches | None:
         owner = getattr(sys.modules.get(module), name, None)
         if owner is not None and isinstance(X, owner):
             return read(X)
-    return OneShot(arrow_tables(X)) if hasattr(X, "__arrow_c_stream__") else None
+    is_table = hasattr(X, "__arrow_c_stream__") and not hasattr(X, "__array__")  # a column has both
+    return OneShot(arrow_tables(X)) if is_table else None
 
 
 def _of_iterable(X: Any) -> Batches | None:

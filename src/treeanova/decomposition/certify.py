@@ -41,10 +41,15 @@ def certify(
         higher=pure.higher,
         density_gap=_density_gap(pure, density),
         remainder_share=remainder_share(evaluation, density.statistics),
+        sampled_rows=_sampled_rows(density.statistics),
     )
     if not certificate.tables_met:
         report_impurity(certificate, strict=False)
     return certificate
+
+
+def _sampled_rows(statistics: Statistics | None) -> int | None:
+    return len(statistics.sample) if statistics is not None and statistics.is_estimated else None
 
 
 def _density_gap(pure: PureTerms, density: Density) -> float:

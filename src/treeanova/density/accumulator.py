@@ -26,6 +26,7 @@ from treeanova.model.binning import Binning
 from treeanova.model.grid import Grid
 
 NEGLIGIBLE_WEIGHT = 1e-12  # of the largest: rows of so small a weight are left out
+_UNIT = 2.0**-64  # of sums of values: those of huge values would overflow
 Sums = npt.NDArray[np.int64] | Floats
 """Numbers of rows, or sums of their weights."""
 RowScore = Callable[[Floats, BinIndices], Floats]
@@ -154,7 +155,7 @@ def totals_of(n_rows: int, weights: Floats | None) -> RowTotals:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class FeatureTotals:
-    """Finite values of a feature: their mass and sum in each bin, and the smallest and largest of all."""
+    """Finite values of a feature: their mass and scaled sum in each bin, and the smallest and largest of all."""
 
     masses: Floats
     sums: Floats
@@ -170,7 +171,7 @@ class FeatureTotals:
         """Mean in each bin, or in each coarse bin; NaN where there are no finite values."""
         masses, sums = (self.masses, self.sums) if binning is None else map(binning.pool, (self.masses, self.sums))
         means: Floats = np.divide(sums, masses, out=np.full(len(masses), np.nan), where=masses > 0)
-        return means
+        return means / _UNIT
 
 
 def feature_totals(values: Floats, codes: BinIndices, weights: Floats | None, n_bins: int) -> FeatureTotals:
@@ -180,7 +181,8 @@ def feature_totals(values: Floats, codes: BinIndices, weights: Floats | None, n_
         values, codes = values[finite], codes[finite]
         weights = None if weights is None else weights[finite]
     masses = np.bincount(codes, weights, minlength=n_bins).astype(np.float64)
-    sums = np.bincount(codes, values if weights is None else weights * values, minlength=n_bins).astype(np.float64)
+    parts = values * _UNIT if weights is None else weights * (values * _UNIT)
+    sums = np.bincount(codes, parts, minlength=n_bins).astype(np.float64)
     return FeatureTotals(masses, sums, float(values.min(initial=np.inf)), float(values.max(initial=-np.inf)))
 
 

@@ -299,8 +299,11 @@ def _james_stein(statistics: Statistics) -> float:
     for pair in chosen:
         table = statistics.counts(pair, may_estimate=True)
         product = np.multiply.outer(table.sum(axis=1), table.sum(axis=0))
-        variance += float((table * (1 - table)).sum()) / max(statistics.effective_rows - 1, 1e-9)
+        spread, n_counted = float((table * (1 - table)).sum()), statistics.rows_counted(pair)
+        of_all = spread / max(statistics.effective_rows - 1, 1e-9)
+        variance += of_all
         distance += float(((table - product) ** 2).sum())
+        distance += of_all - spread / max(n_counted - 1, 1e-9) if n_counted < statistics.effective_rows else 0.0
     return 1.0 if distance <= variance else max(variance / distance, 0.0)
 
 

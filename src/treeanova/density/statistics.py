@@ -21,6 +21,7 @@ from treeanova.density.accumulator import (
     Counting,
     FeatureTotals,
     Request,
+    RowScore,
     RowSource,
     RowTotals,
     Sums,
@@ -227,6 +228,27 @@ class Statistics:
         sums, _ = table_of(self.bins, Request(key, merging(binnings)), self.grid.sizes, self.sample.weights)
         return sums / self._sampled_totals.weight
 
+    def rows_counted(self, key: Key) -> float:
+        """Effective number of the rows that `counts` counts: all, or those of the sample where it estimates.
+
+        Parameters
+        ----------
+        key
+            Positions of the features.
+
+        Returns
+        -------
+        float
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.statistics.rows_counted((0, 1))
+        4.0
+        """
+        return self._sampled_totals.effective_rows if key in self._estimated else self.effective_rows
+
     def _check_estimate(self, key: Key, *, is_allowed: bool) -> None:
         self._estimated.add(key)
         if not is_allowed:
@@ -284,6 +306,58 @@ class Statistics:
             counted = self.source.count(Counting(self.grid, unknown, describes_features=False))
             for request, table in zip(unknown, counted.tables.values(), strict=True):
                 self._passed.setdefault(request.key, []).append(CountedTable(request.binnings, table.sums))
+
+    def score_sums(self, key: Key, binnings: Binnings | None = None) -> Floats | None:
+        """Sums of weight times score over the rows in each cell of a term, relative to the weight of all rows.
+
+        Parameters
+        ----------
+        key
+            Positions of the features.
+        binnings
+            The bins of the term, one binning per feature; None for the bins of the grid.
+
+        Returns
+        -------
+        numpy.ndarray or None
+            One axis per feature, outputs last; None where scores were not added up on these bins.
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.statistics.score_sums((0, 1)) is None
+        True
+        """
+        known = [table for table in (self._scored.get(key), self.tables.get(key)) if table is not None]
+        fitting = (table.scores for table in known if _are_same(merging(table.binnings), merging(binnings)))
+        scores = next((scores for scores in fitting if scores is not None), None)
+        return None if scores is None else scores / self.totals.weight
+
+    @functools.cached_property
+    def _scored(self) -> dict[Key, CountedTable]:
+        """Tables with scores of a later pass over the rows."""
+        return {}
+
+    def add_scores(self, score: RowScore) -> None:
+        """Add up scores in the cells of all tables that are wanted, where that takes another pass over the rows.
+
+        Parameters
+        ----------
+        score
+            Score of rows given by encoded values and bins.
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.statistics.add_scores(fx.source.row_score)
+        """
+        if self.is_complete or self.source is None or any(table.scores is not None for table in self.tables.values()):
+            return
+        if not self._scored:
+            counting = Counting(self.grid, self.wanted, score=score, describes_features=False)
+            self._scored.update(_counted_tables(self.source.count(counting)))
 
     # Values
 
@@ -686,22 +760,21 @@ def rows_as_statistics(grid: Grid, values: Floats, weights: Floats | None) -> St
 def frozen(accumulator: Accumulator, wanted: Sequence[Request], source: RowSource | None) -> Statistics:
     """The statistics that an accumulator has counted; `source` for what is asked beyond that."""
     counting = accumulator.counting
-    pairs = ((request, number) for number, request in enumerate(counting.tables) if number in accumulator.tables)
-    tables = {
-        request.key: CountedTable(request.binnings, accumulator.tables[n].sums, _scores(accumulator, n))
-        for request, n in pairs
-    }
     return Statistics(
         counting.grid,
         accumulator.totals,
         counting.has_weights,
         accumulator.sampled.sample(),
         tuple(wanted),
-        tables,
+        _counted_tables(accumulator),
         dict(accumulator.features),
         source,
     )
 
 
-def _scores(accumulator: Accumulator, number: int) -> Floats | None:
-    return accumulator.scores[number].sums if number in accumulator.scores else None
+def _counted_tables(accumulator: Accumulator) -> dict[Key, CountedTable]:
+    found: dict[Key, CountedTable] = {}
+    for number, table in accumulator.tables.items():
+        request, scores = accumulator.counting.tables[number], accumulator.scores.get(number)
+        found[request.key] = CountedTable(request.binnings, table.sums, None if scores is None else scores.sums)
+    return found
