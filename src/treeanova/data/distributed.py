@@ -27,6 +27,10 @@ class Distributed(Batches):
         return True
 
     @abc.abstractmethod
+    def reading(self, selection: Selection) -> Distributed:
+        """The same rows with other columns."""
+
+    @abc.abstractmethod
     def reduced(self, work: Work, merge: Merge) -> dict[str, bytes]:
         """What `work` returns for the batches of each partition, merged by name."""
 

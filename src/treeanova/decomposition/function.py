@@ -318,7 +318,9 @@ class Function(abc.ABC):
                 "file with explain_to(path, X)."
             )
         columns = columns_of(self._explained_encoded(np.zeros((1, len(self.schema.features))), None, keys, max_order))
-        return batches.reading(Selection(self.schema)).mapped(functools.partial(_columns_at, self, keys, max_order), list(columns))
+        return batches.reading(Selection(self.schema)).mapped(
+            functools.partial(_columns_at, self, keys, max_order), list(columns)
+        )
 
     def _explained(self, X: Any, keys: Sequence[Key], max_order: int | None) -> Explanation:
         """Some terms at rows, with sums of the others of each order up to one; the rest is the remainder."""

@@ -1,4 +1,4 @@
-"""One decomposition of rows in memory, and the same by other ways to read the rows: what must agree, and how closely."""
+"""Decompositions of one model by several ways to read the rows: what must agree, and how closely."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def assert_same_answers(found: Any, expected: Any, rows: Any, *, has_weights: bo
     """
     tolerance = 1e-10 if has_weights else 1e-12
     statistics, known = found.statistics, expected.statistics
-    assert statistics.n_rows == known.n_rows
+    np.testing.assert_equal(statistics.n_rows, known.n_rows)
     for key in expected.termset.tables.keys:
         ours, theirs = statistics.counts(key), known.counts(key)
         if has_weights:
@@ -47,7 +47,7 @@ def assert_same_answers(found: Any, expected: Any, rows: Any, *, has_weights: bo
         else:
             np.testing.assert_array_equal(ours, theirs)
     ours, theirs = found.explain(rows), expected.explain(rows)
-    assert ours.terms == theirs.terms
+    np.testing.assert_equal(ours.terms, theirs.terms)
     np.testing.assert_allclose(found.intercept, expected.intercept, atol=tolerance)
     np.testing.assert_allclose(ours.values, theirs.values, atol=tolerance)
     np.testing.assert_allclose(ours.scores, theirs.scores, atol=tolerance)
