@@ -100,20 +100,34 @@ class Selection:
 
     def columns(self, names: Sequence[str]) -> list[str]:
         """Names of the model's columns among those of a table."""
-        others = {*self.drop, *self._extra}
+        others = self.others
         unknown = sorted(others - set(names))
         if unknown:
             raise ValueError(
                 f"`X` must have the columns that are named, got none named {', '.join(map(repr, unknown))}; check the "
                 "names of weights, targets and columns to keep."
             )
-        is_named = self.schema is not None and self.schema.named  # then a feature may also be the weight
-        left = [name for name in names if is_named or name not in others]
+        left = [name for name in names if self._is_named or name not in others]
         return left if self.schema is None else [left[j] for j in column_positions(left, self.schema)]
 
     def read(self, names: Sequence[str]) -> list[str]:
         """Names of all columns to read among those of a table."""
         return list(dict.fromkeys([*self.columns(names), *self._extra]))
+
+    @property
+    def after_reading(self) -> Selection:
+        """The same for tables that were read without the columns to leave out."""
+        return dataclasses.replace(self, drop=())
+
+    @property
+    def _is_named(self) -> bool:
+        """Whether columns are matched by name, so that a feature may also be the weight."""
+        return self.schema is not None and self.schema.named
+
+    @property
+    def others(self) -> set[str]:
+        """Names of columns that are not the model's, unless it has them by name."""
+        return {*self.drop, *self._extra}
 
     @property
     def _extra(self) -> tuple[str, ...]:
@@ -160,11 +174,29 @@ class Batches(abc.ABC):
         """Tables that are not much longer than `ROWS_PER_BATCH`, from the first row on."""
 
     @abc.abstractmethod
-    def head(self) -> Any:
+    def _first(self) -> Any:
         """The first table that has rows, with all its columns; None where there is no row."""
 
+    def head(self) -> Any:
+        """The first table that has rows, with all columns that may be the model's; None where there is no row."""
+        table = self._first()
+        extra = self.selection.others
+        if not extra or not nw.dependencies.is_into_dataframe(table):
+            return table
+        frame = as_table(table)
+        return frame.select([name for name in frame.columns if name not in extra]).to_native()
+
+    def for_model(self, schema: Schema | None, weight: str | None = None) -> Batches:
+        """The same rows with the columns of a model, and of weights."""
+        return self.reading(dataclasses.replace(self.selection, schema=schema, weight=weight))
+
     def __iter__(self) -> Iterator[Batch]:
-        return chosen(self._pieces(self.selection), self.selection)
+        return chosen(self._pieces(self.selection), self._selection_of_pieces)
+
+    @property
+    def _selection_of_pieces(self) -> Selection:
+        """What to choose from the pieces: they may have been read without the columns to leave out."""
+        return self.selection
 
 
 def chosen(pieces: Iterable[Piece], selection: Selection) -> Iterator[Batch]:

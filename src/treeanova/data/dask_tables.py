@@ -46,7 +46,7 @@ class DaskTable(Distributed):
         """Number of rows, which Dask counts."""
         return len(self.table)
 
-    def head(self) -> Any:
+    def _first(self) -> Any:
         """The first rows."""
         return self._head if n_rows_of(self._head) else None
 
@@ -69,10 +69,14 @@ class DaskTable(Distributed):
         for number, partition in enumerate(self._partitions(selection)):
             yield from numbered([partition.compute()], f"partition {number}", number)
 
+    @property
+    def _selection_of_pieces(self) -> Selection:
+        return self.selection.after_reading if self._is_frame else self.selection
+
     def reduced(self, work: Work, merge: Merge) -> dict[str, bytes]:
         """What `work` returns for the batches of each partition, merged by name in a tree of tasks."""
         delayed = importlib.import_module("dask").delayed
-        shared = delayed(_PartWork(work, self.selection), traverse=False)
+        shared = delayed(_PartWork(work, self._selection_of_pieces), traverse=False)
         of_part = delayed(_counted_part)
         results = [of_part(shared, part, number) for number, part in enumerate(self._partitions(self.selection))]
         merge_two = delayed(functools.partial(merged, merge=merge))

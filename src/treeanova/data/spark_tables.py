@@ -42,7 +42,7 @@ class SparkTable(Distributed):
         """The same rows with other columns."""
         return dataclasses.replace(self, selection=selection)
 
-    def head(self) -> Any:
+    def _first(self) -> Any:
         """The first rows."""
         return self._head if len(self._head) else None
 
@@ -60,6 +60,10 @@ class SparkTable(Distributed):
         chunks = iter(lambda: [row.asDict() for row in itertools.islice(rows, ROWS_PER_BATCH)], [])
         return numbered(pyarrow.Table.from_pylist(chunk, schema) for chunk in chunks)
 
+    @property
+    def _selection_of_pieces(self) -> Selection:
+        return self.selection.after_reading
+
     @functools.cached_property
     def n_rows(self) -> int:
         """Number of rows, which Spark counts."""
@@ -68,7 +72,7 @@ class SparkTable(Distributed):
     def reduced(self, work: Work, merge: Merge) -> dict[str, bytes]:
         """What `work` returns for the batches of each partition, merged by name."""
         functions = importlib.import_module("pyspark.sql.functions")
-        parts = self._columns(self.selection).mapInArrow(_counting(work, self.selection), _PARTS)
+        parts = self._columns(self.selection).mapInArrow(_counting(work, self._selection_of_pieces), _PARTS)
         for place in (f"place div {_AT_ONCE}", "0L"):
             parts = parts.withColumn("place", functions.expr(place))
             parts = parts.groupBy("name", "place").applyInArrow(_merging(merge), _PARTS)

@@ -57,13 +57,17 @@ class Query(Batches):
         """The same rows with other columns."""
         return dataclasses.replace(self, selection=selection)
 
-    def head(self) -> Any:
+    def _first(self) -> Any:
         """The first table that has rows."""
         return next((table for table in self.read(None) if n_rows_of(table)), None)
 
     def _pieces(self, selection: Selection) -> Iterator[Piece]:
         columns = None if self.names is None else selection.read(self.names)
         return numbered(self.read(columns))
+
+    @property
+    def _selection_of_pieces(self) -> Selection:
+        return self.selection if self.names is None else self.selection.after_reading
 
 
 class OneShot(Batches):
@@ -82,7 +86,7 @@ class OneShot(Batches):
         """The same rows with other columns; this source is empty after it."""
         return OneShot(self._take(), selection)
 
-    def head(self) -> Any:
+    def _first(self) -> Any:
         """The first table that has rows, which stays in the source."""
         tables = self._take()
         seen: list[Any] = []
@@ -203,7 +207,7 @@ class _Lazy(Query):
 
     preview: Callable[[], Any] = lambda: None
 
-    def head(self) -> Any:
+    def _first(self) -> Any:
         """The first rows."""
         table = self.preview()
         return None if table is None or not n_rows_of(table) else table

@@ -65,7 +65,8 @@ class Job:
         """Write the explanation of all rows; see `Function.explain_to`."""
         target = pathlib.Path(path)
         _check_target(target)
-        batches = as_batches(X).reading(self.selection)
+        whole = as_batches(X)
+        batches = whole.reading(dataclasses.replace(self.selection, drop=whole.selection.drop))
         folder = target.with_name(f"{target.name}.parts")
         folder.mkdir(exist_ok=True)
         parts = list(self._parts(folder, batches, progress))

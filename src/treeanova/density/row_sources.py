@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from treeanova.core.arrays import BinIndices, Floats, Ints
 from treeanova.core.progress import listener, one_step
-from treeanova.data.batches import Batches, Selection, batches_of
+from treeanova.data.batches import Batches, batches_of
 from treeanova.data.columns import column_of, encode
 from treeanova.data.distributed import Distributed
 from treeanova.density.accumulator import (
@@ -216,8 +216,8 @@ def statistics_of(
         return _given_statistics(X, grid, sample_weight, wanted)
     batches = batches_of(X)
     if batches is not None:
-        selection = Selection(grid.schema, _weight_column(sample_weight))
-        rows = RowsInBatches(sample_weight is not None, batches=batches.reading(selection))
+        chosen = batches.for_model(grid.schema, _weight_column(sample_weight))
+        rows = RowsInBatches(sample_weight is not None, batches=chosen)
         return rows.statistics(grid, wanted, score)
     with one_step(listener(), "bins of the rows"):
         return _rows_in_memory(X, grid, sample_weight).statistics(grid, wanted)
