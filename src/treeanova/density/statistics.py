@@ -613,18 +613,17 @@ class Statistics:
         """
         self._check_sample()
         n_rows = len(self.sample)
-        return self._reweighted(rng.multinomial(n_rows, self.sample.shares) / n_rows)
-
-    def _reweighted(self, weights: Floats) -> Statistics:
-        """Statistics of the rows of the sample with other weights."""
+        weights = rng.multinomial(n_rows, self.sample.shares) / n_rows
         sample = dataclasses.replace(self.sample, weights=weights)
-        other = Statistics(self.grid, totals_of(len(sample), weights), has_weights=True, sample=sample)
+        other = Statistics(self.grid, totals_of(n_rows, weights), has_weights=True, sample=sample)
         other.__dict__["bins"] = self.bins  # known already
         return other
 
     @property
     def resampling_factor(self) -> float:
-        """Standard errors of all rows over those of the sample, which `resampled` draws from."""
+        """Standard errors of all rows over those of the sample, which `resampled` draws from: √(m / n)."""
+        if self.is_complete:
+            return 1.0
         return float(np.sqrt(self._sampled_totals.effective_rows / self.effective_rows))
 
     # Others made from it
