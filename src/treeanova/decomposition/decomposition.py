@@ -23,7 +23,8 @@ from treeanova.model.binning import Binning
 from treeanova.model.effects import Effects
 from treeanova.storage import archive
 from treeanova.storage.fields import Saved, pack
-from treeanova.storage.saved_density import NoRowsError, without_rows
+from treeanova.storage.kept_statistics import kept
+from treeanova.storage.saved_density import NoRowsError, as_loaded
 from treeanova.terms.additive import AdditiveModel
 from treeanova.terms.moments import Moments
 from treeanova.terms.scope import Complete, Scope, Selected, Truncated
@@ -354,13 +355,21 @@ class Decomposition(Answers):
 
     # Files.
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the decomposition, without the rows of X and the model, to one file; `treeanova.load` reads it.
+    def save(self, path: str | os.PathLike[str], *, rows: bool = True) -> None:
+        """Write the decomposition, without the model, to one file; `treeanova.load` reads it.
+
+        The file has what was counted from the rows of X, so that `with_density`, `importance`, `standard_errors` and
+        reports need no X after loading: numbers of rows and sums of values by bin, ranges and quantiles of values, and
+        a sample of at most 65,536 rows, each given by its bins, its weight and its number, not by its values. Where the
+        sample is not all rows, tables of the numbers of rows in the cells of all terms are kept too.
 
         Parameters
         ----------
         path
             Path of the file; an existing file is replaced once the new one is complete.
+        rows
+            False leaves the sample out, for files that may not hold rows. Standard errors, and terms without a table
+            under another density, then need X.
 
         Examples
         --------
@@ -372,13 +381,14 @@ class Decomposition(Answers):
         >>> treeanova.load(path) == fx
         True
         """
-        state = self.__getstate__()
-        archive.write(path, *pack(Saved(*(state[name] for name in _SAVED))))
+        parts = {name: getattr(self, name) for name in _SAVED} | {"saved_moments": self._known_moments()}
+        archive.write(path, *pack(Saved(*parts.values()), rows=rows))
 
     def __getstate__(self) -> dict[str, Any]:
-        """What `save` holds, for pickles: neither rows nor model."""
+        """What `save` holds, for pickles: not the model, and of rows the bins of a sample."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        density = without_rows(self.density, self.effects, self.termset.tables.weights)
+        statistics = kept(self.statistics, self.termset.grid, self.source.wanted_tables())
+        density = as_loaded(self.density, self.effects, self.termset.tables.weights, statistics)
         return fields | {"density": density, "model": None, "saved_moments": self._known_moments()}
 
     def _known_moments(self) -> Moments | None:

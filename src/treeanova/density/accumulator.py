@@ -167,6 +167,13 @@ class FeatureTotals:
         low, high = min(self.low, other.low), max(self.high, other.high)
         return FeatureTotals(self.masses + other.masses, self.sums + other.sums, low, high)
 
+    def onto(self, bins: BinIndices, n_bins: int) -> FeatureTotals:
+        """The same on coarser bins, given for each bin."""
+        masses, sums = (
+            np.bincount(bins, of_bins, minlength=n_bins).astype(np.float64) for of_bins in (self.masses, self.sums)
+        )
+        return FeatureTotals(masses, sums, self.low, self.high)
+
     def means(self, binning: Binning | None) -> Floats:
         """Mean in each bin, or in each coarse bin; NaN where there are no finite values."""
         masses, sums = (self.masses, self.sums) if binning is None else map(binning.pool, (self.masses, self.sums))

@@ -119,6 +119,11 @@ class Density(abc.ABC):
         return False
 
     @property
+    def settled(self) -> Self:
+        """The same density with all that was chosen by the number of rows given, for resamples that have fewer."""
+        return self
+
+    @property
     def is_product(self) -> bool:
         """Whether features are independent."""
         return self.joint.is_product

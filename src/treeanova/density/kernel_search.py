@@ -68,7 +68,7 @@ class KernelSearch:
         n_rows = len(self.statistics.sample)
         if n_rows <= _MAX_ROWS and self.statistics.is_complete:
             return self.statistics
-        step = -(-n_rows // _MAX_ROWS)
+        step = max(-(-n_rows // _MAX_ROWS), 1)
         return self.statistics.thinned(n_rows // step)
 
     @functools.cached_property

@@ -282,6 +282,11 @@ class Shrinkage(Density):
         """λ as given, or as estimated from the rows."""
         return _james_stein(self._bound_statistics) if self.intensity is None else self.intensity
 
+    @property
+    def settled(self) -> Self:
+        """The density with λ given."""
+        return dataclasses.replace(self, intensity=self.used_intensity)
+
     @functools.cached_property
     def joint(self) -> Joint:
         """Mixture of both."""

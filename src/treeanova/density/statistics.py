@@ -37,6 +37,10 @@ from treeanova.model.grid import Grid
 from treeanova.model.union import first_unresolved
 
 
+class NoRowsError(ValueError):
+    """An answer needs rows of the density, which are not known."""
+
+
 class Points(NamedTuple):
     """Rows that represent a density.
 
@@ -387,6 +391,8 @@ class Statistics:
 
     def _feature(self, j: int) -> FeatureTotals:
         if j not in self._features:
+            if self.sample_grid is not None:
+                raise NoRowsError(f"values of {self.grid.axes[j].name!r} {_GONE}")
             if self.is_complete or self.source is None:
                 values, codes = self.sample.values[:, j], self.bins[:, j]
                 self._features[j] = feature_totals(values, codes, self.sample.weights, self.grid.sizes[j])
@@ -503,6 +509,7 @@ class Statistics:
         >>> fx.density.statistics.rows(2).values.tolist()
         [[0.0, 0.0], [1.0, 0.0]]
         """
+        self._check_sample()
         step = max(1, len(self.sample) // n_rows)
         weights = self.sample.shares[::step]
         return EncodedRows(self.sample.values[::step], weights / weights.sum())
@@ -522,7 +529,12 @@ class Statistics:
         >>> fx.density.statistics.points().codes.tolist()
         [[0, 0], [0, 1], [1, 0], [1, 1]]
         """
+        self._check_sample()
         return Points(self.bins, self.sample.shares)
+
+    def _check_sample(self) -> None:
+        if not len(self.sample):
+            raise NoRowsError(f"rows {_GONE}")
 
     def thinned(self, n_rows: int) -> Statistics:
         """Statistics of rows at equal distances.
@@ -573,7 +585,8 @@ class Statistics:
             _check_bins(self.sample_grid, grid)
         if self.grid.has_bins_of(grid):
             return dataclasses.replace(self, grid=grid)
-        other = dataclasses.replace(self, grid=grid, wanted=(), tables={}, features={})
+        features = {} if self.sample_grid is None else _features_on(self, grid)
+        other = dataclasses.replace(self, grid=grid, wanted=(), tables={}, features=features)
         other.__dict__["_estimated"] = self._estimated
         return other
 
@@ -598,19 +611,19 @@ class Statistics:
         >>> fx.density.statistics.resampled(np.random.default_rng(0)).has_weights
         True
         """
+        self._check_sample()
         n_rows = len(self.sample)
-        return self._reweighted(rng.multinomial(n_rows, self.sample.shares) / n_rows)
-
-    def _reweighted(self, weights: Floats) -> Statistics:
-        """Statistics of the rows of the sample with other weights."""
+        weights = rng.multinomial(n_rows, self.sample.shares) / n_rows
         sample = dataclasses.replace(self.sample, weights=weights)
-        other = Statistics(self.grid, totals_of(len(sample), weights), has_weights=True, sample=sample)
+        other = Statistics(self.grid, totals_of(n_rows, weights), has_weights=True, sample=sample)
         other.__dict__["bins"] = self.bins  # known already
         return other
 
     @property
     def resampling_factor(self) -> float:
-        """Standard errors of all rows over those of the sample, which `resampled` draws from."""
+        """Standard errors of all rows over those of the sample, which `resampled` draws from: √(m / n)."""
+        if self.is_complete:
+            return 1.0
         return float(np.sqrt(self._sampled_totals.effective_rows / self.effective_rows))
 
     # Others made from it
@@ -649,8 +662,13 @@ class Statistics:
     def __add__(self, other: Statistics) -> Statistics:
         return self.merge(other) if isinstance(other, Statistics) else NotImplemented
 
-    def counted(self) -> dict[Key, CountedTable]:
-        """All tables that a decomposition needs, counted.
+    def counted(self, requests: Sequence[Request]) -> dict[Key, CountedTable]:
+        """Tables, counted as far as rows can be counted.
+
+        Parameters
+        ----------
+        requests
+            The tables wanted, one for a set of features.
 
         Returns
         -------
@@ -659,19 +677,23 @@ class Statistics:
 
         Examples
         --------
+        >>> from treeanova.density.accumulator import Request
         >>> from treeanova.testing import example
         >>> fx, X = example()
-        >>> fx.statistics.counted()[0, 1].sums.tolist()
+        >>> fx.statistics.counted([Request((0, 1))])[0, 1].sums.tolist()
         [[1, 1], [1, 1]]
         """
-        self.prepare(self.wanted)
-        found = dict(self.tables)
-        for request in self.wanted:
-            sums = self._known(request)
+        self.prepare(requests)
+        found: dict[Key, CountedTable] = {}
+        for request in requests:
+            key, binnings = request
+            scores = self.tables[key].scores if key in self.tables else None
+            sums = self._known(Request(key, merging(binnings)))
             if sums is None and self.is_complete:
                 sums, _ = table_of(self.bins, request, self.grid.sizes, self.sample.weights)
-            if request.key not in found and sums is not None:
-                found[request.key] = CountedTable(request.binnings, sums)
+            if sums is not None:
+                fits = scores is not None and scores.shape[:-1] == sums.shape
+                found[key] = CountedTable(binnings, sums, scores if fits else None)
         return found
 
     def described(self) -> dict[int, FeatureTotals]:
@@ -706,6 +728,12 @@ class Statistics:
         return self.spreads[j] if j in self.spreads else Spread.of(self.sample.values[:, j], self.sample.weights)
 
 
+_GONE = (
+    "must be known for this, got none: a file keeps bins of rows only, and none at all with save(path, rows=False); use "
+    "with_density(density, X) first."
+)
+
+
 def _check_bins(known: Grid, wanted: Grid) -> None:
     """Raise ValueError where rows that are known by their bins on one grid have no certain bins on another."""
     name = first_unresolved(known, wanted)
@@ -714,6 +742,15 @@ def _check_bins(known: Grid, wanted: Grid) -> None:
             f"rows must be known by their values for other bins of {name!r}, got their bins only, which is all that a "
             "file keeps; use with_density(density, X) first."
         )
+
+
+def _features_on(statistics: Statistics, grid: Grid) -> dict[int, FeatureTotals]:
+    """What is known of values on a grid of coarser bins; nothing on another."""
+    if first_unresolved(statistics.grid, grid) is not None:
+        return {}
+    pairs = enumerate(zip(statistics.grid.axes, grid.axes, strict=True))
+    bins = {j: theirs.index(ours.examples()) for j, (ours, theirs) in pairs}
+    return {j: totals.onto(bins[j], grid.sizes[j]) for j, totals in statistics.described().items()}
 
 
 def _merged(first: Statistics, second: Statistics) -> Statistics:
@@ -730,7 +767,7 @@ def _merged(first: Statistics, second: Statistics) -> Statistics:
     if grids:
         changes["spreads"] = {j: first.spread(j).merged(second.spread(j)) for j in range(n_features)}
     if not merged.is_complete:
-        changes["tables"] = _sums_of_both(first.counted(), second.counted())
+        changes["tables"] = _sums_of_both(first.counted(merged.wanted), second.counted(merged.wanted))
     return dataclasses.replace(merged, **changes)  # type: ignore[arg-type]
 
 

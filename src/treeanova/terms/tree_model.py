@@ -112,9 +112,14 @@ class TreeModel(Source):
         return PureTerms(Joined(pure.terms.tables, leaf_terms), pure.measured, higher)
 
     def tables_to_purify(self, terms: TermSet) -> Effects:
-        """Low orders in closed form, with what the correction of high orders moves to them."""
+        """Low orders in closed form, with what the correction of high orders moves to them.
+
+        A file does not keep what is moved; the pure tables have the same sum, and so the same pure terms.
+        """
         if not isinstance(terms, Joined) or not isinstance(terms.leaf_terms, PureLeafTerms):
             raise TypeError("`terms` must be the pure terms of this model.")
+        if terms.leaf_terms.correction.tables and not terms.leaf_terms.correction.moved:
+            return terms.tables.effects
         return _low_orders(terms.leaf_terms, 1, quiet)
 
 
