@@ -1,9 +1,9 @@
 """Accumulator: all that is counted from rows, batch by batch, on one machine or on many.
 
-`tables(batches, counting)` reads batches into an `Accumulator`; `merge` adds up those of several workers. An accumulator
-is a set of named parts (tables of cells, totals of rows, of features, a sample), each of which can be merged on its own:
-`parts` has them as bytes, for engines that reduce by key. Numbers of rows are whole numbers, so that the result does not
-depend on the size or order of the batches; sums of weights do in their last digits only.
+`tables(batches, counting)` reads batches into an `Accumulator`; `merge` adds up those of several workers. An
+accumulator is a set of named parts (tables of cells, totals of rows, of features, a sample), each of which can be
+merged on its own: `parts` has them as bytes, for engines that reduce by key. Numbers of rows are whole numbers, so that
+the result does not depend on the size or order of the batches; sums of weights do in their last digits only.
 """
 
 from __future__ import annotations
@@ -329,7 +329,7 @@ class Accumulator:
             An accumulator for the same counting.
         """
         parts = self._parts()
-        for name, part in other._parts().items():  # noqa: SLF001  of the same class
+        for name, part in other._parts().items():
             parts[name] = parts[name].merged(part) if name in parts else part
         self._set(parts)
 

@@ -53,7 +53,6 @@ def no_others(requests: Sequence[Request]) -> Mapping[Key, Floats]:
     return {}
 
 
-
 class Solved(NamedTuple):
     """A term of high order on coarse cells: what is added to it, and the impurity that is left."""
 
