@@ -1,9 +1,9 @@
 """Accumulator: all that is counted from rows, batch by batch, on one machine or on many.
 
-`tables(batches, counting)` reads batches into an `Accumulator`; `merge` adds up those of several workers. An accumulator
-is a set of named parts (tables of cells, totals of rows, of features, a sample), each of which can be merged on its own:
-`parts` has them as bytes, for engines that reduce by key. Numbers of rows are whole numbers, so that the result does not
-depend on the size or order of the batches; sums of weights do in their last digits only.
+`tables(batches, counting)` reads batches into an `Accumulator`; `merge` adds up those of several workers. An
+accumulator is a set of named parts (tables of cells, totals of rows, of features, a sample), each of which can be
+merged on its own: `parts` has them as bytes, for engines that reduce by key. Numbers of rows are whole numbers, so that
+the result does not depend on the size or order of the batches; sums of weights do in their last digits only.
 """
 
 from __future__ import annotations

@@ -226,8 +226,8 @@ def statistics_of(
 def _given_statistics(statistics: Statistics, grid: Grid, sample_weight: Any, wanted: Sequence[Request]) -> Statistics:
     if sample_weight is not None:
         raise ValueError(
-            f"`sample_weight` must weigh rows, got {shown_weights(sample_weight)} and statistics, whose rows are counted "
-            "already; leave it out."
+            f"`sample_weight` must weigh rows, got {shown_weights(sample_weight)} and statistics, whose rows are "
+            "counted already; leave it out."
         )
     return dataclasses.replace(statistics.on(grid), wanted=tuple(wanted))
 

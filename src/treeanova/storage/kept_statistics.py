@@ -15,9 +15,10 @@ import numpy.typing as npt
 
 from treeanova.core.arrays import Arrays, Ints, Key
 from treeanova.density.accumulator import FeatureTotals, Request, RowTotals
+from treeanova.density.counts import CountedTable
 from treeanova.density.sample import Sample, hashes_of
 from treeanova.density.spreads import Spread
-from treeanova.density.statistics import CountedTable, Statistics
+from treeanova.density.statistics import Statistics
 from treeanova.model.grid import Grid
 
 _MAX_ROWS = 1 << 16
@@ -139,7 +140,9 @@ def _unpack_spreads(arrays: Mapping[str, npt.NDArray[Any]], n_features: int) -> 
     place = {int(j): i for i, j in enumerate(has_values)}
     none = np.empty(0)
     return {
-        j: Spread(plain[place[j]] if j in place else none, by_weight[place[j]] if j in place else none, *totals[j].tolist())
+        j: Spread(
+            plain[place[j]] if j in place else none, by_weight[place[j]] if j in place else none, *totals[j].tolist()
+        )
         for j in range(n_features)
     }
 
