@@ -175,7 +175,8 @@ def _selected(piece: Piece, selection: Selection) -> Batch:
     frame = as_table(table)
     names = selection.columns(frame.columns)
     weights = None if selection.weight is None else _weights(frame[selection.weight])
-    return Batch(frame.select(names).to_native(), source, number, first_row, weights)
+    columns = [nw.col(name) for name in names]  # names may be numbers
+    return Batch(frame.select(columns).to_native(), source, number, first_row, weights)
 
 
 def _weights(column: nw.Series[Any]) -> Floats:
