@@ -17,7 +17,7 @@ from treeanova.anova.solvers.registry import check_method
 from treeanova.core.arrays import Key, Names
 from treeanova.core.progress import Progress, one_step, reporting, within
 from treeanova.data.batches import Batches, batches_of
-from treeanova.data.columns import with_found_dates, with_labels
+from treeanova.data.columns import with_found_dates, with_labels, without_column
 from treeanova.data.dates import with_dates
 from treeanova.data.features import Schema
 from treeanova.data.frames import backend_of
@@ -145,7 +145,7 @@ def decompose(
             max_order = _checked_order("max_order", max_order, 1)
             tensor_order = _checked_order("tensor_order", tensor_order, 2)
             _check_terms(terms)
-            head = _head_of(X)
+            head = _head_of(X, sample_weight)
             content = _with_dates(_with_names(read_for_rows(model, head), feature_names), head, dates or {})
         limit = _checked_seconds(seconds)
         settings = Settings(Options(method), _n_threads(n_jobs), backend_of(head), random_state, limit)
@@ -157,7 +157,7 @@ def decompose(
             fx = decomposed(source, bound, settings, model=model, progress=report)
             return fx if max_order is None else fx.truncate(max_order)
         with one_step(report, "leaves of the trees"):
-            forest = content.with_schema(_with_labels(content.schema, X))
+            forest = content.with_schema(_with_labels(content.schema, X, head))
             sets = leaves_of(forest)
             layout = choose_layout(
                 sets,
@@ -183,20 +183,23 @@ def _in_batches(X: Any, sample_weight: Any) -> Any:
     return batches.for_model(None, sample_weight) if isinstance(sample_weight, str) else batches
 
 
-def _head_of(X: Any) -> Any:
-    """Rows that tell what kind of table the data are: all of a table in memory, the first of batches."""
-    if isinstance(X, Statistics):
-        return None
-    return X.head() if isinstance(X, Batches) else X
+def _head_of(X: Any, sample_weight: Any) -> Any:
+    """Rows that tell what kind of table the data are, without weights: of a table in memory all, of batches the first.
 
-
-def _with_labels(schema: Schema, X: Any) -> Schema:
-    """The schema with names of categories from all rows that can be read again."""
+    None where there are no rows, or only their statistics.
+    """
     if isinstance(X, Batches):
-        if any(feature.encoder.wants_labels for feature in schema.features) and X.is_rereadable:
-            return functools.reduce(with_labels, (batch.table for batch in X.for_model(schema)), schema)
-        return with_labels(schema, X.head())
-    return schema if X is None or isinstance(X, Statistics) else with_labels(schema, X)
+        return X.head()
+    head = None if isinstance(X, Statistics) else X
+    return without_column(head, sample_weight)[0] if head is not None and isinstance(sample_weight, str) else head
+
+
+def _with_labels(schema: Schema, X: Any, head: Any) -> Schema:
+    """The schema with names of categories from all rows that can be read again."""
+    if isinstance(X, Batches) and X.is_rereadable and any(f.encoder.wants_labels for f in schema.features):
+        batches = X.for_model(schema, X.selection.weight)
+        return functools.reduce(with_labels, (batch.table for batch in batches), schema)
+    return schema if head is None else with_labels(schema, head)
 
 
 def _marginals(X: Any, sets: LeafSets, sample_weight: Any) -> Statistics | None:

@@ -223,8 +223,9 @@ def _selected(piece: Piece, selection: Selection) -> Batch:
     frame = as_table(table)
     names = selection.columns(frame.columns)
     weights = None if selection.weight is None else _weights(frame[selection.weight])
-    kept = frame.select(list(selection.keep)).to_native() if selection.keep else None
-    return Batch(frame.select(names).to_native(), source, number, first_row, weights, kept)
+    kept = frame.select([nw.col(name) for name in selection.keep]).to_native() if selection.keep else None
+    columns = [nw.col(name) for name in names]  # names may be numbers
+    return Batch(frame.select(columns).to_native(), source, number, first_row, weights, kept)
 
 
 def _weights(column: nw.Series[Any]) -> Floats:

@@ -42,13 +42,13 @@ def with_labels(schema: Schema, X: Any) -> Schema:
     return dataclasses.replace(schema, features=tuple(features))
 
 
-def column_of(X: Any, name: str) -> npt.NDArray[Any]:
-    """The raw column of a table that has a name; ValueError where there is none."""
+def without_column(X: Any, name: str) -> tuple[Any, npt.NDArray[Any]]:
+    """A table without the column that has a name, and that column; ValueError where there is none."""
     table = as_table(X) if nw.dependencies.is_into_dataframe(X) else None
     if table is None or name not in table.columns:
         got = "an array" if table is None else f"the columns {', '.join(map(repr, table.columns))}"
         raise ValueError(f"`X` must have a column {name!r}, got {got}; check the name.")
-    return raw_column(table[name])
+    return table.drop(name).to_native(), raw_column(table[name])
 
 
 def with_found_dates(schema: Schema, X: Any, thresholds: Callable[[int], Floats]) -> Schema:

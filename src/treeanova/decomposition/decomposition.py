@@ -18,13 +18,13 @@ from treeanova.decomposition.certify import Score, certify, certify_raw, remaind
 from treeanova.decomposition.evaluation import Evaluation
 from treeanova.density.kinds import Density, density_of
 from treeanova.density.row_sources import check_weighted_rows, statistics_of
-from treeanova.density.statistics import Statistics
+from treeanova.density.statistics import NoRowsError, Statistics
 from treeanova.model.binning import Binning
 from treeanova.model.effects import Effects
 from treeanova.storage import archive
 from treeanova.storage.fields import Saved, pack
 from treeanova.storage.kept_statistics import kept
-from treeanova.storage.saved_density import NoRowsError, as_loaded
+from treeanova.storage.saved_density import as_loaded
 from treeanova.terms.additive import AdditiveModel
 from treeanova.terms.moments import Moments
 from treeanova.terms.scope import Complete, Scope, Selected, Truncated
@@ -361,15 +361,16 @@ class Decomposition(Answers):
         The file has what was counted from the rows of X, so that `with_density`, `importance`, `standard_errors` and
         reports need no X after loading: numbers of rows and sums of values by bin, ranges and quantiles of values, and
         a sample of at most 65,536 rows, each given by its bins, its weight and its number, not by its values. Where the
-        sample is not all rows, tables of the numbers of rows in the cells of all terms are kept too.
+        sample is not all rows, tables of the numbers of rows in the cells of all terms are kept too. Ranges and
+        quantiles are values of rows, one feature at a time, and so is the sum of a bin that has one row.
 
         Parameters
         ----------
         path
             Path of the file; an existing file is replaced once the new one is complete.
         rows
-            False leaves the sample out, for files that may not hold rows. Standard errors, and terms without a table
-            under another density, then need X.
+            False leaves out the sample, and the sums of bins with fewer than ten rows, for files that may not hold
+            rows. Standard errors, and terms without a table under another density, then need X.
 
         Examples
         --------

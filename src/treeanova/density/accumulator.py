@@ -149,8 +149,9 @@ def totals_of(n_rows: int, weights: Floats | None) -> RowTotals:
     """Totals of some rows."""
     if weights is None or not n_rows:
         return RowTotals(n_rows, float(n_rows), float(n_rows), 1.0 if n_rows else np.inf, 1.0 if n_rows else 0.0)
-    squares = float(np.square(weights).sum())
-    return RowTotals(n_rows, float(weights.sum()), squares, float(weights.min()), float(weights.max()))
+    with np.errstate(over="ignore"):  # sums that are not finite are refused in the end
+        weight, squares = float(weights.sum()), float(np.square(weights).sum())
+    return RowTotals(n_rows, weight, squares, float(weights.min()), float(weights.max()))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

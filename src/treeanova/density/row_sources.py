@@ -17,7 +17,7 @@ import numpy.typing as npt
 from treeanova.core.arrays import BinIndices, Floats, Ints
 from treeanova.core.progress import listener, one_step
 from treeanova.data.batches import Batches, batches_of
-from treeanova.data.columns import column_of, encode
+from treeanova.data.columns import encode, without_column
 from treeanova.data.distributed import Distributed
 from treeanova.density.accumulator import (
     NEGLIGIBLE_WEIGHT,
@@ -242,13 +242,13 @@ def _weight_column(sample_weight: Any) -> str | None:
 
 
 def _rows_in_memory(X: Any, grid: Grid, sample_weight: Any) -> RowsInMemory:
+    if isinstance(sample_weight, str):
+        X, sample_weight = without_column(X, sample_weight)
     encoded = encode(X, grid.schema)
     if len(encoded) == 0:
         raise ValueError("`X` must have at least one row, got 0 rows; pass the rows that define the density.")
     if sample_weight is None:
         return RowsInMemory(encoded, None, np.arange(len(encoded)))
-    if isinstance(sample_weight, str):
-        sample_weight = column_of(X, sample_weight)
     weights = _checked_weights(sample_weight, len(encoded))
     weights = weights / weights.max()  # sums of huge weights would overflow
     kept = weights > NEGLIGIBLE_WEIGHT

@@ -39,10 +39,11 @@ class Spread:
         """The spread of a column."""
         finite = np.isfinite(column)
         values, n_finite = column[finite], float(finite.sum())
-        plain = np.quantile(values, np.linspace(0, 1, N_QUANTILES)) if len(values) else np.empty(0)
+        shares = np.linspace(0, 1, _n_quantiles(len(values)))
+        plain = np.quantile(values, shares) if len(values) else np.empty(0)
         if weights is None:
             return cls(plain, plain, n_finite, n_finite, float(len(column)))
-        by_weight = _quantiles(values, weights[finite]) if len(values) else plain
+        by_weight = _quantiles(values, weights[finite], len(plain)) if len(values) else plain
         return cls(plain, by_weight, n_finite, float(weights[finite].sum()), float(weights.sum()))
 
     def quantiles(self, probabilities: Sequence[float]) -> Floats | None:
@@ -75,13 +76,18 @@ def _mixed(quantiles: tuple[Floats, Floats], masses: tuple[float, float]) -> Flo
     if len(pairs) < 2:
         return pairs[0][0] if pairs else np.empty(0)
     weights = [np.full(len(values), mass / len(values)) for values, mass in pairs]
-    return _quantiles(np.concatenate(quantiles), np.concatenate(weights))
+    return _quantiles(np.concatenate(quantiles), np.concatenate(weights), max(map(len, quantiles)))
 
 
-def _quantiles(values: Floats, weights: Floats) -> Floats:
+def _n_quantiles(n_values: int) -> int:
+    """One for ten values, so that they do not tell all of them."""
+    return min(N_QUANTILES, 2 + n_values // 10)
+
+
+def _quantiles(values: Floats, weights: Floats, n_quantiles: int) -> Floats:
     """Quantiles by weight: half of a value's weight lies below it; the smallest and largest value are the ends."""
     order = np.argsort(values, kind="stable")
     masses = weights[order]
     middles = (np.cumsum(masses) - masses / 2) / masses.sum()
-    found: Floats = np.interp(np.linspace(0, 1, N_QUANTILES), middles, values[order])
+    found: Floats = np.interp(np.linspace(0, 1, n_quantiles), middles, values[order])
     return found

@@ -412,6 +412,13 @@ class Statistics(Counts):
         Returns
         -------
         Spread
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.statistics.spread(0).plain.tolist()
+        [0.0, 1.0]
         """
         return self.spreads[j] if j in self.spreads else Spread.of(self.sample.values[:, j], self.sample.weights)
 

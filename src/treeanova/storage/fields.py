@@ -111,7 +111,7 @@ def unpack(header: Mapping[str, Any], arrays: Arrays) -> Saved:
     scope = _restore_scope(header, terms)
     source = _restore_source(terms, scope, arrays)
     statistics = None
-    if "rows" in header:
+    if "rows" in header or of_rows:
         statistics = unpack_statistics(header["rows"], of_rows, grid, terms.grid, source.wanted_tables())
     return Saved(
         source=source,

@@ -1,19 +1,20 @@
 """Statistics of rows in a file: totals, quantiles of values, a sample of rows by their bins, and tables of cells.
 
-Rows are kept by their bins, never by their values: at most 65,536 of them and 4 million bins, each with its weight and
+Rows are kept by their bins, not by their values: at most 65,536 of them and 4 million bins, each with its weight and
 its number. Tables are kept where the sample is not all rows. Without the sample, tables are all that is known of
 how features go together.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from treeanova.core.arrays import Arrays, Ints, Key
+from treeanova.core.arrays import Arrays, Floats, Ints, Key
 from treeanova.density.accumulator import FeatureTotals, Request, RowTotals
 from treeanova.density.counts import CountedTable
 from treeanova.density.sample import Sample, hashes_of
@@ -23,6 +24,7 @@ from treeanova.model.grid import Grid
 
 _MAX_ROWS = 1 << 16
 _MAX_BINS = 1 << 22
+_FEW_ROWS = 10
 _TOTALS = ("n_rows", "weight", "squares", "smallest", "largest")
 _SPREAD_TOTALS = ("n_finite", "finite_weight", "weight")
 
@@ -45,7 +47,7 @@ def pack_statistics(
     n_features = len(fine.axes)
     size = min(_MAX_ROWS, _MAX_BINS // max(n_features, 1)) if rows else 0
     sample = statistics.sample.smallest(size)
-    arrays = _pack_sample(sample, fine) | _pack_features(statistics, n_features)
+    arrays = _pack_sample(sample, fine) | _pack_features(statistics, n_features, rows=rows)
     if len(sample) < statistics.n_rows:
         tables = statistics.counted(wanted)
         arrays |= {f"table/{_text(key)}": _smallest(table.sums) for key, table in tables.items()}
@@ -62,8 +64,10 @@ def _pack_sample(sample: Sample, fine: Grid) -> Arrays:
     return arrays if sample.weights is None else arrays | {"weights": sample.weights}
 
 
-def _pack_features(statistics: Statistics, n_features: int) -> Arrays:
+def _pack_features(statistics: Statistics, n_features: int, *, rows: bool) -> Arrays:
     totals = statistics.described()
+    if not rows:
+        totals = {j: _without_few(totals[j], statistics.counts((j,)) * statistics.n_rows) for j in totals}
     spreads = [statistics.spread(j) for j in range(n_features)]
     arrays: Arrays = {
         "masses": np.concatenate([np.zeros(0), *(totals[j].masses for j in range(n_features))]),
@@ -71,10 +75,17 @@ def _pack_features(statistics: Statistics, n_features: int) -> Arrays:
         "ends": np.array([[totals[j].low, totals[j].high] for j in range(n_features)]),
         "spreads": np.array([[getattr(spread, name) for name in _SPREAD_TOTALS] for spread in spreads]),
         "quantiles": np.concatenate([np.zeros(0), *(spread.plain for spread in spreads)]),
+        "n_quantiles": np.array([len(spread.plain) for spread in spreads]),
     }
     if statistics.has_weights:
         arrays["quantiles_by_weight"] = np.concatenate([np.zeros(0), *(spread.by_weight for spread in spreads)])
     return arrays
+
+
+def _without_few(totals: FeatureTotals, n_rows: Floats) -> FeatureTotals:
+    """The same without sums of bins that have few rows, which would tell their values."""
+    is_kept = n_rows > _FEW_ROWS - 0.5
+    return dataclasses.replace(totals, masses=totals.masses * is_kept, sums=totals.sums * is_kept)
 
 
 def unpack_statistics(
@@ -134,17 +145,12 @@ def _unpack_features(arrays: Mapping[str, npt.NDArray[Any]], grid: Grid) -> dict
 
 def _unpack_spreads(arrays: Mapping[str, npt.NDArray[Any]], n_features: int) -> dict[int, Spread]:
     totals = arrays["spreads"].reshape(n_features, len(_SPREAD_TOTALS))
-    has_values = np.flatnonzero(totals[:, 0] > 0)
-    plain = arrays["quantiles"].reshape(len(has_values), -1) if len(has_values) else arrays["quantiles"]
-    by_weight = arrays.get("quantiles_by_weight", plain).reshape(plain.shape)
-    place = {int(j): i for i, j in enumerate(has_values)}
-    none = np.empty(0)
-    return {
-        j: Spread(
-            plain[place[j]] if j in place else none, by_weight[place[j]] if j in place else none, *totals[j].tolist()
-        )
-        for j in range(n_features)
-    }
+    ends = np.cumsum(arrays["n_quantiles"].astype(np.int64))
+    flat = arrays["quantiles"], arrays.get("quantiles_by_weight", arrays["quantiles"])
+    if any(quantiles.shape != (ends[-1],) for quantiles in flat if n_features):
+        raise ValueError("quantiles must be as many as the file says")
+    plain, by_weight = (np.split(quantiles, ends[:-1]) for quantiles in flat)
+    return {j: Spread(plain[j], by_weight[j], *totals[j].tolist()) for j in range(n_features)}
 
 
 def _fitting(table: npt.NDArray[Any], request: Request, grid: Grid) -> Any:
