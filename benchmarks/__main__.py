@@ -7,7 +7,18 @@ import importlib
 import pathlib
 from typing import Any
 
-NAMES = ("accuracy", "decompose", "deep", "inference", "known_truth", "purify", "readers", "report", "screening")
+NAMES = (
+    "accuracy",
+    "decompose",
+    "deep",
+    "inference",
+    "known_truth",
+    "purify",
+    "readers",
+    "report",
+    "scale",
+    "screening",
+)
 
 
 def main() -> None:

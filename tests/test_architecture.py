@@ -65,7 +65,7 @@ def test_imports_go_down_only(name):
 
 TESTS = Path(__file__).parent
 # Aliases, exceptions, abstract classes, protocols and texts of options: nothing to test by itself.
-TYPES_ONLY = {"core.arrays", "errors", "readers.reader", "views.decomposed", "density.statistics", "cli.options"}
+TYPES_ONLY = {"core.arrays", "errors", "readers.reader", "views.decomposed", "cli.options"}
 
 
 def mirror_of(name):

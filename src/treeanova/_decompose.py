@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -16,15 +17,18 @@ from treeanova.anova.solvers.base import Options
 from treeanova.anova.solvers.registry import check_method
 from treeanova.core.arrays import Key, Names
 from treeanova.core.progress import Progress, counted, one_step, reporting, within
-from treeanova.data.columns import n_rows_of, rows_at, with_found_dates, with_labels
+from treeanova.data.batches import Batches, batches_of
+from treeanova.data.columns import n_rows_of, rows_at, with_found_dates, with_labels, without_column
 from treeanova.data.dates import with_dates
 from treeanova.data.features import Schema
 from treeanova.data.frames import backend_of
 from treeanova.decomposition.bags import Bag
-from treeanova.decomposition.decomposition import Decomposition, decomposed, mean
+from treeanova.decomposition.decomposition import Decomposition, counted_for, decomposed, mean
 from treeanova.decomposition.sensitivity import Sensitivity, sensitivity
+from treeanova.density.accumulator import Request
 from treeanova.density.kinds import density_of
-from treeanova.density.rows_in_memory import check_weighted_rows, statistics_of
+from treeanova.density.row_sources import check_weighted_rows, statistics_of
+from treeanova.density.statistics import Statistics
 from treeanova.model.effects import Effects
 from treeanova.model.forest import Forest
 from treeanova.readers import read_for_rows, unpickled
@@ -33,7 +37,7 @@ from treeanova.terms.layout import choose_layout
 from treeanova.terms.leafsets import LeafSets
 from treeanova.terms.making import source_of_forest
 from treeanova.terms.plan import DEFAULT_BUDGET, Plan, plan_of_effects
-from treeanova.terms.source import Settings
+from treeanova.terms.source import Settings, Source
 from treeanova.terms.termset import Tensors
 from treeanova.terms.trees import leaves_of
 
@@ -45,7 +49,7 @@ def decompose(
     X: Any = None,
     *,
     density: Any = "auto",
-    sample_weight: npt.ArrayLike | None = None,
+    sample_weight: npt.ArrayLike | str | None = None,
     feature_names: Sequence[str] | None = None,
     dates: Mapping[str, str] | None = None,
     max_order: int | None = None,
@@ -67,14 +71,15 @@ def decompose(
         A fitted model of any library that `read_model` knows, or the path of a saved one. A scikit-learn Pipeline whose
         transformers change columns one by one is decomposed in the columns that enter it.
     X
-        The rows that define the density: numpy, pandas, polars, pyarrow or scipy.sparse. None is allowed for
-        "uniform".
+        The rows that define the density: numpy, pandas, polars, pyarrow or scipy.sparse; or rows that are read in
+        batches: paths of Parquet files, a pyarrow Dataset, a DuckDB relation, a polars LazyFrame, an Arrow stream or an
+        iterable of frames. Statistics of rows (`Decomposition.statistics`) will do too. None is allowed for "uniform".
     density
         A name ("auto", "kernel", "empirical", "laplace", "independent", "shrinkage", "uniform"), an object of
         `treeanova.density`, an array over the bins of all features, a mapping from names to arrays, or a callable.
         "auto" takes the estimate with the highest leave-one-out likelihood for each pair of features.
     sample_weight
-        Weights of the rows.
+        Weights of the rows, or the name of the column of X that holds them.
     feature_names
         Names to show for the features, in the model's order. The columns of a table are matched by the names that the
         model was trained with if they are all there, otherwise by these names. If the table has neither, columns are
@@ -137,22 +142,24 @@ def decompose(
     with reporting(progress) as report:
         with one_step(report, "reading the model"):
             model = unpickled(model, trusted=trusted)
+            X = _in_batches(X, sample_weight)
             check_weighted_rows(X, sample_weight)
             max_order = _checked_order("max_order", max_order, 1)
             tensor_order = _checked_order("tensor_order", tensor_order, 2)
             _check_terms(terms)
-            content = _with_dates(_with_names(read_for_rows(model, X), feature_names), X, dates or {})
+            head = _head_of(X, sample_weight)
+            content = _with_dates(_with_names(read_for_rows(model, head), feature_names), head, dates or {})
         limit = _checked_seconds(seconds)
-        settings = Settings(Options(method), _n_threads(n_jobs), backend_of(X), random_state, limit)
+        settings = Settings(Options(method), _n_threads(n_jobs), backend_of(head), random_state, limit)
+        kind = density_of(density)
         if isinstance(content, Effects):
             plan_of_effects(content).check(budget)
-            with one_step(report, "bins of the rows"):
-                statistics = None if X is None else statistics_of(X, content.grid, sample_weight)
-                bound = density_of(density).bind(content.grid, statistics)
-            fx = decomposed(AdditiveModel(Tensors(content)), bound, settings, model=model, progress=report)
+            source: Source = AdditiveModel(Tensors(content))
+            bound = kind.bind(source.grid, counted_for(source, kind, X, sample_weight))
+            fx = decomposed(source, bound, settings, model=model, progress=report)
             return fx if max_order is None else fx.truncate(max_order)
         with one_step(report, "leaves of the trees"):
-            forest = content if X is None else content.with_schema(with_labels(content.schema, X))
+            forest = content.with_schema(_with_labels(content.schema, X, head))
             sets = leaves_of(forest)
             layout = choose_layout(
                 sets,
@@ -162,13 +169,51 @@ def decompose(
                 terms=_wanted_keys(terms, sets),
                 wanted_bytes=math.inf if limit is None else limit * _BYTES_PER_SECOND,
             )
-        with one_step(report, "bins of the rows"):
-            statistics = None if X is None else statistics_of(X, sets.grid, sample_weight)
-            source = source_of_forest(forest, sets, layout, statistics)
-            bound = density_of(density).bind(source.grid, None if statistics is None else statistics.on(source.grid))
-        oracle = None if statistics is None else forest.score_encoded
+        marginals = None if layout.max_bins is None else _marginals(X, sets, sample_weight)
+        source = source_of_forest(forest, sets, layout, marginals)
+        bound = kind.bind(source.grid, counted_for(source, kind, X, sample_weight))
+        oracle = None if bound.statistics is None else forest.score_encoded
         fx = decomposed(source, bound, settings, model=model, oracle=oracle, progress=report)
         return fx.truncate(layout.row_order)
+
+
+def _in_batches(X: Any, sample_weight: Any) -> Any:
+    """Data that come in batches as such, with the name of their weights; others as they are."""
+    batches = None if isinstance(X, Statistics) else batches_of(X)
+    if batches is None:
+        return X
+    return batches.for_model(None, sample_weight) if isinstance(sample_weight, str) else batches
+
+
+def _head_of(X: Any, sample_weight: Any) -> Any:
+    """Rows that tell what kind of table the data are, without weights: of a table in memory all, of batches the first.
+
+    None where there are no rows, or only their statistics.
+    """
+    if isinstance(X, Batches):
+        return X.head()
+    head = None if isinstance(X, Statistics) else X
+    return without_column(head, sample_weight)[0] if head is not None and isinstance(sample_weight, str) else head
+
+
+def _with_labels(schema: Schema, X: Any, head: Any) -> Schema:
+    """The schema with names of categories from all rows that can be read again."""
+    if isinstance(X, Batches) and X.is_rereadable and any(f.encoder.wants_labels for f in schema.features):
+        batches = X.for_model(schema, X.selection.weight)
+        return functools.reduce(with_labels, (batch.table for batch in batches), schema)
+    return schema if head is None else with_labels(schema, head)
+
+
+def _marginals(X: Any, sets: LeafSets, sample_weight: Any) -> Statistics | None:
+    """Counts of all bins of the forest, by which bins are merged."""
+    if X is None:
+        return None
+    if isinstance(X, Batches) and not X.is_rereadable:
+        raise ValueError(
+            "`X` must be readable more than once where bins have to be merged, got a stream; pass a list of frames or "
+            "the path of Parquet files, or raise `budget`."
+        )
+    return statistics_of(X, sets.grid, sample_weight, [Request((j,)) for j in range(len(sets.grid.axes))])
 
 
 def _checked_order(name: str, order: int | None, least: int) -> int | None:

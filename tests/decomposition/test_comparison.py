@@ -135,7 +135,7 @@ def test_compare_meets_terms_that_only_one_has_as_a_table():
 
 
 def test_compare_of_loaded_deep_decompositions_leaves_open_what_needs_rows(deep_fx, tmp_path):
-    deep_fx.save(tmp_path / "fx.tav")
+    deep_fx.save(tmp_path / "fx.tav", rows=False)
     again = treeanova.load(tmp_path / "fx.tav")
     table = treeanova.compare({"a": again, "b": again}).distance.set_index("term")["distance"]
     higher = [label_of(names) for names in names_at_rows(deep_fx)]

@@ -11,7 +11,7 @@ import pytest
 from treeanova.data.features import Feature, Schema
 from treeanova.density import Empirical, Table, Uniform, density_of
 from treeanova.density.kinds import KINDS
-from treeanova.density.rows_in_memory import statistics_of
+from treeanova.density.row_sources import statistics_of
 from treeanova.model.axes import IntervalAxis
 from treeanova.model.grid import Grid
 from treeanova.testing.densities import (

@@ -5,7 +5,7 @@ import pytest
 
 from treeanova.data.dates import DateNumber
 from treeanova.data.features import Feature, Numeric, Schema
-from treeanova.density.rows_in_memory import statistics_of
+from treeanova.density.row_sources import statistics_of
 from treeanova.model.axes import IntervalAxis
 from treeanova.model.grid import Grid
 from treeanova.report.features import plain_dates, plain_features, window

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from treeanova.density.rows_in_memory import statistics_of
+from treeanova.density.row_sources import statistics_of
 from treeanova.report.pictures import Curve, RowsOf, Span, bar, effect_picture, ticks
 from treeanova.testing.pages import ParsedPage
 

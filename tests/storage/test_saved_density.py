@@ -11,7 +11,7 @@ import treeanova
 from treeanova import Effects, Grid
 from treeanova.data.features import Feature, Numeric, Schema
 from treeanova.density.kinds import KINDS, Empirical, Laplace, Shrinkage, Table, Uniform
-from treeanova.density.rows_in_memory import statistics_of
+from treeanova.density.row_sources import statistics_of
 from treeanova.model.axes import IntervalAxis
 from treeanova.testing.archives import assert_same_bits, assert_same_decomposition, saved_and_loaded
 from treeanova.testing.decompositions import purified
@@ -45,15 +45,17 @@ def test_a_table_comes_back(regression, tmp_path):
     assert again.density.name == "table"
 
 
-def test_rows_do_not_come_back_but_may_be_given(regression, tmp_path):
+def test_without_rows_tables_answer_and_all_else_is_refused(regression, tmp_path):
     fx, rows = regression
-    again = saved_and_loaded(fx, tmp_path)
-    with pytest.raises(ValueError, match="`X` must be given for the density 'laplace', got None"):
-        again.with_density("laplace")
-    with pytest.raises(ValueError, match="weights of its own terms only; pass `X` for others"):
-        again.density.table((0, 1, 2))
-    with pytest.raises(ValueError, match="must have rows for this, got none"):
+    fx.save(tmp_path / "fx.tav", rows=False)
+    again = treeanova.load(tmp_path / "fx.tav")
+    assert again.with_density("laplace") == fx.with_density("laplace")
+    with pytest.raises(ValueError, match="rows must be read again to count 'x0' and 'x1' and 'x2' together"):
+        again.with_density("empirical").density.table((0, 1, 2))
+    with pytest.raises(ValueError, match="rows must be known for this, got none"):
         again.select(order=1).importance()
+    with pytest.raises(ValueError, match="needs the rows of the density, got none"):
+        again.standard_errors()
     assert again.with_density("uniform") == fx.with_density("uniform")
     assert again.with_density("laplace", rows) == fx.with_density("laplace", rows)
 
@@ -108,10 +110,9 @@ def test_uniform_weights_that_depend_on_rows_come_back(tmp_path):
 
 
 def test_a_part_of_a_saved_decomposition_can_be_saved(regression, tmp_path):
-    """Its importance needs rows that are gone, its terms do not."""
+    """Its importance needs rows, its terms do not."""
     fx, rows = regression
     again = saved_and_loaded(saved_and_loaded(fx, tmp_path).select(order=1), tmp_path)
     assert again == fx.select(order=1)
     assert_same_bits(again.decision_function(rows), fx.select(order=1).decision_function(rows))
-    with pytest.raises(ValueError, match="must have rows for this, got none; use with_density"):
-        again.importance()
+    assert again.importance().equals(fx.select(order=1).importance())

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from treeanova.core.progress import quiet
 from treeanova.density import Empirical, Independent, Table, Uniform
-from treeanova.density.rows_in_memory import statistics_of
+from treeanova.density.row_sources import statistics_of
 from treeanova.model.binning import binning_by, unmerged
 from treeanova.model.effects import Effects
 from treeanova.terms.additive import AdditiveModel, purify_tensors

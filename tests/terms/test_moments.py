@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treeanova.density import Empirical, Independent, Laplace, Uniform
-from treeanova.density.rows_in_memory import statistics_of
+from treeanova.density.row_sources import statistics_of
 from treeanova.model.binning import binning_by
 from treeanova.model.effects import Effects
 from treeanova.terms.moments import Moments, covariance_changes, moments, moments_of_values

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from treeanova.density import Empirical
-from treeanova.density.rows_in_memory import statistics_of
+from treeanova.density.row_sources import statistics_of
 from treeanova.model.binning import binning_by
 from treeanova.model.effects import Effects
 from treeanova.terms.termset import Tensors

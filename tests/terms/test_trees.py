@@ -10,7 +10,7 @@ import pytest
 import treeanova
 from treeanova import BudgetError
 from treeanova.density import Empirical
-from treeanova.density.rows_in_memory import statistics_of
+from treeanova.density.row_sources import statistics_of
 from treeanova.terms.expand import expand
 from treeanova.terms.layout import choose_layout
 from treeanova.terms.trees import lay_out, leaves_of

@@ -211,6 +211,9 @@ class Certificate:
         densities whose tables agree.
     edits
         What was done to the terms by hand, such as scaling: their sum is then no longer the model.
+    sampled_rows
+        Number of rows of the sample by which the dependence of features was estimated where it takes all rows, because
+        these could be read once only; None where no such estimate was needed.
 
     Examples
     --------
@@ -230,6 +233,7 @@ class Certificate:
     remainder_share: float | None = None
     marginal_gap: float = 0.0
     edits: tuple[str, ...] = ()
+    sampled_rows: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "terms", MappingProxyType(dict(self.terms)))
@@ -245,6 +249,7 @@ class Certificate:
             self.remainder_share,
             self.marginal_gap,
             self.edits,
+            self.sampled_rows,
         )
 
     @property
@@ -364,6 +369,11 @@ class Certificate:
         if self.density_gap:
             notes.append(
                 f"tables of pairs differ from the joint density of higher orders by up to {self.density_gap:.1%}"
+            )
+        if self.sampled_rows is not None:
+            notes.append(
+                f"dependence of features in high orders or in the density is that of a sample of {self.sampled_rows:,} "
+                "rows, since rows could be read once only"
             )
         return "\n".join([summary, *notes, *self._table()])
 

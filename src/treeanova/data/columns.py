@@ -57,6 +57,15 @@ def with_labels(schema: Schema, X: Any) -> Schema:
     return dataclasses.replace(schema, features=tuple(features))
 
 
+def without_column(X: Any, name: str) -> tuple[Any, npt.NDArray[Any]]:
+    """A table without the column that has a name, and that column; ValueError where there is none."""
+    table = as_table(X) if nw.dependencies.is_into_dataframe(X) else None
+    if table is None or name not in table.columns:
+        got = "an array" if table is None else f"the columns {', '.join(map(repr, table.columns))}"
+        raise ValueError(f"`X` must have a column {name!r}, got {got}; check the name.")
+    return table.drop(name).to_native(), raw_column(table[name])
+
+
 def with_found_dates(schema: Schema, X: Any, thresholds: Callable[[int], Floats]) -> Schema:
     """The schema with numeric features as dates where their columns in a table hold dates; see `found_dates`."""
     if not nw.dependencies.is_into_dataframe(X):
@@ -64,7 +73,7 @@ def with_found_dates(schema: Schema, X: Any, thresholds: Callable[[int], Floats]
     table = as_table(X)
     if not any(dtype in (nw.Datetime, nw.Date) for dtype in table.schema.values()):
         return schema
-    columns = [date_column(table[:, j]) for j in _positions(table, schema)]
+    columns = [date_column(table[:, j]) for j in column_positions(table.columns, schema)]
     return with_dates(schema, found_dates(schema, columns, thresholds))
 
 
@@ -170,7 +179,7 @@ def _sparse_columns(data: Any, schema: Schema) -> list[Floats]:
 
 def _table_columns(table: nw.DataFrame[Any], schema: Schema) -> tuple[list[npt.NDArray[Any]], int]:
     """Raw columns of a table in the model's order."""
-    positions = _positions(table, schema)
+    positions = column_positions(table.columns, schema)
     pairs = zip(schema.features, positions, strict=True)
     return [_column_of(feature, table[:, j]) for feature, j in pairs], len(table)
 
@@ -181,9 +190,9 @@ def _column_of(feature: Feature, series: nw.Series[Any]) -> npt.NDArray[Any]:
     return raw_column(series) if dates is None else dates
 
 
-def _positions(table: nw.DataFrame[Any], schema: Schema) -> list[int]:
+def column_positions(columns: Sequence[Any], schema: Schema) -> list[int]:
     """Positions of a table's columns in the model's order."""
-    names = [str(name) for name in table.columns]
+    names = [str(name) for name in columns]
     if schema.underscores:
         known = {name for spelling in schema.spellings for name in spelling}
         names = [name if name in known else name.replace(" ", "_") for name in names]

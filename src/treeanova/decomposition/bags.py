@@ -14,7 +14,7 @@ from treeanova.core.arrays import Floats, Key, Names
 from treeanova.data.frames import frame, free_name
 from treeanova.decomposition.decomposition import Decomposition, mean
 from treeanova.decomposition.term import Term, term_columns
-from treeanova.storage.saved_density import NoRowsError
+from treeanova.density.statistics import NoRowsError
 
 _CELLS_AT_ONCE = 2**18
 

@@ -44,10 +44,15 @@ def certify(
         density_gap=_density_gap(pure, density),
         remainder_share=remainder_share(evaluation, density.statistics),
         marginal_gap=0.0 if density.is_consistent else _marginal_gap(pure.terms.tables),
+        sampled_rows=_sampled_rows(density.statistics),
     )
     if not certificate.tables_met:
         report_impurity(certificate, strict=False)
     return certificate
+
+
+def _sampled_rows(statistics: Statistics | None) -> int | None:
+    return len(statistics.sample) if statistics is not None and statistics.is_estimated else None
 
 
 def _density_gap(pure: PureTerms, density: Density) -> float:
@@ -78,7 +83,7 @@ def _reconstruction_error(evaluation: Evaluation, statistics: Statistics | None,
     The scores of the source are compared too: remainders are computed from them, also those of later truncations.
     """
     score = evaluation.score if oracle is None else oracle
-    if statistics is None:
+    if statistics is None or not len(statistics.sample):
         sizes = evaluation.grid.sizes
         codes = np.stack([np.arange(_COMPARED_ROWS) % size for size in sizes], axis=1).astype(np.int32)
         encoded = evaluation.grid.encoded(codes)
@@ -99,7 +104,7 @@ def _n_rows(evaluation: Evaluation, limits: tuple[int, int]) -> int:
 
 def remainder_share(evaluation: Evaluation, statistics: Statistics | None) -> float | None:
     """Variance of the remainder over that of the score at some rows, the largest of all outputs."""
-    if statistics is None or not evaluation.has_remainder:
+    if statistics is None or not len(statistics.sample) or not evaluation.has_remainder:
         return None
     rows = statistics.rows(_n_rows(evaluation, _REMAINDER_ROWS))
     values = evaluation.all_at(evaluation.grid.index_encoded(rows.values))

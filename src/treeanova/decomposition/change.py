@@ -23,7 +23,7 @@ from treeanova.data.features import Feature
 from treeanova.data.frames import frame
 from treeanova.decomposition.decomposition import Decomposition, purified_again
 from treeanova.decomposition.parts import Parts, largest_first, mean_parts, parts_of
-from treeanova.density.rows_in_memory import statistics_of
+from treeanova.density.row_sources import statistics_of
 from treeanova.density.statistics import Statistics
 
 INTERCEPT = "intercept"

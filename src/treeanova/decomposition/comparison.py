@@ -14,9 +14,9 @@ from treeanova.core.progress import Progress, one_step, reporting, within
 from treeanova.data.frames import frame
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.importance import strongest_first
+from treeanova.density.statistics import NoRowsError
 from treeanova.model.binning import Binning, binning_by, common_refinements, unmerged
 from treeanova.model.union import union
-from treeanova.storage.saved_density import NoRowsError
 
 _TERMS_AT_ONCE = 256
 

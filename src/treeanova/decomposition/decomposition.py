@@ -20,12 +20,14 @@ from treeanova.decomposition.editing import Factors, check_editable, factors_of,
 from treeanova.decomposition.evaluation import Evaluation
 from treeanova.decomposition.response_table import response_effects
 from treeanova.density.kinds import Density, density_of
-from treeanova.density.rows_in_memory import check_weighted_rows, statistics_of
+from treeanova.density.row_sources import check_weighted_rows, statistics_of
+from treeanova.density.statistics import NoRowsError, Statistics
 from treeanova.model.binning import Binning
 from treeanova.model.effects import Effects
 from treeanova.storage import archive
 from treeanova.storage.fields import Saved, pack
-from treeanova.storage.saved_density import NoRowsError, without_rows
+from treeanova.storage.kept_statistics import kept
+from treeanova.storage.saved_density import as_loaded
 from treeanova.terms.additive import AdditiveModel
 from treeanova.terms.moments import Moments
 from treeanova.terms.scope import Complete, Edited, Scope, Selected, Truncated
@@ -85,6 +87,14 @@ class Decomposition(Answers):
     def effects(self) -> Effects:
         """Intercept and terms that have tables, on the grid; outputs last."""
         return self.termset.tables.effects
+
+    @property
+    def statistics(self) -> Statistics | None:
+        """What was counted from the rows that define the density; None where there are no rows.
+
+        Statistics of several lots of rows can be added up: ``fx.with_density("auto", january + february)``.
+        """
+        return self.density.statistics
 
     @functools.cached_property
     def weights(self) -> Mapping[Key, Floats]:
@@ -408,9 +418,9 @@ class Decomposition(Answers):
         density
             As for `decompose`.
         X
-            Rows that define the density; those of this decomposition by default.
+            Rows that define the density, or their statistics; those of this decomposition by default.
         sample_weight
-            Weights of the rows of `X`.
+            Weights of the rows of `X`, or the name of the column that holds them.
         progress
             True for a progress bar, or a function, as for `decompose`.
 
@@ -428,10 +438,9 @@ class Decomposition(Answers):
         """
         check_weighted_rows(X, sample_weight)
         with reporting(progress) as report:
-            with one_step(report, "bins of the rows"):
-                statistics = self.density.statistics if X is None else statistics_of(X, self.grid, sample_weight)
-                bound = density_of(density).bind(self.grid, statistics)
-            return purified_again(self, bound, report)
+            kind = density_of(density)
+            counted = self.statistics if X is None else counted_for(self.source, kind, X, sample_weight)
+            return purified_again(self, kind.bind(self.grid, counted), report)
 
     def __add__(self, other: Decomposition) -> Decomposition:
         """The sum of two models, pure under the density of the first."""
@@ -450,13 +459,22 @@ class Decomposition(Answers):
 
     # Files.
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the decomposition, without the rows of X and the model, to one file; `treeanova.load` reads it.
+    def save(self, path: str | os.PathLike[str], *, rows: bool = True) -> None:
+        """Write the decomposition, without the model, to one file; `treeanova.load` reads it.
+
+        The file has what was counted from the rows of X, so that `with_density`, `importance`, `standard_errors` and
+        reports need no X after loading: numbers of rows and sums of values by bin, ranges and quantiles of values, and
+        a sample of at most 65,536 rows, each given by its bins, its weight and its number, not by its values. Where the
+        sample is not all rows, tables of the numbers of rows in the cells of all terms are kept too. Ranges and
+        quantiles are values of rows, one feature at a time, and so is the sum of a bin that has one row.
 
         Parameters
         ----------
         path
             Path of the file; an existing file is replaced once the new one is complete.
+        rows
+            False leaves out the sample, and the sums of bins with fewer than ten rows, for files that may not hold
+            rows. Standard errors, and terms without a table under another density, then need X.
 
         Examples
         --------
@@ -468,13 +486,14 @@ class Decomposition(Answers):
         >>> treeanova.load(path) == fx
         True
         """
-        state = self.__getstate__()
-        archive.write(path, *pack(Saved(*(state[name] for name in _SAVED))))
+        parts = {name: getattr(self, name) for name in _SAVED} | {"saved_moments": self._known_moments()}
+        archive.write(path, *pack(Saved(*parts.values()), rows=rows))
 
     def __getstate__(self) -> dict[str, Any]:
-        """What `save` holds, for pickles: neither rows nor model."""
+        """What `save` holds, for pickles: not the model, and of rows the bins of a sample."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        density = without_rows(self.density, self.effects, self.termset.tables.weights)
+        statistics = kept(self.statistics, self.termset.grid, self.source.wanted_tables())
+        density = as_loaded(self.density, self.effects, self.termset.tables.weights, statistics)
         return fields | {"density": density, "model": None, "saved_moments": self._known_moments()}
 
     def _known_moments(self) -> Moments | None:
@@ -492,6 +511,14 @@ class Decomposition(Answers):
 
 
 _SAVED = ("source", "termset", "density", "certificate", "scope", "settings", "saved_moments")
+
+
+def counted_for(source: Source, kind: Density, X: Any, sample_weight: Any) -> Statistics | None:
+    """Statistics of user data with all that a source needs under a kind of density; None without data."""
+    if X is None:
+        return None
+    score = source.row_score if kind.has_rows_as_they_are and isinstance(source, AdditiveModel) else None
+    return statistics_of(X, source.grid, sample_weight, source.wanted_tables(), score)
 
 
 def decomposed(

@@ -11,7 +11,7 @@ from treeanova.storage.fields import unpack
 
 
 def load(path: str | os.PathLike[str]) -> Decomposition:
-    """A decomposition from a file; it has no rows, so that `with_density` needs `X`.
+    """A decomposition from a file, with the statistics of its rows.
 
     Parameters
     ----------

@@ -5,7 +5,8 @@ from __future__ import annotations
 import abc
 import dataclasses
 import functools
-from collections.abc import Collection
+import os
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,16 +14,20 @@ import numpy.typing as npt
 
 from treeanova.core.arrays import Floats, Key, Names
 from treeanova.core.progress import Progress, reporting
+from treeanova.data.batches import Batches, Selection, batches_of
 from treeanova.data.columns import encode
+from treeanova.data.distributed import Distributed
 from treeanova.data.features import Schema
 from treeanova.data.frames import backend_of
 from treeanova.data.given_rows import encode_rows
 from treeanova.decomposition.evaluation import Evaluation
 from treeanova.decomposition.explanation import Explanation
+from treeanova.decomposition.parquet_rows import Job, columns_of, digest_of
 from treeanova.decomposition.term import RowTerm, TableTerm, Term, Terms
 from treeanova.decomposition.values_at_rows import values_against, values_at_rows
 from treeanova.model.grid import Grid
 from treeanova.model.links import class_labels, class_probabilities, is_classifier, respond
+from treeanova.storage.fingerprint import fingerprint
 
 
 class Function(abc.ABC):
@@ -279,10 +284,13 @@ class Function(abc.ABC):
         reference, whatever the density of the decomposition is. A term is zero where one of its features is in the bin
         of the reference.
 
+        A table of Dask or Spark gives a lazy table of the same engine, with the columns that `explain_to` writes: that
+        of Dask has the index of X, that of Spark the columns of X that the model does not use, such as keys.
+
         Parameters
         ----------
         X
-            Rows with all features of the model.
+            Rows with all features of the model: in memory, or a table of Dask or Spark.
         reference
             A row to compare with: a sequence of values, a mapping from names to values, a pandas Series, or a table or
             matrix. Of several rows, each of the same weight, values are means over the references, and add up to the
@@ -313,15 +321,45 @@ class Function(abc.ABC):
         >>> against.values.tolist(), against.intercept
         ([[0.0, 0.0, 1.0]], 0.0)
         """
-        encoded = encode(X, self.schema)
-        evaluation, baseline = self.evaluation, self.baseline
+        batches = batches_of(X)
+        if batches is not None:
+            return self._explained_lazily(batches, reference, max_order)  # type: ignore[no-any-return]
         with reporting(progress):
-            if reference is None:
-                found = values_at_rows(evaluation, encoded, max_order)
-            else:
-                rows = encode_rows(reference, self.schema, name="reference")
-                found = values_against(evaluation, encoded, rows, max_order)
-                baseline = "score of the reference" if len(rows) == 1 else f"mean score of {len(rows):,} references"
+            return self._explained(X, self._wanted(max_order), max_order, reference)
+
+    def _wanted(self, max_order: int | None) -> list[Key]:
+        """The listed terms up to an order."""
+        return [key for key in self.evaluation.terms.keys if max_order is None or len(key) <= max_order]
+
+    def _explained_lazily(self, batches: Batches, reference: Any, max_order: int | None) -> Any:
+        """A lazy table of the engine that has the rows."""
+        if not isinstance(batches, Distributed):
+            raise TypeError(
+                "`X` must be rows in memory, or a table of Dask or Spark, got rows in batches; write their terms to a "
+                "file with explain_to(path, X)."
+            )
+        keys = self._wanted(max_order)
+        one_row = np.zeros((1, len(self.schema.features)))
+        columns = columns_of(self._explained_encoded(one_row, None, keys, max_order, reference))
+        return batches.reading(Selection(self.schema)).mapped(
+            functools.partial(_columns_at, self, keys, max_order, reference), list(columns)
+        )
+
+    def _explained(self, X: Any, keys: Sequence[Key], max_order: int | None, reference: Any = None) -> Explanation:
+        """Some terms at rows, with sums of the others of each order up to one; the rest is the remainder."""
+        return self._explained_encoded(encode(X, self.schema), X, keys, max_order, reference)
+
+    def _explained_encoded(
+        self, encoded: Floats, X: Any, keys: Sequence[Key], max_order: int | None, reference: Any
+    ) -> Explanation:
+        """The same at encoded rows, with the rows as they were given."""
+        evaluation, baseline = self.evaluation, self.baseline
+        if reference is None:
+            found = values_at_rows(evaluation, encoded, keys, max_order)
+        else:
+            rows = encode_rows(reference, self.schema, name="reference")
+            found = values_against(evaluation, encoded, rows, max_order)
+            baseline = "score of the reference" if len(rows) == 1 else f"mean score of {len(rows):,} references"
         by_row, rest = np.moveaxis(found.values, 0, 1), None
         if found.leaves_rest:
             total = by_row.sum(axis=1) + sum(found.others.values())
@@ -340,7 +378,67 @@ class Function(abc.ABC):
             baseline=baseline,
         )
 
+    def explain_to(
+        self,
+        path: str | os.PathLike[str],
+        X: Any,
+        *,
+        terms: Collection[str | Collection[str]] | None = None,
+        keep: Collection[str] = (),
+        progress: bool | Progress | None = None,
+    ) -> None:
+        """Write all terms, or some, at any number of rows to a Parquet file, batch by batch.
+
+        The file has a column per term, named as in `Explanation.to_frame`, then sums of terms that are not listed, a
+        remainder where there is one, "intercept" and "score", which is the sum of the others. With several outputs,
+        there is a column per output. It replaces an existing file when it is complete. What was written before an
+        interruption stays in a folder next to it, named like it with ``.parts`` at the end: the same call then goes on
+        from there. A part is used again only for the same rows, terms and options, compared by their digests.
+
+        Parameters
+        ----------
+        path
+            The Parquet file to write.
+        X
+            Rows in memory or in batches, as for `decompose`.
+        terms
+            Terms to write, each a name of a feature or names of several; the rest of the score is the column
+            "remainder". All terms by default.
+        keep
+            Columns of X to copy, such as an identifier; in brackets where a term has the same name.
+        progress
+            True for a progress bar, or a function, as for `decompose`.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile, pyarrow.parquet
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "rows.parquet"
+        >>> fx.explain_to(path, X, terms=["x0"])
+        >>> pyarrow.parquet.read_table(path).slice(3).to_pylist()
+        [{'x0': 0.25, 'remainder': 0.5, 'intercept': 0.25, 'score': 1.0}]
+        """
+        keys = self.evaluation.terms.keys if terms is None else [self._any_key(term) for term in terms]
+        order = None if terms is None else 0
+        evaluation = self.evaluation
+        job = Job(
+            functools.partial(self._explained, keys=keys, max_order=order),
+            Selection(self.schema, keep=tuple(keep)),
+            digest_of(fingerprint(evaluation.source, evaluation.terms, evaluation.scope), keys, list(keep)),
+            (len(keys) + len(evaluation.rest_orders) + 3) * len(self.outputs) + len(keep),
+        )
+        with reporting(progress) as report:
+            job.write(path, X, report)
+
     @property
     @abc.abstractmethod
     def baseline(self) -> str:
         """What the intercept is, in words: "average", or "score of the reference"."""
+
+
+def _columns_at(
+    function: Function, keys: Sequence[Key], max_order: int | None, reference: Any, X: Any
+) -> dict[str, Floats]:
+    """Columns of an explanation, for the workers of an engine."""
+    return columns_of(function._explained(X, keys, max_order, reference))  # noqa: SLF001  of the class above

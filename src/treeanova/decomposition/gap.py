@@ -18,7 +18,7 @@ from treeanova.decomposition.evaluation import Evaluation
 from treeanova.decomposition.families import Families, families_of, summed
 from treeanova.decomposition.function import Function
 from treeanova.decomposition.parts import Parts, largest_first, parts_at, parts_of, with_rests
-from treeanova.density.rows_in_memory import RowsInMemory
+from treeanova.density.statistics import Statistics, rows_as_statistics
 
 _SHOWN_LABELS = 6
 
@@ -77,7 +77,7 @@ class Gap:
     means: tuple[float | Floats, float | Floats]
     feature: str | None
     fx: Function
-    rows: tuple[RowsInMemory, RowsInMemory]
+    rows: tuple[Statistics, Statistics]
 
     def __repr__(self) -> str:
         lines = []
@@ -110,7 +110,7 @@ def gap_between(
     parts = parts_of(fx.evaluation)
     sums = [_by_term(parts, fx.schema) if groups is None else _by_family(parts, families), _whole(parts)]
     sums += [] if feature is None else [_by_route(parts, families, feature)]
-    rows = tuple(RowsInMemory(fx.grid, encoded[two.is_second == side]) for side in (False, True))
+    rows = tuple(rows_as_statistics(fx.grid, encoded[two.is_second == side], None) for side in (False, True))
     with reporting(progress):
         first, second = (_spreads(fx.evaluation, parts, sums, side) for side in rows)
     differences = [_Difference.between(*sides) for sides in zip(first, second, strict=True)]
@@ -210,7 +210,7 @@ class _Spread:
         return self._squares / (self.n_rows - 1) / self.n_rows if self.n_rows > 1 else np.full(self.mean.shape, np.nan)
 
 
-def _spreads(model: Evaluation, parts: Parts, sums: Sequence[_PartSums], rows: RowsInMemory) -> list[_Spread]:
+def _spreads(model: Evaluation, parts: Parts, sums: Sequence[_PartSums], rows: Statistics) -> list[_Spread]:
     """Means and errors of sums of parts over the rows of one group."""
     codes = rows.on(model.grid).bins
     spreads = [_Spread(each, model.terms.n_outputs) for each in sums]

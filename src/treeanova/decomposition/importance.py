@@ -65,7 +65,10 @@ def moments_of_terms(
         return Moments(*np.zeros((3, 0, effects.n_outputs)))
     else:
         with one_step(listener(), "variances of tables"):
-            result = moments(effects, weights, joint, np.random.default_rng(random_state))
+            rng, is_whole = np.random.default_rng(random_state), not evaluation.scope.is_part
+            if joint is not None and is_whole and density.has_rows_as_they_are and density.statistics is not None:
+                density.statistics.add_scores(evaluation.source.row_score)
+            result = moments(effects, weights, joint, rng, is_whole=is_whole)
     if joint is None:
         return result
     with one_step(listener(), "covariances of tables"):

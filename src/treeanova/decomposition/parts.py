@@ -16,7 +16,9 @@ from treeanova.core.labels import label_of
 from treeanova.core.progress import blocks
 from treeanova.data.frames import free_name
 from treeanova.decomposition.evaluation import Evaluation, rest_label
-from treeanova.density.statistics import Statistics
+from treeanova.density.row_sources import RowsInMemory
+from treeanova.density.statistics import Points, Statistics
+from treeanova.model.grid import Grid
 
 _NUMBERS_AT_ONCE = 1 << 22
 
@@ -133,9 +135,23 @@ def shares_of_cells(model: Evaluation, counted: Statistics, key: Key) -> Floats:
     return counted.counts(key, model.terms.tables.effects.binnings.get(key))
 
 
+def all_points(statistics: Statistics, grid: Grid) -> Points:
+    """Bins and weights of all rows, which a mean of terms without tables needs."""
+    if statistics.is_complete:
+        return statistics.on(grid).points()
+    source = statistics.source
+    if not isinstance(source, RowsInMemory):
+        raise ValueError(  # noqa: TRY004  what is wrong is how many rows there are
+            f"rows must all be held in memory where terms have no tables, got a sample of {statistics.n_rows:,} rows; "
+            "pass rows in memory as `X_old` and `X_new`, or decompose with `max_order=2`."
+        )
+    weights = np.ones(len(source.values)) if source.weights is None else source.weights
+    return Points(grid.index_encoded(source.values), weights / weights.sum())
+
+
 def _means_at_rows(model: Evaluation, statistics: Statistics, parts: Parts) -> Floats:
     """Means of terms and of sums of other terms, evaluated at all rows."""
-    codes, weights = statistics.on(model.grid).points()
+    codes, weights = all_points(statistics, model.grid)
     total = np.zeros((len(parts), model.terms.n_outputs))
     for rows in parts.blocks(len(codes), model.terms.n_outputs):
         total += np.einsum("pnk,n->pk", _listed_and_rests_at(model, codes[rows], parts), weights[rows])
@@ -144,6 +160,6 @@ def _means_at_rows(model: Evaluation, statistics: Statistics, parts: Parts) -> F
 
 def _mean_score(model: Evaluation, statistics: Statistics) -> Floats:
     """Mean of the model's score over rows, shape (n_outputs,)."""
-    codes, weights = statistics.on(model.grid).points()
+    codes, weights = all_points(statistics, model.grid)
     mean: Floats = weights @ model.score(model.grid.encoded(codes))
     return mean

@@ -21,9 +21,12 @@ def standard_errors_of_tables(
     *,
     progress: Progress = quiet,
 ) -> dict[Key, Floats]:
-    """Standard deviation of every value of every table over bootstrap resamples of the density's rows."""
+    """Standard deviation of every value of every table over bootstrap resamples of the density's rows.
+
+    Where m of n rows are known, resamples have m rows, and the deviation is multiplied by √(m / n).
+    """
     statistics = density.statistics
-    if statistics is None:
+    if statistics is None or not len(statistics.sample):
         raise ValueError("standard_errors() needs the rows of the density, got none; decompose with X.")
     if evaluation.scope.is_part:
         raise ValueError(
@@ -32,6 +35,8 @@ def standard_errors_of_tables(
     if n_resamples < 2:
         raise ValueError(f"`n_resamples` must be at least 2, got {n_resamples!r}; 50 is the default.")
     effects = evaluation.terms.tables.effects
+    if not statistics.is_complete:
+        density = density.settled
     totals = {key: np.zeros((2, *values.shape)) for key, values in effects.terms.items()}
     with one_step(progress, "tables before purification"):
         raw = evaluation.source.tables_to_purify(evaluation.terms)
@@ -41,7 +46,8 @@ def standard_errors_of_tables(
         for key, total in totals.items():
             change = tables.terms[key] - effects.terms[key]
             total += change, change**2
-    return {key: _deviation(total, n_resamples) for key, total in totals.items()}
+    factor = statistics.resampling_factor
+    return {key: factor * _deviation(total, n_resamples) for key, total in totals.items()}
 
 
 def _deviation(sums: Floats, n: int) -> Floats:

@@ -17,7 +17,7 @@ from treeanova.data.frames import frame, free_name
 from treeanova.decomposition.evaluation import Evaluation, rest_label
 from treeanova.decomposition.evidence import HeldOut, p_values, slope_of
 from treeanova.decomposition.losses import groups_of_outputs, loss_of, outcome_of
-from treeanova.density.rows_in_memory import checked_weights
+from treeanova.density.row_sources import checked_weights
 
 _FEWEST_ROWS = 30
 _LEVEL = 0.05

@@ -41,9 +41,8 @@ class ValuesAtRows(NamedTuple):
     leaves_rest: bool
 
 
-def values_at_rows(evaluation: Evaluation, encoded: Floats, max_order: int | None) -> ValuesAtRows:
-    """Terms of a decomposition at rows."""
-    keys = [key for key in evaluation.terms.keys if _is_wanted(len(key), max_order)]
+def values_at_rows(evaluation: Evaluation, encoded: Floats, keys: Sequence[Key], max_order: int | None) -> ValuesAtRows:
+    """Some terms of a decomposition at rows, with sums of the others of each order up to one."""
     codes = evaluation.grid.index_encoded(encoded)
     values = evaluation.at(codes, keys)
     others = _rests(evaluation, codes, dict(zip(keys, values, strict=True)), max_order)

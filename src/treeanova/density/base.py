@@ -52,6 +52,7 @@ class Density(abc.ABC):
     needs_data: ClassVar[bool] = True
     baseline: ClassVar[str] = "average"
     shows_population: ClassVar[bool] = False
+    has_rows_as_they_are: ClassVar[bool] = False  # whether rows themselves, not smoothed, are part of it
     grid: Grid | None = dataclasses.field(default=None, kw_only=True, repr=False)
     statistics: Statistics | None = dataclasses.field(default=None, kw_only=True, repr=False)
 
@@ -122,6 +123,11 @@ class Density(abc.ABC):
     def smooths_rows(self) -> bool:
         """Whether the density is a smoothed one of rows, for which these are a fair sample."""
         return False
+
+    @property
+    def settled(self) -> Self:
+        """The same density with all that was chosen by the number of rows given, for resamples that have fewer."""
+        return self
 
     @property
     def is_product(self) -> bool:

@@ -65,14 +65,18 @@ class Rows(Joint):
     """The rows themselves, with their weights."""
 
     statistics: Statistics
-    has_exact_points = True
+
+    @property
+    def has_exact_points(self) -> bool:
+        """Whether all rows are known, not a sample of them."""
+        return self.statistics.is_complete
 
     def table(self, key: Key, binnings: Binnings | None = None) -> Floats:
         """Shares of the rows."""
         return self.statistics.counts(key, binnings)
 
     def points(self, n_rows: int, rng: np.random.Generator) -> Points:
-        """All rows."""
+        """All rows, or a sample of very many."""
         del n_rows, rng
         return self.statistics.points()
 

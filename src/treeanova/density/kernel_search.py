@@ -23,7 +23,6 @@ import numpy as np
 from treeanova.core.arrays import Floats, Ints, Key
 from treeanova.core.cells import count_cells
 from treeanova.density.margins import SCALES, Margin
-from treeanova.density.rows_in_memory import RowsInMemory
 from treeanova.density.statistics import Points, Statistics
 
 _WIDENING = 1.5
@@ -66,11 +65,11 @@ class KernelSearch:
     @functools.cached_property
     def _rows(self) -> Statistics:
         """All rows, or a sample of very many."""
-        n_rows = self.statistics.n_rows
-        if n_rows <= _MAX_ROWS:
+        n_rows = len(self.statistics.sample)
+        if n_rows <= _MAX_ROWS and self.statistics.is_complete:
             return self.statistics
-        step = -(-n_rows // _MAX_ROWS)
-        return RowsInMemory(self.statistics.grid, *self.statistics.rows(n_rows // step))
+        step = max(-(-n_rows // _MAX_ROWS), 1)
+        return self.statistics.thinned(n_rows // step)
 
     @functools.cached_property
     def _points(self) -> Points:

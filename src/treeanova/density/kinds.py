@@ -13,10 +13,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from treeanova.core.arrays import Floats, Key
+from treeanova.density.accumulator import Request
 from treeanova.density.base import Density
 from treeanova.density.joint import Joint, Mixture, Product, Rows
 from treeanova.density.pooling import Binnings
-from treeanova.density.rows_in_memory import shown_weights, statistics_of
+from treeanova.density.row_sources import shown_weights, statistics_of
 from treeanova.density.smooth import Auto, Kernel
 from treeanova.density.statistics import Statistics
 from treeanova.density.table import Table
@@ -132,6 +133,7 @@ class Empirical(Density):
     """
 
     name: ClassVar[str] = "empirical"
+    has_rows_as_they_are: ClassVar[bool] = True
     X: Any = dataclasses.field(default=None, repr=False)
     sample_weight: Any = dataclasses.field(default=None, repr=False)
     data: dataclasses.InitVar[Any] = dataclasses.field(default=None, kw_only=True)
@@ -175,7 +177,8 @@ class Empirical(Density):
                 "`sample_weight` must weigh the rows that define the density, got weights of X with Empirical(X=…); "
                 "pass Empirical(X, sample_weight=…)."
             )
-        return super().bind(grid, statistics_of(self.X, grid, self.sample_weight))
+        wanted = () if statistics is None else statistics.wanted
+        return super().bind(grid, statistics_of(self.X, grid, self.sample_weight, wanted))
 
     @functools.cached_property
     def joint(self) -> Joint:
@@ -216,6 +219,7 @@ class Laplace(Density):
     """
 
     name: ClassVar[str] = "laplace"
+    has_rows_as_they_are: ClassVar[bool] = True
     mix: float = _DEFAULT_MIX
     counts: float | None = None
 
@@ -356,6 +360,7 @@ class Shrinkage(Density):
     """
 
     name: ClassVar[str] = "shrinkage"
+    has_rows_as_they_are: ClassVar[bool] = True
     intensity: float | None = None
 
     def __post_init__(self) -> None:
@@ -366,6 +371,11 @@ class Shrinkage(Density):
     def used_intensity(self) -> float:
         """λ as given, or as estimated from the rows."""
         return _james_stein(self._bound_statistics) if self.intensity is None else self.intensity
+
+    @property
+    def settled(self) -> Self:
+        """The density with λ given."""
+        return dataclasses.replace(self, intensity=self.used_intensity)
 
     @functools.cached_property
     def joint(self) -> Joint:
@@ -379,11 +389,16 @@ def _james_stein(statistics: Statistics) -> float:
     varied = [j for j in range(len(statistics.grid.axes)) if np.count_nonzero(statistics.counts((j,))) > 1]
     pairs = list(itertools.combinations(varied, 2))
     variance = distance = 0.0
-    for pair in pairs[:: max(1, -(-len(pairs) // _PAIRS_FOR_SHRINKAGE))]:
-        table = statistics.counts(pair)
+    chosen = pairs[:: max(1, -(-len(pairs) // _PAIRS_FOR_SHRINKAGE))]
+    statistics.prepare([Request(pair) for pair in chosen])
+    for pair in chosen:
+        table = statistics.counts(pair, may_estimate=True)
         product = np.multiply.outer(table.sum(axis=1), table.sum(axis=0))
-        variance += float((table * (1 - table)).sum()) / max(statistics.effective_rows - 1, 1e-9)
+        spread, n_counted = float((table * (1 - table)).sum()), statistics.rows_counted(pair)
+        of_all = spread / max(statistics.effective_rows - 1, 1e-9)
+        variance += of_all
         distance += float(((table - product) ** 2).sum())
+        distance += of_all - spread / max(n_counted - 1, 1e-9) if n_counted < statistics.effective_rows else 0.0
     return 1.0 if distance <= variance else max(variance / distance, 0.0)
 
 

@@ -1,21 +1,38 @@
 """Statistics of the rows that define a density: all that a decomposition asks of its rows.
 
-Nothing else reads the rows. A `Statistics` answers with counts of cells, means, ranges, quantiles and histograms of
-values, and with rows themselves where an answer needs some.
+Nothing else reads the rows. A `Statistics` holds what an accumulator has counted: tables of cells, totals of rows and
+of features, and a sample of rows.
 """
 
 from __future__ import annotations
 
-import abc
-from collections.abc import Sequence
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from treeanova.core.arrays import BinIndices, Floats, Key
-from treeanova.density.pooling import Binnings
+from treeanova.density.accumulator import (
+    Accumulator,
+    Counting,
+    FeatureTotals,
+    Request,
+    RowSource,
+    feature_totals,
+    totals_of,
+)
+from treeanova.density.counts import CountedTable, Counts, are_same, counted_tables
+from treeanova.density.sample import joined, sample_of, sample_size
+from treeanova.density.spreads import Spread
 from treeanova.model.binning import Binning
 from treeanova.model.grid import Grid
+from treeanova.model.union import first_unresolved
+
+
+class NoRowsError(ValueError):
+    """An answer needs rows of the density, which are not known."""
 
 
 class Points(NamedTuple):
@@ -48,68 +65,28 @@ class EncodedRows(NamedTuple):
     weights: Floats
 
 
-class Statistics(abc.ABC):
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Statistics(Counts):
     """Statistics of weighted rows on a grid.
 
-    Weights of rows have sum 1; without weights all rows weigh the same. Features are given by position, cells by the
-    bins of the grid or by coarser bins.
-
-    Attributes
-    ----------
-    grid
-        The bins.
+    Weights of rows have sum 1 in all answers; without weights all rows weigh the same. Features are given by position,
+    cells by the bins of the grid or by coarser bins. `a + b` are the statistics of the rows of both.
 
     Examples
     --------
     >>> from treeanova.testing import example
     >>> fx, X = example()
-    >>> statistics = fx.density.statistics
-    >>> statistics.n_rows, statistics.has_weights
+    >>> fx.statistics.n_rows, fx.statistics.has_weights
     (4, False)
     """
 
-    grid: Grid
+    def __repr__(self) -> str:
+        weighted = "weighted " if self.has_weights else ""
+        sampled = "" if self.is_complete else f", {len(self.sample):,} of them sampled"
+        return f"Statistics of {self.n_rows:,} {weighted}rows of {len(self.grid.axes)} features{sampled}"
 
-    @property
-    @abc.abstractmethod
-    def n_rows(self) -> int:
-        """Number of rows."""
+    # Values
 
-    @property
-    @abc.abstractmethod
-    def effective_rows(self) -> float:
-        """Kish's effective number of rows, 1 / Σ w²."""
-
-    @property
-    @abc.abstractmethod
-    def has_weights(self) -> bool:
-        """Whether rows came with weights."""
-
-    @abc.abstractmethod
-    def counts(self, key: Key, binnings: Binnings | None = None) -> Floats:
-        """Share of the rows in each cell of some features.
-
-        Parameters
-        ----------
-        key
-            Positions of the features.
-        binnings
-            One binning per feature, to count in its coarse bins; None for the bins of the grid.
-
-        Returns
-        -------
-        numpy.ndarray
-            One axis per feature, in the order of the key; of sum 1.
-
-        Examples
-        --------
-        >>> from treeanova.testing import example
-        >>> fx, X = example()
-        >>> fx.density.statistics.counts((0, 1)).tolist()
-        [[0.25, 0.25], [0.25, 0.25]]
-        """
-
-    @abc.abstractmethod
     def bin_means(self, j: int, binning: Binning | None = None) -> Floats:
         """Mean of the finite values in each bin of a feature.
 
@@ -132,8 +109,23 @@ class Statistics(abc.ABC):
         >>> fx.density.statistics.bin_means(0).tolist()
         [0.0, 1.0]
         """
+        return self._feature(j).means(binning)
 
-    @abc.abstractmethod
+    def _feature(self, j: int) -> FeatureTotals:
+        if j not in self._features:
+            if self.sample_grid is not None:
+                raise NoRowsError(f"values of {self.grid.axes[j].name!r} {_GONE}")
+            if self.is_complete or self.source is None:
+                values, codes = self.sample.values[:, j], self.bins[:, j]
+                self._features[j] = feature_totals(values, codes, self.sample.weights, self.grid.sizes[j])
+            else:
+                self._features.update(self.source.count(Counting(self.grid)).features)
+        return self._features[j]
+
+    @functools.cached_property
+    def _features(self) -> dict[int, FeatureTotals]:
+        return dict(self.features)
+
     def value_range(self, j: int) -> tuple[float, float] | None:
         """Smallest and largest finite value of a feature.
 
@@ -154,8 +146,9 @@ class Statistics(abc.ABC):
         >>> fx.density.statistics.value_range(0)
         (0.0, 1.0)
         """
+        known = self._feature(j)
+        return (known.low, known.high) if known.low <= known.high else None
 
-    @abc.abstractmethod
     def quantiles(self, j: int, probabilities: Sequence[float]) -> Floats | None:
         """Quantiles of the finite values of a feature, weights ignored.
 
@@ -178,8 +171,12 @@ class Statistics(abc.ABC):
         >>> fx.density.statistics.quantiles(0, [0.0, 0.5, 1.0]).tolist()
         [0.0, 0.5, 1.0]
         """
+        if j in self.spreads:
+            return self.spreads[j].quantiles(probabilities)
+        column = self.sample.values[:, j]
+        finite = column[np.isfinite(column)]
+        return np.quantile(finite, probabilities) if len(finite) else None
 
-    @abc.abstractmethod
     def histogram(self, j: int, low: float, high: float, n_bins: int) -> Floats:
         """Share of the rows in each of some intervals of equal length.
 
@@ -206,8 +203,14 @@ class Statistics(abc.ABC):
         >>> fx.density.statistics.histogram(0, 0.0, 1.5, 3).tolist()
         [0.5, 0.0, 0.5]
         """
+        if j in self.spreads:
+            return self.spreads[j].histogram(low, high, n_bins)
+        column, shares = self.sample.values[:, j], self.sample.shares
+        found, _ = np.histogram(column, bins=n_bins, range=(low, high), weights=shares)
+        return found
 
-    @abc.abstractmethod
+    # Rows
+
     def rows(self, n_rows: int) -> EncodedRows:
         """Rows at equal distances.
 
@@ -228,8 +231,11 @@ class Statistics(abc.ABC):
         >>> fx.density.statistics.rows(2).values.tolist()
         [[0.0, 0.0], [1.0, 0.0]]
         """
+        self._check_sample()
+        step = max(1, len(self.sample) // n_rows)
+        weights = self.sample.shares[::step]
+        return EncodedRows(self.sample.values[::step], weights / weights.sum())
 
-    @abc.abstractmethod
     def points(self) -> Points:
         """Bins and weights of all rows.
 
@@ -245,8 +251,36 @@ class Statistics(abc.ABC):
         >>> fx.density.statistics.points().codes.tolist()
         [[0, 0], [0, 1], [1, 0], [1, 1]]
         """
+        self._check_sample()
+        return Points(self.bins, self.sample.shares)
 
-    @abc.abstractmethod
+    def _check_sample(self) -> None:
+        if not len(self.sample):
+            raise NoRowsError(f"rows {_GONE}")
+
+    def thinned(self, n_rows: int) -> Statistics:
+        """Statistics of rows at equal distances.
+
+        Parameters
+        ----------
+        n_rows
+            Number of rows wanted.
+
+        Returns
+        -------
+        Statistics
+            Of `n_rows` or more, fewer than twice as many; of all rows where there are no more.
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.statistics.thinned(2).n_rows
+        2
+        """
+        values, weights = self.rows(n_rows)
+        return rows_as_statistics(self.grid, values, weights if self.has_weights else None)
+
     def on(self, grid: Grid) -> Statistics:
         """Statistics of the same rows on another grid.
 
@@ -267,8 +301,17 @@ class Statistics(abc.ABC):
         >>> fx.density.statistics.on(fx.grid).n_rows
         4
         """
+        if grid is self.grid:
+            return self
+        if self.sample_grid is not None and not self.sample_grid.has_bins_of(grid):
+            _check_bins(self.sample_grid, grid)
+        if self.grid.has_bins_of(grid):
+            return dataclasses.replace(self, grid=grid)
+        features = {} if self.sample_grid is None else _features_on(self, grid)
+        other = dataclasses.replace(self, grid=grid, wanted=(), tables={}, features=features)
+        other.__dict__["_estimated"] = self._estimated
+        return other
 
-    @abc.abstractmethod
     def resampled(self, rng: np.random.Generator) -> Statistics:
         """Statistics of as many rows, drawn with replacement (bootstrap).
 
@@ -290,3 +333,166 @@ class Statistics(abc.ABC):
         >>> fx.density.statistics.resampled(np.random.default_rng(0)).has_weights
         True
         """
+        self._check_sample()
+        n_rows = len(self.sample)
+        weights = rng.multinomial(n_rows, self.sample.shares) / n_rows
+        sample = dataclasses.replace(self.sample, weights=weights)
+        other = Statistics(self.grid, totals_of(n_rows, weights), has_weights=True, sample=sample)
+        other.__dict__["bins"] = self.bins  # known already
+        return other
+
+    @property
+    def resampling_factor(self) -> float:
+        """Standard errors of all rows over those of the sample, which `resampled` draws from: √(m / n)."""
+        if self.is_complete:
+            return 1.0
+        return float(np.sqrt(self._sampled_totals.effective_rows / self.effective_rows))
+
+    # Others made from it
+
+    def merge(self, other: Statistics) -> Statistics:
+        """Statistics of the rows of both, such as those of two months.
+
+        Parameters
+        ----------
+        other
+            Statistics of other rows on the same bins.
+
+        Returns
+        -------
+        Statistics
+            As if all rows had been counted together, those of `other` last.
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> (fx.statistics + fx.statistics).n_rows
+        8
+        """
+        if not self.grid.has_bins_of(other.grid):
+            raise ValueError(
+                "statistics must have the same bins to be merged, got those of different features or models; count "
+                "the rows of both with one model."
+            )
+        if self.has_weights != other.has_weights:
+            raise ValueError(
+                "statistics must both have weights of rows to be merged, or none, got one of each; count one again."
+            )
+        return _merged(self, other)
+
+    def __add__(self, other: Statistics) -> Statistics:
+        return self.merge(other) if isinstance(other, Statistics) else NotImplemented
+
+    def described(self) -> dict[int, FeatureTotals]:
+        """Means and ranges of the values of all features.
+
+        Returns
+        -------
+        dict
+            Positions of features to what is known of their values.
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.statistics.described()[0].high
+        1.0
+        """
+        return {j: self._feature(j) for j in range(len(self.grid.axes))}
+
+    def spread(self, j: int) -> Spread:
+        """Quantiles of the values of a feature, for a file.
+
+        Parameters
+        ----------
+        j
+            Position of the feature.
+
+        Returns
+        -------
+        Spread
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.statistics.spread(0).plain.tolist()
+        [0.0, 1.0]
+        """
+        return self.spreads[j] if j in self.spreads else Spread.of(self.sample.values[:, j], self.sample.weights)
+
+
+_GONE = (
+    "must be known for this, got none: a file keeps bins of rows only, and none at all with save(path, rows=False); "
+    "use with_density(density, X) first."
+)
+
+
+def _check_bins(known: Grid, wanted: Grid) -> None:
+    """Raise ValueError where rows that are known by their bins on one grid have no certain bins on another."""
+    name = first_unresolved(known, wanted)
+    if name is not None:
+        raise ValueError(
+            f"rows must be known by their values for other bins of {name!r}, got their bins only, which is all that a "
+            "file keeps; use with_density(density, X) first."
+        )
+
+
+def _features_on(statistics: Statistics, grid: Grid) -> dict[int, FeatureTotals]:
+    """What is known of values on a grid of coarser bins; nothing on another."""
+    if first_unresolved(statistics.grid, grid) is not None:
+        return {}
+    pairs = enumerate(zip(statistics.grid.axes, grid.axes, strict=True))
+    bins = {j: theirs.index(ours.examples()) for j, (ours, theirs) in pairs}
+    return {j: totals.onto(bins[j], grid.sizes[j]) for j, totals in statistics.described().items()}
+
+
+def _merged(first: Statistics, second: Statistics) -> Statistics:
+    last = second.sample.after(first.sample)
+    n_features = len(first.grid.axes)
+    sample = joined([first.sample, last], sample_size(n_features))
+    totals = first.totals.merged(second.totals)
+    merged = Statistics(first.grid, totals, first.has_weights, sample, first.wanted or second.wanted)
+    grids = [known for known in (first.sample_grid, second.sample_grid) if known is not None]
+    changes: dict[str, object] = {"sample_grid": grids[0] if grids else None}
+    if grids or not merged.is_complete:
+        ours, theirs = first.described(), second.described()
+        changes["features"] = {j: ours[j].merged(theirs[j]) for j in ours}
+    if grids:
+        changes["spreads"] = {j: first.spread(j).merged(second.spread(j)) for j in range(n_features)}
+    if not merged.is_complete:
+        changes["tables"] = _sums_of_both(first.counted(merged.wanted), second.counted(merged.wanted))
+    return dataclasses.replace(merged, **changes)  # type: ignore[arg-type]
+
+
+def _sums_of_both(first: Mapping[Key, CountedTable], second: Mapping[Key, CountedTable]) -> dict[Key, CountedTable]:
+    """Sums of the tables that both have on the same bins."""
+    found: dict[Key, CountedTable] = {}
+    for key in first.keys() & second.keys():
+        ours, theirs = first[key], second[key]
+        if are_same(ours.binnings, theirs.binnings):
+            scores = None if ours.scores is None or theirs.scores is None else ours.scores + theirs.scores
+            found[key] = CountedTable(ours.binnings, ours.sums + theirs.sums, scores)
+    return found
+
+
+def rows_as_statistics(grid: Grid, values: Floats, weights: Floats | None) -> Statistics:
+    """Statistics of encoded rows that are all kept."""
+    sample = sample_of(values, weights, 0, np.arange(len(values)))
+    return Statistics(grid, totals_of(len(values), weights), weights is not None, sample)
+
+
+def frozen(accumulator: Accumulator, wanted: Sequence[Request], source: RowSource | None) -> Statistics:
+    """The statistics that an accumulator has counted; `source` for what is asked beyond that."""
+    counting = accumulator.counting
+    return Statistics(
+        counting.grid,
+        accumulator.totals,
+        counting.has_weights,
+        accumulator.sampled.sample(),
+        tuple(wanted),
+        counted_tables(accumulator),
+        dict(accumulator.features),
+        source,
+    )

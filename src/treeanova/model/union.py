@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 
 import numpy as np
 
-from treeanova.core.arrays import Ints
+from treeanova.core.arrays import Floats, Ints
 from treeanova.data.features import Feature
 from treeanova.model.axes import Axis, CategoryAxis, IntervalAxis
 from treeanova.model.grid import Grid
@@ -106,3 +106,23 @@ def _category_map(axis: CategoryAxis, labels: Sequence[Hashable]) -> Ints:
             "train the models on the same columns."
         )
     return old
+
+
+def first_unresolved(known: Grid, wanted: Grid) -> str | None:
+    """Name of a feature of which some bins of one grid lie in several bins of another; None where none does."""
+    for ours, theirs in zip(known.axes, wanted.axes, strict=True):
+        probes = _probes(ours, theirs)
+        pairs = np.unique(np.stack([ours.index(probes), theirs.index(probes)]), axis=1)
+        if len(np.unique(pairs[0])) < pairs.shape[1]:
+            return ours.name
+    return None
+
+
+def _probes(first: Axis, second: Axis) -> Floats:
+    """Encoded values that fall in all bins of two axes of a feature, and in all that these have in common."""
+    missing = [np.nan] * (min(first.missing_bin, second.missing_bin) >= 0)
+    if not first.is_ordered:
+        n_codes = first.n_regular + (min(first.unseen, second.unseen) >= 0)
+        return np.array([*range(n_codes), *missing], dtype=np.float64)
+    bounds = np.concatenate([first.thresholds, second.thresholds])
+    return np.concatenate([bounds, np.nextafter(bounds, np.inf), [-np.inf, np.inf], missing])

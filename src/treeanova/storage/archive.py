@@ -18,7 +18,7 @@ import numpy.typing as npt
 from treeanova.core.files import replacing
 from treeanova.errors import ArchiveError
 
-SCHEMA = 3
+SCHEMA = 4
 _HEADER = "header.json"
 _KIND = "treeanova decomposition"
 _PADDING = "padding"

@@ -1,4 +1,4 @@
-"""A decomposition as a header of plain data and named arrays, without its rows and without the model."""
+"""A decomposition as a header of plain data and named arrays, without the model."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from treeanova.model.axes import axis_of
 from treeanova.model.binning import Binning, binning_by
 from treeanova.model.effects import Effects
 from treeanova.model.grid import Grid
+from treeanova.storage.kept_statistics import pack_statistics, unpack_statistics
 from treeanova.storage.ratios import n_cells, pack_weights, unpack_weights
 from treeanova.storage.rests import pack_pairs, unpack_pairs
 from treeanova.storage.saved_density import describe_density, restore_density
@@ -31,8 +32,10 @@ from treeanova.terms.source import Settings, Source
 from treeanova.terms.termset import Tensors, TermSet
 from treeanova.terms.tree_model import TreeModel
 
+_LATER_FIELDS = ("density_gap", "remainder_share", "marginal_gap", "edits", "sampled_rows")  # of certificates
 _MOMENTS = ("variance", "covariance", "mean_abs")
 _DEEP = "deep/"
+_ROWS = "rows/"
 
 
 class Saved(NamedTuple):
@@ -47,8 +50,8 @@ class Saved(NamedTuple):
     moments: Moments | None
 
 
-def pack(saved: Saved) -> tuple[dict[str, Any], Arrays]:
-    """Header and arrays of a decomposition; `unpack` reverses this."""
+def pack(saved: Saved, *, rows: bool = True) -> tuple[dict[str, Any], Arrays]:
+    """Header and arrays of a decomposition, with or without rows of a sample; `unpack` reverses this."""
     tensors = saved.terms.tables
     effects = tensors.effects
     settings = saved.settings
@@ -76,6 +79,10 @@ def pack(saved: Saved) -> tuple[dict[str, Any], Arrays]:
     if leaf_terms is not None:
         header["deep"], more = pack_leaf_terms(leaf_terms)
         arrays |= {f"{_DEEP}{name}": array for name, array in more.items()}
+    statistics = saved.density.statistics
+    if statistics is not None:
+        header["rows"], more = pack_statistics(statistics, saved.terms.grid, saved.source.wanted_tables(), rows=rows)
+        arrays |= {f"{_ROWS}{name}": array for name, array in more.items()}
     n_derived = _n_derived(header, rests, effects.grid, effects.n_outputs) + 8 * n_cells(ratios, whole)
     return header | ({"derived": n_derived} if n_derived else {}), arrays
 
@@ -88,8 +95,8 @@ def _n_derived(header: Mapping[str, Any], rests: Mapping[Key, Floats], grid: Gri
 
 def unpack(header: Mapping[str, Any], arrays: Arrays) -> Saved:
     """The saved parts of a decomposition, from the header and arrays of a file."""
-    of_trees = _below(arrays, _DEEP)
-    arrays = {name: array for name, array in arrays.items() if not name.startswith(_DEEP)}
+    of_trees, of_rows = _below(arrays, _DEEP), _below(arrays, _ROWS)
+    arrays = {name: array for name, array in arrays.items() if not name.startswith((_DEEP, _ROWS))}
     grid = _restore_grid(header, arrays)
     rests, ratios, whole = (_by_key(arrays, folder) for folder in ("rests/", "ratios/", "weights/"))
     n_outputs = len(arrays["pure_intercept"])
@@ -102,10 +109,14 @@ def unpack(header: Mapping[str, Any], arrays: Arrays) -> Saved:
     tensors = Tensors(effects, weights)
     terms: TermSet = tensors if leaf_terms is None else Joined(tensors, leaf_terms)
     scope = _restore_scope(header, terms)
+    source = _restore_source(terms, scope, arrays)
+    statistics = None
+    if "rows" in header or of_rows:
+        statistics = unpack_statistics(header["rows"], of_rows, grid, terms.grid, source.wanted_tables())
     return Saved(
-        source=_restore_source(terms, scope, arrays),
+        source=source,
         terms=terms,
-        density=restore_density(header["density"], effects, weights),
+        density=restore_density(header["density"], effects, weights, statistics),
         certificate=_restore_certificate(header["certificate"]),
         scope=scope,
         settings=Settings(Options(*header["options"]), 1, header["backend"], header["random_state"]),
@@ -247,8 +258,7 @@ def _describe_certificate(certificate: Certificate) -> dict[str, Any]:
         higher["bins"] = [list(item) for item in higher["bins"].items()]
     error, tol = certificate.reconstruction_error, certificate.tol
     plain = {"terms": terms, "reconstruction_error": error, "tol": tol, "higher": higher}
-    plain |= {"density_gap": certificate.density_gap, "remainder_share": certificate.remainder_share}
-    return plain | {"marginal_gap": certificate.marginal_gap, "edits": list(certificate.edits)}
+    return plain | {name: getattr(certificate, name) for name in _LATER_FIELDS}
 
 
 def _restore_certificate(plain: Mapping[str, Any]) -> Certificate:
@@ -259,7 +269,5 @@ def _restore_certificate(plain: Mapping[str, Any]) -> Certificate:
         bins = {int(order): int(size) for order, size in saved["bins"]}
         lists = {"orders": tuple(saved["orders"]), "skipped": tuple(saved.get("skipped", ()))}
         higher = HigherCertificate(**{**saved, **lists, "bins": bins})
-    later = plain.get("density_gap", 0.0), plain.get("remainder_share"), plain.get("marginal_gap", 0.0)
-    return Certificate(
-        terms, plain["reconstruction_error"], plain["tol"], higher, *later, tuple(plain.get("edits", ()))
-    )
+    later = {name: plain[name] for name in _LATER_FIELDS if name in plain} | {"edits": tuple(plain.get("edits", ()))}
+    return Certificate(terms, plain["reconstruction_error"], plain["tol"], higher, **later)

@@ -13,16 +13,12 @@ from treeanova.density.joint import Joint
 from treeanova.density.kinds import KINDS, Density, Table
 from treeanova.density.pooling import pool_table
 from treeanova.density.reference import Reference
-from treeanova.density.statistics import Statistics
+from treeanova.density.statistics import NoRowsError, Statistics
 from treeanova.model.binning import Binning, binning_by, unmerged
 from treeanova.model.effects import Effects
 from treeanova.model.grid import Grid
 
 _PRODUCTS = ("uniform", "independent")  # in files that do not say it
-
-
-class NoRowsError(ValueError):
-    """An answer needs the rows of the density, which are not saved."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -93,12 +89,16 @@ def describe_density(density: Density) -> dict[str, Any]:
     return {"name": density.name, "options": plain, "is_product": density.is_product}
 
 
-def restore_density(plain: Mapping[str, Any], effects: Effects, weights: Mapping[Key, Floats]) -> Density:
-    """The density of a saved decomposition, by its name and the tables of the saved terms."""
+def restore_density(
+    plain: Mapping[str, Any], effects: Effects, weights: Mapping[Key, Floats], statistics: Statistics | None = None
+) -> Density:
+    """The density of a saved decomposition: by its name and statistics, or by the tables of the saved terms."""
     grid = effects.grid
     kind = KINDS.get(plain["name"], Table)
     known = {field.name for field in dataclasses.fields(kind)}
     options = {name: value for name, value in plain["options"].items() if name in known}
+    if statistics is not None and plain["name"] in KINDS:
+        return kind(**options).bind(grid, statistics)
     if not kind.needs_data and kind is not Table:
         restored = kind(**options, grid=grid)
         tables = ((restored.table(key, effects.binnings.get(key)), table) for key, table in weights.items())
@@ -112,9 +112,12 @@ def restore_density(plain: Mapping[str, Any], effects: Effects, weights: Mapping
         binnings=dict(effects.binnings),  # a mapping proxy has no pickle
         was_product=is_product,
         grid=grid,
+        statistics=statistics,
     )
 
 
-def without_rows(density: Density, effects: Effects, weights: Mapping[Key, Floats]) -> Density:
-    """The density as it would be after saving and loading: without its rows, with the weights of the terms."""
-    return restore_density(describe_density(density), effects, weights)
+def as_loaded(
+    density: Density, effects: Effects, weights: Mapping[Key, Floats], statistics: Statistics | None
+) -> Density:
+    """The density as it would be after saving and loading, with statistics as they are then."""
+    return restore_density(describe_density(density), effects, weights, statistics)

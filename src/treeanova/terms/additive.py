@@ -10,9 +10,10 @@ import numpy as np
 from treeanova.anova.cascade import cascade
 from treeanova.anova.certificate import TermCertificate
 from treeanova.anova.descent import with_subsets
-from treeanova.core.arrays import Floats, Key
+from treeanova.core.arrays import BinIndices, Floats, Key
 from treeanova.core.blas import single_threaded
 from treeanova.core.progress import Progress, quiet
+from treeanova.density.accumulator import Request
 from treeanova.density.kinds import Density
 from treeanova.model.binning import Binning
 from treeanova.model.effects import Effects, refined_axes
@@ -40,6 +41,19 @@ class AdditiveModel(Source):
     def score(self, encoded: Floats, n_jobs: int = 1) -> Floats:
         """Sum of the terms."""
         return self.terms.sum_at(self.terms.grid.index_encoded(encoded), n_jobs)
+
+    def row_score(self, encoded: Floats, codes: BinIndices) -> Floats:
+        """Sum of the terms at bins."""
+        del encoded
+        return self.terms.sum_at(codes)
+
+    def wanted_tables(self) -> list[Request]:
+        """Tables of all terms, of subsets of their features and of single features."""
+        effects = self.terms.tables.effects
+        axes = refined_axes(effects)
+        singles: list[Key] = [(j,) for j in range(len(effects.grid.axes))]
+        tables = [Request(key, axes.get(key)) for key in with_subsets(effects.terms) if len(key) > 1]
+        return [*map(Request, singles), *tables]
 
     def raw(self) -> TermSet:
         """The terms as they are."""

@@ -27,8 +27,9 @@ from treeanova.anova.observed_cells import ObservedCells, faces_of_all
 from treeanova.anova.slices import safe_inverse, take_out
 from treeanova.core.arrays import BinIndices, Faces, Floats, Ints, Key
 from treeanova.core.cells import count_cells
+from treeanova.density.accumulator import Request
 from treeanova.density.joint import Points
-from treeanova.model.binning import Binning
+from treeanova.model.binning import Binning, binning_by
 from treeanova.terms.closed_form import ClosedForm
 from treeanova.terms.coarse_means import COARSE_BINS, CoarseMeans, coarse_binnings
 
@@ -42,6 +43,14 @@ _TOLERANCE = 1e-2  # of what is to be taken out: halving the bins changes more
 _TOLERANCE_OF_ALL_BINS = 1e-4
 
 Advance = Callable[[int, int], None]
+Unsampled = Callable[[Sequence[Request]], Mapping[Key, Floats]]
+"""What all rows add to the shares of a sample of them, in the cells of some tables."""
+
+
+def no_others(requests: Sequence[Request]) -> Mapping[Key, Floats]:
+    """Nothing, where the rows are all."""
+    del requests
+    return {}
 
 
 class Solved(NamedTuple):
@@ -98,14 +107,23 @@ def no_correction() -> Correction:
 
 
 def correct(
-    means: CoarseMeans, keys: Sequence[Key], rows: Points, bins: Mapping[int, int], *, n_jobs: int, advance: Advance
+    means: CoarseMeans,
+    keys: Sequence[Key],
+    rows: Points,
+    bins: Mapping[int, int],
+    *,
+    n_jobs: int,
+    advance: Advance,
+    unsampled: Unsampled = no_others,
 ) -> Correction:
     """The correction of terms of high order for the dependence that weighted rows show.
 
     `keys` are sets of features whose subsets are keys too, down to the lowest order among them; `bins` are limits of
-    bins per feature for each order, at most that of the order below and that of the means.
+    bins per feature for each order, at most that of the order below and that of the means. `unsampled` is what all rows
+    add to the shares of a sample of them.
     """
-    coarse = _CoarseTerms(means, _cells(means.binnings, rows), bins, rows.weights)
+    requests = coarse_requests(means.binnings, keys, bins)
+    coarse = _CoarseTerms(means, _cells(means.binnings, rows), bins, rows.weights, unsampled(requests))
     tables: dict[Key, Floats] = {}
     received: dict[Key, Floats] = {}
     impurity = 0.0
@@ -116,6 +134,12 @@ def correct(
         advance(len(tables), len(keys))
     moved = {key: np.moveaxis(coarse.spread(values, key, COARSE_BINS), 0, -1) for key, values in received.items()}
     return Correction(means.binnings, bins, tables, moved, impurity)
+
+
+def coarse_requests(binnings: Sequence[Binning], keys: Sequence[Key], bins: Mapping[int, int]) -> list[Request]:
+    """The tables of rows that terms are corrected by."""
+    merged = {(j, n): binning_by(binnings[j].coarser(n)) for n in set(bins.values()) for j in range(len(binnings))}
+    return [Request(key, [merged[j, bins[len(key)]] for j in key]) for key in keys]
 
 
 def choose_bins(
@@ -157,6 +181,7 @@ class _CoarseTerms:
     cells: Sequence[Ints]
     bins: Mapping[int, int]
     weights: Floats
+    unsampled: Mapping[Key, Floats] = dataclasses.field(default_factory=dict)
 
     @property
     def binnings(self) -> tuple[Binning, ...]:
@@ -180,7 +205,7 @@ class _CoarseTerms:
         limit = self.bins[len(keys[0])]
         closed = [np.moveaxis(self.means.term(key, limit), -1, 0) for key in keys]
         values = [self._with_received(key, term, received(key)) for key, term in zip(keys, closed, strict=True)]
-        cells = [ObservedCells.of(self._weights(key, limit)) for key in keys]
+        cells = [ObservedCells.of(self._weights(key, limit) + self.unsampled.get(key, 0.0)) for key in keys]
         all_faces = faces_of_all(cells, values, [self._tolerance(key, limit) for key in keys])
         solved = []
         for term, whole, own, faces in zip(closed, values, cells, all_faces, strict=True):

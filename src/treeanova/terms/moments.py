@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from treeanova.core.arrays import Floats, Key
-from treeanova.density.joint import Joint, Product
+from treeanova.density.joint import Joint, Product, Rows
 from treeanova.model.binning import Binning, common_refinements
 from treeanova.model.effects import Effects
 
@@ -48,17 +48,25 @@ class Moments:
         return Moments(variance, np.zeros_like(variance) if uncorrelated else self.covariance, mean_abs)
 
 
-def moments(effects: Effects, weights: Mapping[Key, Floats], joint: Joint | None, rng: np.random.Generator) -> Moments:
+def moments(
+    effects: Effects,
+    weights: Mapping[Key, Floats],
+    joint: Joint | None,
+    rng: np.random.Generator,
+    *,
+    is_whole: bool = False,
+) -> Moments:
     """Moments of the terms of effects, at least one, with given weights of their cells.
 
     Variances and mean absolute values are exact under these weights. Covariances are those of the joint density: exact
-    for rows, cells, independent features and mixtures of them, else over draws. Without a joint density there are no
-    covariances, as between pure terms of independent features.
+    for rows, cells, independent features and mixtures of them, else over draws. Of very many rows, they are exact where
+    the effects are the whole model (`is_whole`) and its scores were added up, else those of a sample. Without a joint
+    density there are no covariances, as between pure terms of independent features.
     """
     variance, mean_abs = _moments_of_tables(effects.terms, weights)
     if joint is None:
         return Moments(variance, np.zeros_like(variance), mean_abs)
-    parts = [(share, _raw_moments(effects, part, rng)) for share, part in joint.components()]
+    parts = [(share, _raw_moments(effects, part, rng, is_whole=is_whole)) for share, part in joint.components()]
     first, squares, products = (np.sum([share * raw[i] for share, raw in parts], axis=0) for i in range(3))
     return Moments(variance, products - first * first.sum(axis=0) - (squares - first**2), mean_abs)
 
@@ -123,9 +131,14 @@ def _averaged(values: Floats, masses: Floats, binning: Binning) -> Floats:
 RawMoments = tuple[Floats, Floats, Floats]  # means of terms, of their squares, of their products with the sum of all
 
 
-def _raw_moments(effects: Effects, part: Joint, rng: np.random.Generator) -> RawMoments:
+def _raw_moments(effects: Effects, part: Joint, rng: np.random.Generator, *, is_whole: bool) -> RawMoments:
     if isinstance(part, Product):
         return _raw_moments_of_product(effects, part)
+    if isinstance(part, Rows) and is_whole and not part.has_exact_points:
+        sums = {key: part.statistics.score_sums(key, effects.binnings.get(key)) for key in effects.terms}
+        known = {key: of_key for key, of_key in sums.items() if of_key is not None}
+        if len(known) == len(sums):
+            return _raw_moments_of_sums(effects, part, known)
     codes, shares = part.points(_DRAWS, rng)
     first, squares, products = np.zeros((3, len(effects.terms), effects.n_outputs))
     for start in range(0, len(codes), _CHUNK):
@@ -140,6 +153,21 @@ def _raw_moments(effects: Effects, part: Joint, rng: np.random.Generator) -> Raw
             first[t] += weighted.sum(axis=0)
             squares[t] += np.einsum("nk,nk->k", weighted, values)
             products[t] += np.einsum("nk,nk->k", weighted_total, values)
+    return first, squares, products
+
+
+def _raw_moments_of_sums(effects: Effects, part: Rows, score_sums: Mapping[Key, Floats]) -> RawMoments:
+    """The same for all rows of many, of which scores were added up in the cells of each term.
+
+    The sum of all terms is the score without the intercept, so that the mean of its product with a term is the sum
+    over cells of the term times the score's sum in the cell.
+    """
+    first, squares, products = np.zeros((3, len(effects.terms), effects.n_outputs))
+    for t, (key, values) in enumerate(effects.terms.items()):
+        shares = part.table(key, effects.binnings.get(key))
+        first[t], squares[t] = _mean(values, shares), _mean(values**2, shares)
+        of_terms = score_sums[key] - shares[..., None] * effects.intercept
+        products[t] = (values * of_terms).sum(axis=tuple(range(len(key))))
     return first, squares, products
 
 

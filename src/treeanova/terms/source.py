@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 from treeanova.anova.certificate import HigherCertificate, TermCertificate
 from treeanova.anova.solvers.base import Options
-from treeanova.core.arrays import Floats, Key
+from treeanova.core.arrays import BinIndices, Floats, Key
 from treeanova.core.progress import Progress
+from treeanova.density.accumulator import Request
 from treeanova.density.kinds import Density
 from treeanova.model.effects import Effects
 from treeanova.model.grid import Grid
@@ -71,6 +72,15 @@ class Source(abc.ABC):
     @abc.abstractmethod
     def score(self, encoded: Floats, n_jobs: int = 1) -> Floats:
         """Score of encoded rows, shape (n_rows, n_outputs)."""
+
+    @abc.abstractmethod
+    def wanted_tables(self) -> list[Request]:
+        """Tables of rows that a density bound to `grid` needs to purify the model."""
+
+    def row_score(self, encoded: Floats, codes: BinIndices) -> Floats:
+        """Score of rows given by encoded values and by their bins on `grid`, shape (n_rows, n_outputs)."""
+        del codes
+        return self.score(encoded)
 
     @abc.abstractmethod
     def raw(self) -> TermSet:

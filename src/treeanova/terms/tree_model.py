@@ -21,8 +21,10 @@ from treeanova.core.arrays import BinIndices, Floats, Key
 from treeanova.core.blas import single_threaded
 from treeanova.core.clock import Clock
 from treeanova.core.progress import Progress, counted, one_step, quiet
-from treeanova.density.joint import Points
+from treeanova.density.accumulator import Request
+from treeanova.density.joint import Points, Rows
 from treeanova.density.kinds import Density
+from treeanova.density.statistics import Statistics
 from treeanova.model.effects import Effects
 from treeanova.model.grid import Grid
 from treeanova.terms.additive import purify_tensors
@@ -89,6 +91,12 @@ class TreeModel(Source):
         del n_jobs
         return self.trees.forest.score_encoded(encoded)
 
+    def wanted_tables(self) -> list[Request]:
+        """Tables of low orders."""
+        orders = range(2, self.trees.layout.tensor_order + 1)
+        singles: list[Key] = [(j,) for j in range(len(self.grid.axes))]
+        return [*map(Request, singles), *map(Request, self.trees.leaf_sets.subsets(orders))]
+
     def raw(self) -> TermSet:
         """Leaves with few features as tensors, all others at rows."""
         return Joined(Tensors(self.trees.raw_tensors()), RawLeafTerms(self.trees, self.trees.raw_keys_at_rows))
@@ -105,9 +113,14 @@ class TreeModel(Source):
         return PureTerms(Joined(pure.terms.tables, leaf_terms), pure.measured, higher)
 
     def tables_to_purify(self, terms: TermSet) -> Effects:
-        """Low orders in closed form, with what the correction of high orders moves to them."""
+        """Low orders in closed form, with what the correction of high orders moves to them.
+
+        A file does not keep what is moved; the pure tables have the same sum, and so the same pure terms.
+        """
         if not isinstance(terms, Joined) or not isinstance(terms.leaf_terms, PureLeafTerms):
             raise TypeError("`terms` must be the pure terms of this model.")
+        if terms.leaf_terms.correction.tables and not terms.leaf_terms.correction.moved:
+            return terms.tables.effects
         return _low_orders(terms.leaf_terms, 1, quiet)
 
 
@@ -284,15 +297,41 @@ def _corrected(
         return terms, float("nan"), skipped
     start = clock.left
     means = coarse_means(form, keys, bins, n_jobs, progress)
-    fine = correct(means, keys, rows, bins, n_jobs=n_jobs, advance=functools.partial(progress, "high orders"))
+    unsampled = _Unsampled(density, trees.grid)
+    stage = functools.partial(progress, "high orders")
+    fine = correct(means, keys, rows, bins, n_jobs=n_jobs, advance=stage, unsampled=unsampled)
     terms = dataclasses.replace(terms, correction=fine)
     if clock.is_limited and clock.left < start / 2:
         return terms, float("nan"), [*skipped, "a trial with half the bins"]
     half = {order: max(max(b.coarser_size(n) for b in means.binnings) // 2, 1) for order, n in bins.items()}
     stage = functools.partial(progress, "high orders, half the bins")
-    rough = correct(means, keys, rows, half, n_jobs=n_jobs, advance=stage)
+    rough = correct(means, keys, rows, half, n_jobs=n_jobs, advance=stage, unsampled=unsampled)
     score = trees.forest.score_encoded(trees.grid.encoded(rows.codes[:: max(1, len(rows.codes) // _SCALE_ROWS)]))
     return terms, _change(fine, rough, rows, float(score.std(axis=0).max())), skipped
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Unsampled:
+    """What all rows of a density add to the shares of a sample of them; nothing where all rows are known."""
+
+    density: Density
+    grid: Grid
+
+    def __call__(self, requests: Sequence[Request]) -> dict[Key, Floats]:
+        """For each table all rows minus the sample, in one pass over the rows."""
+        changes: dict[Key, Floats] = {}
+        for share, statistics in self._sampled:
+            statistics.prepare(requests)
+            for key, binnings in requests:
+                counts = statistics.counts(key, binnings, may_estimate=True)
+                change = share * (counts - statistics.sampled_counts(key, binnings))
+                changes[key] = changes[key] + change if key in changes else change
+        return changes
+
+    @functools.cached_property
+    def _sampled(self) -> list[tuple[float, Statistics]]:
+        parts = ((share, joint) for share, joint in self.density.joint.components() if isinstance(joint, Rows))
+        return [(share, joint.statistics.on(self.grid)) for share, joint in parts if not joint.has_exact_points]
 
 
 def _in_time(form: ClosedForm, keys: Sequence[Key], sizes: _Sizes, clock: Clock) -> list[Key]:

@@ -1,0 +1,277 @@
+"""Sources of rows: in memory, in batches that are read one after the other, and several sources in turn.
+
+`statistics_of` counts the rows that a user gives. Rows in memory are one update of an accumulator, and are kept to be
+counted again; batches are read in one pass, in which all tables are counted that the decomposition will need.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from treeanova.core.arrays import BinIndices, Floats, Ints
+from treeanova.core.progress import listener, one_step
+from treeanova.data.batches import Batches, batches_of
+from treeanova.data.columns import encode, without_column
+from treeanova.data.distributed import Distributed
+from treeanova.density.accumulator import (
+    NEGLIGIBLE_WEIGHT,
+    Accumulator,
+    Counting,
+    Request,
+    Rows,
+    RowScore,
+    RowSource,
+    counted_parts,
+    encoded_rows,
+    merge_parts,
+)
+from treeanova.density.sample import enough_hashes, sample_size
+from treeanova.density.statistics import Statistics, frozen
+from treeanova.model.grid import Grid
+
+_READING = "reading rows"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class RowsInMemory(RowSource):
+    """Encoded rows that are all held in memory.
+
+    Attributes
+    ----------
+    values
+        Encoded rows, shape (n_rows, n_features).
+    weights
+        Weights of the rows; None where all weigh the same.
+    numbers
+        Numbers of the rows in the table that they come from.
+    """
+
+    values: Floats
+    weights: Floats | None
+    numbers: Ints
+
+    @property
+    def has_weights(self) -> bool:  # type: ignore[override]
+        """Whether rows came with weights."""
+        return self.weights is not None
+
+    def count(self, counting: Counting) -> Accumulator:
+        """One update."""
+        accumulator = Accumulator(dataclasses.replace(counting, has_weights=self.has_weights))
+        codes = self._codes(counting.grid) if counting.needs_bins else None
+        accumulator.update(Rows(self.values, self.weights, 0, self.numbers, codes))
+        return accumulator
+
+    def _codes(self, grid: Grid) -> BinIndices:
+        """Bins on a grid; those of the last grid are kept."""
+        known = self._last.get("grid")
+        if known is None or known[0] is not grid:
+            self._last["grid"] = known = grid, grid.index_encoded(self.values)
+        return known[1]
+
+    @functools.cached_property
+    def _last(self) -> dict[str, tuple[Grid, BinIndices]]:
+        return {}
+
+    def statistics(self, grid: Grid, wanted: Sequence[Request]) -> Statistics:
+        """Statistics on a grid; tables are counted when they are asked for."""
+        size = sample_size(len(grid.axes))
+        counted = self.count(Counting(grid, n_sampled=size, describes_features=False))
+        return frozen(counted, wanted, None if len(self.values) <= size else self)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class RowsElsewhere(RowSource):
+    """Rows that are not held in memory: each source of them defines `count`, a pass over all rows.
+
+    Attributes
+    ----------
+    has_weights
+        Whether rows come with weights.
+    least_weight
+        Rows of this weight or less are left out.
+    """
+
+    has_weights: bool = False
+    least_weight: float = dataclasses.field(default=0.0, kw_only=True)
+
+    @property
+    def is_rereadable(self) -> bool:
+        """Whether there can be another pass."""
+        return True
+
+    def of_source(self, counting: Counting) -> Counting:
+        """What to count, with what is known of the weights of this source."""
+        return dataclasses.replace(counting, has_weights=self.has_weights, least_weight=self.least_weight)
+
+    def statistics(self, grid: Grid, wanted: Sequence[Request], score: RowScore | None = None) -> Statistics:
+        """Statistics on a grid, with all tables that are wanted; a second pass where some weights are negligible."""
+        counted = self.count(Counting(grid, wanted, sample_size(len(grid.axes)), score=score))
+        _check_totals(counted, has_weights=self.has_weights)
+        if counted.totals.needs_cut:
+            return self._with_cut(counted).statistics(grid, wanted, score)
+        return frozen(counted, wanted, self if self.is_rereadable else None)
+
+    def _with_cut(self, counted: Accumulator) -> Self:
+        totals = counted.totals
+        if not self.is_rereadable:
+            raise ValueError(
+                f"`sample_weight` must not have weights below {NEGLIGIBLE_WEIGHT:g} of the largest where rows are read "
+                f"once, got {totals.smallest:g} and {totals.largest:g}; leave these rows out."
+            )
+        return dataclasses.replace(self, least_weight=NEGLIGIBLE_WEIGHT * totals.largest)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class RowsInBatches(RowsElsewhere):
+    """Rows that are read batch by batch on this machine.
+
+    Attributes
+    ----------
+    batches
+        The batches, with the columns of the model.
+    """
+
+    batches: Batches = dataclasses.field(kw_only=True)
+
+    @property
+    def is_rereadable(self) -> bool:
+        """Whether iterating again gives the same rows."""
+        return self.batches.is_rereadable
+
+    def count(self, counting: Counting) -> Accumulator:
+        """One pass over all batches, by the workers that have them where there are such."""
+        if isinstance(self.batches, Distributed):
+            return self._count_on_workers(self.batches, self.of_source(counting))
+        accumulator = Accumulator(self.of_source(counting))
+        report, total, n_read = listener(), self.batches.n_rows or 1, 0
+        report(_READING, 0, total)
+        for batch in self.batches:
+            accumulator.update(encoded_rows(batch, accumulator.counting))
+            n_read += batch.n_rows
+            if self.batches.n_rows:
+                report(_READING, min(n_read, total - 1), total)
+        report(_READING, total, total)
+        return accumulator
+
+    @staticmethod
+    def _count_on_workers(batches: Distributed, counting: Counting) -> Accumulator:
+        """The parts of an accumulator from all partitions; none sends more of a sample than all rows need of it."""
+        if counting.n_sampled:
+            limit = enough_hashes(counting.n_sampled, batches.n_rows or 0)
+            counting = dataclasses.replace(counting, largest_hash=limit)
+        with one_step(listener(), _READING):
+            parts = batches.reduced(functools.partial(counted_parts, counting=counting), merge_parts)
+        return Accumulator.of_parts(counting, parts)
+
+
+def _check_totals(counted: Accumulator, *, has_weights: bool) -> None:
+    totals = counted.totals
+    if not totals.n_rows:
+        got = "rows of weight zero only" if has_weights else "0 rows"
+        raise ValueError(f"`X` must have at least one row, got {got}; pass the rows that define the density.")
+    if not np.isfinite(totals.squares):
+        raise ValueError(
+            f"`sample_weight` must have a finite sum of squares, got weights up to {totals.largest:g}; divide them by "
+            "the largest."
+        )
+
+
+def check_weighted_rows(X: Any, sample_weight: Any) -> None:
+    """Raise ValueError for weights without the rows that they weigh."""
+    if X is None and sample_weight is not None:
+        raise ValueError(
+            f"`sample_weight` must come with the rows that it weighs, got {shown_weights(sample_weight)} and X=None; "
+            "pass `X` too."
+        )
+
+
+def statistics_of(
+    X: Any, grid: Grid, sample_weight: Any = None, wanted: Sequence[Request] = (), score: RowScore | None = None
+) -> Statistics:
+    """Statistics of user data on a grid.
+
+    Rows whose weight is at most 1e-12 of the largest are left out.
+
+    Parameters
+    ----------
+    X
+        Rows of data with the features of the grid: an array or a data frame, what `batches_of` takes, or statistics.
+    grid
+        The bins to count in.
+    sample_weight
+        Weights of the rows, or the name of the column that holds them; None where all weigh the same.
+    wanted
+        Tables that will be asked for.
+    score
+        Score of rows, to be added up in the cells of these tables where rows are not held in memory.
+    """
+    if isinstance(X, Statistics):
+        return _given_statistics(X, grid, sample_weight, wanted)
+    batches = batches_of(X)
+    if batches is not None:
+        chosen = batches.for_model(grid.schema, _weight_column(sample_weight))
+        rows = RowsInBatches(sample_weight is not None, batches=chosen)
+        return rows.statistics(grid, wanted, score)
+    with one_step(listener(), "bins of the rows"):
+        return _rows_in_memory(X, grid, sample_weight).statistics(grid, wanted)
+
+
+def _given_statistics(statistics: Statistics, grid: Grid, sample_weight: Any, wanted: Sequence[Request]) -> Statistics:
+    if sample_weight is not None:
+        raise ValueError(
+            f"`sample_weight` must weigh rows, got {shown_weights(sample_weight)} and statistics, whose rows are "
+            "counted already; leave it out."
+        )
+    return dataclasses.replace(statistics.on(grid), wanted=tuple(wanted))
+
+
+def _weight_column(sample_weight: Any) -> str | None:
+    if sample_weight is None or isinstance(sample_weight, str):
+        return sample_weight
+    raise TypeError(
+        f"`sample_weight` must be the name of a column where rows are read in batches, got "
+        f"{shown_weights(sample_weight)}; add the weights to the rows as a column."
+    )
+
+
+def _rows_in_memory(X: Any, grid: Grid, sample_weight: Any) -> RowsInMemory:
+    if isinstance(sample_weight, str):
+        X, sample_weight = without_column(X, sample_weight)
+    encoded = encode(X, grid.schema)
+    if len(encoded) == 0:
+        raise ValueError("`X` must have at least one row, got 0 rows; pass the rows that define the density.")
+    if sample_weight is None:
+        return RowsInMemory(encoded, None, np.arange(len(encoded)))
+    weights = checked_weights(sample_weight, len(encoded))
+    weights = weights / weights.max()  # sums of huge weights would overflow
+    kept = weights > NEGLIGIBLE_WEIGHT
+    return RowsInMemory(np.asfortranarray(encoded[kept]), weights[kept], np.flatnonzero(kept))
+
+
+def checked_weights(sample_weight: npt.ArrayLike, n_rows: int) -> Floats:
+    """Weights of rows as given; ValueError where they are not one number from zero on for each row."""
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.shape != (n_rows,):
+        raise ValueError(f"`sample_weight` must have one entry per row, {n_rows}, got shape {weights.shape}.")
+    is_bad = ~np.isfinite(weights) | (weights < 0)
+    if is_bad.any() or not weights.any():
+        row = int(is_bad.argmax())
+        got = f"{weights[row]:g} at row {row}" if is_bad.any() else "zeros only"
+        raise ValueError(
+            f"`sample_weight` must be finite, not negative and not all zero, got {got}; correct the weights or leave "
+            "these rows out."
+        )
+    return weights
+
+
+def shown_weights(sample_weight: Any) -> str:
+    """Weights in a message: their shape, or the value itself where it is none."""
+    shape = np.shape(sample_weight)
+    return f"weights of shape {shape}" if shape else repr(sample_weight)

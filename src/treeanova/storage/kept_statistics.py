@@ -1,0 +1,193 @@
+"""Statistics of rows in a file: totals, quantiles of values, a sample of rows by their bins, and tables of cells.
+
+Rows are kept by their bins, not by their values: at most 65,536 of them and 4 million bins, each with its weight and
+its number. Tables are kept where the sample is not all rows. Without the sample, tables are all that is known of
+how features go together.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treeanova.core.arrays import Arrays, Floats, Ints, Key
+from treeanova.density.accumulator import FeatureTotals, Request, RowTotals
+from treeanova.density.counts import CountedTable
+from treeanova.density.sample import Sample, hashes_of
+from treeanova.density.spreads import Spread
+from treeanova.density.statistics import Statistics
+from treeanova.model.grid import Grid
+
+_MAX_ROWS = 1 << 16
+_MAX_BINS = 1 << 22
+_FEW_ROWS = 10
+_TOTALS = ("n_rows", "weight", "squares", "smallest", "largest")
+_SPREAD_TOTALS = ("n_finite", "finite_weight", "weight")
+
+
+def kept(statistics: Statistics | None, fine: Grid, wanted: Sequence[Request], *, rows: bool = True) -> Any:
+    """Statistics as they are after saving and loading: rows by their bins on a grid, or none."""
+    if statistics is None:
+        return None
+    return unpack_statistics(*pack_statistics(statistics, fine, wanted, rows=rows), statistics.grid, fine, wanted)
+
+
+def pack_statistics(
+    statistics: Statistics, fine: Grid, wanted: Sequence[Request], *, rows: bool = True
+) -> tuple[dict[str, Any], Arrays]:
+    """Header and arrays of statistics; `unpack_statistics` reverses this.
+
+    `fine` is the grid on which rows are kept, whose bins are within those of the statistics' own.
+    """
+    header = {name: getattr(statistics.totals, name) for name in _TOTALS} | {"has_weights": statistics.has_weights}
+    n_features = len(fine.axes)
+    size = min(_MAX_ROWS, _MAX_BINS // max(n_features, 1)) if rows else 0
+    sample = statistics.sample.smallest(size)
+    arrays = _pack_sample(sample, fine) | _pack_features(statistics, n_features, rows=rows)
+    if len(sample) < statistics.n_rows:
+        tables = statistics.counted(wanted)
+        arrays |= {f"table/{_text(key)}": _smallest(table.sums) for key, table in tables.items()}
+    return header, arrays
+
+
+def _pack_sample(sample: Sample, fine: Grid) -> Arrays:
+    codes = _smallest(fine.index_encoded(sample.values).T)
+    arrays: Arrays = {"codes": codes, "numbers": _smallest(_steps(sample.rows))}
+    if sample.sources.any():
+        arrays["sources"] = _smallest(_steps(sample.sources))
+    if not np.array_equal(sample.hashes, _hashes(sample.sources, sample.rows)):
+        arrays["hashes"] = sample.hashes
+    return arrays if sample.weights is None else arrays | {"weights": sample.weights}
+
+
+def _pack_features(statistics: Statistics, n_features: int, *, rows: bool) -> Arrays:
+    totals = statistics.described()
+    if not rows:
+        totals = {j: _without_few(totals[j], statistics.counts((j,)) * statistics.n_rows) for j in totals}
+    spreads = [statistics.spread(j) for j in range(n_features)]
+    arrays: Arrays = {
+        "masses": np.concatenate([np.zeros(0), *(totals[j].masses for j in range(n_features))]),
+        "sums": np.concatenate([np.zeros(0), *(totals[j].sums for j in range(n_features))]),
+        "ends": np.array([[totals[j].low, totals[j].high] for j in range(n_features)]),
+        "spreads": np.array([[getattr(spread, name) for name in _SPREAD_TOTALS] for spread in spreads]),
+        "quantiles": np.concatenate([np.zeros(0), *(spread.plain for spread in spreads)]),
+        "n_quantiles": np.array([len(spread.plain) for spread in spreads]),
+    }
+    if statistics.has_weights:
+        arrays["quantiles_by_weight"] = np.concatenate([np.zeros(0), *(spread.by_weight for spread in spreads)])
+    return arrays
+
+
+def _without_few(totals: FeatureTotals, n_rows: Floats) -> FeatureTotals:
+    """The same without sums of bins that have few rows, which would tell their values."""
+    is_kept = n_rows > _FEW_ROWS - 0.5
+    return dataclasses.replace(totals, masses=totals.masses * is_kept, sums=totals.sums * is_kept)
+
+
+def unpack_statistics(
+    header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], grid: Grid, fine: Grid, wanted: Sequence[Request]
+) -> Statistics:
+    """Statistics from header and arrays; ValueError where these do not fit the grids."""
+    totals = RowTotals(*(header[name] for name in _TOTALS))
+    sample = _unpack_sample(arrays, fine)
+    is_possible = 0 < totals.weight < np.inf and 0 < totals.squares < np.inf and 0 <= len(sample) <= totals.n_rows
+    if not is_possible or (sample.weights is not None) != bool(header["has_weights"]):
+        raise ValueError("totals of rows must be positive and fit the sample")
+    requests = {request.key: request for request in wanted}
+    tables = {
+        key: CountedTable(requests[key].binnings, _fitting(table, requests[key], grid))
+        for key, table in _by_key(arrays).items()
+        if key in requests
+    }
+    return Statistics(
+        grid,
+        totals,
+        bool(header["has_weights"]),
+        sample,
+        tuple(wanted),
+        tables,
+        _unpack_features(arrays, grid),
+        spreads=_unpack_spreads(arrays, len(grid.axes)),
+        sample_grid=fine,
+    )
+
+
+def _unpack_sample(arrays: Mapping[str, npt.NDArray[Any]], fine: Grid) -> Sample:
+    codes, rows = arrays["codes"].T.astype(np.int32), np.cumsum(arrays["numbers"].astype(np.int64))
+    n_rows = len(rows)
+    limits = np.array(fine.sizes, dtype=np.int64)
+    if codes.shape != (n_rows, len(limits)) or (n_rows and ((codes < 0).any() or (codes >= limits).any())):
+        raise ValueError("bins of rows must be those of the grid")
+    sources = np.cumsum(arrays["sources"].astype(np.int64)) if "sources" in arrays else np.zeros(n_rows, np.int64)
+    hashes = arrays["hashes"] if "hashes" in arrays else _hashes(sources, rows)
+    weights = arrays.get("weights")
+    known = [column for column in (sources, hashes, weights) if column is not None]
+    if any(column.shape != (n_rows,) for column in known) or hashes.dtype != np.uint64:
+        raise ValueError("rows of a sample must have a number, a source and a weight each")
+    if weights is not None and not ((weights > 0) & np.isfinite(weights)).all():
+        raise ValueError("weights of rows must be positive")
+    return Sample(np.asfortranarray(fine.encoded(codes)), weights, hashes, sources, rows)
+
+
+def _unpack_features(arrays: Mapping[str, npt.NDArray[Any]], grid: Grid) -> dict[int, FeatureTotals]:
+    n_bins = sum(grid.sizes)
+    if any(arrays[name].shape != (n_bins,) for name in ("masses", "sums")):
+        raise ValueError("sums of values must fit the bins")
+    pieces = (np.split(arrays[name], np.cumsum(grid.sizes)[:-1]) for name in ("masses", "sums"))
+    ends = arrays["ends"].reshape(-1, 2)
+    by_feature = enumerate(zip(*pieces, ends.tolist(), strict=True))
+    return {j: FeatureTotals(masses, sums, *low_high) for j, (masses, sums, low_high) in by_feature}
+
+
+def _unpack_spreads(arrays: Mapping[str, npt.NDArray[Any]], n_features: int) -> dict[int, Spread]:
+    totals = arrays["spreads"].reshape(n_features, len(_SPREAD_TOTALS))
+    ends = np.cumsum(arrays["n_quantiles"].astype(np.int64))
+    flat = arrays["quantiles"], arrays.get("quantiles_by_weight", arrays["quantiles"])
+    if any(quantiles.shape != (ends[-1],) for quantiles in flat if n_features):
+        raise ValueError("quantiles must be as many as the file says")
+    plain, by_weight = (np.split(quantiles, ends[:-1]) for quantiles in flat)
+    return {j: Spread(plain[j], by_weight[j], *totals[j].tolist()) for j in range(n_features)}
+
+
+def _fitting(table: npt.NDArray[Any], request: Request, grid: Grid) -> Any:
+    """A table as numbers or sums of weights; ValueError where it does not fit its features."""
+    sizes = [grid.sizes[j] for j in request.key]
+    shape = sizes if request.binnings is None else [binning.size for binning in request.binnings]
+    if list(table.shape) != shape:
+        raise ValueError("tables of rows must fit the bins")
+    return table.astype(np.float64 if table.dtype.kind == "f" else np.int64)
+
+
+def _hashes(sources: Ints, rows: Ints) -> npt.NDArray[np.uint64]:
+    found = np.empty(len(rows), dtype=np.uint64)
+    for source in np.unique(sources):
+        found[sources == source] = hashes_of(int(source), rows[sources == source])
+    return found
+
+
+def _steps(numbers: Ints) -> Ints:
+    return np.diff(numbers, prepend=0)
+
+
+def _smallest(numbers: Any) -> npt.NDArray[Any]:
+    """Whole numbers in as few bytes as hold them all; others unchanged."""
+    if numbers.dtype.kind == "f":
+        return np.asarray(numbers)
+    low, high = int(numbers.min(initial=0)), int(numbers.max(initial=0))
+    kinds: tuple[Any, ...] = (np.uint8, np.uint16, np.uint32) if low >= 0 else (np.int8, np.int16, np.int32)
+    fitting = [kind for kind in kinds if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max]
+    return np.ascontiguousarray(numbers, dtype=fitting[0] if fitting else np.int64)
+
+
+def _text(key: Key) -> str:
+    return "-".join(map(str, key))
+
+
+def _by_key(arrays: Mapping[str, npt.NDArray[Any]]) -> dict[Key, npt.NDArray[Any]]:
+    start = "table/"
+    names = [name for name in arrays if name.startswith(start)]
+    return {tuple(map(int, name.removeprefix(start).split("-"))): arrays[name] for name in names}

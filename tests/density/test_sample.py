@@ -1,0 +1,54 @@
+"""Samples of rows by hashes of where they come from."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treeanova.density.sample import MAX_ROWS, hashes_of, joined, sample_of, sample_size
+
+
+def lot(source, first, n_rows, *, weighted=False):
+    numbers = np.arange(first, first + n_rows)
+    values = np.asfortranarray(np.stack([numbers + 1000.0 * source, -numbers], axis=1))
+    return sample_of(values, numbers + 1.0 if weighted else None, source, numbers)
+
+
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=6), st.integers(1, 40), st.booleans(), st.randoms())
+def test_the_sample_of_lots_in_any_order_is_that_of_all_rows(lengths, size, weighted, random):
+    """The oracle sorts all rows by hash."""
+    starts = np.cumsum([0, *lengths])
+    lots = [lot(source % 2, int(starts[source]), n, weighted=weighted) for source, n in enumerate(lengths)]
+    random.shuffle(lots)
+    found = joined([joined([one], size) for one in lots], size)
+    everyone = [(h, s, r) for one in lots for h, s, r in zip(one.hashes, one.sources, one.rows, strict=True)]
+    expected = sorted((s, r) for _, s, r in sorted(everyone)[:size])
+    assert list(zip(found.sources, found.rows, strict=True)) == expected
+    np.testing.assert_array_equal(found.values[:, 0], [r + 1000.0 * s for s, r in expected])
+    if weighted and expected:
+        np.testing.assert_array_equal(found.weights, [r + 1.0 for _, r in expected])
+
+
+def test_every_row_is_as_likely_as_every_other():
+    """Shares of equal stretches of rows in a sample of a tenth, within five standard errors."""
+    numbers = np.arange(100_000)
+    for source in (0, 1, 7):
+        chosen = np.argsort(hashes_of(source, numbers))[:10_000]
+        counts = np.bincount(chosen // 10_000, minlength=10)
+        assert np.abs(counts - 1000).max() < 5 * np.sqrt(1000 * 0.9 * 0.9)
+    assert len(np.unique(np.concatenate([hashes_of(source, numbers) for source in range(3)]))) == 300_000
+
+
+def test_samples_of_many_features_are_smaller():
+    assert sample_size(8) == MAX_ROWS
+    assert sample_size(0) == MAX_ROWS
+    assert sample_size(1000) * 1000 * 8 <= 1 << 28
+
+
+def test_sources_after_others_keep_their_hashes():
+    first, second = lot(0, 0, 5), lot(0, 0, 3)
+    moved = second.after(first)
+    assert moved.sources.tolist() == [1, 1, 1]
+    np.testing.assert_array_equal(moved.hashes, second.hashes)
+    assert joined([moved, first], 100).values[:, 1].tolist() == [0, -1, -2, -3, -4, 0, -1, -2]

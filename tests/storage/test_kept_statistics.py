@@ -1,0 +1,155 @@
+"""Statistics in a file: the same answers without X, and refusals where rows are gone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import treeanova
+from treeanova.density import sample
+from treeanova.density.row_sources import statistics_of
+from treeanova.storage import kept_statistics
+from treeanova.testing.archives import saved_and_loaded
+from treeanova.testing.densities import MIXED_GRID
+
+trees = pytest.importorskip("sklearn.ensemble")
+DENSITIES = ("auto", "empirical", "laplace", "shrinkage", "independent", "uniform")
+
+
+def dependent_rows(n_rows, seed=0, n_features=4):
+    data = np.random.default_rng(seed).normal(size=(n_rows, n_features))
+    data[:, 1:] += 0.7 * data[:, :-1]
+    return data
+
+
+def boosted(data, depth=2):
+    target = data[:, 0] * data[:, 1] + np.sin(2 * data[:, 2]) * (data[:, 3] > 0)
+    return trees.GradientBoostingRegressor(max_depth=depth, n_estimators=12, random_state=0).fit(data, target)
+
+
+@pytest.fixture(scope="module")
+def shallow():
+    data = dependent_rows(600)
+    return treeanova.decompose(boosted(data), data, density="empirical")
+
+
+@pytest.fixture(scope="module")
+def deep():
+    data = dependent_rows(600)
+    return treeanova.decompose(boosted(data, 4), data, density="empirical", tensor_order=2)
+
+
+@pytest.mark.parametrize("kind", ["shallow", "deep"])
+@pytest.mark.parametrize("density", DENSITIES)
+def test_other_densities_from_the_file_are_those_from_the_rows(kind, density, request, tmp_path):
+    fx = request.getfixturevalue(kind)
+    again = saved_and_loaded(fx, tmp_path).with_density(density)
+    expected = fx.with_density(density)
+    assert again == expected
+    np.testing.assert_array_equal(again.moments.covariance, expected.moments.covariance)
+
+
+@pytest.mark.parametrize("kind", ["shallow", "deep"])
+def test_standard_errors_from_the_file_are_those_from_the_rows(kind, request, tmp_path):
+    fx = request.getfixturevalue(kind)
+    again, expected = saved_and_loaded(fx, tmp_path).standard_errors(4), fx.standard_errors(4)
+    for names, errors in expected.items():
+        np.testing.assert_allclose(again[names], errors, atol=1e-9 * max(e.max() for e in expected.values()))
+
+
+def test_standard_errors_from_an_eighth_of_the_rows_are_near_those_of_all(monkeypatch, tmp_path):
+    """Root mean squares over the cells of all terms; each of both bootstraps has a noise of some per cent."""
+    monkeypatch.setattr(kept_statistics, "_MAX_ROWS", 2_000)
+    data = dependent_rows(16_000, n_features=4)
+    model = trees.GradientBoostingRegressor(max_depth=2, n_estimators=5, max_leaf_nodes=3, random_state=0)
+    fx = treeanova.decompose(model.fit(data, data[:, 0] * data[:, 1] + data[:, 2]), data, density="empirical")
+    again = saved_and_loaded(fx, tmp_path)
+    assert len(again.statistics.sample) == 2_000
+    whole, sampled = fx.standard_errors(100), again.standard_errors(100)
+
+    def size(errors):
+        return np.sqrt(sum(float((fx.terms[names].weights * errors[names] ** 2).sum()) for names in errors))
+
+    assert size(sampled) == pytest.approx(size(whole), rel=0.1)
+
+
+def test_tables_are_kept_where_rows_are_not(shallow, monkeypatch, tmp_path):
+    monkeypatch.setattr(kept_statistics, "_MAX_ROWS", 100)
+    again = saved_and_loaded(shallow, tmp_path)
+    assert repr(again.statistics) == "Statistics of 600 rows of 4 features, 100 of them sampled"
+    for names in shallow.terms:
+        key = tuple(shallow.schema.names.index(name) for name in names)
+        np.testing.assert_array_equal(again.statistics.counts(key), shallow.statistics.counts(key))
+    for density in ("auto", "laplace", "independent"):
+        assert again.with_density(density) == shallow.with_density(density)
+
+
+def test_without_rows_terms_at_rows_need_them(deep, tmp_path):
+    deep.save(tmp_path / "fx.tav", rows=False)
+    again = treeanova.load(tmp_path / "fx.tav")
+    assert len(again.statistics.sample) == 0
+    assert again.with_density("independent") == deep.with_density("independent")
+    with pytest.raises(ValueError, match="rows must be known for this, got none"):
+        again.with_density("laplace")
+
+
+def test_months_are_merged_from_files(tmp_path):
+    """Merged statistics against those of all rows together."""
+    data = dependent_rows(500)
+    model = boosted(data)
+    months = [data[:300], data[300:]]
+    saved = []
+    for number, month in enumerate(months):
+        treeanova.decompose(model, month).save(tmp_path / f"{number}.tav")
+        saved.append(treeanova.load(tmp_path / f"{number}.tav"))
+    merged = saved[0].statistics + saved[1].statistics
+    whole = treeanova.decompose(model, data)
+    assert merged.n_rows == 500
+    again = saved[0].with_density("auto", merged)
+    for names, term in whole.terms.items():
+        np.testing.assert_allclose(again.terms[names].values, term.values, atol=1e-12)
+    np.testing.assert_allclose(again.moments.variance, whole.moments.variance, atol=1e-12)
+
+
+@pytest.mark.parametrize("size", [1 << 18, 100])
+def test_months_in_memory_are_merged(size, monkeypatch):
+    monkeypatch.setattr(sample, "MAX_ROWS", size)
+    data = dependent_rows(500)
+    model = boosted(data)
+    first, second, whole = (
+        treeanova.decompose(model, rows, density="empirical") for rows in (data[:300], data[300:], data)
+    )
+    merged = first.statistics.merge(second.statistics)
+    again = first.with_density("empirical", merged)
+    assert again.statistics.n_rows == 500
+    for names, term in whole.terms.items():
+        np.testing.assert_allclose(again.terms[names].values, term.values, atol=1e-12)
+    assert merged.value_range(0) == whole.statistics.value_range(0)
+
+
+def test_statistics_of_other_bins_or_weights_are_not_merged(shallow):
+    other = statistics_of(np.array([[0.5, 1, 0]], dtype=object), MIXED_GRID)
+    with pytest.raises(ValueError, match="statistics must have the same bins to be merged"):
+        shallow.statistics.merge(other)
+    weighted = statistics_of(dependent_rows(50), shallow.grid, np.ones(50))
+    with pytest.raises(ValueError, match="must both have weights of rows to be merged, or none"):
+        shallow.statistics.merge(weighted)
+
+
+def test_finer_bins_need_values(shallow, tmp_path):
+    data = dependent_rows(600)
+    other = treeanova.decompose(boosted(data + 0.01), data)
+    again = saved_and_loaded(shallow, tmp_path)
+    with pytest.raises(ValueError, match="rows must be known by their values for other bins of 'x0'"):
+        _ = again - other
+
+
+def test_a_report_from_the_file_has_histograms(shallow, tmp_path):
+    pytest.importorskip("vl_convert")
+    again = saved_and_loaded(shallow, tmp_path)
+    low, high = again.statistics.value_range(0)
+    assert (low, high) == shallow.statistics.value_range(0)
+    whole = shallow.statistics.histogram(0, low, high, 8)
+    np.testing.assert_allclose(again.statistics.histogram(0, low, high, 8), whole, atol=0.03)
+    treeanova.write_report(again, tmp_path / "report.html")
+    assert (tmp_path / "report.html").stat().st_size > 10_000
