@@ -123,13 +123,22 @@ def test_files_need_their_rows(model, other_model, tmp_path):
     old.save(tmp_path / "old.tav")
     new.save(tmp_path / "new.tav")
     old_saved, new_saved = treeanova.load(tmp_path / "old.tav"), treeanova.load(tmp_path / "new.tav")
-    with pytest.raises(ValueError, match="`X_old` must be given where a decomposition has no rows"):
+    with pytest.raises(ValueError, match="`X_old` must be given where a file keeps bins of rows"):
         treeanova.change(old_saved, new)
-    with pytest.raises(ValueError, match="`X_new` must be given where a decomposition has no rows"):
+    with pytest.raises(ValueError, match="`X_new` must be given where a file keeps bins of rows"):
         treeanova.change(old, new_saved)
     expected = treeanova.change(old, new).table
     found = treeanova.change(old_saved, new_saved, X_old=OLD, X_new=NEW).table
     assert found["term"].tolist() == expected["term"].tolist()
+    assert np.allclose(found.iloc[:, 1:], expected.iloc[:, 1:], rtol=0, atol=1e-10)
+
+
+def test_files_of_the_same_model_need_no_rows(model, tmp_path):
+    old, new = decompose(model, OLD), decompose(model, NEW)
+    old.save(tmp_path / "old.tav")
+    new.save(tmp_path / "new.tav", rows=False)
+    expected = treeanova.change(old, new).table
+    found = treeanova.change(treeanova.load(tmp_path / "old.tav"), new).table
     assert np.allclose(found.iloc[:, 1:], expected.iloc[:, 1:], rtol=0, atol=1e-10)
 
 

@@ -24,7 +24,7 @@ from treeanova.data.frames import frame
 from treeanova.decomposition.decomposition import Decomposition, purified_again
 from treeanova.decomposition.parts import Parts, largest_first, mean_parts, parts_of
 from treeanova.density.row_sources import statistics_of
-from treeanova.density.statistics import Statistics
+from treeanova.density.statistics import NoRowsError, Statistics
 
 INTERCEPT = "intercept"
 
@@ -172,7 +172,7 @@ def _rows_of(owner: Decomposition, reader: Decomposition, X: Any, argument: str)
     statistics = owner.density.statistics
     if statistics is None:
         raise ValueError(
-            f"`{argument}` must be given where a decomposition has no rows, as one from a file, got None; pass the "
+            f"`{argument}` must be given where a decomposition has no rows, as one from a file may, got None; pass the "
             "rows."
         )
     pairs = zip(owner.schema.features, reader.schema.features, strict=True)
@@ -182,7 +182,13 @@ def _rows_of(owner: Decomposition, reader: Decomposition, X: Any, argument: str)
             f"`{argument}` must be given where two models read columns in different ways, as "
             f"{', '.join(map(repr, differing[:5]))}, got None; pass the rows."
         )
-    return statistics.on(reader.grid)
+    try:
+        return statistics.on(reader.grid)
+    except NoRowsError as error:
+        raise ValueError(
+            f"`{argument}` must be given where a file keeps bins of rows that the other model splits further, got "
+            "None; pass the rows."
+        ) from error
 
 
 def _are_read_alike(one: Feature, other: Feature) -> bool:

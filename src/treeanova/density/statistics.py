@@ -430,10 +430,10 @@ _GONE = (
 
 
 def _check_bins(known: Grid, wanted: Grid) -> None:
-    """Raise ValueError where rows that are known by their bins on one grid have no certain bins on another."""
+    """Raise NoRowsError where rows that are known by their bins on one grid have no certain bins on another."""
     name = first_unresolved(known, wanted)
     if name is not None:
-        raise ValueError(
+        raise NoRowsError(
             f"rows must be known by their values for other bins of {name!r}, got their bins only, which is all that a "
             "file keeps; use with_density(density, X) first."
         )
