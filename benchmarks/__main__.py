@@ -7,7 +7,7 @@ import importlib
 import pathlib
 from typing import Any
 
-NAMES = ("accuracy", "decompose", "deep", "known_truth", "purify", "readers", "report", "screening")
+NAMES = ("accuracy", "decompose", "deep", "known_truth", "purify", "readers", "report", "scale", "screening")
 
 
 def main() -> None:

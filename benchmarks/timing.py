@@ -21,6 +21,13 @@ def best_of(function: Callable[[], Result], seconds: float = 1.0, most: int = 7)
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """A Markdown table."""
+    print(table_text(header, rows), end="", flush=True)
+
+
+def table_text(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table as text."""
     widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
-    for row in [header, ["-" * width for width in widths], *rows]:
-        print("| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |", flush=True)
+    lines = [header, ["-" * width for width in widths], *rows]
+    return "".join(
+        "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |\n" for row in lines
+    )

@@ -16,7 +16,7 @@ from treeanova.anova.solvers.base import Options
 from treeanova.anova.solvers.registry import check_method
 from treeanova.core.arrays import Key, Names
 from treeanova.core.progress import Progress, one_step, reporting, within
-from treeanova.data.batches import Batches, Selection, batches_of
+from treeanova.data.batches import Batches, batches_of
 from treeanova.data.columns import with_found_dates, with_labels, without_column
 from treeanova.data.dates import with_dates
 from treeanova.data.features import Schema
@@ -140,7 +140,7 @@ def decompose(
     with reporting(progress) as report:
         with one_step(report, "reading the model"):
             model = unpickled(model, trusted=trusted)
-            X = batches_of(X) or X if not isinstance(X, Statistics) else X
+            X = _in_batches(X, sample_weight)
             check_weighted_rows(X, sample_weight)
             max_order = _checked_order("max_order", max_order, 1)
             tensor_order = _checked_order("tensor_order", tensor_order, 2)
@@ -175,19 +175,30 @@ def decompose(
         return fx.truncate(layout.row_order)
 
 
+def _in_batches(X: Any, sample_weight: Any) -> Any:
+    """Data that come in batches as such, with the name of their weights; others as they are."""
+    batches = None if isinstance(X, Statistics) else batches_of(X)
+    if batches is None:
+        return X
+    return batches.for_model(None, sample_weight) if isinstance(sample_weight, str) else batches
+
+
 def _head_of(X: Any, sample_weight: Any) -> Any:
     """Rows that tell what kind of table the data are, without weights: of a table in memory all, of batches the first.
 
     None where there are no rows, or only their statistics.
     """
-    head = None if isinstance(X, Statistics) else X.head() if isinstance(X, Batches) else X
-    return without_column(head, sample_weight)[0] if head is not None and isinstance(sample_weight, str) else head
+    if X is None or isinstance(X, Statistics):
+        return None
+    if isinstance(X, Batches):
+        return X.head()
+    return without_column(X, sample_weight)[0] if isinstance(sample_weight, str) else X
 
 
 def _with_labels(schema: Schema, X: Any, head: Any) -> Schema:
     """The schema with names of categories from all rows that can be read again."""
     if isinstance(X, Batches) and X.is_rereadable and any(f.encoder.wants_labels for f in schema.features):
-        return functools.reduce(with_labels, (batch.table for batch in X.reading(Selection(schema))), schema)
+        return functools.reduce(with_labels, (batch.table for batch in X.for_model(schema)), schema)
     return schema if head is None else with_labels(schema, head)
 
 

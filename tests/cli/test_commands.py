@@ -178,3 +178,64 @@ def test_bad_input_gives_status_2_one_line_and_no_file(case, bad_folder, capsys)
     before = sorted(bad_folder.iterdir())
     assert re.search(message, refused(arguments, capsys))
     assert sorted(bad_folder.iterdir()) == before
+
+
+@pytest.fixture
+def parquet(rows, tmp_path):
+    """A folder of three Parquet files with the rows, their target and weights."""
+    pytest.importorskip("pyarrow")
+    X, y, weights = rows
+    folder = tmp_path / "parquet"
+    folder.mkdir()
+    whole = X.assign(y=y, w=weights)
+    for number, start in enumerate((0, 300, 301)):
+        stop = (300, 301, 800)[number]
+        whole[start:stop].to_parquet(folder / f"{number}.parquet")
+    return folder
+
+
+@pytest.mark.parametrize("pattern", ["", "*.parquet"])
+@pytest.mark.parametrize("weight", [[], ["--weight", "w"]])
+def test_folders_and_patterns_of_parquet_are_the_rows(folder, parquet, capsys, pattern, weight):
+    one = ["--data", folder / "rows.csv", "--target", "y", *(weight or ["--target", "w"])]
+    several = ["--data", parquet / pattern, "--target", "y", *weight]
+    expected, found = (
+        json.loads(printed(["explain", folder / "model.json", *data, "--json"], capsys)) for data in (one, several)
+    )
+    assert found["n_rows"] == expected["n_rows"] == 800
+    for ours, theirs in zip(found["terms"], expected["terms"], strict=True):
+        assert ours["term"] == theirs["term"]
+        assert ours["share"] == pytest.approx(theirs["share"], abs=1e-10)
+
+
+@pytest.mark.parametrize("source", ["rows.csv", "parquet"])
+def test_terms_at_rows_are_written_to_a_file(folder, parquet, rows, capsys, source):
+    data = ["--data", folder / source if source == "rows.csv" else parquet, "--target", "y", "--target", "w"]
+    out = parquet.with_name("terms.parquet")
+    found = json.loads(printed(["explain", folder / "model.json", *data, "--rows-out", out, "--json"], capsys))
+    assert found["files"] == {"rows": str(out)}
+    table = pd.read_parquet(out)
+    score = treeanova.read_model(folder / "model.json").score(rows[0])[:, 0]
+    np.testing.assert_allclose(table["score"], score, atol=1e-12)
+    np.testing.assert_allclose(table.drop(columns="score").sum(axis=1), score, atol=1e-12)
+
+
+def test_rows_of_a_saved_decomposition_need_no_other_data(folder, parquet, rows, fx, capsys):
+    out = parquet.with_name("terms.parquet")
+    printed(["explain", folder / "fx.tav", "--rows", parquet, "--rows-out", out], capsys)
+    np.testing.assert_allclose(pd.read_parquet(out)["c"], fx.term_values(rows[0], "c"), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--rows", "{parquet}"], "`--rows` must come with --rows-out"),
+        (["--rows-out", "x.parquet"], "`--rows-out` must come with rows"),
+        (["--rows", "{parquet}/none*", "--rows-out", "x.parquet"], "must be a pattern that matches Parquet files"),
+        (["--data", "{folder}/none", "--density", "auto"], "`--data` must be the path of a file, no such file"),
+        (["--rows", "{parquet}", "--rows-out", "{parquet}/x.parquet"], "`--rows-out` must be outside the folder"),
+    ],
+)
+def test_rows_that_do_not_fit_are_refused(folder, parquet, capsys, options, message):
+    words = [option.format(parquet=parquet, folder=folder) for option in options]
+    assert message in refused(["explain", folder / "fx.tav", *words], capsys)

@@ -57,8 +57,9 @@ def test_only_the_columns_of_the_model_are_there_and_the_weights_apart():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"weight": "v"}, "batch 1: `X` must have the columns of weights and targets, got none named 'v'"),
+        ({"weight": "v"}, "batch 1: `X` must have the columns that are named, got none named 'v'"),
         ({"drop": ("z", "y")}, "got none named 'z'"),
+        ({"keep": ("z",)}, "got none named 'z'"),
         ({"weight": "size"}, "batch 1: the weights 'size' must be numbers, got String"),
     ],
 )
@@ -68,8 +69,17 @@ def test_unknown_columns_of_weights_and_targets_are_refused(options, message):
         read([frame], **options)
 
 
+def test_columns_to_keep_are_passed_on_and_not_those_of_a_model_without_names():
+    frame = pd.DataFrame({"id": ["a", "b"], "age": [1.0, 2.0], "size": ["S", "L"]})
+    (batch,) = read([frame], keep=("id", "age"))
+    assert batch.kept.equals(frame[["id", "age"]])
+    assert list(batch.table.columns) == ["age", "size"]
+    (batch,) = read([frame], Schema((Feature("x0"), Feature("x1", Labels(("S", "L"))))), keep=("id",))
+    assert list(batch.table.columns) == ["age", "size"]
+
+
 def test_weights_of_matrices_have_no_name():
-    with pytest.raises(TypeError, match="batch 1: `X` must have names of columns for the weights 'w', got a matrix"):
+    with pytest.raises(TypeError, match="batch 1: `X` must have names of columns to find 'w', got a matrix"):
         read([np.ones((1, 2))], weight="w")
 
 

@@ -9,9 +9,11 @@ import pyarrow.parquet
 import pytest
 import scipy.sparse
 
+import treeanova
 from treeanova.data.batch import Selection
 from treeanova.data.batches import batches_of
 from treeanova.data.features import Feature, Schema
+from treeanova.testing.same_answers import assert_same_answers, boosted_model, mixed_rows
 
 SCHEMA = Schema((Feature("a"), Feature("b")), named=True)
 ROWS = np.array([[1.0, 2.0], [3.0, np.nan], [5.0, 6.0], [7.0, 8.0], [9.0, 0.0]])
@@ -60,7 +62,7 @@ def relation(folder):
 
 
 SOURCES = {
-    "folder": lambda folder: written(folder),
+    "folder": written,
     "text": lambda folder: str(written(folder)),
     "pattern": lambda folder: written(folder) / "**" / "*.parquet",
     "list of paths": lambda folder: [written(folder) / "1.parquet", folder / "more"],
@@ -116,3 +118,47 @@ def test_the_head_is_the_first_table_with_all_columns(make, tmp_path):
 def test_what_is_no_frame_is_refused():
     with pytest.raises(TypeError, match="batch 2: `X` must be an iterable of data frames or matrices, got float"):
         rows_of(batches_of(iter([ROWS, 1.0])))
+
+
+MIXED = mixed_rows(2000)
+
+
+def mixed_files(folder):
+    for number, start in enumerate(range(0, 2000, 700)):
+        MIXED[start : start + 700].to_parquet(folder / f"{number}.parquet")
+    return folder
+
+
+def mixed_relation(folder):
+    duckdb = pytest.importorskip("duckdb", reason="DuckDB is not installed: its relations are not tested")
+    return duckdb.connect().read_parquet(f"{mixed_files(folder)}/*.parquet")
+
+
+READ = {
+    "files": mixed_files,
+    "dataset": lambda folder: pa.dataset.dataset(mixed_files(folder)),
+    "lazy frame": lambda folder: pl.scan_parquet(mixed_files(folder) / "*.parquet"),
+    "relation": mixed_relation,
+    "frames": lambda _: [MIXED[:1], MIXED[1:1500], MIXED[1500:1500], MIXED[1500:]],
+    "frames in another order": lambda _: [MIXED[1500:], MIXED[:1500]],
+    "iterator": lambda _: (MIXED[start : start + 333] for start in range(0, 2000, 333)),
+    "stream": lambda _: pa.Table.from_pandas(MIXED).to_reader(max_chunksize=100),
+}
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["shallow", "deep"])
+def model(request):
+    pytest.importorskip("sklearn")
+    return boosted_model(MIXED, is_deep=request.param)
+
+
+@pytest.fixture(scope="module")
+def expected(model):
+    return {weight: treeanova.decompose(model, MIXED, sample_weight=weight) for weight in (None, "weight")}
+
+
+@pytest.mark.parametrize("weight", [None, "weight"])
+@pytest.mark.parametrize("read", READ.values(), ids=list(READ))
+def test_every_source_gives_the_same_answers(model, expected, read, weight, tmp_path):
+    found = treeanova.decompose(model, read(tmp_path), sample_weight=weight)
+    assert_same_answers(found, expected[weight], MIXED, has_weights=weight is not None)

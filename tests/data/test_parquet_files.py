@@ -104,6 +104,15 @@ def test_columns_in_names_of_folders(tmp_path):
     np.testing.assert_array_equal(rows_of(whole, schema), expected)
 
 
+def test_columns_to_leave_out_are_not_read(folder, source):
+    schema = Schema((Feature("x0"),))
+    batches = batches_of(source(folder)).reading(Selection(schema, drop=("size",)))
+    assert [batch.encoded(schema).ravel().tolist() for batch in batches] == [[0, 0], [1, 1], [2, 2]]
+    assert batches.head().column_names == ["a"]
+    with pytest.raises(ValueError, match=r"1\.parquet: `X` must have the columns that are named, got none named 'y'"):
+        list(batches_of(source(folder)).reading(Selection(schema, drop=("size", "y"))))
+
+
 def test_a_folder_is_searched_for_parquet_files_only(folder):
     (folder / "_SUCCESS").touch()
     (folder / "notes.txt").touch()

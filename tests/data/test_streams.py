@@ -49,7 +49,7 @@ def test_a_query_is_asked_for_the_columns_of_the_model_only():
         return [pl.DataFrame({"a": [1], "b": [2]})]
 
     query = Query(read, ("a", "b", "c", "w")).reading(Selection(SCHEMA, "w"))
-    with pytest.raises(ValueError, match="batch 1: `X` must have the columns of weights"):
+    with pytest.raises(ValueError, match="batch 1: `X` must have the columns that are named"):
         list(query)
     assert asked == [["b", "a", "w"]]
 

@@ -84,6 +84,12 @@ def explain(
     target: Target = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a report: one HTML page.")] = None,
     save: Annotated[Path | None, typer.Option(metavar="FILE", help="Save the decomposition to a file (.tav).")] = None,
+    rows_out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write all terms at all rows to a Parquet file.")
+    ] = None,
+    rows: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The rows for --rows-out; those of --data by default.")
+    ] = None,
     open_report: Annotated[bool, typer.Option("--open", help="Open the report in a browser.")] = False,
     weight: Weight = None,
     max_order: MaxOrder = None,
@@ -101,7 +107,10 @@ def explain(
 
     if open_report and out is None:
         raise ValueError("`--open` must come with a report to open, got no --out; add --out report.html.")
-    check_outputs({"--out": out, "--save": save}, {"MODEL": model, "--data": data})
+    explained_rows = sources.rows_to_explain(rows, data, rows_out)
+    check_outputs(
+        {"--out": out, "--save": save, "--rows-out": rows_out}, {"MODEL": model, "--data": data, "--rows": rows}
+    )
     request = sources.Request(data, target or (), weight, budget, max_order, trusted, seconds)
     files = {}
     with progress() as report:
@@ -116,6 +125,10 @@ def explain(
 
             write_report(fx, out, title=model.name, progress=report)
             files["report"] = str(out)
+        if rows_out is not None:
+            drop = request.others if rows is None else ()
+            fx.explain_to(rows_out, sources.rows_of(explained_rows, fx.schema, drop), progress=report)
+            files["rows"] = str(rows_out)
         summary = answers.summary(fx, model.name) | {"files": files}
     say(formats.as_json(summary) if json else answers.explained(fx, summary, top))
     if open_report and out is not None:

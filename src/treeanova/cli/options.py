@@ -25,7 +25,8 @@ Data = Annotated[
     typer.Option(
         metavar="FILE",
         help="The rows that define the density: .csv, .tsv, .parquet, .feather or .jsonl; text may be compressed (.gz, "
-        ".zst). Empty cells are missing. Not needed for the density uniform.",
+        ".zst). Empty cells are missing. A folder of Parquet files, or a pattern such as 'year/*.parquet', is read in "
+        "batches, however large. Not needed for the density uniform.",
     ),
 ]
 Target = Annotated[

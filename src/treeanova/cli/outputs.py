@@ -24,6 +24,11 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path 
     for option, path in written.items():
         _check_writable(path)
         for other, source in read:
+            if source.is_dir() and Path(os.path.realpath(source)) in Path(os.path.realpath(path)).parents:
+                raise ValueError(
+                    f"`{option}` must be outside the folder `{other}`, got {path}, which would be read with it; choose "
+                    "another folder."
+                )
             if _is_same_file(path, source):
                 raise ValueError(
                     f"`{option}` must be another file than `{other}`, got {path}, which would replace it; choose "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import glob
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,9 @@ from typing import Any
 from treeanova._decompose import decompose
 from treeanova.cli.options import DEFAULT_BUDGET
 from treeanova.core.progress import Progress, one_step, within
+from treeanova.data.batches import Selection
 from treeanova.data.features import Schema
+from treeanova.data.parquet_files import parquet_files
 from treeanova.data.tabular import read_column, read_table
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.files import load
@@ -36,17 +39,35 @@ class Request:
         """The data with the columns of a schema; None without data."""
         if self.data is None:
             return None
-        others = [*self.target, *([self.weight] if self.weight else [])]
-        return read_table(self.data, schema, drop=list(dict.fromkeys(others)))
+        return rows_of(self.data, schema, self.target if is_in_batches(self.data) else self.others)
+
+    @property
+    def others(self) -> list[str]:
+        """Columns that are no features."""
+        return list(dict.fromkeys([*self.target, *([self.weight] if self.weight else [])]))
 
     def weights(self) -> Any:
-        """Weights of the rows, or None."""
-        return None if self.data is None or self.weight is None else read_column(self.data, self.weight)
+        """Weights of the rows, or the name of their column where rows are read in batches, or None."""
+        if self.data is None or self.weight is None:
+            return None
+        return self.weight if is_in_batches(self.data) else read_column(self.data, self.weight)
 
     def check_has_rows(self, density: str) -> None:
         """Raise ValueError for a density that needs rows where there are none."""
         if self.data is None and KINDS[density].needs_data:
             raise ValueError(f"`--data` must be given for the density {density}, got no rows; only uniform needs none.")
+
+
+def is_in_batches(path: Path) -> bool:
+    """Whether a path is a folder of Parquet files, or a pattern of their names."""
+    return path.is_dir() or (glob.has_magic(str(path)) and not path.exists())
+
+
+def rows_of(path: Path, schema: Schema, drop: Sequence[str] = ()) -> Any:
+    """The rows of a file in memory, or those of several Parquet files in batches."""
+    if is_in_batches(path):
+        return parquet_files(path).reading(Selection(schema, drop=tuple(drop)))
+    return read_table(path, schema, drop=drop)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,10 +87,7 @@ def open_model(path: Path, request: Request, progress: Progress) -> ModelFile:
     """The file of a model, checked to be there; a saved decomposition is read."""
     if not (path.is_file() or path.is_dir()):  # some libraries save folders
         raise FileNotFoundError(f"`MODEL` must be the path of a file, no such file: {str(path)!r}; check the path.")
-    if request.data is not None and not request.data.is_file():
-        raise FileNotFoundError(
-            f"`--data` must be the path of a file, no such file: {str(request.data)!r}; check the path."
-        )
+    check_rows("--data", request.data)
     for option, given in (("--weight", request.weight), ("--target", list(request.target))):
         if given and request.data is None:
             raise ValueError(f"`{option}` must come with --data, got {given!r} without; add the rows, or leave it out.")
@@ -77,6 +95,26 @@ def open_model(path: Path, request: Request, progress: Progress) -> ModelFile:
         return ModelFile(path)
     with one_step(progress, f"reading {path.name}"):
         return ModelFile(path, load(path))
+
+
+def rows_to_explain(rows: Path | None, data: Path | None, rows_out: Path | None) -> Path:
+    """The rows whose terms are written."""
+    if rows is not None and rows_out is None:
+        raise ValueError(f"`--rows` must come with --rows-out, got {str(rows)!r} without; add the file to write.")
+    if rows_out is not None and rows is None and data is None:
+        raise ValueError(f"`--rows-out` must come with rows, got {str(rows_out)!r} alone; add --rows or --data.")
+    check_rows("--rows", rows)
+    return rows or data or Path()
+
+
+def check_rows(option: str, path: Path | None) -> None:
+    """Raise FileNotFoundError for a path of rows where there is no file."""
+    if path is None:
+        return
+    if is_in_batches(path):
+        parquet_files(path)
+    elif not path.is_file():
+        raise FileNotFoundError(f"`{option}` must be the path of a file, no such file: {str(path)!r}; check the path.")
 
 
 def decomposed(model: ModelFile, request: Request, density: str | None, progress: Progress) -> Decomposition:

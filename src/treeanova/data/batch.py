@@ -10,7 +10,7 @@ from __future__ import annotations
 import abc
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import narwhals.stable.v1 as nw
@@ -38,6 +38,8 @@ class Batch(NamedTuple):
         Number of the first row.
     weights
         Weights of the rows; None where all weigh the same.
+    kept
+        A table of columns that are passed on; None where there are none.
     """
 
     table: Any
@@ -45,6 +47,7 @@ class Batch(NamedTuple):
     number: int
     first_row: int
     weights: Floats | None = None
+    kept: Any = None
 
     @property
     def n_rows(self) -> int:
@@ -86,29 +89,50 @@ class Selection:
         Name of the column with the weights of the rows.
     drop
         Columns to leave out, such as the target.
+    keep
+        Columns to pass on, such as an identifier of the rows.
     """
 
     schema: Schema | None = None
     weight: str | None = None
     drop: tuple[str, ...] = ()
+    keep: tuple[str, ...] = ()
 
     def columns(self, names: Sequence[str]) -> list[str]:
         """Names of the model's columns among those of a table."""
-        others = {*self.drop, *([] if self.weight is None else [self.weight])}
+        others = self.others
         unknown = sorted(others - set(names))
         if unknown:
             raise ValueError(
-                f"`X` must have the columns of weights and targets, got none named {', '.join(map(repr, unknown))}; "
-                "check their names."
+                f"`X` must have the columns that are named, got none named {', '.join(map(repr, unknown))}; check the "
+                "names of weights, targets and columns to keep."
             )
-        is_named = self.schema is not None and self.schema.named  # then a feature may also be the weight
-        left = [name for name in names if is_named or name not in others]
+        left = [name for name in names if self._is_named or name not in others]
         return left if self.schema is None else [left[j] for j in column_positions(left, self.schema)]
 
     def read(self, names: Sequence[str]) -> list[str]:
         """Names of all columns to read among those of a table."""
-        columns = self.columns(names)
-        return columns if self.weight is None or self.weight in columns else [*columns, self.weight]
+        return list(dict.fromkeys([*self.columns(names), *self._extra]))
+
+    @property
+    def after_reading(self) -> Selection:
+        """The same for tables that were read without the columns to leave out."""
+        return dataclasses.replace(self, drop=())
+
+    @property
+    def _is_named(self) -> bool:
+        """Whether columns are matched by name, so that a feature may also be the weight."""
+        return self.schema is not None and self.schema.named
+
+    @property
+    def others(self) -> set[str]:
+        """Names of columns that are not the model's, unless it has them by name."""
+        return {*self.drop, *self._extra}
+
+    @property
+    def _extra(self) -> tuple[str, ...]:
+        """Columns to read that need not be the model's."""
+        return self.keep if self.weight is None else (*self.keep, self.weight)
 
 
 ALL_COLUMNS = Selection()
@@ -150,33 +174,58 @@ class Batches(abc.ABC):
         """Tables that are not much longer than `ROWS_PER_BATCH`, from the first row on."""
 
     @abc.abstractmethod
-    def head(self) -> Any:
+    def _first(self) -> Any:
         """The first table that has rows, with all its columns; None where there is no row."""
 
+    def head(self) -> Any:
+        """The first table that has rows, with all columns that may be the model's; None where there is no row."""
+        table = self._first()
+        extra = self.selection.others
+        if not extra or not nw.dependencies.is_into_dataframe(table):
+            return table
+        frame = as_table(table)
+        return frame.select([name for name in frame.columns if name not in extra]).to_native()
+
+    def for_model(self, schema: Schema | None, weight: str | None = None) -> Batches:
+        """The same rows with the columns of a model, and of weights."""
+        return self.reading(dataclasses.replace(self.selection, schema=schema, weight=weight))
+
     def __iter__(self) -> Iterator[Batch]:
-        kinds = _Kinds(self.selection.schema)
-        for piece in self._pieces(self.selection):
-            if n_rows_of(piece.table):
-                with naming(piece.source):
-                    batch = _selected(piece, self.selection)
-                kinds.check(batch)
-                yield batch
+        return chosen(self._pieces(self.selection), self._selection_of_pieces)
+
+    @property
+    def _selection_of_pieces(self) -> Selection:
+        """What to choose from the pieces: they may have been read without the columns to leave out."""
+        return self.selection
+
+
+def chosen(pieces: Iterable[Piece], selection: Selection) -> Iterator[Batch]:
+    """Pieces that have rows, with the columns that are wanted, which hold the same kind of values in all of them."""
+    kinds = _Kinds(selection.schema)
+    for piece in pieces:
+        if n_rows_of(piece.table):
+            with naming(piece.source):
+                batch = _selected(piece, selection)
+            kinds.check(batch)
+            yield batch
 
 
 def _selected(piece: Piece, selection: Selection) -> Batch:
     """A piece with the columns of the model only, and its weights."""
     table, source, number, first_row = piece
     if not nw.dependencies.is_into_dataframe(table):
-        if selection.weight is not None or selection.drop:
+        named = [*selection.drop, *selection.keep, *([] if selection.weight is None else [selection.weight])]
+        if named:
             raise TypeError(
-                f"`X` must have names of columns for the weights {selection.weight!r}, got a matrix; pass data frames."
+                f"`X` must have names of columns to find {', '.join(map(repr, named))}, got a matrix; pass data frames."
             )
         return Batch(table, source, number, first_row)
     frame = as_table(table)
     names = selection.columns(frame.columns)
     weights = None if selection.weight is None else _weights(frame[selection.weight])
+    kept = frame.select(list(selection.keep)).to_native() if selection.keep else None
     columns = [nw.col(name) for name in names]  # names may be numbers
-    return Batch(frame.select(columns).to_native(), source, number, first_row, weights)
+    return Batch(frame.select(columns).to_native(), source, number, first_row, weights, kept)
 
 
 def _weights(column: nw.Series[Any]) -> Floats:

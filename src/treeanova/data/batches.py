@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import narwhals.stable.v1 as nw
@@ -12,7 +12,9 @@ import numpy as np
 import scipy.sparse
 
 from treeanova.data.batch import ROWS_PER_BATCH, Batch, Batches, Selection
+from treeanova.data.dask_tables import DaskTable
 from treeanova.data.parquet_files import dataset_files, parquet_files
+from treeanova.data.spark_tables import SparkTable
 from treeanova.data.streams import (
     OneShot,
     arrow_tables,
@@ -33,8 +35,9 @@ def batches_of(X: Any) -> Batches | None:
     ----------
     X
         A path, folder or pattern of Parquet files, or a list of them; a pyarrow Dataset, a DuckDB relation, a polars
-        LazyFrame, anything with ``__arrow_c_stream__``, or an iterable of frames. A list of frames, and an object that
-        makes a new iterator each time, can be read again; an iterator cannot.
+        LazyFrame, a DataFrame or array of Dask, a DataFrame of Spark, anything with ``__arrow_c_stream__``, or an
+        iterable of frames. A list of frames, and an object that makes a new iterator each time, can be read again; an
+        iterator cannot.
     """
     if isinstance(X, Batches):
         return X
@@ -58,17 +61,24 @@ def _of_list(X: Sequence[Any]) -> Batches | None:
     return frames_in_list(X) if X and all(map(is_frame, X)) else None
 
 
+_LIBRARIES: tuple[tuple[str, str, Callable[[Any], Batches]], ...] = (
+    ("dask.dataframe", "DataFrame", DaskTable),
+    ("dask.array", "Array", DaskTable),
+    ("pyspark.sql", "DataFrame", SparkTable),
+    ("polars", "LazyFrame", lazy_frame),
+    ("duckdb", "DuckDBPyRelation", duckdb_relation),
+    ("pyarrow.dataset", "Dataset", dataset_files),
+)
+
+
 def _of_library(X: Any) -> Batches | None:
-    """The rows of an object of a data library that was imported."""
-    if _is_of(X, "polars", "LazyFrame"):
-        return lazy_frame(X)
-    if _is_of(X, "duckdb", "DuckDBPyRelation"):
-        return duckdb_relation(X)
-    if _is_of(X, "pyarrow.dataset", "Dataset"):
-        return dataset_files(X)
-    if hasattr(X, "__arrow_c_stream__") and not hasattr(X, "__array__"):  # a column has both
-        return OneShot(arrow_tables(X))
-    return None
+    """The rows of an object of a data library that was imported, or of an Arrow stream."""
+    for module, name, read in _LIBRARIES:
+        owner = getattr(sys.modules.get(module), name, None)
+        if owner is not None and isinstance(X, owner):
+            return read(X)
+    is_table = hasattr(X, "__arrow_c_stream__") and not hasattr(X, "__array__")  # a column has both
+    return OneShot(arrow_tables(X)) if is_table else None
 
 
 def _of_iterable(X: Any) -> Batches | None:
@@ -76,9 +86,3 @@ def _of_iterable(X: Any) -> Batches | None:
         return OneShot(X)
     is_array = hasattr(X, "__array__") or hasattr(X, "__len__")
     return repeated_frames(X) if hasattr(X, "__iter__") and not is_array else None
-
-
-def _is_of(X: Any, module: str, name: str) -> bool:
-    """Whether an object is of a class in a module, which is not imported for the question."""
-    owner = getattr(sys.modules.get(module), name, None)
-    return owner is not None and isinstance(X, owner)

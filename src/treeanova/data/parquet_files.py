@@ -186,7 +186,7 @@ class Files(Batches):
         """The same rows with other columns."""
         return dataclasses.replace(self, selection=selection)
 
-    def head(self) -> Any:
+    def _first(self) -> Any:
         """The first table that has rows, with all its columns."""
         tables = (table for part in self.parts for table in part.tables(part.columns))
         return next((table for table in tables if n_rows_of(table)), None)
@@ -199,6 +199,10 @@ class Files(Batches):
             else:
                 yield from self._of_part(part, selection, 0, first_row)
                 first_row += part.n_rows or 0
+
+    @property
+    def _selection_of_pieces(self) -> Selection:
+        return self.selection.after_reading
 
     def _of_part(self, part: Part, selection: Selection, number: int, first_row: int) -> Iterator[Piece]:
         if part.n_rows == 0:

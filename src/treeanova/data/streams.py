@@ -57,13 +57,17 @@ class Query(Batches):
         """The same rows with other columns."""
         return dataclasses.replace(self, selection=selection)
 
-    def head(self) -> Any:
+    def _first(self) -> Any:
         """The first table that has rows."""
         return next((table for table in self.read(None) if n_rows_of(table)), None)
 
     def _pieces(self, selection: Selection) -> Iterator[Piece]:
         columns = None if self.names is None else selection.read(self.names)
-        return _numbered(self.read(columns))
+        return numbered(self.read(columns))
+
+    @property
+    def _selection_of_pieces(self) -> Selection:
+        return self.selection if self.names is None else self.selection.after_reading
 
 
 class OneShot(Batches):
@@ -82,7 +86,7 @@ class OneShot(Batches):
         """The same rows with other columns; this source is empty after it."""
         return OneShot(self._take(), selection)
 
-    def head(self) -> Any:
+    def _first(self) -> Any:
         """The first table that has rows, which stays in the source."""
         tables = self._take()
         seen: list[Any] = []
@@ -103,15 +107,14 @@ class OneShot(Batches):
         return tables
 
     def _pieces(self, selection: Selection) -> Iterator[Piece]:  # noqa: ARG002  a stream has the columns that it has
-        return _numbered(self._take())
+        return numbered(self._take())
 
 
-def _numbered(tables: Iterable[Any]) -> Iterator[Piece]:
+def numbered(tables: Iterable[Any], source: str = "batch {}", number: int = 0, first_row: int = 0) -> Iterator[Piece]:
     """Tables in pieces, with the number of each and that of its first row."""
-    first_row = 0
-    whole = (as_frame(table, f"batch {number}") for number, table in enumerate(tables, start=1))
-    for number, table in enumerate(itertools.chain.from_iterable(map(_cut, whole)), start=1):
-        yield Piece(table, f"batch {number}", 0, first_row)
+    whole = (as_frame(table, source.format(i)) for i, table in enumerate(tables, start=1))
+    for i, table in enumerate(itertools.chain.from_iterable(map(_cut, whole)), start=1):
+        yield Piece(table, source.format(i), number, first_row)
         first_row += n_rows_of(table)
 
 
@@ -146,10 +149,10 @@ def _cut(table: Any) -> Iterator[Any]:
         yield table
         return
     for start in range(0, n_rows, ROWS_PER_BATCH):
-        yield _rows(table, start, min(start + ROWS_PER_BATCH, n_rows))
+        yield some_rows(table, start, min(start + ROWS_PER_BATCH, n_rows))
 
 
-def _rows(table: Any, start: int, stop: int) -> Any:
+def some_rows(table: Any, start: int, stop: int) -> Any:
     """Rows of a table or matrix in memory."""
     if hasattr(table, "iloc"):
         return table.iloc[start:stop]
@@ -204,20 +207,25 @@ class _Lazy(Query):
 
     preview: Callable[[], Any] = lambda: None
 
-    def head(self) -> Any:
+    def _first(self) -> Any:
         """The first rows."""
         table = self.preview()
         return None if table is None or not n_rows_of(table) else table
 
 
 def arrow_tables(stream: Any) -> Iterator[Any]:
-    """Tables of pyarrow from anything that has an Arrow stream, of at least the usual size but for the last."""
+    """Tables of pyarrow from anything that has an Arrow stream."""
+    return gathered(importlib.import_module("pyarrow").RecordBatchReader.from_stream(stream))
+
+
+def gathered(batches: Iterable[Any]) -> Iterator[Any]:
+    """Record batches of pyarrow as tables of at least the usual size, the last one excepted."""
     pyarrow = importlib.import_module("pyarrow")
-    gathered: list[Any] = []
-    for batch in pyarrow.RecordBatchReader.from_stream(stream):
-        gathered.append(batch)
-        if sum(map(len, gathered)) >= ROWS_PER_BATCH:
-            yield pyarrow.Table.from_batches(gathered)
-            gathered = []
-    if gathered:
-        yield pyarrow.Table.from_batches(gathered)
+    several: list[Any] = []
+    for batch in batches:
+        several.append(batch)
+        if sum(map(len, several)) >= ROWS_PER_BATCH:
+            yield pyarrow.Table.from_batches(several)
+            several = []
+    if several:
+        yield pyarrow.Table.from_batches(several)

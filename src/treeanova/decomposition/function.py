@@ -5,7 +5,8 @@ from __future__ import annotations
 import abc
 import dataclasses
 import functools
-from collections.abc import Collection, Mapping
+import os
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,14 +14,18 @@ import numpy.typing as npt
 
 from treeanova.core.arrays import BinIndices, Floats, Key, Names
 from treeanova.core.progress import Progress, reporting
+from treeanova.data.batches import Batches, Selection, batches_of
 from treeanova.data.columns import encode
+from treeanova.data.distributed import Distributed
 from treeanova.data.features import Schema
 from treeanova.data.frames import backend_of
 from treeanova.decomposition.evaluation import Evaluation
 from treeanova.decomposition.explanation import Deferred, Explanation
+from treeanova.decomposition.parquet_rows import Job, columns_of, digest_of
 from treeanova.decomposition.term import RowTerm, TableTerm, Term, Terms
 from treeanova.model.grid import Grid
 from treeanova.model.links import class_labels, class_probabilities, is_classifier, respond
+from treeanova.storage.fingerprint import fingerprint
 
 
 class Function(abc.ABC):
@@ -271,10 +276,13 @@ class Function(abc.ABC):
     def explain(self, X: Any, *, max_order: int | None = None, progress: bool | Progress | None = None) -> Explanation:
         """All terms at rows, or those up to an order, with the rest of the score in `Explanation.remainder`.
 
+        A table of Dask or Spark gives a lazy table of the same engine, with the columns that `explain_to` writes: that
+        of Dask has the index of X, that of Spark the columns of X that the model does not use, such as keys.
+
         Parameters
         ----------
         X
-            Rows with all features of the model.
+            Rows with all features of the model: in memory, or a table of Dask or Spark.
         max_order
             Highest order of the terms to evaluate; all by default.
         progress
@@ -295,13 +303,35 @@ class Function(abc.ABC):
         >>> explained.values.tolist()
         [[0.25, 0.25, 0.25]]
         """
-        encoded = encode(X, self.schema)
-        evaluation = self.evaluation
-        keys = [key for key in evaluation.terms.keys if max_order is None or len(key) <= max_order]
-        codes = evaluation.grid.index_encoded(encoded)
+        keys = [key for key in self.evaluation.terms.keys if max_order is None or len(key) <= max_order]
+        batches = batches_of(X)
+        if batches is not None:
+            return self._explained_lazily(batches, keys, max_order)  # type: ignore[no-any-return]
         with reporting(progress):
-            by_term = evaluation.at(codes, keys)
-            others = self._others(codes, dict(zip(keys, by_term, strict=True)), max_order)
+            return self._explained(X, keys, max_order)
+
+    def _explained_lazily(self, batches: Batches, keys: Sequence[Key], max_order: int | None) -> Any:
+        """A lazy table of the engine that has the rows."""
+        if not isinstance(batches, Distributed):
+            raise TypeError(
+                "`X` must be rows in memory, or a table of Dask or Spark, got rows in batches; write their terms to a "
+                "file with explain_to(path, X)."
+            )
+        columns = columns_of(self._explained_encoded(np.zeros((1, len(self.schema.features))), None, keys, max_order))
+        return batches.reading(Selection(self.schema)).mapped(
+            functools.partial(_columns_at, self, keys, max_order), list(columns)
+        )
+
+    def _explained(self, X: Any, keys: Sequence[Key], max_order: int | None) -> Explanation:
+        """Some terms at rows, with sums of the others of each order up to one; the rest is the remainder."""
+        return self._explained_encoded(encode(X, self.schema), X, keys, max_order)
+
+    def _explained_encoded(self, encoded: Floats, X: Any, keys: Sequence[Key], max_order: int | None) -> Explanation:
+        """The same at encoded rows, with the rows as they were given."""
+        evaluation = self.evaluation
+        codes = evaluation.grid.index_encoded(encoded)
+        by_term = evaluation.at(codes, keys)
+        others = self._others(codes, dict(zip(keys, by_term, strict=True)), max_order)
         by_row = np.moveaxis(by_term, 0, 1)
         rest = None
         if self.has_remainder or len(keys) + len(others) < len(evaluation.terms.keys) + len(evaluation.rest_orders):
@@ -320,6 +350,59 @@ class Function(abc.ABC):
             other_shares=Deferred(functools.partial(_shares_of_others, evaluation, codes)) if others else None,
         )
 
+    def explain_to(
+        self,
+        path: str | os.PathLike[str],
+        X: Any,
+        *,
+        terms: Collection[str | Collection[str]] | None = None,
+        keep: Collection[str] = (),
+        progress: bool | Progress | None = None,
+    ) -> None:
+        """Write all terms, or some, at any number of rows to a Parquet file, batch by batch.
+
+        The file has a column per term, named as in `Explanation.to_frame`, then sums of terms that are not listed, a
+        remainder where there is one, "intercept" and "score", which is the sum of the others. With several outputs,
+        there is a column per output. It replaces an existing file when it is complete. What was written before an
+        interruption stays in a folder next to it, named like it with ``.parts`` at the end: the same call then goes on
+        from there. A part is used again only for the same rows, terms and options, compared by their digests.
+
+        Parameters
+        ----------
+        path
+            The Parquet file to write.
+        X
+            Rows in memory or in batches, as for `decompose`.
+        terms
+            Terms to write, each a name of a feature or names of several; the rest of the score is the column
+            "remainder". All terms by default.
+        keep
+            Columns of X to copy, such as an identifier; in brackets where a term has the same name.
+        progress
+            True for a progress bar, or a function, as for `decompose`.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile, pyarrow.parquet
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "rows.parquet"
+        >>> fx.explain_to(path, X, terms=["x0"])
+        >>> pyarrow.parquet.read_table(path).slice(3).to_pylist()
+        [{'x0': 0.25, 'remainder': 0.5, 'intercept': 0.25, 'score': 1.0}]
+        """
+        keys = self.evaluation.terms.keys if terms is None else [self._any_key(term) for term in terms]
+        order = None if terms is None else 0
+        evaluation = self.evaluation
+        job = Job(
+            functools.partial(self._explained, keys=keys, max_order=order),
+            Selection(self.schema, keep=tuple(keep)),
+            digest_of(fingerprint(evaluation.source, evaluation.terms, evaluation.scope), keys, list(keep)),
+            (len(keys) + len(evaluation.rest_orders) + 3) * len(self.outputs) + len(keep),
+        )
+        with reporting(progress) as report:
+            job.write(path, X, report)
+
     def _others(self, codes: BinIndices, listed: Mapping[Key, Floats], max_order: int | None) -> dict[int, Floats]:
         """Sums of the terms of each order that are not listed, up to an order."""
         orders = self.evaluation.rest_orders
@@ -327,6 +410,11 @@ class Function(abc.ABC):
             return {}
         rests = dict(zip(orders, self.evaluation.rests_at(codes, listed), strict=True))
         return {order: values for order, values in rests.items() if max_order is None or order <= max_order}
+
+
+def _columns_at(function: Function, keys: Sequence[Key], max_order: int | None, X: Any) -> dict[str, Floats]:
+    """Columns of an explanation, for the workers of an engine."""
+    return columns_of(function._explained(X, keys, max_order))  # noqa: SLF001  of the class above
 
 
 def _shares_of_others(evaluation: Evaluation, codes: BinIndices) -> Floats:

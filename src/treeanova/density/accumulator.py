@@ -21,7 +21,7 @@ import numpy.typing as npt
 from treeanova.core.arrays import BinIndices, Floats, Ints, Key
 from treeanova.core.cells import number_cells
 from treeanova.density.pooling import Binnings
-from treeanova.density.sample import Sample, hashes_of, joined
+from treeanova.density.sample import LARGEST_HASH, Sample, hashes_of, joined
 from treeanova.model.binning import Binning
 from treeanova.model.grid import Grid
 
@@ -60,6 +60,8 @@ class Counting:
         The score of rows, to be added up in each cell; None for none.
     describes_features
         Whether means and ranges of values are wanted.
+    largest_hash
+        Rows with larger hashes cannot be in the sample.
     """
 
     grid: Grid
@@ -69,6 +71,7 @@ class Counting:
     least_weight: float = 0.0
     score: RowScore | None = None
     describes_features: bool = True
+    largest_hash: np.uint64 = LARGEST_HASH
 
     @property
     def needs_bins(self) -> bool:
@@ -314,7 +317,7 @@ class Accumulator:
 
     def _sample(self, rows: Rows) -> None:
         hashes = hashes_of(rows.source, rows.numbers)
-        chosen = hashes <= self.sampled.limit
+        chosen = hashes <= min(self.sampled.limit, self.counting.largest_hash)
         if not chosen.all():
             rows, hashes = rows.take(chosen), hashes[chosen]
         sources = np.full(len(hashes), rows.source, dtype=np.int64)
@@ -422,6 +425,11 @@ def tables(batches: Iterable[Any], counting: Counting) -> Accumulator:
     for batch in batches:
         accumulator.update(encoded_rows(batch, counting))
     return accumulator
+
+
+def counted_parts(batches: Iterable[Any], counting: Counting) -> dict[str, bytes]:
+    """The parts of an accumulator of batches, for workers."""
+    return tables(batches, counting).parts()
 
 
 def encoded_rows(batch: Any, counting: Counting) -> Rows:

@@ -16,8 +16,9 @@ import numpy.typing as npt
 
 from treeanova.core.arrays import BinIndices, Floats, Ints
 from treeanova.core.progress import listener, one_step
-from treeanova.data.batches import Batches, Selection, batches_of
+from treeanova.data.batches import Batches, batches_of
 from treeanova.data.columns import encode, without_column
+from treeanova.data.distributed import Distributed
 from treeanova.density.accumulator import (
     NEGLIGIBLE_WEIGHT,
     Accumulator,
@@ -26,9 +27,11 @@ from treeanova.density.accumulator import (
     Rows,
     RowScore,
     RowSource,
+    counted_parts,
     encoded_rows,
+    merge_parts,
 )
-from treeanova.density.sample import sample_size
+from treeanova.density.sample import enough_hashes, sample_size
 from treeanova.density.statistics import Statistics, frozen
 from treeanova.model.grid import Grid
 
@@ -143,7 +146,9 @@ class RowsInBatches(RowsElsewhere):
         return self.batches.is_rereadable
 
     def count(self, counting: Counting) -> Accumulator:
-        """One pass over all batches."""
+        """One pass over all batches, by the workers that have them where there are such."""
+        if isinstance(self.batches, Distributed):
+            return self._count_on_workers(self.batches, self.of_source(counting))
         accumulator = Accumulator(self.of_source(counting))
         report, total, n_read = listener(), self.batches.n_rows or 1, 0
         report(_READING, 0, total)
@@ -154,6 +159,16 @@ class RowsInBatches(RowsElsewhere):
                 report(_READING, min(n_read, total - 1), total)
         report(_READING, total, total)
         return accumulator
+
+    @staticmethod
+    def _count_on_workers(batches: Distributed, counting: Counting) -> Accumulator:
+        """The parts of an accumulator from all partitions; none sends more of a sample than all rows need of it."""
+        if counting.n_sampled:
+            limit = enough_hashes(counting.n_sampled, batches.n_rows or 0)
+            counting = dataclasses.replace(counting, largest_hash=limit)
+        with one_step(listener(), _READING):
+            parts = batches.reduced(functools.partial(counted_parts, counting=counting), merge_parts)
+        return Accumulator.of_parts(counting, parts)
 
 
 def _check_totals(counted: Accumulator, *, has_weights: bool) -> None:
@@ -201,8 +216,8 @@ def statistics_of(
         return _given_statistics(X, grid, sample_weight, wanted)
     batches = batches_of(X)
     if batches is not None:
-        selection = Selection(grid.schema, _weight_column(sample_weight))
-        rows = RowsInBatches(sample_weight is not None, batches=batches.reading(selection))
+        chosen = batches.for_model(grid.schema, _weight_column(sample_weight))
+        rows = RowsInBatches(sample_weight is not None, batches=chosen)
         return rows.statistics(grid, wanted, score)
     with one_step(listener(), "bins of the rows"):
         return _rows_in_memory(X, grid, sample_weight).statistics(grid, wanted)

@@ -20,6 +20,7 @@ Hashes = npt.NDArray[np.uint64]
 MAX_ROWS = 1 << 18
 _MAX_BYTES = 1 << 28
 _MULTIPLIERS = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)  # of the finalizer of SplitMix64
+LARGEST_HASH = np.uint64(2**64 - 1)
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -40,6 +41,15 @@ def _mixed(numbers: Hashes) -> Hashes:
     numbers = (numbers ^ (numbers >> np.uint64(30))) * _MULTIPLIERS[0]
     numbers = (numbers ^ (numbers >> np.uint64(27))) * _MULTIPLIERS[1]
     return numbers ^ (numbers >> np.uint64(31))
+
+
+def enough_hashes(size: int, n_rows: int) -> np.uint64:
+    """A hash below which there are `size` of so many rows, but for a chance of one in a billion or less.
+
+    The number of rows below a share p of all hashes is binomial, so that six standard deviations are added.
+    """
+    share = (size + 6 * size**0.5 + 6) / max(n_rows, 1)
+    return LARGEST_HASH if share >= 1 else np.uint64(int(share * 2**64))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -17,6 +17,7 @@ import numpy as np
 from treeanova.core.arrays import BinIndices, Floats, Ints
 from treeanova.data.dates import date_texts
 from treeanova.data.features import Feature
+from treeanova.model.lookup import FEWEST_VALUES, Lookup, lookup_of
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -264,11 +265,20 @@ class IntervalAxis(Axis):
 
     def index(self, column: Floats) -> BinIndices:
         """Bin of each value of an encoded column."""
-        codes = np.searchsorted(self.bounds, column, side="left").astype(np.int32)
+        table = self._lookup if len(column) >= FEWEST_VALUES else None
+        if table is None:
+            codes = np.searchsorted(self.bounds, column, side="left").astype(np.int32)
+        else:
+            codes = table.index(column)
         missing = np.isnan(column)
         if missing.any():
             codes[missing] = self.missing_bin
         return codes
+
+    @functools.cached_property
+    def _lookup(self) -> Lookup | None:
+        """A table in place of a search; None where it does not pay."""
+        return lookup_of(self.bounds)
 
     def examples(self) -> Floats:
         """Upper ends of the intervals, infinity, and NaN for missing values."""

@@ -1,0 +1,170 @@
+"""Explanations in Parquet files: those of explain() and of the model, whole or not at all, continued after a stop."""
+
+import numpy as np
+import pytest
+
+from treeanova.data import parquet_files, streams
+from treeanova.decomposition import parquet_rows
+from treeanova.testing import example
+from treeanova.testing.library_models import LIBRARY_MODELS
+
+pd = pytest.importorskip("pandas")
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+
+@pytest.fixture
+def small_batches(monkeypatch):
+    for module in (streams, parquet_files):
+        monkeypatch.setattr(module, "ROWS_PER_BATCH", 50)
+
+
+@pytest.fixture(scope="module")
+def categories():
+    pytest.importorskip("lightgbm")
+    return LIBRARY_MODELS["lightgbm categories"].make()
+
+
+def files(folder, rows):
+    folder.mkdir()
+    for number, start in enumerate(range(0, len(rows), 70)):
+        rows[start : start + 70].to_parquet(folder / f"{number}.parquet")
+    return folder
+
+
+@pytest.mark.usefixtures("small_batches")
+@pytest.mark.parametrize("source", [lambda _, rows: rows, files, lambda _, rows: iter([rows[:90], rows[90:]])])
+def test_the_file_holds_what_explain_returns(categories, source, tmp_path):
+    fx, rows = categories
+    fx.explain_to(tmp_path / "out.parquet", source(tmp_path / "in", rows))
+    table = pq.read_table(tmp_path / "out.parquet").to_pandas()
+    explained = fx.explain(rows)
+    assert list(table) == [*explained.to_frame(), "intercept", "score"]
+    np.testing.assert_allclose(table.iloc[:, :-2], explained.to_frame(), atol=1e-14)
+    np.testing.assert_allclose(table["score"], fx.decision_function(rows), atol=1e-12)
+    np.testing.assert_allclose(table["score"], table.iloc[:, :-1].sum(axis=1), atol=1e-12)
+    assert not (tmp_path / "out.parquet.parts").exists()
+
+
+@pytest.mark.parametrize("name", ["multiclass", "order three", "two targets"])
+def test_columns_of_outputs_and_of_higher_orders(name, tmp_path):
+    fx, rows = LIBRARY_MODELS[name].make()
+    fx = fx.truncate(2)
+    fx.explain_to(tmp_path / "out.parquet", rows)
+    table = pq.read_table(tmp_path / "out.parquet").to_pandas()
+    explained = fx.explain(rows)
+    assert list(table)[: -2 * len(fx.outputs)] == list(explained.to_frame())
+    np.testing.assert_allclose(table[list(explained.to_frame())], explained.to_frame(), atol=1e-14)
+    scores = fx.decision_function(rows).reshape(len(rows), -1)
+    names = ["score"] if len(fx.outputs) == 1 else [f"score [{output}]" for output in fx.outputs]
+    np.testing.assert_allclose(table[names], scores, atol=1e-12)
+
+
+@pytest.mark.usefixtures("small_batches")
+def test_some_terms_and_columns_of_the_rows(categories, tmp_path):
+    fx, rows = categories
+    rows = rows.assign(id=[f"row {i}" for i in range(len(rows))])
+    fx.explain_to(tmp_path / "out.parquet", rows, terms=["k", ("a", "k")], keep=["id", "k"])
+    table = pq.read_table(tmp_path / "out.parquet").to_pandas()
+    assert list(table) == ["k", "a × k", "remainder", "intercept", "score", "id", "(k)"]
+    np.testing.assert_allclose(table["a × k"], fx.term_values(rows, ["a", "k"]), atol=1e-14)
+    np.testing.assert_allclose(table["score"], fx.decision_function(rows), atol=1e-12)
+    assert table["id"].tolist() == rows["id"].tolist()
+    assert table["(k)"].tolist() == rows["k"].tolist()
+
+
+class StopError(Exception):
+    """What stops a job."""
+
+
+def stop_after(n_rows):
+    def progress(stage, done, total):
+        if stage == "explaining rows" and done >= n_rows:
+            raise StopError
+
+    return progress
+
+
+def explained_rows(monkeypatch, work):
+    """Number of rows that are explained by some work."""
+    lengths = []
+    make = parquet_rows._table
+    monkeypatch.setattr(
+        parquet_rows, "_table", lambda explained, kept: lengths.append(len(explained.values)) or make(explained, kept)
+    )
+    work()
+    monkeypatch.undo()
+    return sum(lengths)
+
+
+def test_a_stopped_job_goes_on_where_it_was(categories, tmp_path, monkeypatch):
+    fx, rows = categories
+    folder = files(tmp_path / "in", rows)
+    (tmp_path / "out.parquet").write_bytes(b"old")
+    with pytest.raises(StopError):
+        fx.explain_to(tmp_path / "out.parquet", folder, progress=stop_after(140))
+    assert (tmp_path / "out.parquet").read_bytes() == b"old"
+    assert len(list((tmp_path / "out.parquet.parts").iterdir())) == 2
+    n_rows = explained_rows(monkeypatch, lambda: fx.explain_to(tmp_path / "out.parquet", folder))
+    assert n_rows == len(rows) - 140
+    fx.explain_to(tmp_path / "again.parquet", folder)
+    assert pq.read_table(tmp_path / "out.parquet").equals(pq.read_table(tmp_path / "again.parquet"))
+
+
+CHANGES = {
+    "nothing": (0, lambda fx, rows, folder: (fx, {})),
+    "rows": (70, lambda fx, rows, folder: (fx, rows[:70].iloc[::-1].to_parquet(folder / "0.parquet") or {})),
+    "density": (140, lambda fx, rows, folder: (fx.with_density("uniform"), {})),
+    "terms": (140, lambda fx, rows, folder: (fx, {"terms": ["a"]})),
+    "columns": (140, lambda fx, rows, folder: (fx, {"keep": ["n"]})),
+    "truncation": (140, lambda fx, rows, folder: (fx.truncate(1), {})),
+}
+
+
+@pytest.mark.parametrize(("n_changed", "change"), CHANGES.values(), ids=list(CHANGES))
+def test_parts_of_another_job_are_not_used(categories, tmp_path, monkeypatch, n_changed, change):
+    fx, rows = categories
+    folder = files(tmp_path / "in", rows)
+    with pytest.raises(StopError):
+        fx.explain_to(tmp_path / "out.parquet", folder, progress=stop_after(140))
+    fx, options = change(fx, rows, folder)
+    n_rows = explained_rows(monkeypatch, lambda: fx.explain_to(tmp_path / "out.parquet", folder, **options))
+    assert n_rows == len(rows) - 140 + n_changed
+    fx.explain_to(tmp_path / "again.parquet", folder, **options)
+    assert pq.read_table(tmp_path / "out.parquet").equals(pq.read_table(tmp_path / "again.parquet"))
+
+
+@pytest.mark.usefixtures("small_batches")
+def test_progress_counts_rows(categories, tmp_path):
+    fx, rows = categories
+    calls = []
+    fx.explain_to(tmp_path / "out.parquet", rows, progress=lambda *call: calls.append(call))
+    assert calls == [("explaining rows", done, 200) for done in (0, 50, 100, 150, 199, 200)]
+
+
+def test_many_terms_are_written_in_blocks(categories, tmp_path, monkeypatch):
+    fx, rows = categories
+    monkeypatch.setattr(parquet_rows, "_BLOCK_BYTES", 1)
+    monkeypatch.setattr(parquet_rows, "_FEWEST_ROWS", 30)
+    fx.explain_to(tmp_path / "out.parquet", rows, keep=["a"])
+    assert pq.ParquetFile(tmp_path / "out.parquet").num_row_groups == 7
+    table = pq.read_table(tmp_path / "out.parquet").to_pandas()
+    np.testing.assert_array_equal(table["(a)"], rows["a"])
+    np.testing.assert_allclose(table["score"], fx.decision_function(rows), atol=1e-12)
+
+
+def test_errors_name_what_is_wrong(categories, tmp_path):
+    fx, rows = categories
+    with pytest.raises(ValueError, match=r"`path` must be a file in a folder that exists, got '.*out\.parquet'"):
+        fx.explain_to(tmp_path / "none" / "out.parquet", rows)
+    with pytest.raises(ValueError, match="`X` must have at least one row, got 0 rows"):
+        fx.explain_to(tmp_path / "out.parquet", rows[:0])
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(TypeError, match="batch 2: columns to keep must have the same types in all of `X`"):
+        fx.explain_to(tmp_path / "out.parquet", [rows.assign(id=1), rows.assign(id="x")], keep=["id"])
+
+
+def test_rows_of_a_list(tmp_path):
+    fx, X = example()
+    fx.explain_to(tmp_path / "out.parquet", X.tolist())
+    assert pq.read_table(tmp_path / "out.parquet")["score"].to_pylist() == [0, 0, 0, 1]
