@@ -31,6 +31,7 @@ _NEEDS = {"duckdb": "duckdb", "dask": "distributed", "spark": "pyspark", "polars
 def run(*, full: bool) -> None:
     """Write simulated rows, measure, and print the tables; with `full`, also into docs/large-data.md."""
     sizes = _FULL_SIZES if full else _SIZES
+    os.environ["OMP_NUM_THREADS"] = "1"  # for training, too: threads that wait for a shared core take all its time
     with tempfile.TemporaryDirectory(prefix="treeanova-scale-") as name:
         folder = pathlib.Path(name)
         write_model(folder / "model.pickle")
