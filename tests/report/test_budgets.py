@@ -17,3 +17,9 @@ def test_the_strongest_pairs_get_most_bins():
 
 def test_cells_of_pairs_hold_three_rows_on_average():
     assert (pair_bins_of_rows(None), pair_bins_of_rows(100), pair_bins_of_rows(4800)) == (64, 12, 40)
+
+
+def test_pairs_of_many_outputs_stay_within_their_room():
+    sides = max_pair_bins([(300, 300)] * 250, 8)
+    assert sides[-1] == 6
+    assert sum(side * side * 8 for side in sides) <= 80_000

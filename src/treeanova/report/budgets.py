@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 _MAIN_NUMBERS, _PAIR_NUMBERS = 110_000, 80_000
 _MAIN_BINS = (256, 192, 128, 96, 64, 48, 32, 16)
 _PAIR_BINS = (64, 48, 40, 32, 24, 16, 12)
-_FEWEST_PAIR_BINS = 8
+_FEWEST_PAIR_BINS = (8, 6, 4)
 _ROWS_PER_CELL = 3
 
 
@@ -27,11 +27,13 @@ def max_pair_bins(sizes: Sequence[Sequence[int]], numbers_per_cell: int) -> list
         """Numbers of a pair that is merged to given bins per side."""
         return min(size[0], bins) * min(size[1], bins) * numbers_per_cell
 
-    smallest = [cost(size, _FEWEST_PAIR_BINS) for size in sizes]
+    fitting = (bins for bins in _FEWEST_PAIR_BINS if sum(cost(size, bins) for size in sizes) <= _PAIR_NUMBERS)
+    fewest = next(fitting, _FEWEST_PAIR_BINS[-1])
+    smallest = [cost(size, fewest) for size in sizes]
     left = _PAIR_NUMBERS - sum(smallest)
     chosen = []
     for size, spent in zip(sizes, smallest, strict=True):
-        bins = next((bins for bins in _PAIR_BINS if cost(size, bins) - spent <= left / 3), _FEWEST_PAIR_BINS)
+        bins = next((bins for bins in _PAIR_BINS if cost(size, bins) - spent <= left / 3), fewest)
         left -= cost(size, bins) - spent
         chosen.append(bins)
     return chosen
