@@ -121,8 +121,8 @@ def table_of_readme() -> str:
         "models": models,
         "files": f"{files}; {pickles}",
         "your own model": "`treeanova.register_reader`",
-        "data": "numpy, pandas, polars, pyarrow, scipy.sparse; on the command line CSV, Parquet, Feather and JSON "
-        "lines",
+        "data": "numpy, pandas, polars, pyarrow, scipy.sparse; in batches Parquet files, DuckDB, Arrow streams, Dask, "
+        "Spark; on the command line CSV, Parquet, Feather and JSON lines",
     }
     return "\n".join(["| | |", "|---|---|", *(f"| {name} | {text} |" for name, text in rows.items())])
 
