@@ -398,8 +398,8 @@ class Answers(Function):
         >>> rng = np.random.default_rng(0)
         >>> rows = rng.integers(0, 2, size=(200, 2))
         >>> table = fx.validate(rows, rows[:, 0] * rows[:, 1] + 0.1 * rng.normal(size=200)).table
-        >>> [round(float(slope), 1) for slope in table["slope"]]
-        [1.0, 1.0, 1.0]
+        >>> all(0.9 < slope < 1.1 for slope in table["slope"])  # all three terms are calibrated
+        True
         """
         with reporting(progress) as report:
             return validate(self.evaluation, X, y, sample_weight, backend=self.settings.backend, progress=report)

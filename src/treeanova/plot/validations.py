@@ -51,7 +51,7 @@ def validation(validation: Validation, *, k: int = 20, output: str | None = None
     >>> rows = rng.integers(0, 2, size=(200, 2))
     >>> ax = treeanova.plot.validation(fx.validate(rows, rows[:, 0] + rng.normal(size=200)))
     >>> [label.get_text() for label in ax.get_yticklabels()]
-    ['x0', 'x0 × x1', 'x1']
+    ['x0', 'x1', 'x0 × x1']
     >>> import matplotlib.pyplot as plt
     >>> plt.close(ax.figure)
     """
