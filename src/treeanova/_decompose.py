@@ -188,10 +188,11 @@ def _head_of(X: Any, sample_weight: Any) -> Any:
 
     None where there are no rows, or only their statistics.
     """
+    if X is None or isinstance(X, Statistics):
+        return None
     if isinstance(X, Batches):
         return X.head()
-    head = None if isinstance(X, Statistics) else X
-    return without_column(head, sample_weight)[0] if head is not None and isinstance(sample_weight, str) else head
+    return without_column(X, sample_weight)[0] if isinstance(sample_weight, str) else X
 
 
 def _with_labels(schema: Schema, X: Any, head: Any) -> Schema:

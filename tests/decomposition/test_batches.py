@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -37,7 +39,7 @@ def pieces(cuts, weights=None):
     if weights is not None:
         table["weight"] = weights
     ends = [0, *sorted(cuts), len(table)]
-    return [table[start:end] for start, end in zip(ends[:-1], ends[1:], strict=True)]
+    return [table[start:end] for start, end in itertools.pairwise(ends)]
 
 
 def assert_same(fx, other, tolerance):

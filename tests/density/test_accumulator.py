@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 
 import numpy as np
@@ -22,7 +23,7 @@ REQUESTS = [*map(Request, MIXED_KEYS), Request((0,), [COARSE])]
 def in_batches(rows, cuts, weights=None):
     """Consecutive pieces of rows, some of them empty."""
     ends = [0, *sorted(cuts), len(rows)]
-    pieces = [slice(start, end) for start, end in zip(ends[:-1], ends[1:], strict=True)]
+    pieces = [slice(start, end) for start, end in itertools.pairwise(ends)]
     return [
         Batch(rows[p], f"batch {i}", 0, p.start, None if weights is None else weights[p]) for i, p in enumerate(pieces)
     ]
