@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treeanova.density.sample import MAX_ROWS, hashes_of, joined, sample_of, sample_size
+from treeanova.density.sample import MAX_ROWS, enough_hashes, hashes_of, joined, sample_of, sample_size
 
 
 def lot(source, first, n_rows, *, weighted=False):
@@ -52,3 +52,12 @@ def test_sources_after_others_keep_their_hashes():
     assert moved.sources.tolist() == [1, 1, 1]
     np.testing.assert_array_equal(moved.hashes, second.hashes)
     assert joined([moved, first], 100).values[:, 1].tolist() == [0, -1, -2, -3, -4, 0, -1, -2]
+
+
+def test_a_limit_of_hashes_keeps_the_sample():
+    hashes = hashes_of(0, np.arange(100_000))
+    for size in (1, 50, 3000, 99_000):
+        below = hashes <= enough_hashes(size, len(hashes))
+        assert below.sum() >= size
+        assert below.sum() <= size + 12 * size**0.5 + 12
+    assert enough_hashes(10, 10) == enough_hashes(10, 0) == 2**64 - 1

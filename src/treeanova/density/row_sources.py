@@ -147,9 +147,10 @@ class RowsInBatches(RowsElsewhere):
 
     def count(self, counting: Counting) -> Accumulator:
         """One pass over all batches, by the workers that have them where there are such."""
+        counting = self._with_limit(self.of_source(counting))
         if isinstance(self.batches, Distributed):
-            return self._count_on_workers(self.batches, self.of_source(counting))
-        accumulator = Accumulator(self.of_source(counting))
+            return _count_on_workers(self.batches, counting)
+        accumulator = Accumulator(counting)
         report, total, n_read = listener(), self.batches.n_rows or 1, 0
         report(_READING, 0, total)
         for batch in self.batches:
@@ -160,15 +161,18 @@ class RowsInBatches(RowsElsewhere):
         report(_READING, total, total)
         return accumulator
 
-    @staticmethod
-    def _count_on_workers(batches: Distributed, counting: Counting) -> Accumulator:
-        """The parts of an accumulator from all partitions; none sends more of a sample than all rows need of it."""
-        if counting.n_sampled:
-            limit = enough_hashes(counting.n_sampled, batches.n_rows or 0)
-            counting = dataclasses.replace(counting, largest_hash=limit)
-        with one_step(listener(), _READING):
-            parts = batches.reduced(functools.partial(counted_parts, counting=counting), merge_parts)
-        return Accumulator.of_parts(counting, parts)
+    def _with_limit(self, counting: Counting) -> Counting:
+        """What to count, with no more rows gathered for the sample than will be in it; weights may leave rows out."""
+        if not counting.n_sampled or self.has_weights:
+            return counting
+        return dataclasses.replace(counting, largest_hash=enough_hashes(counting.n_sampled, self.batches.n_rows or 0))
+
+
+def _count_on_workers(batches: Distributed, counting: Counting) -> Accumulator:
+    """The parts of an accumulator from all partitions, merged by the engine."""
+    with one_step(listener(), _READING):
+        parts = batches.reduced(functools.partial(counted_parts, counting=counting), merge_parts)
+    return Accumulator.of_parts(counting, parts)
 
 
 def _check_totals(counted: Accumulator, *, has_weights: bool) -> None:
