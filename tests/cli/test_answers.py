@@ -66,7 +66,7 @@ def test_distances_that_need_lost_rows_are_left_open(tmp_path, capsys):
     model = xgboost.XGBRegressor(n_estimators=3, max_depth=3, n_jobs=1).fit(X, X.prod(axis=1))
     saved = treeanova.decompose(model, X, density="empirical", tensor_order=2)
     for name in ("a.tav", "b.tav"):
-        saved.save(tmp_path / name)
+        saved.save(tmp_path / name, rows=False)
     arguments = ["compare", tmp_path / "a.tav", tmp_path / "b.tav", "--density", "empirical"]
     found = json.loads(printed([*arguments, "--json"], capsys))
     distances = {row["term"]: row["distance"] for row in found["distance"]}

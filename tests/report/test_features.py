@@ -47,7 +47,7 @@ def test_dates_are_days():
 
 
 def test_histograms_have_the_shares_of_the_rows(fx):
-    values = fx.density.statistics.values
+    values = fx.density.statistics.sample.values
     for j, feature in enumerate(plain_features(fx)):
         counts, _ = np.histogram(values[:, j], bins=48, range=(feature["low"], feature["high"]))
         np.testing.assert_allclose(np.array(feature["histogram"]) / 1e6, counts / len(values), atol=1e-6)

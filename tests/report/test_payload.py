@@ -121,10 +121,20 @@ def test_terms_with_one_label_are_two_terms():
         assert units * data["unit"] == pytest.approx(fx.term_values(X[:1], names)[0], abs=data["unit"])
 
 
-def test_densities_that_need_rows_are_named_with_the_reason(fx, tmp_path):
+def test_files_keep_what_a_report_needs(fx, tmp_path):
     fx.save(tmp_path / "fx.tav")
     loaded = treeanova.load(tmp_path / "fx.tav")
-    data = ParsedPage(write_report(loaded)).data
+    expected, data = (ParsedPage(write_report(one)).data for one in (fx, loaded))
+    assert data["rows"] == expected["rows"]
+    assert data["densities"] == expected["densities"] == ["auto", "uniform", "empirical"]
+    for name in expected["densities"]:
+        shares = [[t["standing"][name][0][2] for t in one["terms"]] for one in (expected, data)]
+        assert shares[1] == pytest.approx(shares[0], abs=2e-3)
+
+
+def test_densities_that_need_rows_are_named_with_the_reason():
+    effects = treeanova.Effects.from_tables({"a": [0.0, 1.0]})
+    data = ParsedPage(write_report(treeanova.decompose(effects, None, density="uniform"))).data
     assert data["rows"] is None
     assert "uniform" in data["densities"]
     assert "pass the rows that define it" in data["missing_densities"]["empirical"]
