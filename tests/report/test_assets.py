@@ -9,6 +9,7 @@ import itertools
 import json
 import re
 import time
+import urllib.parse
 
 import numpy as np
 import pytest
@@ -64,6 +65,22 @@ def mixed():
         X, y
     )
     return treeanova.decompose(model, X), X
+
+
+def with_bands():
+    """A bag of models of a number and a category."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.normal(size=400), "b": rng.normal(size=400), "kind": rng.choice([0.0, 1.0], 400)})
+    y = X["a"] * X["b"] + X["kind"] + rng.normal(size=400)
+    fit = ensemble.HistGradientBoostingRegressor(max_depth=2, max_iter=10, categorical_features=["kind"]).fit
+    return treeanova.bag(fit, X, y, 3, density="empirical", n_jobs=1), None
+
+
+def rows_of_bands(fx):
+    """A validation at rows of their own."""
+    rng = np.random.default_rng(1)
+    X = pd.DataFrame({"a": rng.normal(size=100), "b": rng.normal(size=100), "kind": rng.choice([0.0, 1.0], 100)})
+    return fx.validate(X, X["a"] * X["b"] + X["kind"] + rng.normal(size=100))
 
 
 def three_classes():
@@ -123,11 +140,15 @@ def reports(tmp_path_factory):
             "opposing": opposing,
             "sums": with_sums,
             "units": units,
+            "bands": with_bands,
         }[name]()
         title = f"{SCRIPT} & {IMAGE}" if name == "mixed" else None
         densities = ["uniform"] if name == "many" else ["uniform", "empirical"]
         rows = None if rows is None else rows.iloc[:3]
-        return fx, write_report(fx, folder / f"{name}.html", title=title, densities=densities, rows=rows)
+        more = {}
+        if name == "bands":
+            fx, more = fx.fx, {"errors": fx, "validation": rows_of_bands(fx.fx)}
+        return fx, write_report(fx, folder / f"{name}.html", title=title, densities=densities, rows=rows, **more)
 
     def get(name):
         if name not in found:
@@ -656,3 +677,26 @@ def test_specifications_are_valid_vega_lite(opened, name, state):
     altair = pytest.importorskip("altair", reason="checking specifications needs altair")
     spec = json.loads(opened(name, state).evaluate("JSON.stringify(treeanova.specification())"))
     altair.Chart.from_dict(shortened(spec))
+
+
+def test_bands_are_two_standard_errors_and_uncertain_cells_are_pale(opened, reports):
+    fx = reports("bands")[0]
+    page = opened("bands", "#term=a")
+    data = ParsedPage(reports("bands")[1].read_text(encoding="utf-8")).data
+    term = next(term for term in data["terms"] if names_on_page(data, term) == ("a",))
+    reach = {round(row["high"] - row["low"], 6) for row in drawn(page, "band")}
+    errors = {round(4 * units * data["unit"], 6) for units in term["errors"][0]}
+    assert reach <= errors
+    assert len(reach) > 3
+    assert "Band: two standard errors" in page.locator("#caption").inner_text()
+    bars = drawn(opened("bands", "#term=kind"), "cells")
+    assert all(bar["low"] <= bar["y"] <= bar["high"] for bar in bars)
+    title = " × ".join(next(names for names in fx.terms if len(names) == 2))
+    pair = drawn(opened("bands", f"#term={urllib.parse.quote_plus(title)}"), "cells effect")
+    assert {cell["unsure"] for cell in pair} <= {True, False}
+    assert any(cell["unsure"] for cell in pair)
+    lines = page.locator("#held-out tbody tr")
+    assert lines.count() == len(fx.terms)
+    assert "100 rows that the model was not trained on" in page.locator("#held-out").inner_text()
+    redrawn(page, lines.locator("button", has_text="kind").first.click)
+    assert "kind" in page.locator("#term-title").inner_text()

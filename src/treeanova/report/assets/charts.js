@@ -326,14 +326,15 @@ function barsSpec(term, series, view) {
     : { ...seriesEncoding(series, view).color, legend: { title: null, orient: "top" } };
   const value = { field: "y", type: "quantitative", scale: { domain: view.domain, nice: false }, axis: { title: null, tickCount: 5, format: ".6~g" } };
   const room = Math.max(90, view.width - labelRoom(place, view.width) - (view.narrow ? 70 : 110));
+  const bars = {
+    mark: { type: "bar", tooltip: { content: "data" }, height: { band: 0.75 } },
+    encoding: { y, x: value, color: colour, ...(single ? {} : { yOffset: { field: "series", sort: series.map((one) => one.name) } }) },
+  };
   const effect = {
     width: room,
     height: step * place.own.length,
     data: { name: "cells", values: cells },
-    layer: [
-      { mark: { type: "bar", tooltip: { content: "data" }, height: { band: 0.75 } }, encoding: { y, x: value, color: colour, ...(single ? {} : { yOffset: { field: "series", sort: series.map((one) => one.name) } }) } },
-      ...(single && series[0].band ? [{ mark: { type: "rule", strokeWidth: 1.5, color: cssColour("text") }, encoding: { y, x: { ...value, field: "low" }, x2: { field: "high" } } }] : []),
-    ],
+    ...(single && series[0].band ? { layer: [bars, { mark: { type: "rule", strokeWidth: 1.5, color: cssColour("text") }, encoding: { y, x: { ...value, field: "low" }, x2: { field: "high" } } }] } : bars),
   };
   const rows = {
     width: view.narrow ? 40 : 90,
