@@ -88,10 +88,10 @@ function renderValidation() {
   at("validation").hidden = false;
   const { loss, rows, model, constant, not_paying: idle, evident, terms } = report.validation;
   const several = terms.some(([, target]) => target !== null);
-  const lines = terms.map(([label, target, change, error, p, holm, slope, share, own]) => {
+  const lines = terms.map(([label, target, lossChange, error, p, holm, slope, share, own]) => {
     const known = report.terms.find((term) => term.title === label);
     const name = known ? el("button", { type: "button", class: "link", onclick: () => { change({ term: label }); at("chosen").scrollIntoView(); } }, label) : label;
-    const numbers = [signed(change), number(error, 2), pText(p), pText(holm), slope === null ? "–" : number(slope, 3), percent(share), percent(own)];
+    const numbers = [signed(lossChange), number(error, 2), pText(p), pText(holm), slope === null ? "–" : number(slope, 3), percent(share), percent(own)];
     return el("tr", holm < 0.05 ? { class: "evident" } : {}, el("th", { scope: "row" }, name), ...(several ? [el("td", {}, target)] : []), ...numbers.map((text) => el("td", { class: "number" }, text)));
   });
   const heads = [HELD_OUT[0], ...(several ? ["target"] : []), ...HELD_OUT.slice(1)];
