@@ -75,6 +75,9 @@ def test_distances_of_terms_at_rows_need_the_rows_that_files_keep(tmp_path, caps
     assert unknown == (set() if rows else {"x0 × x1 × x2"})
     assert len(distances) == 7
     assert max(distance for distance in distances.values() if distance is not None) < 1e-12
+    if not rows:
+        last = printed(arguments, capsys).rstrip().splitlines()[-1]
+        assert re.match(r"x0 × x1 × x2 +– +\d+ +\d+$", last)
 
 
 def test_the_command_line_has_the_same_order_and_a_foot_line():
