@@ -358,6 +358,66 @@ def validate(
 
 
 @app.command()
+def reasons(
+    model: ModelFile,
+    *,
+    data: Annotated[Path, typer.Option(metavar="FILE", help="The rows, also for the density; files as for explain.")],
+    row: Annotated[int, typer.Option(min=0, metavar="N", help="The row to explain, by its number from 0 on.")],
+    reference: Annotated[
+        int | None, typer.Option(min=0, metavar="N", help="The row to compare with; default: the average.")
+    ] = None,
+    density: DensityName = None,
+    target: Target = None,
+    max_order: MaxOrder = None,
+    seconds: Seconds = None,
+    top: Top = 15,
+    budget: Budget = DEFAULT_BUDGET,
+    trusted: Trusted = False,
+    json: AsJson = False,
+) -> None:
+    """Say why a row has its score: what each term adds to the score of another row, or to the average.
+
+    Example: treeanova reasons model.json --data rows.csv --target y --row 13 --reference 4
+    """
+    from treeanova.cli import formats, reasons, sources  # noqa: PLC0415  slow to load
+
+    request = sources.Request(data, target or (), None, budget, max_order, trusted, seconds)
+    with progress() as report:
+        fx = sources.decomposed(sources.open_model(model, request, report), request, density, report)
+        plain = reasons.plain_reasons(reasons.reasons_for(fx, request, row, reference), fx, model.name)
+    say(formats.as_json(plain) if json else reasons.reasoned(plain, top))
+
+
+@app.command()
+def monotonicity(
+    model: ModelFile,
+    *,
+    feature: Annotated[list[str], typer.Option(metavar="NAME", help="A feature; repeat the option for more.")],
+    output: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The class or target; needed where there are several.")
+    ] = None,
+    data: Data = None,
+    density: DensityName = None,
+    target: Target = None,
+    budget: Budget = DEFAULT_BUDGET,
+    trusted: Trusted = False,
+    json: AsJson = False,
+) -> None:
+    """Say whether the score only rises or only falls in a feature, whatever the others are; with counterexamples.
+
+    Example: treeanova monotonicity model.json --data rows.csv --target y --feature age
+    """
+    from treeanova.cli import formats, reasons, sources  # noqa: PLC0415  slow to load
+
+    request = sources.Request(data, target or (), None, budget, None, trusted, None)
+    with progress() as report:
+        fx = sources.decomposed(sources.open_model(model, request, report), request, density, report)
+        found = [fx.monotonicity(name, output=output) for name in feature]
+    plain = reasons.plain_monotonicity(found, model.name)
+    say(formats.as_json(plain) if json else "\n\n".join(formats.printable_lines(str(one)) for one in found))
+
+
+@app.command()
 def bench(
     library: Annotated[
         str | None,

@@ -46,6 +46,11 @@ def printable(text: str) -> str:
     return "".join("�" if unicodedata.category(character)[0] == "C" else character for character in text)
 
 
+def printable_lines(text: str) -> str:
+    """Lines of text that cannot move the cursor."""
+    return "\n".join(map(printable, text.splitlines()))
+
+
 def _is_number(text: str) -> bool:
     try:
         float(text.removesuffix(" %"))

@@ -1,0 +1,70 @@
+"""The commands reasons and monotonicity: against scores of the model, and against the model on all cells."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import treeanova
+from treeanova.testing.command_line import printed, refused
+
+pytest.importorskip("typer")
+pytest.importorskip("rich")
+pytest.importorskip("pandas")
+pytest.importorskip("xgboost")
+
+
+def test_reasons_add_up_to_the_difference_of_two_scores(folder, data, rows, capsys):
+    scores = treeanova.read_model(folder / "model.json").score(rows[0])[:, 0]
+    asked = ["reasons", folder / "model.json", *data, "--row", "13", "--reference", "4"]
+    found = json.loads(printed([*asked, "--json"], capsys))
+    assert found["baseline"] == "score of the reference"
+    assert found["intercept"] == pytest.approx([scores[4]], abs=1e-9)
+    assert found["score"] == pytest.approx([scores[13]], abs=1e-9)
+    values = [row["value"] for row in found["terms"]]
+    assert sum(values) == pytest.approx(scores[13] - scores[4], abs=1e-9)
+    assert np.abs(values).tolist() == sorted(np.abs(values), reverse=True)
+    text = printed([*asked, "--top", "2"], capsys)
+    assert f"score of the reference {scores[4]:.4g}" in text
+    assert text.splitlines()[3].startswith(found["terms"][0]["term"])
+    assert text.splitlines()[-1].startswith(f"{len(values) - 2} more terms")
+
+
+def test_without_a_reference_a_row_is_compared_with_the_average(folder, data, rows, fx, capsys):
+    found = json.loads(printed(["reasons", folder / "fx.tav", *data, "--row", "0", "--json"], capsys))
+    assert found["baseline"] == "average"
+    assert found["intercept"] == pytest.approx([fx.intercept], abs=1e-6)
+    assert sum(row["value"] for row in found["terms"]) + found["intercept"][0] == pytest.approx(found["score"][0])
+
+
+def test_monotonicity_is_that_of_the_model_on_a_fine_grid(folder, data, rows, capsys):
+    found = json.loads(printed(["monotonicity", folder / "model.json", *data, "--feature", "c", "--json"], capsys))
+    model = treeanova.read_model(folder / "model.json")
+    frame = rows[0].iloc[np.repeat(np.arange(100), 60)].assign(c=np.tile(np.linspace(-4, 4, 60), 100))
+    steps = np.diff(model.score(frame)[:, 0].reshape(100, 60), axis=1)
+    is_rising, is_falling = bool((steps >= -1e-9).all()), bool((steps <= 1e-9).all())
+    assert not is_rising or not is_falling
+    direction = found["features"][0]["direction"]
+    assert direction == "neither" or (direction == "increasing" and is_rising)
+    assert direction != "neither" or not is_falling
+    text = printed(["monotonicity", folder / "model.json", *data, "--feature", "c", "--feature", "a"], capsys)
+    assert f"c: {'neither increasing nor decreasing' if direction == 'neither' else direction}" in text
+    assert "a: neither increasing nor decreasing" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["reasons", "--row", "800"],
+            "`--row` must be the number of a row, from 0 on, got 800; the data have 800 rows",
+        ),
+        (["reasons", "--row", "0", "--reference", "999"], "`--reference` must be the number of a row"),
+        (["monotonicity", "--feature", "city"], "city"),
+        (["monotonicity", "--feature", "nobody"], "nobody"),
+    ],
+)
+def test_rows_and_features_that_are_not_there_are_refused(folder, data, words, message, capsys):
+    assert message in refused([words[0], folder / "fx.tav", *data, *words[1:]], capsys)
