@@ -60,7 +60,7 @@ def test_densities_of_one_model_are_compared(folder, fx, capsys, data):
 
 
 def test_distances_of_terms_at_rows_are_known_from_files(tmp_path, capsys):
-    """A deep decomposition and its copy: files keep a sample of the rows, at which terms without tables are compared."""
+    """A deep decomposition and its copy: files keep a sample of the rows, where terms without tables are compared."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 3))
     model = xgboost.XGBRegressor(n_estimators=3, max_depth=3, n_jobs=1).fit(X, X.prod(axis=1))
