@@ -12,12 +12,16 @@ closed form.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import itertools
+import multiprocessing
+import os
 import pathlib
 import warnings
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import scipy.special
@@ -32,6 +36,7 @@ _NAMES = ["a", "b", "c", "d"]
 _TREES, _STRENGTH, _LEVEL = 80, 0.25, 0.05
 _POINTS = 40  # rows at which partial dependence is compared, and over which it is averaged
 _BAND_TREES, _BAND_NOISE = 150, 0.5
+_REPEATS_PER_PROCESS = 10
 _ZERO = 1e-20  # H² of a pair that the model does not have, up to rounding
 
 
@@ -41,7 +46,7 @@ class Sizes(NamedTuple):
     rows: Sequence[int] = (1_000, 10_000)
     repeats: int = 200
     log_repeats: int = 50
-    peer_repeats: int = 10
+    peer_repeats: int = 20
     permutations: int = 19
     band_rows: int = 1_000
     band_repeats: int = 20
@@ -82,6 +87,25 @@ def fitted(rows: Floats, y: Floats, kind: str = "squared error", *, depth: int =
     return model.fit(rows, y)
 
 
+# Repeats.
+
+Result = TypeVar("Result")
+
+
+def each(repeat: Callable[[int], Result], n_repeats: int) -> list[Result]:
+    """The results of all repeats, by as many processes as there are cores."""
+    n_processes = min(os.cpu_count() or 1, n_repeats // _REPEATS_PER_PROCESS)
+    if n_processes < 2:
+        return [repeat(number) for number in range(n_repeats)]
+    with ProcessPoolExecutor(n_processes, multiprocessing.get_context("spawn"), _quietly) as pool:
+        return list(pool.map(repeat, range(n_repeats)))
+
+
+def _quietly() -> None:
+    """No warnings of LightGBM that rows have no names, in a process."""
+    warnings.filterwarnings("ignore", message="X does not have valid feature names")
+
+
 # Tests of interactions.
 
 
@@ -116,10 +140,8 @@ def rates(without: Sequence[Declared], with_one: Sequence[Declared]) -> Rates:
 
 def ours(n_rows: int, correlation: float, kind: str, repeats: int) -> tuple[Rates, Rates]:
     """Rates of the p-value, and of the rule that the loss grows by more than two standard errors."""
-    by_strength = [
-        [_declared(n_rows, correlation, kind, strength, repeat) for repeat in range(repeats)]
-        for strength in (0.0, _STRENGTH)
-    ]
+    one = functools.partial(_declared, n_rows, correlation, kind)
+    by_strength = [each(functools.partial(one, strength), repeats) for strength in (0.0, _STRENGTH)]
     by_test, by_loss = ([[pair[i] for pair in part] for part in by_strength] for i in (0, 1))
     return rates(*by_test), rates(*by_loss)
 
@@ -140,33 +162,36 @@ def _declared(n_rows: int, correlation: float, kind: str, strength: float, repea
 
 def h_statistics(model: Any, points: Floats) -> dict[tuple[str, str], float]:
     """H² of all pairs: the share of the partial dependence of a pair that its main effects do not explain."""
-    mains = {j: _partial_dependence(model, points, [j]) for j in range(len(_NAMES))}
+    n = len(_NAMES)
+    pairs = list(itertools.combinations(range(n), 2))
+    keys = [*((j,) for j in range(n)), *pairs]
+    parts = dict(zip(keys, _partial_dependences(model, points, keys), strict=True))
     found = {}
-    for i, j in itertools.combinations(range(len(_NAMES)), 2):
-        both = _partial_dependence(model, points, [i, j])
-        found[_NAMES[i], _NAMES[j]] = float(((both - mains[i] - mains[j]) ** 2).sum() / (both**2).sum())
+    for i, j in pairs:
+        both = parts[i, j]
+        found[_NAMES[i], _NAMES[j]] = float(((both - parts[i,] - parts[j,]) ** 2).sum() / (both**2).sum())
     return found
 
 
-def _partial_dependence(model: Any, points: Floats, features: Sequence[int]) -> Floats:
-    """Mean prediction over all points with some features fixed at those of each point, centred."""
-    grid = np.tile(points, (len(points), 1))
-    grid[:, features] = np.repeat(points[:, features], len(points), axis=0)
-    means = model.predict(grid).reshape(len(points), -1).mean(axis=1)
-    centred: Floats = means - means.mean()
+def _partial_dependences(model: Any, points: Floats, keys: Sequence[tuple[int, ...]]) -> Floats:
+    """Mean prediction over all points with some features fixed at those of each point, centred, for each key."""
+    n = len(points)
+    grid = np.tile(points, (len(keys) * n, 1)).reshape(len(keys), n * n, -1)
+    for at, features in zip(grid, keys, strict=True):
+        at[:, features] = np.repeat(points[:, features], n, axis=0)
+    means = model.predict(grid.reshape(len(keys) * n * n, -1))
+    by_key = means.reshape(len(keys), n, n).mean(axis=2)
+    centred: Floats = by_key - by_key.mean(axis=1, keepdims=True)
     return centred
 
 
 def peer(n_rows: int, correlation: float, repeats: int, permutations: int) -> Rates:
     """Rates of the H-statistic against refits to permuted residuals of an additive model."""
-    by_strength = [
-        [_declared_by_h(n_rows, correlation, strength, repeat, permutations) for repeat in range(repeats)]
-        for strength in (0.0, _STRENGTH)
-    ]
-    return rates(*by_strength)
+    one = functools.partial(_declared_by_h, n_rows, correlation, permutations)
+    return rates(*(each(functools.partial(one, strength), repeats) for strength in (0.0, _STRENGTH)))
 
 
-def _declared_by_h(n_rows: int, correlation: float, strength: float, repeat: int, permutations: int) -> Declared:
+def _declared_by_h(n_rows: int, correlation: float, permutations: int, strength: float, repeat: int) -> Declared:
     rng = np.random.default_rng([repeat, n_rows, round(100 * correlation)])
     rows = draw(n_rows, correlation, rng)
     y = outcome(rows, "squared error", strength, rng)
@@ -216,19 +241,21 @@ def effects_at(fx: Any, correlation: float) -> dict[str, Floats]:
 
 def coverage(correlation: float, sizes: Sizes) -> dict[str, Coverage]:
     """Coverage of 95 % bands; the expectation is the mean over all other repeats."""
-    centres, errors = [], []
-    for repeat in range(sizes.band_repeats):
-        rng = np.random.default_rng([repeat, round(100 * correlation)])
-        rows = rng.standard_normal((sizes.band_rows, 3))
-        rows[:, 1] = correlation * rows[:, 0] + np.sqrt(1 - correlation**2) * rows[:, 1]
-        y = rows[:, 0] * rows[:, 1] + np.sin(2 * rows[:, 2]) + _BAND_NOISE * rng.standard_normal(len(rows))
-        bag = treeanova.bag(
-            _band_model, rows, y, sizes.members, random_state=repeat, feature_names=_NAMES[:3], n_jobs=1
-        )
-        members = [effects_at(member, correlation) for member in bag.members]
-        centres.append(effects_at(bag.fx, correlation))
-        errors.append({name: np.std([one[name] for one in members], axis=0, ddof=1) for name in members[0]})
+    found = each(functools.partial(_band, correlation, sizes.band_rows, sizes.members), sizes.band_repeats)
+    centres, errors = [centre for centre, _ in found], [error for _, error in found]
     return {name: _coverage(name, centres, errors, true) for name, true in true_effects(correlation).items()}
+
+
+def _band(correlation: float, n_rows: int, n_members: int, repeat: int) -> tuple[Effects, Effects]:
+    """Effects of the fit to all rows, and the deviations of those of the members, in one repeat."""
+    rng = np.random.default_rng([repeat, round(100 * correlation)])
+    rows = rng.standard_normal((n_rows, 3))
+    rows[:, 1] = correlation * rows[:, 0] + np.sqrt(1 - correlation**2) * rows[:, 1]
+    y = rows[:, 0] * rows[:, 1] + np.sin(2 * rows[:, 2]) + _BAND_NOISE * rng.standard_normal(n_rows)
+    bag = treeanova.bag(_band_model, rows, y, n_members, random_state=repeat, feature_names=_NAMES[:3], n_jobs=1)
+    members = [effects_at(member, correlation) for member in bag.members]
+    deviations = {name: np.std([one[name] for one in members], axis=0, ddof=1) for name in members[0]}
+    return effects_at(bag.fx, correlation), deviations
 
 
 def _band_model(rows: Floats, y: Floats) -> Any:
@@ -304,9 +331,9 @@ def written(page: str, text: str) -> str:
 
 def run(*, full: bool = False, sizes: Sizes | None = None, page: pathlib.Path = PAGE) -> None:
     """Measure, print, and write the tables of the page."""
-    chosen = sizes or (Sizes(log_repeats=200, peer_repeats=60, band_repeats=50) if full else Sizes())
+    chosen = sizes or (Sizes(log_repeats=200, peer_repeats=60, band_repeats=60) if full else Sizes())
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        _quietly()
         text = tables(chosen)
     print(text)
     page.write_text(written(page.read_text(encoding="utf-8"), text), encoding="utf-8")

@@ -71,13 +71,17 @@ def test_batches_of_any_size_give_the_decomposition_in_memory(size, depth, cuts,
         assert_same(fx, other, 1e-10 if weighted else 1e-12)
 
 
-def test_rows_in_another_order_give_the_same_tables():
-    batches = pieces([200, 500])
-    for density in DENSITIES:
-        fx = treeanova.decompose(MODELS[2], DATA, density=density)
-        other = treeanova.decompose(MODELS[2], batches[::-1], density=density)
-        for names, term in fx.terms.items():
-            np.testing.assert_allclose(other.terms[names].values, term.values, atol=1e-12)
+@pytest.mark.parametrize("depth", [2, 4])
+@pytest.mark.parametrize("density", DENSITIES)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rows_in_another_order_give_the_same_decomposition(depth, density, weighted):
+    weights, order = WEIGHTS if weighted else None, np.random.default_rng(2).permutation(len(DATA))
+    how = {"density": density, "n_jobs": 1, **HOW[depth]}
+    fx = treeanova.decompose(MODELS[depth], DATA, sample_weight=weights, **how)
+    shuffled = None if weights is None else weights[order]
+    assert_same(fx, treeanova.decompose(MODELS[depth], DATA[order], sample_weight=shuffled, **how), 1e-12)
+    batches, column = pieces([200, 500], weights)[::-1], "weight" if weighted else None
+    assert_same(fx, treeanova.decompose(MODELS[depth], batches, sample_weight=column, **how), 1e-10)
 
 
 @pytest.mark.parametrize("depth", [2, 4])

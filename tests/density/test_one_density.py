@@ -144,7 +144,7 @@ def test_high_orders_of_auto_are_corrected_under_auto_not_under_the_rows():
     spread = np.std(model.predict(x))
     for names in dense.terms:
         value, exact = deep.term_values(x, names), dense.term_values(x, names)
-        assert np.std(value - exact) < 0.01 * spread
+        assert np.std(value - exact) < 0.015 * spread
     assert np.std(rows.term_values(x, "x0") - dense.term_values(x, "x0")) > 0.1 * spread
 
 

@@ -242,7 +242,9 @@ def _kept_terms(rows: HeldOut, values: Floats, keys: Sequence[Key | None], most:
 def curve_columns(column: Floats, n_knots: int, *, is_category: bool) -> Floats:
     """Columns, shape (n_columns, n_rows), that span smooth functions of an encoded feature, without the constant.
 
-    Piecewise linear between quantiles for numbers; indicators of the most frequent categories; one for missing values.
+    Piecewise linear for numbers, between quantiles that are denser towards both ends: equally spaced ones leave a long
+    piece in each tail, where what a straight line misses looks like an interaction of correlated features. Indicators
+    of the most frequent categories; one for missing values.
     """
     missing = np.isnan(column)
     known = np.where(missing, np.inf if is_category else 0.0, column)
@@ -253,6 +255,7 @@ def curve_columns(column: Floats, n_knots: int, *, is_category: bool) -> Floats:
         found += [(known == code).astype(np.float64) for code in frequent]
     else:
         finite = column[np.isfinite(column)]
-        knots = np.unique(np.quantile(finite, np.linspace(0, 1, n_knots))) if len(finite) else np.empty(0)
+        levels = (1 - np.cos(np.linspace(0, np.pi, n_knots))) / 2
+        knots = np.unique(np.quantile(finite, levels)) if len(finite) else np.empty(0)
         found += [np.interp(known, knots, bump) * ~missing for bump in np.eye(len(knots))[1:]]
     return np.array(found).reshape(len(found), len(column))

@@ -63,6 +63,10 @@ class Tried(NamedTuple):
     estimates: Candidates
     likelihoods: Floats
 
+    def take(self, numbers: Ints) -> Tried:
+        """Some of them."""
+        return Tried(self.places[numbers], self.estimates.take(numbers), self.likelihoods[numbers])
+
 
 def tried(pairs: PairStack, estimates: Candidates, places: Ints | None = None) -> Tried:
     """Estimates of some pairs of a stack, of all by default, with their likelihoods."""
@@ -139,19 +143,38 @@ class _Best:
 
 
 def all_candidates(pairs: PairStack, *, families: bool = True) -> Iterator[Tried]:
-    """All estimates that `Auto` chooses from; without parametric families other than the Gaussian on request."""
+    """All estimates that `Auto` chooses from; without parametric families other than the Gaussian on request.
+
+    Families, and corrections of them, take longest: they are tried where the Gaussian copula or a kernel estimate is
+    likelier than independence, which few pairs of independent features have.
+    """
     yield tried(pairs, empirical(pairs, 0.0))
-    yield tried(pairs, independent(pairs))
-    if pairs.n_ordered == 2:
-        start = tried(pairs, gaussian(pairs))
-        yield start
-        if families:
-            of_family = tried(pairs, family(pairs))
-            yield of_family
-            start = _likelier(start, of_family)
-        correct = functools.partial(_correct, pairs, start.estimates)
-        yield from _Search(pairs, _CORRECTION_BANDWIDTHS, {("ranks", 0.0): correct}).candidates()
-    yield from kernel_candidates(pairs)
+    nothing = tried(pairs, independent(pairs))
+    yield nothing
+    if pairs.n_ordered < 2:
+        yield from kernel_candidates(pairs)
+        return
+    start = tried(pairs, gaussian(pairs))
+    yield start
+    likelihoods = start.likelihoods.copy()
+    for some in kernel_candidates(pairs):
+        likelihoods[some.places] = np.maximum(likelihoods[some.places], some.likelihoods)
+        yield some
+    places = np.flatnonzero(likelihoods > nothing.likelihoods)
+    if len(places):
+        yield from _parametric_candidates(pairs.take(places), start.take(places), places, families=families)
+
+
+def _parametric_candidates(pairs: PairStack, start: Tried, places: Ints, *, families: bool) -> Iterator[Tried]:
+    """The likeliest family of each pair and corrections of it; `places` are those of the pairs in the whole stack."""
+    start = start._replace(places=np.arange(len(pairs)))
+    if families:
+        of_family = tried(pairs, family(pairs))
+        yield of_family._replace(places=places)
+        start = _likelier(start, of_family)
+    correct = functools.partial(_correct, pairs, start.estimates)
+    for some in _Search(pairs, _CORRECTION_BANDWIDTHS, {("ranks", 0.0): correct}).candidates():
+        yield some._replace(places=places[some.places])
 
 
 def _likelier(first: Tried, second: Tried) -> Tried:

@@ -10,11 +10,12 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from treeanova.core.arrays import Bools, Floats, Ints
+from treeanova.core.arrays import BinIndices, Bools, Floats, Ints
 
 Hashes = npt.NDArray[np.uint64]
 MAX_ROWS = 1 << 18
@@ -34,6 +35,26 @@ def hashes_of(source: int, rows: Ints) -> Hashes:
     with np.errstate(over="ignore"):
         of_source = _mixed(np.array([source], dtype=np.int64).astype(np.uint64) + _STEP)
         return _mixed(rows.astype(np.uint64) * _STEP + of_source)
+
+
+def order_of_contents(bins: BinIndices, values: Floats, weights: Floats | None) -> Ints:
+    """Positions of rows in an order that looks random and depends on what the rows contain alone.
+
+    By hashes of bins, then of values, then by weights: equal rows are next to each other. What is drawn from rows in
+    this order, or taken at equal distances, does not depend on the order in which they came.
+    """
+    keys: list[Any] = [_content_hashes(values + 0.0, np.uint64), _content_hashes(bins, np.uint32)]  # -0.0 is 0.0
+    return np.lexsort(keys if weights is None else [weights, *keys])
+
+
+def _content_hashes(table: npt.NDArray[Any], as_type: type[np.unsignedinteger[Any]]) -> Hashes:
+    """A hash of each row of a table, from the bits of its entries; all missing values are the same."""
+    hashes = np.zeros(len(table), dtype=np.uint64)
+    with np.errstate(over="ignore"):
+        for column in table.T:
+            known = np.where(np.isnan(column), np.nan, column) if column.dtype.kind == "f" else column
+            hashes = _mixed(hashes * _STEP + np.ascontiguousarray(known).view(as_type) + np.uint64(1))
+    return hashes
 
 
 def _mixed(numbers: Hashes) -> Hashes:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from treeanova.core.arrays import BinIndices, Floats, Key
+from treeanova.core.arrays import BinIndices, Floats, Ints, Key
 from treeanova.density.accumulator import (
     Accumulator,
     Counting,
@@ -24,7 +24,7 @@ from treeanova.density.accumulator import (
     totals_of,
 )
 from treeanova.density.counts import CountedTable, Counts, are_same, counted_tables
-from treeanova.density.sample import joined, sample_of, sample_size
+from treeanova.density.sample import joined, order_of_contents, sample_of, sample_size
 from treeanova.density.spreads import Spread
 from treeanova.model.binning import Binning
 from treeanova.model.grid import Grid
@@ -212,7 +212,7 @@ class Statistics(Counts):
     # Rows
 
     def rows(self, n_rows: int) -> EncodedRows:
-        """Rows at equal distances.
+        """Some of the rows, whichever order they came in.
 
         Parameters
         ----------
@@ -228,16 +228,21 @@ class Statistics(Counts):
         --------
         >>> from treeanova.testing import example
         >>> fx, X = example()
-        >>> fx.density.statistics.rows(2).values.tolist()
-        [[0.0, 0.0], [1.0, 0.0]]
+        >>> len(fx.density.statistics.rows(2).values)
+        2
         """
         self._check_sample()
-        step = max(1, len(self.sample) // n_rows)
-        weights = self.sample.shares[::step]
-        return EncodedRows(self.sample.values[::step], weights / weights.sum())
+        chosen = self._by_content[:: max(1, len(self.sample) // n_rows)]
+        weights = self.sample.shares[chosen]
+        return EncodedRows(self.sample.values[chosen], weights / weights.sum())
+
+    @functools.cached_property
+    def _by_content(self) -> Ints:
+        """Positions of the rows of the sample in an order that follows from what they contain."""
+        return order_of_contents(self.bins, self.sample.values, self.sample.weights)
 
     def points(self) -> Points:
-        """Bins and weights of all rows.
+        """Bins and weights of all rows, in an order that does not depend on the one in which they came.
 
         Returns
         -------
@@ -248,18 +253,22 @@ class Statistics(Counts):
         --------
         >>> from treeanova.testing import example
         >>> fx, X = example()
-        >>> fx.density.statistics.points().codes.tolist()
+        >>> sorted(fx.density.statistics.points().codes.tolist())
         [[0, 0], [0, 1], [1, 0], [1, 1]]
         """
         self._check_sample()
-        return Points(self.bins, self.sample.shares)
+        return self._points
+
+    @functools.cached_property
+    def _points(self) -> Points:
+        return Points(self.bins[self._by_content], self.sample.shares[self._by_content])
 
     def _check_sample(self) -> None:
         if not len(self.sample):
             raise NoRowsError(f"rows {_GONE}")
 
     def thinned(self, n_rows: int) -> Statistics:
-        """Statistics of rows at equal distances.
+        """Statistics of some of the rows.
 
         Parameters
         ----------
@@ -335,10 +344,11 @@ class Statistics(Counts):
         """
         self._check_sample()
         n_rows = len(self.sample)
-        weights = rng.multinomial(n_rows, self.sample.shares) / n_rows
+        weights = np.empty(n_rows)
+        weights[self._by_content] = rng.multinomial(n_rows, self.sample.shares[self._by_content]) / n_rows
         sample = dataclasses.replace(self.sample, weights=weights)
         other = Statistics(self.grid, totals_of(n_rows, weights), has_weights=True, sample=sample)
-        other.__dict__["bins"] = self.bins  # known already
+        other.__dict__.update(bins=self.bins, _by_content=self._by_content)  # known already
         return other
 
     @property

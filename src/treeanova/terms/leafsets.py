@@ -327,11 +327,20 @@ class LeafSets:
 
     def subsets(self, orders: Iterable[int]) -> list[Key]:
         """All sets of features of given orders that some leaf has on its path, sorted."""
-        subsets = [key for order in orders for key in self._subsets(order)]
-        return sorted(subsets, key=lambda key: (len(key), key))
+        return [key for order in sorted(set(orders)) for key in self._subsets_of(order)]
 
-    def _subsets(self, order: int) -> Iterable[Key]:
-        """Sets of one order: from the keys, or by trying all where these are fewer."""
+    def _subsets_of(self, order: int) -> list[Key]:
+        """Sets of one order, sorted; kept, since they are asked for several times."""
+        if order not in self._known_subsets:
+            self._known_subsets[order] = sorted(self._find_subsets(order))
+        return self._known_subsets[order]
+
+    @functools.cached_property
+    def _known_subsets(self) -> dict[int, list[Key]]:
+        return {}
+
+    def _find_subsets(self, order: int) -> Iterable[Key]:
+        """From the keys, or by trying all where these are fewer."""
         used = np.flatnonzero(self._with_feature.any(axis=0)).tolist()
         if sum(math.comb(len(key), order) for key in self.keys) <= math.comb(len(used), order):
             return {subset for key in self.keys for subset in itertools.combinations(key, order)}

@@ -11,6 +11,7 @@ and subset of its features, whatever the number of rows.
 
 from __future__ import annotations
 
+import collections
 import math
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -65,7 +66,8 @@ def sizes_without_rows(form: ClosedForm, orders: range) -> dict[Key, float]:
         return {}
     sums = np.zeros((len(numbers), form.leaf_sets.values.shape[1]))
     np.add.at(sums, np.concatenate(places), np.concatenate(totals))
-    return {key: float(sums[number].max()) for key, number in numbers.items() if len(key) in orders}
+    largest = sums.max(axis=1).tolist()  # in the order of the numbers
+    return {key: size for key, size in zip(numbers, largest, strict=True) if len(key) in orders}
 
 
 def _n_products(form: ClosedForm, orders: range) -> int:
@@ -192,21 +194,20 @@ def screen(
     `orders` are all orders of high terms, screened or not; `shares_at(keys, n_rows)` gives shares of the score's
     variance. Terms that are asked for are reported too. With few `seconds`, fewer are verified at fewer rows.
     """
-    ranked = sorted(sizes, key=lambda key: -sizes[key])
+    ranked = sorted(sizes, key=sizes.__getitem__, reverse=True)
     verified, n_rows = _affordable(ranked, n_leaves_with, min(affordable(_VERIFIED_STEPS), seconds * _STEPS_PER_SECOND))
     shares = shares_at(verified, n_rows) if verified else np.zeros(0)
     largest = np.argsort(-shares, kind="stable")[:_MAX_REPORTED]
     reported = {verified[i] for i in largest if shares[i] >= REPORTED_SHARE} | set(asked)
     keys = tuple(sorted(reported, key=lambda key: (len(key), key)))
-    n_of_order = {order: sum(len(key) == order for key in sizes) for order in orders}
-    n_reported = {order: sum(len(key) == order for key in keys) for order in orders}
+    n_of_order, n_reported = collections.Counter(map(len, sizes)), collections.Counter(map(len, keys))
     rests = tuple(order for order in orders if not n_of_order[order] or n_reported[order] < n_of_order[order])
     missed = [float(share) for key, share in zip(verified, shares, strict=True) if key not in reported]
-    others = [sizes[key] for key in ranked[len(verified) :] if key not in reported]
+    largest_other = next((sizes[key] for key in ranked[len(verified) :] if key not in reported), None)
     ratios = [share / sizes[key] for key, share in zip(verified, shares, strict=True) if sizes[key] > 0]
-    if others and ratios:
-        missed.append(max(others) * float(np.quantile(ratios, 0.95)))
-    n_left_out = max(sum(n_of_order.values()) - len(reported), len(rests))
+    if largest_other is not None and ratios:
+        missed.append(largest_other * float(np.quantile(ratios, 0.95)))
+    n_left_out = max(sum(n_of_order[order] for order in orders) - len(reported), len(rests))
     known = dict(zip(verified, shares.tolist(), strict=True))
     return Screened(keys, rests, n_left_out, max(missed, default=0.0), known)
 
