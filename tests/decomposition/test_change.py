@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 import treeanova
-from treeanova.testing.library_models import LIBRARY_MODELS
+from treeanova.testing.library_models import DEEP_MODELS, LIBRARY_MODELS
 from treeanova.testing.simulated import boosted, dependent_rows, high_order_rows, interacting
 
 decompose = functools.partial(treeanova.decompose, n_jobs=1)
+EVERY_LIBRARY = LIBRARY_MODELS | DEEP_MODELS
 OLD, NEW = dependent_rows(), dependent_rows(seed=1) + np.array([0.3, 0.0, -0.2])
 
 
@@ -37,9 +38,9 @@ def assert_adds_up(change, old, new, X_old, X_new):
     assert np.allclose(outputs(change.new_mean), outputs(new_mean), rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("name", LIBRARY_MODELS)
+@pytest.mark.parametrize("name", EVERY_LIBRARY)
 def test_sums_are_differences_of_mean_predictions(name):
-    entry = LIBRARY_MODELS[name]
+    entry = EVERY_LIBRARY[name]
     for library in entry.libraries:
         pytest.importorskip(library)
     fx, rows = entry.make()

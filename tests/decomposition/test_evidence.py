@@ -79,7 +79,7 @@ def test_main_effects_on_other_scales_take_one_step_from_the_common_fit():
     found = p_values(rows, terms, KEYS, x, SCHEMA)
     for j in (0, 1):
         expected = by_hand(rows, terms, x, j, without=j)
-        assert scipy.stats.norm.isf(found[j]) == pytest.approx(scipy.stats.norm.isf(expected), rel=0.1)
+        assert scipy.stats.norm.isf(found[j]) == pytest.approx(scipy.stats.norm.isf(expected), rel=0.25)
 
 
 def test_terms_without_a_column_of_their_own_are_tested_too():

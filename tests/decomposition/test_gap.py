@@ -13,9 +13,10 @@ import treeanova
 from treeanova.decomposition import parts as parts_module
 from treeanova.decomposition.gap import two_groups
 from treeanova.testing import example
-from treeanova.testing.library_models import LIBRARY_MODELS
+from treeanova.testing.library_models import DEEP_MODELS, LIBRARY_MODELS
 from treeanova.testing.simulated import dependent_rows
 
+EVERY_LIBRARY = LIBRARY_MODELS | DEEP_MODELS
 ROWS = dependent_rows(seed=1)
 IS_SECOND = ROWS[:, 1] > 0.2
 
@@ -42,9 +43,9 @@ def assert_gap(gap, fx, X, is_second):
     assert gap.sizes == ((~is_second).sum(), is_second.sum())
 
 
-@pytest.mark.parametrize("name", LIBRARY_MODELS)
+@pytest.mark.parametrize("name", EVERY_LIBRARY)
 def test_terms_add_up_to_the_difference_of_mean_predictions(name):
-    entry = LIBRARY_MODELS[name]
+    entry = EVERY_LIBRARY[name]
     for library in entry.libraries:
         pytest.importorskip(library)
     fx, X = entry.make()

@@ -10,6 +10,7 @@ import pytest
 
 import treeanova
 from treeanova.testing.anchored import anchored_term
+from treeanova.testing.library_models import DEEP_MODELS, LIBRARY_MODELS
 from treeanova.testing.simulated import dependent_rows, high_order_rows
 
 DATA, HELD_OUT = dependent_rows(), dependent_rows(60, seed=1)
@@ -32,6 +33,50 @@ def test_values_add_up_to_the_difference_of_scores(fx, n_references):
         features = [fx.schema.names.index(name) for name in names]
         expected = np.mean([anchored_term(score, HELD_OUT, r, features) for r in references], axis=0)
         np.testing.assert_allclose(explained.values[:, i], expected, rtol=0, atol=1e-12)
+
+
+EVERY_LIBRARY = LIBRARY_MODELS | DEEP_MODELS
+
+
+@pytest.mark.parametrize("name", EVERY_LIBRARY)
+def test_values_add_up_and_are_anchored_terms_in_every_library(name):
+    """Brute force: scores of rows whose other features come from the reference."""
+    for library in EVERY_LIBRARY[name].libraries:
+        pytest.importorskip(library)
+    fx, rows = EVERY_LIBRARY[name].make()
+    some, reference, score = chosen(rows, range(12)), chosen(rows, [50]), fx.decision_function
+    explained = fx.explain(some, reference=reference)
+    np.testing.assert_allclose(sum_of_parts(explained), score(some) - score(reference), rtol=0, atol=1e-10)
+    np.testing.assert_allclose(score(some), own_score(fx.model, some).reshape(score(some).shape), rtol=1e-5, atol=1e-5)
+    repeated = chosen(rows, [50] * 12)
+    for i, names in list(enumerate(explained.terms))[::3]:
+        features = [fx.schema.names.index(one) for one in names]
+        subsets = [s for k in range(len(features) + 1) for s in itertools.combinations(features, k)]
+        expected = sum((-1.0) ** (len(names) - len(s)) * score(replaced(repeated, some, s)) for s in subsets)
+        np.testing.assert_allclose(explained.values[:, i], expected, rtol=0, atol=1e-10)
+
+
+def own_score(model, rows):
+    """What the library itself predicts, before a link."""
+    scored = model.decision_function if hasattr(model, "decision_function") else model.predict
+    return np.asarray(scored(rows), dtype=np.float64)
+
+
+def chosen(rows, numbers):
+    """Some rows, again from the first on."""
+    if hasattr(rows, "iloc"):
+        return rows.iloc[list(numbers)].reset_index(drop=True)
+    return rows[list(numbers)]
+
+
+def replaced(rows, others, features):
+    """Rows with some features from others."""
+    if hasattr(rows, "iloc"):
+        names = [rows.columns[j] for j in features]
+        return rows.assign(**{name: others[name] for name in names})
+    mixed = rows.copy()
+    mixed[:, list(features)] = others[:, list(features)]
+    return mixed
 
 
 def test_values_of_several_outputs_add_up(several, classifier):

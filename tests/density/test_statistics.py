@@ -142,7 +142,6 @@ def test_the_same_rows_on_another_grid():
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_a_bootstrap_draws_rows_by_their_weights(weighted):
-    weights = WEIGHTS if weighted else np.ones(8)
     statistics = statistics_of(VALUES, GRID, WEIGHTS if weighted else None)
     drawn = statistics.resampled(np.random.default_rng(3))
     times = np.round(8 * drawn.sample.weights).astype(int)

@@ -23,6 +23,7 @@ from treeanova.decomposition.losses import Loss
 
 _MOST_KNOTS = 16
 _ROWS_PER_COLUMN = 5
+_ROWS_PER_PIECE = 20
 _MOST_NUMBERS = 40_000_000
 _STEPS = 25
 _RIDGE = 1e-9
@@ -204,7 +205,8 @@ class _Regression:
 
 def _inverse(matrix: Floats) -> Floats:
     """The inverse of a matrix of normal equations; columns that follow from others get a huge error."""
-    scale = 1 / np.sqrt(np.maximum(np.diag(matrix), np.finfo(np.float64).tiny))
+    sizes = np.diag(matrix)
+    scale = 1 / np.sqrt(np.where(sizes > 0, sizes, 1.0))
     scaled = scale[:, None] * matrix * scale + _RIDGE * np.eye(len(matrix))
     inverse: Floats = scale[:, None] * np.linalg.inv(scaled) * scale
     return inverse
@@ -255,7 +257,13 @@ def curve_columns(column: Floats, n_knots: int, *, is_category: bool) -> Floats:
         found += [(known == code).astype(np.float64) for code in frequent]
     else:
         finite = column[np.isfinite(column)]
-        levels = (1 - np.cos(np.linspace(0, np.pi, n_knots))) / 2
-        knots = np.unique(np.quantile(finite, levels)) if len(finite) else np.empty(0)
+        knots = _knots(finite, n_knots) if len(finite) else np.empty(0)
         found += [np.interp(known, knots, bump) * ~missing for bump in np.eye(len(knots))[1:]]
     return np.array(found).reshape(len(found), len(column))
+
+
+def _knots(values: Floats, n_knots: int) -> Floats:
+    """Smallest and largest value, and quantiles between them with some rows at least on both sides."""
+    levels = (1 - np.cos(np.linspace(0, np.pi, n_knots))) / 2
+    inner = levels[np.minimum(levels, 1 - levels) * len(values) >= _ROWS_PER_PIECE]
+    return np.unique(np.quantile(values, [0.0, *inner, 1.0], method="inverted_cdf"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import warnings
 from collections.abc import Callable
@@ -124,4 +125,44 @@ LIBRARY_MODELS = {
     "xgboost categories": LibraryModel(_xgboost_categories, ("xgboost", "pandas")),
     "hist categories": LibraryModel(_hist_categories, ("sklearn", "pandas")),
     "ebm categories": LibraryModel(_ebm_categories, ("interpret", "pandas")),
+}
+
+
+def _deep(fit: Callable[[Floats, Floats], Any]) -> tuple[Any, Any]:
+    """A model of five features and higher orders, with tables for main effects and pairs only."""
+    rows, more = (np.random.default_rng(seed).normal(size=(300, 5)) for seed in (0, 1))
+    for data in (rows, more):
+        data[:, 1:] += 0.6 * data[:, :-1]
+    target = rows[:, 0] * rows[:, 1] * (rows[:, 2] > 0) + np.sin(rows[:, 3]) * rows[:, 4]
+    decompose = importlib.import_module("treeanova").decompose
+    return decompose(fit(rows, target), rows, density="empirical", tensor_order=2, n_jobs=1), more
+
+
+def _deep_forest(rows: Floats, target: Floats) -> Any:
+    make = importlib.import_module("sklearn.ensemble").RandomForestRegressor
+    return make(4, random_state=0, n_jobs=1).fit(rows, target)
+
+
+def _deep_lightgbm(rows: Floats, target: Floats) -> Any:
+    make = importlib.import_module("lightgbm").LGBMRegressor
+    return make(n_estimators=8, num_leaves=15, min_child_samples=5, n_jobs=1, verbose=-1).fit(rows, target)
+
+
+def _deep_xgboost(rows: Floats, target: Floats) -> Any:
+    return importlib.import_module("xgboost").XGBRegressor(n_estimators=8, max_depth=5, n_jobs=1).fit(rows, target)
+
+
+def _deep_catboost(rows: Floats, target: Floats) -> Any:
+    make = importlib.import_module("catboost").CatBoostRegressor
+    return make(iterations=8, depth=5, verbose=0, thread_count=1, allow_writing_files=False).fit(rows, target)
+
+
+DEEP_MODELS = {
+    f"deep {library}": LibraryModel(functools.partial(_deep, fit), (library,))
+    for library, fit in {
+        "sklearn": _deep_forest,
+        "lightgbm": _deep_lightgbm,
+        "xgboost": _deep_xgboost,
+        "catboost": _deep_catboost,
+    }.items()
 }
