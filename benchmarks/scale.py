@@ -39,7 +39,8 @@ def run(*, full: bool) -> None:
         growth = _growth(folder, sizes)
         workers = _workers(folder, sizes[-1])
         engines = _engines(folder, 200_000 if full else 50_000)
-    tables = {"growth": growth, "workers": workers, "engines": engines}
+        samples = _samples(folder, (200_000, _MILLION) if full else (70_000,), 200 if full else 10)
+    tables = {"growth": growth, "workers": workers, "engines": engines, **samples}
     for header, rows in tables.values():
         print_table(header, rows)
         print()
@@ -97,6 +98,25 @@ def _engines(folder: pathlib.Path, size: int) -> Table:
         [name, f"{entry['n_different']}", f"{entry['shallow']:.0e}", f"{entry['deep']:.0e}", f"{entry['seconds']:.1f}"]
         for name, entry in found.items()
     ]
+
+
+def _samples(folder: pathlib.Path, sizes: Sequence[int], n_resamples: int) -> dict[str, Table]:
+    """Standard errors from the rows that a file keeps; and a deep model under the same rows in two orders."""
+    header = ["rows", "in the file", "terms", "smallest ratio", "median", "largest"]
+    header_of_orders = ["rows in two orders", "largest difference of a term at a row", "largest of a term's mean"]
+    errors, orders = [], []
+    for size in sizes:
+        some = folder / f"rows-{size}"
+        write_model(some / "model.pickle")
+        write_model(some / "deep.pickle", is_deep=True)
+        write_rows(some / "rows", size, size)
+        found = _measured(f"errors {n_resamples}", some)
+        low, middle, high = (found["ratios"][i] for i in (0, found["n_terms"] // 2, -1))
+        ratios = [f"{ratio:.2f}" for ratio in (low, middle, high)]
+        errors.append([f"{size:,}", f"{found['n_kept']:,}", f"{found['n_terms']}", *ratios])
+        gaps = _measured("orders", some)
+        orders.append([f"{size:,}", f"{gaps['largest']:.0e}", f"{gaps['typical']:.0e}"])
+    return {"errors": (header, errors), "orders": (header_of_orders, orders)}
 
 
 def _measured(task: str, folder: pathlib.Path, *, cores: int | None = None) -> dict[str, Any]:

@@ -225,6 +225,34 @@ def source_of(name: str, folder: pathlib.Path, rows: Any, stack: contextlib.Exit
     return makers[name]
 
 
+# Samples.
+
+
+def errors(folder: pathlib.Path, n_resamples: int) -> dict[str, Any]:
+    """Standard errors of each term from a file, which keeps a sample, over those of a bootstrap of all rows."""
+    rows = importlib.import_module("pyarrow.parquet").read_table(folder / "rows").to_pandas()
+    fx: Any = treeanova.decompose(model_in(folder), rows, density="empirical")
+    fx.save(folder / "fx.tav")
+    again: Any = treeanova.load(folder / "fx.tav")
+    whole, sampled = (one.standard_errors(n_resamples, random_state=seed) for seed, one in enumerate((fx, again)))
+    weights = {names: fx.terms[names].weights for names in whole}
+    squares = [
+        {names: np.average(found[names] ** 2, weights=weights[names]) for names in whole} for found in (sampled, whole)
+    ]
+    ratios = [float(np.sqrt(squares[0][names] / squares[1][names])) for names in whole]
+    return {"n_kept": len(again.statistics.sample), "n_terms": len(ratios), "ratios": sorted(ratios)}
+
+
+def orders(folder: pathlib.Path) -> dict[str, Any]:
+    """Differences of a deep model's terms between two orders of the rows, relative to the deviation of the score."""
+    rows = importlib.import_module("pyarrow.parquet").read_table(folder / "rows").to_pandas()
+    model = model_in(folder, "deep.pickle")
+    first, second = (treeanova.decompose(model, one) for one in (rows, rows.sample(frac=1.0, random_state=0)))
+    ours, theirs = (fx.explain(rows[:2000]) for fx in (first, second))
+    gaps = (ours.values - theirs.values) / ours.scores.std()
+    return {"largest": float(np.abs(gaps).max()), "typical": float(np.sqrt((gaps**2).mean(axis=0)).max())}
+
+
 # A process.
 
 
@@ -240,6 +268,8 @@ def report(task: str, folder: str, cores: int | None) -> None:
         "sql": lambda: sql(path),
         "workers": lambda: on_workers(path, int(argument)),
         "engine": lambda: engine(path, argument),
+        "errors": lambda: errors(path, int(argument)),
+        "orders": lambda: orders(path),
     }
     if name != "engine":
         grid_of(path)  # loads libraries

@@ -18,6 +18,7 @@ from treeanova.decomposition.answers import Answers
 from treeanova.decomposition.certify import Score, certify, certify_raw, remainder_share
 from treeanova.decomposition.editing import Factors, check_editable, factors_of, scaled
 from treeanova.decomposition.evaluation import Evaluation
+from treeanova.decomposition.importance import moments_take_long
 from treeanova.decomposition.response_table import response_effects
 from treeanova.density.kinds import Density, density_of
 from treeanova.density.row_sources import check_weighted_rows, statistics_of
@@ -466,7 +467,8 @@ class Decomposition(Answers):
         reports need no X after loading: numbers of rows and sums of values by bin, ranges and quantiles of values, and
         a sample of at most 65,536 rows, each given by its bins, its weight and its number, not by its values. Where the
         sample is not all rows, tables of the numbers of rows in the cells of all terms are kept too. Ranges and
-        quantiles are values of rows, one feature at a time, and so is the sum of a bin that has one row.
+        quantiles are values of rows, one feature at a time, and so is the sum of a bin that has one row. Importances
+        that take long, as those of forests and of thousands of terms, are in the file if they were asked for before.
 
         Parameters
         ----------
@@ -486,7 +488,7 @@ class Decomposition(Answers):
         >>> treeanova.load(path) == fx
         True
         """
-        parts = {name: getattr(self, name) for name in _SAVED} | {"saved_moments": self._known_moments()}
+        parts = {name: getattr(self, name) for name in _SAVED} | {"saved_moments": self._known_moments(rows=rows)}
         archive.write(path, *pack(Saved(*parts.values()), rows=rows))
 
     def __getstate__(self) -> dict[str, Any]:
@@ -496,8 +498,11 @@ class Decomposition(Answers):
         density = as_loaded(self.density, self.effects, self.termset.tables.weights, statistics)
         return fields | {"density": density, "model": None, "saved_moments": self._known_moments()}
 
-    def _known_moments(self) -> Moments | None:
-        """Moments; None where they need rows that are gone."""
+    def _known_moments(self, *, rows: bool = True) -> Moments | None:
+        """Moments for a file; None where they need rows that are gone, or take long and follow from rows in it."""
+        is_known = "moments" in self.__dict__ or self.saved_moments is not None
+        if rows and not is_known and self.statistics is not None and moments_take_long(self.evaluation):
+            return None
         try:
             return self.moments
         except NoRowsError:

@@ -22,6 +22,8 @@ _DRAWS = 20_000
 _ROWS = 200, 4_000
 _STEPS = 2.0**33
 _FEW_STEPS = 2.0**28  # all rows take no longer than it takes to choose some
+_LONG_STEPS = 2.0**31
+_MANY_TERMS = 2_000
 _ERROR = 0.003  # standard error of a share of the variance
 
 
@@ -43,6 +45,13 @@ def _some(points: Points, n_rows: int, rng: np.random.Generator) -> Points:
         return points
     chosen = rng.choice(len(codes), size=n_rows, p=weights / weights.sum())
     return Points(codes[chosen], np.full(n_rows, 1 / n_rows))
+
+
+def moments_take_long(evaluation: Evaluation) -> bool:
+    """Whether moments take seconds rather than a moment: thousands of terms, or forests at rows."""
+    terms = evaluation.terms
+    at_rows = bool(terms.keys_at_rows or evaluation.rest_orders or evaluation.has_remainder)
+    return len(terms.keys) > _MANY_TERMS or (at_rows and terms.row_cost * _ROWS[1] > _LONG_STEPS)
 
 
 def moments_of_terms(

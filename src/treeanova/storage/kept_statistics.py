@@ -8,7 +8,8 @@ how features go together.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,8 +51,18 @@ def pack_statistics(
     arrays = _pack_sample(sample, fine) | _pack_features(statistics, n_features, rows=rows)
     if len(sample) < statistics.n_rows:
         tables = statistics.counted(wanted)
-        arrays |= {f"table/{_text(key)}": _smallest(table.sums) for key, table in tables.items()}
+        arrays |= _pack_tables({key: table.sums for key, table in tables.items()})
     return header, arrays
+
+
+def _pack_tables(tables: Mapping[Key, Any]) -> Arrays:
+    """Tables of each order in one array, since there may be very many, and their features in another."""
+    arrays: Arrays = {}
+    for order in sorted({len(key) for key in tables}):
+        keys = [key for key in tables if len(key) == order]
+        arrays[f"keys/{order}"] = _smallest(np.array(keys))
+        arrays[f"tables/{order}"] = _smallest(np.concatenate([tables[key].ravel() for key in keys]))
+    return arrays
 
 
 def _pack_sample(sample: Sample, fine: Grid) -> Arrays:
@@ -99,8 +110,8 @@ def unpack_statistics(
         raise ValueError("totals of rows must be positive and fit the sample")
     requests = {request.key: request for request in wanted}
     tables = {
-        key: CountedTable(requests[key].binnings, _fitting(table, requests[key], grid))
-        for key, table in _by_key(arrays).items()
+        key: CountedTable(requests[key].binnings, sums)
+        for key, sums in _unpack_tables(arrays, lambda key: _shape(requests.get(key, Request(key)), grid)).items()
         if key in requests
     }
     return Statistics(
@@ -153,13 +164,33 @@ def _unpack_spreads(arrays: Mapping[str, npt.NDArray[Any]], n_features: int) -> 
     return {j: Spread(plain[j], by_weight[j], *totals[j].tolist()) for j in range(n_features)}
 
 
-def _fitting(table: npt.NDArray[Any], request: Request, grid: Grid) -> Any:
-    """A table as numbers or sums of weights; ValueError where it does not fit its features."""
-    sizes = [grid.sizes[j] for j in request.key]
-    shape = sizes if request.binnings is None else [binning.size for binning in request.binnings]
-    if list(table.shape) != shape:
-        raise ValueError("tables of rows must fit the bins")
-    return table.astype(np.float64 if table.dtype.kind == "f" else np.int64)
+def _shape(request: Request, grid: Grid) -> tuple[int, ...]:
+    if request.binnings is None:
+        return tuple(grid.sizes[j] for j in request.key)
+    return tuple(binning.size for binning in request.binnings)
+
+
+def _unpack_tables(
+    arrays: Mapping[str, npt.NDArray[Any]], shape_of: Callable[[Key], tuple[int, ...]]
+) -> dict[Key, npt.NDArray[Any]]:
+    """Tables as numbers or sums of weights; ValueError where they do not fit their features."""
+    tables: dict[Key, npt.NDArray[Any]] = {}
+    for name in (name for name in arrays if name.startswith("keys/")):
+        keys: list[Key] = [tuple(key) for key in arrays[name].tolist()]
+        shapes = [shape_of(key) for key in keys]
+        ends = np.cumsum([math.prod(shape) for shape in shapes])
+        flat = arrays[name.replace("keys", "tables")]
+        if flat.shape != (ends[-1],):
+            raise ValueError("tables of rows must fit the bins")
+        wide = flat.astype(np.float64 if flat.dtype.kind == "f" else np.int64)
+        tables |= {
+            key: part.reshape(shape) for key, part, shape in zip(keys, np.split(wide, ends), shapes, strict=False)
+        }
+    for key, table in _tables_of_their_own(arrays).items():
+        if table.shape != shape_of(key):
+            raise ValueError("tables of rows must fit the bins")
+        tables[key] = table.astype(np.float64 if table.dtype.kind == "f" else np.int64)
+    return tables
 
 
 def _hashes(sources: Ints, rows: Ints) -> npt.NDArray[np.uint64]:
@@ -183,11 +214,8 @@ def _smallest(numbers: Any) -> npt.NDArray[Any]:
     return np.ascontiguousarray(numbers, dtype=fitting[0] if fitting else np.int64)
 
 
-def _text(key: Key) -> str:
-    return "-".join(map(str, key))
-
-
-def _by_key(arrays: Mapping[str, npt.NDArray[Any]]) -> dict[Key, npt.NDArray[Any]]:
+def _tables_of_their_own(arrays: Mapping[str, npt.NDArray[Any]]) -> dict[Key, npt.NDArray[Any]]:
+    """Tables that have an array each, as in the first files with statistics."""
     start = "table/"
     names = [name for name in arrays if name.startswith(start)]
     return {tuple(map(int, name.removeprefix(start).split("-"))): arrays[name] for name in names}
