@@ -21,6 +21,14 @@ def boosted():
     return ensemble.GradientBoostingRegressor(n_estimators=15, max_depth=2, random_state=0).fit(data, target), data
 
 
+def times_drawn(fx, n_resamples, seed=0):
+    """How often each row is in each of the resamples."""
+    rng, n_rows = np.random.default_rng(seed), fx.statistics.n_rows
+    times = [n_rows * fx.statistics.resampled(rng).sample.weights for _ in range(n_resamples)]
+    assert all(np.allclose(one, np.round(one)) and one.sum() == pytest.approx(n_rows) for one in times)
+    return np.round(times)
+
+
 @pytest.mark.parametrize("density", ["empirical", "independent", "laplace", "auto", Kernel(bandwidth=0.5)])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_standard_errors_are_those_of_whole_decompositions_of_resampled_rows(boosted, density, weighted):
@@ -28,11 +36,8 @@ def test_standard_errors_are_those_of_whole_decompositions_of_resampled_rows(boo
     weights = np.random.default_rng(2).exponential(size=len(data)) if weighted else None
     fx = decompose(model, data, density=density, sample_weight=weights, n_jobs=1)
     found = fx.standard_errors(n_resamples=6, random_state=3)
-    rng = np.random.default_rng(3)
-    shares = np.full(len(data), 1 / len(data)) if weights is None else weights / weights.sum()
     resampled = [
-        decompose(model, data, density=density, sample_weight=rng.multinomial(len(data), shares), n_jobs=1)
-        for _ in range(6)
+        decompose(model, data, density=density, sample_weight=times, n_jobs=1) for times in times_drawn(fx, 6, seed=3)
     ]
     assert list(found) == list(fx.terms)
     for names, errors in found.items():
@@ -64,8 +69,7 @@ def test_standard_errors_of_several_outputs():
     model = ensemble.GradientBoostingClassifier(n_estimators=4, max_depth=2, random_state=0).fit(data, target)
     fx = decompose(model, data, density="empirical", n_jobs=1)
     found = fx.standard_errors(n_resamples=4, random_state=0)
-    rng = np.random.default_rng(0)
-    draws = [rng.multinomial(120, np.full(120, 1 / 120)) for _ in range(4)]
+    draws = times_drawn(fx, 4)
     parts = [decompose(model, data, density="empirical", sample_weight=draw, n_jobs=1) for draw in draws]
     for names, errors in found.items():
         assert errors.shape == fx.terms[names].values.shape
@@ -112,8 +116,7 @@ def test_standard_errors_of_terms_on_axes_of_their_own():
     rows = rows_of_effects(effects, n_rows=120)
     fx = decompose(effects, rows, density="empirical", n_jobs=1)
     found = fx.standard_errors(n_resamples=5, random_state=0)
-    rng = np.random.default_rng(0)
-    draws = [rng.multinomial(120, np.full(120, 1 / 120)) for _ in range(5)]
+    draws = times_drawn(fx, 5)
     parts = [decompose(effects, rows, density="empirical", sample_weight=draw, n_jobs=1) for draw in draws]
     assert found["x0", "x1"].shape == (3, 2)
     for names, errors in found.items():

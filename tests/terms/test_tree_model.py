@@ -185,7 +185,7 @@ def test_high_orders_hold_no_low_ones_where_most_are_not_corrected(few_listed, b
     told_before, told_after = ([told_by_cells(values, held_out, key) for key in keys] for values in (before, after))
     assert max(told_before[:6]) > 0.08
     assert max(told_before[6:]) > 0.15
-    assert max(told_after) < 0.03
+    assert max(told_after) < 0.05
     assert after.var() < before.var()
 
 
