@@ -28,6 +28,14 @@ def _data_sources():
     return ["simulated", "full"] if has_all else ["simulated"]
 
 
+def pytest_collection_modifyitems(items):
+    if os.environ.get("TREEANOVA_THOROUGH"):
+        return
+    for item in items:
+        if item.get_closest_marker("thorough"):
+            item.add_marker(pytest.mark.skip(reason="takes many seconds: set TREEANOVA_THOROUGH=1"))
+
+
 def pytest_generate_tests(metafunc):
     if "data_folder" in metafunc.fixturenames:
         pytest.importorskip("pandas")

@@ -172,6 +172,7 @@ def test_true_effects_of_bands_are_pure():
     assert inference.true_effects(0.6)["a × b"] == pytest.approx(expected)
 
 
+@pytest.mark.thorough
 def test_tables_of_inference_are_written_between_their_marks(tmp_path, capsys):
     page = tmp_path / "inference.md"
     page.write_text("before\n<!-- tables: begin -->\nold\n<!-- tables: end -->\nafter\n", encoding="utf-8")

@@ -272,6 +272,7 @@ def test_figures_of_the_page_are_there_and_small():
     assert max((DOCS / link).stat().st_size for link in links) < 300_000
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("study", EXACT)
 def test_a_quick_run_gives_the_same_verdicts(study, tmp_path):
     pytest.importorskip("sklearn")

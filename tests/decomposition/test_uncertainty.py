@@ -95,6 +95,7 @@ def test_standard_errors_of_a_density_with_its_own_rows():
     assert max(errors.max() for errors in by_data.values()) > 0.01
 
 
+@pytest.mark.thorough
 def test_standard_errors_of_low_orders_are_the_spread_over_resampled_rows(deep, deep_fx):
     """High orders stay as they are in the first and move with the rows in the second: hence the factor."""
     x = deep[1]

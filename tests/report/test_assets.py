@@ -600,6 +600,7 @@ def test_terms_that_oppose_others_are_listed_by_what_they_do(opened, reports):
     assert listed(page)[-1] == table["share"].idxmin()
 
 
+@pytest.mark.thorough
 def test_a_hundred_features_and_pairs(opened, reports):
     fx, path = reports("hundred")
     assert len(fx.terms) > 150
