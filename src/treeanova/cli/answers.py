@@ -20,6 +20,8 @@ from treeanova.views.look import effect_words, scale_of, share_words
 from treeanova.views.standings import standings
 from treeanova.views.summary import caveats, headline
 
+_MOST_NAMES = 10
+
 # What explain answers.
 
 
@@ -179,6 +181,12 @@ def plain_validation(validation: Validation) -> dict[str, Any]:
     }
 
 
+def _first_of(names: Sequence[str]) -> str:
+    """The first of some names, and how many more there are."""
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(names[:_MOST_NAMES]) + more
+
+
 def validated(validation: Validation, top: int) -> str:
     """A validation for people: one line per term, the largest change of loss first."""
     plain = plain_validation(validation)
@@ -191,7 +199,7 @@ def validated(validation: Validation, top: int) -> str:
         for row in plain["terms"]
     ]
     more = f"\n{len(lines) - top} more terms" if len(lines) > top else ""
-    idle = ", ".join(plain["not_paying"]) or "none"
+    idle = _first_of(plain["not_paying"]) or "none"
     return (
         f"{plain['n_rows']:,} rows, {plain['loss']}: {_numbers(plain['model_loss'])} for the model, "
         f"{_numbers(plain['constant_loss'])} for the best constant\n"

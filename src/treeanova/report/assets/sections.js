@@ -83,6 +83,8 @@ function heldOutWords(term) {
   return heldOutRows(term).slice(0, 1).map(([, , change, error, p]) => ` · on held-out rows, ${report.validation.loss} without it ${signed(change)} ± ${number(2 * error, 2)} (p ${pText(p)})`);
 }
 
+const MOST_IDLE = 10;
+
 function renderValidation() {
   if (!report.validation) return;
   at("validation").hidden = false;
@@ -98,7 +100,7 @@ function renderValidation() {
   const head = el("tr", {}, ...heads.map((text, i) => el("th", { scope: "col", ...(i && text !== "target" ? { class: "number" } : {}) }, text)));
   const words = `${rows.toLocaleString("en-US")} rows that the model was not trained on. Mean ${loss}: ${model.map((one) => number(one, 5)).join(", ")} for the model, ${constant.map((one) => number(one, 5)).join(", ")} for the best constant. `;
   const found = `${evident.length} of ${terms.length} terms are evident (p below 0.05 after Holm's correction for all of them). `;
-  const unpaid = idle.length ? `Interactions that do not pay, because the loss grows by at most two standard errors without them: ${idle.join(", ")}.` : "Every interaction pays: the loss grows by more than two standard errors without it.";
+  const unpaid = idle.length ? `Interactions that do not pay, because the loss grows by at most two standard errors without them: ${idle.slice(0, MOST_IDLE).join(", ")}${idle.length > MOST_IDLE ? ` and ${idle.length - MOST_IDLE} more, which the table shows` : ""}.` : "Every interaction pays: the loss grows by more than two standard errors without it.";
   const table = () => csv([heads, ...terms.map((row) => (several ? row : [row[0], ...row.slice(2)]).map((value) => (value === null ? "" : value)))]);
   at("held-out").replaceChildren(
     el("p", {}, words, found, unpaid),

@@ -200,13 +200,16 @@ function renderList() {
   at("rest").replaceChildren(words, note, ...(rest.length ? [more] : []));
 }
 
+// The end of a long name is always shown, since names that begin alike often differ there.
+const NAME_END = 8;
+
 function listButton(term, measure, largest) {
   const place = standing(term, state.density, state.form, output());
   const gauge = el("span", { class: `order-${Math.min(term.order, 3)}` });
   const button = el(
     "button",
     { type: "button", title: term.title, "aria-current": String(term === chosenTerm()), onclick: () => change({ term: term.title }) },
-    el("span", { class: "name" }, term.title),
+    el("span", { class: "name" }, el("span", {}, term.title.slice(0, -NAME_END)), term.title.slice(-NAME_END)),
     el("span", { class: "gauge" }, sized(gauge, place ? Math.max(0, place[measure] / largest) : 0)),
     sparkline(term),
     el("span", { class: "share" }, place ? (measure === "size" ? number(place.size) : percent(place[measure])) : "–"),
