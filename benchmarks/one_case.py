@@ -98,6 +98,7 @@ def main(path: str, folder: str, *names: str) -> None:
     """Print the numbers of all tasks, each when it is done; an error ends that task only."""
     warnings.simplefilter("ignore")
     print(json.dumps({"task": "start", "file": treeanova.__file__}), flush=True)
+    _ = treeanova.decompose, treeanova.write_report  # some versions load their own modules when names are first used
     model, rows = pickle.loads(pathlib.Path(path).read_bytes())  # noqa: S301  our own file
     tasks = Tasks(model, rows, pathlib.Path(folder))
     for name in names:
