@@ -149,7 +149,13 @@ CASES = {
     ),
     "california-xgboost": Case("XGBoost, 100 trees of depth 6", "California", _xgboost, 100, california),
     "california-forest": Case(
-        "random forest, default (100 full trees)", "California", _forest, 100, california, _FOREST_TASKS
+        "random forest, default (100 full trees)",
+        "California",
+        _forest,
+        100,
+        california,
+        _FOREST_TASKS,
+        without_numba=False,
     ),
     "adult-forest": Case(
         "random forest, default (100 full trees)",
@@ -158,6 +164,7 @@ CASES = {
         100,
         adult_as_numbers,
         _FOREST_TASKS,
+        without_numba=False,
     ),
     "wide-lightgbm": Case(
         "LightGBM, 500 trees of 31 leaves",
@@ -166,6 +173,7 @@ CASES = {
         500,
         many_features,
         ("decompose", "files"),
+        without_numba=False,
     ),
     "covtype-xgboost": Case(
         "XGBoost, 7 × 40 trees of depth 5",
