@@ -189,3 +189,14 @@ def test_importances_that_take_long_are_kept_if_they_are_known(deep, monkeypatch
     again = saved_and_loaded(fresh, tmp_path)
     assert again.saved_moments is not None
     assert again.importance().equals(expected)
+
+
+def test_loading_does_not_look_for_leaves(deep, monkeypatch, tmp_path):
+    """Nor where tables are kept, which are those that the trees would ask for."""
+    for most in (1 << 16, 100):
+        monkeypatch.setattr(kept_statistics, "_MAX_ROWS", most)
+        again = saved_and_loaded(deep, tmp_path)
+        assert "_built" not in again.source.trees.leaf_sets.__dict__
+        asked = {request.key for request in again.statistics.wanted}
+        assert asked == {request.key for request in deep.source.wanted_tables()}
+        assert again.statistics.is_complete == (most > 600)

@@ -13,12 +13,13 @@ from treeanova.anova.certificate import Certificate, HigherCertificate, TermCert
 from treeanova.anova.solvers.base import Options
 from treeanova.core.arrays import Arrays, Floats, Key
 from treeanova.data.features import Schema
+from treeanova.density.accumulator import Request
 from treeanova.density.kinds import Density
 from treeanova.model.axes import axis_of
 from treeanova.model.binning import Binning, binning_by
 from treeanova.model.effects import Effects
 from treeanova.model.grid import Grid
-from treeanova.storage.kept_statistics import pack_statistics, unpack_statistics
+from treeanova.storage.kept_statistics import keys_of_tables, pack_statistics, unpack_statistics
 from treeanova.storage.ratios import n_cells, pack_weights, unpack_weights
 from treeanova.storage.rests import pack_pairs, unpack_pairs
 from treeanova.storage.saved_density import describe_density, restore_density
@@ -112,7 +113,8 @@ def unpack(header: Mapping[str, Any], arrays: Arrays) -> Saved:
     source = _restore_source(terms, scope, arrays)
     statistics = None
     if "rows" in header or of_rows:
-        statistics = unpack_statistics(header["rows"], of_rows, grid, terms.grid, source.wanted_tables())
+        wanted = source.wanted_tables() if leaf_terms is None else _tables_of_trees(effects, of_rows)
+        statistics = unpack_statistics(header["rows"], of_rows, grid, terms.grid, wanted)
     return Saved(
         source=source,
         terms=terms,
@@ -122,6 +124,13 @@ def unpack(header: Mapping[str, Any], arrays: Arrays) -> Saved:
         settings=Settings(Options(*header["options"]), 1, header["backend"], header["random_state"]),
         moments=_restore_moments(arrays),
     )
+
+
+def _tables_of_trees(effects: Effects, of_rows: Arrays) -> list[Request]:
+    """Tables of the low orders of trees, as far as terms and the file have them: leaves would take long to find."""
+    keys = [*effects.terms, *keys_of_tables(of_rows)]
+    singles: list[Key] = [(j,) for j in range(len(effects.grid.axes))]
+    return [Request(key) for key in dict.fromkeys([*singles, *keys])]
 
 
 def _restore_grid(header: Mapping[str, Any], arrays: Arrays) -> Grid:

@@ -170,6 +170,12 @@ def _shape(request: Request, grid: Grid) -> tuple[int, ...]:
     return tuple(binning.size for binning in request.binnings)
 
 
+def keys_of_tables(arrays: Mapping[str, npt.NDArray[Any]]) -> list[Key]:
+    """Features of the tables in a file."""
+    listed = [tuple(key) for name, keys in arrays.items() if name.startswith("keys/") for key in keys.tolist()]
+    return [*listed, *_tables_of_their_own(arrays)]
+
+
 def _unpack_tables(
     arrays: Mapping[str, npt.NDArray[Any]], shape_of: Callable[[Key], tuple[int, ...]]
 ) -> dict[Key, npt.NDArray[Any]]:
