@@ -261,7 +261,8 @@ def _restore_binning(bins: Any, n_bins: int) -> Binning:
 
 
 def _describe_certificate(certificate: Certificate) -> dict[str, Any]:
-    terms = [[list(names), dataclasses.asdict(term)] for names, term in certificate.terms.items()]
+    fields = [field.name for field in dataclasses.fields(TermCertificate)]  # all numbers and text: nothing to copy
+    terms = [[list(names), {name: getattr(term, name) for name in fields}] for names, term in certificate.terms.items()]
     higher = None if certificate.higher is None else dataclasses.asdict(certificate.higher)
     if higher is not None:
         higher["bins"] = [list(item) for item in higher["bins"].items()]

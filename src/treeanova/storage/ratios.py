@@ -6,6 +6,7 @@ The ratio r is 1 for independent features, and smooth estimates have the same r 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,7 @@ _MAX_SHARE = 0.75  # of the table's size, for ratios to be worth their while
 _TOLERANCE = 1e-13  # of each weight
 _TOLERANCE_OF_PRODUCT = 1e-15  # of the product of the marginals: exact marginals round what is far below it
 _THREADS = 2  # more take more memory
+_PAIRS_PER_TASK = 64
 _INDEPENDENT = np.array([1.0, 1.0, 0.0, 0.0, 1.0])  # one group of each feature, from the first bin on, of ratio 1
 
 
@@ -27,8 +29,16 @@ def pack_weights(weights: Mapping[Key, Floats]) -> tuple[dict[Key, Floats], dict
     if sum(table.size for table in weights.values()) < _LEAST_CELLS:
         return {}, dict(weights)
     pairs: list[Key] = [key for key in weights if len(key) == 2]
+    n_pairs = min(len(pairs) // (8 * _THREADS) + 1, _PAIRS_PER_TASK)
+
+    def pack_some(start: int) -> list[Floats | None]:
+        """Ratios of some pairs in turn: a task for each would take longer than small tables do."""
+        some = pairs[start : start + n_pairs]
+        return [_pack(weights[key], *(weights.get((j,)) for j in key)) for key in some]
+
     with ThreadPoolExecutor(_THREADS) as pool:
-        flat = pool.map(lambda key: _pack(weights[key], *(weights.get((j,)) for j in key)), pairs)
+        parts = pool.map(pack_some, range(0, len(pairs), n_pairs))
+        flat = itertools.chain.from_iterable(parts)
         packed = {key: ratios for key, ratios in zip(pairs, flat, strict=True) if ratios is not None}
     return packed, {key: table for key, table in weights.items() if key not in packed}
 
