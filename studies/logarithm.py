@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,7 +34,7 @@ def cell_means(n_bins: int) -> tuple[Floats, Floats]:
     return np.diff(integral) * n_bins, (edges[1:] + edges[:-1]) / 2
 
 
-def purified(lam: float, base: float = np.e, n_bins: int = BINS) -> treeanova.Purified:
+def purified(lam: float, base: float = math.e, n_bins: int = BINS) -> treeanova.Purified:
     """The pure terms of the model's cell means under uniform features."""
     logs, means = cell_means(n_bins)
     logs = logs / np.log(base)
@@ -47,7 +48,7 @@ def exact_main(x: Floats, lam: float) -> Floats:
     return effect
 
 
-def exact_share(lam: float, base: float = np.e) -> float:
+def exact_share(lam: float, base: float = math.e) -> float:
     """The interaction's share of the variance: its variance is λ²/144, Var(log x) = 1 and Cov(log x, x) = ¼."""
     part = (1 - lam) / np.log(base)
     main = part**2 + lam**2 / 48 + part * lam / 4
@@ -173,7 +174,7 @@ def _strength_claims(learned: dict[float, Learned]) -> tuple[Claim, ...]:
     xor = np.outer(means - 0.5, means - 0.5)
     shape = max(float(np.abs(purified(lam).terms[0, 1] / lam - xor).max()) for lam in (0.01, 0.3, 1.0))
     bases = max(float(np.abs(purified(0.3, base).terms[0, 1] - purified(0.3).terms[0, 1]).max()) for base in (2, 10))
-    shares = {base: exact_share(0.5, base) for base in (2.0, float(np.e), 10.0)}
+    shares = {base: exact_share(0.5, base) for base in (2.0, float(math.e), 10.0)}
     lowest = _lowest(learned)
     return (
         Claim(

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 # Numbers on the page, at about seven bytes each.
-_MAIN_NUMBERS, _PAIR_NUMBERS = 110_000, 72_000
+_MAIN_NUMBERS, _PAIR_NUMBERS = 100_000, 80_000
 _MAIN_BINS = (256, 192, 128, 96, 64, 48, 32, 16)
 _PAIR_BINS = (64, 48, 40, 32, 24, 16, 12)
 _FEWEST_PAIR_BINS = (8, 6, 4)
