@@ -37,6 +37,21 @@ def test_kernels_correct_the_likelier_of_the_gaussian_copula_and_the_family(cell
     assert start == "gaussian" or "clayton" not in without
 
 
+def test_families_are_tried_where_the_gaussian_copula_or_a_kernel_beats_independence():
+    n_tried = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        pair = pair_of_codes(rng.integers(0, 7, 400), rng.integers(0, 5, 400), (7, 5))
+        found = listed(all_candidates(pair.alone))
+        likelihoods = {c.name: log_likelihood(pair, c) for c in found}
+        others = {name for name in likelihoods if name not in {"empirical", "independent", "gaussian"}}
+        parametric = {name for name in others if not name.startswith("kernel ")}
+        simpler = max(likelihoods[name] for name in ("gaussian", *(others - parametric)))
+        assert bool(parametric) == (simpler > likelihoods["independent"])
+        n_tried += bool(parametric)
+    assert 0 < n_tried < 15
+
+
 def test_the_search_finds_the_likeliest_of_all_bandwidths():
     for seed in range(5):
         pair = pair_of_codes(*related_codes(400, seed=seed), (7, 5))
