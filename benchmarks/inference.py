@@ -35,7 +35,7 @@ _CORRELATIONS = (0.0, 0.5, 0.9)
 _NAMES = ["a", "b", "c", "d"]
 _TREES, _STRENGTH, _LEVEL = 80, 0.25, 0.05
 _POINTS = 40  # rows at which partial dependence is compared, and over which it is averaged
-_BAND_TREES, _BAND_NOISE = 150, 0.5
+_BAND_TREES, _BAND_NOISE = (150, 500), 0.5
 _REPEATS_PER_PROCESS = 10
 _ZERO = 1e-20  # H² of a pair that the model does not have, up to rounding
 
@@ -239,27 +239,24 @@ def effects_at(fx: Any, correlation: float) -> dict[str, Floats]:
     return {name: fx.terms[key](at) if key in fx.terms else np.zeros(len(at)) for name, (key, at) in points.items()}
 
 
-def coverage(correlation: float, sizes: Sizes) -> dict[str, Coverage]:
+def coverage(correlation: float, trees: int, sizes: Sizes) -> dict[str, Coverage]:
     """Coverage of 95 % bands; the expectation is the mean over all other repeats."""
-    found = each(functools.partial(_band, correlation, sizes.band_rows, sizes.members), sizes.band_repeats)
+    found = each(functools.partial(_band, correlation, trees, sizes.band_rows, sizes.members), sizes.band_repeats)
     centres, errors = [centre for centre, _ in found], [error for _, error in found]
     return {name: _coverage(name, centres, errors, true) for name, true in true_effects(correlation).items()}
 
 
-def _band(correlation: float, n_rows: int, n_members: int, repeat: int) -> tuple[Effects, Effects]:
+def _band(correlation: float, trees: int, n_rows: int, n_members: int, repeat: int) -> tuple[Effects, Effects]:
     """Effects of the fit to all rows, and the deviations of those of the members, in one repeat."""
     rng = np.random.default_rng([repeat, round(100 * correlation)])
     rows = rng.standard_normal((n_rows, 3))
     rows[:, 1] = correlation * rows[:, 0] + np.sqrt(1 - correlation**2) * rows[:, 1]
     y = rows[:, 0] * rows[:, 1] + np.sin(2 * rows[:, 2]) + _BAND_NOISE * rng.standard_normal(n_rows)
-    bag = treeanova.bag(_band_model, rows, y, n_members, random_state=repeat, feature_names=_NAMES[:3], n_jobs=1)
+    fit = functools.partial(fitted, trees=trees)
+    bag = treeanova.bag(fit, rows, y, n_members, random_state=repeat, feature_names=_NAMES[:3], n_jobs=1)
     members = [effects_at(member, correlation) for member in bag.members]
     deviations = {name: np.std([one[name] for one in members], axis=0, ddof=1) for name in members[0]}
     return effects_at(bag.fx, correlation), deviations
-
-
-def _band_model(rows: Floats, y: Floats) -> Any:
-    return fitted(rows, y, trees=_BAND_TREES)
 
 
 def _coverage(name: str, centres: Sequence[Effects], errors: Sequence[Effects], true: Floats) -> Coverage:
@@ -287,19 +284,23 @@ def tables(sizes: Sizes) -> str:
     tests = [_row_of_tests(kind, n, rho, sizes) for kind, n, rho in _settings(sizes)]
     measures = [f"{what}: {how}" for what in ("level", "power", "others") for how in ("p-value", "two errors", "H")]
     head = ["loss", "correlation", "rows", *measures]
-    bands = [
-        [f"{rho:.1f}", name, f"{one.ratio:.2f}", f"{one.expectation:.1%}", f"{one.truth:.1%}"]
-        for rho in (0.0, 0.6)
-        for name, one in coverage(rho, sizes).items()
-    ]
-    head_of_bands = ["correlation", "effect", "error / deviation", "covers the expectation", "covers the truth"]
     return (
         f"{sizes.repeats} repeats for the p-value and the rule of two errors ({sizes.log_repeats} for log loss); "
         f"{sizes.peer_repeats} for the H-statistic,\nwith {sizes.permutations} permutations each.\n\n"
-        f"{table(head, tests)}\n"
-        f"{sizes.band_repeats} repeats with {sizes.members} members each, {sizes.band_rows:,} rows.\n\n"
-        f"{table(head_of_bands, bands)}"
+        f"{table(head, tests)}\n{bands(sizes)}"
     )
+
+
+def bands(sizes: Sizes) -> str:
+    """The table of bands, with the numbers of repeats."""
+    head = ["trees", "correlation", "effect", "error / deviation", "covers the expectation", "covers the truth"]
+    rows = [
+        [f"{trees}", f"{rho:.1f}", name, f"{one.ratio:.2f}", f"{one.expectation:.1%}", f"{one.truth:.1%}"]
+        for trees, rho in itertools.product(_BAND_TREES, (0.0, 0.6))
+        for name, one in coverage(rho, trees, sizes).items()
+    ]
+    sizes_in_words = f"{sizes.band_repeats} repeats with {sizes.members} members each, {sizes.band_rows:,} rows."
+    return f"{sizes_in_words}\n\n{table(head, rows)}"
 
 
 def _settings(sizes: Sizes) -> list[tuple[str, int, float]]:
@@ -331,7 +332,7 @@ def written(page: str, text: str) -> str:
 
 def run(*, full: bool = False, sizes: Sizes | None = None, page: pathlib.Path = PAGE) -> None:
     """Measure, print, and write the tables of the page."""
-    chosen = sizes or (Sizes(log_repeats=200, peer_repeats=60, band_repeats=60) if full else Sizes())
+    chosen = sizes or (Sizes(log_repeats=200, peer_repeats=60, band_repeats=40) if full else Sizes())
     with warnings.catch_warnings():
         _quietly()
         text = tables(chosen)
