@@ -256,6 +256,7 @@ def check_deep(model, data, *, raw, rows=slice(None, 300), **options):
     return fx
 
 
+@pytest.mark.thorough
 def test_deep_lightgbm_with_categories_and_missing_values(data_folder):
     table = pd.read_csv(data_folder / "adult.csv.gz")
     table = table.sample(min(3000, len(table)), random_state=0)
@@ -270,6 +271,7 @@ def test_deep_lightgbm_with_categories_and_missing_values(data_folder):
     np.testing.assert_allclose(whole.scores, fx.decision_function(data.iloc[:50]), atol=1e-9)
 
 
+@pytest.mark.thorough
 def test_a_forest_of_deep_trees_in_pairs_and_a_remainder(data_folder):
     table = pd.read_csv(data_folder / "california_housing.csv.gz")
     table = table.sample(min(1500, len(table)), random_state=0)
@@ -283,6 +285,7 @@ def test_a_forest_of_deep_trees_in_pairs_and_a_remainder(data_folder):
     assert shares["MedInc"] > shares["HouseAge"]
 
 
+@pytest.mark.thorough
 def test_deep_xgboost_with_seven_classes(data_folder):
     table = pd.read_csv(data_folder / "covtype.csv.gz", nrows=3000)
     y = table.pop(table.columns[-1])

@@ -614,6 +614,7 @@ def test_a_hundred_features_and_pairs(opened, reports):
     assert page.evaluate("document.querySelectorAll('*').length") < 3000
 
 
+@pytest.mark.thorough
 def test_three_hundred_terms(opened, reports):
     fx, _ = reports("many")
     assert len(fx.terms) >= 300

@@ -63,6 +63,7 @@ def test_high_orders_have_zero_means_where_bins_are_few():
             assert np.abs(means).max() < 2e-2 * max(np.abs(values).max(), 1e-3)
 
 
+@pytest.mark.thorough
 def test_forests_with_very_many_leaf_sets_are_corrected():
     ensemble = pytest.importorskip("sklearn.ensemble")
     x, y = high_order_rows(800, 12)

@@ -40,6 +40,7 @@ def test_elimination_takes_over_where_the_method_is_auto():
     assert solver.solve(scores[None], weights, Options("cg")).method == "cg"
 
 
+@pytest.mark.thorough
 def test_many_bins_by_conjugate_gradients():
     rng = np.random.default_rng(0)
     weights = scipy.sparse.random_array((3200, 3100), density=0.002, rng=rng)
