@@ -33,6 +33,7 @@ _NO_MASS = 1e-15
 _FEW_KEYS = 16
 _SMALL_GROUP = 1_000  # leaves
 _SMALL_PRODUCT = 1 << 22  # leaves times cells
+_SMALL_SUM = 1 << 14  # the same for one feature
 _SMALL_MATRIX = 1 << 21  # leaves times bins: 16 MB
 _KEPT_SUMS = 2
 _MANY_GROUPS = 50  # per key: then calls for each group cost more than products computed twice
@@ -176,7 +177,8 @@ class ClosedForm:
         """Whether a product of dense matrices takes less time than the calls of a sparse one."""
         sizes = [self.binnings[j].size for j in key]
         n_entries = (len(self.leaf_sets.sets[j].leaves) * size for j, size in zip(key, sizes, strict=True))
-        return n_leaves * math.prod(sizes) <= _SMALL_PRODUCT and max(n_entries) <= _SMALL_MATRIX
+        most_steps = _SMALL_PRODUCT if len(key) == 2 else _SMALL_SUM
+        return n_leaves * math.prod(sizes) <= most_steps and max(n_entries) <= _SMALL_MATRIX
 
     def _small_tensor(self, key: Key, leaves: Ints, coefficients: Floats) -> Floats:
         """The tensor of one or two features as a product of dense matrices."""

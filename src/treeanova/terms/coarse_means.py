@@ -127,7 +127,7 @@ def coarse_means(
     binnings = coarse_binnings(form)
     by_limit = {limit: [key for key in keys if bins[len(key)] == limit] for limit in sorted(set(bins.values()))}
     merged = {
-        limit: {j: binning_by(binnings[j].coarser(limit), form.masses[j]) for key in some for j in key}
+        limit: {j: binning_by(binnings[j].coarser(limit), form.masses[j]) for j in sorted(set().union(*some))}
         for limit, some in by_limit.items()
     }
     sizes = {limit: {j: binning.size for j, binning in own.items()} for limit, own in merged.items()}
@@ -205,7 +205,7 @@ def _sum_over_leaves(mean_of: Callable[[Ints], Floats], leaves: Ints, n_jobs: in
     blocks = [leaves[start : start + _LEAF_BLOCK] for start in range(0, max(len(leaves), 1), _LEAF_BLOCK)]
     total: Floats = np.zeros(())
     with ThreadPoolExecutor(n_jobs) as pool:
-        for mean in pool.map(mean_of, blocks):
+        for mean in pool.map(mean_of, blocks) if len(blocks) > 1 else map(mean_of, blocks):
             total = total + mean
             steps.advance()
     return total

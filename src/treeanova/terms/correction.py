@@ -17,7 +17,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
@@ -112,7 +111,6 @@ def correct(
     rows: Points,
     bins: Mapping[int, int],
     *,
-    n_jobs: int,
     advance: Advance,
     unsampled: Unsampled = no_others,
 ) -> Correction:
@@ -129,7 +127,7 @@ def correct(
     impurity = 0.0
 
     advance(0, len(keys))
-    for key, solved in descend(keys, functools.partial(coarse.solve, n_jobs), received):
+    for key, solved in descend(keys, coarse.solve, received):
         tables[key], impurity = solved.table, max(impurity, solved.impurity)
         advance(len(tables), len(keys))
     moved = {key: np.moveaxis(coarse.spread(values, key, COARSE_BINS), 0, -1) for key, values in received.items()}
@@ -188,18 +186,15 @@ class _CoarseTerms:
         """Coarse bins of each feature."""
         return self.means.binnings
 
-    def solve(self, n_jobs: int, keys: Sequence[Key], received: Received) -> Iterator[tuple[Solved, Faces]]:
+    def solve(self, keys: Sequence[Key], received: Received) -> Iterator[tuple[Solved, Faces]]:
         """Terms of one order made pure on their coarse cells, with their faces; small ones are solved together.
 
-        What terms received is on the bins of the order above.
+        What terms received is on the bins of the order above. Threads would wait for each other more than they gain.
         """
         limit = self.bins[len(keys[0])]
         at_once = max(_CELLS_AT_ONCE // limit ** len(keys[0]), 1)
-        batches = [keys[start : start + at_once] for start in range(0, len(keys), at_once)]
-        with ThreadPoolExecutor(n_jobs) as pool:
-            in_turn = pool.map if n_jobs > 1 and len(batches) > 1 else map
-            for solved in in_turn(lambda some: self._solve_batch(some, received), batches):
-                yield from solved
+        for start in range(0, len(keys), at_once):
+            yield from self._solve_batch(keys[start : start + at_once], received)
 
     def _solve_batch(self, keys: Sequence[Key], received: Received) -> list[tuple[Solved, Faces]]:
         limit = self.bins[len(keys[0])]
@@ -231,8 +226,18 @@ class _CoarseTerms:
 
     def _weights(self, key: Key, limit: int) -> Floats:
         sizes = tuple(self.binnings[j].coarser_size(limit) for j in key)
-        columns = (self.cells[j] >> self.binnings[j].shift(limit) for j in key)
+        columns = [self._merged_cells(j, limit) for j in key]
         return count_cells(columns, sizes, self.weights, len(self.weights))
+
+    def _merged_cells(self, feature: int, limit: int) -> Ints:
+        """Coarse bins of rows with at most `limit` bins, kept for the next term."""
+        if (feature, limit) not in self._known_cells:
+            self._known_cells[feature, limit] = self.cells[feature] >> self.binnings[feature].shift(limit)
+        return self._known_cells[feature, limit]
+
+    @functools.cached_property
+    def _known_cells(self) -> dict[tuple[int, int], Ints]:
+        return {}
 
     def n_slices(self, key: Key, limit: int) -> int:
         """Number of slices of a term along all its axes that have rows."""

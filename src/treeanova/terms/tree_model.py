@@ -299,13 +299,13 @@ def _corrected(
     means = coarse_means(form, keys, bins, n_jobs, progress)
     unsampled = _Unsampled(density, trees.grid)
     stage = functools.partial(progress, "high orders")
-    fine = correct(means, keys, rows, bins, n_jobs=n_jobs, advance=stage, unsampled=unsampled)
+    fine = correct(means, keys, rows, bins, advance=stage, unsampled=unsampled)
     terms = dataclasses.replace(terms, correction=fine)
     if clock.is_limited and clock.left < start / 2:
         return terms, float("nan"), [*skipped, "a trial with half the bins"]
     half = {order: max(max(b.coarser_size(n) for b in means.binnings) // 2, 1) for order, n in bins.items()}
     stage = functools.partial(progress, "high orders, half the bins")
-    rough = correct(means, keys, rows, half, n_jobs=n_jobs, advance=stage, unsampled=unsampled)
+    rough = correct(means, keys, rows, half, advance=stage, unsampled=unsampled)
     score = trees.forest.score_encoded(trees.grid.encoded(rows.codes[:: max(1, len(rows.codes) // _SCALE_ROWS)]))
     return terms, _change(fine, rough, rows, float(score.std(axis=0).max())), skipped
 
