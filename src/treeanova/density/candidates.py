@@ -37,16 +37,20 @@ def empirical(pairs: PairStack, shrinkage: float) -> Candidates:
     inverse = np.divide(1.0, pairs.product, out=np.zeros_like(pairs.product), where=pairs.product > 0)
     ratio = pairs.shares * inverse
     name = f"shrinkage {shrinkage:g}" if shrinkage else "empirical"
-    return make_candidates([name] * len(pairs), ratio, _without_row(ratio, inverse, pairs.n_rows), shrinkage)
+    left_out = _without_row(ratio, inverse / _others(pairs), pairs)
+    return make_candidates([name] * len(pairs), ratio, left_out, shrinkage)
 
 
-def _without_row(ratio: Floats, self_weight: Floats, n_rows: float) -> Floats:
-    """A mean over rows without the row itself."""
-    others = ratio * n_rows
-    others -= self_weight
-    np.maximum(others, 0.0, out=others)
-    others /= max(n_rows - 1, 1.0)
-    return others
+def _others(pairs: PairStack) -> float:
+    """Number of rows but one."""
+    return max(pairs.n_rows - 1, 1.0)
+
+
+def _without_row(ratio: Floats, own: Floats, pairs: PairStack) -> Floats:
+    """A mean over rows without the row itself, whose weight over the number of the others is given."""
+    mean = ratio * (pairs.n_rows / _others(pairs))
+    mean -= own
+    return np.maximum(mean, 0.0, out=mean)
 
 
 def kernel(pairs: PairStack, bandwidth: float, shrinkage: float, scale: Scale = "ranks") -> Candidates:
@@ -67,9 +71,9 @@ def _between(first: Floats, tables: Floats, second: Floats) -> Floats:
     return product
 
 
-def _self_weights(first: Floats, second: Floats) -> Floats:
-    """Weight of a row of each cell in the estimate there."""
-    return outer_products(np.diagonal(first, axis1=-2, axis2=-1), np.diagonal(second, axis1=-2, axis2=-1))
+def _self_weights(first: Floats, second: Floats, factor: float = 1.0) -> Floats:
+    """Weight of a row of each cell in the estimate there, times a factor."""
+    return outer_products(factor * np.diagonal(first, axis1=-2, axis2=-1), np.diagonal(second, axis1=-2, axis2=-1))
 
 
 def _smoothed(
@@ -78,7 +82,7 @@ def _smoothed(
     """The start (None for independence) times the kernel estimate of the rest, and the same for rows left out."""
     a, b = _kernels(pairs, bandwidth, scale)
     ratio = _between(a, pairs.shares, b) if start is None else start * _between(a, pairs.shares / start, b)
-    return ratio, _without_row(ratio, _self_weights(a, b), pairs.n_rows)
+    return ratio, _without_row(ratio, _self_weights(a, b, 1 / _others(pairs)), pairs)
 
 
 def corrected(pairs: PairStack, start: Candidates, bandwidth: float) -> Candidates:

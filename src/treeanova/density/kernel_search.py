@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
@@ -217,9 +216,11 @@ def _options(margin: Margin, n_rows: float) -> list[_Option]:
     if margin.n_ordered_groups < 2:
         return [_shrinkage_option(margin, share) for share in _SHRINKAGES]
     widths = [width * n_rows ** (-1 / 6) for width in _BANDWIDTHS]
+    of_scales = zip(*(margin.kernels(widths, scale) for scale in SCALES), strict=True)
     return [
-        _Option(margin.kernel(width, scale), functools.partial(margin.kernel, _WIDENING * width, scale))
-        for width, scale in itertools.product(widths, SCALES)
+        _Option(kernel, functools.partial(margin.kernel, _WIDENING * width, scale))
+        for width, kernels in zip(widths, of_scales, strict=True)
+        for scale, kernel in zip(SCALES, kernels, strict=True)
     ]
 
 

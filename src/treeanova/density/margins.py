@@ -195,9 +195,15 @@ class Margin:
 
     def kernel(self, bandwidth: float, scale: Scale = "ranks") -> Floats:
         """The matrix A of a bandwidth, over groups."""
-        if (bandwidth, scale) not in self.known_kernels:
-            kernels_of([self], bandwidth, scale)
-        return self.known_kernels[bandwidth, scale]
+        return self.kernels([bandwidth], scale)[0]
+
+    def kernels(self, bandwidths: Sequence[float], scale: Scale) -> list[Floats]:
+        """The matrices A of several bandwidths, those that are new computed together."""
+        new = [bandwidth for bandwidth in bandwidths if (bandwidth, scale) not in self.known_kernels]
+        if new:
+            matrices = _new_kernels([self], new, scale)
+            self.known_kernels.update({(bandwidth, scale): one for bandwidth, one in zip(new, matrices, strict=True)})
+        return [self.known_kernels[bandwidth, scale] for bandwidth in bandwidths]
 
     @functools.cached_property
     def known_kernels(self) -> dict[tuple[float, Scale], Floats]:
@@ -226,7 +232,7 @@ def _padded_size(n_groups: int) -> int:
 def kernels_of(margins: Sequence[Margin], bandwidth: float, scale: Scale) -> Floats:
     """The matrices A of a bandwidth for margins of the same shape; each is computed once."""
     new = [margin for margin in margins if (bandwidth, scale) not in margin.known_kernels]
-    matrices = _new_kernels(new, bandwidth, scale) if new else np.empty(0)
+    matrices = _new_kernels(new, [bandwidth], scale) if new else np.empty(0)
     for margin, matrix in zip(new, matrices, strict=True):
         margin.known_kernels[bandwidth, scale] = matrix
     if len(new) == len(margins):
@@ -234,14 +240,13 @@ def kernels_of(margins: Sequence[Margin], bandwidth: float, scale: Scale) -> Flo
     return np.stack([margin.known_kernels[bandwidth, scale] for margin in margins])
 
 
-def _new_kernels(margins: Sequence[Margin], bandwidth: float, scale: Scale) -> Floats:
-    """The matrices A of a bandwidth for margins of the same shape."""
-    masses = np.stack([margin.group_masses for margin in margins])
+def _new_kernels(margins: Sequence[Margin], bandwidths: Sequence[float], scale: Scale) -> Floats:
+    """The matrices A of several bandwidths for margins of the same shape: all bandwidths of the first come first."""
+    masses = np.repeat([margin.group_masses for margin in margins], len(bandwidths), axis=0)
     n = margins[0].n_ordered_groups
-    base = np.stack([margin.squares[scale] for margin in margins])
-    base /= bandwidth**2
+    base = np.concatenate([margin.squares[scale] / np.square(bandwidths)[:, None, None] for margin in margins])
     base += 1
-    bells = 1 / (base * base * base)  # the power (_DEGREES_OF_FREEDOM + 1) / 2
+    bells: Floats = 1 / (base * base * base)  # the power (_DEGREES_OF_FREEDOM + 1) / 2
     factors = _balance(bells, masses[:, :n])
     bells *= factors[:, :, None]
     bells *= factors[:, None, :]

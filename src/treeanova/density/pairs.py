@@ -151,12 +151,15 @@ class Candidates(NamedTuple):
 
 
 def make_candidates(names: Sequence[str], ratio: Floats, left_out: Floats, shrinkage: float = 0.0) -> Candidates:
-    """Both ratios mixed with independence: by the shrinkage given, and at least 1 % for a row that is left out."""
+    """Both ratios mixed with independence: by the shrinkage given, and at least 1 % for a row that is left out.
+
+    The ratios without rows are changed in place.
+    """
     share = max(shrinkage, _FLOOR)
     mixed = (1 - shrinkage) * ratio + shrinkage if shrinkage else ratio
-    floored = (1 - share) * left_out
-    floored += share
-    return Candidates(names, mixed, floored)
+    left_out *= 1 - share
+    left_out += share
+    return Candidates(names, mixed, left_out)
 
 
 def log_likelihood(pair: Pair, estimate: Candidate) -> float:
