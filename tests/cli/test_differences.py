@@ -115,6 +115,25 @@ def test_gap_is_that_of_the_library(folder, halves, capsys, tmp_path):
     assert "wrote" in text
 
 
+def test_gap_of_weighted_rows_is_that_of_the_library(folder, halves, capsys):
+    _, table, _ = halves
+    rows = table.iloc[:400]
+    fx = treeanova.decompose(folder / "model.json", rows, sample_weight=rows["w"])
+    expected = fx.gap(rows, "side", sample_weight=rows["w"])
+    options = gap_options(halves, "--group", "side", "--weight", "w")
+    found = json.loads(printed(["gap", folder / "model.json", *options, "--json"], capsys))
+    assert found["is_weighted"]
+    assert [found["total"], found["error"]] == pytest.approx([expected.total, expected.error], abs=1e-12)
+    assert [row["gap"] for row in found["table"]] == pytest.approx(expected.table["gap"].tolist(), abs=1e-12)
+    assert expected.total != pytest.approx(fx.gap(rows, "side").total)
+    assert f"({expected.sizes[0]} weighted rows)" in printed(["gap", folder / "model.json", *options], capsys)
+    rome = rows[rows["city"].isin(["Rome", "Oslo"])]
+    expected = fx.gap(rome, rome["city"] == "Rome", sample_weight=rome["w"])
+    options = gap_options(halves, "--group", "city", "--value", "Rome", "--against", "Oslo", "--weight", "w", "--json")
+    found = json.loads(printed(["gap", folder / "model.json", *options], capsys))
+    assert found["total"] == pytest.approx(expected.total, abs=1e-12)
+
+
 def test_gap_of_one_value_with_all_others_or_with_one(folder, halves, capsys):
     _, table, _ = halves
     rows = table.iloc[:400]

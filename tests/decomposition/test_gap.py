@@ -65,6 +65,53 @@ def test_each_row_of_the_table_is_that_of_a_term(fx):
     assert gap.routes is None
 
 
+def weighted_by_hand(values, weights, is_second):
+    """Difference of weighted means, and its standard error: Σ w² (x - m)² / (Σ w)² times n / (n - 1)."""
+    means, squares = [], []
+    for side in (False, True):
+        x, w = values[is_second == side], weights[is_second == side]
+        mean, n = np.average(x, weights=w, axis=0), np.count_nonzero(w)
+        means.append(mean)
+        squares.append((w**2 * (x - mean) ** 2).sum() / w.sum() ** 2 * n / (n - 1))
+    return means[1] - means[0], np.sqrt(sum(squares))
+
+
+def test_weights_of_rows(fx, monkeypatch):
+    monkeypatch.setattr(parts_module, "_NUMBERS_AT_ONCE", 2000)  # several blocks of rows
+    weights = np.random.default_rng(3).gamma(0.5, size=len(ROWS)) * (np.arange(len(ROWS)) % 7 > 0)
+    gap = fx.gap(ROWS, IS_SECOND, sample_weight=weights)
+    table = gap.table.set_index("term")
+    for label, values in fx.explain(ROWS).parts.items():
+        expected = weighted_by_hand(values, weights, IS_SECOND)
+        assert table.loc[label].tolist() == pytest.approx(list(expected), abs=1e-12)
+    score = fx.decision_function(ROWS)
+    assert [gap.total, gap.error] == pytest.approx(list(weighted_by_hand(score, weights, IS_SECOND)), abs=1e-12)
+    assert gap.table["gap"].sum() == pytest.approx(gap.total, abs=1e-12)
+    assert gap.means[1] == pytest.approx(np.average(score[IS_SECOND], weights=weights[IS_SECOND]), abs=1e-12)
+    assert f"({IS_SECOND.sum():,} weighted rows)" in repr(gap)
+    larger = fx.gap(ROWS, IS_SECOND, sample_weight=1e6 * weights)
+    assert np.allclose(larger.table[["gap", "error"]], gap.table[["gap", "error"]], rtol=1e-9, atol=1e-14)
+
+
+def test_whole_weights_are_copies_of_rows_and_equal_ones_change_nothing(fx):
+    copies = np.random.default_rng(4).integers(0, 4, size=len(ROWS))
+    weighted = fx.gap(ROWS, IS_SECOND, sample_weight=copies)
+    repeated = fx.gap(np.repeat(ROWS, copies, axis=0), np.repeat(IS_SECOND, copies))
+    by_term = repeated.table.set_index("term")["gap"]
+    assert weighted.table.set_index("term")["gap"].to_dict() == pytest.approx(by_term.to_dict(), abs=1e-12)
+    plain, equal = fx.gap(ROWS, IS_SECOND), fx.gap(ROWS, IS_SECOND, sample_weight=np.full(len(ROWS), 3.0))
+    assert np.allclose(plain.table[["gap", "error"]], equal.table[["gap", "error"]], rtol=1e-12, atol=1e-15)
+
+
+def test_weights_that_are_refused(fx):
+    with pytest.raises(ValueError, match="`sample_weight` must be positive for rows of both groups, got zeros only in"):
+        fx.gap(ROWS, IS_SECOND, sample_weight=(~IS_SECOND).astype(float))
+    with pytest.raises(ValueError, match="`sample_weight` must have one entry per row"):
+        fx.gap(ROWS, IS_SECOND, sample_weight=[1.0])
+    with pytest.raises(ValueError, match=r"`sample_weight` must be finite, not negative .* got -1 at row 0"):
+        fx.gap(ROWS, IS_SECOND, sample_weight=np.full(len(ROWS), -1.0))
+
+
 @pytest.mark.parametrize("order", [2, 6])
 def test_deep_models(deep_fx, deep, order, monkeypatch):
     X = deep[1][:300]

@@ -165,6 +165,14 @@ def test_truncation_leaves_no_sums_of_unlisted_terms(few_listed, dependent):
     assert fx.truncate(4).certificate.higher.n_left_out > 0
 
 
+def test_orders_with_tables_that_are_left_out_are_in_the_remainder_too(dependent):
+    model, X = dependent
+    asked = treeanova.decompose(model, X, density="empirical", tensor_order=2, max_order=1)
+    cut = treeanova.decompose(model, X, density="empirical", tensor_order=2).truncate(1)
+    for mains in (asked, cut):
+        assert "orders 2 to 4 in the remainder" in mains.certificate.purity
+
+
 def test_unlisted_terms_are_compared_with_their_values(few_listed, dependent, monkeypatch):
     """A term that one density lists and the other does not is still a term of both."""
     model, X = dependent

@@ -132,6 +132,10 @@ class HigherCertificate:
             return 0.0
         return float("nan") if self.measured is None else self.measured
 
+    def above(self, order: int) -> HigherCertificate:
+        """The same where all terms above an order are in the remainder, those with tables among them."""
+        return dataclasses.replace(self, orders=(min(self.orders[0], order + 1), self.orders[1]))
+
     @property
     def in_short(self) -> str:
         """A short phrase that says how pure these terms are."""

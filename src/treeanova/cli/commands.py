@@ -270,6 +270,7 @@ def gap(
     ] = None,
     density: DensityName = None,
     target: Target = None,
+    weight: Weight = None,
     out: Page = None,
     max_order: MaxOrder = None,
     seconds: Seconds = None,
@@ -285,7 +286,7 @@ def gap(
     from treeanova.cli import differences, formats, sources  # noqa: PLC0415  slow to load
 
     check_outputs({"--out": out}, {"MODEL": model, "--data": data})
-    request = sources.Request(data, target or (), None, budget, max_order, trusted, seconds)
+    request = sources.Request(data, target or (), weight, budget, max_order, trusted, seconds)
     groups = differences.Groups(group, value, against)
     with progress() as report:
         fx = sources.decomposed(sources.open_model(model, request, report), request, density, report)

@@ -99,7 +99,8 @@ def gap_in(fx: Decomposition, request: Request, groups: Groups, feature: str | N
     table = request.table(fx.schema)
     kept, is_second, names = _chosen(labels, groups)
     rows = table if kept.all() else nw.to_native(nw.from_native(table, eager_only=True).filter(kept.tolist()))
-    found = fx.gap(rows, is_second, feature=feature, progress=progress)
+    weights = None if request.weight is None else np.asarray(request.column(request.weight))[kept]
+    found = fx.gap(rows, is_second, sample_weight=weights, feature=feature, progress=progress)
     return dataclasses.replace(found, groups=names)
 
 
@@ -137,6 +138,7 @@ def plain_gap(found: Gap, name: str) -> dict[str, Any]:
         "outputs": list(found.fx.outputs),
         "groups": list(found.groups),
         "sizes": list(found.sizes),
+        "is_weighted": found.is_weighted,
         "means": list(found.means),
         "total": found.total,
         "error": found.error,
@@ -151,8 +153,8 @@ def parted(found: Gap, plain: Row, top: int) -> str:
     for k, output in enumerate(plain["outputs"]):
         of = f"{output}: " if len(plain["outputs"]) > 1 else ""
         sides = [
-            f"{_at(mean, k):.4g} in {name} ({size:,} rows)"
-            for name, size, mean in zip(found.groups, found.sizes, found.means, strict=True)
+            f"{_at(mean, k):.4g} in {name} ({count})"
+            for name, count, mean in zip(found.groups, found.counts, found.means, strict=True)
         ]
         gap = f"gap {_at(found.total, k):+.4g}, standard error {_at(found.error, k):.2g}"
         head = printable(f"{of}mean {plain['scale']} {', '.join(sides)}")

@@ -177,6 +177,7 @@ class Answers(Function):
         X: Any,
         group: Any,
         *,
+        sample_weight: npt.ArrayLike | None = None,
         feature: str | None = None,
         groups: Mapping[str, Collection[str]] | None = None,
         progress: bool | Progress | None = None,
@@ -190,6 +191,8 @@ class Answers(Function):
         group
             The name of a column of X with two values, two labels, or a boolean for each row. The gap is that of the
             second label minus that of the first, in sorted order: of True minus False.
+        sample_weight
+            Weights of the rows, such as those of a survey. Means are then weighted, and errors those of weighted means.
         feature
             A feature, or a family, whose routes are told apart: how much goes through the feature by itself, through
             its interactions, and through all other features. By default the one that `group` names.
@@ -222,7 +225,14 @@ class Answers(Function):
         ['x0 by itself', 'interactions of x0', 'other features']
         """
         return gap_between(
-            self, X, group, feature=feature, groups=groups, backend=self.settings.backend, progress=progress
+            self,
+            X,
+            group,
+            sample_weight=sample_weight,
+            feature=feature,
+            groups=groups,
+            backend=self.settings.backend,
+            progress=progress,
         )
 
     def table(self, key: str | Collection[str], *, scale: str = "score") -> Any:

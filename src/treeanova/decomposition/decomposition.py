@@ -284,7 +284,9 @@ class Decomposition(Answers):
         scope = Truncated(max_order)
         evaluation = Evaluation(self.source, terms, scope, self.settings.n_jobs)
         share = remainder_share(evaluation, self.density.statistics)
-        certificate = dataclasses.replace(self._certificate_of(terms), remainder_share=share)
+        certificate = self._certificate_of(terms)
+        higher = None if certificate.higher is None else certificate.higher.above(max_order)
+        certificate = dataclasses.replace(certificate, higher=higher, remainder_share=share)
         return self._with(termset=terms, certificate=certificate, scope=scope)
 
     def scale(self, term: str | Collection[str] | Factors, factor: float | None = None) -> Decomposition:
@@ -540,7 +542,8 @@ def decomposed(
     scope: Scope = Complete()
     if source.max_order is not None:
         limit = source.max_order
-        pure = pure._replace(terms=pure.terms.up_to(limit))
+        higher = None if pure.higher is None else pure.higher.above(limit)
+        pure = pure._replace(terms=pure.terms.up_to(limit), higher=higher)
         scope = Truncated(limit)
     evaluation = Evaluation(source, pure.terms, scope, settings.n_jobs)
     certificate = certify(evaluation, pure, density, settings.options, oracle)

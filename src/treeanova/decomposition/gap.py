@@ -18,6 +18,7 @@ from treeanova.decomposition.evaluation import Evaluation
 from treeanova.decomposition.families import Families, families_of, summed
 from treeanova.decomposition.function import Function
 from treeanova.decomposition.parts import Parts, largest_first, parts_at, parts_of, with_rests
+from treeanova.density.row_sources import checked_weights
 from treeanova.density.statistics import Statistics, rows_as_statistics
 
 _SHOWN_LABELS = 6
@@ -55,6 +56,8 @@ class Gap:
         The decomposition.
     rows
         Statistics of the rows of the two groups.
+    is_weighted
+        Whether the rows have weights; means are then weighted.
 
     Examples
     --------
@@ -78,14 +81,21 @@ class Gap:
     feature: str | None
     fx: Function
     rows: tuple[Statistics, Statistics]
+    is_weighted: bool = False
+
+    @property
+    def counts(self) -> tuple[str, str]:
+        """Numbers of rows of the two groups in words."""
+        words = "weighted rows" if self.is_weighted else "rows"
+        return f"{self.sizes[0]:,} {words}", f"{self.sizes[1]:,} {words}"
 
     def __repr__(self) -> str:
         lines = []
         for k, output in enumerate(self.fx.outputs):
             of = f" of {output}" if len(self.fx.outputs) > 1 else ""
             sides = [
-                f"{np.atleast_1d(mean)[k]:.4g} in {name} ({size:,} rows)"
-                for name, size, mean in zip(self.groups, self.sizes, self.means, strict=True)
+                f"{np.atleast_1d(mean)[k]:.4g} in {name} ({count})"
+                for name, count, mean in zip(self.groups, self.counts, self.means, strict=True)
             ]
             gap, error = np.atleast_1d(self.total)[k], np.atleast_1d(self.error)[k]
             lines.append(f"mean score{of}: {', '.join(sides)}, a gap of {gap:+.4g} (standard error {error:.2g})")
@@ -97,6 +107,7 @@ def gap_between(
     X: Any,
     group: Any,
     *,
+    sample_weight: npt.ArrayLike | None,
     feature: str | None,
     groups: Mapping[str, Collection[str]] | None,
     backend: str | None,
@@ -110,9 +121,13 @@ def gap_between(
     parts = parts_of(fx.evaluation)
     sums = [_by_term(parts, fx.schema) if groups is None else _by_family(parts, families), _whole(parts)]
     sums += [] if feature is None else [_by_route(parts, families, feature)]
-    rows = tuple(rows_as_statistics(fx.grid, encoded[two.is_second == side], None) for side in (False, True))
+    weights = None if sample_weight is None else checked_weights(sample_weight, len(encoded))
+    sides = [_Side.of(two, second, weights) for second in (False, True)]
+    rows = [rows_as_statistics(fx.grid, encoded[side.rows], side.weights) for side in sides]
     with reporting(progress):
-        first, second = (_spreads(fx.evaluation, parts, sums, side) for side in rows)
+        first, second = (
+            _spreads(fx.evaluation, parts, sums, own, side.weights) for own, side in zip(rows, sides, strict=True)
+        )
     differences = [_Difference.between(*sides) for sides in zip(first, second, strict=True)]
     tables = [_table(*pair, fx.outputs, backend) for pair in zip(sums, differences, strict=True)]
     total, levels = differences[1], [fx.evaluation.terms.intercept + side[1].mean[0] for side in (first, second)]
@@ -127,7 +142,28 @@ def gap_between(
         feature=feature,
         fx=fx,
         rows=(rows[0], rows[1]),
+        is_weighted=weights is not None,
     )
+
+
+class _Side(NamedTuple):
+    """One of two groups: whether each row is in it, and the weights of those that are, or None."""
+
+    rows: npt.NDArray[np.bool_]
+    weights: Floats | None
+
+    @classmethod
+    def of(cls, two: TwoGroups, second: bool, weights: Floats | None) -> _Side:
+        """The first group or the second."""
+        rows = two.is_second == second
+        own = None if weights is None else weights[rows]
+        if own is not None and not own.any():
+            name = two.names[int(second)]
+            raise ValueError(
+                f"`sample_weight` must be positive for rows of both groups, got zeros only in {name}; leave the "
+                "weights out or choose other groups."
+            )
+        return cls(rows, own)
 
 
 def _plain(values: Floats) -> float | Floats:
@@ -185,39 +221,71 @@ def _by_route(parts: Parts, families: Families, feature: str) -> _PartSums:
 # Means and errors over rows.
 
 
+class _Running:
+    """Weighted mean of rows, and the weighted sum of squares around it, gathered block by block."""
+
+    def __init__(self, shape: tuple[int, int]) -> None:
+        self.total = 0.0
+        self.mean = np.zeros(shape)
+        self.squares = np.zeros(shape)
+
+    def add(self, values: Floats, weights: Floats) -> None:
+        """Add rows: shapes (n_sums, n_rows, n_outputs) and (n_rows,)."""
+        new = float(weights.sum())
+        if not new:
+            return
+        weighted = weights[:, None]
+        mean = (values * weighted).sum(axis=1) / new
+        change, total = mean - self.mean, self.total + new
+        self.squares += ((values - mean[:, None]) ** 2 * weighted).sum(axis=1) + change**2 * (self.total * new / total)
+        self.mean += change * (new / total)
+        self.total = total
+
+
 class _Spread:
-    """Means of sums of parts over rows and the sums of squares around them, gathered block by block."""
+    """Means of sums of parts over rows, and their standard errors, gathered block by block."""
 
-    def __init__(self, sums: _PartSums, n_outputs: int) -> None:
+    def __init__(self, sums: _PartSums, n_outputs: int, *, is_weighted: bool) -> None:
         self._sums = sums
-        self.n_rows = 0
-        self.mean = np.zeros((len(sums.labels), n_outputs))
-        self._squares = np.zeros_like(self.mean)
+        self._n_rows = 0
+        shape = len(sums.labels), n_outputs
+        self._weighted = _Running(shape)
+        self._by_squares = _Running(shape) if is_weighted else self._weighted  # all weights 1 are their squares
 
-    def add(self, values: Floats) -> None:
+    def add(self, values: Floats, weights: Floats) -> None:
         """Add rows: values of all parts at them, shape (n_parts, n_rows, n_outputs)."""
         values = summed(values, self._sums.places, len(self.mean))
-        n_new = values.shape[1]
-        mean = values.mean(axis=1)
-        change, n_all = mean - self.mean, self.n_rows + n_new
-        self._squares += ((values - mean[:, None]) ** 2).sum(axis=1) + change**2 * (self.n_rows * n_new / n_all)
-        self.mean += change * (n_new / n_all)
-        self.n_rows = n_all
+        self._weighted.add(values, weights)
+        if self._by_squares is not self._weighted:
+            self._by_squares.add(values, weights**2)
+        self._n_rows += int(np.count_nonzero(weights))
+
+    @property
+    def mean(self) -> Floats:
+        """Weighted means."""
+        return self._weighted.mean
 
     @property
     def error_squared(self) -> Floats:
-        """Square of the standard error of the mean; NaN for a single row."""
-        return self._squares / (self.n_rows - 1) / self.n_rows if self.n_rows > 1 else np.full(self.mean.shape, np.nan)
+        """Square of the standard error of the mean, Σ w² (x - mean)² / (Σ w)² n / (n - 1); NaN for a single row."""
+        n, parts = self._n_rows, self._by_squares
+        if n < 2:
+            return np.full(self.mean.shape, np.nan)
+        squares = parts.squares + parts.total * (parts.mean - self.mean) ** 2
+        return squares / self._weighted.total**2 * (n / (n - 1))
 
 
-def _spreads(model: Evaluation, parts: Parts, sums: Sequence[_PartSums], rows: Statistics) -> list[_Spread]:
+def _spreads(
+    model: Evaluation, parts: Parts, sums: Sequence[_PartSums], rows: Statistics, weights: Floats | None
+) -> list[_Spread]:
     """Means and errors of sums of parts over the rows of one group."""
     codes = rows.on(model.grid).bins
-    spreads = [_Spread(each, model.terms.n_outputs) for each in sums]
+    spreads = [_Spread(each, model.terms.n_outputs, is_weighted=weights is not None) for each in sums]
+    weights = np.ones(len(codes)) if weights is None else weights
     for block in parts.blocks(len(codes), model.terms.n_outputs):
         values = parts_at(model, codes[block], parts)
         for spread in spreads:
-            spread.add(values)
+            spread.add(values, weights[block])
     return spreads
 
 

@@ -2,8 +2,8 @@
 
 `effect` draws a main effect, `pair` an interaction, `importance` the variance that terms contribute, `compare` one term
 of several decompositions, `waterfall` one row, `validation` the loss without each term, and `grid` the strongest terms
-on a page. They draw what ``fx.table`` returns. `change` draws what moved the mean score, and `gap` what makes the mean
-scores of two groups differ.
+on a page. They draw what ``fx.table`` returns. `change` draws what moved the mean score, `gap` what makes the mean
+scores of two groups differ, and `monotonicity` the changes from each bin of a feature to the next.
 """
 
 from __future__ import annotations
@@ -20,9 +20,21 @@ from treeanova.plot.comparisons import compare
 from treeanova.plot.gaps import gap
 from treeanova.plot.importances import importance
 from treeanova.plot.mains import effect
+from treeanova.plot.monotonic_steps import monotonicity
 from treeanova.plot.pages import grid
 from treeanova.plot.pairs import pair
 from treeanova.plot.validations import validation
 from treeanova.plot.waterfalls import waterfall
 
-__all__ = ["change", "compare", "effect", "gap", "grid", "importance", "pair", "validation", "waterfall"]
+__all__ = [
+    "change",
+    "compare",
+    "effect",
+    "gap",
+    "grid",
+    "importance",
+    "monotonicity",
+    "pair",
+    "validation",
+    "waterfall",
+]

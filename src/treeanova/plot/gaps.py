@@ -131,7 +131,7 @@ def _draw_effect(gap: Gap, key: KeyLike, position: int, options: MainOptions, ax
     fx, name = checked_decomposition(gap.fx), names_of(key)[0]
     term, j = term_of(fx, name), fx.schema.names.index(name)
     shares = [shares_of_cells(fx.evaluation, rows, (j,)) for rows in gap.rows]
-    pooled = np.average(shares, axis=0, weights=gap.sizes)
+    pooled = np.average(shares, axis=0, weights=[rows.totals.weight for rows in gap.rows])
     ends = [end for rows in gap.rows if (end := data_ends_of(rows, j)) is not None]
     series = Series(
         name="effect",

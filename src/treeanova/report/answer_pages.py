@@ -197,7 +197,7 @@ def gap_page(gap: Gap, title: str | None) -> str:
     """The page of a gap."""
     first, second = gap.groups
     sections = [part for k in range(len(gap.fx.outputs)) for part in _sections_of_gap(gap, k)]
-    facts = f"{first}: {gap.sizes[0]:,} rows · {second}: {gap.sizes[1]:,} rows · {look.scale_of(gap.fx.schema)}"
+    facts = f"{first}: {gap.counts[0]} · {second}: {gap.counts[1]} · {look.scale_of(gap.fx.schema)}"
     name = title or f"Why the mean {look.scale_of(gap.fx.schema)} differs: {second} and {first}"
     return static_page(name, facts, _sentence_of_gap(gap), [*sections, _what_a_gap_says(gap)])
 
@@ -220,8 +220,8 @@ def _sections_of_gap(gap: Gap, position: int) -> list[Markup]:
     total, error = _at(gap.total, position), _at(gap.error, position)
     decimals = decimals_of([total])
     first = numbers(
-        (f"Mean of {gap.groups[0]}", _level(_at(gap.means[0], position)), f"{gap.sizes[0]:,} rows"),
-        (f"Mean of {gap.groups[1]}", _level(_at(gap.means[1], position)), f"{gap.sizes[1]:,} rows"),
+        (f"Mean of {gap.groups[0]}", _level(_at(gap.means[0], position)), gap.counts[0]),
+        (f"Mean of {gap.groups[1]}", _level(_at(gap.means[1], position)), gap.counts[1]),
         ("Gap", signed(total, decimals), f"standard error {error:.2g}, {_scale(fx, position)}"),
     )
     of = look.of_output(fx.schema, fx.outputs[position])

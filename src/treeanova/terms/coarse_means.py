@@ -27,6 +27,7 @@ COARSE_BINS = 16
 _SHARED_CELLS = 1 << 14  # of one table for all features
 _COMPILED_CELLS = 1 << 16  # of a table: what fits into the cache
 _LEAF_BLOCK = 1 << 14
+_COMPILED_LEAF_BLOCK = 1 << 12  # threads take blocks in turns
 _SECONDS_PER_LEAF, _SECONDS_PER_CELL = 2e-6, 4e-10
 
 
@@ -143,12 +144,13 @@ def coarse_means(
     is_compiled = is_worthwhile(sum(_seconds(form, tables, sizes[limit]) for limit, tables in dense.items()))
     plans = {limit: _covering(some, sizes[limit]) for limit, some in by_limit.items()} if is_compiled else dense
     n_leaves = (form.leaf_sets.n_leaves_with_some(*table) for tables in plans.values() for table in tables)
-    steps = Steps(progress, "high orders on coarse cells", sum(-(-n // _LEAF_BLOCK) for n in n_leaves))
+    block = _COMPILED_LEAF_BLOCK if is_compiled else _LEAF_BLOCK
+    steps = Steps(progress, "high orders on coarse cells", sum(-(-n // block) for n in n_leaves))
     means = _compiled_means if is_compiled else _means
     tables = {
         (limit, features): _sum_over_leaves(
             means(form, features, [merged[limit][j] for j in features]),
-            form.leaf_sets.leaves_with_some(features, lowest),
+            _blocks(form.leaf_sets.leaves_with_some(features, lowest), block),
             n_jobs,
             steps,
         )
@@ -208,9 +210,13 @@ def _largest_keys(keys: Sequence[Key]) -> list[Key]:
     return [key for key in keys if key not in below]
 
 
-def _sum_over_leaves(mean_of: Callable[[Ints], Floats], leaves: Ints, n_jobs: int, steps: Steps) -> Floats:
+def _blocks(leaves: Ints, size: int) -> list[Ints]:
+    """Leaves in blocks of a size, at least one."""
+    return [leaves[start : start + size] for start in range(0, max(len(leaves), 1), size)]
+
+
+def _sum_over_leaves(mean_of: Callable[[Ints], Floats], blocks: list[Ints], n_jobs: int, steps: Steps) -> Floats:
     """The sum of parts of a table, some leaves at a time, in threads."""
-    blocks = [leaves[start : start + _LEAF_BLOCK] for start in range(0, max(len(leaves), 1), _LEAF_BLOCK)]
     total: Floats = np.zeros(())
     with ThreadPoolExecutor(n_jobs) as pool:
         for mean in pool.map(mean_of, blocks) if len(blocks) > 1 else map(mean_of, blocks):
