@@ -133,7 +133,24 @@ class HigherCertificate:
         return float("nan") if self.measured is None else self.measured
 
     def above(self, order: int) -> HigherCertificate:
-        """The same where all terms above an order are in the remainder, those with tables among them."""
+        """The same where all terms above an order are in the remainder, those with tables among them.
+
+        Parameters
+        ----------
+        order
+            Highest order of the terms that are kept.
+
+        Returns
+        -------
+        HigherCertificate
+            With all orders above.
+
+        Examples
+        --------
+        >>> import treeanova
+        >>> treeanova.HigherCertificate((3, 5), 0, 0, 0.0, {}, 0.0, is_exact=True).above(1).orders
+        (2, 5)
+        """
         return dataclasses.replace(self, orders=(min(self.orders[0], order + 1), self.orders[1]))
 
     @property
