@@ -20,7 +20,10 @@ if shutil.which("java") is None:
 
 ROWS = mixed_rows()
 FEATURES = ["a", "b", "c", "k"]
-pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
+    pytest.mark.xdist_group("engines"),  # one after another: a cluster beside another may not start in time
+]
 
 
 @pytest.fixture(scope="module")

@@ -281,6 +281,7 @@ def test_a_main_effect_is_drawn_as_its_table_has_it(opened, reports):
         assert found[near] == pytest.approx(values[i + 1], abs=1e-4)
 
 
+@pytest.mark.thorough
 def test_switching_density_and_form_changes_the_drawn_data(opened, reports):
     fx, _ = reports("twelve")
     page = opened("twelve", "#term=feature+3")
@@ -314,6 +315,7 @@ def strongest_pair(fx):
     return tuple(table["term"][table["order"] == 2].iloc[0].split(" × "))
 
 
+@pytest.mark.thorough
 def test_raw_against_pure_has_one_scale_and_the_difference(opened, reports):
     fx, _ = reports("twelve")
     page = opened("twelve", "#view=compare&term=" + "+×+".join(n.replace(" ", "+") for n in strongest_pair(fx)))
@@ -409,6 +411,7 @@ def test_files(opened, reports):
     assert saved("SVG").lstrip().startswith(b"<svg")
 
 
+@pytest.mark.thorough
 def test_rows_lead_to_their_terms(opened):
     page = opened("mixed")
     amounts = page.locator(".waterfall td.amount").all_text_contents()
@@ -548,6 +551,7 @@ def test_scores_before_softmax_are_not_called_log_odds(opened):
     assert page.evaluate("treeanova.report.scale.effect[0]") == "change in class score (class_0) against the average"
 
 
+@pytest.mark.thorough
 def test_one_count_of_terms_for_each_form(opened, reports):
     fx, _ = reports("opposing")
     pure, raw = list(fx.importance()["term"]), list(fx.raw.importance()["term"])
@@ -681,6 +685,7 @@ def test_specifications_are_valid_vega_lite(opened, name, state):
     altair.Chart.from_dict(shortened(spec))
 
 
+@pytest.mark.thorough
 def test_bands_are_two_standard_errors_and_uncertain_cells_are_pale(opened, reports):
     fx = reports("bands")[0]
     page = opened("bands", "#term=a")
