@@ -51,7 +51,7 @@ def cluster():
     distributed = pytest.importorskip("distributed", reason="distributed is not installed: no cluster of processes")
     with (
         dask.config.set({"distributed.worker.daemon": False, "dataframe.convert-string": False}),
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
         distributed.Client(cluster) as client,
     ):
         yield client
