@@ -174,7 +174,7 @@ def _strength_claims(learned: dict[float, Learned]) -> tuple[Claim, ...]:
     xor = np.outer(means - 0.5, means - 0.5)
     shape = max(float(np.abs(purified(lam).terms[0, 1] / lam - xor).max()) for lam in (0.01, 0.3, 1.0))
     bases = max(float(np.abs(purified(0.3, base).terms[0, 1] - purified(0.3).terms[0, 1]).max()) for base in (2, 10))
-    shares = {base: exact_share(0.5, base) for base in (2.0, float(math.e), 10.0)}
+    shares = {base: exact_share(0.5, base) for base in (2.0, math.e, 10.0)}
     lowest = _lowest(learned)
     return (
         Claim(

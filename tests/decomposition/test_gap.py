@@ -89,8 +89,9 @@ def test_weights_of_rows(fx, monkeypatch):
     assert gap.table["gap"].sum() == pytest.approx(gap.total, abs=1e-12)
     assert gap.means[1] == pytest.approx(np.average(score[IS_SECOND], weights=weights[IS_SECOND]), abs=1e-12)
     assert f"({IS_SECOND.sum():,} weighted rows)" in repr(gap)
-    larger = fx.gap(ROWS, IS_SECOND, sample_weight=1e6 * weights)
-    assert np.allclose(larger.table[["gap", "error"]], gap.table[["gap", "error"]], rtol=1e-9, atol=1e-14)
+    for scale in (1e6, 1e-200, 1e200):
+        scaled = fx.gap(ROWS, IS_SECOND, sample_weight=scale * weights)
+        assert np.allclose(scaled.table[["gap", "error"]], gap.table[["gap", "error"]], rtol=1e-9, atol=1e-14)
 
 
 def test_whole_weights_are_copies_of_rows_and_equal_ones_change_nothing(fx):

@@ -122,6 +122,8 @@ def gap_between(
     sums = [_by_term(parts, fx.schema) if groups is None else _by_family(parts, families), _whole(parts)]
     sums += [] if feature is None else [_by_route(parts, families, feature)]
     weights = None if sample_weight is None else checked_weights(sample_weight, len(encoded))
+    if weights is not None:
+        weights = weights / weights.max()  # so that squares neither vanish nor overflow
     sides = [_Side.of(two, second, weights) for second in (False, True)]
     rows = [rows_as_statistics(fx.grid, encoded[side.rows], side.weights) for side in sides]
     with reporting(progress):

@@ -108,7 +108,7 @@ class CoarseMeans:
 
 
 def _mean_along(axis: int, values: Floats, masses: Floats) -> Floats:
-    """Sum along an axis, with weights; as numpy.tensordot, without its calls."""
+    """Weighted mean along an axis; numpy.tensordot gives the same, but is slow on small arrays."""
     before, after = values.shape[:axis], values.shape[axis + 1 :]
     flat = values.reshape(math.prod(before), len(masses), math.prod(after))
     mean: Floats = np.matmul(masses, flat).reshape(before + after)
