@@ -58,7 +58,7 @@ def simulate(n_rows: int = 5_000, random_state: int = 0) -> Simulation:
     rng = np.random.default_rng(random_state)
     side = _SIDE_CORRELATION
     covariance = np.array([[1, CORRELATION, side], [CORRELATION, 1, side], [side, side, 1]])
-    x1, x2, x3 = rng.multivariate_normal(np.zeros(3), covariance, size=n_rows).T
+    x1, x2, x3 = rng.multivariate_normal(np.zeros(3), covariance, size=n_rows, method="cholesky").T
     group = np.digitize(x3 + rng.normal(size=n_rows), [-1.0, 0.0, 1.0])
     wave, step = 1.5 * np.sin(1.5 * x3), _STEPS[group]
     score = x1 * x2 + wave + step

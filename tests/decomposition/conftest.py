@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 import treeanova
-from treeanova.testing.simulated import boosted, deep_decomposition, deep_model, dependent_rows, interacting
+from treeanova.testing.simulated import boosted_in_pairs, deep_decomposition, deep_model, dependent_rows, interacting
 from treeanova.testing.training import fit
 
 
 @pytest.fixture(scope="package")
 def model():
-    """A regressor of three features."""
+    """A regressor of three features, with all six terms of one and two."""
     pytest.importorskip("sklearn")
     rows = dependent_rows()
-    return boosted(rows, interacting(rows))
+    return boosted_in_pairs(rows, interacting(rows))
 
 
 @pytest.fixture(scope="package")
@@ -23,7 +23,7 @@ def other_model():
     """Another regressor of the same features, with other thresholds."""
     pytest.importorskip("sklearn")
     rows = dependent_rows()
-    return boosted(rows, np.sin(interacting(rows)) + rows[:, 1] * rows[:, 2], n_trees=6)
+    return boosted_in_pairs(rows, np.sin(interacting(rows)) + rows[:, 1] * rows[:, 2], n_trees=6)
 
 
 @pytest.fixture(scope="package")

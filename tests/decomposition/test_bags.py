@@ -36,15 +36,16 @@ def test_members_are_read_at_the_rows_of_each_bin(bag):
     rows = dependent_rows()
     main = bag.fx.terms["x0"]
     bins = main.axes[0].index(rows[:, 0])
-    means = np.array([rows[bins == b, 0].mean() for b in range(main.axes[0].size)])
+    held = np.unique(bins)
+    means = np.array([rows[bins == b, 0].mean() for b in held])
     for member, values in zip(bag.members, bag.values("x0"), strict=True):
-        assert values == pytest.approx(member.terms["x0"](means[:, None]))
+        assert values[held] == pytest.approx(member.terms["x0"](means[:, None]))
     pair = bag.fx.terms["x0", "x1"]
     others = pair.axes[1].index(rows[:, 1])
-    centre = [rows[others == b, 1].mean() for b in range(pair.axes[1].size)]
+    centre = [rows[others == b, 1].mean() for b in np.unique(others)]
     member = bag.members[2]
     expected = [[member.terms["x0", "x1"](np.array([[a, b]]))[0] for b in centre] for a in means]
-    assert bag.values(("x0", "x1"))[2] == pytest.approx(np.array(expected))
+    assert bag.values(("x0", "x1"))[2][np.ix_(held, np.unique(others))] == pytest.approx(np.array(expected))
 
 
 def test_the_whole_and_its_members_are_decompositions_of_their_models(bag):

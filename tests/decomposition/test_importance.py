@@ -227,14 +227,22 @@ def test_shares_at_few_rows_are_those_at_all_but_for_their_error(slow, deep, mon
     assert slow == ([100] if error else [100, 100, 200, 400])
 
 
-def test_rows_are_added_until_the_error_is_small(slow, deep, deep_fx, monkeypatch):
-    parts = parts_at(deep_fx, deep[1])
-    errors = [standard_error(parts[label], sum(parts.values()), 400) for label in names_of_others(deep_fx)]
-    monkeypatch.setattr(importance, "_ERROR", 1.35 * max(errors))  # more than at 400 rows, less than at 200
+def test_rows_are_added_until_the_error_is_small(slow, deep, monkeypatch):
+    errors = iter([0.5, 0.3, 0.1])
+    monkeypatch.setattr(importance, "_largest_error", lambda values, n_tables: next(errors))
+    monkeypatch.setattr(importance, "_ERROR", 0.2)
     fx = treeanova.decompose(*deep, density="empirical")
     slow.clear()
     assert_near(fx, deep[1], 400)
     assert slow == [100, 100, 200]
+
+
+def test_the_error_is_that_of_the_most_uncertain_share_without_a_table():
+    values = np.random.default_rng(0).normal(size=(5, 300, 1)) * np.array([9.0, 1.0, 2.0, 3.0, 1.0])[:, None, None]
+    score = values[..., 0].sum(axis=0)
+    expected = max(standard_error(part, score, 300) for part in values[1:, :, 0])
+    assert importance._largest_error(values, 1) == pytest.approx(expected)
+    assert standard_error(values[0, :, 0], score, 300) > 2 * expected  # of a table, whose share is exact
 
 
 def test_sorted_rows_do_not_bias_shares(slow, deep, deep_fx, monkeypatch):
@@ -396,7 +404,10 @@ def test_without_a_term_the_squared_error_grows_by_its_own_variance(diamond_fx, 
     error = np.mean((PRICE - score) ** 2)
     for name in expected_mains(table):
         grown = np.mean((PRICE - score + explained[name]) ** 2) - error
-        assert grown == pytest.approx(table.loc[name, "variance"] * np.var(score), rel=0.05)
+        by_fit = 2 * np.mean((PRICE - score) * explained[name])  # nothing where the model fits as well as it can
+        variance = table.loc[name, "variance"] * np.var(score)
+        assert grown - by_fit == pytest.approx(variance, rel=1e-9)
+        assert abs(by_fit) < 0.3 * variance
 
 
 def expected_mains(table):

@@ -194,7 +194,7 @@ def test_sharpening_removes_bias():
 def test_approximate_marginals_of_candidates_do_not_change_the_choice(monkeypatch):
 
     rng = np.random.default_rng(0)
-    rows = rng.multivariate_normal([0, 0], [[1, 0.95], [0.95, 1]], size=4000)
+    rows = rng.multivariate_normal([0, 0], [[1, 0.95], [0.95, 1]], size=4000, method="cholesky")
     model = fit(GradientBoostingRegressor(n_estimators=60, max_depth=2, random_state=0), rows, rows[:, 0] * rows[:, 1])
     found = []
     for near in (estimates._RAKING_TOLERANCE, 1e-13):

@@ -22,7 +22,7 @@ MOST_CELLS = 200_000
 def three_features():
     """A table of three dependent features, few values each."""
     rng = np.random.default_rng(4)
-    X = np.round(rng.multivariate_normal(np.zeros(3), 0.4 + 0.6 * np.eye(3), size=300) * 2) / 2
+    X = np.round(rng.multivariate_normal(np.zeros(3), 0.4 + 0.6 * np.eye(3), size=300, method="cholesky") * 2) / 2
     return Data(X, X[:, 0] * X[:, 1] + np.abs(X[:, 2]) * X[:, 0])
 
 

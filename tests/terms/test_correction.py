@@ -78,7 +78,7 @@ def test_forests_with_very_many_leaf_sets_are_corrected():
 def test_high_orders_of_strongly_dependent_features_are_as_small_as_exact_purification_has_them():
     xgb = pytest.importorskip("xgboost")
     rng = np.random.default_rng(0)
-    x = rng.multivariate_normal(np.zeros(4), 0.9 + 0.1 * np.eye(4), size=4000)
+    x = rng.multivariate_normal(np.zeros(4), 0.9 + 0.1 * np.eye(4), size=4000, method="cholesky")
     y = x[:, 0] * x[:, 1] + np.sin(3 * x[:, 2]) * x[:, 3] + rng.normal(0, 0.5, 4000)
     model = fit(xgb.XGBRegressor(n_estimators=50, max_depth=4, max_bin=12, n_jobs=1), x, y)
     dense = treeanova.decompose(model, x, density="empirical", tensor_order=4).explain(x)

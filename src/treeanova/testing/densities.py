@@ -185,7 +185,8 @@ def normals(correlation: float, n_rows: int = 500, seed: int = 0, order: int = 3
     """Columns of normal values with equal correlations."""
     covariance = np.full((order, order), float(correlation))
     np.fill_diagonal(covariance, 1.0)
-    return list(np.random.default_rng(seed).multivariate_normal(np.zeros(order), covariance, n_rows).T)
+    rng = np.random.default_rng(seed)
+    return list(rng.multivariate_normal(np.zeros(order), covariance, n_rows, method="cholesky").T)
 
 
 def near_copy(n_rows: int = 1000, seed: int = 0, noise: float = 0.01) -> list[Floats]:

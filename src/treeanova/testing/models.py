@@ -25,7 +25,7 @@ def boosted_product(
     decompose = importlib.import_module("treeanova").decompose
     rng = np.random.default_rng(0)
     covariance = np.array([[1, 0.6, 0], [0.6, 1, 0], [0, 0, 1]])
-    X = rng.multivariate_normal(np.zeros(3), covariance, size=n_rows)
+    X = rng.multivariate_normal(np.zeros(3), covariance, size=n_rows, method="cholesky")
     model = ensemble.GradientBoostingRegressor(max_depth=2, n_estimators=30, random_state=0)
     fit(model, X, X[:, 0] * X[:, 1] + X[:, 2])
     return decompose(model, X, feature_names=list(names), density=density), X

@@ -6,6 +6,7 @@ import functools
 import importlib
 import itertools
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,10 +35,23 @@ def boosted(rows: Floats, response: Any, n_trees: int = 8) -> Any:
     return fit(ensemble.GradientBoostingRegressor(n_estimators=n_trees, max_depth=2, random_state=0), rows, response)
 
 
+def boosted_in_pairs(rows: Any, response: Any, n_trees: int = 8) -> Any:
+    """A gradient boosting regressor of depth 2 with an interaction of every two features: of more trees if needed."""
+    every = set(itertools.combinations(range(rows.shape[1]), 2))
+    models = (boosted(rows, response, n) for n in itertools.count(n_trees, 4))
+    return next(model for model in models if every <= _pairs_of(model))
+
+
+def _pairs_of(model: Any) -> set[tuple[int, ...]]:
+    """The pairs of features that trees of depth 2 split on."""
+    features = [tree.tree_.feature.tolist() for tree in model.estimators_[:, 0]]
+    return {tuple(sorted((root, child))) for root, *children in features for child in children if child >= 0}
+
+
 def high_order_rows(n_rows: int = 1500, n_features: int = 6, seed: int = 0) -> tuple[Floats, Floats]:
     """Correlated normal rows, and a response with a main effect, a pair and a triple."""
     rng = np.random.default_rng(seed)
-    x = rng.multivariate_normal(np.zeros(n_features), 0.5 + 0.5 * np.eye(n_features), size=n_rows)
+    x = rng.multivariate_normal(np.zeros(n_features), 0.5 + 0.5 * np.eye(n_features), size=n_rows, method="cholesky")
     return x, np.sin(3 * x[:, 0]) + x[:, 0] * x[:, 1] + x[:, 2] * x[:, 3] * (x[:, 4] > 0)
 
 
@@ -65,10 +79,13 @@ def boosted_on_few_bins(
 
 @functools.cache
 def deep_model() -> tuple[Any, Floats]:
-    """An XGBoost model of depth 6 with terms of orders up to 6, and its rows."""
-    xgboost = importlib.import_module("xgboost")
-    x, y = high_order_rows()
-    return fit(xgboost.XGBRegressor(n_estimators=30, max_depth=6, n_jobs=1), x, y), x
+    """An XGBoost model of depth 6 with terms of orders up to 6, and its rows.
+
+    It is kept as a file, since tests know its layout: XGBRegressor(n_estimators=30, max_depth=6) of other such rows.
+    """
+    model = importlib.import_module("xgboost").XGBRegressor(n_jobs=1)
+    model.load_model(Path(__file__).with_name("deep_model.ubj"))
+    return model, high_order_rows()[0]
 
 
 @functools.cache

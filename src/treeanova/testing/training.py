@@ -56,7 +56,7 @@ def shifted(rows: Any) -> Any:
     if isinstance(rows, dict):
         return {name: shifted(column) for name, column in rows.items()}
     chosen = _chosen_rows(rows.shape[0] if hasattr(rows, "shape") else len(rows))
-    if _library(rows) == "pandas":
+    if hasattr(rows, "iloc"):
         return rows.iloc[chosen].set_axis(rows.index, axis=0)
     if _library(rows) == "pyarrow":
         return rows.take(chosen)
