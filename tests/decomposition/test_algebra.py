@@ -20,7 +20,7 @@ from treeanova.testing.decompositions import (
     sum_of,
 )
 from treeanova.testing.effects import grid_of_sizes, on_full_bins, pair_on_few_bins, rows_of_effects
-from treeanova.testing.simulated import boosted, dependent_rows, interacting
+from treeanova.testing.simulated import boosted, boosted_in_pairs, dependent_rows, interacting
 from treeanova.testing.training import fit
 
 ensemble = pytest.importorskip("sklearn.ensemble")
@@ -65,7 +65,7 @@ def test_terms_of_a_mean_are_means_of_terms_on_one_grid():
     """On the same bins and rows, purification is linear."""
     data = np.random.default_rng(0).integers(0, 3, (200, 3)).astype(float)
     data[:, 1] = np.where(np.arange(200) % 3 > 0, data[:, 0], data[:, 1])
-    models = [boosted(data, np.random.default_rng(seed).normal(size=200), n_trees=30) for seed in (1, 2)]
+    models = [boosted_in_pairs(data, np.random.default_rng(seed).normal(size=200), n_trees=60) for seed in (1, 2)]
     parts = [decompose(own, data, n_jobs=1) for own in models]
     assert all(part.grid.sizes == (3, 3, 3) for part in parts)
     both = mean(parts)

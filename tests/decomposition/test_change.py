@@ -94,8 +94,10 @@ def test_deep_models(deep, deep_fx, kind, monkeypatch):
     model = fit(xgboost.XGBRegressor(n_estimators=12, max_depth=4, n_jobs=1), rows, response)
     if kind == "screened":
         monkeypatch.setattr("treeanova.terms.layout._LISTED_TERMS", 3)
+        monkeypatch.setattr("treeanova.terms.screening._MAX_REPORTED", 3)
     old = deep_fx.truncate(2) if kind == "truncated" else deep_fx
-    new = decompose(model, rows, density="independent", max_order=3 if kind == "truncated" else None)
+    limits = {"truncated": {"max_order": 3}, "screened": {"tensor_order": 2}}.get(kind, {})
+    new = decompose(model, rows, density="independent", **limits)
     change = treeanova.change(old, new)
     assert_adds_up(change, old, new, deep[1], rows)
     margins = [one.predict(X, output_margin=True).mean() for one, X in ((deep[0], deep[1]), (model, rows))]

@@ -153,13 +153,13 @@ def test_whole_weights_are_repeated_rows(fx):
 
 def test_noise_is_named_and_truth_is_evident():
     pytest.importorskip("sklearn")
-    rows, more = dependent_rows(400, seed=2), dependent_rows(2000, seed=3)
+    rows, more = dependent_rows(1000, seed=2), dependent_rows(2000, seed=3)
     rng = np.random.default_rng(4)
 
     def truth(x):
         return 2 * x[:, 2] + 1.5 * x[:, 0] * x[:, 1]
 
-    fx = treeanova.decompose(boosted(rows, truth(rows) + rng.normal(size=400) * 2, n_trees=60), rows)
+    fx = treeanova.decompose(boosted(rows, truth(rows) + rng.normal(size=1000) * 2, n_trees=60), rows)
     validation = fx.validate(more, truth(more) + rng.normal(size=2000) * 2)
     assert {"x2", "x0 × x1"} <= set(validation.evident)
     assert set(validation.not_paying) == {"x0 × x2", "x1 × x2"}

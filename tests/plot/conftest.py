@@ -50,7 +50,7 @@ def deep():
 
     X = mixed_table()
     booster = xgboost.XGBRegressor(n_estimators=10, max_depth=3, n_jobs=1, **CATEGORIES)
-    target = mixed_response(X) + 4 * (X["age"] > 50) * (X["colour"] == "red") * (X["grade"] == "2")
+    target = mixed_response(X) + 15 * (X["age"] > 50) * (X["colour"] == "red") * (X["grade"] == "2")
     return treeanova.decompose(fit(booster, X, target), X, density="empirical", tensor_order=2, n_jobs=1)
 
 
