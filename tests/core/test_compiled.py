@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from treeanova.core import compiled
-from treeanova.core.compiled import Kernel, has_numba, is_worthwhile
+from treeanova.core.compiled import Kernel, has_numba, is_worthwhile, is_worthwhile_at_rows
 
 needs_numba = pytest.mark.skipif(not has_numba(), reason="Numba is not installed")
 
@@ -83,3 +83,9 @@ def test_small_jobs_do_not_import_numba():
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert printed.strip() == "False"
+
+
+@pytest.mark.skipif(not has_numba(), reason="Numba is not installed")
+def test_kernels_at_rows_are_for_large_models():
+    assert not is_worthwhile_at_rows(1e-6)
+    assert is_worthwhile_at_rows(1e-2)

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 _SECONDS_WORTH_LOADING = 1.0  # to import Numba and compiled code takes more than half of it, to compile two seconds
+_ROWS_OF_A_JOB = 5_000
 _CONTRACTED = {"contract"}  # a product and a sum in one instruction; no other freedom with rounding
 _COMPILING = threading.RLock()
 _NUMPY_COST = 4.0
@@ -43,6 +44,14 @@ def is_worthwhile(seconds: float) -> bool:
     The answer does not depend on what was loaded before: the same call gives the same digits at any time.
     """
     return seconds >= _SECONDS_WORTH_LOADING and has_numba()
+
+
+def is_worthwhile_at_rows(seconds_per_row: float) -> bool:
+    """Whether Numba evaluates a model at rows, of which numpy takes about this long for one.
+
+    The size of the model decides, not the number of rows: a row has the same digits alone and among many.
+    """
+    return is_worthwhile(_ROWS_OF_A_JOB * seconds_per_row)
 
 
 def affordable(steps: float) -> float:
