@@ -22,7 +22,7 @@ from treeanova.decomposition.importance import moments_take_long
 from treeanova.decomposition.response_table import response_effects
 from treeanova.density.kinds import Density, density_of
 from treeanova.density.row_sources import check_weighted_rows, statistics_of
-from treeanova.density.statistics import NoRowsError, Statistics
+from treeanova.density.statistics import Statistics
 from treeanova.model.binning import Binning
 from treeanova.model.effects import Effects
 from treeanova.storage import archive
@@ -501,13 +501,13 @@ class Decomposition(Answers):
         return fields | {"density": density, "model": None, "saved_moments": self._known_moments()}
 
     def _known_moments(self, *, rows: bool = True) -> Moments | None:
-        """Moments for a file; None where they need rows that are gone, or take long and follow from rows in it."""
+        """Moments for a file; None where they take long and follow from rows in it, or where rows are gone."""
         is_known = "moments" in self.__dict__ or self.saved_moments is not None
         if rows and not is_known and self.statistics is not None and moments_take_long(self.evaluation):
             return None
         try:
             return self.moments
-        except NoRowsError:
+        except ValueError:
             return None
 
     def __copy__(self) -> Decomposition:
