@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
 # One thread per worker: tests run in parallel already, and the model libraries bring several OpenMP runtimes.
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
@@ -17,7 +18,12 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 import numpy as np  # noqa: E402  after the variables are set
 import pytest  # noqa: E402
 
-from studies.common import data_folder as full_data_folder  # noqa: E402
+from treeanova.testing.training import shifted_seed  # noqa: E402
+
+
+def full_data_folder():
+    """Folder of the full tables, where the studies look for them too; it may not be on this machine."""
+    return Path(os.environ.get("TREEANOVA_DATA") or Path(__file__).parents[2] / "shared" / "data")
 
 
 def _data_sources():
@@ -63,7 +69,7 @@ def is_full(data_folder):
 @pytest.fixture(autouse=True)
 def _same_draws_in_each_run():
     """scikit-learn's models without a random state take numpy's global one."""
-    np.random.seed(0)  # noqa: NPY002  this one is meant
+    np.random.seed(shifted_seed(0))  # noqa: NPY002  this one is meant
 
 
 @pytest.fixture(autouse=True)

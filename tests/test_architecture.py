@@ -88,6 +88,30 @@ def test_no_test_imports_another():
         assert not [module for module in modules if re.match(r"tests\..*\btest_", module)], path
 
 
+# Files that train models themselves: those that write models which are kept, and the test of the training itself.
+TRAINING = {
+    "make_archives.py",
+    "make_models.py",
+    "make_spark_models.py",
+    "test_training.py",
+    "training.py",
+}
+
+
+def is_training(node):
+    """Whether a node of a syntax tree is `model.fit(…)` or `library.train(…)`, but not `training.train(…)`."""
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+        return False
+    return node.func.attr in {"fit", "train"} and ast.unparse(node.func.value) not in {"training", "demo"}
+
+
+def test_all_training_of_tests_takes_the_shift():
+    for path in [*TESTS.rglob("*.py"), *(SOURCE / "testing").rglob("*.py")]:
+        nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        lines = [node.lineno for node in nodes if is_training(node) and path.name not in TRAINING]
+        assert not lines, f"{path}, lines {lines}: train by `fit` or `train` of treeanova.testing.training"
+
+
 def test_public_names():
     assert treeanova.__all__ == sorted(treeanova.__all__)
     for name in treeanova.__all__:

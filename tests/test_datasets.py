@@ -13,6 +13,7 @@ import pytest
 from treeanova import decompose
 from treeanova.terms.tree_model import TreeModel
 from treeanova.testing.decompositions import as_matrix, assert_close, assert_marginals, assert_pure
+from treeanova.testing.training import fit
 
 lightgbm = pytest.importorskip("lightgbm")
 pd = pytest.importorskip("pandas")
@@ -119,7 +120,7 @@ def test_covertype_seven_classes(data_folder):
     train, held_out = split(table, 3000, 1000)
     y, x, held_out = train["Cover_Type"], train.drop(columns="Cover_Type"), held_out.drop(columns="Cover_Type")
     assert y.nunique() == 7
-    model = lightgbm.LGBMClassifier(n_estimators=5, max_depth=2, n_jobs=1, verbose=-1).fit(x, y)
+    model = fit(lightgbm.LGBMClassifier(n_estimators=5, max_depth=2, n_jobs=1, verbose=-1), x, y)
     fx = decompose(model, x, density="empirical", n_jobs=1)
     assert fx.intercept.shape == (7,)
     assert fx.schema.outputs == tuple("1234567")
@@ -143,7 +144,7 @@ def test_bike_two_targets(library, data_folder):
         model = RandomForestRegressor(8, max_depth=3, n_jobs=1, random_state=0)
     else:
         model = xgboost.XGBRegressor(n_estimators=10, max_depth=2, multi_strategy="multi_output_tree", n_jobs=1)
-    model.fit(x, y)
+    fit(model, x, y)
     fx = decompose(model, x, density="empirical", n_jobs=1)
     assert fx.intercept.shape == (2,)
     check(fx, x, held_out, model.predict, 1e-9 if library == "sklearn" else 1e-5)
@@ -153,7 +154,7 @@ def test_bike_two_targets(library, data_folder):
 def test_bike_counts(data_folder):
     x, train, held_out = bike(data_folder)
     model = lightgbm.LGBMRegressor(objective="poisson", n_estimators=30, max_depth=2, n_jobs=1, verbose=-1)
-    model.fit(x, train["cnt"])
+    fit(model, x, train["cnt"])
     fx = decompose(model, x, density="empirical", n_jobs=1)
     check(fx, x, held_out, functools.partial(model.predict, raw_score=True))
     assert_close(fx.predict(held_out), model.predict(held_out), 1e-9)
@@ -173,10 +174,10 @@ def adult(data_folder):
 def test_adult_with_categories_and_missing_values(library, data_folder):
     x, y, held_out = adult(data_folder)
     if library == "lightgbm":
-        model = lightgbm.LGBMClassifier(n_estimators=25, max_depth=2, n_jobs=1, verbose=-1).fit(x, y)
+        model = fit(lightgbm.LGBMClassifier(n_estimators=25, max_depth=2, n_jobs=1, verbose=-1), x, y)
         raw = functools.partial(model.predict, raw_score=True)
     else:
-        model = HistGradientBoostingClassifier(max_iter=25, max_depth=2, categorical_features="from_dtype").fit(x, y)
+        model = fit(HistGradientBoostingClassifier(max_iter=25, max_depth=2, categorical_features="from_dtype"), x, y)
         raw = model.decision_function
     fx = decompose(model, x, density="empirical", n_jobs=1)
     check(fx, x, held_out, raw)
@@ -197,7 +198,7 @@ def test_compas_without_race(data_folder, is_full):
     names = ["age", *text, "juv_fel_count", "juv_misd_count", "juv_other_count", "priors_count", "length_of_stay_days"]
     x, held_out = train[names], held_out[names]
     model = xgboost.XGBRegressor(n_estimators=40, max_depth=2, enable_categorical=True, n_jobs=1)
-    model.fit(x, train["decile_score"])
+    fit(model, x, train["decile_score"])
     fx = decompose(model, x, density="empirical", n_jobs=1)
     check(fx, x, held_out, model.predict, 1e-5)
     check_without(fx, x, "race")
@@ -215,7 +216,7 @@ def test_support2_with_missing_values(data_folder, is_full):
     names = [*SUPPORT2_NUMBERS, *SUPPORT2_TEXT]
     x, held_out = train[names], held_out[names]
     model = HistGradientBoostingClassifier(max_iter=40, max_depth=2, categorical_features="from_dtype")
-    model.fit(x, train["hospdead"])
+    fit(model, x, train["hospdead"])
     fx = decompose(model, x, density="empirical", n_jobs=1)
     check(fx, x, held_out, model.decision_function)
     assert_close(fx.predict_response(held_out), model.predict_proba(held_out)[:, 1], 1e-9)
@@ -231,7 +232,7 @@ def test_california_pairs(data_folder):
     table = pd.read_csv(data_folder / "california_housing.csv.gz")
     train, held_out = split(table, 8000, 2000)
     y, x, held_out = train["MedHouseVal"], train.drop(columns="MedHouseVal"), held_out.drop(columns="MedHouseVal")
-    model = xgboost.XGBRegressor(n_estimators=60, max_depth=2, learning_rate=0.3, n_jobs=1).fit(x, y)
+    model = fit(xgboost.XGBRegressor(n_estimators=60, max_depth=2, learning_rate=0.3, n_jobs=1), x, y)
     fx = decompose(model, x, density="empirical", n_jobs=1)
     check(fx, x, held_out, model.predict, 1e-5)
     np.testing.assert_allclose(fx.intercept, model.predict(x).mean(), rtol=1e-5)
@@ -265,7 +266,7 @@ def test_deep_lightgbm_with_categories_and_missing_values(data_folder):
     text = data.select_dtypes(exclude="number").columns
     data[text] = data[text].astype("category")
     assert data.isna().to_numpy().any()
-    model = lightgbm.LGBMClassifier(n_estimators=40, num_leaves=31, verbose=-1, n_jobs=1).fit(data, y)
+    model = fit(lightgbm.LGBMClassifier(n_estimators=40, num_leaves=31, verbose=-1, n_jobs=1), data, y)
     fx = check_deep(model, data, raw=lambda rows: model.predict(rows, raw_score=True), density="auto")
     whole = fx.explain(data.iloc[:50])
     np.testing.assert_allclose(whole.scores, fx.decision_function(data.iloc[:50]), atol=1e-9)
@@ -276,7 +277,7 @@ def test_a_forest_of_deep_trees_in_pairs_and_a_remainder(data_folder):
     table = pd.read_csv(data_folder / "california_housing.csv.gz")
     table = table.sample(min(1500, len(table)), random_state=0)
     y = table.pop("MedHouseVal")
-    model = RandomForestRegressor(n_estimators=30, random_state=0, n_jobs=1).fit(table, y)
+    model = fit(RandomForestRegressor(n_estimators=30, random_state=0, n_jobs=1), table, y)
     fx = check_deep(model, table, raw=model.predict, density="empirical", budget=2e7, max_order=2)
     assert all(term.has_table for term in fx.terms.values())
     assert fx.has_remainder
@@ -290,7 +291,7 @@ def test_deep_xgboost_with_seven_classes(data_folder):
     table = pd.read_csv(data_folder / "covtype.csv.gz", nrows=3000)
     y = table.pop(table.columns[-1])
     model = xgboost.XGBClassifier(n_estimators=5, max_depth=6, n_jobs=1)
-    model.fit(table, np.unique(y, return_inverse=True)[1])
+    fit(model, table, np.unique(y, return_inverse=True)[1])
     raw = lambda rows: model.predict(rows, output_margin=True)  # noqa: E731
     fx = check_deep(model, table, raw=raw, density="empirical", max_order=2)
     assert fx.has_remainder

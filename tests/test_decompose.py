@@ -31,6 +31,7 @@ from treeanova.testing.forests import random_forest, rows_on_bounds, scale_of
 from treeanova.testing.recorded import Recorded
 from treeanova.testing.simulated import deep_model, named_rows
 from treeanova.testing.strategies import SEEDS
+from treeanova.testing.training import fit
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
@@ -132,7 +133,7 @@ class Case:
 def xgboost_case(kind, target, *, missing=0.1, **options):
     settings_ = {"n_estimators": 12, "max_depth": 3, "learning_rate": 0.5, "n_jobs": 1, "random_state": 0}
     x = numbers(missing=missing)
-    model = kind(**settings_ | options).fit(x, target(x))
+    model = fit(kind(**settings_ | options), x, target(x))
     response = model.predict_proba if kind is xgboost.XGBClassifier else model.predict
     raw = functools.partial(model.predict, output_margin=True)
     return Case(model, x, numbers(1, missing=missing), raw, response, tolerance=1e-5)
@@ -141,7 +142,7 @@ def xgboost_case(kind, target, *, missing=0.1, **options):
 def xgboost_categories():
     x = as_categories(mixed())
     model = xgboost.XGBRegressor(n_estimators=12, max_depth=2, enable_categorical=True, n_jobs=1)
-    model.fit(x, number_target(x))
+    fit(model, x, number_target(x))
     return Case(model, x, as_categories(mixed(1)), model.predict, model.predict, tolerance=1e-5, unseen=False)
 
 
@@ -151,7 +152,7 @@ def lightgbm_case(kind, target, make=numbers, **options):
     if "e" in x:
         x, held_out = as_categories(x), as_categories(held_out)
         settings_ |= {"max_depth": 2, "min_data_per_group": 5, "cat_smooth": 1.0}
-    model = kind(**settings_ | options).fit(x, target(x))
+    model = fit(kind(**settings_ | options), x, target(x))
     response = model.predict_proba if kind is lightgbm.LGBMClassifier else model.predict
     return Case(model, x, held_out, functools.partial(model.predict, raw_score=True), response)
 
@@ -161,14 +162,14 @@ def catboost_case(kind, target, make=numbers, *, raw_is_response=True, **options
     x, held_out = make(missing=0.1), make(1, missing=0.1)
     if "e" in x:
         settings_["cat_features"] = ["e", "f"]
-    model = kind(**settings_ | options).fit(x, target(x))
+    model = fit(kind(**settings_ | options), x, target(x))
     response = model.predict if raw_is_response else model.predict_proba
     return Case(model, x, held_out, functools.partial(model.predict, prediction_type="RawFormulaVal"), response)
 
 
 def sklearn_case(model, target, *, missing=0.0, raw=None, response=None):
     x = numbers(missing=missing)
-    model.fit(x, target(x))
+    fit(model, x, target(x))
     last = model[-1] if hasattr(model, "steps") else model
     names = {"raw": raw or ("predict_proba" if hasattr(last, "predict_proba") else "predict")}
     names["response"] = response or names["raw"]
@@ -184,7 +185,7 @@ def second_class(case):
 def hist_case(kind, target, **options):
     x, held_out = as_categories(mixed()), as_categories(mixed(1))
     model = kind(max_iter=10, max_depth=2, categorical_features="from_dtype", random_state=0, **options)
-    model.fit(x, target(x))
+    fit(model, x, target(x))
     if kind is HistGradientBoostingClassifier:
         return Case(model, x, held_out, model.decision_function, model.predict_proba)
     return Case(model, x, held_out, lambda rows: np.asarray(model._raw_predict(rows))[:, 0], model.predict)
@@ -195,7 +196,7 @@ def ebm_case(kind, target):
     options = {"outer_bags": 1, "max_rounds": 30, "max_bins": 16, "n_jobs": 1, "interactions": 3, "random_state": 0}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # interpret finds the rows few
-        model = kind(**options).fit(x, target(x))
+        model = fit(kind(**options), x, target(x))
     if kind is ExplainableBoostingClassifier:
         return Case(model, x, mixed(1), model.decision_function, model.predict_proba)
     return Case(model, x, mixed(1), model.predict, model.predict)
@@ -503,7 +504,7 @@ def named():
 def unnamed():
     """A model of the same table as a matrix."""
     x = numbers(missing=0.1)
-    model = HistGradientBoostingRegressor(max_iter=8, max_depth=2).fit(x.to_numpy(), number_target(x))
+    model = fit(HistGradientBoostingRegressor(max_iter=8, max_depth=2), x.to_numpy(), number_target(x))
     return model, x.to_numpy()
 
 
@@ -625,7 +626,7 @@ def test_a_column_of_one_value(density):
 
 def test_a_feature_that_was_constant_in_training_has_no_term():
     x = numbers().assign(b=1.0)
-    model = RandomForestRegressor(5, max_depth=2, random_state=0).fit(x, number_target(numbers()))
+    model = fit(RandomForestRegressor(5, max_depth=2, random_state=0), x, number_target(numbers()))
     fx = decompose(model, x)
     assert not any("b" in names for names in fx.terms)
     assert fx.grid.axes[1].size == 1
@@ -734,7 +735,7 @@ def test_matrices_go_by_position():
 @pytest.mark.parametrize("form", ["csr_matrix", "csc_array", "coo_array"])
 def test_sparse_matrices(form):
     x = numbers(zeros=0.5)
-    model = RandomForestRegressor(5, max_depth=2, random_state=0).fit(x.to_numpy(), number_target(x))
+    model = fit(RandomForestRegressor(5, max_depth=2, random_state=0), x.to_numpy(), number_target(x))
     sparse = getattr(scipy.sparse, form)(x.to_numpy())
     fx = decompose(model, sparse)
     assert fx == decompose(model, x.to_numpy())
@@ -782,7 +783,7 @@ def test_methods_that_do_not_exist():
 
 def test_direct_is_refused_where_it_would_not_be_exact():
     x = np.random.default_rng(0).normal(size=(500, 3))
-    model = GradientBoostingRegressor(n_estimators=80, max_depth=3, random_state=0).fit(x, x.prod(axis=1))
+    model = fit(GradientBoostingRegressor(n_estimators=80, max_depth=3, random_state=0), x, x.prod(axis=1))
     with pytest.raises(ValueError, match="`method` must be 'cg' or 'mass-moving' for weights of order 3"):
         decompose(model, x, density="empirical", tensor_order=3, method="direct")
 
@@ -807,7 +808,7 @@ def test_budget(name):
 @functools.cache
 def constant():
     x = numbers()
-    return decompose(DecisionTreeRegressor().fit(x, np.full(N_ROWS, 1.5)), x)
+    return decompose(fit(DecisionTreeRegressor(), x, np.full(N_ROWS, 1.5)), x)
 
 
 def test_a_constant_model():
@@ -847,7 +848,7 @@ def test_fewer_terms_are_one_function_whatever_is_made_of_them(make):
 
 def test_the_certificate_tells_when_the_terms_are_not_the_trees(monkeypatch):
     x = np.random.default_rng(0).normal(size=(200, 2))
-    model = RandomForestRegressor(3, max_depth=2, random_state=0).fit(x, x[:, 0] * x[:, 1])
+    model = fit(RandomForestRegressor(3, max_depth=2, random_state=0), x, x[:, 0] * x[:, 1])
     assert decompose(model, x, density="empirical").certificate.reconstruction_error < 1e-12
 
     def wrong(sets):
@@ -871,7 +872,7 @@ def three_orders():
     """A model of three features with terms of all three orders, and its rows."""
     rows = np.random.default_rng(0).normal(size=(300, 3))
     model = xgboost.XGBRegressor(n_estimators=10, max_depth=3, n_jobs=1)
-    return model.fit(rows, rows[:, 0] * rows[:, 1] + rows.prod(axis=1)), rows
+    return fit(model, rows, rows[:, 0] * rows[:, 1] + rows.prod(axis=1)), rows
 
 
 STAGES = (
@@ -1004,7 +1005,7 @@ def test_more_terms_than_can_be_listed_are_refused(few_listed, deep, monkeypatch
 def test_a_term_that_carries_nothing_is_listed_where_it_is_asked_for(few_listed, density):
     """A sum of three features by one tree with all three on each path."""
     x = np.array(list(itertools.product((0.0, 1.0), repeat=3)) * 3)[:-1]
-    model = DecisionTreeRegressor(random_state=0).fit(x, x @ [4.0, 2.0, 1.0])
+    model = fit(DecisionTreeRegressor(random_state=0), x, x @ [4.0, 2.0, 1.0])
     fx = decompose(model, x, density=density, tensor_order=2, terms=[("x0", "x1", "x2")])
     assert listed(fx) == [("x0", "x1", "x2")]
     np.testing.assert_allclose(fx.term_values(x, ("x0", "x1", "x2")), 0, atol=1e-12)
@@ -1036,7 +1037,7 @@ def test_terms_of_unknown_or_repeated_features_are_refused(term):
 
 def test_terms_of_features_that_no_path_combines_are_refused():
     x = np.array(list(itertools.product((0.0, 1.0), repeat=3)) * 3)
-    model = GradientBoostingRegressor(n_estimators=3, max_depth=1, random_state=0).fit(x, x @ [4.0, 3.0, 3.0])
+    model = fit(GradientBoostingRegressor(n_estimators=3, max_depth=1, random_state=0), x, x @ [4.0, 3.0, 3.0])
     with pytest.raises(ValueError, match=r"got \('x0', 'x1'\), which no path of its trees has together; leave it out"):
         decompose(model, x, terms=[("x0", "x1")])
 
@@ -1046,7 +1047,7 @@ def test_a_pipeline_that_mixes_its_columns_is_refused():
 
     x, target = named_rows()
     model = GradientBoostingRegressor(n_estimators=10, max_depth=2, random_state=0)
-    pipeline = make_pipeline(PCA(2).set_output(transform="pandas"), model).fit(x * 10 + 5, target)
+    pipeline = fit(make_pipeline(PCA(2).set_output(transform="pandas"), model), x * 10 + 5, target)
     with pytest.raises(UnsupportedModelError, match=r"decompose\(pipeline\[-1\], pipeline\[:-1\]\.transform"):
         decompose(pipeline, x * 10 + 5)
     seen = pipeline[:-1].transform(x * 10 + 5)

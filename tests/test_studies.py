@@ -30,6 +30,7 @@ from studies import (
 )
 from studies import snp_generators as snps
 from studies.__main__ import NAMES, main, page
+from treeanova.testing.training import fit
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
@@ -186,7 +187,7 @@ def test_counts_plus_one_lies_between_uniform_and_empirical():
     X = np.array([[0.0, 0], [0, 0], [0, 1], [1, 1]])
     from sklearn.tree import DecisionTreeRegressor
 
-    fx = treeanova.decompose(DecisionTreeRegressor(random_state=0).fit(X, [0.0, 0, 1, 4]), X)
+    fx = treeanova.decompose(fit(DecisionTreeRegressor(random_state=0), X, [0.0, 0, 1, 4]), X)
     tables = {name: fx.with_density(kind).density.table((0, 1)) for name, kind in estimators.DENSITY.items()}
     np.testing.assert_allclose(tables["counts + 1"] * 8, [[3, 2], [1, 2]])
     np.testing.assert_allclose(tables["half-half"] * 8, [[3, 2], [1, 2]])  # as many rows as cells: both readings agree

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import treeanova
+from treeanova.testing.training import fit
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("matplotlib")
@@ -148,7 +149,7 @@ def small_model():
     from sklearn.tree import DecisionTreeRegressor
 
     X = pd.DataFrame({"a": [0.0, 0, 0, 1], "b": [0.0, 1, 1, 1]})
-    return DecisionTreeRegressor().fit(X, [0.0, 1, 1, 3]), X
+    return fit(DecisionTreeRegressor(), X, [0.0, 1, 1, 3]), X
 
 
 def test_level_values_are_means_over_rows():
@@ -208,7 +209,7 @@ def test_where_the_largest_cell_lies(values, place):
 
     X = pd.DataFrame({"Latitude": [34.0, 36.0], "Longitude": [-124.0, -116.0]})
     corners = pd.DataFrame({"Latitude": [34.0, 34, 36, 36], "Longitude": [-124.0, -116, -124, -116]})
-    fx = treeanova.decompose(DecisionTreeRegressor().fit(corners, [0.0, 1, 2, 9]), corners)
+    fx = treeanova.decompose(fit(DecisionTreeRegressor(), corners, [0.0, 1, 2, 9]), corners)
     assert california.summit(np.array(values, float), fx, X).place == place
     assert california.summit(np.array(values, float), fx, X, seen_only=True).n_rows == 1
 
@@ -251,7 +252,7 @@ def test_roughness_adds_ups_and_downs():
     from sklearn.tree import DecisionTreeRegressor
 
     X = pd.DataFrame({"age": np.repeat([1.0, 2.0, 3.0, 4.0], 50)})
-    fx = treeanova.decompose(DecisionTreeRegressor().fit(X, np.repeat([0.0, 2.0, 1.0, 1.5], 50)), X)
+    fx = treeanova.decompose(fit(DecisionTreeRegressor(), X, np.repeat([0.0, 2.0, 1.0, 1.5], 50)), X)
     assert mortality.roughness(fx, "age", X) == pytest.approx(2 + 1 + 0.5)
     assert mortality.roughness(fx, "bun", X.assign(bun=X["age"])) == 0.0
 
@@ -261,8 +262,8 @@ def test_changes_of_a_curve_are_relative_to_the_pure_one():
 
     X = pd.DataFrame({"age": np.repeat([1.0, 2.0], 50)})
     y = np.repeat([0.0, 2.0], 50)
-    fx = treeanova.decompose(DecisionTreeRegressor().fit(X, y), X)
-    double = treeanova.decompose(DecisionTreeRegressor().fit(X, 3 * y + 1), X)
+    fx = treeanova.decompose(fit(DecisionTreeRegressor(), X, y), X)
+    double = treeanova.decompose(fit(DecisionTreeRegressor(), X, 3 * y + 1), X)
     kinds = {"raw": double.raw, "uniform": double} | dict.fromkeys(models.DENSITIES[1:], fx)
     moved = mortality.changes(kinds, "age", X)
     assert [change.relative for change in moved.values()] == pytest.approx([0, 2, 2, 2, 2, 2])
@@ -281,7 +282,7 @@ def test_mass_to_move_out_of_pairs():
     from sklearn.tree import DecisionTreeRegressor
 
     X = np.array([[0.0, 0], [0, 1], [1, 0], [1, 1]])
-    fx = treeanova.decompose(DecisionTreeRegressor().fit(X, [0.0, 0, 0, 4]), X, density="uniform")
+    fx = treeanova.decompose(fit(DecisionTreeRegressor(), X, [0.0, 0, 0, 4]), X, density="uniform")
     raw = fx.raw.terms["x0", "x1"].values
     by_hand = np.abs(raw.sum(axis=0) / 4).sum() + np.abs(raw.sum(axis=1) / 4).sum()
     assert models.unpurified_mass(fx) == pytest.approx(by_hand)

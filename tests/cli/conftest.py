@@ -7,6 +7,7 @@ import pytest
 
 import treeanova
 from treeanova.testing.command_line import TERMINAL_VARIABLES
+from treeanova.testing.training import fit
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +41,7 @@ def folder(rows, tmp_path_factory):
     X, y, weights = rows
     folder = tmp_path_factory.mktemp("cli")
     for name, n_trees in {"model.json": 30, "other.ubj": 10}.items():
-        model = xgboost.XGBRegressor(n_estimators=n_trees, max_depth=2, enable_categorical=True, n_jobs=1).fit(X, y)
+        model = fit(xgboost.XGBRegressor(n_estimators=n_trees, max_depth=2, enable_categorical=True, n_jobs=1), X, y)
         model.save_model(folder / name)
     X.assign(y=y, w=weights).to_csv(folder / "rows.csv")
     treeanova.decompose(str(folder / "model.json"), X).save(folder / "fx.tav")

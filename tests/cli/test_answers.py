@@ -10,6 +10,7 @@ import treeanova
 from treeanova.testing.command_line import printed
 from treeanova.testing.diamonds import diamonds_decomposition, labels_by_variance
 from treeanova.testing.remainders import model_with_a_feature_called_remainder
+from treeanova.testing.training import fit
 from treeanova.views.look import NEGATIVE_SHARE
 
 pytest.importorskip("typer")
@@ -32,7 +33,7 @@ def test_explain_prints_the_strongest_terms_of_the_decomposition(folder, fx, cap
 def test_every_output_has_its_own_answer(tmp_path, capsys):
     datasets = pytest.importorskip("sklearn.datasets")
     X, y = datasets.load_iris(return_X_y=True, as_frame=True)
-    model = xgboost.XGBClassifier(n_estimators=5, max_depth=2, n_jobs=1).fit(X, y)
+    model = fit(xgboost.XGBClassifier(n_estimators=5, max_depth=2, n_jobs=1), X, y)
     model.save_model(tmp_path / "iris.json")
     X.to_csv(tmp_path / "iris.csv", index=False)
     text = printed(["explain", tmp_path / "iris.json", "--data", tmp_path / "iris.csv"], capsys)
@@ -64,7 +65,7 @@ def test_distances_of_terms_at_rows_need_the_rows_that_files_keep(tmp_path, caps
     """A deep decomposition and its copy: without a sample of rows, terms at rows are listed without a distance."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 3))
-    model = xgboost.XGBRegressor(n_estimators=3, max_depth=3, n_jobs=1).fit(X, X.prod(axis=1))
+    model = fit(xgboost.XGBRegressor(n_estimators=3, max_depth=3, n_jobs=1), X, X.prod(axis=1))
     saved = treeanova.decompose(model, X, density="empirical", tensor_order=2)
     for name in ("a.tav", "b.tav"):
         saved.save(tmp_path / name, rows=rows)

@@ -17,6 +17,7 @@ pd = pytest.importorskip("pandas")
 xgboost = pytest.importorskip("xgboost")
 
 from treeanova.cli import commands  # noqa: E402
+from treeanova.testing.training import fit  # noqa: E402
 
 
 def test_explain_as_json_is_the_decomposition(folder, fx, capsys, data):
@@ -102,7 +103,7 @@ def test_the_table_of_a_category_that_is_a_formula_is_harmless(tmp_path, capsys)
     cities = pd.Categorical(np.tile(["=1+1", "@SUM(A1)", "Rome"], 50))
     X = pd.DataFrame({"-city": cities})
     model = xgboost.XGBRegressor(n_estimators=3, max_depth=2, enable_categorical=True, n_jobs=1)
-    treeanova.decompose(model.fit(X, cities.codes), X).save(tmp_path / "fx.tav")
+    treeanova.decompose(fit(model, X, cities.codes), X).save(tmp_path / "fx.tav")
     for target in ("-", tmp_path / "city.csv"):
         text = printed(["table", tmp_path / "fx.tav", "--term", "-city", "--csv", target], capsys)
     text = (tmp_path / "city.csv").read_text(encoding="utf-8")

@@ -10,6 +10,7 @@ import pytest
 import treeanova
 from treeanova.testing.command_line import printed, refused
 from treeanova.testing.pages import ParsedPage
+from treeanova.testing.training import fit
 
 pytest.importorskip("typer")
 pytest.importorskip("rich")
@@ -72,8 +73,10 @@ def test_rows_of_models_that_read_columns_differently(folder, halves, capsys, tm
     made, table, extra = halves
     numbers = table[["a", "b", "c"]]
     xgboost = pytest.importorskip("xgboost")
-    xgboost.XGBRegressor(n_estimators=5, max_depth=2, n_jobs=1).fit(numbers, table["y"]).save_model(tmp_path / "x.json")
-    model = lightgbm.LGBMRegressor(n_estimators=5, max_depth=2, n_jobs=1, verbose=-1).fit(numbers, table["y"])
+    fit(xgboost.XGBRegressor(n_estimators=5, max_depth=2, n_jobs=1), numbers, table["y"]).save_model(
+        tmp_path / "x.json"
+    )
+    model = fit(lightgbm.LGBMRegressor(n_estimators=5, max_depth=2, n_jobs=1, verbose=-1), numbers, table["y"])
     model.booster_.save_model(tmp_path / "l.txt")
     rows = ["--data-old", made / "old.csv", "--data-new", made / "new.csv", *extra, "--target", "city"]
     found = json.loads(printed(["change", tmp_path / "x.json", tmp_path / "l.txt", *rows, "--json"], capsys))

@@ -10,6 +10,7 @@ import treeanova
 from treeanova import readers
 from treeanova.cli import sources
 from treeanova.testing.command_line import printed, refused
+from treeanova.testing.training import fit
 
 pytest.importorskip("typer")
 pytest.importorskip("rich")
@@ -83,7 +84,7 @@ def test_a_pickled_model_is_read_once(kind, rows, own_folder, monkeypatch, capsy
     from sklearn.pipeline import make_pipeline
 
     model = GradientBoostingRegressor(n_estimators=5, max_depth=2)
-    model = (model if kind == "model" else make_pipeline(model)).fit(rows[0][["a", "b"]], rows[1])
+    model = fit((model if kind == "model" else make_pipeline(model)), rows[0][["a", "b"]], rows[1])
     (own_folder / "model.pkl").write_bytes(pickle.dumps(model))
     read, OPENED[:] = [], []
     find_reader = readers.find_reader
@@ -98,7 +99,7 @@ def test_a_trusted_pickle_is_the_model_in_it(suffix, rows, folder, tmp_path, cap
     joblib = pytest.importorskip("joblib")
     ensemble = pytest.importorskip("sklearn.ensemble")
     X = rows[0][["a", "b"]]
-    model = ensemble.GradientBoostingRegressor(n_estimators=10, max_depth=2).fit(X, rows[1])
+    model = fit(ensemble.GradientBoostingRegressor(n_estimators=10, max_depth=2), X, rows[1])
     path = tmp_path / f"model{suffix}"
     if suffix == ".pkl":
         path.write_bytes(pickle.dumps(model))
@@ -114,6 +115,6 @@ def test_a_pickled_pipeline_that_mixes_its_columns_is_refused(rows, folder, tmp_
     from sklearn.ensemble import GradientBoostingRegressor
     from sklearn.pipeline import make_pipeline
 
-    model = make_pipeline(PCA(), GradientBoostingRegressor(n_estimators=5)).fit(rows[0][["a", "b"]], rows[1])
+    model = fit(make_pipeline(PCA(), GradientBoostingRegressor(n_estimators=5)), rows[0][["a", "b"]], rows[1])
     (tmp_path / "p.pkl").write_bytes(pickle.dumps(model))
     assert "Pipeline" in refused(["explain", tmp_path / "p.pkl", "--data", folder / "rows.csv", "--trusted"], capsys)

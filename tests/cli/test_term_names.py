@@ -9,12 +9,13 @@ pytest.importorskip("typer")
 ensemble = pytest.importorskip("sklearn.ensemble")
 
 from treeanova.cli.term_names import term_named  # noqa: E402
+from treeanova.testing.training import fit  # noqa: E402
 
 
 def decomposed(names, **options):
     rows = np.random.default_rng(0).normal(size=(300, 3))
     model = ensemble.GradientBoostingRegressor(max_depth=3, n_estimators=20, random_state=0)
-    model.fit(rows, rows[:, 0] * rows[:, 1] + rows[:, 1] * rows[:, 2] + rows[:, 0] * rows[:, 2])
+    fit(model, rows, rows[:, 0] * rows[:, 1] + rows[:, 1] * rows[:, 2] + rows[:, 0] * rows[:, 2])
     return treeanova.decompose(model, rows, feature_names=names, density="independent", **options)
 
 

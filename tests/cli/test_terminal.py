@@ -24,6 +24,7 @@ xgboost = pytest.importorskip("xgboost")
 
 from treeanova.cli import run, sources  # noqa: E402
 from treeanova.cli.terminal import progress, say  # noqa: E402
+from treeanova.testing.training import fit  # noqa: E402
 
 
 def test_faults_of_our_own_are_one_line_unless_asked_for(folder, monkeypatch, capsys):
@@ -197,7 +198,7 @@ def last_line(shown):
 def test_progress_on_a_terminal_and_ctrl_c_stops_the_work(tmp_path):
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.normal(size=(3000, 9)) + rng.normal(size=(3000, 1)), columns=list("abcdefghi"))
-    model = xgboost.XGBRegressor(n_estimators=300, max_depth=6, n_jobs=1).fit(X, X.prod(axis=1))
+    model = fit(xgboost.XGBRegressor(n_estimators=300, max_depth=6, n_jobs=1), X, X.prod(axis=1))
     model.save_model(tmp_path / "slow.json")  # thousands of steps, each of them shown
     X.to_csv(tmp_path / "rows.csv", index=False)
     before = sorted(path.name for path in tmp_path.iterdir())

@@ -10,6 +10,7 @@ import pytest
 import treeanova
 from treeanova.cli.term_names import term_named
 from treeanova.core.labels import label_of, split_label
+from treeanova.testing.training import fit
 from treeanova.views.summary import html_summary
 
 ensemble = pytest.importorskip("sklearn.ensemble")
@@ -21,7 +22,7 @@ def fx():
     """Three features, two of which have the names of letters that also stand for a product."""
     rows = np.random.default_rng(0).normal(size=(300, 3))
     model = ensemble.GradientBoostingRegressor(max_depth=3, n_estimators=20, random_state=0)
-    model.fit(rows, rows[:, 0] * rows[:, 1] + rows[:, 1] * rows[:, 2] + rows[:, 0] * rows[:, 2])
+    fit(model, rows, rows[:, 0] * rows[:, 1] + rows[:, 1] * rows[:, 2] + rows[:, 0] * rows[:, 2])
     return treeanova.decompose(model, rows, feature_names=NAMES, density="independent")
 
 

@@ -12,6 +12,7 @@ import treeanova
 from treeanova.data.columns import column_named, encode
 from treeanova.data.features import Feature, Labels, Schema
 from treeanova.data.tabular import read_table
+from treeanova.testing.training import fit
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
@@ -180,7 +181,7 @@ TRAINED = pd.DataFrame(np.random.default_rng(0).normal(size=(80, 3)), columns=["
 def trained():
     """A model with names whose columns cannot be exchanged."""
     tree = pytest.importorskip("sklearn.tree")
-    return tree.DecisionTreeRegressor(max_depth=3).fit(TRAINED, TRAINED["a"] + 10 * TRAINED["b"] - 100 * TRAINED["c"])
+    return fit(tree.DecisionTreeRegressor(max_depth=3), TRAINED, TRAINED["a"] + 10 * TRAINED["b"] - 100 * TRAINED["c"])
 
 
 @pytest.mark.parametrize("order", [["a", "b", "c"], ["c", "a", "b"], ["b", "other", "c", "a"]])
@@ -233,10 +234,10 @@ def test_names_given_to_an_ebm_and_to_a_model_with_categories():
     interpret = pytest.importorskip("interpret.glassbox")
     catboost = pytest.importorskip("catboost")
     y = TRAINED["a"] + 10 * TRAINED["b"]
-    ebm = interpret.ExplainableBoostingRegressor(interactions=0, n_jobs=1, max_rounds=20, outer_bags=1).fit(TRAINED, y)
+    ebm = fit(interpret.ExplainableBoostingRegressor(interactions=0, n_jobs=1, max_rounds=20, outer_bags=1), TRAINED, y)
     table = TRAINED.assign(c=np.where(TRAINED["c"] > 0, "up", "down"))
     boosted = catboost.CatBoostRegressor(iterations=5, depth=2, verbose=False, allow_writing_files=False)
-    boosted.fit(table, y + (TRAINED["c"] > 0), cat_features=["c"])
+    fit(boosted, table, y + (TRAINED["c"] > 0), cat_features=["c"])
     for model, rows in ((ebm, TRAINED), (boosted, table)):
         for mixed in (rows[["c", "b", "a"]], rows.set_axis(["p", "q", "r"], axis=1)[["q", "p", "r"]]):
             fx = treeanova.decompose(model, mixed, feature_names=["p", "q", "r"], density="empirical")

@@ -13,6 +13,7 @@ from treeanova.data.batches import batches_of
 from treeanova.data.dask_tables import DaskTable
 from treeanova.data.distributed import merged
 from treeanova.testing.same_answers import assert_same_answers, boosted_model, mixed_rows
+from treeanova.testing.training import fit
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("sklearn")
@@ -77,7 +78,7 @@ def test_the_same_answers_from_a_cluster_that_loses_a_worker(model, cluster, tmp
 def test_arrays_of_dask_are_tables_without_names():
     tree = importlib.import_module("sklearn.ensemble")
     rows = ROWS[FEATURES].fillna(0).to_numpy()
-    model = tree.GradientBoostingRegressor(n_estimators=5, max_depth=2, random_state=0).fit(rows, rows.prod(axis=1))
+    model = fit(tree.GradientBoostingRegressor(n_estimators=5, max_depth=2, random_state=0), rows, rows.prod(axis=1))
     array = da.from_array(rows, chunks=(700, 3))
     found = treeanova.decompose(model, array)
     assert_same_answers(found, treeanova.decompose(model, rows), rows)

@@ -8,6 +8,7 @@ import pytest
 import treeanova
 from treeanova.data.dates import DateNumber, date_text, date_texts, days_of, numbers_of_days, with_dates
 from treeanova.data.features import Feature, Labels, Numeric, Schema
+from treeanova.testing.training import fit
 
 pd = pytest.importorskip("pandas")
 tree = pytest.importorskip("sklearn.tree")
@@ -28,7 +29,7 @@ def as_numbers(frame, unit):
 def fitted(unit):
     numbers = as_numbers(X, unit)
     model = tree.DecisionTreeRegressor(max_depth=3, random_state=0)
-    return model.fit(numbers, np.sin(DAYS.day_of_year / 58.0) + X["x"] * (DAYS > "2011-10-10")), numbers
+    return fit(model, numbers, np.sin(DAYS.day_of_year / 58.0) + X["x"] * (DAYS > "2011-10-10")), numbers
 
 
 @pytest.mark.parametrize("unit", UNITS)
@@ -89,7 +90,7 @@ def test_fractions_of_the_unit_are_refused():
 
 
 def test_a_unit_that_cannot_be_known_is_asked_for():
-    model = tree.DecisionTreeRegressor(max_depth=1).fit([[2011.0], [2012.0]], [0, 1])
+    model = fit(tree.DecisionTreeRegressor(max_depth=1), [[2011.0], [2012.0]], [0, 1])
     years = pd.DataFrame({"day": pd.to_datetime(["2011-01-01", "2012-01-01"])})
     with pytest.raises(
         TypeError, match=r"got dates, and no unit of time fits the model's thresholds; .*dates=\{'x0': 'ns'\}"

@@ -11,6 +11,7 @@ import pytest
 from treeanova.data.columns import encode
 from treeanova.data.tabular import LIBRARIES, read_column, read_table, records
 from treeanova.readers import read_model
+from treeanova.testing.training import fit
 
 pd = pytest.importorskip("pandas")
 FORMATS = ("rows.csv", "index.csv", "rows.tsv", "rows.csv.gz", "rows.parquet", "rows.feather", "rows.jsonl")
@@ -66,7 +67,7 @@ def installed():
 def lightgbm_model(trained, folder):
     lightgbm = pytest.importorskip("lightgbm")
     model = lightgbm.LGBMRegressor(n_estimators=20, max_depth=3, verbose=-1, min_child_samples=5, n_jobs=1)
-    model.fit(*trained).booster_.save_model(folder / "model.txt")
+    fit(model, *trained).booster_.save_model(folder / "model.txt")
     return read_model(folder / "model.txt").schema, trained[0]
 
 
@@ -74,7 +75,7 @@ def xgboost_model(trained, folder):
     xgboost = pytest.importorskip("xgboost")
     X, y = trained
     X = X.drop(columns="flag")
-    xgboost.XGBRegressor(n_estimators=20, max_depth=3, enable_categorical=True, n_jobs=1).fit(X, y).save_model(
+    fit(xgboost.XGBRegressor(n_estimators=20, max_depth=3, enable_categorical=True, n_jobs=1), X, y).save_model(
         folder / "model.json"
     )
     return read_model(folder / "model.json").schema, X
@@ -84,8 +85,8 @@ def sklearn_model(trained, folder):
     ensemble = pytest.importorskip("sklearn.ensemble")
     X, y = trained
     X = X.drop(columns="flag")
-    model = ensemble.HistGradientBoostingRegressor(max_iter=10, max_depth=3, categorical_features="from_dtype").fit(
-        X, y
+    model = fit(
+        ensemble.HistGradientBoostingRegressor(max_iter=10, max_depth=3, categorical_features="from_dtype"), X, y
     )
     return read_model(model).schema, X
 
@@ -115,7 +116,7 @@ def test_catboost_reads_categories_as_text(library, tmp_path):
     X = pd.DataFrame({"code": rng.choice(["1", "2", "10"], 200), "x": rng.normal(size=200)})
     y = (X["code"] == "10") * 2.0 + X["x"]
     options = {"iterations": 10, "depth": 2, "verbose": 0, "allow_writing_files": False, "one_hot_max_size": 10}
-    model = catboost.CatBoostRegressor(**options, cat_features=["code"], thread_count=1).fit(X, y)
+    model = fit(catboost.CatBoostRegressor(**options, cat_features=["code"], thread_count=1), X, y)
     model.save_model(str(tmp_path / "model.cbm"))
     schema = read_model(tmp_path / "model.cbm").schema
     X.to_csv(tmp_path / "rows.csv", index=False)

@@ -7,6 +7,7 @@ import pytest
 
 import treeanova
 from treeanova.testing.simulated import boosted, deep_decomposition, deep_model, dependent_rows, interacting
+from treeanova.testing.training import fit
 
 
 @pytest.fixture(scope="package")
@@ -37,7 +38,7 @@ def classifier():
     ensemble = pytest.importorskip("sklearn.ensemble")
     rows = dependent_rows()
     classes = np.array(list("uvw"))[np.digitize(interacting(rows), [-0.5, 0.5])]
-    return ensemble.GradientBoostingClassifier(n_estimators=8, max_depth=2, random_state=0).fit(rows, classes)
+    return fit(ensemble.GradientBoostingClassifier(n_estimators=8, max_depth=2, random_state=0), rows, classes)
 
 
 @pytest.fixture(scope="package")
@@ -56,9 +57,13 @@ def mixed():
     table["kind"] = table["kind"].astype("category")
     table.loc[::5, "age"] = np.nan
     response = table.age.fillna(0) * (table.kind == "u") + (table.kind == "v") - 9 * table.age.isna()
-    model = ensemble.HistGradientBoostingRegressor(
-        max_iter=6, max_depth=2, categorical_features="from_dtype", min_samples_leaf=5, random_state=0
-    ).fit(table, response)
+    model = fit(
+        ensemble.HistGradientBoostingRegressor(
+            max_iter=6, max_depth=2, categorical_features="from_dtype", min_samples_leaf=5, random_state=0
+        ),
+        table,
+        response,
+    )
     return model, table, treeanova.decompose(model, table, density="empirical", n_jobs=1)
 
 
@@ -84,4 +89,4 @@ def triple():
     values = rng.normal(size=(1500, 3)) + 0.7 * rng.normal(size=(1500, 1))
     rows = pd.DataFrame(values, columns=["a", "b", "remainder"])
     target = rows["a"] * rows["b"] + rows["remainder"] + (rows["a"] * rows["b"] * rows["remainder"] > 0)
-    return xgboost.XGBRegressor(n_estimators=30, max_depth=3, n_jobs=1).fit(rows, target), rows
+    return fit(xgboost.XGBRegressor(n_estimators=30, max_depth=3, n_jobs=1), rows, target), rows

@@ -21,6 +21,7 @@ from treeanova.testing.decompositions import (
 )
 from treeanova.testing.effects import grid_of_sizes, on_full_bins, pair_on_few_bins, rows_of_effects
 from treeanova.testing.simulated import boosted, dependent_rows, interacting
+from treeanova.testing.training import fit
 
 ensemble = pytest.importorskip("sklearn.ensemble")
 tree = pytest.importorskip("sklearn.tree")
@@ -85,9 +86,13 @@ def test_terms_of_a_mean_are_means_of_terms_under_a_product(model, other_model):
 
 def test_means_with_missing_values_and_categories(mixed):
     model, table, found = mixed
-    second = ensemble.HistGradientBoostingRegressor(
-        max_iter=4, max_depth=2, categorical_features="from_dtype", min_samples_leaf=5, random_state=0
-    ).fit(table, np.where(table.kind == "w", table.age.fillna(-2), 1.0))
+    second = fit(
+        ensemble.HistGradientBoostingRegressor(
+            max_iter=4, max_depth=2, categorical_features="from_dtype", min_samples_leaf=5, random_state=0
+        ),
+        table,
+        np.where(table.kind == "w", table.age.fillna(-2), 1.0),
+    )
     both = mean([found, decompose(second, table, n_jobs=1)])
     expected = (model.predict(table) + second.predict(table)) / 2
     np.testing.assert_allclose(both.decision_function(table), expected, atol=1e-12)
@@ -95,7 +100,7 @@ def test_means_with_missing_values_and_categories(mixed):
 
 def test_means_of_several_outputs(classifier, several):
     classes = np.array(list("uvw"))[np.digitize(HELD_OUT[:, 1], [-0.3, 0.3])]
-    second = ensemble.GradientBoostingClassifier(n_estimators=2, max_depth=2, random_state=0).fit(HELD_OUT, classes)
+    second = fit(ensemble.GradientBoostingClassifier(n_estimators=2, max_depth=2, random_state=0), HELD_OUT, classes)
     both = mean([several, decompose(second, HELD_OUT, n_jobs=1)])
     expected = (classifier.decision_function(DATA) + second.decision_function(DATA)) / 2
     np.testing.assert_allclose(both.decision_function(DATA), expected, atol=1e-12)
@@ -116,8 +121,8 @@ def test_what_is_not_a_decomposition_is_not_added(fx):
 
 
 def test_decompositions_of_other_outputs_or_links_are_not_added(fx, several):
-    binary = ensemble.GradientBoostingClassifier(n_estimators=2, max_depth=2, random_state=0).fit(
-        DATA, interacting(DATA) > 0
+    binary = fit(
+        ensemble.GradientBoostingClassifier(n_estimators=2, max_depth=2, random_state=0), DATA, interacting(DATA) > 0
     )
     for other in (several, decompose(binary, DATA, n_jobs=1)):
         with pytest.raises(ValueError, match="must have the same outputs and link, got score"):
@@ -127,7 +132,7 @@ def test_decompositions_of_other_outputs_or_links_are_not_added(fx, several):
 def test_models_that_read_missing_values_in_other_ways_are_not_added():
     xgboost = pytest.importorskip("xgboost")
     models = [
-        xgboost.XGBRegressor(n_estimators=3, max_depth=2, n_jobs=1, missing=missing).fit(DATA, interacting(DATA))
+        fit(xgboost.XGBRegressor(n_estimators=3, max_depth=2, n_jobs=1, missing=missing), DATA, interacting(DATA))
         for missing in (-999, np.nan)
     ]
     first, second = (decompose(own, DATA, n_jobs=1) for own in models)
@@ -136,8 +141,8 @@ def test_models_that_read_missing_values_in_other_ways_are_not_added():
 
 
 def test_a_sum_with_a_model_that_refuses_missing_values_refuses_them(model, fx):
-    accepts = ensemble.HistGradientBoostingRegressor(max_iter=2, max_depth=2, random_state=0).fit(
-        DATA, interacting(DATA)
+    accepts = fit(
+        ensemble.HistGradientBoostingRegressor(max_iter=2, max_depth=2, random_state=0), DATA, interacting(DATA)
     )
     with pytest.raises(ValueError, match="must have no missing values"):
         (decompose(accepts, DATA, n_jobs=1) + fx).decision_function(np.full((1, 3), np.nan))
@@ -155,7 +160,7 @@ def folds():
     y = x[:, 0] * x[:, 1] + x[:, 2] ** 2 + x.prod(axis=1)
     depths = ((slice(0, 400), 5), (slice(200, 600), 5), (slice(0, 600), 1))
     models = [
-        ensemble.GradientBoostingRegressor(n_estimators=15, max_depth=depth, random_state=0).fit(x[rows], y[rows])
+        fit(ensemble.GradientBoostingRegressor(n_estimators=15, max_depth=depth, random_state=0), x[rows], y[rows])
         for rows, depth in depths
     ]
     return models, x
@@ -196,7 +201,7 @@ def test_a_deep_ensemble_combined_with_what_holds_no_trees_is_refused(folds, tmp
         _ = deep.select(order=1) + deep
     tree = pytest.importorskip("sklearn.tree")
     wide = np.hstack([x, x])
-    wider = treeanova.decompose(tree.DecisionTreeRegressor(max_depth=3).fit(wide, x[:, 0]), wide, tensor_order=2)
+    wider = treeanova.decompose(fit(tree.DecisionTreeRegressor(max_depth=3), wide, x[:, 0]), wide, tensor_order=2)
     with pytest.raises(ValueError, match="must have the same features, categories, outputs and link"):
         _ = deep + wider
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import treeanova
 from treeanova.density import sample
+from treeanova.testing.training import fit
 
 pd = pytest.importorskip("pandas")
 trees = pytest.importorskip("sklearn.ensemble")
@@ -28,7 +29,7 @@ DATA = dependent_rows()
 TARGET = DATA[:, 0] * DATA[:, 1] * (DATA[:, 2] > 0) + DATA[:, 3]
 WEIGHTS = np.random.default_rng(1).exponential(size=len(DATA)) + 0.01
 MODELS = {
-    depth: trees.GradientBoostingRegressor(max_depth=depth, n_estimators=8, random_state=0).fit(DATA, TARGET)
+    depth: fit(trees.GradientBoostingRegressor(max_depth=depth, n_estimators=8, random_state=0), DATA, TARGET)
     for depth in (2, 4)
 }
 HOW = {2: {}, 4: {"tensor_order": 2}}
@@ -125,7 +126,7 @@ def test_empty_and_missing_batches_and_other_types_of_numbers():
     hist = trees.HistGradientBoostingRegressor(max_iter=5, max_depth=2, early_stopping=False)
     data = np.round(DATA, 0)
     data[300:400] = np.nan
-    model = hist.fit(data, TARGET)
+    model = fit(hist, data, TARGET)
     table = pd.DataFrame(data)
     parts = [table[:0], table[:300].astype(np.int32), table[300:400], table[400:].astype(np.float32)]
     fx, other = (treeanova.decompose(model, rows, density="empirical") for rows in (data, parts))

@@ -9,6 +9,7 @@ import pytest
 
 import treeanova
 from treeanova.decomposition.evaluation import Evaluation
+from treeanova.testing.training import fit
 
 NAMES = ("x0", "x1", "x2")
 PAIRS = list(itertools.combinations(NAMES, 2))
@@ -62,7 +63,7 @@ def test_the_certificate_tells_the_share_of_the_remainder():
     rows = rng.normal(size=(400, 3))
     ensemble = pytest.importorskip("sklearn.ensemble")
     model = ensemble.GradientBoostingRegressor(n_estimators=20, max_depth=2, random_state=0)
-    model.fit(rows, rows[:, 0] * rows[:, 1])
+    fit(model, rows, rows[:, 0] * rows[:, 1])
     for mains in (treeanova.decompose(model, rows, max_order=1), treeanova.decompose(model, rows).truncate(1)):
         expected = mains.remainder(rows).var() / model.predict(rows).var()
         assert mains.certificate.remainder_share == pytest.approx(expected, rel=1e-9)

@@ -10,6 +10,7 @@ import pytest
 import treeanova
 from treeanova.testing.library_models import DEEP_MODELS, LIBRARY_MODELS
 from treeanova.testing.simulated import boosted, dependent_rows, high_order_rows, interacting
+from treeanova.testing.training import fit
 
 decompose = functools.partial(treeanova.decompose, n_jobs=1)
 EVERY_LIBRARY = LIBRARY_MODELS | DEEP_MODELS
@@ -90,7 +91,7 @@ def test_deep_models(deep, deep_fx, kind, monkeypatch):
     xgboost = pytest.importorskip("xgboost")
     rows, response = high_order_rows(600, seed=3)
     rows += 0.3
-    model = xgboost.XGBRegressor(n_estimators=12, max_depth=4, n_jobs=1).fit(rows, response)
+    model = fit(xgboost.XGBRegressor(n_estimators=12, max_depth=4, n_jobs=1), rows, response)
     if kind == "screened":
         monkeypatch.setattr("treeanova.terms.layout._LISTED_TERMS", 3)
     old = deep_fx.truncate(2) if kind == "truncated" else deep_fx
@@ -146,7 +147,7 @@ def test_files_of_the_same_model_need_no_rows(model, tmp_path):
 def test_models_that_read_columns_differently_need_the_rows():
     xgboost = pytest.importorskip("xgboost")
     old = decompose(boosted(OLD, interacting(OLD)), OLD)
-    model = xgboost.XGBRegressor(n_estimators=5, max_depth=2, n_jobs=1).fit(NEW, interacting(NEW))
+    model = fit(xgboost.XGBRegressor(n_estimators=5, max_depth=2, n_jobs=1), NEW, interacting(NEW))
     new = decompose(model, NEW)
     with pytest.raises(
         ValueError, match="`X_old` must be given where two models read columns in different ways, as 'x0'"

@@ -16,6 +16,7 @@ from treeanova.testing.decompositions import bins_within, names_at_rows, names_i
 from treeanova.testing.effects import grid_of_sizes, on_full_bins, pair_on_few_bins, rows_of_effects
 from treeanova.testing.recorded import Recorded
 from treeanova.testing.simulated import dependent_rows
+from treeanova.testing.training import fit
 
 tree = pytest.importorskip("sklearn.tree")
 
@@ -52,8 +53,8 @@ def test_distances_signs_and_ranks_by_hand(fx):
 def test_signs_change_where_values_do():
     """Stumps at 0 and at 1 on four rows: on (0, 1] the first is high and the second low, a quarter of the rows."""
     data = np.array([[-1.0], [0.5], [2.0], [3.0]])
-    first = tree.DecisionTreeRegressor(max_depth=1, random_state=0).fit(data, [0, 1, 1, 1])
-    second = tree.DecisionTreeRegressor(max_depth=1, random_state=0).fit(data, [0, 0, 1, 1])
+    first = fit(tree.DecisionTreeRegressor(max_depth=1, random_state=0), data, [0, 1, 1, 1])
+    second = fit(tree.DecisionTreeRegressor(max_depth=1, random_state=0), data, [0, 0, 1, 1])
     parts = {"first": decompose(first, data, n_jobs=1), "second": decompose(second, data, n_jobs=1)}
     found = compare(parts)
     assert found.signs["second"].to_list() == [pytest.approx(0.75 / 2)]
@@ -119,7 +120,7 @@ def test_compare_meets_terms_that_only_one_has_as_a_table():
     """The same model, its triples in tables and at rows, pure for independent features in both."""
     tree = pytest.importorskip("sklearn.tree")
     x = np.random.default_rng(0).integers(0, 3, size=(300, 3)).astype(float)
-    model = tree.DecisionTreeRegressor(random_state=0).fit(x, x.prod(axis=1))
+    model = fit(tree.DecisionTreeRegressor(random_state=0), x, x.prod(axis=1))
     dense = treeanova.decompose(model, x, density="independent", tensor_order=3)
     deep = treeanova.decompose(model, x, density="independent", tensor_order=2)
     for parts in (
@@ -152,7 +153,7 @@ def test_compare_of_two_deep_models_weighs_new_bins_alike(deep):
     """
     xgb = pytest.importorskip("xgboost")
     model, x = deep
-    other = xgb.XGBRegressor(n_estimators=8, max_depth=4, n_jobs=1).fit(x, np.sin(3 * x[:, 0]) * x[:, 1] * x[:, 2])
+    other = fit(xgb.XGBRegressor(n_estimators=8, max_depth=4, n_jobs=1), x, np.sin(3 * x[:, 0]) * x[:, 1] * x[:, 2])
     first, second = (treeanova.decompose(one, x, density="empirical") for one in (model, other))
     table = treeanova.compare({"a": first, "b": second}).distance.set_index("term")["distance"]
     for names in [("x0", "x1", "x2"), ("x2", "x3", "x4")]:

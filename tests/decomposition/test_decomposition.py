@@ -32,6 +32,7 @@ from treeanova.testing.decompositions import (
 from treeanova.testing.effects import on_full_bins, pair_on_few_bins, rows_of_effects
 from treeanova.testing.recorded import Recorded
 from treeanova.testing.simulated import boosted, dependent_rows, interacting, named_rows
+from treeanova.testing.training import fit
 from treeanova.views.summary import adding_up
 
 ensemble = pytest.importorskip("sklearn.ensemble")
@@ -69,7 +70,7 @@ def test_threads_change_nothing(model, classifier, density):
 
 
 def test_a_constant_model_has_an_intercept_only():
-    constant = tree.DecisionTreeRegressor(random_state=0).fit(DATA, np.full(300, 2.5))
+    constant = fit(tree.DecisionTreeRegressor(random_state=0), DATA, np.full(300, 2.5))
     found = decompose(constant, DATA, n_jobs=1)
     assert (found.intercept, len(found.terms)) == (2.5, 0)
     assert found.decision_function(HELD_OUT).tolist() == [2.5] * 200
@@ -201,7 +202,7 @@ def test_the_raw_form_has_the_same_scores_and_is_not_pure(model, fx):
 
 
 def test_the_raw_form_of_one_tree_is_the_tree():
-    single = tree.DecisionTreeRegressor(max_depth=2, random_state=0).fit(DATA[:, :2], interacting(DATA))
+    single = fit(tree.DecisionTreeRegressor(max_depth=2, random_state=0), DATA[:, :2], interacting(DATA))
     found = decompose(single, DATA[:, :2], n_jobs=1).raw
     total = np.zeros(found.grid.sizes)
     for names, term in found.terms.items():
@@ -310,8 +311,8 @@ def test_decompositions_can_be_pickled(density):
 
     rows = np.random.default_rng(0).normal(size=(300, 4))
     for depth, tensor_order in ((2, None), (4, 2)):
-        model = GradientBoostingRegressor(max_depth=depth, n_estimators=10).fit(
-            rows, rows[:, 0] * rows[:, 1] + rows[:, 2]
+        model = fit(
+            GradientBoostingRegressor(max_depth=depth, n_estimators=10), rows, rows[:, 0] * rows[:, 1] + rows[:, 2]
         )
         fx = treeanova.decompose(model, rows, density=density, tensor_order=tensor_order)
         fx.importance()

@@ -18,6 +18,7 @@ from treeanova import compare
 from treeanova.data.frames import backend_of
 from treeanova.terms.source import Settings
 from treeanova.testing.simulated import boosted, dependent_rows, named_rows
+from treeanova.testing.training import fit
 from treeanova.views.standings import as_lists
 
 tree = pytest.importorskip("sklearn.tree")
@@ -95,7 +96,7 @@ def test_shap_values_share_each_term_equally(model, fx):
 def test_shap_values_of_one_tree_are_shapley_values_under_the_product_density():
     """Shapley's own formula over all subsets of features, with v(S) the mean over features outside S."""
     data = np.random.default_rng(0).integers(0, 2, (50, 3)).astype(float)
-    model = tree.DecisionTreeRegressor(random_state=0).fit(data, data @ [1.0, 2, 4] + data[:, 0] * data[:, 1])
+    model = fit(tree.DecisionTreeRegressor(random_state=0), data, data @ [1.0, 2, 4] + data[:, 0] * data[:, 1])
     found = decompose(model, data, density="independent", n_jobs=1)
     shares = data.mean(axis=0)
 
@@ -177,7 +178,7 @@ def factorial():
     x = np.array(list(itertools.product(range(4), range(3), range(3), range(2), range(3))), dtype=float)
     response = x[:, 0] * x[:, 1] * x[:, 2] + x[:, 3] * (x[:, 4] > 1) + np.sin(x @ [1.0, 2, 3, 4, 5])
     targets = np.column_stack([response, np.cos(response)])
-    return ensemble.RandomForestRegressor(5, max_depth=7, random_state=0).fit(x, targets), x
+    return fit(ensemble.RandomForestRegressor(5, max_depth=7, random_state=0), x, targets), x
 
 
 @pytest.fixture

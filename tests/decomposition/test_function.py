@@ -17,6 +17,7 @@ from treeanova.terms.tree_model import TreeModel
 from treeanova.testing.decompositions import names_at_rows, purified
 from treeanova.testing.recorded import Recorded
 from treeanova.testing.simulated import boosted, boosted_on_few_bins, dependent_rows, interacting, named_rows
+from treeanova.testing.training import fit
 
 ensemble = pytest.importorskip("sklearn.ensemble")
 pd = pytest.importorskip("pandas")
@@ -42,8 +43,8 @@ def test_responses_are_the_librarys_own(classifier, several, mixed):
 
 
 def test_the_response_of_two_classes_is_the_probability_of_the_second():
-    model = ensemble.GradientBoostingClassifier(n_estimators=3, max_depth=2, random_state=0).fit(
-        DATA, interacting(DATA) > 0
+    model = fit(
+        ensemble.GradientBoostingClassifier(n_estimators=3, max_depth=2, random_state=0), DATA, interacting(DATA) > 0
     )
     found = decompose(model, DATA, n_jobs=1)
     assert isinstance(found.intercept, float)
@@ -54,13 +55,13 @@ def test_the_response_of_two_classes_is_the_probability_of_the_second():
 
 def test_responses_under_a_log_link_and_of_probabilities():
     counts = np.random.default_rng(0).poisson(np.exp(DATA[:, 0] / 2))
-    model = ensemble.HistGradientBoostingRegressor(loss="poisson", max_iter=4, max_depth=2, random_state=0).fit(
-        DATA, counts
+    model = fit(
+        ensemble.HistGradientBoostingRegressor(loss="poisson", max_iter=4, max_depth=2, random_state=0), DATA, counts
     )
     np.testing.assert_allclose(
         decompose(model, DATA, n_jobs=1).predict(HELD_OUT), model.predict(HELD_OUT), rtol=1e-12, atol=1e-12
     )
-    forest = ensemble.RandomForestClassifier(4, max_depth=2, random_state=0, n_jobs=1).fit(DATA, interacting(DATA) > 0)
+    forest = fit(ensemble.RandomForestClassifier(4, max_depth=2, random_state=0, n_jobs=1), DATA, interacting(DATA) > 0)
     found = decompose(forest, DATA, n_jobs=1)
     np.testing.assert_allclose(found.predict_proba(HELD_OUT), forest.predict_proba(HELD_OUT), atol=1e-12)
 
@@ -174,8 +175,8 @@ def test_any_single_term_on_demand(deep, deep_fx):
 def labelled(labels):
     """A classifier of the rows by these labels."""
     codes = np.digitize(interacting(DATA), np.quantile(interacting(DATA), np.arange(1, len(labels)) / len(labels)))
-    return ensemble.GradientBoostingClassifier(n_estimators=5, max_depth=2, random_state=0).fit(
-        DATA, np.array(labels)[codes]
+    return fit(
+        ensemble.GradientBoostingClassifier(n_estimators=5, max_depth=2, random_state=0), DATA, np.array(labels)[codes]
     )
 
 
@@ -198,7 +199,7 @@ def test_labels_are_those_of_the_classifier(labels):
 
 def test_labels_of_forests_are_the_most_probable_classes():
     classes = np.array(["low", "mid", "high"])[np.digitize(DATA[:, 0], [-0.5, 0.5])]
-    forest = ensemble.RandomForestClassifier(4, max_depth=2, random_state=0, n_jobs=1).fit(DATA, classes)
+    forest = fit(ensemble.RandomForestClassifier(4, max_depth=2, random_state=0, n_jobs=1), DATA, classes)
     found = decompose(forest, DATA, n_jobs=1)
     assert found.link == "probability"
     np.testing.assert_array_equal(found.predict(HELD_OUT), forest.predict(HELD_OUT))

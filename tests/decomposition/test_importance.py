@@ -20,6 +20,7 @@ from treeanova.testing.diamonds import diamonds
 from treeanova.testing.effects import pair_on_few_bins, random_effects, rows_of_effects
 from treeanova.testing.recorded import Recorded
 from treeanova.testing.simulated import dependent_rows
+from treeanova.testing.training import fit
 
 tree = pytest.importorskip("sklearn.tree")
 
@@ -31,7 +32,7 @@ decompose = functools.partial(treeanova.decompose, density="empirical")
 def test_importance_of_two_correlated_features_by_hand():
     """f = x0 + x1 on four cells with 3, 1, 1, 3 rows: variances 1/4 each, covariance 1/8, so the score's is 3/4."""
     data = np.array([[0.0, 0]] * 3 + [[0, 1]] + [[1, 0]] + [[1, 1]] * 3)
-    model = tree.DecisionTreeRegressor(random_state=0).fit(data, data.sum(axis=1))
+    model = fit(tree.DecisionTreeRegressor(random_state=0), data, data.sum(axis=1))
     table = decompose(model, data, n_jobs=1).importance().set_index("term")
     for name in ("x0", "x1"):
         found = table.loc[name, ["share", "variance", "covariance", "mean_abs"]].to_list()
@@ -289,8 +290,8 @@ def test_centred_raw_terms_do_not_pass_for_uncorrelated():
     forest = pytest.importorskip("sklearn.ensemble").RandomForestRegressor
     table = np.array([[i, j] for i in (0, 1) for j in (0, 1)] * 50, dtype=float)
     a, b = table.T
-    model = forest(n_estimators=2).fit(table, a)
-    model.estimators_ = [tree(max_depth=1).fit(table, 2 * a - 1), tree(max_depth=2).fit(table, 4 * a * b + 1e-4 * a)]
+    model = fit(forest(n_estimators=2), table, a)
+    model.estimators_ = [fit(tree(max_depth=1), table, 2 * a - 1), fit(tree(max_depth=2), table, 4 * a * b + 1e-4 * a)]
     found = treeanova.decompose(model, table, density="uniform").raw.truncate(1).importance()
     main, rest = (2 * a - 1) / 2, 4 * a * b / 2
     total = np.var(main + rest)  # the 1e-4 only has the second tree ask for x0 first
@@ -343,7 +344,7 @@ STONES, PRICE = diamonds()
 @pytest.fixture(scope="module")
 def diamond_model():
     xgboost = pytest.importorskip("xgboost")
-    return xgboost.XGBRegressor(n_estimators=150, max_depth=2, learning_rate=0.2, n_jobs=1).fit(STONES, PRICE)
+    return fit(xgboost.XGBRegressor(n_estimators=150, max_depth=2, learning_rate=0.2, n_jobs=1), STONES, PRICE)
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ import pytest
 import treeanova
 from treeanova.decomposition.monotonicity import _direction
 from treeanova.testing.simulated import dependent_rows, interacting
+from treeanova.testing.training import fit
 
 ensemble = pytest.importorskip("sklearn.ensemble")
 pd = pytest.importorskip("pandas")
@@ -62,7 +63,7 @@ def assert_as_in_cells(fx, feature, output=0):
 @pytest.mark.parametrize(("depth", "n_trees"), [(1, 10), (2, 10), (3, 6), (5, 4)])
 def test_answers_are_those_of_all_cells(depth, n_trees):
     x, y = few_values()
-    model = ensemble.GradientBoostingRegressor(max_depth=depth, n_estimators=n_trees, random_state=0).fit(x, y)
+    model = fit(ensemble.GradientBoostingRegressor(max_depth=depth, n_estimators=n_trees, random_state=0), x, y)
     fx = treeanova.decompose(model, x, n_jobs=1)
     for feature in fx.schema.names:
         assert_as_in_cells(fx, feature)
@@ -70,7 +71,7 @@ def test_answers_are_those_of_all_cells(depth, n_trees):
 
 def test_answers_do_not_need_trees(tmp_path):
     x, y = few_values()
-    model = ensemble.GradientBoostingRegressor(max_depth=3, n_estimators=4, random_state=0).fit(x, y)
+    model = fit(ensemble.GradientBoostingRegressor(max_depth=3, n_estimators=4, random_state=0), x, y)
     fx = treeanova.decompose(model, x, n_jobs=1)
     fx.save(tmp_path / "fx.tav")
     assert_as_in_cells(treeanova.load(tmp_path / "fx.tav"), "x0")
@@ -81,7 +82,7 @@ def test_answers_do_not_need_trees(tmp_path):
 def test_answers_for_one_of_several_outputs():
     x, y = few_values()
     classes = np.digitize(y, [-1, 1])
-    model = ensemble.GradientBoostingClassifier(max_depth=2, n_estimators=3, random_state=0).fit(x, classes)
+    model = fit(ensemble.GradientBoostingClassifier(max_depth=2, n_estimators=3, random_state=0), x, classes)
     fx = treeanova.decompose(model, x, n_jobs=1)
     assert_as_in_cells(fx, "x0", output=2)
     with pytest.raises(ValueError, match="`output` must be one of '0', '1', '2', or its position, got None"):
@@ -92,7 +93,7 @@ def test_missing_values_are_apart():
     x, y = few_values()
     x[::7, 0] = np.nan
     model = ensemble.HistGradientBoostingRegressor(max_iter=5, max_leaf_nodes=6, min_samples_leaf=5, random_state=0)
-    fx = treeanova.decompose(model.fit(x, np.where(np.isnan(x[:, 0]), 50, y)), x, n_jobs=1)
+    fx = treeanova.decompose(fit(model, x, np.where(np.isnan(x[:, 0]), 50, y)), x, n_jobs=1)
     assert fx.grid.axes[0].n_extra == 1
     assert_as_in_cells(fx, "x0")
     assert "missing values are apart" in str(fx.monotonicity("x0"))
@@ -117,7 +118,7 @@ def test_constraints_of_libraries_are_proved(library):
     rng = np.random.default_rng(0)
     x = np.round(2 * rng.normal(size=(400, 5))) / 2
     y = x[:, 0] + x[:, 0] * x[:, 1] - x[:, 2] + np.sin(3 * x[:, 3]) * x[:, 4] + rng.normal(size=400)
-    fx = treeanova.decompose(constrained(library).fit(x, y), x, density="independent", max_order=1, n_jobs=1)
+    fx = treeanova.decompose(fit(constrained(library), x, y), x, density="independent", max_order=1, n_jobs=1)
     names = list(fx.schema.names)
     assert fx.monotonicity(names[0]).direction == "increasing"
     assert fx.monotonicity(names[2]).direction == "decreasing"
@@ -128,7 +129,7 @@ def test_constraints_of_libraries_are_proved(library):
 
 def test_cells_that_break_it_are_named_and_real():
     x, y = few_values()
-    model = ensemble.GradientBoostingRegressor(max_depth=3, n_estimators=6, random_state=0).fit(x, y)
+    model = fit(ensemble.GradientBoostingRegressor(max_depth=3, n_estimators=6, random_state=0), x, y)
     fx = treeanova.decompose(model, x, n_jobs=1)
     found = fx.monotonicity("x1")
     assert found.direction == "neither"
@@ -148,7 +149,7 @@ def test_cells_that_break_it_are_named_and_real():
 
 def test_nothing_is_claimed_that_was_not_decided(monkeypatch):
     x, y = few_values()
-    model = ensemble.GradientBoostingRegressor(max_depth=4, n_estimators=12, random_state=0).fit(x, x[:, 0] * 5 + y)
+    model = fit(ensemble.GradientBoostingRegressor(max_depth=4, n_estimators=12, random_state=0), x, x[:, 0] * 5 + y)
     fx = treeanova.decompose(model, x, n_jobs=1)
     monkeypatch.setattr("treeanova.decomposition.monotonicity._FEW_NODES", 0)
     monkeypatch.setattr("treeanova.decomposition.monotonicity._MANY_NODES", 0)
@@ -178,7 +179,7 @@ def test_the_direction_follows_from_what_is_proved(never_falls, never_rises, exp
 
 def test_a_feature_without_use_is_constant():
     rows = dependent_rows()
-    model = ensemble.GradientBoostingRegressor(n_estimators=3, max_depth=1, random_state=0).fit(rows, rows[:, 0])
+    model = fit(ensemble.GradientBoostingRegressor(n_estimators=3, max_depth=1, random_state=0), rows, rows[:, 0])
     found = treeanova.decompose(model, rows, n_jobs=1).monotonicity("x2")
     assert found.direction == "constant"
     assert found.is_increasing
@@ -201,7 +202,7 @@ def test_a_selection_of_terms_at_rows_is_refused(deep_fx):
 
 def test_the_response_to_a_constraint_is_not_assumed():
     rows = dependent_rows()
-    model = ensemble.RandomForestRegressor(n_estimators=5, max_depth=6, random_state=0).fit(rows, interacting(rows))
+    model = fit(ensemble.RandomForestRegressor(n_estimators=5, max_depth=6, random_state=0), rows, interacting(rows))
     fx = treeanova.decompose(model, rows, density="independent", max_order=1, n_jobs=1)
     found = fx.monotonicity("x0")
     assert found.direction == "neither"

@@ -10,6 +10,7 @@ import pytest
 import treeanova
 from treeanova.testing.decompositions import assert_pure
 from treeanova.testing.simulated import dependent_rows, interacting
+from treeanova.testing.training import fit
 
 ensemble = pytest.importorskip("sklearn.ensemble")
 ROWS, HELD_OUT = dependent_rows(), dependent_rows(50, seed=1)
@@ -18,7 +19,7 @@ ROWS, HELD_OUT = dependent_rows(), dependent_rows(50, seed=1)
 def classifier(n_classes=2):
     """A small classifier of three features."""
     classes = np.digitize(interacting(ROWS), [0.0] if n_classes == 2 else [-0.5, 0.5])
-    return ensemble.GradientBoostingClassifier(n_estimators=3, max_depth=2, random_state=0).fit(ROWS, classes)
+    return fit(ensemble.GradientBoostingClassifier(n_estimators=3, max_depth=2, random_state=0), ROWS, classes)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -51,7 +52,7 @@ def test_deep_trees_with_few_bins_are_decomposed_too():
     xgboost = pytest.importorskip("xgboost")
     rows = np.round(ROWS)
     options = {"max_depth": 4, "n_jobs": 1, "random_state": 0}
-    model = xgboost.XGBClassifier(n_estimators=5, **options).fit(rows, interacting(rows) > 0)
+    model = fit(xgboost.XGBClassifier(n_estimators=5, **options), rows, interacting(rows) > 0)
     fx = treeanova.decompose(model, rows, tensor_order=2, density="empirical")
     response = fx.on_response_scale()
     cells = np.array(list(itertools.product(*(np.unique(column) for column in rows.T))))

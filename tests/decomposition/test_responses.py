@@ -6,6 +6,7 @@ import pytest
 import treeanova
 from treeanova.data.features import Schema
 from treeanova.decomposition.responses import is_response, response_changes
+from treeanova.testing.training import fit
 
 ensemble = pytest.importorskip("sklearn.ensemble")
 pytest.importorskip("pandas")
@@ -15,7 +16,7 @@ NAMES = np.array(["no", "yes"])
 
 def one_feature(model, target):
     """A model of one feature, whose main effect is all of it, its decomposition, and the first row of each bin."""
-    fx = treeanova.decompose(model.fit(ROWS, target), ROWS, density="empirical", feature_names=["x"], n_jobs=1)
+    fx = treeanova.decompose(fit(model, ROWS, target), ROWS, density="empirical", feature_names=["x"], n_jobs=1)
     bins = fx.terms["x"].axes[0].index(ROWS[:, 0])
     found, first = np.unique(bins, return_index=True)
     assert len(found) == fx.terms["x"].axes[0].size

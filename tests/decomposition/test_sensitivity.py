@@ -13,6 +13,7 @@ from treeanova.testing.decompositions import names_at_rows
 from treeanova.testing.densities import normals
 from treeanova.testing.effects import pair_on_few_bins, rows_of_effects
 from treeanova.testing.recorded import Recorded
+from treeanova.testing.training import fit
 
 AND_ROWS = np.array([[0, 0]] * 4 + [[0, 1]] * 1 + [[1, 0]] * 1 + [[1, 1]] * 4, dtype=float)
 
@@ -20,7 +21,7 @@ AND_ROWS = np.array([[0, 0]] * 4 + [[0, 1]] * 1 + [[1, 0]] * 1 + [[1, 1]] * 4, d
 @pytest.fixture(scope="module")
 def sensitivity():
     tree = pytest.importorskip("sklearn.tree")
-    model = tree.DecisionTreeRegressor().fit(AND_ROWS, AND_ROWS.prod(axis=1))
+    model = fit(tree.DecisionTreeRegressor(), AND_ROWS, AND_ROWS.prod(axis=1))
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(AND_ROWS, columns=["p", "q"])
     return density_sensitivity(model, frame, ["uniform", "empirical"], feature_names=["p", "q"], n_jobs=1)
@@ -31,7 +32,7 @@ def boosted():
     ensemble = pytest.importorskip("sklearn.ensemble")
     data = np.stack(normals(0.6, 150), axis=1)
     target = data[:, 0] * data[:, 1] + np.sin(data[:, 2])
-    return ensemble.GradientBoostingRegressor(n_estimators=15, max_depth=2, random_state=0).fit(data, target), data
+    return fit(ensemble.GradientBoostingRegressor(n_estimators=15, max_depth=2, random_state=0), data, target), data
 
 
 def test_sensitivity_of_and_by_hand(sensitivity):
@@ -67,7 +68,7 @@ def test_signs_that_differ_between_densities():
     tree = pytest.importorskip("sklearn.tree")
     rows = np.array([[0, 0]] * 45 + [[0, 1]] * 5 + [[1, 0]] * 5 + [[1, 1]] * 45, dtype=float)
     # T = (0, 1, 2, 1.5): under equal weights p rises by 1.25 and q by 0.25; under the diagonal they must share 1.5.
-    model = tree.DecisionTreeRegressor().fit(rows, np.array([0, 1, 2, 1.5])[(2 * rows[:, 0] + rows[:, 1]).astype(int)])
+    model = fit(tree.DecisionTreeRegressor(), rows, np.array([0, 1, 2, 1.5])[(2 * rows[:, 0] + rows[:, 1]).astype(int)])
     found = density_sensitivity(model, rows, {"flat": "uniform", "seen": "empirical"}, n_jobs=1)
     terms = {name: fx.terms for name, fx in found.decompositions.items()}
     table = dict(zip(found.table["term"], found.table["sign differs"], strict=True))

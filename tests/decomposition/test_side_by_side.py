@@ -7,6 +7,7 @@ import pytest
 
 import treeanova
 from treeanova.decomposition.side_by_side import effect_sides
+from treeanova.testing.training import fit
 
 ensemble = pytest.importorskip("sklearn.ensemble")
 pd = pytest.importorskip("pandas")
@@ -25,7 +26,7 @@ def fitted(table, categories):
     model = ensemble.HistGradientBoostingRegressor(
         max_iter=4, max_depth=2, categorical_features="from_dtype", min_samples_leaf=5, random_state=0
     )
-    return treeanova.decompose(model.fit(table, response), table, density="empirical", n_jobs=1), table
+    return treeanova.decompose(fit(model, table, response), table, density="empirical", n_jobs=1), table
 
 
 @pytest.fixture(scope="module")
@@ -62,10 +63,10 @@ def test_numbers_keep_their_bins_and_rows_are_counted_in_those_of_both(change):
 
 def test_a_model_without_the_effect_is_zero(change):
     X_old = change[1][0]
-    constant = ensemble.HistGradientBoostingRegressor(max_iter=1, max_depth=1).fit(X_old[["age"]], X_old.index * 0.0)
+    constant = fit(ensemble.HistGradientBoostingRegressor(max_iter=1, max_depth=1), X_old[["age"]], X_old.index * 0.0)
     new = treeanova.decompose(constant, X_old[["age"]], density="empirical", n_jobs=1)
     old = treeanova.decompose(
-        ensemble.HistGradientBoostingRegressor(max_iter=1, max_depth=1).fit(X_old[["age"]], X_old["age"].fillna(0)),
+        fit(ensemble.HistGradientBoostingRegressor(max_iter=1, max_depth=1), X_old[["age"]], X_old["age"].fillna(0)),
         X_old[["age"]],
         density="empirical",
         n_jobs=1,

@@ -11,6 +11,7 @@ from treeanova.testing.decompositions import names_in_tables
 from treeanova.testing.densities import boosted as dependent_model
 from treeanova.testing.densities import normals
 from treeanova.testing.effects import pair_on_few_bins, rows_of_effects
+from treeanova.testing.training import fit
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +19,7 @@ def boosted():
     ensemble = pytest.importorskip("sklearn.ensemble")
     data = np.stack(normals(0.6, 150), axis=1)
     target = data[:, 0] * data[:, 1] + np.sin(data[:, 2])
-    return ensemble.GradientBoostingRegressor(n_estimators=15, max_depth=2, random_state=0).fit(data, target), data
+    return fit(ensemble.GradientBoostingRegressor(n_estimators=15, max_depth=2, random_state=0), data, target), data
 
 
 def times_drawn(fx, n_resamples, seed=0):
@@ -66,7 +67,7 @@ def test_standard_errors_of_several_outputs():
     ensemble = pytest.importorskip("sklearn.ensemble")
     data = np.stack(normals(0.3, 120, order=2), axis=1)
     target = np.digitize(data[:, 0] + data[:, 1], [-0.7, 0.7])
-    model = ensemble.GradientBoostingClassifier(n_estimators=4, max_depth=2, random_state=0).fit(data, target)
+    model = fit(ensemble.GradientBoostingClassifier(n_estimators=4, max_depth=2, random_state=0), data, target)
     fx = decompose(model, data, density="empirical", n_jobs=1)
     found = fx.standard_errors(n_resamples=4, random_state=0)
     draws = times_drawn(fx, 4)

@@ -10,6 +10,7 @@ import treeanova
 from treeanova.decomposition.validation import holm
 from treeanova.testing.library_models import LIBRARY_MODELS
 from treeanova.testing.simulated import boosted, dependent_rows, interacting
+from treeanova.testing.training import fit
 
 
 def library(name):
@@ -79,7 +80,7 @@ def test_a_classifier_has_log_loss():
     ensemble, metrics = pytest.importorskip("sklearn.ensemble"), pytest.importorskip("sklearn.metrics")
     rows, more = dependent_rows(), dependent_rows(500, seed=1)
     labels = np.where(interacting(rows) > 0, "yes", "no")
-    model = ensemble.GradientBoostingClassifier(n_estimators=8, max_depth=2, random_state=0).fit(rows, labels)
+    model = fit(ensemble.GradientBoostingClassifier(n_estimators=8, max_depth=2, random_state=0), rows, labels)
     fx = treeanova.decompose(model, rows, density="empirical")
     y = np.where(interacting(more) + np.random.default_rng(1).normal(size=500) > 0, "yes", "no")
     validation = fx.validate(more, y)
@@ -90,8 +91,8 @@ def test_a_classifier_has_log_loss():
     without = 1 / (1 + np.exp(-model.decision_function(more) + fx.term_values(more, "x0")))
     change = metrics.log_loss(y, without) - validation.model_loss
     assert by_term(validation.table, "loss_change")["x0"] == pytest.approx(change)
-    fit = scipy.stats.linregress(model.decision_function(more), y == "yes")
-    assert validation.table["share"].sum() == pytest.approx(fit.rvalue**2)
+    line = scipy.stats.linregress(model.decision_function(more), y == "yes")
+    assert validation.table["share"].sum() == pytest.approx(line.rvalue**2)
 
 
 def test_classes_are_judged_together(several, classifier):
@@ -111,7 +112,7 @@ def test_a_forest_of_classes_has_the_brier_score():
     ensemble = pytest.importorskip("sklearn.ensemble")
     rows = dependent_rows()
     y = np.digitize(interacting(rows), [-0.5, 0.5])
-    model = ensemble.RandomForestClassifier(5, max_depth=2, random_state=0).fit(rows, y)
+    model = fit(ensemble.RandomForestClassifier(5, max_depth=2, random_state=0), rows, y)
     validation = treeanova.decompose(model, rows, density="empirical").validate(rows, y)
     brier = ((model.predict_proba(rows) - np.eye(3)[y]) ** 2).sum(axis=1).mean()
     assert (validation.loss, validation.model_loss) == ("Brier score", pytest.approx(brier))
@@ -121,7 +122,7 @@ def test_counts_have_the_poisson_loss():
     ensemble, metrics = pytest.importorskip("sklearn.ensemble"), pytest.importorskip("sklearn.metrics")
     rows = dependent_rows(400)
     y = np.random.default_rng(0).poisson(np.exp(0.5 * rows[:, 0]))
-    model = ensemble.HistGradientBoostingRegressor(loss="poisson", max_iter=10, max_depth=2).fit(rows, y)
+    model = fit(ensemble.HistGradientBoostingRegressor(loss="poisson", max_iter=10, max_depth=2), rows, y)
     fx = treeanova.decompose(model, rows, density="empirical")
     validation = fx.validate(rows, y)
     without = np.exp(fx.decision_function(rows) - fx.term_values(rows, "x0"))

@@ -12,6 +12,7 @@ import treeanova
 from treeanova.testing.anchored import anchored_term
 from treeanova.testing.library_models import DEEP_MODELS, LIBRARY_MODELS
 from treeanova.testing.simulated import dependent_rows, high_order_rows
+from treeanova.testing.training import fit
 
 DATA, HELD_OUT = dependent_rows(), dependent_rows(60, seed=1)
 
@@ -96,7 +97,7 @@ def test_words_for_the_baseline(fx):
 def test_deep_terms_that_are_not_listed_are_added_up_and_shared():
     xgboost = pytest.importorskip("xgboost")
     x, y = high_order_rows(800, n_features=10)
-    model = xgboost.XGBRegressor(n_estimators=40, max_depth=6, n_jobs=1).fit(x, y + x[:, 5:].prod(axis=1))
+    model = fit(xgboost.XGBRegressor(n_estimators=40, max_depth=6, n_jobs=1), x, y + x[:, 5:].prod(axis=1))
     fx = treeanova.decompose(model, x, density="independent")
     some, references = x[:8], x[20:22]
     explained = fx.explain(some, reference=references)

@@ -25,6 +25,7 @@ from treeanova.testing.dependence import (
     pair_of_codes,
     related_codes,
 )
+from treeanova.testing.training import fit
 
 
 @pytest.mark.parametrize("ordered", [(7, 5), (6, 5), (7, 4), (0, 5), (7, 0)])
@@ -194,7 +195,7 @@ def test_approximate_marginals_of_candidates_do_not_change_the_choice(monkeypatc
 
     rng = np.random.default_rng(0)
     rows = rng.multivariate_normal([0, 0], [[1, 0.95], [0.95, 1]], size=4000)
-    model = GradientBoostingRegressor(n_estimators=60, max_depth=2, random_state=0).fit(rows, rows[:, 0] * rows[:, 1])
+    model = fit(GradientBoostingRegressor(n_estimators=60, max_depth=2, random_state=0), rows, rows[:, 0] * rows[:, 1])
     found = []
     for near in (estimates._RAKING_TOLERANCE, 1e-13):
         monkeypatch.setattr(estimates, "_RAKING_TOLERANCE", near)

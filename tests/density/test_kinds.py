@@ -34,6 +34,7 @@ from treeanova.testing.densities import (
     mixed_shares,
     product_of_marginals,
 )
+from treeanova.testing.training import fit
 
 
 def test_uniform_weighs_bins_alike():
@@ -75,7 +76,7 @@ def test_lengths_between_infinite_bounds():
     x = rng.normal(size=(400, 2))
     x[:60, 0], x[60:120, 0] = -np.inf, np.inf
     y = np.where(np.isfinite(x[:, 0]), x[:, 0], 3) * x[:, 1]
-    model = lightgbm.LGBMRegressor(n_estimators=10, verbose=-1).fit(x, y)
+    model = fit(lightgbm.LGBMRegressor(n_estimators=10, verbose=-1), x, y)
     fx = treeanova.decompose(model, x, density=Uniform(measure="length"))
     for term in fx.terms.values():
         assert np.isfinite(term.weights).all()
@@ -88,7 +89,7 @@ def test_uniform_and_laplace_give_no_weight_to_bins_of_missing_values_without_ro
     rows = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
     missing = np.array([[np.nan, 0.0]])
     model = xgb.XGBRegressor(n_estimators=4, max_depth=2, min_child_weight=0, reg_lambda=0, n_jobs=1)
-    model.fit(np.vstack([rows, missing]), [0.0, 0, 10, 11, 5])  # missing is unlike both other bins
+    fit(model, np.vstack([rows, missing]), [0.0, 0, 10, 11, 5])  # missing is unlike both other bins
     seen = decompose(model, rows, density="uniform").terms["x0"]
     assert seen.axes[0].labels[-1] == "missing"
     assert seen.weights.tolist() == [0.5, 0.5, 0.0]
@@ -164,7 +165,7 @@ def test_weights_near_the_largest_number():
     plain, huge = (treeanova.decompose(model, x, sample_weight=weights * f, density="empirical") for f in (1, 1.7e308))
     np.testing.assert_allclose(huge.terms["x0"].values, plain.terms["x0"].values, atol=1e-12)
     joint = np.array([[4.0, 1], [2, 3]])
-    tree = DecisionTreeRegressor().fit(CORNERS, [0, 1, 2, 5])
+    tree = fit(DecisionTreeRegressor(), CORNERS, [0, 1, 2, 5])
     small, large = (treeanova.decompose(tree, density=joint * factor) for factor in (1.0, 4e307))
     np.testing.assert_allclose(large.terms["x0"].values, small.terms["x0"].values, atol=1e-14)
 
@@ -241,7 +242,7 @@ def test_features_that_never_vary_do_not_change_the_shrinkage(n_constants):
     y = x[:, 0] * x[:, 1]
     wide = np.column_stack([x, *np.zeros((n_constants, 80))])
     alone, with_constants = (
-        treeanova.decompose(DecisionTreeRegressor(random_state=0).fit(data, y), data, density="shrinkage")
+        treeanova.decompose(fit(DecisionTreeRegressor(random_state=0), data, y), data, density="shrinkage")
         for data in (x, wide)
     )
     assert with_constants.density.used_intensity == pytest.approx(alone.density.used_intensity, rel=1e-12)
@@ -249,7 +250,7 @@ def test_features_that_never_vary_do_not_change_the_shrinkage(n_constants):
 
 
 def test_shrinkage_where_all_weight_is_in_one_cell():
-    model = DecisionTreeRegressor().fit(CORNERS, [0, 1, 2, 5])
+    model = fit(DecisionTreeRegressor(), CORNERS, [0, 1, 2, 5])
     fx = treeanova.decompose(model, CORNERS, density="shrinkage", sample_weight=[1, 1e-300, 1e-300, 1e-300])
     assert 0 <= fx.density.used_intensity <= 1
     np.testing.assert_allclose(fx.decision_function(CORNERS), [0, 1, 2, 5])
@@ -338,7 +339,7 @@ def test_weights_without_rows_of_empirical_show_what_was_given():
 def test_counts_are_added_to_every_cell_of_every_term(added):
     rows = np.random.default_rng(0).integers(0, 3, size=(50, 2)).astype(float)
     rows[:, 1] = np.minimum(rows[:, 1], rows[:, 0])
-    model = DecisionTreeRegressor().fit(rows, 5 * rows[:, 0] + rows[:, 0] * rows[:, 1] + rows[:, 1] ** 2)
+    model = fit(DecisionTreeRegressor(), rows, 5 * rows[:, 0] + rows[:, 0] * rows[:, 1] + rows[:, 1] ** 2)
     fx = decompose(model, rows, density=Laplace(counts=added))
     values = [np.unique(column) for column in rows.T]
     pair = np.array([[((rows == (a, b)).all(axis=1)).sum() + added for b in values[1]] for a in values[0]])
@@ -369,6 +370,6 @@ def test_bad_counts_are_refused(options, message):
 def test_counts_need_tables_of_all_terms():
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(200, 3))
-    model = DecisionTreeRegressor(max_depth=5).fit(rows, rows.prod(axis=1))
+    model = fit(DecisionTreeRegressor(max_depth=5), rows, rows.prod(axis=1))
     with pytest.raises(ValueError, match=r"must be one joint density where terms have no tables.*Laplace\(counts=1\)"):
         decompose(model, rows, density=Laplace(counts=1), tensor_order=2)

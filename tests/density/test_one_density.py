@@ -13,6 +13,7 @@ from sklearn.tree import DecisionTreeRegressor
 import treeanova
 from treeanova.density import Auto, Independent, Laplace, Shrinkage
 from treeanova.testing.densities import boosted
+from treeanova.testing.training import fit
 
 CORNERS = np.array([[0.0, 0], [0, 1], [1, 0], [1, 1]])
 
@@ -45,7 +46,7 @@ def assert_importances_are_those_of_the_density(fx, atol=1e-9):
 @pytest.mark.parametrize("given", ["array", "mapping", "callable"])
 @pytest.mark.parametrize("with_rows", [False, True])
 def test_importances_under_a_given_table(given, with_rows):
-    model = DecisionTreeRegressor().fit(CORNERS, [0, 1, 2, 5])
+    model = fit(DecisionTreeRegressor(), CORNERS, [0, 1, 2, 5])
     joint = np.array([[0.49, 0.01], [0.01, 0.49]])
     marginals = {("x0",): joint.sum(axis=1), ("x1",): joint.sum(axis=0), ("x0", "x1"): joint}
     density = {"array": joint, "mapping": {("x0", "x1"): joint}, "callable": lambda names, axes: marginals[names]}[
@@ -123,7 +124,7 @@ def independent_model(n_rows):
     rng = np.random.default_rng(1)
     x = rng.normal(size=(n_rows, 3))
     y = x.prod(axis=1) + x[:, 0]
-    return GradientBoostingRegressor(n_estimators=20, max_depth=3, random_state=0).fit(x, y), x
+    return fit(GradientBoostingRegressor(n_estimators=20, max_depth=3, random_state=0), x, y), x
 
 
 def test_no_correction_where_auto_finds_features_independent():
@@ -160,7 +161,7 @@ def test_a_dependent_table_without_rows_is_used_for_high_orders():
 
 def test_the_default_settings_on_iris():
     X, y = load_iris(return_X_y=True)
-    model = RandomForestClassifier(n_estimators=30, random_state=0).fit(X, y)
+    model = fit(RandomForestClassifier(n_estimators=30, random_state=0), X, y)
     fx = treeanova.decompose(model, X)
     np.testing.assert_allclose(fx.decision_function(X), model.predict_proba(X), atol=1e-12)
     assert fx.certificate.tables_met
@@ -170,7 +171,7 @@ def test_the_default_settings_on_iris():
 def test_four_nearly_equal_features():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(150, 1)) + 0.05 * rng.normal(size=(150, 4))
-    model = GradientBoostingRegressor(n_estimators=5, max_depth=4, random_state=0).fit(x, np.sin(x.sum(axis=1)))
+    model = fit(GradientBoostingRegressor(n_estimators=5, max_depth=4, random_state=0), x, np.sin(x.sum(axis=1)))
     fx = treeanova.decompose(model, x)
     np.testing.assert_allclose(fx.decision_function(x), model.predict(x), atol=1e-9)
     assert fx.certificate.tables_met
@@ -193,7 +194,7 @@ def binary_model():
     rng = np.random.default_rng(0)
     x = (rng.normal(size=(400, 5)) + rng.normal(size=(400, 1)) > 0).astype(float)
     y = x[:, 0] * x[:, 1] * x[:, 2] + x[:, 3] * x[:, 4] * x[:, 0] + x.prod(axis=1)
-    return GradientBoostingRegressor(n_estimators=10, max_depth=5, random_state=0).fit(x, y), x
+    return fit(GradientBoostingRegressor(n_estimators=10, max_depth=5, random_state=0), x, y), x
 
 
 def test_purity_at_rows_is_exact_where_rows_are_the_density():

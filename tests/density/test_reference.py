@@ -11,6 +11,7 @@ import treeanova
 from treeanova.density import Reference
 from treeanova.testing.anchored import anchored_term
 from treeanova.testing.simulated import boosted, deep_decomposition, deep_model, dependent_rows, interacting
+from treeanova.testing.training import fit
 
 pd = pytest.importorskip("pandas")
 ensemble = pytest.importorskip("sklearn.ensemble")
@@ -50,7 +51,7 @@ def test_terms_of_a_deep_ensemble_are_differences_to_the_row():
 
 def test_terms_of_all_outputs_are_zero_in_the_bins_of_the_row():
     classes = np.digitize(interacting(ROWS), [-0.5, 0.5])
-    model = ensemble.GradientBoostingClassifier(n_estimators=5, max_depth=3, random_state=0).fit(ROWS, classes)
+    model = fit(ensemble.GradientBoostingClassifier(n_estimators=5, max_depth=3, random_state=0), ROWS, classes)
     anchored = treeanova.decompose(model, ROWS, density=Reference(ROWS[3]), n_jobs=1)
     np.testing.assert_allclose(anchored.intercept, model.decision_function(ROWS[[3]])[0], atol=1e-12)
     bins = dict(zip(anchored.schema.names, anchored.grid.index(ROWS[[3]])[0], strict=True))
@@ -66,7 +67,7 @@ def test_a_row_may_have_categories_and_missing_values():
     table.loc[::4, "age"] = np.nan
     response = table.age.fillna(2) * (table.kind == "u") + (table.kind == "v")
     model = ensemble.HistGradientBoostingRegressor(max_iter=5, min_samples_leaf=5, categorical_features="from_dtype")
-    fx = treeanova.decompose(model.fit(table, response), table, n_jobs=1)
+    fx = treeanova.decompose(fit(model, table, response), table, n_jobs=1)
     for row in (table.iloc[0], table.iloc[[0]], {"kind": table.kind[0], "age": np.nan}):
         anchored = fx.with_density(Reference(row))
         assert anchored.intercept == pytest.approx(model.predict(table.iloc[[0]])[0], abs=1e-12)
@@ -117,7 +118,7 @@ def test_a_saved_decomposition_keeps_terms_and_baseline(tmp_path):
 def test_bad_rows_are_refused(row, message):
     model = ensemble.GradientBoostingRegressor(n_estimators=2, max_depth=2, random_state=0)
     with pytest.raises(ValueError, match=message):
-        treeanova.decompose(model.fit(ROWS, interacting(ROWS)), ROWS, density=Reference(row), n_jobs=1)
+        treeanova.decompose(fit(model, ROWS, interacting(ROWS)), ROWS, density=Reference(row), n_jobs=1)
 
 
 def test_merged_bins_are_refused():

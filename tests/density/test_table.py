@@ -10,6 +10,7 @@ import pytest
 from treeanova import decompose
 from treeanova.density import Table, density_of
 from treeanova.testing.densities import MIXED_GRID, MIXED_KEYS, MIXED_SIZES, assert_mixed_tables, marginal
+from treeanova.testing.training import fit
 
 
 def random_joint(seed=3):
@@ -67,8 +68,10 @@ def test_a_table_reaches_the_decomposition():
     ensemble = pytest.importorskip("sklearn.ensemble")
     rng = np.random.default_rng(0)
     data = rng.integers(0, 2, (60, 2)).astype(float)
-    model = ensemble.GradientBoostingRegressor(n_estimators=5, random_state=0).fit(
-        data, data[:, 0] * 2 + data[:, 0] * data[:, 1]
+    model = fit(
+        ensemble.GradientBoostingRegressor(n_estimators=5, random_state=0),
+        data,
+        data[:, 0] * 2 + data[:, 0] * data[:, 1],
     )
     weights = {("x1", "x0"): [[0.9, 0.05], [0.04, 0.01]]}
     fx = decompose(model, density=weights, n_jobs=1)

@@ -9,6 +9,7 @@ import pytest
 
 from treeanova import decompose, read_model
 from treeanova.export import ebm as to_ebm
+from treeanova.testing.training import fit
 
 glassbox = pytest.importorskip("interpret.glassbox")
 pandas = pytest.importorskip("pandas")
@@ -27,7 +28,7 @@ def trained(kind, target, **options):
     defaults = {"outer_bags": 2, "max_rounds": 60, "n_jobs": 1, "random_state": 0, "interactions": [(0, 1), (1, 2)]}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return kind(**{**defaults, **options}).fit(rows(), target)
+        return fit(kind(**{**defaults, **options}), rows(), target)
 
 
 def target():
@@ -168,7 +169,7 @@ def test_only_decompositions_of_ebms_go_back():
     from sklearn.tree import DecisionTreeRegressor
 
     x = np.arange(10.0)[:, None]
-    fx = decompose(DecisionTreeRegressor(max_depth=1).fit(x, x[:, 0]), x)
+    fx = decompose(fit(DecisionTreeRegressor(max_depth=1), x, x[:, 0]), x)
     with pytest.raises(
         ValueError, match=r"must come from decompose\(\) of an EBM in this session, got one of Decision"
     ):

@@ -14,6 +14,8 @@ import xgboost
 from interpret.glassbox import ExplainableBoostingClassifier, ExplainableBoostingRegressor
 from sklearn import ensemble, tree
 
+from treeanova.testing.training import fit
+
 
 def plain(model, X):
     """Raw prediction of scikit-learn's models and of EBMs."""
@@ -43,13 +45,13 @@ class Library:
     takes_missing: bool = True
     takes_targets: bool = False
 
-    def fit(self, data, **options):
+    def model_of(self, data, **options):
         """A model of the data; of the first target where the library takes one only."""
         make = self.classifier if data.is_class else self.regressor
         y = data.y if data.y.ndim == 1 or self.takes_targets else data.y[:, 0]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what libraries say of tiny or odd data is not at stake
-            return make(**self.options, **options).fit(data.X, y)
+            return fit(make(**self.options, **options), data.X, y)
 
 
 SEED = {"random_state": 0}

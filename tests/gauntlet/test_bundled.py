@@ -50,6 +50,6 @@ if LEVEL == "long":  # those that take a minute and more, with and without repor
 @pytest.mark.parametrize(("table", "kind"), combinations(EVERY, SHORT))
 def test_default_model(table, kind, tmp_path):
     rows, library = data(table), LIBRARIES[kind]
-    model = library.fit(rows, **FEWER[kind] if (table, kind) in SMALLER else {})
+    model = library.model_of(rows, **FEWER[kind] if (table, kind) in SMALLER else {})
     fx = decompose(model, rows.X, n_jobs=1)
     check_all(fx, model, library, rows.X, tmp_path, report=IS_LONG and kind in REPORTED)

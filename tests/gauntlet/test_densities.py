@@ -65,7 +65,7 @@ def table_of(sizes, *, share):
 )
 def test_importance_over_all_cells(table, kind, density, tmp_path):
     rows, library = data(table), LIBRARIES[kind]
-    model = library.fit(rows, **of_depth(kind, 3) | KINDS[kind])
+    model = library.model_of(rows, **of_depth(kind, 3) | KINDS[kind])
     if density.startswith("table"):
         sizes = decompose(model, density="uniform").grid.sizes
         density = table_of(sizes, share=0.3 if "gaps" in density else 1.0)
@@ -84,7 +84,7 @@ def test_importance_over_all_cells(table, kind, density, tmp_path):
 def test_deep_model(kind, density, tmp_path):
     """Orders above tables under every density: pure in closed form where features are independent."""
     rows, library = synthetic("correlated"), LIBRARIES[kind]
-    model = library.fit(rows, **of_depth(kind, 8))
+    model = library.model_of(rows, **of_depth(kind, 8))
     fx = decompose(model, rows.X, density=density, tensor_order=2, n_jobs=1)
     assert any(not term.has_table for term in fx.terms.values())
     assert fx.certificate.higher.is_exact == (density in {"independent", "uniform"})
@@ -96,6 +96,6 @@ def test_deep_model(kind, density, tmp_path):
 )
 def test_kernel_density(table, kind, tmp_path):
     rows, library = data(table), LIBRARIES[kind]
-    model = library.fit(rows, **of_depth(kind, 3))
+    model = library.model_of(rows, **of_depth(kind, 3))
     fx = decompose(model, rows.X, density="kernel", n_jobs=1)
     check_all(fx, model, library, rows.X, tmp_path)

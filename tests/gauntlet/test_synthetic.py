@@ -28,7 +28,7 @@ SHORT = [
 @pytest.mark.parametrize(("table", "kind", "depth"), combinations(EVERY, SHORT, stride=5))
 def test_depth(table, kind, depth, tmp_path):
     rows, library = data(table), LIBRARIES[kind]
-    model = library.fit(rows, **of_depth(kind, depth))
+    model = library.model_of(rows, **of_depth(kind, depth))
     fx = decompose(model, rows.X, n_jobs=1)
     check_all(fx, model, library, rows.X, tmp_path, report=IS_LONG and depth == 4 and kind == "xgboost")
 
@@ -39,6 +39,6 @@ EBM_TABLES = [table for table in SYNTHETIC if table != "2-rows"]  # two rows are
 @pytest.mark.parametrize("table", [*combinations([(table,) for table in EBM_TABLES], [("gaps",)])])
 def test_ebm(table, tmp_path):
     rows, library = data(table), LIBRARIES["ebm"]
-    model = library.fit(rows)
+    model = library.model_of(rows)
     fx = decompose(model, rows.X, n_jobs=1)
     check_all(fx, model, library, rows.X, tmp_path)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import treeanova
+from treeanova.testing.training import fit
 
 os.environ.setdefault("MPLBACKEND", "Agg")  # before matplotlib is loaded
 LONG = "the_median_income_of_all_households_in_the_block_group_$_and_year"
@@ -30,7 +31,7 @@ def model():
 
     X = mixed_table()
     booster = xgboost.XGBRegressor(n_estimators=40, learning_rate=0.3, **TREES, **CATEGORIES)
-    return booster.fit(X, mixed_response(X))
+    return fit(booster, X, mixed_response(X))
 
 
 @pytest.fixture(scope="session")
@@ -50,7 +51,7 @@ def deep():
     X = mixed_table()
     booster = xgboost.XGBRegressor(n_estimators=10, max_depth=3, n_jobs=1, **CATEGORIES)
     target = mixed_response(X) + 4 * (X["age"] > 50) * (X["colour"] == "red") * (X["grade"] == "2")
-    return treeanova.decompose(booster.fit(X, target), X, density="empirical", tensor_order=2, n_jobs=1)
+    return treeanova.decompose(fit(booster, X, target), X, density="empirical", tensor_order=2, n_jobs=1)
 
 
 @pytest.fixture(scope="session")
@@ -60,7 +61,7 @@ def three():
     rng = np.random.default_rng(1)
     data = pd.DataFrame(rng.normal(size=(200, 3)), columns=["a", "b", "c"])
     classes = np.array(["low", "mid", "top"])[np.digitize(data["a"] * data["b"] + data["c"], [-0.5, 0.5])]
-    model = ensemble.GradientBoostingClassifier(n_estimators=6, max_depth=2, random_state=0).fit(data, classes)
+    model = fit(ensemble.GradientBoostingClassifier(n_estimators=6, max_depth=2, random_state=0), data, classes)
     return treeanova.decompose(model, data, density="empirical", n_jobs=1)
 
 
@@ -71,7 +72,7 @@ def tailed():
     rng = np.random.default_rng(3)
     data = pd.DataFrame({"a": np.append(rng.normal(size=996), [50.0, 60.0, 70.0, 80.0]), "b": rng.normal(size=1000)})
     target = np.tanh(data["a"]) + (data["a"] > 65) * 3 + data["b"] * (data["a"] > 0)
-    fitted = xgboost.XGBRegressor(n_estimators=30, tree_method="exact", **TREES).fit(data, target)
+    fitted = fit(xgboost.XGBRegressor(n_estimators=30, tree_method="exact", **TREES), data, target)
     return data, treeanova.decompose(fitted, data, density="empirical", n_jobs=1)
 
 
@@ -85,5 +86,5 @@ def long_names():
     data["_kind"] = pd.Categorical(rng.choice(labels, 300), categories=labels)
     target = data[LONG] * data[f"{LONG} too"] + data["_kind"].cat.codes.to_numpy() / 10
     fitted = xgboost.XGBRegressor(n_estimators=30, **TREES, **CATEGORIES)
-    fitted.fit(data, target + (data["_kind"].cat.codes % 7) * data[LONG])
+    fit(fitted, data, target + (data["_kind"].cat.codes % 7) * data[LONG])
     return data, treeanova.decompose(fitted, data, density="empirical", n_jobs=1)

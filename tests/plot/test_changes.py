@@ -11,6 +11,7 @@ import treeanova
 from treeanova import plot
 from treeanova.plot.scales import STRIP
 from treeanova.testing.tables import mixed_response, mixed_table
+from treeanova.testing.training import fit
 
 xgboost = pytest.importorskip("xgboost")
 
@@ -21,7 +22,7 @@ def change(fx):
     X = mixed_table()
     options = {"enable_categorical": True, "max_cat_to_onehot": 1, "max_depth": 2, "n_jobs": 1}
     X_new = X[(X["age"] > 40) | X["age"].isna()]
-    model = xgboost.XGBRegressor(n_estimators=20, **options).fit(X_new, 2 * mixed_response(X_new))
+    model = fit(xgboost.XGBRegressor(n_estimators=20, **options), X_new, 2 * mixed_response(X_new))
     return treeanova.change(fx, treeanova.decompose(model, X_new, density="empirical", n_jobs=1))
 
 
@@ -89,7 +90,7 @@ def test_an_effect_of_categories_and_a_pair(change):
 def test_an_effect_that_only_one_model_has(fx):
     X = mixed_table()
     model = xgboost.XGBRegressor(n_estimators=3, max_depth=1, n_jobs=1, enable_categorical=True)
-    new = treeanova.decompose(model.fit(X, X["age"].fillna(0)), X, density="empirical", n_jobs=1)
+    new = treeanova.decompose(fit(model, X, X["age"].fillna(0)), X, density="empirical", n_jobs=1)
     missing = next(names for names in fx.terms if len(names) == 1 and names not in new.terms)[0]
     ax = plot.change(treeanova.change(fx, new), missing)
     assert len(ax.get_legend().get_texts()) == 4

@@ -13,6 +13,7 @@ xgboost = pytest.importorskip("xgboost")
 from treeanova import plot  # noqa: E402
 from treeanova.testing.drawings import heat_map, step_curves, tick_places  # noqa: E402
 from treeanova.testing.tables import COLOURS, mixed_response, mixed_table  # noqa: E402
+from treeanova.testing.training import fit  # noqa: E402
 
 X = mixed_table()
 
@@ -44,7 +45,7 @@ def test_compare_draws_categories_side_by_side_and_lacking_terms_at_zero(fx):
 
 def test_compare_of_models_with_other_bins(fx, tailed, three):
     other = xgboost.XGBRegressor(n_estimators=10, max_depth=2, enable_categorical=True, n_jobs=1)
-    other = treeanova.decompose(other.fit(X, -mixed_response(X)), X, density="empirical", n_jobs=1)
+    other = treeanova.decompose(fit(other, X, -mixed_response(X)), X, density="empirical", n_jobs=1)
     ax = plot.compare({"a": fx, "b": other}, "age")
     for patch, one in zip(step_curves(ax), (fx, other), strict=True):
         values, edges, _ = patch.get_data()

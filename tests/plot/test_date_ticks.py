@@ -13,6 +13,7 @@ tree = pytest.importorskip("sklearn.tree")
 
 from treeanova import plot  # noqa: E402
 from treeanova.plot.date_ticks import date_labels  # noqa: E402
+from treeanova.testing.training import fit  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -22,8 +23,8 @@ def dated():
     days = pd.Timestamp("2011-01-01") + pd.to_timedelta(rng.integers(0, 730, 400), unit="D")
     rows = pd.DataFrame({"day": days, "x": rng.normal(size=400)})
     numbers = rows.assign(day=days.to_numpy().astype("datetime64[ns]").astype(np.int64))
-    model = tree.DecisionTreeRegressor(max_depth=4, random_state=0).fit(
-        numbers, np.sin(days.day_of_year / 58.0) * rows["x"]
+    model = fit(
+        tree.DecisionTreeRegressor(max_depth=4, random_state=0), numbers, np.sin(days.day_of_year / 58.0) * rows["x"]
     )
     return rows, treeanova.decompose(model, rows, density="empirical", n_jobs=1)
 

@@ -11,6 +11,7 @@ pd = pytest.importorskip("pandas")
 from treeanova import plot  # noqa: E402
 from treeanova.testing.drawings import bar_widths, data_strip, step_curves, tick_places  # noqa: E402
 from treeanova.testing.tables import COLOURS, GRADES, mixed_table  # noqa: E402
+from treeanova.testing.training import fit  # noqa: E402
 
 X = mixed_table()
 
@@ -177,7 +178,7 @@ def two():
     rows = X[["age", "colour"]]
     answers = np.where((rows["age"] > 50) | (rows["colour"] == "red"), "yes", "no")
     model = lightgbm.LGBMClassifier(n_estimators=8, max_depth=2, min_child_samples=5, verbose=-1, n_jobs=1)
-    return model.fit(rows, answers), rows, treeanova.decompose(model, rows, density="empirical", n_jobs=1)
+    return fit(model, rows, answers), rows, treeanova.decompose(model, rows, density="empirical", n_jobs=1)
 
 
 def test_an_effect_on_the_probability_scale(two):
@@ -230,7 +231,7 @@ def test_many_categories_share_the_last_bar_unless_asked_for():
     rng = np.random.default_rng(0)
     rows = pd.DataFrame({"kind": pd.Categorical([f"k{i}" for i in rng.integers(0, 90, 3000)])})
     model = lightgbm.LGBMRegressor(n_estimators=5, min_child_samples=1, verbose=-1, n_jobs=1)
-    model.fit(rows, rows["kind"].cat.codes)
+    fit(model, rows, rows["kind"].cat.codes)
     fx = treeanova.decompose(model, rows, density="empirical", n_jobs=1)
     names = list(bar_widths(plot.effect(fx, "kind")))
     assert "31 others, mean" in names

@@ -10,6 +10,7 @@ import pytest
 
 import treeanova
 from treeanova import plot
+from treeanova.testing.training import fit
 
 ensemble = pytest.importorskip("sklearn.ensemble")
 LEVELS = np.arange(-3.0, 4.0)
@@ -21,7 +22,7 @@ def trained():
     rng = np.random.default_rng(0)
     X = rng.choice(LEVELS, size=(800, 2))
     model = ensemble.HistGradientBoostingRegressor(max_iter=15, max_leaf_nodes=4, monotonic_cst=[1, 0], random_state=0)
-    model.fit(X, X[:, 0] + X[:, 1] ** 2 + 0.3 * X[:, 0] * X[:, 1])
+    fit(model, X, X[:, 0] + X[:, 1] ** 2 + 0.3 * X[:, 0] * X[:, 1])
     return model, treeanova.decompose(model, X, density="empirical", feature_names=["a", "b"])
 
 

@@ -13,6 +13,7 @@ ensemble = pytest.importorskip("sklearn.ensemble")
 from treeanova import plot  # noqa: E402
 from treeanova.testing.drawings import tick_places  # noqa: E402
 from treeanova.testing.tables import COLOURS, mixed_table  # noqa: E402
+from treeanova.testing.training import fit  # noqa: E402
 
 X = mixed_table()
 
@@ -73,7 +74,7 @@ def test_a_waterfall_of_one_class(three):
 def test_a_waterfall_tells_the_probability():
     rng = np.random.default_rng(0)
     data = rng.normal(size=(100, 2))
-    model = ensemble.GradientBoostingClassifier(n_estimators=5, max_depth=2).fit(data, data[:, 0] > 0)
+    model = fit(ensemble.GradientBoostingClassifier(n_estimators=5, max_depth=2), data, data[:, 0] > 0)
     words = (
         plot.waterfall(treeanova.decompose(model, data, density="empirical", n_jobs=1), data[:1])
         .get_xlabel()

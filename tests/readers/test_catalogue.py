@@ -14,6 +14,7 @@ import treeanova
 from treeanova import UnsupportedModelError
 from treeanova.readers import catalogue
 from treeanova.readers.libraries import LIBRARIES
+from treeanova.testing.training import fit, shifted, train
 
 ROOT = pathlib.Path(__file__).parents[2]
 KEPT = pathlib.Path(__file__).parent / "models"
@@ -58,24 +59,26 @@ def test_every_refusal_is_of_a_library_that_is_read():
 
 def gblinear(tmp_path):
     xgboost = pytest.importorskip("xgboost")
-    return xgboost.train({"booster": "gblinear"}, xgboost.DMatrix(X, Y), 2)
+    return train(xgboost, {"booster": "gblinear"}, xgboost.DMatrix(shifted(X), shifted(Y)), 2)
 
 
 def linear_tree(tmp_path):
     lightgbm = pytest.importorskip("lightgbm")
-    return lightgbm.train({"linear_tree": True, "verbose": -1}, lightgbm.Dataset(X, Y), 2)
+    return train(lightgbm, {"linear_tree": True, "verbose": -1}, lightgbm.Dataset(shifted(X), shifted(Y)), 2)
 
 
 def catboost_text(tmp_path):
     catboost, pd = pytest.importorskip("catboost"), pytest.importorskip("pandas")
     table = pd.DataFrame({"a": X[:, 0], "t": np.where(X[:, 1] > 0, "good day", "bad night")})
     options = {"iterations": 3, "verbose": False, "allow_writing_files": False, "random_seed": 0}
-    return catboost.CatBoostClassifier(**options).fit(catboost.Pool(table, Y > 0, text_features=["t"]))
+    return fit(
+        catboost.CatBoostClassifier(**options), catboost.Pool(shifted(table), shifted(Y > 0), text_features=["t"])
+    )
 
 
 def sklearn_model(name, **options):
     ensemble = pytest.importorskip("sklearn.ensemble")
-    return getattr(ensemble, name)(**options).fit(X, Y > 0 if "Classifier" in name else Y)
+    return fit(getattr(ensemble, name)(**options), X, Y > 0 if "Classifier" in name else Y)
 
 
 def hard_votes(tmp_path):
@@ -91,12 +94,12 @@ def boosted_votes(tmp_path):
 def mixing_pipeline(tmp_path):
     decomposition, pipeline = pytest.importorskip("sklearn.decomposition"), pytest.importorskip("sklearn.pipeline")
     tree = pytest.importorskip("sklearn.tree").DecisionTreeRegressor(max_depth=2)
-    return pipeline.make_pipeline(decomposition.PCA(), tree).fit(X, Y)
+    return fit(pipeline.make_pipeline(decomposition.PCA(), tree), X, Y)
 
 
 def quantiles(tmp_path):
     module = pytest.importorskip("quantile_forest")
-    return module.RandomForestQuantileRegressor(n_estimators=2).fit(X, Y)
+    return fit(module.RandomForestQuantileRegressor(n_estimators=2), X, Y)
 
 
 def onnx_minimum(tmp_path):
@@ -124,7 +127,7 @@ def oblique(tmp_path):
     ydf, pd = pytest.importorskip("ydf"), pytest.importorskip("pandas")
     table = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": X[:, 0] + X[:, 1]})
     options = {"num_trees": 3, "split_axis": "SPARSE_OBLIQUE", "task": ydf.Task.REGRESSION}
-    return ydf.RandomForestLearner(label="y", **options).train(table, verbose=0)
+    return fit(ydf.RandomForestLearner(label="y", **options), table, verbose=0)
 
 
 def old_treelite(tmp_path):

@@ -25,6 +25,7 @@ from treeanova.readers.catboost.ctr import ctr_values
 from treeanova.readers.catboost.growth import Table, grow
 from treeanova.readers.catboost.json_model import from_json
 from treeanova.testing.edge_values import numeric_rows
+from treeanova.testing.training import fit, shifted
 
 catboost = pytest.importorskip("catboost")
 pd = pytest.importorskip("pandas")
@@ -113,7 +114,7 @@ def assert_read(model, forest_rows, tmp_path, *, loads_json=True):
 def test_numbers_and_missing_values(policy, nan_mode, tmp_path):
     rng = np.random.default_rng(1)
     rows, target = numeric_data(rng, missing=0.0 if nan_mode == "Forbidden" else 0.1)
-    model = catboost.CatBoostRegressor(**options(grow_policy=policy, nan_mode=nan_mode)).fit(rows, target)
+    model = fit(catboost.CatBoostRegressor(**options(grow_policy=policy, nan_mode=nan_mode)), rows, target)
     forest = assert_read(model, lambda forest: numeric_rows(forest, rng, 2000), tmp_path)
     assert forest.schema.names == ("x0", "x1", "x2", "x3")
     assert not forest.schema.named
@@ -123,7 +124,7 @@ def test_missing_values_of_a_feature_that_had_none_are_false_also_with_nan_mode_
     rng = np.random.default_rng(2)
     rows, target = numeric_data(rng, missing=0.0)
     rows[::7, 0] = np.nan
-    model = catboost.CatBoostRegressor(**options(nan_mode="Max")).fit(rows, target)
+    model = fit(catboost.CatBoostRegressor(**options(nan_mode="Max")), rows, target)
     forest = read(model)
     assert not forest.missing_left[forest.feature == 0].any()
     assert forest.missing_left[forest.feature == 1].all()
@@ -137,7 +138,7 @@ def test_missing_values_as_the_file_says(has_nans, treatment, tmp_path):
     rng = np.random.default_rng(25)
     rows, target = numeric_data(rng)
     path = tmp_path / "model.json"
-    catboost.CatBoostRegressor(**options()).fit(rows, target).save_model(str(path), format="json")
+    fit(catboost.CatBoostRegressor(**options()), rows, target).save_model(str(path), format="json")
     top = json.loads(path.read_text())
     for feature in top["features_info"]["float_features"]:
         feature |= {"has_nans": has_nans, "nan_value_treatment": treatment}
@@ -152,7 +153,7 @@ def test_more_borders_than_a_byte_counts(policy, tmp_path):
     rng = np.random.default_rng(3)
     rows = rng.normal(size=(900, 1))
     settings_ = options(grow_policy=policy, border_count=700, iterations=150, depth=5)
-    model = catboost.CatBoostRegressor(**settings_).fit(rows, rng.normal(size=900))
+    model = fit(catboost.CatBoostRegressor(**settings_), rows, rng.normal(size=900))
     forest = assert_read(model, lambda forest: numeric_rows(forest, rng, 1000), tmp_path)
     assert len(np.unique(forest.bound[forest.feature == 0])) > 254
 
@@ -161,15 +162,15 @@ def test_deep_trees_and_stumps(tmp_path):
     rng = np.random.default_rng(4)
     rows, target = numeric_data(rng)
     for depth in (1, 10):
-        model = catboost.CatBoostRegressor(**options(depth=depth, iterations=4)).fit(rows, target)
+        model = fit(catboost.CatBoostRegressor(**options(depth=depth, iterations=4)), rows, target)
         assert_read(model, lambda forest: numeric_rows(forest, rng, 300), tmp_path)
 
 
 def test_trees_without_splits(tmp_path):
     rows = np.arange(40.0).reshape(-1, 1)
-    model = catboost.CatBoostRegressor(
+    model = fit(catboost.CatBoostRegressor(
         **options(grow_policy="Lossguide", min_data_in_leaf=100, iterations=3)
-    ).fit(rows, rows[:, 0])  # fmt: skip
+    ), rows, rows[:, 0])  # fmt: skip
     forest = assert_read(model, lambda forest: rows, tmp_path)
     assert forest.n_leaves == forest.n_trees
 
@@ -178,10 +179,10 @@ def test_trees_without_splits(tmp_path):
 def test_scale_and_bias(policy, tmp_path):
     rng = np.random.default_rng(5)
     rows, target = numeric_data(rng)
-    model = catboost.CatBoostRegressor(**options(grow_policy=policy)).fit(rows, target)
+    model = fit(catboost.CatBoostRegressor(**options(grow_policy=policy)), rows, target)
     model.set_scale_and_bias(1 / 3, -0.1)
     assert_read(model, lambda forest: numeric_rows(forest, rng, 300), tmp_path)
-    model = catboost.CatBoostClassifier(**options(grow_policy=policy)).fit(rows, np.digitize(target, [0.2, 1.0]))
+    model = fit(catboost.CatBoostClassifier(**options(grow_policy=policy)), rows, np.digitize(target, [0.2, 1.0]))
     model.set_scale_and_bias(1 / 3, [0.1, 1 / 7, -2.0])
     forest = assert_read(model, lambda forest: numeric_rows(forest, rng, 300), tmp_path)
     np.testing.assert_array_equal(forest.intercept, [0.1, 1 / 7, -2.0])
@@ -191,7 +192,7 @@ def test_early_stopping_keeps_the_best_trees_only():
     rng = np.random.default_rng(6)
     rows, target = numeric_data(rng)
     model = catboost.CatBoostRegressor(**options(iterations=400, early_stopping_rounds=3))
-    model.fit(rows[:150], target[:150], eval_set=(rows[150:], target[150:]))
+    fit(model, rows[:150], target[:150], eval_set=(rows[150:], target[150:]))
     forest = read(model)
     assert forest.n_trees == model.tree_count_ == model.best_iteration_ + 1 < 400
     assert_equal(model, forest, numeric_rows(forest, rng, 300))
@@ -200,7 +201,7 @@ def test_early_stopping_keeps_the_best_trees_only():
 def test_shrunk_and_summed_models(tmp_path):
     rng = np.random.default_rng(7)
     rows, target = numeric_data(rng)
-    one, two = (catboost.CatBoostRegressor(**options(random_seed=seed)).fit(rows, target) for seed in (1, 2))
+    one, two = (fit(catboost.CatBoostRegressor(**options(random_seed=seed)), rows, target) for seed in (1, 2))
     one.shrink(9, ntree_start=2)
     assert_read(one, lambda forest: numeric_rows(forest, rng, 300), tmp_path)
     both = catboost.sum_models([one, two], weights=[0.3, 0.7])
@@ -212,21 +213,21 @@ def test_shrunk_and_summed_models(tmp_path):
 
 def fit_loss(loss, rows, target):  # noqa: PLR0911
     if loss in {"Logloss", "Focal:focal_alpha=0.5;focal_gamma=2", "RMSE"}:
-        return catboost.CatBoost(options(loss_function=loss)).fit(rows, target > 0.5)
+        return fit(catboost.CatBoost(options(loss_function=loss)), rows, target > 0.5)
     if loss == "CrossEntropy":
-        return catboost.CatBoost(options(loss_function=loss)).fit(rows, 1 / (1 + np.exp(-target)))
+        return fit(catboost.CatBoost(options(loss_function=loss)), rows, 1 / (1 + np.exp(-target)))
     if loss in {"MultiClass", "MultiClassOneVsAll"}:
         names = np.array(["low", "mid", "high"])[np.digitize(target, [0.2, 1.0])]
-        return catboost.CatBoostClassifier(**options(loss_function=loss)).fit(rows, names)
+        return fit(catboost.CatBoostClassifier(**options(loss_function=loss)), rows, names)
     if loss == "MultiLogloss":
-        return catboost.CatBoostClassifier(**options(loss_function=loss)).fit(rows, np.c_[target > 0, target > 1] * 1)
+        return fit(catboost.CatBoostClassifier(**options(loss_function=loss)), rows, np.c_[target > 0, target > 1] * 1)
     if loss == "MultiRMSE":
-        return catboost.CatBoostRegressor(**options(loss_function=loss)).fit(rows, np.c_[target, -target, target**2])
+        return fit(catboost.CatBoostRegressor(**options(loss_function=loss)), rows, np.c_[target, -target, target**2])
     if loss in {"YetiRank", "PairLogit", "QueryRMSE"}:
         groups = np.repeat(np.arange(len(rows) // 10), 10)
         model = catboost.CatBoostRanker(**options(loss_function=loss))
-        return model.fit(rows, np.digitize(target, [0.2, 1.0]), group_id=groups)
-    return catboost.CatBoostRegressor(**options(loss_function=loss)).fit(rows, np.abs(target))
+        return fit(model, rows, np.digitize(target, [0.2, 1.0]), group_id=groups)
+    return fit(catboost.CatBoostRegressor(**options(loss_function=loss)), rows, np.abs(target))
 
 
 @pytest.mark.parametrize(
@@ -263,7 +264,7 @@ def test_losses(loss, link, outputs, tmp_path):
 def test_several_outputs_in_asymmetric_trees(policy, tmp_path):
     rng = np.random.default_rng(9)
     rows, target = numeric_data(rng)
-    model = catboost.CatBoostClassifier(**options(grow_policy=policy)).fit(rows, np.digitize(target, [0.2, 1.0]))
+    model = fit(catboost.CatBoostClassifier(**options(grow_policy=policy)), rows, np.digitize(target, [0.2, 1.0]))
     forest = assert_read(model, lambda forest: numeric_rows(forest, rng, 600), tmp_path)
     assert forest.schema.outputs == ("0", "1", "2")
 
@@ -305,7 +306,7 @@ def test_categories(policy, ctr, tmp_path):
     if ":" in ctr:
         more |= {"simple_ctr": [ctr]}
     settings_ = options(cat_features=["c", "i", "e"], grow_policy=policy, iterations=30, **more)
-    model = catboost.CatBoostRegressor(**settings_).fit(table, target)
+    model = fit(catboost.CatBoostRegressor(**settings_), table, target)
     # CatBoost cuts the fractions of mean values when it loads .json, and then predicts otherwise than before saving.
     loads_json = not ctr.startswith("BinarizedTargetMeanValue")
     forest = assert_read(model, lambda forest: adversarial_table(forest, rng), tmp_path, loads_json=loads_json)
@@ -319,7 +320,7 @@ def test_categories_of_a_classifier(ctr, tmp_path):
     rng = np.random.default_rng(12)
     table, target = mixed_data(rng)
     settings_ = options(cat_features=["c", "i", "e"], max_ctr_complexity=1, simple_ctr=[ctr])
-    model = catboost.CatBoostClassifier(**settings_).fit(table, np.digitize(target, [1.0, 2.0]))
+    model = fit(catboost.CatBoostClassifier(**settings_), table, np.digitize(target, [1.0, 2.0]))
     assert_read(model, lambda forest: adversarial_table(forest, rng), tmp_path)
 
 
@@ -337,7 +338,7 @@ def test_ctr_arithmetic_is_in_float32(trained, renamed, tmp_path):
     rng = np.random.default_rng(13)
     table, target = mixed_data(rng)
     settings_ = options(cat_features=["c", "i", "e"], max_ctr_complexity=1, simple_ctr=[trained], iterations=40)
-    model = catboost.CatBoostRegressor(**settings_).fit(table, target)
+    model = fit(catboost.CatBoostRegressor(**settings_), table, target)
     path = tmp_path / "model.json"
     model.save_model(str(path), format="json")
     top = json.loads(path.read_text().replace(trained.split(":")[0], renamed))
@@ -362,7 +363,7 @@ def test_hash_is_catboosts_own(tmp_path):
     texts = ["".join(rng.choice(alphabet, size)) for size in [*range(140), *range(140), 400]]
     table = pd.DataFrame({"c": texts})
     settings_ = options(cat_features=["c"], max_ctr_complexity=1, iterations=2)
-    model = catboost.CatBoostRegressor(**settings_).fit(table, rng.normal(size=len(table)))
+    model = fit(catboost.CatBoostRegressor(**settings_), table, rng.normal(size=len(table)))
     path = tmp_path / "model.json"
     model.save_model(str(path), format="json", pool=catboost.Pool(table, cat_features=["c"]))
     known = json.loads(path.read_text())["features_info"]["cat_features_hash"]
@@ -374,7 +375,7 @@ def test_hash_is_catboosts_own(tmp_path):
 def one_hot_model(values, target):
     table = pd.DataFrame({"a": np.linspace(-1, 1, len(values)), "c": values})
     settings_ = options(cat_features=["c"], one_hot_max_size=50, iterations=30)
-    return catboost.CatBoostRegressor(**settings_).fit(table, target)
+    return fit(catboost.CatBoostRegressor(**settings_), table, target)
 
 
 SPELLINGS = {
@@ -444,7 +445,7 @@ def test_unused_categorical_feature(tmp_path):
     rng = np.random.default_rng(15)
     table = pd.DataFrame({"a": rng.normal(size=200), "c": rng.choice(["u", "v"], 200)})
     settings_ = options(cat_features=["c"], max_ctr_complexity=1, iterations=3, depth=1)
-    model = catboost.CatBoostRegressor(**settings_).fit(table, table.a * 10)
+    model = fit(catboost.CatBoostRegressor(**settings_), table, table.a * 10)
     forest = assert_read(model, lambda forest: table.replace("u", "w"), tmp_path)
     assert (forest.feature <= 0).all()
 
@@ -456,7 +457,9 @@ def test_polars_and_columns_in_another_order():
     polars = pytest.importorskip("polars")
     rng = np.random.default_rng(16)
     table, target = mixed_data(rng)
-    model = catboost.CatBoostRegressor(**options(cat_features=["c", "i", "e"], max_ctr_complexity=1)).fit(table, target)
+    model = fit(
+        catboost.CatBoostRegressor(**options(cat_features=["c", "i", "e"], max_ctr_complexity=1)), table, target
+    )
     forest = read(model)
     other = polars.from_dict({name: table[name].tolist() for name in reversed(table.columns)})
     np.testing.assert_allclose(forest.score(other)[:, 0], model.predict(table), rtol=1e-12, atol=1e-12)
@@ -468,7 +471,7 @@ def test_sparse_matrices():
 
     rng = np.random.default_rng(17)
     rows = rng.normal(size=(200, 4)) * (rng.random((200, 4)) < 0.4)
-    model = catboost.CatBoostRegressor(**options()).fit(scipy.sparse.csr_matrix(rows), rows[:, 0] + rows[:, 1] ** 2)
+    model = fit(catboost.CatBoostRegressor(**options()), scipy.sparse.csr_matrix(rows), rows[:, 0] + rows[:, 1] ** 2)
     matrix = scipy.sparse.csr_matrix(rows)
     np.testing.assert_array_equal(read(model).leaf_ids(matrix), model.calc_leaf_indexes(matrix))
 
@@ -478,7 +481,7 @@ def test_dropped_features_are_matched_by_name_only():
     rows = rng.normal(size=(200, 6))
     table = pd.DataFrame(rows, columns=list("abcdef"))
     named, unnamed = (
-        catboost.CatBoostRegressor(**options(depth=1, iterations=3)).fit(data, rows[:, 2] + rows[:, 4])
+        fit(catboost.CatBoostRegressor(**options(depth=1, iterations=3)), data, rows[:, 2] + rows[:, 4])
         for data in (table, rows)
     )
     for model in (named, unnamed):
@@ -506,9 +509,9 @@ def test_any_small_model(*, seed, policy, depth, n_classes, nan_mode, one_hot):
         iterations=8, max_ctr_complexity=1, one_hot_max_size=one_hot,
     )  # fmt: skip
     if n_classes == 1:
-        model = catboost.CatBoostRegressor(**settings_).fit(table, target)
+        model = fit(catboost.CatBoostRegressor(**settings_), table, target)
     else:
-        model = catboost.CatBoostClassifier(**settings_).fit(table, np.digitize(target, [1.0, 2.0][: n_classes - 1]))
+        model = fit(catboost.CatBoostClassifier(**settings_), table, np.digitize(target, [1.0, 2.0][: n_classes - 1]))
     forest = read(model)
     assert_equal(model, forest, adversarial_table(forest, rng, 200))
 
@@ -526,7 +529,7 @@ def combined_model(rng, kind=catboost.CatBoostRegressor, **more):
     settings_ = options(cat_features=["c", "i", "e"], **(defaults | more))
     if kind is catboost.CatBoostClassifier:
         target = np.digitize(target, [2.0, 6.0])
-    return kind(**settings_).fit(table, target), table
+    return fit(kind(**settings_), table, target), table
 
 
 def elements_of(model, tmp_path):
@@ -641,7 +644,7 @@ def test_missing_ctr_tables_are_refused():
     rng = np.random.default_rng(20)
     table, target = mixed_data(rng)
     settings_ = options(cat_features=["c", "i", "e"], max_ctr_complexity=1, final_ctr_computation_mode="Skip")
-    model = catboost.CatBoostRegressor(**settings_).fit(table, target)
+    model = fit(catboost.CatBoostRegressor(**settings_), table, target)
     with pytest.raises(UnsupportedModelError, match="must have its CTR tables"):
         read(model)
 
@@ -649,13 +652,13 @@ def test_missing_ctr_tables_are_refused():
 def test_text_and_embeddings_are_refused():
     rng = np.random.default_rng(21)
     table = pd.DataFrame({"a": rng.normal(size=200), "t": rng.choice(["good day", "bad day", "hello"], 200)})
-    pool = catboost.Pool(table, table.a > 0, text_features=["t"])
+    pool = catboost.Pool(shifted(table), shifted(table.a > 0), text_features=["t"])
     with pytest.raises(UnsupportedModelError, match="text or embedding features"):
-        read(catboost.CatBoostClassifier(**options()).fit(pool))
+        read(fit(catboost.CatBoostClassifier(**options()), pool))
     table["t"] = list(rng.normal(size=(200, 3)))
-    pool = catboost.Pool(table, table.a > 0, embedding_features=["t"])
+    pool = catboost.Pool(shifted(table), shifted(table.a > 0), embedding_features=["t"])
     with pytest.raises(UnsupportedModelError, match="text or embedding features"):
-        read(catboost.CatBoostClassifier(**options()).fit(pool))
+        read(fit(catboost.CatBoostClassifier(**options()), pool))
 
 
 # Files
@@ -668,10 +671,10 @@ def saved(tmp_path_factory):
     table, target = mixed_data(rng, 150)
     small = {"cat_features": ["c", "i", "e"], "iterations": 4, "depth": 2, "max_ctr_complexity": 1}
     models = [
-        catboost.CatBoostRegressor(**options(**small)).fit(table, target),
+        fit(catboost.CatBoostRegressor(**options(**small)), table, target),
         combined_model(rng, iterations=2)[0],
-        catboost.CatBoostClassifier(**options(**small, grow_policy="Lossguide")).fit(
-            table, np.digitize(target, [1, 2])
+        fit(
+            catboost.CatBoostClassifier(**options(**small, grow_policy="Lossguide")), table, np.digitize(target, [1, 2])
         ),
     ]
     folder = tmp_path_factory.mktemp("saved")
@@ -817,5 +820,5 @@ def test_files_need_no_catboost(saved, tmp_path):
 def test_read_model_finds_this_reader(tmp_path):
     rng = np.random.default_rng(24)
     rows, target = numeric_data(rng)
-    model = catboost.CatBoostRegressor(**options(iterations=3)).fit(rows, target)
+    model = fit(catboost.CatBoostRegressor(**options(iterations=3)), rows, target)
     assert read_model(model).n_trees == 3

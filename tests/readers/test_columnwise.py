@@ -42,6 +42,7 @@ import treeanova
 from treeanova.errors import UnsupportedModelError
 from treeanova.readers import read_for_rows
 from treeanova.readers.columnwise.numbers import floats, ranks
+from treeanova.testing.training import fit
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Found unknown categories:UserWarning"),
@@ -127,14 +128,14 @@ def rows_around_terms(fx, base=X, n_rows=800):
 @pytest.mark.parametrize("model", THREE)
 @pytest.mark.parametrize("scaler", SCALERS)
 def test_transformers_of_numbers(scaler, model):
-    pipeline = make_pipeline(SCALERS[scaler](), MODELS[model]()).fit(X, Y)
+    pipeline = fit(make_pipeline(SCALERS[scaler](), MODELS[model]()), X, Y)
     check_terms(pipeline, X, rows_around_terms)
 
 
 @pytest.mark.parametrize("model", THREE)
 def test_box_cox(model):
     positive = np.exp(X)
-    pipeline = make_pipeline(PowerTransformer("box-cox"), MODELS[model]()).fit(positive, Y)
+    pipeline = fit(make_pipeline(PowerTransformer("box-cox"), MODELS[model]()), positive, Y)
     check_terms(pipeline, positive, lambda fx: np.clip(rows_around_terms(fx, positive), 1e-300, None))
 
 
@@ -142,25 +143,25 @@ def test_box_cox(model):
 @pytest.mark.parametrize("indicator", [False, True])
 def test_missing_values_go_where_imputed_values_go(model, indicator):
     steps = SimpleImputer(add_indicator=indicator), RobustScaler(), MODELS[model]()
-    pipeline = make_pipeline(*steps).fit(GAPS, Y)
+    pipeline = fit(make_pipeline(*steps), GAPS, Y)
     check_terms(pipeline, GAPS, lambda fx: rows_around_terms(fx, GAPS))
 
 
 @pytest.mark.parametrize("model", THREE)
 def test_indicators_of_missing_values(model):
-    pipeline = make_pipeline(make_union(SimpleImputer(), MissingIndicator()), MODELS[model]()).fit(GAPS, Y)
+    pipeline = fit(make_pipeline(make_union(SimpleImputer(), MissingIndicator()), MODELS[model]()), GAPS, Y)
     check_terms(pipeline, GAPS, lambda fx: rows_around_terms(fx, GAPS))
 
 
 def test_none_in_a_column_of_numbers():
     frame = pd.DataFrame({"a": pd.Series(list(X[:, 0]), dtype=object), "b": X[:, 1]})
     frame.loc[::9, "a"] = None
-    check(make_pipeline(StandardScaler(), MODELS["histogram"]()).fit(frame, Y), frame)
+    check(fit(make_pipeline(StandardScaler(), MODELS["histogram"]()), frame, Y), frame)
 
 
 @pytest.mark.parametrize("function", [np.tanh, np.negative])
 def test_infinite_numbers(function):
-    pipeline = make_pipeline(FunctionTransformer(function), MODELS["histogram"]()).fit(X, Y)
+    pipeline = fit(make_pipeline(FunctionTransformer(function), MODELS["histogram"]()), X, Y)
     rows = np.array([[np.inf, -np.inf, 0.5], [-np.inf, np.inf, np.inf], [0.1, -np.inf, -np.inf]])
     check(pipeline, rows)
 
@@ -168,7 +169,7 @@ def test_infinite_numbers(function):
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
 @pytest.mark.filterwarnings("ignore:divide by zero:RuntimeWarning")
 def test_logarithm_with_numbers_that_it_makes_missing():
-    pipeline = make_pipeline(FunctionTransformer(np.log), MODELS["histogram"]()).fit(X, Y)
+    pipeline = fit(make_pipeline(FunctionTransformer(np.log), MODELS["histogram"]()), X, Y)
     forest = read_for_rows(pipeline)
     rows = adversarial(forest, X)
     check(pipeline, np.where(rows == 0, 1.0, rows), forest)  # the model refuses minus infinity
@@ -176,7 +177,7 @@ def test_logarithm_with_numbers_that_it_makes_missing():
 
 def test_missing_values_are_refused_where_the_transformer_refuses_them():
     pipeline = make_pipeline(KBinsDiscretizer(3, encode="ordinal", strategy="uniform"), MODELS["histogram"]())
-    forest = read_for_rows(pipeline.fit(X, Y))
+    forest = read_for_rows(fit(pipeline, X, Y))
     with pytest.raises(ValueError, match="must have no missing values"):
         forest.score(GAPS)
 
@@ -237,7 +238,7 @@ def test_encoders_of_categories(encoder, model, sparse_threshold):
     columns = make_column_transformer(
         (StandardScaler(), ["age"]), (ENCODERS[encoder](), ["town", "code"]), sparse_threshold=sparse_threshold
     )
-    pipeline = make_pipeline(columns, MODELS[model]()).fit(FRAME, Z)
+    pipeline = fit(make_pipeline(columns, MODELS[model]()), FRAME, Z)
     fx = treeanova.decompose(pipeline, FRAME, density="independent")
     assert fx.schema.names == ("age", "town", "code", "note")
     assert set(fx.terms["town"].axes[0].categories) - {None} == {"Ulm", "Jena", "Bonn", "Kiel"}
@@ -252,7 +253,7 @@ def test_zeros_that_are_missing(sparse_threshold):
     columns = make_column_transformer(
         (MaxAbsScaler(), ["age"]), (ENCODERS["sparse"](), ["town"]), sparse_threshold=sparse_threshold
     )
-    pipeline = make_pipeline(columns, model).fit(FRAME, Z)
+    pipeline = fit(make_pipeline(columns, model), FRAME, Z)
     rows = mixed_rows(FRAME)
     rows.loc[::3, "age"] = 0.0
     check(pipeline, rows)
@@ -260,9 +261,9 @@ def test_zeros_that_are_missing(sparse_threshold):
 
 def test_sparse_rows_are_refused_where_absent_entries_are_missing():
     rows = scipy.sparse.csr_matrix(np.where(X > 0, X, 0.0))
-    pipeline = make_pipeline(MaxAbsScaler(), MODELS["forest"]()).fit(rows, Y)
+    pipeline = fit(make_pipeline(MaxAbsScaler(), MODELS["forest"]()), rows, Y)
     check(pipeline, rows)
-    pipeline = make_pipeline(MaxAbsScaler(), MODELS["xgboost"]()).fit(rows, Y)
+    pipeline = fit(make_pipeline(MaxAbsScaler(), MODELS["xgboost"]()), rows, Y)
     check(pipeline, rows.toarray())
     with pytest.raises(ValueError, match="`X` must be dense"):
         treeanova.decompose(pipeline, rows)
@@ -271,7 +272,7 @@ def test_sparse_rows_are_refused_where_absent_entries_are_missing():
 def test_target_encoder_of_several_classes():
     columns = make_column_transformer((TargetEncoder(random_state=0), ["town"]), remainder="drop")
     classes = np.digitize(Z, [0.0, 1.0])
-    pipeline = make_pipeline(columns, RandomForestClassifier(2, max_leaf_nodes=6, random_state=0)).fit(FRAME, classes)
+    pipeline = fit(make_pipeline(columns, RandomForestClassifier(2, max_leaf_nodes=6, random_state=0)), FRAME, classes)
     rows = mixed_rows(FRAME)
     np.testing.assert_allclose(read_for_rows(pipeline).score(rows), pipeline.predict_proba(rows), atol=1e-12)
 
@@ -279,10 +280,10 @@ def test_target_encoder_of_several_classes():
 def test_columns_of_pandas_categories_and_of_polars():
     columns = make_column_transformer((OneHotEncoder(), ["town"]), ("passthrough", ["age"]))
     frame = FRAME.assign(town=FRAME["town"].astype("category"))
-    check(make_pipeline(columns, MODELS["forest"]()).fit(frame, Z), frame)
+    check(fit(make_pipeline(columns, MODELS["forest"]()), frame, Z), frame)
     polars = pytest.importorskip("polars")
     table = polars.DataFrame({"code": FRAME["code"].astype(str).tolist(), "town": FRAME["town"].tolist()})
-    pipeline = make_pipeline(OneHotEncoder(), MODELS["forest"]()).fit(table, Z)
+    pipeline = fit(make_pipeline(OneHotEncoder(), MODELS["forest"]()), table, Z)
     fx = treeanova.decompose(pipeline, table, density="empirical")
     close(fx.decision_function(table), pipeline.predict(table))
 
@@ -291,12 +292,12 @@ def test_columns_of_pandas_categories_and_of_polars():
 def test_boolean_categories(known):
     columns = make_column_transformer((OneHotEncoder(handle_unknown="ignore"), ["old"]))
     frame = pd.DataFrame({"old": known})
-    check(make_pipeline(columns, MODELS["forest"]()).fit(frame, Z), frame)
+    check(fit(make_pipeline(columns, MODELS["forest"]()), frame, Z), frame)
 
 
 def test_dates_as_categories_are_refused():
     frame = pd.DataFrame({"day": pd.to_datetime(["2020-01-01", "2021-05-05"] * 100)})
-    pipeline = make_pipeline(OneHotEncoder(), MODELS["forest"]()).fit(frame, Z)
+    pipeline = fit(make_pipeline(OneHotEncoder(), MODELS["forest"]()), frame, Z)
     with pytest.raises(UnsupportedModelError, match=r"an encoder of dates.*turn these into text first"):
         read_for_rows(pipeline)
 
@@ -306,7 +307,7 @@ def test_functions_of_dates_are_refused():
         return frame.apply(lambda column: column.dt.month)
 
     frame = pd.DataFrame({"day": pd.to_datetime(["2020-01-01", "2021-05-05"] * 100)})
-    pipeline = make_pipeline(FunctionTransformer(day), MODELS["forest"]()).fit(frame, Z)
+    pipeline = fit(make_pipeline(FunctionTransformer(day), MODELS["forest"]()), frame, Z)
     with pytest.raises(UnsupportedModelError, match=r"accept none of the numbers tried \(AttributeError"):
         read_for_rows(pipeline)
 
@@ -314,7 +315,7 @@ def test_functions_of_dates_are_refused():
 @pytest.mark.parametrize("model", ["boosting", "lightgbm"])
 def test_other_models_at_the_end(model):
     columns = make_column_transformer((StandardScaler(), ["age"]), (ENCODERS["one-hot"](), ["town"]))
-    pipeline = make_pipeline(columns, MODELS[model]()).fit(FRAME, Z)
+    pipeline = fit(make_pipeline(columns, MODELS[model]()), FRAME, Z)
     check_terms(pipeline, FRAME, mixed_around_terms)
 
 
@@ -322,14 +323,14 @@ def test_catboost_at_the_end():
     catboost = pytest.importorskip("catboost")
     model = catboost.CatBoostRegressor(iterations=3, depth=2, verbose=0, random_seed=0, allow_writing_files=False)
     columns = make_column_transformer((StandardScaler(), ["age"]), (ENCODERS["one-hot"](), ["town"]))
-    pipeline = make_pipeline(columns, model).fit(FRAME, Z)
+    pipeline = fit(make_pipeline(columns, model), FRAME, Z)
     check_terms(pipeline, FRAME, mixed_around_terms)
 
 
 def test_all_columns_of_an_encoder_are_one_feature():
     columns = make_column_transformer((StandardScaler(), ["age"]), (ENCODERS["one-hot"](), ["town", "code"]))
     target = (FRAME["town"] == "Jena") * (FRAME["code"] == 5) * 3.0 + (FRAME["town"] == "Ulm")
-    pipeline = make_pipeline(columns, MODELS["forest"]()).fit(FRAME.assign(age=0.0), target)
+    pipeline = fit(make_pipeline(columns, MODELS["forest"]()), FRAME.assign(age=0.0), target)
     fx = treeanova.decompose(pipeline, FRAME.assign(age=0.0), density="empirical")
     assert {name for names in fx.terms for name in names} <= {"age", "town", "code"}
     towns = {label.split(" or ")[0] for label in fx.table("town")["town"]}
@@ -351,7 +352,7 @@ def test_plots_name_the_categories_of_an_encoder():
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("Agg")
     columns = make_column_transformer((ENCODERS["one-hot"](), ["town"]))
-    pipeline = make_pipeline(columns, MODELS["forest"]()).fit(FRAME, Z)
+    pipeline = fit(make_pipeline(columns, MODELS["forest"]()), FRAME, Z)
     axes = treeanova.plot.effect(treeanova.decompose(pipeline, FRAME, density="empirical"), "town")
     texts = " ".join(label.get_text() for label in [*axes.get_xticklabels(), *axes.get_yticklabels()])
     assert all(town in texts for town in ("Ulm", "Jena", "Bonn", "Kiel"))
@@ -362,7 +363,7 @@ def test_missing_categories_seen_in_training(missing):
     frame = FRAME[["age", "town"]].copy()
     frame.loc[::7, "town"] = missing
     columns = make_column_transformer((OneHotEncoder(handle_unknown="ignore"), ["town"]), remainder="passthrough")
-    pipeline = make_pipeline(columns, MODELS["forest"]()).fit(frame, Z + 3 * frame["town"].isna())
+    pipeline = fit(make_pipeline(columns, MODELS["forest"]()), frame, Z + 3 * frame["town"].isna())
     check(pipeline, mixed_rows(FRAME)[["age", "town"]])
 
 
@@ -371,7 +372,7 @@ def test_none_is_refused_where_the_encoder_knows_nan_only(encoder):
     frame = FRAME[["town"]].copy()
     frame.loc[::7, "town"] = np.nan
     columns = make_column_transformer((encoder(), ["town"]), sparse_threshold=0)
-    pipeline = make_pipeline(columns, MODELS["histogram"]()).fit(frame, Z)
+    pipeline = fit(make_pipeline(columns, MODELS["histogram"]()), frame, Z)
     forest = read_for_rows(pipeline)
     check(pipeline, frame, forest)
     frame.loc[0, "town"] = None
@@ -381,25 +382,25 @@ def test_none_is_refused_where_the_encoder_knows_nan_only(encoder):
 
 def test_missing_values_that_encoders_read_in_different_ways_are_refused():
     pipeline = make_pipeline(make_column_transformer((TargetEncoder(random_state=0), ["town"])), MODELS["forest"]())
-    forest = read_for_rows(pipeline.fit(FRAME, Z))
+    forest = read_for_rows(fit(pipeline, FRAME, Z))
     with pytest.raises(TypeError, match="'town' must have NaN or None where it is missing, got pandas' NA or NaT"):
         forest.score(FRAME.assign(town=pd.NA))
 
 
 def test_columns_that_no_split_sees_are_read_as_the_transformers_read_them():
     kept = ColumnTransformer([("kept", "passthrough", [1])])
-    forest = read_for_rows(make_pipeline(RobustScaler(), kept, MODELS["histogram"]()).fit(X, X[:, 1]))
+    forest = read_for_rows(fit(make_pipeline(RobustScaler(), kept, MODELS["histogram"]()), X, X[:, 1]))
     forest.score(GAPS)  # RobustScaler accepts missing values
     with pytest.raises(TypeError, match="column 'x0' must hold numbers, got 'text'"):
         forest.score(np.array([["text", 1.0, 2.0]], dtype=object))
     bins = KBinsDiscretizer(3, encode="ordinal", strategy="uniform")
-    forest = read_for_rows(make_pipeline(bins, kept, MODELS["histogram"]()).fit(X, X[:, 1]))
+    forest = read_for_rows(fit(make_pipeline(bins, kept, MODELS["histogram"]()), X, X[:, 1]))
     with pytest.raises(ValueError, match="column 'x0' must have no missing values"):
         forest.score(np.array([[np.nan, 1.0, 2.0]]))
 
 
 def test_unseen_categories_are_refused_where_the_encoder_refuses_them():
-    pipeline = make_pipeline(make_column_transformer((OneHotEncoder(), ["town"])), MODELS["forest"]()).fit(FRAME, Z)
+    pipeline = fit(make_pipeline(make_column_transformer((OneHotEncoder(), ["town"])), MODELS["forest"]()), FRAME, Z)
     forest = read_for_rows(pipeline)
     check(pipeline, FRAME, forest)
     with pytest.raises(ValueError, match="must hold categories of the model, got 'Rom'"):
@@ -408,7 +409,7 @@ def test_unseen_categories_are_refused_where_the_encoder_refuses_them():
 
 def test_a_column_used_as_category_and_as_number_is_refused():
     both = make_union(OneHotEncoder(handle_unknown="ignore", sparse_output=False), StandardScaler())
-    pipeline = make_pipeline(both, MODELS["forest"]()).fit(FRAME[["code"]], Z)
+    pipeline = fit(make_pipeline(both, MODELS["forest"]()), FRAME[["code"]], Z)
     with pytest.raises(UnsupportedModelError, match="both as categories and otherwise"):
         read_for_rows(pipeline)
 
@@ -416,14 +417,14 @@ def test_a_column_used_as_category_and_as_number_is_refused():
 def test_a_number_that_means_missing_before_an_encoder():
     imputer = SimpleImputer(missing_values=-1, strategy="most_frequent")
     encoder = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
-    pipeline = make_pipeline(imputer, encoder, MODELS["forest"]()).fit(FRAME[["code"]], Z)
+    pipeline = fit(make_pipeline(imputer, encoder, MODELS["forest"]()), FRAME[["code"]], Z)
     check(pipeline, pd.DataFrame({"code": [3, 5, 9, -1, 7, -1]}))
 
 
 def test_nested_steps_unions_and_selections():
     numbers = make_pipeline(make_union(StandardScaler(), FunctionTransformer(np.cbrt)), SelectKBest(f_regression, k=3))
     columns = ColumnTransformer([("n", numbers, [2, 0]), ("p", "passthrough", [1]), ("d", "drop", [0])])
-    pipeline = make_pipeline(columns, make_pipeline(MinMaxScaler(), MODELS["forest"]())).fit(X, Y)
+    pipeline = fit(make_pipeline(columns, make_pipeline(MinMaxScaler(), MODELS["forest"]())), X, Y)
     forest = read_for_rows(pipeline)
     check(pipeline, np.clip(adversarial(forest, X), -50, 50), forest)
 
@@ -431,14 +432,14 @@ def test_nested_steps_unions_and_selections():
 @pytest.mark.parametrize("rows", [X.astype(np.float32), pd.DataFrame(X.astype(np.float32), columns=list("abc"))])
 def test_float32_is_refused_where_it_would_round_otherwise(rows):
     frame = pd.DataFrame(X, columns=list("abc"))
-    pipeline = make_pipeline(StandardScaler(), MODELS["forest"]()).fit(frame, Y)
+    pipeline = fit(make_pipeline(StandardScaler(), MODELS["forest"]()), frame, Y)
     with pytest.raises(TypeError, match="column 'a' must be float64, got float32"):
         treeanova.decompose(pipeline, rows)
 
 
 def test_decompositions_of_pipelines_are_saved(tmp_path):
     columns = make_column_transformer((StandardScaler(), ["age"]), (ENCODERS["one-hot"](), ["town"]))
-    pipeline = make_pipeline(columns, MODELS["forest"]()).fit(FRAME, Z)
+    pipeline = fit(make_pipeline(columns, MODELS["forest"]()), FRAME, Z)
     fx = treeanova.decompose(pipeline, FRAME, density="empirical")
     fx.save(tmp_path / "fx.zip")
     rows = mixed_rows(FRAME)
@@ -449,14 +450,14 @@ def test_decompositions_of_pipelines_are_saved(tmp_path):
 
 def test_plan_of_a_pipeline_is_in_raw_columns():
     columns = make_column_transformer((ENCODERS["one-hot"](), ["town", "code"]))
-    pipeline = make_pipeline(columns, MODELS["histogram"]()).fit(FRAME, Z)
+    pipeline = fit(make_pipeline(columns, MODELS["histogram"]()), FRAME, Z)
     assert str(treeanova.plan(pipeline)).startswith("order 1: 2 terms")
 
 
 def test_classifier_and_pandas_output():
     pipeline = make_pipeline(RobustScaler(), RandomForestClassifier(3, max_depth=3, random_state=0))
     frame = pd.DataFrame(X, columns=list("abc"))
-    pipeline.set_output(transform="pandas").fit(frame, Y > 0)
+    fit(pipeline.set_output(transform="pandas"), frame, Y > 0)
     fx = treeanova.decompose(pipeline, frame, density="empirical")
     assert fx.schema.names == tuple("abc")
     np.testing.assert_allclose(fx.decision_function(frame), pipeline.predict_proba(frame)[:, 1], atol=1e-10)
@@ -475,7 +476,7 @@ def test_classifier_and_pandas_output():
     ],
 )
 def test_what_is_not_column_by_column_is_refused(step, reason):
-    pipeline = make_pipeline(step, MODELS["forest"]()).fit(X, Y)
+    pipeline = fit(make_pipeline(step, MODELS["forest"]()), X, Y)
     with pytest.raises(UnsupportedModelError, match=reason):
         treeanova.decompose(pipeline, X)
 
@@ -490,7 +491,7 @@ def test_functions_that_are_not_what_they_seem_are_refused_at_rows(as_frame):
     rows[::5, 0] = 3.0
     pipeline = make_pipeline(FunctionTransformer(raised_at_three), MODELS["forest"]())
     rows = pd.DataFrame(rows, columns=list("abc")) if as_frame else rows
-    pipeline.fit(rows, np.asarray(rows)[:, 0] == 3.0)
+    fit(pipeline, rows, np.asarray(rows)[:, 0] == 3.0)
     read_for_rows(pipeline)  # without rows, nothing shows it
     with pytest.raises(
         UnsupportedModelError, match=r"acts on the rows of `X` in another way .* decompose the final step"
@@ -503,7 +504,7 @@ def test_functions_of_the_type_of_a_column_are_refused_at_rows():
         return frame / 2 if (frame.dtypes == np.int64).all() else frame
 
     frame = pd.DataFrame({"code": FRAME["code"].astype(np.int64)})
-    pipeline = make_pipeline(FunctionTransformer(halved), MODELS["forest"]()).fit(frame, Z)
+    pipeline = fit(make_pipeline(FunctionTransformer(halved), MODELS["forest"]()), frame, Z)
     with pytest.raises(UnsupportedModelError, match="acts on the rows of `X` in another way"):
         treeanova.decompose(pipeline, frame)
 
@@ -511,7 +512,7 @@ def test_functions_of_the_type_of_a_column_are_refused_at_rows():
 def test_tables_with_more_columns_in_another_order_are_compared():
     frame = pd.DataFrame(X, columns=list("abc"))
     frame.loc[::5, "a"] = 3.0
-    pipeline = make_pipeline(FunctionTransformer(raised_at_three), MODELS["forest"]()).fit(frame, frame["a"] == 3.0)
+    pipeline = fit(make_pipeline(FunctionTransformer(raised_at_three), MODELS["forest"]()), frame, frame["a"] == 3.0)
     with pytest.raises(UnsupportedModelError, match="acts on the rows of `X` in another way"):
         treeanova.decompose(pipeline, frame.assign(d="text")[list("dcba")])
 
@@ -524,8 +525,8 @@ class Sampler(BaseEstimator):
 
 
 def test_samplers_of_training_rows_are_left_out():
-    scaler = StandardScaler().fit(X)
-    forest = MODELS["forest"]().fit(scaler.transform(X), Y)
+    scaler = fit(StandardScaler(), X)
+    forest = fit(MODELS["forest"](), scaler.transform(X), Y)
     pipeline = Pipeline([("scaler", scaler), ("sampler", Sampler()), ("forest", forest)])
     check(make_pipeline(scaler, forest), X, read_for_rows(pipeline))
 
@@ -542,7 +543,7 @@ def test_random_pipelines(chains, encoder, data):
     extra = [(numbers[2], ["weight", "age"]), ("drop", ["note"]), ("passthrough", ["weight"])]
     parts += data.draw(st.lists(st.sampled_from(extra), unique_by=id))
     columns = make_column_transformer(*data.draw(st.permutations(parts)), sparse_threshold=0)
-    pipeline = make_pipeline(columns, MODELS[data.draw(st.sampled_from(["histogram", "xgboost"]))]()).fit(frame, Z)
+    pipeline = fit(make_pipeline(columns, MODELS[data.draw(st.sampled_from(["histogram", "xgboost"]))]()), frame, Z)
     forest = read_for_rows(pipeline, frame)
     names = ["age", "height", "weight"]
     seen = [forest.schema.names.index(name) for name in names]

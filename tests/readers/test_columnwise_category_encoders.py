@@ -16,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 import treeanova
 from treeanova.errors import UnsupportedModelError
 from treeanova.readers import read_for_rows
+from treeanova.testing.training import fit
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the package warns of pandas' future
 RNG = np.random.default_rng(0)
@@ -50,7 +51,7 @@ KINDS = [
 def fitted(encoder, *, alone=False, frame=FRAME):
     columns = make_column_transformer((StandardScaler(), ["age"]), (encoder, ["town", "code"]))
     model = HistGradientBoostingClassifier(max_iter=3, min_samples_leaf=3, max_leaf_nodes=6)
-    return make_pipeline(encoder if alone else columns, model).fit(frame, Y)
+    return fit(make_pipeline(encoder if alone else columns, model), frame, Y)
 
 
 def rows_with_gaps():

@@ -20,6 +20,7 @@ from treeanova.readers import ebm as reader
 from treeanova.readers import read_model
 from treeanova.storage.schema import describe, restore
 from treeanova.testing.edge_values import SPECIAL, numeric_candidates
+from treeanova.testing.training import fit
 
 pytest.importorskip("interpret")
 pd = pytest.importorskip("pandas")
@@ -70,7 +71,7 @@ def train(kind=ExplainableBoostingRegressor, data=None, y=None, **options):
     if y is None:
         y = target(data)
     options = {"outer_bags": 1, "max_rounds": 40, "n_jobs": 1, "interactions": 2, "random_state": 1} | options
-    return quietly(kind(**options).fit, data, y)
+    return quietly(fit, kind(**options), data, y)
 
 
 def classes(n: int):
@@ -133,7 +134,7 @@ def no_categories():
 def private(kind, y=None, **options):
     data, bounds = table().fillna({"a": 0.0, "c": "v", "f": 0.0}), dict.fromkeys("abdef", (-3.0, 3.0))
     options = {"max_rounds": 10, "n_jobs": 1, "random_state": 1, "privacy_bounds": bounds} | options
-    return quietly(kind(**options).fit, data, target(data) if y is None else y)
+    return quietly(fit, kind(**options), data, target(data) if y is None else y)
 
 
 TRIPLE = [("b", "a"), ("c", "f"), ("f", "a", "c")]

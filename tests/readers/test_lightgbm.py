@@ -19,7 +19,9 @@ from treeanova.model.forest import NEAR_ZERO
 from treeanova.model.grid import grid_of
 from treeanova.readers import read_model
 from treeanova.readers.lightgbm import read, read_file
+from treeanova.testing import training
 from treeanova.testing.edge_values import numeric_rows
+from treeanova.testing.training import fit, shifted
 
 lgb = pytest.importorskip("lightgbm")
 pd = pytest.importorskip("pandas")
@@ -69,8 +71,10 @@ Y = targets(X)
 
 def train(params, target="real", rounds=10, x=X, categories=(4,), **kwargs):
     label = Y[target] if isinstance(target, str) else target
-    data = lgb.Dataset(x, label, categorical_feature=list(categories), group=kwargs.pop("group", None))
-    return lgb.train({**BASE, **CATEGORY, **params}, data, rounds, **kwargs)
+    data = lgb.Dataset(
+        shifted(x), shifted(label), categorical_feature=list(categories), group=kwargs.pop("group", None)
+    )
+    return training.train(lgb, {**BASE, **CATEGORY, **params}, data, rounds, **kwargs)
 
 
 def adversarial(forest, seed=2, n_rows=1500, base=X):
@@ -298,29 +302,29 @@ def test_custom_objectives_give_raw_scores():
 def test_estimators():
     options = {"n_estimators": 8, "n_jobs": 1, "verbose": -1, "num_leaves": 6}
     names = np.array(["low", "middle", "high"])[Y["three"]]
-    classifier = lgb.LGBMClassifier(**options).fit(X, names)
+    classifier = fit(lgb.LGBMClassifier(**options), X, names)
     forest = check(classifier)
     assert forest.schema.outputs == ("high", "low", "middle")
     np.testing.assert_allclose(
         scipy.special.softmax(forest.score(X), axis=1), classifier.predict_proba(X), rtol=1e-12, atol=1e-12
     )
-    binary = lgb.LGBMClassifier(**options).fit(X, names == "low")
+    binary = fit(lgb.LGBMClassifier(**options), X, names == "low")
     assert check(binary).schema.outputs == ("score",)
     np.testing.assert_allclose(scipy.special.expit(read(binary).score(X))[:, 0], binary.predict_proba(X)[:, 1])
-    check(lgb.LGBMRegressor(**options).fit(X, Y["real"], categorical_feature=[4]))
-    check(lgb.LGBMRanker(**options).fit(X, Y["three"], group=[200, 200]))
+    check(fit(lgb.LGBMRegressor(**options), X, Y["real"], categorical_feature=[4]))
+    check(fit(lgb.LGBMRanker(**options), X, Y["three"], group=[200, 200]))
 
 
 @pytest.mark.filterwarnings("ignore:The argument 'eval_set'")  # its successor is not in older versions
 def test_early_stopping_uses_the_best_iteration():
-    valid = lgb.Dataset(training_rows(seed=5), targets(training_rows(seed=5), seed=6)["real"] + 3)
+    valid = lgb.Dataset(shifted(training_rows(seed=5)), shifted(targets(training_rows(seed=5), seed=6)["real"] + 3))
     stop = lgb.early_stopping(3, verbose=False)
     data = {"valid_sets": [valid], "callbacks": [stop]}
     booster = train({"learning_rate": 0.9}, rounds=60, keep_training_booster=True, **data)
     assert 0 < booster.best_iteration < booster.num_trees()
     assert check(booster).n_trees == booster.best_iteration
     model = lgb.LGBMRegressor(n_estimators=60, learning_rate=0.9, n_jobs=1, verbose=-1)
-    model.fit(X, Y["real"], eval_set=[(X[:50], -Y["real"][:50])], callbacks=[stop])
+    fit(model, X, Y["real"], eval_set=[(X[:50], -Y["real"][:50])], callbacks=[stop])
     assert check(model).n_trees == model.best_iteration_ < 60
 
 
@@ -334,7 +338,7 @@ def test_trees_of_one_leaf():
 
 
 def test_a_model_without_trees_scores_zero():
-    booster = lgb.Booster(BASE, lgb.Dataset(X, Y["real"]))
+    booster = lgb.Booster(BASE, lgb.Dataset(shifted(X), shifted(Y["real"])))
     forest = read(booster)
     assert forest.n_trees == 0
     np.testing.assert_array_equal(forest.score(X)[:, 0], booster.predict(X))
@@ -408,7 +412,7 @@ def table_target(frame):
 def train_table(frame, **params):
     y = table_target(frame)
     options = {**BASE, **CATEGORY, "cat_smooth": 0, **params}
-    return lgb.train(options, lgb.Dataset(frame, y), 12)
+    return training.train(lgb, options, lgb.Dataset(shifted(frame), shifted(y)), 12)
 
 
 def test_pandas_tables_with_categories():
@@ -447,7 +451,7 @@ def test_other_tables_give_the_same_scores():
 
 def test_polars_categories():
     frame = table()[["number", "word", "yes"]]
-    booster = lgb.train({**BASE, **CATEGORY}, lgb.Dataset(frame, table_target(table())), 12)
+    booster = training.train(lgb, {**BASE, **CATEGORY}, lgb.Dataset(shifted(frame), shifted(table_target(table()))), 12)
     polar = pl.from_pandas(frame.astype({"word": "string", "yes": "boolean"}))
     words = ["x y", "red", "green", "never", "blüe"]
     for kind in (pl.String, pl.Categorical, pl.Enum(words)):
@@ -462,7 +466,7 @@ def test_polars_and_arrow_tables_without_categories():
     x = np.nan_to_num(X, nan=np.nan, posinf=9, neginf=-9)
     names = [f"f{j}" for j in range(6)]
     polar = pl.DataFrame(x, schema=names).with_columns(pl.col("f0").fill_nan(None))
-    booster = lgb.train(BASE, lgb.Dataset(polar, Y["real"]), 10)
+    booster = training.train(lgb, BASE, lgb.Dataset(shifted(polar), shifted(Y["real"])), 10)
     forest = read(booster)
     assert forest.schema.names == tuple(names)
     expected = booster.predict(x, raw_score=True)
@@ -472,7 +476,7 @@ def test_polars_and_arrow_tables_without_categories():
 
 def test_arrays_of_codes_for_a_model_of_text_categories():
     frame = table()[["number", "word"]]
-    booster = lgb.train({**BASE, **CATEGORY}, lgb.Dataset(frame, table_target(table())), 12)
+    booster = training.train(lgb, {**BASE, **CATEGORY}, lgb.Dataset(shifted(frame), shifted(table_target(table()))), 12)
     codes = np.column_stack([frame["number"], frame["word"].cat.codes]).astype(float)
     codes[:60, 1] = np.resize(ODD_CODES, 60)
     check_data(read(booster), booster, codes, codes)
@@ -482,7 +486,7 @@ def test_ordered_categories_are_numbers():
     frame = table()[["number", "word", "whole"]]
     frame["word"] = frame["word"].cat.as_ordered()
     y = table_target(table())
-    booster = lgb.train({**BASE, **CATEGORY}, lgb.Dataset(frame, y), 12)
+    booster = training.train(lgb, {**BASE, **CATEGORY}, lgb.Dataset(shifted(frame), shifted(y)), 12)
     forest = read(booster)
     assert [f.is_category for f in forest.schema.features] == [False, False, True]
     assert (forest.feature == 1).any()
@@ -493,8 +497,11 @@ def test_ordered_categories_are_numbers():
 
 def test_categories_that_are_not_declared_are_numbers():
     frame = table()[["number", "word", "whole"]]
-    booster = lgb.train(
-        {**BASE, **CATEGORY}, lgb.Dataset(frame, table_target(table()), categorical_feature=["whole"]), 12
+    booster = training.train(
+        lgb,
+        {**BASE, **CATEGORY},
+        lgb.Dataset(shifted(frame), shifted(table_target(table())), categorical_feature=["whole"]),
+        12,
     )
     forest = read(booster)
     assert [f.is_category for f in forest.schema.features] == [False, False, True]
@@ -504,20 +511,22 @@ def test_categories_that_are_not_declared_are_numbers():
 def test_category_columns_that_cannot_be_told_are_refused():
     frame = table()[["number", "word", "int8"]].assign(word=lambda f: f["word"].cat.as_ordered())
     frame["int8"] = frame["int8"].clip(0, 2)
-    booster = lgb.train(BASE, lgb.Dataset(frame, table_target(table())), 3)
+    booster = training.train(lgb, BASE, lgb.Dataset(shifted(frame), shifted(table_target(table()))), 3)
     with pytest.raises(UnsupportedModelError, match="does not tell which they are"):
         read(booster)
 
 
 def test_category_columns_never_split_on_still_take_labels():
     frame = table()[["number", "word"]].assign(constant=pd.Categorical(["a"] * 400), empty=pd.Categorical([None] * 400))
-    booster = lgb.train({**BASE, "feature_pre_filter": False}, lgb.Dataset(frame, table_target(table())), 3)
+    booster = training.train(
+        lgb, {**BASE, "feature_pre_filter": False}, lgb.Dataset(shifted(frame), shifted(table_target(table()))), 3
+    )
     check_data(read(booster), booster, frame, frame)
 
 
 def test_categories_that_lightgbm_cannot_write_are_refused():
     frame = pd.DataFrame({"cut": pd.cut(X[:, 2], 3), "x": X[:, 1]})
-    booster = lgb.train(BASE, lgb.Dataset(frame, Y["real"]), 2, keep_training_booster=True)
+    booster = training.train(lgb, BASE, lgb.Dataset(shifted(frame), shifted(Y["real"])), 2, keep_training_booster=True)
     with pytest.raises(UnsupportedModelError, match="must be one that LightGBM can save"):
         read(booster)
 
@@ -527,7 +536,7 @@ def test_names():
     assert (unnamed.names, unnamed.named) == (("x0", "x1", "x2", "x3", "x4", "x5"), False)
     names = ["Tree=0", "é", "\u2028", "end", "a\x85b", "a=b"]
     frame = pd.DataFrame(X, columns=names)
-    booster = lgb.train(BASE, lgb.Dataset(frame, Y["real"]), 3)
+    booster = training.train(lgb, BASE, lgb.Dataset(shifted(frame), shifted(Y["real"])), 3)
     forest = read(booster)
     assert forest.schema.names == tuple(names)
     check_data(forest, booster, frame[names[::-1]], frame)
@@ -535,7 +544,7 @@ def test_names():
 
 def test_names_with_blanks_are_spelled_as_in_the_model():
     frame = pd.DataFrame(X[:, :2], columns=["a b", "c"])
-    booster = lgb.train(BASE, lgb.Dataset(frame, Y["real"]), 3)
+    booster = training.train(lgb, BASE, lgb.Dataset(shifted(frame), shifted(Y["real"])), 3)
     assert read(booster).schema.names == ("a_b", "c")
 
 
@@ -558,10 +567,17 @@ def test_estimators_must_be_fitted(name):
 def test_other_objects_are_refused():
     with pytest.raises(UnsupportedModelError, match="got Dataset"):
         read(lgb.Dataset(X))
-    folds = lgb.cv(BASE, lgb.Dataset(X, Y["real"]), 2, nfold=2, stratified=False, return_cvbooster=True)["cvbooster"]
+    folds = lgb.cv(
+        training.seeded(BASE),
+        lgb.Dataset(shifted(X), shifted(Y["real"])),
+        2,
+        nfold=2,
+        stratified=False,
+        return_cvbooster=True,
+    )["cvbooster"]
     with pytest.raises(UnsupportedModelError, match="pass one of its `boosters`"):
         read(folds)
-    early = lgb.LGBMClassifier(n_estimators=2, n_jobs=1, verbose=-1, pred_early_stop=True).fit(X, Y["binary"])
+    early = fit(lgb.LGBMClassifier(n_estimators=2, n_jobs=1, verbose=-1, pred_early_stop=True), X, Y["binary"])
     with pytest.raises(UnsupportedModelError, match="pred_early_stop"):
         read(early)
     check(early.booster_)
@@ -569,9 +585,10 @@ def test_other_objects_are_refused():
 
 def test_a_feature_of_two_kinds_is_refused():
     first = train({}, rounds=3, categories=(4,))
-    both = lgb.train(
+    both = training.train(
+        lgb,
         {**BASE, "num_leaves": 30},
-        lgb.Dataset(X, Y["real"] + X[:, 4].clip(0, 9), free_raw_data=False),
+        lgb.Dataset(shifted(X), shifted(Y["real"] + X[:, 4].clip(0, 9)), free_raw_data=False),
         3,
         init_model=first,
     )
@@ -590,7 +607,9 @@ def texts():
     return [
         train({"num_leaves": 4}, rounds=4).model_to_string(),
         train({"num_leaves": 3, "objective": "multiclass", "num_class": 3, **RF}, "three", rounds=2).model_to_string(),
-        lgb.train({**BASE, **CATEGORY}, lgb.Dataset(frame, table_target(frame)), 3).model_to_string(),
+        training.train(
+            lgb, {**BASE, **CATEGORY}, lgb.Dataset(shifted(frame), shifted(table_target(frame))), 3
+        ).model_to_string(),
     ]
 
 
@@ -834,7 +853,7 @@ def test_damaged_files_give_clear_errors_or_sound_forests(tmp_path, texts):
 def test_labels_of_a_file_survive_json(tmp_path):
     frame = pd.DataFrame({"c": pd.Categorical(np.resize(['q"uote', "back\\slash", "ünï", "😀"], 400)), "x": X[:, 1]})
     y = frame["c"].cat.codes % 2 + X[:, 1]
-    booster = lgb.train({**BASE, **CATEGORY}, lgb.Dataset(frame, y), 5)
+    booster = training.train(lgb, {**BASE, **CATEGORY}, lgb.Dataset(shifted(frame), shifted(y)), 5)
     booster.save_model(tmp_path / "model.txt")
     forest = read_file(tmp_path / "model.txt")
     assert forest.schema.features[0].encoder.labels == tuple(json.loads(json.dumps(booster.pandas_categorical))[0])
@@ -852,7 +871,9 @@ def test_integer_matrices_are_read_as_lightgbm_reads_them():
 def test_blanks_in_names_become_underscores():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"a b": np.arange(60.0), "c": np.arange(60.0) % 7})
-    booster = lgb.train({"verbosity": -1, "min_data_in_leaf": 2}, lgb.Dataset(frame, np.arange(60.0) % 11), 4)
+    booster = training.train(
+        lgb, {"verbosity": -1, "min_data_in_leaf": 2}, lgb.Dataset(shifted(frame), shifted(np.arange(60.0) % 11)), 4
+    )
     np.testing.assert_allclose(
         read(booster).score(frame[["c", "a b"]])[:, 0], booster.predict(frame), rtol=1e-12, atol=1e-12
     )

@@ -12,6 +12,7 @@ from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.links import class_probabilities, respond
 from treeanova.readers import read_model
 from treeanova.readers.onnx.protobuf import fields, floats, integers, signed
+from treeanova.testing.training import fit
 
 onnx = pytest.importorskip("onnx")
 runtime = pytest.importorskip("onnxruntime")
@@ -413,13 +414,13 @@ def test_models_of_a_converter():
     ensemble = pytest.importorskip("sklearn.ensemble")
     X = np.random.default_rng(0).normal(size=(200, N_FEATURES)).astype(np.float32)
     y = X[:, 0] * X[:, 1]
-    model = ensemble.GradientBoostingRegressor(n_estimators=4).fit(X, y)
+    model = fit(ensemble.GradientBoostingRegressor(n_estimators=4), X, y)
     np.testing.assert_allclose(
         read_model(convert.to_onnx(model, X[:1])).score(X)[:, 0], model.predict(X), rtol=1e-5, atol=1e-5
     )
-    model = ensemble.GradientBoostingClassifier(n_estimators=4).fit(X, y > 0)
+    model = fit(ensemble.GradientBoostingClassifier(n_estimators=4), X, y > 0)
     score = read_model(convert.to_onnx(model, X[:1])).score(X)[:, 0]
     np.testing.assert_allclose(score, model.decision_function(X), rtol=1e-5, atol=1e-5)
-    model = ensemble.RandomForestClassifier(4, max_depth=3).fit(X, np.digitize(y, [-0.3, 0.3]))
+    model = fit(ensemble.RandomForestClassifier(4, max_depth=3), X, np.digitize(y, [-0.3, 0.3]))
     converted = convert.to_onnx(model, X[:1])
     np.testing.assert_allclose(read_model(converted).score(X), model.predict_proba(X), rtol=1e-5, atol=1e-5)

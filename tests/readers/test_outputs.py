@@ -12,6 +12,7 @@ import treeanova
 from treeanova import read_model
 from treeanova.model.links import class_labels
 from treeanova.readers.outputs import plain_labels
+from treeanova.testing.training import fit
 
 # Older versions of LightGBM warn about arrays without names.
 pytestmark = pytest.mark.filterwarnings("ignore:X does not have valid feature names")
@@ -31,26 +32,26 @@ TARGETS = {
 def catboost_model(y, **options):
     module = pytest.importorskip("catboost")
     options = {"iterations": 8, "depth": 2, "verbose": 0, "allow_writing_files": False, "thread_count": 1} | options
-    return module.CatBoostClassifier(**options).fit(X, y)
+    return fit(module.CatBoostClassifier(**options), X, y)
 
 
 def lightgbm_model(y):
     module = pytest.importorskip("lightgbm")
-    return module.LGBMClassifier(n_estimators=8, num_leaves=4, n_jobs=1, verbose=-1).fit(X, y)
+    return fit(module.LGBMClassifier(n_estimators=8, num_leaves=4, n_jobs=1, verbose=-1), X, y)
 
 
 def sklearn_model(name, **options):
-    def fit(y):
-        return getattr(pytest.importorskip("sklearn.ensemble"), name)(**options).fit(X, y)
+    def trained(y):
+        return fit(getattr(pytest.importorskip("sklearn.ensemble"), name)(**options), X, y)
 
-    return fit
+    return trained
 
 
 def ebm_model(y):
     module = pytest.importorskip("interpret.glassbox")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return module.ExplainableBoostingClassifier(interactions=0, max_rounds=20, outer_bags=1, n_jobs=1).fit(X, y)
+        return fit(module.ExplainableBoostingClassifier(interactions=0, max_rounds=20, outer_bags=1, n_jobs=1), X, y)
 
 
 MODELS = {
@@ -94,7 +95,7 @@ def test_several_labels_at_a_time_have_no_classes():
 
 def test_regressors_have_no_classes():
     tree = pytest.importorskip("sklearn.tree")
-    assert read_model(tree.DecisionTreeRegressor(max_depth=2).fit(X, SCORE)).schema.classes == ()
+    assert read_model(fit(tree.DecisionTreeRegressor(max_depth=2), X, SCORE)).schema.classes == ()
 
 
 def test_classes_are_saved(tmp_path):
@@ -114,9 +115,9 @@ def test_regressors_of_shares_predict_means(library):
     module = pytest.importorskip(library)
     share = 1 / (1 + np.exp(-SCORE))
     if library == "xgboost":
-        model = module.XGBRegressor(objective="reg:logistic", n_estimators=8, max_depth=2, n_jobs=1).fit(X, share)
+        model = fit(module.XGBRegressor(objective="reg:logistic", n_estimators=8, max_depth=2, n_jobs=1), X, share)
     else:
-        model = module.LGBMRegressor(objective="cross_entropy", n_estimators=8, n_jobs=1, verbose=-1).fit(X, share)
+        model = fit(module.LGBMRegressor(objective="cross_entropy", n_estimators=8, n_jobs=1, verbose=-1), X, share)
     fx = treeanova.decompose(model, X, density="empirical")
     np.testing.assert_allclose(fx.predict(X), model.predict(X), rtol=1e-5)
     with pytest.raises(ValueError, match=r"predict_proba\(\) must have a classifier"):
@@ -127,6 +128,6 @@ def test_regressors_of_shares_predict_means(library):
 def test_labels_of_xgboost(kind):
     module = pytest.importorskip("xgboost")
     y = np.unique(TARGETS[kind], return_inverse=True)[1]
-    model = module.XGBClassifier(n_estimators=8, max_depth=2, n_jobs=1).fit(X, y)
+    model = fit(module.XGBClassifier(n_estimators=8, max_depth=2, n_jobs=1), X, y)
     fx = treeanova.decompose(model, X, density="empirical")
     np.testing.assert_array_equal(fx.predict(X), model.predict(X))

@@ -10,13 +10,14 @@ import pytest
 
 import treeanova
 from treeanova import ModelFileError, UnsupportedModelError, read_model
+from treeanova.testing.training import fit
 
 sklearn_tree = pytest.importorskip("sklearn.tree")
 X = np.arange(20.0)[:, None]
 
 
 def stump():
-    return sklearn_tree.DecisionTreeRegressor(max_depth=1).fit(X, X[:, 0] > 9)
+    return fit(sklearn_tree.DecisionTreeRegressor(max_depth=1), X, X[:, 0] > 9)
 
 
 @pytest.mark.parametrize("suffix", [".pkl", ".pickle", ".joblib", ".PKL"])

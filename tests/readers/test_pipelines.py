@@ -21,6 +21,7 @@ import treeanova
 from treeanova.errors import UnsupportedModelError
 from treeanova.readers import read_model
 from treeanova.readers.pipelines import final_step
+from treeanova.testing.training import fit
 
 X = np.random.default_rng(0).normal(size=(300, 4))
 Y = np.sin(2 * X[:, 0]) * X[:, 2] + 3 * X[:, 1] + X[:, 3] * (X[:, 0] > 0)
@@ -29,7 +30,7 @@ Y = np.sin(2 * X[:, 0]) * X[:, 2] + 3 * X[:, 1] + X[:, 3] * (X[:, 0] > 0)
 def test_pipeline_is_read_by_its_last_step_with_names_from_the_steps_before():
     frame = pd.DataFrame(X, columns=list("abcd"))
     scale = make_column_transformer((StandardScaler(), ["c", "a"]), remainder="passthrough")
-    pipeline = make_pipeline(scale, GradientBoostingRegressor(n_estimators=5)).fit(frame, Y)
+    pipeline = fit(make_pipeline(scale, GradientBoostingRegressor(n_estimators=5)), frame, Y)
     forest = read_model(pipeline)
     assert forest.schema.named
     assert forest.schema.names == ("standardscaler__c", "standardscaler__a", "remainder__b", "remainder__d")
@@ -49,7 +50,7 @@ def test_pipeline_is_read_by_its_last_step_with_names_from_the_steps_before():
     ],
 )
 def test_pipeline_of_a_matrix_is_matched_by_position(steps, names):
-    pipeline = make_pipeline(*steps, RandomForestRegressor(3)).fit(X, Y)
+    pipeline = fit(make_pipeline(*steps, RandomForestRegressor(3)), X, Y)
     forest = read_model(pipeline)
     assert (forest.schema.names, forest.schema.named) == (names, False)
     rows = pipeline[:-1].transform(X) if steps else X
@@ -66,7 +67,7 @@ def test_pipeline_may_end_in_a_model_of_another_library(library):
     }[library]()
     frame = pd.DataFrame(X, columns=list("abcd"))
     steps = make_pipeline(StandardScaler().set_output(transform="pandas"), model)
-    pipeline = steps.fit(frame, Y)
+    pipeline = fit(steps, frame, Y)
     forest = read_model(pipeline)
     assert forest.schema.names == tuple("abcd")
     np.testing.assert_allclose(
@@ -79,7 +80,7 @@ def test_pipeline_may_end_in_an_ebm():
     pytest.importorskip("treeanova.readers.ebm")
     model = glassbox.ExplainableBoostingRegressor(max_rounds=20, outer_bags=1, interactions=1, n_jobs=1)
     frame = pd.DataFrame(X, columns=list("abcd"))
-    pipeline = make_pipeline(StandardScaler(), model).fit(frame, Y)
+    pipeline = fit(make_pipeline(StandardScaler(), model), frame, Y)
     effects = read_model(pipeline)
     assert effects.grid.schema.names == tuple(axis.name for axis in effects.grid.axes) == tuple("abcd")
     scores = effects.score(pipeline[:-1].transform(frame))[:, 0]
@@ -87,13 +88,13 @@ def test_pipeline_may_end_in_an_ebm():
 
 
 def test_pipeline_without_a_model_is_refused():
-    pipeline = Pipeline([("scale", StandardScaler()), ("nothing", "passthrough")]).fit(X)
+    pipeline = fit(Pipeline([("scale", StandardScaler()), ("nothing", "passthrough")]), X)
     with pytest.raises(UnsupportedModelError, match="must end in a model, got 'passthrough'"):
         read_model(pipeline)
 
 
 def test_final_step_of_a_pipeline_that_leaves_its_columns():
-    tree = DecisionTreeRegressor(max_depth=2).fit(X, Y)
+    tree = fit(DecisionTreeRegressor(max_depth=2), X, Y)
     inner = Pipeline([("nothing", "passthrough"), ("tree", tree)])
     assert final_step(tree) is tree
     assert final_step(inner) is tree
@@ -105,7 +106,7 @@ def test_final_step_of_a_pipeline_that_leaves_its_columns():
 @pytest.mark.parametrize("nested", [False, True])
 def test_a_pipeline_that_changes_its_columns_is_decomposed_in_those_that_enter_it(nested, tmp_path):
     model = make_pipeline(StandardScaler(), DecisionTreeRegressor(max_depth=2))
-    model = (make_pipeline(model) if nested else model).fit(X, Y)
+    model = fit((make_pipeline(model) if nested else model), X, Y)
     (tmp_path / "p.pkl").write_bytes(pickle.dumps(model))
     for given in (model, tmp_path / "p.pkl"):
         fx = treeanova.decompose(given, X, trusted=True, density="empirical")
@@ -113,8 +114,8 @@ def test_a_pipeline_that_changes_its_columns_is_decomposed_in_those_that_enter_i
 
 
 def test_a_pipeline_that_mixes_its_columns_is_refused_by_decompose():
-    model = make_pipeline(make_pipeline(PCA(2), DecisionTreeRegressor(max_depth=2))).fit(X, Y)
+    model = fit(make_pipeline(make_pipeline(PCA(2), DecisionTreeRegressor(max_depth=2))), X, Y)
     with pytest.raises(UnsupportedModelError, match="PCA, which combines columns; decompose the final step"):
         treeanova.decompose(model, X)
     with pytest.raises(UnsupportedModelError, match="must end in a model, got 'passthrough'"):
-        treeanova.decompose(Pipeline([("scale", StandardScaler()), ("nothing", "passthrough")]).fit(X), X)
+        treeanova.decompose(fit(Pipeline([("scale", StandardScaler()), ("nothing", "passthrough")]), X), X)

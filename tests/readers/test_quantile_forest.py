@@ -8,6 +8,7 @@ import pytest
 import treeanova
 from treeanova import UnsupportedModelError, read_model
 from treeanova.testing.edge_values import numeric_rows
+from treeanova.testing.training import fit
 
 quantile_forest = pytest.importorskip("quantile_forest")
 KINDS = ["RandomForestQuantileRegressor", "ExtraTreesQuantileRegressor"]
@@ -22,7 +23,7 @@ def data(n_targets=1):
 
 def fitted(kind="RandomForestQuantileRegressor", n_targets=1, **options):
     options = {"n_estimators": 6, "min_samples_leaf": 5, "random_state": 0, "default_quantiles": "mean"} | options
-    return getattr(quantile_forest, kind)(**options).fit(*data(n_targets))
+    return fit(getattr(quantile_forest, kind)(**options), *data(n_targets))
 
 
 def check(model, *, missing=True):

@@ -11,13 +11,14 @@ import pytest
 
 import treeanova
 from treeanova import ModelFileError, UnsupportedModelError, read_model
+from treeanova.testing.training import fit, shifted, train
 
 sklearn_tree = pytest.importorskip("sklearn.tree")
 X = np.arange(20.0)[:, None]
 
 
 def stump():
-    return sklearn_tree.DecisionTreeRegressor(max_depth=1).fit(X, X[:, 0] > 9)
+    return fit(sklearn_tree.DecisionTreeRegressor(max_depth=1), X, X[:, 0] > 9)
 
 
 @pytest.mark.parametrize("model", [object(), 3, {"trees": []}, np.zeros(3), None])
@@ -30,7 +31,7 @@ def test_subclasses_are_read_as_their_parents():
     class Mine(sklearn_tree.DecisionTreeRegressor):
         pass
 
-    model = Mine(max_depth=1).fit(X, X[:, 0] > 9)
+    model = fit(Mine(max_depth=1), X, X[:, 0] > 9)
     np.testing.assert_array_equal(read_model(model).score(X)[:, 0], model.predict(X))
 
 
@@ -64,7 +65,7 @@ def test_json_of_neither_library(tmp_path, text):
 
 def test_reading_a_file_imports_no_model_library(tmp_path):
     xgboost = pytest.importorskip("xgboost")
-    model = xgboost.XGBRegressor(n_estimators=3, max_depth=2).fit(X, X[:, 0])
+    model = fit(xgboost.XGBRegressor(n_estimators=3, max_depth=2), X, X[:, 0])
     model.save_model(tmp_path / "model.ubj")
     code = (
         "import sys, treeanova; treeanova.read_model(sys.argv[1]);"
@@ -92,8 +93,8 @@ def test_json_that_is_nested_too_deep(tmp_path, depth):
 def model_texts():
     lightgbm, xgboost = pytest.importorskip("lightgbm"), pytest.importorskip("xgboost")
     y = X[:, 0]
-    booster = lightgbm.train({"min_data_in_leaf": 1, "verbosity": -1}, lightgbm.Dataset(X, y), 5)
-    boosted = xgboost.XGBRegressor(n_estimators=3).fit(X, y)
+    booster = train(lightgbm, {"min_data_in_leaf": 1, "verbosity": -1}, lightgbm.Dataset(shifted(X), shifted(y)), 5)
+    boosted = fit(xgboost.XGBRegressor(n_estimators=3), X, y)
     return [booster.model_to_string(), boosted.get_booster().save_raw("json").decode()]
 
 
@@ -112,6 +113,6 @@ def test_a_name_that_is_too_long_for_a_path():
 def test_a_file_whose_name_begins_like_json(tmp_path, monkeypatch):
     xgboost = pytest.importorskip("xgboost")
     monkeypatch.chdir(tmp_path)
-    model = xgboost.XGBRegressor(n_estimators=3).fit(X, X[:, 0])
+    model = fit(xgboost.XGBRegressor(n_estimators=3), X, X[:, 0])
     model.save_model("{a}.json")
     np.testing.assert_allclose(read_model("{a}.json").score(X)[:, 0], model.predict(X), rtol=1e-5)

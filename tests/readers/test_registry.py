@@ -13,6 +13,7 @@ import treeanova
 from treeanova import Effects, Feature, Grid, IntervalAxis, Schema, UnsupportedModelError, read_model
 from treeanova.model.forest import assemble
 from treeanova.readers import registry
+from treeanova.testing.training import fit
 
 SCHEMA = Schema((Feature("a"), Feature("b")))
 
@@ -87,7 +88,7 @@ def test_a_reader_can_be_removed_twice(register):
 
 def test_the_latest_reader_comes_first_and_before_those_of_the_package(register):
     tree = pytest.importorskip("sklearn.tree")
-    model = tree.DecisionTreeRegressor(max_depth=1).fit(ROWS, [0, 0, 5, 5])
+    model = fit(tree.DecisionTreeRegressor(max_depth=1), ROWS, [0, 0, 5, 5])
     register(
         lambda model: hasattr(model, "predict"),
         lambda model: dataclasses.replace(read_and(model), intercept=np.ones(1)),
@@ -105,12 +106,12 @@ def test_a_subclass_of_a_supported_class_can_have_its_own_reader(register):
         def predict(self, X):
             return 2 * super().predict(X)
 
-    model = Doubled(max_depth=1).fit(ROWS, [0, 0, 5, 5])
+    model = fit(Doubled(max_depth=1), ROWS, [0, 0, 5, 5])
     with pytest.raises(UnsupportedModelError, match="Doubled cannot be read: it overrides `predict`"):
         read_model(model)
 
     def read_doubled(model):
-        plain = tree.DecisionTreeRegressor(max_depth=1).fit(ROWS, [0, 0, 5, 5])
+        plain = fit(tree.DecisionTreeRegressor(max_depth=1), ROWS, [0, 0, 5, 5])
         forest = read_model(plain)
         return dataclasses.replace(forest, values=2 * forest.values)
 

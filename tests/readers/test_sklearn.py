@@ -44,6 +44,7 @@ from treeanova.model.grid import grid_of
 from treeanova.readers import read_model
 from treeanova.readers.sklearn.columns import LabelsWithNone
 from treeanova.testing.edge_values import numeric_rows
+from treeanova.testing.training import fit
 
 N_ROWS, N_FEATURES = 300, 4
 
@@ -240,7 +241,7 @@ def test_trees_agree_on_every_kind_of_row(name, trained_on_missing):
     kind, make = TREES[name]
     refuses_missing = VERSION < (1, 9) and name in LATELY_MISSING
     x = make_x(missing=trained_on_missing and not refuses_missing)
-    model = make().fit(x, make_y(x, kind))
+    model = fit(make(), x, make_y(x, kind))
     forest = read_model(model)
     rows = numeric_rows(forest, np.random.default_rng(1), missing=not refuses_missing, infinite=False, base=x)
     check(model, rows)
@@ -251,7 +252,7 @@ def test_trees_agree_on_every_kind_of_row(name, trained_on_missing):
 def test_boosted_trees_agree_on_every_kind_of_row(name):
     kind, make = BOOSTED[name]
     x = make_x()
-    model = make().fit(x, make_y(x, kind))
+    model = fit(make(), x, make_y(x, kind))
     rows = numeric_rows(read_model(model), np.random.default_rng(1), missing=False, infinite=False, base=x)
     forest = check(model, rows)
     if "stopped" in name:
@@ -267,7 +268,7 @@ def test_boosted_trees_agree_on_every_kind_of_row(name):
 def test_hist_boosting_agrees_on_every_kind_of_row(name, trained_on_missing):
     kind, make = HIST[name]
     x = make_x(missing=trained_on_missing)
-    model = make().fit(x, make_y(x, kind))
+    model = fit(make(), x, make_y(x, kind))
     rows = numeric_rows(read_model(model), np.random.default_rng(1), base=x)
     forest = check(model, rows)
     if "stopped" in name:
@@ -279,7 +280,7 @@ def test_hist_boosting_trained_on_infinite_and_mostly_missing_values():
     x[:, 0] = np.where(x[:, 0] > 0, np.nan, x[:, 0])
     x[:60, 2], x[60:120, 2] = np.inf, -np.inf
     y = np.isnan(x[:, 0]) * 2.0 + np.isinf(x[:, 2]) + x[:, 1]
-    model = HistGradientBoostingRegressor(max_iter=20).fit(x, y)
+    model = fit(HistGradientBoostingRegressor(max_iter=20), x, y)
     assert np.isinf(np.concatenate([t.nodes["num_threshold"] for (t,) in model._predictors])).any()
     check(model, numeric_rows(read_model(model), np.random.default_rng(1), base=x))
 
@@ -298,7 +299,7 @@ def test_hist_boosting_trained_on_infinite_and_mostly_missing_values():
 )
 def test_link_turns_the_score_into_the_response(model, link, inverse):
     x = make_x()
-    model.fit(x, make_y(x, "two" if is_classifier(model) else "positive"))
+    fit(model, x, make_y(x, "two" if is_classifier(model) else "positive"))
     forest = read_model(model)
     response = model.predict_proba(x)[:, 1] if is_classifier(model) else model.predict(x)
     assert (forest.schema.link, forest.schema.outputs) == (link, ("score",))
@@ -316,20 +317,20 @@ def test_link_turns_the_score_into_the_response(model, link, inverse):
 )
 def test_several_classes_have_their_names_as_outputs(model, link):
     x = make_x()
-    forest = read_model(model.fit(x, make_y(x, "three")))
+    forest = read_model(fit(model, x, make_y(x, "three")))
     assert (forest.schema.outputs, forest.schema.link) == (("0", "10", "20"), link)
 
 
 def test_several_targets_are_numbered():
     x = make_x()
-    assert read_model(DecisionTreeRegressor().fit(x, make_y(x, "targets"))).schema.outputs == ("y0", "y1", "y2")
+    assert read_model(fit(DecisionTreeRegressor(), x, make_y(x, "targets"))).schema.outputs == ("y0", "y1", "y2")
 
 
 @pytest.mark.parametrize("kind", ["two", "three"])
 def test_bagged_trees_that_met_some_classes_only(kind):
     x = make_x()
     with config_context(enable_metadata_routing=True):  # rows are then drawn, not weighted
-        model = BaggingClassifier(n_estimators=12, max_samples=3, random_state=0).fit(x, make_y(x, kind))
+        model = fit(BaggingClassifier(n_estimators=12, max_samples=3, random_state=0), x, make_y(x, kind))
     assert any(len(tree.classes_) < len(model.classes_) for tree in model.estimators_)
     check(model, x)
 
@@ -337,13 +338,13 @@ def test_bagged_trees_that_met_some_classes_only(kind):
 def test_constant_target_gives_a_forest_of_bare_roots():
     x = make_x()
     for model in (DecisionTreeRegressor(), GradientBoostingRegressor(n_estimators=3), HistGradientBoostingRegressor()):
-        check(model.fit(x, np.full(len(x), 2.5)), x)
+        check(fit(model, x, np.full(len(x), 2.5)), x)
 
 
 @pytest.mark.skipif(VERSION < (1, 7), reason="scikit-learn takes missing values here")
 def test_missing_values_are_refused_where_the_tree_refuses_them():
     x = make_x()
-    model = ExtraTreeRegressor(splitter="best").fit(x, make_y(x, "number"))
+    model = fit(ExtraTreeRegressor(splitter="best"), x, make_y(x, "number"))
     holes = np.where(x > 1, np.nan, x)
     with pytest.raises(ValueError, match="NaN"):
         model.predict(holes)
@@ -354,7 +355,7 @@ def test_missing_values_are_refused_where_the_tree_refuses_them():
 @pytest.mark.parametrize("model", [RandomForestRegressor(5), GradientBoostingRegressor(n_estimators=5)])
 def test_sparse_float32_and_integer_matrices(model):
     x = np.where(np.random.default_rng(0).random((N_ROWS, N_FEATURES)) < 0.5, 0.0, make_x())
-    model.fit(x, make_y(x, "number"))
+    fit(model, x, make_y(x, "number"))
     forest = check(model, x.astype(np.float32))
     check(model, np.rint(3 * x).astype(np.int64))
     np.testing.assert_allclose(forest.score(scipy.sparse.csr_matrix(x)), raw(model, x), rtol=1e-12, atol=1e-12)
@@ -416,7 +417,7 @@ def test_pandas_categories_by_dtype(kind, trained_on_missing):
         frame.loc[::7, "letter"] = np.nan
         frame.loc[::5, "flag"] = np.nan
     cls = HistGradientBoostingRegressor if kind == "number" else HistGradientBoostingClassifier
-    model = cls(categorical_features="from_dtype", **SMALL).fit(frame, make_table_y(table, kind))
+    model = fit(cls(categorical_features="from_dtype", **SMALL), frame, make_table_y(table, kind))
     forest = read_model(model)
     assert forest.schema.named
     assert forest.schema.names == tuple(frame.columns)
@@ -431,7 +432,7 @@ def test_pandas_categories_by_dtype(kind, trained_on_missing):
 def test_plain_columns_named_as_categories(how):
     table = make_table()
     frame = pd.DataFrame(table)
-    model = HistGradientBoostingRegressor(categorical_features=how, **SMALL).fit(frame, make_table_y(table))
+    model = fit(HistGradientBoostingRegressor(categorical_features=how, **SMALL), frame, make_table_y(table))
     rows = pd.DataFrame(make_table(3))
     rows.loc[::4, "letter"] = "never seen"
     rows.loc[::5, "code"] = -8
@@ -445,7 +446,7 @@ def test_numbers_as_categories_in_a_matrix():
     x = make_x()
     x[:, 0], x[:, 2] = rng.integers(0, 6, N_ROWS), rng.choice([-2.5, 0.1, 7.0, np.nan], N_ROWS)
     y = np.isin(x[:, 0], [1, 4]) * x[:, 1] * 10 + (x[:, 2] == 7.0)
-    model = HistGradientBoostingRegressor(categorical_features=[0, 2], **SMALL).fit(x, y)
+    model = fit(HistGradientBoostingRegressor(categorical_features=[0, 2], **SMALL), x, y)
     rows = numeric_rows(read_model(model), np.random.default_rng(1), base=x)
     rows[:, 0] = rng.choice([0, 1, 2, 3, 4, 5, 6, -1, 1.5, 300, np.nan, -0.0], len(rows))
     rows[:, 2] = rng.choice([-2.5, 0.1, float(np.float32(0.1)), 7.0, 0.0, np.nan], len(rows))
@@ -460,7 +461,7 @@ def test_all_columns_categories_many_of_them():
     x = np.column_stack([rng.integers(0, 255, 2000), rng.integers(0, 33, 2000)]).astype(float)
     x[:255, 0] = np.arange(255)
     y = np.sin(x[:, 0] ** 2) + np.cos(x[:, 1] ** 2)
-    model = HistGradientBoostingRegressor(categorical_features=[True, True], max_iter=20).fit(x, y)
+    model = fit(HistGradientBoostingRegressor(categorical_features=[True, True], max_iter=20), x, y)
     forest = check(model, np.column_stack([np.arange(-2, 300), np.arange(302) % 40]).astype(float))
     assert [f.n_categories for f in forest.schema.features] == [255, 33]
 
@@ -468,7 +469,7 @@ def test_all_columns_categories_many_of_them():
 def test_column_of_missing_categories_only():
     x = make_x()
     x[:, 2] = np.nan
-    model = HistGradientBoostingRegressor(categorical_features=[2], **SMALL).fit(x, make_y(x, "number"))
+    model = fit(HistGradientBoostingRegressor(categorical_features=[2], **SMALL), x, make_y(x, "number"))
     check(model, np.where(np.isnan(x), 1.0, x))
 
 
@@ -483,7 +484,7 @@ def test_polars_null_is_a_category_where_training_had_it(dtype, trained_on_missi
         return pl.DataFrame({"x": numbers, "letter": pl.Series(list(letters), dtype=dtype)})
 
     model = HistGradientBoostingRegressor(categorical_features=["letter"], **SMALL)
-    model.fit(frame(holes if trained_on_missing else table["letter"], table["x"]), y)
+    fit(model, frame(holes if trained_on_missing else table["letter"], table["x"]), y)
     encoder = read_model(model).schema.features[1].encoder
     assert isinstance(encoder, LabelsWithNone if trained_on_missing else Labels)
     assert (None in encoder.labels) == trained_on_missing
@@ -499,7 +500,7 @@ def test_none_and_nan_differ_where_none_is_a_category():
     letters[::3] = None
     x = np.column_stack([letters, table["x"]]).astype(object)
     y = make_table_y(table) + 2.0 * (np.arange(N_ROWS) % 3 == 0)
-    model = HistGradientBoostingRegressor(categorical_features=[0], **SMALL).fit(x, y)
+    model = fit(HistGradientBoostingRegressor(categorical_features=[0], **SMALL), x, y)
     rows = np.array([[letter, 0.25] for letter in ["a", None, np.nan, "never seen"]], dtype=object)
     score = check(model, rows).score(rows)
     assert score[1] != score[2]
@@ -518,8 +519,8 @@ def test_nullable_numbers():
     frame.loc[::5, "n"] = pd.NA
     frame.loc[::6, "k"] = pd.NA
     y = rng.normal(size=N_ROWS) + frame["k"].fillna(2).to_numpy(float)
-    check(HistGradientBoostingRegressor(categorical_features=["k"], **SMALL).fit(frame, y), frame)
-    forest = RandomForestRegressor(5).fit(frame, y)
+    check(fit(HistGradientBoostingRegressor(categorical_features=["k"], **SMALL), frame, y), frame)
+    forest = fit(RandomForestRegressor(5), frame, y)
     np.testing.assert_allclose(read_model(forest).score(frame)[:, 0], forest.predict(frame), rtol=1e-12, atol=1e-12)
 
 
@@ -529,13 +530,13 @@ def test_names_are_kept_and_columns_matched_by_them():
     for make in (pd.DataFrame, pl.DataFrame):
         frame = make(dict(zip(names, x.T, strict=True)))
         for model in (RandomForestRegressor(5), GradientBoostingRegressor(n_estimators=5), BaggingRegressor()):
-            forest = read_model(model.fit(frame, make_y(x, "number")))
+            forest = read_model(fit(model, frame, make_y(x, "number")))
             assert forest.schema.named
             assert forest.schema.names == tuple(names)
             np.testing.assert_allclose(
                 forest.score(frame[sorted(names)])[:, 0], model.predict(frame), rtol=1e-12, atol=1e-12
             )
-    plain = read_model(DecisionTreeRegressor().fit(x, make_y(x, "number"))).schema
+    plain = read_model(fit(DecisionTreeRegressor(), x, make_y(x, "number"))).schema
     assert (plain.named, plain.names) == (False, ("x0", "x1", "x2", "x3"))
 
 
@@ -567,7 +568,7 @@ def drawn_models(draw):
     which = draw(st.integers(0, 3))
     if which != 2 and draw(st.booleans()):
         x[rng.random(x.shape) < 0.3] = np.nan
-    return (classifiers if n_classes else regressors)[which].fit(x, y), x, seed, which
+    return fit((classifiers if n_classes else regressors)[which], x, y), x, seed, which
 
 
 @settings(max_examples=25, deadline=None, derandomize=True)
@@ -597,11 +598,11 @@ class OwnTree(DecisionTreeRegressor):
 
 def test_a_subclass_is_read_unless_it_predicts_in_its_own_way():
     x = make_x()
-    check(OwnName(3).fit(x, make_y(x, "number")), x)
+    check(fit(OwnName(3), x, make_y(x, "number")), x)
     with pytest.raises(UnsupportedModelError, match="OwnPrediction cannot be read: it overrides `predict`"):
-        read_model(OwnPrediction(3).fit(x, make_y(x, "number")))
+        read_model(fit(OwnPrediction(3), x, make_y(x, "number")))
     with pytest.raises(UnsupportedModelError, match="OwnTree cannot be read: it overrides `predict`"):
-        read_model(BaggingRegressor(OwnTree(), n_estimators=3).fit(x, make_y(x, "number")))
+        read_model(fit(BaggingRegressor(OwnTree(), n_estimators=3), x, make_y(x, "number")))
 
 
 @pytest.mark.parametrize(
@@ -636,20 +637,20 @@ def test_a_subclass_is_read_unless_it_predicts_in_its_own_way():
 def test_refused_with_the_reason(kind, model, message):
     x = make_x()
     with pytest.raises(UnsupportedModelError, match=message):
-        read_model(model.fit(x, make_y(x, kind)))
+        read_model(fit(model, x, make_y(x, kind)))
 
 
 @pytest.mark.parametrize("model", [DecisionTreeClassifier(), RandomForestClassifier(3), ExtraTreesClassifier(3)])
 def test_several_targets_of_classes_are_refused(model):
     x = make_x()
     with pytest.raises(UnsupportedModelError, match="predicts several targets"):
-        read_model(model.fit(x, (make_y(x, "targets") > 0).astype(int)))
+        read_model(fit(model, x, (make_y(x, "targets") > 0).astype(int)))
 
 
 @pytest.mark.parametrize("model", [DecisionTreeClassifier(), HistGradientBoostingClassifier(max_iter=2)])
 def test_one_class_is_refused(model):
     with pytest.raises(UnsupportedModelError, match="trained on one class only"):
-        read_model(model.fit(make_x(), np.zeros(N_ROWS)))
+        read_model(fit(model, make_x(), np.zeros(N_ROWS)))
 
 
 @pytest.mark.parametrize("make", [make for group in (TREES, BOOSTED, HIST) for _, make in group.values()])

@@ -13,6 +13,7 @@ from treeanova import UnsupportedModelError, read_model
 from treeanova.errors import ModelFileError
 from treeanova.model.links import respond
 from treeanova.testing.edge_values import numeric_rows
+from treeanova.testing.training import fit
 
 treelite = pytest.importorskip("treelite")
 from treelite import gtil  # noqa: E402
@@ -161,9 +162,9 @@ def test_forests_of_other_libraries():
     X = rng.normal(size=(200, N_FEATURES)).round(1)
     y = X[:, 0] * X[:, 1] + X[:, 2]
     options = {"n_estimators": 5, "max_depth": 4, "random_state": 0}
-    regressor = ensemble.RandomForestRegressor(**options).fit(X, y)
+    regressor = fit(ensemble.RandomForestRegressor(**options), X, y)
     check(treelite.sklearn.import_model(regressor))
-    classifier = ensemble.RandomForestClassifier(**options).fit(X, y > 0)
+    classifier = fit(ensemble.RandomForestClassifier(**options), X, y > 0)
     forest = check(treelite.sklearn.import_model(classifier))
     assert (forest.schema.link, forest.n_outputs) == ("probability", 1)
 

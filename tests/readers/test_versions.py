@@ -14,6 +14,7 @@ from treeanova.errors import UnsupportedModelError
 from treeanova.model.forest import assemble
 from treeanova.readers import read_model, versions
 from treeanova.readers.catboost import cbm
+from treeanova.testing.training import fit
 
 catboost = pytest.importorskip("catboost")
 glassbox = pytest.importorskip("interpret.glassbox")
@@ -49,33 +50,37 @@ def boosted_forest():
 
 
 LIVE = {
-    "xgboost": lambda: xgboost.XGBRegressor(**BOOST).fit(X, Y),
-    "xgboost dart": lambda: xgboost.XGBRegressor(**BOOST, booster="dart", rate_drop=0.5).fit(X, Y),
-    "xgboost classes": lambda: xgboost.XGBClassifier(**BOOST).fit(X, CLASSES),
-    "xgboost table": lambda: xgboost.XGBRegressor(**BOOST, enable_categorical=True).fit(as_category(TABLE), Y),
-    "xgboost missing": lambda: xgboost.XGBRegressor(**BOOST, missing=2.0).fit(X, Y),
-    "lightgbm": lambda: lightgbm.LGBMRegressor(n_estimators=8, n_jobs=1, verbosity=-1).fit(X, Y),
-    "lightgbm classes": lambda: lightgbm.LGBMClassifier(n_estimators=8, n_jobs=1, verbosity=-1).fit(X, CLASSES),
-    "lightgbm forest": lambda: boosted_forest().fit(X, Y),
-    "lightgbm codes": lambda: lightgbm.LGBMRegressor(n_estimators=8, n_jobs=1, verbosity=-1).fit(
-        X, Y, categorical_feature=[3]
+    "xgboost": lambda: fit(xgboost.XGBRegressor(**BOOST), X, Y),
+    "xgboost dart": lambda: fit(xgboost.XGBRegressor(**BOOST, booster="dart", rate_drop=0.5), X, Y),
+    "xgboost classes": lambda: fit(xgboost.XGBClassifier(**BOOST), X, CLASSES),
+    "xgboost table": lambda: fit(xgboost.XGBRegressor(**BOOST, enable_categorical=True), as_category(TABLE), Y),
+    "xgboost missing": lambda: fit(xgboost.XGBRegressor(**BOOST, missing=2.0), X, Y),
+    "lightgbm": lambda: fit(lightgbm.LGBMRegressor(n_estimators=8, n_jobs=1, verbosity=-1), X, Y),
+    "lightgbm classes": lambda: fit(lightgbm.LGBMClassifier(n_estimators=8, n_jobs=1, verbosity=-1), X, CLASSES),
+    "lightgbm forest": lambda: fit(boosted_forest(), X, Y),
+    "lightgbm codes": lambda: fit(
+        lightgbm.LGBMRegressor(n_estimators=8, n_jobs=1, verbosity=-1), X, Y, categorical_feature=[3]
     ),
-    "lightgbm table": lambda: lightgbm.LGBMRegressor(n_estimators=8, n_jobs=1, verbosity=-1).fit(as_category(TABLE), Y),
-    "catboost": lambda: catboost.CatBoostRegressor(**CAT).fit(X, Y),
-    "catboost lossguide": lambda: catboost.CatBoostRegressor(**CAT, grow_policy="Lossguide").fit(X, Y),
-    "catboost classes": lambda: catboost.CatBoostClassifier(**CAT).fit(X, CLASSES),
-    "catboost table": lambda: catboost.CatBoostRegressor(**CAT).fit(TABLE, Y, cat_features=["d"]),
-    "sklearn": lambda: ensemble.RandomForestRegressor(8, max_depth=4).fit(X, Y),
-    "sklearn classes": lambda: ensemble.ExtraTreesClassifier(8, max_depth=4).fit(X, CLASSES),
-    "sklearn boosting": lambda: ensemble.GradientBoostingClassifier(n_estimators=5).fit(X, CLASSES),
-    "sklearn hist": lambda: ensemble.HistGradientBoostingRegressor(
-        loss="poisson", max_iter=8, categorical_features=[3]
-    ).fit(X, np.exp(Y)),
-    "sklearn hist table": lambda: ensemble.HistGradientBoostingClassifier(
-        max_iter=8, categorical_features="from_dtype"
-    ).fit(as_category(TABLE), Y > 0),
-    "interpret": lambda: glassbox.ExplainableBoostingRegressor(**EBM).fit(TABLE, Y),
-    "interpret classes": lambda: glassbox.ExplainableBoostingClassifier(**EBM, interactions=0).fit(TABLE, CLASSES),
+    "lightgbm table": lambda: fit(
+        lightgbm.LGBMRegressor(n_estimators=8, n_jobs=1, verbosity=-1), as_category(TABLE), Y
+    ),
+    "catboost": lambda: fit(catboost.CatBoostRegressor(**CAT), X, Y),
+    "catboost lossguide": lambda: fit(catboost.CatBoostRegressor(**CAT, grow_policy="Lossguide"), X, Y),
+    "catboost classes": lambda: fit(catboost.CatBoostClassifier(**CAT), X, CLASSES),
+    "catboost table": lambda: fit(catboost.CatBoostRegressor(**CAT), TABLE, Y, cat_features=["d"]),
+    "sklearn": lambda: fit(ensemble.RandomForestRegressor(8, max_depth=4), X, Y),
+    "sklearn classes": lambda: fit(ensemble.ExtraTreesClassifier(8, max_depth=4), X, CLASSES),
+    "sklearn boosting": lambda: fit(ensemble.GradientBoostingClassifier(n_estimators=5), X, CLASSES),
+    "sklearn hist": lambda: fit(
+        ensemble.HistGradientBoostingRegressor(loss="poisson", max_iter=8, categorical_features=[3]), X, np.exp(Y)
+    ),
+    "sklearn hist table": lambda: fit(
+        ensemble.HistGradientBoostingClassifier(max_iter=8, categorical_features="from_dtype"),
+        as_category(TABLE),
+        Y > 0,
+    ),
+    "interpret": lambda: fit(glassbox.ExplainableBoostingRegressor(**EBM), TABLE, Y),
+    "interpret classes": lambda: fit(glassbox.ExplainableBoostingClassifier(**EBM, interactions=0), TABLE, CLASSES),
 }
 
 

@@ -50,6 +50,7 @@ import treeanova
 from treeanova.errors import UnsupportedModelError
 from treeanova.readers import read_model
 from treeanova.testing.edge_values import numeric_rows
+from treeanova.testing.training import fit
 
 RNG = np.random.default_rng(0)
 X = np.column_stack([RNG.normal(size=(200, 3)), RNG.integers(-3, 4, 200) / 10])
@@ -122,7 +123,7 @@ def no_warnings():
 @pytest.mark.parametrize("search", [GridSearchCV, RandomizedSearchCV, HalvingGridSearchCV])
 def test_a_search_is_its_best_model(search):
     options = {"n_iter": 2} if search is RandomizedSearchCV else {}
-    model = search(boosted(), {"max_depth": [1, 3]}, cv=2, **options).fit(X, Y)
+    model = fit(search(boosted(), {"max_depth": [1, 3]}, cv=2, **options), X, Y)
     forest = check(model, model.predict)
     fx = treeanova.decompose(model, X)
     np.testing.assert_allclose(fx.decision_function(X), model.predict(X), atol=1e-9)
@@ -130,13 +131,13 @@ def test_a_search_is_its_best_model(search):
 
 
 def test_a_search_without_a_final_fit_is_refused():
-    model = GridSearchCV(boosted(), {"max_depth": [1, 3]}, cv=2, refit=False).fit(X, Y)
+    model = fit(GridSearchCV(boosted(), {"max_depth": [1, 3]}, cv=2, refit=False), X, Y)
     with pytest.raises(UnsupportedModelError, match="no `best_estimator_`; fit it first, with refit=True"):
         read_model(model)
 
 
 def test_a_search_over_pipelines_is_read_on_the_columns_that_enter_them():
-    model = GridSearchCV(make_pipeline(StandardScaler(), boosted()), {}, cv=2).fit(5 + 3 * X, Y)
+    model = fit(GridSearchCV(make_pipeline(StandardScaler(), boosted()), {}, cv=2), 5 + 3 * X, Y)
     fx = treeanova.decompose(model, 5 + 3 * X)
     np.testing.assert_allclose(fx.decision_function(5 + 3 * X), model.predict(5 + 3 * X), atol=1e-9)
     np.testing.assert_allclose(read_model(model).score(5 + 3 * X)[:, 0], model.predict(5 + 3 * X), atol=1e-9)
@@ -144,7 +145,7 @@ def test_a_search_over_pipelines_is_read_on_the_columns_that_enter_them():
 
 def test_votes_of_pipelines_with_different_steps():
     members = [("plain", boosted()), ("scaled", make_pipeline(StandardScaler(), boosted(learning_rate=0.5)))]
-    model = VotingRegressor(members).fit(5 + 3 * X, Y)
+    model = fit(VotingRegressor(members), 5 + 3 * X, Y)
     fx = treeanova.decompose(model, 5 + 3 * X)
     np.testing.assert_allclose(fx.decision_function(5 + 3 * X), model.predict(5 + 3 * X), atol=1e-9)
     with pytest.raises(TypeError, match="must be float64, got float32"):
@@ -153,19 +154,19 @@ def test_votes_of_pipelines_with_different_steps():
 
 def test_bags_of_pipelines_with_some_columns_each():
     member = make_pipeline(StandardScaler(), boosted())
-    model = BaggingRegressor(member, n_estimators=3, max_features=0.7, random_state=0).fit(5 + 3 * X, Y)
+    model = fit(BaggingRegressor(member, n_estimators=3, max_features=0.7, random_state=0), 5 + 3 * X, Y)
     fx = treeanova.decompose(model, 5 + 3 * X)
     np.testing.assert_allclose(fx.decision_function(5 + 3 * X), model.predict(5 + 3 * X), atol=1e-9)
 
 
 def test_a_pipeline_in_a_wrapper_that_mixes_columns_is_refused():
-    model = GridSearchCV(make_pipeline(PCA(2), boosted()), {}, cv=2).fit(X, Y)
+    model = fit(GridSearchCV(make_pipeline(PCA(2), boosted()), {}, cv=2), X, Y)
     with pytest.raises(UnsupportedModelError, match="PCA, which combines columns"):
         read_model(model)
 
 
 def test_a_frozen_model():
-    model = FrozenEstimator(boosted().fit(X, Y))
+    model = FrozenEstimator(fit(boosted(), X, Y))
     check(model, model.predict)
 
 
@@ -183,12 +184,12 @@ def test_a_frozen_model():
     ],
 )
 def test_an_affine_target_is_undone_in_the_leaves(transformer):
-    model = TransformedTargetRegressor(boosted(), transformer=transformer).fit(X, 100 + 7 * Y)
+    model = fit(TransformedTargetRegressor(boosted(), transformer=transformer), X, 100 + 7 * Y)
     assert check(model, model.predict).schema.link == "identity"
 
 
 def test_the_logarithm_of_a_target_is_a_link():
-    model = TransformedTargetRegressor(boosted(), func=np.log, inverse_func=np.exp).fit(X, np.exp(Y))
+    model = fit(TransformedTargetRegressor(boosted(), func=np.log, inverse_func=np.exp), X, np.exp(Y))
     check(model, model.regressor_.predict)
     fx = treeanova.decompose(model, X)
     assert read_model(model).schema.link == "log"
@@ -204,7 +205,7 @@ def test_the_logarithm_of_a_target_is_a_link():
     ],
 )
 def test_other_targets_have_a_score_and_no_response(model):
-    model.fit(X, np.exp(Y))
+    fit(model, X, np.exp(Y))
     inner = read_model(model.regressor_)
     forest = check(model, inner.score)
     assert forest.schema.link == "other"
@@ -218,26 +219,26 @@ def test_other_targets_have_a_score_and_no_response(model):
 @pytest.mark.parametrize("weights", [None, [1, 5, 2]])
 def test_votes_of_regressors(weights):
     members = [("a", boosted()), ("b", forest_of_trees()), ("c", hist())]
-    model = VotingRegressor(members, weights=weights).fit(X, Y)
+    model = fit(VotingRegressor(members, weights=weights), X, Y)
     assert check(model, model.predict).n_trees == 4 + 3 + 4
 
 
 def test_a_dropped_member_has_no_weight():
     members = [("a", boosted()), ("b", "drop"), ("c", hist())]
-    model = VotingRegressor(members, weights=[1, 5, 2]).fit(X, Y)
+    model = fit(VotingRegressor(members, weights=[1, 5, 2]), X, Y)
     check(model, model.predict)
 
 
 @no_warnings()
 @pytest.mark.parametrize("make", [lightgbm_regressor, xgboost_regressor, catboost_regressor])
 def test_votes_across_libraries(make):
-    model = VotingRegressor([("a", make()), ("b", hist())], weights=[3, 1]).fit(X, Y)
+    model = fit(VotingRegressor([("a", make()), ("b", hist())], weights=[3, 1]), X, Y)
     check(model, model.predict, rtol=2e-6)
 
 
 @no_warnings()
 def test_parts_that_read_sparse_matrices_or_integers_in_different_ways():
-    model = VotingRegressor([("a", xgboost_regressor()), ("b", lightgbm_regressor())]).fit(X, Y)
+    model = fit(VotingRegressor([("a", xgboost_regressor()), ("b", lightgbm_regressor())]), X, Y)
     forest = read_model(model)
     with pytest.raises(ValueError, match="must be dense, because parts of the model"):
         forest.score(scipy.sparse.csr_matrix(X))
@@ -250,7 +251,7 @@ def test_parts_that_read_sparse_matrices_or_integers_in_different_ways():
 def test_names_of_the_columns_are_those_of_the_wrapper():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(X, columns=["a b", "b", "c", "d"])
-    model = VotingRegressor([("a", boosted()), ("b", hist())]).fit(frame, Y)
+    model = fit(VotingRegressor([("a", boosted()), ("b", hist())]), frame, Y)
     forest = read_model(model)
     assert (forest.schema.names, forest.schema.named) == (("a b", "b", "c", "d"), True)
     np.testing.assert_allclose(forest.score(frame[["d", "c", "b", "a b"]])[:, 0], model.predict(frame), rtol=1e-12)
@@ -259,15 +260,15 @@ def test_names_of_the_columns_are_those_of_the_wrapper():
 def test_members_that_read_a_column_in_different_ways_are_refused():
     codes = np.column_stack([X[:, :3], RNG.integers(0, 4, 200)])
     members = [("a", hist(categorical_features=[3])), ("b", boosted())]
-    model = VotingRegressor(members).fit(codes, Y)
+    model = fit(VotingRegressor(members), codes, Y)
     with pytest.raises(UnsupportedModelError, match="in different ways"):
         read_model(model)
-    same = VotingRegressor([members[0], ("b", hist(categorical_features=[3], l2_regularization=3))]).fit(codes, Y)
+    same = fit(VotingRegressor([members[0], ("b", hist(categorical_features=[3], l2_regularization=3))]), codes, Y)
     np.testing.assert_allclose(read_model(same).score(codes)[:, 0], same.predict(codes), rtol=1e-12)
 
 
 def test_a_mean_of_exponentials_is_refused():
-    model = VotingRegressor([("a", hist(loss="poisson")), ("b", boosted())]).fit(X, np.exp(Y))
+    model = fit(VotingRegressor([("a", hist(loss="poisson")), ("b", boosted())]), X, np.exp(Y))
     with pytest.raises(UnsupportedModelError, match="no sum over leaves; decompose the members"):
         read_model(model)
 
@@ -275,7 +276,7 @@ def test_a_mean_of_exponentials_is_refused():
 @pytest.mark.parametrize("classes", [TWO, THREE], ids=["two", "three"])
 def test_soft_votes_of_forests(classes):
     model = VotingClassifier([("a", classes_forest()), ("b", classes_trees())], voting="soft", weights=[1, 3])
-    model.fit(X, classes)
+    fit(model, X, classes)
     n = 1 if classes is TWO else 3
     forest = check(model, lambda rows: model.predict_proba(rows)[:, -n:])
     assert forest.schema.classes == tuple(model.classes_.tolist())
@@ -292,12 +293,12 @@ def test_soft_votes_of_forests(classes):
 )
 def test_votes_that_are_no_sum_are_refused(members, voting, message):
     with pytest.raises(UnsupportedModelError, match=message):
-        read_model(VotingClassifier(members, voting=voting).fit(X, TWO))
+        read_model(fit(VotingClassifier(members, voting=voting), X, TWO))
 
 
 @pytest.mark.parametrize("last", [None, LinearRegression(), Ridge(fit_intercept=False)])
 def test_stacks_with_a_linear_last_step(last):
-    model = StackingRegressor([("a", boosted()), ("b", forest_of_trees())], last, cv=2).fit(X, Y)
+    model = fit(StackingRegressor([("a", boosted()), ("b", forest_of_trees())], last, cv=2), X, Y)
     check(model, model.predict)
 
 
@@ -312,14 +313,14 @@ def test_stacks_with_a_linear_last_step(last):
 )
 def test_other_stacks_are_refused(model, message):
     with pytest.raises(UnsupportedModelError, match=message):
-        read_model(model.fit(X, np.exp(Y)))
+        read_model(fit(model, X, np.exp(Y)))
 
 
 @pytest.mark.parametrize("method", ["auto", "decision_function"])
 def test_stacks_of_classifiers_by_log_odds(method):
     members = [classes_forest(), classes_trees()] if method == "auto" else [classes_boosted(), AdaBoostClassifier()]
     named = [(str(k), member) for k, member in enumerate(members)]
-    model = StackingClassifier(named, LogisticRegression(), cv=2, stack_method=method).fit(X, TWO)
+    model = fit(StackingClassifier(named, LogisticRegression(), cv=2, stack_method=method), X, TWO)
     forest = check(model, model.decision_function, rtol=1e-11)
     assert (forest.schema.link, forest.schema.classes) == ("logit", ("no", "yes"))
 
@@ -329,7 +330,7 @@ def test_stacks_of_classifiers_by_log_odds(method):
     [(classes_boosted(), TWO, "sees `predict_proba` of a member"), (classes_forest(), THREE, "must have two classes")],
 )
 def test_other_stacks_of_classifiers_are_refused(member, classes, message):
-    model = StackingClassifier([("a", member)], LogisticRegression(), cv=2).fit(X, classes)
+    model = fit(StackingClassifier([("a", member)], LogisticRegression(), cv=2), X, classes)
     with pytest.raises(UnsupportedModelError, match=message):
         read_model(model)
 
@@ -339,19 +340,19 @@ def test_other_stacks_of_classifiers_are_refused(member, classes, message):
 @pytest.mark.parametrize("some_columns", [False, True])
 def test_bags_of_ensembles(make, some_columns):
     options = {"max_features": 0.6, "bootstrap_features": True} if some_columns else {}
-    model = BaggingRegressor(make(), n_estimators=5, random_state=0, **options).fit(X, Y)
+    model = fit(BaggingRegressor(make(), n_estimators=5, random_state=0, **options), X, Y)
     check(model, model.predict, rtol=1e-12 if make in {boosted, hist} else 2e-6)
 
 
 @pytest.mark.parametrize("classes", [TWO, THREE], ids=["two", "three"])
 def test_bags_of_forests_of_classes(classes):
-    model = BaggingClassifier(classes_forest(), n_estimators=3, random_state=0, max_features=0.7).fit(X, classes)
+    model = fit(BaggingClassifier(classes_forest(), n_estimators=3, random_state=0, max_features=0.7), X, classes)
     n = 1 if classes is TWO else 3
     check(model, lambda rows: model.predict_proba(rows)[:, -n:])
 
 
 def test_bags_of_boosted_classifiers_are_refused():
-    model = BaggingClassifier(classes_boosted(), n_estimators=2, random_state=0).fit(X, TWO)
+    model = fit(BaggingClassifier(classes_boosted(), n_estimators=2, random_state=0), X, TWO)
     with pytest.raises(UnsupportedModelError, match="averages probabilities"):
         read_model(model)
 
@@ -359,7 +360,7 @@ def test_bags_of_boosted_classifiers_are_refused():
 def test_bags_whose_members_met_some_classes_only_are_refused():
     rare = np.where(np.arange(200) == 7, 3, np.arange(200) % 3)
     member = make_pipeline(classes_forest())  # takes no weights, so that rows are left out
-    model = BaggingClassifier(member, n_estimators=6, max_samples=0.2, random_state=0).fit(X, rare)
+    model = fit(BaggingClassifier(member, n_estimators=6, max_samples=0.2, random_state=0), X, rare)
     assert min(len(member.classes_) for member in model.estimators_) == 3
     with pytest.raises(UnsupportedModelError, match="some of the classes only"):
         read_model(model)
@@ -370,7 +371,7 @@ def test_bags_whose_members_met_some_classes_only_are_refused():
 
 @pytest.mark.parametrize("member", [classes_boosted(), classes_forest(), DecisionTreeClassifier(max_depth=3)])
 def test_the_sigmoid_of_one_member_is_a_logistic_link(member):
-    model = CalibratedClassifierCV(member, method="sigmoid", ensemble=False, cv=2).fit(X, TWO)
+    model = fit(CalibratedClassifierCV(member, method="sigmoid", ensemble=False, cv=2), X, TWO)
     forest = check(model, lambda rows: scipy.special.logit(model.predict_proba(rows)[:, 1]), rtol=1e-9)
     assert (forest.schema.link, forest.schema.classes) == ("logit", ("no", "yes"))
     fx = treeanova.decompose(model, X)
@@ -379,7 +380,7 @@ def test_the_sigmoid_of_one_member_is_a_logistic_link(member):
 
 @pytest.mark.parametrize(("method", "classes"), [("isotonic", TWO), ("isotonic", THREE), ("sigmoid", THREE)])
 def test_other_calibrations_leave_the_score_of_the_member(method, classes):
-    model = CalibratedClassifierCV(classes_boosted(), method=method, ensemble=False, cv=2).fit(X, classes)
+    model = fit(CalibratedClassifierCV(classes_boosted(), method=method, ensemble=False, cv=2), X, classes)
     member = model.calibrated_classifiers_[0].estimator
     forest = check(model, member.decision_function)
     assert forest.schema.link == "other"
@@ -390,7 +391,7 @@ def test_other_calibrations_leave_the_score_of_the_member(method, classes):
 def test_a_sigmoid_of_probabilities_that_are_no_sum_has_no_link():
     library = pytest.importorskip("xgboost")
     member = library.XGBClassifier(n_estimators=3, max_depth=2, n_jobs=1)
-    model = CalibratedClassifierCV(member, method="sigmoid", ensemble=False, cv=2).fit(X, (TWO == "yes").astype(int))
+    model = fit(CalibratedClassifierCV(member, method="sigmoid", ensemble=False, cv=2), X, (TWO == "yes").astype(int))
     inner = model.calibrated_classifiers_[0].estimator
     forest = check(model, lambda rows: inner.predict(rows, output_margin=True), rtol=2e-6)
     assert forest.schema.link == "other"
@@ -398,7 +399,7 @@ def test_a_sigmoid_of_probabilities_that_are_no_sum_has_no_link():
 
 @pytest.mark.parametrize("method", ["sigmoid", "isotonic"])
 def test_several_calibrated_members_are_the_mean_of_their_scores_with_a_warning(method):
-    model = CalibratedClassifierCV(classes_boosted(), method=method, cv=3).fit(X, TWO)
+    model = fit(CalibratedClassifierCV(classes_boosted(), method=method, cv=3), X, TWO)
     members = [one.estimator for one in model.calibrated_classifiers_]
     with pytest.warns(treeanova.ScoreWarning, match=r"scores of its 3 members .* no function of this score"):
         forest = check(model, lambda rows: np.mean([one.decision_function(rows) for one in members], axis=0))
@@ -413,7 +414,7 @@ def test_several_calibrated_members_are_the_mean_of_their_scores_with_a_warning(
 
 
 def test_one_regressor_for_each_target():
-    model = MultiOutputRegressor(hist()).fit(X, np.column_stack([Y, Y**2, -Y]))
+    model = fit(MultiOutputRegressor(hist()), X, np.column_stack([Y, Y**2, -Y]))
     assert check(model, model.predict).schema.outputs == ("y0", "y1", "y2")
     fx = treeanova.decompose(model, X)
     np.testing.assert_allclose(fx.decision_function(X), model.predict(X), atol=1e-9)
@@ -421,7 +422,7 @@ def test_one_regressor_for_each_target():
 
 def test_one_classifier_for_each_target():
     targets = np.column_stack([Y > 0, X[:, 0] > 0.5]).astype(int)
-    model = MultiOutputClassifier(classes_boosted()).fit(X, targets)
+    model = fit(MultiOutputClassifier(classes_boosted()), X, targets)
     forest = check(model, lambda rows: np.column_stack([e.decision_function(rows) for e in model.estimators_]))
     assert forest.schema.link == "logit"
     np.testing.assert_array_equal(treeanova.decompose(model, X).predict(X), model.predict(X))
@@ -430,30 +431,30 @@ def test_one_classifier_for_each_target():
 def test_targets_with_other_labels_or_averaged_probabilities_have_no_response():
     words = np.column_stack([TWO, np.where(X[:, 0] > 0, "up", "down")])
     for member in (classes_boosted(), classes_forest()):
-        assert read_model(MultiOutputClassifier(member).fit(X, words)).schema.link == "other"
-    model = MultiOutputClassifier(classes_forest()).fit(X, words)
+        assert read_model(fit(MultiOutputClassifier(member), X, words)).schema.link == "other"
+    model = fit(MultiOutputClassifier(classes_forest()), X, words)
     check(model, lambda rows: np.column_stack([p[:, 1] for p in model.predict_proba(rows)]))
 
 
 def test_targets_of_several_classes_are_refused():
-    model = MultiOutputClassifier(classes_boosted()).fit(X, np.column_stack([THREE, Y > 0]).astype(int))
+    model = fit(MultiOutputClassifier(classes_boosted()), X, np.column_stack([THREE, Y > 0]).astype(int))
     with pytest.raises(UnsupportedModelError, match="must have one output"):
         read_model(model)
 
 
 @pytest.mark.parametrize("member", [classes_boosted(), HistGradientBoostingClassifier(max_iter=3)])
 def test_one_versus_rest(member):
-    model = OneVsRestClassifier(member).fit(X, THREE)
+    model = fit(OneVsRestClassifier(member), X, THREE)
     forest = check(model, model.decision_function)
     assert (forest.schema.outputs, forest.schema.link) == (("0", "10", "20"), "other")
-    two = OneVsRestClassifier(member).fit(X, TWO)
+    two = fit(OneVsRestClassifier(member), X, TWO)
     assert check(two, two.decision_function).schema.classes == ("no", "yes")
     np.testing.assert_array_equal(treeanova.decompose(two, X).predict_proba(X).argmax(1), two.predict(X) == "yes")
 
 
 def test_one_versus_rest_of_many_labels():
     labels = np.column_stack([Y > 0, X[:, 0] > 0.5, X[:, 1] > 0]).astype(int)
-    model = OneVsRestClassifier(classes_boosted()).fit(X, labels)
+    model = fit(OneVsRestClassifier(classes_boosted()), X, labels)
     assert check(model, model.decision_function).schema.link == "logit"
     fx = treeanova.decompose(model, X)
     np.testing.assert_array_equal(fx.predict(X), model.predict(X))
@@ -466,7 +467,7 @@ def test_one_versus_rest_of_many_labels():
 def test_wrappers_in_wrappers():
     votes = VotingRegressor([("a", boosted()), ("b", BaggingRegressor(hist(), n_estimators=2, random_state=0))])
     target = TransformedTargetRegressor(votes, transformer=StandardScaler())
-    model = GridSearchCV(MultiOutputRegressor(target), {}, cv=2).fit(X, np.column_stack([Y, -Y]))
+    model = fit(GridSearchCV(MultiOutputRegressor(target), {}, cv=2), X, np.column_stack([Y, -Y]))
     check(model, model.predict)
 
 
@@ -493,18 +494,18 @@ def test_a_wrapper_that_predicts_in_its_own_way_is_refused():
             return 2 * super().predict(X)
 
     with pytest.raises(UnsupportedModelError, match="Doubled cannot be read: it overrides `predict`"):
-        read_model(Doubled([("a", boosted())]).fit(X, Y))
+        read_model(fit(Doubled([("a", boosted())]), X, Y))
 
 
 def test_members_that_are_no_trees_are_refused():
     with pytest.raises(UnsupportedModelError, match="LinearRegression cannot be read"):
-        read_model(VotingRegressor([("a", LinearRegression()), ("b", boosted())]).fit(X, Y))
+        read_model(fit(VotingRegressor([("a", LinearRegression()), ("b", boosted())]), X, Y))
 
 
 @no_warnings()
 @pytest.mark.parametrize("make", [ExtraTreesRegressor, xgboost_regressor])
 def test_a_decomposition_of_a_wrapper_can_be_saved(make, tmp_path):
-    model = VotingRegressor([("a", boosted()), ("b", make().set_params(n_estimators=2, max_depth=3))]).fit(X, Y)
+    model = fit(VotingRegressor([("a", boosted()), ("b", make().set_params(n_estimators=2, max_depth=3))]), X, Y)
     fx = treeanova.decompose(model, X)
     fx.save(tmp_path / "votes.tav")
     saved = treeanova.load(tmp_path / "votes.tav")

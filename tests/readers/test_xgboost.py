@@ -25,6 +25,7 @@ from treeanova.readers.xgboost.columns import Reading
 from treeanova.readers.xgboost.margin import predicted_margin, stored_margin
 from treeanova.storage.schema import describe, restore
 from treeanova.testing.edge_values import numeric_rows
+from treeanova.testing.training import fit, shifted, train
 
 xgb = pytest.importorskip("xgboost")
 pd = pytest.importorskip("pandas")
@@ -117,47 +118,47 @@ SMALL = {"n_estimators": 12, "max_depth": 4, "n_jobs": 1}
 
 def regressor(**options):
     X, y = data()
-    return xgb.XGBRegressor(**{**SMALL, **options}).fit(X, y), X
+    return fit(xgb.XGBRegressor(**{**SMALL, **options}), X, y), X
 
 
 def positive(**options):
     X, y = data()
-    return xgb.XGBRegressor(**{**SMALL, **options}).fit(X, np.exp(y)), X
+    return fit(xgb.XGBRegressor(**{**SMALL, **options}), X, np.exp(y)), X
 
 
 def classifier(n_classes: int = 2, **options):
     X, y = data()
     labels = np.digitize(y, np.quantile(y, np.arange(1, n_classes) / n_classes))
-    return xgb.XGBClassifier(**{**SMALL, **options}).fit(X, labels), X
+    return fit(xgb.XGBClassifier(**{**SMALL, **options}), X, labels), X
 
 
 def several(**options):
     X, y = data()
-    return xgb.XGBRegressor(**{**SMALL, **options}).fit(X, np.c_[y, y**2, X[:, 0] > 0]), X
+    return fit(xgb.XGBRegressor(**{**SMALL, **options}), X, np.c_[y, y**2, X[:, 0] > 0]), X
 
 
 def multi_label():
     X, y = data()
-    return xgb.XGBClassifier(**SMALL).fit(X, np.c_[y > 0, y > 1]), X
+    return fit(xgb.XGBClassifier(**SMALL), X, np.c_[y > 0, y > 1]), X
 
 
 def ranker(**options):
     X, y = data()
-    return xgb.XGBRanker(**{**SMALL, **options}).fit(X, (y > 0).astype(int), qid=np.repeat(np.arange(30), 10)), X
+    return fit(xgb.XGBRanker(**{**SMALL, **options}), X, (y > 0).astype(int), qid=np.repeat(np.arange(30), 10)), X
 
 
 def random_forest(cls, **options):
     X, y = data()
-    return cls(n_estimators=8, max_depth=4, n_jobs=1, **options).fit(X, y > 0 if cls is xgb.XGBRFClassifier else y), X
+    return fit(cls(n_estimators=8, max_depth=4, n_jobs=1, **options), X, y > 0 if cls is xgb.XGBRFClassifier else y), X
 
 
 def booster(objective: str, rounds: int = 10, *, target=None, **options):
     X, y = data()
-    matrix = xgb.DMatrix(X, y if target is None else target(y))
+    matrix = xgb.DMatrix(shifted(X), shifted(y if target is None else target(y)))
     if objective == "survival:aft":
-        matrix.set_float_info("label_lower_bound", np.exp(y))
-        matrix.set_float_info("label_upper_bound", np.exp(y) + 1)
-    return xgb.train({"objective": objective, "max_depth": 3, "nthread": 1, **options}, matrix, rounds), X
+        matrix.set_float_info("label_lower_bound", shifted(np.exp(y)))
+        matrix.set_float_info("label_upper_bound", shifted(np.exp(y) + 1))
+    return train(xgb, {"objective": objective, "max_depth": 3, "nthread": 1, **options}, matrix, rounds), X
 
 
 def early_stopped(cls=xgb.XGBRegressor, **options):
@@ -165,23 +166,23 @@ def early_stopped(cls=xgb.XGBRegressor, **options):
     if cls is xgb.XGBClassifier:
         y = np.digitize(y, [-1, 1])
     options = {**SMALL, "n_estimators": 60, "learning_rate": 0.7, "early_stopping_rounds": 4, **options}
-    model = cls(**options).fit(X[:200], y[:200], eval_set=[(X[200:], y[200:])], verbose=False)
+    model = fit(cls(**options), X[:200], y[:200], eval_set=[(X[200:], y[200:])], verbose=False)
     assert model.best_iteration + 1 < model.get_booster().num_boosted_rounds()
     return model, X
 
 
 def continued():
     X, y = data()
-    matrix = xgb.DMatrix(X, y)
-    first = xgb.train({"max_depth": 3}, matrix, 4)
-    return xgb.train({"max_depth": 5, "tree_method": "approx"}, matrix, 4, xgb_model=first), X
+    matrix = xgb.DMatrix(shifted(X), shifted(y))
+    first = train(xgb, {"max_depth": 3}, matrix, 4)
+    return train(xgb, {"max_depth": 5, "tree_method": "approx"}, matrix, 4, xgb_model=first), X
 
 
 def refreshed():
     X, y = data()
-    first = xgb.train({"max_depth": 4}, xgb.DMatrix(X, y), 6)
+    first = train(xgb, {"max_depth": 4}, xgb.DMatrix(shifted(X), shifted(y)), 6)
     options = {"process_type": "update", "updater": "refresh,prune", "gamma": 2.0, "verbosity": 0}
-    return xgb.train(options, xgb.DMatrix(X, -y), 6, xgb_model=first), X
+    return train(xgb, options, xgb.DMatrix(shifted(X), shifted(-y)), 6, xgb_model=first), X
 
 
 def codes(**options):
@@ -191,15 +192,15 @@ def codes(**options):
     X[:, 3] = rng.integers(0, 3, len(X))
     y = y + X[:, 1] % 5 + (X[:, 3] == 1)
     X[rng.random(len(X)) < 0.1, 1] = np.nan
-    matrix = xgb.DMatrix(X, y, feature_types=["float", "c", "q", "c"])
-    return xgb.train({"max_depth": 5, "nthread": 1, **options}, matrix, 10), X
+    matrix = xgb.DMatrix(shifted(X), shifted(y), feature_types=["float", "c", "q", "c"])
+    return train(xgb, {"max_depth": 5, "nthread": 1, **options}, matrix, 10), X
 
 
 def best_saved():
     X, y = data()
     stop = xgb.callback.EarlyStopping(rounds=3, save_best=True)
     model = xgb.XGBRegressor(**{**SMALL, "n_estimators": 60, "learning_rate": 0.9}, callbacks=[stop])
-    return model.fit(X[:200], y[:200], eval_set=[(X[200:], y[200:])], verbose=False), X
+    return fit(model, X[:200], y[:200], eval_set=[(X[200:], y[200:])], verbose=False), X
 
 
 def loaded():
@@ -352,7 +353,7 @@ def test_link_gives_the_response(name: str) -> None:
 
 def test_callable_objective_has_no_known_link() -> None:
     X, y = data()
-    model = xgb.XGBRegressor(n_estimators=3, objective=lambda y, p: (p - y, np.ones_like(y))).fit(X, y)
+    model = fit(xgb.XGBRegressor(n_estimators=3, objective=lambda y, p: (p - y, np.ones_like(y))), X, y)
     forest = read_model(model)
     assert forest.schema.link == "other"
     assert_exact(model, forest, X)
@@ -391,7 +392,7 @@ def test_orphans_are_dropped() -> None:
 def test_missing_value_of_wrappers(missing: float) -> None:
     X, y = data()
     X = np.where(np.isnan(X), missing, X)
-    model = xgb.XGBRegressor(**SMALL, missing=missing).fit(X, y)
+    model = fit(xgb.XGBRegressor(**SMALL, missing=missing), X, y)
     forest = read_model(model)
     assert_exact(model, forest, X)
     near = np.array([missing, np.float32(missing), np.nextafter(missing, 1), missing * (1 + 1e-9)])
@@ -419,7 +420,7 @@ def test_absent_entries_are_missing(name: str, kind: str) -> None:
 def test_integers_are_rounded_once() -> None:
     X = np.random.default_rng(0).integers(-(2**62), 2**62, size=(300, 2))
     y = (X[:, 0] > 0) + X[:, 1] / 2.0**62
-    model = xgb.XGBRegressor(**SMALL).fit(X, y)
+    model = fit(xgb.XGBRegressor(**SMALL), X, y)
     forest = read_model(model)
     near = forest.bound[forest.feature >= 0].astype(np.int64)
     rows = np.concatenate([near + step for step in (-1, 0, 1, 2)])
@@ -475,7 +476,7 @@ def table(n_rows: int = 400, seed: int = 0, towns=TOWNS, sizes=SIZES, names=TOWN
 def table_model(onehot: int = 4, missing: float = np.nan):
     frame, y = table()
     options = {**SMALL, "enable_categorical": True, "max_cat_to_onehot": onehot, "missing": missing}
-    model = xgb.XGBRegressor(**options).fit(frame, y)
+    model = fit(xgb.XGBRegressor(**options), frame, y)
     return model, frame, read_model(model)
 
 
@@ -516,7 +517,7 @@ def test_polars_tables() -> None:
     frame, y = table()
     columns = {name: [None if value != value else value for value in frame[name]] for name in frame}  # noqa: PLR0124
     polars = pl.DataFrame({**columns, "town": pl.Series(columns["town"], dtype=pl.Enum(list(TOWNS)))}).drop("size")
-    model = xgb.XGBRegressor(**SMALL, enable_categorical=True).fit(polars, y)
+    model = fit(xgb.XGBRegressor(**SMALL, enable_categorical=True), polars, y)
     forest = read_model(model)
     expected = model.predict(polars, output_margin=True)
     assert_equal_scores(forest, polars, expected)
@@ -584,7 +585,7 @@ def test_names_beyond_ascii_from_pandas(names: list[str]) -> None:
     """XGBoost cuts them; a name that is gone is told by its length."""
     names = np.array(names)
     frame, y = table(towns=names, names=names)
-    model = xgb.XGBRegressor(**SMALL, enable_categorical=True).fit(frame, y)
+    model = fit(xgb.XGBRegressor(**SMALL, enable_categorical=True), frame, y)
     forest = read_model(model)
     assert_equal_scores(forest, frame, model.predict(frame, output_margin=True))
     other = frame.assign(
@@ -600,7 +601,7 @@ def test_names_beyond_ascii_from_polars(names: list[str]) -> None:
     columns = {"age": frame["age"].to_numpy(), "flag": frame["flag"].to_numpy()}
     town = [None if value != value else value for value in frame["town"]]  # noqa: PLR0124
     polars = pl.DataFrame({**columns, "town": pl.Series(town, dtype=pl.Enum(names))})
-    model = xgb.XGBRegressor(**SMALL, enable_categorical=True).fit(polars, y)
+    model = fit(xgb.XGBRegressor(**SMALL, enable_categorical=True), polars, y)
     forest = read_model(model)
     assert_equal_scores(forest, polars, model.predict(polars, output_margin=True))
     assert_equal_scores(forest, polars[::-1], model.predict(polars[::-1], output_margin=True))
@@ -610,7 +611,7 @@ def test_names_beyond_ascii_from_polars(names: list[str]) -> None:
 def test_names_that_xgboost_confuses_are_refused() -> None:
     names = np.array(["éé", "aa", "bb"])
     frame, y = table(towns=names, names=names)
-    model = xgb.XGBRegressor(**SMALL, enable_categorical=True).fit(frame, y)
+    model = fit(xgb.XGBRegressor(**SMALL, enable_categorical=True), frame, y)
     with pytest.raises(UnsupportedModelError, match="must have different names for its categories"):
         read_model(model)
 
@@ -644,7 +645,7 @@ def test_drawn_models(*, seed: int, n_features: int, depth: int, method: str, cl
     if classes == 3:
         options["num_class"] = 3
     options |= {"tree_method": method, "max_depth": depth, "min_child_weight": 0, "nthread": 1}
-    model = xgb.train(options, xgb.DMatrix(X, y), 4)
+    model = train(xgb, options, xgb.DMatrix(shifted(X), shifted(y)), 4)
     assert_exact(model, read_model(model), X, n_rows=300, seed=seed)
 
 
@@ -659,7 +660,7 @@ def test_unfitted_models_are_refused(model) -> None:
 
 def test_linear_boosters_are_refused(tmp_path) -> None:
     X, y = data(missing=0.0)
-    model = xgb.train({"booster": "gblinear"}, xgb.DMatrix(X, y), 3)
+    model = train(xgb, {"booster": "gblinear"}, xgb.DMatrix(shifted(X), shifted(y)), 3)
     with pytest.raises(UnsupportedModelError, match="must be made of trees, got booster 'gblinear'"):
         read_model(model)
     model.save_model(tmp_path / "m.json")
@@ -688,9 +689,9 @@ def test_best_iteration_beyond_the_trees_is_refused() -> None:
 def test_features_split_both_ways_are_refused() -> None:
     X, y = data(missing=0.0)
     X[:, 1] = np.arange(len(X)) % 7
-    first = xgb.train({"max_depth": 3}, xgb.DMatrix(X, y + X[:, 1]), 3)
-    matrix = xgb.DMatrix(X, y + X[:, 1], feature_types=["q", "c", "q", "q"])
-    model = xgb.train({"max_depth": 3}, matrix, 3, xgb_model=first)
+    first = train(xgb, {"max_depth": 3}, xgb.DMatrix(shifted(X), shifted(y + X[:, 1])), 3)
+    matrix = xgb.DMatrix(shifted(X), shifted(y + X[:, 1]), feature_types=["q", "c", "q", "q"])
+    model = train(xgb, {"max_depth": 3}, matrix, 3, xgb_model=first)
     with pytest.raises(UnsupportedModelError, match="either by number or by category"):
         read_model(model)
 
@@ -885,7 +886,11 @@ def seed_bytes(name: str, suffix: str) -> bytes:
     """A small model's file."""
     if name == "table":
         frame, y = table(100)
-        return bytes(xgb.train({"max_depth": 2}, xgb.DMatrix(frame, y, enable_categorical=True), 2).save_raw(suffix))
+        return bytes(
+            train(xgb, {"max_depth": 2}, xgb.DMatrix(shifted(frame), shifted(y), enable_categorical=True), 2).save_raw(
+                suffix
+            )
+        )
     model = case(name)[0]
     raw = model if isinstance(model, xgb.Booster) else model.get_booster()
     return bytes(raw[:2].save_raw(suffix))

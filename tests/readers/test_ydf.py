@@ -10,6 +10,7 @@ from treeanova import UnsupportedModelError, read_model
 from treeanova.errors import ModelFileError
 from treeanova.model.links import class_probabilities, respond
 from treeanova.testing.edge_values import numeric_candidates
+from treeanova.testing.training import fit
 
 pd = pytest.importorskip("pandas")
 ydf = pytest.importorskip("ydf")
@@ -56,7 +57,7 @@ def trained(learner, kind, **options):
     if learner == "GradientBoostedTreesLearner":
         options["validation_ratio"] = 0.0
     task = ydf.Task.REGRESSION if kind in {"number", "counts"} else ydf.Task.CLASSIFICATION
-    return getattr(ydf, learner)(label="y", task=task, **options).train(X.assign(y=target(X, kind)))
+    return fit(getattr(ydf, learner)(label="y", task=task, **options), X.assign(y=target(X, kind)))
 
 
 def edge_table(forest, n_rows=1500):
@@ -125,8 +126,8 @@ def test_classes_and_links():
 def test_ties_of_votes_go_to_the_first_class():
     X = pd.DataFrame({"a": np.repeat([0.0, 1.0], 20)})
     y = np.tile(["second", "first"], 20)
-    model = ydf.RandomForestLearner(label="y", num_trees=3, max_depth=2, bootstrap_training_dataset=False).train(
-        X.assign(y=y)
+    model = fit(
+        ydf.RandomForestLearner(label="y", num_trees=3, max_depth=2, bootstrap_training_dataset=False), X.assign(y=y)
     )
     forest = read_model(model)
     np.testing.assert_array_equal(forest.score(X)[:, 0], model.predict(X))
@@ -138,7 +139,7 @@ def test_numbers_and_booleans_as_categories():
     X["y"] = (X["code"] == 2) * X["b"] + X["yes"]
     features = [ydf.Feature(name, ydf.Semantic.CATEGORICAL) for name in ("code", "yes")]
     options = {"num_trees": 4, "include_all_columns": True, "validation_ratio": 0.0}
-    model = ydf.GradientBoostedTreesLearner(label="y", task=ydf.Task.REGRESSION, features=features, **options).train(X)
+    model = fit(ydf.GradientBoostedTreesLearner(label="y", task=ydf.Task.REGRESSION, features=features, **options), X)
     forest = read_model(model)
     np.testing.assert_allclose(forest.score(X)[:, 0], model.predict(X), rtol=1e-5, atol=1e-6)
     with pytest.raises(TypeError, match=r"column 'code' must hold texts, booleans or whole numbers, got 2\.5"):
@@ -147,8 +148,9 @@ def test_numbers_and_booleans_as_categories():
 
 def test_large_whole_numbers_are_rounded_once():
     X = pd.DataFrame({"a": np.array([0, 2**60, 2**60 + 2**36, 2**60 + 2**36 + 1, 2**61] * 20)})
-    model = ydf.CartLearner(label="y", task=ydf.Task.REGRESSION, min_examples=1, validation_ratio=0.0).train(
-        X.assign(y=np.arange(len(X)) % 5)
+    model = fit(
+        ydf.CartLearner(label="y", task=ydf.Task.REGRESSION, min_examples=1, validation_ratio=0.0),
+        X.assign(y=np.arange(len(X)) % 5),
     )
     np.testing.assert_allclose(read_model(model).score(X)[:, 0], model.predict(X), rtol=1e-6, atol=1e-6)
 
@@ -186,7 +188,7 @@ def test_sets_of_texts_are_refused():
     words = [["red", "small"] if value > 0 else ["small"] for value in X["b"]]
     X = X.assign(words=words, y=X["b"])[["words", "y"]]
     features = [ydf.Feature("words", ydf.Semantic.CATEGORICAL_SET)]
-    model = ydf.RandomForestLearner(label="y", task=ydf.Task.REGRESSION, num_trees=3, features=features).train(X)
+    model = fit(ydf.RandomForestLearner(label="y", task=ydf.Task.REGRESSION, num_trees=3, features=features), X)
     with pytest.raises(
         UnsupportedModelError, match="column 'words' must hold numbers, booleans or categories, got CATEGORICAL_SET"
     ):
@@ -196,4 +198,4 @@ def test_sets_of_texts_are_refused():
 def test_isolation_forests_are_refused():
     X = table()[["a", "b"]].fillna(0)
     with pytest.raises(UnsupportedModelError, match="got IsolationForestModel for the task ANOMALY_DETECTION"):
-        read_model(ydf.IsolationForestLearner(num_trees=3).train(X))
+        read_model(fit(ydf.IsolationForestLearner(num_trees=3), X))

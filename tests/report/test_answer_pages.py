@@ -11,6 +11,7 @@ import treeanova
 from treeanova.report import write_report
 from treeanova.testing.models import boosted_product
 from treeanova.testing.pages import HOSTILE_NAMES, ParsedPage
+from treeanova.testing.training import fit
 
 pytest.importorskip("sklearn")
 
@@ -68,7 +69,7 @@ def test_every_output_has_its_sections():
     ensemble = pytest.importorskip("sklearn.ensemble")
     X = np.random.default_rng(0).normal(size=(150, 2))
     classes = np.array(["u", "v", "w"])[np.digitize(X[:, 0], [-0.5, 0.5])]
-    model = ensemble.GradientBoostingClassifier(n_estimators=2, max_depth=2, random_state=0).fit(X, classes)
+    model = fit(ensemble.GradientBoostingClassifier(n_estimators=2, max_depth=2, random_state=0), X, classes)
     fx = treeanova.decompose(model, X, density="empirical")
     page = write_report(treeanova.change(fx, fx, X_new=X[:50]))
     assert [page.count(f"What moved the average ({name})") for name in "uvw"] == [1, 1, 1]

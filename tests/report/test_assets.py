@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import functools
 import importlib.metadata
 import itertools
 import json
@@ -24,6 +25,7 @@ load_wine = pytest.importorskip("sklearn.datasets").load_wine
 ensemble = pytest.importorskip("sklearn.ensemble")
 
 from treeanova.testing.diamonds import diamonds  # noqa: E402
+from treeanova.testing.training import fit  # noqa: E402
 
 # One browser, and each report written once.
 pytestmark = pytest.mark.xdist_group("browser")
@@ -43,7 +45,7 @@ def boosted(n_features, n_pairs, n_rows=1500, n_trees=300, density="auto"):
         max_leaf_nodes=4, max_depth=2, max_iter=n_trees, learning_rate=0.3, interaction_cst=[set(p) for p in chosen]
     )
     names = [f"feature {i}" for i in range(n_features)]
-    return treeanova.decompose(model.fit(X, y), X, feature_names=names, density=density)
+    return treeanova.decompose(fit(model, X, y), X, feature_names=names, density=density)
 
 
 def mixed():
@@ -61,8 +63,8 @@ def mixed():
     y = (X[SCRIPT] * X.iloc[:, 1] + (group == "b") * X[SCRIPT] + rng.normal(size=n) > 0).astype(int)
     X["group"] = X["group"].astype("category")
     X.iloc[::9, 1] = np.nan
-    model = ensemble.HistGradientBoostingClassifier(max_depth=2, max_iter=40, categorical_features="from_dtype").fit(
-        X, y
+    model = fit(
+        ensemble.HistGradientBoostingClassifier(max_depth=2, max_iter=40, categorical_features="from_dtype"), X, y
     )
     return treeanova.decompose(model, X), X
 
@@ -72,8 +74,8 @@ def with_bands():
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"a": rng.normal(size=400), "b": rng.normal(size=400), "kind": rng.choice([0.0, 1.0], 400)})
     y = X["a"] * X["b"] + X["kind"] + rng.normal(size=400)
-    fit = ensemble.HistGradientBoostingRegressor(max_depth=2, max_iter=10, categorical_features=["kind"]).fit
-    return treeanova.bag(fit, X, y, 3, density="empirical", n_jobs=1), None
+    model = ensemble.HistGradientBoostingRegressor(max_depth=2, max_iter=10, categorical_features=["kind"])
+    return treeanova.bag(functools.partial(fit, model), X, y, 3, density="empirical", n_jobs=1), None
 
 
 def rows_of_bands(fx):
@@ -86,14 +88,14 @@ def rows_of_bands(fx):
 def three_classes():
     wine = load_wine(as_frame=True)
     X = wine.data.iloc[:, :4]
-    model = ensemble.HistGradientBoostingClassifier(max_depth=2, max_iter=10).fit(X, wine.target_names[wine.target])
+    model = fit(ensemble.HistGradientBoostingClassifier(max_depth=2, max_iter=10), X, wine.target_names[wine.target])
     return treeanova.decompose(model, X), X
 
 
 def opposing():
     """Terms with negative shares, and a remainder: raw terms of two features are no terms of the pure form."""
     rows, price = diamonds(1500)
-    model = ensemble.HistGradientBoostingRegressor(max_depth=2, max_iter=80).fit(rows, price)
+    model = fit(ensemble.HistGradientBoostingRegressor(max_depth=2, max_iter=80), rows, price)
     return treeanova.decompose(model, rows, density="empirical", max_order=1), None
 
 
@@ -101,8 +103,8 @@ def with_sums():
     """A forest with more terms of high order than are listed."""
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(400, 5))
-    model = ensemble.RandomForestRegressor(5, max_depth=7, random_state=0).fit(
-        rows, rows[:, 0] * rows[:, 1] * rows[:, 2]
+    model = fit(
+        ensemble.RandomForestRegressor(5, max_depth=7, random_state=0), rows, rows[:, 0] * rows[:, 1] * rows[:, 2]
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("treeanova.terms.layout._LISTED_TERMS", 3)
@@ -120,7 +122,7 @@ def units():
     )
     numbers = rows.assign(day=days.to_numpy().astype("datetime64[s]").astype(np.int64))
     model = ensemble.HistGradientBoostingClassifier(max_depth=2, max_iter=20, categorical_features="from_dtype")
-    model.fit(numbers, np.where(signal > 0, "yes", "no"))
+    fit(model, numbers, np.where(signal > 0, "yes", "no"))
     return treeanova.decompose(model, rows, density="empirical"), rows
 
 

@@ -16,6 +16,7 @@ from treeanova.testing.models import boosted_product
 from treeanova.testing.pages import HOSTILE_NAMES, ParsedPage
 from treeanova.testing.recorded import Recorded
 from treeanova.testing.remainders import main_effects_and_remainder
+from treeanova.testing.training import fit
 
 pytest.importorskip("vl_convert")
 pytest.importorskip("sklearn")
@@ -122,7 +123,7 @@ def test_a_model_without_terms_has_a_report_and_a_summary():
     pytest.importorskip("vl_convert")
     tree = pytest.importorskip("sklearn.tree").DecisionTreeRegressor
     table = np.arange(20.0).reshape(10, 2)
-    fx = treeanova.decompose(tree().fit(table, np.ones(10)), table, density="empirical")
+    fx = treeanova.decompose(fit(tree(), table, np.ones(10)), table, density="empirical")
     assert "The model is constant" in fx._repr_html_()
     assert "The model is constant" in treeanova.write_report(fx, rows=table[:2])
 

@@ -9,6 +9,7 @@ from treeanova.report.payload import Asked, payload
 from treeanova.testing.models import boosted_product
 from treeanova.testing.pages import ParsedPage, names_on_page, values_on_page
 from treeanova.testing.remainders import main_effects_and_remainder, model_with_a_feature_called_remainder
+from treeanova.testing.training import fit
 from treeanova.views.standings import as_lists
 
 pytest.importorskip("vl_convert")
@@ -61,7 +62,7 @@ def test_shares_and_words_come_from_importance(fx, page):
 def test_every_output_has_its_numbers():
     wine = load_wine()
     X, y = wine.data[:, :3], wine.target
-    model = ensemble.GradientBoostingClassifier(max_depth=2, n_estimators=5, random_state=0).fit(X, y)
+    model = fit(ensemble.GradientBoostingClassifier(max_depth=2, n_estimators=5, random_state=0), X, y)
     fx = treeanova.decompose(model, X)
     data = ParsedPage(write_report(fx, densities=[])).data
     assert data["densities"] == ["auto"]
@@ -83,7 +84,7 @@ def test_deep_models_list_what_has_no_table():
     xgboost = pytest.importorskip("xgboost")
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2000, 5))
-    model = xgboost.XGBRegressor(n_estimators=20, max_depth=5, n_jobs=1).fit(X, X[:, 0] * X[:, 1] * X[:, 2] + X[:, 3])
+    model = fit(xgboost.XGBRegressor(n_estimators=20, max_depth=5, n_jobs=1), X, X[:, 0] * X[:, 1] * X[:, 2] + X[:, 3])
     fx = treeanova.decompose(model, X)
     ranking = as_lists(fx.importance())
     tables = {" × ".join(names) for names, term in fx.terms.items() if term.has_table}
@@ -174,7 +175,7 @@ def test_dependent_densities_are_left_out_unless_named_where_terms_are_added_up(
     rng = np.random.default_rng(0)
     x = rng.normal(size=(400, 6))
     x[:, 1:] += x[:, [0]]
-    model = lightgbm.LGBMRegressor(n_estimators=20, random_state=0, verbose=-1).fit(x, x[:, 0] * x[:, 1] * x[:, 2])
+    model = fit(lightgbm.LGBMRegressor(n_estimators=20, random_state=0, verbose=-1), x, x[:, 0] * x[:, 1] * x[:, 2])
     monkeypatch.setattr("treeanova.terms.layout._LISTED_TERMS", 0)
     fx = treeanova.decompose(model, x, density="empirical")
     assert fx.evaluation.rest_orders
@@ -193,7 +194,7 @@ def test_names_that_read_like_other_terms_lose_nothing():
     table = rows.set_axis(["a", "b", "a × b"], axis=1)
     xgboost = pytest.importorskip("xgboost")
     model = xgboost.XGBRegressor(n_estimators=20, max_depth=2, n_jobs=1)
-    model.fit(table, table["a"] * table["b"] + 3 * table["a × b"])
+    fit(model, table, table["a"] * table["b"] + 3 * table["a × b"])
     fx = treeanova.decompose(model, table, density="empirical")
     found = fx.explain(table)
     assert len(found.parts) == len(found.terms) == 6

@@ -10,6 +10,7 @@ import pytest
 from treeanova.density.row_sources import statistics_of
 from treeanova.report.pictures import Curve, RowsOf, Span, bar, effect_picture, ticks
 from treeanova.testing.pages import ParsedPage
+from treeanova.testing.training import fit
 
 pytest.importorskip("sklearn")
 
@@ -62,7 +63,7 @@ def test_categories_are_a_table_with_shares():
 
     table = pd.DataFrame({"kind": pd.Categorical(["<b>", "v", "v", "w"] * 50), "n": np.arange(200.0)})
     model = ensemble.HistGradientBoostingRegressor(max_iter=3, max_depth=2, categorical_features="from_dtype")
-    fx = treeanova.decompose(model.fit(table, (table["kind"] == "v") * 999.0 + table["n"]), table, density="empirical")
+    fx = treeanova.decompose(fit(model, table, (table["kind"] == "v") * 999.0 + table["n"]), table, density="empirical")
     term = fx.terms["kind"]
     rows = statistics_of(table.iloc[:100], fx.grid)
     spread = RowsOf("second", "some", rows, term.axes[0], rows.counts((0,)))

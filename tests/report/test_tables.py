@@ -8,6 +8,7 @@ import pytest
 import treeanova
 from treeanova.report import write_report
 from treeanova.testing.pages import ParsedPage, names_on_page, values_on_page
+from treeanova.testing.training import fit
 from treeanova.views.standings import as_lists
 
 pytest.importorskip("vl_convert")
@@ -25,7 +26,7 @@ def test_moved_is_the_distance_to_the_raw_term(fx, page):
 def test_three_features_bring_their_strongest_cells():
     rng = np.random.default_rng(1)
     X = rng.normal(size=(300, 3))
-    model = ensemble.GradientBoostingRegressor(max_depth=3, n_estimators=3, random_state=0).fit(X, (X > 0).all(axis=1))
+    model = fit(ensemble.GradientBoostingRegressor(max_depth=3, n_estimators=3, random_state=0), X, (X > 0).all(axis=1))
     fx = treeanova.decompose(model, X, density="empirical")
     data = ParsedPage(write_report(fx)).data
     term = next(term for term in data["terms"] if term["order"] == 3)
@@ -44,7 +45,7 @@ def test_merged_pairs_say_so_and_keep_their_total():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(3000, 2))
     model = ensemble.HistGradientBoostingRegressor(max_leaf_nodes=4, max_depth=2, max_iter=400, random_state=0)
-    fx = treeanova.decompose(model.fit(X, X[:, 0] * X[:, 1]), X)
+    fx = treeanova.decompose(fit(model, X, X[:, 0] * X[:, 1]), X)
     data = ParsedPage(write_report(fx)).data
     pair = next(term for term in data["terms"] if term["order"] == 2)
     whole = fx.terms["x0", "x1"]

@@ -9,6 +9,7 @@ import treeanova
 from treeanova.report import write_report
 from treeanova.report.words import blind_spots, checks
 from treeanova.testing.pages import ParsedPage
+from treeanova.testing.training import fit
 
 
 def titles(fx):
@@ -44,7 +45,7 @@ def test_cells_without_rows_are_counted():
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(300, 2))
     X = X[X.sum(axis=1) < 1]  # no rows where both are large
-    model = ensemble.GradientBoostingRegressor(max_depth=2, n_estimators=5, random_state=0).fit(X, X[:, 0] * X[:, 1])
+    model = fit(ensemble.GradientBoostingRegressor(max_depth=2, n_estimators=5, random_state=0), X, X[:, 0] * X[:, 1])
     fx = treeanova.decompose(model, X, density="empirical")
     (row,) = blind_spots(fx)["rows"]
     term = fx.terms["x0", "x1"]

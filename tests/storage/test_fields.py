@@ -24,6 +24,7 @@ from treeanova.testing.archives import (
 )
 from treeanova.testing.decompositions import purified
 from treeanova.testing.library_models import LIBRARY_MODELS, number_rows
+from treeanova.testing.training import fit
 
 # Round trips
 
@@ -56,7 +57,7 @@ def test_selections_and_sums_come_back(regression, tmp_path):
 def test_a_constant_model_comes_back(tmp_path):
     tree = pytest.importorskip("sklearn.tree")
     fx = treeanova.decompose(
-        tree.DecisionTreeRegressor(random_state=0).fit(number_rows(), np.full(200, 2.5)),
+        fit(tree.DecisionTreeRegressor(random_state=0), number_rows(), np.full(200, 2.5)),
         number_rows(),
         density="empirical",
         n_jobs=1,
@@ -91,7 +92,7 @@ def test_pickles_hold_bins_of_rows_only(density, tensor_order):
     """Neither the model nor values of rows, except ends and quantiles of features: one of ten values at most."""
     tree = pytest.importorskip("sklearn.tree")
     data = number_rows(211)
-    model = tree.DecisionTreeRegressor(max_depth=4, random_state=0).fit(data, data.prod(axis=1))
+    model = fit(tree.DecisionTreeRegressor(max_depth=4, random_state=0), data, data.prod(axis=1))
     fx = treeanova.decompose(model, data, density=density, tensor_order=tensor_order)
     fx.importance()
     fx.variance_share("x0")

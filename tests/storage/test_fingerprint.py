@@ -10,6 +10,7 @@ import pytest
 import treeanova
 from treeanova.storage.fingerprint import fingerprint
 from treeanova.testing.library_models import LIBRARY_MODELS, number_rows
+from treeanova.testing.training import fit
 
 CODE = """
 from treeanova.storage.fingerprint import fingerprint
@@ -41,7 +42,7 @@ def test_the_same_in_another_process_and_after_a_pickle():
 def test_another_for_every_change(tmp_path):
     tree = pytest.importorskip("sklearn.tree")
     data = number_rows()
-    model = tree.DecisionTreeRegressor(max_depth=4, random_state=0).fit(data, data.prod(axis=1))
+    model = fit(tree.DecisionTreeRegressor(max_depth=4, random_state=0), data, data.prod(axis=1))
     fx = treeanova.decompose(model, data, density="empirical", tensor_order=2)
     moved = model.tree_.threshold.copy()
     others = [fx, fx.with_density("uniform"), fx.truncate(2), fx.truncate(1), fx.drop("x0"), fx.raw]

@@ -13,6 +13,7 @@ from treeanova.storage import kept_statistics
 from treeanova.storage.kept_statistics import pack_statistics, unpack_statistics
 from treeanova.testing.archives import saved_and_loaded
 from treeanova.testing.densities import MIXED_GRID
+from treeanova.testing.training import fit
 
 trees = pytest.importorskip("sklearn.ensemble")
 DENSITIES = ("auto", "empirical", "laplace", "shrinkage", "independent", "uniform")
@@ -26,7 +27,7 @@ def dependent_rows(n_rows, seed=0, n_features=4):
 
 def boosted(data, depth=2):
     target = data[:, 0] * data[:, 1] + np.sin(2 * data[:, 2]) * (data[:, 3] > 0)
-    return trees.GradientBoostingRegressor(max_depth=depth, n_estimators=12, random_state=0).fit(data, target)
+    return fit(trees.GradientBoostingRegressor(max_depth=depth, n_estimators=12, random_state=0), data, target)
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +65,7 @@ def test_standard_errors_from_an_eighth_of_the_rows_are_near_those_of_all(monkey
     monkeypatch.setattr(kept_statistics, "_MAX_ROWS", 2_000)
     data = dependent_rows(16_000, n_features=4)
     model = trees.GradientBoostingRegressor(max_depth=2, n_estimators=5, max_leaf_nodes=3, random_state=0)
-    fx = treeanova.decompose(model.fit(data, data[:, 0] * data[:, 1] + data[:, 2]), data, density="empirical")
+    fx = treeanova.decompose(fit(model, data, data[:, 0] * data[:, 1] + data[:, 2]), data, density="empirical")
     again = saved_and_loaded(fx, tmp_path)
     assert len(again.statistics.sample) == 2_000
     whole, sampled = fx.standard_errors(100), again.standard_errors(100)

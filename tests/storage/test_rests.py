@@ -14,6 +14,7 @@ from treeanova.storage import faces, ratios, rests
 from treeanova.storage.rests import pack_pairs, unpack_pairs
 from treeanova.testing.archives import arrays_in_file, saved_and_loaded
 from treeanova.testing.library_models import number_rows
+from treeanova.testing.training import fit
 
 tree = pytest.importorskip("sklearn.tree")
 
@@ -32,7 +33,7 @@ def _small_tables_are_packed(monkeypatch):
 
 
 def decomposed(**options):
-    model = tree.DecisionTreeRegressor(max_depth=7, min_samples_leaf=3, random_state=0).fit(ROWS, TARGETS)
+    model = fit(tree.DecisionTreeRegressor(max_depth=7, min_samples_leaf=3, random_state=0), ROWS, TARGETS)
     return treeanova.decompose(model, ROWS, **{"density": "auto", "tensor_order": 2, "n_jobs": 1, **options})
 
 

@@ -22,6 +22,7 @@ from treeanova.readers.treelite.columns import UnsignedCodes
 from treeanova.readers.xgboost.columns import CodedCategory, NamedCategory, Number
 from treeanova.readers.ydf.columns import TextItems
 from treeanova.storage.schema import describe, restore
+from treeanova.testing.training import fit
 
 pd = pytest.importorskip("pandas")
 
@@ -101,20 +102,20 @@ def catboost_model(table, target):
     model = catboost.CatBoostRegressor(
         iterations=5, depth=2, verbose=0, thread_count=1, allow_writing_files=False, one_hot_max_size=10
     )
-    return model.fit(table, target, cat_features=["k"]), table
+    return fit(model, table, target, cat_features=["k"]), table
 
 
 def lightgbm_model(table, target):
     lightgbm = pytest.importorskip("lightgbm")
     table = table.astype({"k": "category"})
-    return lightgbm.LGBMRegressor(n_estimators=5, num_leaves=4, n_jobs=1, verbose=-1).fit(table, target), table
+    return fit(lightgbm.LGBMRegressor(n_estimators=5, num_leaves=4, n_jobs=1, verbose=-1), table, target), table
 
 
 def xgboost_model(table, target):
     xgboost = pytest.importorskip("xgboost")
     table = table.astype({"k": "category"})
     model = xgboost.XGBRegressor(n_estimators=5, max_depth=2, n_jobs=1, enable_categorical=True)
-    return model.fit(table, target), table
+    return fit(model, table, target), table
 
 
 def hist_model(table, target):
@@ -123,7 +124,7 @@ def hist_model(table, target):
     model = ensemble.HistGradientBoostingRegressor(
         max_iter=5, max_depth=2, categorical_features="from_dtype", random_state=0
     )
-    return model.fit(table, target), table
+    return fit(model, table, target), table
 
 
 def ebm_model(table, target):
@@ -131,7 +132,7 @@ def ebm_model(table, target):
     model = glassbox.ExplainableBoostingRegressor(n_jobs=1, outer_bags=1, max_rounds=5, interactions=1)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Missing values detected")
-        return model.fit(table, target), table
+        return fit(model, table, target), table
 
 
 @pytest.mark.parametrize("train", [catboost_model, lightgbm_model, xgboost_model, hist_model, ebm_model])

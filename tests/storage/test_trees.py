@@ -10,6 +10,7 @@ from treeanova.storage.trees import pack_leaf_terms, unpack_leaf_terms
 from treeanova.terms.leaf_terms import PureLeafTerms, RawLeafTerms
 from treeanova.testing.archives import assert_same_bits, saved_and_loaded
 from treeanova.testing.library_models import number_rows
+from treeanova.testing.training import fit
 
 tree = pytest.importorskip("sklearn.tree")
 
@@ -21,7 +22,7 @@ NEW_ROWS = number_rows(100, seed=1)
 def model():
     """A tree of two targets and three features, deep enough for an interaction of all."""
     targets = np.stack([ROWS.prod(axis=1), ROWS[:, 0] * ROWS[:, 2]], axis=1)
-    return tree.DecisionTreeRegressor(max_depth=5, min_samples_leaf=5, random_state=0).fit(ROWS, targets)
+    return fit(tree.DecisionTreeRegressor(max_depth=5, min_samples_leaf=5, random_state=0), ROWS, targets)
 
 
 def decomposed(model, **options):

@@ -14,13 +14,14 @@ from treeanova.model.grid import grid_of
 from treeanova.terms.closed_form import ClosedForm
 from treeanova.terms.coarse_means import coarse_means
 from treeanova.terms.leafsets import LeafSets
+from treeanova.testing.training import fit
 
 
 def _form(seed=0, n_features=5):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(200, n_features))
     y = X[:, 0] * X[:, 1] * X[:, 2] + X[:, 3] * X[:, 4]
-    forest = read_model(RandomForestRegressor(n_estimators=4, max_depth=6, random_state=0).fit(X, y))
+    forest = read_model(fit(RandomForestRegressor(n_estimators=4, max_depth=6, random_state=0), X, y))
     grid = grid_of(forest)
     masses = tuple(rng.dirichlet(np.ones(size)) for size in grid.sizes)
     masses[0][:3] = 0  # merged bins without mass

@@ -11,6 +11,7 @@ import treeanova
 from treeanova.terms import correction
 from treeanova.testing.decompositions import names_at_rows
 from treeanova.testing.simulated import boosted_on_few_bins, high_order_rows
+from treeanova.testing.training import fit
 
 
 def test_on_few_bins_the_correction_is_the_exact_purification():
@@ -67,7 +68,7 @@ def test_high_orders_have_zero_means_where_bins_are_few():
 def test_forests_with_very_many_leaf_sets_are_corrected():
     ensemble = pytest.importorskip("sklearn.ensemble")
     x, y = high_order_rows(800, 12)
-    model = ensemble.RandomForestRegressor(n_estimators=40, random_state=0, n_jobs=1).fit(x, y)
+    model = fit(ensemble.RandomForestRegressor(n_estimators=40, random_state=0, n_jobs=1), x, y)
     fx = treeanova.decompose(model, x, density="empirical", budget=5e7, max_order=2)
     assert fx.certificate.higher.n_corrected >= 220  # all triples of the 12 features
     keys = fx.source.trees.leaf_sets
@@ -79,7 +80,7 @@ def test_high_orders_of_strongly_dependent_features_are_as_small_as_exact_purifi
     rng = np.random.default_rng(0)
     x = rng.multivariate_normal(np.zeros(4), 0.9 + 0.1 * np.eye(4), size=4000)
     y = x[:, 0] * x[:, 1] + np.sin(3 * x[:, 2]) * x[:, 3] + rng.normal(0, 0.5, 4000)
-    model = xgb.XGBRegressor(n_estimators=50, max_depth=4, max_bin=12, n_jobs=1).fit(x, y)
+    model = fit(xgb.XGBRegressor(n_estimators=50, max_depth=4, max_bin=12, n_jobs=1), x, y)
     dense = treeanova.decompose(model, x, density="empirical", tensor_order=4).explain(x)
     deep = treeanova.decompose(model, x, density="empirical", tensor_order=2).explain(x)
     places = [deep.terms.index(names) for names in dense.terms]

@@ -17,6 +17,7 @@ from treeanova.testing.decompositions import names_at_rows
 from treeanova.testing.forests import random_forest, rows_on_bounds, scale_of
 from treeanova.testing.simulated import deep_decomposition, deep_model
 from treeanova.testing.strategies import SEEDS
+from treeanova.testing.training import fit
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +136,7 @@ def screened():
     x[:, 1] += x[:, 0]
     x[:, 4] = np.round(x[:, 4]) + (x[:, 1] > 1)
     targets = np.column_stack([x[:, 0] * x[:, 1] * x[:, 2] + x[:, 3], x[:, 0] ** 2 + x[:, 4] * x[:, 5]])
-    model = ensemble.RandomForestRegressor(6, max_depth=7, random_state=0).fit(x, targets)
+    model = fit(ensemble.RandomForestRegressor(6, max_depth=7, random_state=0), x, targets)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("treeanova.terms.layout._LISTED_TERMS", 3)
         patch.setattr("treeanova.terms.tree_model._MAX_CORRECTED", 30)

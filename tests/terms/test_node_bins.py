@@ -9,6 +9,7 @@ from treeanova import read_model
 from treeanova.core.compiled import has_numba
 from treeanova.model.grid import grid_of
 from treeanova.terms.node_bins import leaf_bins
+from treeanova.testing.training import fit
 
 NEEDS_NUMBA = pytest.mark.skipif(not has_numba(), reason="Numba is not installed")
 
@@ -21,7 +22,7 @@ def test_each_leaf_has_the_bins_between_the_bounds_on_its_path(monkeypatch, bloc
     rng = np.random.default_rng(0)
     X = rng.normal(size=(150, 4))
     X[::7, 1] = np.nan
-    forest = read_model(RandomForestRegressor(n_estimators=3, random_state=0).fit(X, X[:, 0] + X[:, 2] * X[:, 3]))
+    forest = read_model(fit(RandomForestRegressor(n_estimators=3, random_state=0), X, X[:, 0] + X[:, 2] * X[:, 3]))
     grid = grid_of(forest)
     parents = {
         int(child): int(node)

@@ -23,6 +23,7 @@ from treeanova.testing.effects import grid_of_sizes
 from treeanova.testing.forests import chains, random_forest
 from treeanova.testing.simulated import deep_model
 from treeanova.testing.strategies import SEEDS
+from treeanova.testing.training import fit
 
 
 def walked_feature_sets(forest):
@@ -115,7 +116,7 @@ def test_the_plan_is_what_decompose_holds(tensor_order):
     """Terms and cells of the tensors that were made; a tree of depth 4 on few bins, so that all orders fit."""
     tree = pytest.importorskip("sklearn.tree")
     x = np.random.default_rng(0).integers(0, 3, size=(300, 4)).astype(float)
-    model = tree.DecisionTreeRegressor(max_depth=4, random_state=0).fit(x, x.prod(axis=1))
+    model = fit(tree.DecisionTreeRegressor(max_depth=4, random_state=0), x, x.prod(axis=1))
     fx = treeanova.decompose(model, x, density="empirical", tensor_order=tensor_order)
     plan = treeanova.plan(model, tensor_order=tensor_order)
     assert dict(plan.cells) == {key: values[..., 0].size for key, values in fx.effects.terms.items()}

@@ -16,6 +16,7 @@ from treeanova.terms.closed_form import ClosedForm
 from treeanova.terms.screening import largest_with_subsets, screen, screened_orders, sizes_without_rows
 from treeanova.terms.trees import leaves_of
 from treeanova.testing.forests import random_forest
+from treeanova.testing.training import fit
 
 
 def closed_form(seed, **options):
@@ -103,7 +104,7 @@ def test_others_of_an_order_are_added_up(few_listed, monkeypatch, density, tmp_p
     X[:, 1] += X[:, 0]
     ensemble = pytest.importorskip("sklearn.ensemble")
     model = ensemble.RandomForestRegressor(5, max_depth=7, random_state=0)
-    model.fit(X, X[:, 0] * X[:, 1] * X[:, 2] + X[:, 3] + 0.1 * rng.normal(size=600))
+    fit(model, X, X[:, 0] * X[:, 1] * X[:, 2] + X[:, 3] + 0.1 * rng.normal(size=600))
     fx = treeanova.decompose(model, X, density=density, tensor_order=2)
     explained = fx.explain(X[:50])
     assert not fx.has_remainder
@@ -137,7 +138,7 @@ def test_a_certificate_with_unlisted_terms_is_not_met_under_dependence(few_liste
     X = rng.normal(size=(500, 5))
     X[:, 1] += X[:, 0]
     ensemble = pytest.importorskip("sklearn.ensemble")
-    model = ensemble.RandomForestRegressor(4, max_depth=6, random_state=0).fit(X, X @ np.arange(5.0))
+    model = fit(ensemble.RandomForestRegressor(4, max_depth=6, random_state=0), X, X @ np.arange(5.0))
     certificate = treeanova.decompose(model, X, density="empirical", tensor_order=2).certificate
     assert certificate.higher.n_left_out > 0
     assert not certificate.met
@@ -151,7 +152,7 @@ def dependent():
     X = rng.normal(size=(500, 5))
     X[:, 1] += X[:, 0]
     ensemble = pytest.importorskip("sklearn.ensemble")
-    return ensemble.RandomForestRegressor(4, max_depth=6, random_state=0).fit(X, X[:, 0] * X[:, 1] * X[:, 2]), X
+    return fit(ensemble.RandomForestRegressor(4, max_depth=6, random_state=0), X, X[:, 0] * X[:, 1] * X[:, 2]), X
 
 
 def test_truncation_leaves_no_sums_of_unlisted_terms(few_listed, dependent):

@@ -13,6 +13,7 @@ from treeanova.terms.tree_model import TreeModel
 from treeanova.testing.decompositions import names_at_rows, names_in_tables, sum_of
 from treeanova.testing.forests import random_forest, rows_on_bounds, scale_of
 from treeanova.testing.simulated import deep_decomposition, deep_model, high_order_rows
+from treeanova.testing.training import fit
 
 
 @pytest.fixture(scope="module")
@@ -216,7 +217,7 @@ def test_with_little_time_the_sum_is_exact_and_what_is_left_out_is_told(monkeypa
     X = rng.normal(size=(500, 6))
     X[:, 1] += X[:, 0]
     ensemble = pytest.importorskip("sklearn.ensemble")
-    model = ensemble.RandomForestRegressor(20, max_depth=8, random_state=0).fit(X, X[:, 0] * X[:, 1] * X[:, 2])
+    model = fit(ensemble.RandomForestRegressor(20, max_depth=8, random_state=0), X, X[:, 0] * X[:, 1] * X[:, 2])
     monkeypatch.setattr("treeanova.terms.layout._LISTED_TERMS", 3)
     monkeypatch.setattr("treeanova.terms.tree_model._SECONDS_PER_TERM", 0.05)
     monkeypatch.setattr("treeanova.terms.tree_model.Clock", lambda _: StoppedClock(left, n_answers))
@@ -234,7 +235,7 @@ def test_a_limit_of_time_merges_bins_of_tables_as_far_as_memory_allows():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2000, 4))
     ensemble = pytest.importorskip("sklearn.ensemble")
-    model = ensemble.RandomForestRegressor(20, max_depth=8, random_state=0).fit(X, X[:, 0] * X[:, 1] + X[:, 2])
+    model = fit(ensemble.RandomForestRegressor(20, max_depth=8, random_state=0), X, X[:, 0] * X[:, 1] + X[:, 2])
     quick = treeanova.decompose(model, X, seconds=1e-3)
     assert max(term.values.shape[0] for term in quick.terms.values() if term.has_table) <= 17
     np.testing.assert_allclose(quick.explain(X[:50]).scores, model.predict(X[:50]), atol=1e-12)

@@ -26,6 +26,7 @@ from treeanova.density import (
 from treeanova.density.row_sources import statistics_of
 from treeanova.model.axes import Axis, CategoryAxis, IntervalAxis
 from treeanova.model.grid import Grid
+from treeanova.testing.training import fit
 
 # Three features of 4 bins (the last for missing), 2 (missing with the first) and 3 (unseen and missing with "w").
 MIXED_GRID = Grid(
@@ -124,7 +125,7 @@ def boosted(n_rows: int = 300, noise: float = 0.4) -> tuple[Any, Floats]:
     x[:, 1] = np.round(x[:, 0] + noise * x[:, 1], 1)
     y = x[:, 0] * x[:, 1] + np.sin(2 * x[:, 2]) + x.prod(axis=1)
     ensemble = importlib.import_module("sklearn.ensemble")
-    return ensemble.GradientBoostingRegressor(n_estimators=8, max_depth=3, random_state=0).fit(x, y), x
+    return fit(ensemble.GradientBoostingRegressor(n_estimators=8, max_depth=3, random_state=0), x, y), x
 
 
 # Columns on axes at their quantiles

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from treeanova.testing.training import fit
+
 NAMES = ("carat", "x", "y", "z", "clarity", "color", "table")
 
 
@@ -32,7 +34,7 @@ def diamonds(n_rows: int = 3000, seed: int = 0) -> tuple[Any, Any]:
 def diamonds_model() -> Any:
     """An XGBoost model of the log price with main effects and pairs."""
     xgboost = importlib.import_module("xgboost")
-    return xgboost.XGBRegressor(n_estimators=150, max_depth=2, learning_rate=0.2, n_jobs=1).fit(*diamonds())
+    return fit(xgboost.XGBRegressor(n_estimators=150, max_depth=2, learning_rate=0.2, n_jobs=1), *diamonds())
 
 
 @functools.cache

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from treeanova.core.arrays import Floats
+from treeanova.testing.training import fit
 
 
 class LibraryModel(NamedTuple):
@@ -49,7 +50,7 @@ def _regression() -> tuple[Any, Any]:
     ensemble = importlib.import_module("sklearn.ensemble")
     data = number_rows()
     model = ensemble.GradientBoostingRegressor(n_estimators=6, max_depth=2, random_state=0)
-    return _decompose(model.fit(data, data[:, 0] * data[:, 1]), data), number_rows(seed=1)
+    return _decompose(fit(model, data, data[:, 0] * data[:, 1]), data), number_rows(seed=1)
 
 
 def _multiclass() -> tuple[Any, Any]:
@@ -57,20 +58,20 @@ def _multiclass() -> tuple[Any, Any]:
     data = number_rows()
     classes = np.digitize(data[:, 0] + data[:, 2], [-0.5, 0.5])
     model = ensemble.GradientBoostingClassifier(n_estimators=2, max_depth=2, random_state=0)
-    return _decompose(model.fit(data, classes), data), number_rows(seed=1)
+    return _decompose(fit(model, data, classes), data), number_rows(seed=1)
 
 
 def _two_targets() -> tuple[Any, Any]:
     ensemble = importlib.import_module("sklearn.ensemble")
     data = number_rows()
     model = ensemble.RandomForestRegressor(3, max_depth=2, random_state=0, n_jobs=1)
-    return _decompose(model.fit(data, data[:, :2] ** 2), data), number_rows(seed=1)
+    return _decompose(fit(model, data, data[:, :2] ** 2), data), number_rows(seed=1)
 
 
 def _order_three() -> tuple[Any, Any]:
     data = number_rows()
     model = importlib.import_module("sklearn.tree").DecisionTreeRegressor(max_depth=3, random_state=0)
-    return _decompose(model.fit(data, data.prod(axis=1)), data), number_rows(seed=1)
+    return _decompose(fit(model, data, data.prod(axis=1)), data), number_rows(seed=1)
 
 
 def _catboost_categories() -> tuple[Any, Any]:
@@ -78,14 +79,14 @@ def _catboost_categories() -> tuple[Any, Any]:
     model = importlib.import_module("catboost").CatBoostRegressor(
         iterations=6, depth=2, verbose=0, thread_count=1, allow_writing_files=False, one_hot_max_size=10
     )
-    return _decompose(model.fit(data, response, cat_features=["k"]), data), _table(seed=1)[0]
+    return _decompose(fit(model, data, response, cat_features=["k"]), data), _table(seed=1)[0]
 
 
 def _lightgbm_categories() -> tuple[Any, Any]:
     lightgbm = importlib.import_module("lightgbm")
     data, response = _table()
     model = lightgbm.LGBMRegressor(n_estimators=6, num_leaves=4, max_depth=2, n_jobs=1, verbose=-1, min_child_samples=5)
-    return _decompose(model.fit(_as_category(data), response), _as_category(data)), _as_category(_table(seed=1)[0])
+    return _decompose(fit(model, _as_category(data), response), _as_category(data)), _as_category(_table(seed=1)[0])
 
 
 def _xgboost_categories() -> tuple[Any, Any]:
@@ -93,7 +94,7 @@ def _xgboost_categories() -> tuple[Any, Any]:
     data, response = _table()
     data = _as_category(data.replace("wä", "w"))
     model = xgboost.XGBRegressor(n_estimators=6, max_depth=2, n_jobs=1, enable_categorical=True)
-    return _decompose(model.fit(data, response), data), _as_category(_table(seed=1)[0].replace("wä", "w"))
+    return _decompose(fit(model, data, response), data), _as_category(_table(seed=1)[0].replace("wä", "w"))
 
 
 def _hist_categories() -> tuple[Any, Any]:
@@ -102,7 +103,7 @@ def _hist_categories() -> tuple[Any, Any]:
     model = ensemble.HistGradientBoostingRegressor(
         max_iter=6, max_depth=2, categorical_features="from_dtype", min_samples_leaf=5, random_state=0
     )
-    return _decompose(model.fit(_as_category(data), response), _as_category(data)), _as_category(_table(seed=1)[0])
+    return _decompose(fit(model, _as_category(data), response), _as_category(data)), _as_category(_table(seed=1)[0])
 
 
 def _ebm_categories() -> tuple[Any, Any]:
@@ -111,7 +112,7 @@ def _ebm_categories() -> tuple[Any, Any]:
     model = glassbox.ExplainableBoostingRegressor(n_jobs=1, outer_bags=1, max_rounds=5, interactions=1)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Missing values detected")
-        model.fit(data, response)
+        fit(model, data, response)
     return _decompose(model, data), _table(seed=1)[0]
 
 
@@ -128,38 +129,38 @@ LIBRARY_MODELS = {
 }
 
 
-def _deep(fit: Callable[[Floats, Floats], Any]) -> tuple[Any, Any]:
+def _deep(train: Callable[[Floats, Floats], Any]) -> tuple[Any, Any]:
     """A model of five features and higher orders, with tables for main effects and pairs only."""
     rows, more = (np.random.default_rng(seed).normal(size=(300, 5)) for seed in (0, 1))
     for data in (rows, more):
         data[:, 1:] += 0.6 * data[:, :-1]
     target = rows[:, 0] * rows[:, 1] * (rows[:, 2] > 0) + np.sin(rows[:, 3]) * rows[:, 4]
     decompose = importlib.import_module("treeanova").decompose
-    return decompose(fit(rows, target), rows, density="empirical", tensor_order=2, n_jobs=1), more
+    return decompose(train(rows, target), rows, density="empirical", tensor_order=2, n_jobs=1), more
 
 
 def _deep_forest(rows: Floats, target: Floats) -> Any:
     make = importlib.import_module("sklearn.ensemble").RandomForestRegressor
-    return make(4, random_state=0, n_jobs=1).fit(rows, target)
+    return fit(make(4, random_state=0, n_jobs=1), rows, target)
 
 
 def _deep_lightgbm(rows: Floats, target: Floats) -> Any:
     make = importlib.import_module("lightgbm").LGBMRegressor
-    return make(n_estimators=8, num_leaves=15, min_child_samples=5, n_jobs=1, verbose=-1).fit(rows, target)
+    return fit(make(n_estimators=8, num_leaves=15, min_child_samples=5, n_jobs=1, verbose=-1), rows, target)
 
 
 def _deep_xgboost(rows: Floats, target: Floats) -> Any:
-    return importlib.import_module("xgboost").XGBRegressor(n_estimators=8, max_depth=5, n_jobs=1).fit(rows, target)
+    return fit(importlib.import_module("xgboost").XGBRegressor(n_estimators=8, max_depth=5, n_jobs=1), rows, target)
 
 
 def _deep_catboost(rows: Floats, target: Floats) -> Any:
     make = importlib.import_module("catboost").CatBoostRegressor
-    return make(iterations=8, depth=5, verbose=0, thread_count=1, allow_writing_files=False).fit(rows, target)
+    return fit(make(iterations=8, depth=5, verbose=0, thread_count=1, allow_writing_files=False), rows, target)
 
 
 DEEP_MODELS = {
-    f"deep {library}": LibraryModel(functools.partial(_deep, fit), (library,))
-    for library, fit in {
+    f"deep {library}": LibraryModel(functools.partial(_deep, train), (library,))
+    for library, train in {
         "sklearn": _deep_forest,
         "lightgbm": _deep_lightgbm,
         "xgboost": _deep_xgboost,

@@ -14,6 +14,7 @@ from treeanova.model.axes import IntervalAxis
 from treeanova.model.binning import binning_by
 from treeanova.model.effects import Effects
 from treeanova.model.grid import Grid
+from treeanova.testing.training import fit
 
 
 def boosted_product(
@@ -26,7 +27,7 @@ def boosted_product(
     covariance = np.array([[1, 0.6, 0], [0.6, 1, 0], [0, 0, 1]])
     X = rng.multivariate_normal(np.zeros(3), covariance, size=n_rows)
     model = ensemble.GradientBoostingRegressor(max_depth=2, n_estimators=30, random_state=0)
-    model.fit(X, X[:, 0] * X[:, 1] + X[:, 2])
+    fit(model, X, X[:, 0] * X[:, 1] + X[:, 2])
     return decompose(model, X, feature_names=list(names), density=density), X
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from treeanova.testing.training import fit
+
 
 @functools.cache
 def model_with_a_feature_called_remainder() -> tuple[Any, Any]:
@@ -17,7 +19,7 @@ def model_with_a_feature_called_remainder() -> tuple[Any, Any]:
     rows = importlib.import_module("pandas").DataFrame(values, columns=["a", "b", "remainder"])
     target = rows["a"] * rows["b"] + rows["remainder"] + (rows["a"] * rows["b"] * rows["remainder"] > 0)
     model = importlib.import_module("xgboost").XGBRegressor(n_estimators=30, max_depth=3, n_jobs=1)
-    return model.fit(rows, target), rows
+    return fit(model, rows, target), rows
 
 
 @functools.cache

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from treeanova.core.arrays import Floats
+from treeanova.testing.training import fit
 
 
 def dependent_rows(n_rows: int = 300, seed: int = 0) -> Floats:
@@ -30,7 +31,7 @@ def interacting(rows: Floats) -> Floats:
 def boosted(rows: Floats, response: Any, n_trees: int = 8) -> Any:
     """A small gradient boosting regressor of depth 2."""
     ensemble = importlib.import_module("sklearn.ensemble")
-    return ensemble.GradientBoostingRegressor(n_estimators=n_trees, max_depth=2, random_state=0).fit(rows, response)
+    return fit(ensemble.GradientBoostingRegressor(n_estimators=n_trees, max_depth=2, random_state=0), rows, response)
 
 
 def high_order_rows(n_rows: int = 1500, n_features: int = 6, seed: int = 0) -> tuple[Floats, Floats]:
@@ -59,7 +60,7 @@ def boosted_on_few_bins(
     y = x[:, 0] * x[:, 1] * x[:, 2] + x[:, 0] ** 2 + rng.normal(size=len(x)) * 0.1
     ensemble = importlib.import_module("sklearn.ensemble")
     model = ensemble.GradientBoostingRegressor(max_depth=depth, n_estimators=n_trees, random_state=0)
-    return model.fit(x, y), x
+    return fit(model, x, y), x
 
 
 @functools.cache
@@ -67,7 +68,7 @@ def deep_model() -> tuple[Any, Floats]:
     """An XGBoost model of depth 6 with terms of orders up to 6, and its rows."""
     xgboost = importlib.import_module("xgboost")
     x, y = high_order_rows()
-    return xgboost.XGBRegressor(n_estimators=30, max_depth=6, n_jobs=1).fit(x, y), x
+    return fit(xgboost.XGBRegressor(n_estimators=30, max_depth=6, n_jobs=1), x, y), x
 
 
 @functools.cache
