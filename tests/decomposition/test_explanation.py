@@ -290,3 +290,16 @@ def test_families_keep_what_is_not_listed(deep_fx, deep):
     explained = deep_fx.explain(deep[1][:5], max_order=2).by_family({"all": [f"x{j}" for j in range(6)]})
     assert list(explained.parts) == ["all", "remainder"]
     assert np.allclose(explained.scores, deep_fx.decision_function(deep[1][:5]))
+
+
+def test_families_share_terms_that_are_not_listed(few_listed, deep):
+    model, x = deep
+    fx = treeanova.decompose(model, x, density="independent", tensor_order=2)
+    explained = fx.explain(x[:20])
+    assert explained.others
+    families = {"front": ["x0", "x1", "x2"], "back": ["x3", "x4", "x5"]}
+    values = explained.by_family(families).shap_values()
+    assert values.shape == (20, 2)
+    np.testing.assert_allclose(values.sum(axis=1) + fx.intercept, fx.decision_function(x[:20]), rtol=0, atol=1e-10)
+    alone = explained.by_family({name: [name] for name in explained.features})
+    np.testing.assert_allclose(alone.shap_values(), explained.shap_values(), rtol=0, atol=1e-12)

@@ -115,7 +115,8 @@ def _contributions(explained: Explanation, texts: Mapping[str, str], position: i
 
 def _values_of_row(explained: Explanation, position: int) -> Floats:
     """Values of all terms at the one row, then what is not a listed term."""
-    terms: Floats = explained.values[0].reshape(len(explained.terms), -1)[:, position]
+    values = explained.values[0]
+    terms: Floats = values[:, position] if values.ndim == 2 else values
     return np.append(terms, [np.atleast_1d(values[0])[position] for values in explained.rests.values()])
 
 

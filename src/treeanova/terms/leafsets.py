@@ -221,7 +221,8 @@ class LeafSets:
     def members(self) -> tuple[Ints, ...]:
         """Leaves of each key."""
         order = np.argsort(self.group, kind="stable")
-        return tuple(np.split(order, np.cumsum(np.bincount(self.group, minlength=len(self.keys)))[:-1]))
+        ends = np.cumsum(np.bincount(self.group, minlength=len(self.keys)))
+        return tuple(order[start:end] for start, end in itertools.pairwise([0, *ends.tolist()]))
 
     def positions(self, feature: int, leaves: Ints) -> Ints:
         """Positions of leaves among those that have a feature on their path."""

@@ -133,7 +133,7 @@ def chains(*trees: Sequence[tuple[int, float]], n_features: int = 3, n_outputs: 
         for j, threshold in splits:
             nodes += [(j, threshold, len(nodes) + 1, len(nodes) + 2), _LEAF]
         nodes.append(_LEAF)
-    feature, bound, left, right = zip(*nodes, strict=True)
+    feature, bound, left, right = zip(*nodes, strict=True) if nodes else ((), (), (), ())
     n_nodes = len(nodes)
     features = tuple(Feature(f"x{j}", accepts_missing=False) for j in range(n_features))
     return assemble(
