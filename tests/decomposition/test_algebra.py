@@ -131,7 +131,9 @@ def test_models_that_read_missing_values_in_other_ways_are_not_added():
         for missing in (-999, np.nan)
     ]
     first, second = (decompose(own, DATA, n_jobs=1) for own in models)
-    with pytest.raises(ValueError, match=r"'x0' must have the same missing value and labels .*-999.0.* and .*nan"):
+    with pytest.raises(
+        ValueError, match=r"'x0' must have the same missing value, labels and unit of time .*-999.0.* and .*nan"
+    ):
         _ = first + second
 
 

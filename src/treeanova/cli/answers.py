@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from treeanova.anova.certificate import Certificate, HigherCertificate
-from treeanova.cli.formats import Row, aligned, percent, printable
+from treeanova.cli.formats import Row, aligned, percent
 from treeanova.core.arrays import Names
 from treeanova.core.labels import label_of
+from treeanova.data.frames import printable
 from treeanova.data.tabular import records
 from treeanova.decomposition.comparison import Comparison
 from treeanova.decomposition.decomposition import Decomposition

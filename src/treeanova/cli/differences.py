@@ -9,10 +9,11 @@ from typing import Any
 import narwhals.stable.v1 as nw
 import numpy as np
 
-from treeanova.cli.formats import Row, aligned, printable
+from treeanova.cli.formats import Row, aligned
 from treeanova.cli.sources import ModelFile, Request, check_density, decomposed
 from treeanova.core.arrays import Floats
 from treeanova.core.progress import Progress, within
+from treeanova.data.frames import printable
 from treeanova.data.tabular import read_column, records
 from treeanova.decomposition.change import Change, change
 from treeanova.decomposition.decomposition import Decomposition

@@ -8,8 +8,9 @@ from typing import Any
 import narwhals.stable.v1 as nw
 import numpy as np
 
-from treeanova.cli.formats import Row, aligned, printable
+from treeanova.cli.formats import Row, aligned
 from treeanova.cli.sources import Request, is_in_batches
+from treeanova.data.frames import printable
 from treeanova.data.tabular import records
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.explanation import Explanation

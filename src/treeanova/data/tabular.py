@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import pathlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any
 
 import narwhals.stable.v1 as nw
-import numpy as np
 import numpy.typing as npt
 
 from treeanova.data.columns import raw_column
 from treeanova.data.features import Schema
+from treeanova.data.frames import columns_of
 from treeanova.data.table_columns import fit_columns, some_names, text_columns, without_columns
 from treeanova.data.table_files import LIBRARIES, read_file
 
@@ -98,8 +98,5 @@ def records(table: Any) -> list[dict[str, Any]]:
     >>> records({"size": [1, 2]})
     [{'size': 1}, {'size': 2}]
     """
-    if isinstance(table, Mapping):
-        columns = [np.asarray(column).tolist() for column in table.values()]
-        return [dict(zip(table, row, strict=True)) for row in zip(*columns, strict=True)]
-    rows: list[dict[str, Any]] = nw.from_native(table, eager_only=True).rows(named=True)
-    return rows
+    columns = columns_of(table)
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]

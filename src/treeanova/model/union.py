@@ -47,7 +47,7 @@ def _widest(features: Sequence[Feature]) -> Feature:
     readings = dict.fromkeys(_reading(feature) for feature in features)
     if len(readings) > 1:
         raise ValueError(
-            f"feature {widest.name!r} must have the same missing value and labels to be combined, got "
+            f"feature {widest.name!r} must have the same missing value, labels and unit of time to be combined, got "
             f"{' and '.join(map(str, readings))}; train the models on the same columns."
         )
     return dataclasses.replace(
@@ -61,10 +61,10 @@ def _kind(feature: Feature) -> str:
     return f"the categories {list(feature.encoder.labels or ())}" if feature.is_category else "numbers"
 
 
-def _reading(feature: Feature) -> tuple[str, object]:
+def _reading(feature: Feature) -> tuple[str, object, str]:
     encoder = feature.encoder
     names = None if feature.is_category else getattr(encoder, "names", None)
-    return repr(float(getattr(encoder, "missing", np.nan))), names
+    return repr(float(getattr(encoder, "missing", np.nan))), names, encoder.date_unit
 
 
 def _union_axis(feature: Feature, axes: Sequence[Axis]) -> tuple[Axis, list[Ints]]:
@@ -110,12 +110,21 @@ def _category_map(axis: CategoryAxis, labels: Sequence[Hashable]) -> Ints:
 
 def first_unresolved(known: Grid, wanted: Grid) -> str | None:
     """Name of a feature of which some bins of one grid lie in several bins of another; None where none does."""
-    for ours, theirs in zip(known.axes, wanted.axes, strict=True):
-        probes = _probes(ours, theirs)
-        pairs = np.unique(np.stack([ours.index(probes), theirs.index(probes)]), axis=1)
-        if len(np.unique(pairs[0])) < pairs.shape[1]:
-            return ours.name
-    return None
+    pairs = zip(known.axes, wanted.axes, strict=True)
+    return next((ours.name for ours, theirs in pairs if bins_within(ours, theirs) is None), None)
+
+
+def bins_within(fine: Axis, coarse: Axis) -> Ints | None:
+    """The bin of one axis that contains each bin of another, -1 where it has none; None where some bin is divided."""
+    if not fine.is_ordered and getattr(fine, "categories", ()) != getattr(coarse, "categories", ()):
+        return None
+    probes = _probes(fine, coarse)
+    pairs = np.unique(np.stack([fine.index(probes), coarse.index(probes)]), axis=1)
+    if len(np.unique(pairs[0])) < pairs.shape[1]:
+        return None
+    places = np.full(fine.size, -1, dtype=np.int64)
+    places[pairs[0]] = pairs[1]
+    return places
 
 
 def _probes(first: Axis, second: Axis) -> Floats:
