@@ -9,6 +9,8 @@ import pytest
 
 import treeanova
 from treeanova import mean
+from treeanova.data.features import Feature, Labels
+from treeanova.density import sample
 from treeanova.model.effects import Effects
 from treeanova.testing import brute_force
 from treeanova.testing.decompositions import (
@@ -20,6 +22,7 @@ from treeanova.testing.decompositions import (
     sum_of,
 )
 from treeanova.testing.effects import grid_of_sizes, on_full_bins, pair_on_few_bins, rows_of_effects
+from treeanova.testing.forests import stumps
 from treeanova.testing.simulated import boosted, dependent_rows, interacting
 
 ensemble = pytest.importorskip("sklearn.ensemble")
@@ -131,9 +134,7 @@ def test_models_that_read_missing_values_in_other_ways_are_not_added():
         for missing in (-999, np.nan)
     ]
     first, second = (decompose(own, DATA, n_jobs=1) for own in models)
-    with pytest.raises(
-        ValueError, match=r"'x0' must have the same missing value, labels and unit of time .*-999.0.* and .*nan"
-    ):
+    with pytest.raises(ValueError, match=r"'x0' must have the same missing value and labels .*-999.0.* and .*nan"):
         _ = first + second
 
 
@@ -143,6 +144,23 @@ def test_a_sum_with_a_model_that_refuses_missing_values_refuses_them(model, fx):
     )
     with pytest.raises(ValueError, match="must have no missing values"):
         (decompose(accepts, DATA, n_jobs=1) + fx).decision_function(np.full((1, 3), np.nan))
+
+
+@pytest.mark.parametrize("max_rows", [2**18, 3])
+def test_categories_keep_their_rows_where_models_number_them_differently(max_rows, monkeypatch):
+    """The first model knows fewer letters: its rows are counted by letters, not by its numbers of them."""
+    monkeypatch.setattr(sample, "MAX_ROWS", max_rows)
+    narrow, wide = (stumps([Feature("k", Labels(tuple(letters)))], [(0, {0}, True)]) for letters in ("pq", "rqp"))
+    rows = np.array([["p"]] * 6 + [["q"]] * 2 + [[None]], dtype=object)
+    first, second = (decompose(own, rows, n_jobs=1) for own in (narrow, wide))
+    for both, sign in ((first - second, -1), (first + second, 1)):
+        scores = first.decision_function(rows) + sign * second.decision_function(rows)
+        assert both.intercept == pytest.approx(scores.mean(), abs=1e-12)
+    unseen = decompose(narrow, np.array([["p"], ["r"]], dtype=object), n_jobs=1)
+    with pytest.raises(
+        ValueError, match="must have categories of 'k' that the model knows, got some that only another"
+    ):
+        _ = unseen + second
 
 
 # Deep ensembles

@@ -47,8 +47,14 @@ def _widest(features: Sequence[Feature]) -> Feature:
     readings = dict.fromkeys(_reading(feature) for feature in features)
     if len(readings) > 1:
         raise ValueError(
-            f"feature {widest.name!r} must have the same missing value, labels and unit of time to be combined, got "
+            f"feature {widest.name!r} must have the same missing value and labels to be combined, got "
             f"{' and '.join(map(str, readings))}; train the models on the same columns."
+        )
+    units = sorted({feature.encoder.date_unit for feature in features} - {""})
+    if len(units) > 1:
+        raise ValueError(
+            f"feature {widest.name!r} must count dates in one unit to be combined, got {' and '.join(units)}; train "
+            "the models on the same columns."
         )
     return dataclasses.replace(
         widest,
@@ -61,10 +67,10 @@ def _kind(feature: Feature) -> str:
     return f"the categories {list(feature.encoder.labels or ())}" if feature.is_category else "numbers"
 
 
-def _reading(feature: Feature) -> tuple[str, object, str]:
+def _reading(feature: Feature) -> tuple[str, object]:
     encoder = feature.encoder
     names = None if feature.is_category else getattr(encoder, "names", None)
-    return repr(float(getattr(encoder, "missing", np.nan))), names, encoder.date_unit
+    return repr(float(getattr(encoder, "missing", np.nan))), names
 
 
 def _union_axis(feature: Feature, axes: Sequence[Axis]) -> tuple[Axis, list[Ints]]:
