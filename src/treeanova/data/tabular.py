@@ -24,6 +24,7 @@ def read_table(
     schema: Schema | None = None,
     *,
     drop: Collection[str] = (),
+    may_lack: Collection[str] = (),
     library: str | None = None,
 ) -> Any:
     r"""A data frame with the columns of a file, read as a model with this schema needs them.
@@ -36,6 +37,8 @@ def read_table(
         Features of the model; without one, types are the library's guess.
     drop
         Columns to leave out, such as the target.
+    may_lack
+        Columns of `drop` that need not be there.
     library
         "polars", "pyarrow" or "pandas"; the first one installed if None.
 
@@ -55,7 +58,8 @@ def read_table(
     if not source.is_file():
         raise FileNotFoundError(f"`path` must be a file with a table, no such file: {str(source)!r}; check the path.")
     table, library = read_file(source, library, text_columns(schema))
-    table = without_columns(table, drop, source.name)
+    wanted = [name for name in drop if name in table.columns or name not in may_lack]
+    table = without_columns(table, wanted, source.name)
     return nw.to_native(table if schema is None else fit_columns(table, schema, library, source.name))
 
 
