@@ -474,6 +474,7 @@ def test_random_forests_have_the_terms_of_brute_force(seed, density):
 
 
 @given(SEEDS)
+@pytest.mark.filterwarnings("ignore::treeanova.DensityWarning")
 def test_one_row_gives_the_decomposition_anchored_there(seed):
     # All mass in one row x: the intercept is f(x), a main effect f(x with one value changed) - f(x), and so on.
     rng = np.random.default_rng(seed)
@@ -489,6 +490,26 @@ def test_one_row_gives_the_decomposition_anchored_there(seed):
         expected = forest.score(moved) - at_anchor
         found = fx.term_values(others, name) if name in fx.terms else np.zeros(len(others))
         np.testing.assert_allclose(found.reshape(len(others), -1) + 0 * expected, expected, rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize("density", ["auto", "empirical", "independent", "kernel", "shrinkage"])
+def test_rows_in_one_cell_are_told_of(density):
+    """The model cannot distinguish the rows: every term is zero at them."""
+    forest = chains([(0, 0.5), (1, 0.5)])
+    alike = np.array([[1.0, 1.0, 5.0], [0.7, 2.0, 6.0]])
+    with pytest.warns(treeanova.DensityWarning, match=f"all rows of the density '{density}' are in one cell of the"):
+        fx = decompose(forest, alike, density=density, n_jobs=1)
+    assert not fx.explain(alike).values.any()
+    population = np.concatenate([alike, np.zeros((1, 3))])
+    assert decompose(forest, population, density=density, n_jobs=1).explain(alike).values.any()
+    with pytest.warns(treeanova.DensityWarning, match="every term is zero at these rows"):
+        decompose(forest, population, density=density, n_jobs=1).with_density(density, alike)
+
+
+def test_one_cell_is_no_surprise_where_other_cells_have_weight_or_one_row_is_meant():
+    forest, row = chains([(0, 0.5), (1, 0.5)]), np.ones((1, 3))
+    for density in ("laplace", "uniform", treeanova.density.Reference(row[0])):
+        decompose(forest, row, density=density, n_jobs=1)  # a warning would be an error
 
 
 # Data that do not fit

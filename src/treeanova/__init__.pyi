@@ -31,6 +31,7 @@ from treeanova.decomposition.term import Term as Term
 from treeanova.decomposition.validation import Validation as Validation
 from treeanova.errors import ArchiveError as ArchiveError
 from treeanova.errors import BudgetError as BudgetError
+from treeanova.errors import DensityWarning as DensityWarning
 from treeanova.errors import ModelFileError as ModelFileError
 from treeanova.errors import NotPureError as NotPureError
 from treeanova.errors import NotPureWarning as NotPureWarning

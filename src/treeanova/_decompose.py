@@ -150,7 +150,7 @@ def decompose(
             head = _head_of(X, sample_weight)
             content = _with_dates(_with_names(read_for_rows(model, head), feature_names), head, dates or {})
         limit = _checked_seconds(seconds)
-        settings = Settings(Options(method), _n_threads(n_jobs), backend_of(head), random_state, limit)
+        settings = Settings(Options(method), _n_threads(n_jobs), backend_of(X), random_state, limit)
         kind = density_of(density)
         if isinstance(content, Effects):
             plan_of_effects(content).check(budget)

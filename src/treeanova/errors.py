@@ -33,6 +33,22 @@ class NotPureWarning(UserWarning):
     """
 
 
+class DensityWarning(UserWarning):
+    """Given when a density has all its weight in one cell, as that of one row has: every term is zero there.
+
+    Examples
+    --------
+    >>> import warnings, treeanova
+    >>> from treeanova.testing import example
+    >>> fx, X = example()
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     one = treeanova.decompose(fx.model, X[:1])
+    >>> caught[0].category is treeanova.DensityWarning, float(abs(one.explain(X[:1]).values).max())
+    (True, 0.0)
+    """
+
+
 class ScoreWarning(UserWarning):
     """Given when a model's prediction does not follow from the score that is decomposed; the message says what it is.
 

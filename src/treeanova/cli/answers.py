@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from treeanova.anova.certificate import Certificate, HigherCertificate
-from treeanova.cli.formats import Row, aligned, percent, printable
+from treeanova.cli.formats import Row, aligned, percent
 from treeanova.core.arrays import Names
 from treeanova.core.labels import label_of
+from treeanova.data.frames import printable
 from treeanova.data.tabular import records
 from treeanova.decomposition.comparison import Comparison
 from treeanova.decomposition.decomposition import Decomposition
@@ -119,7 +120,7 @@ def table_words(fx: Decomposition, term: Names, *, is_raw: bool) -> str:
 def plain_comparison(comparison: Comparison) -> dict[str, Any]:
     """The tables of a comparison as plain data."""
     tables = {name: records(getattr(comparison, name)) for name in ("distance", "signs", "ranks")}
-    return {"names": list(comparison.names), **tables}
+    return {"names": list(comparison.names), "notes": list(comparison.notes), **tables}
 
 
 def compared(comparison: Comparison, top: int) -> str:
@@ -137,10 +138,11 @@ def compared(comparison: Comparison, top: int) -> str:
         for term in sorted(distances, key=lambda term: -max(map(_known, distances[term].values())))
     ]
     more = f"\n{len(lines) - top} more terms" if len(lines) > top else ""
+    notes = "".join(f"\n{printable(note)}" for note in comparison.notes)
     return (
         f"Compared with {first}. Δ: root mean square difference of a term, in standard deviations of the score;\n"
-        "rank: by own variance, – where there is no such term; sign: weight of bins where a main effect has the other "
-        f"sign.\n\n{aligned(lines[:top])}{more}"
+        "rank: by own variance, – where there is no such term; sign: share of rows where a main effect has the other "
+        f"sign.{notes}\n\n{aligned(lines[:top])}{more}"
     )
 
 

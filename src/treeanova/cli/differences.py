@@ -9,14 +9,16 @@ from typing import Any
 import narwhals.stable.v1 as nw
 import numpy as np
 
-from treeanova.cli.formats import Row, aligned, printable
+from treeanova.cli.formats import Row, aligned
 from treeanova.cli.sources import ModelFile, Request, check_density, decomposed
 from treeanova.core.arrays import Floats
 from treeanova.core.progress import Progress, within
+from treeanova.data.frames import printable
 from treeanova.data.tabular import read_column, records
 from treeanova.decomposition.change import Change, change
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.gap import Gap
+from treeanova.density.row_sources import statistics_of
 from treeanova.views.look import scale_of
 
 # What change answers.
@@ -29,19 +31,21 @@ def change_between(
     check_density(density)
     old = decomposed(models[0], requests[0], density, within(progress, "old"))
     is_same = models[0].path.samefile(models[1].path)
-    if is_same:
-        rows, weights = requests[1].table(old.schema), requests[1].weights()
-        new = old.with_density(old.density, rows, sample_weight=weights, progress=within(progress, "new"))
-    else:
-        new = decomposed(models[1], requests[1], density, within(progress, "new"))
-    return change(old, new, **_rows_where_needed(old, new, requests), progress=within(progress, "change"))
+    new = old if is_same else decomposed(models[1], requests[1], density, within(progress, "new"))
+    return change(old, new, **_rows_of_both(old, new, requests), progress=within(progress, "change"))
 
 
-def _rows_where_needed(old: Decomposition, new: Decomposition, requests: Sequence[Request]) -> dict[str, Any]:
-    """Rows as tables, where the two models read columns in different ways."""
+def _rows_of_both(old: Decomposition, new: Decomposition, requests: Sequence[Request]) -> dict[str, Any]:
+    """The old and the new rows: as tables where the two models read columns in different ways, else as statistics."""
+    if old.schema.names != new.schema.names:
+        return {}  # change() says what differs
     encoders = [[feature.encoder for feature in fx.schema.features] for fx in (old, new)]
-    if encoders[0] == encoders[1] or old.schema.names != new.schema.names:
-        return {}
+    if encoders[0] == encoders[1]:
+        pairs = zip(("X_old", "X_new"), (old, new), requests, strict=True)
+        return {
+            name: statistics_of(request.table(fx.schema), fx.grid, request.weights(), fx.source.wanted_tables())
+            for name, fx, request in pairs
+        }
     if any(request.weight for request in requests):
         raise ValueError(
             "`--weight` must be left out where the two models read columns in different ways, got one; use models of "

@@ -213,6 +213,36 @@ class Feature:
         return len(self.encoder.labels or ())
 
 
+def have_same_categories(old: Schema, new: Schema) -> bool:
+    """Whether the categories of all features have the same numbers in two schemas."""
+    pairs = zip(old.features, new.features, strict=True)
+    return all(_have_same_numbers(ours.encoder.labels, theirs.encoder.labels) for ours, theirs in pairs)
+
+
+def _have_same_numbers(ours: Sequence[Hashable] | None, theirs: Sequence[Hashable] | None) -> bool:
+    """Whether labels are the same, or one side has only the numbers themselves."""
+    if ours is None or theirs is None or ours == theirs:
+        return True
+    return len(ours) == len(theirs) and tuple(range(len(ours))) in (ours, theirs)
+
+
+def recoded_column(column: Floats, old: Feature, new: Feature) -> Floats | None:
+    """An encoded column with its categories numbered as another feature numbers them.
+
+    None where that is not certain: a category that `old` had not seen may be one that only `new` knows.
+    """
+    ours, theirs = old.encoder.labels, new.encoder.labels
+    if ours is None or theirs is None or _have_same_numbers(ours, theirs):
+        return column
+    positions = {label: float(code) for code, label in enumerate(theirs)}
+    unseen = np.nan if set(theirs) - set(ours) else float(len(theirs))
+    codes = np.array([*(positions.get(label, float(len(theirs))) for label in ours), unseen])
+    is_there = ~np.isnan(column)
+    recoded = np.full(column.shape, np.nan)
+    recoded[is_there] = codes[column[is_there].astype(np.int64)]
+    return None if np.isnan(recoded[is_there]).any() else recoded
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Schema(_Value):
     """What goes into a model and what comes out.

@@ -10,7 +10,7 @@ from treeanova.density.kinds import Density
 from treeanova.model.effects import Effects, weighted_sum
 from treeanova.model.forest import Forest
 from treeanova.model.forest import weighted_sum as weighted_sum_of_forests
-from treeanova.model.union import union
+from treeanova.model.union import common_schema, union
 from treeanova.readers import read_model
 from treeanova.terms.additive import AdditiveModel
 from treeanova.terms.layout import choose_layout
@@ -55,11 +55,25 @@ def _sum_of_effects(parts: Sequence[Effects], factors: Sequence[float]) -> Addit
 
 def _sum_of_forests(summands: Sequence[Summand], factors: Sequence[float]) -> Source:
     """The trees of all models together, decomposed as one."""
-    forest = weighted_sum_of_forests([_forest_of(summand) for summand in summands], factors)
+    forest = weighted_sum_of_forests(_alike([_forest_of(summand) for summand in summands]), factors)
     sets = leaves_of(forest)
     layout = choose_layout(sets, budget=DEFAULT_BUDGET)
     statistics = summands[0].density.statistics
     return source_of_forest(forest, sets, layout, None if statistics is None else statistics.on(sets.grid))
+
+
+def _alike(forests: Sequence[Forest]) -> list[Forest]:
+    """The forests with one schema; their trees must read categories by the same codes."""
+    schema = common_schema([forest.schema for forest in forests])
+    for forest in forests:
+        for ours, theirs in zip(schema.features, forest.schema.features, strict=True):
+            if ours.encoder.labels != theirs.encoder.labels:
+                raise ValueError(
+                    f"feature {ours.name!r} must have the same categories in the same order for deep ensembles to be "
+                    f"combined, got {list(ours.encoder.labels or ())} and {list(theirs.encoder.labels or ())}; train "
+                    "the models on the same columns."
+                )
+    return [forest.with_schema(schema) for forest in forests]
 
 
 def _forest_of(summand: Summand) -> Forest:

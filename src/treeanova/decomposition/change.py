@@ -20,7 +20,7 @@ import numpy as np
 from treeanova.core.arrays import Floats
 from treeanova.core.progress import Progress, one_step, reporting, within
 from treeanova.data.features import Feature
-from treeanova.data.frames import frame
+from treeanova.data.frames import frame, table_text
 from treeanova.decomposition.decomposition import Decomposition, purified_again
 from treeanova.decomposition.parts import Parts, largest_first, mean_parts, parts_of
 from treeanova.density.row_sources import statistics_of
@@ -88,7 +88,7 @@ class Change:
             parts = f"population {population:+.4g}, model {model:+.4g}"
             of = f" of {output}" if several else ""
             lines.append(f"mean score{of}: {old:.4g} before, {new:.4g} after, a change of {total:+.4g} ({parts})")
-        return "\n".join([*lines, str(self.table)])
+        return "\n".join([*lines, table_text(self.table)])
 
 
 def change(

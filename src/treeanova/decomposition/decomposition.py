@@ -23,6 +23,7 @@ from treeanova.decomposition.response_table import response_effects
 from treeanova.density.kinds import Density, density_of
 from treeanova.density.row_sources import check_weighted_rows, statistics_of
 from treeanova.density.statistics import Statistics
+from treeanova.errors import DensityWarning
 from treeanova.model.binning import Binning
 from treeanova.model.effects import Effects
 from treeanova.storage import archive
@@ -520,6 +521,14 @@ class Decomposition(Answers):
 _SAVED = ("source", "termset", "density", "certificate", "scope", "settings", "saved_moments")
 
 
+def one_cell_words(density: str) -> str:
+    """What it means that a density has all its weight in one cell, and what to do."""
+    return (
+        f"all rows of the density {density!r} are in one cell of the model, so that every term is zero at these rows; "
+        "pass the rows of a population as `X`, or density=Reference(row) to compare with one row."
+    )
+
+
 def counted_for(source: Source, kind: Density, X: Any, sample_weight: Any) -> Statistics | None:
     """Statistics of user data with all that a source needs under a kind of density; None without data."""
     if X is None:
@@ -538,6 +547,8 @@ def decomposed(
     progress: Progress = quiet,
 ) -> Decomposition:
     """The decomposition of a source under a density bound to its grid; `oracle` scores rows independently."""
+    if density.is_one_cell and not density.shows_population:
+        warnings.warn(one_cell_words(density.name), DensityWarning, stacklevel=3)
     pure = source.purify(density, settings, progress)
     scope: Scope = Complete()
     if source.max_order is not None:

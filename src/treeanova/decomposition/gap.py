@@ -13,7 +13,7 @@ from treeanova.core.arrays import Floats, Ints
 from treeanova.core.progress import Progress, reporting
 from treeanova.data.columns import column_named, encode
 from treeanova.data.features import Schema, distinct, is_missing
-from treeanova.data.frames import frame
+from treeanova.data.frames import frame, table_text
 from treeanova.decomposition.evaluation import Evaluation
 from treeanova.decomposition.families import Families, families_of, summed
 from treeanova.decomposition.function import Function
@@ -99,7 +99,7 @@ class Gap:
             ]
             gap, error = np.atleast_1d(self.total)[k], np.atleast_1d(self.error)[k]
             lines.append(f"mean score{of}: {', '.join(sides)}, a gap of {gap:+.4g} (standard error {error:.2g})")
-        return "\n".join([*lines, str(self.table)])
+        return "\n".join([*lines, table_text(self.table)])
 
 
 def gap_between(

@@ -13,7 +13,7 @@ from treeanova.core.arrays import Floats, Key
 from treeanova.core.labels import label_of
 from treeanova.core.progress import Progress, counted, one_step
 from treeanova.data.columns import encode
-from treeanova.data.frames import frame, free_name
+from treeanova.data.frames import frame, free_name, table_text
 from treeanova.decomposition.evaluation import Evaluation, rest_label
 from treeanova.decomposition.evidence import HeldOut, p_values, slope_of
 from treeanova.decomposition.losses import groups_of_outputs, loss_of, outcome_of
@@ -81,7 +81,7 @@ class Validation:
         return (
             f"Validation on {self.n_rows:,} rows, {self.loss}: {words}\n"
             f"interactions that do not pay (loss grows by at most two standard errors without them): {idle}\n"
-            f"p_holm is corrected for all rows of the table (Holm)\n{self.table}"
+            f"p_holm is corrected for all rows of the table (Holm)\n{table_text(self.table)}"
         )
 
 

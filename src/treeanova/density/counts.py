@@ -105,6 +105,11 @@ class Counts:
         return len(self.sample) == self.n_rows
 
     @property
+    def is_one_cell(self) -> bool:
+        """Whether all rows are in one cell of the grid."""
+        return self.is_complete and bool((self.bins == self.bins[:1]).all())
+
+    @property
     def is_estimated(self) -> bool:
         """Whether something that needs all rows was estimated from the sample, because they cannot be read again."""
         return bool(self._estimated)

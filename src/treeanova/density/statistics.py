@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from treeanova.core.arrays import BinIndices, Floats, Ints, Key
+from treeanova.data.features import Schema, have_same_categories, recoded_column
 from treeanova.density.accumulator import (
     Accumulator,
     Counting,
@@ -312,6 +313,8 @@ class Statistics(Counts):
         """
         if grid is self.grid:
             return self
+        if not have_same_categories(self.grid.schema, grid.schema):
+            return _recoded(self, grid)
         if self.sample_grid is not None and not self.sample_grid.has_bins_of(grid):
             _check_bins(self.sample_grid, grid)
         if self.grid.has_bins_of(grid):
@@ -447,6 +450,33 @@ def _check_bins(known: Grid, wanted: Grid) -> None:
             f"rows must be known by their values for other bins of {name!r}, got their bins only, which is all that a "
             "file keeps; use with_density(density, X) first."
         )
+
+
+def _recoded(statistics: Statistics, grid: Grid) -> Statistics:
+    """Statistics on a grid whose features number their categories differently."""
+    if statistics.sample_grid is not None:
+        raise NoRowsError(
+            "rows must be known by their values where categories are numbered differently, got their bins only, which "
+            "is all that a file keeps; use with_density(density, X) first."
+        )
+    recode = functools.partial(_recoded_values, old=statistics.grid.schema, new=grid.schema)
+    sample = dataclasses.replace(statistics.sample, values=recode(statistics.sample.values))
+    source = None if statistics.source is None else statistics.source.recoded(recode)
+    return Statistics(grid, statistics.totals, statistics.has_weights, sample, source=source)
+
+
+def _recoded_values(values: Floats, old: Schema, new: Schema) -> Floats:
+    """Encoded rows of one schema as another encodes them; NoRowsError where that is not certain."""
+    recoded = np.empty_like(values, order="F")
+    for j, (ours, theirs) in enumerate(zip(old.features, new.features, strict=True)):
+        column = recoded_column(values[:, j], ours, theirs)
+        if column is None:
+            raise NoRowsError(
+                f"rows must have categories of {ours.name!r} that the model knows, got some that only another model "
+                "knows; use with_density(density, X) first."
+            )
+        recoded[:, j] = column
+    return recoded
 
 
 def _features_on(statistics: Statistics, grid: Grid) -> dict[int, FeatureTotals]:

@@ -13,6 +13,7 @@ from treeanova.core.arrays import Floats, Ints
 from treeanova.data.features import Encoder, Feature, Numeric, Schema
 from treeanova.errors import UnsupportedModelError
 from treeanova.model.forest import Forest, weighted_sum
+from treeanova.model.union import same_or_none
 from treeanova.readers.columnwise.columns import DoubleNumber
 from treeanova.readers.outputs import plain_labels
 from treeanova.readers.xgboost.columns import Number
@@ -95,8 +96,8 @@ def _aligned(wrapper: Any, members: Sequence[Member]) -> list[Forest]:
     common = {
         "features": tuple(dataclasses.replace(f, name=name) for f, name in zip(features, names, strict=True)),
         "named": named,
-        "absent": _same_or_none([f.schema.absent for f in forests]),
-        "single_integers": _same_or_none([f.schema.single_integers for f in forests]),
+        "absent": same_or_none([f.schema.absent for f in forests]),
+        "single_integers": same_or_none([f.schema.single_integers for f in forests]),
         "underscores": False,
     }
     return [
@@ -148,8 +149,3 @@ def _names(wrapper: Any, members: Sequence[Member], n_features: int) -> tuple[li
     if whole:
         return list(whole[0].names), True
     return [f"x{j}" for j in range(n_features)], False
-
-
-def _same_or_none(values: Sequence[Any]) -> Any:
-    """The value that all have, None where they differ."""
-    return values[0] if len({repr(value) for value in values}) == 1 else None
