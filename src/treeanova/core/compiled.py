@@ -2,7 +2,7 @@
 
 Numba is optional (`pip install treeanova[fast]`). Every kernel has a counterpart in numpy that gives the same numbers
 up to rounding, so that callers ask `is_worthwhile` first. Numba is imported by the first large job only, and compiled
-code is kept in its cache on disk. With the environment variable TREEANOVA_NO_NUMBA set to 1, it is not used.
+code is kept in its cache on disk, where one can be written. With the environment variable TREEANOVA_NO_NUMBA set to 1, it is not used.
 """
 
 from __future__ import annotations
@@ -92,7 +92,12 @@ class Kernel:
         called = [name for name in self.function.__code__.co_names if isinstance(scope.get(name), Kernel)]
         scope |= {name: scope[name].compiled for name in called}
         function = types.FunctionType(self.function.__code__, scope, self.function.__name__)
-        dispatcher: Callable[..., Any] = numba.njit(nogil=True, cache=True, fastmath=_CONTRACTED)(function)
+        compile_with = functools.partial(numba.njit, nogil=True, fastmath=_CONTRACTED)
+        dispatcher: Callable[..., Any]
+        try:
+            dispatcher = compile_with(cache=True)(function)
+        except RuntimeError:  # no folder for the cache can be written to, as in many containers
+            dispatcher = compile_with()(function)
         return dispatcher
 
 
