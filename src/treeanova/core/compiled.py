@@ -2,7 +2,8 @@
 
 Numba is optional (`pip install treeanova[fast]`). Every kernel has a counterpart in numpy that gives the same numbers
 up to rounding, so that callers ask `is_worthwhile` first. Numba is imported by the first large job only, and compiled
-code is kept in its cache on disk, where one can be written. With the environment variable TREEANOVA_NO_NUMBA set to 1, it is not used.
+code is kept in its cache on disk, where one can be written. With the environment variable TREEANOVA_NO_NUMBA set to 1,
+Numba is not used.
 """
 
 from __future__ import annotations
