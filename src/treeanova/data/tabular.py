@@ -52,7 +52,7 @@ def read_table(
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "rows.csv"
     >>> _ = path.write_text("size,price\n1,10\n,20\n")
     >>> records(read_table(path, drop=["price"], library="polars"))
-    [{'size': 1}, {'size': None}]
+    [{'size': 1.0}, {'size': None}]
     """
     source = pathlib.Path(path)
     if not source.is_file():
