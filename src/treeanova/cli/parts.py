@@ -77,6 +77,7 @@ def _name(model: ModelFile, density: str | None, models: Sequence[ModelFile], ki
 
 def rows_to_compare(models: Sequence[ModelFile], request: Request, schema: Schema) -> dict[str, Any]:
     """Rows at which terms are compared, where they are given and are not those of all models already."""
-    if request.data is None or all(model.saved is None for model in models):
+    is_density = request.density_from is None and all(model.saved is None for model in models)
+    if request.data is None or is_density:
         return {}
     return {"X": request.table(schema), "sample_weight": request.weights()}

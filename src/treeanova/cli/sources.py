@@ -125,11 +125,17 @@ def check_rows(option: str, path: Path | None) -> None:
 
 
 def refuse_idle_rows(model: ModelFile, request: Request) -> None:
-    """Raise ValueError for rows that a command would not use, because a saved decomposition has a density."""
-    if model.saved is not None and request.data is not None:
+    """Raise ValueError for rows that a command would not use, because the density comes from elsewhere."""
+    if request.data is None:
+        return
+    if model.saved is not None:
         raise ValueError(
             f"`--data` must be left out for a saved decomposition, which keeps its density, got {str(request.data)!r}; "
             "use --density-from for a density of other rows."
+        )
+    if request.density_from is not None:
+        raise ValueError(
+            f"`--data` must be left out with --density-from, which gives the density, got {str(request.data)!r}."
         )
 
 

@@ -13,8 +13,8 @@ import numpy.typing as npt
 from treeanova.data.columns import raw_column
 from treeanova.data.features import Schema
 from treeanova.data.frames import columns_of
-from treeanova.data.table_columns import fit_columns, some_names, text_columns, without_columns
-from treeanova.data.table_files import LIBRARIES, read_file
+from treeanova.data.table_columns import fit_columns, some_names, text_columns, typed_columns, without_columns
+from treeanova.data.table_files import LIBRARIES, is_csv, read_file
 
 __all__ = ["LIBRARIES", "read_column", "read_table", "records"]
 
@@ -52,7 +52,7 @@ def read_table(
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "rows.csv"
     >>> _ = path.write_text("size,price\n1,10\n,20\n")
     >>> records(read_table(path, drop=["price"], library="polars"))
-    [{'size': 1}, {'size': None}]
+    [{'size': 1.0}, {'size': None}]
     """
     source = pathlib.Path(path)
     if not source.is_file():
@@ -60,7 +60,9 @@ def read_table(
     table, library = read_file(source, library, text_columns(schema))
     wanted = [name for name in drop if name in table.columns or name not in may_lack]
     table = without_columns(table, wanted, source.name)
-    return nw.to_native(table if schema is None else fit_columns(table, schema, library, source.name))
+    if schema is not None:
+        return nw.to_native(fit_columns(table, schema, library, source.name))
+    return nw.to_native(typed_columns(table, library) if is_csv(source) else table)
 
 
 def read_column(path: str | os.PathLike[str], name: str, *, library: str | None = None) -> npt.NDArray[Any]:

@@ -61,11 +61,11 @@ class Change:
     >>> change = treeanova.change(fx, fx, X_new=X[2:])  # x0 is always 1 in the new rows
     >>> print(change)
     mean score: 0.25 before, 0.5 after, a change of +0.25 (population +0.25, model +0)
-            term  population  model  total
-    0  intercept        0.00    0.0   0.00
-    1         x0        0.25    0.0   0.25
-    2         x1        0.00    0.0   0.00
-    3    x0 × x1        0.00    0.0   0.00
+    term       population  model  total
+    intercept           0      0      0
+    x0               0.25      0   0.25
+    x1                  0      0      0
+    x0 × x1             0      0      0
     """
 
     table: Any

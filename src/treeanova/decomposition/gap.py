@@ -65,10 +65,10 @@ class Gap:
     >>> fx, X = example()  # the logical "and" of x0 and x1
     >>> print(fx.gap(X, "x0"))
     mean score: 0 in x0 = 0 (2 rows), 0.5 in x0 = 1 (2 rows), a gap of +0.5 (standard error 0.5)
-          term  gap     error
-    0       x0  0.5  0.000000
-    1       x1  0.0  0.353553
-    2  x0 × x1  0.0  0.353553
+    term     gap     error
+    x0       0.5         0
+    x1         0  0.353553
+    x0 × x1    0  0.353553
     """
 
     table: Any
