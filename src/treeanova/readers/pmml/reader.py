@@ -31,17 +31,8 @@ def read(model: Any) -> Forest:
 def read_file(path: str | pathlib.Path) -> Forest:
     """The Forest of a .pmml file."""
     path = pathlib.Path(path)
-    document = parse(path.read_bytes(), path.name)
-    try:
-        return _read(document)
-    except (ModelFileError, UnsupportedModelError):
-        raise
-    except RecursionError as error:
-        raise refusal("its trees are too deep; train it with a lower depth") from error
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        raise ModelFileError(
-            f"{path.name} must be a whole PMML document, got {type(error).__name__}: {error}; file damaged?"
-        ) from error
+    with damage_reported("a PMML document", path):
+        return _read(parse(path.read_bytes()))
 
 
 class _Part(NamedTuple):
