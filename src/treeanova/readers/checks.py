@@ -18,7 +18,7 @@ from treeanova.core.arrays import Bools, Ints
 from treeanova.errors import ModelFileError, UnsupportedModelError
 
 # What Python and numpy raise for content that is not what a reader expects.
-_DAMAGE = (
+DAMAGE = (
     ArithmeticError, AttributeError, EOFError, LookupError, NotImplementedError, RecursionError, TypeError, ValueError,
     struct.error,
 )  # fmt: skip
@@ -43,7 +43,7 @@ def damage_reported(kind: str, path: pathlib.Path | None = None) -> Iterator[Non
         raise UnsupportedModelError(
             one_line(f"{path or '`model`'} must be {kind} that fits into memory, got one that does not.")
         ) from error
-    except _DAMAGE as error:
+    except DAMAGE as error:
         cause = f"{type(error).__name__}: {error}"[:200]
         raise ModelFileError(
             one_line(f"{path or '`model`'} must be {kind}, got one that cannot be parsed ({cause}); file damaged?")

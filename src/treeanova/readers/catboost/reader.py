@@ -29,11 +29,12 @@ def read(model: Any) -> Forest:
         path = pathlib.Path(folder) / "model.cbm"
         model.save_model(str(path), format="cbm")
         data = path.read_bytes()
-    return versions.read_live(
-        "catboost",
-        lambda: _read_bytes(data, is_json=False),
-        lambda forest: functools.partial(_score_of, sys.modules["catboost"], model, forest),
-    )
+    with damage_reported(_KIND):
+        return versions.read_live(
+            "catboost",
+            lambda: _read_bytes(data, is_json=False),
+            lambda forest: functools.partial(_score_of, sys.modules["catboost"], model, forest),
+        )
 
 
 def read_file(path: str | pathlib.Path) -> Forest:
@@ -81,5 +82,4 @@ def _is_json(name: str) -> bool:
 
 
 def _read_bytes(data: bytes, *, is_json: bool) -> Forest:
-    with damage_reported(_KIND):
-        return forest_of(from_json(parsed_json(data)) if is_json else from_cbm(data))
+    return forest_of(from_json(parsed_json(data)) if is_json else from_cbm(data))

@@ -92,8 +92,8 @@ def _check_trees(header: Fields, blocks: Sequence[str]) -> None:
     for number, block in enumerate(blocks):
         if not block.startswith(f"{number}\n") or found[number] != sizes[number]:
             raise ModelFileError(
-                f"tree {number} must have {sizes[number]} bytes as `tree_sizes` says, got {found[number]} bytes of tree "
-                f"{block[:10].partition(chr(10))[0]}; file damaged?"
+                f"tree {number} must have {sizes[number]} bytes as `tree_sizes` says, got {found[number]} bytes of "
+                f"tree {block[:10].partition(chr(10))[0]}; file damaged?"
             )
 
 

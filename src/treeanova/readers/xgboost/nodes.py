@@ -77,8 +77,10 @@ def read_nodes(trees: Sequence[Document]) -> Nodes:
     )
 
 
-def _joined(trees: Sequence[Document], key: str, kinds: str = "biu") -> tuple[npt.NDArray[Any], Ints]:
+def _joined(trees: Sequence[Document], key: str, kinds: str = "iu") -> tuple[npt.NDArray[Any], Ints]:
     """The arrays of all trees in one, as int64 or, where `kinds` has f, as float32; and the length of each."""
+    if "b" not in kinds and any(isinstance(tree[key], list) and bool in map(type, tree[key]) for tree in trees):
+        raise ModelFileError(f"{key} must be a list of integers, got booleans; file damaged?")
     arrays = [np.asarray(tree[key]) for tree in trees]
     noun = "numbers" if "f" in kinds else "integers"
     for array in arrays:
@@ -89,7 +91,7 @@ def _joined(trees: Sequence[Document], key: str, kinds: str = "biu") -> tuple[np
     return singles(joined) if "f" in kinds else joined.astype(np.int64), lengths
 
 
-def _aligned(trees: Sequence[Document], key: str, expected: Ints, kinds: str = "biu") -> npt.NDArray[Any]:
+def _aligned(trees: Sequence[Document], key: str, expected: Ints, kinds: str = "iu") -> npt.NDArray[Any]:
     """The arrays of all trees in one; they must have the lengths expected."""
     joined, lengths = _joined(trees, key, kinds)
     check_values(f"{key} must have an entry per node or list of its tree", lengths, lengths == expected)
@@ -100,7 +102,7 @@ def _flags(trees: Sequence[Document], key: str, sizes: Ints) -> Bools:
     """A boolean per node, which may be 0 or 1."""
     numbers = _aligned(trees, key, sizes, "biu")
     check_values(f"{key} must be 0 or 1", numbers, (numbers == 0) | (numbers == 1))
-    return numbers == 1
+    return np.asarray(numbers == 1)
 
 
 def _check_children(left: Ints, right: Ints, sizes: Ints) -> None:

@@ -83,16 +83,15 @@ def _best_iteration(document: Document) -> int | None:
 
 
 def _read_document(document: Document, last: int | None) -> Forest:
-    with damage_reported(_KIND):
-        learner = learner_of(document)
-        return forest_of(
-            learner,
-            document["version"],
-            margin=stored_margin(learner, document["version"]),
-            last=last,
-            missing=np.nan,
-            link=link_of(learner),
-        )
+    learner = learner_of(document)
+    return forest_of(
+        learner,
+        document["version"],
+        margin=stored_margin(learner, document["version"]),
+        last=last,
+        missing=np.nan,
+        link=link_of(learner),
+    )
 
 
 def _margin_of(booster: Any, last: int | None, rows: Floats) -> npt.ArrayLike:
