@@ -12,7 +12,7 @@ from treeanova.core.arrays import Bools, Floats, Ints
 from treeanova.data.features import Encoder, Feature, Schema
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.forest import Forest, assemble
-from treeanova.readers.checks import block_starts, check_size, check_values
+from treeanova.readers.checks import block_starts, check_size, check_values, decimal_number
 from treeanova.readers.lightgbm.columns import ListedCodes
 from treeanova.readers.lightgbm.features import encoders_of, feature_names
 from treeanova.readers.lightgbm.splits import Members, Splits, read_members, read_splits
@@ -166,5 +166,5 @@ def _link(objective: str, n_outputs: int) -> str:
         return "identity"  # a custom objective: predict returns the raw score
     if link != "other" and (n_outputs > 1) != (name in _MULTICLASS):
         raise ModelFileError(f"a model of objective {name} cannot have {n_outputs} outputs; file damaged?")
-    scaled = any(option.startswith("sigmoid:") and float(option[8:]) != 1 for option in options)
+    scaled = any(option.startswith("sigmoid:") and decimal_number(option[8:]) != 1 for option in options)
     return "other" if scaled or "sqrt" in options else link

@@ -10,6 +10,7 @@ from treeanova.core.arrays import Floats
 from treeanova.data.features import Schema
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.forest import Forest, assemble, bound_below
+from treeanova.readers.checks import whole_number
 from treeanova.readers.xgboost.document import Document, count_of, n_outputs_of, tree_model
 from treeanova.readers.xgboost.features import features_of
 from treeanova.readers.xgboost.margin import objective_of
@@ -23,6 +24,7 @@ def forest_of(
 ) -> Forest:
     """The Forest of a document with the iterations up to and including `last` (None: all)."""
     n_outputs = n_outputs_of(learner)
+    _check_tree_count(tree_model(learner))
     trees = tree_model(learner)["trees"][: _n_trees(tree_model(learner), n_outputs, last)]
     nodes = read_nodes(trees)
     schema = Schema(
@@ -73,6 +75,13 @@ def _outputs(learner: Document, n_outputs: int) -> tuple[str, ...]:
     return tuple(f"{float(level):g}" for level in levels)
 
 
+def _check_tree_count(model: Document) -> None:
+    """Raise ModelFileError unless all trees that the document announces are there."""
+    n_announced, n_trees = count_of(model["gbtree_model_param"], "num_trees"), len(model["trees"])
+    if n_announced != n_trees:
+        raise ModelFileError(f"the model must have {n_announced} trees as num_trees says, got {n_trees}; file damaged?")
+
+
 def _n_trees(model: Document, n_outputs: int, last: int | None) -> int:
     """Number of trees of the iterations up to and including `last`."""
     if last is None or last == -1:  # XGBoost takes an end of 0 for all
@@ -82,7 +91,10 @@ def _n_trees(model: Document, n_outputs: int, last: int | None) -> int:
         raise UnsupportedModelError(
             f"an XGBoost model must have the iterations up to its best, got best_iteration {last} of {len(ends) - 1}."
         )
-    return int(ends[last + 1])
+    n_trees = whole_number(ends[last + 1])
+    if not 0 <= n_trees <= len(model["trees"]):
+        raise ModelFileError(f"iteration_indptr must be numbers of trees, got {n_trees}; file damaged?")
+    return n_trees
 
 
 def _iteration_ends(model: Document, n_outputs: int) -> range:

@@ -13,6 +13,7 @@ from treeanova.core.arrays import Floats
 from treeanova.data.features import Feature, Labels, Schema
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.forest import Forest, assemble
+from treeanova.readers.checks import check_inside, damage_reported
 from treeanova.readers.xgboost.columns import Number
 from treeanova.readers.ydf.columns import TextItems
 from treeanova.readers.ydf.conditions import Column, Split, split_of
@@ -41,15 +42,17 @@ def read_file(path: str | pathlib.Path) -> Forest:
         ydf = importlib.import_module("ydf")
     except ImportError as error:
         raise UnsupportedModelError(
-            f"`model` is a folder of ydf ({path.name}), which ydf must load, got no ydf; install it."
+            f"`model` is a folder of ydf ({path}), which ydf must load, got no ydf; install it."
         ) from error
-    try:
-        model = ydf.load_model(str(path))
-    except Exception as error:  # ydf has errors of its own
-        raise ModelFileError(
-            f"{path.name} must be a whole folder of ydf, got {type(error).__name__}: {str(error)[:200]}; damaged?"
-        ) from error
-    return read(model)
+    with damage_reported("a folder of a ydf model", path):
+        check_inside(path)
+        try:
+            model = ydf.load_model(str(path))
+        except Exception as error:  # ydf has errors of its own
+            raise ModelFileError(
+                f"it must be a whole folder of ydf, got {type(error).__name__}: {str(error)[:200]}; folder damaged?"
+            ) from error
+        return read(model)
 
 
 def read(model: Any) -> Forest:
