@@ -110,7 +110,9 @@ class Gap:
                 for name, count, mean in zip(self.groups, self.counts, self.means, strict=True)
             ]
             gap, error = np.atleast_1d(self.total)[k], np.atleast_1d(self.error)[k]
-            lines.append(f"mean score{of}: {', '.join(sides)}, a gap of {gap:+.4g} (standard error {error_text(error, 2)})")
+            lines.append(
+                f"mean score{of}: {', '.join(sides)}, a gap of {gap:+.4g} (standard error {error_text(error, 2)})"
+            )
         columns = as_lists(self.table)
         is_known = [math.isnan(error) for error in columns["error"]]
         if not any(is_known) or min(self.sizes) < 2:

@@ -22,6 +22,8 @@ from treeanova.views import look
 
 # A cell counts as one without data if it has less than this share of the weight it would have under independence.
 RARE = 0.01
+_SLANTED_HEIGHT = 0.045  # inches of a character of a slanted label
+_LONGEST_SLANTED = 28
 _MOST_NUMBERS = 60  # cells with their value written in
 _BORDERS_PER_CELL = 1.5  # more borders between cells with and without data: scattered
 
@@ -126,7 +128,8 @@ def figure_size(plane: Plane, *, marginals: bool) -> tuple[float, float]:
         5.2 if drawing.is_numeric else min(max(4.0, 1.5 + 0.3 * len(drawing.cells)), 14)
         for drawing in (plane.across, plane.up)
     )
-    return width + 1.2 + 1.0 * marginals, height * 0.82 + 0.8 * marginals
+    longest = 0 if plane.across.is_numeric else min(max(map(len, plane.across.labels), default=0), _LONGEST_SLANTED)
+    return width + 1.2 + 1.0 * marginals, height * 0.82 + 0.8 * marginals + _SLANTED_HEIGHT * longest
 
 
 # Drawing.
@@ -216,5 +219,7 @@ def draw_colorbar(mesh: Any, planes: Sequence[Plane], words: str, axes: Sequence
     bar.set_ticks([-limit / 2, limit / 2], minor=True)
     bar.outline.set_visible(False)
     if words:
+        if axes[-1].figure.get_layout_engine() is not None:
+            axes[-1].figure.draw_without_rendering()  # labels of categories leave less height
         bar.set_label(wrapped(words, n_characters_along(axes[-1], "y"), n_lines=4))
     return bar
