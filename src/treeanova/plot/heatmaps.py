@@ -99,15 +99,15 @@ def has_rare_data(weights: Floats) -> Bools:
 def colour_limit(planes: Sequence[Plane]) -> float:
     """The value of the strongest colour: the largest with data, or less where few cells reach far beyond the others.
 
-    Few cells: at most 0.5 % of the weight and 3 % of the area.
+    Few cells: at most 2 % of the weight and 3 % of the area. Far: twice as far.
     """
     values = np.concatenate([plane.absolute_values for plane in planes])
     if not values.max(initial=0.0) > 0:
         return 1.0
     weights = np.concatenate([plane.weights[~plane.without_data] for plane in planes])
     areas = np.concatenate([_areas(plane)[~plane.without_data] for plane in planes])
-    typical = max(_quantile(values, weights, 0.995), _quantile(values, areas, 0.97))
-    return float(typical if values.max() > 1.5 * typical > 0 else values.max())
+    typical = max(_quantile(values, weights, 0.98), _quantile(values, areas, 0.97))
+    return float(typical if values.max() > 2 * typical > 0 else values.max())
 
 
 def _areas(plane: Plane) -> Floats:

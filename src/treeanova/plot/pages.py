@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -35,7 +36,7 @@ from treeanova.views.standings import Standing, standings
 
 _PANEL = (4.2, 3.1)  # in inches
 _PANEL_BARS = 12
-_TITLE = 25  # characters of a term's name
+_TITLE = 23  # characters of a term's name
 _AXIS_NAME = 22
 _LISTED_TERMS = 4
 # Fonts of new figures, which leave most of a panel to its picture.
@@ -174,12 +175,17 @@ def _foot(fx: Decomposition, left_out: Sequence[_Ranked]) -> str:
 
 def _titles(fx: Decomposition, ranking: Sequence[Standing]) -> dict[Names, str]:
     """Rank, name and variance of each term; names of features stay distinct where they are shortened."""
-    short = [feature_names(fx.schema.names, _TITLE // order) for order in (1, 2)]
+    short = functools.cache(lambda room: feature_names(fx.schema.names, room))
     return {
-        term.features: f"{rank}. {term_name(term.features, short[term.order - 1])}   {percent(term.variance)}"
+        term.features: f"{rank}. {term_name(term.features, short(_room(term.features)))}   {percent(term.variance)}"
         for rank, term in enumerate(ranking, start=1)
         if term.features and term.order <= 2
     }
+
+
+def _room(names: Names) -> int:
+    """Characters of each name in a title: a short one leaves its room to the other."""
+    return _TITLE if len(names) == 1 else max(_TITLE // 2, _TITLE - min(map(len, names)))
 
 
 def _largest_value(fx: Decomposition, chosen: Sequence[Names], output: str | int | None) -> float:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import bisect
-import itertools
 import re
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import matplotlib as mpl
 from matplotlib.ticker import ScalarFormatter
 
-from treeanova.core.labels import label_of
+from treeanova.core import labels
 
-_LONGEST_WORD = 12
 CHARACTER_WIDTH = 0.52  # of the font size
 
 
@@ -25,61 +22,26 @@ def plain(text: object) -> str:
 
 def shortened(text: object, n_characters: int = 28) -> str:
     """The text with its middle left out where it is too long."""
-    words = " ".join(str(text).split())
-    if len(words) <= n_characters:
-        return plain(words)
-    tail = (n_characters - 1) // 3
-    return plain(f"{words[: n_characters - 1 - tail].rstrip()}…{words[-tail:].lstrip()}")
+    return plain(labels.shortened(text, n_characters))
 
 
-def bin_name(label: str, n_characters: int) -> str:
+def bin_name(label: object, n_characters: int) -> str:
     """The label of a bin, with "or unseen or missing" at its end shortened before the rest."""
+    text = str(label)
     for shared in (" or unseen or missing", " or unseen", " or missing"):
-        if label.endswith(shared) and len(label) > n_characters:
-            return f"{shortened(label.removesuffix(shared), n_characters - 9)} or other"
-    return shortened(label, n_characters)
+        if text.endswith(shared) and len(text) > n_characters:
+            return f"{labels.shortened(text.removesuffix(shared), n_characters - 9)} or other"
+    return labels.shortened(text, n_characters)
 
 
-def bin_names(labels: Sequence[str], n_characters: int) -> list[str]:
+def bin_names(names: Sequence[str], n_characters: int) -> list[str]:
     """Labels of bins, shortened, each different from the others."""
-    return _distinct(labels, n_characters, bin_name)
+    return [plain(name) for name in labels.distinct(names, n_characters, bin_name)]
 
 
 def feature_names(names: Sequence[str], n_characters: int) -> dict[str, str]:
     """Names of features, shortened, each different from the others; by their whole names."""
-    return dict(zip(names, _distinct(names, n_characters, shortened), strict=True))
-
-
-def _distinct(labels: Sequence[str], n_characters: int, shorten: Callable[[str, int], str]) -> list[str]:
-    """Labels, shortened; those that would begin alike are cut where they agree instead."""
-    ordered = sorted(set(labels))
-    return [_where_it_differs(label, ordered, n_characters) or shorten(label, n_characters) for label in labels]
-
-
-def _where_it_differs(label: str, ordered: Sequence[str], n_characters: int) -> str:
-    """A long label without what it shares with those that begin most like it; empty where its start tells it apart."""
-    place = bisect.bisect_left(ordered, label)
-    alike = [*ordered[max(place - 1, 0) : place], *ordered[place + 1 : place + 2]]
-    start = max((_n_shared([label, other]) for other in alike), default=0)
-    if len(label) <= n_characters or start < len(shortened(label, n_characters).partition("…")[0]):
-        return ""
-    start -= _n_of_word(label[:start][::-1])
-    group = [other for other in ordered if other.startswith(label[:start])]
-    end = min(_n_shared([other[::-1] for other in group]), min(map(len, group)) - start)
-    own = label[start : len(label) - end + _n_of_word(label[len(label) - end :])]
-    kept = min(start, max(0, n_characters - 2 - len(own)))
-    return shortened(f"{label[:kept].rstrip()}…{own}{'…' if end else ''}", n_characters)
-
-
-def _n_of_word(text: str) -> int:
-    """Number of characters with which a text begins in the middle of a word, so that words are shown whole."""
-    word = len(next(iter(re.findall(r"^[^\W_]*", text))))
-    return word if word <= _LONGEST_WORD else 0
-
-
-def _n_shared(texts: Sequence[str]) -> int:
-    """Number of characters with which all texts begin."""
-    return sum(1 for _ in itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*texts, strict=False)))
+    return {name: plain(short) for name, short in zip(names, labels.distinct(names, n_characters), strict=True)}
 
 
 def wrapped(text: object, n_characters: int = 44, n_lines: int = 2) -> str:
@@ -109,7 +71,7 @@ def _middle_out(text: str, n_characters: int) -> str:
 
 def term_name(names: Sequence[str], short: Mapping[str, str]) -> str:
     """The label of a term, with the names of its features shortened as `feature_names` has them."""
-    return label_of(short[name] for name in names)
+    return labels.label_of(short[name] for name in names)
 
 
 def percent(share: float) -> str:

@@ -137,6 +137,6 @@ def _ranking_table(ranking: Sequence[Standing]) -> str:
 def _table_row(name: str, terms: Sequence[Standing], width: float) -> str:
     """A row of one term or of several together, with a bar of a width in em."""
     measures = (sum(term.variance for term in terms), sum(term.share for term in terms))
-    cells = "".join(f"<td>{percent(measure)}</td>" for measure in measures)
+    cells = "".join(f'<td style="text-align:right">{percent(measure)}</td>' for measure in measures)
     bar = f'<div style="background:{MAIN};height:.7em;width:{max(0.0, width):.2f}em"></div>'
     return f'<tr><td style="text-align:left">{name}</td>{cells}<td style="text-align:left">{bar}</td></tr>'

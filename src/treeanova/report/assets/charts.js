@@ -358,7 +358,7 @@ function isTurned(term) {
 const cellAt = (term, row, column) => (isTurned(term) ? row * bins(term.axes[1]).length + column : column * bins(term.axes[1]).length + row);
 
 // The value of the strongest colour: the largest with rows, or less where few cells reach far beyond all others.
-// Few cells: at most 0.5 % of the rows and 3 % of the drawn area.
+// Few cells: at most 2 % of the rows and 3 % of the drawn area. Far: twice as far. As plots have it.
 function colourLimit(term, lists) {
   const widths = term.axes.map((axis) => {
     const place = geometry(axis);
@@ -373,8 +373,8 @@ function colourLimit(term, lists) {
     return (seen.find((cell) => { left -= cell[weight]; return left <= 1e-12; }) || seen[seen.length - 1]).size;
   };
   const largest = seen[seen.length - 1].size;
-  const typical = Math.max(quantile("rows", 0.995), quantile("area", 0.97));
-  return (typical > 0 && largest > 1.5 * typical ? typical : largest) || 1;
+  const typical = Math.max(quantile("rows", 0.98), quantile("area", 0.97));
+  return (typical > 0 && largest > 2 * typical ? typical : largest) || 1;
 }
 
 function mapsSpec(term, panels, view) {

@@ -31,6 +31,7 @@ report.terms.forEach((term, position) => {
   term.position = position;
   term.names = term.features ? term.features.map((j) => report.features[j].name) : [term.label];
   term.title = term.names.join(" × ");
+  term.short = term.features ? term.features.map((j) => (report.features[j].short || [])[term.order === 1 ? 0 : 1] || report.features[j].name).join(" × ") : term.label;
   term.hasTable = Boolean(term.axes || term.cells);
 });
 

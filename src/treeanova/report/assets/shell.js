@@ -214,7 +214,7 @@ function listButton(term, measure, largest) {
   const button = el(
     "button",
     { type: "button", title: term.title, "aria-current": String(term === chosenTerm()), onclick: () => change({ term: term.title }) },
-    el("span", { class: "name" }, el("span", {}, term.title.slice(0, -NAME_END)), term.title.slice(-NAME_END)),
+    el("span", { class: "name" }, el("span", {}, term.short.slice(0, -NAME_END)), term.short.slice(-NAME_END)),
     el("span", { class: "gauge" }, sized(gauge, place ? Math.max(0, place[measure] / largest) : 0)),
     sparkline(term),
     el("span", { class: "share" }, place ? (measure === "size" ? number(place.size) : percent(place[measure])) : "–"),
