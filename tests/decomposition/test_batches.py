@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import treeanova
 from treeanova.density import sample
-from treeanova.testing.training import fit
 from treeanova.testing.forests import chains, rows_on_bounds
+from treeanova.testing.training import fit
 
 pd = pytest.importorskip("pandas")
 trees = pytest.importorskip("sklearn.ensemble")

@@ -16,8 +16,8 @@ import warnings
 import numpy as np
 
 import treeanova
-from treeanova.model.grid import grid_of
 from treeanova.model.forest import Forest
+from treeanova.model.grid import grid_of
 from treeanova.model.links import class_probabilities
 from treeanova.readers import versions
 

@@ -17,7 +17,7 @@ from treeanova.data.tabular import records
 from treeanova.decomposition.comparison import Comparison
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.validation import Validation
-from treeanova.views.look import effect_words, scale_of, share_words
+from treeanova.views.look import effect_words, scale_of, share_words, sum_words
 from treeanova.views.standings import standings
 from treeanova.views.summary import caveats, headline
 
@@ -81,14 +81,14 @@ def explained(fx: Decomposition, plain: Row, top: int) -> str:
     for output, ranking in standings(fx).items():
         of = f"{output}: " if len(plain["outputs"]) > 1 else ""
         terms = [row for row in plain["terms"] if row.get("output", output) == output]
-        parts.append(f"{of}{printable(headline(ranking))}\n\n{_strongest(terms, top)}")
+        parts.append(f"{of}{printable(headline(ranking, is_part=fx.scope.is_part))}\n\n{_strongest(terms, top)}")
     parts.append("\n".join(caveats(fx)))
     parts += ["\n".join(f"wrote {path}" for path in plain["files"].values())] if plain["files"] else []
     return "\n\n".join(parts)
 
 
 def _strongest(rows: Sequence[Row], top: int) -> str:
-    """A line per term, one for those left out, and what a negative share means where one is shown."""
+    """A line per term, one for those left out, and what the numbers add up to and mean."""
     lines = [
         {
             "term": row["term"],
@@ -100,9 +100,13 @@ def _strongest(rows: Sequence[Row], top: int) -> str:
         for row in rows[:top]
     ]
     rest = rows[top:]
-    more = f"\n{len(rest)} more terms: share {percent(sum(row['share'] for row in rest))}" if rest else ""
-    note = share_words((row["variance"], row["share"]) for row in rows[:top])
-    return f"{aligned(lines)}{more}" + (f"\n{note}" if note else "")
+    sums = [percent(sum(row[name] for row in rest)) for name in ("variance", "share")]
+    more = f"{len(rest)} more terms: variance {sums[0]}, share {sums[1]}" if rest else ""
+    notes = (
+        sum_words(row["variance"] for row in rows),
+        share_words((row["variance"], row["share"]) for row in rows[:top]),
+    )
+    return "\n".join(filter(None, (aligned(lines), more, *notes)))
 
 
 # What table answers.
@@ -141,8 +145,10 @@ def compared(comparison: Comparison, top: int) -> str:
     notes = "".join(f"\n{printable(note)}" for note in comparison.notes)
     return (
         f"Compared with {first}. Δ: root mean square difference of a term, in standard deviations of the score;\n"
-        "rank: by own variance, – where there is no such term; sign: share of rows where a main effect has the other "
-        f"sign.{notes}\n\n{aligned(lines[:top])}{more}"
+        "rank: by variance, – where there is no such term; sign: share of rows where a main effect has the other "
+        f"sign.{notes}
+
+{aligned(lines[:top])}{more}"
     )
 
 

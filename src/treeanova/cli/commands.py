@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import sys
 import webbrowser
 from collections.abc import Mapping, Sequence
@@ -11,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from treeanova import __version__
 from treeanova.cli.options import (
     DEFAULT_BUDGET,
     AsJson,
@@ -50,7 +50,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        say(f"treeanova {importlib.metadata.version('treeanova')}")
+        say(f"treeanova {__version__}")
         raise typer.Exit
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ from treeanova.data.frames import printable
 from treeanova.data.tabular import read_column, records
 from treeanova.decomposition.change import Change, change
 from treeanova.decomposition.decomposition import Decomposition
-from treeanova.decomposition.gap import Gap
+from treeanova.decomposition.gap import WITHOUT_ERROR, Gap, error_text
 from treeanova.density.row_sources import statistics_of
 from treeanova.views.look import scale_of
 
@@ -160,12 +161,14 @@ def parted(found: Gap, plain: Row, top: int) -> str:
             f"{_at(mean, k):.4g} in {name} ({count})"
             for name, count, mean in zip(found.groups, found.counts, found.means, strict=True)
         ]
-        gap = f"gap {_at(found.total, k):+.4g}, standard error {_at(found.error, k):.2g}"
+        gap = f"gap {_at(found.total, k):+.4g}, standard error {error_text(_at(found.error, k), 2)}"
         head = printable(f"{of}mean {plain['scale']} {', '.join(sides)}")
         parts.append(f"{head}\n{gap}")
         for name, rows in (("routes", plain["routes"] or []), ("table", plain["table"])):
             own = [row for row in rows if row.get("output", output) == output]
             parts += [_lines(own, ("gap", "error"), top if name == "table" else len(own))] if own else []
+    if min(found.sizes) > 1 and any(row["error"] is None or math.isnan(row["error"]) for row in plain["table"]):
+        parts.append(f"error –: {WITHOUT_ERROR}")
     note = (
         f"Dropping the terms of {found.feature} would not remove its influence: features correlated with it carry it."
     )
@@ -191,8 +194,10 @@ def _lines(rows: Sequence[Row], columns: Sequence[str], top: int) -> str:
 
 def _text(value: float, column: str, noise: float) -> str:
     """A number with its sign, where it is not an error; zero for what rounding left of it."""
+    if column == "error":
+        return error_text(value)
     shown = 0.0 if abs(value) <= noise else value
-    return f"{shown:.3g}" if column == "error" else f"{shown:+.4g}" if shown else "0"
+    return f"{shown:+.4g}" if shown else "0"
 
 
 def _sum(columns: Sequence[str]) -> str:

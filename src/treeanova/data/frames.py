@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
@@ -139,8 +140,8 @@ def aligned(columns: Mapping[str, Sequence[Any]]) -> str:
 
 
 def _cell(value: Any) -> str:
-    """A value as text, long names cut in the middle."""
-    if value is None:
+    """A value as text, a dash where there is none; long names are cut in the middle."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
         return "–"
     if isinstance(value, float):
         return f"{value:.6g}"

@@ -125,11 +125,13 @@ class Answers(Function):
         Notes
         -----
         Rows are ordered by `variance`: the variance of the term divided by that of the score. The squared error of a
-        well-fitted model would grow by this much without the term. `covariance` is the covariance of the term with all
-        other terms, on the same scale, and ``share = variance + covariance``; shares add up to 1 over all terms.
-        `mean_abs` is the mean absolute value of the term.
+        well-fitted model would grow by this much without the term. Variances do not add up to 1 where terms are
+        correlated; shares do: `covariance` is the covariance of the term with all other terms, on the same scale, and
+        ``share = variance + covariance``. `mean_abs` is the mean absolute value of the term. After `select` and `drop`,
+        the score is the sum of the terms that are left.
 
-        A share is negative where a term opposes terms that it is correlated with. Such a term may still matter a lot:
+        A share is negative where a term partly cancels terms that it is correlated with: without it, the score would
+        vary more. Such a term may still matter a lot:
         clear diamonds tend to be small, so clarity offsets part of the effect of size on the price. This is why rows
         are not ordered by share.
 

@@ -374,7 +374,7 @@ def _sorted(columns: Mapping[str, list[Any]], keys: Sequence[float] | Floats) ->
 
 
 def _ranks(names: list[str], parts: list[Decomposition], labels: dict[Key, str]) -> Any:
-    """Ranks by own variance, summed over outputs; 1 is the largest, None says that a term is not there."""
+    """Ranks by variance, summed over outputs; 1 is the largest, None says that a term is not there."""
     columns: dict[str, list[Any]] = {"term": list(labels.values())}
     for name, part in zip(names, parts, strict=True):
         order = strongest_first(part.moments.variance.sum(axis=1))

@@ -11,6 +11,7 @@ from typing import Any
 
 from treeanova.anova.certificate import Certificate
 from treeanova.core.arrays import Floats, Key, Names
+from treeanova.core.files import ARCHIVE, check_suffix
 from treeanova.core.labels import label_of
 from treeanova.core.progress import Progress, one_step, quiet, reporting
 from treeanova.decomposition.algebra import Summand, combined_source
@@ -476,7 +477,7 @@ class Decomposition(Answers):
         Parameters
         ----------
         path
-            Path of the file; an existing file is replaced once the new one is complete.
+            Path of the file, which ends in .tav; an existing file is replaced once the new one is complete.
         rows
             False leaves out the sample, and the sums of bins with fewer than ten rows, for files that may not hold
             rows. Standard errors, and terms without a table under another density, then need X.
@@ -491,6 +492,7 @@ class Decomposition(Answers):
         >>> treeanova.load(path) == fx
         True
         """
+        check_suffix(path, ARCHIVE)
         parts = {name: getattr(self, name) for name in _SAVED} | {"saved_moments": self._known_moments(rows=rows)}
         archive.write(path, *pack(Saved(*parts.values()), rows=rows))
 

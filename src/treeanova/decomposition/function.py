@@ -398,7 +398,7 @@ class Function(abc.ABC):
         Parameters
         ----------
         path
-            The Parquet file to write.
+            The Parquet file to write, which ends in .parquet or .pq.
         X
             Rows in memory or in batches, as for `decompose`.
         terms

@@ -207,11 +207,11 @@ def _merged_moments(evaluation: Evaluation, places: Ints, merged: Ints, rows: Po
 
 
 def strongest_first(variance: Floats) -> list[int]:
-    """Positions of terms or features in the order of all tables, plots and lists: largest own variance first.
+    """Positions of terms or features in the order of all tables, plots and lists: largest variance first.
 
-    A term left out of the score of a well-fitted model costs its own variance in squared error, whatever it is
+    A term left out of the score of a well-fitted model costs its variance in squared error, whatever it is
     correlated with. The share of the variance, which adds the covariance with all other terms, does not measure that:
-    it is negative for a term that opposes others. Over six data sets and four models of each, own variance also came
+    it is negative for a term that opposes others. Over six data sets and four models of each, variance also came
     nearest to the order by loss on held-out rows, with the mean absolute effect close behind. Equal ones stay as they
     come.
     """

@@ -64,10 +64,10 @@ def validation(validation: Validation, *, k: int = 20, output: str | None = None
     is_new = ax is None
     ax = style.checked_axes(ax, 6.4, 1.5 + BAR_HEIGHT * max(n_shown, 3))
     handles = _draw_changes(ax, changes, errors, p < _LEVEL)
-    _set_scale(ax, changes, errors)
     n_more = len(table["term"]) - n_shown
     more = f"; {n_more} more terms" if n_more else ""
     name_effect(ax, f"increase in {validation.loss} without the term{more}", "x")
+    _set_scale(ax, changes, errors)
     list_names(ax, table["term"][:n_shown])
     style.tidy(ax)
     where = {"loc": "outside upper left", "ncols": 2} if is_new else {"loc": "best"}

@@ -11,7 +11,7 @@ from treeanova.core.labels import label_of
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.term import Term
 from treeanova.report.forms import binnings_of, positions_of, tables_of
-from treeanova.views.summary import percent
+from treeanova.views.look import percent
 
 _MAX_TERMS = 12
 Entry = dict[str, Any]

@@ -135,8 +135,8 @@ function renderWords() {
     item("Pure.", "In a pure term the mean over each feature, weighted by the density, is zero. Main effects hold all that main effects can express; an interaction holds only the rest."),
     item("Raw.", "The same model before purification: how much of it sits in interactions depends on how its trees happened to be trained. Both forms predict the same."),
     item("Density.", "The weights under which terms are pure: uniform weighs every bin equally, empirical uses the rows as they are, auto a smoothed estimate chosen for each pair. Where densities disagree, the data do not determine how the model splits into effects."),
-    item("Own variance.", `How much the ${score} varies through the term alone, relative to its whole variance. Terms are in this order: without a term, the squared error of a well-fitted model grows by its own variance.`),
-    item("Share.", `Own variance and what the term adds or takes away by correlation with others; shares add up to 100 %. ${report.negative_share}`),
+    item("Variance.", `${capital(report.variance_words)}: how strong the term is by itself. Terms are in this order. Without a term, the squared error of a well-fitted model grows by its variance. ${report.headlines[report.densities[0]][0].sum}`),
+    item("Share.", `The variance and what the term adds or takes away by correlation with others; shares add up to 100\u00a0%. ${report.negative_share}`),
     ...(report.scale.link === "softmax" ? [item("Class score.", "One number per class; their softmax gives the probabilities. Only differences between classes count: the difference of two class scores is the log-odds of one class against the other.")] : []),
     item("Curves", "are drawn in steps, as the model makes them; grey bars below show where rows lie. In heat maps zero has the colour of the background, and grey cells have no rows."),
   ), el("p", {}, `Numbers are rounded to ${number(report.unit, 1)}; they add up to that precision for each term shown.`));
