@@ -62,6 +62,7 @@ _CORRECTED_SHARE = 0.99  # of the sizes of terms of high order
 _SCORED_STEPS = 2.0**23  # rows times trees: the same with and without compiled code, as tables depend on it
 _SHARE_OF_TIME = 0.5  # for terms of high order, of a limited time
 _SHARE_TO_MEASURE = 0.1
+_DRAWN_FACTOR = 2.0  # draws miss rare cells: without it one estimate in eight was below the true error
 _SECONDS_PER_TERM = 1e-2
 _SECONDS_PER_LEAF = 3e-7
 
@@ -198,33 +199,59 @@ def _purify_leaf_terms(trees: Trees, density: Density, settings: Settings, progr
 
 def _measured(high: _HighOrders, pure: PureTerms, density: Density, settings: Settings) -> PureTerms:
     """All terms with the mean of high orders in the intercept, and what is measured on them."""
-    terms, higher, rows = high.terms, high.certificate, high.rows
-    if higher is None or rows is None:
+    if high.certificate is None or high.rows is None:
         raise TypeError("`high` must have rows to measure its terms at.")
-    trees, tables = terms.trees, pure.terms.tables
+    terms, higher, tables, trees = high.terms, high.certificate, pure.terms.tables, high.terms.trees
+    at_rows = _at_rows(trees, tables, density, high.rows)
+    mean = mean_score(trees, density.joint)
+    if mean is None:
+        higher = dataclasses.replace(higher, mean_error=at_rows.mean_error)
+    moved = at_rows.mean if mean is None else mean - tables.intercept
+    terms = dataclasses.replace(terms, leftover=terms.leftover.with_mean(moved))
+    tables = tables.with_intercept(tables.intercept + moved)
+    higher = dataclasses.replace(higher, table_error=_table_error(high, tables, at_rows))
+    higher = _with_purity(high, terms, higher, density, settings)
+    return PureTerms(Joined(tables, terms), pure.measured, higher)
+
+
+class _AtRows(NamedTuple):
+    """Scores and sums of all terms of high order at rows of the density, shape (n_rows, n_outputs)."""
+
+    rows: Points
+    score: Floats
+    high: Floats
+    are_drawn: bool
+
+    @property
+    def mean(self) -> Floats:
+        """Mean of the terms of high order."""
+        mean: Floats = self.rows.weights @ self.high
+        return mean
+
+    @property
+    def mean_error(self) -> float:
+        """Standard error of the mean, relative to the standard deviation of the score; the largest of all outputs."""
+        weights, spread = self.rows.weights, self.score.std(axis=0)
+        error = np.sqrt(weights @ (self.high - self.mean) ** 2 * np.square(weights).sum())
+        return float(np.divide(error, spread, out=np.zeros_like(error), where=spread > 0).max())
+
+
+def _at_rows(trees: Trees, tables: Tensors, density: Density, rows: Points) -> _AtRows:
     scored = _scored_in_time(trees, rows)
     score = trees.forest.score_encoded(trees.grid.encoded(scored.codes))
-    values = score - tables.effects.score_codes(trees.merged(scored.codes))
-    mean = _mean_of_high_orders(trees, tables, density)
-    spread = np.maximum(score.std(axis=0), np.finfo(float).tiny)
-    if mean is None:
-        mean = scored.weights @ values
-        deviation = np.sqrt(scored.weights @ (values - mean) ** 2 * np.square(scored.weights).sum())
-        higher = dataclasses.replace(higher, mean_error=float((deviation / spread).max()))
-    terms = dataclasses.replace(terms, leftover=terms.leftover.with_mean(mean))
-    tables = tables.with_intercept(tables.intercept + mean)
-    errors = TableErrors(trees, tables, np.abs(score).max(axis=0))
-    is_known = high.rough is not None or not terms.correction.tables
-    if is_known:
-        are_drawn = scored is not rows or not density.joint.has_exact_points
-        error = errors.at_rows(terms.form, scored, values, are_drawn=are_drawn)
-        if high.rough is not None:
-            error += errors.of_bins(terms.correction, high.rough)
-        higher = dataclasses.replace(higher, table_error=error)
-    else:
-        higher = dataclasses.replace(higher, table_error=float("nan"))
-    joined = PureTerms(Joined(tables, terms), pure.measured, higher)
-    return joined._replace(higher=_with_purity(high, terms, higher, density, settings))
+    high = score - tables.effects.score_codes(trees.merged(scored.codes))
+    return _AtRows(scored, score, high, scored is not rows or not density.joint.has_exact_points)
+
+
+def _table_error(high: _HighOrders, tables: Tensors, at_rows: _AtRows) -> float:
+    """Estimate of the largest error of a table from the correction; NaN where half the bins were not tried."""
+    correction, factor = high.terms.correction, _DRAWN_FACTOR if at_rows.are_drawn else 1.0
+    if correction.tables and high.rough is None:
+        return float("nan")
+    errors = TableErrors(high.terms.trees, tables, np.abs(at_rows.score).max(axis=0))
+    of_bins = 0.0 if high.rough is None else errors.of_bins(correction, high.rough)
+    left = errors.at_rows(high.terms.form, at_rows.rows, at_rows.high, are_drawn=at_rows.are_drawn)
+    return factor * (of_bins + left)
 
 
 def _with_purity(
@@ -237,21 +264,6 @@ def _with_purity(
         return dataclasses.replace(higher, skipped=(*higher.skipped, "purity at rows"))
     measured, n_measured = _measured_purity(terms, density, high.rows, high.shares, settings.n_jobs)
     return dataclasses.replace(higher, measured=measured, n_measured=n_measured)
-
-
-def _mean_of_high_orders(trees: Trees, tables: Tensors, density: Density) -> Floats | None:
-    """What the mean of the score under the density has beyond the intercept of pure tables; None where it takes long.
-
-    Tables of pairs may differ from those of the joint density: a table's mean is zero under its own.
-    """
-    mean = mean_score(trees, density.joint)
-    if mean is None:
-        return None
-    for key, values in tables.effects.terms.items():
-        difference = density.difference(key) if len(key) == 2 else None
-        if difference is not None:
-            mean = mean + np.tensordot(difference, values, axes=len(key))
-    return mean - tables.intercept
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
