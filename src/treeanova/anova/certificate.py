@@ -439,8 +439,14 @@ class Certificate:
 
     @property
     def uniqueness(self) -> tuple[str, ...]:
-        """What the rows leave undetermined, in a sentence for each group of features that determine each other."""
-        return tuple(_sentence_of_aliases(group) for group in self.aliases)
+        """What the weights leave undetermined, in sentences: of features that determine each other, and of pairs.
+
+        A function that is constant on each separate part of a pair's support is one of either feature.
+        """
+        aliased = tuple(sentence_of_aliases(group) for group in self.aliases)
+        parts = [key for key, term in self.terms.items() if len(key) == 2 and term.n_components > 1]
+        split = [key for key in parts if not any(set(key) <= set(group) for group in self.aliases)]
+        return (*aliased, _sentence_of_parts(split)) if split else aliased
 
     def __str__(self) -> str:
         of_sum = f"; sum of terms within {self.reconstruction_error:.1e} of the scores"
@@ -493,11 +499,20 @@ def impurity(values: Floats, weights: Floats, scales: Floats) -> float:
     return float((worst * safe_inverse(scales)).max(initial=0.0)) + 0.0  # never -0.0
 
 
-def _sentence_of_aliases(group: Sequence[str]) -> str:
+def sentence_of_aliases(group: Sequence[str]) -> str:
+    """What is unique, and what is not, where some features determine each other."""
     names = f"{', '.join(group[:-1])} and {group[-1]}"
     return (
         f"{names} determine each other in these data: the sum of their terms is unique, but its split between them "
         "follows the splits of the model and the convention for cells without rows"
+    )
+
+
+def _sentence_of_parts(pairs: Sequence[tuple[Any, ...]]) -> str:
+    which = f"{label_of(pairs[0])} has" if len(pairs) == 1 else f"{len(pairs):,} pairs, such as {label_of(pairs[0])}, has"
+    return (
+        f"the support of {which} several parts that no cell with mass connects: differences between these parts are "
+        "unique in the sum of the two main effects only"
     )
 
 

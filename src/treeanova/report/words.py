@@ -92,10 +92,10 @@ def _accuracy(error: float) -> str:
 
 
 def _aliases(fx: Decomposition) -> Entry | None:
-    """Features that determine each other in the rows, where there are any."""
+    """What the rows leave undetermined, where features determine each other or supports have several parts."""
     sentences = fx.certificate.uniqueness
     text = " ".join(f"{sentence}." for sentence in sentences)
-    return _entry("mind", "Some features are one and the same", text) if sentences else None
+    return _entry("mind", "Not everything is unique", text) if sentences else None
 
 
 def _gap(fx: Decomposition) -> Entry | None:
@@ -122,7 +122,7 @@ def _remainder(fx: Decomposition) -> Entry | None:
 
 def _dependence(fx: Decomposition) -> Entry | None:
     """The term whose features depend on each other most."""
-    terms = fx.certificate.terms
+    terms = {names: term for names, term in fx.certificate.terms.items() if term.n_components == 1}
     if not any(term.max_correlation > 0 for term in terms.values()):
         return None
     names, worst = max(terms.items(), key=lambda item: item[1].max_correlation)
