@@ -278,6 +278,9 @@ class Certificate:
     aliases
         Groups of features that determine each other in the rows, such as copies of a column: only the sum of their
         terms is unique.
+    mean_gap
+        Difference between the intercept and the mean of the score under the joint density used for orders above 2,
+        relative to the score's standard deviation; 0 for densities that are one joint model.
 
     Examples
     --------
@@ -299,6 +302,7 @@ class Certificate:
     edits: tuple[str, ...] = ()
     sampled_rows: int | None = None
     aliases: tuple[tuple[str, ...], ...] = ()
+    mean_gap: float = 0.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "terms", MappingProxyType(dict(self.terms)))
@@ -316,6 +320,7 @@ class Certificate:
             self.edits,
             self.sampled_rows,
             self.aliases,
+            self.mean_gap,
         )
 
     @property
@@ -462,7 +467,8 @@ class Certificate:
             )
         if self.density_gap:
             notes.append(
-                f"tables of pairs differ from the joint density of higher orders by up to {self.density_gap:.1%}"
+                f"tables of pairs differ from the joint density of higher orders by up to {self.density_gap:.1%}, which "
+                f"moves the mean of the score by {self.mean_gap:.1%} of its standard deviation"
             )
         if self.sampled_rows is not None:
             notes.append(

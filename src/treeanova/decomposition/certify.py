@@ -19,6 +19,7 @@ from treeanova.density.statistics import Statistics
 from treeanova.errors import AliasWarning
 from treeanova.model.binning import binning_by
 from treeanova.model.grid import Grid
+from treeanova.terms.mean_score import mean_of_tables
 from treeanova.terms.source import PureTerms
 from treeanova.terms.termset import Tensors
 
@@ -50,6 +51,7 @@ def certify(
         marginal_gap=0.0 if density.is_consistent else _marginal_gap(pure.terms.tables),
         sampled_rows=_sampled_rows(density.statistics),
         aliases=_aliases(evaluation.grid, density),
+        mean_gap=_mean_gap(evaluation, pure, density),
     )
     if not certificate.tables_met:
         report_impurity(certificate, strict=False)
@@ -114,10 +116,25 @@ def _sampled_rows(statistics: Statistics | None) -> int | None:
 def _density_gap(pure: PureTerms, density: Density) -> float:
     """Largest gap between tables of pairs and the joint density, where a term of higher order uses the latter."""
     effects = pure.terms.tables.effects
-    if pure.higher is None and max(map(len, effects.terms), default=0) <= 2:
+    if not _uses_joint(pure):
         return 0.0
     gaps = (density.gap(key, effects.binnings.get(key)) for key in effects.terms if len(key) == 2)
     return max(gaps, default=0.0)
+
+
+def _mean_gap(evaluation: Evaluation, pure: PureTerms, density: Density) -> float:
+    """How much the mean of the score under the joint density differs from the intercept, in standard deviations."""
+    statistics, tables = density.statistics, pure.terms.tables
+    if statistics is None or not len(statistics.sample) or not _uses_joint(pure):
+        return 0.0
+    spread = evaluation.score(statistics.rows(_COMPARED_ROWS).values).std(axis=0)
+    gap = np.abs(mean_of_tables(tables, density))
+    return float(np.divide(gap, spread, out=np.zeros_like(gap), where=spread > 0).max())
+
+
+def _uses_joint(pure: PureTerms) -> bool:
+    """Whether some term is pure under the joint density rather than a table of one or two features."""
+    return pure.higher is not None or max(map(len, pure.terms.tables.effects.terms), default=0) > 2
 
 
 def _marginal_gap(tables: Tensors) -> float:

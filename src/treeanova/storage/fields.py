@@ -33,7 +33,15 @@ from treeanova.terms.source import Settings, Source
 from treeanova.terms.termset import Tensors, TermSet
 from treeanova.terms.tree_model import TreeModel
 
-_LATER_FIELDS = ("density_gap", "remainder_share", "marginal_gap", "edits", "sampled_rows", "aliases")  # of certificates
+_LATER_FIELDS = (  # of certificates
+    "density_gap",
+    "remainder_share",
+    "marginal_gap",
+    "edits",
+    "sampled_rows",
+    "aliases",
+    "mean_gap",
+)
 _MOMENTS = ("variance", "covariance", "mean_abs")
 _DEEP = "deep/"
 _ROWS = "rows/"

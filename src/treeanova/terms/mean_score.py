@@ -16,8 +16,10 @@ import numpy as np
 from treeanova.core.arrays import BinIndices, Floats
 from treeanova.density.joint import Blocks, Cells, Joint, Mixture, Product, Rows
 from treeanova.density.kernel_joint import FLOOR, KernelJoint
+from treeanova.density.kinds import Density
 from treeanova.density.row_sources import RowsInMemory
 from treeanova.model.binning import Binning, binning_by
+from treeanova.terms.termset import Tensors
 from treeanova.terms.trees import Trees
 
 _MAX_SCORED = 2.0**27  # rows times trees
@@ -40,6 +42,19 @@ def mean_score(trees: Trees, joint: Joint) -> Floats | None:
         return _mean_at_rows(trees, joint)
     masses = _leaf_masses(trees, joint, range(len(trees.binnings)))
     return None if masses is None else trees.leaf_sets.intercept + masses @ trees.leaf_sets.values
+
+
+def mean_of_tables(tables: Tensors, density: Density) -> Floats:
+    """Mean of the sum of pure tables under the joint density, shape (n_outputs,).
+
+    It is zero unless a density estimates pairs apart from the joint density: each table's mean is zero under its own.
+    """
+    mean = np.zeros(tables.n_outputs)
+    for key, values in tables.effects.terms.items():
+        difference = density.difference(key, tables.effects.binnings.get(key)) if len(key) == 2 else None
+        if difference is not None:
+            mean -= np.tensordot(difference, values, axes=len(key))
+    return mean
 
 
 def _mean_at_rows(trees: Trees, joint: Rows) -> Floats | None:
@@ -122,7 +137,7 @@ class _Moved:
         """Σ over points of their weight times the shares of all features on a leaf's path; None for too many."""
         sets = self.trees.leaf_sets
         column_of = {j: column for column, j in enumerate(self.features)}
-        n_products = sum(len(own) * sum(j in column_of for j in key) for key, own in zip(sets.keys, sets.members))
+        n_products = sum(len(own) * sum(j in column_of for j in key) for key, own in zip(sets.keys, sets.members, strict=True))
         if n_products * len(self.codes) > _MAX_PRODUCTS:
             return None
         masses = np.full(len(sets.values), math.fsum(self.weights))

@@ -40,7 +40,7 @@ from treeanova.terms.correction import (
 from treeanova.terms.layout import TermLayout
 from treeanova.terms.leaf_terms import Joined, PureLeafTerms, RawLeafTerms
 from treeanova.terms.leftover import find_leftover
-from treeanova.terms.mean_score import mean_score
+from treeanova.terms.mean_score import mean_of_tables, mean_score
 from treeanova.terms.screening import Screened, largest_with_subsets, screen, screened_orders, sizes_without_rows
 from treeanova.terms.source import PureTerms, Settings, Source
 from treeanova.terms.table_error import TableErrors
@@ -206,7 +206,7 @@ def _measured(high: _HighOrders, pure: PureTerms, density: Density, settings: Se
     mean = mean_score(trees, density.joint)
     if mean is None:
         higher = dataclasses.replace(higher, mean_error=at_rows.mean_error)
-    moved = at_rows.mean if mean is None else mean - tables.intercept
+    moved = at_rows.mean if mean is None else mean - tables.intercept - mean_of_tables(tables, density)
     terms = dataclasses.replace(terms, leftover=terms.leftover.with_mean(moved))
     tables = tables.with_intercept(tables.intercept + moved)
     higher = dataclasses.replace(higher, table_error=_table_error(high, tables, at_rows))
