@@ -29,6 +29,7 @@ from treeanova.decomposition.monotonicity import Monotonicity as Monotonicity
 from treeanova.decomposition.sensitivity import Sensitivity as Sensitivity
 from treeanova.decomposition.term import Term as Term
 from treeanova.decomposition.validation import Validation as Validation
+from treeanova.errors import AliasWarning as AliasWarning
 from treeanova.errors import ArchiveError as ArchiveError
 from treeanova.errors import BudgetError as BudgetError
 from treeanova.errors import DensityWarning as DensityWarning

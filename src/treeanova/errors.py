@@ -60,6 +60,19 @@ class ScoreWarning(UserWarning):
     """
 
 
+class AliasWarning(UserWarning):
+    """Given when features determine each other in the rows, such as copies of a column; the message names them.
+
+    Only the sum of their terms is unique then: data cannot tell which of them has the effect.
+
+    Examples
+    --------
+    >>> import warnings, treeanova
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", treeanova.AliasWarning)
+    """
+
+
 class UnsupportedModelError(ValueError):
     """Raised for a model that cannot be read exactly; the message gives the reason.
 

@@ -55,7 +55,8 @@ def _plain_certificate(certificate: Certificate, *, is_part: bool) -> dict[str, 
         "pure": certificate.met,
         "tables_pure": certificate.tables_met,
         "impurity": certificate.impurity,
-        "error": certificate.error,
+        "error": _known(certificate.error),
+        "aliases": [list(group) for group in certificate.aliases],
         "max_correlation": certificate.max_correlation,
         "reconstruction_error": None if is_part else certificate.reconstruction_error,
         "density_gap": certificate.density_gap,
@@ -68,8 +69,20 @@ def _plain_higher(higher: HigherCertificate | None) -> dict[str, Any] | None:
     """How pure the terms are that are evaluated at rows."""
     if higher is None:
         return None
-    purity = None if math.isnan(higher.purity) else higher.purity
-    return {"orders": list(higher.orders), "n_terms": higher.n_terms, "purity": purity, "refinement": higher.refinement}
+    return {
+        "orders": list(higher.orders),
+        "n_terms": higher.n_terms,
+        "n_corrected": higher.n_corrected,
+        "purity": _known(higher.purity),
+        "refinement": _known(higher.refinement),
+        "table_error": _known(higher.table_error),
+        "mean_error": higher.mean_error,
+    }
+
+
+def _known(measure: float) -> float | None:
+    """A number, or None where it was not measured: JSON has no NaN."""
+    return None if math.isnan(measure) else measure
 
 
 def explained(fx: Decomposition, plain: Row, top: int) -> str:
