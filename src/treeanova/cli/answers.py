@@ -159,9 +159,7 @@ def compared(comparison: Comparison, top: int) -> str:
     return (
         f"Compared with {first}. Δ: root mean square difference of a term, in standard deviations of the score;\n"
         "rank: by variance, – where there is no such term; sign: share of rows where a main effect has the other "
-        f"sign.{notes}
-
-{aligned(lines[:top])}{more}"
+        f"sign.{notes}\n\n{aligned(lines[:top])}{more}"
     )
 
 
