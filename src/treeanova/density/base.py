@@ -56,6 +56,11 @@ class Density(abc.ABC):
     grid: Grid | None = dataclasses.field(default=None, kw_only=True, repr=False)
     statistics: Statistics | None = dataclasses.field(default=None, kw_only=True, repr=False)
 
+    @property
+    def caveat(self) -> str:
+        """What to know of the rows that define the density, in a sentence; mostly empty."""
+        return "" if self.statistics is None or not self.needs_data else self.statistics.caveat
+
     def bind(self, grid: Grid, statistics: Statistics | None) -> Self:
         """The density on a grid, estimated from rows.
 

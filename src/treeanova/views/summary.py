@@ -91,12 +91,14 @@ def adding_up(fx: DecompositionLike) -> str:
 
 
 def caveats(fx: DecompositionLike) -> list[str]:
-    """What the certificate means, one line each: purity and sum, accuracy of high orders, size of the remainder."""
+    """What the certificate means, one line each: purity and sum, accuracy of high orders, copies of rows, remainder."""
     certificate = fx.certificate
     lines = ["; ".join(part for part in (certificate.purity, adding_up(fx)) if part)]
     if certificate.higher is not None and certificate.higher.accuracy:
         lines.append(certificate.higher.accuracy)
     lines += certificate.uniqueness
+    if fx.density.caveat:
+        lines.append(fx.density.caveat)
     if certificate.remainder_share is not None:
         of_all = " (of the worst output)" if len(fx.schema.outputs) > 1 else ""
         lines.append(f"the remainder has {certificate.remainder_share:.0%} of the score's variance{of_all}")
