@@ -16,7 +16,7 @@ from treeanova.readers import versions
 from treeanova.readers.xgboost import ubjson
 from treeanova.readers.xgboost.document import Document, damage_reported, learner_of, parse
 from treeanova.readers.xgboost.forest import forest_of
-from treeanova.readers.xgboost.margin import link_of, predicted_margin, stored_margin
+from treeanova.readers.xgboost.margin import predicted_margin, stored_margin
 
 
 def read(model: Any) -> Forest:
@@ -42,7 +42,7 @@ def _read_live(model: Any, booster: Any, last: int | None) -> Forest:
             margin=predicted_margin(booster, learner, document["version"]),
             last=last,
             missing=np.nan if missing is None else float(missing),
-            link="other" if callable(getattr(model, "objective", None)) else link_of(learner),
+            is_custom=callable(getattr(model, "objective", None)),
         )
 
 
@@ -88,7 +88,7 @@ def _read_document(document: Document, name: str, last: int | None) -> Forest:
             margin=stored_margin(learner, document["version"]),
             last=last,
             missing=np.nan,
-            link=link_of(learner),
+            is_custom=False,
         )
 
 
