@@ -315,7 +315,24 @@ def validate(
     model: ModelFile,
     *,
     data: Annotated[Path, typer.Option(metavar="FILE", help="Held-out rows with their outcome; files as for explain.")],
-    target: Annotated[str, typer.Option(metavar="COLUMN", help="The column of the data with the outcome.")],
+    target: Annotated[
+        list[str],
+        typer.Option(
+            metavar="COLUMN",
+            help="The column of the data with the outcome; repeat the option for several targets, or for the lower and "
+            "the upper end of survival times.",
+        ),
+    ],
+    loss: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LOSS",
+            help="For example squared, absolute, pinball:0.9, log, poisson, cox; default: the model's objective.",
+        ),
+    ] = None,
+    group: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The column with the group (query) of each row, for rankings.")
+    ] = None,
     density: DensityName = None,
     density_data: Annotated[
         Path | None,
@@ -331,14 +348,16 @@ def validate(
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a report with this validation.")] = None,
     json: AsJson = False,
 ) -> None:
-    """Ask held-out rows which terms are real: loss without each term, p-value, slope, shares of variance.
+    """Ask held-out rows two questions about each term.
+
+    How much worse is the loss without the term? And does the outcome follow the term, given all the others?
 
     Example: treeanova validate model.json --data held_out.csv --target price
     """
     from treeanova.cli import answers, formats, sources  # noqa: PLC0415  slow to load
 
     check_outputs({"--out": out}, {"MODEL": model, "--data": data, "--density-data": density_data})
-    held_out = sources.Request(data, (target,), weight, budget, max_order, trusted)
+    held_out = sources.Request(data, [*target, *([group] if group else [])], weight, budget, max_order, trusted)
     request = held_out if density_data is None else sources.density_request(held_out, density_data)
     with progress() as report:
         opened = sources.open_model(model, held_out, report)
@@ -346,8 +365,11 @@ def validate(
         saved = opened.saved if keeps_density else None
         fx = saved or sources.decomposed(opened, request, density, report)
         with one_step(report, f"reading {data.name}"):
-            outcome, rows, weights = held_out.column(target), held_out.table(fx.schema), held_out.weights()
-        validation = fx.validate(rows, outcome, sample_weight=weights, progress=within(report, "validating"))
+            outcome, groups = held_out.columns(target), held_out.column(group) if group else None
+            rows, weights = held_out.table(fx.schema), held_out.weights()
+        validation = fx.validate(
+            rows, outcome, loss=loss, group=groups, sample_weight=weights, progress=within(report, "validating")
+        )
         if out is not None:
             from treeanova.report import write_report  # noqa: PLC0415  an extra
 

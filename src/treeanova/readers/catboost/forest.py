@@ -129,7 +129,7 @@ def _link(loss: str) -> str:
 
 
 def _objective(loss: Mapping[str, Any]) -> str:
-    """The loss function in the words of `validate(loss=...)`; CatBoost's defaults for parameters that are not stored."""
+    """The loss function in the words of `validate(loss=...)`; CatBoost's defaults where nothing is stored."""
     name = objective_among(str(loss.get("type", "")), _OBJECTIVES)
     parameters = dict(loss.get("params") or {})
     if name == "aft":
