@@ -431,7 +431,7 @@ class Answers(Function):
         >>> rng = np.random.default_rng(0)
         >>> rows = rng.integers(0, 2, size=(200, 2))
         >>> y = rows[:, 0] * rows[:, 1] + 0.1 * rng.normal(size=200)
-        >>> table = fx.validate(rows, y, loss="squared").table
+        >>> table = fx.validate(rows, y).table
         >>> all(0.9 < slope < 1.1 for slope in table["slope"])  # all three terms are calibrated
         True
         """

@@ -271,6 +271,10 @@ class CoxRows(Differentiable):
         spread = self._expected(s) * values - self._weights * self._over_risk(s, self._mean_at_risk(s, values))
         return self._unsorted(spread)
 
+    def shrinkage(self, score: Floats, columns: Floats, curved: Floats, inverse: Floats) -> Floats:
+        """The square root of that of independent rows (HC2): rows share their risk sets, and are less shrunk."""
+        return np.sqrt(super().shrinkage(score, columns, curved, inverse))
+
     def by_unit(self, score: Floats, direction: Floats, shrinkage: Any) -> Floats:
         """Contributions of rows or groups to the derivative along a direction."""
         s, values = self._sorted(score), direction[self._order, 0]

@@ -475,7 +475,8 @@ class AftLoss(RowLoss):
         """The second derivative, applied to a direction."""
         exact, low, high = self._standardized(score, outcome)
         first, second = self._ratios(low, high)
-        bend = np.where(exact, -self._density_slope(low)[1], first**2 - second) / self.scale**2
+        with np.errstate(invalid="ignore", over="ignore"):
+            bend = np.where(exact, -self._density_slope(low)[1], first**2 - second) / self.scale**2
         return bend[:, None] * direction
 
     def constant(self, outcome: Floats, weights: Floats) -> Floats:
@@ -507,9 +508,9 @@ class AftLoss(RowLoss):
             share = self._log_share(low, high)
             densities = [np.nan_to_num(np.exp(self._log_density(end) - share)) for end in (low, high)]
             slopes = [np.nan_to_num(self._density_slope(end)[0], posinf=0.0, neginf=0.0) for end in (low, high)]
-        first = densities[0] - densities[1]
-        second = densities[1] * slopes[1] - densities[0] * slopes[0]
-        return first, second
+            first = densities[0] - densities[1]
+            second = densities[1] * slopes[1] - densities[0] * slopes[0]
+        return first, second  # meaningless where a time is exact
 
 
 def _normal_slope(z: Floats) -> tuple[Floats, Floats]:
@@ -622,18 +623,19 @@ def named_losses(text: str, n_outputs: int) -> list[Loss] | None:
     name, *parameters = text.split(":")
     if name in _PLAIN and not parameters:
         return [_PLAIN[name]()] * n_outputs
-    try:
-        if name == "aft" and len(parameters) == 2:
-            return [AftLoss(parameters[0], float(parameters[1]))] * n_outputs
-        numbers = [float(parameter) for parameter in parameters]
-    except ValueError as error:
-        if name == "aft":
-            raise
-        raise ValueError(f"`loss` must have numbers after {name!r}, got {text!r}; write {name}:0.5.") from error
-    if name not in _WITH_NUMBER or len(numbers) not in {1, n_outputs}:
+    if name == "aft" and len(parameters) == 2:
+        return [AftLoss(parameters[0], _number(text, parameters[1]))] * n_outputs
+    if name not in _WITH_NUMBER or len(parameters) not in {1, n_outputs}:
         return None
-    losses = [_WITH_NUMBER[name](number) for number in numbers]
+    losses = [_WITH_NUMBER[name](_number(text, parameter)) for parameter in parameters]
     return losses * n_outputs if len(losses) == 1 else losses
+
+
+def _number(text: str, parameter: str) -> float:
+    try:
+        return float(parameter)
+    except ValueError:
+        raise ValueError(f"`loss` must have a number in place of {parameter!r}, got {text!r}.") from None
 
 
 def loss_names() -> Sequence[str]:

@@ -213,6 +213,6 @@ def _intervals(values: npt.NDArray[Any]) -> Floats:
         row = int(bad.argmax())
         raise ValueError(
             f"`y` must have a lower end of each time, 0 or above, and an upper end not below it, got {low[row]:g} and "
-            f" {high[row]:g}; an upper end that is not known is infinite."
+            f"{high[row]:g}; an upper end that is not known is infinite."
         )
     return np.stack([low, high], axis=1)

@@ -87,7 +87,7 @@ class Validation:
     >>> rng = np.random.default_rng(0)
     >>> rows = rng.integers(0, 2, size=(200, 2))
     >>> y = rows[:, 0] + rng.normal(size=200)  # the outcome depends on x0 only
-    >>> validation = fx.validate(rows, y, loss="squared")
+    >>> validation = fx.validate(rows, y)
     >>> validation.significant
     ('x0',)
     >>> validation.dispensable

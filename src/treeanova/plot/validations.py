@@ -52,7 +52,7 @@ def validation(validation: Validation, *, k: int = 20, output: str | None = None
     >>> fx, X = example()  # the logical "and" of x0 and x1
     >>> rng = np.random.default_rng(0)
     >>> rows = rng.integers(0, 2, size=(200, 2))
-    >>> validation = fx.validate(rows, rows[:, 0] + rng.normal(size=200), loss="squared")
+    >>> validation = fx.validate(rows, rows[:, 0] + rng.normal(size=200))
     >>> ax = treeanova.plot.validation(validation)
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['x0', 'x1', 'x0 × x1']
