@@ -206,7 +206,31 @@ def test_validate_is_that_of_the_decomposition(folder, fx, rows, tmp_path, capsy
     )
     assert "800 rows, squared error" in text
     assert f"{len(fx.terms) - 2} more terms" in text
-    assert "do not pay" in text
+    assert text.index("How much worse is the loss without the term?") < text.index("Does the outcome follow the term")
+
+
+def test_validate_takes_a_loss_and_groups(folder, fx, rows, tmp_path, capsys):
+    X, y, _ = rows
+    noisy = y + np.random.default_rng(0).normal(size=len(y))
+    X.assign(y=noisy, query=np.arange(len(y)) // 8).to_csv(tmp_path / "held.csv")
+    asked = ["validate", folder / "fx.tav", "--data", tmp_path / "held.csv", "--target", "y", "--json"]
+    found = json.loads(printed([*asked, "--loss", "pinball:0.9"], capsys))
+    assert found["model_loss"] == pytest.approx(fx.validate(X, noisy, loss="pinball:0.9").model_loss)
+    found = json.loads(printed([*asked, "--loss", "pairwise", "--group", "query"], capsys))
+    expected = fx.validate(X, noisy, loss="pairwise", group=np.arange(len(y)) // 8)
+    assert found["model_loss"] == pytest.approx(expected.model_loss)
+    assert "`loss` must be one of squared" in refused([*asked, "--loss", "mse"], capsys)
+    assert "`group` must name the group of each row" in refused([*asked, "--loss", "pairwise"], capsys)
+
+
+def test_validate_takes_both_ends_of_survival_times(folder, fx, rows, tmp_path, capsys):
+    X, y, _ = rows
+    low = np.exp(y / y.std())
+    X.assign(low=low, high=np.where(np.arange(len(y)) % 2, low, np.inf)).to_csv(tmp_path / "held.csv")
+    asked = ["validate", folder / "fx.tav", "--data", tmp_path / "held.csv", "--target", "low", "--target", "high"]
+    found = json.loads(printed([*asked, "--loss", "aft:normal:1", "--json"], capsys))
+    both = np.column_stack([low, np.where(np.arange(len(y)) % 2, low, np.inf)])
+    assert found["model_loss"] == pytest.approx(fx.validate(X, both, loss="aft:normal:1").model_loss, rel=1e-6)
 
 
 def test_validate_refuses_what_it_cannot_read(folder, capsys, tmp_path):

@@ -515,7 +515,9 @@ def sentence_of_aliases(group: Sequence[str]) -> str:
 
 
 def _sentence_of_parts(pairs: Sequence[tuple[Any, ...]]) -> str:
-    which = f"{label_of(pairs[0])} has" if len(pairs) == 1 else f"{len(pairs):,} pairs, such as {label_of(pairs[0])}, has"
+    which = (
+        f"{label_of(pairs[0])} has" if len(pairs) == 1 else f"{len(pairs):,} pairs, such as {label_of(pairs[0])}, has"
+    )
     return (
         f"the support of {which} several parts that no cell with mass connects: differences between these parts are "
         "unique in the sum of the two main effects only"

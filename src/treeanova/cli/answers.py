@@ -152,7 +152,7 @@ def compared(comparison: Comparison, top: int) -> str:
         | {f"Δ {name}": percent(distances[term][name]) for name in others}
         | {f"rank {name}": _rank_text(ranks[term][name]) for name in plain["names"]}
         | {f"sign {name}": percent(signs[term][name]) if term in signs else "" for name in others}
-        for term in sorted(distances, key=lambda term: -max(map(_known, distances[term].values())))
+        for term in sorted(distances, key=lambda term: -max(map(_sortable, distances[term].values())))
     ]
     more = f"\n{len(lines) - top} more terms" if len(lines) > top else ""
     notes = "".join(f"\n{printable(note)}" for note in comparison.notes)
@@ -179,7 +179,7 @@ def _largest(rows: Iterable[Row], names: Sequence[str]) -> dict[str, dict[str, f
     return largest
 
 
-def _known(number: float) -> float:
+def _sortable(number: float) -> float:
     """A number, or -1, below all distances, for NaN."""
     return -1.0 if math.isnan(number) else number
 
@@ -194,8 +194,10 @@ def plain_validation(validation: Validation) -> dict[str, Any]:
         "n_rows": validation.n_rows,
         "model_loss": validation.model_loss,
         "constant_loss": validation.constant_loss,
-        "evident": list(validation.evident),
-        "not_paying": list(validation.not_paying),
+        "dispensable": list(validation.dispensable),
+        "significant": list(validation.significant),
+        "groups": [list(group) for group in validation.groups],
+        "notes": list(validation.notes),
         "terms": records(validation.table),
     }
 
@@ -213,26 +215,37 @@ def validated(validation: Validation, top: int) -> str:
         {"term": row["term"]}
         | ({"output": row["output"]} if "output" in row else {})
         | {"loss without": f"{row['loss_change']:+.4g}", "error": f"{row['error']:.2g}", "p": p_text(row["p_value"])}
-        | {"p (Holm)": p_text(row["p_holm"]), "slope": f"{row['slope']:.2f}", "explains": percent(row["share"])}
+        | {"p (Holm)": p_text(row["p_holm"]), "slope": f"{row['slope']:.2f}", "explains": _share_text(row["share"])}
         | {"of the score": percent(row["model_share"])}
+        | ({"tested with": row["aliases"]} if plain["groups"] else {})
         for row in plain["terms"]
     ]
     more = f"\n{len(lines) - top} more terms" if len(lines) > top else ""
-    idle = _first_of(plain["not_paying"]) or "none"
+    idle, found = (_first_of(plain[name]) or "none" for name in ("dispensable", "significant"))
     return (
         f"{plain['n_rows']:,} rows, {plain['loss']}: {_numbers(plain['model_loss'])} for the model, "
         f"{_numbers(plain['constant_loss'])} for the best constant\n"
-        f"Interactions that do not pay (without them the loss grows by at most two errors): {printable(idle)}\n\n"
+        "1. How much worse is the loss without the term? (loss without, and its standard error)\n"
+        f"   Interactions that can be left out (the loss grows by at most two errors): {printable(idle)}\n"
+        "2. Does the outcome follow the term, given all the others? (p, one-sided)\n"
+        f"   Significant, corrected for all {len(lines)} rows (Holm): {printable(found)}\n"
+        f"{''.join(f'   {note}{chr(10)}' for note in plain['notes'])}\n"
         f"{aligned(lines[:top])}{more}\n\n"
-        "loss without: change of the loss when the term is left out, and its standard error; p: does the outcome\n"
-        f"follow the term at all, one-sided; Holm: corrected for all {len(lines)} rows; slope: 1 calibrated, 0 noise;\n"
-        "explains: share of the outcome's variance, next to the term's share of the score's."
+        "slope: 1 calibrated, 0 noise; explains: share of the outcome's variance, next to the term's share of the\n"
+        f"score's{_TESTED_WITH if plain['groups'] else ''}."
     )
+
+
+_TESTED_WITH = "; tested with: terms that these rows cannot distinguish from it, tested together as one sum"
+
+
+def _share_text(share: float) -> str:
+    return "–" if math.isnan(share) else percent(share)
 
 
 def p_text(p: float) -> str:
     """A p-value for people."""
-    return "<0.0001" if p < 1e-4 else f"{p:.4f}"
+    return "–" if math.isnan(p) else "<0.0001" if p < 1e-4 else f"{p:.4f}"
 
 
 def _numbers(losses: Any) -> str:

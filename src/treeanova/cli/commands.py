@@ -331,7 +331,24 @@ def validate(
     model: ModelFile,
     *,
     data: Annotated[Path, typer.Option(metavar="FILE", help="Held-out rows with their outcome; files as for explain.")],
-    target: Annotated[str, typer.Option(metavar="COLUMN", help="The column of the data with the outcome.")],
+    target: Annotated[
+        list[str],
+        typer.Option(
+            metavar="COLUMN",
+            help="The column of the data with the outcome; repeat the option for several targets, or for the lower and "
+            "the upper end of survival times.",
+        ),
+    ],
+    loss: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LOSS",
+            help="For example squared, absolute, pinball:0.9, log, poisson, cox; default: the model's objective.",
+        ),
+    ] = None,
+    group: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The column with the group (query) of each row, for rankings.")
+    ] = None,
     density: DensityName = None,
     density_from: DensityFrom = None,
     weight: Weight = None,
@@ -342,19 +359,25 @@ def validate(
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a report with this validation.")] = None,
     json: AsJson = False,
 ) -> None:
-    """Ask held-out rows which terms are real: loss without each term, p-value, slope, shares of variance.
+    """Ask held-out rows two questions about each term.
+
+    How much worse is the loss without the term? And does the outcome follow the term, given all the others?
 
     Example: treeanova validate model.json --data held_out.csv --target price
     """
     from treeanova.cli import answers, formats, sources  # noqa: PLC0415  slow to load
 
     check_outputs({"--out": out}, {"MODEL": model, "--data": data, "--density-from": density_from})
-    held_out = sources.Request(data, (target,), weight, budget, max_order, trusted, density_from=density_from)
+    others = (*target, group) if group else tuple(target)
+    held_out = sources.Request(data, others, weight, budget, max_order, trusted, density_from=density_from)
     with progress() as report:
         fx = sources.decomposed(sources.open_model(model, held_out, report), held_out, density, report)
         with one_step(report, f"reading {data.name}"):
-            outcome, rows, weights = held_out.column(target), held_out.table(fx.schema), held_out.weights()
-        validation = fx.validate(rows, outcome, sample_weight=weights, progress=within(report, "validating"))
+            outcome, groups = held_out.columns(target), held_out.column(group) if group else None
+            rows, weights = held_out.table(fx.schema), held_out.weights()
+        validation = fx.validate(
+            rows, outcome, loss=loss, group=groups, sample_weight=weights, progress=within(report, "validating")
+        )
         if out is not None:
             from treeanova.report import write_report  # noqa: PLC0415  an extra
 

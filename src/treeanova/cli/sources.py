@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from treeanova._decompose import decompose
 from treeanova.cli.options import DEFAULT_BUDGET
 from treeanova.core.progress import Progress, one_step, within
@@ -62,6 +64,11 @@ class Request:
     def column(self, name: str) -> Any:
         """One column of the data, as it is; None without data."""
         return None if self.data is None else read_column(self.data, name)
+
+    def columns(self, names: Sequence[str]) -> Any:
+        """One column of the data, or several side by side."""
+        found = [np.asarray(self.column(name)) for name in names]
+        return found[0] if len(found) == 1 else np.stack(found, axis=1)
 
 
 def is_in_batches(path: Path) -> bool:

@@ -25,7 +25,8 @@ class _Value:
 
     def _comparable(self) -> tuple[object, ...]:
         """The fields, None in place of NaN, which does not equal itself."""
-        values = [getattr(self, field.name) for field in dataclasses.fields(self)]  # type: ignore[arg-type]
+        compared = [field.name for field in dataclasses.fields(self) if field.compare]  # type: ignore[arg-type]
+        values = [getattr(self, name) for name in compared]
         return tuple(None if isinstance(value, float) and np.isnan(value) else value for value in values)
 
     def __eq__(self, other: object) -> bool:
@@ -273,6 +274,10 @@ class Schema(_Value):
         Labels of the classes of a classifier, in the order of its probabilities; empty if the model stores none.
     predicts_share
         Whether the target is a number between 0 and 1, so that the response is a mean although the link is "logit".
+    objective
+        What training minimised, in the words of `validate(loss=...)`: "squared", "pinball:0.9", "squared of log" (of
+        the logarithm of the target). An objective that has no such name has the library's; empty where the model does
+        not state one. Models with different objectives can be combined.
 
     Examples
     --------
@@ -291,6 +296,7 @@ class Schema(_Value):
     trained_names: tuple[str, ...] = ()
     classes: tuple[Hashable, ...] = ()
     predicts_share: bool = False
+    objective: str = dataclasses.field(default="", compare=False)
 
     @functools.cached_property
     def names(self) -> tuple[str, ...]:

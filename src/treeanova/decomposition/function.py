@@ -69,6 +69,11 @@ class Function(abc.ABC):
         """How the score becomes the response: "identity", "logit", "softmax", "log", "probability" or "other"."""
         return self.schema.link
 
+    @property
+    def objective(self) -> str:
+        """What training minimised, as `validate(loss=...)` names it; empty where the model does not state it."""
+        return self.schema.objective
+
     # Terms by name.
 
     @property

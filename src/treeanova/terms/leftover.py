@@ -236,6 +236,8 @@ def cell_means(
     means = {}
     for key in keys[: max(int(_STEPS / max(values.size, 1)), 1)]:
         cells = _cells(binnings, key, rows, limit)
-        found = cells.shrunk_means(centred, rows.weights, 0.0).means if are_drawn else cells.means(centred, rows.weights)
+        found = (
+            cells.shrunk_means(centred, rows.weights, 0.0).means if are_drawn else cells.means(centred, rows.weights)
+        )
         means[key] = found.reshape(*cells.shape, -1)
     return binnings, means

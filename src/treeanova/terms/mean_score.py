@@ -27,7 +27,6 @@ _MAX_PRODUCTS = 2.0**30  # rows times features of leaves
 _BLOCK_CELLS = 1 << 18  # leaves times rows at once
 
 
-
 def mean_score(trees: Trees, joint: Joint) -> Floats | None:
     """Mean of the score under a density on the grid of the tensors, shape (n_outputs,).
 
@@ -137,7 +136,9 @@ class _Moved:
         """Σ over points of their weight times the shares of all features on a leaf's path; None for too many."""
         sets = self.trees.leaf_sets
         column_of = {j: column for column, j in enumerate(self.features)}
-        n_products = sum(len(own) * sum(j in column_of for j in key) for key, own in zip(sets.keys, sets.members, strict=True))
+        n_products = sum(
+            len(own) * sum(j in column_of for j in key) for key, own in zip(sets.keys, sets.members, strict=True)
+        )
         if n_products * len(self.codes) > _MAX_PRODUCTS:
             return None
         masses = np.full(len(sets.values), math.fsum(self.weights))

@@ -16,6 +16,7 @@ from treeanova.model.forest import Forest, assemble
 from treeanova.readers.checks import check_size, check_values
 from treeanova.readers.onnx.graph import TreeOperator
 from treeanova.readers.onnx.nodes import MODES, Conditions, left_and_right, with_chains
+from treeanova.readers.outputs import objective_of_probabilities
 
 _Number = TypeVar("_Number", bound=np.generic)
 _MAX_VALUES = 200_000_000
@@ -62,6 +63,7 @@ def forest_of(tree: TreeOperator) -> Forest:
 
 def _assembled(schema: Schema, parts: Parts, values: Floats, base: Floats) -> Forest:
     structure, origin = left_and_right(parts.conditions, parts.roots)
+    schema = dataclasses.replace(schema, objective=objective_of_probabilities(schema.link))
     scale = 1 / len(parts.roots) if parts.aggregate == "AVERAGE" else 1.0
     return assemble(schema, base, values=values[origin] * scale, leaf_label=origin, **structure)
 

@@ -66,7 +66,7 @@ def _read(document: Element) -> Forest:
     schema = Schema(tuple(_accepting(builder, j, feature) for j, feature in enumerate(fields.features)), named=True)
     if is_classifier:
         outputs = ("score",) if n_outputs == 2 else classes
-        schema = dataclasses.replace(schema, outputs=outputs, link="probability", classes=classes)
+        schema = dataclasses.replace(schema, outputs=outputs, link="probability", classes=classes, objective="brier")
         arrays["values"] = arrays["values"][:, -len(outputs) :]
     return assemble(schema, np.full(len(schema.outputs), constant), roots=roots, **arrays)
 

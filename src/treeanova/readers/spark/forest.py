@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -63,9 +64,7 @@ def forest_of(trees: Sequence[Sequence[Row]], columns: Sequence[Column], values:
 
 
 def _with_features(schema: Schema, columns: Sequence[Column]) -> Schema:
-    return Schema(
-        tuple(column.feature for column in columns), schema.outputs, schema.link, schema.named, classes=schema.classes
-    )
+    return dataclasses.replace(schema, features=tuple(column.feature for column in columns))
 
 
 def _positions(trees: Sequence[Sequence[Row]]) -> dict[tuple[int, int], int]:

@@ -113,9 +113,11 @@ def _n_classes(model: Stage) -> int:
 def _schema(model: Stage, before: list[Stage]) -> Schema:
     """Outputs, link and classes; the features are added later."""
     if model.kind.endswith("RegressionModel"):
-        return Schema(())
+        loss = str(model.parameter("lossType", "squared")) if model.kind in _BOOSTED else "squared"
+        return Schema((), objective=loss)
     n_classes = _n_classes(model)
     labels = labels_of(before, model.parameter("labelCol", "label"))
     classes: tuple[Hashable, ...] = labels if len(labels) == n_classes else tuple(float(k) for k in range(n_classes))
     outputs = ("score",) if n_classes == 2 else tuple(str(label) for label in classes)
-    return Schema((), outputs, "logit" if model.kind in _BOOSTED else "probability", classes=classes)
+    link, objective = ("logit", "log") if model.kind in _BOOSTED else ("probability", "brier")
+    return Schema((), outputs, link, classes=classes, objective=objective)

@@ -12,6 +12,7 @@ from treeanova.data.features import Encoder, Feature, Numeric, Schema
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.forest import Forest, assemble, bound_below, bound_up_to
 from treeanova.readers.checks import block_starts, check_size, check_values
+from treeanova.readers.outputs import objective_of_probabilities
 from treeanova.readers.treelite.checkpoint import Checkpoint, Tree
 from treeanova.readers.treelite.columns import UnsignedCodes
 from treeanova.readers.xgboost.columns import Number
@@ -228,7 +229,9 @@ def _outputs(
         names = tuple(f"y{k}" for k in range(n_targets))
     else:
         names = tuple(f"y{t}:{k}" for t, n_classes in enumerate(checkpoint.num_class) for k in range(n_classes))
-    schema = Schema(features, names, link, absent=np.nan, single_integers=not checkpoint.is_double)
+    objective = objective_of_probabilities(link)
+    single = not checkpoint.is_double
+    schema = Schema(features, names, link, absent=np.nan, single_integers=single, objective=objective)
     return schema, values, intercept
 
 

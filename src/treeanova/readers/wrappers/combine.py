@@ -15,7 +15,7 @@ from treeanova.errors import UnsupportedModelError
 from treeanova.model.forest import Forest, weighted_sum
 from treeanova.model.union import same_or_none
 from treeanova.readers.columnwise.columns import DoubleNumber
-from treeanova.readers.outputs import plain_labels
+from treeanova.readers.outputs import common_objective, objective_of_probabilities, plain_labels
 from treeanova.readers.xgboost.columns import Number
 
 
@@ -29,7 +29,8 @@ class Member(NamedTuple):
 def summed(wrapper: Any, members: Sequence[Member], factors: Sequence[float] | Floats) -> Forest:
     """The weighted sum of members, with the outputs and the link of the first."""
     forests = _aligned(wrapper, members)
-    first = forests[0].schema
+    objective = common_objective(forest.schema.objective for forest in forests)
+    first = dataclasses.replace(forests[0].schema, objective=objective)
     for forest in forests[1:]:
         if len(forest.schema.outputs) != len(first.outputs):
             raise refusal(wrapper, "its members have different numbers of outputs")
@@ -43,7 +44,8 @@ def side_by_side(wrapper: Any, members: Sequence[Member], outputs: Sequence[str]
         raise refusal(
             wrapper, "each of its members must have one output (a number, or two classes); read them one by one"
         )
-    schema = dataclasses.replace(forests[0].schema, outputs=tuple(outputs), link=link, classes=())
+    objective = common_objective(forest.schema.objective for forest in forests)
+    schema = dataclasses.replace(forests[0].schema, outputs=tuple(outputs), link=link, classes=(), objective=objective)
     wide = [_in_output(forest, k, schema) for k, forest in enumerate(forests)]
     return weighted_sum(wide, [1.0] * len(wide))
 
@@ -60,7 +62,10 @@ def with_classes(wrapper: Any, forest: Forest, link: str) -> Forest:
     if forest.n_outputs != (1 if len(classes) == 2 else len(classes)):
         raise refusal(wrapper, f"its members must know all of its {len(classes)} classes")
     outputs = ("score",) if len(classes) == 2 else tuple(str(label) for label in classes)
-    return forest.with_schema(dataclasses.replace(forest.schema, outputs=outputs, link=link, classes=classes))
+    objective = objective_of_probabilities(link)
+    return forest.with_schema(
+        dataclasses.replace(forest.schema, outputs=outputs, link=link, classes=classes, objective=objective)
+    )
 
 
 def refusal(wrapper: Any, reason: str) -> UnsupportedModelError:

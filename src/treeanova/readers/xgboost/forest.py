@@ -13,14 +13,14 @@ from treeanova.model.forest import Forest, assemble, bound_below
 from treeanova.readers.checks import whole_number
 from treeanova.readers.xgboost.document import Document, count_of, n_outputs_of, tree_model
 from treeanova.readers.xgboost.features import features_of
-from treeanova.readers.xgboost.margin import objective_of
+from treeanova.readers.xgboost.margin import link_of, objective_of, objective_words
 from treeanova.readers.xgboost.nodes import category_sets, leaf_values, read_nodes
 
 _COUNTS_BYTES = (3, 4)  # since this version, names of categories from pandas are stored whole
 
 
 def forest_of(
-    learner: Document, version: Sequence[int], *, margin: Floats, last: int | None, missing: float, link: str
+    learner: Document, version: Sequence[int], *, margin: Floats, last: int | None, missing: float, is_custom: bool
 ) -> Forest:
     """The Forest of a document with the iterations up to and including `last` (None: all)."""
     n_outputs = n_outputs_of(learner)
@@ -30,10 +30,11 @@ def forest_of(
     schema = Schema(
         features=features_of(learner, nodes, missing, counts_bytes=tuple(version) >= _COUNTS_BYTES),
         outputs=_outputs(learner, n_outputs),
-        link=link,
+        link="other" if is_custom else link_of(learner),
         named=bool(learner.get("feature_names")),
         absent=np.nan,
         predicts_share=objective_of(learner) == "reg:logistic",
+        objective="" if is_custom else objective_words(learner),
     )
     category_start, category_left = category_sets(nodes, schema.features)
     return assemble(

@@ -17,7 +17,7 @@ from treeanova.readers.checks import damage_reported, whole_number
 from treeanova.readers.xgboost import ubjson
 from treeanova.readers.xgboost.document import Document, learner_of, parse
 from treeanova.readers.xgboost.forest import forest_of
-from treeanova.readers.xgboost.margin import link_of, predicted_margin, stored_margin
+from treeanova.readers.xgboost.margin import predicted_margin, stored_margin
 
 _KIND = "an XGBoost model"
 
@@ -45,7 +45,7 @@ def _read_live(model: Any, booster: Any, last: int | None) -> Forest:
             margin=predicted_margin(booster, learner, document["version"]),
             last=last,
             missing=np.nan if missing is None else float(missing),
-            link="other" if callable(getattr(model, "objective", None)) else link_of(learner),
+            is_custom=callable(getattr(model, "objective", None)),
         )
 
 
@@ -90,7 +90,7 @@ def _read_document(document: Document, last: int | None) -> Forest:
         margin=stored_margin(learner, document["version"]),
         last=last,
         missing=np.nan,
-        link=link_of(learner),
+        is_custom=False,
     )
 
 
