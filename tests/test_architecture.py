@@ -38,10 +38,11 @@ MODULES = {
 
 
 def imported(path):
-    """Modules of treeanova that a file imports, also inside functions."""
+    """Modules of treeanova that a file imports, also inside functions; the version is no module."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module == "treeanova":
-            yield from (alias.name if alias.name in RANK else "" for alias in node.names)
+            names = (alias.name for alias in node.names if alias.name != "__version__")
+            yield from (name if name in RANK else "" for name in names)
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("treeanova."):
             yield node.module.removeprefix("treeanova.")
         elif isinstance(node, ast.Import):

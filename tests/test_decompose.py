@@ -18,16 +18,17 @@ import scipy.sparse
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from treeanova import BudgetError, UnsupportedModelError, decompose, plan
+from treeanova import BudgetError, DensityWarning, UnsupportedModelError, decompose, plan
 from treeanova.core import bar
 from treeanova.density.kinds import Laplace, Shrinkage
+from treeanova.density.reference import Reference
 from treeanova.model.axes import IntervalAxis
 from treeanova.terms import making
 from treeanova.terms.expand import expand
 from treeanova.testing import brute_force
 from treeanova.testing.decompositions import as_matrix, assert_close, assert_marginals, assert_pure, bins_within
 from treeanova.testing.effects import pair_on_few_bins
-from treeanova.testing.forests import random_forest, rows_on_bounds, scale_of
+from treeanova.testing.forests import chains, random_forest, rows_on_bounds, scale_of
 from treeanova.testing.recorded import Recorded
 from treeanova.testing.simulated import deep_model, named_rows
 from treeanova.testing.strategies import SEEDS
@@ -408,6 +409,7 @@ KINDS = (*DENSITIES, Laplace(mix=0.01), Shrinkage(intensity=0.3))
 
 
 @given(SEEDS, st.sampled_from(KINDS), st.booleans(), st.integers(1, 80))
+@pytest.mark.filterwarnings("ignore::treeanova.DensityWarning")
 def test_random_forests_are_decomposed(seed, density, weighted, n_rows):
     rng = np.random.default_rng(seed)
     forest = random_forest(rng)
@@ -424,6 +426,7 @@ def test_random_forests_are_decomposed(seed, density, weighted, n_rows):
 
 
 @given(SEEDS)
+@pytest.mark.filterwarnings("ignore::treeanova.DensityWarning")
 def test_weighted_rows_count_as_often_as_their_weights(seed):
     rng = np.random.default_rng(seed)
     forest = random_forest(rng, max_depth=2)
@@ -474,6 +477,7 @@ def test_random_forests_have_the_terms_of_brute_force(seed, density):
 
 
 @given(SEEDS)
+@pytest.mark.filterwarnings("ignore::treeanova.DensityWarning")
 def test_one_row_gives_the_decomposition_anchored_there(seed):
     # All mass in one row x: the intercept is f(x), a main effect f(x with one value changed) - f(x), and so on.
     rng = np.random.default_rng(seed)
@@ -489,6 +493,26 @@ def test_one_row_gives_the_decomposition_anchored_there(seed):
         expected = forest.score(moved) - at_anchor
         found = fx.term_values(others, name) if name in fx.terms else np.zeros(len(others))
         np.testing.assert_allclose(found.reshape(len(others), -1) + 0 * expected, expected, rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize("density", ["auto", "empirical", "independent", "kernel", "shrinkage"])
+def test_rows_in_one_cell_are_told_of(density):
+    """The model cannot distinguish the rows: every term is zero at them."""
+    forest = chains([(0, 0.5), (1, 0.5)])
+    alike = np.array([[1.0, 1.0, 5.0], [0.7, 2.0, 6.0]])
+    with pytest.warns(DensityWarning, match=f"all rows of the density '{density}' are in one cell of the"):
+        fx = decompose(forest, alike, density=density, n_jobs=1)
+    assert not fx.explain(alike).values.any()
+    population = np.concatenate([alike, np.zeros((1, 3))])
+    assert decompose(forest, population, density=density, n_jobs=1).explain(alike).values.any()
+    with pytest.warns(DensityWarning, match="every term is zero at these rows"):
+        decompose(forest, population, density=density, n_jobs=1).with_density(density, alike)
+
+
+def test_one_cell_is_no_surprise_where_other_cells_have_weight_or_one_row_is_meant():
+    forest, row = chains([(0, 0.5), (1, 0.5)]), np.ones((1, 3))
+    for density in ("laplace", "uniform", Reference(row[0])):
+        decompose(forest, row, density=density, n_jobs=1)  # a warning would be an error
 
 
 # Data that do not fit
@@ -635,6 +659,7 @@ def test_a_feature_that_was_constant_in_training_has_no_term():
 
 
 @pytest.mark.parametrize("density", DENSITIES)
+@pytest.mark.filterwarnings("ignore::treeanova.DensityWarning")
 def test_one_row(density):
     model, x = named()
     fx = decompose(model, x.iloc[[3]], density=density)

@@ -9,6 +9,7 @@ import re
 import shlex
 import subprocess
 import sys
+import venv
 from pathlib import Path
 from typing import NamedTuple
 
@@ -92,6 +93,48 @@ def test_code_of_a_page_runs_and_prints_what_the_page_shows(page, tmp_path, monk
             assert_prints(printed, block.text)
             printed = ""
     plt.close("all")
+
+
+def run_blocks(page, python, folder):
+    """What the blocks of Python of a page print, one after the other, in another environment."""
+    code = "\nprint(chr(12))\n".join(block.text for block in blocks_of(page) if block.language == "python")
+    done = subprocess.run([python, "-I", "-c", code], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split("\f\n")
+
+
+def lines_of(text):
+    """Words of the lines of a text in any order, without numbers, which depend on the trees that were trained."""
+    return sorted(words_of(line) for line in text.splitlines())
+
+
+@pytest.mark.thorough
+def test_the_readme_runs_on_what_its_install_line_brings(tmp_path):
+    """A wheel in an empty environment: with the line of README, and without a data frame library."""
+    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(tmp_path), str(ROOT)]
+    built = subprocess.run(pip, capture_output=True, text=True, check=False)
+    if built.returncode:
+        pytest.skip(f"no wheel can be built here: {built.stderr.strip().splitlines()[-1]}")
+    (wheel,) = tmp_path.glob("treeanova-*.whl")
+    readme = ROOT / "README.md"
+    blocks = list(blocks_of(readme))
+    (line,) = [line for block in blocks for line in block.text.splitlines() if line.startswith("pip install . ")]
+    _, _, _, *libraries = shlex.split(line, comments=True)
+    assert "pandas" in libraries
+    shown = [block.text for block in blocks if not block.language]
+    for leave_out in ((), ("pandas",)):
+        folder = tmp_path / "-".join(["environment", *leave_out])
+        venv.create(folder, with_pip=True)
+        python = folder / "bin" / "python"
+        wanted = [name for name in libraries if name not in leave_out]
+        subprocess.run([python, "-I", "-m", "pip", "install", "--quiet", wheel, *wanted], check=True)
+        printed = run_blocks(readme, python, tmp_path)
+        assert len(printed) == len(shown) == 2
+        if not leave_out:
+            assert [lines_of(text) for text in printed] == [lines_of(text) for text in shown]
+        for text in printed:
+            (names,) = [line.split() for line in text.splitlines() if line.split()[:1] == ["term"]]
+            assert names == ["term", "order", "variance", "covariance", "share", "mean_abs"]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

@@ -29,8 +29,10 @@ from treeanova.decomposition.monotonicity import Monotonicity as Monotonicity
 from treeanova.decomposition.sensitivity import Sensitivity as Sensitivity
 from treeanova.decomposition.term import Term as Term
 from treeanova.decomposition.validation import Validation as Validation
+from treeanova.errors import AliasWarning as AliasWarning
 from treeanova.errors import ArchiveError as ArchiveError
 from treeanova.errors import BudgetError as BudgetError
+from treeanova.errors import DensityWarning as DensityWarning
 from treeanova.errors import ModelFileError as ModelFileError
 from treeanova.errors import NotPureError as NotPureError
 from treeanova.errors import NotPureWarning as NotPureWarning

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from treeanova.anova.solvers.base import Options
 from treeanova.anova.solvers.registry import check_method
-from treeanova.core.arrays import Key, Names
+from treeanova.core.arrays import Ints, Key, Names
 from treeanova.core.progress import Progress, counted, one_step, reporting, within
 from treeanova.data.batches import Batches, batches_of
 from treeanova.data.columns import n_rows_of, rows_at, with_found_dates, with_labels, without_column
@@ -27,7 +27,7 @@ from treeanova.decomposition.decomposition import Decomposition, counted_for, de
 from treeanova.decomposition.sensitivity import Sensitivity, sensitivity
 from treeanova.density.accumulator import Request
 from treeanova.density.kinds import density_of
-from treeanova.density.row_sources import check_weighted_rows, statistics_of
+from treeanova.density.row_sources import check_weighted_rows, checked_weights, statistics_of
 from treeanova.density.statistics import Statistics
 from treeanova.model.effects import Effects
 from treeanova.model.forest import Forest
@@ -150,7 +150,7 @@ def decompose(
             head = _head_of(X, sample_weight)
             content = _with_dates(_with_names(read_for_rows(model, head), feature_names), head, dates or {})
         limit = _checked_seconds(seconds)
-        settings = Settings(Options(method), _n_threads(n_jobs), backend_of(head), random_state, limit)
+        settings = Settings(Options(method), _n_threads(n_jobs), backend_of(X), random_state, limit)
         kind = density_of(density)
         if isinstance(content, Effects):
             plan_of_effects(content).check(budget)
@@ -470,8 +470,7 @@ def bag(
         members = []
         for _ in counted(report, "resamples", range(n), n):
             places = rng.integers(0, n_rows, n_rows)
-            rows = rows_at(X, places)
-            members.append(_member(fit(rows, outcomes[places]), rows, options))
+            members.append(_member(fit(rows_at(X, places), outcomes[places]), X, places, options))
         whole = decompose(fit(X, y), X, **options)  # last, since `fit` may return the same object each time
     return Bag(whole, tuple(members))
 
@@ -484,13 +483,23 @@ def _bag_of_models(
         raise ValueError(f"`fit` must be a function or a list of at least two models, got {len(models)}; add models.")
     n_rows = n_rows_of(X)
     members = [
-        _member(model, rows_at(X, rng.integers(0, n_rows, n_rows)), options)
+        _member(model, X, rng.integers(0, n_rows, n_rows), options)
         for model in counted(progress, "models", models, len(models))
     ]
     parts = [decompose(model, X, **options) for model in models]
     return Bag(mean(parts), tuple(members))
 
 
-def _member(model: Any, rows: Any, options: dict[str, Any]) -> Decomposition:
-    """The decomposition of a model, which is not kept: the next fit may change it."""
-    return dataclasses.replace(decompose(model, rows, **options), model=None)
+def _member(model: Any, X: Any, places: Ints, options: dict[str, Any]) -> Decomposition:
+    """The decomposition of a model under the density of resampled rows; the model is not kept: a fit may change it.
+
+    Rows weigh as often as they were drawn: copies of a row would be no new evidence of the density.
+    """
+    given = options.get("sample_weight")
+    rows = X
+    if isinstance(given, str):
+        rows, given = without_column(X, given)
+    weights = np.bincount(places, minlength=n_rows_of(X)).astype(np.float64)
+    if given is not None:
+        weights *= checked_weights(given, len(weights))
+    return dataclasses.replace(decompose(model, rows, **options | {"sample_weight": weights}), model=None)

@@ -22,7 +22,7 @@ from treeanova.core.arrays import Floats, Names
 from treeanova.core.files import replacing
 from treeanova.core.labels import label_of
 from treeanova.core.progress import Progress, counted, one_step, quiet, within
-from treeanova.data.frames import backend_of, frame
+from treeanova.data.frames import frame, installed_library
 from treeanova.decomposition.decomposition import Decomposition
 
 CORRELATION = 0.7
@@ -82,9 +82,9 @@ def true_effect(x: Floats) -> Floats:
 
 
 def _rows(x1: Floats, x2: Floats, x3: Floats, group: Any) -> Any:
-    if backend_of(None) is None:
+    if installed_library() != "pandas":
         return np.column_stack([x1, x2, x3, group])
-    table = frame({"x1": x1, "x2": x2, "x3": x3, "group": [_GROUPS[code] for code in group]}, backend_of(None))
+    table = frame({"x1": x1, "x2": x2, "x3": x3, "group": [_GROUPS[code] for code in group]}, "pandas")
     return table.astype({"group": "category"})
 
 

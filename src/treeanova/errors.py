@@ -33,6 +33,22 @@ class NotPureWarning(UserWarning):
     """
 
 
+class DensityWarning(UserWarning):
+    """Given when a density has all its weight in one cell, as that of one row has: every term is zero there.
+
+    Examples
+    --------
+    >>> import warnings, treeanova
+    >>> from treeanova.testing import example
+    >>> fx, X = example()
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     one = treeanova.decompose(fx.model, X[:1])
+    >>> caught[0].category is treeanova.DensityWarning, float(abs(one.explain(X[:1]).values).max())
+    (True, 0.0)
+    """
+
+
 class ScoreWarning(UserWarning):
     """Given when a model's prediction does not follow from the score that is decomposed; the message says what it is.
 
@@ -41,6 +57,19 @@ class ScoreWarning(UserWarning):
     >>> import warnings, treeanova
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("ignore", treeanova.ScoreWarning)
+    """
+
+
+class AliasWarning(UserWarning):
+    """Given when features determine each other in the rows, such as copies of a column; the message names them.
+
+    Only the sum of their terms is unique then: data cannot tell which of them has the effect.
+
+    Examples
+    --------
+    >>> import warnings, treeanova
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", treeanova.AliasWarning)
     """
 
 

@@ -100,6 +100,26 @@ def test_errors_of_lower_orders_hold_those_of_higher_ones():
         assert 0.05 < error <= 10 * slow.certificate.terms[axes].error
 
 
+@pytest.mark.parametrize("method", ["cg", "mass-moving"])
+def test_iterations_state_their_true_error(method):
+    for seed in range(40):
+        rng = np.random.default_rng([seed, 3])
+        span = (3, 10, 24, 40)[seed % 4]
+        shape = tuple(rng.integers(2, 5, size=2))
+        weights, scores = 10.0 ** rng.uniform(-span, span, shape), rng.normal(size=shape)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            pure = purify(scores, weights, method=method, max_iterations=30)
+        error = interaction_error(pure, scores, weights, digits=80)
+        assert error <= 1.01 * pure.certificate.error + 1e-14, (seed, error, pure.certificate.error)
+
+
+def test_conjugate_gradients_do_not_claim_what_weak_ties_hide():
+    with pytest.warns(UserWarning, match="an error of up to"):
+        pure = purify([[0, -3], [3, -1]], [[1e-24, 1e24], [1e6, 1e-20]], method="cg")
+    assert not pure.certificate.met
+
+
 def test_errors_of_all_orders_are_bounds():
     for seed in range(60):
         rng = np.random.default_rng(seed)

@@ -26,7 +26,8 @@ def test_explain_prints_the_strongest_terms_of_the_decomposition(folder, fx, cap
     for name, *numbers in lines:
         expected = 100 * table.loc[name, ["variance", "covariance", "share"]]
         assert [float(number) for number in numbers] == pytest.approx(expected.tolist(), abs=0.051)
-    assert f"{len(table) - 3} more terms: share {100 * table['share'][3:].sum():.1f} %" in text
+    left = {name: f"{100 * table[name][3:].sum():.1f} %" for name in ("variance", "share")}
+    assert f"{len(table) - 3} more terms: variance {left['variance']}, share {left['share']}\n" in text
     assert "model.json: 4 features, density auto, 800 rows, prediction" in text
 
 

@@ -78,11 +78,11 @@ def test_demo_writes_where_it_is_told(tmp_path, monkeypatch, capsys):
     assert printed(["demo", "--out", tmp_path / "d"], capsys) == f"to {tmp_path / 'd'}\n"
 
 
-def test_the_report_is_opened_only_on_request(folder, tmp_path, monkeypatch, capsys, data):
+def test_the_report_is_opened_only_on_request(folder, tmp_path, monkeypatch, capsys):
     pytest.importorskip("vl_convert")
     opened = []
     monkeypatch.setattr(commands.webbrowser, "open", opened.append)
-    arguments = ["explain", folder / "fx.tav", *data, "--out", tmp_path / "r.html"]
+    arguments = ["explain", folder / "fx.tav", "--out", tmp_path / "r.html"]
     printed(arguments, capsys)
     assert opened == []
     printed([*arguments, "--open"], capsys)
@@ -115,7 +115,12 @@ BAD = {
     "no model": (["explain", "none.json", "--data", "rows.csv"], "no such file: 'none.json'"),
     "no data": (["explain", "model.json", "--data", "none.csv"], "no such file: 'none.csv'"),
     "data not given": (["explain", "model.json"], "`--data` must be given for the density auto"),
-    "data not given for a saved one": (["explain", "fx.tav", "--density", "kernel"], "`--data` must be given"),
+    "no rows in a saved one": (["explain", "bare.tav", "--density", "kernel"], "`--density-from` must be given"),
+    "idle rows": (["explain", "fx.tav", "--data", "rows.csv"], "`--data` must be left out .* --density-from"),
+    "rows twice": (["explain", "model.json", "--data", "rows.csv", "--density-from", "rows.csv"], "--data. .* --density"),
+    "idle rows of a table": (["table", "fx.tav", "--term", "a", "--data", "rows.csv"], "`--data` must be left out"),
+    "idle rows of a proof": (["monotonicity", "fx.tav", "--feature", "a", "--data", "rows.csv"], "must be left out"),
+    "no rows of the density": (["explain", "fx.tav", "--density-from", "no.csv"], "`--density-from` must be the path"),
     "columns": (["explain", "model.json", "--data", "wrong.csv"], "got none named 'b', 'c', 'city'; it has a, z"),
     "text": (["explain", "model.json", "--data", "text.csv"], "column 'a' must hold numbers"),
     "no rows": (["explain", "model.json", "--data", "short.csv"], "at least one row"),
@@ -141,11 +146,12 @@ BAD = {
     "nothing to open": (["explain", "model.json", "--data", "rows.csv", "--open"], "add --out"),
     "order": (["explain", "model.json", "--data", "rows.csv", "--max-order", "0"], "--max-order"),
     "seconds of a saved one": (["explain", "fx.tav", "--seconds", "5"], "must come with the file of a model"),
-    "order of a saved one": (["explain", "fx.tav", "--max-order", "1"], "must come with --data"),
+    "order of a saved one": (["explain", "bare.tav", "--max-order", "1"], "must come with --density-from"),
     "weights alone": (["explain", "fx.tav", "--weight", "w"], "`--weight` must come with --data"),
     "target alone": (["compare", "fx.tav", "--target", "y"], "`--target` must come with --data"),
-    "density of no rows": (["compare", "fx.tav", "--density", "auto", "--density", "laplace"], "`--data` must be"),
-    "density of its own": (["explain", "own.tav", "--data", "rows.csv"], "own.tav has a density of its own, "),
+    "density of no rows": (["compare", "bare.tav", "--density", "uniform", "--density", "laplace"], "-from` must be"),
+    "rows of no density": (["compare", "model.json", "--density", "uniform", "--density", "auto"], "`--data` must be"),
+    "density of its own": (["explain", "own.tav", "--density-from", "rows.csv"], "own.tav has a density of its own, "),
     "library": (["bench", "weka"], "one of xgboost, lightgbm, catboost, sklearn, got 'weka'"),
     "command": (["expand"], "No such command 'expand'"),
     "option": (["explain", "model.json", "--fast"], "No such option: --fast"),
@@ -169,6 +175,7 @@ def bad_folder(folder, tmp_path, monkeypatch):
     (tmp_path / "short.csv").write_text("a,b,c,city\n")
     (tmp_path / "evil.pkl").write_bytes(pickle.dumps(Evil()))
     fx = treeanova.load(folder / "fx.tav")
+    fx.save(tmp_path / "bare.tav", rows=False)
     fx.with_density(lambda _, axes: np.ones([axis.size for axis in axes])).save(tmp_path / "own.tav")
     return tmp_path
 
@@ -195,18 +202,42 @@ def test_validate_is_that_of_the_decomposition(folder, fx, rows, tmp_path, capsy
     expected = fx.validate(X, noisy, sample_weight=weights)
     assert weighted["model_loss"] == pytest.approx(expected.model_loss)
     text = printed(
-        ["validate", folder / "model.json", *asked, "--density-data", folder / "rows.csv", "--top", 2], capsys
+        ["validate", folder / "model.json", *asked, "--density-from", folder / "rows.csv", "--top", 2], capsys
     )
     assert "800 rows, squared error" in text
     assert f"{len(fx.terms) - 2} more terms" in text
-    assert "do not pay" in text
+    assert text.index("How much worse is the loss without the term?") < text.index("Does the outcome follow the term")
+
+
+def test_validate_takes_a_loss_and_groups(folder, fx, rows, tmp_path, capsys):
+    X, y, _ = rows
+    noisy = y + np.random.default_rng(0).normal(size=len(y))
+    X.assign(y=noisy, query=np.arange(len(y)) // 8).to_csv(tmp_path / "held.csv")
+    asked = ["validate", folder / "fx.tav", "--data", tmp_path / "held.csv", "--target", "y", "--json"]
+    found = json.loads(printed([*asked, "--loss", "pinball:0.9"], capsys))
+    assert found["model_loss"] == pytest.approx(fx.validate(X, noisy, loss="pinball:0.9").model_loss)
+    found = json.loads(printed([*asked, "--loss", "pairwise", "--group", "query"], capsys))
+    expected = fx.validate(X, noisy, loss="pairwise", group=np.arange(len(y)) // 8)
+    assert found["model_loss"] == pytest.approx(expected.model_loss)
+    assert "`loss` must be one of squared" in refused([*asked, "--loss", "mse"], capsys)
+    assert "`group` must name the group of each row" in refused([*asked, "--loss", "pairwise"], capsys)
+
+
+def test_validate_takes_both_ends_of_survival_times(folder, fx, rows, tmp_path, capsys):
+    X, y, _ = rows
+    low = np.exp(y / y.std())
+    X.assign(low=low, high=np.where(np.arange(len(y)) % 2, low, np.inf)).to_csv(tmp_path / "held.csv")
+    asked = ["validate", folder / "fx.tav", "--data", tmp_path / "held.csv", "--target", "low", "--target", "high"]
+    found = json.loads(printed([*asked, "--loss", "aft:normal:1", "--json"], capsys))
+    both = np.column_stack([low, np.where(np.arange(len(y)) % 2, low, np.inf)])
+    assert found["model_loss"] == pytest.approx(fx.validate(X, both, loss="aft:normal:1").model_loss, rel=1e-6)
 
 
 def test_validate_refuses_what_it_cannot_read(folder, capsys, tmp_path):
     asked = ["validate", folder / "fx.tav", "--data", folder / "rows.csv", "--target"]
     assert "must have the column 'z'" in refused([*asked, "z"], capsys)
-    missing = refused([*asked, "y", "--density-data", tmp_path / "no.csv"], capsys)
-    assert "`--density-data` must be the path of a file" in missing
+    missing = refused([*asked, "y", "--density-from", tmp_path / "no.csv"], capsys)
+    assert "`--density-from` must be the path of a file" in missing
 
 
 @pytest.fixture

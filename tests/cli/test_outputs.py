@@ -79,3 +79,11 @@ def test_files_that_are_no_input_are_replaced_as_before(own_folder, capsys):
     assert (own_folder / "old.csv").read_text().startswith("city,value,weight\n")
     printed(["explain", "fx.tav", "--save", os.devnull], capsys)
     assert not os.path.isfile(os.devnull)  # noqa: PTH113  a device, and it stays one
+
+
+@pytest.mark.parametrize(("option", "name", "suffix"), [("--out", "x.pdf", ".html"), ("--save", "x.json", ".tav")])
+def test_a_suffix_of_another_format_is_refused_before_any_work(option, name, suffix, own_folder, monkeypatch, capsys):
+    monkeypatch.setattr(sources, "decomposed", None)
+    line = refused(["explain", "model.json", "--data", "rows.csv", option, name], capsys)
+    assert f"`{option}` must end in {suffix}" in line
+    assert not (own_folder / name).exists()

@@ -67,4 +67,43 @@ def test_monotonicity_is_that_of_the_model_on_a_fine_grid(folder, data, rows, ca
     ],
 )
 def test_rows_and_features_that_are_not_there_are_refused(folder, data, words, message, capsys):
-    assert message in refused([words[0], folder / "fx.tav", *data, *words[1:]], capsys)
+    rows = data if words[0] == "reasons" else []
+    assert message in refused([words[0], folder / "fx.tav", *rows, *words[1:]], capsys)
+
+
+# The density is that of a population, whoever else is in the file.
+
+
+@pytest.fixture
+def one_person(rows, tmp_path):
+    """A file with row 13 alone, without the target."""
+    rows[0].iloc[[13]].to_csv(tmp_path / "person.csv", index=False)
+    return tmp_path / "person.csv"
+
+
+def assert_reasons_of_row_13(arguments, fx, rows, capsys):
+    found = json.loads(printed([*arguments, "--json"], capsys))
+    explained = fx.explain(rows[0].iloc[[13]])
+    expected = {label: float(values[0]) for label, values in explained.parts.items() if label != "intercept"}
+    assert {row["term"]: row["value"] for row in found["terms"]} == pytest.approx(expected, abs=1e-12)
+    assert max(map(abs, expected.values())) > 0.1
+
+
+def test_reasons_of_a_saved_decomposition_do_not_depend_on_who_else_is_in_the_file(
+    folder, data, rows, one_person, capsys
+):
+    saved = treeanova.load(folder / "fx.tav")
+    for asked in ([*data, "--row", "13"], ["--data", one_person, "--row", "0"]):
+        assert_reasons_of_row_13(["reasons", folder / "fx.tav", *asked], saved, rows, capsys)
+    asked = ["reasons", folder / "fx.tav", "--data", one_person, "--row", "0", "--density", "empirical"]
+    assert_reasons_of_row_13(asked, saved.with_density("empirical"), rows, capsys)
+
+
+def test_reasons_of_a_model_need_the_rows_of_a_population(folder, rows, fx, one_person, capsys):
+    asked = ["reasons", folder / "model.json", "--data", one_person, "--row", "0"]
+    message = refused(asked, capsys)
+    assert "`--data` must have rows of a population to compare the row with" in message
+    assert "add --density-from FILE" in message
+    population = ["--density-from", folder / "rows.csv", "--target", "y", "--target", "w"]
+    assert_reasons_of_row_13([*asked, *population], fx, rows, capsys)
+    assert "score of the reference" in printed([*asked, "--reference", "0"], capsys)

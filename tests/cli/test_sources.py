@@ -4,6 +4,7 @@ import json
 import pickle
 import sys
 
+import numpy as np
 import pytest
 
 import treeanova
@@ -14,6 +15,7 @@ from treeanova.testing.training import fit
 
 pytest.importorskip("typer")
 pytest.importorskip("rich")
+pd = pytest.importorskip("pandas")
 
 
 def test_weights_and_orders_reach_the_decomposition(folder, rows, capsys, data):
@@ -47,6 +49,88 @@ def test_uniform_needs_no_rows(folder, capsys):
     expected = treeanova.decompose(folder / "model.json", density="uniform")
     assert found["n_rows"] is None
     assert found["intercept"] == pytest.approx(expected.intercept)
+
+
+# Which file gives the density.
+
+
+@pytest.fixture(scope="module")
+def some_rows(folder, rows, tmp_path_factory):
+    """A file of the rows in which a is positive, with the target and weights, and these rows."""
+    X, y, weights = rows
+    table = X.assign(y=y, w=weights, side=np.where(X["b"] > 0, "right", "left"))[X["a"] > 0]
+    path = tmp_path_factory.mktemp("some") / "some.csv"
+    table.to_csv(path, index=False)
+    extra = [word for name in ("y", "w", "side") for word in ("--target", name)]
+    return path, table, extra
+
+
+@pytest.fixture(scope="module")
+def saved(folder):
+    return treeanova.load(folder / "fx.tav")
+
+
+@pytest.mark.parametrize("density", [None, "empirical"])
+def test_other_rows_define_the_density_where_they_are_named(folder, saved, some_rows, density, capsys):
+    path, table, extra = some_rows
+    asked = ["--density-from", path, *extra, "--json", *([] if density is None else ["--density", density])]
+    expected = saved.with_density(density or "auto", table).intercept
+    for name in ("fx.tav", "model.json"):
+        found = json.loads(printed(["explain", folder / name, *asked], capsys))
+        assert found["intercept"] == pytest.approx(expected, abs=1e-9)
+        assert found["n_rows"] == len(table)
+    assert expected != pytest.approx(saved.intercept, abs=0.01)
+
+
+def test_another_density_of_a_saved_decomposition_is_of_its_own_rows(folder, saved, capsys):
+    found = json.loads(printed(["explain", folder / "fx.tav", "--density", "independent", "--json"], capsys))
+    expected = saved.with_density("independent").importance()
+    assert [row["variance"] for row in found["terms"]] == pytest.approx(expected["variance"].tolist())
+
+
+def test_rows_to_explain_are_not_the_density(folder, saved, some_rows, capsys, tmp_path):
+    pytest.importorskip("pyarrow")
+    path, table, extra = some_rows
+    asked = ["explain", folder / "fx.tav", "--data", path, *extra, "--rows-out", tmp_path / "terms.parquet", "--json"]
+    assert json.loads(printed(asked, capsys))["intercept"] == saved.intercept
+    written = pd.read_parquet(tmp_path / "terms.parquet")
+    np.testing.assert_allclose(written["a × b"], saved.term_values(table, ("a", "b")), atol=1e-12)
+
+
+def test_a_gap_is_told_by_the_terms_of_the_saved_decomposition(folder, saved, some_rows, capsys):
+    path, table, extra = some_rows
+    found = json.loads(printed(["gap", folder / "fx.tav", "--data", path, *extra, "--group", "side", "--json"], capsys))
+    expected = saved.gap(table, "side").table
+    assert [row["gap"] for row in found["table"]] == pytest.approx(expected["gap"].tolist(), abs=1e-12)
+
+
+def test_a_change_is_told_by_the_terms_of_the_saved_decomposition(folder, saved, some_rows, capsys):
+    path, table, _ = some_rows
+    rows = ["--data-old", path, "--data-new", folder / "rows.csv", "--target", "y", "--target", "w"]
+    found = json.loads(printed(["change", folder / "fx.tav", folder / "fx.tav", *rows, "--json"], capsys))
+    everyone = pd.read_csv(folder / "rows.csv", keep_default_na=False, na_values={"c": [""]})
+    expected = treeanova.change(saved, saved, X_old=table, X_new=everyone).table
+    assert [row["population"] for row in found["table"]] == pytest.approx(expected["population"].tolist(), abs=1e-12)
+    weighted = json.loads(
+        printed(["change", folder / "fx.tav", folder / "fx.tav", *rows, "--weight", "w", "--json"], capsys)
+    )
+    scores = [saved.decision_function(one) for one in (table, everyone)]
+    total = np.average(scores[1], weights=everyone["w"]) - np.average(scores[0], weights=table["w"])
+    assert weighted["total"] == pytest.approx(total, abs=1e-9)
+
+
+def test_saved_decompositions_are_compared_at_the_rows_given(folder, saved, some_rows, capsys):
+    path, table, extra = some_rows
+    asked = ["compare", folder / "fx.tav", "--data", path, *extra, "--json"]
+    found = json.loads(printed(asked, capsys))
+    assert found["names"] == ["auto", "uniform"]
+    expected = treeanova.compare({"auto": saved, "uniform": saved.with_density("uniform")}, X=table).distance
+    assert [row["distance"] for row in found["distance"]] == pytest.approx(expected["distance"].tolist(), abs=1e-12)
+    with_model = json.loads(printed([*asked[:1], folder / "fx.tav", folder / "other.ubj", *asked[2:]], capsys))
+    assert with_model["names"] == ["fx.tav", "other.ubj"]
+    other = treeanova.decompose(folder / "other.ubj", table)
+    expected = treeanova.compare({"one": saved, "two": other}, X=table).distance
+    assert [row["distance"] for row in with_model["distance"]] == pytest.approx(expected["distance"].tolist(), abs=1e-9)
 
 
 # Each model file is read once.

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from treeanova.core import compiled
-from treeanova.core.compiled import Kernel, has_numba, is_worthwhile
+from treeanova.core.compiled import Kernel, has_numba, is_worthwhile, is_worthwhile_at_rows
 
 needs_numba = pytest.mark.skipif(not has_numba(), reason="Numba is not installed")
 
@@ -83,3 +83,21 @@ def test_small_jobs_do_not_import_numba():
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert printed.strip() == "False"
+
+
+@pytest.mark.skipif(not has_numba(), reason="Numba is not installed")
+def test_kernels_at_rows_are_for_large_models():
+    assert not is_worthwhile_at_rows(1e-6)
+    assert is_worthwhile_at_rows(1e-2)
+
+
+@pytest.mark.skipif(not has_numba(), reason="Numba is not installed")
+def test_kernels_run_where_no_cache_can_be_written(monkeypatch):
+    caching = pytest.importorskip("numba.core.caching")
+    monkeypatch.setattr(caching.CacheImpl, "_locator_classes", [])
+    kernel = Kernel(_add_one)
+    np.testing.assert_array_equal(kernel(np.arange(3.0)), [1, 2, 3])
+
+
+def _add_one(values):
+    return values + 1

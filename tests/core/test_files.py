@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from treeanova.core.files import replacing, write_text
+from treeanova.core.files import PAGE, check_suffix, replacing, write_text
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="modes, links and pipes are POSIX")
 
@@ -118,3 +118,15 @@ def test_a_pipe_is_written_to_directly(tmp_path):
 def test_texts_are_written_in_utf_8(tmp_path):
     write_text(str(tmp_path / "text"), "a × b\n")
     assert (tmp_path / "text").read_bytes() == b"a \xc3\x97 b\n"
+
+
+@pytest.mark.parametrize("name", ["x.html", "x.HTM", "x", "/dev/stdout"])
+def test_suffixes_of_the_format_and_none_are_taken(name):
+    check_suffix(name, PAGE)
+
+
+@pytest.mark.parametrize("name", ["x.pdf", "x.html.gz", "x.v2"])
+def test_suffixes_of_other_formats_are_refused(name):
+    stem = name.rpartition(".")[0]
+    with pytest.raises(ValueError, match=rf"`path` must end in .html or .htm, .*, got '{name}'; name it '{stem}.html'"):
+        check_suffix(name, PAGE)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 import treeanova
 from treeanova import mean
+from treeanova.data.features import Feature, Labels
+from treeanova.density import sample
 from treeanova.model.effects import Effects
+from treeanova.terms.additive import AdditiveModel
 from treeanova.testing import brute_force
 from treeanova.testing.decompositions import (
     assert_terms,
@@ -20,6 +25,7 @@ from treeanova.testing.decompositions import (
     sum_of,
 )
 from treeanova.testing.effects import grid_of_sizes, on_full_bins, pair_on_few_bins, rows_of_effects
+from treeanova.testing.forests import chains, stumps
 from treeanova.testing.simulated import boosted, boosted_in_pairs, dependent_rows, interacting
 from treeanova.testing.training import fit
 
@@ -148,6 +154,23 @@ def test_a_sum_with_a_model_that_refuses_missing_values_refuses_them(model, fx):
         (decompose(accepts, DATA, n_jobs=1) + fx).decision_function(np.full((1, 3), np.nan))
 
 
+@pytest.mark.parametrize("max_rows", [2**18, 3])
+def test_categories_keep_their_rows_where_models_number_them_differently(max_rows, monkeypatch):
+    """The first model knows fewer letters: its rows are counted by letters, not by its numbers of them."""
+    monkeypatch.setattr(sample, "MAX_ROWS", max_rows)
+    narrow, wide = (stumps([Feature("k", Labels(tuple(letters)))], [(0, {0}, True)]) for letters in ("pq", "rqp"))
+    rows = np.array([["p"]] * 6 + [["q"]] * 2 + [[None]], dtype=object)
+    first, second = (decompose(own, rows, n_jobs=1) for own in (narrow, wide))
+    for both, sign in ((first - second, -1), (first + second, 1)):
+        scores = first.decision_function(rows) + sign * second.decision_function(rows)
+        assert both.intercept == pytest.approx(scores.mean(), abs=1e-12)
+    unseen = decompose(narrow, np.array([["p"], ["r"]], dtype=object), n_jobs=1)
+    with pytest.raises(
+        ValueError, match="must have categories of 'k' that the model knows, got some that only another"
+    ):
+        _ = unseen + second
+
+
 # Deep ensembles
 
 
@@ -202,7 +225,7 @@ def test_a_deep_ensemble_combined_with_what_holds_no_trees_is_refused(folds, tmp
     tree = pytest.importorskip("sklearn.tree")
     wide = np.hstack([x, x])
     wider = treeanova.decompose(fit(tree.DecisionTreeRegressor(max_depth=3), wide, x[:, 0]), wide, tensor_order=2)
-    with pytest.raises(ValueError, match="must have the same features, categories, outputs and link"):
+    with pytest.raises(ValueError, match="must have the same features in the same order"):
         _ = deep + wider
 
 
@@ -238,3 +261,31 @@ def test_a_sum_has_the_coarsest_axes_that_serve_both():
         np.testing.assert_allclose(both.terms[names].values, expected, atol=1e-10)
     nothing = one - one
     assert max(np.abs(term.values).max() for term in nothing.terms.values()) < 1e-12
+
+
+def test_deep_models_of_different_libraries_are_combined():
+    """Libraries differ in how they match names and read sparse matrices; the sum accepts what all of them accept."""
+    splits = [(0, 0.1), (1, 0.2), (2, 0.3)]
+    one, other = chains(splits), chains([(2, -0.1), (0, 0.4), (1, 0.0)])
+    other = other.with_schema(dataclasses.replace(other.schema, underscores=True, absent=np.nan))
+    data = np.random.default_rng(0).normal(size=(200, 3))
+    first, second = (treeanova.decompose(forest, data, density="empirical", tensor_order=2) for forest in (one, other))
+    assert not isinstance(first.source, AdditiveModel)
+    difference = first - second
+    expected = one.score_encoded(data) - other.score_encoded(data)
+    np.testing.assert_allclose(difference.decision_function(data), expected[:, 0], atol=1e-12)
+    assert difference.schema.absent is None
+    with pytest.raises(ValueError, match="read absent entries in different ways"):
+        difference.decision_function(scipy.sparse.csr_array(data))
+
+
+@pytest.mark.parametrize("order", [1, 3])
+def test_models_of_other_classes_are_not_combined(order):
+    splits = [(j, 0.1) for j in range(order)]
+    labels = [("no", "yes"), ("yes", "no")]
+    forests = [chains(splits), chains(splits)]
+    forests = [f.with_schema(dataclasses.replace(f.schema, classes=c)) for f, c in zip(forests, labels, strict=True)]
+    data = np.random.default_rng(0).normal(size=(200, 3))
+    first, second = (treeanova.decompose(forest, data, density="empirical", tensor_order=2) for forest in forests)
+    with pytest.raises(ValueError, match=r"same classes in the same order.*\['no', 'yes'\] and \['yes', 'no'\]"):
+        _ = first - second

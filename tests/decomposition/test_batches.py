@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import treeanova
 from treeanova.density import sample
+from treeanova.testing.forests import chains, rows_on_bounds
 from treeanova.testing.training import fit
 
 pd = pytest.importorskip("pandas")
@@ -141,3 +142,19 @@ def test_a_decomposition_under_given_statistics():
     again = treeanova.decompose(MODELS[2], fx.statistics)
     assert again == fx
     assert fx.statistics is fx.density.statistics
+
+
+def test_tables_of_rows_from_a_file_are_data_frames_that_print_as_text(tmp_path):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    forest = chains([(0, 0.0), (1, 1.0)], n_features=2)
+    rows = rows_on_bounds(forest, np.random.default_rng(0), 50)
+    pq.write_table(pa.table({"x0": rows[:, 0], "x1": rows[:, 1]}), tmp_path / "rows.parquet")
+    fx = treeanova.decompose(forest, str(tmp_path / "rows.parquet"), density="empirical")
+    assert isinstance(fx.importance().head(), pd.DataFrame)
+    assert isinstance(fx.table("x0"), pd.DataFrame)
+    given = treeanova.decompose(forest, pa.table({"x0": rows[:, 0], "x1": rows[:, 1]}), density="empirical")
+    assert isinstance(given.importance(), pa.Table)  # the library that the rows came in
+    for found in (fx, given):
+        change = treeanova.change(found, found, X_new=rows[:10])
+        assert "chunk" not in str(change)
+        assert str(change).splitlines()[1].split() == ["term", "population", "model", "total"]

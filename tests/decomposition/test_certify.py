@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
+import warnings
 
 import numpy as np
 import pytest
 
 import treeanova
+from treeanova.data.features import Feature, Numeric
 from treeanova.decomposition.evaluation import Evaluation
+from treeanova.testing.forests import chains, stumps
 from treeanova.testing.training import fit
 
 NAMES = ("x0", "x1", "x2")
@@ -67,3 +71,101 @@ def test_the_certificate_tells_the_share_of_the_remainder():
     for mains in (treeanova.decompose(model, rows, max_order=1), treeanova.decompose(model, rows).truncate(1)):
         expected = mains.remainder(rows).var() / model.predict(rows).var()
         assert mains.certificate.remainder_share == pytest.approx(expected, rel=1e-9)
+
+
+# Features that determine each other
+
+THRESHOLDS = (0.5, 1.5, 2.5)
+
+
+def stumps_on(splits, n_features=3):
+    """Trees of one split each: (feature, bound, step of the score)."""
+    forest = stumps([Feature(f"x{j}", Numeric()) for j in range(n_features)], [(j, b, True) for j, b, _ in splits])
+    values = np.concatenate([[0.0, step] for *_, step in splits])[:, None]
+    return dataclasses.replace(forest, values=values)
+
+
+@pytest.fixture
+def copied_rows():
+    """Four levels; x1 is x0 recoded downwards, x2 is free."""
+    rng = np.random.default_rng(0)
+    first, free = rng.integers(0, 4, size=(2, 300))
+    return np.column_stack([first, 3 - first, free]).astype(float)
+
+
+@pytest.mark.filterwarnings("ignore::treeanova.AliasWarning")
+def test_models_that_agree_on_all_rows_have_the_same_sum_of_aliased_terms_and_other_splits(copied_rows):
+    """The first model steps along x0, the second down along x1; each step of the other has height zero."""
+    by_first = [*((0, bound, 1.0 + bound) for bound in THRESHOLDS), *((1, bound, 0.0) for bound in THRESHOLDS)]
+    by_second = [*((0, bound, 0.0) for bound in THRESHOLDS), *((1, bound, bound - 4.0) for bound in THRESHOLDS)]
+    others = [(2, bound, bound) for bound in THRESHOLDS]
+    first, second = (
+        treeanova.decompose(stumps_on([*own, *others]), copied_rows, density="empirical")
+        for own in (by_first, by_second)
+    )
+    np.testing.assert_allclose(
+        np.ptp(first.decision_function(copied_rows) - second.decision_function(copied_rows)), 0, atol=1e-12
+    )
+    sums = [sum(fx.term_values(copied_rows, name) for name in ("x0", "x1")) for fx in (first, second)]
+    np.testing.assert_allclose(*sums, atol=1e-12)
+    np.testing.assert_allclose(*(fx.term_values(copied_rows, "x2") for fx in (first, second)), atol=1e-12)
+    assert np.abs(first.term_values(copied_rows, "x0") - second.term_values(copied_rows, "x0")).max() > 1
+    for fx in (first, second):
+        assert fx.certificate.aliases == (("x0", "x1"),)
+        assert fx.certificate.max_correlation == 1
+        sentence = "x0 and x1 determine each other in these data: the sum of their terms is unique"
+        assert sentence in repr(fx)
+        assert sentence in str(fx.certificate)
+
+
+@pytest.mark.parametrize("density", ["auto", "empirical", "laplace"])
+def test_aliases_are_warned_of_and_kept_in_files(copied_rows, density, tmp_path):
+    forest = stumps_on([(0, 0.5, 1.0), (1, 1.5, 1.0), (2, 0.5, 1.0)])  # bins differ, values determine each other
+    with pytest.warns(treeanova.AliasWarning, match="x0 and x1 determine each other"):
+        fx = treeanova.decompose(forest, copied_rows, density=density)
+    assert fx.certificate.aliases == (("x0", "x1"),)
+    fx.save(tmp_path / "fx.tav")
+    assert treeanova.load(tmp_path / "fx.tav").certificate.aliases == (("x0", "x1"),)
+    assert fx.select(["x0", "x2"]).certificate.aliases == ()
+
+
+@pytest.mark.parametrize(
+    ("second", "is_alias"),
+    [
+        (lambda x, _: x, True),
+        (lambda x, _: np.exp(-x), True),
+        (lambda x, e: x + 0.1 * e, False),
+        (lambda _, e: e, False),
+    ],
+)
+def test_continuous_features_are_aliases_only_where_their_order_is_the_same_or_reversed(second, is_alias):
+    rng = np.random.default_rng(1)
+    first, noise = rng.normal(size=(2, 400))
+    rows = np.column_stack([first, second(first, noise), rng.normal(size=400)])
+    forest = stumps_on([(j, bound, 1.0) for j in range(3) for bound in (0.2, 0.9)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", treeanova.AliasWarning)
+        fx = treeanova.decompose(forest, rows, density="empirical")
+    assert bool(fx.certificate.aliases) == is_alias
+
+
+def test_independent_densities_determine_all_terms(copied_rows):
+    forest = stumps_on([(0, 0.5, 1.0), (1, 0.5, 1.0), (2, 0.5, 1.0)])
+    fx = treeanova.decompose(forest, copied_rows, density="independent")
+    assert fx.certificate.aliases == ()
+    assert "determine each other" not in repr(fx)
+
+
+def test_a_support_in_parts_has_maximal_correlation_one_and_a_sentence():
+    """Two blocks of a pair: the block is a function of either feature, which none determines otherwise."""
+    rng = np.random.default_rng(2)
+    block, first, second = rng.integers(0, 2, size=(3, 400))
+    rows = np.column_stack([2 * block + first, 2 * block + second]).astype(float)
+    forest = chains([(0, 0.5), (1, 0.5), (0, 1.5), (1, 1.5)], [(1, 2.5), (0, 2.5)], n_features=2)
+    fx = treeanova.decompose(forest, rows, density="empirical")
+    pair = fx.certificate.terms["x0", "x1"]
+    assert pair.n_components == 2
+    assert pair.max_correlation == fx.certificate.max_correlation == 1
+    assert pair.error < 1e-9
+    assert fx.certificate.aliases == ()
+    assert "the support of x0 × x1 has several parts" in repr(fx)

@@ -11,9 +11,11 @@ import pytest
 import treeanova
 from treeanova import compare
 from treeanova.core.labels import label_of
+from treeanova.data.features import Feature, Labels
 from treeanova.model.effects import Effects
-from treeanova.testing.decompositions import bins_within, names_at_rows, names_in_tables
+from treeanova.testing.decompositions import as_matrix, names_at_rows, names_in_tables
 from treeanova.testing.effects import grid_of_sizes, on_full_bins, pair_on_few_bins, rows_of_effects
+from treeanova.testing.forests import random_forest, stumps
 from treeanova.testing.recorded import Recorded
 from treeanova.testing.simulated import dependent_rows
 from treeanova.testing.training import fit
@@ -57,9 +59,9 @@ def test_signs_change_where_values_do():
     second = fit(tree.DecisionTreeRegressor(max_depth=1, random_state=0), data, [0, 0, 1, 1])
     parts = {"first": decompose(first, data, n_jobs=1), "second": decompose(second, data, n_jobs=1)}
     found = compare(parts)
-    assert found.signs["second"].to_list() == [pytest.approx(0.75 / 2)]
-    # Pure values: -3/4 and 1/4 against -1/2 and 1/2. The first's upper bin of weight 3/4 is cut in two equal parts.
-    squares = 0.25 * 0.25**2 + 0.375 * 0.75**2 + 0.375 * 0.25**2
+    assert found.signs["second"].to_list() == [pytest.approx(0.25)]
+    # Pure values: -3/4 and 1/4 against -1/2 and 1/2.
+    squares = 0.25 * 0.25**2 + 0.25 * 0.75**2 + 0.5 * 0.25**2
     assert found.distance["distance"].to_list() == [pytest.approx(np.sqrt(squares))]
 
 
@@ -146,23 +148,6 @@ def test_compare_of_loaded_deep_decompositions_leaves_open_what_needs_rows(deep_
     assert (with_rows < 1e-12).all()
 
 
-def test_compare_of_two_deep_models_weighs_new_bins_alike(deep):
-    """Rows of the first model are within its bins anywhere; the terms of the second are compared on average.
-
-    What rows leave open within the bins changes distances by up to a tenth, by how the trees fall on this machine.
-    """
-    xgb = pytest.importorskip("xgboost")
-    model, x = deep
-    other = fit(xgb.XGBRegressor(n_estimators=8, max_depth=4, n_jobs=1), x, np.sin(3 * x[:, 0]) * x[:, 1] * x[:, 2])
-    first, second = (treeanova.decompose(one, x, density="empirical") for one in (model, other))
-    table = treeanova.compare({"a": first, "b": second}).distance.set_index("term")["distance"]
-    for names in [("x0", "x1", "x2"), ("x2", "x3", "x4")]:
-        held = second.term_values(x, names) if names in names_at_rows(second) else 0.0
-        gap = np.sqrt(np.mean((held - first.term_values(x, names)) ** 2))
-        assert gap > 0.01
-        assert table[label_of(names)] == pytest.approx(gap, rel=0.15)
-
-
 # Terms on axes of their own
 
 
@@ -175,27 +160,13 @@ def own_axes():
 
 
 def test_distances_to_the_same_model_on_all_bins(own_axes):
-    """With the weights of all bins first, distances are those at the rows."""
     coarse, full, rows = own_axes
-    table = compare({"full": full, "coarse": coarse}).distance.set_index("term")["distance"]
-    for names in full.terms:
-        gap = full.term_values(rows, names) - coarse.term_values(rows, names)
-        assert table[" × ".join(names)] == pytest.approx(np.sqrt(np.mean(gap**2)), rel=1e-9)
-    assert table["x0 × x1"] > 0.01
-
-
-def test_distances_by_the_weights_of_coarser_axes(own_axes):
-    """With the coarse pair first, its weights are shared equally by the bins within each of its own."""
-    coarse, full, _ = own_axes
-    table = compare({"coarse": coarse, "full": full}).distance.set_index("term")["distance"]
-    pair, fine = coarse.terms["x0", "x1"], full.terms["x0", "x1"]
-    rows, columns = (bins_within(a, b) for a, b in zip(fine.axes, pair.axes, strict=True))
-    total = 0.0
-    for i, j in np.ndindex(fine.values.shape):
-        cell = rows[i], columns[j]
-        share = pair.weights[cell] / (np.count_nonzero(rows == rows[i]) * np.count_nonzero(columns == columns[j]))
-        total += share * (fine.values[i, j] - pair.values[cell]) ** 2
-    assert table["x0 × x1"] == pytest.approx(np.sqrt(total))
+    for parts in ({"full": full, "coarse": coarse}, {"coarse": coarse, "full": full}):
+        table = compare(parts).distance.set_index("term")["distance"]
+        for names in full.terms:
+            gap = full.term_values(rows, names) - coarse.term_values(rows, names)
+            assert table[" × ".join(names)] == pytest.approx(np.sqrt(np.mean(gap**2)), rel=1e-9)
+        assert table["x0 × x1"] > 0.01
 
 
 def test_a_comparison_of_equal_axes_and_of_raw_terms(own_axes):
@@ -213,26 +184,172 @@ def test_a_comparison_of_different_thresholds_and_axes():
     other = Effects(grid_of_sizes([6, 5], start=0.5), shifted.intercept, shifted.terms, shifted.binnings)
     rows = rows_of_effects(first)
     one, two = (decompose(effects, rows, n_jobs=1) for effects in (first, other))
-    distances = compare({"one": one, "two": two}).distance.set_index("term")["distance"]
-    for names in one.terms:
-        assert distances[" × ".join(names)] == pytest.approx(distance_by_hand(one.terms[names], two.terms[names]))
+    assert_distances_at_rows(one, two, [(rows, None)])
 
 
-def distance_by_hand(first, second):
-    """On the cells between all thresholds of two terms, the weight of each cell of the first shared equally."""
-    pairs = list(zip(first.axes, second.axes, strict=True))
-    inside = [np.append(np.union1d(a.thresholds, b.thresholds), np.inf) for a, b in pairs]  # upper ends of bins
-    cells = np.array(list(itertools.product(*inside)))
-    bins = [tuple(axis.index(column) for axis, column in zip(t.axes, cells.T, strict=True)) for t in (first, second)]
-    copies = np.zeros(first.weights.shape)
-    np.add.at(copies, bins[0], 1)
-    squares = (first.values[bins[0]] - second.values[bins[1]]) ** 2
-    return np.sqrt(((first.weights / copies)[bins[0]] * squares).sum())
+# Any two models
+
+
+def distances_at_rows(one, two, lots):
+    """Root mean squares of differences at lots of rows with weights, each lot with an equal part of the weight."""
+    found = {}
+    for names in {**one.terms, **two.terms}:
+        squares = []
+        for rows, weights in lots:
+            first, second = (as_matrix(fx.term_values(rows, names)) if names in fx.terms else 0.0 for fx in (one, two))
+            squares.append(np.average((first - second) ** 2 * np.ones((len(rows), 1)), axis=0, weights=weights))
+        for output, square in zip(one.outputs, np.mean(squares, axis=0), strict=True):
+            found[label_of(names), output] = np.sqrt(square)
+    return found
+
+
+def distances_of(parts, **options):
+    table = compare(parts, **options).distance
+    return {(row.term, row.output): row.distance for row in table.itertuples()}
+
+
+def assert_distances_at_rows(one, two, lots):
+    there, back = distances_of({"one": one, "two": two}), distances_of({"two": two, "one": one})
+    expected = distances_at_rows(one, two, lots)
+    assert there.keys() == back.keys() == expected.keys()
+    for key, distance in expected.items():
+        assert there[key] == pytest.approx(back[key], rel=1e-12, abs=1e-300)
+        assert there[key] == pytest.approx(distance, rel=1e-6, abs=1e-12)
+
+
+def random_rows(rng, n_rows, letters):
+    """Dependent rows of two numbers, of which many are missing, a whole number and a letter."""
+    common = rng.normal(size=n_rows)
+    rows = np.empty((n_rows, 4), dtype=object)
+    rows[:, 0] = np.where(rng.random(n_rows) < 0.5, np.nan, (common + rng.normal(size=n_rows)).round(1))
+    rows[:, 1] = np.where(common > 0, np.nan, rng.normal(size=n_rows))
+    rows[:, 2] = rng.integers(0, 4, size=n_rows).astype(float)
+    rows[:, 3] = [letters[int(code) % len(letters)] for code in np.abs(2 * common + rng.normal(size=n_rows))]
+    return rows
+
+
+def random_model(rng, letters):
+    """A forest of random thresholds and sets of letters."""
+    features = [Feature("a"), Feature("b"), Feature("c"), Feature("k", Labels(tuple(letters)))]
+    bounds = rng.normal(size=5).round(1).tolist()
+    return random_forest(rng, max_depth=3, max_trees=5, n_outputs=1, bounds=bounds, features=features)
+
+
+def check_a_random_pair(seed):
+    """Other thresholds, other numbers of the same letters, rows of its own in every second pair, weights in some."""
+    rng = np.random.default_rng(seed)
+    letters = list("pqrs")
+    models = [random_model(rng, rng.permutation(letters)) for _ in range(2)]
+    lots = [random_rows(rng, int(rng.integers(50, 300)), letters) for _ in range(2)]
+    if seed % 2:
+        lots[1] = lots[0]
+    weights = [rng.random(len(rows)) if seed % 3 == 0 else None for rows in lots]
+    options = {"density": ["empirical", "auto", "independent"][seed % 3], "tensor_order": 2 + seed % 2, "n_jobs": 1}
+    one, two = (
+        treeanova.decompose(model, rows, sample_weight=weight, **options)
+        for model, rows, weight in zip(models, lots, weights, strict=True)
+    )
+    assert_distances_at_rows(one, two, list(zip(lots, weights, strict=True)))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_distances_of_random_models_are_those_at_the_rows(seed):
+    check_a_random_pair(seed)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("seed", range(12, 100))
+def test_distances_of_more_random_models_are_those_at_the_rows(seed):
+    check_a_random_pair(seed)
+
+
+@pytest.mark.filterwarnings("ignore:Missing values detected")
+def test_distances_of_trained_models_are_those_at_the_rows():
+    """Libraries that choose their thresholds in different ways, on a table with many missing values."""
+    xgboost = pytest.importorskip("xgboost")
+    ensemble = pytest.importorskip("sklearn.ensemble")
+    interpret = pytest.importorskip("interpret.glassbox")
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(800, 3)) + rng.normal(size=(800, 1))
+    y = x[:, 0] * x[:, 1] + np.sin(3 * x[:, 2])
+    x[rng.random(x.shape) < 0.6] = np.nan
+    models = [
+        xgboost.XGBRegressor(n_estimators=20, max_depth=2, n_jobs=1),
+        ensemble.HistGradientBoostingRegressor(max_iter=20, max_depth=2, random_state=0),
+        interpret.ExplainableBoostingRegressor(
+            feature_names=["x0", "x1", "x2"], interactions=2, outer_bags=2, max_rounds=50, n_jobs=1, random_state=0
+        ),
+    ]
+    decomposed = [treeanova.decompose(fit(model, x, y), x, n_jobs=1) for model in models]
+    for one, two in itertools.combinations(decomposed, 2):
+        assert_distances_at_rows(one, two, [(x, None), (x, None)])
+
+
+def test_given_rows_take_the_place_of_those_of_the_decompositions(fx, other_model):
+    other = decompose(other_model, DATA, n_jobs=1)
+    rows, weights = DATA[:50] + 0.1, np.arange(1.0, 51.0)
+    found = distances_of({"one": fx, "two": other}, X=rows, sample_weight=weights)
+    expected = distances_at_rows(fx, other, [(rows, weights)])
+    assert found == pytest.approx(expected, rel=1e-9, abs=1e-12)
+    with pytest.raises(ValueError, match="`sample_weight` must come with the rows"):
+        compare({"one": fx, "two": other}, sample_weight=weights)
+
+
+def stumps_of(bounds, **options):
+    return stumps([Feature("x", **options)], [(0, bound, True) for bound in bounds])
+
+
+def test_rows_that_one_model_refuses_are_left_out():
+    rows = np.array([[-1.0], [0.5], [2.0], [np.nan]])
+    accepts = decompose(stumps_of([0.0, 1.5]), rows, n_jobs=1)
+    refuses = decompose(stumps_of([1.0], accepts_missing=False), rows[:3], n_jobs=1)
+    assert_distances_at_rows(accepts, refuses, [(rows[:3], None), (rows[:3], None)])
+
+
+def test_a_file_without_values_leaves_distances_open_where_bins_are_divided(tmp_path):
+    """Rows are known by their bins of the file, which the other model divides; rows with values decide alone."""
+    rows = np.array([[-1.0], [0.5], [0.7], [2.0], [3.0]])
+    fine, coarse = (decompose(stumps_of(bounds), rows, n_jobs=1) for bounds in ([0.0, 0.6, 1.0], [0.0]))
+    loaded = {}
+    for name, one in (("fine", fine), ("coarse", coarse)):
+        one.save(tmp_path / name)
+        loaded[name] = treeanova.load(tmp_path / name)
+    expected = distances_at_rows(fine, coarse, [(rows, None)])
+    # The rows of the finer file have certain bins in the coarser model, and those of the coarser file have none in it.
+    assert distances_of({"a": loaded["coarse"], "b": loaded["fine"]}) == pytest.approx(expected)
+    assert distances_of({"a": loaded["coarse"], "b": fine}) == pytest.approx(expected)
+    other = decompose(stumps_of([0.6]), rows, n_jobs=1)
+    other.save(tmp_path / "other")
+    parts = {"a": loaded["coarse"], "b": treeanova.load(tmp_path / "other")}
+    found = compare(parts)
+    assert found.distance["distance"].isna().all()
+    assert "b: 1 of 1 terms cannot be compared" in str(found)
+    assert distances_of(parts, X=rows) == pytest.approx(distances_at_rows(coarse, other, [(rows, None)]))
+
+
+def test_weights_of_cells_serve_where_there_are_no_rows():
+    """Uniform over three bins: the distance of the same bins follows from the weights, that of others is open."""
+    models = [Effects.from_tables({"x": values}, thresholds={"x": [0.0, 1.0]}) for values in ([0, 0, 3], [0, 3, 0])]
+    one, two = (treeanova.decompose(effects, density="uniform") for effects in models)
+    assert distances_of({"one": one, "two": two}) == {("x", "score"): pytest.approx(np.sqrt(6))}
+    divided = Effects.from_tables({"x": [0, 3]}, thresholds={"x": [0.5]})
+    open_ = compare({"one": one, "three": treeanova.decompose(divided, density="uniform")})
+    assert open_.distance["distance"].isna().all()
+    assert open_.notes == ("three: 1 of 1 terms cannot be compared, because no rows are known by their values; pass X",)
+
+
+def test_categories_that_one_model_has_not_seen():
+    """A row of an unseen letter may be one that only the other model knows: its rows say nothing of that feature."""
+    narrow, wide = (stumps([Feature("k", Labels(tuple(k)))], [(0, {0}, True)]) for k in ("pq", "rqp"))
+    known, unknown = np.array([["p"], ["q"], ["q"]], dtype=object), np.array([["p"], ["r"]], dtype=object)
+    two = decompose(wide, unknown, n_jobs=1)
+    assert_distances_at_rows(decompose(narrow, known, n_jobs=1), two, [(known, None), (unknown, None)])
+    assert_distances_at_rows(decompose(narrow, unknown, n_jobs=1), two, [(unknown, None)])
 
 
 def test_progress_names_the_decompositions(deep_fx):
     told = Recorded()
     compare({"pure": deep_fx, "other": deep_fx.with_density("uniform")}, progress=told)
     at_rows = "terms of high order at rows"
-    assert told.stages[-6:-3] == ["other: tables at rows", f"other: {at_rows}", "other: variances at rows"]
-    assert told.stages[-3:] == ["tables side by side", at_rows, at_rows]
+    assert told.stages[-7:-4] == ["other: tables at rows", f"other: {at_rows}", "other: variances at rows"]
+    assert told.stages[-4:] == ["tables at rows", "tables at rows", at_rows, at_rows]

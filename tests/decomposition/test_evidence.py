@@ -8,16 +8,35 @@ import scipy.optimize
 import scipy.stats
 
 from treeanova import Feature, Schema
-from treeanova.decomposition.evidence import HeldOut, curve_columns, p_values, slope_of
-from treeanova.decomposition.losses import LogLoss, MulticlassLogLoss, PoissonLoss, SquaredLoss
+from treeanova.decomposition.evidence import curve_columns, evidence_of, slope_of
+from treeanova.decomposition.held_out import Rows, held_out
+from treeanova.decomposition.losses import (
+    FunctionLoss,
+    LogLoss,
+    MulticlassLogLoss,
+    PinballLoss,
+    PseudoHuberLoss,
+    SquaredLoss,
+    TweedieLoss,
+    named_losses,
+)
+from treeanova.decomposition.outcomes import Question
 
 SCHEMA = Schema((Feature("a"), Feature("b")))
 KEYS = [(0,), (1,), (0, 1)]
 N_ROWS = 600
 
 
+def rows_of(loss, score, outcome, weights=None):
+    return Rows(loss, score, outcome, np.ones(len(score)) if weights is None else weights)
+
+
+def p_values(rows, terms, keys, x, schema):
+    return evidence_of(rows, terms, keys, x, schema).p_values
+
+
 def case(loss, seed=0):
-    """Rows, and a model whose terms have the coefficients 1, 0.5 and 0.3 in truth."""
+    """Rows, and a model whose terms have the coefficients 1, 0.5 and 0.4 in truth."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(N_ROWS, 2))
     x[:, 1] += 0.5 * x[:, 0]
@@ -26,12 +45,12 @@ def case(loss, seed=0):
     score = terms.sum(axis=0) / 2
     if isinstance(loss, LogLoss):
         outcome = (rng.random((N_ROWS, 1)) < 1 / (1 + np.exp(-truth))).astype(float)
-    elif isinstance(loss, PoissonLoss):
-        outcome = rng.poisson(np.exp(truth)).astype(float)
+    elif isinstance(loss, TweedieLoss):
+        outcome = rng.poisson(np.exp(truth)) + float(loss.power == 2)
     else:
         outcome = truth + rng.normal(size=(N_ROWS, 1)) * (1 + np.abs(x[:, :1]))
     weights = rng.uniform(0.5, 1.5, N_ROWS)
-    return HeldOut(loss, score, outcome, weights / weights.mean()), terms / 2, x
+    return rows_of(loss, score, outcome, weights / weights.mean()), terms / 2, x
 
 
 def by_hand(rows, terms, x, tested, *, without=None):
@@ -40,28 +59,30 @@ def by_hand(rows, terms, x, tested, *, without=None):
     whole = np.column_stack([terms[..., 0].T, np.ones(N_ROWS), *curves])
     kept = [curve for j, curve in enumerate(curves) if j != without]
     design = np.column_stack([terms[..., 0].T, np.ones(N_ROWS), *kept])
-    y, w, loss = rows.outcome[:, 0], rows.weights, rows.loss
+    w, loss = rows.row_weights, rows.loss
 
     def total(theta):
         return w @ loss.at((design @ theta)[:, None], rows.outcome)
 
     def gradient(theta):
-        factor = 2 if isinstance(loss, SquaredLoss) else 1
-        return factor * design.T @ (w * (loss.mean((design @ theta)[:, None])[:, 0] - y))
+        return design.T @ (w * loss.gradient((design @ theta)[:, None], rows.outcome)[:, 0])
 
     start = np.zeros(design.shape[1])
     theta = scipy.optimize.minimize(total, start, jac=gradient, method="BFGS", options={"gtol": 1e-7}).x
     score = design @ theta
-    variance = w * loss.curved(score[:, None], np.ones((N_ROWS, 1)))[:, 0]
-    inverse = np.linalg.inv(design.T @ (variance[:, None] * design))
-    hat = np.linalg.inv(whole.T @ (variance[:, None] * whole))
-    leverage = variance * np.einsum("ij,jk,ik->i", whole, hat, whole)
-    residual = w * (y - loss.mean(score[:, None])[:, 0]) / (1 - leverage)
+    bend = w * loss.curved(score[:, None], rows.outcome, np.ones((N_ROWS, 1)))[:, 0]
+    inverse = np.linalg.inv(design.T @ (bend[:, None] * design))
+    hat = np.linalg.inv(whole.T @ (bend[:, None] * whole))
+    leverage = bend * np.einsum("ij,jk,ik->i", whole, hat, whole)
+    residual = w * loss.gradient(score[:, None], rows.outcome)[:, 0] / (1 - leverage)
     error = np.sqrt((((design @ inverse[:, tested]) * residual) ** 2).sum())
     return scipy.stats.t.sf(theta[tested] / error, N_ROWS - whole.shape[1])
 
 
-@pytest.mark.parametrize("loss", [SquaredLoss(), LogLoss(), PoissonLoss()], ids=lambda loss: loss.name)
+LOSSES = [SquaredLoss(), LogLoss(), TweedieLoss(1.0), TweedieLoss(2.0), PseudoHuberLoss(1.0)]
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
 def test_an_interaction_is_tested_with_all_terms_and_curves_fitted_again(loss):
     rows, terms, x = case(loss)
     assert p_values(rows, terms, KEYS, x, SCHEMA)[2] == pytest.approx(by_hand(rows, terms, x, 2), rel=1e-3)
@@ -88,7 +109,7 @@ def test_terms_without_a_column_of_their_own_are_tested_too():
     n_terms = 200  # more than one for five rows
     terms = rng.normal(size=(n_terms, N_ROWS, 1)) * np.linspace(2, 1, n_terms)[:, None, None]
     truth = terms[:3].sum(axis=0) + 0.5 * terms[-1]
-    rows = HeldOut(SquaredLoss(), terms.sum(axis=0), truth + rng.normal(size=(N_ROWS, 1)), np.ones(N_ROWS))
+    rows = rows_of(SquaredLoss(), terms.sum(axis=0), truth + rng.normal(size=(N_ROWS, 1)))
     found = p_values(rows, terms, [(0,), (1,), *[(0, 1)] * (n_terms - 2)], x, SCHEMA)
     assert found[2] < 1e-3
     noise = found[3:-1]
@@ -105,7 +126,7 @@ def test_levels_hold_for_noise_that_follows_errors_of_other_terms():
         noise = np.sin(3 * x[:, 0]) * np.sign(x[:, 1]) + 0.3 * x[:, 2]  # leans to the third feature
         y = np.sin(2 * x[:, 2]) + 0.5 * rng.normal(size=400)
         terms = np.stack([0.5 * np.sin(2 * x[:, 2]), 0.3 * noise])[..., None]
-        rows = HeldOut(SquaredLoss(), terms.sum(axis=0), y[:, None], np.ones(400))
+        rows = rows_of(SquaredLoss(), terms.sum(axis=0), y[:, None])
         schema = Schema((Feature("a"), Feature("b"), Feature("c")))
         rejected.append(p_values(rows, terms, [(2,), (0, 1)], x, schema)[1] < 0.05)
         alone = terms[1, :, 0] * (y - terms[0, :, 0])
@@ -114,22 +135,114 @@ def test_levels_hold_for_noise_that_follows_errors_of_other_terms():
     assert np.mean(rejected) < 0.12
 
 
-def test_zero_terms_and_terms_that_follow_from_others_are_no_evidence():
+def test_copies_of_a_term_are_tested_together():
+    """The sum of both is the term itself, whose test is written out by hand."""
     rows, terms, x = case(SquaredLoss())
-    doubled = np.concatenate([terms, terms[2:], np.zeros_like(terms[:1])])
-    rows = rows._replace(score=rows.score + terms[2])
-    found = p_values(rows, doubled, [*KEYS, (0, 1), (0, 1)], x, SCHEMA)
-    assert found[2] > 0.2
-    assert found[3] > 0.2
-    assert found[4] == 1.0
+    halves = np.concatenate([terms[:2], terms[2:] / 2, terms[2:] / 2, np.zeros_like(terms[:1])])
+    found = evidence_of(rows, halves, [*KEYS, (0, 1), (0, 1)], x, SCHEMA)
+    assert found.p_values[2:4] == pytest.approx([by_hand(rows, terms, x, 2)] * 2, rel=1e-3)
+    assert found.terms == [(), (), (3,), (2,), ()]
+    assert found.p_values[4] == 1.0
     assert np.isnan(slope_of(rows, np.zeros((N_ROWS, 1))))
 
 
-@pytest.mark.parametrize("loss", [SquaredLoss(), LogLoss(), PoissonLoss()], ids=lambda loss: loss.name)
+@pytest.mark.parametrize("copies", [2, 3])
+def test_copies_of_a_feature_are_tested_without_the_curves_of_all(copies):
+    """Copies with halves of a main effect have the p-value of the main effect of a single feature."""
+    rows, terms, x = case(SquaredLoss())
+    alone = evidence_of(rows, terms, KEYS, x, SCHEMA)
+    features = tuple(Feature(name) for name in "ab") + tuple(Feature(f"a{k}") for k in range(1, copies))
+    many = np.column_stack([x, *[x[:, 0]] * (copies - 1)])
+    parts = np.concatenate([terms[:1] / copies, terms[1:], *[terms[:1] / copies] * (copies - 1)])
+    keys = [*KEYS, *[(k,) for k in range(2, copies + 1)]]
+    found = evidence_of(rows, parts, keys, many, Schema(features))
+    group = [0, *range(3, copies + 2)]
+    ratios, expected = (scipy.stats.norm.isf(one.p_values) for one in (found, alone))  # curves may have a knot less
+    assert ratios[group] == pytest.approx([expected[0]] * copies, rel=0.05)
+    assert ratios[1:3] == pytest.approx(expected[1:3], rel=0.2)
+    for u in group:
+        assert found.terms[u] == tuple(v for v in group if v != u)
+    assert found.terms[1] == ()
+
+
+def test_copies_of_a_noise_term_are_no_evidence():
+    rejected = []
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        x = rng.normal(size=(200, 1))
+        terms = np.stack([np.sign(x), np.sign(x)])
+        rows = rows_of(SquaredLoss(), terms.sum(axis=0), rng.normal(size=(200, 1)))
+        found = evidence_of(rows, terms, [(0,), (1,)], np.column_stack([x, x]), SCHEMA)
+        assert found.terms == [(1,), (0,)]
+        rejected.append(found.p_values[0] < 0.05)
+    assert np.mean(rejected) < 0.12
+
+
+def test_terms_that_cancel_each_other_are_no_evidence():
+    rows, terms, x = case(SquaredLoss())
+    found = evidence_of(rows, np.concatenate([terms, -terms[2:]]), [*KEYS, (0, 1)], x, SCHEMA)
+    assert found.p_values[2:].tolist() == [1.0, 1.0]
+
+
+def test_quantiles_are_tested_by_a_smooth_loss():
+    """At the median of symmetric noise, absolute errors find what squared errors find; noise terms are not found."""
+    p, real = [], []
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        x = rng.normal(size=(400, 2))
+        noise, term = np.sign(rng.normal(size=(400, 1))), np.sign(x[:, :1] * x[:, 1:])
+        terms = np.stack([0.3 * term, 0.3 * noise])
+        rows = rows_of(PinballLoss(0.5), terms.sum(axis=0), 0.3 * term + rng.normal(size=(400, 1)))
+        found = p_values(rows, terms, [(0, 1), None], x, SCHEMA)
+        real.append(found[0])
+        p.append(found[1])
+    assert np.mean(np.array(p) < 0.05) < 0.12
+    assert scipy.stats.kstest(p, "uniform").pvalue > 0.001
+    assert np.mean(np.array(real) < 0.05) > 0.9
+
+
+def test_hazards_are_tested_by_the_partial_likelihood():
+    p, real = [], []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        x = rng.normal(size=(400, 2))
+        noise, term = np.sign(rng.normal(size=(400, 1))), np.sign(x[:, :1] * x[:, 1:])
+        time = rng.exponential(size=(400, 1)) * np.exp(-0.5 * term)
+        times = np.where(rng.random((400, 1)) < 0.7, time, -time)
+        terms = np.stack([0.5 * term, 0.3 * noise])
+        rows = held_out(Question([0], named_losses("cox", 1)[0], ""), terms.sum(axis=0), times, np.ones(400), None)
+        found = p_values(rows, terms, [(0, 1), None], x, SCHEMA)
+        real.append(found[0])
+        p.append(found[1])
+    assert np.mean(np.array(p) < 0.05) < 0.15
+    assert np.mean(np.array(real) < 0.05) > 0.9
+
+
+def test_functions_have_no_p_values():
+    question = Question([0], FunctionLoss(lambda s, y: np.abs(s - y[:, 0])), "")
+    rows, terms, x = case(SquaredLoss())
+    function = held_out(question, rows.score, rows.outcome, rows.row_weights, None)
+    found = evidence_of(function, terms, KEYS, x, SCHEMA)
+    assert np.isnan(found.p_values).all()
+    assert "has no derivatives" in found.reason
+
+
+def test_a_regression_without_a_finite_solution_has_no_p_values():
+    """Labels that the term separates: the coefficient would be infinite."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(N_ROWS, 2))
+    terms = x.T[..., None]
+    rows = rows_of(LogLoss(), terms.sum(axis=0), (x[:, :1] > 0).astype(float))
+    found = evidence_of(rows, terms, [(0,), (1,)], x, SCHEMA)
+    assert np.isnan(found.p_values).all()
+    assert "no finite solution" in found.reason
+
+
+@pytest.mark.parametrize("loss", [*LOSSES, PinballLoss(0.7)], ids=lambda loss: loss.name)
 def test_slopes_have_the_smallest_loss(loss):
     rows, terms, _ = case(loss)
     for term in terms:
-        total = lambda t, term=term: rows.mean(loss.at(rows.score + (t - 1) * term, rows.outcome))  # noqa: E731
+        total = lambda t, term=term: rows.mean_loss(rows.score + (t - 1) * term)  # noqa: E731
         best = scipy.optimize.minimize_scalar(total, bounds=(-3, 5), method="bounded", options={"xatol": 1e-9})
         assert slope_of(rows, term) == pytest.approx(best.x, abs=1e-5)
 
@@ -141,7 +254,7 @@ def test_classes_are_tested_together():
     odds = np.exp(real)
     outcome = np.eye(3)[[rng.choice(3, p=row / row.sum()) for row in odds]]
     terms = np.stack([real + 5, 0.2 * noise])  # five more for all classes mean nothing
-    rows = HeldOut(MulticlassLogLoss(), terms.sum(axis=0), outcome, np.ones(N_ROWS))
+    rows = rows_of(MulticlassLogLoss(), terms.sum(axis=0), outcome)
     found = p_values(rows, terms, [(0, 1), None], x, SCHEMA)
     assert found[0] < 1e-6
     assert found[1] > 0.001
@@ -158,9 +271,3 @@ def test_curves_hold_straight_lines_categories_and_missing_values():
     codes = np.array([0.0, 1.0, 1.0, 2.0, 2.0, 2.0])
     assert curve_columns(codes, 2, is_category=True).tolist() == [[0, 1, 1, 0, 0, 0]]
     assert curve_columns(np.full(4, np.nan), 5, is_category=False).shape == (0, 4)
-
-
-def test_errors_of_means_are_those_of_the_paired_differences():
-    rows = HeldOut(SquaredLoss(), np.zeros((5, 1)), np.zeros((5, 1)), np.ones(5))
-    numbers = np.array([1.0, 4.0, 2.0, 8.0, 5.0])
-    assert rows.error(numbers) == pytest.approx(scipy.stats.sem(numbers))

@@ -15,8 +15,7 @@ import pytest
 
 import treeanova
 from treeanova import compare
-from treeanova.data.frames import backend_of
-from treeanova.terms.source import Settings
+from treeanova.data.frames import Table, backend_of
 from treeanova.testing.simulated import boosted, dependent_rows, named_rows
 from treeanova.testing.training import fit
 from treeanova.views.standings import as_lists
@@ -67,16 +66,19 @@ def test_tables_come_back_in_the_library_of_the_data(model, wrap, kind):
     assert {type(t) for t in (comparison.distance, comparison.signs, comparison.ranks)} == {kind}
 
 
-def test_tables_without_a_data_frame_library_are_dicts_of_arrays(fx, monkeypatch):
-    plain = dataclasses.replace(fx.explain(HELD_OUT), backend=None).to_frame()
-    assert isinstance(plain, dict)
-    np.testing.assert_array_equal(plain["x0 × x1"], fx.term_values(HELD_OUT, ("x0", "x1")))
-    bare = dataclasses.replace(fx, settings=Settings(backend=None))
-    assert isinstance(bare.importance(), dict)
-    assert bare.table("x0").keys() == {"x0", "x0_low", "x0_high", "value", "weight"}
+def test_tables_without_a_data_frame_library(fx, monkeypatch):
+    assert isinstance(dataclasses.replace(fx.explain(HELD_OUT), backend=None).to_frame(), pd.DataFrame)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert backend_of(DATA) is None
     assert backend_of(pl.DataFrame({"a": [1]})) == "polars"
+    plain = fx.explain(HELD_OUT).to_frame()
+    assert isinstance(plain, Table)
+    np.testing.assert_array_equal(plain["x0 × x1"], fx.term_values(HELD_OUT, ("x0", "x1")))
+    assert list(fx.table("x0")) == ["x0", "x0_low", "x0_high", "value", "weight"]
+    ranked = fx.importance()
+    assert len(ranked) == len(fx.terms)
+    assert str(ranked.head(1)).splitlines()[1].startswith(ranked["term"][0])
+    assert ranked["term"][0] in str(compare({"pure": fx, "raw": fx.raw}))
 
 
 def test_frames_of_several_outputs_have_a_column_per_term_and_output(several):
@@ -291,3 +293,16 @@ def test_families_keep_what_is_not_listed(deep_fx, deep):
     explained = deep_fx.explain(deep[1][:5], max_order=2).by_family({"all": [f"x{j}" for j in range(6)]})
     assert list(explained.parts) == ["all", "remainder"]
     assert np.allclose(explained.scores, deep_fx.decision_function(deep[1][:5]))
+
+
+def test_families_share_terms_that_are_not_listed(few_listed, deep):
+    model, x = deep
+    fx = treeanova.decompose(model, x, density="independent", tensor_order=2)
+    explained = fx.explain(x[:20])
+    assert explained.others
+    families = {"front": ["x0", "x1", "x2"], "back": ["x3", "x4", "x5"]}
+    values = explained.by_family(families).shap_values()
+    assert values.shape == (20, 2)
+    np.testing.assert_allclose(values.sum(axis=1) + fx.intercept, fx.decision_function(x[:20]), rtol=0, atol=1e-10)
+    alone = explained.by_family({name: [name] for name in explained.features})
+    np.testing.assert_allclose(alone.shap_values(), explained.shap_values(), rtol=0, atol=1e-12)

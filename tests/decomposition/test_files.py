@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import treeanova
+from treeanova.testing import example
 from treeanova.testing.decompositions import sum_of
 from treeanova.testing.effects import pair_on_few_bins, random_effects, rows_of_effects
 
@@ -78,3 +79,12 @@ def test_axes_that_do_not_fit_are_refused(tmp_path):
                 file.writestr(name, content)
         with pytest.raises(treeanova.ArchiveError, match="must be a whole file saved by treeanova"):
             treeanova.load(tmp_path / "other.tav")
+
+
+def test_other_formats_are_not_promised(tmp_path):
+    fx, X = example()
+    with pytest.raises(ValueError, match=r"`path` must end in .tav, .* got '.*fx.json'; name it 'fx.tav'"):
+        fx.save(tmp_path / "fx.json")
+    with pytest.raises(ValueError, match=r"`path` must end in .parquet or .pq, .* got '.*rows.csv'"):
+        fx.explain_to(tmp_path / "rows.csv", X)
+    assert not list(tmp_path.iterdir())

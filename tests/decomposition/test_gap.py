@@ -150,7 +150,10 @@ def test_routes_are_sums_of_terms(mixed):
     }
     for route, column in expected.items():
         found = gap.routes.set_index("route").loc[route].tolist()
-        assert found == pytest.approx(list(gap_by_hand(column.to_numpy(), is_second)), abs=1e-12)
+        total, error = gap_by_hand(column.to_numpy(), is_second)
+        # by itself, the feature that makes the groups has one value in each: rows leave nothing to estimate
+        by_hand = [total, np.nan if route == "kind by itself" else error]
+        assert found == pytest.approx(by_hand, abs=1e-12, nan_ok=True)
     assert isinstance(gap.table, pd.DataFrame)
     assert "kind = " not in repr(gap)
 
@@ -236,3 +239,28 @@ def test_features_that_are_not_there_are_refused(fx):
         fx.gap(ROWS, IS_SECOND, feature="sex")
     with pytest.raises(ValueError, match="`groups` must hold features of the model, got 'sex' in 'who'"):
         fx.gap(ROWS, IS_SECOND, groups={"who": ["sex"]})
+
+
+@pytest.mark.parametrize("weights", [None, np.array([0.1, 0.7, 1.3, 0.4])])
+def test_what_is_known_without_error_has_none(weights):
+    fx, X = example()
+    gap = fx.gap(X, "x0", sample_weight=weights)
+    errors = dict(zip(gap.table["term"], gap.table["error"], strict=True))
+    assert np.isnan(errors["x0"])
+    assert errors["x1"] > 0
+    lines = str(gap).splitlines()
+    assert next(line for line in lines if line.split()[1:2] == ["x0"] and "×" not in line).endswith(" –")
+    assert lines[-1] == "–: one value in each group, known without error given the model"
+    assert "nan" not in str(gap).lower()
+
+
+def test_values_that_differ_by_rounding_only_have_no_error():
+    fx, _ = example()
+    X = np.repeat([[0, 0], [0, 1], [1, 0], [1, 1]], 1001, axis=0)  # sums over many rows round
+    shifted = fx.gap(X, "x0")
+    assert np.isnan(shifted.routes.set_index("route").loc["x0 by itself", "error"])
+
+
+def test_one_row_has_no_spread_and_no_claim():
+    fx, X = example()
+    assert "known without error" not in str(fx.gap(X[:3], np.array([False, False, True])))

@@ -478,3 +478,23 @@ def test_families_of_deep_models_keep_the_remainder(deep_fx):
     table = deep_fx.truncate(2).importance(groups={"first": ["x0", "x1", "x2"]})
     assert table["share"].sum() == pytest.approx(1.0, abs=1e-12)
     assert table.set_index("term").loc["remainder", "order"] == 3
+
+
+@pytest.mark.parametrize("size", [1e155, 1e250])
+def test_scores_too_large_to_be_squared_are_refused(size, tmp_path):
+    data = np.array([[0.0, 0], [0, 1], [1, 0], [1, 1]])
+    fx = decompose(fit(tree.DecisionTreeRegressor(random_state=0), data, size * data.sum(axis=1)), data, n_jobs=1)
+    with pytest.raises(ValueError, match=r"between 1e-140 and 1e\+140 for variances, got .*another unit"):
+        fx.importance()
+    fx.save(tmp_path / "large.tav")
+    assert treeanova.load(tmp_path / "large.tav").intercept == pytest.approx(size)
+
+
+@pytest.mark.parametrize("size", [1e-100, 1.0, 1e100])
+def test_shares_do_not_depend_on_the_unit(size):
+    effects = pair_on_few_bins()
+    rows = rows_of_effects(effects)
+    terms = {key: values * size for key, values in effects.terms.items()}
+    scaled = Effects(effects.grid, effects.intercept * size, terms, effects.binnings)
+    shares = [np.asarray(decompose(each, rows, n_jobs=1).importance()["share"]) for each in (effects, scaled)]
+    np.testing.assert_allclose(shares[1], shares[0], atol=1e-12)

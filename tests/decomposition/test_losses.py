@@ -1,136 +1,212 @@
-"""Losses: against scikit-learn, and gradients and curvatures against finite differences; outcomes, good and bad."""
+"""Losses: against scikit-learn, scipy and XGBoost; derivatives against finite differences; names, good and bad."""
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
+import scipy.optimize
+import scipy.special
+import scipy.stats
 
-from treeanova import Feature, Schema
-from treeanova.decomposition.losses import (
-    LogLoss,
-    MulticlassLogLoss,
-    PoissonLoss,
-    SquaredLoss,
-    groups_of_outputs,
-    loss_of,
-    outcome_of,
-)
+from treeanova.decomposition.losses import FunctionLoss, MulticlassLogLoss, PinballLoss, named_losses
+from treeanova.testing.training import train
 
-REGRESSION = Schema((Feature("a"),))
-BINARY = dataclasses.replace(REGRESSION, link="logit", classes=("no", "yes"))
-CLASSES = dataclasses.replace(REGRESSION, link="softmax", outputs=("x", "y", "z"), classes=("x", "y", "z"))
-COUNTS = dataclasses.replace(REGRESSION, link="log")
-TARGETS = dataclasses.replace(REGRESSION, outputs=("first", "second"))
+SMOOTH = [
+    "squared",
+    "expectile:0.3",
+    "huber:0.7",
+    "pseudo_huber:0.7",
+    "fair:2",
+    "log_cosh",
+    "log",
+    "exponential",
+    "multiclass",
+    "poisson",
+    "gamma",
+    "tweedie:1.4",
+    "aft:normal:0.7",
+    "aft:logistic:1.3",
+    "aft:extreme:1.1",
+]
+KINKED = ["absolute", "mape", "pinball:0.9"]
+
+
+def named(text):
+    return named_losses(text, 1)[0]
 
 
 def case(loss):
+    """Scores and an outcome of 60 rows; survival times are known, or censored on the right, the left, or both sides."""
     rng = np.random.default_rng(0)
-    n_outputs = 3 if isinstance(loss, MulticlassLogLoss) else 1
-    score = rng.normal(size=(40, n_outputs))
+    score = rng.normal(size=(60, 3 if isinstance(loss, MulticlassLogLoss) else 1))
     if isinstance(loss, MulticlassLogLoss):
-        return score, np.eye(3)[rng.integers(0, 3, 40)]
-    if isinstance(loss, LogLoss):
-        return score, rng.integers(0, 2, size=(40, 1)).astype(float)
-    return score, rng.poisson(2, size=(40, 1)).astype(float)
+        return score, np.eye(3)[rng.integers(0, 3, 60)]
+    if loss.outcome == "labels":
+        return score, rng.integers(0, 2, size=(60, 1)).astype(float)
+    if loss.outcome == "intervals":
+        low, length = rng.gamma(2, size=(2, 60))
+        kind = np.arange(60) % 4
+        high = np.select([kind == 0, kind == 1], [low, np.inf], low + length)
+        return score, np.stack([np.where(kind == 2, 0, low), high], axis=1)
+    return score, rng.gamma(2, size=(60, 1))
 
 
-LOSSES = [SquaredLoss(), LogLoss(), MulticlassLogLoss(), PoissonLoss()]
-
-
-@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
-def test_gradients_and_curvatures_are_those_of_the_loss(loss):
+@pytest.mark.parametrize("text", SMOOTH)
+def test_derivatives_are_those_of_the_loss(text):
+    loss = named(text)
     score, outcome = case(loss)
-    rng = np.random.default_rng(1)
-    direction, step = rng.normal(size=score.shape), 1e-5
-    low, middle, high = (loss.at(score + t * direction, outcome) for t in (-step, 0, step))
-    factor = 2 if isinstance(loss, SquaredLoss) else 1
-    gradient = factor * ((loss.mean(score) - outcome) * direction).sum(axis=1)
-    assert (high - low) / (2 * step) == pytest.approx(gradient, abs=1e-7)
-    curvature = factor * (loss.curved(score, direction) * direction).sum(axis=1)
-    assert (high - 2 * middle + low) / step**2 == pytest.approx(curvature, abs=1e-4)
+    direction, step = np.random.default_rng(1).normal(size=score.shape), 1e-5
+    low, high = (loss.at(score + t * direction, outcome) for t in (-step, step))
+    slope = (loss.gradient(score, outcome) * direction).sum(axis=1)
+    assert (high - low) / (2 * step) == pytest.approx(slope, abs=1e-6)
+    low, high = (loss.gradient(score + t * direction, outcome) for t in (-step, step))
+    assert (high - low) / (2 * step) == pytest.approx(loss.curved(score, outcome, direction), abs=1e-6)
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
-def test_no_constant_is_better_than_the_score_of_the_mean(loss):
-    _, outcome = case(loss)
-    score = loss.score_of(outcome.mean(axis=0))
-    best = loss.at(np.broadcast_to(score, outcome.shape), outcome).mean()
-    for change in np.random.default_rng(2).normal(size=(20, outcome.shape[1])) / 10:
-        assert loss.at(np.broadcast_to(score + change, outcome.shape), outcome).mean() >= best - 1e-12
+@pytest.mark.parametrize("text", [*SMOOTH, *KINKED])
+def test_no_constant_is_better_than_the_best(text):
+    loss = named(text)
+    score, outcome = case(loss)
+    weights = np.random.default_rng(2).uniform(0.5, 2, 60)
+    best = loss.constant(outcome, weights)
+    lowest = weights @ loss.at(np.broadcast_to(best, score.shape), outcome)
+    for change in np.random.default_rng(3).normal(size=(30, score.shape[1])) / 5:
+        assert weights @ loss.at(np.broadcast_to(best + change, score.shape), outcome) >= lowest - 1e-9
+
+
+@pytest.mark.parametrize("text", ["absolute", "pinball:0.2"])
+def test_smooth_losses_come_close_to_the_loss_and_have_derivatives(text):
+    loss = named(text)
+    rng = np.random.default_rng(0)
+    score, outcome = np.zeros((100_000, 1)), rng.normal(size=(100_000, 1))
+    smooth = loss.smooth(score, outcome)
+    assert smooth.at(score, outcome).mean() == pytest.approx(loss.at(score, outcome).mean(), rel=0.01)
+    few, y, step = rng.normal(size=(50, 1)), rng.normal(size=(50, 1)), 1e-5
+    slopes = (smooth.at(few + step, y) - smooth.at(few - step, y)) / (2 * step)
+    assert slopes == pytest.approx(smooth.gradient(few, y)[:, 0], abs=1e-6)
+    bends = (smooth.gradient(few + step, y) - smooth.gradient(few - step, y)) / (2 * step)
+    assert bends == pytest.approx(smooth.curved(few, y, np.ones((50, 1))), abs=1e-5)
 
 
 def test_losses_are_those_of_scikit_learn():
     metrics = pytest.importorskip("sklearn.metrics")
-    score, outcome = case(LogLoss())
-    found = LogLoss().at(score, outcome).mean()
-    assert found == pytest.approx(metrics.log_loss(outcome.ravel(), LogLoss().mean(score).ravel()))
-    score, outcome = case(MulticlassLogLoss())
-    found = MulticlassLogLoss().at(score, outcome).mean()
-    assert found == pytest.approx(metrics.log_loss(outcome.argmax(axis=1), MulticlassLogLoss().mean(score)))
-    score, outcome = case(PoissonLoss())
-    change = PoissonLoss().at(score, outcome).mean() - PoissonLoss().at(score + 0.5, outcome).mean()
-    deviances = [metrics.mean_poisson_deviance(outcome, np.exp(score + t)) for t in (0, 0.5)]
+    score, outcome = case(named("log"))
+    found = named("log").at(score, outcome).mean()
+    assert found == pytest.approx(metrics.log_loss(outcome.ravel(), scipy.special.expit(score).ravel()))
+    score, outcome = case(named("multiclass"))
+    found = named("multiclass").at(score, outcome).mean()
+    assert found == pytest.approx(metrics.log_loss(outcome.argmax(axis=1), scipy.special.softmax(score, axis=1)))
+    score, outcome = case(named("squared"))
+    expected = metrics.mean_pinball_loss(outcome, score, alpha=0.9)
+    assert named("pinball:0.9").at(score, outcome).mean() == pytest.approx(expected)
+    assert named("absolute").at(score, outcome).mean() == pytest.approx(metrics.mean_absolute_error(outcome, score))
+    larger = 1 + outcome  # below 1, libraries divide by 1
+    expected = metrics.mean_absolute_percentage_error(larger, score)
+    assert named("mape").at(score, larger).mean() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("text", "power"), [("poisson", 1), ("gamma", 2), ("tweedie:1.4", 1.4)])
+def test_changes_of_loss_are_half_of_those_of_the_deviance(text, power):
+    metrics = pytest.importorskip("sklearn.metrics")
+    score, outcome = case(named(text))
+    change = named(text).at(score, outcome).mean() - named(text).at(score + 0.5, outcome).mean()
+    deviances = [metrics.mean_tweedie_deviance(outcome, np.exp(score + t), power=power) for t in (0, 0.5)]
     assert 2 * change == pytest.approx(deviances[0] - deviances[1])
+
+
+def test_robust_losses_are_those_of_scipy():
+    score, outcome = case(named("squared"))
+    gap = (score - outcome)[:, 0]
+    assert named("huber:0.7").at(score, outcome) == pytest.approx(scipy.special.huber(0.7, gap))
+    assert named("pseudo_huber:0.7").at(score, outcome) == pytest.approx(scipy.special.pseudo_huber(0.7, gap))
+    assert named("log_cosh").at(score, outcome) == pytest.approx(np.log(np.cosh(gap)))
+
+
+DISTRIBUTIONS = {"normal": scipy.stats.norm, "logistic": scipy.stats.logistic, "extreme": scipy.stats.gumbel_l}
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_failure_times_have_the_likelihood_of_their_distribution(name):
+    loss = named(f"aft:{name}:0.8")
+    score, outcome = case(loss)
+    expected = []
+    for s, (low, high) in zip(score[:, 0], outcome, strict=True):
+        of_log = DISTRIBUTIONS[name](loc=s, scale=0.8)
+        if low == high:
+            expected.append(-np.log(of_log.pdf(np.log(low)) / low))
+        else:
+            below = of_log.cdf(np.log(low)) if low > 0 else 0.0
+            expected.append(-np.log((of_log.cdf(np.log(high)) if np.isfinite(high) else 1.0) - below))
+    assert loss.at(score, outcome) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_failure_times_have_the_metric_of_xgboost(name):
+    xgboost = pytest.importorskip("xgboost")
+    loss = named(f"aft:{name}:1")
+    score, outcome = case(loss)
+    rows = xgboost.DMatrix(np.zeros((60, 1)))
+    rows.set_float_info("label_lower_bound", outcome[:, 0])
+    rows.set_float_info("label_upper_bound", outcome[:, 1])
+    rows.set_base_margin(score[:, 0])
+    options = {"objective": "survival:aft", "aft_loss_distribution": name, "aft_loss_distribution_scale": 1.0}
+    booster = train(xgboost, {**options, "eta": 0, "base_score": 1.0}, rows, 1)
+    found = float(booster.eval(rows).partition("aft-nloglik:")[2])
+    assert loss.at(score, outcome).mean() == pytest.approx(found, rel=1e-5)
+
+
+def test_likelihoods_far_out_stay_finite():
+    outcome = np.array([[1.0, np.inf], [1.0, 2.0], [0.0, 1.0]])
+    for text in SMOOTH[-3:]:
+        for shift in (-15.0, 15.0):
+            score = np.full((3, 1), shift)
+            loss = named(text)
+            assert np.isfinite(loss.at(score, outcome)).all()
+            assert np.isfinite(loss.gradient(score, outcome)).all()
+            assert np.isfinite(loss.curved(score, outcome, np.ones((3, 1)))).all()
 
 
 def test_class_scores_that_are_shifted_together_change_nothing():
     loss = MulticlassLogLoss()
     score, outcome = case(loss)
     assert loss.at(loss.invariant(score), outcome) == pytest.approx(loss.at(score, outcome))
-    assert loss.invariant(score).sum(axis=1) == pytest.approx(np.zeros(40))
+    assert loss.invariant(score).sum(axis=1) == pytest.approx(np.zeros(60))
 
 
-def test_links_have_their_losses():
-    names = {link: loss_of(dataclasses.replace(REGRESSION, link=link)).name for link in ("identity", "probability")}
-    assert names == {"identity": "squared error", "probability": "Brier score"}
-    with pytest.raises(ValueError, match=r"must know the loss of the model's link .* got the link 'cloglog'"):
-        loss_of(dataclasses.replace(REGRESSION, link="cloglog"))
+def test_quantiles_are_weighted():
+    outcome, weights = np.array([[1.0], [2.0], [3.0], [4.0]]), np.array([1.0, 1.0, 1.0, 9.0])
+    assert PinballLoss(0.5).constant(outcome, weights).tolist() == [4.0]
+    assert PinballLoss(0.5).constant(outcome, np.ones(4)).tolist() == [2.0]
 
 
-def test_classes_are_judged_together_and_targets_one_by_one():
-    assert groups_of_outputs(CLASSES) == [[0, 1, 2]]
-    assert groups_of_outputs(TARGETS) == [[0], [1]]
-    assert groups_of_outputs(dataclasses.replace(TARGETS, link="logit")) == [[0], [1]]
-    assert groups_of_outputs(BINARY) == [[0]]
-
-
-def test_labels_become_indicators():
-    assert outcome_of(BINARY, ["no", "yes", "no"], 3).tolist() == [[0], [1], [0]]
-    assert outcome_of(CLASSES, np.array(["z", "x"]), 2).tolist() == [[0, 0, 1], [1, 0, 0]]
-    numbered = dataclasses.replace(CLASSES, classes=())
-    assert outcome_of(numbered, np.array([2.0, 0.0]), 2).tolist() == [[0, 0, 1], [1, 0, 0]]
-    assert outcome_of(dataclasses.replace(BINARY, classes=()), [True, False], 2).tolist() == [[1], [0]]
-
-
-def test_outcomes_may_come_as_columns_of_any_library():
-    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
-    for column in (pandas.Series([1.5, 2.0]), polars.Series([1.5, 2.0]), [1.5, 2], np.array([[1.5], [2.0]])):
-        assert outcome_of(REGRESSION, column, 2).tolist() == [[1.5], [2.0]]
+def test_several_outputs_may_have_levels_of_their_own():
+    assert [loss.level for loss in named_losses("pinball:0.1:0.9", 2)] == [0.1, 0.9]
+    assert [loss.name for loss in named_losses("squared", 2)] == ["squared error"] * 2
+    assert named_losses("pinball:0.1:0.9", 3) is None
+    assert named_losses("pinball", 1) is None
+    assert named_losses("squared:1", 1) is None
+    assert named_losses("rank:ndcg", 1) is None
 
 
 @pytest.mark.parametrize(
-    ("schema", "y", "message"),
+    ("text", "message"),
     [
-        (REGRESSION, [1.0, 2.0], "`y` must have one entry per row of `X`, 3, got 2"),
-        (REGRESSION, [1.0, np.nan, 2.0], "`y` must be finite, got 1 missing"),
-        (REGRESSION, [1.0, 1.0, 1.0], "`y` must vary, got 1 in all 3 rows"),
-        (REGRESSION, np.zeros((3, 1, 1)), "`y` must have one or two axes, got 3"),
-        (TARGETS, [1.0, 2.0, 3.0], "`y` must have 2 columns, .* got 1"),
-        (BINARY, ["yes", "yes", "yes"], "`y` must hold at least two classes, got 'yes' in all 3 rows"),
-        (BINARY, ["yes", "no", "maybe"], "`y` must hold the classes of the model, 'no', 'yes', got maybe"),
-        (BINARY, ["yes", None, "no"], "`y` must have no missing values, got 1 in 3 rows"),
-        (BINARY, [["yes", "no"]] * 3, "`y` must be one column of labels, got 2 columns"),
-        (COUNTS, [1.0, -2.0, 3.0], "`y` must not be negative .* got -2"),
-        (dataclasses.replace(BINARY, predicts_share=True, classes=()), [0.5, 2.0, 0.1], "between 0 and 1 .* got 2"),
+        ("pinball:1.5", "level of the loss 'pinball' must be between 0 and 1, got 1.5"),
+        ("huber:0", "parameter of the loss 'huber' must be positive, got 0"),
+        ("tweedie:3", "power of a Tweedie loss must be between 1 and 2, got 3"),
+        ("aft:cauchy:1", "distribution of an AFT loss must be one of 'normal', .* got 'cauchy'"),
+        ("huber:wide", "`loss` must have a number in place of 'wide', got 'huber:wide'"),
     ],
 )
-def test_bad_outcomes_are_refused(schema, y, message):
+def test_bad_parameters_are_refused(text, message):
     with pytest.raises(ValueError, match=message):
-        outcome_of(schema, y, 3)
+        named_losses(text, 1)
 
 
-def test_text_is_no_number():
-    with pytest.raises(TypeError, match="`y` must hold numbers, got 'a'"):
-        outcome_of(REGRESSION, ["a", "b"], 2)
+def test_functions_must_return_a_loss_per_row():
+    score, y = np.zeros((4, 1)), np.ones(4)
+    assert FunctionLoss(lambda s, y: (s - y) ** 2).at(score, y).tolist() == [1, 1, 1, 1]
+    with pytest.raises(ValueError, match=r"`loss` must return one finite loss per row, shape \(4,\), got shape \(\)"):
+        FunctionLoss(lambda s, y: ((s - y) ** 2).mean()).at(score, y)
+    with pytest.raises(ValueError, match="got losses that are not finite"):
+        FunctionLoss(lambda s, y: s + y + np.inf).at(score, y)

@@ -22,12 +22,13 @@ def boosted():
     return fit(ensemble.GradientBoostingRegressor(n_estimators=15, max_depth=2, random_state=0), data, target), data
 
 
-def times_drawn(fx, n_resamples, seed=0):
-    """How often each row is in each of the resamples."""
+def times_drawn(fx, n_resamples, seed=0, weights=1.0):
+    """How often each row is in each of the resamples, times its weight."""
     rng, n_rows = np.random.default_rng(seed), fx.statistics.n_rows
-    times = [n_rows * fx.statistics.resampled(rng).sample.weights for _ in range(n_resamples)]
-    assert all(np.allclose(one, np.round(one)) and one.sum() == pytest.approx(n_rows) for one in times)
-    return np.round(times)
+    shares = [fx.statistics.resampled(rng).sample.weights / weights for _ in range(n_resamples)]
+    times = [n_rows * one / one.sum() for one in shares]
+    assert all(np.allclose(one, np.round(one)) for one in times)
+    return np.round(times) * weights
 
 
 @pytest.mark.parametrize("density", ["empirical", "independent", "laplace", "auto", Kernel(bandwidth=0.5)])
@@ -37,9 +38,8 @@ def test_standard_errors_are_those_of_whole_decompositions_of_resampled_rows(boo
     weights = np.random.default_rng(2).exponential(size=len(data)) if weighted else None
     fx = decompose(model, data, density=density, sample_weight=weights, n_jobs=1)
     found = fx.standard_errors(n_resamples=6, random_state=3)
-    resampled = [
-        decompose(model, data, density=density, sample_weight=times, n_jobs=1) for times in times_drawn(fx, 6, seed=3)
-    ]
+    drawn = times_drawn(fx, 6, seed=3, weights=1.0 if weights is None else weights)
+    resampled = [decompose(model, data, density=density, sample_weight=times, n_jobs=1) for times in drawn]
     assert list(found) == list(fx.terms)
     for names, errors in found.items():
         expected = np.std([other.terms[names].values for other in resampled], axis=0, ddof=1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 import scipy.stats
@@ -151,7 +153,7 @@ def test_whole_weights_are_repeated_rows(fx):
         assert weighted[column].to_dict() == pytest.approx(repeated[column].to_dict(), rel=1e-6)
 
 
-def test_noise_is_named_and_truth_is_evident():
+def test_noise_is_named_and_truth_is_significant():
     pytest.importorskip("sklearn")
     rows, more = dependent_rows(1000, seed=2), dependent_rows(2000, seed=3)
     rng = np.random.default_rng(4)
@@ -161,10 +163,11 @@ def test_noise_is_named_and_truth_is_evident():
 
     fx = treeanova.decompose(boosted(rows, truth(rows) + rng.normal(size=1000) * 2, n_trees=60), rows)
     validation = fx.validate(more, truth(more) + rng.normal(size=2000) * 2)
-    assert {"x2", "x0 × x1"} <= set(validation.evident)
-    assert set(validation.not_paying) == {"x0 × x2", "x1 × x2"}
+    assert {"x2", "x0 × x1"} <= set(validation.significant)
+    assert "x0 × x1" not in validation.dispensable
+    assert set(validation.dispensable) <= {"x0 × x2", "x1 × x2"}
     words = str(validation)
-    assert "do not pay" in words
+    assert words.index("How much worse is the loss without the term?") < words.index("Does the outcome follow the term")
     assert "(Holm)" in words
     table = validation.table
     assert list(table["loss_change"]) == sorted(table["loss_change"], reverse=True)
@@ -180,6 +183,7 @@ def test_holm_is_the_textbooks():
             rejected.add(int(i))
         assert set(np.flatnonzero(holm(p) <= level)) == rejected
     assert holm([]).tolist() == []
+    assert holm([0.01, np.nan, 0.03]) == pytest.approx([0.02, np.nan, 0.03], nan_ok=True)
 
 
 def test_tables_are_in_the_library_of_the_data():
@@ -201,3 +205,133 @@ def test_bad_input_is_refused(fx):
         fx.validate(rows, y, sample_weight=np.ones(3))
     with pytest.raises(ValueError, match="`y` must be finite, got 1"):
         fx.validate(rows, np.where(np.arange(300) == 7, np.nan, y))
+
+
+# The loss is that of the model's objective.
+
+
+def written_down(objective, link="identity", *, copies=False):
+    """A decomposition of sign(a) + sign(b) / 10 with an objective; with copies, of twice sign(a), by two features."""
+    effects = {"a": [-1.0, 1.0], "b": [-0.1, 0.1]} | ({"copy of a": [-1.0, 1.0]} if copies else {})
+    model = treeanova.Effects.from_tables(effects, thresholds={name: [0.0] for name in effects}, link=link)
+    model = model.with_schema(dataclasses.replace(model.schema, objective=objective))
+    x = np.random.default_rng(0).normal(size=(2000, 2))
+    x = np.column_stack([x, x[:, 0]]) if copies else x
+    return treeanova.decompose(model, x, density="empirical"), x
+
+
+def outcome_of(objective, x, rng):
+    """Outcomes that follow the sign of a only, by the distribution of the objective."""
+    score = np.where(x[:, 0] > 0, 1.0, -1.0)
+    if objective == "cox":
+        time = rng.exponential(size=len(x)) * np.exp(-score)
+        return np.where(rng.random(len(x)) < 0.6, time, -time)
+    if objective.startswith("aft"):
+        time = np.exp(score + rng.normal(size=len(x)))
+        return np.column_stack([time, np.where(rng.random(len(x)) < 0.6, time, np.inf)])
+    if objective in {"poisson", "gamma", "tweedie:1.5"}:
+        return rng.gamma(2, np.exp(score) / 2)
+    if objective == "squared of log":
+        return np.exp(score + rng.normal(size=len(x)))
+    if objective == "pinball:0.9":
+        return score + rng.exponential(size=len(x)) - np.log(10)  # the quantile is the score
+    return score + rng.normal(size=len(x))
+
+
+OBJECTIVES = [
+    ("cox", "log"),
+    ("aft:normal:1", "log"),
+    ("poisson", "log"),
+    ("gamma", "log"),
+    ("tweedie:1.5", "log"),
+    ("squared of log", "log"),
+    ("pinball:0.9", "identity"),
+    ("absolute", "identity"),
+    ("huber:1", "identity"),
+    ("squared", "identity"),
+    ("pairwise", "identity"),
+]
+
+
+@pytest.mark.parametrize(("objective", "link"), OBJECTIVES)
+def test_a_term_that_is_real_is_significant_under_its_own_objective(objective, link):
+    """Also for hazards and quantiles, which the loss of the link would judge as means."""
+    fx, x = written_down(objective, link)
+    y = outcome_of(objective, x, np.random.default_rng(1))
+    group = np.arange(2000) // 10 if objective == "pairwise" else None
+    validation = fx.validate(x, y, group=group)
+    table = validation.table.set_index("term")
+    assert validation.significant[0] == "a"
+    assert table["loss_change"]["a"] > 5 * table["error"]["a"]
+    assert table["slope"]["a"] == pytest.approx(1, abs=0.25)
+    assert table["p_value"]["b"] > 1e-4
+    assert validation.model_loss < validation.constant_loss
+
+
+def test_prices_are_judged_on_the_scale_of_their_logarithm():
+    fx, x = written_down("squared of log", "log")
+    y = outcome_of("squared of log", x, np.random.default_rng(1))
+    validation = fx.validate(x, y)
+    assert validation.loss == "squared error of log(y)"
+    assert validation.model_loss == pytest.approx(np.mean((np.log(y) - fx.decision_function(x)) ** 2))
+    assert validation.constant_loss == pytest.approx(np.var(np.log(y)))
+
+
+def test_a_saved_decomposition_keeps_the_objective(tmp_path):
+    fx, x = written_down("pinball:0.9")
+    y = outcome_of("pinball:0.9", x, np.random.default_rng(1))
+    fx.save(tmp_path / "fx.tav")
+    loaded = treeanova.load(tmp_path / "fx.tav")
+    assert loaded.objective == "pinball:0.9"
+    assert loaded.validate(x, y).table.equals(fx.validate(x, y).table)
+
+
+def test_a_loss_of_the_user_takes_the_place_of_the_objective():
+    metrics = pytest.importorskip("sklearn.metrics")
+    fx, x = written_down("")
+    y = outcome_of("squared", x, np.random.default_rng(1))
+    with pytest.raises(ValueError, match=r"got a model that does not state its objective; pass `loss`"):
+        fx.validate(x, y)
+    score = fx.decision_function(x)
+    assert fx.validate(x, y, loss="absolute").model_loss == pytest.approx(metrics.mean_absolute_error(y, score))
+    named = fx.validate(x, y, loss="squared")
+    own = fx.validate(x, y, loss=lambda score, y: (score - y) ** 2)
+    assert own.model_loss == pytest.approx(named.model_loss)
+    for column in ("loss_change", "error", "slope"):
+        assert own.table[column].to_list() == pytest.approx(named.table[column].to_list(), rel=1e-5)
+    assert own.table["p_value"].isna().all()
+    assert own.table["p_holm"].isna().all()
+    assert own.significant == ()
+    assert "no p-values: " in own.notes[0]
+    assert own.notes[0] in str(own)
+
+
+def test_sums_keep_an_objective_only_if_they_are_means():
+    fx, _ = written_down("absolute")
+    other, _ = written_down("squared")
+    assert treeanova.mean([fx, fx]).objective == "absolute"
+    assert treeanova.mean([fx, other]).objective == ""
+    assert (fx - fx).objective == ""
+
+
+def test_a_copy_hides_no_term():
+    """Alone, the half of the effect that each copy has can be moved to the other."""
+    fx, x = written_down("squared", copies=True)
+    y = 2 * np.where(x[:, 0] > 0, 1.0, -1.0) + np.random.default_rng(1).normal(size=2000)
+    validation = fx.validate(x, y)
+    table = validation.table.set_index("term")
+    assert table["aliases"].to_dict() == {"a": "copy of a", "copy of a": "a", "b": ""}
+    assert table["p_value"]["a"] == table["p_value"]["copy of a"] < 1e-10
+    assert set(validation.significant) >= {"a", "copy of a"}
+    assert validation.groups == (("a", "copy of a"),)
+    assert "tested together, since these rows cannot distinguish them: a or copy of a" in str(validation)
+
+
+def test_rows_that_are_too_few_are_counted_in_units_of_the_loss():
+    fx, x = written_down("cox", "log")
+    times = np.where(np.arange(2000) < 20, 1.0, -2.0) + np.random.default_rng(0).random(2000)
+    with pytest.raises(ValueError, match="`y` must have at least 30 events for standard errors, got 20"):
+        fx.validate(x, times)
+    fx, x = written_down("pairwise")
+    with pytest.raises(ValueError, match="at least 30 groups with different grades for standard errors, got 20"):
+        fx.validate(x, x[:, 0], group=np.arange(2000) // 100)

@@ -8,7 +8,7 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treeanova.density import Auto, Kernel
+from treeanova.density import Auto, Kernel, Laplace
 from treeanova.model.axes import CategoryAxis, IntervalAxis
 from treeanova.testing.densities import assert_marginals_of_rows, bind_columns, near_copy, normals, quantile_axes
 from treeanova.testing.dependence import influence, kernel_ratio, related_codes
@@ -317,17 +317,20 @@ def test_rows_of_weight_zero_do_not_count(kind):
     assert found.choices["a", "b"].name == expected.choices["a", "b"].name
 
 
-def test_weights_are_repeated_rows_except_for_the_effective_number_of_rows():
+@pytest.mark.parametrize("kind", ["auto", "kernel", Kernel(bandwidth=0.5), "shrinkage", Laplace(counts=1)])
+def test_weights_are_repeated_rows(kind):
     columns = normals(0.7, 300, order=2)
-    counts = np.random.default_rng(1).integers(1, 4, 300)
+    counts = np.random.default_rng(1).integers(0, 4, 300)
     axes = quantile_axes(columns, (12, 9))
-    repeated = [np.repeat(column, counts) for column in columns]
-    effective = counts.sum() ** 2 / (counts**2).sum()
-    same = 0.5 * (effective / counts.sum()) ** (1 / 6)  # bandwidths are in units of n^(-1/6), n the effective rows
-    found = bind_columns(Kernel(bandwidth=same), columns, axes=axes, weights=counts)
-    expected = bind_columns(Kernel(bandwidth=0.5), repeated, axes=axes)
+    found = bind_columns(kind, columns, axes=axes, weights=counts)
+    expected = bind_columns(kind, [np.repeat(column, counts) for column in columns], axes=axes)
     for key in ALL:
-        np.testing.assert_allclose(found.table(key), expected.table(key), rtol=1e-3, atol=1e-12)
+        np.testing.assert_allclose(found.table(key), expected.table(key), rtol=1e-9, atol=1e-15)
+
+
+def test_weights_that_are_all_the_same_are_none():
+    columns = normals(0.7, 300, order=2)
+    axes = quantile_axes(columns, (12, 9))
     once = bind_columns("auto", columns, axes=axes, weights=np.full(300, 5.0))
     plain = bind_columns("auto", columns, axes=axes)
     np.testing.assert_allclose(once.table((0, 1)), plain.table((0, 1)), rtol=1e-9)

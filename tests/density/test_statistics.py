@@ -141,16 +141,27 @@ def test_the_same_rows_on_another_grid():
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_a_bootstrap_draws_rows_by_their_weights(weighted):
+def test_a_bootstrap_draws_rows_with_their_weights(weighted):
+    weights = WEIGHTS if weighted else np.ones(8)
     statistics = statistics_of(VALUES, GRID, WEIGHTS if weighted else None)
     drawn = statistics.resampled(np.random.default_rng(3))
-    times = np.round(8 * drawn.sample.weights).astype(int)
-    repeated = statistics_of(np.repeat(VALUES, times, axis=0), GRID)
-    assert drawn.n_rows == times.sum() == 8
+    times = drawn.sample.weights / weights
+    times = np.round(8 * times / times.sum()).astype(int)
+    repeated = statistics_of(VALUES, GRID, times * weights)
+    assert times.sum() == 8
     for key in [(0,), (1,), (0, 1)]:
         np.testing.assert_allclose(drawn.counts(key), repeated.counts(key), rtol=1e-12)
-    many = [statistics.resampled(np.random.default_rng(seed)).counts((1,)) for seed in range(400)]
-    np.testing.assert_allclose(np.mean(many, axis=0), statistics.counts((1,)), atol=0.03)
+
+
+def test_a_bootstrap_varies_as_means_of_weighted_rows_do():
+    values, weights = np.arange(400.0)[:, None] % 2, np.random.default_rng(0).exponential(size=400)
+    grid = grid_of_axes([IntervalAxis("a", -1, np.array([0.5]))])
+    statistics = statistics_of(values, grid, weights)
+    found = np.std([statistics.resampled(np.random.default_rng(seed)).counts((0,))[1] for seed in range(800)])
+    shares = weights / weights.sum()
+    mean = shares @ values[:, 0]
+    assert found == pytest.approx(np.sqrt(shares**2 @ (values[:, 0] - mean) ** 2), rel=0.1)
+    assert statistics.resampling_factor == 1.0
 
 
 def test_rows_of_negligible_weight_are_left_out():

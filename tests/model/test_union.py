@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from treeanova.data.dates import DateNumber
 from treeanova.data.features import Feature, Labels, Numeric, Schema
 from treeanova.model.axes import CategoryAxis, IntervalAxis
 from treeanova.model.grid import Grid, grid_of
@@ -82,6 +83,15 @@ def test_a_union_of_features_that_read_columns_in_other_ways_is_refused():
         for encoder in (Numeric(-999.0), Numeric())
     ]
     with pytest.raises(ValueError, match=r"'x' must have the same missing value and labels .*-999.0.* and .*nan"):
+        union(grids)
+
+
+def test_a_union_of_days_and_seconds_is_refused():
+    grids = [
+        Grid(Schema((Feature("x", DateNumber(unit, Numeric())),)), (IntervalAxis("x", 0, np.array([0.0]), unit),))
+        for unit in ("D", "s")
+    ]
+    with pytest.raises(ValueError, match="'x' must count dates in one unit to be combined, got D and s; train"):
         union(grids)
 
 

@@ -7,6 +7,8 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
+from matplotlib.collections import LineCollection
+
 from treeanova import plot
 from treeanova.testing.diamonds import diamonds_decomposition, labels_by_variance
 from treeanova.testing.drawings import tick_places
@@ -15,11 +17,11 @@ from treeanova.testing.drawings import tick_places
 def test_importance_draws_its_table(fx):
     found = fx.importance()
     ax = plot.importance(fx, k=100)
-    solid, hatched = ax.containers
+    (solid,) = ax.containers
     np.testing.assert_array_equal([bar.get_width() for bar in solid.patches], found["variance"])
-    np.testing.assert_allclose([bar.get_width() for bar in hatched.patches], found["covariance"], atol=1e-15)
-    starts = found["variance"].where(found["covariance"] >= 0, 0.0)
-    np.testing.assert_array_equal([bar.get_x() for bar in hatched.patches], starts)
+    (lines,) = (collection for collection in ax.collections if isinstance(collection, LineCollection))
+    ends = np.array([segment[:, 0] for segment in lines.get_segments()])
+    np.testing.assert_allclose(ends, found[["variance", "share"]])
     (dots,) = (line for line in ax.lines if line.get_marker() == "o")
     np.testing.assert_allclose(dots.get_xdata(), found["share"])
     assert list(tick_places(ax, "y")) == list(found["term"])
@@ -53,19 +55,42 @@ def test_plots_have_the_same_order_and_show_opposing_terms():
     ax.figure.canvas.draw()
     assert [tick.get_text() for tick in ax.get_yticklabels()][:7] == expected[:7]
     row = expected.index("clarity")
-    solid, hatched = ax.containers
-    assert solid.patches[row].get_width() > 0
-    assert hatched.patches[row].get_width() < 0
-    assert hatched.patches[row].get_x() == 0
+    assert ax.containers[0].patches[row].get_width() > 0
+    (dots,) = (line for line in ax.lines if line.get_marker() == "o")
+    assert dots.get_xdata()[row] < 0
     words = [text.get_text() for text in ax.figure.legends[0].get_texts()]
     assert words == [
-        "own variance",
-        "covariance with other terms",
-        "share (their sum)",
-        "below 0: opposes other terms",
+        "variance",
+        "share (adds up to 100 %)",
+        "below 0: cancels other terms",
     ]
     _, given = plt.subplots()
     assert plot.importance(fx, k=8, ax=given).get_legend() is not None
-    titles = [panel.get_title() for panel in plot.grid(fx, k=6)]
+    titles = [panel.get_title("left") for panel in plot.grid(fx, k=6)]
     assert [re.fullmatch(r"\d+\. (.+?)   .*", title).group(1) for title in titles] == expected[:6]
     plt.close("all")
+
+
+def label(ax):
+    return ax.get_xlabel().replace("\n", " ")
+
+
+@pytest.mark.parametrize("k", [3, 100])
+def test_the_axis_names_the_measure_and_what_bars_add_up_to(fx, k):
+    total = round(100 * fx.importance()["variance"].sum())
+    assert total != 100
+    whole = "variance of the term, relative to that of the prediction"
+    assert label(plot.importance(fx, k=k)) == f"{whole}; bars add up to {total} %"
+    assert label(plot.importance(fx.with_density("uniform"), k=k)) == whole  # independent: they add up
+
+
+def test_the_denominator_of_a_selection_is_its_own_sum(fx):
+    assert "relative to that of the sum of the terms that are left" in label(plot.importance(fx.select(order=1)))
+
+
+def test_ticks_have_no_needless_digits(fx):
+    ax = plot.importance(fx)
+    ax.figure.canvas.draw()
+    ticks = [tick.get_text() for tick in ax.get_xticklabels()]
+    assert "0 %" in ticks
+    assert not any(".0 %" in tick for tick in ticks)

@@ -95,3 +95,15 @@ def test_errors_of_another_shape_are_refused(fx):
         plot.pair(fx, ("size", "age"), errors={("size", "age"): np.zeros(3)})
     with pytest.raises(TypeError, match=r"`errors` must be what fx.standard_errors\(\) returned, or a Bag, got int"):
         plot.pair(fx, ("size", "age"), errors=1)
+
+
+def test_the_label_of_the_colour_bar_is_whole(long_names):
+    """Labels of categories take height from the bar, along which its label is written."""
+    data, fx = long_names
+    figure = plot.pair(fx, ("_kind", data.columns[0]), kind="heatmap").figure
+    figure.canvas.draw()
+    (label,) = (ax.yaxis.label for ax in figure.axes if ax.get_label() == "<colorbar>")
+    box = label.get_window_extent()
+    assert label.get_text().replace("\n", " ") == "change in prediction against the average"
+    assert box.y0 >= 0
+    assert box.y1 <= figure.bbox.height

@@ -69,3 +69,20 @@ def test_names_that_differ_in_the_middle_stay_distinct():
     assert all(str(i) in name for i, name in enumerate(short))
     assert text.bin_names(["one", "two"], 28) == ["one", "two"]
     assert text.bin_names(["same" * 20, "same" * 20], 28) == [text.bin_name("same" * 20, 28)] * 2
+
+
+def test_features_keep_what_they_differ_in():
+    names = [f"customer_lifetime_value_{kind}_last_12_months_eur" for kind in ("net", "gross", "returns")]
+    short = text.feature_names([*names, "age"], 24)
+    assert short["age"] == "age"
+    assert [short[name] for name in names] == [
+        "customer_lifetime_v…net…", "customer_lifetime…gross…", "customer_lifeti…returns…"
+    ]  # fmt: skip
+    assert text.term_name(names[:2], short) == "customer_lifetime_v…net… × customer_lifetime…gross…"
+
+
+def test_names_are_broken_between_their_words():
+    assert text.wrapped("customer_lifetime_value_net", 18) == "customer_lifetime_\nvalue_net"
+    assert text.wrapped("age × customer_value", 18) == "age × customer_\nvalue"
+    assert text.wrapped("x" * 30, 18) == "x" * 18 + "\n" + "x" * 12
+    assert text.wrapped("a _b", 18) == "a _b"

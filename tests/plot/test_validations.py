@@ -56,7 +56,11 @@ def test_changes_of_many_sizes_are_all_legible(validation):
     table = validation.table.assign(loss_change=[1000.0, 1.0, 0.02, 0.01, 0.0, -0.02], error=0.01)
     ax = plot.validation(dataclasses.replace(validation, table=table))
     assert ax.get_xscale() == "symlog"
-    assert "1000" in [label.get_text() for label in ax.get_xticklabels()]
+    ax.figure.canvas.draw()
+    ticks = {tick: label.get_text() for tick, label in zip(ax.get_xticks(), ax.get_xticklabels(), strict=True)}
+    assert {0.0: "0", 1000.0: "1000"}.items() <= ticks.items()
+    assert all(float(text.replace("−", "-")) == pytest.approx(tick) for tick, text in ticks.items())
+    assert len(ticks) >= 4
     low, high = ax.get_xlim()
     assert low < -0.04
     assert high > 1000
@@ -76,3 +80,13 @@ def test_one_of_several_targets_is_drawn(validation):
 def test_anything_else_is_refused():
     with pytest.raises(TypeError, match="`validation` must be a Validation, got int"):
         plot.validation(1)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1000.0])
+def test_the_label_of_the_axis_is_whole(validation, scale):
+    table = validation.table.assign(loss_change=lambda table: scale * table["loss_change"])
+    figure = plot.validation(dataclasses.replace(validation, table=table), k=3).figure
+    figure.canvas.draw()
+    label = figure.axes[0].xaxis.label.get_window_extent()
+    assert label.x0 >= 0
+    assert label.x1 <= figure.bbox.width + 1

@@ -778,9 +778,9 @@ def test_truncated_files(saved, tmp_path, kept):
         (lambda top: top["features_info"]["float_features"][0].update(flat_feature_index=3), "numbered from 0"),
         (lambda top: top["features_info"]["ctrs"][0].update(target_border_idx=9), "must count one of"),
         (lambda top: top["features_info"]["ctrs"][0].update(ctr_type="Novel"), "CTRs of a known kind, got 'Novel'"),
-        (lambda top: top["features_info"].pop("categorical_features"), "do not fit"),
+        (lambda top: top["features_info"].pop("categorical_features"), "cannot be parsed"),
         (lambda top: top.update(scale_and_bias=[1, [0, 0]]), "bias per output"),
-        (lambda top: top.pop("oblivious_trees"), "do not fit"),
+        (lambda top: top.pop("oblivious_trees"), "cannot be parsed"),
     ],
 )
 def test_contradictions_in_files(saved, tmp_path, change, match):

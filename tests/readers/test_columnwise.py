@@ -441,10 +441,10 @@ def test_decompositions_of_pipelines_are_saved(tmp_path):
     columns = make_column_transformer((StandardScaler(), ["age"]), (ENCODERS["one-hot"](), ["town"]))
     pipeline = fit(make_pipeline(columns, MODELS["forest"]()), FRAME, Z)
     fx = treeanova.decompose(pipeline, FRAME, density="empirical")
-    fx.save(tmp_path / "fx.zip")
+    fx.save(tmp_path / "fx.tav")
     rows = mixed_rows(FRAME)
     np.testing.assert_array_equal(
-        treeanova.load(tmp_path / "fx.zip").decision_function(rows), fx.decision_function(rows)
+        treeanova.load(tmp_path / "fx.tav").decision_function(rows), fx.decision_function(rows)
     )
 
 

@@ -655,28 +655,44 @@ def changed(text, key, value, count=1):
     return "\n".join(lines)
 
 
+def resized(text):
+    """The text with `tree_sizes` for its trees."""
+    body = text.partition("\nend of trees\n")[0] if isinstance(text, str) else ""
+    return changed(text, "tree_sizes", " ".join(str(len(f"Tree={b}\n".encode())) for b in body.split("\nTree=")[1:]))
+
+
 BAD_FILES = {
     "empty": (lambda t: "", "must start with the line 'tree'"),
     "another format": (lambda t: "{}", "must start with the line 'tree'"),
     "not text": (lambda t: t.encode() + b"\xff\xfe", "cannot be parsed"),
     "half": (lambda t: t[: t.index("Tree=2")], "end of trees"),
     "tree lost": (lambda t: t[: t.index("Tree=2")] + t[t.index("Tree=3") :], "must have 4 trees"),
+    "another tree": (lambda t: t.replace("\nTree=2\n", "\nTree=3\n"), r"tree 2 must have \d+ bytes .* of tree 3"),
+    "another size": (lambda t: t.replace("\nshrinkage=1\n", "\nshrinkage=10\n"), r"tree 0 must have \d+ bytes"),
+    "a line twice": (lambda t: resized(t.replace("\nnum_cat=0\n", "\nnum_cat=0\nnum_cat=0\n", 1)), "got one twice"),
+    "no parameters": (lambda t: t[: t.index("\nparameters:")], "must end with the line 'end of parameters' or with"),
+    "blank end": (lambda t: t[: t.index("pandas_categorical")], "must end with the line 'end of parameters' or with"),
+    "half a word": (lambda t: t[: t.index("_categorical:")], "must end with the line 'end of parameters' or with"),
+    "no labels": (lambda t: t[: t.index("null")], "cannot be parsed"),
+    "underscore": (lambda t: resized(changed(t, "leaf_value", "1_0 2 3 4")), "`leaf_value` must be numbers, got '1_0"),
+    "other digits": (lambda t: resized(changed(t, "split_feature", "0 1 ٢")), "`split_feature` must be numbers"),
+    "count": (lambda t: changed(t, "num_tree_per_iteration", "1_0"), "not a whole number: '1_0'"),
     "old version": (lambda t: changed(t, "version", "v2"), "version must be one of v3, v4, got 'v2'"),
-    "huge tree": (lambda t: changed(t, "num_leaves", 10**12), "must have 999999999999 entries"),
-    "huger tree": (lambda t: changed(t, "num_leaves", 10**30), "cannot be parsed"),
-    "no leaves": (lambda t: changed(t, "num_leaves", 0), "must have leaves, got 0"),
+    "huge tree": (lambda t: resized(changed(t, "num_leaves", 10**12)), "must have 999999999999 entries"),
+    "huger tree": (lambda t: resized(changed(t, "num_leaves", 10**30)), "cannot be parsed"),
+    "no leaves": (lambda t: resized(changed(t, "num_leaves", 0)), "must have leaves, got 0"),
     "outputs": (lambda t: changed(t, "num_tree_per_iteration", 10**9), "as many trees for each"),
     "no output": (lambda t: changed(t, "num_tree_per_iteration", 0), "must be positive"),
     "features": (lambda t: changed(t, "max_feature_idx", 10**9), "1000000001 different names"),
-    "feature": (lambda t: changed(t, "split_feature", "0 1 6"), "must split on 6 features, got 6"),
+    "feature": (lambda t: resized(changed(t, "split_feature", "0 1 6")), "must split on 6 features, got 6"),
     "same names": (lambda t: changed(t, "feature_names", "a a b c d e"), "different names"),
-    "loop": (lambda t: changed(changed(t, "left_child", "1 0 2"), "right_child", "-1 -2 -3"), "a loop"),
-    "child": (lambda t: changed(t, "left_child", "1 2 3"), "must link nodes that exist"),
-    "leaf": (lambda t: changed(t, "left_child", "1 2 -5"), "must link nodes that exist"),
-    "leaf value": (lambda t: changed(t, "leaf_value", "1 2 nan 4"), "leaf values must be finite"),
-    "threshold": (lambda t: changed(t, "threshold", "nan nan nan"), "must"),
-    "decision": (lambda t: changed(t, "decision_type", "2 16 2"), "decision types must be 0 to 11, got 16"),
-    "no number": (lambda t: changed(t, "leaf_value", "1 2 three 4"), "cannot be parsed"),
+    "loop": (lambda t: resized(changed(changed(t, "left_child", "1 0 2"), "right_child", "-1 -2 -3")), "a loop"),
+    "child": (lambda t: resized(changed(t, "left_child", "1 2 3")), "must link nodes that exist"),
+    "leaf": (lambda t: resized(changed(t, "left_child", "1 2 -5")), "must link nodes that exist"),
+    "leaf value": (lambda t: resized(changed(t, "leaf_value", "1 2 nan 4")), "leaf values must be finite"),
+    "threshold": (lambda t: resized(changed(t, "threshold", "nan nan nan")), "must"),
+    "decision": (lambda t: resized(changed(t, "decision_type", "2 16 2")), "decision types must be 0 to 11, got 16"),
+    "no number": (lambda t: resized(changed(t, "leaf_value", "1 2 e 4")), "cannot be parsed"),
     "objective": (lambda t: changed(t, "objective", "multiclass num_class:3"), "cannot have 1 outputs"),
     "infos": (lambda t: changed(t, "feature_infos", "none none"), "must have 6 entries"),
     "labels": (lambda t: t.replace("pandas_categorical:null", 'pandas_categorical:{"a": 1}'), "must list labels"),
@@ -690,7 +706,7 @@ def test_bad_files(name, tmp_path, texts):
     with pytest.raises((ModelFileError, UnsupportedModelError), match=message) as caught:
         read_file(written(tmp_path, change(texts[0])))
     assert "\n" not in str(caught.value)
-    assert str(caught.value).startswith("model.txt")
+    assert str(caught.value).startswith(str(tmp_path / "model.txt"))
 
 
 def one_tree(**fields):
@@ -702,7 +718,7 @@ def one_tree(**fields):
     parts = [{k: fields.pop(k, v) for k, v in part.items()} for part in (header, tree)]
     assert not fields
     head, body = ("\n".join(f"{k}={v}" for k, v in part.items()) for part in parts)
-    return f"tree\n{head}\n\nTree=0\n{body}\n\n\nend of trees\n"
+    return resized(f"tree\n{head}\n\nTree=0\n{body}\n\n\nend of trees\n\nparameters:\n\nend of parameters\n")
 
 
 def test_a_category_split_by_hand(tmp_path):
@@ -753,8 +769,8 @@ def test_codes_without_a_label(tmp_path):
 
 
 def test_outputs_without_trees_are_bounded(tmp_path):
-    text = one_tree(num_tree_per_iteration=10**9, tree_sizes="")
-    text = text[: text.index("Tree=0")] + text[text.index("end of trees") :]
+    text = one_tree(num_tree_per_iteration=10**9)
+    text = resized(text[: text.index("Tree=0")] + text[text.index("end of trees") :])
     with pytest.raises(ModelFileError, match="as many trees for each of 1000000000 outputs, got 0"):
         read_file(written(tmp_path, text))
 
@@ -848,6 +864,33 @@ def test_damaged_files_give_clear_errors_or_sound_forests(tmp_path, texts):
         grid_of(forest).index_encoded(rows)
         assert np.isfinite(forest.values[forest.leaves(rows)]).all()
     assert 0.05 * n_cases < n_read < 0.9 * n_cases
+
+
+@pytest.mark.parametrize("whole_numbers", [False, True])
+def test_files_that_are_cut_off_are_refused(whole_numbers, tmp_path):
+    labels = [10, 20, 30] if whole_numbers else ["a", "b", "c"]
+    frame = pd.DataFrame({"c": pd.Categorical(np.resize(labels, 400)), "x": X[:, 1]})
+    data = lgb.Dataset(shifted(frame), shifted(frame["c"].cat.codes + X[:, 1]))
+    booster = training.train(lgb, {**BASE, **CATEGORY}, data, 3)
+    text = booster.model_to_string()
+    parameters = text.index("end of parameters\n") + len("end of parameters\n")
+    whole = read_file(written(tmp_path, text))
+    # A file that ends with the parameters is one that R or the command line has written, byte for byte.
+    for cut in {*range(0, len(text) - 1, 97), *range(parameters - 30, len(text) - 1)} - {parameters}:
+        with pytest.raises(ModelFileError, match="must"):
+            read_file(written(tmp_path, text[:cut]))
+    for complete in (text[:-1], text[:parameters]):
+        np.testing.assert_array_equal(read_file(written(tmp_path, complete)).values, whole.values)
+
+
+@pytest.mark.parametrize("options", [{"num_iteration": 2}, {"start_iteration": 1}, {"num_iteration": 1}])
+def test_texts_of_some_iterations_are_whole(options, tmp_path):
+    booster = train({}, "real")
+    text = booster.model_to_string(**options)
+    forest = read_file(written(tmp_path, text))
+    np.testing.assert_allclose(
+        forest.score(X)[:, 0], lgb.Booster(model_str=text).predict(X, raw_score=True), rtol=1e-12, atol=1e-12
+    )
 
 
 def test_labels_of_a_file_survive_json(tmp_path):

@@ -12,7 +12,7 @@ import treeanova
 from treeanova import read_model
 from treeanova.model.links import class_labels
 from treeanova.readers.outputs import plain_labels
-from treeanova.testing.training import fit
+from treeanova.testing.training import fit, shifted, train
 
 # Older versions of LightGBM warn about arrays without names.
 pytestmark = pytest.mark.filterwarnings("ignore:X does not have valid feature names")
@@ -131,3 +131,218 @@ def test_labels_of_xgboost(kind):
     model = fit(module.XGBClassifier(n_estimators=8, max_depth=2, n_jobs=1), X, y)
     fx = treeanova.decompose(model, X, density="empirical")
     np.testing.assert_array_equal(fx.predict(X), model.predict(X))
+
+
+# Objectives.
+
+POSITIVE = np.exp(SCORE / 2)
+GROUPS = np.repeat(np.arange(30), 10)
+GRADES = np.digitize(SCORE, [-0.5, 0.5])
+
+
+def xgboost_objective(objective, y=POSITIVE, **options):
+    module = pytest.importorskip("xgboost")
+    rows = module.DMatrix(shifted(X), shifted(y))
+    if objective.startswith("rank"):
+        rows.set_group([10] * 30)
+    if objective == "survival:aft":
+        rows.set_float_info("label_lower_bound", shifted(POSITIVE))
+        rows.set_float_info("label_upper_bound", shifted(POSITIVE))
+    return train(module, {"objective": objective, "max_depth": 2, "nthread": 1, **options}, rows, 2)
+
+
+XGBOOST = {
+    "squared": ("reg:squarederror", {}),
+    "absolute": ("reg:absoluteerror", {}),
+    "pinball:0.9": ("reg:quantileerror", {"quantile_alpha": 0.9}),
+    "pinball:0.1:0.9": ("reg:quantileerror", {"quantile_alpha": [0.1, 0.9]}),
+    "pseudo_huber:2": ("reg:pseudohubererror", {"huber_slope": 2.0}),
+    "poisson": ("count:poisson", {}),
+    "gamma": ("reg:gamma", {}),
+    "tweedie:1.25": ("reg:tweedie", {"tweedie_variance_power": 1.25}),
+    "log": ("binary:logistic", {"y": GRADES > 0}),
+    "multiclass": ("multi:softprob", {"y": GRADES, "num_class": 3}),
+    "cox": ("survival:cox", {}),
+    "aft:extreme:1.5": ("survival:aft", {"aft_loss_distribution": "extreme", "aft_loss_distribution_scale": 1.5}),
+    "pairwise": ("rank:ndcg", {"y": GRADES}),
+    "binary:hinge": ("binary:hinge", {"y": GRADES > 0}),
+}
+
+
+@pytest.mark.parametrize("expected", XGBOOST)
+def test_objectives_of_xgboost(expected, tmp_path):
+    objective, options = XGBOOST[expected]
+    booster = xgboost_objective(objective, **options)
+    assert read_model(booster).schema.objective == expected
+    booster.save_model(tmp_path / "model.json")
+    assert read_model(tmp_path / "model.json").schema.objective == expected
+
+
+def test_objectives_of_the_user_have_no_name():
+    xgboost, lightgbm = pytest.importorskip("xgboost"), pytest.importorskip("lightgbm")
+
+    def own(y, score):
+        return score - y, np.ones_like(y)
+
+    model = fit(xgboost.XGBRegressor(objective=own, n_estimators=2, n_jobs=1), X, SCORE)
+    assert read_model(model).schema.objective == ""
+    model = fit(lightgbm.LGBMRegressor(objective=own, n_estimators=2, n_jobs=1, verbose=-1), X, SCORE)
+    assert read_model(model).schema.objective == ""
+
+
+LIGHTGBM = {
+    "squared": {"objective": "regression"},
+    "squared of sqrt": {"objective": "regression", "reg_sqrt": True},
+    "absolute": {"objective": "regression_l1"},
+    "pinball:0.8": {"objective": "quantile", "alpha": 0.8},
+    "huber:1.7": {"objective": "huber", "alpha": 1.7},
+    "fair:2": {"objective": "fair", "fair_c": 2},
+    "mape": {"objective": "mape"},
+    "poisson": {"objective": "poisson"},
+    "gamma": {"objective": "gamma"},
+    "tweedie:1.3": {"objective": "tweedie", "tweedie_variance_power": 1.3},
+    "log": {"objective": "binary"},
+    "binary sigmoid:2": {"objective": "binary", "sigmoid": 2.0},
+    "multiclass": {"objective": "multiclass", "num_class": 3},
+    "pairwise": {"objective": "lambdarank"},
+}
+
+
+@pytest.mark.parametrize("expected", LIGHTGBM)
+def test_objectives_of_lightgbm(expected, tmp_path):
+    module = pytest.importorskip("lightgbm")
+    options = {"num_leaves": 4, "verbose": -1, "num_threads": 1} | LIGHTGBM[expected]
+    name = options["objective"]
+    y = GRADES if name in {"multiclass", "lambdarank"} else GRADES > 0 if name == "binary" else POSITIVE
+    group = [10] * 30 if name == "lambdarank" else None
+    booster = train(module, options, module.Dataset(shifted(X), shifted(y), group=group), 2)
+    assert read_model(booster).schema.objective == expected
+    booster.save_model(tmp_path / "model.txt")
+    assert read_model(tmp_path / "model.txt").schema.objective == expected
+
+
+CATBOOST = {
+    "squared": "RMSE",
+    "absolute": "MAE",
+    "pinball:0.9": "Quantile:alpha=0.9",
+    "pinball:0.5": "Quantile",
+    "pinball:0.1:0.9": "MultiQuantile:alpha=0.1,0.9",
+    "expectile:0.3": "Expectile:alpha=0.3",
+    "huber:2": "Huber:delta=2",
+    "log_cosh": "LogCosh",
+    "mape": "MAPE",
+    "poisson": "Poisson",
+    "tweedie:1.3": "Tweedie:variance_power=1.3",
+    "cox": "Cox",
+    "aft:logistic:2": "SurvivalAft:dist=Logistic;scale=2",
+    "Lq": "Lq:q=3",
+}
+
+
+@pytest.mark.parametrize("expected", CATBOOST)
+def test_objectives_of_catboost(expected, tmp_path):
+    module = pytest.importorskip("catboost")
+    options = {"iterations": 2, "depth": 2, "verbose": 0, "allow_writing_files": False, "thread_count": 1}
+    y = np.column_stack([POSITIVE, POSITIVE]) if expected.startswith("aft") else POSITIVE
+    model = fit(module.CatBoostRegressor(loss_function=CATBOOST[expected], **options), X, y)
+    assert read_model(model).schema.objective == expected
+    model.save_model(str(tmp_path / "model.cbm"))
+    assert read_model(tmp_path / "model.cbm").schema.objective == expected
+
+
+SKLEARN = {
+    "squared": ("GradientBoostingRegressor", {}),
+    "absolute": ("GradientBoostingRegressor", {"loss": "absolute_error"}),
+    "pinball:0.8": ("GradientBoostingRegressor", {"loss": "quantile", "alpha": 0.8}),
+    "pinball:0.9": ("HistGradientBoostingRegressor", {"loss": "quantile", "quantile": 0.9, "max_iter": 2}),
+    "poisson": ("HistGradientBoostingRegressor", {"loss": "poisson", "max_iter": 2}),
+    "gamma": ("HistGradientBoostingRegressor", {"loss": "gamma", "max_iter": 2}),
+}
+
+
+@pytest.mark.parametrize("expected", SKLEARN)
+def test_objectives_of_scikit_learn(expected):
+    name, options = SKLEARN[expected]
+    model = fit(getattr(pytest.importorskip("sklearn.ensemble"), name)(**options), X, POSITIVE)
+    assert read_model(model).schema.objective == expected
+
+
+def test_trees_have_the_objective_of_their_leaves():
+    ensemble = pytest.importorskip("sklearn.ensemble")
+    for criterion, expected in {"squared_error": "squared", "poisson": "squared", "absolute_error": "absolute"}.items():
+        forest = fit(ensemble.RandomForestRegressor(3, max_depth=2, criterion=criterion), X, POSITIVE)
+        assert read_model(forest).schema.objective == expected
+    assert read_model(MODELS["forest"](TARGETS["words"])).schema.objective == "brier"
+    boosting = fit(ensemble.GradientBoostingRegressor(loss="huber", n_estimators=3), X, SCORE)
+    assert read_model(boosting).schema.objective == f"huber:{boosting._loss.closs.delta:.9g}"
+    for kind, expected in {"words": "log", "three words": "multiclass"}.items():
+        assert read_model(MODELS["boosting"](TARGETS[kind])).schema.objective == expected
+        assert read_model(MODELS["histogram boosting"](TARGETS[kind])).schema.objective == expected
+    exponential = sklearn_model("GradientBoostingClassifier", loss="exponential")(TARGETS["words"])
+    assert read_model(exponential).schema.objective == "exponential"
+    assert read_model(sklearn_model("AdaBoostClassifier")(TARGETS["words"])).schema.objective == ""
+
+
+EBM = {
+    "squared": "rmse",
+    "poisson": "poisson_deviance",
+    "gamma": "gamma_deviance",
+    "tweedie:1.3": "tweedie_deviance:variance_power=1.3",
+    "tweedie:1.5": "tweedie_deviance",
+    "pseudo_huber:2": "pseudo_huber:delta=2.0",
+    "rmse_log": "rmse_log",
+}
+
+
+@pytest.mark.parametrize("expected", EBM)
+@pytest.mark.filterwarnings("ignore")
+def test_objectives_of_ebms(expected):
+    module = pytest.importorskip("interpret.glassbox")
+    options = {"interactions": 0, "max_rounds": 5, "outer_bags": 1, "n_jobs": 1}
+    model = fit(module.ExplainableBoostingRegressor(objective=EBM[expected], **options), X, POSITIVE)
+    assert read_model(model).schema.objective == expected
+
+
+def test_objectives_of_ydf():
+    ydf, pandas = pytest.importorskip("ydf"), pytest.importorskip("pandas")
+    table = pandas.DataFrame(X, columns=list("abc")).assign(y=SCORE, word=TARGETS["words"])
+    options = {"num_trees": 2, "max_depth": 2, "num_threads": 1}
+    regression = ydf.GradientBoostedTreesLearner(label="y", task=ydf.Task.REGRESSION, features=list("abc"), **options)
+    assert read_model(fit(regression, table, verbose=0)).schema.objective == "squared"
+    classes = ydf.GradientBoostedTreesLearner(label="word", features=list("abc"), **options)
+    assert read_model(fit(classes, table, verbose=0)).schema.objective == "log"
+    forest = ydf.RandomForestLearner(label="word", features=list("abc"), **options)
+    assert read_model(fit(forest, table, verbose=0)).schema.objective == "brier"
+
+
+def test_wrappers_keep_an_objective_that_all_members_have():
+    ensemble, linear = pytest.importorskip("sklearn.ensemble"), pytest.importorskip("sklearn.linear_model")
+    quantile = ensemble.GradientBoostingRegressor(loss="quantile", alpha=0.9, n_estimators=2)
+    squared = ensemble.GradientBoostingRegressor(n_estimators=2)
+    same = fit(ensemble.VotingRegressor([("a", quantile), ("b", quantile)]), X, POSITIVE)
+    assert read_model(same).schema.objective == "pinball:0.9"
+    different = fit(ensemble.VotingRegressor([("a", quantile), ("b", squared)]), X, POSITIVE)
+    assert read_model(different).schema.objective == ""
+    for last, expected in ((linear.Ridge(), "squared"), (linear.QuantileRegressor(quantile=0.2), "pinball:0.2")):
+        stack = fit(ensemble.StackingRegressor([("a", squared), ("b", quantile)], last, cv=2), X, POSITIVE)
+        assert read_model(stack).schema.objective == expected
+
+
+def test_regressors_of_a_transformed_target_keep_the_objective_on_its_scale():
+    ensemble, compose = pytest.importorskip("sklearn.ensemble"), pytest.importorskip("sklearn.compose")
+    preprocessing = pytest.importorskip("sklearn.preprocessing")
+
+    def objective(regressor, **options):
+        return read_model(fit(compose.TransformedTargetRegressor(regressor, **options), X, POSITIVE)).schema.objective
+
+    squared = ensemble.GradientBoostingRegressor(n_estimators=2)
+    quantile = ensemble.GradientBoostingRegressor(loss="quantile", alpha=0.9, n_estimators=2)
+    assert objective(squared, func=np.log, inverse_func=np.exp) == "squared of log"
+    assert objective(quantile, func=np.log1p, inverse_func=np.expm1) == "pinball:0.9 of log1p"
+    assert objective(squared, func=np.cbrt, inverse_func=lambda y: y**3) == ""
+    assert objective(squared, transformer=preprocessing.StandardScaler()) == "squared"
+    assert objective(squared, transformer=preprocessing.QuantileTransformer(n_quantiles=50)) == ""
+    huber = ensemble.GradientBoostingRegressor(loss="huber", n_estimators=2)
+    model = fit(compose.TransformedTargetRegressor(huber, transformer=preprocessing.StandardScaler()), X, POSITIVE)
+    width = model.regressor_._loss.closs.delta * model.transformer_.scale_[0]
+    assert float(read_model(model).schema.objective.removeprefix("huber:")) == pytest.approx(width)

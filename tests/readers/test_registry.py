@@ -122,7 +122,7 @@ def test_a_subclass_of_a_supported_class_can_have_its_own_reader(register):
 def test_a_reader_of_a_file_format(register, tmp_path):
     path = tmp_path / "model.and"
     path.write_text("{}")
-    with pytest.raises(UnsupportedModelError, match=r"a file that treeanova reads, got model\.and"):
+    with pytest.raises(UnsupportedModelError, match=r"a file that treeanova reads, got .*model\.and"):
         read_model(path)
     register(lambda model: isinstance(model, pathlib.Path) and model.suffix == ".and", read_and)
     for given in (path, str(path)):

@@ -101,7 +101,7 @@ def test_a_pipeline_without_stages(tmp_path):
     (tmp_path / "metadata").mkdir()
     text = '{"class": "org.apache.spark.ml.PipelineModel", "paramMap": {"stageUids": []}}'
     (tmp_path / "metadata" / "part-00000").write_text(text)
-    with pytest.raises(ModelFileError, match="must be a whole folder of Spark"):
+    with pytest.raises(ModelFileError, match="must be a folder of a Spark model, got one that cannot be parsed"):
         read_model(tmp_path)
 
 

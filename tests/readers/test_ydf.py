@@ -171,7 +171,7 @@ def test_folders(tmp_path):
     X = table()
     np.testing.assert_array_equal(read_model(tmp_path / "model").score(X), read_model(model).score(X))
     (tmp_path / "model" / "header.pb").write_bytes(b"junk")
-    with pytest.raises(ModelFileError, match="model must be a whole folder of ydf, got"):
+    with pytest.raises(ModelFileError, match="model: it must be a whole folder of ydf, got"):
         read_model(tmp_path / "model")
 
 

@@ -17,6 +17,7 @@ import pytest
 
 import treeanova
 from treeanova.report import write_report
+from treeanova.testing.effects import grid_of_sizes
 from treeanova.testing.pages import ParsedPage, names_on_page, values_on_page
 
 pd = pytest.importorskip("pandas")
@@ -111,6 +112,17 @@ def with_sums():
         return treeanova.decompose(model, rows, density="independent", tensor_order=2), None
 
 
+def outlying():
+    """Main effects and a pair of 30 and 25 bins, written down: one cell of the pair is far larger than all others."""
+    up, across = np.linspace(-1, 1, 30), np.linspace(-1, 1, 25)
+    pair = np.multiply.outer(up, across)
+    pair[3, 4] += 60.0
+    terms = {(0,): up[:, None], (1,): -across[:, None], (0, 1): pair[..., None]}
+    effects = treeanova.Effects(grid_of_sizes([30, 25]), np.zeros(1), terms)
+    rows = np.stack(np.meshgrid(np.arange(30) - 0.5, np.arange(25) - 0.5, indexing="ij"), axis=-1).reshape(-1, 2)
+    return treeanova.decompose(effects, np.repeat(rows, 20, axis=0), density="empirical"), None
+
+
 def units():
     """Two classes, dates of two years, a long tail and categories."""
     rng = np.random.default_rng(0)
@@ -142,6 +154,7 @@ def reports(tmp_path_factory):
             "opposing": opposing,
             "sums": with_sums,
             "units": units,
+            "outlying": outlying,
             "bands": with_bands,
         }[name]()
         title = f"{SCRIPT} & {IMAGE}" if name == "mixed" else None
@@ -562,12 +575,11 @@ def test_one_count_of_terms_for_each_form(opened, reports):
     for form, terms in (("pure", pure), ("raw", raw)):
         page = opened("opposing", f"#form={form}")
         assert listed(page) == terms
-        assert page.locator("#rest").text_content() == f"All {len(terms)} terms are listed."
-        assert f"of {len(terms)} terms" in page.locator("#numbers").text_content()
+        assert page.locator("#rest").text_content().startswith(f"All {len(terms)} terms are listed.")
+        assert page.locator("#numbers dd").nth(1).text_content().startswith(str(len(terms)))
         page.locator("#search").fill("carat")
         matching = [term for term in terms if "carat" in term]
-        assert page.locator("#rest").text_content() == f"{len(matching)} of {len(terms)} terms match."
-    assert f"rank 1 of {len(pure)}" in page.locator("#standing").text_content()
+        assert page.locator("#rest").text_content().startswith(f"{len(matching)} of {len(terms)} terms match.")
 
 
 def test_sums_of_other_terms_are_no_terms(opened, reports):
@@ -578,7 +590,7 @@ def test_sums_of_other_terms_are_no_terms(opened, reports):
     page = opened("sums", f"#term={sums[0]}")
     words = f"All {len(fx.terms)} terms and {len(sums)} sums of other terms are listed."
     assert page.locator("#rest").text_content() == words
-    assert f"of {len(fx.terms)} terms" in page.locator("#numbers").text_content()
+    assert page.locator("#numbers dd").nth(1).text_content().startswith(str(len(fx.terms)))
     assert f"of {len(fx.terms)} terms" in page.locator("#sentence").text_content()
     order = sums[0].removeprefix("other terms of order ")
     assert f"Terms of {order} features that are not listed, added up" in page.locator("#plot").text_content()
@@ -596,7 +608,7 @@ def test_terms_that_oppose_others_are_listed_by_what_they_do(opened, reports):
     assert shown == pytest.approx(expected[: len(shown)], abs=0.051)
     standing = page.locator("#standing").text_content()
     assert f"rank {list(table.index).index('clarity') + 1} of {len(table)}" in standing
-    words = "A negative share means that the term works against others it is correlated with"
+    words = "A negative share means that the term partly cancels terms that it is correlated with"
     assert words in standing
     assert words not in page.locator("#rest").text_content()
     page.locator("#search").fill("x")
@@ -710,3 +722,82 @@ def test_bands_are_two_standard_errors_and_uncertain_cells_are_pale(opened, repo
     assert "100 rows that the model was not trained on" in page.locator("#held-out").inner_text()
     redrawn(page, lines.locator("button", has_text="kind").first.click)
     assert "kind" in page.locator("#term-title").inner_text()
+
+
+def percents(text):
+    return [float(number.replace("−", "-")) for number in re.findall(r"([−\d.]+)\u00a0%", text)]
+
+
+@pytest.mark.parametrize("form", ["pure", "raw"])
+def test_panel_tiles_and_sentence_are_of_the_chosen_form(opened, reports, form):
+    fx, _ = reports("outlying")
+    table = (fx.raw if form == "raw" else fx).importance().set_index("term")
+    page = opened("outlying", "#term=x0+×+x1")
+    if form == "raw":
+        switch(page, "form", "raw")
+    row = table.loc["x0 × x1"]
+    standing = page.locator("#standing").text_content().split(" · ")
+    rank = list(table.index).index("x0 × x1") + 1
+    assert standing[1] == f"rank {rank} of {len(table)}"
+    assert standing[0].startswith("raw form: variance") == (form == "raw")
+    assert percents(standing[0]) == pytest.approx([100 * row["variance"]], abs=0.051)
+    assert percents(standing[2]) == pytest.approx([100 * row["share"]], abs=0.051)
+    shares = [100 * table["share"][table["order"] == order].sum() for order in (1, 2)]
+    tile = page.locator("#numbers .orders").text_content()
+    assert percents(tile)[:2] == pytest.approx(shares, abs=0.051)
+    sentence = page.locator("#sentence").text_content()
+    assert sentence.startswith("Before purification: ") == (form == "raw")
+    assert f"the strongest is {table.index[0]} (" in sentence
+    list_ = [float(text.replace("\u00a0%", "")) for text in page.locator("#list .share").all_text_contents()]
+    assert list_ == pytest.approx(list(100 * table["variance"]), abs=0.051)
+    total = 100 * table["variance"].sum()
+    words = page.locator("#rest").text_content()
+    assert ("Variances add up to" in words) == (round(total) != 100)
+
+
+def axis_titles(page):
+    """Titles of the x and y axis of a heat map."""
+    spec = page.evaluate("treeanova.specification()")
+    encoding = spec["layer"][0]["encoding"]
+    return encoding["x"]["axis"]["title"], encoding["y"]["axis"]["title"]
+
+
+def test_the_first_feature_of_a_pair_goes_across(opened, reports):
+    fx, _ = reports("outlying")
+    page = opened("outlying", "#term=x0+×+x1")
+    assert axis_titles(page) == ("x0", "x1")
+    values = table_values(fx, ("x0", "x1"))
+    cells = {(row["x"], row["y"]): row["value"] for row in drawn(page, "cells effect")}
+    columns, rows = (sorted({cell[i] for cell in cells}) for i in (0, 1))
+    assert (len(columns), len(rows)) == values.shape
+    found = np.array([[cells[x, y] for y in rows] for x in columns])
+    np.testing.assert_allclose(found, values, atol=1e-4)
+    thumbnail = page.evaluate(
+        "[...document.querySelectorAll('#list canvas.spark')].map((one) => [one.width, one.height])"
+    )
+    assert thumbnail == [list(values.shape)]
+
+
+def test_categories_over_numbers_go_up(opened, reports):
+    fx, _ = reports("units")
+    pairs = [names for names in fx.terms if len(names) == 2 and "kind" in names]
+    assert pairs
+    page = opened("units", "#term=" + urllib.parse.quote(" × ".join(pairs[0])))
+    assert axis_titles(page)[1] == "kind"
+
+
+def test_one_cell_does_not_bleach_all_others(opened, reports):
+    fx, _ = reports("outlying")
+    values = np.abs(table_values(fx, ("x0", "x1")))
+    usual = np.sort(values, axis=None)[:-60].max()  # the outlying cell spreads along its row and column
+    assert values.max() > 10 * usual
+    page = opened("outlying", "#term=x0+×+x1")
+    scale = page.evaluate("treeanova.specification()")["layer"][-1]["encoding"]["color"]["scale"]
+    assert scale["domain"][4] == 0
+    assert scale["domain"][-1] == pytest.approx(-scale["domain"][0])
+    assert scale["domain"][-1] < 0.2 * values.max()
+    caption = page.locator("#caption").text_content()
+    assert f"Colours end at ±{scale['domain'][-1]:.3g}" in caption
+    assert "colours end at ±" in " ".join(page.evaluate("treeanova.specification()")["title"]["text"])
+    colours = {row["colour"] for row in drawn(page, "cells effect")}
+    assert len(colours) > 20

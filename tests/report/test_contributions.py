@@ -50,6 +50,7 @@ def test_terms_beyond_the_first_are_added_up_and_listed():
 def test_bars_of_sums_are_cut_where_they_would_hide_the_terms(head, is_cut):
     text = contributions(rows_of_gaps([head, 1.0, 1.0]), COLUMNS, extent_with_error, with_error, n_heads=1)
     assert ("are cut" in text) == is_cut
+    assert [row.count('class="break"') for row in text.split("<tr>")[2:]] == [int(is_cut), 0, 0]  # the sign of a cut
     widths = [float(width) for width in re.findall(r'<rect[^>]* width="([\d.]+)"', text)]
     assert widths[1] > 300
 
@@ -69,3 +70,12 @@ def test_gaps_without_an_error_have_no_line():
     assert extent_with_error(row) == (-1.0, 0.0)
     assert "mark" not in with_error(Span(-2.0, 1.0), row)
     assert 'class="below"' in with_error(Span(-2.0, 1.0), row)
+
+
+@pytest.mark.parametrize(
+    ("population", "model", "places"), [(30.0, 10.0, [0.92]), (-30.0, 40.0, [0.02, 0.44]), (2.0, 1.0, [])]
+)
+def test_every_side_of_a_bar_that_is_not_to_scale_is_broken(population, model, places):
+    text = stacked(Span(-1.0, 4.0), {"population": population, "model": model})
+    found = [float(x) / 1000 for x in re.findall(r'class="break" d="M([\d.]+) ', text)]
+    assert found == pytest.approx(places, abs=0.01)

@@ -45,7 +45,9 @@ def test_the_validation_is_on_the_page(validation, page):
     assert [row[0] for row in plain["terms"]] == list(table["term"])
     for place, name in enumerate(("loss_change", "error", "p_value", "p_holm", "slope", "share", "model_share"), 2):
         assert [row[place] for row in plain["terms"]] == pytest.approx(list(table[name]), rel=1e-5)
-    assert plain["not_paying"] == list(validation.not_paying)
+    assert plain["dispensable"] == list(validation.dispensable)
+    assert plain["significant"] == list(validation.significant)
+    assert [row[-1] for row in plain["terms"]] == list(table["aliases"])
     assert (plain["rows"], plain["loss"]) == (200, "squared error")
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import importlib.metadata
 import json
 import re
 import sys
@@ -135,3 +136,18 @@ def test_progress_of_a_report(fx, tmp_path):
     assert stages[0] == "charts"
     assert stages[-3:] == ["tables of the page", "page", "writing report.html"]
     assert "density uniform: purifying order 1" in stages
+
+
+def test_a_page_is_not_written_under_the_suffix_of_another_format(fx, tmp_path):
+    with pytest.raises(ValueError, match=r"`path` must end in .html or .htm, .* got '.*x.pdf'; name it 'x.html'"):
+        write_report(fx, tmp_path / "x.pdf")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_source_tree_that_is_not_installed_has_a_version(fx, monkeypatch):
+    def not_installed(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: not_installed(name) if name == "treeanova" else "1")
+    assert ParsedPage(write_report(fx, densities=[])).data["versions"]["treeanova"] == treeanova.__version__
+    assert f"treeanova {treeanova.__version__}" in write_report(fx.gap(np.zeros((4, 3)), [0, 0, 1, 1]))

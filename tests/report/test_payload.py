@@ -71,7 +71,7 @@ def test_every_output_has_its_numbers():
         for k, output in enumerate(fx.schema.outputs):
             expected = as_lists(fx.table(names_on_page(data, term)))[f"value_{output}"]
             np.testing.assert_allclose(values_on_page(term, "auto", k) * data["unit"], expected, atol=2 * data["unit"])
-    assert [len(found) for found in data["headlines"].values()] == [3]
+    assert {name: len(found) for name, found in data["headlines"].items()} == {"auto": 3, "auto/raw": 3}
 
 
 def test_terms_beyond_the_limit_are_listed_without_tables(fx):

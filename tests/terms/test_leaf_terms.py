@@ -12,6 +12,7 @@ from hypothesis import assume, given
 import treeanova
 from treeanova.terms.correction import no_correction
 from treeanova.terms.leaf_terms import Joined, PureLeafTerms, RawLeafTerms
+from treeanova.terms.leftover import Allotment
 from treeanova.terms.tree_model import TreeModel
 from treeanova.testing.decompositions import names_at_rows
 from treeanova.testing.forests import random_forest, rows_on_bounds, scale_of
@@ -147,16 +148,51 @@ def screened():
 
 
 def shares_of_enumerated_terms(leaf_terms, codes):
-    """Each unlisted term shared among its features, minus what was moved from them to tables of low order."""
+    """Each unlisted term shared among its features."""
     unlisted = [key for key in leaf_terms.trees.leaf_sets.subsets(range(3, 7)) if key not in leaf_terms.keys]
     shares = np.zeros((*codes.shape, 2))
     for key, values in zip(unlisted, np.moveaxis(leaf_terms.at(codes, unlisted, 1), 1, 0), strict=True):
         shares[:, list(key)] += values[:, None] / len(key)
-    for key, table in leaf_terms.leftover.tables.items():
-        bins = [leaf_terms.leftover.binnings[j].coarser(n) for j, n in zip(key, table.shape, strict=False)]
-        moved = table[tuple(own[codes[:, j]] for j, own in zip(key, bins, strict=True))]
-        shares[:, list(key)] -= moved[:, None] / len(key)
     return shares
+
+
+@pytest.mark.parametrize("density", ["independent", "empirical", "auto"])
+def test_single_terms_of_an_order_add_up_to_what_explain_says_of_it(screened, density):
+    fx, rows = screened[0][density], screened[1]
+    explained = fx.explain(rows)
+    names = fx.schema.names
+    keys = fx.termset.leaf_terms.trees.leaf_sets.subsets(range(3, 7))
+    for order, rest in explained.others.items():
+        of_order = [tuple(names[j] for j in key) for key in keys if len(key) == order]
+        total = sum(fx.term_values(rows, key) for key in of_order)
+        listed = sum(fx.term_values(rows, key) for key in of_order if key in fx.terms)
+        np.testing.assert_allclose(total, listed + rest, rtol=0, atol=1e-12)
+
+
+def test_a_term_is_the_same_however_it_is_asked_for(screened):
+    fx, rows = screened[0]["empirical"], screened[1][:20]
+    names = fx.schema.names
+    key = next(key for key in fx.termset.leaf_terms.trees.leaf_sets.subsets([3]) if key not in fx.termset.keys)
+    unlisted = tuple(names[j] for j in key)
+    values = fx.term_values(rows, unlisted)
+    np.testing.assert_array_equal(fx.truncate(2).term_values(rows, unlisted), values)
+    parts = fx.truncate(3).explain(rows)
+    np.testing.assert_allclose(parts.others[3], fx.explain(rows).others[3], rtol=0, atol=1e-13)
+
+
+def test_what_is_moved_is_taken_from_terms_in_proportion_to_their_leaves(screened):
+    """Leaves of each term, and pairs of a leaf and a term, counted one by one."""
+    sets = screened[0]["empirical"].termset.leaf_terms.trees.leaf_sets
+    leaves = [key for key, members in zip(sets.keys, sets.members, strict=True) for _ in members]
+    allotment = Allotment(sets, 3)
+    for key in [(), (0,), (1, 4)]:
+        terms = [term for leaf in leaves for term in itertools.combinations(leaf, 3) if set(key) <= set(term)]
+        for term in set(terms):
+            [share] = [share for own, share in allotment.given_up(term, [key]) if own == key]
+            assert share == pytest.approx(terms.count(term) / len(terms), rel=1e-12)
+        by_feature = np.array([sum(j in term for term in terms) for j in range(6)]) / (3 * len(terms))
+        np.testing.assert_allclose(allotment.feature_shares(key), by_feature, rtol=1e-12)
+    assert allotment.given_up((0, 1), [()]) == []
 
 
 @pytest.mark.parametrize("density", ["independent", "empirical", "auto"])

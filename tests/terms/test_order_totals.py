@@ -81,3 +81,14 @@ def test_large_jobs_run_in_the_kernel(monkeypatch):
     monkeypatch.setattr("treeanova.core.compiled._SECONDS_WORTH_LOADING", 0.0)
     monkeypatch.setattr(OrderTotals, "at_rows_by_numpy", None)
     np.testing.assert_array_equal(totals.at_rows(codes)[1:], totals.at_rows_by_kernel(codes)[1:])
+
+
+@pytest.mark.skipif(not has_numba(), reason="Numba is not installed")
+def test_rows_have_the_same_digits_alone_and_among_many_in_any_number_of_threads(monkeypatch):
+    form, codes, _ = random_closed_form(5, n_rows=600)
+    totals = OrderTotals(form)
+    monkeypatch.setattr("treeanova.terms.order_totals.LEAVES_OF_A_TASK", 7)
+    monkeypatch.setattr("treeanova.core.compiled._SECONDS_WORTH_LOADING", 0.0)
+    every = totals.at_rows(codes)
+    for n_jobs in (1, 2, 3):
+        np.testing.assert_array_equal(totals.at_rows(codes[:3], n_jobs), every[:, :3])

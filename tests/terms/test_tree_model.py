@@ -136,7 +136,7 @@ def test_sums_are_exact_after_low_orders_are_moved(few_listed, boosted, density,
     monkeypatch.setattr(tree_model, "_MAX_CORRECTED", 1)
     model, x = boosted
     fx = treeanova.decompose(model, x, density=density)
-    assert {len(key) for key in fx.evaluation.terms.leaf_terms.leftover.tables} == {1, 2}
+    assert {len(key) for key in fx.evaluation.terms.leaf_terms.leftover.tables} == {0, 1, 2}
     forest = fx.source.trees.forest
     rows = rows_on_bounds(forest, np.random.default_rng(0), 300)
     assert np.isnan(rows).any()

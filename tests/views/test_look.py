@@ -12,7 +12,9 @@ from treeanova.views.look import (
     response_of,
     scale_of,
     share_words,
+    sum_words,
     value_text,
+    variance_words,
 )
 
 
@@ -64,7 +66,7 @@ def test_values_in_words():
 
 def test_negative_shares_are_explained_where_they_show():
     assert negative_share_words([0.5, -0.0004]) == ""
-    assert "works against others" in negative_share_words([0.5, -0.3])
+    assert "partly cancels terms" in negative_share_words([0.5, -0.3])
 
 
 def test_terms_that_others_offset_are_explained():
@@ -76,3 +78,19 @@ def test_terms_that_others_offset_are_explained():
 @pytest.mark.parametrize(("shares", "is_shown"), [([0.5, -0.001], True), ([0.5, -1e-6], False), ([], False)])
 def test_negative_shares_are_explained_where_they_are_shown(shares, is_shown):
     assert bool(negative_share_words(shares)) is is_shown
+
+
+@pytest.mark.parametrize(
+    ("variances", "total"),
+    [([0.5, 0.5], None), ([0.5, 0.504], None), ([1.5, 0.53], "203"), ([0.4, 0.38], "78"), ([], None)],
+)
+def test_variances_that_do_not_add_up_say_so(variances, total):
+    words = sum_words(variances)
+    assert (words == "") == (total is None)
+    assert total is None or words.startswith(f"Variances add up to {total}\u00a0%, ")
+
+
+def test_a_variance_is_relative_to_the_score_or_to_what_is_left_of_it():
+    schema = Schema((), link="logit", classes=("no", "yes"))
+    assert variance_words(schema, is_part=False) == "variance of the term, relative to that of the log-odds of yes"
+    assert variance_words(schema, is_part=True).endswith("that of the sum of the terms that are left")

@@ -11,9 +11,9 @@ from treeanova.testing.diamonds import diamonds_decomposition, labels_by_varianc
 from treeanova.testing.models import boosted_product
 from treeanova.testing.pages import HOSTILE_NAMES, ParsedPage
 from treeanova.testing.remainders import main_effects_and_remainder, model_with_a_feature_called_remainder
-from treeanova.views.look import NEGATIVE_SHARE
+from treeanova.views.look import NEGATIVE_SHARE, percent
 from treeanova.views.standings import Standing, standings
-from treeanova.views.summary import adding_up, caveats, headline, html_summary, percent
+from treeanova.views.summary import adding_up, caveats, headline, html_summary
 
 
 def standing(label, variance, share=None):
@@ -26,28 +26,64 @@ def plain(text):
 
 
 def test_headline():
-    pure = [standing("t0", 0.6), standing("t1", 0.25), standing("a × b", 0.15)]
+    pure = [standing("t0", 0.6), standing("t1", 0.25), standing("a × b", 0.15), standing("t2", 0.002)]
     raw = [standing("a × b", 0.26), standing("t0", 0.74)]
     assert plain(headline(pure, raw)) == (
-        "2 of 3 terms carry 85 % of the variance of all terms; the strongest interaction is a × b (15 %); "
-        "purification moved 11 % from pairs to main effects."
+        "3 of 4 terms have a variance of at least 1 % of the score's; the strongest is t0 (60 %), the strongest "
+        "interaction a × b (15 %); purification lowered the share of pairs from 26 % to 15 %."
     )
     assert plain(headline([standing("t0", 1.0)])) == (
-        "The only term carries 100 % of the variance of all terms; there are no interactions."
+        "The only term has a variance of 100 % of the score's; there are no interactions."
     )
-    assert headline([]) == "The model is constant: no term carries any variance."
+    assert plain(headline([standing("t0", 0.99), standing("t1", 0.001)])).startswith("One of 2 terms has a variance of")
+    assert headline([]) == "The model is constant: no term has any variance."
+
+
+def test_a_headline_has_one_measure_and_one_denominator():
+    """Numbers in it are the variances of the terms they stand behind, whatever the shares and sums are."""
+    opposed = [standing("a", 0.9, 1.2), standing("b", 0.6, -0.3), standing("a × b", 0.5, 0.1)]
+    assert plain(headline(opposed)) == (
+        "3 of 3 terms have a variance of at least 1 % of the score's; the strongest is a (90 %), the strongest "
+        "interaction a × b (50 %)."
+    )
+    assert "at least 1 % of that of their sum; " in plain(headline(opposed, is_part=True))
+    strong = [standing("a × b", 0.5), standing("a", 0.4)]
+    assert plain(headline(strong)).endswith("; the strongest is a × b (50 %).")
+    assert plain(headline([standing(f"t{i}", 0.005) for i in range(200)])).startswith(
+        "None of 200 terms has a variance"
+    )
 
 
 def test_a_headline_of_terms_that_cancel_out_has_no_impossible_shares():
     opposed = [standing("a", 0.9, 1.2), standing("b", 0.6, -0.3), standing("a × b", 0.1)]
     raw = [standing("a", 9.0, 2.0), standing("a × b", 8.0, -1.0)]
-    assert plain(headline(opposed, raw)) == (
-        "2 of 3 terms carry 94 % of the variance of all terms; the strongest interaction is a × b (10 %)."
+    assert "purification" not in headline(opposed, raw)
+
+
+@pytest.mark.parametrize("deep", ["a × b × c", "remainder"])
+def test_the_raw_form_of_deep_models_is_no_headline(deep):
+    other = Standing((), deep, 3, 0.1, 0.1, 0.0) if deep == "remainder" else standing(deep, 0.1)
+    pure = [standing("a", 0.8), standing("a × b", 0.1), other]
+    raw = [standing("a × b", 0.9), standing("a", 0.1)]
+    assert "purification" not in headline(pure, raw)
+    assert "purification" not in headline(raw, pure)
+    assert "purification lowered" in headline(pure[:2], raw)
+
+
+def test_variances_that_do_not_add_up_say_so(fx):
+    ranking = standings(fx)["score"]
+    total = sum(term.variance for term in ranking)
+    assert abs(total - 1) > 0.005
+    assert f"Variances add up to {100 * total:.0f} %, because terms are correlated; shares add up to 100 %." in plain(
+        html_summary(fx)
     )
+    assert sum(term.share for term in ranking) == pytest.approx(1.0)
+    independent = fx.with_density("uniform")
+    assert "add up" not in html_summary(independent).partition("<table>")[2]
 
 
 def test_interactions_in_the_remainder_are_not_called_absent():
-    remainder = Standing((), "remainder", 2, 0.4, 0.4, 0.0)
+    remainder = Standing((), "remainder", 2, 0.4, 0.3, 0.0)
     assert "interactions are in the remainder (40 %)" in plain(headline([standing("a", 0.6), remainder]))
 
 
@@ -67,7 +103,19 @@ def fx():
 def test_html_summary_is_small_escaped_and_without_script(fx):
     text = html_summary(fx)
     parsed = ParsedPage(text)
-    assert {tag for tag, _ in parsed.tags} <= {"div", "p", "strong", "table", "thead", "tbody", "tr", "th", "td", "em"}
+    assert {tag for tag, _ in parsed.tags} <= {
+        "div",
+        "p",
+        "strong",
+        "table",
+        "thead",
+        "tbody",
+        "tr",
+        "th",
+        "td",
+        "em",
+        "small",
+    }
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
     assert len(text) < 10_000
     ranking = standings(fx)["score"]
@@ -91,10 +139,11 @@ def test_a_headline_does_not_deny_interactions_in_the_remainder():
     pytest.importorskip("xgboost")
     pytest.importorskip("pandas")
     mains = main_effects_and_remainder()
-    share = 1 - sum(term.share for term in standings(mains)["score"] if not term.is_remainder)
-    assert 0.05 < share < 0.9
-    assert f"interactions are in the remainder ({100 * share:.0f}\u00a0%)" in headline(standings(mains)["score"])
-    assert [term.label for term in standings(mains)["score"] if term.is_remainder] == ["(remainder)"]
+    (remainder,) = (term for term in standings(mains)["score"] if term.is_remainder)
+    assert remainder.label == "(remainder)"
+    assert 0.05 < remainder.variance < 0.9
+    words = f"interactions are in the remainder ({100 * remainder.variance:.0f}\u00a0%)"
+    assert words in headline(standings(mains)["score"])
 
 
 def test_a_headline_takes_a_feature_of_that_name_for_a_feature():
@@ -102,7 +151,7 @@ def test_a_headline_takes_a_feature_of_that_name_for_a_feature():
     pytest.importorskip("pandas")
     model, rows = model_with_a_feature_called_remainder()
     pairs = treeanova.decompose(model, rows, density="empirical", max_order=2)
-    assert "the strongest interaction is a × b (" in headline(standings(pairs)["score"])
+    assert "the strongest interaction a × b (" in headline(standings(pairs)["score"])
 
 
 def test_words_and_the_notebook_have_the_same_order():
@@ -116,4 +165,4 @@ def test_words_and_the_notebook_have_the_same_order():
     ranking = standings(fx)["score"]
     assert [term.label for term in ranking] == expected
     interaction = next(label for label in expected if "×" in label)
-    assert f"the strongest interaction is {interaction} (" in headline(ranking)
+    assert f"the strongest interaction {interaction} (" in headline(ranking)

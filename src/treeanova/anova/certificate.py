@@ -101,6 +101,13 @@ class HigherCertificate:
         Estimate of the largest share of the score's variance of one of these.
     skipped
         What a limit of time left out.
+    table_error
+        Estimate of the largest error that the correction of these terms leaves in a table of lower order, relative to
+        the largest absolute score: what half as many bins would change, plus what these terms still hold, at rows, of
+        the features of a table. It is not a bound. NaN where it was not measured.
+    mean_error
+        Standard error of the intercept as the mean of the score, relative to the score's standard deviation; 0 where
+        the mean is exact.
 
     Examples
     --------
@@ -124,6 +131,8 @@ class HigherCertificate:
     n_left_out: int = 0
     largest_missed: float = 0.0
     skipped: tuple[str, ...] = ()
+    table_error: float = 0.0
+    mean_error: float = 0.0
 
     @property
     def purity(self) -> float:
@@ -162,7 +171,7 @@ class HigherCertificate:
         if self.is_exact:
             return f"{orders} pure in closed form"
         if self.measured is None:
-            return f"{orders} corrected for dependence, purity not measured"
+            return f"{orders} {self._phrase_of_correction()}, purity not measured"
         which = (
             f"the {self.n_measured} largest of {self.n_terms:,} terms"
             if self.n_measured < self.n_terms
@@ -172,6 +181,26 @@ class HigherCertificate:
         )
         return f"{orders} pure within {self.measured:.1%} of their size ({which})"
 
+    @property
+    def accuracy(self) -> str:
+        """How accurate the tables of lower orders are, in words; empty where nothing was estimated."""
+        if self.is_exact:
+            return ""
+        tables = f"tables of {_orders(range(1, self.orders[0]))}"
+        correction = f"{_orders(self.orders)} {self._phrase_of_correction()}"
+        if math.isnan(self.table_error):
+            return f"accuracy of {tables} not measured, for lack of time: {correction}"
+        return f"{tables} accurate to about {self.table_error:.2%} of the largest score: {correction}"
+
+    def _phrase_of_correction(self) -> str:
+        """What was corrected for dependence: nothing, or how many terms of which orders."""
+        if not self.n_corrected:
+            return "not corrected for dependence"
+        orders = sorted(self.bins) or self.orders
+        which = "" if (orders[0], orders[-1]) == self.orders else f" of {_orders(orders)}"
+        terms = "1 term" if self.n_corrected == 1 else f"{self.n_corrected:,} terms"
+        return f"corrected for dependence on coarse bins ({terms}{which})"
+
     def __str__(self) -> str:
         terms = f"{self.n_terms:,} terms at rows" if self.n_terms or self.n_left_out else "in the remainder"
         start = f"{_orders(self.orders)}: {terms}{self._phrase_of_rests()}; "
@@ -179,14 +208,25 @@ class HigherCertificate:
             return f"{start}pure in closed form, features being independent"
         if not self.n_corrected:
             return (
-                f"{start}none corrected for dependence, pure for independent features only{self._phrase_of_skipped()}"
+                f"{start}none corrected for dependence, pure for independent features only"
+                f"{self._phrase_of_errors()}{self._phrase_of_skipped()}"
             )
         cells = ", ".join(f"{bins} at order {order}" for order, bins in self.bins.items())
         measured = "" if self.measured is None else self._phrase_of_measure()
         return (
             f"{start}{self.n_corrected:,} corrected for dependence on coarse bins ({cells}), slice means there within "
-            f"{self.impurity:.1e}{measured}{self._phrase_of_refinement()}{self._phrase_of_skipped()}"
+            f"{self.impurity:.1e}{measured}{self._phrase_of_refinement()}{self._phrase_of_errors()}{self._phrase_of_skipped()}"
         )
+
+    def _phrase_of_errors(self) -> str:
+        """Errors of tables and of the intercept, as far as they are known and not zero."""
+        table = (
+            "errors of tables not measured"
+            if math.isnan(self.table_error)
+            else f"errors of tables up to about {self.table_error:.1e} of the largest score"
+        )
+        mean = f"; standard error of the intercept {self.mean_error:.1e} of the score's standard deviation"
+        return f"; {table}{mean if self.mean_error else ''}"
 
     def _phrase_of_rests(self) -> str:
         if not self.n_left_out:
@@ -235,6 +275,12 @@ class Certificate:
     sampled_rows
         Number of rows of the sample by which the dependence of features was estimated where it takes all rows, because
         these could be read once only; None where no such estimate was needed.
+    aliases
+        Groups of features that determine each other in the rows, such as copies of a column: only the sum of their
+        terms is unique.
+    mean_gap
+        Difference between the intercept and the mean of the score under the joint density used for orders above 2,
+        relative to the score's standard deviation; 0 for densities that are one joint model.
 
     Examples
     --------
@@ -255,6 +301,8 @@ class Certificate:
     marginal_gap: float = 0.0
     edits: tuple[str, ...] = ()
     sampled_rows: int | None = None
+    aliases: tuple[tuple[str, ...], ...] = ()
+    mean_gap: float = 0.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "terms", MappingProxyType(dict(self.terms)))
@@ -271,6 +319,8 @@ class Certificate:
             self.marginal_gap,
             self.edits,
             self.sampled_rows,
+            self.aliases,
+            self.mean_gap,
         )
 
     @property
@@ -285,12 +335,20 @@ class Certificate:
 
     @property
     def max_correlation(self) -> float:
-        """Largest maximal correlation of a term."""
-        return _worst(term.max_correlation for term in self.terms.values())
+        """Largest maximal correlation of a term; 1 where features determine each other in the rows."""
+        return 1.0 if self.aliases else _worst(term.max_correlation for term in self.terms.values())
 
     @property
     def error(self) -> float:
-        """Largest error bound of a term that has a table."""
+        """Largest error of a term that has a table: that of its purification, plus that of the orders above.
+
+        The first is a bound. The second, `HigherCertificate.table_error`, is an estimate, NaN where it was not measured.
+        """
+        return self.purification_error + (0.0 if self.higher is None else self.higher.table_error)
+
+    @property
+    def purification_error(self) -> float:
+        """Largest error bound of a term that has a table, given the terms that have none."""
         return _worst(term.error for term in self.terms.values() if term.error is not None)
 
     @property
@@ -310,13 +368,18 @@ class Certificate:
 
     @property
     def tables_met(self) -> bool:
-        """Whether every term that has a table is pure to the tolerance, with an error of at most 1,000 times it."""
-        return bool(self.impurity <= self.tol and self.error <= _ERROR_FACTOR * self.tol)
+        """Whether every term that has a table is pure to the tolerance, with an error of at most 1,000 times it.
+
+        This is the error of purification: tables may be pure and still have an error from the orders above, as `error`
+        and `met` say.
+        """
+        return bool(self.impurity <= self.tol and self.purification_error <= _ERROR_FACTOR * self.tol)
 
     @property
     def met(self) -> bool:
-        """Whether every term is pure to the tolerance: those that have a table, and those evaluated at rows."""
-        return self.tables_met and (self.higher is None or self.higher.purity <= self.tol)
+        """Whether every term is pure to the tolerance, with or without a table, and `error` at most 1,000 times it."""
+        is_accurate = bool(self.error <= _ERROR_FACTOR * self.tol)
+        return self.tables_met and is_accurate and (self.higher is None or self.higher.purity <= self.tol)
 
     @property
     def purity(self) -> str:
@@ -329,7 +392,8 @@ class Certificate:
     def _purity_of_tables(self) -> str:
         orders = sorted({len(key) for key in self.terms})
         verdict = "pure to" if self.tables_met else "NOT pure: slice means up to"
-        errors = f", errors up to {self.error:.1e}" if self.error > _ERROR_FACTOR * self.tol else ""
+        error = self.purification_error
+        errors = f", errors up to {error:.1e}" if error > _ERROR_FACTOR * self.tol else ""
         return f"{_orders(orders)} {verdict} {self.impurity:.1e}{errors}"
 
     @property
@@ -374,12 +438,26 @@ class Certificate:
             higher = dataclasses.replace(higher, n_terms=n_higher)
         if higher is not None and not has_rests:
             higher = dataclasses.replace(higher, n_left_out=0, largest_missed=0.0)
-        return dataclasses.replace(self, terms=terms, higher=higher, remainder_share=None)
+        kept = {name for key in names for name in key}
+        aliases = tuple(group for group in self.aliases if len(kept & set(group)) > 1)
+        return dataclasses.replace(self, terms=terms, higher=higher, remainder_share=None, aliases=aliases)
+
+    @property
+    def uniqueness(self) -> tuple[str, ...]:
+        """What the weights leave undetermined, in sentences: of features that determine each other, and of pairs.
+
+        A function that is constant on each separate part of a pair's support is one of either feature.
+        """
+        aliased = tuple(sentence_of_aliases(group) for group in self.aliases)
+        parts = [key for key, term in self.terms.items() if len(key) == 2 and term.n_components > 1]
+        split = [key for key in parts if not any(set(key) <= set(group) for group in self.aliases)]
+        return (*aliased, _sentence_of_parts(split)) if split else aliased
 
     def __str__(self) -> str:
         of_sum = f"; sum of terms within {self.reconstruction_error:.1e} of the scores"
         summary = f"{self.purity}{'' if self.edits else of_sum}"
         notes = [] if self.higher is None else [str(self.higher)]
+        notes += self.uniqueness
         if self.edits:
             notes.append(f"edited ({', '.join(self.edits)}): the sum of terms is no longer the model")
         if self.marginal_gap:
@@ -389,7 +467,8 @@ class Certificate:
             )
         if self.density_gap:
             notes.append(
-                f"tables of pairs differ from the joint density of higher orders by up to {self.density_gap:.1%}"
+                f"tables of pairs differ from the joint density of higher orders by up to {self.density_gap:.1%}, which "
+                f"moves the mean of the score by {self.mean_gap:.1%} of its standard deviation"
             )
         if self.sampled_rows is not None:
             notes.append(
@@ -424,6 +503,25 @@ def impurity(values: Floats, weights: Floats, scales: Floats) -> float:
     for axis in range(weights.ndim):
         worst = np.maximum(worst, largest(settled_means(values, weights, axis)))
     return float((worst * safe_inverse(scales)).max(initial=0.0)) + 0.0  # never -0.0
+
+
+def sentence_of_aliases(group: Sequence[str]) -> str:
+    """What is unique, and what is not, where some features determine each other."""
+    names = f"{', '.join(group[:-1])} and {group[-1]}"
+    return (
+        f"{names} determine each other in these data: the sum of their terms is unique, but its split between them "
+        "follows the splits of the model and the convention for cells without rows"
+    )
+
+
+def _sentence_of_parts(pairs: Sequence[tuple[Any, ...]]) -> str:
+    which = (
+        f"{label_of(pairs[0])} has" if len(pairs) == 1 else f"{len(pairs):,} pairs, such as {label_of(pairs[0])}, has"
+    )
+    return (
+        f"the support of {which} several parts that no cell with mass connects: differences between these parts are "
+        "unique in the sum of the two main effects only"
+    )
 
 
 def _worst(numbers: Iterable[float]) -> float:

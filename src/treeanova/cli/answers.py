@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 
 from treeanova.anova.certificate import Certificate, HigherCertificate
-from treeanova.cli.formats import Row, aligned, percent, printable
+from treeanova.cli.formats import Row, aligned, percent
 from treeanova.core.arrays import Names
 from treeanova.core.labels import label_of
+from treeanova.data.frames import printable
 from treeanova.data.tabular import records
 from treeanova.decomposition.comparison import Comparison
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.validation import Validation
-from treeanova.views.look import effect_words, scale_of, share_words
+from treeanova.views.look import effect_words, scale_of, share_words, sum_words
 from treeanova.views.standings import standings
 from treeanova.views.summary import caveats, headline
 
@@ -54,7 +55,8 @@ def _plain_certificate(certificate: Certificate, *, is_part: bool) -> dict[str, 
         "pure": certificate.met,
         "tables_pure": certificate.tables_met,
         "impurity": certificate.impurity,
-        "error": certificate.error,
+        "error": _known(certificate.error),
+        "aliases": [list(group) for group in certificate.aliases],
         "max_correlation": certificate.max_correlation,
         "reconstruction_error": None if is_part else certificate.reconstruction_error,
         "density_gap": certificate.density_gap,
@@ -67,8 +69,20 @@ def _plain_higher(higher: HigherCertificate | None) -> dict[str, Any] | None:
     """How pure the terms are that are evaluated at rows."""
     if higher is None:
         return None
-    purity = None if math.isnan(higher.purity) else higher.purity
-    return {"orders": list(higher.orders), "n_terms": higher.n_terms, "purity": purity, "refinement": higher.refinement}
+    return {
+        "orders": list(higher.orders),
+        "n_terms": higher.n_terms,
+        "n_corrected": higher.n_corrected,
+        "purity": _known(higher.purity),
+        "refinement": _known(higher.refinement),
+        "table_error": _known(higher.table_error),
+        "mean_error": higher.mean_error,
+    }
+
+
+def _known(measure: float) -> float | None:
+    """A number, or None where it was not measured: JSON has no NaN."""
+    return None if math.isnan(measure) else measure
 
 
 def explained(fx: Decomposition, plain: Row, top: int) -> str:
@@ -80,14 +94,14 @@ def explained(fx: Decomposition, plain: Row, top: int) -> str:
     for output, ranking in standings(fx).items():
         of = f"{output}: " if len(plain["outputs"]) > 1 else ""
         terms = [row for row in plain["terms"] if row.get("output", output) == output]
-        parts.append(f"{of}{printable(headline(ranking))}\n\n{_strongest(terms, top)}")
+        parts.append(f"{of}{printable(headline(ranking, is_part=fx.scope.is_part))}\n\n{_strongest(terms, top)}")
     parts.append("\n".join(caveats(fx)))
     parts += ["\n".join(f"wrote {path}" for path in plain["files"].values())] if plain["files"] else []
     return "\n\n".join(parts)
 
 
 def _strongest(rows: Sequence[Row], top: int) -> str:
-    """A line per term, one for those left out, and what a negative share means where one is shown."""
+    """A line per term, one for those left out, and what the numbers add up to and mean."""
     lines = [
         {
             "term": row["term"],
@@ -99,9 +113,13 @@ def _strongest(rows: Sequence[Row], top: int) -> str:
         for row in rows[:top]
     ]
     rest = rows[top:]
-    more = f"\n{len(rest)} more terms: share {percent(sum(row['share'] for row in rest))}" if rest else ""
-    note = share_words((row["variance"], row["share"]) for row in rows[:top])
-    return f"{aligned(lines)}{more}" + (f"\n{note}" if note else "")
+    sums = [percent(sum(row[name] for row in rest)) for name in ("variance", "share")]
+    more = f"{len(rest)} more terms: variance {sums[0]}, share {sums[1]}" if rest else ""
+    notes = (
+        sum_words(row["variance"] for row in rows),
+        share_words((row["variance"], row["share"]) for row in rows[:top]),
+    )
+    return "\n".join(filter(None, (aligned(lines), more, *notes)))
 
 
 # What table answers.
@@ -119,7 +137,7 @@ def table_words(fx: Decomposition, term: Names, *, is_raw: bool) -> str:
 def plain_comparison(comparison: Comparison) -> dict[str, Any]:
     """The tables of a comparison as plain data."""
     tables = {name: records(getattr(comparison, name)) for name in ("distance", "signs", "ranks")}
-    return {"names": list(comparison.names), **tables}
+    return {"names": list(comparison.names), "notes": list(comparison.notes), **tables}
 
 
 def compared(comparison: Comparison, top: int) -> str:
@@ -134,13 +152,14 @@ def compared(comparison: Comparison, top: int) -> str:
         | {f"Δ {name}": percent(distances[term][name]) for name in others}
         | {f"rank {name}": _rank_text(ranks[term][name]) for name in plain["names"]}
         | {f"sign {name}": percent(signs[term][name]) if term in signs else "" for name in others}
-        for term in sorted(distances, key=lambda term: -max(map(_known, distances[term].values())))
+        for term in sorted(distances, key=lambda term: -max(map(_sortable, distances[term].values())))
     ]
     more = f"\n{len(lines) - top} more terms" if len(lines) > top else ""
+    notes = "".join(f"\n{printable(note)}" for note in comparison.notes)
     return (
         f"Compared with {first}. Δ: root mean square difference of a term, in standard deviations of the score;\n"
-        "rank: by own variance, – where there is no such term; sign: weight of bins where a main effect has the other "
-        f"sign.\n\n{aligned(lines[:top])}{more}"
+        "rank: by variance, – where there is no such term; sign: share of rows where a main effect has the other "
+        f"sign.{notes}\n\n{aligned(lines[:top])}{more}"
     )
 
 
@@ -160,7 +179,7 @@ def _largest(rows: Iterable[Row], names: Sequence[str]) -> dict[str, dict[str, f
     return largest
 
 
-def _known(number: float) -> float:
+def _sortable(number: float) -> float:
     """A number, or -1, below all distances, for NaN."""
     return -1.0 if math.isnan(number) else number
 
@@ -175,8 +194,10 @@ def plain_validation(validation: Validation) -> dict[str, Any]:
         "n_rows": validation.n_rows,
         "model_loss": validation.model_loss,
         "constant_loss": validation.constant_loss,
-        "evident": list(validation.evident),
-        "not_paying": list(validation.not_paying),
+        "dispensable": list(validation.dispensable),
+        "significant": list(validation.significant),
+        "groups": [list(group) for group in validation.groups],
+        "notes": list(validation.notes),
         "terms": records(validation.table),
     }
 
@@ -194,26 +215,37 @@ def validated(validation: Validation, top: int) -> str:
         {"term": row["term"]}
         | ({"output": row["output"]} if "output" in row else {})
         | {"loss without": f"{row['loss_change']:+.4g}", "error": f"{row['error']:.2g}", "p": p_text(row["p_value"])}
-        | {"p (Holm)": p_text(row["p_holm"]), "slope": f"{row['slope']:.2f}", "explains": percent(row["share"])}
+        | {"p (Holm)": p_text(row["p_holm"]), "slope": f"{row['slope']:.2f}", "explains": _share_text(row["share"])}
         | {"of the score": percent(row["model_share"])}
+        | ({"tested with": row["aliases"]} if plain["groups"] else {})
         for row in plain["terms"]
     ]
     more = f"\n{len(lines) - top} more terms" if len(lines) > top else ""
-    idle = _first_of(plain["not_paying"]) or "none"
+    idle, found = (_first_of(plain[name]) or "none" for name in ("dispensable", "significant"))
     return (
         f"{plain['n_rows']:,} rows, {plain['loss']}: {_numbers(plain['model_loss'])} for the model, "
         f"{_numbers(plain['constant_loss'])} for the best constant\n"
-        f"Interactions that do not pay (without them the loss grows by at most two errors): {printable(idle)}\n\n"
+        "1. How much worse is the loss without the term? (loss without, and its standard error)\n"
+        f"   Interactions that can be left out (the loss grows by at most two errors): {printable(idle)}\n"
+        "2. Does the outcome follow the term, given all the others? (p, one-sided)\n"
+        f"   Significant, corrected for all {len(lines)} rows (Holm): {printable(found)}\n"
+        f"{''.join(f'   {note}{chr(10)}' for note in plain['notes'])}\n"
         f"{aligned(lines[:top])}{more}\n\n"
-        "loss without: change of the loss when the term is left out, and its standard error; p: does the outcome\n"
-        f"follow the term at all, one-sided; Holm: corrected for all {len(lines)} rows; slope: 1 calibrated, 0 noise;\n"
-        "explains: share of the outcome's variance, next to the term's share of the score's."
+        "slope: 1 calibrated, 0 noise; explains: share of the outcome's variance, next to the term's share of the\n"
+        f"score's{_TESTED_WITH if plain['groups'] else ''}."
     )
+
+
+_TESTED_WITH = "; tested with: terms that these rows cannot distinguish from it, tested together as one sum"
+
+
+def _share_text(share: float) -> str:
+    return "–" if math.isnan(share) else percent(share)
 
 
 def p_text(p: float) -> str:
     """A p-value for people."""
-    return "<0.0001" if p < 1e-4 else f"{p:.4f}"
+    return "–" if math.isnan(p) else "<0.0001" if p < 1e-4 else f"{p:.4f}"
 
 
 def _numbers(losses: Any) -> str:

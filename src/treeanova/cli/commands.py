@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import sys
 import webbrowser
 from collections.abc import Mapping, Sequence
@@ -11,11 +10,13 @@ from typing import Annotated, Any
 
 import typer
 
+from treeanova import __version__
 from treeanova.cli.options import (
     DEFAULT_BUDGET,
     AsJson,
     Budget,
     Data,
+    DensityFrom,
     DensityName,
     DensityNames,
     MaxOrder,
@@ -49,7 +50,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        say(f"treeanova {importlib.metadata.version('treeanova')}")
+        say(f"treeanova {__version__}")
         raise typer.Exit
 
 
@@ -86,6 +87,7 @@ def explain(
     *,
     data: Data = None,
     density: DensityName = None,
+    density_from: DensityFrom = None,
     target: Target = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a report: one HTML page.")] = None,
     save: Annotated[Path | None, typer.Option(metavar="FILE", help="Save the decomposition to a file (.tav).")] = None,
@@ -114,12 +116,16 @@ def explain(
         raise ValueError("`--open` must come with a report to open, got no --out; add --out report.html.")
     explained_rows = sources.rows_to_explain(rows, data, rows_out)
     check_outputs(
-        {"--out": out, "--save": save, "--rows-out": rows_out}, {"MODEL": model, "--data": data, "--rows": rows}
+        {"--out": out, "--save": save, "--rows-out": rows_out},
+        {"MODEL": model, "--data": data, "--rows": rows, "--density-from": density_from},
     )
-    request = sources.Request(data, target or (), weight, budget, max_order, trusted, seconds)
+    request = sources.Request(data, target or (), weight, budget, max_order, trusted, seconds, density_from)
     files = {}
     with progress() as report:
-        fx = sources.decomposed(sources.open_model(model, request, report), request, density, report)
+        opened = sources.open_model(model, request, report)
+        if rows_out is None or rows is not None:
+            sources.refuse_idle_rows(opened, request)
+        fx = sources.decomposed(opened, request, density, report)
         fx.importance(progress=within(report, "importance"))
         if save is not None:
             with one_step(report, f"writing {save.name}"):
@@ -147,6 +153,7 @@ def table(
     term: Annotated[str, typer.Option(metavar="A,B", help='A feature, or several: "Latitude,Longitude".')],
     data: Data = None,
     density: DensityName = None,
+    density_from: DensityFrom = None,
     target: Target = None,
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write CSV to a file; - is standard output.")] = None,
     raw: Annotated[bool, typer.Option("--raw", help="The term before purification.")] = False,
@@ -166,10 +173,12 @@ def table(
     to_pipe = str(csv) == "-"
     if json and csv is not None:
         raise ValueError(f"`--json` must come without --csv, got --csv {csv} too; choose one.")
-    check_outputs({"--csv": None if to_pipe else csv}, {"MODEL": model, "--data": data})
+    check_outputs({"--csv": None if to_pipe else csv}, {"MODEL": model, "--data": data, "--density-from": density_from})
     with progress() as report:
-        request = sources.Request(data, target or (), weight, budget, trusted=trusted)
-        pure = sources.decomposed(sources.open_model(model, request, report), request, density, report)
+        request = sources.Request(data, target or (), weight, budget, trusted=trusted, density_from=density_from)
+        opened = sources.open_model(model, request, report)
+        sources.refuse_idle_rows(opened, request)
+        pure = sources.decomposed(opened, request, density, report)
         fx = pure.raw if raw else pure
         with one_step(report, "table"):
             names = term_named(term, fx)
@@ -189,6 +198,7 @@ def compare(
     *,
     data: Data = None,
     density: DensityNames = None,
+    density_from: DensityFrom = None,
     target: Target = None,
     weight: Weight = None,
     max_order: MaxOrder = None,
@@ -205,12 +215,13 @@ def compare(
     from treeanova.cli import answers, formats, parts, sources  # noqa: PLC0415  slow to load
     from treeanova.decomposition.comparison import compare as compare_decompositions  # noqa: PLC0415  slow to load
 
-    request = sources.Request(data, target or (), weight, budget, max_order, trusted, seconds)
+    request = sources.Request(data, target or (), weight, budget, max_order, trusted, seconds, density_from)
     with progress() as report:
         files = [sources.open_model(model, request, report) for model in dict.fromkeys(models)]
         densities = density or parts.default_densities(files, request)
         decompositions = parts.parts_of(files, request, densities, report)
-        comparison = compare_decompositions(decompositions, progress=within(report, "comparing"))
+        rows = parts.rows_to_compare(files, request, next(iter(decompositions.values())).schema)
+        comparison = compare_decompositions(decompositions, **rows, progress=within(report, "comparing"))
     say(formats.as_json(answers.plain_comparison(comparison)) if json else answers.compared(comparison, top))
 
 
@@ -222,6 +233,7 @@ def change(
     data_old: OldData,
     data_new: NewData,
     density: DensityName = None,
+    density_from: DensityFrom = None,
     target: Target = None,
     out: Page = None,
     weight: Weight = None,
@@ -238,9 +250,12 @@ def change(
     """
     from treeanova.cli import differences, formats, sources  # noqa: PLC0415  slow to load
 
-    check_outputs({"--out": out}, {"OLD": old, "NEW": new, "--data-old": data_old, "--data-new": data_new})
+    check_outputs(
+        {"--out": out},
+        {"OLD": old, "NEW": new, "--data-old": data_old, "--data-new": data_new, "--density-from": density_from},
+    )
     requests = [
-        sources.Request(data, target or (), weight, budget, max_order, trusted, seconds)
+        sources.Request(data, target or (), weight, budget, max_order, trusted, seconds, density_from)
         for data in (data_old, data_new)
     ]
     with progress() as report:
@@ -269,6 +284,7 @@ def gap(
         str | None, typer.Option(metavar="NAME", help="Tell apart what flows through this feature; default: the group.")
     ] = None,
     density: DensityName = None,
+    density_from: DensityFrom = None,
     target: Target = None,
     weight: Weight = None,
     out: Page = None,
@@ -285,8 +301,8 @@ def gap(
     """
     from treeanova.cli import differences, formats, sources  # noqa: PLC0415  slow to load
 
-    check_outputs({"--out": out}, {"MODEL": model, "--data": data})
-    request = sources.Request(data, target or (), weight, budget, max_order, trusted, seconds)
+    check_outputs({"--out": out}, {"MODEL": model, "--data": data, "--density-from": density_from})
+    request = sources.Request(data, target or (), weight, budget, max_order, trusted, seconds, density_from)
     groups = differences.Groups(group, value, against)
     with progress() as report:
         fx = sources.decomposed(sources.open_model(model, request, report), request, density, report)
@@ -315,14 +331,26 @@ def validate(
     model: ModelFile,
     *,
     data: Annotated[Path, typer.Option(metavar="FILE", help="Held-out rows with their outcome; files as for explain.")],
-    target: Annotated[str, typer.Option(metavar="COLUMN", help="The column of the data with the outcome.")],
-    density: DensityName = None,
-    density_data: Annotated[
-        Path | None,
+    target: Annotated[
+        list[str],
         typer.Option(
-            metavar="FILE", help="Rows that define the density, with the same columns; default: the held-out rows."
+            metavar="COLUMN",
+            help="The column of the data with the outcome; repeat the option for several targets, or for the lower and "
+            "the upper end of survival times.",
+        ),
+    ],
+    loss: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LOSS",
+            help="For example squared, absolute, pinball:0.9, log, poisson, cox; default: the model's objective.",
         ),
     ] = None,
+    group: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The column with the group (query) of each row, for rankings.")
+    ] = None,
+    density: DensityName = None,
+    density_from: DensityFrom = None,
     weight: Weight = None,
     max_order: MaxOrder = None,
     top: Top = 15,
@@ -331,23 +359,25 @@ def validate(
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a report with this validation.")] = None,
     json: AsJson = False,
 ) -> None:
-    """Ask held-out rows which terms are real: loss without each term, p-value, slope, shares of variance.
+    """Ask held-out rows two questions about each term.
+
+    How much worse is the loss without the term? And does the outcome follow the term, given all the others?
 
     Example: treeanova validate model.json --data held_out.csv --target price
     """
     from treeanova.cli import answers, formats, sources  # noqa: PLC0415  slow to load
 
-    check_outputs({"--out": out}, {"MODEL": model, "--data": data, "--density-data": density_data})
-    held_out = sources.Request(data, (target,), weight, budget, max_order, trusted)
-    request = held_out if density_data is None else sources.density_request(held_out, density_data)
+    check_outputs({"--out": out}, {"MODEL": model, "--data": data, "--density-from": density_from})
+    others = (*target, group) if group else tuple(target)
+    held_out = sources.Request(data, others, weight, budget, max_order, trusted, density_from=density_from)
     with progress() as report:
-        opened = sources.open_model(model, held_out, report)
-        keeps_density = density is None and density_data is None
-        saved = opened.saved if keeps_density else None
-        fx = saved or sources.decomposed(opened, request, density, report)
+        fx = sources.decomposed(sources.open_model(model, held_out, report), held_out, density, report)
         with one_step(report, f"reading {data.name}"):
-            outcome, rows, weights = held_out.column(target), held_out.table(fx.schema), held_out.weights()
-        validation = fx.validate(rows, outcome, sample_weight=weights, progress=within(report, "validating"))
+            outcome, groups = held_out.columns(target), held_out.column(group) if group else None
+            rows, weights = held_out.table(fx.schema), held_out.weights()
+        validation = fx.validate(
+            rows, outcome, loss=loss, group=groups, sample_weight=weights, progress=within(report, "validating")
+        )
         if out is not None:
             from treeanova.report import write_report  # noqa: PLC0415  an extra
 
@@ -362,12 +392,19 @@ def validate(
 def reasons(
     model: ModelFile,
     *,
-    data: Annotated[Path, typer.Option(metavar="FILE", help="The rows, also for the density; files as for explain.")],
+    data: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE",
+            help="The rows; they also define the density of a model, unless --density-from names others.",
+        ),
+    ],
     row: Annotated[int, typer.Option(min=0, metavar="N", help="The row to explain, by its number from 0 on.")],
     reference: Annotated[
         int | None, typer.Option(min=0, metavar="N", help="The row to compare with; default: the average.")
     ] = None,
     density: DensityName = None,
+    density_from: DensityFrom = None,
     target: Target = None,
     max_order: MaxOrder = None,
     seconds: Seconds = None,
@@ -382,9 +419,10 @@ def reasons(
     """
     from treeanova.cli import formats, reasons, sources  # noqa: PLC0415  slow to load
 
-    request = sources.Request(data, target or (), None, budget, max_order, trusted, seconds)
+    request = sources.Request(data, target or (), None, budget, max_order, trusted, seconds, density_from)
     with progress() as report:
-        fx = sources.decomposed(sources.open_model(model, request, report), request, density, report)
+        opened = sources.open_model(model, request, report)
+        fx = reasons.decomposed_for_reasons(opened, request, density, reference, report)
         plain = reasons.plain_reasons(reasons.reasons_for(fx, request, row, reference), fx, model.name)
     say(formats.as_json(plain) if json else reasons.reasoned(plain, top))
 
@@ -399,6 +437,7 @@ def monotonicity(
     ] = None,
     data: Data = None,
     density: DensityName = None,
+    density_from: DensityFrom = None,
     target: Target = None,
     budget: Budget = DEFAULT_BUDGET,
     trusted: Trusted = False,
@@ -410,9 +449,11 @@ def monotonicity(
     """
     from treeanova.cli import formats, reasons, sources  # noqa: PLC0415  slow to load
 
-    request = sources.Request(data, target or (), None, budget, None, trusted, None)
+    request = sources.Request(data, target or (), None, budget, trusted=trusted, density_from=density_from)
     with progress() as report:
-        fx = sources.decomposed(sources.open_model(model, request, report), request, density, report)
+        opened = sources.open_model(model, request, report)
+        sources.refuse_idle_rows(opened, request)
+        fx = sources.decomposed(opened, request, density, report)
         found = [fx.monotonicity(name, output=output) for name in feature]
     plain = reasons.plain_monotonicity(found, model.name)
     say(formats.as_json(plain) if json else "\n\n".join(formats.printable_lines(str(one)) for one in found))

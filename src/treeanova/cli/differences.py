@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import narwhals.stable.v1 as nw
 import numpy as np
 
-from treeanova.cli.formats import Row, aligned, printable
+from treeanova.cli.formats import Row, aligned
 from treeanova.cli.sources import ModelFile, Request, check_density, decomposed
 from treeanova.core.arrays import Floats
 from treeanova.core.progress import Progress, within
+from treeanova.data.frames import printable
 from treeanova.data.tabular import read_column, records
 from treeanova.decomposition.change import Change, change
 from treeanova.decomposition.decomposition import Decomposition
-from treeanova.decomposition.gap import Gap
+from treeanova.decomposition.gap import WITHOUT_ERROR, Gap, error_text
+from treeanova.density.row_sources import statistics_of
 from treeanova.views.look import scale_of
 
 # What change answers.
@@ -29,19 +32,21 @@ def change_between(
     check_density(density)
     old = decomposed(models[0], requests[0], density, within(progress, "old"))
     is_same = models[0].path.samefile(models[1].path)
-    if is_same:
-        rows, weights = requests[1].table(old.schema), requests[1].weights()
-        new = old.with_density(old.density, rows, sample_weight=weights, progress=within(progress, "new"))
-    else:
-        new = decomposed(models[1], requests[1], density, within(progress, "new"))
-    return change(old, new, **_rows_where_needed(old, new, requests), progress=within(progress, "change"))
+    new = old if is_same else decomposed(models[1], requests[1], density, within(progress, "new"))
+    return change(old, new, **_rows_of_both(old, new, requests), progress=within(progress, "change"))
 
 
-def _rows_where_needed(old: Decomposition, new: Decomposition, requests: Sequence[Request]) -> dict[str, Any]:
-    """Rows as tables, where the two models read columns in different ways."""
+def _rows_of_both(old: Decomposition, new: Decomposition, requests: Sequence[Request]) -> dict[str, Any]:
+    """The old and the new rows: as tables where the two models read columns in different ways, else as statistics."""
+    if old.schema.names != new.schema.names:
+        return {}  # change() says what differs
     encoders = [[feature.encoder for feature in fx.schema.features] for fx in (old, new)]
-    if encoders[0] == encoders[1] or old.schema.names != new.schema.names:
-        return {}
+    if encoders[0] == encoders[1]:
+        pairs = zip(("X_old", "X_new"), (old, new), requests, strict=True)
+        return {
+            name: statistics_of(request.table(fx.schema), fx.grid, request.weights(), fx.source.wanted_tables())
+            for name, fx, request in pairs
+        }
     if any(request.weight for request in requests):
         raise ValueError(
             "`--weight` must be left out where the two models read columns in different ways, got one; use models of "
@@ -156,12 +161,14 @@ def parted(found: Gap, plain: Row, top: int) -> str:
             f"{_at(mean, k):.4g} in {name} ({count})"
             for name, count, mean in zip(found.groups, found.counts, found.means, strict=True)
         ]
-        gap = f"gap {_at(found.total, k):+.4g}, standard error {_at(found.error, k):.2g}"
+        gap = f"gap {_at(found.total, k):+.4g}, standard error {error_text(_at(found.error, k), 2)}"
         head = printable(f"{of}mean {plain['scale']} {', '.join(sides)}")
         parts.append(f"{head}\n{gap}")
         for name, rows in (("routes", plain["routes"] or []), ("table", plain["table"])):
             own = [row for row in rows if row.get("output", output) == output]
             parts += [_lines(own, ("gap", "error"), top if name == "table" else len(own))] if own else []
+    if min(found.sizes) > 1 and any(row["error"] is None or math.isnan(row["error"]) for row in plain["table"]):
+        parts.append(f"error –: {WITHOUT_ERROR}")
     note = (
         f"Dropping the terms of {found.feature} would not remove its influence: features correlated with it carry it."
     )
@@ -187,8 +194,10 @@ def _lines(rows: Sequence[Row], columns: Sequence[str], top: int) -> str:
 
 def _text(value: float, column: str, noise: float) -> str:
     """A number with its sign, where it is not an error; zero for what rounding left of it."""
+    if column == "error":
+        return error_text(value)
     shown = 0.0 if abs(value) <= noise else value
-    return f"{shown:.3g}" if column == "error" else f"{shown:+.4g}" if shown else "0"
+    return f"{shown:+.4g}" if shown else "0"
 
 
 def _sum(columns: Sequence[str]) -> str:

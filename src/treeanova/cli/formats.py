@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from treeanova.data.frames import aligned as aligned_columns
+from treeanova.data.frames import is_number, printable
+
 Row = Mapping[str, Any]
-_LONGEST_CELL = 60
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -22,41 +23,12 @@ def percent(share: float) -> str:
 
 def aligned(rows: Sequence[Row]) -> str:
     """Rows as columns of text, numbers to the right."""
-    if not rows:
-        return "(no rows)"
-    columns = [[_cell(name), *(_cell(row[name]) for row in rows)] for name in rows[0]]
-    padded = []
-    for column in columns:
-        width = max(map(len, column))
-        to_right = all(map(_is_number, column[1:]))
-        padded.append([cell.rjust(width) if to_right else cell.ljust(width) for cell in column])
-    return "\n".join("  ".join(line).rstrip() for line in zip(*padded, strict=True))
-
-
-def _cell(value: Any) -> str:
-    """A value as text, long names cut in the middle."""
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    text = printable(str(value))
-    return text if len(text) <= _LONGEST_CELL else f"{text[:34]}…{text[-25:]}"
-
-
-def printable(text: str) -> str:
-    """Text that cannot move the cursor."""
-    return "".join("�" if unicodedata.category(character)[0] == "C" else character for character in text)
+    return aligned_columns({name: [row[name] for row in rows] for name in (rows[0] if rows else {})})
 
 
 def printable_lines(text: str) -> str:
     """Lines of text that cannot move the cursor."""
     return "\n".join(map(printable, text.splitlines()))
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text.removesuffix(" %"))
-    except ValueError:
-        return text in {"", "–"}
-    return True
 
 
 def as_csv(rows: Sequence[Row]) -> str:
@@ -70,7 +42,7 @@ def _csv_cell(value: Any) -> str:
     if value is None or value != value:  # noqa: PLR0124
         return ""
     text = str(value)
-    if isinstance(value, str) and text.startswith(_FORMULA_STARTS) and not _is_number(text):
+    if isinstance(value, str) and text.startswith(_FORMULA_STARTS) and not is_number(text):
         text = f"'{text}"
     if not any(character in text for character in '",\r\n'):  # csv.writer leaves a carriage return without quotes
         return text

@@ -24,9 +24,17 @@ Data = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="The rows that define the density: .csv, .tsv, .parquet, .feather or .jsonl; text may be compressed (.gz, "
-        ".zst). Empty cells are missing. A folder of Parquet files, or a pattern such as 'year/*.parquet', is read in "
-        "batches, however large. Not needed for the density uniform.",
+        help="The rows: .csv, .tsv, .parquet, .feather or .jsonl; text may be compressed (.gz, .zst). Empty cells are "
+        "missing. A folder of Parquet files, or a pattern such as 'year/*.parquet', is read in batches, however large. "
+        "They define the density of a model, unless --density-from names others; a saved decomposition keeps its own.",
+    ),
+]
+DensityFrom = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Rows that define the density, as --data. Default: those of --data for a model; a saved decomposition "
+        "keeps its own density. They may lack the columns of --target.",
     ),
 ]
 Target = Annotated[

@@ -8,9 +8,13 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from treeanova.core.files import ARCHIVE, CSV, PAGE, PARQUET, check_suffix
+
+_SUFFIXES = {"--out": PAGE, "--save": ARCHIVE, "--rows-out": PARQUET, "--csv": CSV}
+
 
 def check_outputs(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | Sequence[Path] | None]) -> None:
-    """Raise ValueError for a file that cannot be written, or that is an input or another output.
+    """Raise ValueError for a file that cannot be written, has the suffix of another format, or is an input or output.
 
     Parameters
     ----------
@@ -34,6 +38,7 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path 
                     f"`{option}` must be another file than `{other}`, got {path}, which would replace it; choose "
                     "another name."
                 )
+        check_suffix(path, _SUFFIXES[option], option)
     for (option, path), (other, second) in itertools.combinations(written.items(), 2):
         if _is_same_file(path, second):
             raise ValueError(f"`{option}` and `{other}` must be two files, got {path} for both; choose another name.")

@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from treeanova.cli.sources import ModelFile, Request, check_density, decomposed
+from treeanova.cli.sources import ModelFile, Request, check_density, check_has_rows, decomposed
 from treeanova.core.progress import Progress, within
+from treeanova.data.features import Schema
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.density.kinds import KINDS
 
 RAW = "raw"
 
 
-def default_densities(models: Sequence[ModelFile], request: Request) -> list[str]:
-    """Densities to compare where none are given."""
+def default_densities(models: Sequence[ModelFile], request: Request) -> list[str | None]:
+    """Densities to compare where none are given; None for that of each file, which is "auto" for a model."""
+    has_rows = request.rows_of_density.data is not None
     if len(models) > 1:
-        return ["auto" if request.data is not None else "uniform"]
-    if request.data is not None:
-        return ["auto", RAW, "uniform", "empirical"]
+        return [None if has_rows or all(model.saved is not None for model in models) else "uniform"]
     saved = models[0].saved
-    if saved is None or saved.density.name == "uniform":
-        return ["uniform", RAW]
-    return [saved.density.name, "uniform"]  # raw terms need rows to be ranked on
+    if saved is None:
+        return ["auto", RAW, "uniform", "empirical"] if has_rows else ["uniform", RAW]
+    name = saved.density.name
+    return [name, RAW] if name == "uniform" else [name, "uniform"]
 
 
 def parts_of(
-    models: Sequence[ModelFile], request: Request, densities: Sequence[str], progress: Progress
+    models: Sequence[ModelFile], request: Request, densities: Sequence[str | None], progress: Progress
 ) -> dict[str, Decomposition]:
     """Decompositions by name: that of the density for one model, else that of the file, or both."""
     saved_names = {model.saved.density.name for model in models if model.saved is not None}
@@ -45,34 +47,37 @@ def parts_of(
 
 
 def _under_densities(
-    model: ModelFile, request: Request, kinds: Sequence[str], progress: Progress
-) -> dict[str, Decomposition]:
+    model: ModelFile, request: Request, kinds: Sequence[str | None], progress: Progress
+) -> dict[str | None, Decomposition]:
     """One model under several densities, and raw."""
     first = next((density for density in kinds if density != RAW), None)
     fx = decomposed(model, request, first, progress)
-    under = {}
+    under: dict[str | None, Decomposition] = {}
     for density in kinds:
         if density == RAW:
             under[density] = fx.raw
+        elif density in {first, None}:
+            under[density] = fx
+        elif model.saved is not None:
+            under[density] = decomposed(model, request, density, progress)
         else:
-            under[density] = fx if density == first else _with_density(fx, density, model, request, progress)
+            check_has_rows(request, density)
+            under[density] = fx.with_density(density, progress=within(progress, f"density {density}"))
     return under
 
 
-def _with_density(
-    fx: Decomposition, density: str, model: ModelFile, request: Request, progress: Progress
-) -> Decomposition:
-    """The decomposition under another density: of the rows, or the one that it was saved with."""
-    if request.data is None and model.saved is not None and model.saved.density.name == density:
-        return model.saved
-    request.check_has_rows(density)
-    return fx.with_density(density, progress=within(progress, f"density {density}"))
-
-
-def _name(model: ModelFile, density: str, models: Sequence[ModelFile], kinds: Sequence[str]) -> str:
+def _name(model: ModelFile, density: str | None, models: Sequence[ModelFile], kinds: Sequence[str | None]) -> str:
     """The density, the file, or both: whatever distinguishes this part from the others."""
     if len(models) == 1:
-        return density
+        return density or "auto"
     is_unique = all(model.name != other.name for other in models if other is not model)
     file = model.name if is_unique else str(model.path)
     return file if len(kinds) == 1 else f"{file} {density}"
+
+
+def rows_to_compare(models: Sequence[ModelFile], request: Request, schema: Schema) -> dict[str, Any]:
+    """Rows at which terms are compared, where they are given and are not those of all models already."""
+    is_density = request.density_from is None and all(model.saved is None for model in models)
+    if request.data is None or is_density:
+        return {}
+    return {"X": request.table(schema), "sample_weight": request.weights()}

@@ -2,21 +2,40 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import narwhals.stable.v1 as nw
 import numpy as np
 
-from treeanova.cli.formats import Row, aligned, printable
-from treeanova.cli.sources import Request, is_in_batches
+from treeanova.cli.formats import Row, aligned
+from treeanova.cli.sources import ModelFile, Request, decomposed, is_in_batches
+from treeanova.core.progress import Progress
+from treeanova.data.frames import printable
 from treeanova.data.tabular import records
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.explanation import Explanation
 from treeanova.decomposition.monotonicity import Monotonicity
+from treeanova.errors import DensityWarning
 from treeanova.views.look import scale_of
 
 # What reasons answers.
+
+
+def decomposed_for_reasons(
+    file: ModelFile, request: Request, density: str | None, reference: int | None, progress: Progress
+) -> Decomposition:
+    """The decomposition that reasons are taken from; ValueError where its density is one row, all terms being zero."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DensityWarning)
+        fx = decomposed(file, request, density, progress)
+    if reference is None and fx.density.is_one_cell:
+        raise ValueError(
+            "`--data` must have rows of a population to compare the row with, got rows of one kind only, at which "
+            "every term is zero; add --density-from FILE with such rows."
+        )
+    return fx
 
 
 def reasons_for(fx: Decomposition, request: Request, row: int, reference: int | None) -> Explanation:

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from treeanova._decompose import decompose
 from treeanova.cli.options import DEFAULT_BUDGET
 from treeanova.core.progress import Progress, one_step, within
@@ -25,7 +27,7 @@ _GIGABYTE = 10**9
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What the options say about the rows of the density and about reading the model."""
+    """What the options say about rows, about the rows of the density, and about reading the model."""
 
     data: Path | None
     target: Sequence[str] = ()
@@ -34,12 +36,19 @@ class Request:
     max_order: int | None = None
     trusted: bool = False
     seconds: float | None = None
+    density_from: Path | None = None
+
+    @property
+    def rows_of_density(self) -> Request:
+        """The request for the rows that define the density of a model."""
+        return self if self.density_from is None else dataclasses.replace(self, data=self.density_from)
 
     def table(self, schema: Schema) -> Any:
         """The data with the columns of a schema; None without data."""
         if self.data is None:
             return None
-        return rows_of(self.data, schema, self.target if is_in_batches(self.data) else self.others)
+        columns = self.target if is_in_batches(self.data) else self.others
+        return rows_of(self.data, schema, columns, may_lack=self.target if self.density_from is not None else ())
 
     @property
     def others(self) -> list[str]:
@@ -56,17 +65,10 @@ class Request:
         """One column of the data, as it is; None without data."""
         return None if self.data is None else read_column(self.data, name)
 
-    def check_has_rows(self, density: str) -> None:
-        """Raise ValueError for a density that needs rows where there are none."""
-        if self.data is None and KINDS[density].needs_data:
-            raise ValueError(f"`--data` must be given for the density {density}, got no rows; only uniform needs none.")
-
-
-def density_request(held_out: Request, path: Path) -> Request:
-    """The request for rows of the density in another file, which may hold the same target and weights."""
-    if not path.is_file():
-        raise FileNotFoundError(f"`--density-data` must be the path of a file, no such file: {str(path)!r}; check it.")
-    return dataclasses.replace(held_out, data=path)
+    def columns(self, names: Sequence[str]) -> Any:
+        """One column of the data, or several side by side."""
+        found = [np.asarray(self.column(name)) for name in names]
+        return found[0] if len(found) == 1 else np.stack(found, axis=1)
 
 
 def is_in_batches(path: Path) -> bool:
@@ -74,11 +76,11 @@ def is_in_batches(path: Path) -> bool:
     return path.is_dir() or (glob.has_magic(str(path)) and not path.exists())
 
 
-def rows_of(path: Path, schema: Schema, drop: Sequence[str] = ()) -> Any:
+def rows_of(path: Path, schema: Schema, drop: Sequence[str] = (), *, may_lack: Sequence[str] = ()) -> Any:
     """The rows of a file in memory, or those of several Parquet files in batches."""
     if is_in_batches(path):
         return parquet_files(path).reading(Selection(schema, drop=tuple(drop)))
-    return read_table(path, schema, drop=drop)
+    return read_table(path, schema, drop=drop, may_lack=may_lack)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,8 +101,9 @@ def open_model(path: Path, request: Request, progress: Progress) -> ModelFile:
     if not (path.is_file() or path.is_dir()):  # some libraries save folders
         raise FileNotFoundError(f"`MODEL` must be the path of a file, no such file: {str(path)!r}; check the path.")
     check_rows("--data", request.data)
+    check_rows("--density-from", request.density_from)
     for option, given in (("--weight", request.weight), ("--target", list(request.target))):
-        if given and request.data is None:
+        if given and request.rows_of_density.data is None:
             raise ValueError(f"`{option}` must come with --data, got {given!r} without; add the rows, or leave it out.")
     if path.suffix.lower() != ".tav":
         return ModelFile(path)
@@ -128,40 +131,75 @@ def check_rows(option: str, path: Path | None) -> None:
         raise FileNotFoundError(f"`{option}` must be the path of a file, no such file: {str(path)!r}; check the path.")
 
 
-def decomposed(model: ModelFile, request: Request, density: str | None, progress: Progress) -> Decomposition:
-    """The decomposition of a model file, or a saved one, under a density of the rows."""
+def refuse_idle_rows(model: ModelFile, request: Request) -> None:
+    """Raise ValueError for rows that a command would not use, because the density comes from elsewhere."""
+    if request.data is None:
+        return
     if model.saved is not None:
-        return _purified_again(model.saved, model.name, request, density, progress)
+        raise ValueError(
+            f"`--data` must be left out for a saved decomposition, which keeps its density, got {str(request.data)!r}; "
+            "use --density-from for a density of other rows."
+        )
+    if request.density_from is not None:
+        raise ValueError(
+            f"`--data` must be left out with --density-from, which gives the density, got {str(request.data)!r}."
+        )
+
+
+def decomposed(model: ModelFile, request: Request, density: str | None, progress: Progress) -> Decomposition:
+    """The decomposition of a model file under a density of the rows, or a saved one with its own density.
+
+    A saved one keeps its density, unless another kind or other rows for it are named: never those of `--data`.
+    """
+    if model.saved is not None:
+        return _saved(model.saved, model.name, request, density, progress)
     check_density(density)
-    return _decomposed_model(model.path, request, density or "auto", progress)
+    return _decomposed_model(model, request, density or "auto", progress)
 
 
-def _purified_again(
-    fx: Decomposition, name: str, request: Request, density: str | None, progress: Progress
-) -> Decomposition:
+def check_has_rows(request: Request, density: str) -> None:
+    """Raise ValueError for a density of a model that needs rows where there are none."""
+    if request.rows_of_density.data is None and KINDS[density].needs_data:
+        raise ValueError(f"`--data` must be given for the density {density}, got no rows; only uniform needs none.")
+
+
+def _saved(fx: Decomposition, name: str, request: Request, density: str | None, progress: Progress) -> Decomposition:
     """A saved decomposition, under other rows or another density where they are given."""
     if request.seconds is not None:
         raise ValueError(
             f"`--seconds` must come with the file of a model, got the saved decomposition {name}; leave it out."
         )
     if request.max_order is not None:
-        if request.data is None:
+        if request.density_from is None and not _has_rows(fx):
             raise ValueError(
-                f"`--max-order` of a saved decomposition must come with --data, got {request.max_order} without; add "
-                "the rows."
+                f"`--max-order` must come with --density-from, got {request.max_order} and {name}, which has no rows; "
+                "add the rows."
             )
         fx = fx.truncate(request.max_order)
-    if request.data is None and density in {None, fx.density.name}:
+    if request.density_from is None and density in {None, fx.density.name}:
         return fx
     density = density or fx.density.name
     if density not in KINDS and density == fx.density.name:
         raise ValueError(
             f"`--density` must be given, since {name} has a density of its own, {density!r}; choose one for the rows."
         )
+    return under_density(fx, name, request, density, progress)
+
+
+def under_density(fx: Decomposition, name: str, request: Request, density: str, progress: Progress) -> Decomposition:
+    """A decomposition under another density, of the rows of `--density-from` or of those that it has."""
     check_density(density)
-    request.check_has_rows(density)
-    table, weights = _read_rows(request, fx.schema, progress)
+    if request.density_from is None and KINDS[density].needs_data and not _has_rows(fx):
+        raise ValueError(
+            f"`--density-from` must be given for the density {density}, since {name} has no rows; add the rows."
+        )
+    rows = dataclasses.replace(request, data=request.density_from)
+    table, weights = _read_rows(rows, fx.schema, progress)
     return fx.with_density(density, table, sample_weight=weights, progress=within(progress, f"density {density}"))
+
+
+def _has_rows(fx: Decomposition) -> bool:
+    return fx.statistics is not None and len(fx.statistics.sample) > 0
 
 
 def _read_rows(request: Request, schema: Schema, progress: Progress) -> tuple[Any, Any]:
@@ -172,13 +210,14 @@ def _read_rows(request: Request, schema: Schema, progress: Progress) -> tuple[An
         return request.table(schema), request.weights()
 
 
-def _decomposed_model(path: Path, request: Request, density: str, progress: Progress) -> Decomposition:
+def _decomposed_model(file: ModelFile, request: Request, density: str, progress: Progress) -> Decomposition:
     """The decomposition of a model that is read from a file."""
-    request.check_has_rows(density)
-    with one_step(progress, f"reading {path.name}"):
-        model = unpickled(path, trusted=request.trusted)
+    rows = request.rows_of_density
+    check_has_rows(request, density)
+    with one_step(progress, f"reading {file.name}"):
+        model = unpickled(file.path, trusted=request.trusted)
         content = read_for_rows(model)
-    table, weights = _read_rows(request, content.schema, progress)
+    table, weights = _read_rows(rows, content.schema, progress)
     fx = decompose(
         content,
         table,

@@ -2,7 +2,8 @@
 
 Numba is optional (`pip install treeanova[fast]`). Every kernel has a counterpart in numpy that gives the same numbers
 up to rounding, so that callers ask `is_worthwhile` first. Numba is imported by the first large job only, and compiled
-code is kept in its cache on disk. With the environment variable TREEANOVA_NO_NUMBA set to 1, it is not used.
+code is kept in its cache on disk, where one can be written. With the environment variable TREEANOVA_NO_NUMBA set to 1,
+Numba is not used.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 
 _SECONDS_WORTH_LOADING = 1.0  # to import Numba and compiled code takes more than half of it, to compile two seconds
+_ROWS_OF_A_JOB = 5_000
 _CONTRACTED = {"contract"}  # a product and a sum in one instruction; no other freedom with rounding
 _COMPILING = threading.RLock()
 _NUMPY_COST = 4.0
@@ -43,6 +45,14 @@ def is_worthwhile(seconds: float) -> bool:
     The answer does not depend on what was loaded before: the same call gives the same digits at any time.
     """
     return seconds >= _SECONDS_WORTH_LOADING and has_numba()
+
+
+def is_worthwhile_at_rows(seconds_per_row: float) -> bool:
+    """Whether Numba evaluates a model at rows, of which numpy takes about this long for one.
+
+    The size of the model decides, not the number of rows: a row has the same digits alone and among many.
+    """
+    return is_worthwhile(_ROWS_OF_A_JOB * seconds_per_row)
 
 
 def affordable(steps: float) -> float:
@@ -83,7 +93,12 @@ class Kernel:
         called = [name for name in self.function.__code__.co_names if isinstance(scope.get(name), Kernel)]
         scope |= {name: scope[name].compiled for name in called}
         function = types.FunctionType(self.function.__code__, scope, self.function.__name__)
-        dispatcher: Callable[..., Any] = numba.njit(nogil=True, cache=True, fastmath=_CONTRACTED)(function)
+        compile_with = functools.partial(numba.njit, nogil=True, fastmath=_CONTRACTED)
+        dispatcher: Callable[..., Any]
+        try:
+            dispatcher = compile_with(cache=True)(function)
+        except RuntimeError:  # no folder for the cache can be written to, as in many containers
+            dispatcher = compile_with()(function)
         return dispatcher
 
 

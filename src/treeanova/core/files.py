@@ -8,8 +8,14 @@ import os
 import pathlib
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import BinaryIO
+
+# Suffixes of the files that are written.
+PAGE = (".html", ".htm")
+ARCHIVE = (".tav",)
+PARQUET = (".parquet", ".pq")
+CSV = (".csv", ".txt")
 
 
 @contextlib.contextmanager
@@ -66,6 +72,16 @@ def _make_like(path: pathlib.Path, old: os.stat_result) -> None:
         os.chown(path, old.st_uid, old.st_gid)
     with contextlib.suppress(PermissionError):
         path.chmod(stat.S_IMODE(old.st_mode))
+
+
+def check_suffix(path: str | os.PathLike[str], suffixes: Sequence[str], argument: str = "path") -> None:
+    """Raise ValueError for a name whose suffix promises another format; a name without a suffix promises none."""
+    target = pathlib.Path(path)
+    if target.suffix and target.suffix.lower() not in suffixes:
+        raise ValueError(
+            f"`{argument}` must end in {' or '.join(suffixes)}, the format that is written, got {os.fspath(path)!r}; "
+            f"name it {target.with_suffix(suffixes[0]).name!r}."
+        )
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:

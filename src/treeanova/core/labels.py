@@ -1,10 +1,14 @@
-"""The label of a term: the names of its features with a multiplication sign between them."""
+"""Labels of terms, the names of their features with a multiplication sign between them, and names that fit."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import bisect
+import itertools
+import re
+from collections.abc import Callable, Iterable, Sequence
 
 SEPARATOR = " × "
+_LONGEST_WORD = 12
 
 
 def label_of(names: Iterable[object]) -> str:
@@ -23,3 +27,52 @@ def split_label(text: str) -> tuple[str, ...]:
     True
     """
     return tuple(text.split(SEPARATOR if SEPARATOR in text else " x "))
+
+
+def shortened(text: object, n_characters: int) -> str:
+    """The text with its middle left out where it is too long.
+
+    >>> shortened("abcdefghijklmnop", 10)
+    'abcdef…nop'
+    """
+    words = " ".join(str(text).split())
+    if len(words) <= n_characters:
+        return words
+    tail = (n_characters - 1) // 3
+    return f"{words[: n_characters - 1 - tail].rstrip()}…{words[-tail:].lstrip()}"
+
+
+def distinct(labels: Sequence[str], n_characters: int, shorten: Callable[[object, int], str] = shortened) -> list[str]:
+    """Labels, shortened; those that would begin alike are cut where they agree instead.
+
+    >>> distinct(["customer_value_net_in_eur", "customer_value_gross_in_eur"], 15)
+    ['customer_v…net…', 'customer…gross…']
+    """
+    ordered = sorted(set(labels))
+    return [_where_it_differs(label, ordered, n_characters) or shorten(label, n_characters) for label in labels]
+
+
+def _where_it_differs(label: str, ordered: Sequence[str], n_characters: int) -> str:
+    """A long label without what it shares with those that begin most like it; empty where its start tells it apart."""
+    place = bisect.bisect_left(ordered, label)
+    alike = [*ordered[max(place - 1, 0) : place], *ordered[place + 1 : place + 2]]
+    start = max((_n_shared([label, other]) for other in alike), default=0)
+    if len(label) <= n_characters or start < len(shortened(label, n_characters).partition("…")[0]):
+        return ""
+    start -= _n_of_word(label[:start][::-1])
+    group = [other for other in ordered if other.startswith(label[:start])]
+    end = min(_n_shared([other[::-1] for other in group]), min(map(len, group)) - start)
+    own = label[start : len(label) - end + _n_of_word(label[len(label) - end :])]
+    kept = min(start, max(0, n_characters - 2 - len(own)))
+    return shortened(f"{label[:kept].rstrip()}…{own}{'…' if end else ''}", n_characters)
+
+
+def _n_of_word(text: str) -> int:
+    """Number of characters with which a text begins in the middle of a word, so that words are shown whole."""
+    word = len(next(iter(re.findall(r"^[^\W_]*", text))))
+    return word if word <= _LONGEST_WORD else 0
+
+
+def _n_shared(texts: Sequence[str]) -> int:
+    """Number of characters with which all texts begin."""
+    return sum(1 for _ in itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*texts, strict=False)))

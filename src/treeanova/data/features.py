@@ -25,7 +25,8 @@ class _Value:
 
     def _comparable(self) -> tuple[object, ...]:
         """The fields, None in place of NaN, which does not equal itself."""
-        values = [getattr(self, field.name) for field in dataclasses.fields(self)]  # type: ignore[arg-type]
+        compared = [field.name for field in dataclasses.fields(self) if field.compare]  # type: ignore[arg-type]
+        values = [getattr(self, name) for name in compared]
         return tuple(None if isinstance(value, float) and np.isnan(value) else value for value in values)
 
     def __eq__(self, other: object) -> bool:
@@ -213,6 +214,36 @@ class Feature:
         return len(self.encoder.labels or ())
 
 
+def have_same_categories(old: Schema, new: Schema) -> bool:
+    """Whether the categories of all features have the same numbers in two schemas."""
+    pairs = zip(old.features, new.features, strict=True)
+    return all(_have_same_numbers(ours.encoder.labels, theirs.encoder.labels) for ours, theirs in pairs)
+
+
+def _have_same_numbers(ours: Sequence[Hashable] | None, theirs: Sequence[Hashable] | None) -> bool:
+    """Whether labels are the same, or one side has only the numbers themselves."""
+    if ours is None or theirs is None or ours == theirs:
+        return True
+    return len(ours) == len(theirs) and tuple(range(len(ours))) in (ours, theirs)
+
+
+def recoded_column(column: Floats, old: Feature, new: Feature) -> Floats | None:
+    """An encoded column with its categories numbered as another feature numbers them.
+
+    None where that is not certain: a category that `old` had not seen may be one that only `new` knows.
+    """
+    ours, theirs = old.encoder.labels, new.encoder.labels
+    if ours is None or theirs is None or _have_same_numbers(ours, theirs):
+        return column
+    positions = {label: float(code) for code, label in enumerate(theirs)}
+    unseen = np.nan if set(theirs) - set(ours) else float(len(theirs))
+    codes = np.array([*(positions.get(label, float(len(theirs))) for label in ours), unseen])
+    is_there = ~np.isnan(column)
+    recoded = np.full(column.shape, np.nan)
+    recoded[is_there] = codes[column[is_there].astype(np.int64)]
+    return None if np.isnan(recoded[is_there]).any() else recoded
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Schema(_Value):
     """What goes into a model and what comes out.
@@ -243,6 +274,10 @@ class Schema(_Value):
         Labels of the classes of a classifier, in the order of its probabilities; empty if the model stores none.
     predicts_share
         Whether the target is a number between 0 and 1, so that the response is a mean although the link is "logit".
+    objective
+        What training minimised, in the words of `validate(loss=...)`: "squared", "pinball:0.9", "squared of log" (of
+        the logarithm of the target). An objective that has no such name has the library's; empty where the model does
+        not state one. Models with different objectives can be combined.
 
     Examples
     --------
@@ -261,6 +296,7 @@ class Schema(_Value):
     trained_names: tuple[str, ...] = ()
     classes: tuple[Hashable, ...] = ()
     predicts_share: bool = False
+    objective: str = dataclasses.field(default="", compare=False)
 
     @functools.cached_property
     def names(self) -> tuple[str, ...]:

@@ -10,13 +10,13 @@ import numpy as np
 from treeanova.core.arrays import Floats
 from treeanova.data.columns import encode
 from treeanova.data.features import Schema
-from treeanova.data.frames import backend_of, frame
+from treeanova.data.frames import Table, frame
 
 
 def as_rows(rows: Any, schema: Schema, *, name: str, backend: str | None = None) -> Any:
     """Rows as a table or matrix, at least one; errors speak of the argument `name`."""
     if isinstance(rows, Mapping):
-        return _of_mapping(rows, schema, name, backend or backend_of(None))
+        return _of_mapping(rows, schema, name, backend)
     data = _two_axes(rows, name)
     if not data.shape[0]:
         raise ValueError(f"`{name}` must have at least one row, got none; pass rows with all features of the model.")
@@ -49,8 +49,8 @@ def _of_mapping(row: Mapping[Any, Any], schema: Schema, name: str, backend: str 
         raise ValueError(
             f"`{name}` must have all features of the model, got none named {', '.join(map(repr, missing))}."
         )
-    values = {key: [named[key]] for key in spelling}
-    return [[value for [value] in values.values()]] if backend is None else frame(values, backend)
+    table = frame({key: [named[key]] for key in spelling}, backend)
+    return [[named[key] for key in spelling]] if isinstance(table, Table) else table
 
 
 def encode_rows(rows: Any, schema: Schema, *, name: str) -> Floats:

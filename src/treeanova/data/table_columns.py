@@ -6,7 +6,9 @@ missing), its categories reach it as text, or as the number or boolean that it k
 
 from __future__ import annotations
 
+import datetime as dt
 import importlib
+import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
@@ -21,6 +23,7 @@ from treeanova.data.table_files import MISSING_WORDS, UNNAMED
 
 Reading = list[Any] | Floats
 _BOOLEANS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_WHOLE = re.compile(r"\s*[+-]?[0-9]+\s*").fullmatch
 _INDEX_NAMES = ("__index_level_0__", f"{UNNAMED}0")
 
 
@@ -100,7 +103,10 @@ def _by_position(names: list[str], schema: Schema, file_name: str) -> list[str]:
 def _fit(column: nw.Series[Any], feature: Feature, library: str) -> nw.Series[Any]:
     """A column as its feature needs it."""
     if not _has_labels(feature):
-        return _numbers_of(column, library) if column.dtype in {nw.String, nw.Object} else column
+        if column.dtype not in {nw.String, nw.Object}:
+            return column
+        dates = _dates_of(column, library) if feature.encoder.date_unit and column.dtype == nw.String else None
+        return _numbers_of(column, library) if dates is None else dates
     cells = raw_column(column).tolist()
     return _series(column.name, _best_reading(_with_missing(cells, feature), feature), library)
 
@@ -120,15 +126,55 @@ def _best_reading(cells: list[Any], feature: Feature) -> Reading:
 
 def _numbers_of(column: nw.Series[Any], library: str) -> nw.Series[Any]:
     """A column of text or objects as numbers, where all of it spells numbers or booleans; else itself."""
-    raw = raw_column(column).tolist()
-    cells = [None if is_missing(cell) or str(cell).strip() in MISSING_WORDS else cell for cell in raw]
-    for read in (_as_numbers, _as_booleans):
+    cells = [None if is_missing(cell) or str(cell).strip() in MISSING_WORDS else cell for cell in raw_column(column)]
+    for read in (_as_floats, _as_booleans):
         values = read(cells)
         if values is not None:
             return _series(
                 column.name, np.array([np.nan if v is None else v for v in values], dtype=np.float64), library
             )
     return column
+
+
+def typed_columns(table: nw.DataFrame[Any], library: str) -> nw.DataFrame[Any]:
+    """Columns of a text file by what all of their cells spell: numbers, whole ones if none is missing, or booleans."""
+    return table.with_columns(*(_typed(table[name], library) for name in table.columns))
+
+
+def _typed(column: nw.Series[Any], library: str) -> nw.Series[Any]:
+    if column.dtype not in {nw.String, nw.Object}:
+        return column.cast(nw.Float64) if column.null_count() else column
+    cells = raw_column(column).tolist()
+    booleans = _as_booleans(cells)
+    if booleans is not None:
+        return nw.new_series(column.name, booleans, nw.Boolean, backend=library)  # type: ignore[arg-type]
+    if all(map(_WHOLE, cells)):
+        whole = [int(cell) for cell in cells]
+        if max(map(abs, whole)) < 2**63:
+            return nw.new_series(column.name, whole, nw.Int64, backend=library)  # type: ignore[arg-type]
+    numbers = _as_floats([None if cell.strip() in MISSING_WORDS else cell for cell in cells])
+    if numbers is None:
+        return column
+    values = np.array([np.nan if number is None else number for number in numbers], dtype=np.float64)
+    return _series(column.name, values, library)
+
+
+def _dates_of(column: nw.Series[Any], library: str) -> nw.Series[Any] | None:
+    """A column of text as dates, where all of it spells dates as ISO 8601 does; else None."""
+    cells = [None if is_missing(cell) or cell.strip() in MISSING_WORDS else cell.strip() for cell in raw_column(column)]
+    try:
+        dates = [None if cell is None else dt.datetime.fromisoformat(cell) for cell in cells]
+    except ValueError:
+        return None
+    plain = [
+        date if date is None or date.tzinfo is None else date.astimezone(dt.UTC).replace(tzinfo=None) for date in dates
+    ]
+    return nw.new_series(column.name, plain, nw.Datetime("us"), backend=library)  # type: ignore[arg-type]
+
+
+def _in_utc(date: dt.datetime | None) -> dt.datetime | None:
+    has_zone = date is not None and date.tzinfo is not None
+    return date.astimezone(dt.UTC).replace(tzinfo=None) if date is not None and has_zone else date
 
 
 def _with_missing(cells: list[Any], feature: Feature) -> list[Any]:
@@ -153,11 +199,20 @@ def _readings(cells: list[Any]) -> Iterator[Reading]:
 
 def _as_numbers(cells: list[Any]) -> list[int | float | None] | None:
     """Cells as numbers, whole ones as integers; None if a cell is not a number."""
-    try:
-        numbers = [None if cell is None else float(cell) for cell in cells]
-    except (TypeError, ValueError):
+    numbers = _as_floats(cells)
+    if numbers is None:
         return None
     return [int(number) if number is not None and number.is_integer() else number for number in numbers]
+
+
+def _as_floats(cells: list[Any]) -> list[float | None] | None:
+    """Cells as numbers; None if a cell is not a number."""
+    if any(isinstance(cell, str) and ("_" in cell or not cell.isascii()) for cell in cells):
+        return None  # Python would take 1_000 for a number, and digits of all scripts
+    try:
+        return [None if cell is None else float(cell) for cell in cells]
+    except (TypeError, ValueError):
+        return None
 
 
 def _as_booleans(cells: list[Any]) -> list[bool | None] | None:

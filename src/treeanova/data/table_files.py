@@ -15,6 +15,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import narwhals.stable.v1 as nw
+import numpy as np
+
+from treeanova.core.arrays import Ints
 
 LIBRARIES = ("polars", "pyarrow", "pandas")
 MISSING_WORDS = ("", "NA", "N/A", "#N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "<NA>")
@@ -27,6 +30,7 @@ _KINDS = {
     **dict.fromkeys([".jsonl", ".ndjson"], "jsonl"),
 }
 _READABLE = ".csv, .tsv, .parquet, .feather, .jsonl (text also as .gz, .bz2, .xz, .zst)"
+_PLAIN = (nw.Int64, nw.Float64, nw.String, nw.Object)
 _PACKED = {".gz": gzip.decompress, ".bz2": bz2.decompress, ".xz": lzma.decompress}
 
 
@@ -46,6 +50,11 @@ def read_file(path: pathlib.Path, library: str | None, is_text: Callable[[str], 
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise TableError(f"{path.name} must be a whole {kind} file, got an error of {library}: {reason}") from error
     return nw.from_native(table, eager_only=True), library
+
+
+def is_csv(path: pathlib.Path) -> bool:
+    """Whether a file is text that does not tell the types of its columns."""
+    return _kind_of(path) == "csv"
 
 
 def _kind_of(path: pathlib.Path) -> str:
@@ -93,29 +102,44 @@ def _unpack_zstandard(content: bytes) -> bytes:
 
 
 def _read_csv(path: pathlib.Path, library: str, is_text: Callable[[str], bool]) -> Any:
-    content = _content(path)
-    names, separator = _header(content, path.name)
+    """Columns of plain numbers as the library reads them, all others as text: no library guesses dates or booleans."""
+    head, rows = _split(_content(path), path.name)
+    names, separator = _header(head, path.name)
+    body = _checked_rows(rows, separator, len(names), path.name)
     text = [name for name in names if is_text(name)]
-    table = nw.from_native(_CSV_READERS[library](content, separator, names, text), eager_only=True)
-    return nw.to_native(table.rename(dict(zip(table.columns, names, strict=True))))
+    read = _CSV_READERS[library]
+    table = nw.from_native(read(body, separator, names, text), eager_only=True)
+    plain = _PLAIN[1:] if b"0x" in body or b"0X" in body else _PLAIN  # pyarrow takes 0x10 for a number
+    guessed = [name for name in names if table[name].dtype not in plain]
+    if guessed:
+        table = nw.from_native(read(body, separator, names, [*text, *guessed]), eager_only=True)
+    words = [table[name].fill_null("") for name in names if table[name].dtype == nw.String]
+    return nw.to_native(table.with_columns(*words) if words else table)
 
 
-def _header(content: bytes, file_name: str) -> tuple[list[str], str]:
+def _split(content: bytes, file_name: str) -> tuple[bytes, bytes]:
+    """The first line of a text file that is not blank, and all that follows it."""
+    content = content.removeprefix(b"\xef\xbb\xbf")
+    if b"\n" not in content:
+        content = content.replace(b"\r", b"\n")  # line ends of old Macs
+    content = content.lstrip(b"\n\r") if content[:1] in b"\n\r" else content
+    ends = _outside(content, b"\n", _quotes(content, file_name))
+    end = int(ends[0]) + 1 if len(ends) else len(content)
+    return content[:end], content[end:]
+
+
+def _header(line: bytes, file_name: str) -> tuple[list[str], str]:
     """Names of the columns of a CSV file, where columns without a name get pandas' name, and the separator."""
-    first = content[: 1 << 20].decode("utf-8-sig", errors="replace")
-    line = first.partition("\n")[0]
-    separator = max(",;\t|", key=line.count)
-    lines = csv.reader(io.StringIO(first), delimiter=separator)
-    cells = next(lines, [])
+    first = line.decode("utf-8", errors="replace")
+    separator = max(",;\t|", key=first.count)
+    cells = next(csv.reader(io.StringIO(first), delimiter=separator), [])
     if not any(cell.strip() for cell in cells):
-        raise TableError(f"{file_name} must start with a line of column names, got {line.strip()[:40]!r}; add it.")
+        raise TableError(f"{file_name} must start with a line of column names, got {first.strip()[:40]!r}; add it.")
     if all(map(_is_number, cells)) and cells != [str(j) for j in range(len(cells))]:
         raise TableError(
-            f"{file_name} must start with a line of column names, got the numbers {line.strip()[:40]!r}; add a line "
+            f"{file_name} must start with a line of column names, got the numbers {first.strip()[:40]!r}; add a line "
             "of names."
         )
-    if next(lines, None) is None:
-        raise TableError(f"{file_name} must have at least one row, got 0; pass the rows of the density.")
     names = [cell if cell.strip() else f"{UNNAMED}{j}" for j, cell in enumerate(cells)]
     doubled = sorted({name for name in names if names.count(name) > 1})
     if doubled:
@@ -123,6 +147,59 @@ def _header(content: bytes, file_name: str) -> tuple[list[str], str]:
             f"{file_name} must have each column once, got {', '.join(map(repr, doubled))} twice; rename one."
         )
     return names, separator
+
+
+def _checked_rows(content: bytes, separator: str, n_columns: int, file_name: str) -> bytes:
+    """Rows without blank lines; TableError where a row has more or fewer cells than there are columns.
+
+    Libraries differ in what they make of blank lines, of cells that are too many or missing, and of stray quotes.
+    """
+    content = content if content.endswith(b"\n") or not content else content + b"\n"
+    quotes = _quotes(content, file_name, separator.encode())
+    ends = _outside(content, b"\n", quotes)
+    starts = np.concatenate([[0], ends[:-1] + 1]).astype(np.int64)
+    n_cells = np.diff(np.searchsorted(_outside(content, separator.encode(), quotes), ends), prepend=0) + 1
+    is_blank = np.zeros(len(ends), dtype=bool)
+    for row in np.flatnonzero(n_cells == 1):  # of one column all rows, of several only blank ones and wrong ones
+        is_blank[row] = not content[starts[row] : ends[row]].strip()
+    wrong = np.flatnonzero(~is_blank & (n_cells != n_columns))
+    if len(wrong):
+        raise TableError(
+            f"{file_name} must have {n_columns} cells in each row, got {n_cells[wrong[0]]} in row {wrong[0] + 1:,}; "
+            "correct the row, or put quotes around cells with a separator."
+        )
+    if is_blank.all():
+        raise TableError(f"{file_name} must have at least one row, got 0; pass the rows of the density.")
+    if not is_blank.any():
+        return content
+    pieces = zip(starts[~is_blank].tolist(), ends[~is_blank].tolist(), strict=True)
+    return b"".join(content[start : end + 1] for start, end in pieces)
+
+
+def _quotes(content: bytes, file_name: str, separators: bytes = b",;\t|") -> Ints:
+    """Places of quotes, which open and close cells in turn; TableError where one stands within a cell."""
+    quotes = _places(content, b'"')
+    text = np.frombuffer(content, dtype=np.uint8)
+    around = np.frombuffer(b'"\n\r' + separators, dtype=np.uint8)
+    before = text[quotes[::2] - 1][quotes[::2] > 0]
+    after = text[np.minimum(quotes[1::2] + 1, len(text) - 1)][quotes[1::2] + 1 < len(text)]
+    if len(quotes) % 2 or not (np.isin(before, around).all() and np.isin(after, around).all()):
+        raise TableError(
+            f"{file_name} must have quotes around whole cells only, got others; double the quotes within a cell, and "
+            "put the cell in quotes."
+        )
+    return quotes
+
+
+def _outside(content: bytes, character: bytes, quotes: Ints) -> Ints:
+    """Places of a character outside quotes."""
+    places = _places(content, character)
+    outside: Ints = places[np.searchsorted(quotes, places) % 2 == 0]
+    return outside
+
+
+def _places(content: bytes, character: bytes) -> Ints:
+    return np.flatnonzero(np.frombuffer(content, dtype=np.uint8) == character[0])
 
 
 def _is_number(text: str) -> bool:
@@ -135,15 +212,16 @@ def _is_number(text: str) -> bool:
 
 def _csv_by_polars(content: bytes, separator: str, names: list[str], text: list[str]) -> Any:
     polars = importlib.import_module("polars")
-    return polars.read_csv(
-        content,
-        separator=separator,
-        has_header=False,
-        skip_rows=1,
-        new_columns=names,
-        schema_overrides=dict.fromkeys(text, polars.String),
-        infer_schema_length=None,
-    )
+
+    def read(words: list[str]) -> Any:
+        types = dict.fromkeys(words, polars.String)
+        options = {"has_header": False, "new_columns": names, "schema_overrides": types, "infer_schema_length": None}
+        return polars.read_csv(content, separator=separator, **options)
+
+    try:
+        return read(text)
+    except polars.exceptions.ComputeError:  # it took a column for whole numbers that it cannot read, such as 40 digits
+        return read(names)
 
 
 def _csv_by_pyarrow(content: bytes, separator: str, names: list[str], text: list[str]) -> Any:
@@ -151,28 +229,18 @@ def _csv_by_pyarrow(content: bytes, separator: str, names: list[str], text: list
     block = min(max(len(content), 1 << 20), 2**31 - 1)  # types are guessed from the first block
     return module.read_csv(
         io.BytesIO(content),
-        read_options=module.ReadOptions(column_names=names, skip_rows=1, block_size=block),
+        read_options=module.ReadOptions(column_names=names, block_size=block),
         parse_options=module.ParseOptions(delimiter=separator, newlines_in_values=True),
         convert_options=module.ConvertOptions(
-            column_types=dict.fromkeys(text, pyarrow.string()), null_values=MISSING_WORDS, strings_can_be_null=False
+            column_types=dict.fromkeys(text, pyarrow.string()), null_values=[""], strings_can_be_null=False
         ),
     )
 
 
 def _csv_by_pandas(content: bytes, separator: str, names: list[str], text: list[str]) -> Any:
-    pandas = importlib.import_module("pandas")
-    is_exact = tuple(map(int, pandas.__version__.split(".")[:2])) >= (3, 1)
-    return pandas.read_csv(
-        io.BytesIO(content),
-        sep=separator,
-        header=0,
-        names=names,
-        index_col=False,
-        dtype=dict.fromkeys(text, object),
-        na_values={name: list(MISSING_WORDS) for name in names if name not in text},
-        keep_default_na=False,
-        float_precision=None if is_exact else "round_trip",
-        low_memory=False,
+    del text  # all of it: pandas would read words such as NA as missing in text too
+    return importlib.import_module("pandas").read_csv(
+        io.BytesIO(content), sep=separator, header=None, names=names, index_col=False, dtype=object, na_filter=False
     )
 
 

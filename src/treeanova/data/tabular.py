@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 import pathlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any
 
 import narwhals.stable.v1 as nw
-import numpy as np
 import numpy.typing as npt
 
 from treeanova.data.columns import raw_column
 from treeanova.data.features import Schema
-from treeanova.data.table_columns import fit_columns, some_names, text_columns, without_columns
-from treeanova.data.table_files import LIBRARIES, read_file
+from treeanova.data.frames import columns_of
+from treeanova.data.table_columns import fit_columns, some_names, text_columns, typed_columns, without_columns
+from treeanova.data.table_files import LIBRARIES, is_csv, read_file
 
 __all__ = ["LIBRARIES", "read_column", "read_table", "records"]
 
@@ -24,6 +24,7 @@ def read_table(
     schema: Schema | None = None,
     *,
     drop: Collection[str] = (),
+    may_lack: Collection[str] = (),
     library: str | None = None,
 ) -> Any:
     r"""A data frame with the columns of a file, read as a model with this schema needs them.
@@ -36,6 +37,8 @@ def read_table(
         Features of the model; without one, types are the library's guess.
     drop
         Columns to leave out, such as the target.
+    may_lack
+        Columns of `drop` that need not be there.
     library
         "polars", "pyarrow" or "pandas"; the first one installed if None.
 
@@ -49,14 +52,17 @@ def read_table(
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "rows.csv"
     >>> _ = path.write_text("size,price\n1,10\n,20\n")
     >>> records(read_table(path, drop=["price"], library="polars"))
-    [{'size': 1}, {'size': None}]
+    [{'size': 1.0}, {'size': None}]
     """
     source = pathlib.Path(path)
     if not source.is_file():
         raise FileNotFoundError(f"`path` must be a file with a table, no such file: {str(source)!r}; check the path.")
     table, library = read_file(source, library, text_columns(schema))
-    table = without_columns(table, drop, source.name)
-    return nw.to_native(table if schema is None else fit_columns(table, schema, library, source.name))
+    wanted = [name for name in drop if name in table.columns or name not in may_lack]
+    table = without_columns(table, wanted, source.name)
+    if schema is not None:
+        return nw.to_native(fit_columns(table, schema, library, source.name))
+    return nw.to_native(typed_columns(table, library) if is_csv(source) else table)
 
 
 def read_column(path: str | os.PathLike[str], name: str, *, library: str | None = None) -> npt.NDArray[Any]:
@@ -98,8 +104,5 @@ def records(table: Any) -> list[dict[str, Any]]:
     >>> records({"size": [1, 2]})
     [{'size': 1}, {'size': 2}]
     """
-    if isinstance(table, Mapping):
-        columns = [np.asarray(column).tolist() for column in table.values()]
-        return [dict(zip(table, row, strict=True)) for row in zip(*columns, strict=True)]
-    rows: list[dict[str, Any]] = nw.from_native(table, eager_only=True).rows(named=True)
-    return rows
+    columns = columns_of(table)
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]

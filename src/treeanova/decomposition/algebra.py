@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -10,7 +12,7 @@ from treeanova.density.kinds import Density
 from treeanova.model.effects import Effects, weighted_sum
 from treeanova.model.forest import Forest
 from treeanova.model.forest import weighted_sum as weighted_sum_of_forests
-from treeanova.model.union import union
+from treeanova.model.union import common_schema, union
 from treeanova.readers import read_model
 from treeanova.terms.additive import AdditiveModel
 from treeanova.terms.layout import choose_layout
@@ -44,7 +46,17 @@ def combined_source(summands: Sequence[Summand], factors: Sequence[float]) -> So
         raise ValueError(f"decompositions must have the same outputs and link, got {' and '.join(kinds)}.")
     if any(isinstance(s.source, TreeModel) or s.source.raw().keys_at_rows for s in summands):
         return _sum_of_forests(summands, factors)
-    return _sum_of_effects([s.source.raw().tables.effects for s in summands], factors)
+    objective = _common_objective(summands, factors)
+    parts = [s.source.raw().tables.effects for s in summands]
+    stated = [part.with_schema(dataclasses.replace(part.schema, objective=objective)) for part in parts]
+    return _sum_of_effects(stated, factors)
+
+
+def _common_objective(summands: Sequence[Summand], factors: Sequence[float]) -> str:
+    """The objective of all models, of which a weighted mean is a prediction too; empty for differences."""
+    different = {s.schema.objective for s in summands}
+    is_mean = len(different) == 1 and min(factors) >= 0 and math.isclose(sum(factors), 1)
+    return different.pop() if is_mean else ""
 
 
 def _sum_of_effects(parts: Sequence[Effects], factors: Sequence[float]) -> AdditiveModel:
@@ -55,11 +67,28 @@ def _sum_of_effects(parts: Sequence[Effects], factors: Sequence[float]) -> Addit
 
 def _sum_of_forests(summands: Sequence[Summand], factors: Sequence[float]) -> Source:
     """The trees of all models together, decomposed as one."""
-    forest = weighted_sum_of_forests([_forest_of(summand) for summand in summands], factors)
+    objective = _common_objective(summands, factors)
+    forests = [_forest_of(summand) for summand in summands]
+    stated = [forest.with_schema(dataclasses.replace(forest.schema, objective=objective)) for forest in forests]
+    forest = weighted_sum_of_forests(_alike(stated), factors)
     sets = leaves_of(forest)
     layout = choose_layout(sets, budget=DEFAULT_BUDGET)
     statistics = summands[0].density.statistics
     return source_of_forest(forest, sets, layout, None if statistics is None else statistics.on(sets.grid))
+
+
+def _alike(forests: Sequence[Forest]) -> list[Forest]:
+    """The forests with one schema; their trees must read categories by the same codes."""
+    schema = common_schema([forest.schema for forest in forests])
+    for forest in forests:
+        for ours, theirs in zip(schema.features, forest.schema.features, strict=True):
+            if ours.encoder.labels != theirs.encoder.labels:
+                raise ValueError(
+                    f"feature {ours.name!r} must have the same categories in the same order for deep ensembles to be "
+                    f"combined, got {list(ours.encoder.labels or ())} and {list(theirs.encoder.labels or ())}; train "
+                    "the models on the same columns."
+                )
+    return [forest.with_schema(schema) for forest in forests]
 
 
 def _forest_of(summand: Summand) -> Forest:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import functools
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from numbers import Integral
 from typing import Any
 
@@ -125,11 +125,13 @@ class Answers(Function):
         Notes
         -----
         Rows are ordered by `variance`: the variance of the term divided by that of the score. The squared error of a
-        well-fitted model would grow by this much without the term. `covariance` is the covariance of the term with all
-        other terms, on the same scale, and ``share = variance + covariance``; shares add up to 1 over all terms.
-        `mean_abs` is the mean absolute value of the term.
+        well-fitted model would grow by this much without the term. Variances do not add up to 1 where terms are
+        correlated; shares do: `covariance` is the covariance of the term with all other terms, on the same scale, and
+        ``share = variance + covariance``. `mean_abs` is the mean absolute value of the term. After `select` and `drop`,
+        the score is the sum of the terms that are left.
 
-        A share is negative where a term opposes terms that it is correlated with. Such a term may still matter a lot:
+        A share is negative where a term partly cancels terms that it is correlated with: without it, the score would
+        vary more. Such a term may still matter a lot:
         clear diamonds tend to be small, so clarity offsets part of the effect of size on the price. This is why rows
         are not ordered by share.
 
@@ -362,17 +364,34 @@ class Answers(Function):
         X: Any,
         y: Any,
         *,
+        loss: str | Callable[[Any, Any], Any] | None = None,
+        group: npt.ArrayLike | None = None,
         sample_weight: npt.ArrayLike | None = None,
         progress: bool | Progress | None = None,
     ) -> Validation:
-        """Which terms hold up on held-out rows: loss with and without each term, p-value, slope, shares of variance.
+        """Ask held-out rows what each term is worth, and return a table with a row per term.
+
+        The table answers two questions, in this order:
+
+        1. How much worse is the loss without the term? (`loss_change`, with the standard error `error`)
+        2. Does the outcome follow the term, given all the others? (`p_value`, one-sided)
 
         Parameters
         ----------
         X
             Rows that the model was not trained on, at least 30.
         y
-            Their outcome: numbers, or labels of classes as the model was trained with.
+            Their outcome, as for training: numbers, or labels of classes. For "cox", times, negative if censored; for
+            "aft", two columns, the lower and the upper end of each time.
+        loss
+            By default that of the model's objective, `fx.objective`. Else one of "squared", "absolute", "mape",
+            "log_cosh", "pinball:0.9" (the level), "expectile:0.9", "huber:1.5" (the width), "pseudo_huber:1.5",
+            "fair:1.5", "log", "multiclass", "brier", "exponential", "poisson", "gamma", "tweedie:1.5" (the power),
+            "cox", "aft:normal:1" (or "logistic", "extreme", and the scale), "pairwise"; with " of log", " of log1p" or
+            " of sqrt" for models of a function of the outcome, such as "squared of log"; or a function of scores and
+            outcomes that returns the loss of each row.
+        group
+            The group of each row, its query, for models that rank rows within groups.
         sample_weight
             Weights of the rows.
         progress
@@ -381,21 +400,27 @@ class Answers(Function):
         Returns
         -------
         Validation
-            A table, and the names of terms that are evident or do not pay.
+            The table, and the names of terms that are significant, or that can be left out.
+
+        Raises
+        ------
+        ValueError
+            If the model does not state its objective, or states one that has no loss here; pass `loss` then.
 
         Notes
         -----
-        The loss follows from the link: squared error ("identity"), log loss ("logit"), multiclass log loss ("softmax"),
-        Poisson loss ("log"), or the Brier score where scores are probabilities. Losses are compared row by row, which
-        gives the standard error of their difference.
+        The first question is about the term as it was fitted: a term that is real but fitted with much noise may not
+        lower the loss. Leaving out a term of mere noise usually lowers the loss, so that "worse by two standard errors"
+        is a cautious rule. Standard errors come from the differences row by row; for "cox" from what each row
+        contributes as an event and at risk, for "pairwise" from the differences of groups.
 
-        `loss_change` asks whether the term pays as it was fitted. Under the hypothesis that it is noise, leaving it out
-        lowers the loss, so that "above two standard errors" is a cautious rule. `p_value` asks whether the outcome
-        follows the term at all: it belongs to the term's coefficient in a regression of the outcome on all terms and on
-        a smooth curve of every feature (for a main effect, of every other feature), with robust standard errors. It has
-        about its nominal level for interactions that do not exist, also where features are correlated, and more power;
-        see docs/inference.md. There may be a column per five rows: beyond that, the weakest terms have no coefficient
-        of their own, and curves have fewer knots.
+        The second question is about what is real: the p-value belongs to the term's coefficient in a regression of the
+        outcome on all terms and on a smooth curve of every feature (for a main effect, of every other feature), with
+        robust standard errors. It has about its nominal level for terms that do not exist, also where features are
+        correlated; see docs/inference.md. There may be a column per five rows (events, groups): beyond that, the
+        weakest terms have no coefficient of their own, and curves have fewer knots. Terms that these rows cannot
+        distinguish, because a feature is nearly a copy of another one, are tested as one sum: `aliases` names the
+        others. For a function as `loss` there are no p-values (NaN).
 
         Rows that the model was trained on make noise look real. Rows that depend on each other, such as those of one
         person or consecutive hours, make errors too small.
@@ -407,9 +432,19 @@ class Answers(Function):
         >>> fx, X = example()  # the logical "and" of x0 and x1
         >>> rng = np.random.default_rng(0)
         >>> rows = rng.integers(0, 2, size=(200, 2))
-        >>> table = fx.validate(rows, rows[:, 0] * rows[:, 1] + 0.1 * rng.normal(size=200)).table
+        >>> y = rows[:, 0] * rows[:, 1] + 0.1 * rng.normal(size=200)
+        >>> table = fx.validate(rows, y).table
         >>> all(0.9 < slope < 1.1 for slope in table["slope"])  # all three terms are calibrated
         True
         """
         with reporting(progress) as report:
-            return validate(self.evaluation, X, y, sample_weight, backend=self.settings.backend, progress=report)
+            return validate(
+                self.evaluation,
+                X,
+                y,
+                sample_weight,
+                loss=loss,
+                group=group,
+                backend=self.settings.backend,
+                progress=report,
+            )

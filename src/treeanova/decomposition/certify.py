@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from treeanova.anova.certificate import Certificate, TermCertificate, impurity
+from treeanova.anova.certificate import Certificate, TermCertificate, impurity, sentence_of_aliases
 from treeanova.anova.purification import report_impurity
 from treeanova.anova.slices import largest
 from treeanova.anova.solvers.base import Options
-from treeanova.core.arrays import Floats, Key, Names
+from treeanova.core.arrays import BinIndices, Floats, Key, Names
 from treeanova.decomposition.evaluation import Evaluation
 from treeanova.density.kinds import Density
 from treeanova.density.statistics import Statistics
+from treeanova.errors import AliasWarning
 from treeanova.model.binning import binning_by
+from treeanova.model.grid import Grid
+from treeanova.terms.mean_score import mean_of_tables
 from treeanova.terms.source import PureTerms
 from treeanova.terms.termset import Tensors
 
 _COMPARED_ROWS = 1000
 _CHECKED_ROWS = 10, 60
 _REMAINDER_ROWS = 40, 2_000
+_ALIAS_ROWS = 1000
 _STEPS = 2.0**29  # products of all terms at rows
 
 Score = Callable[[Floats], Floats]
@@ -45,10 +50,63 @@ def certify(
         remainder_share=remainder_share(evaluation, density.statistics),
         marginal_gap=0.0 if density.is_consistent else _marginal_gap(pure.terms.tables),
         sampled_rows=_sampled_rows(density.statistics),
+        aliases=_aliases(evaluation.grid, density),
+        mean_gap=_mean_gap(evaluation, pure, density),
     )
     if not certificate.tables_met:
         report_impurity(certificate, strict=False)
+    if certificate.aliases:
+        sentences = ". ".join(sentence_of_aliases(group) for group in certificate.aliases)
+        warnings.warn(f"{sentences}.", AliasWarning, stacklevel=2)
     return certificate
+
+
+def _aliases(grid: Grid, density: Density) -> tuple[Names, ...]:
+    """Groups of features that determine each other in the rows; none where features are independent by definition.
+
+    They do so by their values or, under densities that do not smooth rows, by the bins that the model distinguishes.
+    Features that do so in some rows are looked at in all rows that are held.
+    """
+    statistics = density.statistics
+    if statistics is None or density.is_product or not len(statistics.sample):
+        return ()
+    varied = [j for j, size in enumerate(grid.sizes) if size > 1]
+    groups = [varied]
+    for n_rows in (_ALIAS_ROWS, len(statistics.sample)):
+        values = statistics.rows(n_rows).values
+        tables = [values] if density.smooths_rows else [values, grid.index_encoded(values)]
+        groups = [group for known in groups for group in _determining_each_other(tables, known)]
+    names = grid.schema.names
+    return tuple(tuple(names[j] for j in group) for group in groups)
+
+
+def _determining_each_other(tables: Sequence[Floats | BinIndices], features: Sequence[int]) -> list[list[int]]:
+    """Groups of some features that divide the rows alike in one of some tables, of their values or of their bins."""
+    groups: list[list[int]] = []
+    found: dict[bytes, list[int]] = {}
+    for j in features:
+        marks = [mark for table in tables if (mark := _division_of(table[:, j])) is not None]
+        group = next((found[mark] for mark in marks if mark in found), None)
+        if group is None:
+            groups.append(group := [])
+        group.append(j)
+        found |= dict.fromkeys(marks, group)
+    return [group for group in groups if len(group) > 1]
+
+
+def _division_of(column: Floats | BinIndices) -> bytes | None:
+    """How a column divides the rows, the same for all columns that determine each other; None for a constant.
+
+    Where most values are distinct, any two columns determine each other. These count only where their order is the
+    same or reversed.
+    """
+    distinct, first, places = np.unique(column, return_index=True, return_inverse=True)
+    places, last = places.ravel(), len(distinct) - 1
+    if not last:
+        return None
+    if 2 * len(distinct) > len(column):
+        return b"order" + min(places.tobytes(), (last - places).tobytes())
+    return first[places].tobytes()
 
 
 def _sampled_rows(statistics: Statistics | None) -> int | None:
@@ -58,10 +116,25 @@ def _sampled_rows(statistics: Statistics | None) -> int | None:
 def _density_gap(pure: PureTerms, density: Density) -> float:
     """Largest gap between tables of pairs and the joint density, where a term of higher order uses the latter."""
     effects = pure.terms.tables.effects
-    if pure.higher is None and max(map(len, effects.terms), default=0) <= 2:
+    if not _uses_joint(pure):
         return 0.0
     gaps = (density.gap(key, effects.binnings.get(key)) for key in effects.terms if len(key) == 2)
     return max(gaps, default=0.0)
+
+
+def _mean_gap(evaluation: Evaluation, pure: PureTerms, density: Density) -> float:
+    """How much the mean of the score under the joint density differs from the intercept, in standard deviations."""
+    statistics, tables = density.statistics, pure.terms.tables
+    if statistics is None or not len(statistics.sample) or not _uses_joint(pure):
+        return 0.0
+    spread = evaluation.score(statistics.rows(_COMPARED_ROWS).values).std(axis=0)
+    gap = np.abs(mean_of_tables(tables, density))
+    return float(np.divide(gap, spread, out=np.zeros_like(gap), where=spread > 0).max())
+
+
+def _uses_joint(pure: PureTerms) -> bool:
+    """Whether some term is pure under the joint density rather than a table of one or two features."""
+    return pure.higher is not None or max(map(len, pure.terms.tables.effects.terms), default=0) > 2
 
 
 def _marginal_gap(tables: Tensors) -> float:

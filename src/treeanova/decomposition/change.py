@@ -20,7 +20,7 @@ import numpy as np
 from treeanova.core.arrays import Floats
 from treeanova.core.progress import Progress, one_step, reporting, within
 from treeanova.data.features import Feature
-from treeanova.data.frames import frame
+from treeanova.data.frames import frame, table_text
 from treeanova.decomposition.decomposition import Decomposition, purified_again
 from treeanova.decomposition.parts import Parts, largest_first, mean_parts, parts_of
 from treeanova.density.row_sources import statistics_of
@@ -61,11 +61,11 @@ class Change:
     >>> change = treeanova.change(fx, fx, X_new=X[2:])  # x0 is always 1 in the new rows
     >>> print(change)
     mean score: 0.25 before, 0.5 after, a change of +0.25 (population +0.25, model +0)
-            term  population  model  total
-    0  intercept        0.00    0.0   0.00
-    1         x0        0.25    0.0   0.25
-    2         x1        0.00    0.0   0.00
-    3    x0 × x1        0.00    0.0   0.00
+    term       population  model  total
+    intercept           0      0      0
+    x0               0.25      0   0.25
+    x1                  0      0      0
+    x0 × x1             0      0      0
     """
 
     table: Any
@@ -88,7 +88,7 @@ class Change:
             parts = f"population {population:+.4g}, model {model:+.4g}"
             of = f" of {output}" if several else ""
             lines.append(f"mean score{of}: {old:.4g} before, {new:.4g} after, a change of {total:+.4g} ({parts})")
-        return "\n".join([*lines, str(self.table)])
+        return "\n".join([*lines, table_text(self.table)])
 
 
 def change(

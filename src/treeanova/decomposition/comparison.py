@@ -1,4 +1,9 @@
-"""Comparison of decompositions: distances of terms, signs of main effects, ranks of importance."""
+"""Comparison of decompositions: distances of terms, signs of main effects, ranks of importance.
+
+Terms of two decompositions are compared at rows: both models are evaluated at the rows of each, in the bins that these
+rows have in each model. Masses of bins would not do where the models have different bins, because nothing says how the
+mass of a bin is spread over the parts into which the other model divides it.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +13,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from treeanova.core.arrays import BinIndices, Floats, Ints, Key
+from treeanova.core.arrays import BinIndices, Floats, Key
+from treeanova.core.compiled import affordable
 from treeanova.core.labels import label_of
-from treeanova.core.progress import Progress, one_step, reporting, within
-from treeanova.data.frames import frame
+from treeanova.core.progress import Progress, reporting, within
+from treeanova.data.features import recoded_column
+from treeanova.data.frames import frame, table_text
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.importance import strongest_first
-from treeanova.density.statistics import NoRowsError
-from treeanova.model.binning import Binning, binning_by, common_refinements, unmerged
-from treeanova.model.union import union
+from treeanova.density.row_sources import check_weighted_rows, statistics_of
+from treeanova.density.statistics import Statistics
+from treeanova.model.union import bins_within, union
 
 _TERMS_AT_ONCE = 256
+_VALUES_AT_ONCE = 1 << 22
+_STEPS = 2.0**33  # of terms without a table, whose rows are fewer where these would take longer
+_FEWEST_ROWS = 200
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -30,16 +40,27 @@ class Comparison:
     names
         Names of the decompositions.
     distance
-        Table with a row per term, output and decomposition: the weighted root mean square difference to the first
-        decomposition, also divided by the standard deviation of the first score. Terms without a table are compared at
-        rows that represent the density; NaN where no decomposition has rows, because all were loaded from files. The
-        largest come first.
+        Table with a row per term, output and decomposition: the root mean square difference to the term of the first
+        decomposition, also divided by the standard deviation of the first score. NaN where it is not known. The largest
+        come first.
     signs
-        Table with a row per main effect: the share of the weight in bins where its sign differs from the first, the
-        largest first.
+        Table with a row per main effect: the share of the rows at which its sign differs from the first, the largest
+        first.
     ranks
         Table with a row per term: its rank by variance in each decomposition, as in `Decomposition.importance`; none
         where a decomposition has no such term. In the order of the first.
+    notes
+        What is not known, or is known from some of the rows only.
+
+    Notes
+    -----
+    Root mean squares and shares are taken over the rows that the two decompositions were made from, whatever densities
+    make their terms pure. Where these are two lots of rows, each lot has half of the weight, so that a distance does
+    not depend on which decomposition comes first. Rows with values that one of the models does not accept, such as
+    missing ones, are left out. A decomposition from a file has rows by their bins only; where the other model divides
+    these bins further, its rows are of no use, and those of the other are taken alone. Where neither has rows that can
+    be used, the weights of the term's cells take their place if both have it on the same bins, and the distance is NaN
+    otherwise: pass `X` to `compare` then.
 
     Examples
     --------
@@ -55,20 +76,33 @@ class Comparison:
     distance: Any
     signs: Any
     ranks: Any
+    notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         parts = ("distances", self.distance), ("changed signs of main effects", self.signs), ("ranks", self.ranks)
-        return "\n\n".join([f"compared with {self.names[0]}", *(f"{title}\n{table}" for title, table in parts)])
+        tables = (f"{title}\n{table_text(table)}" for title, table in parts)
+        return "\n\n".join(["\n".join([f"compared with {self.names[0]}", *self.notes]), *tables])
 
 
-def compare(decompositions: Mapping[str, Decomposition], *, progress: bool | Progress | None = None) -> Comparison:
+def compare(
+    decompositions: Mapping[str, Decomposition],
+    *,
+    X: Any = None,
+    sample_weight: Any = None,
+    progress: bool | Progress | None = None,
+) -> Comparison:
     """What changes between decompositions: distances of terms, signs of main effects, ranks of importance.
 
     Parameters
     ----------
     decompositions
-        Names to decompositions with the same features and outputs. The others are compared with the first, under its
-        weights: ``{"pure": fx, "raw": fx.raw}`` shows what purification changed.
+        Names to decompositions with the same features and outputs. The others are compared with the first:
+        ``{"pure": fx, "raw": fx.raw}`` shows what purification changed.
+    X
+        Rows at which terms are compared; by default those that the decompositions were made from, each lot with half
+        of the weight (see `Comparison`).
+    sample_weight
+        Weights of the rows of `X`, or the name of the column that holds them.
     progress
         True for a progress bar, or a function, as for `decompose`.
 
@@ -100,98 +134,175 @@ def compare(decompositions: Mapping[str, Decomposition], *, progress: bool | Pro
             f"`decompositions` must have the same outputs and link, got {' and '.join(kinds)}; compare models of one "
             "kind."
         )
+    check_weighted_rows(X, sample_weight)
     with reporting(progress) as report:
+        grid = union([part.grid for part in parts])[0]  # raises where columns are read in different ways
+        given = None if X is None else statistics_of(X, grid, sample_weight)
         for name, part in decompositions.items():
             part.importance(progress=within(report, name))
-        return _compared(names, parts, report)
+        return _compared(names, parts, given)
 
 
-def _compared(names: list[str], parts: list[Decomposition], progress: Progress) -> Comparison:
-    grid, maps = union([part.grid for part in parts])
+def _compared(names: list[str], parts: list[Decomposition], given: Statistics | None) -> Comparison:
     keys = sorted({key for part in parts for key in part.termset.keys}, key=lambda key: (len(key), key))
-    at_rows = {key for part in parts for key in part.termset.keys_at_rows}
-    tensors = [key for key in keys if key not in at_rows]
-    axes = {key: _common_axes(parts, maps, key) for key in tensors}
-    labels = {key: label_of(grid.schema.names[j] for j in key) for key in keys}
-    with one_step(progress, "tables side by side"):
-        tables = {key: _weights(parts, maps, key, axes[key]) for key in tensors}
-        terms = [
-            {key: _on_axes(part, old, key, axes[key]) for key in tensors} for part, old in zip(parts, maps, strict=True)
-        ]
-    gaps_at_rows = _gaps_at_rows(parts, [key for key in keys if key in at_rows])
-    side_by_side = _SideBySide(names, parts[0], labels, tables, terms, gaps_at_rows)
-    return Comparison(tuple(names), _distances(side_by_side), _signs(side_by_side), _ranks(names, parts, labels))
+    labels = {key: label_of(parts[0].schema.names[j] for j in key) for key in keys}
+    pairs = [_Pair((parts[0], part), given) for part in parts[1:]]
+    gaps = [pair.gaps(keys) for pair in pairs]
+    both = _SideBySide(names, parts[0], labels, gaps)
+    notes = [
+        f"{name}: {note}" for name, pair, gap in zip(names[1:], pairs, gaps, strict=True) for note in pair.notes(gap)
+    ]
+    return Comparison(tuple(names), _distances(both), _signs(both), _ranks(names, parts, labels), tuple(notes))
 
 
-class _SideBySide(NamedTuple):
-    """Terms of all decompositions on one grid, with the weights of the first."""
+class _Gap(NamedTuple):
+    """How far two terms are apart: mean square difference, and share of rows with opposite signs, per output."""
 
-    names: list[str]
-    first: Decomposition
-    labels: dict[Key, str]
-    tables: dict[Key, Floats]
-    terms: list[dict[Key, Floats]]
-    gaps_at_rows: dict[Key, Floats]
+    squares: Floats
+    opposite: Floats
 
 
-def _bins_on_union(part: Decomposition, old: Sequence[Ints], key: Key) -> list[Ints]:
-    """The bin of a term's own axes that contains each bin of the union, feature by feature."""
-    return [binning.bins[old[j]] for j, binning in zip(key, part.effects.binnings_of(key), strict=True)]
+class _Rows(NamedTuple):
+    """Rows in the bins of two decompositions, and features whose bins are not certain in one of them."""
+
+    bins: list[BinIndices]
+    weights: Floats
+    uncertain: frozenset[int]
 
 
-def _common_axes(parts: Sequence[Decomposition], maps: Sequence[Sequence[Ints]], key: Key) -> list[Binning]:
-    """Axes for a term that distinguish what the axes of any decomposition do; the union's where none has its own."""
-    holders = [(part, old) for part, old in zip(parts, maps, strict=True) if key in part.effects.terms]
-    if not any(key in part.effects.binnings for part, _ in holders):
-        return [unmerged(len(holders[0][1][j])) for j in key]
-    binnings = [[binning_by(bins) for bins in _bins_on_union(part, old, key)] for part, old in holders]
-    return list(common_refinements(binnings))
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Pair:
+    """Two decompositions whose terms are compared at given rows, or at those of both."""
+
+    parts: tuple[Decomposition, Decomposition]
+    given: Statistics | None
+
+    @property
+    def lots(self) -> list[Statistics]:
+        """Statistics of the lots of rows, once where both have the same."""
+        if self.given is not None:
+            return [self.given]
+        known = [part.density.statistics for part in self.parts]
+        lots = [statistics for statistics in known if statistics is not None and len(statistics.sample)]
+        return lots[:1] if len(lots) == 2 and lots[0] is lots[1] else lots
+
+    @property
+    def n_rows_without_tables(self) -> int:
+        """Number of rows of a lot that terms without tables can be evaluated at."""
+        cost = max(part.termset.row_cost for part in self.parts)
+        return max(_FEWEST_ROWS, int(affordable(_STEPS) / max(cost, 1.0)))
+
+    def gaps(self, keys: Sequence[Key]) -> dict[Key, _Gap]:
+        """How far all terms are apart; NaN where that is not known."""
+        at_rows = {key for part in self.parts for key in part.termset.keys_at_rows}
+        found: dict[Key, list[_Gap]] = {}
+        for statistics in self.lots:
+            for key, gap in self._gaps_at(statistics, statistics.n_rows, [key for key in keys if key not in at_rows]):
+                found.setdefault(key, []).append(gap)
+            some = [key for key in keys if key in at_rows]
+            for key, gap in self._gaps_at(statistics, self.n_rows_without_tables, some):
+                found.setdefault(key, []).append(gap)
+        return {key: _mean(found.get(key) or self._gaps_by_weights(key), self._n_outputs) for key in keys}
+
+    @property
+    def _n_outputs(self) -> int:
+        return self.parts[0].termset.n_outputs
+
+    def _gaps_at(self, statistics: Statistics, n_rows: int, keys: list[Key]) -> Iterator[tuple[Key, _Gap]]:
+        """Gaps of the terms whose features have certain bins at some of the rows."""
+        if not keys:
+            return
+        rows = _rows_of(statistics, n_rows, self.parts)
+        if not len(rows.weights):
+            return
+        for some in chunks([key for key in keys if not rows.uncertain & set(key)]):
+            sums = np.zeros((2, len(some), self._n_outputs))
+            step = max(1, _VALUES_AT_ONCE // (len(some) * self._n_outputs))
+            for start in range(0, len(rows.weights), step):
+                chosen = slice(start, start + step)
+                first, second = (
+                    _values_at(part, bins[chosen], some) for part, bins in zip(self.parts, rows.bins, strict=True)
+                )
+                weights = rows.weights[chosen]
+                sums += np.einsum("tnk,n->tk", (first - second) ** 2, weights), _opposite(first, second, weights)
+            yield from ((key, _Gap(*both)) for key, both in zip(some, sums.swapaxes(0, 1), strict=True))
+
+    def _gaps_by_weights(self, key: Key) -> list[_Gap]:
+        """Gaps under the weights of the cells of each that has the term as a table; none where bins are divided."""
+        if any(key in part.termset.keys_at_rows for part in self.parts):
+            return []
+        one, other = self.parts
+        found = (_gap_by_weights(one, other, key), _gap_by_weights(other, one, key))
+        return [gap for gap in found if gap is not None]
+
+    def notes(self, gaps: Mapping[Key, _Gap]) -> list[str]:
+        """What is not known, or known from some rows only."""
+        found = []
+        n_unknown = sum(bool(np.isnan(gap.squares).any()) for gap in gaps.values())
+        if n_unknown:
+            found.append(
+                f"{n_unknown:,} of {len(gaps):,} terms cannot be compared, because no rows are known by their values; "
+                "pass X"
+            )
+        at_rows = any(part.termset.keys_at_rows for part in self.parts)
+        limit = self.n_rows_without_tables if at_rows else np.inf
+        for statistics in self.lots:
+            if len(statistics.sample) < statistics.n_rows:
+                found.append(f"at {len(statistics.sample):,} of {statistics.n_rows:,} rows")
+            if len(statistics.sample) >= 2 * limit:
+                found.append(f"terms without a table at about {limit:,} of {statistics.n_rows:,} rows")
+        return list(dict.fromkeys(found))
 
 
-def _places(part: Decomposition, old: Sequence[Ints], key: Key, axes: Sequence[Binning]) -> list[Ints]:
-    """The bin of a term's own axes that contains each bin of common axes."""
-    return [axis.one_of_each(bins) for bins, axis in zip(_bins_on_union(part, old, key), axes, strict=True)]
+def _mean(gaps: Sequence[_Gap], n_outputs: int) -> _Gap:
+    if not gaps:
+        return _Gap(*np.full((2, n_outputs), np.nan))
+    return _Gap(*np.mean(gaps, axis=0))
 
 
-def _on_axes(part: Decomposition, old: Sequence[Ints], key: Key, axes: Sequence[Binning]) -> Floats:
-    """A term on common axes; zero where the decomposition lacks it."""
-    values = part.effects.terms.get(key)
-    if values is None:
-        return np.zeros((*(axis.size for axis in axes), part.termset.n_outputs))
-    return values[np.ix_(*_places(part, old, key, axes))]
+def _opposite(first: Floats, second: Floats, weights: Floats) -> Floats:
+    """Share of the rows at which two terms have opposite signs, shape (n_terms, n_outputs)."""
+    is_opposite = np.sign(first) * np.sign(second) < 0
+    shares: Floats = np.einsum("tnk,n->tk", is_opposite.astype(np.float64), weights)
+    return shares
 
 
-def _weights(
-    parts: Sequence[Decomposition], maps: Sequence[Sequence[Ints]], key: Key, axes: Sequence[Binning]
-) -> Floats:
-    """Weights of the first decomposition that has the term, each cell's shared equally by the cells within it."""
-    part, old = next((part, old) for part, old in zip(parts, maps, strict=True) if key in part.effects.terms)
-    places = _places(part, old, key, axes)
-    table = part.weights[key][np.ix_(*places)]
-    for axis, place in enumerate(places):
-        copies = np.bincount(place)[place]
-        table = table / copies.reshape([-1 if i == axis else 1 for i in range(len(key))])
-    return table
+def _rows_of(statistics: Statistics, n_rows: int, parts: Sequence[Decomposition]) -> _Rows:
+    """Some of the rows of statistics in the bins of each decomposition, without those that one of them refuses."""
+    values, weights = statistics.rows(n_rows)
+    bins, uncertain = [], set[int]()
+    for part in parts:
+        found, open_features = _bins_in(part, values, statistics)
+        bins.append(found)
+        uncertain |= open_features
+    certain = [j for j in range(values.shape[1]) if j not in uncertain]
+    is_accepted = np.all([(codes[:, certain] >= 0).all(axis=1) for codes in bins], axis=0)
+    weights = weights[is_accepted]
+    return _Rows([codes[is_accepted] for codes in bins], weights / (weights.sum() or 1.0), frozenset(uncertain))
 
 
-def _gaps_at_rows(parts: list[Decomposition], keys: list[Key]) -> dict[Key, Floats]:
-    """Root mean square differences to the first, shape (n_others, n_outputs), of terms without a table in some parts.
+def _bins_in(part: Decomposition, values: Floats, statistics: Statistics) -> tuple[BinIndices, set[int]]:
+    """Bins of encoded rows on the grid of a model, which may number categories differently, and uncertain features."""
+    grid, known = part.evaluation.grid, statistics.sample_grid
+    codes, uncertain = np.zeros(values.shape, dtype=np.int32), set[int]()
+    pairs = zip(statistics.grid.schema.features, grid.schema.features, strict=True)
+    for j, (theirs, ours) in enumerate(pairs):
+        column = recoded_column(values[:, j], theirs, ours)
+        is_divided = known is not None and bins_within(known.axes[j], grid.axes[j]) is None
+        if column is None or is_divided:
+            uncertain.add(j)
+        else:
+            codes[:, j] = grid.axes[j].index(column)
+    return codes, uncertain
 
-    At rows of the first decomposition that has any; NaN where all have lost theirs by being saved.
-    """
-    if not keys:
-        return {}
-    maps = union([part.evaluation.grid for part in parts])[1]
-    found = _rows_on_union(parts, maps)
-    if found is None:
-        return dict.fromkeys(keys, np.full((len(parts) - 1, parts[0].termset.n_outputs), np.nan))
-    codes, weights = found
-    gaps: dict[Key, Floats] = {}
-    for some in chunks(keys):
-        values = [_values_at_rows(part, old, codes, some) for part, old in zip(parts, maps, strict=True)]
-        squares = np.stack([(other - values[0]) ** 2 for other in values[1:]])
-        gaps |= dict(zip(some, np.moveaxis(np.sqrt(np.einsum("ptnk,n->ptk", squares, weights)), 1, 0), strict=True))
-    return gaps
+
+def _values_at(part: Decomposition, bins: BinIndices, keys: list[Key]) -> Floats:
+    """Terms at rows given by their bins, shape (n_keys, n_rows, n_outputs); zero without a term."""
+    values = np.zeros((len(keys), len(bins), part.termset.n_outputs))
+    known = [i for i, key in enumerate(keys) if part.evaluation.knows(key)]
+    if known:
+        values[known] = part.evaluation.at(bins, [keys[i] for i in known])
+    return values
 
 
 def chunks(keys: list[Key]) -> Iterator[list[Key]]:
@@ -200,45 +311,44 @@ def chunks(keys: list[Key]) -> Iterator[list[Key]]:
         yield keys[start : start + _TERMS_AT_ONCE]
 
 
-def _rows_on_union(parts: list[Decomposition], maps: Sequence[Sequence[Ints]]) -> tuple[BinIndices, Floats] | None:
-    """Bins on the union of grids, and weights, of rows that represent the density of the first part that has rows."""
-    for part, old in zip(parts, maps, strict=True):
-        try:
-            codes, weights = part.density_rows
-        except NoRowsError:
-            continue
-        rng = np.random.default_rng(part.settings.random_state)
-        is_there = np.all([np.isin(codes[:, j], bins) for j, bins in enumerate(old)], axis=0)
-        codes, weights = codes[is_there], weights[is_there]
-        columns = [_bins_within(bins, codes[:, j], rng) for j, bins in enumerate(old)]
-        return np.stack(columns, axis=1).astype(np.int32), weights / weights.sum()
-    return None
+def _gap_by_weights(owner: Decomposition, other: Decomposition, key: Key) -> _Gap | None:
+    """The gap under the weights of one decomposition; None where the other divides its bins, or it lacks the term."""
+    if key not in owner.effects.terms:
+        return None
+    values, weights = owner.effects.terms[key], owner.weights[key]
+    if key not in other.effects.terms:
+        return _weighted_gap(values, np.zeros_like(values), weights)
+    axes = zip(owner.effects.axes_of(key), other.effects.axes_of(key), strict=True)
+    places = [bins_within(ours, theirs) for ours, theirs in axes]
+    if any(place is None for place in places):
+        return None
+    cells = np.ix_(*(place for place in places if place is not None))
+    is_accepted = np.all(np.broadcast_arrays(*(cell >= 0 for cell in cells)), axis=0)
+    return _weighted_gap(values, other.effects.terms[key][cells], weights * is_accepted)
 
 
-def _bins_within(old: Any, codes: Any, rng: np.random.Generator) -> Any:
-    """A new bin within each old one, all of them equally likely."""
-    counts = np.bincount(old)
-    position = np.floor(rng.random(len(codes)) * counts[codes]).astype(np.int64)
-    return np.argsort(old, kind="stable")[(np.cumsum(counts) - counts)[codes] + position]
+def _weighted_gap(first: Floats, second: Floats, weights: Floats) -> _Gap:
+    flat = weights.ravel() / weights.sum()
+    one, two = (values.reshape(1, weights.size, -1) for values in (first, second))
+    return _Gap(np.einsum("tnk,n->k", (one - two) ** 2, flat), _opposite(one, two, flat)[0])
 
 
-def _values_at_rows(part: Decomposition, old: Sequence[Ints], codes: BinIndices, keys: list[Key]) -> Floats:
-    """Terms at rows given by their bins on the union, shape (n_keys, n_rows, n_outputs); zero without a term."""
-    values = np.zeros((len(keys), len(codes), part.termset.n_outputs))
-    known = [i for i, key in enumerate(keys) if part.evaluation.knows(key)]
-    if known:
-        bins = np.stack([bins[codes[:, j]] for j, bins in enumerate(old)], axis=1).astype(np.int32)
-        values[known] = part.evaluation.at(bins, [keys[i] for i in known])
-    return values
+class _SideBySide(NamedTuple):
+    """Names of decompositions and terms, and how far terms of the others are from those of the first."""
+
+    names: list[str]
+    first: Decomposition
+    labels: dict[Key, str]
+    gaps: list[dict[Key, _Gap]]
 
 
 def _distances(both: _SideBySide) -> Any:
     outputs = both.first.schema.outputs
     spread = np.sqrt(both.first.moments.score_variance)
     rows: list[tuple[Any, ...]] = []
-    for position, (name, terms) in enumerate(zip(both.names[1:], both.terms[1:], strict=True)):
+    for name, gaps in zip(both.names[1:], both.gaps, strict=True):
         for key, label in both.labels.items():
-            gap = both.gaps_at_rows[key][position] if key in both.gaps_at_rows else _gap(both, terms, key)
+            gap = np.sqrt(gaps[key].squares)
             relative = np.divide(gap, spread, out=np.zeros_like(gap), where=spread > 0)
             rows += [(label, output, name, gap[k], relative[k]) for k, output in enumerate(outputs)]
     rows.sort(key=lambda row: -row[-1] if row[-1] >= 0 else np.inf)  # NaN last
@@ -246,21 +356,13 @@ def _distances(both: _SideBySide) -> Any:
     return frame({column: [row[i] for row in rows] for i, column in enumerate(columns)}, both.first.settings.backend)
 
 
-def _gap(both: _SideBySide, terms: Mapping[Key, Floats], key: Key) -> Floats:
-    """Root mean square difference of a term to the first's, per output."""
-    squares = (terms[key] - both.terms[0][key]) ** 2
-    gap: Floats = np.sqrt(np.tensordot(both.tables[key], squares, axes=len(key)))
-    return gap
-
-
 def _signs(both: _SideBySide) -> Any:
     outputs = both.first.schema.outputs
-    mains = [key for key in both.tables if len(key) == 1]
+    mains = [key for key in both.labels if len(key) == 1]
     columns: dict[str, list[Any]] = {"term": [both.labels[key] for key in mains for _ in outputs]}
     columns["output"] = [output for _ in mains for output in outputs]
-    for name, terms in zip(both.names[1:], both.terms[1:], strict=True):
-        changed = [both.tables[key] @ (np.sign(terms[key]) * np.sign(both.terms[0][key]) < 0) for key in mains]
-        columns[name] = [float(share) for shares in changed for share in shares]
+    for name, gaps in zip(both.names[1:], both.gaps, strict=True):
+        columns[name] = [float(share) for key in mains for share in gaps[key].opposite]
     largest = np.max([columns[name] for name in both.names[1:]], axis=0, initial=0.0)
     return frame(_sorted(columns, -largest), both.first.settings.backend)
 
@@ -272,7 +374,7 @@ def _sorted(columns: Mapping[str, list[Any]], keys: Sequence[float] | Floats) ->
 
 
 def _ranks(names: list[str], parts: list[Decomposition], labels: dict[Key, str]) -> Any:
-    """Ranks by own variance, summed over outputs; 1 is the largest, None says that a term is not there."""
+    """Ranks by variance, summed over outputs; 1 is the largest, None says that a term is not there."""
     columns: dict[str, list[Any]] = {"term": list(labels.values())}
     for name, part in zip(names, parts, strict=True):
         order = strongest_first(part.moments.variance.sum(axis=1))

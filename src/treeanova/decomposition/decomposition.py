@@ -11,6 +11,7 @@ from typing import Any
 
 from treeanova.anova.certificate import Certificate
 from treeanova.core.arrays import Floats, Key, Names
+from treeanova.core.files import ARCHIVE, check_suffix
 from treeanova.core.labels import label_of
 from treeanova.core.progress import Progress, one_step, quiet, reporting
 from treeanova.decomposition.algebra import Summand, combined_source
@@ -22,7 +23,8 @@ from treeanova.decomposition.importance import moments_take_long
 from treeanova.decomposition.response_table import response_effects
 from treeanova.density.kinds import Density, density_of
 from treeanova.density.row_sources import check_weighted_rows, statistics_of
-from treeanova.density.statistics import NoRowsError, Statistics
+from treeanova.density.statistics import Statistics
+from treeanova.errors import DensityWarning
 from treeanova.model.binning import Binning
 from treeanova.model.effects import Effects
 from treeanova.storage import archive
@@ -475,7 +477,7 @@ class Decomposition(Answers):
         Parameters
         ----------
         path
-            Path of the file; an existing file is replaced once the new one is complete.
+            Path of the file, which ends in .tav; an existing file is replaced once the new one is complete.
         rows
             False leaves out the sample, and the sums of bins with fewer than ten rows, for files that may not hold
             rows. Standard errors, and terms without a table under another density, then need X.
@@ -490,6 +492,7 @@ class Decomposition(Answers):
         >>> treeanova.load(path) == fx
         True
         """
+        check_suffix(path, ARCHIVE)
         parts = {name: getattr(self, name) for name in _SAVED} | {"saved_moments": self._known_moments(rows=rows)}
         archive.write(path, *pack(Saved(*parts.values()), rows=rows))
 
@@ -501,13 +504,13 @@ class Decomposition(Answers):
         return fields | {"density": density, "model": None, "saved_moments": self._known_moments()}
 
     def _known_moments(self, *, rows: bool = True) -> Moments | None:
-        """Moments for a file; None where they need rows that are gone, or take long and follow from rows in it."""
+        """Moments for a file; None where they take long and follow from rows in it, or where rows are gone."""
         is_known = "moments" in self.__dict__ or self.saved_moments is not None
         if rows and not is_known and self.statistics is not None and moments_take_long(self.evaluation):
             return None
         try:
             return self.moments
-        except NoRowsError:
+        except ValueError:
             return None
 
     def __copy__(self) -> Decomposition:
@@ -518,6 +521,14 @@ class Decomposition(Answers):
 
 
 _SAVED = ("source", "termset", "density", "certificate", "scope", "settings", "saved_moments")
+
+
+def one_cell_words(density: str) -> str:
+    """What it means that a density has all its weight in one cell, and what to do."""
+    return (
+        f"all rows of the density {density!r} are in one cell of the model, so that every term is zero at these rows; "
+        "pass the rows of a population as `X`, or density=Reference(row) to compare with one row."
+    )
 
 
 def counted_for(source: Source, kind: Density, X: Any, sample_weight: Any) -> Statistics | None:
@@ -538,6 +549,8 @@ def decomposed(
     progress: Progress = quiet,
 ) -> Decomposition:
     """The decomposition of a source under a density bound to its grid; `oracle` scores rows independently."""
+    if density.is_one_cell and not density.shows_population:
+        warnings.warn(one_cell_words(density.name), DensityWarning, stacklevel=3)
     pure = source.purify(density, settings, progress)
     scope: Scope = Complete()
     if source.max_order is not None:

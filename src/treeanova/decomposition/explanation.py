@@ -16,7 +16,7 @@ from treeanova.core.arrays import Floats
 from treeanova.core.labels import label_of
 from treeanova.data.frames import frame, free_name
 from treeanova.decomposition.evaluation import rest_label
-from treeanova.decomposition.families import families_of, summed
+from treeanova.decomposition.families import Families, families_of, summed
 
 
 class Deferred:
@@ -210,8 +210,9 @@ class Explanation:
         Returns
         -------
         Explanation
-            Its features are the families; values still add up to the score. Terms that are not listed stay in `others`,
-            where they belong to no family, so that `shap_values` needs all terms to be listed.
+            Its features are the families; values still add up to the score. `shap_values` shares each listed term
+            equally among its families. Terms that are not listed stay in `others`; each is shared equally among its
+            features, and a family gets the shares of its features.
 
         Examples
         --------
@@ -230,8 +231,19 @@ class Explanation:
             values=np.ascontiguousarray(np.moveaxis(values, 0, 1)),
             terms=tuple(tuple(families.names[i] for i in key) for key in keys),
             features=families.names,
-            other_shares=None,
+            other_shares=None if self.other_shares is None else self._other_shares_of(families),
         )
+
+    def _other_shares_of(self, families: Families) -> Deferred:
+        """Shares of families in terms that are not listed: those of their features, added up."""
+
+        def add_up() -> Floats:
+            """The sums, when they are first needed."""
+            by_feature = np.moveaxis(self.other_shares.array, 1, 0)  # type: ignore[union-attr]
+            of_families = summed(by_feature, np.array(families.places), len(families.names))
+            return np.moveaxis(of_families, 0, 1)
+
+        return Deferred(add_up)
 
     def to_shap(self) -> Any:
         """A `shap.Explanation` of the values per feature, for shap's plots.

@@ -7,6 +7,7 @@ families is an interaction of these families. A feature without a family is one 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -94,5 +95,5 @@ def summed(values: Floats, places: Ints, n_sums: int) -> Floats:
     """Sums of arrays along the first axis: that of the i-th goes to the sum at ``places[i]``."""
     n_parts = len(places)
     which = scipy.sparse.csr_array((np.ones(n_parts), (places, np.arange(n_parts))), shape=(n_sums, n_parts))
-    total: Floats = which @ values.reshape(n_parts, -1)
+    total: Floats = which @ values.reshape(n_parts, math.prod(values.shape[1:]))
     return total.reshape(n_sums, *values.shape[1:])

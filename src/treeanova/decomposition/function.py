@@ -69,6 +69,11 @@ class Function(abc.ABC):
         """How the score becomes the response: "identity", "logit", "softmax", "log", "probability" or "other"."""
         return self.schema.link
 
+    @property
+    def objective(self) -> str:
+        """What training minimised, as `validate(loss=...)` names it; empty where the model does not state it."""
+        return self.schema.objective
+
     # Terms by name.
 
     @property
@@ -398,7 +403,7 @@ class Function(abc.ABC):
         Parameters
         ----------
         path
-            The Parquet file to write.
+            The Parquet file to write, which ends in .parquet or .pq.
         X
             Rows in memory or in batches, as for `decompose`.
         terms

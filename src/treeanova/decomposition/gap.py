@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ from treeanova.core.arrays import Floats, Ints
 from treeanova.core.progress import Progress, reporting
 from treeanova.data.columns import column_named, encode
 from treeanova.data.features import Schema, distinct, is_missing
-from treeanova.data.frames import frame
+from treeanova.data.frames import columns_of, frame, table_text
 from treeanova.decomposition.evaluation import Evaluation
 from treeanova.decomposition.families import Families, families_of, summed
 from treeanova.decomposition.function import Function
@@ -22,6 +23,13 @@ from treeanova.density.row_sources import checked_weights
 from treeanova.density.statistics import Statistics, rows_as_statistics
 
 _SHOWN_LABELS = 6
+_ROUNDING = 1e-12
+WITHOUT_ERROR = "one value in each group, known without error given the model"
+
+
+def error_text(error: float, digits: int = 3) -> str:
+    """A standard error for people; a dash where there is none."""
+    return "–" if math.isnan(error) else f"{error:.{digits}g}"
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -36,7 +44,9 @@ class Gap:
     ----------
     table
         Data frame with the columns term, gap and error, and output where there are several; the largest first. Terms
-        that are not listed are in the row of their order, and the remainder has a row. Gaps add up to `total`.
+        that are not listed are in the row of their order, and the remainder has a row. Gaps add up to `total`. An
+        error is NaN, printed as "–", where a term has one value in each group, as that of the feature that makes the
+        groups: given the model, rows leave nothing to estimate.
     routes
         The same in a few rows: through one feature by itself, through its interactions, and through all other features;
         None where no such feature is named.
@@ -65,10 +75,11 @@ class Gap:
     >>> fx, X = example()  # the logical "and" of x0 and x1
     >>> print(fx.gap(X, "x0"))
     mean score: 0 in x0 = 0 (2 rows), 0.5 in x0 = 1 (2 rows), a gap of +0.5 (standard error 0.5)
-          term  gap     error
-    0       x0  0.5  0.000000
-    1       x1  0.0  0.353553
-    2  x0 × x1  0.0  0.353553
+    term     gap     error
+    x0       0.5         –
+    x1         0  0.353553
+    x0 × x1    0  0.353553
+    –: one value in each group, known without error given the model
     """
 
     table: Any
@@ -98,8 +109,12 @@ class Gap:
                 for name, count, mean in zip(self.groups, self.counts, self.means, strict=True)
             ]
             gap, error = np.atleast_1d(self.total)[k], np.atleast_1d(self.error)[k]
-            lines.append(f"mean score{of}: {', '.join(sides)}, a gap of {gap:+.4g} (standard error {error:.2g})")
-        return "\n".join([*lines, str(self.table)])
+            lines.append(
+                f"mean score{of}: {', '.join(sides)}, a gap of {gap:+.4g} (standard error {error_text(error, 2)})"
+            )
+        is_known = [math.isnan(error) for error in columns_of(self.table)["error"]]
+        note = [f"–: {WITHOUT_ERROR}"] if any(is_known) and min(self.sizes) >= 2 else []
+        return "\n".join([*lines, table_text(self.table), *note])
 
 
 def gap_between(
@@ -299,8 +314,10 @@ class _Difference(NamedTuple):
 
     @classmethod
     def between(cls, first: _Spread, second: _Spread) -> _Difference:
-        """The second mean minus the first."""
-        return cls(second.mean - first.mean, np.sqrt(first.error_squared + second.error_squared))
+        """The second mean minus the first; no error where values within each group differ by rounding only."""
+        error = np.sqrt(first.error_squared + second.error_squared)
+        rounding = _ROUNDING * np.maximum(np.abs(first.mean), np.abs(second.mean))
+        return cls(second.mean - first.mean, np.where(error > rounding, error, np.nan))
 
 
 def _table(sums: _PartSums, difference: _Difference, outputs: Sequence[str], backend: str | None) -> Any:

@@ -24,6 +24,7 @@ _STEPS = 2.0**33
 _FEW_STEPS = 2.0**28  # all rows take no longer than it takes to choose some
 _LONG_STEPS = 2.0**31
 _MANY_TERMS = 2_000
+_SQUARABLE = 1e-140, 1e140
 _ERROR = 0.003  # standard error of a share of the variance
 
 
@@ -57,7 +58,28 @@ def moments_take_long(evaluation: Evaluation) -> bool:
 def moments_of_terms(
     evaluation: Evaluation, density: Density, certificate: Certificate, weights: Mapping[Key, Floats], random_state: int
 ) -> Moments:
-    """Variance, covariance with the rest, and mean absolute value of each term, a remainder last."""
+    """Variance, covariance with the rest, and mean absolute value of each term, a remainder last.
+
+    Raises
+    ------
+    ValueError
+        Where terms are so large or so small that their squares are no longer numbers with all digits.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        result = _moments_of_terms(evaluation, density, certificate, weights, random_state)
+    sizes = result.mean_abs.max(axis=0, initial=0.0)
+    wrong = sizes[(sizes > 0) & ~((sizes > _SQUARABLE[0]) & (sizes < _SQUARABLE[1]))]
+    if len(wrong):
+        raise ValueError(
+            f"the terms' mean absolute values must be between {_SQUARABLE[0]:g} and {_SQUARABLE[1]:g} for variances, "
+            f"got {wrong[0]:.6g}; express the target in another unit and train the model again."
+        )
+    return result
+
+
+def _moments_of_terms(
+    evaluation: Evaluation, density: Density, certificate: Certificate, weights: Mapping[Key, Floats], random_state: int
+) -> Moments:
     terms = evaluation.terms
     effects = terms.tables.effects
     population = density.population
@@ -185,11 +207,11 @@ def _merged_moments(evaluation: Evaluation, places: Ints, merged: Ints, rows: Po
 
 
 def strongest_first(variance: Floats) -> list[int]:
-    """Positions of terms or features in the order of all tables, plots and lists: largest own variance first.
+    """Positions of terms or features in the order of all tables, plots and lists: largest variance first.
 
-    A term left out of the score of a well-fitted model costs its own variance in squared error, whatever it is
+    A term left out of the score of a well-fitted model costs its variance in squared error, whatever it is
     correlated with. The share of the variance, which adds the covariance with all other terms, does not measure that:
-    it is negative for a term that opposes others. Over six data sets and four models of each, own variance also came
+    it is negative for a term that opposes others. Over six data sets and four models of each, variance also came
     nearest to the order by loss on held-out rows, with the mean absolute effect close behind. Equal ones stay as they
     come.
     """

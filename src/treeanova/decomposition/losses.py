@@ -1,136 +1,394 @@
-"""Losses of held-out rows by the link of a model, and the outcome as numbers that they compare with scores."""
+"""Losses of single rows: what training minimises, its first two derivatives, and the names that users give it.
+
+The loss of a model is that of its objective. The link does not tell it: scores of means and scores of quantiles are
+both on the scale of the outcome, and the exponential of a score may be a mean, a hazard or a time.
+"""
 
 from __future__ import annotations
 
 import abc
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+import scipy.optimize
 import scipy.special
 
-from treeanova.core.arrays import Floats
-from treeanova.data.features import Schema, is_missing
-from treeanova.model.links import is_classifier
+from treeanova.core.arrays import Bools, Floats
 
-_SHOWN_LABELS = 6
 _TINY = 1e-16
+_LEAST_BANDWIDTH = 0.05
 
 
-class Loss(abc.ABC):
-    """A loss of scores; with its own link it is convex, and its gradient is the mean minus the outcome.
+class Loss:
+    """A loss of scores, given an outcome.
 
-    Scores and outcomes have the shape (n_rows, n_outputs); the loss of a row is summed over the outputs.
+    Attributes
+    ----------
+    name
+        In words.
+    outcome
+        What `y` holds: "numbers", "labels", "intervals" (of survival times), "times" (negative if censored), "grades",
+        or "anything".
+    is_on_scale
+        Whether scores are on the scale of the outcome.
     """
 
     name: str
-
-    @abc.abstractmethod
-    def at(self, score: Floats, outcome: Floats) -> Floats:
-        """The loss of each row."""
-
-    @abc.abstractmethod
-    def mean(self, score: Floats) -> Floats:
-        """The mean outcome that the scores stand for."""
-
-    @abc.abstractmethod
-    def curved(self, score: Floats, direction: Floats) -> Floats:
-        """The second derivative at the scores, applied to a direction of the shape of the scores."""
-
-    @abc.abstractmethod
-    def score_of(self, mean: Floats) -> Floats:
-        """The score that stands for a mean outcome."""
-
-    @property
-    def is_on_scale(self) -> bool:
-        """Whether scores are on the scale of the outcome."""
-        return False
+    outcome: str = "numbers"
+    is_on_scale: bool = False
 
     def invariant(self, values: Floats) -> Floats:
         """Values of terms, outputs last, without what does not change the loss."""
         return values
 
 
-class SquaredLoss(Loss):
-    """The squared difference; half of its gradient is the mean minus the outcome."""
+class RowLoss(Loss, abc.ABC):
+    """A loss of each row by itself. Scores have the shape (n_rows, n_outputs)."""
 
-    def __init__(self, name: str = "squared error") -> None:
-        self.name = name
+    @abc.abstractmethod
+    def at(self, score: Floats, outcome: Floats) -> Floats:
+        """The loss of each row, summed over the outputs."""
+
+    @abc.abstractmethod
+    def gradient(self, score: Floats, outcome: Floats) -> Floats:
+        """The derivative by the scores, of their shape."""
+
+    @abc.abstractmethod
+    def curved(self, score: Floats, outcome: Floats, direction: Floats) -> Floats:
+        """The second derivative at the scores, applied to directions, whose last two axes are those of the scores."""
+
+    @abc.abstractmethod
+    def constant(self, outcome: Floats, weights: Floats) -> Floats:
+        """The scores, one per output, of the constant prediction with the smallest loss."""
+
+    def smooth(self, score: Floats, outcome: Floats) -> RowLoss:  # noqa: ARG002
+        """A loss with two derivatives that has nearly the same minimum at these rows; by default itself."""
+        return self
+
+    def check(self, outcome: Floats) -> None:
+        """Raise ValueError for an outcome that the loss is not defined for."""
+
+
+# Differences of score and outcome.
+
+
+class DifferenceLoss(RowLoss):
+    """A convex function of score minus outcome."""
+
+    is_on_scale = True
+
+    @abc.abstractmethod
+    def _at(self, gap: Floats) -> Floats:
+        """The loss of a gap."""
+
+    @abc.abstractmethod
+    def _slope(self, gap: Floats) -> Floats:
+        """The first derivative."""
+
+    @abc.abstractmethod
+    def _bend(self, gap: Floats) -> Floats:
+        """The second derivative."""
 
     def at(self, score: Floats, outcome: Floats) -> Floats:
-        """The squared difference."""
-        loss: Floats = ((outcome - score) ** 2).sum(axis=1)
+        """The loss of each row."""
+        loss: Floats = self._at(score - outcome).sum(axis=1)
         return loss
 
-    def mean(self, score: Floats) -> Floats:
-        """The score itself."""
-        return score
+    def gradient(self, score: Floats, outcome: Floats) -> Floats:
+        """The first derivative."""
+        return self._slope(score - outcome)
 
-    def curved(self, score: Floats, direction: Floats) -> Floats:  # noqa: ARG002
-        """The direction itself."""
-        return direction
+    def curved(self, score: Floats, outcome: Floats, direction: Floats) -> Floats:
+        """The second derivative, applied to a direction."""
+        return self._bend(score - outcome) * direction
 
-    def score_of(self, mean: Floats) -> Floats:
-        """The mean itself."""
-        return mean
+    def constant(self, outcome: Floats, weights: Floats) -> Floats:
+        """The best constant."""
+        return np.array([self._best(column, weights) for column in outcome.T])
 
-    @property
-    def is_on_scale(self) -> bool:
-        """True."""
-        return True
+    def _best(self, outcome: Floats, weights: Floats) -> float:
+        def total(score: float) -> float:
+            return float(weights @ self._at(score - outcome))
+
+        return _lowest(total, outcome.min(), outcome.max())
 
 
-class LogLoss(Loss):
-    """Minus the log-likelihood of yes and no, or of shares, given log-odds."""
+def _lowest(function: Callable[[float], float], low: float, high: float) -> float:
+    """Where a convex function is smallest between two numbers."""
+    return float(scipy.optimize.minimize_scalar(function, bounds=(low, high), method="bounded").x)
 
-    name = "log loss"
+
+class SquaredLoss(DifferenceLoss):
+    """The squared difference."""
+
+    def __init__(self, name: str = "squared error", outcome: str = "numbers") -> None:
+        self.name, self.outcome = name, outcome
+
+    def _at(self, gap: Floats) -> Floats:
+        return gap**2
+
+    def _slope(self, gap: Floats) -> Floats:
+        return 2 * gap
+
+    def _bend(self, gap: Floats) -> Floats:
+        return np.full_like(gap, 2.0)
+
+    def constant(self, outcome: Floats, weights: Floats) -> Floats:
+        """The best constant."""
+        return np.atleast_1d(np.average(outcome, axis=0, weights=weights))
+
+
+class ExpectileLoss(DifferenceLoss):
+    """The squared difference, with different weights of outcomes above and below the score."""
+
+    def __init__(self, level: float) -> None:
+        self.level, self.name = _share("expectile", level), f"expectile loss at {level:g}"
+
+    def _at(self, gap: Floats) -> Floats:
+        return self._bend(gap) / 2 * gap**2
+
+    def _slope(self, gap: Floats) -> Floats:
+        return self._bend(gap) * gap
+
+    def _bend(self, gap: Floats) -> Floats:
+        return 2 * np.where(gap > 0, 1 - self.level, self.level)
+
+
+class HuberLoss(DifferenceLoss):
+    """Half the square of small differences, and linear beyond a width."""
+
+    def __init__(self, width: float) -> None:
+        self.width, self.name = _positive("huber", width), f"Huber loss of width {width:g}"
+
+    def _at(self, gap: Floats) -> Floats:
+        size = np.abs(gap)
+        return np.where(size <= self.width, gap**2 / 2, self.width * (size - self.width / 2))
+
+    def _slope(self, gap: Floats) -> Floats:
+        return np.clip(gap, -self.width, self.width)
+
+    def _bend(self, gap: Floats) -> Floats:
+        return (np.abs(gap) <= self.width).astype(np.float64)
+
+
+class PseudoHuberLoss(DifferenceLoss):
+    """A smooth function that is quadratic near zero and linear far out."""
+
+    def __init__(self, width: float) -> None:
+        self.width, self.name = _positive("pseudo_huber", width), f"pseudo-Huber loss of width {width:g}"
+
+    def _at(self, gap: Floats) -> Floats:
+        return self.width**2 * (self._root(gap) - 1)
+
+    def _slope(self, gap: Floats) -> Floats:
+        return gap / self._root(gap)
+
+    def _bend(self, gap: Floats) -> Floats:
+        return self._root(gap) ** -3
+
+    def _root(self, gap: Floats) -> Floats:
+        return np.sqrt(1 + (gap / self.width) ** 2)
+
+
+class FairLoss(DifferenceLoss):
+    """A loss that is quadratic near zero and nearly linear far out."""
+
+    def __init__(self, width: float) -> None:
+        self.width, self.name = _positive("fair", width), f"Fair loss of width {width:g}"
+
+    def _at(self, gap: Floats) -> Floats:
+        size = np.abs(gap) / self.width
+        return self.width**2 * (size - np.log1p(size))
+
+    def _slope(self, gap: Floats) -> Floats:
+        return gap / (1 + np.abs(gap) / self.width)
+
+    def _bend(self, gap: Floats) -> Floats:
+        bend: Floats = (1 + np.abs(gap) / self.width) ** -2
+        return bend
+
+
+class LogCoshLoss(DifferenceLoss):
+    """The logarithm of the hyperbolic cosine."""
+
+    name = "log-cosh loss"
+
+    def _at(self, gap: Floats) -> Floats:
+        loss: Floats = np.logaddexp(gap, -gap) - np.log(2)
+        return loss
+
+    def _slope(self, gap: Floats) -> Floats:
+        return np.tanh(gap)
+
+    def _bend(self, gap: Floats) -> Floats:
+        bend: Floats = 1 - np.tanh(gap) ** 2
+        return bend
+
+
+class PinballLoss(RowLoss):
+    """The loss of a quantile: a line on each side of the outcome, steeper above for low levels.
+
+    It has no second derivative. `smooth` convolves it with a normal distribution, whose deviation shrinks with the
+    number of rows (Fernandes, Guerre and Horta, 2021).
+    """
+
+    is_on_scale = True
+
+    def __init__(self, level: float, name: str = "", *, factor: float = 1.0, is_relative: bool = False) -> None:
+        self.level, self.name = _share("pinball", level), name or f"pinball loss at {level:g}"
+        self.factor, self.is_relative = factor, is_relative
 
     def at(self, score: Floats, outcome: Floats) -> Floats:
-        """Minus the log-likelihood."""
+        """The loss of each row."""
+        gap = score - outcome
+        loss: Floats = (self._sizes(outcome) * gap * ((gap > 0) - self.level)).sum(axis=1)
+        return loss
+
+    def gradient(self, score: Floats, outcome: Floats) -> Floats:
+        """The first derivative."""
+        return self._sizes(outcome) * ((score > outcome) - self.level)
+
+    def curved(self, score: Floats, outcome: Floats, direction: Floats) -> Floats:
+        """The second derivative, applied to a direction."""
+        raise NotImplementedError  # smooth() has it
+
+    def constant(self, outcome: Floats, weights: Floats) -> Floats:
+        """The best constant."""
+        sizes = self._sizes(outcome) * weights[:, None]
+        return np.array([_quantile(y, size, self.level) for y, size in zip(outcome.T, sizes.T, strict=True)])
+
+    def smooth(self, score: Floats, outcome: Floats) -> RowLoss:
+        """The loss convolved with a normal distribution."""
+        gap = score - outcome
+        low, high = np.quantile(gap, [0.25, 0.75])
+        spread = min(gap.std(), (high - low) / 1.349) or gap.std()
+        share = (np.log(len(gap)) / len(gap)) ** 0.4
+        return SmoothPinballLoss(self, max(share, _LEAST_BANDWIDTH) * spread)
+
+    def _sizes(self, outcome: Floats) -> Floats:
+        return self.factor / np.maximum(np.abs(outcome), 1) if self.is_relative else np.full_like(outcome, self.factor)
+
+
+class SmoothPinballLoss(PinballLoss):
+    """A pinball loss convolved with a normal distribution."""
+
+    def __init__(self, loss: PinballLoss, bandwidth: float) -> None:
+        super().__init__(loss.level, loss.name, factor=loss.factor, is_relative=loss.is_relative)
+        self.bandwidth = bandwidth
+
+    def at(self, score: Floats, outcome: Floats) -> Floats:
+        """The loss of each row."""
+        z = (score - outcome) / self.bandwidth
+        smoothed = z * (scipy.special.ndtr(z) - self.level) + _normal_density(z)
+        loss: Floats = (self._sizes(outcome) * self.bandwidth * smoothed).sum(axis=1)
+        return loss
+
+    def gradient(self, score: Floats, outcome: Floats) -> Floats:
+        """The first derivative."""
+        below: Floats = scipy.special.ndtr((score - outcome) / self.bandwidth)
+        return self._sizes(outcome) * (below - self.level)
+
+    def curved(self, score: Floats, outcome: Floats, direction: Floats) -> Floats:
+        """The second derivative, applied to a direction."""
+        density = _normal_density((score - outcome) / self.bandwidth) / self.bandwidth
+        return self._sizes(outcome) * density * direction
+
+
+def _normal_density(z: Floats) -> Floats:
+    density: Floats = np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
+    return density
+
+
+def _quantile(values: Floats, weights: Floats, level: float) -> float:
+    """The smallest value below or at which there is at least a share `level` of the weights."""
+    order = np.argsort(values, kind="stable")
+    shares = np.cumsum(weights[order]) / weights.sum()
+    return float(values[order][min(int(np.searchsorted(shares, level - 1e-12)), len(values) - 1)])
+
+
+# Classes.
+
+
+class LogLoss(RowLoss):
+    """Minus the log-likelihood of yes and no, or of shares, given log-odds."""
+
+    name, outcome = "log loss", "labels"
+
+    def at(self, score: Floats, outcome: Floats) -> Floats:
+        """The loss of each row."""
         loss: Floats = (np.logaddexp(0, score) - outcome * score).sum(axis=1)
         return loss
 
-    def mean(self, score: Floats) -> Floats:
-        """Probabilities."""
+    def gradient(self, score: Floats, outcome: Floats) -> Floats:
+        """The first derivative."""
         probabilities: Floats = scipy.special.expit(score)
-        return probabilities
+        return probabilities - outcome
 
-    def curved(self, score: Floats, direction: Floats) -> Floats:
-        """The direction times the variance of the outcome."""
-        mean = self.mean(score)
-        return mean * (1 - mean) * direction
+    def curved(self, score: Floats, outcome: Floats, direction: Floats) -> Floats:  # noqa: ARG002
+        """The second derivative, applied to a direction."""
+        variances: Floats = scipy.special.expit(score) * scipy.special.expit(-score)
+        return variances * direction
 
-    def score_of(self, mean: Floats) -> Floats:
-        """Log-odds."""
+    def constant(self, outcome: Floats, weights: Floats) -> Floats:
+        """The best constant."""
+        mean = np.average(outcome, axis=0, weights=weights)
         score: Floats = scipy.special.logit(np.clip(mean, _TINY, 1 - _TINY))
         return score
 
+    def check(self, outcome: Floats) -> None:
+        """Raise ValueError for an outcome out of range."""
+        bad = (outcome < 0) | (outcome > 1)
+        _refuse("must be between 0 and 1 for log loss", outcome, bad)
 
-class MulticlassLogLoss(Loss):
-    """Minus the log-likelihood of one of several classes; adding a number to all class scores changes nothing."""
 
-    name = "multiclass log loss"
+class ExponentialLoss(LogLoss):
+    """The loss of boosting with yes and no: exp(-s) for yes, exp(s) for no."""
+
+    name = "exponential loss"
 
     def at(self, score: Floats, outcome: Floats) -> Floats:
-        """Minus the log-likelihood."""
+        """The loss of each row."""
+        loss: Floats = (outcome * np.exp(-score) + (1 - outcome) * np.exp(score)).sum(axis=1)
+        return loss
+
+    def gradient(self, score: Floats, outcome: Floats) -> Floats:
+        """The first derivative."""
+        return (1 - outcome) * np.exp(score) - outcome * np.exp(-score)
+
+    def curved(self, score: Floats, outcome: Floats, direction: Floats) -> Floats:
+        """The second derivative, applied to a direction."""
+        return ((1 - outcome) * np.exp(score) + outcome * np.exp(-score)) * direction
+
+    def constant(self, outcome: Floats, weights: Floats) -> Floats:
+        """The best constant."""
+        return super().constant(outcome, weights) / 2
+
+
+class MulticlassLogLoss(RowLoss):
+    """Minus the log-likelihood of one of several classes; adding a number to all class scores changes nothing."""
+
+    name, outcome = "multiclass log loss", "labels"
+
+    def at(self, score: Floats, outcome: Floats) -> Floats:
+        """The loss of each row."""
         loss: Floats = scipy.special.logsumexp(score, axis=1) - (outcome * score).sum(axis=1)
         return loss
 
-    def mean(self, score: Floats) -> Floats:
-        """Probabilities of the classes."""
+    def gradient(self, score: Floats, outcome: Floats) -> Floats:
+        """The first derivative."""
         probabilities: Floats = scipy.special.softmax(score, axis=1)
-        return probabilities
+        return probabilities - outcome
 
-    def curved(self, score: Floats, direction: Floats) -> Floats:
-        """The covariance matrix of the classes times the direction."""
-        mean = self.mean(score)
+    def curved(self, score: Floats, outcome: Floats, direction: Floats) -> Floats:  # noqa: ARG002
+        """The second derivative, applied to a direction."""
+        mean = scipy.special.softmax(score, axis=1)
         curved: Floats = mean * (direction - (mean * direction).sum(axis=-1, keepdims=True))
         return curved
 
-    def score_of(self, mean: Floats) -> Floats:
-        """Logarithms of probabilities."""
-        return np.log(np.maximum(mean, _TINY))
+    def constant(self, outcome: Floats, weights: Floats) -> Floats:
+        """The best constant."""
+        return np.log(np.maximum(np.average(outcome, axis=0, weights=weights), _TINY))
 
     def invariant(self, values: Floats) -> Floats:
         """Values minus their mean over the classes."""
@@ -138,145 +396,248 @@ class MulticlassLogLoss(Loss):
         return centred
 
 
-class PoissonLoss(Loss):
-    """Minus the Poisson log-likelihood of counts given the log of their mean, without the part that has no score."""
+# Logarithms of means.
 
-    name = "Poisson loss"
+
+class TweedieLoss(RowLoss):
+    """Half the deviance of a Tweedie distribution given the log of its mean, without the part that has no score.
+
+    Power 1 is Poisson, power 2 is gamma.
+    """
+
+    def __init__(self, power: float, name: str = "") -> None:
+        if not 1 <= power <= 2:
+            raise ValueError(f"the power of a Tweedie loss must be between 1 and 2, got {power:g}; check `loss`.")
+        self.power, self.name = power, name or f"Tweedie loss of power {power:g}"
 
     def at(self, score: Floats, outcome: Floats) -> Floats:
-        """Minus the log-likelihood."""
-        loss: Floats = (np.exp(score) - outcome * score).sum(axis=1)
+        """The loss of each row."""
+        p = self.power
+        of_outcome = -score if p == 1 else np.exp((1 - p) * score) / (p - 1)
+        of_mean = score if p == 2 else np.exp((2 - p) * score) / (2 - p)
+        loss: Floats = (outcome * of_outcome + of_mean).sum(axis=1)
         return loss
 
-    def mean(self, score: Floats) -> Floats:
-        """Means."""
-        means: Floats = np.exp(score)
-        return means
+    def gradient(self, score: Floats, outcome: Floats) -> Floats:
+        """The first derivative."""
+        return np.exp((2 - self.power) * score) - outcome * np.exp((1 - self.power) * score)
 
-    def curved(self, score: Floats, direction: Floats) -> Floats:
-        """The direction times the mean, which is the variance of counts."""
-        return np.exp(score) * direction
+    def curved(self, score: Floats, outcome: Floats, direction: Floats) -> Floats:
+        """The second derivative, applied to a direction."""
+        p = self.power
+        bend: Floats = (2 - p) * np.exp((2 - p) * score) + (p - 1) * outcome * np.exp((1 - p) * score)
+        return bend * direction
 
-    def score_of(self, mean: Floats) -> Floats:
-        """The logarithm."""
-        return np.log(np.maximum(mean, _TINY))
+    def constant(self, outcome: Floats, weights: Floats) -> Floats:
+        """The best constant."""
+        return np.log(np.maximum(np.average(outcome, axis=0, weights=weights), _TINY))
 
-
-def loss_of(schema: Schema) -> Loss:
-    """The loss that belongs to a model's link."""
-    losses: dict[str, Loss] = {
-        "identity": SquaredLoss(),
-        "probability": SquaredLoss("Brier score"),
-        "logit": LogLoss(),
-        "softmax": MulticlassLogLoss(),
-        "log": PoissonLoss(),
-    }
-    if schema.link not in losses:
-        raise ValueError(
-            f"validate() must know the loss of the model's link ({', '.join(losses)}), got the link {schema.link!r}; "
-            "compute a loss of your own from fx.explain(X)."
-        )
-    return losses[schema.link]
+    def check(self, outcome: Floats) -> None:
+        """Raise ValueError for an outcome out of range."""
+        if self.power == 2:
+            _refuse(f"must be positive for {self.name}", outcome, outcome <= 0)
+        _refuse(f"must not be negative for {self.name}", outcome, outcome < 0)
 
 
-def groups_of_outputs(schema: Schema) -> list[list[int]]:
-    """Outputs that are judged together: the classes of one outcome; else each target by itself."""
-    n_outputs = len(schema.outputs)
-    is_one_outcome = is_classifier(schema) and (schema.link != "logit" or bool(schema.classes))
-    return [list(range(n_outputs))] if is_one_outcome else [[k] for k in range(n_outputs)]
+# Survival times.
 
 
-# The outcome.
+class AftLoss(RowLoss):
+    """Minus the log-likelihood of accelerated failure times; the outcome is a lower and an upper end of each time.
+
+    (log(time) - score) / scale has a normal, a logistic or an extreme-value (Gumbel, of minima) distribution.
+    """
+
+    outcome = "intervals"
+
+    def __init__(self, distribution: str, scale: float) -> None:
+        if distribution not in _SURVIVALS:
+            names = ", ".join(map(repr, _SURVIVALS))
+            raise ValueError(f"the distribution of an AFT loss must be one of {names}, got {distribution!r}.")
+        self.scale = _positive("aft", scale)
+        self.name = f"AFT loss ({distribution}, scale {scale:g})"
+        self._log_survival, self._log_density, self._density_slope = _SURVIVALS[distribution]
+
+    def at(self, score: Floats, outcome: Floats) -> Floats:
+        """The loss of each row."""
+        exact, low, high = self._standardized(score, outcome)
+        density = self._log_density(low) - np.log(self.scale * np.where(exact, outcome[:, 0], 1.0))
+        return np.where(exact, -density, -self._log_share(low, high))
+
+    def gradient(self, score: Floats, outcome: Floats) -> Floats:
+        """The first derivative."""
+        exact, low, high = self._standardized(score, outcome)
+        first, _ = self._ratios(low, high)
+        slope = np.where(exact, self._density_slope(low)[0], -first) / self.scale
+        return slope[:, None]
+
+    def curved(self, score: Floats, outcome: Floats, direction: Floats) -> Floats:
+        """The second derivative, applied to a direction."""
+        exact, low, high = self._standardized(score, outcome)
+        first, second = self._ratios(low, high)
+        with np.errstate(invalid="ignore", over="ignore"):
+            bend = np.where(exact, -self._density_slope(low)[1], first**2 - second) / self.scale**2
+        return bend[:, None] * direction
+
+    def constant(self, outcome: Floats, weights: Floats) -> Floats:
+        """The best constant."""
+        ends = np.log(outcome[np.isfinite(outcome) & (outcome > 0)])
+        reach = 5 * self.scale
+
+        def total(score: float) -> float:
+            return float(weights @ self.at(np.full((len(outcome), 1), score), outcome))
+
+        return np.array([_lowest(total, ends.min() - reach, ends.max() + reach)])
+
+    def _standardized(self, score: Floats, outcome: Floats) -> tuple[Bools, Floats, Floats]:
+        """Whether times are exact, and both ends after standardization."""
+        with np.errstate(divide="ignore"):
+            low, high = ((np.log(end) - score[:, 0]) / self.scale for end in outcome.T)
+        return outcome[:, 0] == outcome[:, 1], low, high
+
+    def _log_share(self, low: Floats, high: Floats) -> Floats:
+        """The log of the probability between two ends."""
+        above_low, above_high = self._log_survival(low), self._log_survival(high)
+        with np.errstate(divide="ignore"):
+            share: Floats = above_low + np.log(-np.expm1(above_high - above_low))
+        return share
+
+    def _ratios(self, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+        """The first two derivatives of the probability between two ends by minus the ends, divided by it."""
+        with np.errstate(invalid="ignore", over="ignore"):
+            share = self._log_share(low, high)
+            densities = [np.nan_to_num(np.exp(self._log_density(end) - share)) for end in (low, high)]
+            slopes = [np.nan_to_num(self._density_slope(end)[0], posinf=0.0, neginf=0.0) for end in (low, high)]
+            first = densities[0] - densities[1]
+            second = densities[1] * slopes[1] - densities[0] * slopes[0]
+        return first, second  # meaningless where a time is exact
 
 
-def outcome_of(schema: Schema, y: Any, n_rows: int) -> Floats:
-    """The outcome as numbers of shape (n_rows, n_outputs): targets, or 1 for the class of a row and 0 for others."""
-    values = _as_array(y)
-    if len(values) != n_rows:
-        raise ValueError(f"`y` must have one entry per row of `X`, {n_rows}, got {len(values)}; pass the same rows.")
-    n_outputs = len(schema.outputs)
-    labelled = is_classifier(schema) and (n_outputs == 1 or schema.link != "logit" or bool(schema.classes))
-    if labelled:
-        return _indicators(_single_column(values), _labels(schema), n_outputs)
-    outcome = _numbers(values.reshape(n_rows, -1))
-    if outcome.shape[1] != n_outputs:
-        raise ValueError(
-            f"`y` must have {n_outputs} columns, one for each output of the model, got {outcome.shape[1]}."
-        )
-    _check_range(outcome, schema)
-    return outcome
+def _normal_slope(z: Floats) -> tuple[Floats, Floats]:
+    return -z, np.full_like(z, -1.0)
 
 
-def _as_array(y: Any) -> npt.NDArray[Any]:
-    values = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
-    if values.ndim not in (1, 2):
-        raise ValueError(f"`y` must have one or two axes, got {values.ndim}; pass a column.")
-    return np.asarray(values)
+def _logistic_log_density(z: Floats) -> Floats:
+    return -np.logaddexp(0, z) - np.logaddexp(0, -z)
 
 
-def _single_column(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    if values.ndim == 2 and values.shape[1] != 1:
-        raise ValueError(f"`y` must be one column of labels, got {values.shape[1]} columns; pass y of shape (n_rows,).")
-    return values.ravel()
+def _logistic_slope(z: Floats) -> tuple[Floats, Floats]:
+    return -np.tanh(z / 2), -(1 - np.tanh(z / 2) ** 2) / 2
 
 
-def _labels(schema: Schema) -> Sequence[Hashable]:
-    return schema.classes or tuple(range(max(len(schema.outputs), 2)))
+def _extreme_slope(z: Floats) -> tuple[Floats, Floats]:
+    return 1 - np.exp(z), -np.exp(z)
 
 
-def _indicators(values: npt.NDArray[Any], labels: Sequence[Hashable], n_outputs: int) -> Floats:
-    """1 for the class of each row; a single output is for the second class."""
-    given = values.tolist()
-    missing = sum(map(is_missing, given))
-    if missing:
-        raise ValueError(f"`y` must have no missing values, got {missing} in {len(given)} rows; leave these rows out.")
-    places = {label: place for place, label in enumerate(labels)}
-    unknown = sorted({str(value) for value in given if value not in places})
-    if unknown:
-        raise ValueError(
-            f"`y` must hold the classes of the model, {_listed(map(repr, labels))}, got {_listed(unknown)}; use the "
-            "labels that the model was trained with."
-        )
-    positions = np.array([places[value] for value in given])
-    if len(np.unique(positions)) < 2:
-        raise ValueError(
-            f"`y` must hold at least two classes, got {given[0]!r} in all {len(given)} rows; add rows of other classes."
-        )
-    columns = np.arange(n_outputs) if n_outputs > 1 else np.ones(1)
-    indicators: Floats = (positions[:, None] == columns).astype(np.float64)
-    return indicators
+Function = Callable[[Floats], Any]
+# The log of the probability of larger values, the log of the density, and the first two derivatives of the latter.
+_SURVIVALS: dict[str, tuple[Function, Function, Function]] = {
+    "normal": (
+        lambda z: scipy.special.log_ndtr(-z),
+        lambda z: -(z**2) / 2 - np.log(2 * np.pi) / 2,
+        _normal_slope,
+    ),
+    "logistic": (lambda z: -np.logaddexp(0, z), _logistic_log_density, _logistic_slope),
+    "extreme": (lambda z: -np.exp(z), lambda z: z - np.exp(z), _extreme_slope),
+}
 
 
-def _listed(labels: Any) -> str:
-    known = list(labels)
-    return ", ".join(known[:_SHOWN_LABELS]) + (", …" if len(known) > _SHOWN_LABELS else "")
+# Losses by name.
 
 
-def _numbers(values: npt.NDArray[Any]) -> Floats:
+def _positive(name: str, number: float) -> float:
+    if not number > 0:
+        raise ValueError(f"the parameter of the loss {name!r} must be positive, got {number:g}; check `loss`.")
+    return number
+
+
+def _share(name: str, number: float) -> float:
+    if not 0 < number < 1:
+        raise ValueError(f"the level of the loss {name!r} must be between 0 and 1, got {number:g}; check `loss`.")
+    return number
+
+
+def _refuse(what: str, outcome: Floats, bad: Bools) -> None:
+    if bad.any():
+        raise ValueError(f"`y` {what}, got {float(outcome[bad][0]):.6g}; check the outcome, or pass another `loss`.")
+
+
+class JointLoss(Loss):
+    """A loss of rows that are compared with each other, which `held_out` computes."""
+
+    def __init__(self, name: str, outcome: str) -> None:
+        self.name, self.outcome = name, outcome
+
+
+class FunctionLoss(Loss):
+    """A function of the user: from scores and outcomes to the loss of each row."""
+
+    outcome = "anything"
+
+    def __init__(self, function: Callable[[Any, Any], Any]) -> None:
+        self.function = function
+        self.name = getattr(function, "__name__", type(function).__name__).replace("<lambda>", "the given loss")
+
+    def at(self, score: Floats, outcome: Any) -> Floats:
+        """The loss of each row; a single output has no axis of its own."""
+        given = score[:, 0] if score.shape[1] == 1 else score
+        loss = np.asarray(self.function(given, outcome), dtype=np.float64)
+        if loss.shape != (len(score),) or not np.isfinite(loss).all():
+            what = f"shape {loss.shape}" if loss.shape != (len(score),) else "losses that are not finite"
+            raise ValueError(
+                f"`loss` must return one finite loss per row, shape ({len(score)},), got {what}; do not average them."
+            )
+        return loss
+
+
+_PLAIN: dict[str, Callable[[], Loss]] = {
+    "squared": SquaredLoss,
+    "absolute": lambda: PinballLoss(0.5, "absolute error", factor=2.0),
+    "mape": lambda: PinballLoss(0.5, "absolute percentage error", factor=2.0, is_relative=True),
+    "log_cosh": LogCoshLoss,
+    "log": LogLoss,
+    "multiclass": MulticlassLogLoss,
+    "brier": lambda: SquaredLoss("Brier score", "labels"),
+    "exponential": ExponentialLoss,
+    "poisson": lambda: TweedieLoss(1.0, "Poisson loss"),
+    "gamma": lambda: TweedieLoss(2.0, "gamma loss"),
+    "cox": lambda: JointLoss("Cox partial likelihood", "times"),
+    "pairwise": lambda: JointLoss("pairwise logistic loss", "grades"),
+}
+_WITH_NUMBER: dict[str, Callable[[float], Loss]] = {
+    "pinball": PinballLoss,
+    "expectile": ExpectileLoss,
+    "huber": HuberLoss,
+    "pseudo_huber": PseudoHuberLoss,
+    "fair": FairLoss,
+    "tweedie": TweedieLoss,
+}
+_NAMES = (*_PLAIN, *(f"{name}:NUMBER" for name in _WITH_NUMBER), "aft:DISTRIBUTION:SCALE")
+
+
+def named_losses(text: str, n_outputs: int) -> list[Loss] | None:
+    """The loss of each output, from a name such as "squared", "pinball:0.9" or, for two outputs, "pinball:0.1:0.9".
+
+    None for names that are not known.
+    """
+    name, *parameters = text.split(":")
+    if name in _PLAIN and not parameters:
+        return [_PLAIN[name]()] * n_outputs
+    if name == "aft" and len(parameters) == 2:
+        return [AftLoss(parameters[0], _number(text, parameters[1]))] * n_outputs
+    if name not in _WITH_NUMBER or len(parameters) not in {1, n_outputs}:
+        return None
+    losses = [_WITH_NUMBER[name](_number(text, parameter)) for parameter in parameters]
+    return losses * n_outputs if len(losses) == 1 else losses
+
+
+def _number(text: str, parameter: str) -> float:
     try:
-        outcome = values.astype(np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(
-            f"`y` must hold numbers, got {values.ravel().tolist()[0]!r}; convert it as for training."
-        ) from None
-    bad = int((~np.isfinite(outcome)).sum())
-    if bad:
-        raise ValueError(f"`y` must be finite, got {bad} missing or infinite values; leave these rows out.")
-    constant = np.ptp(outcome, axis=0) == 0
-    if constant.any():
-        raise ValueError(
-            f"`y` must vary, got {outcome[0, constant.argmax()]:.6g} in all {len(outcome)} rows; pass other rows."
-        )
-    return outcome
+        return float(parameter)
+    except ValueError:
+        raise ValueError(f"`loss` must have a number in place of {parameter!r}, got {text!r}.") from None
 
 
-def _check_range(outcome: Floats, schema: Schema) -> None:
-    """Raise ValueError for outcomes that the link cannot have."""
-    low, high = float(outcome.min()), float(outcome.max())
-    if schema.link == "log" and low < 0:
-        raise ValueError(f"`y` must not be negative for a model with the link 'log', got {low:.6g}; check the outcome.")
-    if schema.link == "logit" and (low < 0 or high > 1):
-        got = f"{low if low < 0 else high:.6g}"
-        raise ValueError(
-            f"`y` must be between 0 and 1 for a model with the link 'logit', got {got}; check the outcome."
-        )
+def loss_names() -> Sequence[str]:
+    """Names that `validate(loss=...)` takes."""
+    return _NAMES

@@ -22,7 +22,7 @@ import narwhals.stable.v1 as nw
 import numpy as np
 
 from treeanova.core.arrays import Floats
-from treeanova.core.files import replacing
+from treeanova.core.files import PARQUET, check_suffix, replacing
 from treeanova.core.progress import Progress, reporting
 from treeanova.data.batches import Batch, Batches, Selection, batches_of
 from treeanova.data.frames import free_name
@@ -64,6 +64,7 @@ class Job:
     def write(self, path: str | os.PathLike[str], X: Any, progress: Progress) -> None:
         """Write the explanation of all rows; see `Function.explain_to`."""
         target = pathlib.Path(path)
+        check_suffix(target, PARQUET)
         _check_target(target)
         whole = as_batches(X)
         batches = whole.reading(dataclasses.replace(self.selection, drop=whole.selection.drop))

@@ -65,4 +65,5 @@ def _check_size(key: Key, grid: Grid) -> None:
 
 def _response_schema(schema: Schema) -> Schema:
     """The schema of a model whose score is the response."""
-    return dataclasses.replace(schema, link="probability" if is_classifier(schema) else "identity")
+    link, objective = ("probability", "brier") if is_classifier(schema) else ("identity", "")
+    return dataclasses.replace(schema, link=link, objective=objective)

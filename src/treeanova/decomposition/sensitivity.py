@@ -11,7 +11,7 @@ import numpy as np
 
 from treeanova.core.arrays import Floats, Key
 from treeanova.core.labels import label_of
-from treeanova.data.frames import frame
+from treeanova.data.frames import frame, table_text
 from treeanova.decomposition.comparison import chunks
 from treeanova.decomposition.decomposition import Decomposition
 
@@ -49,7 +49,7 @@ class Sensitivity:
     mains: Any
 
     def __str__(self) -> str:
-        return str(self.table)
+        return table_text(self.table)
 
 
 def sensitivity(found: Mapping[str, Decomposition], base: Decomposition) -> Sensitivity:

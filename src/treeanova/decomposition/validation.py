@@ -1,4 +1,8 @@
-"""Validation: which terms hold up on held-out rows."""
+"""Validation: which terms hold up on held-out rows.
+
+Two questions, in this order. How much worse is the loss without the term? And does the outcome follow the term, given
+all the others?
+"""
 
 from __future__ import annotations
 
@@ -13,30 +17,51 @@ from treeanova.core.arrays import Floats, Key
 from treeanova.core.labels import label_of
 from treeanova.core.progress import Progress, counted, one_step
 from treeanova.data.columns import encode
-from treeanova.data.frames import frame, free_name
+from treeanova.data.frames import frame, free_name, table_text
 from treeanova.decomposition.evaluation import Evaluation, rest_label
-from treeanova.decomposition.evidence import HeldOut, p_values, slope_of
-from treeanova.decomposition.losses import groups_of_outputs, loss_of, outcome_of
+from treeanova.decomposition.evidence import Evidence, evidence_of, slope_of
+from treeanova.decomposition.held_out import HeldOut, Rows, held_out
+from treeanova.decomposition.losses import AftLoss
+from treeanova.decomposition.outcomes import outcome_of, questions_of
 from treeanova.density.row_sources import checked_weights
 
-_FEWEST_ROWS = 30
+_FEWEST_UNITS = 30
 _LEVEL = 0.05
+_MOST_LABELS = 10
+_COLUMNS = (
+    "term",
+    "output",
+    "order",
+    "loss_change",
+    "error",
+    "p_value",
+    "p_holm",
+    "slope",
+    "share",
+    "model_share",
+    "aliases",
+)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Validation:
-    """What each term is worth on held-out rows; made by `Decomposition.validate`.
+    """Answers of held-out rows about each term; made by `Decomposition.validate`.
+
+    1. How much worse is the loss without the term? `loss_change` and `error`.
+    2. Does the outcome follow the term, given all the others? `p_value` and `p_holm`.
 
     Attributes
     ----------
     table
         Table with a row per term, and per target where there are several, the one with the largest change of loss
         first. `loss_change` is the mean loss of the model without the term minus that of the model, and `error` its
-        standard error. `p_value` tests whether the outcome follows the term at all, one-sided; `p_holm` is corrected
-        for the number of rows of the table by Holm's method. `slope` is the multiple of the term that would have the
-        smallest loss: 1 for a calibrated term, 0 for noise, above 1 for one that is shrunk too much. `share` is the
-        share of the variance of the outcome that the term explains, and `model_share` its share of the variance of the
-        score at the same rows.
+        standard error. `p_value` tests the coefficient of the term in a regression of the outcome on all terms and on
+        curves of all features, one-sided; `p_holm` is corrected for the number of rows of the table by Holm's method.
+        `aliases` names other terms that these rows cannot distinguish from the term: they are tested together, as one
+        sum. `slope` is the multiple of the term that would have the smallest loss: 1 for a calibrated term, 0 for
+        noise, above 1 for one that is shrunk too much. `share` is the share of the variance of the outcome that the
+        term explains, and `model_share` its share of the variance of the score at the same rows. NaN stands where a
+        number is not defined.
     loss
         Name of the loss.
     model_loss
@@ -45,10 +70,14 @@ class Validation:
         The same for the best constant.
     n_rows
         Number of held-out rows.
-    not_paying
+    dispensable
         Labels of interactions without which the loss grows by no more than two standard errors.
-    evident
-        Labels of terms with `p_holm` below 0.05.
+    significant
+        Labels of terms with `p_holm` below 0.05, by themselves or together with their aliases.
+    groups
+        Labels of terms that are tested together: a term and its aliases.
+    notes
+        Sentences about what could not be computed.
 
     Examples
     --------
@@ -57,10 +86,11 @@ class Validation:
     >>> fx, X = example()  # the logical "and" of x0 and x1
     >>> rng = np.random.default_rng(0)
     >>> rows = rng.integers(0, 2, size=(200, 2))
-    >>> validation = fx.validate(rows, rows[:, 0] + rng.normal(size=200))  # the outcome depends on x0 only
-    >>> validation.evident
+    >>> y = rows[:, 0] + rng.normal(size=200)  # the outcome depends on x0 only
+    >>> validation = fx.validate(rows, y)
+    >>> validation.significant
     ('x0',)
-    >>> validation.not_paying
+    >>> validation.dispensable
     ('x0 × x1',)
     """
 
@@ -69,20 +99,35 @@ class Validation:
     model_loss: float | Floats
     constant_loss: float | Floats
     n_rows: int
-    not_paying: tuple[str, ...]
-    evident: tuple[str, ...]
+    dispensable: tuple[str, ...]
+    significant: tuple[str, ...]
+    groups: tuple[tuple[str, ...], ...] = ()
+    notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         losses = zip(np.atleast_1d(self.model_loss), np.atleast_1d(self.constant_loss), strict=True)
         words = "; ".join(
             f"{model:.6g} for the model, {constant:.6g} for the best constant" for model, constant in losses
         )
-        idle = ", ".join(self.not_paying) or "none"
-        return (
-            f"Validation on {self.n_rows:,} rows, {self.loss}: {words}\n"
-            f"interactions that do not pay (loss grows by at most two standard errors without them): {idle}\n"
-            f"p_holm is corrected for all rows of the table (Holm)\n{self.table}"
-        )
+        lines = [
+            f"Validation on {self.n_rows:,} rows, {self.loss}: {words}",
+            "1. How much worse is the loss without the term? loss_change, with its standard error",
+            f"   interactions that can be left out (at most two standard errors worse): {_listed(self.dispensable)}",
+            "2. Does the outcome follow the term, given all others? p_value; p_holm is corrected for all rows (Holm)",
+            f"   significant (p_holm below {_LEVEL}): {_listed(self.significant)}",
+            *[
+                f"   tested together, since these rows cannot distinguish them: {' or '.join(group)}"
+                for group in self.groups
+            ],
+            *[f"   {note}" for note in self.notes],
+        ]
+        return "\n".join([*lines, table_text(self.table)])
+
+
+def _listed(labels: Sequence[str]) -> str:
+    """The first of some labels, and how many more there are."""
+    more = f" and {len(labels) - _MOST_LABELS} more" if len(labels) > _MOST_LABELS else ""
+    return f"{', '.join(labels[:_MOST_LABELS])}{more}" or "none"
 
 
 def validate(
@@ -91,39 +136,43 @@ def validate(
     y: Any,
     sample_weight: npt.ArrayLike | None,
     *,
+    loss: Any,
+    group: npt.ArrayLike | None,
     backend: str | None,
     progress: Progress,
 ) -> Validation:
     """The loss with and without each term, rests and remainder included, at rows with their outcome."""
     schema = evaluation.grid.schema
-    loss, groups = loss_of(schema), groups_of_outputs(schema)
+    questions = questions_of(schema, loss)
     encoded = encode(X, schema)
-    outcome = outcome_of(schema, y, len(encoded))
-    if len(encoded) < _FEWEST_ROWS:
-        raise ValueError(
-            f"`X` must have at least {_FEWEST_ROWS} rows for standard errors, got {len(encoded)}; add held-out rows."
-        )
+    outcomes = [outcome_of(schema, question, y, len(encoded)) for question in questions]
+    _check_number("rows", "`X`", len(encoded))
     weights = np.ones(len(encoded)) if sample_weight is None else checked_weights(sample_weight, len(encoded))
     weights = weights / weights.mean()
     with one_step(progress, "terms at rows"):
         values = evaluation.all_at(evaluation.grid.index_encoded(encoded))
     score = evaluation.score(encoded)
     keys: list[Key | None] = [*evaluation.terms.keys, *[None] * (len(values) - len(evaluation.terms.keys))]
-    labels, orders = _labels_and_orders(evaluation)
-    outputs = [schema.outputs[group[0]] if len(groups) > 1 else None for group in groups]
-    rows: list[dict[str, Any]] = []
-    losses: list[tuple[float, float]] = []
-    for output, group in counted(progress, "losses", zip(outputs, groups, strict=True), len(groups)):
-        held = HeldOut(loss, score[:, group], outcome[:, group], weights)
-        found = _measured(held, values[..., group])
-        tested = p_values(held, values[..., group], keys, encoded, schema)
-        named = {} if output is None else {"output": output}
-        rows += [
-            {"term": label, **named, "order": order, **measures, "p_value": float(p)}
-            for label, order, measures, p in zip(labels, orders, found, tested, strict=True)
-        ]
-        losses.append((held.mean(loss.at(held.score, held.outcome)), _constant_loss(held)))
-    return _validation(rows, losses, loss.name, len(encoded), backend)
+    found = _Found(*_labels_and_orders(evaluation), schema.names)
+    pairs = list(zip(questions, outcomes, strict=True))
+    for question, outcome in counted(progress, "losses", pairs, len(pairs)):
+        held = held_out(question, score[:, question.outputs], outcome, weights, group)
+        _check_number(_UNITS.get(held.loss.outcome, "rows"), "`y`", held.n_units)
+        chosen = values[..., question.outputs]
+        evidence = evidence_of(held, chosen, keys, encoded, schema)
+        output = schema.outputs[question.outputs[0]] if len(questions) > 1 else None
+        found.add(held, _measured(held, chosen), evidence, output)
+    return found.validation(questions[0].name, len(encoded), backend)
+
+
+_UNITS = {"times": "events", "grades": "groups with different grades"}
+
+
+def _check_number(what: str, where: str, n_units: int) -> None:
+    if n_units < _FEWEST_UNITS:
+        raise ValueError(
+            f"{where} must have at least {_FEWEST_UNITS} {what} for standard errors, got {n_units}; add held-out rows."
+        )
 
 
 def _labels_and_orders(evaluation: Evaluation) -> tuple[list[str], list[int]]:
@@ -138,44 +187,44 @@ def _labels_and_orders(evaluation: Evaluation) -> tuple[list[str], list[int]]:
     return labels, orders
 
 
+# Measures of each term.
+
+
 def _measured(held: HeldOut, values: Floats) -> list[dict[str, float]]:
     """Change of loss, its error, slope and shares of each term."""
-    with_all = held.loss.at(held.score, held.outcome)
     found = []
-    for term in values:
-        change = held.loss.at(held.score - term, held.outcome) - with_all
-        found.append({"loss_change": held.mean(change), "error": held.error(change), "slope": slope_of(held, term)})
-    for measures, shares in zip(found, _shares(held, values), strict=True):
-        measures["share"], measures["model_share"] = shares
+    for term, (share, model_share) in zip(values, _shares(held, values), strict=True):
+        change, error = held.change(held.score - term)
+        slope = slope_of(held, term)
+        found.append(
+            {"loss_change": change, "error": error, "slope": slope, "share": share, "model_share": model_share}
+        )
     return found
 
 
 def _shares(held: HeldOut, values: Floats) -> list[tuple[float, float]]:
     """Shares of each term in the variances of the outcome and of the score.
 
-    Where the score is on another scale than the outcome, it is first brought to it by a linear regression.
+    Where the score is on another scale than the outcome, it is first brought to it by a linear regression. Censored
+    times, grades within groups and outcomes of a function have no such variance.
     """
-    centred = _centred(held, held.loss.invariant(values))
-    score, outcome = _centred(held, held.loss.invariant(held.score)), _centred(held, held.outcome)
-    weights = held.weights[:, None] / held.weights.sum()
-    of_outcome, of_score = (weights * outcome**2).sum(), (weights * score**2).sum()
-    with_outcome, with_score = ((centred * weights * other).sum(axis=(1, 2)) for other in (outcome, score))
+    weights = held.row_weights[:, None] / held.row_weights.sum()
+    centred, score = (_centred(held.loss.invariant(numbers), weights) for numbers in (values, held.score))
+    of_score = float((weights * score**2).sum())
+    model_shares = (centred * weights * score).sum(axis=(1, 2)) / of_score if of_score > 0 else np.zeros(len(values))
+    if not isinstance(held, Rows) or isinstance(held.loss, AftLoss):
+        return [(np.nan, share) for share in model_shares.tolist()]
+    outcome = _centred(held.outcome, weights)
+    of_outcome = (weights * outcome**2).sum()
     factor = 1.0 if held.loss.is_on_scale or not of_score > 0 else (weights * score * outcome).sum() / of_score
-    model_shares = with_score / of_score if of_score > 0 else np.zeros(len(values))
-    return list(zip((factor * with_outcome / of_outcome).tolist(), model_shares.tolist(), strict=True))
+    shares = factor * (centred * weights * outcome).sum(axis=(1, 2)) / of_outcome
+    return list(zip(shares.tolist(), model_shares.tolist(), strict=True))
 
 
-def _centred(held: HeldOut, values: Floats) -> Floats:
+def _centred(values: Floats, weights: Floats) -> Floats:
     """Values minus their weighted means over the rows, the last axis but one."""
-    means: Floats = np.tensordot(values, held.weights / held.weights.sum(), axes=(-2, 0))
+    means: Floats = np.tensordot(values, weights[:, 0], axes=(-2, 0))
     return values - np.expand_dims(means, -2)
-
-
-def _constant_loss(held: HeldOut) -> float:
-    """Mean loss of the best constant: that of the mean outcome."""
-    mean = np.average(held.outcome, axis=0, weights=held.weights)
-    score = np.broadcast_to(held.loss.score_of(mean), held.score.shape)
-    return held.mean(held.loss.at(score, held.outcome))
 
 
 def holm(p: Sequence[float] | Floats) -> Floats:
@@ -184,7 +233,7 @@ def holm(p: Sequence[float] | Floats) -> Floats:
     Parameters
     ----------
     p
-        One p-value per hypothesis.
+        One p-value per hypothesis; NaN where there is none, which does not count.
 
     Returns
     -------
@@ -197,30 +246,70 @@ def holm(p: Sequence[float] | Floats) -> Floats:
     [0.03, 0.06, 0.06]
     """
     values = np.asarray(p, dtype=np.float64)
-    order = np.argsort(values, kind="stable")
-    steps = np.maximum.accumulate(values[order] * np.arange(len(values), 0, -1))
-    corrected = np.empty_like(values)
+    order = np.argsort(values, kind="stable")[: int(np.isfinite(values).sum())]
+    steps = np.maximum.accumulate(values[order] * np.arange(len(order), 0, -1))
+    corrected = np.full_like(values, np.nan)
     corrected[order] = np.minimum(steps, 1.0)
     return corrected
 
 
-def _validation(
-    rows: Sequence[dict[str, Any]], losses: Sequence[tuple[float, float]], loss: str, n_rows: int, backend: str | None
-) -> Validation:
-    corrected = holm([row["p_value"] for row in rows])
-    complete = [row | {"p_holm": float(p)} for row, p in zip(rows, corrected, strict=True)]
-    complete.sort(key=lambda row: -row["loss_change"])
-    names = ("term", "output", "order", "loss_change", "error", "p_value", "p_holm", "slope", "share", "model_share")
-    columns = {name: [row[name] for row in complete] for name in names if complete and name in complete[0]}
-    model, constant = (np.array(side) for side in zip(*losses, strict=True))
-    idle = [row["term"] for row in complete if row["order"] > 1 and row["loss_change"] <= 2 * row["error"]]
-    paying = {row["term"] for row in complete if row["loss_change"] > 2 * row["error"]}
-    return Validation(
-        frame(columns, backend),
-        loss,
-        float(model[0]) if len(model) == 1 else model,
-        float(constant[0]) if len(constant) == 1 else constant,
-        n_rows,
-        tuple(dict.fromkeys(label for label in idle if label not in paying)),
-        tuple(dict.fromkeys(row["term"] for row in complete if row["p_holm"] < _LEVEL)),
-    )
+# The table.
+
+
+class _Found:
+    """Rows of the table and losses, outcome after outcome."""
+
+    def __init__(self, labels: Sequence[str], orders: Sequence[int], features: Sequence[str]) -> None:
+        self._labels, self._orders, self._features = labels, orders, features
+        self._rows: list[dict[str, Any]] = []
+        self._losses: list[tuple[float, float]] = []
+        self._groups: list[tuple[str, ...]] = []
+        self._notes: dict[str, None] = {}
+
+    def add(self, held: HeldOut, measures: Sequence[dict[str, float]], evidence: Evidence, output: str | None) -> None:
+        """Add the terms of an outcome."""
+        named = {} if output is None else {"output": output}
+        for u, (label, order) in enumerate(zip(self._labels, self._orders, strict=True)):
+            aliases = self._aliases(evidence, u)
+            tested = {"p_value": float(evidence.p_values[u]), "aliases": ", ".join(aliases)}
+            self._rows.append({"term": label, **named, "order": order, **measures[u], **tested})
+            self._groups.append((label, *aliases))
+        self._losses.append((held.mean_loss(held.score), held.constant_loss()))
+        if evidence.reason:
+            self._notes[f"no p-values: {evidence.reason}"] = None
+
+    def _aliases(self, evidence: Evidence, u: int) -> list[str]:
+        """Labels of the terms that are tested together with a term, and of features that only curves stand for."""
+        terms = [self._labels[v] for v in evidence.terms[u]]
+        curves = [self._features[j] for j in evidence.features[u] if self._features[j] not in terms]
+        return [*terms, *curves]
+
+    def _distinct_groups(self, ranked: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+        """Terms that are tested together, each group once; the term with the largest change of loss comes first."""
+        place = {label: position for position, label in reversed(list(enumerate(ranked)))}
+        groups = sorted(
+            (tuple(sorted(group, key=lambda label: place.get(label, len(place)))) for group in self._groups),
+            key=lambda group: place[group[0]] if group[0] in place else len(place),
+        )
+        return tuple(dict.fromkeys(group for group in groups if len(group) > 1))
+
+    def validation(self, loss: str, n_rows: int, backend: str | None) -> Validation:
+        """The validation of all outcomes."""
+        corrected = holm([row["p_value"] for row in self._rows])
+        rows = [row | {"p_holm": float(p)} for row, p in zip(self._rows, corrected, strict=True)]
+        rows.sort(key=lambda row: -row["loss_change"])
+        columns = {name: [row[name] for row in rows] for name in _COLUMNS if rows and name in rows[0]}
+        model, constant = (np.array(side) for side in zip(*self._losses, strict=True))
+        idle = [row["term"] for row in rows if row["order"] > 1 and row["loss_change"] <= 2 * row["error"]]
+        useful = {row["term"] for row in rows if row["loss_change"] > 2 * row["error"]}
+        return Validation(
+            frame(columns, backend),
+            loss,
+            float(model[0]) if len(model) == 1 else model,
+            float(constant[0]) if len(constant) == 1 else constant,
+            n_rows,
+            tuple(dict.fromkeys(label for label in idle if label not in useful)),
+            tuple(dict.fromkeys(row["term"] for row in rows if row["p_holm"] < _LEVEL)),
+            self._distinct_groups([row["term"] for row in rows]),
+            tuple(self._notes),
+        )

@@ -406,6 +406,10 @@ class RowSource(abc.ABC):
     def count(self, counting: Counting) -> Accumulator:
         """What one pass over all rows counts; `has_weights` and `least_weight` are those of the source."""
 
+    def recoded(self, recode: Callable[[Floats], Floats]) -> RowSource:  # noqa: ARG002
+        """The same rows with other numbers of categories: itself, unless it holds rows that are encoded already."""
+        return self
+
 
 def tables(batches: Iterable[Any], counting: Counting) -> Accumulator:
     """What is counted of batches of rows; errors name the source of the rows.

@@ -56,6 +56,11 @@ class Density(abc.ABC):
     grid: Grid | None = dataclasses.field(default=None, kw_only=True, repr=False)
     statistics: Statistics | None = dataclasses.field(default=None, kw_only=True, repr=False)
 
+    @property
+    def caveat(self) -> str:
+        """What to know of the rows that define the density, in a sentence; mostly empty."""
+        return "" if self.statistics is None or not self.needs_data else self.statistics.caveat
+
     def bind(self, grid: Grid, statistics: Statistics | None) -> Self:
         """The density on a grid, estimated from rows.
 
@@ -143,6 +148,14 @@ class Density(abc.ABC):
     def population(self) -> Density:
         """The density of the rows at which terms are ranked: itself, unless nothing varies under it."""
         return self
+
+    @property
+    def is_one_cell(self) -> bool:
+        """Whether one cell has all the weight, as with the density of one row, so that nothing varies under it."""
+        if self.statistics is None or not self.statistics.is_one_cell:
+            return False
+        sizes = self._bound_grid.sizes
+        return max(sizes, default=1) > 1 and all(np.count_nonzero(self.table((j,))) == 1 for j in range(len(sizes)))
 
     def check_trees(self, *, has_merged_bins: bool) -> None:
         """Raise ValueError where the density cannot serve trees whose terms of high order have no tables.

@@ -25,6 +25,7 @@ from treeanova.density.accumulator import (
     table_of,
     totals_of,
 )
+from treeanova.density.copies import Distinct, all_rows, without_copies
 from treeanova.density.pooling import Binnings, merging, pool_table
 from treeanova.density.sample import Sample
 from treeanova.density.spreads import Spread
@@ -76,6 +77,8 @@ class Counts:
         Quantiles of values, where the sample has bins only.
     sample_grid
         The grid on which the sample has bins only; None where it has values.
+    known_excess
+        What copies of rows add to the sum of squared shares (`Distinct.excess`); None to find it in the sample.
     """
 
     grid: Grid
@@ -88,6 +91,7 @@ class Counts:
     source: RowSource | None = None
     spreads: Mapping[int, Spread] = dataclasses.field(default_factory=dict)
     sample_grid: Grid | None = None
+    known_excess: float | None = None
 
     @property
     def n_rows(self) -> int:
@@ -96,13 +100,33 @@ class Counts:
 
     @property
     def effective_rows(self) -> float:
-        """Kish's effective number of rows, 1 / Σ w²."""
-        return self.totals.effective_rows
+        """Kish's effective number of rows, 1 / Σ w², copies of a row counted as one row."""
+        return self._without_excess(self.totals)
+
+    def _without_excess(self, totals: RowTotals) -> float:
+        excess = self.copied_excess
+        return 1 / (1 / totals.effective_rows + excess) if excess else totals.effective_rows
+
+    @property
+    def copied_excess(self) -> float:
+        """What copies of rows add to Σ w², the inverse of the effective number of rows."""
+        return self.distinct.excess if self.known_excess is None else self.known_excess
+
+    @functools.cached_property
+    def distinct(self) -> Distinct:
+        """The rows of the sample without copies, as far as these have to be found."""
+        find = without_copies if self.known_excess is None else all_rows
+        return find(self.sample.values, self.sample.shares)
 
     @property
     def is_complete(self) -> bool:
         """Whether the sample holds all rows."""
         return len(self.sample) == self.n_rows
+
+    @property
+    def is_one_cell(self) -> bool:
+        """Whether all rows are in one cell of the grid."""
+        return self.is_complete and bool((self.bins == self.bins[:1]).all())
 
     @property
     def is_estimated(self) -> bool:
@@ -195,7 +219,7 @@ class Counts:
         >>> fx.statistics.rows_counted((0, 1))
         4.0
         """
-        return self._sampled_totals.effective_rows if key in self._estimated else self.effective_rows
+        return self._without_excess(self._sampled_totals) if key in self._estimated else self.effective_rows
 
     def _check_estimate(self, key: Key, *, is_allowed: bool) -> None:
         self._estimated.add(key)

@@ -282,8 +282,8 @@ class Laplace(Density):
         if self.counts is None:
             return super().table(key, binnings)
         statistics = self._bound_statistics
-        n_rows = statistics.effective_rows if statistics.has_weights else statistics.n_rows
-        counted = statistics.counts(key, binnings) * n_rows + self.counts * (self._uniform.table(key, binnings) > 0)
+        counted = statistics.counts(key, binnings) * statistics.effective_rows
+        counted += self.counts * (self._uniform.table(key, binnings) > 0)
         table: Floats = counted / counted.sum()
         return table
 

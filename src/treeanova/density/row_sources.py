@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -67,6 +67,10 @@ class RowsInMemory(RowSource):
         codes = self._codes(counting.grid) if counting.needs_bins else None
         accumulator.update(Rows(self.values, self.weights, 0, self.numbers, codes))
         return accumulator
+
+    def recoded(self, recode: Callable[[Floats], Floats]) -> RowsInMemory:
+        """The same rows with other numbers of categories."""
+        return dataclasses.replace(self, values=recode(self.values))
 
     def _codes(self, grid: Grid) -> BinIndices:
         """Bins on a grid; those of the last grid are kept."""

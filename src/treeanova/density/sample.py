@@ -52,9 +52,25 @@ def _content_hashes(table: npt.NDArray[Any], as_type: type[np.unsignedinteger[An
     hashes = np.zeros(len(table), dtype=np.uint64)
     with np.errstate(over="ignore"):
         for column in table.T:
-            known = np.where(np.isnan(column), np.nan, column) if column.dtype.kind == "f" else column
-            hashes = _mixed(hashes * _STEP + np.ascontiguousarray(known).view(as_type) + np.uint64(1))
+            hashes = _mixed(hashes * _STEP + _bits(column, as_type) + np.uint64(1))
     return hashes
+
+
+def _bits(column: npt.NDArray[Any], as_type: type[np.unsignedinteger[Any]]) -> npt.NDArray[Any]:
+    """The bits of numbers; all missing values are the same."""
+    known = np.where(np.isnan(column), np.nan, column) if column.dtype.kind == "f" else column
+    return np.ascontiguousarray(known).view(as_type)
+
+
+def column_sums_of_hashes(values: Floats, chosen: Bools) -> list[Hashes]:
+    """For several choices of columns, a hash of each row: the sum of the hashes of its entries in these columns."""
+    sums = [np.zeros(len(values), dtype=np.uint64) for _ in chosen]
+    numbers = _mixed(np.arange(1, values.shape[1] + 1).astype(np.uint64))
+    for column, number, are_added in zip(values.T, numbers, chosen.T, strict=True):
+        hashes = _mixed(_bits(column + 0.0, np.uint64) * _STEP + number)  # -0.0 is 0.0
+        for place in np.flatnonzero(are_added):
+            sums[place] += hashes
+    return sums
 
 
 def _mixed(numbers: Hashes) -> Hashes:

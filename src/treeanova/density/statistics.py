@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from treeanova.core.arrays import BinIndices, Floats, Ints, Key
+from treeanova.data.features import Schema, have_same_categories, recoded_column
 from treeanova.density.accumulator import (
     Accumulator,
     Counting,
@@ -222,7 +223,7 @@ class Statistics(Counts):
         Returns
         -------
         EncodedRows
-            `n_rows` or more, fewer than twice as many; all rows where there are no more.
+            `n_rows` or more, fewer than twice as many; all rows where there are no more, copies as one row.
 
         Examples
         --------
@@ -232,17 +233,25 @@ class Statistics(Counts):
         2
         """
         self._check_sample()
-        chosen = self._by_content[:: max(1, len(self.sample) // n_rows)]
-        weights = self.sample.shares[chosen]
-        return EncodedRows(self.sample.values[chosen], weights / weights.sum())
+        places, shares = self._by_content
+        step = max(1, len(places) // n_rows)
+        weights = shares[::step]
+        return EncodedRows(self.sample.values[places[::step]], weights / weights.sum())
 
     @functools.cached_property
-    def _by_content(self) -> Ints:
-        """Positions of the rows of the sample in an order that follows from what they contain."""
-        return order_of_contents(self.bins, self.sample.values, self.sample.weights)
+    def _by_content(self) -> tuple[Ints, Floats]:
+        """Positions and shares of the rows of the sample without copies, in an order that follows from their contents."""
+        places, shares, excess = self.distinct
+        if not excess:
+            order = order_of_contents(self.bins, self.sample.values, self.sample.weights)
+            return order, shares[order]
+        order = order_of_contents(self.bins[places], self.sample.values[places], shares)
+        return places[order], shares[order]
 
     def points(self) -> Points:
         """Bins and weights of all rows, in an order that does not depend on the one in which they came.
+
+        Copies of a row are one row with the weight of all.
 
         Returns
         -------
@@ -261,7 +270,8 @@ class Statistics(Counts):
 
     @functools.cached_property
     def _points(self) -> Points:
-        return Points(self.bins[self._by_content], self.sample.shares[self._by_content])
+        places, shares = self._by_content
+        return Points(self.bins[places], shares)
 
     def _check_sample(self) -> None:
         if not len(self.sample):
@@ -288,7 +298,9 @@ class Statistics(Counts):
         2
         """
         values, weights = self.rows(n_rows)
-        return rows_as_statistics(self.grid, values, weights if self.has_weights else None)
+        are_weighted = self.has_weights or self.distinct.excess > 0
+        thinned = rows_as_statistics(self.grid, values, weights if are_weighted else None)
+        return dataclasses.replace(thinned, known_excess=self.known_excess or 0.0)
 
     def on(self, grid: Grid) -> Statistics:
         """Statistics of the same rows on another grid.
@@ -312,17 +324,21 @@ class Statistics(Counts):
         """
         if grid is self.grid:
             return self
+        if not have_same_categories(self.grid.schema, grid.schema):
+            return _recoded(self, grid)
         if self.sample_grid is not None and not self.sample_grid.has_bins_of(grid):
             _check_bins(self.sample_grid, grid)
         if self.grid.has_bins_of(grid):
             return dataclasses.replace(self, grid=grid)
         features = {} if self.sample_grid is None else _features_on(self, grid)
         other = dataclasses.replace(self, grid=grid, wanted=(), tables={}, features=features)
-        other.__dict__["_estimated"] = self._estimated
+        other.__dict__.update(
+            {name: self.__dict__[name] for name in ("_estimated", "distinct") if name in self.__dict__}
+        )
         return other
 
     def resampled(self, rng: np.random.Generator) -> Statistics:
-        """Statistics of as many rows, drawn with replacement (bootstrap).
+        """Statistics of as many rows, drawn with replacement (bootstrap): copies of a row together, with its weight.
 
         Parameters
         ----------
@@ -343,20 +359,40 @@ class Statistics(Counts):
         True
         """
         self._check_sample()
-        n_rows = len(self.sample)
-        weights = np.empty(n_rows)
-        weights[self._by_content] = rng.multinomial(n_rows, self.sample.shares[self._by_content]) / n_rows
+        places, shares = self._by_content
+        drawn = rng.multinomial(len(places), np.full(len(places), 1 / len(places))) * shares
+        weights = np.zeros(len(self.sample))
+        weights[places] = drawn / drawn.sum()
         sample = dataclasses.replace(self.sample, weights=weights)
-        other = Statistics(self.grid, totals_of(n_rows, weights), has_weights=True, sample=sample)
-        other.__dict__.update(bins=self.bins, _by_content=self._by_content)  # known already
+        totals = totals_of(len(self.sample), weights)
+        other = Statistics(self.grid, totals, has_weights=True, sample=sample, known_excess=self.known_excess or 0.0)
+        other.__dict__.update(bins=self.bins, _by_content=(places, weights[places]))  # known already
         return other
 
     @property
     def resampling_factor(self) -> float:
-        """Standard errors of all rows over those of the sample, which `resampled` draws from: √(m / n)."""
-        if self.is_complete:
+        """Standard errors of all rows over those of the rows that `resampled` draws from: √(m / n)."""
+        if self.is_complete and not self.known_excess:
             return 1.0
-        return float(np.sqrt(self._sampled_totals.effective_rows / self.effective_rows))
+        n_drawn = 1 / np.square(self._by_content[1]).sum()
+        return float(np.sqrt(n_drawn / self.effective_rows))
+
+    @property
+    def caveat(self) -> str:
+        """That copies of rows count as one row, if there are copies; otherwise empty.
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.statistics.caveat
+        ''
+        """
+        if not self.copied_excess:
+            return ""
+        return (
+            f"rows repeat: copies of a row count as one, so that {self.n_rows:,} are worth {self.effective_rows:,.0f}"
+        )
 
     # Others made from it
 
@@ -449,6 +485,33 @@ def _check_bins(known: Grid, wanted: Grid) -> None:
         )
 
 
+def _recoded(statistics: Statistics, grid: Grid) -> Statistics:
+    """Statistics on a grid whose features number their categories differently."""
+    if statistics.sample_grid is not None:
+        raise NoRowsError(
+            "rows must be known by their values where categories are numbered differently, got their bins only, which "
+            "is all that a file keeps; use with_density(density, X) first."
+        )
+    recode = functools.partial(_recoded_values, old=statistics.grid.schema, new=grid.schema)
+    sample = dataclasses.replace(statistics.sample, values=recode(statistics.sample.values))
+    source = None if statistics.source is None else statistics.source.recoded(recode)
+    return Statistics(grid, statistics.totals, statistics.has_weights, sample, source=source)
+
+
+def _recoded_values(values: Floats, old: Schema, new: Schema) -> Floats:
+    """Encoded rows of one schema as another encodes them; NoRowsError where that is not certain."""
+    recoded = np.empty_like(values, order="F")
+    for j, (ours, theirs) in enumerate(zip(old.features, new.features, strict=True)):
+        column = recoded_column(values[:, j], ours, theirs)
+        if column is None:
+            raise NoRowsError(
+                f"rows must have categories of {ours.name!r} that the model knows, got some that only another model "
+                "knows; use with_density(density, X) first."
+            )
+        recoded[:, j] = column
+    return recoded
+
+
 def _features_on(statistics: Statistics, grid: Grid) -> dict[int, FeatureTotals]:
     """What is known of values on a grid of coarser bins; nothing on another."""
     if first_unresolved(statistics.grid, grid) is not None:
@@ -469,6 +532,9 @@ def _merged(first: Statistics, second: Statistics) -> Statistics:
     if grids or not merged.is_complete:
         ours, theirs = first.described(), second.described()
         changes["features"] = {j: ours[j].merged(theirs[j]) for j in ours}
+    if first.known_excess is not None or second.known_excess is not None:
+        shares = first.totals.weight / totals.weight, second.totals.weight / totals.weight
+        changes["known_excess"] = shares[0] ** 2 * first.copied_excess + shares[1] ** 2 * second.copied_excess
     if grids:
         changes["spreads"] = {j: first.spread(j).merged(second.spread(j)) for j in range(n_features)}
     if not merged.is_complete:

@@ -440,6 +440,11 @@ def _check(forest: Forest) -> None:
     if feature.min(initial=0) < 0 or feature.max(initial=-1) >= n_features:
         wrong = feature[(feature < 0) | (feature >= n_features)][0]
         raise ModelFileError(f"the model's trees must split on {n_features} features, got {wrong}; file damaged?")
+    shapes = (forest.n_outputs, *forest.values.shape[1:])
+    if shapes != (len(forest.schema.outputs),) * 2:
+        raise ModelFileError(
+            f"the model must have values for each of {len(forest.schema.outputs)} outputs, got {shapes}; file damaged?"
+        )
     if np.isnan(forest.bound[is_inner & (forest.category_start < 0)]).any():
         raise ModelFileError("the model's thresholds must be numbers, got NaN; file damaged?")
     for name, array in (("intercept", forest.intercept), ("leaf values", forest.values)):

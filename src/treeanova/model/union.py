@@ -4,33 +4,62 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Hashable, Sequence
+from typing import Any
 
 import numpy as np
 
 from treeanova.core.arrays import Floats, Ints
-from treeanova.data.features import Feature
+from treeanova.data.features import Feature, Schema
 from treeanova.model.axes import Axis, CategoryAxis, IntervalAxis
 from treeanova.model.grid import Grid
 
 
 def union(grids: Sequence[Grid]) -> tuple[Grid, list[list[Ints]]]:
     """A grid that distinguishes all that any of some grids does, and per grid and axis the old bin of each new one."""
-    first = grids[0]
-    if any(grid.schema.names != first.schema.names for grid in grids):
-        lists = " and ".join(dict.fromkeys(str(list(grid.schema.names)) for grid in grids))
+    schema = common_schema([grid.schema for grid in grids])
+    columns = list(zip(*(grid.axes for grid in grids), strict=True))
+    axes, maps = [], []
+    for feature, options in zip(schema.features, columns, strict=True):
+        axis, old = _union_axis(feature, options)
+        axes.append(axis)
+        maps.append(old)
+    return Grid(schema, tuple(axes)), [list(of_grid) for of_grid in zip(*maps, strict=True)]
+
+
+def common_schema(schemas: Sequence[Schema]) -> Schema:
+    """The schema of a sum of models, which may be of different libraries: it accepts what all of them accept."""
+    first = schemas[0]
+    if any(schema.names != first.names for schema in schemas):
+        lists = " and ".join(dict.fromkeys(str(list(schema.names)) for schema in schemas))
         raise ValueError(
             f"decompositions must have the same features in the same order to be combined, got {lists}; rename them "
             "with `feature_names`."
         )
-    columns = list(zip(*(grid.axes for grid in grids), strict=True))
-    features = [_widest(options) for options in zip(*(grid.schema.features for grid in grids), strict=True)]
-    axes, maps = [], []
-    for feature, options in zip(features, columns, strict=True):
-        axis, old = _union_axis(feature, options)
-        axes.append(axis)
-        maps.append(old)
-    schema = dataclasses.replace(first.schema, features=tuple(features))
-    return Grid(schema, tuple(axes)), [list(of_grid) for of_grid in zip(*maps, strict=True)]
+    return dataclasses.replace(
+        first,
+        features=tuple(map(_widest, zip(*(schema.features for schema in schemas), strict=True))),
+        named=any(schema.named for schema in schemas),
+        absent=same_or_none([schema.absent for schema in schemas]),
+        single_integers=same_or_none([schema.single_integers for schema in schemas]),
+        underscores=any(schema.underscores for schema in schemas),
+        classes=_common_classes(schemas),
+    )
+
+
+def _common_classes(schemas: Sequence[Schema]) -> tuple[Hashable, ...]:
+    """The classes of those models that store them."""
+    known = list(dict.fromkeys(schema.classes for schema in schemas if schema.classes))
+    if len(known) > 1:
+        raise ValueError(
+            f"models must have the same classes in the same order to be combined, got "
+            f"{' and '.join(str(list(classes)) for classes in known)}; train them on the same labels."
+        )
+    return known[0] if known else ()
+
+
+def same_or_none(values: Sequence[Any]) -> Any:
+    """The value that all have, None where they differ; by text, because NaN does not equal itself."""
+    return values[0] if len(set(map(repr, values))) == 1 else None
 
 
 def _widest(features: Sequence[Feature]) -> Feature:
@@ -49,6 +78,12 @@ def _widest(features: Sequence[Feature]) -> Feature:
         raise ValueError(
             f"feature {widest.name!r} must have the same missing value and labels to be combined, got "
             f"{' and '.join(map(str, readings))}; train the models on the same columns."
+        )
+    units = sorted({feature.encoder.date_unit for feature in features} - {""})
+    if len(units) > 1:
+        raise ValueError(
+            f"feature {widest.name!r} must count dates in one unit to be combined, got {' and '.join(units)}; train "
+            "the models on the same columns."
         )
     return dataclasses.replace(
         widest,
@@ -110,12 +145,21 @@ def _category_map(axis: CategoryAxis, labels: Sequence[Hashable]) -> Ints:
 
 def first_unresolved(known: Grid, wanted: Grid) -> str | None:
     """Name of a feature of which some bins of one grid lie in several bins of another; None where none does."""
-    for ours, theirs in zip(known.axes, wanted.axes, strict=True):
-        probes = _probes(ours, theirs)
-        pairs = np.unique(np.stack([ours.index(probes), theirs.index(probes)]), axis=1)
-        if len(np.unique(pairs[0])) < pairs.shape[1]:
-            return ours.name
-    return None
+    pairs = zip(known.axes, wanted.axes, strict=True)
+    return next((ours.name for ours, theirs in pairs if bins_within(ours, theirs) is None), None)
+
+
+def bins_within(fine: Axis, coarse: Axis) -> Ints | None:
+    """The bin of one axis that contains each bin of another, -1 where it has none; None where some bin is divided."""
+    if not fine.is_ordered and getattr(fine, "categories", ()) != getattr(coarse, "categories", ()):
+        return None
+    probes = _probes(fine, coarse)
+    pairs = np.unique(np.stack([fine.index(probes), coarse.index(probes)]), axis=1)
+    if len(np.unique(pairs[0])) < pairs.shape[1]:
+        return None
+    places = np.full(fine.size, -1, dtype=np.int64)
+    places[pairs[0]] = pairs[1]
+    return places
 
 
 def _probes(first: Axis, second: Axis) -> Floats:

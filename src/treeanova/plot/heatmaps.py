@@ -22,6 +22,8 @@ from treeanova.views import look
 
 # A cell counts as one without data if it has less than this share of the weight it would have under independence.
 RARE = 0.01
+_SLANTED_HEIGHT = 0.045  # inches of a character of a slanted label
+_LONGEST_SLANTED = 28
 _MOST_NUMBERS = 60  # cells with their value written in
 _BORDERS_PER_CELL = 1.5  # more borders between cells with and without data: scattered
 
@@ -97,15 +99,15 @@ def has_rare_data(weights: Floats) -> Bools:
 def colour_limit(planes: Sequence[Plane]) -> float:
     """The value of the strongest colour: the largest with data, or less where few cells reach far beyond the others.
 
-    Few cells: at most 0.5 % of the weight and 3 % of the area.
+    Few cells: at most 2 % of the weight and 3 % of the area. Far: twice as far.
     """
     values = np.concatenate([plane.absolute_values for plane in planes])
     if not values.max(initial=0.0) > 0:
         return 1.0
     weights = np.concatenate([plane.weights[~plane.without_data] for plane in planes])
     areas = np.concatenate([_areas(plane)[~plane.without_data] for plane in planes])
-    typical = max(_quantile(values, weights, 0.995), _quantile(values, areas, 0.97))
-    return float(typical if values.max() > 1.5 * typical > 0 else values.max())
+    typical = max(_quantile(values, weights, 0.98), _quantile(values, areas, 0.97))
+    return float(typical if values.max() > 2 * typical > 0 else values.max())
 
 
 def _areas(plane: Plane) -> Floats:
@@ -126,7 +128,8 @@ def figure_size(plane: Plane, *, marginals: bool) -> tuple[float, float]:
         5.2 if drawing.is_numeric else min(max(4.0, 1.5 + 0.3 * len(drawing.cells)), 14)
         for drawing in (plane.across, plane.up)
     )
-    return width + 1.2 + 1.0 * marginals, height * 0.82 + 0.8 * marginals
+    longest = 0 if plane.across.is_numeric else min(max(map(len, plane.across.labels), default=0), _LONGEST_SLANTED)
+    return width + 1.2 + 1.0 * marginals, height * 0.82 + 0.8 * marginals + _SLANTED_HEIGHT * longest
 
 
 # Drawing.
@@ -216,5 +219,7 @@ def draw_colorbar(mesh: Any, planes: Sequence[Plane], words: str, axes: Sequence
     bar.set_ticks([-limit / 2, limit / 2], minor=True)
     bar.outline.set_visible(False)
     if words:
+        if axes[-1].figure.get_layout_engine() is not None:
+            axes[-1].figure.draw_without_rendering()  # labels of categories leave less height
         bar.set_label(wrapped(words, n_characters_along(axes[-1], "y"), n_lines=4))
     return bar

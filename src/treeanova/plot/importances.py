@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import matplotlib as mpl
 import numpy as np
-from matplotlib.colors import to_rgb
 from matplotlib.lines import Line2D
 
 from treeanova.core.arrays import Floats
@@ -30,7 +29,7 @@ class _Shares(NamedTuple):
 def importance(
     fx: Decomposition, *, by: str = "term", k: int = 15, output: str | int | None = None, ax: Any = None
 ) -> Any:
-    """Axes with the variance that each term contributes to the score, the strongest first.
+    """Draw the variance of each term, the strongest first, and its share of the variance of the score.
 
     Parameters
     ----------
@@ -51,10 +50,10 @@ def importance(
 
     Notes
     -----
-    The bars show ``fx.importance()``, relative to the variance of the score. Blue is a term's own variance
-    (`variance`), which sets the order. Hatched is what the term adds or takes away through its correlation with other
-    terms (`covariance`); it is left of zero where it is negative. The dot marks their sum (`share`). A dot left of zero
-    marks a term that works against others.
+    The figure shows ``fx.importance()``, relative to the variance of the score. Bars are the variances of terms
+    (`variance`), which set the order. Where terms are correlated, bars do not add up to 100 %, and the axis label says
+    what they add up to. A dot then marks the `share` of each term, which adds up to 100 %: a thin line leads to it, as
+    long as the `covariance` of the term with all others. A dot left of zero marks a term that partly cancels others.
 
     Examples
     --------
@@ -78,11 +77,18 @@ def importance(
         where = {"loc": "outside upper left", "ncols": 2} if is_new else {"loc": "best"}
         style.legend(ax.figure if is_new else ax, list(handles.values()), list(handles), **where)
     of = f" ({fx.outputs[position]})" if len(fx.outputs) > 1 else ""
-    name_effect(ax, f"relative to the variance of the {look.scale_of(fx.schema)}{of}", "x")
+    whole = look.variance_words(fx.schema, is_part=fx.scope.is_part)
+    name_effect(ax, f"{whole}{of}{_sum_words(shares.variance)}", "x")
     list_names(ax, shares.names)
-    ax.xaxis.set_major_formatter(mpl.ticker.PercentFormatter(1.0))
+    ax.xaxis.set_major_formatter(lambda share, _: f"{100 * share:g} %".replace("-", "−"))
     style.tidy(ax)
     return ax
+
+
+def _sum_words(variance: Floats) -> str:
+    """What bars add up to, where that is not 100 %."""
+    total = round(100 * float(variance.sum()))
+    return "" if total in {0, 100} else f"; bars add up to {total} %"
 
 
 def _shares(fx: Decomposition, by: str, position: int) -> _Shares:
@@ -110,22 +116,13 @@ def _draw_shares(ax: Any, variance: Floats, covariance: Floats) -> dict[str, Any
     """Draw bars and dots; returns what a legend has to explain, by its words: nothing where terms are uncorrelated."""
     rows = np.arange(len(variance))
     style.zero_line(ax, "x")
-    solid = ax.barh(rows, variance, 0.7, color=style.tone(look.MAIN), alpha=0.85, zorder=2)
+    bars = ax.barh(rows, variance, 0.7, color=style.tone(look.MAIN), alpha=0.85, zorder=2)
     if not np.abs(covariance).max(initial=0.0) > 1e-12:
         return {}
-    hatched = ax.barh(
-        rows,
-        covariance,
-        0.7,
-        left=np.where(covariance < 0, 0.0, variance),
-        facecolor=(*to_rgb(mpl.rcParams["axes.facecolor"]), 0.65),
-        edgecolor=style.tone(look.POSITIVE),
-        hatch="////",
-        linewidth=0.8,
-        zorder=3,
-    )
-    (dots,) = ax.plot(variance + covariance, rows, "o", color=mpl.rcParams["text.color"], markersize=4, zorder=4)
-    handles = {"own variance": solid, "covariance with other terms": hatched, "share (their sum)": dots}
+    ink, edge = mpl.rcParams["text.color"], mpl.rcParams["axes.facecolor"]
+    ax.hlines(rows, variance, variance + covariance, color=ink, linewidth=1.0, alpha=0.7, zorder=3)
+    (dots,) = ax.plot(variance + covariance, rows, "o", color=ink, markeredgecolor=edge, markersize=5, zorder=4)
+    handles = {"variance": bars, "share (adds up to 100 %)": dots}
     if look.negative_share_words(variance + covariance):
-        handles["below 0: opposes other terms"] = Line2D([], [], linestyle="none")
+        handles["below 0: cancels other terms"] = Line2D([], [], linestyle="none")
     return handles

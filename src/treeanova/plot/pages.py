@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
+import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.lines import Line2D
 
 from treeanova.core.arrays import Names
 from treeanova.decomposition.decomposition import Decomposition
-from treeanova.decomposition.term import Term
 from treeanova.plot import scales, style
 from treeanova.plot.choices import (
     Errors,
@@ -29,25 +30,36 @@ from treeanova.plot.choices import (
 )
 from treeanova.plot.mains import MainOptions, draw_mains, main_series
 from treeanova.plot.pairs import PairOptions, draw_pair
-from treeanova.plot.text import percent, shortened, term_name
+from treeanova.plot.text import feature_names, percent, shortened, term_name
 from treeanova.views import look
 from treeanova.views.standings import Standing, standings
 
-_PANEL = (4.0, 3.0)  # in inches
+_PANEL = (4.2, 3.1)  # in inches
 _PANEL_BARS = 12
-_PANEL_LINES = 4
+_TITLE = 23  # characters of a term's name
+_AXIS_NAME = 22
 _LISTED_TERMS = 4
+# Fonts of new figures, which leave most of a panel to its picture.
+_SMALL = {"xtick.labelsize": "small", "ytick.labelsize": "small", "axes.labelsize": "small"}
+
+
+class _Ranked(NamedTuple):
+    """A term and its rank."""
+
+    rank: int
+    term: Standing
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Page:
-    """What the panels of a page share; without words, values are named once for all panels."""
+    """What the panels of a page share; without words, values are named once for all panels, and axes in short."""
 
     output: str | int | None
     position: int
     errors: Errors | None
     limit: float | None
     words: str
+    short: Mapping[str, str]
 
 
 def grid(
@@ -61,10 +73,10 @@ def grid(
     n_columns: int | None = None,
     ax: Any = None,
 ) -> Any:
-    """Array of Axes, one per term: the strongest main effects and pairs of a decomposition on a page.
+    """Draw the strongest main effects and pairs of a decomposition on a page, one panel per term.
 
-    The title of a panel has the term's rank and its own variance, relative to that of the score. Terms of more than two
-    features have no plot; they keep their rank and are named at the foot of a new figure.
+    The title of a panel has the term's rank and its variance, relative to that of the score. Terms of more than two
+    features have no plot; the foot of a new figure names them with their ranks.
 
     Parameters
     ----------
@@ -95,7 +107,7 @@ def grid(
     >>> from treeanova.testing import example
     >>> fx, X = example()  # the logical "and" of x0 and x1
     >>> panels = treeanova.plot.grid(fx, k=2)
-    >>> [panel.get_title() for panel in panels]
+    >>> [panel.get_title("left") for panel in panels]
     ['1. x0   33 %', '2. x1   33 %']
     >>> import matplotlib.pyplot as plt
     >>> plt.close(panels[0].figure)
@@ -109,16 +121,16 @@ def grid(
         else look.effect_words(fx.schema, None if output is None else fx.outputs[position], fx.baseline)
     )
     limit = _largest_value(fx, chosen, output) if same_scale else None
-    page = _Page(output, position, errors, limit, words)
+    page = _Page(output, position, errors, limit, words, feature_names(fx.schema.names, _AXIS_NAME))
     panels = _panels(ax, len(chosen), n_columns)
-    titles = {term.features: (rank, term.variance) for rank, term in enumerate(ranking, start=1)}
-    for names, panel in zip(chosen, panels, strict=True):
-        _draw_panel(fx, names, panel, page)
-        panel.set_title(_title(names, *titles.get(names, (0, 0.0))), fontsize="medium")
+    titles = _titles(fx, ranking)
+    with mpl.rc_context(_SMALL if ax is None else {}):
+        for names, panel in zip(chosen, panels, strict=True):
+            _draw_panel(fx, names, panel, page)
+            panel.set_title(titles[names], fontsize="small", fontweight="bold", loc="left")
     if ax is None:
         _name_once(fx, panels, page)
-    if left_out and ax is None:
-        panels[0].figure.supxlabel(_left_out_words(left_out), fontsize="small")
+        panels[0].figure.supxlabel(_foot(fx, left_out), fontsize="small")
     return np.array(panels, dtype=object)
 
 
@@ -135,8 +147,8 @@ def _given(fx: Decomposition, keys: Sequence[KeyLike]) -> list[Names]:
     return [term_of(fx, key).features for key in keys]
 
 
-def _strongest(fx: Decomposition, ranking: Sequence[Standing], k: int) -> tuple[list[Names], list[Standing]]:
-    """The k strongest terms that have a plot, and stronger ones that have none."""
+def _strongest(fx: Decomposition, ranking: Sequence[Standing], k: int) -> tuple[list[Names], list[_Ranked]]:
+    """The k strongest terms that have a plot, and the ranks of stronger ones that have none."""
     drawable = {names for names in tables_of(fx) if len(names) <= 2}
     chosen = [term.features for term in ranking if term.features in drawable][:k]
     if not chosen:
@@ -145,18 +157,35 @@ def _strongest(fx: Decomposition, ranking: Sequence[Standing], k: int) -> tuple[
             "fx.importance()."
         )
     last = next(i for i, term in enumerate(ranking) if term.features == chosen[-1])
-    return chosen, [term for term in ranking[:last] if term.features not in drawable]
+    ranked = [_Ranked(rank, term) for rank, term in enumerate(ranking[:last], start=1)]
+    return chosen, [one for one in ranked if one.term.features not in drawable]
 
 
-def _left_out_words(terms: Sequence[Standing]) -> str:
-    """Terms without a plot in words."""
-    shown = ", ".join(f"{shortened(term.label, 60)} {percent(term.variance)}" for term in terms[:_LISTED_TERMS])
-    more = f" and {len(terms) - _LISTED_TERMS} more" if len(terms) > _LISTED_TERMS else ""
-    return f"Not drawn, of more than two features: {shown}{more}"
+def _foot(fx: Decomposition, left_out: Sequence[_Ranked]) -> str:
+    """What the numbers in titles are, and which ranks are not drawn because their terms have no plot."""
+    words = f"Titles: rank and {look.variance_words(fx.schema, is_part=fx.scope.is_part)}."
+    if not left_out:
+        return words
+    shown = [
+        f"{rank}. {shortened(term.label, 60)} ({percent(term.variance)})" for rank, term in left_out[:_LISTED_TERMS]
+    ]
+    more = f" and {len(left_out) - _LISTED_TERMS} more" if len(left_out) > _LISTED_TERMS else ""
+    return f"{words}\nNot drawn, because terms of more than two features have no plot: {', '.join(shown)}{more}."
 
 
-def _title(names: Names, rank: int, variance: float) -> str:
-    return f"{rank}. {term_name(names, 30 // len(names))}   {percent(variance)}"
+def _titles(fx: Decomposition, ranking: Sequence[Standing]) -> dict[Names, str]:
+    """Rank, name and variance of each term; names of features stay distinct where they are shortened."""
+    short = functools.cache(lambda room: feature_names(fx.schema.names, room))
+    return {
+        term.features: f"{rank}. {term_name(term.features, short(_room(term.features)))}   {percent(term.variance)}"
+        for rank, term in enumerate(ranking, start=1)
+        if term.features and term.order <= 2
+    }
+
+
+def _room(names: Names) -> int:
+    """Characters of each name in a title: a short one leaves its room to the other."""
+    return _TITLE if len(names) == 1 else max(_TITLE // 2, _TITLE - min(map(len, names)))
 
 
 def _largest_value(fx: Decomposition, chosen: Sequence[Names], output: str | int | None) -> float:
@@ -202,21 +231,27 @@ def _draw_panel(fx: Decomposition, names: Names, panel: Any, page: _Page) -> Non
     if page.limit is not None:
         which = "x" if panel.yaxis_inverted() else "y"
         scales.set_value_limits(panel, which, -page.limit, page.limit, strip=True)
+    if not page.words:
+        _rename(panel, "y" if panel.yaxis_inverted() else "x", "")  # the title names the feature
+
+
+def _rename(panel: Any, which: str, name: str) -> None:
+    """Put another name of the feature along an axis, before what else is said there in brackets."""
+    _, *notes = getattr(panel, f"get_{which}label")().split("\n(", 1)
+    lines = [name, *(f"({note}" for note in notes)]
+    getattr(panel, f"set_{which}label")("\n".join(filter(None, lines)))
 
 
 def _draw_pair_panel(fx: Decomposition, names: Names, panel: Any, page: _Page) -> None:
     term = fx.terms[names]
-    kind = "auto" if _has_few_categories(term) else "heatmap"
     words = page.words and look.effect_words(fx.schema, fx.outputs[page.position], fx.baseline)
     if [axis.is_ordered for axis in term.axes] == [False, True]:
         names = names[::-1]  # numbers across, categories up where their names have room
-    draw_pair(
-        fx, names, page.position, PairOptions(kind=kind, limit=page.limit, words=words, errors=page.errors), panel
-    )
-
-
-def _has_few_categories(term: Term) -> bool:
-    return min((axis.size for axis in term.axes if not axis.is_ordered), default=0) <= _PANEL_LINES
+    options = PairOptions(kind="heatmap", limit=page.limit, words=words, errors=page.errors)
+    draw_pair(fx, names, page.position, options, panel)
+    if not page.words:
+        for which, name in zip("xy", names, strict=True):
+            _rename(panel, which, page.short[name])
 
 
 def _name_once(fx: Decomposition, panels: Sequence[Any], page: _Page) -> None:

@@ -15,6 +15,7 @@ from treeanova.plot.axis_drawing import AxisDrawing
 from treeanova.plot.date_ticks import date_labels, date_ticks
 from treeanova.plot.spread_ticks import short_number, spread_ticks
 from treeanova.plot.text import (
+    CHARACTER_WIDTH,
     bin_names,
     font_size,
     n_characters_along,
@@ -29,6 +30,7 @@ STRIP = 0.13  # height of the strip of data, relative to the axes
 _STRIP_BARS = 48
 _SMALLEST_FONT = 5.0
 _LONGEST_LABEL = 28
+_LABEL_SHARE = 0.36  # of the width of the axes
 _TICK_STEPS = (1, 2, 2.5, 5, 10)
 
 
@@ -47,8 +49,9 @@ def name_feature(ax: Any, drawing: AxisDrawing, which: str) -> None:
 
 
 def name_effect(ax: Any, words: str, which: str) -> None:
-    """Write along an axis what its values mean."""
-    getattr(ax, f"set_{which}label")(wrapped(words, n_characters_along(ax, which), n_lines=4))
+    """Write along an axis what its values mean; below bars to the right, since names to their left take room."""
+    label = wrapped(words, n_characters_along(ax, which), n_lines=4)
+    getattr(ax, f"set_{which}label")(label, **({"loc": "right"} if which == "x" else {}))
     if which == "x":
         ax.xaxis.set_major_locator(MaxNLocator(nbins=5, steps=_TICK_STEPS))
 
@@ -112,10 +115,11 @@ def _set_category_ticks(ax: Any, drawing: AxisDrawing, which: str) -> None:
     size = font_size(mpl.rcParams[f"{which}tick.labelsize"])
     size = max(_SMALLEST_FONT, min(size, 0.8 * points / max(len(shown), 1)))
     shown = shown[:: max(1, math.ceil(1.15 * size * len(shown) / points))]
-    n_characters = sum(min(len(drawing.labels[i]), _LONGEST_LABEL) for i in shown)
+    longest = int(min(_LONGEST_LABEL, _LABEL_SHARE * extent.width / ax.figure.dpi * 72 / (CHARACTER_WIDTH * size)))
+    n_characters = sum(min(len(drawing.labels[i]), longest) for i in shown)
     is_upright = which == "y" or n_characters * 0.6 * size < points
     options: dict[str, Any] = {} if is_upright else {"rotation": 40, "ha": "right", "rotation_mode": "anchor"}
-    labels = bin_names([drawing.labels[i] for i in shown], _LONGEST_LABEL)
+    labels = bin_names([drawing.labels[i] for i in shown], longest)
     getattr(ax, f"set_{which}ticks")(drawing.centres[shown], labels=labels, fontsize=size, **options)
     ax.tick_params(axis=which, length=0)
 

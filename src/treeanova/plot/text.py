@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
+import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import matplotlib as mpl
 from matplotlib.ticker import ScalarFormatter
 
-from treeanova.core.labels import label_of
+from treeanova.core import labels
 
-_CHARACTER_WIDTH = 0.52  # of the font size
+CHARACTER_WIDTH = 0.52  # of the font size
 
 
 def plain(text: object) -> str:
@@ -22,54 +22,46 @@ def plain(text: object) -> str:
 
 def shortened(text: object, n_characters: int = 28) -> str:
     """The text with its middle left out where it is too long."""
-    words = " ".join(str(text).split())
-    if len(words) <= n_characters:
-        return plain(words)
-    tail = (n_characters - 1) // 3
-    return plain(f"{words[: n_characters - 1 - tail].rstrip()}…{words[-tail:].lstrip()}")
+    return plain(labels.shortened(text, n_characters))
 
 
-def bin_name(label: str, n_characters: int) -> str:
+def bin_name(label: object, n_characters: int) -> str:
     """The label of a bin, with "or unseen or missing" at its end shortened before the rest."""
+    text = str(label)
     for shared in (" or unseen or missing", " or unseen", " or missing"):
-        if label.endswith(shared) and len(label) > n_characters:
-            return f"{shortened(label.removesuffix(shared), n_characters - 9)} or other"
-    return shortened(label, n_characters)
+        if text.endswith(shared) and len(text) > n_characters:
+            return f"{labels.shortened(text.removesuffix(shared), n_characters - 9)} or other"
+    return labels.shortened(text, n_characters)
 
 
-def bin_names(labels: Sequence[str], n_characters: int) -> list[str]:
-    """Labels of bins, shortened; those that would read the same are cut where they agree instead."""
-    short = [bin_name(label, n_characters) for label in labels]
-    groups: dict[str, list[str]] = {}
-    for label, text in zip(labels, short, strict=True):
-        groups.setdefault(text, []).append(label)
-    return [
-        text if len(set(groups[text])) == 1 else _where_it_differs(label, groups[text], n_characters)
-        for label, text in zip(labels, short, strict=True)
-    ]
+def bin_names(names: Sequence[str], n_characters: int) -> list[str]:
+    """Labels of bins, shortened, each different from the others."""
+    return [plain(name) for name in labels.distinct(names, n_characters, bin_name)]
 
 
-def _where_it_differs(label: str, others: Sequence[str], n_characters: int) -> str:
-    """The start of a label, and what is left of it without the beginning and end that it shares with others."""
-    start = _n_shared(others)
-    end = min(_n_shared([other[::-1] for other in others]), min(map(len, others)) - start)
-    own = label[start : len(label) - end]
-    kept = max(0, n_characters - 2 - len(own))
-    return shortened(f"{label[:kept].rstrip()}…{own}{'…' if end else ''}", n_characters)
-
-
-def _n_shared(texts: Sequence[str]) -> int:
-    """Number of characters with which all texts begin."""
-    return sum(1 for _ in itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*texts, strict=False)))
+def feature_names(names: Sequence[str], n_characters: int) -> dict[str, str]:
+    """Names of features, shortened, each different from the others; by their whole names."""
+    return {name: plain(short) for name, short in zip(names, labels.distinct(names, n_characters), strict=True)}
 
 
 def wrapped(text: object, n_characters: int = 44, n_lines: int = 2) -> str:
-    """The text on at most `n_lines` lines, with its middle left out where it is too long."""
+    """The text on at most `n_lines` lines, broken after spaces and underscores, its middle left out where it is long."""
     whole = " ".join(str(text).split())
-    lines = textwrap.wrap(whole, n_characters, break_on_hyphens=False)
+    lines = _lines(whole, n_characters)
     if len(lines) > n_lines:
         lines = textwrap.wrap(_middle_out(whole, n_characters * n_lines - 4), n_characters, break_on_hyphens=False)
     return plain("\n".join(lines[:n_lines]))
+
+
+def _lines(text: str, n_characters: int) -> list[str]:
+    lines = [""]
+    for piece in re.findall(r"[^ _]*_*[ ]?", text):
+        parts = [piece[i : i + n_characters] for i in range(0, len(piece), n_characters)]
+        for part in parts:
+            if len((lines[-1] + part).rstrip()) > n_characters:
+                lines.append("")
+            lines[-1] += part
+    return [line.strip() for line in lines]
 
 
 def _middle_out(text: str, n_characters: int) -> str:
@@ -77,9 +69,9 @@ def _middle_out(text: str, n_characters: int) -> str:
     return f"{text[: n_characters - tail - 1].rstrip()}…{text[-tail:].lstrip()}"
 
 
-def term_name(names: Sequence[str], n_characters: int = 28) -> str:
-    """The label of a term, with the name of each feature shortened."""
-    return label_of(shortened(name, n_characters) for name in names)
+def term_name(names: Sequence[str], short: Mapping[str, str]) -> str:
+    """The label of a term, with the names of its features shortened as `feature_names` has them."""
+    return labels.label_of(short[name] for name in names)
 
 
 def percent(share: float) -> str:
@@ -105,7 +97,7 @@ def n_characters_along(ax: Any, which: str) -> int:
     """About how many characters of an axis label fit along the x or y axis."""
     extent = ax.get_window_extent()
     points = (extent.width if which == "x" else extent.height) / ax.figure.dpi * 72
-    return max(12, int(points / (_CHARACTER_WIDTH * font_size(mpl.rcParams["axes.labelsize"]))))
+    return max(12, int(points / (CHARACTER_WIDTH * font_size(mpl.rcParams["axes.labelsize"]))))
 
 
 def number_labels(ticks: Sequence[float]) -> list[str]:

@@ -9,7 +9,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.lines import Line2D
 
-from treeanova.core.arrays import Floats
+from treeanova.core.arrays import Bools, Floats
 from treeanova.decomposition.validation import Validation
 from treeanova.plot import style
 from treeanova.plot.choices import checked_count
@@ -22,10 +22,13 @@ _LEVEL = 0.05
 
 
 def validation(validation: Validation, *, k: int = 20, output: str | None = None, ax: Any = None) -> Any:
-    """Axes with the change in loss on held-out rows when each term is left out, with two standard errors either side.
+    """Draw what held-out rows answer about each term, and return the axes.
 
-    Filled dots are terms that the outcome follows evidently (`p_holm` below 0.05); rings are the others. A term left
-    of zero makes predictions worse. Around zero the axis is linear, further out it is logarithmic.
+    The position of a dot answers the first question: how much worse is the loss without the term? Whiskers are two
+    standard errors on either side; a term left of zero makes predictions worse. Its colour answers the second: does the
+    outcome follow the term, given all the others? Filled dots are terms with `p_holm` below 0.05, rings are the others.
+    A star marks terms that are tested together with others (`aliases`). Around zero the axis is linear, further out it
+    is logarithmic.
 
     Parameters
     ----------
@@ -49,7 +52,8 @@ def validation(validation: Validation, *, k: int = 20, output: str | None = None
     >>> fx, X = example()  # the logical "and" of x0 and x1
     >>> rng = np.random.default_rng(0)
     >>> rows = rng.integers(0, 2, size=(200, 2))
-    >>> ax = treeanova.plot.validation(fx.validate(rows, rows[:, 0] + rng.normal(size=200)))
+    >>> validation = fx.validate(rows, rows[:, 0] + rng.normal(size=200))
+    >>> ax = treeanova.plot.validation(validation)
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['x0', 'x1', 'x0 × x1']
     >>> import matplotlib.pyplot as plt
@@ -63,14 +67,17 @@ def validation(validation: Validation, *, k: int = 20, output: str | None = None
     changes, errors, p = (np.array(table[name][:n_shown]) for name in ("loss_change", "error", "p_holm"))
     is_new = ax is None
     ax = style.checked_axes(ax, 6.4, 1.5 + BAR_HEIGHT * max(n_shown, 3))
-    handles = _draw_changes(ax, changes, errors, p < _LEVEL)
-    _set_scale(ax, changes, errors)
+    handles = _draw_changes(ax, changes, errors, p < _LEVEL, is_tested=not np.isnan(p).all())
     n_more = len(table["term"]) - n_shown
     more = f"; {n_more} more terms" if n_more else ""
-    name_effect(ax, f"increase in {validation.loss} without the term{more}", "x")
-    list_names(ax, table["term"][:n_shown])
+    names = [f"{name} *" if aliases else name for name, aliases in zip(table["term"], table["aliases"], strict=True)]
+    stars = "; * tested with another term" if any(table["aliases"][:n_shown]) else ""
+    name_effect(ax, f"increase in {validation.loss} without the term{more}{stars}", "x")
+    _set_scale(ax, changes, errors)
+    list_names(ax, names[:n_shown])
     style.tidy(ax)
-    where = {"loc": "outside upper left", "ncols": 2} if is_new else {"loc": "best"}
+    where: dict[str, Any] = {"loc": "outside upper left", "ncols": 2} if is_new else {"loc": "best"}
+    where["title"] = "Does the outcome follow the term, given all the others?"
     style.legend(ax.figure if is_new else ax, list(handles.values()), list(handles), **where)
     return ax
 
@@ -88,20 +95,20 @@ def _of_output(table: dict[str, list[Any]], output: str | None) -> dict[str, lis
     return {name: [column[i] for i in rows] for name, column in table.items()}
 
 
-def _draw_changes(ax: Any, changes: Floats, errors: Floats, evident: Any) -> dict[str, Any]:
+def _draw_changes(ax: Any, changes: Floats, errors: Floats, significant: Bools, *, is_tested: bool) -> dict[str, Any]:
     """Draw dots and whiskers; returns what a legend has to explain."""
     style.zero_line(ax, "x")
     places, colour, grey = np.arange(len(changes)), style.tone(look.MAIN), style.tone(look.RAW)
     back = mpl.rcParams["axes.facecolor"]
-    for chosen, tint, fill in ((evident, colour, colour), (~evident, grey, back)):
+    for chosen, tint, fill in ((significant, colour, colour), (~significant, grey, back)):
         lengths = 2 * errors[chosen]
         dots = {"markersize": 6, "markerfacecolor": fill, "markeredgecolor": tint, "ecolor": tint, "zorder": 3}
         ax.errorbar(changes[chosen], places[chosen], xerr=lengths, fmt="o", linewidth=1.4, **dots)
     marks: dict[str, Any] = {"marker": "o", "linestyle": "none", "markersize": 6}
-    return {
-        "evident (Holm, p < 0.05)": Line2D([], [], color=colour, **marks),
-        "not evident": Line2D([], [], markerfacecolor=back, markeredgecolor=grey, **marks),
-    }
+    rings = Line2D([], [], markerfacecolor=back, markeredgecolor=grey, **marks)
+    if not is_tested:
+        return {"not tested": rings}
+    return {"significant (Holm, p < 0.05)": Line2D([], [], color=colour, **marks), "not significant": rings}
 
 
 def _set_scale(ax: Any, changes: Floats, errors: Floats) -> None:

@@ -20,7 +20,7 @@ from treeanova.model.links import respond
 from treeanova.plot import style
 from treeanova.plot.choices import backend_of_tables, checked_count, checked_decomposition, output_position
 from treeanova.plot.rows import BAR_HEIGHT, list_names
-from treeanova.plot.text import n_characters_along, shortened, signed, wrapped
+from treeanova.plot.text import feature_names, n_characters_along, shortened, signed, wrapped
 from treeanova.views import look
 
 _LONGEST_NAME = 18
@@ -115,7 +115,8 @@ def _contributions(explained: Explanation, texts: Mapping[str, str], position: i
 
 def _values_of_row(explained: Explanation, position: int) -> Floats:
     """Values of all terms at the one row, then what is not a listed term."""
-    terms: Floats = explained.values[0].reshape(len(explained.terms), -1)[:, position]
+    values = explained.values[0]
+    terms: Floats = values[:, position] if values.ndim == 2 else values
     return np.append(terms, [np.atleast_1d(values[0])[position] for values in explained.rests.values()])
 
 
@@ -123,7 +124,8 @@ def _feature_texts(fx: Decomposition, data: Any, reference: Any) -> dict[str, st
     """Per feature a text like "age = 61.23", or "age: 35 → 61.23" against a reference of one row."""
     features, encoded = fx.schema.features, encode(data, fx.schema)[0]
     texts = dict(zip(features, map(_value_text, features, encoded), strict=True))
-    names = {feature: shortened(feature.name, _LONGEST_NAME) for feature in features}
+    short = feature_names(fx.schema.names, _LONGEST_NAME)
+    names = {feature: short[feature.name] for feature in features}
     others = None if reference is None else encode_rows(reference, fx.schema, name="reference")
     if others is None or len(others) != 1:
         return {feature.name: f"{names[feature]} = {text}" for feature, text in texts.items()}
@@ -167,12 +169,15 @@ def _mark_ends(ax: Any, fx: Decomposition, ends: tuple[float, float], position: 
     """Draw lines at the intercept and at the score, and write their numbers below."""
     start, end = ends
     ink = mpl.rcParams["axes.edgecolor"]
-    for value in (start, end):
+    top: dict[str, Any] = {"va": "bottom", "fontsize": "small", "transform": ax.get_xaxis_transform()}
+    sides = ("right", "left") if start <= end else ("left", "right")
+    for value, name, side in zip(ends, (baseline, "this row"), sides, strict=True):
         ax.axvline(value, color=ink, linewidth=0.9, linestyle=(0, (4, 3)), alpha=0.7, zorder=1)
+        ax.text(value, 1.005, name, ha=side, **top)
     of = f" ({fx.outputs[position]})" if len(fx.outputs) > 1 else ""
     words = f"{look.scale_of(fx.schema)}{of}: {baseline} {start:.4g}, this row {end:.4g}"
     words = words.replace(" -", " −") + _response_words(fx, end)
-    ax.set_xlabel(wrapped(words, int(0.55 * n_characters_along(ax, "x")), n_lines=3))
+    ax.set_xlabel(wrapped(words, n_characters_along(ax, "x"), n_lines=3), loc="right")
 
 
 def _response_words(fx: Decomposition, score: float) -> str:

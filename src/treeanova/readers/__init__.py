@@ -13,6 +13,7 @@ from typing import Any
 from treeanova.errors import UnsupportedModelError
 from treeanova.model.effects import Effects
 from treeanova.model.forest import Forest
+from treeanova.readers.checks import damage_reported
 from treeanova.readers.pickles import is_model_path, unpickled
 from treeanova.readers.pipelines import final_step
 from treeanova.readers.registry import find_reader, register_reader
@@ -59,12 +60,16 @@ def read_model(model: Any, *, trusted: bool = False) -> Forest | Effects:
     >>> forest.score(X).ravel().tolist()
     [0.0, 6.0, 6.0]
     """
+    path = pathlib.Path(model) if isinstance(model, (str, pathlib.Path)) else None
     model = unpickled(model, trusted=trusted)
     if isinstance(model, (Forest, Effects)):
         return model
     if isinstance(model, (str, pathlib.Path)):
-        model = _existing(pathlib.Path(model))
-    return find_reader(model).read(model)
+        return find_reader(_existing(pathlib.Path(model))).read(pathlib.Path(model))
+    if path is None:
+        return find_reader(model).read(model)
+    with damage_reported("a pickled model", path):
+        return find_reader(model).read(model)
 
 
 def read_for_rows(model: Any, X: Any = None) -> Forest | Effects:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import dataclasses
 import functools
 import importlib
-import json
 import pathlib
 from typing import Any
 
-from treeanova.errors import ModelFileError
 from treeanova.model.effects import Effects
 from treeanova.model.forest import Forest
+from treeanova.readers.checks import damage_reported, parsed_json
 from treeanova.readers.reader import Reader
 
 
@@ -70,15 +69,11 @@ def _library_of(model: Any) -> str | None:
 def json_keys(path: pathlib.Path) -> frozenset[str]:
     """Names at the top level of a JSON file."""
     status = path.stat()
-    return _parsed_keys(path.resolve(), status.st_mtime_ns, status.st_size)
+    with damage_reported("a JSON file of a model", path):
+        return _parsed_keys(path.resolve(), status.st_mtime_ns, status.st_size)
 
 
 @functools.lru_cache(maxsize=1)  # several readers ask about the same file
 def _parsed_keys(path: pathlib.Path, _changed: int, _size: int) -> frozenset[str]:
-    try:
-        top = json.loads(path.read_bytes())
-    except RecursionError as error:
-        raise ModelFileError(f"{path.name} must be JSON of a model, got deeper nesting; file damaged?") from error
-    except ValueError as error:
-        raise ModelFileError(f"{path.name} must be JSON, got a text that is not ({error}); file damaged?") from error
+    top = parsed_json(path.read_bytes())
     return frozenset(top) if isinstance(top, dict) else frozenset()

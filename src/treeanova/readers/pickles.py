@@ -6,12 +6,16 @@ import contextlib
 import importlib
 import pathlib
 import pickle
+import zipfile
 from typing import Any
 
 from treeanova.errors import ModelFileError, UnsupportedModelError
+from treeanova.readers.checks import one_line
 
 _SUFFIXES = {".pkl", ".pickle", ".joblib"}
 _SKOPS = ".skops"
+# Compression makes arrays of trees 3 to 10 times smaller.
+_MAX_RATIO, _FREE_BYTES = 100, 1 << 26
 
 
 def unpickled(model: Any, *, trusted: bool) -> Any:
@@ -23,15 +27,29 @@ def unpickled(model: Any, *, trusted: bool) -> Any:
         return _load_skops(path, trusted=trusted)
     if not trusted:
         raise UnsupportedModelError(
-            f"`model` is a pickle ({path.name}), and loading one runs any code that it contains; pass trusted=True "
-            "(--trusted on the command line) if you trust its origin, or save the model in its library's own format."
+            one_line(
+                f"`model` is a pickle ({path}), and loading one runs any code that it contains; pass trusted=True "
+            )
+            + "(--trusted on the command line) if you trust its origin, or save the model in its library's own format."
         )
     try:
         return _load(path)
+    except ModuleNotFoundError as error:
+        raise _missing_module(path, error) from error
     except Exception as error:  # a pickle may raise anything
         raise ModelFileError(
-            f"{path.name} must be a whole pickle that this Python can load, got {type(error).__name__}; file damaged?"
+            one_line(f"{path} must be a whole pickle that this Python can load, got {_cause(error)}; file damaged?")
         ) from error
+
+
+def _missing_module(path: pathlib.Path, error: ModuleNotFoundError) -> UnsupportedModelError:
+    return UnsupportedModelError(
+        one_line(f"{path} needs the module {error.name}, which this Python does not have; install it.")
+    )
+
+
+def _cause(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:200]
 
 
 def _load(path: pathlib.Path) -> Any:
@@ -49,21 +67,37 @@ def _load_skops(path: pathlib.Path, *, trusted: bool) -> Any:
         skops = importlib.import_module("skops.io")
     except ImportError as error:
         raise UnsupportedModelError(
-            f"`model` is a file of skops ({path.name}), which skops must load, got no skops; install it."
+            one_line(f"`model` is a file of skops ({path}), which skops must load, got no skops; install it.")
         ) from error
     try:
+        _check_unpacked_size(path)
         unknown = [str(name) for name in skops.get_untrusted_types(file=path)]
         if trusted or not unknown:
             return skops.load(path, trusted=unknown)
+    except UnsupportedModelError:
+        raise
+    except ModuleNotFoundError as error:
+        raise _missing_module(path, error) from error
     except Exception as error:  # what is in a file decides what is raised
         raise ModelFileError(
-            f"{path.name} must be a whole file of skops whose types are installed, got {type(error).__name__}: "
-            f"{str(error)[:200]}; file damaged?"
+            one_line(f"{path} must be a whole file of skops, got {_cause(error)}; file damaged?")
         ) from error
+    types = ", ".join(unknown[:5])
     raise UnsupportedModelError(
-        f"`model` is a file of skops ({path.name}) with types that skops does not trust: {', '.join(unknown[:5])}; "
-        "pass trusted=True (--trusted on the command line) if you trust its origin."
+        one_line(f"`model` is a file of skops ({path}) with types that skops does not trust: {types}; ")
+        + "pass trusted=True (--trusted on the command line) if you trust its origin."
     )
+
+
+def _check_unpacked_size(path: pathlib.Path) -> None:
+    """Raise UnsupportedModelError for a small file that unpacks to a large one, which models do not."""
+    with zipfile.ZipFile(path) as archive:
+        unpacked, packed = sum(entry.file_size for entry in archive.infolist()), path.stat().st_size
+    if unpacked > _FREE_BYTES + _MAX_RATIO * packed:
+        raise UnsupportedModelError(
+            one_line(f"{path} must unpack to at most {_MAX_RATIO} times its size, got {unpacked:,} bytes ")
+            + f"from {packed:,}; save the model without compression."
+        )
 
 
 def is_file(path: pathlib.Path) -> bool:

@@ -17,6 +17,7 @@ from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.effects import Effects
 from treeanova.model.forest import Forest
 from treeanova.readers.catalogue import in_words
+from treeanova.readers.checks import one_line
 from treeanova.readers.libraries import LIBRARIES, json_keys
 from treeanova.readers.pipelines import is_pipeline, read_in_raw_columns, read_pipeline
 from treeanova.readers.reader import Reader
@@ -190,7 +191,7 @@ def find_reader(model: Any) -> Reader:
     if model.suffix.lower() == ".json" and model.is_file():
         names = ", ".join(sorted(json_keys(model))[:5]) or "none"
         raise ModelFileError(
-            f"{model.name} must be a JSON file of XGBoost or CatBoost, got names {names} at the top; file damaged?"
+            one_line(f"{model} must be a JSON file of XGBoost or CatBoost, got names {names} at the top; file damaged?")
         )
-    got = f"the folder {model.name}" if model.is_dir() else model.name
+    got = one_line(f"the folder {model}" if model.is_dir() else str(model))
     raise UnsupportedModelError(f"`model` must be a file that treeanova reads, got {got}; it reads {in_words()}.")

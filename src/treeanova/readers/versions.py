@@ -21,6 +21,7 @@ from treeanova.data.features import Feature, Schema
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.effects import Effects
 from treeanova.model.forest import Forest
+from treeanova.readers.checks import DAMAGE
 
 Read = TypeVar("Read", bound=Forest | Effects)
 Predict = Callable[[Floats], npt.ArrayLike]
@@ -105,8 +106,11 @@ def read_stored(
 def _read(library: str, version: Sequence[int], read: Callable[[], Read]) -> Read:
     try:
         return read()
-    except ModelFileError as error:
-        raise UnsupportedModelError(f"{_untested(library, version)} and cannot be read ({error}); {_REMEDY}") from error
+    except (ModelFileError, *DAMAGE) as error:
+        if isinstance(error, UnsupportedModelError):
+            raise
+        cause = error if isinstance(error, ModelFileError) else f"{type(error).__name__}: {error}"
+        raise UnsupportedModelError(f"{_untested(library, version)} and cannot be read ({cause}); {_REMEDY}") from error
 
 
 _REMEDY = "update treeanova, or train with a version that is tested."

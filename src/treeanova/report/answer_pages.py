@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,7 +12,7 @@ from treeanova.core.arrays import Floats
 from treeanova.core.labels import label_of
 from treeanova.decomposition.change import INTERCEPT, Change
 from treeanova.decomposition.function import Function
-from treeanova.decomposition.gap import Gap
+from treeanova.decomposition.gap import WITHOUT_ERROR, Gap, error_text
 from treeanova.decomposition.parts import shares_of_cells
 from treeanova.decomposition.side_by_side import effect_sides
 from treeanova.density.statistics import Statistics
@@ -209,7 +210,7 @@ def _sentence_of_gap(gap: Gap) -> str:
     way = "higher" if total >= 0 else "lower"
     rows = rows_of_output(gap.table, gap.fx.outputs, 0)
     return (
-        f"The mean {_scale(gap.fx, 0)} is {abs(total):,.{decimals}f} {way} (standard error {error:.2g}) for {second} "
+        f"The mean {_scale(gap.fx, 0)} is {abs(total):,.{decimals}f} {way} (standard error {error_text(error, 2)}) for {second} "
         f"than for {first}. {_largest(rows, 'gap', decimals)}"
     )
 
@@ -222,7 +223,7 @@ def _sections_of_gap(gap: Gap, position: int) -> list[Markup]:
     first = numbers(
         (f"Mean of {gap.groups[0]}", _level(_at(gap.means[0], position)), gap.counts[0]),
         (f"Mean of {gap.groups[1]}", _level(_at(gap.means[1], position)), gap.counts[1]),
-        ("Gap", signed(total, decimals), f"standard error {error:.2g}, {_scale(fx, position)}"),
+        ("Gap", signed(total, decimals), f"standard error {error_text(error, 2)}, {_scale(fx, position)}"),
     )
     of = look.of_output(fx.schema, fx.outputs[position])
     bars = contributions(
@@ -233,6 +234,8 @@ def _sections_of_gap(gap: Gap, position: int) -> list[Markup]:
         n_heads=1,
     )
     note = "Thin lines reach two standard errors to either side."
+    if min(gap.sizes) > 1 and any(math.isnan(row["error"]) for row in rows):
+        note += f" Standard error –: {WITHOUT_ERROR}."
     parts = [first, *_routes(gap, position, of)]
     parts.append(section(f"Term by term{of}", bars, element("p", note, class_="caption")))
     pictures = _effects_of_gap(gap, rows, position)

@@ -14,6 +14,7 @@ from treeanova.views.standings import as_lists
 _SHOWN = 20
 _LISTED = 1000
 _LONGEST_HEAD = 4.0  # of sums, relative to the range of terms
+_BREAK = 0.9  # of the length of a bar that would leave the range
 
 Row = dict[str, Any]
 Extent = Callable[[Row], tuple[float, float]]
@@ -51,7 +52,7 @@ def contributions(
     span, is_cut = _span([extent(row) for row in shown], n_heads)
     lines = [[row["term"], draw(span, row), *_texts(row, columns, decimals)] for row in shown]
     table = rows_of_table([by, "", *columns.values()], lines, "contributions")
-    notes = ["Bars that reach the end of the column are cut; the numbers are whole."] if is_cut else []
+    notes = ["Bars with a gap are cut: they are longer than the column. The numbers are whole."] if is_cut else []
     more = []
     if len(shown) < len(rows):
         every = [[row["term"], *_texts(row, columns, decimals + 2)] for row in rows[:_LISTED]]
@@ -99,7 +100,8 @@ def stacked(span: Span, row: Row) -> Markup:
     shrunk = min([1.0, *(end / own for end, own in ((span.low, low), (span.high, high)) if own)])
     population, model = row["population"] * shrunk, row["model"] * shrunk
     start = population if population * model > 0 else 0.0
-    return bar(span, [("first", 0.0, population), ("second", start, start + model)])
+    pieces = [("first", 0.0, population), ("second", start, start + model)]
+    return bar(span, pieces, breaks=[_BREAK * shrunk * end for end in (low, high) if end and shrunk < 1])
 
 
 def extent_of_stack(row: Row) -> tuple[float, float]:
@@ -113,7 +115,9 @@ def with_error(span: Span, row: Row) -> Markup:
     """A gap with two standard errors to either side."""
     low, high = row["gap"] - 2 * row["error"], row["gap"] + 2 * row["error"]
     marks = (low, high) if math.isfinite(low) else ()
-    return bar(span, [("above" if row["gap"] >= 0 else "below", 0.0, row["gap"])], marks)
+    piece = ("above" if row["gap"] >= 0 else "below", 0.0, row["gap"])
+    end = min(max(row["gap"], span.low), span.high)
+    return bar(span, [piece], marks, breaks=[] if end == row["gap"] else [_BREAK * end])
 
 
 def extent_with_error(row: Row) -> tuple[float, float]:

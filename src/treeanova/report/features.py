@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from treeanova.core.arrays import Floats
+from treeanova.core.labels import distinct
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.density.statistics import Statistics
 from treeanova.model.axes import Axis
@@ -16,12 +17,20 @@ _N_BARS = 48
 _BULK = (0.005, 0.995)
 _LONGEST_RANGE = 3.0  # of all thresholds, relative to that of the bulk of the rows
 _MARGIN = 0.03
+_NAMES = (28, 13)  # characters of names of main effects and interactions in the list of terms
 
 
 def plain_features(fx: Decomposition) -> list[dict[str, Any]]:
-    """Name of each feature, and for numbers the window that is drawn, with a histogram of the rows."""
+    """Name of each feature, and for numbers the window that is drawn, with a histogram of the rows.
+
+    Long names have short ones for the list of terms: those of main effects, and those of interactions.
+    """
+    names = [axis.name for axis in fx.grid.axes]
+    short = [list(pair) for pair in zip(*(distinct(names, room) for room in _NAMES), strict=True)]
     return [
-        {"name": axis.name, **(_plain_numbers(axis, j, fx.density.statistics) if axis.is_ordered else {})}
+        {"name": axis.name}
+        | ({"short": short[j]} if short[j][1] != axis.name else {})
+        | (_plain_numbers(axis, j, fx.density.statistics) if axis.is_ordered else {})
         for j, axis in enumerate(fx.grid.axes)
     ]
 

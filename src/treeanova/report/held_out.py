@@ -48,7 +48,7 @@ def checked_validation(validation: Any) -> Validation | None:
 
 
 def plain_validation(validation: Validation | None) -> dict[str, Any] | None:
-    """A validation as plain data: a list per term of label, output and measures, null where there is no number."""
+    """A validation as plain data: a list per term of label, output, measures and aliases, null for NaN."""
     if validation is None:
         return None
     table = as_lists(validation.table)
@@ -58,10 +58,14 @@ def plain_validation(validation: Validation | None) -> dict[str, Any] | None:
         "loss": validation.loss,
         "rows": validation.n_rows,
         "model": [six_digits(float(loss)) for loss in np.atleast_1d(validation.model_loss)],
-        "constant": [six_digits(float(loss)) for loss in np.atleast_1d(validation.constant_loss)],
-        "not_paying": list(validation.not_paying),
-        "evident": list(validation.evident),
-        "terms": [[*row[:2], *row[2]] for row in zip(table["term"], outputs, measures, strict=True)],
+        "constant": [_plain(float(loss)) for loss in np.atleast_1d(validation.constant_loss)],
+        "dispensable": list(validation.dispensable),
+        "significant": list(validation.significant),
+        "notes": list(validation.notes),
+        "terms": [
+            [label, output, *numbers, aliases]
+            for label, output, numbers, aliases in zip(table["term"], outputs, measures, table["aliases"], strict=True)
+        ],
     }
 
 

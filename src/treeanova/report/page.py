@@ -11,7 +11,7 @@ import webbrowser
 from collections.abc import Mapping, Sequence
 from typing import Any, overload
 
-from treeanova.core.files import write_text
+from treeanova.core.files import PAGE, check_suffix, write_text
 from treeanova.core.progress import Progress, one_step, quiet, reporting
 from treeanova.decomposition.bags import Bag
 from treeanova.decomposition.change import Change
@@ -76,7 +76,7 @@ def write_report(
     open_browser: bool = False,
     progress: bool | Progress | None = None,
 ) -> pathlib.Path | str:
-    """Path of a report, one HTML file that works without a network, or its text where `path` is None.
+    """Write a report, one HTML file that works without a network, and return its path, or its text without a `path`.
 
     Parameters
     ----------
@@ -84,7 +84,8 @@ def write_report(
         The decomposition to report; or a `Change` or a `Gap`, which get a short page of their own without scripts, to
         send on. Of the other arguments, only `path`, `title` and `open_browser` are for these.
     path
-        The file to write. A file of that name is replaced only when the new one is complete.
+        The file to write, which ends in .html or .htm. A file of that name is replaced only when the new one is
+        complete.
     title
         Heading of the page; by default it names the model.
     densities
@@ -115,6 +116,8 @@ def write_report(
 
     Raises
     ------
+    ValueError
+        If `path` has the suffix of another format, such as .pdf.
     ImportError
         If vl-convert-python, which brings the charts, is not installed.
 
@@ -182,6 +185,7 @@ def _checked_densities(densities: Any) -> dict[str, Any]:
 
 def _checked_target(path: str | os.PathLike[str]) -> pathlib.Path:
     target = pathlib.Path(path)
+    check_suffix(target, PAGE)
     if target.is_dir():
         raise IsADirectoryError(
             f"`path` must be a file, got the folder {os.fspath(target)!r}; add a name like report.html."

@@ -29,7 +29,7 @@ from treeanova.report.words import blind_spots, checks
 from treeanova.terms.scope import Truncated
 from treeanova.views import look
 from treeanova.views.standings import Standing, is_rest, key_of_rest, shares_by_order, standings
-from treeanova.views.summary import headline
+from treeanova.views.summary import has_readable_raw_form, headline
 
 _MAX_CELLS = 10_000_000
 
@@ -74,12 +74,13 @@ def payload(
         "unit": maker.unit,
         "intercepts": content.intercepts(),
         "headlines": content.headlines(),
+        "variance_words": look.variance_words(fx.schema, is_part=fx.scope.is_part),
         "negative_share": look.NEGATIVE_SHARE,
         "offset_share": look.OFFSET,
         "call": call_of(fx),
         "n_terms_of_model": fx.scope.n_terms_of_model,
         "has_remainder": fx.has_remainder,
-        "reconstruction_error": fx.certificate.reconstruction_error,
+        "reconstruction_errors": content.reconstruction_errors(),
         "features": plain_features(fx),
         "axes": maker.pool.plain,
         "terms": terms,
@@ -174,7 +175,7 @@ class Payload:
         return {names: ("", len(names)) for names in with_table} | listed
 
     def _ranked(self) -> list[Names]:
-        """Terms, those with the largest own variance in any output first."""
+        """Terms, those with the largest variance in any output first."""
         best = dict.fromkeys(self.labels, -np.inf)
         for terms in self.rankings[next(iter(self.pure))].values():
             for term in terms:
@@ -200,7 +201,7 @@ class Payload:
         return plain, maker
 
     def _standing(self) -> dict[Names, dict[str, list[Any]]]:
-        """Per term, ranking and output: rank, own variance, share, mean absolute value; null where it is not there."""
+        """Per term, ranking and output: rank, variance, share, mean absolute value; null where it is not there."""
         n_outputs = len(self.main.outputs)
         standing: dict[Names, dict[str, list[Any]]] = {names: {} for names in self.ranked}
         for name, ranking in self.rankings.items():
@@ -244,17 +245,23 @@ class Payload:
         """Intercepts of all outputs by form."""
         return {name: np.atleast_1d(form.intercept).tolist() for name, form in self.forms.by_name.items()}
 
+    def reconstruction_errors(self) -> dict[str, float]:
+        """How far the terms of each form are from adding up to the model."""
+        return {name: form.certificate.reconstruction_error for name, form in self.forms.by_name.items()}
+
     def headlines(self) -> dict[str, list[dict[str, Any]]]:
-        """Per density and output the sentence of the first screen and the shares by order."""
-        return {name: [self._headline(name, output) for output in self.main.outputs] for name in self.pure}
+        """Per ranking and output: sentence, shares by order, what variances add up to, whether people read raw terms."""
+        return {name: [self._headline(name, output) for output in self.main.outputs] for name in self.rankings}
 
     def _headline(self, name: str, output: str) -> dict[str, Any]:
-        ranking = self.rankings[name][output]
+        ranking, is_part = self.rankings[name][output], self.main.scope.is_part
         raw = self.rankings.get(f"{name}/{RAW}", {}).get(output)
+        sentence = headline(ranking, None if is_part else raw, is_part=is_part)
         return {
-            "sentence": headline(ranking, None if self.main.scope.is_part else raw),
+            "sentence": f"Before purification: {sentence}" if name.endswith(f"/{RAW}") else sentence,
             "orders": [round(share, 6) for share in shares_by_order(ranking)],
-            "raw_known": raw is not None,
+            "sum": look.sum_words(term.variance for term in ranking),
+            "reads_raw": raw is not None and has_readable_raw_form([*ranking, *raw]),
         }
 
 

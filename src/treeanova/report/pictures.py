@@ -34,8 +34,13 @@ class Span:
         return round(width * min(max(share, 0.0), 1.0), 2)
 
 
-def bar(span: Span, pieces: Sequence[tuple[str, float, float]], marks: Sequence[float] = ()) -> Markup:
-    """A bar of pieces (a class, a start and an end) with a line at zero, and a thin line between two marks."""
+def bar(
+    span: Span, pieces: Sequence[tuple[str, float, float]], marks: Sequence[float] = (), breaks: Sequence[float] = ()
+) -> Markup:
+    """A bar of pieces (a class, a start and an end) with a line at zero, and a thin line between two marks.
+
+    A slanted gap shows where a bar is broken, because it would leave the range.
+    """
     rects = [
         element("rect", class_=kind, x=x, y=3, width=round(span.place(max(start, end), 1000) - x, 2), height=14)
         for kind, start, end in pieces
@@ -46,7 +51,11 @@ def bar(span: Span, pieces: Sequence[tuple[str, float, float]], marks: Sequence[
     if len(marks) == 2:
         left, right = (span.place(mark, 1000) for mark in marks)
         lines.append(element("line", class_="mark", x1=left, x2=right, y1=10, y2=10))
-    return element("svg", *rects, *lines, viewBox="0 0 1000 20", preserveAspectRatio="none", aria_hidden="true")
+    gaps = [
+        element("path", class_="break", d=f"M{x} 20L{x + 9} 0H{x + 18}L{x + 9} 20Z")
+        for x in (round(span.place(place, 1000) - 9, 2) for place in breaks)
+    ]
+    return element("svg", *rects, *lines, *gaps, viewBox="0 0 1000 20", preserveAspectRatio="none", aria_hidden="true")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import os
 import pathlib
@@ -12,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from treeanova import __version__
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.density.reference import Reference
 from treeanova.views import look
@@ -46,7 +46,7 @@ def scale_words(fx: Decomposition) -> dict[str, Any]:
 def versions(fx: Decomposition) -> dict[str, str]:
     """Versions of the libraries that made the page, and of the model's library."""
     known = {"numpy": np.__version__, "Python": platform.python_version()}
-    return {"treeanova": importlib.metadata.version("treeanova")} | known | _version_of_library(fx.model)
+    return {"treeanova": __version__} | known | _version_of_library(fx.model)
 
 
 def _version_of_library(model: object) -> dict[str, str]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import re
 from collections.abc import Sequence
 
+from treeanova import __version__
 from treeanova.report.markup import Markup, element, together
 from treeanova.report.styles import asset, colours, digest
 
@@ -31,9 +31,8 @@ def static_page(title: str, facts: str, sentence: str, sections: Sequence[Markup
         element("p", sentence, class_="lead"),
         class_="page",
     )
-    version = importlib.metadata.version("treeanova")
     foot = element(
-        "footer", f"Made with treeanova {version}. The page loads nothing and runs no script.", class_="page"
+        "footer", f"Made with treeanova {__version__}. The page loads nothing and runs no script.", class_="page"
     )
     body = element("body", top, element("main", *sections), foot, class_="static")
     return f'<!doctype html>\n<html lang="en">\n<head>{head}</head>\n{body}\n</html>\n'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +12,7 @@ from treeanova.core.labels import label_of
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.term import Term
 from treeanova.report.forms import binnings_of, positions_of, tables_of
-from treeanova.views.summary import percent
+from treeanova.views.look import percent
 
 _MAX_TERMS = 12
 Entry = dict[str, Any]
@@ -25,6 +26,7 @@ def checks(fx: Decomposition) -> list[Entry]:
         _higher,
         _remainder,
         _gap,
+        _aliases,
         _dependence,
         _choices,
     ]
@@ -72,11 +74,28 @@ def _higher(fx: Decomposition) -> Entry | None:
     title = f"{orders} are known at rows only"
     if higher.is_exact:
         return _entry("good", title, "They are pure in closed form, since features are independent under this density.")
-    text = f"{higher.n_corrected:,} of them were made pure on coarse bins"
+    text = (
+        f"{higher.n_corrected:,} of them were made pure on coarse bins"
+        if higher.n_corrected
+        else "None of them was corrected for dependence"
+    )
     if higher.measured is not None:
         text += f"; measured at rows, slice means of the largest are up to {percent(higher.measured)} of their size"
-    change = f"{percent(higher.refinement)} of the score's standard deviation"
-    return _entry("mind", title, f"{text}. Half as many bins would change a table by {change}.")
+    return _entry("mind", title, f"{text}. {_accuracy(higher.table_error)}")
+
+
+def _accuracy(error: float) -> str:
+    """How accurate tables are, given terms without tables."""
+    if math.isnan(error):
+        return "How accurate the tables are was not measured, for lack of time."
+    return f"The tables are therefore accurate to about {percent(error)} of the largest score, by estimate."
+
+
+def _aliases(fx: Decomposition) -> Entry | None:
+    """What the rows leave undetermined, where features determine each other or supports have several parts."""
+    sentences = fx.certificate.uniqueness
+    text = " ".join(f"{sentence}." for sentence in sentences)
+    return _entry("mind", "Not everything is unique", text) if sentences else None
 
 
 def _gap(fx: Decomposition) -> Entry | None:
@@ -103,8 +122,8 @@ def _remainder(fx: Decomposition) -> Entry | None:
 
 def _dependence(fx: Decomposition) -> Entry | None:
     """The term whose features depend on each other most."""
-    terms = fx.certificate.terms
-    if not terms or fx.certificate.max_correlation <= 0:
+    terms = {names: term for names, term in fx.certificate.terms.items() if term.n_components == 1}
+    if not any(term.max_correlation > 0 for term in terms.values()):
         return None
     names, worst = max(terms.items(), key=lambda item: item[1].max_correlation)
     text = (

@@ -33,7 +33,15 @@ from treeanova.terms.source import Settings, Source
 from treeanova.terms.termset import Tensors, TermSet
 from treeanova.terms.tree_model import TreeModel
 
-_LATER_FIELDS = ("density_gap", "remainder_share", "marginal_gap", "edits", "sampled_rows")  # of certificates
+_LATER_FIELDS = (  # of certificates
+    "density_gap",
+    "remainder_share",
+    "marginal_gap",
+    "edits",
+    "sampled_rows",
+    "aliases",
+    "mean_gap",
+)
 _MOMENTS = ("variance", "covariance", "mean_abs")
 _DEEP = "deep/"
 _ROWS = "rows/"
@@ -280,4 +288,5 @@ def _restore_certificate(plain: Mapping[str, Any]) -> Certificate:
         lists = {"orders": tuple(saved["orders"]), "skipped": tuple(saved.get("skipped", ()))}
         higher = HigherCertificate(**{**saved, **lists, "bins": bins})
     later = {name: plain[name] for name in _LATER_FIELDS if name in plain} | {"edits": tuple(plain.get("edits", ()))}
+    later["aliases"] = tuple(map(tuple, plain.get("aliases", ())))
     return Certificate(terms, plain["reconstruction_error"], plain["tol"], higher, **later)

@@ -44,7 +44,8 @@ def pack_statistics(
 
     `fine` is the grid on which rows are kept, whose bins are within those of the statistics' own.
     """
-    header = {name: getattr(statistics.totals, name) for name in _TOTALS} | {"has_weights": statistics.has_weights}
+    header = {name: getattr(statistics.totals, name) for name in _TOTALS}
+    header |= {"has_weights": statistics.has_weights, "copied_excess": statistics.copied_excess}
     n_features = len(fine.axes)
     size = min(_MAX_ROWS, _MAX_BINS // max(n_features, 1)) if rows else 0
     sample = statistics.sample.smallest(size)
@@ -106,6 +107,8 @@ def unpack_statistics(
     totals = RowTotals(*(header[name] for name in _TOTALS))
     sample = _unpack_sample(arrays, fine)
     is_possible = 0 < totals.weight < np.inf and 0 < totals.squares < np.inf and 0 <= len(sample) <= totals.n_rows
+    excess = float(header.get("copied_excess", 0.0))
+    is_possible = is_possible and 0 <= excess < 1
     if not is_possible or (sample.weights is not None) != bool(header["has_weights"]):
         raise ValueError("totals of rows must be positive and fit the sample")
     requests = {request.key: request for request in wanted}
@@ -124,6 +127,7 @@ def unpack_statistics(
         _unpack_features(arrays, grid),
         spreads=_unpack_spreads(arrays, len(grid.axes)),
         sample_grid=fine,
+        known_excess=excess,
     )
 
 

@@ -21,6 +21,7 @@ from treeanova.terms.plan import plan_of
 from treeanova.terms.trees import Trees, leaves_of
 
 _NODES = ("feature", "bound", "left", "right", "missing_left", "zero_missing", "category_start")
+_MEAN = "left_mean"
 _ORDERS = ("tensor_order", "row_order", "top_order")
 
 
@@ -48,22 +49,23 @@ def pack_leaf_terms(terms: LeafTerms) -> tuple[dict[str, Any], Arrays]:
 
 
 def _pack_leftover(leftover: Leftover) -> Arrays:
-    if not leftover.tables:
-        return {}
-    tables = {f"left/{'-'.join(map(str, key))}": table for key, table in leftover.tables.items()}
-    return tables | _pack_binnings("cells", leftover.binnings)
+    tables = {f"left/{'-'.join(map(str, key))}": table for key, table in leftover.tables.items() if key}
+    mean = {_MEAN: leftover.tables[()]} if () in leftover.tables else {}
+    return tables | mean | (_pack_binnings("cells", leftover.binnings) if tables else {})
 
 
 def _unpack_leftover(arrays: Arrays, sizes: tuple[int, ...], n_outputs: int) -> Leftover:
     tables = _by_key(arrays, "left/")
-    if not tables:
-        return nothing_left()
-    leftover = Leftover(_unpack_binnings("cells", arrays, sizes), tables)
+    leftover = Leftover(_unpack_binnings("cells", arrays, sizes), tables) if tables else nothing_left()
     for key, table in tables.items():
         fits = [leftover.binnings[j].coarser_size(n) == n for j, n in zip(key, table.shape, strict=False)]
         if table.ndim != len(key) + 1 or not all(fits) or table.shape[-1] != n_outputs:
             raise ValueError("what is left of low orders must fit its bins")
-    return leftover
+    if _MEAN not in arrays:
+        return leftover
+    if arrays[_MEAN].shape != (n_outputs,):
+        raise ValueError("the mean of high orders must have one number per output")
+    return leftover.with_mean(arrays[_MEAN])
 
 
 def _pack_forest(forest: Forest) -> Arrays:

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from treeanova.core.arrays import BinIndices, Floats, Ints, Key
-from treeanova.core.compiled import is_worthwhile
+from treeanova.core.compiled import is_worthwhile_at_rows
 from treeanova.core.progress import blocks
 from treeanova.terms.flat_leaves import FlatLeaves, FlatParts, flatten
 from treeanova.terms.kernels import sum_products
@@ -50,7 +50,7 @@ class Sums:
 
     def at_rows(self, codes: BinIndices, n_columns: int, n_jobs: int) -> Floats:
         """The sums at rows, shape (n_rows, n_columns, n_outputs): by a compiled kernel where it pays, else by numpy."""
-        by_kernel = is_worthwhile(self._seconds_per_row * len(codes))
+        by_kernel = is_worthwhile_at_rows(self._seconds_per_row)
         return (self.at_rows_by_kernel if by_kernel else self.at_rows_by_numpy)(codes, n_columns, n_jobs)
 
     @functools.cached_property

@@ -16,7 +16,7 @@ from treeanova.density.kinds import Density
 from treeanova.model.grid import Grid
 from treeanova.terms.closed_form import ClosedForm, raw_at_rows, totals_cost
 from treeanova.terms.correction import Correction
-from treeanova.terms.leftover import Leftover, nothing_left
+from treeanova.terms.leftover import Allotment, Leftover, nothing_left
 from treeanova.terms.order_totals import OrderTotals
 from treeanova.terms.termset import Tensors, TermSet
 from treeanova.terms.total_shares import TotalShares
@@ -132,26 +132,25 @@ class PureLeafTerms(LeafTerms):
         return OrderTotals(self.form)
 
     def rests_at(self, codes: BinIndices, listed: Mapping[Key, Floats], n_jobs: int) -> Floats:
-        """Totals of the orders with all corrections, minus the terms that are listed.
-
-        What is left of low orders is taken from the lowest.
-        """
+        """Totals of the orders with all corrections, less what is moved to low orders, minus the terms listed."""
         orders = self.screened_orders
         rests = self._totals.at_rows(codes, n_jobs)[list(orders)]
         for key, values in self._changes_of_totals(codes, listed, n_jobs):
             rests[orders.index(len(key))] += values
-        rests[0] -= self.leftover.at_rows(codes)
+        if self._allotment.order in orders:
+            rests[orders.index(self._allotment.order)] -= self.leftover.at_rows(codes)
         return rests
 
     def rest_shares_at(self, codes: BinIndices, n_jobs: int) -> Floats:
-        """Shares of features in all that `rests_at` adds up: every part is shared equally among its own features."""
+        """Shares of features in all that `rests_at` adds up: every term is shared equally among its own features."""
         if not self.screened_orders:
             return super().rest_shares_at(codes, n_jobs)
         shares = TotalShares(self._totals, self.screened_orders).at_rows(codes, n_jobs)
         for key, values in self._changes_of_totals(codes, {}, n_jobs):
             shares[:, list(key)] += (values / len(key))[:, None]
-        for key, values in self.leftover.terms_at_rows(codes):
-            shares[:, list(key)] -= (values / len(key))[:, None]
+        if self._allotment.order in self.screened_orders:
+            for key, values in self.leftover.terms_at_rows(codes):
+                shares -= self._allotment.feature_shares(key)[:, None] * np.expand_dims(values, -2)
         return shares
 
     def _changes_of_totals(
@@ -170,11 +169,24 @@ class PureLeafTerms(LeafTerms):
         yield from zip(unknown, -np.moveaxis(self.at(codes, unknown, n_jobs), 1, 0), strict=True)
 
     def at(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int) -> Floats:
-        """Closed form and correction at rows."""
+        """Closed form and correction at rows, less what is moved to low orders."""
         values = self.form.at_rows(codes, keys, n_jobs)
+        moved: dict[Key, Floats] = {}
         for position, key in enumerate(keys):
             values[:, position] += self.correction.at_rows(codes, key)
+            for below, share in self._allotment.given_up(key, self.leftover.tables):
+                if below not in moved:
+                    moved[below] = self.leftover.at(below, codes)
+                values[:, position] -= share * moved[below]
         return values
+
+    def can_give_up(self, key: Key) -> bool:
+        """Whether terms of high order contain the features of a key, so that something can be moved to it."""
+        return self._allotment.can_take(key)
+
+    @functools.cached_property
+    def _allotment(self) -> Allotment:
+        return Allotment(self.form.leaf_sets, self.trees.layout.tensor_order + 1)
 
     def can_evaluate(self, key: Key) -> bool:
         """Whether some leaf has all these features on its path, and they are more than tensors have."""

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse
+import scipy.special
 
 from treeanova.core.arrays import BinIndices, Bools, Floats, Ints, Key
 from treeanova.model.axes import Axis
@@ -221,7 +222,8 @@ class LeafSets:
     def members(self) -> tuple[Ints, ...]:
         """Leaves of each key."""
         order = np.argsort(self.group, kind="stable")
-        return tuple(np.split(order, np.cumsum(np.bincount(self.group, minlength=len(self.keys)))[:-1]))
+        ends = np.cumsum(np.bincount(self.group, minlength=len(self.keys)))
+        return tuple(order[start:end] for start, end in itertools.pairwise([0, *ends.tolist()]))
 
     def positions(self, feature: int, leaves: Ints) -> Ints:
         """Positions of leaves among those that have a feature on their path."""
@@ -306,6 +308,18 @@ class LeafSets:
     def n_leaves_with(self, key: Sequence[int]) -> int:
         """Number of leaves that have all of some features on their path."""
         return int(self._group_sizes[np.asarray(self._with_feature[:, list(key)].all(axis=1))].sum())
+
+    def n_subsets_with(self, key: Sequence[int], order: int) -> Floats:
+        """For each feature, the number of pairs of a leaf and a set of `order` features on its path.
+
+        Only sets that contain both the key and the feature count.
+        """
+        having = np.asarray(self._with_feature[:, list(key)].all(axis=1))
+        used, n_leaves = self._with_feature[having], self._group_sizes[having]
+        n_others, n_free = used.sum(axis=1) - len(key), order - len(key)
+        counts: Floats = (n_leaves * scipy.special.comb(n_others - 1, n_free - 1)) @ used
+        counts[list(key)] = (n_leaves * scipy.special.comb(n_others, n_free)).sum()
+        return counts
 
     def n_groups_with(self, keys: Sequence[Key]) -> int:
         """Number of pairs of a key and a set of features of leaves that contains it."""

@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from treeanova.core.arrays import BinIndices, Floats, Ints
-from treeanova.core.compiled import is_worthwhile
+from treeanova.core.compiled import is_worthwhile_at_rows
 from treeanova.core.progress import blocks
 from treeanova.terms.closed_form import ClosedForm, totals_cost
 from treeanova.terms.kernels import sum_polynomials
@@ -30,6 +30,10 @@ _BLOCK_ROWS = 256
 _KERNEL_ROWS = 128
 _SECONDS_PER_PRODUCT = 4e-9
 _STAGE = "totals of orders at rows"
+LEAVES_OF_A_TASK = 4096  # fixed, so that sums have the same digits for any number of rows and threads
+BLOCKS_OF_A_TASK = LEAVES_OF_A_TASK * _BLOCK_ROWS // _BLOCK_CELLS
+
+Span = tuple[int, int]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -41,6 +45,11 @@ class Block:
 
     leaves: Ints
     runs: list[list[tuple[int, slice, Ints]]]
+
+
+def spans(n_parts: int, size: int) -> list[Span]:
+    """Spans of parts that follow each other, of a given size at most."""
+    return list(itertools.pairwise([*range(0, n_parts, size), n_parts]))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -84,48 +93,44 @@ class OrderTotals:
 
     def at_rows(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
         """Totals at rows given by their bins, shape (n_orders + 1, n_rows, n_outputs); order 0 is the mean."""
-        seconds = totals_cost(self.form.leaf_sets) * len(codes) * _SECONDS_PER_PRODUCT
-        totals = (
-            self.at_rows_by_kernel(codes, n_jobs) if is_worthwhile(seconds) else self.at_rows_by_numpy(codes, n_jobs)
-        )
+        by_kernel = is_worthwhile_at_rows(totals_cost(self.form.leaf_sets) * _SECONDS_PER_PRODUCT)
+        totals = (self.at_rows_by_kernel if by_kernel else self.at_rows_by_numpy)(codes, n_jobs)
         totals[0] += self.form.leaf_sets.intercept
         return totals
 
     def at_rows_by_kernel(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
-        """Totals without the intercept by the compiled kernel, rows (or leaves, for few rows) in threads."""
+        """Totals without the intercept by the compiled kernel, spans of rows and leaves in threads."""
         values, n_orders = self.form.leaf_sets.values, self.top_order + 1
         totals = np.zeros((n_orders, len(codes), values.shape[1]))
         parts = [slice(start, start + _KERNEL_ROWS) for start in range(0, len(codes), _KERNEL_ROWS)]
-        ends = np.linspace(0, len(values), (n_jobs if len(parts) < n_jobs else 1) + 1).astype(np.int64).tolist()
         flat = self.form.flat()
 
-        def fill(task: tuple[slice, tuple[int, int]]) -> tuple[slice, Floats]:
+        def fill(task: tuple[slice, Span]) -> tuple[slice, Floats]:
             """Totals of some leaves at some rows."""
             rows, leaves = task
             return rows, sum_polynomials(codes[rows].T, leaves, n_orders, values, flat)
 
-        tasks = list(itertools.product(parts, itertools.pairwise(ends)))
+        tasks = list(itertools.product(parts, spans(len(values), LEAVES_OF_A_TASK)))
         with ThreadPoolExecutor(n_jobs) as pool:
             for rows, total in blocks(_STAGE, pool.map(fill, tasks), len(tasks)):
                 totals[:, rows] += np.moveaxis(total, 1, 2)
         return totals
 
     def at_rows_by_numpy(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
-        """Totals without the intercept by numpy, rows (or leaves, for few rows) in threads."""
+        """Totals without the intercept by numpy, spans of rows and leaves in threads."""
         values = self.form.leaf_sets.values
         totals = np.zeros((self.top_order + 1, len(codes), values.shape[1]))
         parts = [slice(start, start + _BLOCK_ROWS) for start in range(0, len(codes), _BLOCK_ROWS)]
-        halves = np.array_split(np.arange(len(self.blocks)), n_jobs if len(parts) < n_jobs else 1)
 
-        def fill(task: tuple[slice, Ints]) -> tuple[slice, Floats]:
+        def fill(task: tuple[slice, Span]) -> tuple[slice, Floats]:
             """Totals of some blocks of leaves at some rows."""
             rows, numbers = task
             total = np.zeros((len(totals), len(range(len(codes))[rows]), values.shape[1]))
-            for number in numbers:
-                self._add(total, np.asfortranarray(codes[rows]), self.blocks[number])
+            for block in self.blocks[slice(*numbers)]:
+                self._add(total, np.asfortranarray(codes[rows]), block)
             return rows, total
 
-        tasks = list(itertools.product(parts, halves))
+        tasks = list(itertools.product(parts, spans(len(self.blocks), BLOCKS_OF_A_TASK)))
         with ThreadPoolExecutor(n_jobs) as pool:
             for rows, total in blocks(_STAGE, pool.map(fill, tasks), len(tasks)):
                 totals[:, rows] += total

@@ -185,6 +185,10 @@ class Tensors(TermSet):
         """The same with weights of the cells."""
         return Tensors(self.effects, weights)
 
+    def with_intercept(self, intercept: Floats) -> Tensors:
+        """The same with another intercept."""
+        return Tensors(dataclasses.replace(self.effects, intercept=intercept), self.weights)
+
     def equals(self, other: TermSet) -> bool:
         """Whether bins, intercept and tensors are another's."""
         if not isinstance(other, Tensors) or not self.grid.has_bins_of(other.grid):

@@ -16,21 +16,19 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
 from treeanova.core.arrays import BinIndices, Floats
-from treeanova.core.compiled import is_worthwhile
+from treeanova.core.compiled import is_worthwhile_at_rows
 from treeanova.terms.closed_form import ClosedForm, totals_cost
 from treeanova.terms.kernels import sum_shares
-from treeanova.terms.order_totals import Block, OrderTotals
+from treeanova.terms.order_totals import BLOCKS_OF_A_TASK, LEAVES_OF_A_TASK, Block, OrderTotals, Span, spans
 
 _ROWS = 64  # products of the leading features fit into a core's cache
 _SECONDS_PER_PRODUCT = 1.2e-8  # of totals
-
-Span = tuple[int, int]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -60,10 +58,10 @@ class TotalShares:
 
     def at_rows(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
         """Shares at rows given by their bins, shape (n_rows, n_features, n_outputs)."""
-        seconds = totals_cost(self._form.leaf_sets) * len(codes) * _SECONDS_PER_PRODUCT
         if not self._weights.any():
             return np.zeros((*codes.shape, self._form.leaf_sets.values.shape[1]))
-        return self.at_rows_by_kernel(codes, n_jobs) if is_worthwhile(seconds) else self.at_rows_by_numpy(codes, n_jobs)
+        by_kernel = is_worthwhile_at_rows(totals_cost(self._form.leaf_sets) * _SECONDS_PER_PRODUCT)
+        return (self.at_rows_by_kernel if by_kernel else self.at_rows_by_numpy)(codes, n_jobs)
 
     def at_rows_by_kernel(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
         """Shares by the compiled kernel."""
@@ -73,7 +71,7 @@ class TotalShares:
             """Shares of some leaves at some rows."""
             return np.moveaxis(sum_shares(part.T, leaves, weights, values, flat), 2, 0)
 
-        return self._in_threads(shares, codes, len(values), n_jobs)
+        return self._in_threads(shares, codes, spans(len(values), LEAVES_OF_A_TASK), n_jobs)
 
     def at_rows_by_numpy(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
         """Shares by numpy."""
@@ -88,16 +86,15 @@ class TotalShares:
                 self._add(total, np.asfortranarray(part), block, weights)
             return total
 
-        return self._in_threads(shares, codes, len(blocks), n_jobs)
+        return self._in_threads(shares, codes, spans(len(blocks), BLOCKS_OF_A_TASK), n_jobs)
 
     def _in_threads(
-        self, shares: Callable[[BinIndices, Span], Floats], codes: BinIndices, n_parts: int, n_jobs: int
+        self, shares: Callable[[BinIndices, Span], Floats], codes: BinIndices, leaves: Sequence[Span], n_jobs: int
     ) -> Floats:
-        """Shares of all rows and leaves (or blocks of them), rows in threads, or leaves where rows are few."""
+        """Shares of all rows and spans of leaves (or of blocks of them), each a task for a thread."""
         total = np.zeros((*codes.shape, self._form.leaf_sets.values.shape[1]))
         rows = [slice(start, start + _ROWS) for start in range(0, len(codes), _ROWS)]
-        ends = np.linspace(0, n_parts, (n_jobs if len(rows) < n_jobs else 1) + 1).astype(np.int64).tolist()
-        tasks = list(itertools.product(rows, itertools.pairwise(ends)))
+        tasks = list(itertools.product(rows, leaves))
         with ThreadPoolExecutor(n_jobs) as pool:
             parts = pool.map(lambda task: shares(codes[task[0]], task[1]), tasks)
             for (own, _), part in zip(tasks, parts, strict=True):

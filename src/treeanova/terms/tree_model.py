@@ -12,6 +12,7 @@ import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,7 +30,7 @@ from treeanova.model.effects import Effects
 from treeanova.model.grid import Grid
 from treeanova.terms.additive import purify_tensors
 from treeanova.terms.closed_form import ClosedForm
-from treeanova.terms.coarse_means import coarse_means
+from treeanova.terms.coarse_means import coarse_binnings, coarse_means
 from treeanova.terms.correction import (
     Correction,
     choose_bins,
@@ -39,8 +40,10 @@ from treeanova.terms.correction import (
 from treeanova.terms.layout import TermLayout
 from treeanova.terms.leaf_terms import Joined, PureLeafTerms, RawLeafTerms
 from treeanova.terms.leftover import find_leftover
+from treeanova.terms.mean_score import mean_of_tables, mean_score
 from treeanova.terms.screening import Screened, largest_with_subsets, screen, screened_orders, sizes_without_rows
 from treeanova.terms.source import PureTerms, Settings, Source
+from treeanova.terms.table_error import TableErrors
 from treeanova.terms.termset import Tensors, TermSet
 from treeanova.terms.trees import Trees
 
@@ -59,6 +62,7 @@ _CORRECTED_SHARE = 0.99  # of the sizes of terms of high order
 _SCORED_STEPS = 2.0**23  # rows times trees: the same with and without compiled code, as tables depend on it
 _SHARE_OF_TIME = 0.5  # for terms of high order, of a limited time
 _SHARE_TO_MEASURE = 0.1
+_DRAWN_FACTOR = 2.0  # draws miss rare cells: without it one estimate in eight was below the true error
 _SECONDS_PER_TERM = 1e-2
 _SECONDS_PER_LEAF = 3e-7
 
@@ -105,12 +109,17 @@ class TreeModel(Source):
         """Closed form, correction for dependence at high orders, purification on all bins at low orders."""
         density.check_trees(has_merged_bins=self.trees.has_merged_bins)
         with single_threaded():
-            leaf_terms, higher = _purify_leaf_terms(self.trees, density, settings, progress)
+            high = _purify_leaf_terms(self.trees, density, settings, progress)
+            leaf_terms = high.terms
             low = _low_orders(leaf_terms, settings.n_jobs, progress)
             if not density.is_product and leaf_terms.gives_low_orders:
                 leaf_terms, low = _without_low_orders(leaf_terms, low, _rows_for_leftover(self.trees, density))
         pure = purify_tensors(low, density, settings, progress)
-        return PureTerms(Joined(pure.terms.tables, leaf_terms), pure.measured, higher)
+        if high.rows is None:
+            return PureTerms(Joined(pure.terms.tables, leaf_terms), pure.measured, high.certificate)
+        high = dataclasses.replace(high, terms=leaf_terms)
+        with single_threaded(), one_step(progress, "accuracy of high orders"):
+            return _measured(high, pure, density, settings)
 
     def tables_to_purify(self, terms: TermSet) -> Effects:
         """Low orders in closed form, with what the correction of high orders moves to them.
@@ -124,49 +133,137 @@ class TreeModel(Source):
         return _low_orders(terms.leaf_terms, 1, quiet)
 
 
-def _purify_leaf_terms(
-    trees: Trees, density: Density, settings: Settings, progress: Progress
-) -> tuple[PureLeafTerms, HigherCertificate | None]:
-    """Terms of high order under a density, and what was measured on them."""
+@dataclasses.dataclass(frozen=True, eq=False)
+class _HighOrders:
+    """Terms of high order, and what it takes to measure them.
+
+    Attributes
+    ----------
+    terms
+        The terms.
+    certificate
+        What is known so far; None without such terms.
+    rows
+        Rows of the density; None where there is nothing to measure.
+    rough
+        The correction with half the bins; None where it was not tried.
+    shares
+        Shares of the variance of terms that were verified at rows.
+    clock
+        The time that is left.
+    """
+
+    terms: PureLeafTerms
+    certificate: HigherCertificate | None = None
+    rows: Points | None = None
+    rough: Correction | None = None
+    shares: Mapping[Key, float] = dataclasses.field(default_factory=dict)
+    clock: Clock = dataclasses.field(default_factory=lambda: Clock(None))
+
+
+def _purify_leaf_terms(trees: Trees, density: Density, settings: Settings, progress: Progress) -> _HighOrders:
+    """Terms of high order under a density, and what is known of them so far."""
     layout = trees.layout
     clock = Clock(None if settings.seconds is None else _SHARE_OF_TIME * settings.seconds)
     with one_step(progress, "marginals"):
         form = ClosedForm(trees.leaf_sets, trees.masses(density), trees.binnings)
     terms = PureLeafTerms(trees, (), form, no_correction())
     if layout.top_order <= layout.tensor_order:
-        return terms, None
+        return _HighOrders(terms)
     reports_none = layout.row_order <= layout.tensor_order
     if reports_none and density.is_product:
-        return terms, _certificate(terms, is_exact=True)
+        return _HighOrders(terms, _certificate(terms, is_exact=True))
     population = density.population
     with one_step(progress, "rows of the density"):
         ranking = form if population is density else dataclasses.replace(form, masses=trees.masses(population))
         sizes = _Sizes(ranking, layout)
         rows = _rows_for_correction(trees, population)
-    refinement = 0.0
-    skipped: list[str] = []
+    corrected = _Corrected(terms)
     if not density.is_product:
-        terms, refinement, skipped = _corrected(
-            terms, density, rows, sizes, clock, n_jobs=settings.n_jobs, progress=progress
-        )
-    if reports_none:  # what the correction moves to low orders is all that is needed
-        higher = _certificate(terms, is_exact=False)
-        return terms, dataclasses.replace(higher, refinement=refinement, skipped=tuple(skipped))
-    samples = (rows, _rows_for_leftover(trees, density)) if density.smooths_rows else (rows,)
-    terms, screened = _listed(terms, samples, sizes, clock, settings.n_jobs)
+        corrected = _corrected(terms, density, rows, sizes, clock, n_jobs=settings.n_jobs, progress=progress)
+    terms, screened = corrected.terms, None
+    if not reports_none:  # otherwise what the correction moves to low orders is all that is needed
+        samples = (rows, _rows_for_leftover(trees, density)) if density.smooths_rows else (rows,)
+        terms, screened = _listed(terms, samples, sizes, clock, settings.n_jobs)
     higher = dataclasses.replace(
         _certificate(terms, is_exact=density.is_product),
-        refinement=refinement,
-        n_left_out=screened.n_left_out,
-        largest_missed=screened.largest_missed,
-        skipped=tuple(skipped),
+        refinement=corrected.refinement,
+        n_left_out=screened.n_left_out if screened else 0,
+        largest_missed=screened.largest_missed if screened else 0.0,
+        skipped=tuple(corrected.skipped),
     )
-    if density.is_product or not terms.keys:
-        return terms, higher
-    if clock.is_limited and clock.left < _SHARE_TO_MEASURE * (settings.seconds or 0.0):
-        return terms, dataclasses.replace(higher, skipped=(*skipped, "purity at rows"))
-    measured, n_measured = _measured_purity(terms, density, rows, screened.shares, settings.n_jobs)
-    return terms, dataclasses.replace(higher, measured=measured, n_measured=n_measured)
+    if density.is_product:
+        return _HighOrders(terms, higher)
+    return _HighOrders(terms, higher, rows, corrected.rough, screened.shares if screened else {}, clock)
+
+
+def _measured(high: _HighOrders, pure: PureTerms, density: Density, settings: Settings) -> PureTerms:
+    """All terms with the mean of high orders in the intercept, and what is measured on them."""
+    if high.certificate is None or high.rows is None:
+        raise TypeError("`high` must have rows to measure its terms at.")
+    terms, higher, tables, trees = high.terms, high.certificate, pure.terms.tables, high.terms.trees
+    at_rows = _at_rows(trees, tables, density, high.rows)
+    mean = mean_score(trees, density.joint)
+    if mean is None:
+        higher = dataclasses.replace(higher, mean_error=at_rows.mean_error)
+    moved = at_rows.mean if mean is None else mean - tables.intercept - mean_of_tables(tables, density)
+    terms = dataclasses.replace(terms, leftover=terms.leftover.with_mean(moved))
+    tables = tables.with_intercept(tables.intercept + moved)
+    higher = dataclasses.replace(higher, table_error=_table_error(high, tables, at_rows))
+    higher = _with_purity(high, terms, higher, density, settings)
+    return PureTerms(Joined(tables, terms), pure.measured, higher)
+
+
+class _AtRows(NamedTuple):
+    """Scores and sums of all terms of high order at rows of the density, shape (n_rows, n_outputs)."""
+
+    rows: Points
+    score: Floats
+    high: Floats
+    are_drawn: bool
+
+    @property
+    def mean(self) -> Floats:
+        """Mean of the terms of high order."""
+        mean: Floats = self.rows.weights @ self.high
+        return mean
+
+    @property
+    def mean_error(self) -> float:
+        """Standard error of the mean, relative to the standard deviation of the score; the largest of all outputs."""
+        weights, spread = self.rows.weights, self.score.std(axis=0)
+        error = np.sqrt(weights @ (self.high - self.mean) ** 2 * np.square(weights).sum())
+        return float(np.divide(error, spread, out=np.zeros_like(error), where=spread > 0).max())
+
+
+def _at_rows(trees: Trees, tables: Tensors, density: Density, rows: Points) -> _AtRows:
+    scored = _scored_in_time(trees, rows)
+    score = trees.forest.score_encoded(trees.grid.encoded(scored.codes))
+    high = score - tables.effects.score_codes(trees.merged(scored.codes))
+    return _AtRows(scored, score, high, scored is not rows or not density.joint.has_exact_points)
+
+
+def _table_error(high: _HighOrders, tables: Tensors, at_rows: _AtRows) -> float:
+    """Estimate of the largest error of a table from the correction; NaN where half the bins were not tried."""
+    correction, factor = high.terms.correction, _DRAWN_FACTOR if at_rows.are_drawn else 1.0
+    if correction.tables and high.rough is None:
+        return float("nan")
+    errors = TableErrors(high.terms.trees, tables, np.abs(at_rows.score).max(axis=0))
+    of_bins = 0.0 if high.rough is None else errors.of_bins(correction, high.rough)
+    left = errors.at_rows(high.terms.form, at_rows.rows, at_rows.high, are_drawn=at_rows.are_drawn)
+    return factor * (of_bins + left)
+
+
+def _with_purity(
+    high: _HighOrders, terms: PureLeafTerms, higher: HigherCertificate, density: Density, settings: Settings
+) -> HigherCertificate:
+    """The certificate with slice means of the largest listed terms at rows, as far as time allows."""
+    if not terms.keys or high.rows is None:
+        return higher
+    if high.clock.is_limited and high.clock.left < _SHARE_TO_MEASURE * (settings.seconds or 0.0):
+        return dataclasses.replace(higher, skipped=(*higher.skipped, "purity at rows"))
+    measured, n_measured = _measured_purity(terms, density, high.rows, high.shares, settings.n_jobs)
+    return dataclasses.replace(higher, measured=measured, n_measured=n_measured)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -272,6 +369,15 @@ def _correctable(terms: PureLeafTerms, sizes: _Sizes) -> list[Key]:
     return largest_with_subsets(sizes.by_key, lowest, max(limit // n_outputs, 1), share=_CORRECTED_SHARE)
 
 
+class _Corrected(NamedTuple):
+    """Corrected terms, how much half the bins would change what goes to tensors, that correction, what was skipped."""
+
+    terms: PureLeafTerms
+    refinement: float = 0.0
+    rough: Correction | None = None
+    skipped: Sequence[str] = ()
+
+
 def _corrected(
     terms: PureLeafTerms,
     density: Density,
@@ -281,8 +387,8 @@ def _corrected(
     *,
     n_jobs: int,
     progress: Progress,
-) -> tuple[PureLeafTerms, float, list[str]]:
-    """The terms with their correction, how much half the bins would change what goes to tensors, and what was skipped.
+) -> _Corrected:
+    """The terms with their correction, and that with half the bins.
 
     With a limit of time, fewer terms are corrected, and half the bins are tried only if half of the time is left.
     """
@@ -294,7 +400,7 @@ def _corrected(
         bins = choose_bins(form, keys, rows, are_cells=are_cells, are_drawn=are_drawn)
     skipped = [f"the correction of {len(every) - len(keys):,} terms"] if len(keys) < len(every) else []
     if not keys:
-        return terms, float("nan"), skipped
+        return _Corrected(terms, float("nan"), None, skipped)
     start = clock.left
     means = coarse_means(form, keys, bins, n_jobs, progress)
     unsampled = _Unsampled(density, trees.grid)
@@ -302,12 +408,12 @@ def _corrected(
     fine = correct(means, keys, rows, bins, advance=stage, unsampled=unsampled)
     terms = dataclasses.replace(terms, correction=fine)
     if clock.is_limited and clock.left < start / 2:
-        return terms, float("nan"), [*skipped, "a trial with half the bins"]
+        return _Corrected(terms, float("nan"), None, [*skipped, "a trial with half the bins"])
     half = {order: max(max(b.coarser_size(n) for b in means.binnings) // 2, 1) for order, n in bins.items()}
     stage = functools.partial(progress, "high orders, half the bins")
     rough = correct(means, keys, rows, half, advance=stage, unsampled=unsampled)
     score = trees.forest.score_encoded(trees.grid.encoded(rows.codes[:: max(1, len(rows.codes) // _SCALE_ROWS)]))
-    return terms, _change(fine, rough, rows, float(score.std(axis=0).max())), skipped
+    return _Corrected(terms, _change(fine, rough, rows, float(score.std(axis=0).max())), rough, skipped)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -371,7 +477,8 @@ def _measured_purity(
     keys = _affordable(keys, sizes, terms)
     points, is_part = _some_points(terms, density, keys)
     values = terms.at(points.codes, keys, n_jobs)
-    coarse = [b.coarser(_MEASURED_BINS)[points.codes[:, j]] for j, b in enumerate(terms.correction.binnings)]
+    binnings = coarse_binnings(terms.form)
+    coarse = [b.coarser(_MEASURED_BINS)[points.codes[:, j]] for j, b in enumerate(binnings)]
     cells = [np.stack([coarse[j] for j in key], axis=1) for key in keys]
     are_drawn = is_part or not density.joint.has_exact_points
     impurities = [slice_impurity(values[:, i], c, points.weights, are_drawn=are_drawn) for i, c in enumerate(cells)]
@@ -420,7 +527,7 @@ def _low_orders(terms: PureLeafTerms, n_jobs: int, progress: Progress) -> Effect
     with ThreadPoolExecutor(n_jobs) as pool:
         made = counted(progress, "low orders", pool.map(tensor, keys), len(keys))
         tensors = dict(zip(keys, made, strict=True))
-    return Effects(trees.tensor_grid, terms.form.intercept, tensors)
+    return Effects(trees.tensor_grid, terms.form.intercept + terms.leftover.spread((), []), tensors)
 
 
 def _without_low_orders(terms: PureLeafTerms, low: Effects, rows: Points) -> tuple[PureLeafTerms, Effects]:
@@ -429,6 +536,6 @@ def _without_low_orders(terms: PureLeafTerms, low: Effects, rows: Points) -> tup
     rows = _scored_in_time(trees, rows)
     score = trees.forest.score_encoded(trees.grid.encoded(rows.codes))
     high = score - low.score_codes(trees.merged(rows.codes))
-    leftover = find_leftover(terms.form, tuple(low.terms), rows, high)
+    leftover = find_leftover(terms.form, tuple(filter(terms.can_give_up, low.terms)), rows, high)
     moved = {key: table + leftover.spread(key, trees.first_bins(key)) for key, table in low.terms.items()}
     return dataclasses.replace(terms, leftover=leftover), dataclasses.replace(low, terms=moved)

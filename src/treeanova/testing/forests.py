@@ -27,10 +27,12 @@ def random_forest(
     n_outputs: int | None = None,
     max_features: int = 5,
     bounds: Sequence[float] = BOUNDS,
+    features: Sequence[Feature] | None = None,
 ) -> Forest:
-    """A forest of numbers and categories: missing values go either way, zeros may count as missing."""
+    """A forest of numbers and categories, given or random: missing values go either way, zeros may count as missing."""
     n_outputs = int(rng.integers(1, 4)) if n_outputs is None else n_outputs
-    nodes = _Nodes(rng, _random_schema(rng, n_outputs, max_features), bounds)
+    schema = _random_schema(rng, n_outputs, max_features)
+    nodes = _Nodes(rng, schema if features is None else Schema(tuple(features), schema.outputs), bounds)
     n_trees = int(rng.integers(1, max_trees + 1))
     roots = [nodes.grow(int(rng.integers(0, max_depth + 1))) for _ in range(n_trees)]
     return nodes.forest(roots, rng.normal(size=n_outputs))
@@ -133,7 +135,7 @@ def chains(*trees: Sequence[tuple[int, float]], n_features: int = 3, n_outputs: 
         for j, threshold in splits:
             nodes += [(j, threshold, len(nodes) + 1, len(nodes) + 2), _LEAF]
         nodes.append(_LEAF)
-    feature, bound, left, right = zip(*nodes, strict=True)
+    feature, bound, left, right = zip(*nodes, strict=True) if nodes else ((), (), (), ())
     n_nodes = len(nodes)
     features = tuple(Feature(f"x{j}", accepts_missing=False) for j in range(n_features))
     return assemble(

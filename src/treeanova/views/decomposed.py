@@ -11,11 +11,15 @@ from treeanova.data.features import Schema
 
 
 class NamedDensity(Protocol):
-    """A density, of which views read the name."""
+    """A density, of which views read the name and a caveat."""
 
     @property
     def name(self) -> str:
         """Name to show, like "auto"."""
+
+    @property
+    def caveat(self) -> str:
+        """What to know of the rows that define it, in a sentence; mostly empty."""
 
 
 class ScopeLike(Protocol):

@@ -30,22 +30,22 @@ _SCALES = {
 RESPONSES = {"logit": "probability", "softmax": "probability", "log": "prediction"}
 
 
+# Measures of a term. Its variance leads: lists, headlines and bars are in it, and in its order. Its share, which adds up
+# over terms, comes second.
 NEGATIVE_SHARE = (
-    "A negative share means that the term works against others it is correlated with, so that the score varies less; "
-    "its own variance says how strong it is."
+    "A negative share means that the term partly cancels terms that it is correlated with: without it, the score would "
+    "vary more. Its variance says how strong it is."
+)
+OFFSET = (
+    "A share far below the variance means that correlated terms cancel much of the term: its variance says how strong "
+    "it is, its share what is left of that in the score."
 )
 _SHOWN_NEGATIVE = -0.0005
-
-
 _MUCH = 0.1
-OFFSET = (
-    "Where the covariance is far below zero, other terms offset much of a term: its own variance says how strong it "
-    "is, its share what is left of that in the score."
-)
 
 
 def share_words(terms: Iterable[tuple[float, float]]) -> str:
-    """What shares mean where they are negative or far below a term's own variance, from pairs of both; else empty."""
+    """What shares mean where they are negative or far below the variance, from pairs of variance and share; or empty."""
     shown = list(terms)
     is_offset = any(variance - share > _MUCH for variance, share in shown)
     return negative_share_words(share for _, share in shown) or (OFFSET if is_offset else "")
@@ -54,6 +54,28 @@ def share_words(terms: Iterable[tuple[float, float]]) -> str:
 def negative_share_words(shares: Iterable[float]) -> str:
     """What a negative share means, where one is shown as negative; else empty."""
     return NEGATIVE_SHARE if any(share <= _SHOWN_NEGATIVE for share in shares) else ""
+
+
+def percent(share: float) -> str:
+    """A share for people: "11 %", "0.4 %", "below 0.1 %"."""
+    if 0 < abs(share) < 0.001:
+        return "below 0.1\u00a0%"
+    digits = 1 if 0 < abs(share) < 0.0095 else 0
+    return f"{100 * share:.{digits}f}\u00a0%".replace("-", "−")
+
+
+def sum_words(variances: Iterable[float]) -> str:
+    """What the variances of all terms add up to, where that is not 100 %; else empty."""
+    total = sum(variances)
+    if round(100 * total) in {0, 100}:
+        return ""
+    return f"Variances add up to {percent(total)}, because terms are correlated; shares add up to 100\u00a0%."
+
+
+def variance_words(schema: Schema, *, is_part: bool) -> str:
+    """What the variance of a term is relative to: the score, or the sum of the terms where some were left out."""
+    whole = "sum of the terms that are left" if is_part else scale_of(schema)
+    return f"variance of the term, relative to that of the {whole}"
 
 
 def scale_of(schema: Schema) -> str:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-import narwhals.stable.v1 as nw
-
 from treeanova.core.arrays import Names
 from treeanova.core.labels import label_of
+from treeanova.data.frames import columns_of
 from treeanova.views.decomposed import DecompositionLike
 
 
@@ -44,10 +43,8 @@ def is_rest(key: Names) -> bool:
 
 
 def as_lists(table: Any) -> dict[str, list[Any]]:
-    """Columns of a table of any data frame library, or of a dict of columns, as lists."""
-    if not isinstance(table, dict):
-        table = nw.from_native(table, eager_only=True).to_dict(as_series=False)
-    return {name: list(column) for name, column in table.items()}
+    """Columns of a table of results as lists."""
+    return columns_of(table)
 
 
 def standings(fx: DecompositionLike) -> dict[str, list[Standing]]:

@@ -3,66 +3,83 @@
 from __future__ import annotations
 
 import html
-import itertools
 from collections.abc import Sequence
 
 from treeanova.views.decomposed import DecompositionLike
-from treeanova.views.look import MAIN, scale_of, share_words
+from treeanova.views.look import MAIN, percent, scale_of, share_words, sum_words
 from treeanova.views.standings import Standing, shares_by_order, standings
 
 _MOST_ROWS = 10
-_MOST_OF_VARIANCE = 0.8
+_LEAST_VARIANCE = 0.01  # of a term that a headline counts
 
 
-def percent(share: float) -> str:
-    """A share for people: "11 %", "0.4 %", "below 0.1 %"."""
-    if 0 < abs(share) < 0.001:
-        return "below 0.1\u00a0%"
-    digits = 1 if 0 < abs(share) < 0.0095 else 0
-    return f"{100 * share:.{digits}f}\u00a0%".replace("-", "−")
+def headline(ranking: Sequence[Standing], raw: Sequence[Standing] | None = None, *, is_part: bool = False) -> str:
+    """The answer in a sentence, in variances of terms: how many are not small, the strongest term and interaction.
 
-
-def headline(ranking: Sequence[Standing], raw: Sequence[Standing] | None = None) -> str:
-    """The answer in a sentence: how few terms matter, the strongest interaction, what purification moved."""
+    Parameters
+    ----------
+    ranking
+        All terms of one output, the strongest first.
+    raw
+        The same before purification, to say what that changed: said of models of main effects and pairs only, as the
+        raw form of deeper models depends on how their trees happened to grow.
+    is_part
+        Whether terms were left out: variances are then relative to that of the sum of the others.
+    """
     if not any(term.variance for term in ranking):
-        return "The model is constant: no term carries any variance."
-    parts = [_few_terms(ranking), _strongest_interaction(ranking)]
-    if raw is not None:
-        kind = "pairs" if max(term.order for term in [*ranking, *raw]) <= 2 else "interactions"
-        parts.append(_moved(shares_by_order(raw)[0], shares_by_order(ranking)[0], kind))
+        return "The model is constant: no term has any variance."
+    parts = [_how_many(ranking, "that of their sum" if is_part else "the score's"), _strongest(ranking)]
+    if raw is not None and has_readable_raw_form([*ranking, *raw]):
+        parts.append(_moved(shares_by_order(raw)[1], shares_by_order(ranking)[1]))
     return "; ".join(part for part in parts if part) + "."
 
 
-def _few_terms(ranking: Sequence[Standing]) -> str:
-    """How many of the strongest terms carry most of the summed variances of all terms."""
+def has_readable_raw_form(ranking: Sequence[Standing]) -> bool:
+    """Whether all terms are main effects and pairs, none of them left to a remainder."""
+    return all(term.order <= 2 and not term.is_remainder for term in ranking)
+
+
+def _how_many(ranking: Sequence[Standing], whole: str) -> str:
+    """How many terms have a variance worth naming."""
     terms = [term for term in ranking if not term.is_remainder]
     if not terms:
-        return "There are no terms"
-    whole = sum(term.variance for term in ranking)
-    sums = [part / whole for part in itertools.accumulate(term.variance for term in terms)]
-    n_terms = 1 + sum(part < _MOST_OF_VARIANCE for part in sums[:-1])
-    carried = sums[n_terms - 1]
-    of_all = f"{n_terms} of {len(terms)} terms carry" if n_terms > 1 else f"One of {len(terms)} terms carries"
-    return f"{of_all if len(terms) > 1 else 'The only term carries'} {percent(carried)} of the variance of all terms"
+        return "No term is listed"
+    n_terms = sum(term.variance >= _LEAST_VARIANCE for term in terms)
+    count = "One" if n_terms == 1 else str(n_terms or "None")
+    some = (
+        f"{count} of {len(terms)} terms {'have' if n_terms > 1 else 'has'}" if len(terms) > 1 else "The only term has"
+    )
+    if len(terms) == 1:
+        return f"{some} a variance of {percent(terms[0].variance)} of {whole}"
+    return f"{some} a variance of at least {percent(_LEAST_VARIANCE)} of {whole}"
 
 
-def _strongest_interaction(ranking: Sequence[Standing]) -> str:
-    interactions = [term for term in ranking if term.order > 1 and not term.is_remainder]
-    if not interactions:
-        remainder = sum(term.share for term in ranking if term.is_remainder)
-        return f"interactions are in the remainder ({percent(remainder)})" if remainder else "there are no interactions"
-    return f"the strongest interaction is {interactions[0].label} ({percent(interactions[0].variance)})"
+def _strongest(ranking: Sequence[Standing]) -> str:
+    """The strongest term and the strongest interaction, with their variances."""
+    terms = [term for term in ranking if not term.is_remainder]
+    first = next((term for term in terms if term.order > 1), None)
+    strongest = f"the strongest is {_with_variance(terms[0])}" if len(terms) > 1 else ""
+    if first is not None:
+        return strongest if terms[0] is first else f"{strongest}, the strongest interaction {_with_variance(first)}"
+    rests = " and ".join(f"the {_with_variance(term)}" for term in ranking if term.is_remainder)
+    left = f"interactions are in {rests}" if rests else "there are no interactions"
+    return "; ".join(part for part in (strongest, left) if part)
 
 
-def _moved(before: float, after: float, kind: str) -> str:
-    """What share of the variance purification moved from interactions to main effects, or back.
+def _with_variance(term: Standing) -> str:
+    label = term.label.strip("()") if term.is_remainder else term.label
+    return f"{label} ({percent(term.variance)})"
+
+
+def _moved(before: float, after: float) -> str:
+    """How purification changed the share of pairs.
 
     Empty where raw terms cancel each other out: their shares are then not parts of a whole.
     """
     if abs(after - before) < 0.005 or not 0 <= before <= 1:
         return ""
-    way = f"from {kind} to main effects" if after > before else f"from main effects to {kind}"
-    return f"purification moved {percent(abs(after - before))} {way}"
+    way = "lowered" if after < before else "raised"
+    return f"purification {way} the share of pairs from {percent(before)} to {percent(after)}"
 
 
 def adding_up(fx: DecompositionLike) -> str:
@@ -74,13 +91,14 @@ def adding_up(fx: DecompositionLike) -> str:
 
 
 def caveats(fx: DecompositionLike) -> list[str]:
-    """What the certificate means, one line each: purity and sum, accuracy of high orders, size of the remainder."""
+    """What the certificate means, one line each: purity and sum, accuracy of high orders, copies of rows, remainder."""
     certificate = fx.certificate
     lines = ["; ".join(part for part in (certificate.purity, adding_up(fx)) if part)]
-    higher = certificate.higher
-    if higher is not None and not higher.is_exact:
-        change = f"{higher.refinement:.1%} of the score's standard deviation"
-        lines.append(f"half as many bins for high orders would change a table by {change}")
+    if certificate.higher is not None and certificate.higher.accuracy:
+        lines.append(certificate.higher.accuracy)
+    lines += certificate.uniqueness
+    if fx.density.caveat:
+        lines.append(fx.density.caveat)
     if certificate.remainder_share is not None:
         of_all = " (of the worst output)" if len(fx.schema.outputs) > 1 else ""
         lines.append(f"the remainder has {certificate.remainder_share:.0%} of the score's variance{of_all}")
@@ -92,7 +110,8 @@ def html_summary(fx: DecompositionLike) -> str:
     rankings = standings(fx)
     parts = [_intro(fx)]
     for output, ranking in rankings.items():
-        caption = headline(ranking) if len(rankings) == 1 else f"{output}: {headline(ranking)}"
+        sentence = headline(ranking, is_part=fx.scope.is_part)
+        caption = sentence if len(rankings) == 1 else f"{output}: {sentence}"
         parts.append(f"<p>{html.escape(caption)}</p>{_ranking_table(ranking)}")
     return f'<div style="font-family:system-ui,sans-serif;max-width:44em">{"".join(parts)}</div>'
 
@@ -109,8 +128,9 @@ def _ranking_table(ranking: Sequence[Standing]) -> str:
     rows = "".join(_table_row(html.escape(term.label), [term], 8 * term.variance / largest) for term in shown)
     if rest:
         rows += _table_row(f"<em>{len(rest)} more</em>", rest, 0.0)
-    head = '<tr><th style="text-align:left">term</th><th>own variance</th><th>share</th><th></th></tr>'
-    note = share_words((term.variance, term.share) for term in shown)
+    head = '<tr><th style="text-align:left">term</th><th>variance</th><th>share</th><th></th></tr>'
+    notes = sum_words(term.variance for term in ranking), share_words((term.variance, term.share) for term in shown)
+    note = " ".join(filter(None, notes))
     foot = f"<p><small>{html.escape(note)}</small></p>" if note else ""
     return f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>{foot}"
 
@@ -118,6 +138,6 @@ def _ranking_table(ranking: Sequence[Standing]) -> str:
 def _table_row(name: str, terms: Sequence[Standing], width: float) -> str:
     """A row of one term or of several together, with a bar of a width in em."""
     measures = (sum(term.variance for term in terms), sum(term.share for term in terms))
-    cells = "".join(f"<td>{percent(measure)}</td>" for measure in measures)
+    cells = "".join(f'<td style="text-align:right">{percent(measure)}</td>' for measure in measures)
     bar = f'<div style="background:{MAIN};height:.7em;width:{max(0.0, width):.2f}em"></div>'
     return f'<tr><td style="text-align:left">{name}</td>{cells}<td style="text-align:left">{bar}</td></tr>'

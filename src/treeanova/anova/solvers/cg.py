@@ -40,7 +40,7 @@ _SAFETY = 10.0  # between what is left of one random probe and the error of any 
 
 
 class ConjugateGradients(SeenBinsSolver):
-    """Any order and any number of bins; the error is measured at order 3 and above.
+    """Any order and any number of bins; the error is measured by a probe.
 
     Where the method is "auto" and the error is too large, `exact` takes over if it can.
     """
@@ -62,8 +62,8 @@ class ConjugateGradients(SeenBinsSolver):
         return f"order {len(sizes)} with over {FEW_CELLS} cells: a factor would be too large"
 
     def solve(self, term: Floats, weights: Floats, options: Options) -> Solution:
-        """The faces, with their error measured at order 3 and above."""
-        if weights.ndim <= 2:
+        """The faces, with their measured error."""
+        if weights.ndim == 1:
             return super().solve(term, weights, options)
         solution = super().solve(with_probe(term), weights, options)
         faces, error = without_probe(solution.faces, weights.shape)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
+import numpy as np
+
+from treeanova.anova.slices import largest, safe_inverse, take_out
 from treeanova.anova.solvers.base import AUTO, MethodChoice, Options, Solution, Solver
 from treeanova.anova.solvers.cg import ConjugateGradients
 from treeanova.anova.solvers.cholesky import Cholesky
@@ -46,8 +50,24 @@ def method_for(sizes: Sequence[int], weights: Floats | None = None) -> MethodCho
 
 
 def solve(term: Floats, weights: Floats, options: Options) -> Solution:
-    """The faces to take out of a term, by the solver that the options ask for."""
-    return solver_for(weights, options.method).solve(term, weights, options)
+    """The faces to take out of a term, by the solver that the options ask for.
+
+    Slice means do not show the error of iterations where some weights are tiny. So the solver that "auto" takes
+    measures the error of another method.
+    """
+    solver, reference = solver_for(weights, options.method), solver_for(weights, AUTO)
+    solution = solver.solve(term, weights, options)
+    if solver is reference or solver.method == reference.method:
+        return solution
+    return _with_error(solution, reference.solve(term, weights, options._replace(method=AUTO)), term)
+
+
+def _with_error(solution: Solution, reference: Solution, term: Floats) -> Solution:
+    """A solution whose error is its difference to a reference, relative to the largest score."""
+    difference = np.zeros_like(term)
+    take_out(difference, [face - exact for face, exact in zip(solution.faces, reference.faces, strict=True)])
+    error = float((largest(difference) * safe_inverse(largest(term))).max(initial=0.0))
+    return dataclasses.replace(solution, error=error + (reference.error or 0.0))
 
 
 def solver_for(weights: Floats, method: str) -> Solver:

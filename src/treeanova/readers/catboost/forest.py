@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from treeanova.readers.catboost.model import AnyFeature, Model, NumericFeature
 from treeanova.readers.catboost.splits import read_splits
 from treeanova.readers.catboost.unfolding import unfold
 from treeanova.readers.checks import check_values
-from treeanova.readers.outputs import plain_labels
+from treeanova.readers.outputs import objective_among, objective_text, plain_labels
 
 # The response is what the scikit-learn classes predict. Several outputs with "logit": each is a log-odds by itself, and
 # the probabilities need not add up to one.
@@ -28,6 +29,23 @@ _LINKS = {
     "MultiRMSEWithMissingValues YetiRank YetiRankPairwise PairLogit PairLogitPairwise QueryRMSE QuerySoftMax "
     "QueryCrossEntropy StochasticFilter StochasticRank LambdaMart",
 }
+_OBJECTIVES = {
+    "squared": "RMSE MultiRMSE",
+    "absolute": "MAE",
+    "pinball": "Quantile MultiQuantile",
+    "expectile": "Expectile",
+    "huber": "Huber",
+    "mape": "MAPE",
+    "log_cosh": "LogCosh",
+    "poisson": "Poisson",
+    "tweedie": "Tweedie",
+    "log": "Logloss CrossEntropy MultiClassOneVsAll MultiLogloss MultiCrossEntropy",
+    "multiclass": "MultiClass",
+    "cox": "Cox",
+    "aft": "SurvivalAft",
+    "pairwise": "PairLogit PairLogitPairwise YetiRank YetiRankPairwise LambdaMart StochasticRank",
+}
+_PARAMETERS = {"pinball": "alpha", "expectile": "alpha", "huber": "delta", "tweedie": "variance_power"}
 _ONE_CLASS_LOSSES = {"Logloss", "Focal", "MultiClass", "MultiClassOneVsAll"}
 
 
@@ -94,6 +112,7 @@ def _schema(model: Model, features: Sequence[AnyFeature], known: Mapping[int, In
         link=_link(str(model.loss.get("type"))),
         named=named,
         classes=_classes(model),
+        objective=_objective(model.loss),
     )
 
 
@@ -107,6 +126,19 @@ def _feature(name: str, feature: AnyFeature, model: Model, known: Mapping[int, I
 
 def _link(loss: str) -> str:
     return next((link for link, losses in _LINKS.items() if loss in losses.split()), "other")
+
+
+def _objective(loss: Mapping[str, Any]) -> str:
+    """The loss function in the words of `validate(loss=...)`; CatBoost's defaults where nothing is stored."""
+    name = objective_among(str(loss.get("type", "")), _OBJECTIVES)
+    parameters = dict(loss.get("params") or {})
+    if name == "aft":
+        distribution = str(parameters.get("dist", "Normal")).lower()
+        return objective_text(name, distribution, float(parameters.get("scale", 1)))
+    if name not in _PARAMETERS:
+        return name
+    stated = str(parameters.get(_PARAMETERS[name], "0.5" if name in {"pinball", "expectile"} else ""))
+    return objective_text(name, *map(float, stated.split(","))) if stated else str(loss["type"])
 
 
 def _classes(model: Model) -> tuple[Hashable, ...]:

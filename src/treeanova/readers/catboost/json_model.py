@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from treeanova.core.arrays import Floats
+from treeanova.core.arrays import Floats, Ints
 from treeanova.errors import ModelFileError
 from treeanova.readers.catboost.model import (
     MAX_DEPTH,
@@ -23,7 +23,9 @@ from treeanova.readers.catboost.model import (
     symmetric_nodes,
     text_error,
 )
+from treeanova.readers.checks import decimal_number, whole_number
 
+_TREATMENTS = ("AsIs", "AsFalse", "AsTrue")
 _ELEMENTS = ("cat_feature_value", "float_feature", "cat_feature_exact_value")
 
 
@@ -33,36 +35,36 @@ def from_json(top: Any) -> Model:
     if features.get("text_features") or features.get("embedding_features"):
         raise text_error()
     scale, bias = top.get("scale_and_bias") or (1.0, 0.0)
-    bias = np.atleast_1d(np.asarray(bias, dtype=np.float64))
+    bias = _numbers(bias if isinstance(bias, list) else [bias])
     symmetric = "oblivious_trees" in top
     nodes, values = _symmetric_trees(top["oblivious_trees"], len(bias)) if symmetric else _nested_trees(top["trees"])
     categorical = features.get("categorical_features") or ()
     return Model(
         numeric=[_numeric(feature) for feature in features.get("float_features") or ()],
         categorical=[CategoricalFeature(*_identity(feature)) for feature in categorical],
-        one_hot=[
-            (int(f["feature_index"]), np.array(f["values"], dtype=np.int64)) for f in categorical if "values" in f
-        ],
+        one_hot=[(whole_number(f["feature_index"]), _whole_numbers(f["values"])) for f in categorical if "values" in f],
         ctrs=[_ctr(ctr, top.get("ctr_data") or {}) for ctr in features.get("ctrs") or ()],
         nodes=nodes,
         values=values,
-        scale=float(scale),
+        scale=decimal_number(scale),
         bias=bias,
-        category_names={int(c["hash"]): str(c["value"]) for c in features.get("cat_features_hash") or ()},
+        category_names={whole_number(c["hash"]): str(c["value"]) for c in features.get("cat_features_hash") or ()},
         **loss_and_classes(info),
     )
 
 
 def _identity(feature: Mapping[str, Any]) -> tuple[int, str, int]:
     name = feature.get("feature_id") or feature.get("feature_name") or ""
-    return int(feature["flat_feature_index"]), str(name), int(feature["feature_index"])
+    return whole_number(feature["flat_feature_index"]), str(name), whole_number(feature["feature_index"])
 
 
 def _numeric(feature: Mapping[str, Any]) -> NumericFeature:
     flat, name, index = _identity(feature)
-    borders = np.array(feature.get("borders") or (), dtype=np.float32)
-    missing_right = bool(feature["has_nans"]) and feature.get("nan_value_treatment") == "AsTrue"
-    return NumericFeature(flat, name, index, borders, missing_right)
+    borders, treatment = _numbers(feature.get("borders") or ()), feature.get("nan_value_treatment", "AsIs")
+    if not isinstance(feature["has_nans"], bool) or treatment not in _TREATMENTS:
+        raise ModelFileError(f"missing values must be {', '.join(_TREATMENTS)}, got {treatment!r:.40}; file damaged?")
+    missing_right = feature["has_nans"] and treatment == "AsTrue"
+    return NumericFeature(flat, name, index, borders.astype(np.float32), missing_right)
 
 
 def _ctr(ctr: Mapping[str, Any], tables: Mapping[str, Any]) -> Ctr:
@@ -72,34 +74,48 @@ def _ctr(ctr: Mapping[str, Any], tables: Mapping[str, Any]) -> Ctr:
         by_kind[element["combination_element"]].append(element)
     values, above, equal = by_kind.values()
     return Ctr(
-        categories=[int(e["cat_feature_index"]) for e in values],
-        above=[(int(e["float_feature_index"]), float(np.float32(e["border"]))) for e in above],
-        equal=[(int(e["cat_feature_index"]), int(e["value"])) for e in equal],
+        categories=[whole_number(e["cat_feature_index"]) for e in values],
+        above=[(whole_number(e["float_feature_index"]), float(np.float32(decimal_number(e["border"])))) for e in above],
+        equal=[(whole_number(e["cat_feature_index"]), whole_number(e["value"])) for e in equal],
         kind=str(ctr["ctr_type"]),
-        target_border=int(ctr["target_border_idx"]),
-        prior=(float(ctr["prior_numerator"]), float(ctr["prior_denomerator"])),
-        shift=float(ctr["shift"]),
-        scale=float(ctr["scale"]),
-        borders=np.array(ctr["borders"] or (), dtype=np.float32),
+        target_border=whole_number(ctr["target_border_idx"]),
+        prior=(decimal_number(ctr["prior_numerator"]), decimal_number(ctr["prior_denomerator"])),
+        shift=decimal_number(ctr["shift"]),
+        scale=decimal_number(ctr["scale"]),
+        borders=_numbers(ctr["borders"] or ()).astype(np.float32),
         counts=None if table is None else _counts(table),
     )
 
 
 def _counts(table: Mapping[str, Any]) -> Counts:
     """The counts; they come as one list of keys (as text), each followed by its row."""
-    entries, stride = list(table["hash_map"] or ()), int(table["hash_stride"])
-    keys = np.array([int(key) for key in entries[::stride]], dtype=np.uint64)
-    columns = [np.array(entries[column::stride], dtype=np.float64) for column in range(1, min(stride, len(entries)))]
-    return Counts(keys, np.stack(columns, axis=1), float(table["counter_denominator"]))
+    entries, stride = list(table["hash_map"] or ()), whole_number(table["hash_stride"])
+    keys = np.array([whole_number(key) for key in entries[::stride]], dtype=np.uint64)
+    columns = [_numbers(entries[column::stride]) for column in range(1, min(stride, len(entries)))]
+    return Counts(keys, np.stack(columns, axis=1), decimal_number(table["counter_denominator"]))
+
+
+def _whole_numbers(values: Sequence[Any]) -> Ints:
+    """Whole numbers of a list: numpy would also take fractions, booleans and text."""
+    if not {int}.issuperset(map(type, values)):
+        raise ModelFileError(f"the model's lists must hold whole numbers, got {str(values)[:60]}; file damaged?")
+    return np.array(values, dtype=np.int64)
+
+
+def _numbers(values: Sequence[Any]) -> Floats:
+    """Numbers of a list: numpy would also take booleans and text."""
+    if not {int, float}.issuperset(map(type, values)):
+        raise ModelFileError(f"the model's lists must hold numbers, got {str(values)[:60]}; file damaged?")
+    return np.array(values, dtype=np.float64)
 
 
 def _symmetric_trees(trees: Sequence[Mapping[str, Any]] | None, n_bias: int) -> tuple[Nodes, Floats]:
     trees = trees or ()
     splits_by_tree = [[split["split_index"] for split in tree.get("splits") or ()] for tree in trees]
     sizes = np.array([len(splits) for splits in splits_by_tree], dtype=np.int64)
-    splits = np.array(list(itertools.chain.from_iterable(splits_by_tree)), dtype=np.int64)
+    splits = _whole_numbers(list(itertools.chain.from_iterable(splits_by_tree)))
     leaves = [tree["leaf_values"] for tree in trees]
-    values = np.array(list(itertools.chain.from_iterable(leaves)), dtype=np.float64)
+    values = _numbers(list(itertools.chain.from_iterable(leaves)))
     n_outputs = len(leaves[0]) >> min(len(splits_by_tree[0]), MAX_DEPTH) if leaves else n_bias
     check_symmetric(sizes, splits, len(values), n_outputs)
     for tree, (tree_leaves, tree_splits) in enumerate(zip(leaves, splits_by_tree, strict=True)):
@@ -148,8 +164,11 @@ def _nested_trees(trees: Sequence[Mapping[str, Any]]) -> tuple[Nodes, Floats]:
         roots.append(len(walk.split))
         walk.visit(tree)
         n_leaves.append(len(walk.values))
-    values = np.array(walk.values, dtype=np.float64).reshape(len(walk.values), -1)
-    split, left = np.array(walk.split, dtype=np.int64), np.array(walk.left)
+    rows = [value if isinstance(value, list) else [value] for value in walk.values]
+    values = _numbers(list(itertools.chain.from_iterable(rows))).reshape(len(rows), -1)
+    if any(len(row) != values.shape[1] for row in rows):
+        raise ModelFileError("the model's leaves must have a value per output each, got others; file damaged?")
+    split, left = _whole_numbers(walk.split), np.array(walk.left)
     leaf = np.cumsum(left < 0) - 1
     label = leaf - np.repeat(n_leaves[:-1], np.diff([*roots, len(split)]))
     return Nodes(np.array(roots), split, left, np.array(walk.right), leaf, label), values

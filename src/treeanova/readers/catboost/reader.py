@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import functools
-import json
 import pathlib
 import re
-import struct
 import sys
 import tempfile
 from typing import Any
 
-import numpy as np
-
 from treeanova.core.arrays import Floats
-from treeanova.errors import ModelFileError, UnsupportedModelError
+from treeanova.errors import UnsupportedModelError
 from treeanova.model.forest import Forest
 from treeanova.readers import versions
 from treeanova.readers.catboost.cbm import from_cbm
 from treeanova.readers.catboost.forest import forest_of
 from treeanova.readers.catboost.json_model import from_json
+from treeanova.readers.checks import damage_reported, parsed_json
 
-_DAMAGE = (
-    AttributeError, IndexError, KeyError, OverflowError, RecursionError, TypeError, ValueError, struct.error,
-)  # fmt: skip
+_KIND = "a CatBoost model"
 
 
 def read(model: Any) -> Forest:
@@ -34,11 +29,12 @@ def read(model: Any) -> Forest:
         path = pathlib.Path(folder) / "model.cbm"
         model.save_model(str(path), format="cbm")
         data = path.read_bytes()
-    return versions.read_live(
-        "catboost",
-        lambda: _read_bytes(data, "the model"),
-        lambda forest: functools.partial(_score_of, sys.modules["catboost"], model, forest),
-    )
+    with damage_reported(_KIND):
+        return versions.read_live(
+            "catboost",
+            lambda: _read_bytes(data, is_json=False),
+            lambda forest: functools.partial(_score_of, sys.modules["catboost"], model, forest),
+        )
 
 
 def read_file(path: str | pathlib.Path) -> Forest:
@@ -46,12 +42,13 @@ def read_file(path: str | pathlib.Path) -> Forest:
     path = pathlib.Path(path)
     data = path.read_bytes()
     version = _version(data)
-    return versions.read_stored(
-        "catboost",
-        version,
-        lambda: _read_bytes(data, path.name),
-        lambda library, forest: _load(library, path, version, forest),
-    )
+    with damage_reported(_KIND, path):
+        return versions.read_stored(
+            "catboost",
+            version,
+            lambda: _read_bytes(data, is_json=_is_json(path.name)),
+            lambda library, forest: _load(library, path, version, forest),
+        )
 
 
 def _version(data: bytes) -> tuple[int, ...]:
@@ -84,16 +81,5 @@ def _is_json(name: str) -> bool:
     return name.lower().endswith(".json")
 
 
-def _read_bytes(data: bytes, name: str) -> Forest:
-    try:
-        with np.errstate(all="ignore"):
-            return forest_of(from_json(json.loads(data)) if _is_json(name) else from_cbm(data))
-    except UnsupportedModelError:
-        raise
-    except ModelFileError as error:
-        raise ModelFileError(f"{name}: {error}") from error
-    except _DAMAGE as error:
-        cause = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-        raise ModelFileError(
-            f"{name} must hold a CatBoost model, got parts that do not fit ({cause}); file damaged?"
-        ) from error
+def _read_bytes(data: bytes, *, is_json: bool) -> Forest:
+    return forest_of(from_json(parsed_json(data)) if is_json else from_cbm(data))

@@ -191,6 +191,7 @@ class _Pulled:
             absent=0.0 if old.absent == 0.0 else None,
             classes=old.classes,
             predicts_share=old.predicts_share,
+            objective=old.objective,
         )
 
 

@@ -17,9 +17,17 @@ from treeanova.model.effects import Effects
 from treeanova.model.grid import Grid
 from treeanova.readers import versions
 from treeanova.readers.ebm.bins import BinnedFeature, bin_feature, bins_of, n_places
-from treeanova.readers.outputs import plain_labels
+from treeanova.readers.outputs import objective_text, plain_labels
 
 _LINKS = {"identity": "identity", "log": "log", "logit": "logit", "mlogit": "softmax", "vlogit": "logit"}
+# Our words, and the default of the parameter where there is one.
+_OBJECTIVES: dict[str, tuple[str, float | None]] = {
+    "rmse": ("squared", None),
+    "poisson_deviance": ("poisson", None),
+    "gamma_deviance": ("gamma", None),
+    "tweedie_deviance": ("tweedie", 1.5),
+    "pseudo_huber": ("pseudo_huber", 1.0),
+}
 _NEEDED = ("bins_", "feature_names_in_", "feature_types_in_", "intercept_", "link_", "term_features_", "term_scores_")
 _MAX_CELLS = 1 << 28
 
@@ -74,7 +82,26 @@ def _schema(model: Any, features: Sequence[BinnedFeature], n_outputs: int, *, na
     classes = plain_labels(getattr(model, "classes_", ()))
     outputs = ("score",) if n_outputs == 1 else tuple(str(label) for label in model.classes_)
     link = _LINKS.get(model.link_, "other")
-    return Schema(tuple(feature.feature for feature in features), outputs, link, named=named, classes=classes)
+    objective = _objective(str(model.objective), link)
+    return Schema(
+        tuple(feature.feature for feature in features),
+        outputs,
+        link,
+        named=named,
+        classes=classes,
+        objective=objective,
+    )
+
+
+def _objective(stated: str, link: str) -> str:
+    """The objective in the words of `validate(loss=...)`; it is stated as a name, or as "name:parameter=value"."""
+    name, _, parameter = stated.partition(":")
+    if name == "log_loss":
+        return "multiclass" if link == "softmax" else "log"
+    words, default = _OBJECTIVES.get(name, (stated, None))
+    if default is None:
+        return words
+    return objective_text(words, float(parameter.partition("=")[2] or default))
 
 
 def _names(model: Any) -> tuple[Sequence[str], bool]:

@@ -11,7 +11,7 @@ import numpy as np
 from treeanova.core.arrays import Ints
 from treeanova.data.features import Encoder, Numeric
 from treeanova.errors import ModelFileError, UnsupportedModelError
-from treeanova.readers.checks import check_size
+from treeanova.readers.checks import check_size, decimal_number, whole_number
 from treeanova.readers.lightgbm.columns import ListedCodes, OrderedCategory, PandasCategory
 from treeanova.readers.lightgbm.splits import Members, Splits
 from treeanova.readers.lightgbm.text import ModelText
@@ -39,7 +39,7 @@ class TrainingColumn:
 def feature_names(text: ModelText) -> list[str]:
     """The names of the features."""
     names = text.header.get("feature_names", "").split(" ")
-    n_features = int(text.header.get("max_feature_idx", "")) + 1
+    n_features = whole_number(text.header.get("max_feature_idx", "")) + 1
     if len(names) != n_features or len(set(names)) < n_features:
         raise ModelFileError(f"`feature_names` must be {n_features} different names, got {len(names)}; file damaged?")
     return names
@@ -66,10 +66,10 @@ def encoders_of(text: ModelText, splits: Splits, members: Members, n_features: i
 
 def _training_columns(text: ModelText, n_features: int) -> list[TrainingColumn]:
     """All features as training saw them."""
-    infos = text.header.get("feature_infos", " ".join(["none"] * n_features)).split(" ")
+    infos = text.header.get("feature_infos", "").split(" ")
     if len(infos) != n_features:
         raise ModelFileError(f"`feature_infos` must have {n_features} entries, got {len(infos)}; file damaged?")
-    declared = _declared_categories(text.tail_entry("[categorical_feature: ").rstrip("]"))
+    declared = _declared_categories(text.tail_entry("[categorical_feature: ", "").rstrip("]"))
     return [_training_column(info, is_category=j in declared) for j, info in enumerate(infos)]
 
 
@@ -81,10 +81,10 @@ def _declared_categories(text: str) -> set[int]:
 def _training_column(info: str, *, is_category: bool) -> TrainingColumn:
     if info.startswith("["):
         low, _, high = info.strip("[]").partition(":")
-        return TrainingColumn(() if is_category else None, float(low), float(high))
+        return TrainingColumn(() if is_category else None, decimal_number(low), decimal_number(high))
     if info == "none":
         return TrainingColumn(() if is_category else None)
-    codes = tuple(sorted({int(token) for token in info.split(":")} - {-1}))  # -1 is the bin of missing values
+    codes = tuple(sorted({whole_number(token) for token in info.split(":")} - {-1}))  # -1 is the bin of missing values
     if codes and not 0 <= codes[0] <= codes[-1] < 1 << 31:
         raise ModelFileError(
             f"the model's categories must be codes of 31 bits, got {codes[0]} to {codes[-1]}; file damaged?"
@@ -98,7 +98,7 @@ def _pandas_labels(text: ModelText, columns: list[TrainingColumn]) -> dict[int, 
     The text lists labels in column order without names. As a rule these columns are the model's category features; if
     not, the lists are placed in order if there is only one way to do so, and the model is refused otherwise.
     """
-    lists = json.loads(text.tail_entry("pandas_categorical:") or "null") or []
+    lists = json.loads(text.tail_entry("pandas_categorical:", "null")) or []
     if not (isinstance(lists, list) and all(map(_is_list_of_labels, lists))):
         raise ModelFileError(
             f"`pandas_categorical` must list labels of categories, got {str(lists)[:40]}; file damaged?"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,12 @@ from treeanova.core.arrays import Bools, Floats, Ints
 from treeanova.data.features import Encoder, Feature, Schema
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.forest import Forest, assemble
-from treeanova.readers.checks import block_starts, check_size, check_values
+from treeanova.readers.checks import block_starts, check_size, check_values, decimal_number
 from treeanova.readers.lightgbm.columns import ListedCodes
 from treeanova.readers.lightgbm.features import encoders_of, feature_names
 from treeanova.readers.lightgbm.splits import Members, Splits, read_members, read_splits
 from treeanova.readers.lightgbm.text import ModelText
-from treeanova.readers.outputs import plain_labels
+from treeanova.readers.outputs import objective_among, objective_text, plain_labels
 
 _LINKS = {
     **dict.fromkeys(["regression", "regression_l1", "huber", "fair", "quantile", "mape"], "identity"),
@@ -27,6 +27,21 @@ _LINKS = {
     "multiclass": "softmax",
     "multiclassova": "logit",
 }
+_OBJECTIVES = {
+    "squared": "regression",
+    "absolute": "regression_l1",
+    "huber": "huber",
+    "fair": "fair",
+    "pinball": "quantile",
+    "mape": "mape",
+    "pairwise": "lambdarank rank_xendcg",
+    "poisson": "poisson",
+    "gamma": "gamma",
+    "tweedie": "tweedie",
+    "log": "binary cross_entropy multiclassova",
+    "multiclass": "multiclass",
+}
+_PARAMETERS = {"huber": "alpha", "fair": "fair_c", "pinball": "alpha", "tweedie": "tweedie_variance_power"}
 _MULTICLASS = {"multiclass", "multiclassova"}
 _MAX_ENTRIES = 1 << 28
 _MAX_OUTPUTS = 100_000
@@ -143,6 +158,7 @@ def _schema(text: ModelText, names: list[str], encoders: list[Encoder], n_output
         single_integers=True,
         classes=() if classes is None else plain_labels(classes),
         predicts_share=classes is None and _name(text.header) == "cross_entropy",
+        objective=_objective(text),
     )
 
 
@@ -158,6 +174,24 @@ def _name(header: Mapping[str, str]) -> str:
     return header.get("objective", "").partition(" ")[0]
 
 
+def _objective(text: ModelText) -> str:
+    """The objective in the words of `validate(loss=...)`; empty for one of the user's own."""
+    stated = text.header.get("objective", "")
+    name, *options = stated.split() or [""]
+    if _is_scaled(options):
+        return stated
+    words, parameter = objective_among(name, _OBJECTIVES), ""
+    if words in _PARAMETERS:
+        parameter = text.tail_entry(f"[{_PARAMETERS[words]}: ", "").rstrip("]")
+        words = objective_text(words, float(parameter)) if parameter else name
+    return f"{words} of sqrt" if "sqrt" in options else words
+
+
+def _is_scaled(options: Sequence[str]) -> bool:
+    """Whether log-odds are a multiple of the score."""
+    return any(option.startswith("sigmoid:") and decimal_number(option[8:]) != 1 for option in options)
+
+
 def _link(objective: str, n_outputs: int) -> str:
     """The link of an objective as written in the text: its name, then options such as sigmoid:1 or sqrt."""
     name, *options = objective.split() or [""]
@@ -166,5 +200,4 @@ def _link(objective: str, n_outputs: int) -> str:
         return "identity"  # a custom objective: predict returns the raw score
     if link != "other" and (n_outputs > 1) != (name in _MULTICLASS):
         raise ModelFileError(f"a model of objective {name} cannot have {n_outputs} outputs; file damaged?")
-    scaled = any(option.startswith("sigmoid:") and float(option[8:]) != 1 for option in options)
-    return "other" if scaled or "sqrt" in options else link
+    return "other" if _is_scaled(options) or "sqrt" in options else link

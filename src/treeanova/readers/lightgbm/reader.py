@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from treeanova.core.arrays import Floats
-from treeanova.errors import ModelFileError, UnsupportedModelError
+from treeanova.errors import UnsupportedModelError
 from treeanova.model.forest import Forest
 from treeanova.readers import versions
+from treeanova.readers.checks import damage_reported
 from treeanova.readers.lightgbm.columns import ListedCodes
 from treeanova.readers.lightgbm.forest import forest_of
 from treeanova.readers.lightgbm.text import parse, version_of
@@ -38,7 +39,7 @@ def read(model: Any) -> Forest:
 def read_file(path: str | pathlib.Path) -> Forest:
     """The Forest of a model saved by ``Booster.save_model``; LightGBM itself is not needed."""
     path = pathlib.Path(path)
-    try:
+    with damage_reported("a LightGBM text model", path):
         text = path.read_bytes().decode().replace("\r\n", "\n")
         return versions.read_stored(
             "lightgbm text",
@@ -46,12 +47,6 @@ def read_file(path: str | pathlib.Path) -> Forest:
             lambda: forest_of(parse(text), None),
             lambda library, forest: _load(library, text, forest),
         )
-    except (ModelFileError, UnsupportedModelError) as error:
-        raise type(error)(f"{path.name}: {error}") from error
-    except (ValueError, OverflowError, RecursionError) as error:
-        raise ModelFileError(
-            f"{path.name} must be a LightGBM text model, got one that cannot be parsed ({error}); file damaged?"
-        ) from error
 
 
 def _load(library: Any, text: str, forest: Forest) -> versions.Predict | None:

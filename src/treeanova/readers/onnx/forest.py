@@ -13,9 +13,10 @@ from treeanova.core.arrays import Floats, Ints
 from treeanova.data.features import Feature, Schema
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.forest import Forest, assemble
-from treeanova.readers.checks import check_size
+from treeanova.readers.checks import check_size, check_values
 from treeanova.readers.onnx.graph import TreeOperator
 from treeanova.readers.onnx.nodes import MODES, Conditions, left_and_right, with_chains
+from treeanova.readers.outputs import objective_of_probabilities
 
 _Number = TypeVar("_Number", bound=np.generic)
 _MAX_VALUES = 200_000_000
@@ -62,6 +63,7 @@ def forest_of(tree: TreeOperator) -> Forest:
 
 def _assembled(schema: Schema, parts: Parts, values: Floats, base: Floats) -> Forest:
     structure, origin = left_and_right(parts.conditions, parts.roots)
+    schema = dataclasses.replace(schema, objective=objective_of_probabilities(schema.link))
     scale = 1 / len(parts.roots) if parts.aggregate == "AVERAGE" else 1.0
     return assemble(schema, base, values=values[origin] * scale, leaf_label=origin, **structure)
 
@@ -76,6 +78,10 @@ def _schema(tree: TreeOperator, parts: Parts) -> Schema:
 def _values(parts: Parts) -> Floats:
     """Weights as a matrix of a row per node and a column per output."""
     n_nodes = len(parts.conditions.mode)
+    if parts.n_outputs > max(2, len(parts.weights)):
+        raise ModelFileError(
+            f"an ONNX model must have weights for each of {parts.n_outputs} outputs, got {len(parts.weights)}; damaged?"
+        )
     check_size("leaf values", n_nodes * parts.n_outputs, _MAX_VALUES)
     if len(parts.weights) and not (parts.weight_output.min() >= 0 and parts.weight_output.max() < parts.n_outputs):
         raise ModelFileError("weights of ONNX trees must be for outputs that exist, got others; file damaged?")
@@ -179,6 +185,7 @@ def _older_parts(attributes: dict[str, Any], tree: TreeOperator) -> Parts:
 def _newer_parts(attributes: dict[str, Any], tree: TreeOperator) -> Parts:
     """TreeEnsemble: inner nodes and leaves are in lists of their own; each branch gets a leaf of its own here."""
     mode = np.asarray(attributes["nodes_modes"], dtype=np.int64)
+    check_values("nodes of ONNX trees must have known modes", mode, (mode >= 0) & (mode < len(MODES)))
     n_nodes = len(mode)
     weights = _array(attributes["leaf_weights"], tree)
     targets = _integers(attributes, "leaf_targetids", len(weights))
@@ -186,7 +193,7 @@ def _newer_parts(attributes: dict[str, Any], tree: TreeOperator) -> Parts:
     n_all = n_nodes
     for side in ("true", "false"):
         child = _integers(attributes, f"nodes_{side}nodeids", n_nodes)
-        is_leaf = _integers(attributes, f"nodes_{side}leafs", n_nodes) != 0
+        is_leaf = _flags(_integers(attributes, f"nodes_{side}leafs", n_nodes))
         if is_leaf.any() and not (child[is_leaf].min() >= 0 and child[is_leaf].max() < len(weights)):
             raise ModelFileError("nodes of ONNX trees must have leaves that exist, got others; file damaged?")
         leaf_of.append(child[is_leaf])
@@ -213,8 +220,8 @@ def _newer_parts(attributes: dict[str, Any], tree: TreeOperator) -> Parts:
         weights=weights[leaves],
         base=np.zeros(n_outputs),
         n_outputs=n_outputs,
-        aggregate=_AGGREGATES[int(attributes.get("aggregate_function", 1))],
-        transform=_TRANSFORMS[int(attributes.get("post_transform") or 0)],
+        aggregate=dict(enumerate(_AGGREGATES))[int(attributes.get("aggregate_function", 1))],
+        transform=dict(enumerate(_TRANSFORMS))[int(attributes.get("post_transform") or 0)],
     )
 
 
@@ -274,7 +281,12 @@ def _tracks(attributes: dict[str, Any], n_nodes: int) -> npt.NDArray[np.bool_]:
     tracks = attributes.get("nodes_missing_value_tracks_true")
     if tracks is None or not len(tracks):
         return np.zeros(n_nodes, dtype=bool)
-    return np.asarray(_sized(np.array(tracks), n_nodes) != 0)
+    return _flags(_sized(np.array(tracks), n_nodes))
+
+
+def _flags(numbers: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    check_values("flags of ONNX trees must be 0 or 1", numbers, (numbers == 0) | (numbers == 1))
+    return np.asarray(numbers == 1)
 
 
 def _positions(position: dict[tuple[int, int], int], trees: Ints, numbers: Ints, wanted: npt.NDArray[np.bool_]) -> Ints:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treeanova.errors import ModelFileError, UnsupportedModelError
-from treeanova.readers.onnx.protobuf import Message, Value, fields, floats, integers, raw, signed, text
+from treeanova.readers.onnx.protobuf import Message, Value, fields, floats, integers, raw, signed, single, text
 
 TREES = ("TreeEnsembleRegressor", "TreeEnsembleClassifier", "TreeEnsemble")
 _FLOAT, _DOUBLE = 1, 11  # types of tensors
@@ -41,7 +41,7 @@ def tree_operator(data: bytes) -> TreeOperator:
     model = fields(data)
     if 7 not in model:
         raise ModelFileError("an ONNX file must hold a graph, got none; file damaged?")
-    graph = fields(raw(model[7][0]))
+    graph = fields(raw(single(model, 7)))
     operators = [_operator(fields(raw(value))) for value in graph.get(1, [])]
     trees = [operator for operator in operators if operator.kind in TREES]
     if len(trees) != 1:
@@ -59,9 +59,12 @@ def tree_operator(data: bytes) -> TreeOperator:
 
 
 def _operator(node: Message) -> Operator:
-    attributes = dict(_attribute(fields(raw(value))) for value in node.get(5, []))
+    listed = [_attribute(fields(raw(value))) for value in node.get(5, [])]
+    attributes = dict(listed)
+    if len(attributes) < len(listed):
+        raise ModelFileError("attributes of an ONNX file must have names of their own, got one twice; file damaged?")
     return Operator(
-        text(node[4][0]) if 4 in node else "",
+        text(single(node, 4)) if 4 in node else "",
         tuple(text(value) for value in node.get(1, [])),
         tuple(text(value) for value in node.get(2, [])),
         attributes,
@@ -70,9 +73,9 @@ def _operator(node: Message) -> Operator:
 
 def _attribute(attribute: Message) -> tuple[str, Any]:
     """Name and value of an attribute: a number, bytes, a list, or an array."""
-    name = text(attribute[1][0]) if 1 in attribute else ""
+    name = text(single(attribute, 1)) if 1 in attribute else ""
     if 5 in attribute:
-        return name, _tensor(fields(raw(attribute[5][0])))
+        return name, _tensor(fields(raw(single(attribute, 5))))
     for number, read in _KINDS.items():
         if number in attribute:
             return name, read(attribute[number])
@@ -92,7 +95,7 @@ _KINDS: dict[int, Callable[[list[Value]], Any]] = {
 
 def _tensor(tensor: Message) -> npt.NDArray[Any]:
     """A tensor of numbers as a flat array."""
-    kind = integers(tensor.get(2, []))[-1:]
+    kind = integers([single(tensor, 2)]) if 2 in tensor else []
     if not kind or kind[0] not in _CODES or 13 in tensor:
         raise UnsupportedModelError(
             "tensors of an ONNX model must hold plain numbers in the file itself, got another type or external data; "
@@ -100,7 +103,7 @@ def _tensor(tensor: Message) -> npt.NDArray[Any]:
         )
     code = np.dtype(_CODES[kind[0]])
     if 9 in tensor:
-        data = raw(tensor[9][0])
+        data = raw(single(tensor, 9))
         if len(data) % code.itemsize:
             raise ModelFileError("tensors of an ONNX file must hold whole numbers, got a part of one; file damaged?")
         return np.frombuffer(data, dtype=code)
@@ -114,12 +117,12 @@ def _tensor(tensor: Message) -> npt.NDArray[Any]:
 def _input(value: Value) -> tuple[str, int, int | None]:
     """Name of an input, the type of its entries (0 if it is no tensor) and the number of its columns."""
     info = fields(raw(value))
-    name = text(info[1][0])
-    kind = fields(raw(info[2][0])) if 2 in info else {}
+    name = text(single(info, 1))
+    kind = fields(raw(single(info, 2))) if 2 in info else {}
     if 1 not in kind:
         return name, 0, None
-    tensor = fields(raw(kind[1][0]))
-    shape = fields(raw(tensor[2][0])).get(1, []) if 2 in tensor else []
+    tensor = fields(raw(single(kind, 1)))
+    shape = fields(raw(single(tensor, 2))).get(1, []) if 2 in tensor else []
     columns = fields(raw(shape[1])).get(1, []) if len(shape) == 2 else []
     return name, integers(tensor.get(1, [0]))[0], (signed(columns[0]) if columns and signed(columns[0]) > 0 else None)
 
@@ -127,7 +130,11 @@ def _input(value: Value) -> tuple[str, int, int | None]:
 def _source(name: str, operators: Sequence[Operator], inputs: dict[str, list[Any]]) -> str:
     """The graph's input that a tree operator sees, with nothing between that changes columns."""
     makers = {output: operator for operator in operators for output in operator.outputs}
+    n_steps = 0
     while name not in inputs:
+        n_steps += 1
+        if n_steps > len(operators):
+            raise ModelFileError("the operators of an ONNX model must follow each other, got a loop; file damaged?")
         maker = makers.get(name)
         if maker is None or maker.kind != "Identity":
             kind = "a constant" if maker is None else maker.kind

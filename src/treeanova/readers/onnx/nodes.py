@@ -15,7 +15,7 @@ from treeanova.readers.checks import check_size
 # Conditions, by the names of the older operators and in the order of the numbers of the newer one.
 MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER")
 LEQ, LT, GTE, GT, EQ, NEQ, MEMBER = range(7)
-_MAX_NODES = 50_000_000
+_MAX_NODES = 2_000_000  # after shared nodes are copied
 Range = tuple[float, float]
 
 

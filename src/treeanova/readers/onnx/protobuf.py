@@ -58,6 +58,13 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
     raise ModelFileError("an ONNX file must hold numbers of 64 bits, got a longer one; file damaged?")
 
 
+def single(message: Message, number: int) -> Value:
+    """The value of a field that occurs once."""
+    if len(message[number]) > 1:
+        raise ModelFileError(f"an ONNX file must hold field {number} once, got it more often; file damaged?")
+    return message[number][0]
+
+
 def signed(value: Value) -> int:
     """A whole number with its sign."""
     if isinstance(value, bytes):

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import codecs
 import dataclasses
+import functools
 import xml.parsers.expat
 from collections.abc import Iterator
 
 from treeanova.errors import ModelFileError, UnsupportedModelError
 
 _MAX_DEPTH = 300
+# Others have several bytes per letter, which the parser would misread, or are not known to it.
+_ENCODINGS = {"utf-8", "utf-16", "utf-16-le", "utf-16-be", "ascii", *(f"iso8859-{k}" for k in range(1, 17))}
+_ENCODINGS |= {f"cp125{k}" for k in range(9)}
 
 
 @dataclasses.dataclass
 class Element:
-    """An element: its name without the namespace, attributes, children and text."""
+    """An element: its name without the namespace, attributes, children, and the text of an Array."""
 
     name: str
     attributes: dict[str, str]
     children: list[Element] = dataclasses.field(default_factory=list)
-    text: str = ""
+    pieces: list[str] = dataclasses.field(default_factory=list)
 
     def get(self, name: str, default: str = "") -> str:
         """An attribute."""
@@ -33,21 +38,29 @@ class Element:
         return next(iter(self.all(*names)), None)
 
     def below(self, name: str) -> Iterator[Element]:
-        """All elements of a name inside this one."""
-        for child in self.children:
-            if child.name == name:
-                yield child
-            yield from child.below(name)
+        """All elements of a name inside this one, in the order of the document."""
+        waiting = self.children[::-1]
+        while waiting:
+            element = waiting.pop()
+            if element.name == name:
+                yield element
+            waiting += element.children[::-1]
+
+    @functools.cached_property
+    def members(self) -> list[str]:
+        """Entries of the Array in this element."""
+        array = self.first("Array")
+        return words("".join(array.pieces)) if array is not None else []
 
 
-def parse(data: bytes, name: str) -> Element:
-    """The root element of a document; `name` is that of the file."""
+def parse(data: bytes) -> Element:
+    """The root element of a document."""
     top = Element("", {})
     path = [top]
 
     def start(tag: str, attributes: dict[str, str]) -> None:
         if len(path) > _MAX_DEPTH:
-            raise UnsupportedModelError(f"{name} must have trees of at most {_MAX_DEPTH} levels, got more.")
+            raise UnsupportedModelError(f"the document must have trees of at most {_MAX_DEPTH} levels, got more.")
         element = Element(tag.rpartition(" ")[2], {key.rpartition(" ")[2]: value for key, value in attributes.items()})
         path[-1].children.append(element)
         path.append(element)
@@ -56,14 +69,17 @@ def parse(data: bytes, name: str) -> Element:
         path.pop()
 
     def add_text(text: str) -> None:
-        path[-1].text += text
+        if path[-1].name == "Array":
+            path[-1].pieces.append(text)
 
     def refuse(*_: object) -> None:
         raise UnsupportedModelError(
-            f"{name} must have no document type declaration (DTD), got one, which could define entities; remove it."
+            "the document must have no document type declaration (DTD), got one, which could define entities; "
+            "remove it."
         )
 
     parser = xml.parsers.expat.ParserCreate(namespace_separator=" ")
+    parser.XmlDeclHandler = _check_encoding
     parser.StartElementHandler, parser.EndElementHandler = start, end
     parser.CharacterDataHandler = add_text
     parser.StartDoctypeDeclHandler = refuse
@@ -71,8 +87,20 @@ def parse(data: bytes, name: str) -> Element:
     try:
         parser.Parse(data, True)
     except xml.parsers.expat.ExpatError as error:
-        raise ModelFileError(f"{name} must be XML, got a text that is not ({error}); file damaged?") from error
+        raise ModelFileError(f"the file must be XML, got a text that is not ({error}); file damaged?") from error
     return top.children[0]
+
+
+def _check_encoding(_version: str, encoding: str | None, _standalone: int) -> None:
+    """Raise UnsupportedModelError for an encoding that the parser does not read letter by letter."""
+    try:
+        name = codecs.lookup(encoding or "utf-8").name
+    except (LookupError, ValueError):
+        name = ""
+    if name not in _ENCODINGS:
+        raise UnsupportedModelError(
+            f"the document must be in UTF-8, UTF-16, ISO-8859 or Windows-125x, got {encoding!r:.40}; save it as UTF-8."
+        )
 
 
 def words(text: str) -> list[str]:

@@ -9,7 +9,8 @@ import numpy as np
 from treeanova.data.features import Encoder, Feature, Numeric
 from treeanova.errors import UnsupportedModelError
 from treeanova.model.forest import bound_below, bound_up_to
-from treeanova.readers.pmml.document import Element, words
+from treeanova.readers.checks import decimal_number
+from treeanova.readers.pmml.document import Element
 from treeanova.readers.xgboost.columns import Number
 from treeanova.readers.ydf.columns import TextItems
 
@@ -32,7 +33,9 @@ class Field:
 
     def bound(self, value: str, *, is_closed: bool) -> float:
         """The closed float64 bound of x <= value, or of x < value."""
-        number = float(value)
+        number = decimal_number(value)
+        if np.isnan(number):
+            raise refusal("predicates must compare with numbers, got NaN")
         if self.is_single:
             single = np.float32(number)
             return float(bound_up_to(single) if is_closed else bound_below(single))
@@ -59,7 +62,10 @@ class Fields:
 def read_fields(document: Element, model: Element) -> Fields:
     """The active fields of a model, in the order of its MiningSchema, and copies of them among derived fields."""
     dictionary, schema = document.first("DataDictionary"), model.first("MiningSchema")
-    declared = {field.get("name"): field for field in (dictionary.all("DataField") if dictionary else ())}
+    listed = dictionary.all("DataField") if dictionary else []
+    declared = {field.get("name"): field for field in listed}
+    if len(declared) < len(listed):
+        raise refusal("fields of DataDictionary must have names of their own, got one twice")
     active = [field for field in (schema.children if schema else ()) if field.get("usageType", "active") == "active"]
     for mining in document.below("MiningField"):
         if "missingValueReplacement" in mining.attributes or mining.get("outliers", "asIs") != "asIs":
@@ -116,11 +122,5 @@ def _used_categories(document: Element) -> dict[str, list[str]]:
         if "value" in predicate.attributes:
             found.setdefault(predicate.get("field"), []).append(predicate.get("value"))
     for predicate in document.below("SimpleSetPredicate"):
-        found.setdefault(predicate.get("field"), []).extend(members(predicate))
+        found.setdefault(predicate.get("field"), []).extend(predicate.members)
     return found
-
-
-def members(predicate: Element) -> list[str]:
-    """Entries of a predicate's array."""
-    array = predicate.first("Array")
-    return words(array.text) if array is not None else []

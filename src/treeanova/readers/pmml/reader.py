@@ -12,8 +12,9 @@ import numpy as np
 
 from treeanova.core.arrays import Floats
 from treeanova.data.features import Feature, Schema
-from treeanova.errors import ModelFileError, UnsupportedModelError
+from treeanova.errors import UnsupportedModelError
 from treeanova.model.forest import Forest, assemble
+from treeanova.readers.checks import damage_reported, decimal_number
 from treeanova.readers.pmml.document import Element, parse
 from treeanova.readers.pmml.fields import read_fields, refusal
 from treeanova.readers.pmml.predicates import predicate_of
@@ -31,17 +32,11 @@ def read(model: Any) -> Forest:
 def read_file(path: str | pathlib.Path) -> Forest:
     """The Forest of a .pmml file."""
     path = pathlib.Path(path)
-    document = parse(path.read_bytes(), path.name)
-    try:
-        return _read(document)
-    except (ModelFileError, UnsupportedModelError):
-        raise
-    except RecursionError as error:
-        raise refusal("its trees are too deep; train it with a lower depth") from error
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        raise ModelFileError(
-            f"{path.name} must be a whole PMML document, got {type(error).__name__}: {error}; file damaged?"
-        ) from error
+    with damage_reported("a PMML document", path):
+        try:
+            return _read(parse(path.read_bytes()))
+        except RecursionError as error:
+            raise refusal("its trees are too deep; train it with a lower depth") from error
 
 
 class _Part(NamedTuple):
@@ -58,9 +53,12 @@ def _read(document: Element) -> Forest:
         raise refusal(f"it must have one model, got {len(models)}")
     model = models[0]
     fields = read_fields(document, model)
-    is_classifier = model.get("functionName") == "classification"
+    function = model.get("functionName")
+    if function not in {"regression", "classification"}:
+        raise refusal(f"its functionName must be regression or classification, got {function!r:.40}")
+    is_classifier = function == "classification"
     classes = _classes(document, model) if is_classifier else ()
-    builder = TreeBuilder(fields)
+    builder = TreeBuilder(fields, sum(1 for _ in document.below("Node")))
     parts, constant = _parts(model, is_classifier=is_classifier)
     roots = [builder.add(part.model, functools.partial(_values, part=part, classes=classes)) for part in parts]
     n_outputs = max(1, len(classes))
@@ -68,7 +66,7 @@ def _read(document: Element) -> Forest:
     schema = Schema(tuple(_accepting(builder, j, feature) for j, feature in enumerate(fields.features)), named=True)
     if is_classifier:
         outputs = ("score",) if n_outputs == 2 else classes
-        schema = dataclasses.replace(schema, outputs=outputs, link="probability", classes=classes)
+        schema = dataclasses.replace(schema, outputs=outputs, link="probability", classes=classes, objective="brier")
         arrays["values"] = arrays["values"][:, -len(outputs) :]
     return assemble(schema, np.full(len(schema.outputs), constant), roots=roots, **arrays)
 
@@ -102,6 +100,8 @@ def _parts(model: Element, *, is_classifier: bool) -> tuple[list[_Part], float]:
         if predicate_of(segment).name != "True":
             raise refusal("segments must be for all rows, got a predicate")
         inner = [child for child in segment.children if child.name.endswith("Model")]
+        if len(inner) != 1:
+            raise refusal(f"segments must have one model each, got {len(inner)}")
         nested, shift = _parts(inner[0], is_classifier=is_classifier)
         if method in _VOTES and inner[0].name != "TreeModel":
             raise refusal("votes must be those of trees, got votes of ensembles")
@@ -111,7 +111,7 @@ def _parts(model: Element, *, is_classifier: bool) -> tuple[list[_Part], float]:
 
 
 def _factors(segments: list[Element], method: str) -> Floats:
-    weights = np.array([float(segment.get("weight", "1")) for segment in segments])
+    weights = np.array([decimal_number(segment.get("weight", "1")) for segment in segments])
     if not method.startswith("weighted"):
         weights = np.ones(len(segments))
     return weights if method in {"sum", "weightedSum"} else weights / weights.sum()
@@ -126,7 +126,7 @@ def _rescaling(model: Element) -> tuple[float, float]:
             raise refusal("Targets must rescale only, got bounds or a cast to integers")
     if not found:
         return 1.0, 0.0
-    return float(found[0].get("rescaleFactor", "1")), float(found[0].get("rescaleConstant", "0"))
+    return decimal_number(found[0].get("rescaleFactor", "1")), decimal_number(found[0].get("rescaleConstant", "0"))
 
 
 # Classes and leaves
@@ -157,7 +157,7 @@ def _named(model: Element) -> Iterator[str]:
 def _values(node: Element, part: _Part, classes: tuple[str, ...]) -> Floats:
     """The score of a node, or the shares of classes in it."""
     if not classes:
-        return np.array([part.factor * float(node.attributes["score"])])
+        return np.array([part.factor * decimal_number(node.attributes["score"])])
     if part.is_vote:
         return part.factor * np.array([float(label == node.attributes["score"]) for label in classes])
     shares = {one.get("value"): _share(one) for one in node.all("ScoreDistribution")}
@@ -169,4 +169,4 @@ def _values(node: Element, part: _Part, classes: tuple[str, ...]) -> Floats:
 
 
 def _share(distribution: Element) -> float:
-    return float(distribution.get("probability") or distribution.attributes["recordCount"])
+    return decimal_number(distribution.get("probability") or distribution.attributes["recordCount"])

@@ -9,9 +9,11 @@ import numpy as np
 
 from treeanova.data.features import Feature, Numeric, Schema
 from treeanova.errors import UnsupportedModelError
-from treeanova.readers.outputs import plain_labels
+from treeanova.readers.outputs import objective_text, plain_labels
 
 _LINKS = {"IdentityLink": "identity", "LogLink": "log", "LogitLink": "logit", "MultinomialLogit": "softmax"}
+
+_OBJECTIVES = {"squared_error": "squared", "absolute_error": "absolute"}
 
 
 def is_sklearn(item: Any) -> bool:
@@ -37,11 +39,11 @@ def feature_names(model: Any) -> tuple[list[str], bool]:
     return [str(name) for name in names], True
 
 
-def numeric_schema(model: Any, outputs: tuple[str, ...], link: str, *, accepts_missing: bool) -> Schema:
+def numeric_schema(model: Any, outputs: tuple[str, ...], link: str, *, accepts_missing: bool, objective: str) -> Schema:
     """The schema of a model all of whose features are numbers."""
     names, named = feature_names(model)
     features = tuple(Feature(name, Numeric(), accepts_missing=accepts_missing) for name in names)
-    return Schema(features, outputs, link, named, classes=class_labels(model))
+    return Schema(features, outputs, link, named, classes=class_labels(model), objective=objective)
 
 
 def class_outputs(model: Any) -> tuple[str, ...]:
@@ -68,6 +70,18 @@ def boosted_outputs(model: Any) -> tuple[str, ...]:
 def loss_link(model: Any) -> str:
     """Link of a boosted model's loss; "other" for the exponential loss, whose link is half the log-odds."""
     return _LINKS.get(type(model._loss.link).__name__, "other")  # noqa: SLF001  predict uses it
+
+
+def loss_objective(model: Any) -> str:
+    """The loss of a boosted model in the words of `validate(loss=...)`."""
+    loss = model.loss if isinstance(model.loss, str) else type(model.loss).__name__
+    if loss == "log_loss":
+        return "log" if len(model.classes_) == 2 else "multiclass"
+    if loss == "quantile":
+        return objective_text("pinball", model.quantile if hasattr(model, "quantile") else model.alpha)
+    if loss == "huber":
+        return objective_text("huber", model._loss.closs.delta)  # noqa: SLF001  that of the last tree
+    return _OBJECTIVES.get(loss, loss)
 
 
 def accepts_missing(tree: Any) -> bool:

@@ -13,7 +13,7 @@ from treeanova.data.features import Encoder, Feature, Labels, Numeric, Schema
 from treeanova.model.forest import Forest, assemble
 from treeanova.readers.checks import block_starts
 from treeanova.readers.sklearn.columns import LabelsWithNone
-from treeanova.readers.sklearn.estimators import boosted_outputs, class_labels, feature_names, loss_link
+from treeanova.readers.sklearn.estimators import boosted_outputs, class_labels, feature_names, loss_link, loss_objective
 from treeanova.readers.sklearn.trees import in_column
 
 _BITS = 256  # a category set of HistGradientBoosting is a bitset of eight 32-bit words
@@ -69,7 +69,14 @@ def _hist_schema(model: Any) -> Schema:
         for j, labels in zip(np.flatnonzero(model.is_categorical_), categories, strict=True):
             encoders[j] = _labels(labels)
     features = tuple(Feature(name, encoder) for name, encoder in zip(names, encoders, strict=True))
-    return Schema(features, boosted_outputs(model), loss_link(model), named, classes=class_labels(model))
+    return Schema(
+        features,
+        boosted_outputs(model),
+        loss_link(model),
+        named,
+        classes=class_labels(model),
+        objective=loss_objective(model),
+    )
 
 
 def _labels(categories: npt.NDArray[Any]) -> Labels:

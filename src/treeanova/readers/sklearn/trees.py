@@ -19,6 +19,7 @@ from treeanova.readers.sklearn.estimators import (
     class_outputs,
     is_sklearn,
     loss_link,
+    loss_objective,
     numeric_schema,
 )
 
@@ -83,13 +84,18 @@ def read_bagging(model: Any) -> Forest:
 def _average(model: Any, trees: Sequence[Any], structure: dict[str, npt.NDArray[Any]]) -> Forest:
     """The mean of the trees: of their values, or of their class probabilities."""
     if hasattr(model, "classes_"):
-        outputs, link = class_outputs(model), "probability"
+        outputs, link, objective = class_outputs(model), "probability", "brier"
         values = np.concatenate([_probabilities(tree, len(model.classes_)) for tree in trees])[:, -len(outputs) :]
     else:
         values = np.concatenate([tree.tree_.value[:, :, 0] for tree in trees])
-        outputs, link = _target_names(values.shape[1]), "identity"
-    schema = numeric_schema(model, outputs, link, accepts_missing=accepts_missing(trees[0]))
+        outputs, link, objective = _target_names(values.shape[1]), "identity", _leaf_objective(trees[0])
+    schema = numeric_schema(model, outputs, link, accepts_missing=accepts_missing(trees[0]), objective=objective)
     return assemble(schema, np.zeros(len(outputs)), values=values / len(trees), **structure)
+
+
+def _leaf_objective(tree: Any) -> str:
+    """What leaf values minimise: medians the absolute error, means the squared error, whatever chooses the splits."""
+    return "absolute" if tree.criterion == "absolute_error" else "squared"
 
 
 def _target_names(n_targets: int) -> tuple[str, ...]:
@@ -115,7 +121,9 @@ def read_boosting(model: Any) -> Forest:
     trees = model.estimators_.ravel()
     values = np.concatenate([tree.tree_.value[:, 0, 0] for tree in trees])
     output = np.repeat(np.arange(len(trees)) % n_classes, _sizes(trees))
-    schema = numeric_schema(model, boosted_outputs(model), loss_link(model), accepts_missing=False)
+    schema = numeric_schema(
+        model, boosted_outputs(model), loss_link(model), accepts_missing=False, objective=loss_objective(model)
+    )
     return assemble(
         schema, _start(model), values=in_column(model.learning_rate * values, output, n_classes), **_structure(trees)
     )
@@ -157,7 +165,8 @@ def read_adaboost(model: Any) -> Forest:
     weight = np.repeat(weights[: len(trees)] / weights.sum(), _sizes(trees))
     # For two classes, predict_proba is the logistic function of this difference; for more, a softmax of f / (K - 1).
     link = "logit" if len(outputs) == 1 else "other"
-    schema = numeric_schema(model, outputs, link, accepts_missing=False)
+    # The objective is empty: votes are divided by their sum, which does not minimise the exponential loss.
+    schema = numeric_schema(model, outputs, link, accepts_missing=False, objective="")
     values = _votes(vote, len(model.classes_)) * weight[:, None]
     return assemble(schema, np.zeros(len(outputs)), values=values, **_structure(trees))
 

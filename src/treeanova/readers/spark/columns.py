@@ -10,9 +10,12 @@ import numpy as np
 
 from treeanova.core.arrays import Floats
 from treeanova.data.features import Feature, Labels
-from treeanova.errors import UnsupportedModelError
+from treeanova.errors import ModelFileError, UnsupportedModelError
+from treeanova.readers.checks import check_size, whole_number
 from treeanova.readers.spark.folder import Stage
 from treeanova.readers.ydf.columns import TextItems
+
+_MAX_COLUMNS = 1_000_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,7 +31,8 @@ class Column:
 
 def columns_of(stages: Sequence[Stage], model: Stage) -> tuple[tuple[Column, ...], bool]:
     """The columns that enter a pipeline, in the order of the model's features, and whether they have names."""
-    n_features = int(model.content.get("numFeatures", 0))
+    n_features = whole_number(model.content.get("numFeatures", 0))
+    check_size("columns", n_features, _MAX_COLUMNS)
     if not stages:
         return tuple(Column(Feature(f"x{j}")) for j in range(n_features)), False
     indexers = _indexers(stages)
@@ -44,7 +48,7 @@ def columns_of(stages: Sequence[Stage], model: Stage) -> tuple[tuple[Column, ...
         raise _refusal(
             f"its VectorAssembler must join {n_features} columns of single numbers, got {len(names)} columns"
         )
-    keeps = assembler.parameter("handleInvalid", "error") == "keep"
+    keeps = _keeps_invalid(assembler)
     columns = [_indexed(indexers[name]) if name in indexers else _number(name, keeps=keeps) for name in names]
     raw = [column.feature.name for column in columns]
     doubled = sorted({name for name in raw if raw.count(name) > 1})
@@ -68,6 +72,14 @@ def check_stages(stages: Sequence[Stage]) -> None:
 
 def _refusal(reason: str) -> UnsupportedModelError:
     return UnsupportedModelError(f"the Spark pipeline cannot be read: {reason}.")
+
+
+def _keeps_invalid(stage: Stage) -> bool:
+    """Whether a stage keeps values that it does not know."""
+    way = stage.parameter("handleInvalid", "error")
+    if way not in {"error", "skip", "keep"}:
+        raise ModelFileError(f"handleInvalid must be error, skip or keep, got {way!r:.60}; folder damaged?")
+    return bool(way == "keep")
 
 
 def _producer(stages: Sequence[Stage], kind: str, column: str) -> Stage | None:
@@ -97,7 +109,10 @@ def _outputs(stage: Stage) -> list[tuple[str, _Indexer]]:
     outputs = stage.parameter("outputCols") or [stage.parameter("outputCol")]
     row: dict[str, Any] = stage.rows("data")[0]
     arrays = row["labelsArray"] if "labelsArray" in row else [row["labels"]]
-    keeps = stage.parameter("handleInvalid", "error") == "keep"
+    for labels in arrays:
+        if not all(isinstance(label, str) for label in labels) or len(set(labels)) < len(labels):
+            raise ModelFileError("labels of a StringIndexer must be different texts, got others; folder damaged?")
+    keeps = _keeps_invalid(stage)
     indexers = [_Indexer(name, tuple(labels), keeps) for name, labels in zip(inputs, arrays, strict=True)]
     return list(zip(outputs, indexers, strict=True))
 
@@ -127,8 +142,12 @@ def _indexed(indexer: _Indexer) -> Column:
 
 def _mapped(columns: Sequence[Column], indexer: Stage) -> list[Column]:
     """The columns after a VectorIndexer."""
-    keeps = indexer.parameter("handleInvalid", "error") == "keep"
-    maps = {int(key): {float(k): int(v) for k, v in pairs} for key, pairs in indexer.rows("data")[0]["categoryMaps"]}
+    keeps = _keeps_invalid(indexer)
+    listed = indexer.rows("data")[0]["categoryMaps"]
+    maps = {key: dict(pairs) for key, pairs in listed}
+    for (_, pairs), positions in zip(listed, maps.values(), strict=True):
+        if len(positions) < len(pairs) or sorted(positions.values()) != list(range(len(pairs))):
+            raise ModelFileError("a VectorIndexer must number values from 0 on, got others; folder damaged?")
     return [_through(column, maps[j], keeps=keeps) if j in maps else column for j, column in enumerate(columns)]
 
 

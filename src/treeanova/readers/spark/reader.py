@@ -14,13 +14,15 @@ from treeanova.core.arrays import Floats
 from treeanova.data.features import Schema
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.forest import Forest
+from treeanova.readers.checks import check_size, damage_reported, decimal_number, whole_number
 from treeanova.readers.spark.columns import check_stages, columns_of, labels_of
-from treeanova.readers.spark.folder import Stage, open_stage
+from treeanova.readers.spark.folder import Stage, open_folder
 from treeanova.readers.spark.forest import Row, forest_of
 
 _TREES = {"DecisionTreeRegressionModel", "DecisionTreeClassificationModel"}
 _FORESTS = {"RandomForestRegressionModel", "RandomForestClassificationModel"}
 _BOOSTED = {"GBTRegressionModel", "GBTClassificationModel"}
+_MAX_CLASSES = 100_000
 
 
 def read(model: Any) -> Forest:
@@ -42,14 +44,8 @@ def read(model: Any) -> Forest:
 def read_file(path: str | pathlib.Path) -> Forest:
     """The Forest of a saved model or PipelineModel; Spark is not needed."""
     path = pathlib.Path(path)
-    try:
-        return _read(open_stage(path))
-    except (ModelFileError, UnsupportedModelError):
-        raise
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        raise ModelFileError(
-            f"{path.name} must be a whole folder of Spark, got others ({type(error).__name__}: {error}); damaged?"
-        ) from error
+    with damage_reported("a folder of a Spark model", path):
+        return _read(open_folder(path))
 
 
 def _read(saved: Stage) -> Forest:
@@ -73,11 +69,13 @@ def _trees(model: Stage) -> tuple[list[list[Row]], Floats]:
     rows = model.rows("data")
     if model.kind in _TREES:
         return [sorted(rows, key=lambda node: node["id"])], np.ones(1)
-    weights = {int(tree): float(weight) for tree, _, weight in (row.values() for row in model.rows("treesMetadata"))}
+    listed = [row.values() for row in model.rows("treesMetadata")]
+    weights = {whole_number(tree): decimal_number(weight) for tree, _, weight in listed}
     nodes: dict[int, list[Row]] = {tree: [] for tree in sorted(weights)}
     for row in rows:
-        nodes[int(row["treeID"])].append(row["nodeData"])
-    if len(nodes) != int(model.content.get("numTrees", len(nodes))) or not all(nodes.values()):
+        nodes[whole_number(row["treeID"])].append(row["nodeData"])
+    n_trees = whole_number(model.content.get("numTrees", len(listed)))
+    if not len(nodes) == len(listed) == n_trees or not all(nodes.values()):
         raise ModelFileError(f"{model.path.name} must hold all of its trees, got {len(nodes)}; folder damaged?")
     return [sorted(tree, key=lambda node: node["id"]) for tree in nodes.values()], np.array(
         [weights[tree] for tree in nodes]
@@ -93,22 +91,33 @@ def _values(model: Stage, trees: list[list[Row]], weights: Floats) -> Floats:
     if model.kind in _FORESTS:
         weight = weight / weights.sum()
     if model.kind in _BOOSTED or model.kind.endswith("RegressionModel"):
-        predictions: Floats = weight * np.array([[float(node["prediction"])] for node in nodes])
+        predictions: Floats = weight * np.array([[decimal_number(node["prediction"])] for node in nodes])
         return predictions
     counts = np.array([node["impurityStats"] for node in nodes], dtype=np.float64)
+    n_classes = _n_classes(model)
+    if counts.shape != (len(nodes), n_classes) or not (counts >= 0).all():
+        raise ModelFileError(f"nodes of Spark's trees must have counts of {n_classes} classes, got others.")
     shares: Floats = counts / np.maximum(counts.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
     values: Floats = weight * shares
     return values
 
 
+def _n_classes(model: Stage) -> int:
+    n_classes = whole_number(model.content.get("numClasses", 2))
+    check_size("classes", n_classes, _MAX_CLASSES)
+    if n_classes < 2:
+        raise UnsupportedModelError("a Spark classifier must have two or more classes, got one; train it on more.")
+    return n_classes
+
+
 def _schema(model: Stage, before: list[Stage]) -> Schema:
     """Outputs, link and classes; the features are added later."""
     if model.kind.endswith("RegressionModel"):
-        return Schema(())
-    n_classes = int(model.content.get("numClasses", 2))
-    if n_classes < 2:
-        raise UnsupportedModelError("a Spark classifier must have two or more classes, got one; train it on more.")
+        loss = str(model.parameter("lossType", "squared")) if model.kind in _BOOSTED else "squared"
+        return Schema((), objective=loss)
+    n_classes = _n_classes(model)
     labels = labels_of(before, model.parameter("labelCol", "label"))
     classes: tuple[Hashable, ...] = labels if len(labels) == n_classes else tuple(float(k) for k in range(n_classes))
     outputs = ("score",) if n_classes == 2 else tuple(str(label) for label in classes)
-    return Schema((), outputs, "logit" if model.kind in _BOOSTED else "probability", classes=classes)
+    link, objective = ("logit", "log") if model.kind in _BOOSTED else ("probability", "brier")
+    return Schema((), outputs, link, classes=classes, objective=objective)

@@ -13,6 +13,7 @@ from treeanova.errors import ModelFileError, UnsupportedModelError
 
 _TYPES: dict[int, np.dtype[Any]] = {2: np.dtype("<f4"), 3: np.dtype("<f8")}
 _MAX_TREES = 10_000_000
+_LAST_TASK = 4
 # Fields of a tree that are arrays, in the order of the file; "value" is float32 or float64, by the model's type.
 _TREE_FIELDS = (
     ("node_type", "<i1"),
@@ -87,6 +88,8 @@ def parse(data: bytes) -> Checkpoint:
     n_targets = stream.number("<i")
     if not (0 <= n_trees <= _MAX_TREES and n_features >= 0 and n_targets >= 1):
         raise ModelFileError("a treelite checkpoint must have trees, features and targets, got none; file damaged?")
+    if average > 1 or task > _LAST_TASK:
+        raise ModelFileError(f"a treelite checkpoint must be of a known task, got {task}, {average}; file damaged?")
     header = {
         "num_class": stream.array("<i4", n_targets),
         "leaf_vector_shape": stream.array("<i4", 2),
@@ -96,6 +99,8 @@ def parse(data: bytes) -> Checkpoint:
         "sigmoid_alpha": stream.number("<f"),
     }
     stream.number("<f")  # ratio_c, of isolation forests
+    if min(header["num_class"]) < 1 or min(header["leaf_vector_shape"]) < 1:
+        raise ModelFileError("a treelite checkpoint must have classes and leaf values, got none; file damaged?")
     base_scores = stream.array("<f8", n_targets * int(max(header["num_class"])))
     stream.array("<u1")  # attributes
     stream.no_optional_fields()
@@ -122,6 +127,9 @@ def _tree(stream: _Stream, value_type: np.dtype[Any]) -> Tree:
     for name in _SEGMENTS:
         content = tree[name.rpartition("_")[0]]
         if len(tree[name]) != n_nodes or (tree[name] > len(content)).any():
+            raise ModelFileError(f"trees of a treelite checkpoint must have whole lists, got another {name}; damaged?")
+    for name in ("leaf_vector", "category_list"):
+        if (tree[f"{name}_begin"] > tree[f"{name}_end"]).any():
             raise ModelFileError(f"trees of a treelite checkpoint must have whole lists, got another {name}; damaged?")
     return tree
 

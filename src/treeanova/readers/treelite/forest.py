@@ -11,12 +11,14 @@ from treeanova.core.arrays import Bools, Floats, Ints
 from treeanova.data.features import Encoder, Feature, Numeric, Schema
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.forest import Forest, assemble, bound_below, bound_up_to
-from treeanova.readers.checks import block_starts, check_size
+from treeanova.readers.checks import block_starts, check_size, check_values
+from treeanova.readers.outputs import objective_of_probabilities
 from treeanova.readers.treelite.checkpoint import Checkpoint, Tree
 from treeanova.readers.treelite.columns import UnsignedCodes
 from treeanova.readers.xgboost.columns import Number
 
-_NUMERICAL, _CATEGORICAL = 1, 2
+_LEAF, _NUMERICAL, _CATEGORICAL = range(3)
+_TESTS = (_NUMERICAL, _CATEGORICAL)
 _EQ, _LT, _LE, _GT, _GE = range(1, 6)
 _MAX_VALUES = 200_000_000
 _MAX_COLUMNS = 1_000_000
@@ -37,6 +39,7 @@ def forest_of(checkpoint: Checkpoint) -> Forest:
     check_size("columns", checkpoint.n_features, _MAX_COLUMNS)
     nodes = {name: np.concatenate([tree[name] for tree in checkpoint.trees]) for name in _NAMES}
     sizes = np.array([len(tree["node_type"]) for tree in checkpoint.trees], dtype=np.int64)
+    _check_nodes(nodes, sizes)
     roots = block_starts(sizes)
     offset = np.repeat(roots, sizes)
     values, intercept = _values(checkpoint)
@@ -45,7 +48,7 @@ def forest_of(checkpoint: Checkpoint) -> Forest:
     swaps = np.isin(nodes["cmp"], (_GT, _GE)) & (nodes["node_type"] == _NUMERICAL)
     left, right = (np.where(nodes[side] < 0, -1, nodes[side] + offset) for side in ("cleft", "cright"))
     schema, values, intercept = _outputs(checkpoint, sets.features(), values, intercept)
-    return assemble(
+    forest = assemble(
         schema,
         intercept,
         roots=roots,
@@ -59,6 +62,9 @@ def forest_of(checkpoint: Checkpoint) -> Forest:
         category_start=category_start,
         category_left=category_left,
     )
+    if len(forest.feature) < len(offset):
+        raise ModelFileError("trees of a treelite model must reach all of their nodes, got one apart; file damaged?")
+    return forest
 
 
 _NAMES = (
@@ -72,6 +78,19 @@ _NAMES = (
     "category_list_right_child",
 )
 Nodes = dict[str, npt.NDArray[Any]]
+
+
+def _check_nodes(nodes: Nodes, sizes: Ints) -> None:
+    """Raise ModelFileError for kinds, flags and children that treelite does not write."""
+    kind, size = nodes["node_type"], np.repeat(sizes, sizes)
+    check_values("trees of a treelite model must have nodes", sizes, sizes > 0)
+    check_values("nodes of a treelite model must be leaves or tests", kind, np.isin(kind, (_LEAF, *_TESTS)))
+    for side in ("cleft", "cright"):
+        child = nodes[side]
+        is_valid = np.where(kind == _LEAF, child == -1, (child > 0) & (child < size))
+        check_values("nodes of a treelite model must have two children that exist, or none", child, is_valid)
+    for name in ("default_left", "category_list_right_child"):
+        check_values(f"{name} of a treelite model must be 0 or 1", nodes[name], nodes[name] <= 1)
 
 
 def _bounds(nodes: Nodes, *, is_double: bool) -> Floats:
@@ -160,7 +179,7 @@ def _values(checkpoint: Checkpoint) -> tuple[Floats, Floats]:
     n_trees = np.zeros(shape)
     parts = []
     for tree, target, kind in zip(checkpoint.trees, checkpoint.target_id, checkpoint.class_id, strict=True):
-        if target >= shape[0] or kind >= shape[1]:
+        if not (-1 <= target < shape[0] and -1 <= kind < shape[1]):
             raise ModelFileError("trees of a treelite model must be for targets that exist, got others; file damaged?")
         place = (slice(None) if target < 0 else slice(target, target + 1), slice(None) if kind < 0 else [kind])
         n_trees[place] += 1
@@ -210,7 +229,9 @@ def _outputs(
         names = tuple(f"y{k}" for k in range(n_targets))
     else:
         names = tuple(f"y{t}:{k}" for t, n_classes in enumerate(checkpoint.num_class) for k in range(n_classes))
-    schema = Schema(features, names, link, absent=np.nan, single_integers=not checkpoint.is_double)
+    objective = objective_of_probabilities(link)
+    single = not checkpoint.is_double
+    schema = Schema(features, names, link, absent=np.nan, single_integers=single, objective=objective)
     return schema, values, intercept
 
 

@@ -13,8 +13,9 @@ from treeanova.core.arrays import Floats, Ints
 from treeanova.data.features import Encoder, Feature, Numeric, Schema
 from treeanova.errors import UnsupportedModelError
 from treeanova.model.forest import Forest, weighted_sum
+from treeanova.model.union import same_or_none
 from treeanova.readers.columnwise.columns import DoubleNumber
-from treeanova.readers.outputs import plain_labels
+from treeanova.readers.outputs import common_objective, objective_of_probabilities, plain_labels
 from treeanova.readers.xgboost.columns import Number
 
 
@@ -28,7 +29,8 @@ class Member(NamedTuple):
 def summed(wrapper: Any, members: Sequence[Member], factors: Sequence[float] | Floats) -> Forest:
     """The weighted sum of members, with the outputs and the link of the first."""
     forests = _aligned(wrapper, members)
-    first = forests[0].schema
+    objective = common_objective(forest.schema.objective for forest in forests)
+    first = dataclasses.replace(forests[0].schema, objective=objective)
     for forest in forests[1:]:
         if len(forest.schema.outputs) != len(first.outputs):
             raise refusal(wrapper, "its members have different numbers of outputs")
@@ -42,7 +44,8 @@ def side_by_side(wrapper: Any, members: Sequence[Member], outputs: Sequence[str]
         raise refusal(
             wrapper, "each of its members must have one output (a number, or two classes); read them one by one"
         )
-    schema = dataclasses.replace(forests[0].schema, outputs=tuple(outputs), link=link, classes=())
+    objective = common_objective(forest.schema.objective for forest in forests)
+    schema = dataclasses.replace(forests[0].schema, outputs=tuple(outputs), link=link, classes=(), objective=objective)
     wide = [_in_output(forest, k, schema) for k, forest in enumerate(forests)]
     return weighted_sum(wide, [1.0] * len(wide))
 
@@ -59,7 +62,10 @@ def with_classes(wrapper: Any, forest: Forest, link: str) -> Forest:
     if forest.n_outputs != (1 if len(classes) == 2 else len(classes)):
         raise refusal(wrapper, f"its members must know all of its {len(classes)} classes")
     outputs = ("score",) if len(classes) == 2 else tuple(str(label) for label in classes)
-    return forest.with_schema(dataclasses.replace(forest.schema, outputs=outputs, link=link, classes=classes))
+    objective = objective_of_probabilities(link)
+    return forest.with_schema(
+        dataclasses.replace(forest.schema, outputs=outputs, link=link, classes=classes, objective=objective)
+    )
 
 
 def refusal(wrapper: Any, reason: str) -> UnsupportedModelError:
@@ -95,8 +101,8 @@ def _aligned(wrapper: Any, members: Sequence[Member]) -> list[Forest]:
     common = {
         "features": tuple(dataclasses.replace(f, name=name) for f, name in zip(features, names, strict=True)),
         "named": named,
-        "absent": _same_or_none([f.schema.absent for f in forests]),
-        "single_integers": _same_or_none([f.schema.single_integers for f in forests]),
+        "absent": same_or_none([f.schema.absent for f in forests]),
+        "single_integers": same_or_none([f.schema.single_integers for f in forests]),
         "underscores": False,
     }
     return [
@@ -148,8 +154,3 @@ def _names(wrapper: Any, members: Sequence[Member], n_features: int) -> tuple[li
     if whole:
         return list(whole[0].names), True
     return [f"x{j}" for j in range(n_features)], False
-
-
-def _same_or_none(values: Sequence[Any]) -> Any:
-    """The value that all have, None where they differ."""
-    return values[0] if len({repr(value) for value in values}) == 1 else None

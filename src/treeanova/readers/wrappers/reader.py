@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,6 +13,7 @@ from treeanova.core.arrays import Floats
 from treeanova.errors import ScoreWarning
 from treeanova.model.effects import Effects
 from treeanova.model.forest import Forest
+from treeanova.readers.outputs import objective_text
 from treeanova.readers.sklearn.estimators import check_methods, is_sklearn
 from treeanova.readers.wrappers.combine import Member, affine, refusal, side_by_side, summed, with_classes
 from treeanova.readers.wrappers.targets import transformed_back
@@ -43,6 +45,7 @@ _LINEAR = {
     "SGDRegressor",
     "TheilSenRegressor",
 }
+_ROBUST = {"HuberRegressor", "LinearSVR", "SGDRegressor", "TheilSenRegressor"}
 _LOGISTIC = {"LogisticRegression", "LogisticRegressionCV"}
 
 
@@ -202,7 +205,16 @@ def _read_stack(model: Any, read_member: ReadMember) -> Content:
     weights, constant = _last_step(model, _LINEAR, "a linear model")
     forests = _forests(model, model.estimators_, read_member)
     _check_links(model, forests, "identity")
-    return affine(_stacked(model, forests, weights), 1.0, constant)
+    stacked = affine(_stacked(model, forests, weights), 1.0, constant)
+    objective = _last_objective(model.final_estimator_)
+    return stacked.with_schema(dataclasses.replace(stacked.schema, objective=objective))
+
+
+def _last_objective(last: Any) -> str:
+    """What the last step of a stack minimises, in the words of `validate(loss=...)`; empty for robust regressions."""
+    if _is_a(last, {"QuantileRegressor"}):
+        return objective_text("pinball", last.quantile)
+    return "" if _is_a(last, _ROBUST) else "squared"
 
 
 def _read_class_stack(model: Any, read_member: ReadMember) -> Content:

@@ -9,8 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from treeanova.model.forest import Forest
+from treeanova.readers.outputs import objective_text
 from treeanova.readers.sklearn.estimators import is_sklearn
 from treeanova.readers.wrappers.combine import affine
+
+_FUNCTIONS = {"log": np.log, "log1p": np.log1p, "sqrt": np.sqrt}
 
 
 def transformed_back(model: Any, forest: Forest) -> Forest:
@@ -20,15 +23,38 @@ def transformed_back(model: Any, forest: Forest) -> Forest:
     """
     transformer, link = model.transformer_, forest.schema.link
     is_function = is_sklearn(type(transformer)) and type(transformer).__name__ == "FunctionTransformer"
-    if is_function and transformer.inverse_func is None:
-        return forest
     line = _inverse_line(transformer)
     if link == "identity" and line is not None:
-        return affine(forest, *line)
+        objective = _rescaled(forest.schema.objective, line[0])
+        return affine(forest.with_schema(dataclasses.replace(forest.schema, objective=objective)), *line)
+    objective = _of_transformed(forest.schema.objective, transformer) if is_function else ""
+    schema = dataclasses.replace(forest.schema, objective=objective)
+    if is_function and transformer.inverse_func is None:
+        return forest.with_schema(schema)
     is_exponential = (
         link == "identity" and is_function and transformer.inverse_func is np.exp and not transformer.inv_kw_args
     )
-    return forest.with_schema(dataclasses.replace(forest.schema, link="log" if is_exponential else "other"))
+    return forest.with_schema(dataclasses.replace(schema, link="log" if is_exponential else "other"))
+
+
+def _of_transformed(objective: str, transformer: Any) -> str:
+    """The objective as one of the target before its transformation; empty where that has no name of ours."""
+    if transformer.func is None:
+        return objective
+    name = next((name for name, function in _FUNCTIONS.items() if transformer.func is function), None)
+    is_plain = name is not None and not transformer.kw_args and objective and " of " not in objective
+    return f"{objective} of {name}" if is_plain else ""
+
+
+def _rescaled(objective: str, slope: npt.ArrayLike) -> str:
+    """The objective of a target that was divided by `slope`, as one of the target itself; empty if it has no name."""
+    slopes = np.unique(np.asarray(slope, dtype=np.float64))
+    name, *parameters = objective.split(":")
+    if name in {"squared", "absolute"} or (name in {"pinball", "expectile"} and slopes[0] > 0):
+        return objective
+    if name in {"huber", "pseudo_huber", "fair"} and len(slopes) == 1:
+        return objective_text(name, float(parameters[0]) * abs(float(slopes[0])))
+    return ""
 
 
 def _inverse_line(transformer: Any) -> tuple[npt.ArrayLike, npt.ArrayLike] | None:

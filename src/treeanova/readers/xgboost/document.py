@@ -1,32 +1,16 @@
-"""The document that XGBoost saves: its parts by name, and one error for all that may be wrong with it."""
+"""The document that XGBoost saves: its parts by name."""
 
 from __future__ import annotations
 
-import contextlib
-import json
-from collections.abc import Iterator
 from typing import Any
 
 from treeanova.errors import ModelFileError, UnsupportedModelError
+from treeanova.readers.checks import parsed_json, whole_number
 from treeanova.readers.xgboost import ubjson
 
 Document = dict[str, Any]
 _MAX_OUTPUTS = 1 << 16
 _UBJSON_STARTS = {b"L", b"i", b"U", b"I", b"l", b"#", b"$"}
-
-
-@contextlib.contextmanager
-def damage_reported(what: str) -> Iterator[None]:
-    """Turns what goes wrong with a damaged document into ModelFileError, with the name of the document."""
-    try:
-        yield
-    except UnsupportedModelError:
-        raise
-    except ModelFileError as error:
-        raise ModelFileError(f"{what}: {error}") from error
-    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
-        reason = f"{type(error).__name__}: {error}"[:200]
-        raise ModelFileError(f"{what} must be an XGBoost model, got a document with {reason}; file damaged?") from error
 
 
 def parse(data: bytes) -> Any:
@@ -35,7 +19,7 @@ def parse(data: bytes) -> Any:
         raise ModelFileError(
             f"an XGBoost file must start with a brace, got {data[:10]!r}; save the model as .json or .ubj."
         )
-    return ubjson.decode(data) if data[1:2] in _UBJSON_STARTS else json.loads(data)
+    return ubjson.decode(data) if data[1:2] in _UBJSON_STARTS else parsed_json(data)
 
 
 def learner_of(document: Any) -> Document:
@@ -58,7 +42,7 @@ def tree_model(learner: Document) -> Document:
 
 def count_of(parameters: Document, name: str) -> int:
     """A parameter that counts something; absent means 0."""
-    count = int(parameters.get(name, 0))
+    count = whole_number(parameters.get(name, 0))
     if count < 0:
         raise ModelFileError(f"{name} must be 0 or more, got {count}; file damaged?")
     return count

@@ -10,28 +10,31 @@ from treeanova.core.arrays import Floats
 from treeanova.data.features import Schema
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.forest import Forest, assemble, bound_below
+from treeanova.readers.checks import whole_number
 from treeanova.readers.xgboost.document import Document, count_of, n_outputs_of, tree_model
 from treeanova.readers.xgboost.features import features_of
-from treeanova.readers.xgboost.margin import objective_of
+from treeanova.readers.xgboost.margin import link_of, objective_of, objective_words
 from treeanova.readers.xgboost.nodes import category_sets, leaf_values, read_nodes
 
 _COUNTS_BYTES = (3, 4)  # since this version, names of categories from pandas are stored whole
 
 
 def forest_of(
-    learner: Document, version: Sequence[int], *, margin: Floats, last: int | None, missing: float, link: str
+    learner: Document, version: Sequence[int], *, margin: Floats, last: int | None, missing: float, is_custom: bool
 ) -> Forest:
     """The Forest of a document with the iterations up to and including `last` (None: all)."""
     n_outputs = n_outputs_of(learner)
+    _check_tree_count(tree_model(learner))
     trees = tree_model(learner)["trees"][: _n_trees(tree_model(learner), n_outputs, last)]
     nodes = read_nodes(trees)
     schema = Schema(
         features=features_of(learner, nodes, missing, counts_bytes=tuple(version) >= _COUNTS_BYTES),
         outputs=_outputs(learner, n_outputs),
-        link=link,
+        link="other" if is_custom else link_of(learner),
         named=bool(learner.get("feature_names")),
         absent=np.nan,
         predicts_share=objective_of(learner) == "reg:logistic",
+        objective="" if is_custom else objective_words(learner),
     )
     category_start, category_left = category_sets(nodes, schema.features)
     return assemble(
@@ -73,6 +76,13 @@ def _outputs(learner: Document, n_outputs: int) -> tuple[str, ...]:
     return tuple(f"{float(level):g}" for level in levels)
 
 
+def _check_tree_count(model: Document) -> None:
+    """Raise ModelFileError unless all trees that the document announces are there."""
+    n_announced, n_trees = count_of(model["gbtree_model_param"], "num_trees"), len(model["trees"])
+    if n_announced != n_trees:
+        raise ModelFileError(f"the model must have {n_announced} trees as num_trees says, got {n_trees}; file damaged?")
+
+
 def _n_trees(model: Document, n_outputs: int, last: int | None) -> int:
     """Number of trees of the iterations up to and including `last`."""
     if last is None or last == -1:  # XGBoost takes an end of 0 for all
@@ -82,7 +92,10 @@ def _n_trees(model: Document, n_outputs: int, last: int | None) -> int:
         raise UnsupportedModelError(
             f"an XGBoost model must have the iterations up to its best, got best_iteration {last} of {len(ends) - 1}."
         )
-    return int(ends[last + 1])
+    n_trees = whole_number(ends[last + 1])
+    if not 0 <= n_trees <= len(model["trees"]):
+        raise ModelFileError(f"iteration_indptr must be numbers of trees, got {n_trees}; file damaged?")
+    return n_trees
 
 
 def _iteration_ends(model: Document, n_outputs: int) -> range:

@@ -10,6 +10,7 @@ import numpy as np
 
 from treeanova.core.arrays import Floats
 from treeanova.errors import UnsupportedModelError
+from treeanova.readers.outputs import objective_among, objective_text
 from treeanova.readers.xgboost.columns import Singles
 from treeanova.readers.xgboost.document import Document, count_of, tree_model
 
@@ -28,6 +29,20 @@ _IDENTITY = {
     "reg:squarederror",
     "reg:squaredlogerror",
 }
+_OBJECTIVES = {
+    "squared": "reg:squarederror reg:linear",
+    "log": "binary:logistic reg:logistic binary:logitraw",
+    "multiclass": "multi:softprob multi:softmax",
+    "poisson": "count:poisson",
+    "gamma": "reg:gamma",
+    "tweedie": "reg:tweedie",
+    "absolute": "reg:absoluteerror",
+    "pseudo_huber": "reg:pseudohubererror",
+    "pinball": "reg:quantileerror",
+    "cox": "survival:cox",
+    "aft": "survival:aft",
+    "pairwise": "rank:pairwise rank:ndcg rank:map",
+}
 # The margin is a plain sum; `predict` turns it into 0 or 1, which is no link.
 _OTHER = {"binary:hinge"}
 
@@ -42,6 +57,24 @@ def link_of(learner: Document) -> str:
 def objective_of(learner: Document) -> str:
     """Name of the model's objective."""
     return str(learner["objective"]["name"])
+
+
+def objective_words(learner: Document) -> str:
+    """The model's objective in the words of `validate(loss=...)`."""
+    stated = learner["objective"]
+    name = objective_among(objective_of(learner), _OBJECTIVES)
+    if name == "pinball":
+        return objective_text(name, *json.loads(stated["quantile_loss_param"]["quantile_alpha"]))
+    if name == "tweedie":
+        return objective_text(name, float(stated["tweedie_regression_param"]["tweedie_variance_power"]))
+    if name == "pseudo_huber":
+        return objective_text(name, float(stated["pseudo_huber_param"]["huber_slope"]))
+    if name == "aft":
+        parameters = stated["aft_loss_param"]
+        return objective_text(
+            name, parameters["aft_loss_distribution"], float(parameters["aft_loss_distribution_scale"])
+        )
+    return name
 
 
 def stored_margin(learner: Document, version: Any) -> Floats:

@@ -70,15 +70,17 @@ def read_nodes(trees: Sequence[Document]) -> Nodes:
         slot=slot,
         feature=_aligned(trees, "split_indices", sizes),
         condition=_aligned(trees, "split_conditions", sizes, "fiu"),
-        default_left=_aligned(trees, "default_left", sizes) != 0,
+        default_left=_flags(trees, "default_left", sizes),
         listed=listed,
         listed_sizes=listed_sizes,
         categories=categories,
     )
 
 
-def _joined(trees: Sequence[Document], key: str, kinds: str = "biu") -> tuple[npt.NDArray[Any], Ints]:
+def _joined(trees: Sequence[Document], key: str, kinds: str = "iu") -> tuple[npt.NDArray[Any], Ints]:
     """The arrays of all trees in one, as int64 or, where `kinds` has f, as float32; and the length of each."""
+    if "b" not in kinds and any(isinstance(tree[key], list) and bool in map(type, tree[key]) for tree in trees):
+        raise ModelFileError(f"{key} must be a list of integers, got booleans; file damaged?")
     arrays = [np.asarray(tree[key]) for tree in trees]
     noun = "numbers" if "f" in kinds else "integers"
     for array in arrays:
@@ -89,11 +91,18 @@ def _joined(trees: Sequence[Document], key: str, kinds: str = "biu") -> tuple[np
     return singles(joined) if "f" in kinds else joined.astype(np.int64), lengths
 
 
-def _aligned(trees: Sequence[Document], key: str, expected: Ints, kinds: str = "biu") -> npt.NDArray[Any]:
+def _aligned(trees: Sequence[Document], key: str, expected: Ints, kinds: str = "iu") -> npt.NDArray[Any]:
     """The arrays of all trees in one; they must have the lengths expected."""
     joined, lengths = _joined(trees, key, kinds)
     check_values(f"{key} must have an entry per node or list of its tree", lengths, lengths == expected)
     return joined
+
+
+def _flags(trees: Sequence[Document], key: str, sizes: Ints) -> Bools:
+    """A boolean per node, which may be 0 or 1."""
+    numbers = _aligned(trees, key, sizes, "biu")
+    check_values(f"{key} must be 0 or 1", numbers, (numbers == 0) | (numbers == 1))
+    return np.asarray(numbers == 1)
 
 
 def _check_children(left: Ints, right: Ints, sizes: Ints) -> None:
@@ -180,7 +189,7 @@ def _lists(trees: Sequence[Document], starts: Ints, sizes: Ints) -> tuple[Ints, 
         )
     check_values("categories_nodes must be nodes of their tree", node, (node >= 0) & (node < np.repeat(sizes, n_lists)))
     listed = node + np.repeat(starts, n_lists)
-    if not np.array_equal(listed, np.flatnonzero(_aligned(trees, "split_type", sizes))):
+    if not np.array_equal(listed, np.flatnonzero(_flags(trees, "split_type", sizes))):
         raise ModelFileError(
             f"categories must belong to the nodes that split on categories, got lists of nodes {str(node)[:40]}; "
             "file damaged?"

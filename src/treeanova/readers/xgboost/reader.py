@@ -13,10 +13,13 @@ from treeanova.core.arrays import Floats
 from treeanova.errors import UnsupportedModelError
 from treeanova.model.forest import Forest
 from treeanova.readers import versions
+from treeanova.readers.checks import damage_reported, whole_number
 from treeanova.readers.xgboost import ubjson
-from treeanova.readers.xgboost.document import Document, damage_reported, learner_of, parse
+from treeanova.readers.xgboost.document import Document, learner_of, parse
 from treeanova.readers.xgboost.forest import forest_of
-from treeanova.readers.xgboost.margin import link_of, predicted_margin, stored_margin
+from treeanova.readers.xgboost.margin import predicted_margin, stored_margin
+
+_KIND = "an XGBoost model"
 
 
 def read(model: Any) -> Forest:
@@ -33,7 +36,7 @@ def read(model: Any) -> Forest:
 
 def _read_live(model: Any, booster: Any, last: int | None) -> Forest:
     raw, missing = _raw(booster), getattr(model, "missing", np.nan)
-    with damage_reported("the model"):
+    with damage_reported(_KIND):
         document = ubjson.decode(raw)
         learner = learner_of(document)
         return forest_of(
@@ -42,7 +45,7 @@ def _read_live(model: Any, booster: Any, last: int | None) -> Forest:
             margin=predicted_margin(booster, learner, document["version"]),
             last=last,
             missing=np.nan if missing is None else float(missing),
-            link="other" if callable(getattr(model, "objective", None)) else link_of(learner),
+            is_custom=callable(getattr(model, "objective", None)),
         )
 
 
@@ -53,16 +56,16 @@ def read_file(path: str | pathlib.Path) -> Forest:
     """
     path = pathlib.Path(path)
     data = path.read_bytes()
-    with damage_reported(path.name):
+    with damage_reported(_KIND, path):
         document = parse(data)
-        version = tuple(int(number) for number in document["version"])
+        version = tuple(map(whole_number, document["version"]))
         last = _best_iteration(document)
-    return versions.read_stored(
-        "xgboost",
-        version,
-        lambda: _read_document(document, path.name, last),
-        lambda library, _: _load(library, data, version, last),
-    )
+        return versions.read_stored(
+            "xgboost",
+            version,
+            lambda: _read_document(document, last),
+            lambda library, _: _load(library, data, version, last),
+        )
 
 
 def _load(library: Any, data: bytes, version: tuple[int, ...], last: int | None) -> versions.Predict | None:
@@ -76,20 +79,19 @@ def _best_iteration(document: Document) -> int | None:
     """The last iteration that a wrapper predicts with; None for a plain Booster, which uses all of them."""
     attributes = document["learner"].get("attributes", {})
     best = attributes.get("best_iteration") if "scikit_learn" in attributes else None
-    return None if best is None else int(best)
+    return None if best is None else whole_number(best)
 
 
-def _read_document(document: Document, name: str, last: int | None) -> Forest:
-    with damage_reported(name):
-        learner = learner_of(document)
-        return forest_of(
-            learner,
-            document["version"],
-            margin=stored_margin(learner, document["version"]),
-            last=last,
-            missing=np.nan,
-            link=link_of(learner),
-        )
+def _read_document(document: Document, last: int | None) -> Forest:
+    learner = learner_of(document)
+    return forest_of(
+        learner,
+        document["version"],
+        margin=stored_margin(learner, document["version"]),
+        last=last,
+        missing=np.nan,
+        is_custom=False,
+    )
 
 
 def _margin_of(booster: Any, last: int | None, rows: Floats) -> npt.ArrayLike:

@@ -13,6 +13,8 @@ from treeanova.core.arrays import Floats
 from treeanova.data.features import Feature, Labels, Schema
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.forest import Forest, assemble
+from treeanova.readers.checks import check_inside, damage_reported
+from treeanova.readers.outputs import objective_among
 from treeanova.readers.xgboost.columns import Number
 from treeanova.readers.ydf.columns import TextItems
 from treeanova.readers.ydf.conditions import Column, Split, split_of
@@ -30,6 +32,14 @@ _LINKS = {
     "BINARY_FOCAL_LOSS": "logit",
     "MULTINOMIAL_LOG_LIKELIHOOD": "softmax",
 }
+_OBJECTIVES = {
+    "squared": "SQUARED_ERROR",
+    "absolute": "MEAN_AVERAGE_ERROR",
+    "poisson": "POISSON",
+    "log": "BINOMIAL_LOG_LIKELIHOOD",
+    "multiclass": "MULTINOMIAL_LOG_LIKELIHOOD",
+    "pairwise": "LAMBDA_MART_NDCG LAMBDA_MART_NDCG5 XE_NDCG_MART",
+}
 _TASKS = {"CLASSIFICATION", "REGRESSION", "RANKING"}
 _BOOLEAN = Labels((False, True))
 
@@ -41,15 +51,17 @@ def read_file(path: str | pathlib.Path) -> Forest:
         ydf = importlib.import_module("ydf")
     except ImportError as error:
         raise UnsupportedModelError(
-            f"`model` is a folder of ydf ({path.name}), which ydf must load, got no ydf; install it."
+            f"`model` is a folder of ydf ({path}), which ydf must load, got no ydf; install it."
         ) from error
-    try:
-        model = ydf.load_model(str(path))
-    except Exception as error:  # ydf has errors of its own
-        raise ModelFileError(
-            f"{path.name} must be a whole folder of ydf, got {type(error).__name__}: {str(error)[:200]}; damaged?"
-        ) from error
-    return read(model)
+    with damage_reported("a folder of a ydf model", path):
+        check_inside(path)
+        try:
+            model = ydf.load_model(str(path))
+        except Exception as error:  # ydf has errors of its own
+            raise ModelFileError(
+                f"it must be a whole folder of ydf, got {type(error).__name__}: {str(error)[:200]}; folder damaged?"
+            ) from error
+        return read(model)
 
 
 def read(model: Any) -> Forest:
@@ -69,9 +81,9 @@ def read(model: Any) -> Forest:
     owner = np.repeat(np.arange(len(trees)), np.diff([*trees, len(nodes.value)]))
     classes = tuple(model.label_classes()) if model.task().name == "CLASSIFICATION" else ()
     content = _forest_values(model, nodes.value, classes) if kind == _FORESTS else _boosted(model, nodes.value, owner)
-    values, intercept, link = content
+    values, intercept, link, objective = content
     outputs = tuple(classes) if values.shape[1] > 1 else ("score",)
-    schema = Schema(features, outputs, link, named=True, classes=classes, single_integers=True)
+    schema = Schema(features, outputs, link, named=True, classes=classes, single_integers=True, objective=objective)
     return assemble(schema, intercept, roots=trees, values=values, **nodes.arrays())
 
 
@@ -170,23 +182,24 @@ class _Nodes:
 # Leaves
 
 
-def _forest_values(model: Any, leaves: Sequence[Any], classes: tuple[str, ...]) -> tuple[Floats, Floats, str]:
+def _forest_values(model: Any, leaves: Sequence[Any], classes: tuple[str, ...]) -> tuple[Floats, Floats, str, str]:
     """The mean over trees of values, of class probabilities, or of votes."""
     if not classes:
         values = np.array([[0.0 if leaf is None else leaf.value] for leaf in leaves])
-        return values / model.num_trees(), np.zeros(1), "identity"
+        return values / model.num_trees(), np.zeros(1), "identity", "squared"
     shares = np.array([[0.0] * len(classes) if leaf is None else leaf.probability for leaf in leaves])
     if model.winner_takes_all():
         shares = (shares.argmax(axis=1)[:, None] == np.arange(len(classes))).astype(np.float64)
     values = shares[:, 1:] if len(classes) == 2 else shares
-    return values / model.num_trees(), np.zeros(values.shape[1]), "probability"
+    return values / model.num_trees(), np.zeros(values.shape[1]), "probability", "brier"
 
 
-def _boosted(model: Any, leaves: Sequence[Any], owner: Any) -> tuple[Floats, Floats, str]:
-    """Values in the columns of their classes, the initial predictions, and the link of the loss."""
+def _boosted(model: Any, leaves: Sequence[Any], owner: Any) -> tuple[Floats, Floats, str, str]:
+    """Values in the columns of their classes, the initial predictions, and the link and the name of the loss."""
     n_outputs = model.num_trees_per_iteration()
     values = np.zeros((len(leaves), n_outputs))
     plain = [0.0 if leaf is None else leaf.value for leaf in leaves]
     values[np.arange(len(leaves)), owner % n_outputs] = plain
     loss = importlib.import_module(_LOSSES).Loss.Name(model._model.loss())  # noqa: SLF001  no public form
-    return values, np.asarray(model.initial_predictions(), dtype=np.float64), _LINKS.get(loss, "other")
+    intercept = np.asarray(model.initial_predictions(), dtype=np.float64)
+    return values, intercept, _LINKS.get(loss, "other"), objective_among(loss, _OBJECTIVES)

@@ -348,22 +348,50 @@ function barsSpec(term, series, view) {
 
 // Pairs: heat maps with zero in the colour of the background, cells without rows in grey.
 
+// Whether the first feature goes up instead of across: categories over numbers, whose labels read better on the left.
+function isTurned(term) {
+  const [first, second] = term.axes.map((axis) => report.axes[axis].kind === "category");
+  return first && !second;
+}
+
+// The cell of a pair's table that is in a row (the feature that goes up) and a column (the one that goes across).
+const cellAt = (term, row, column) => (isTurned(term) ? row * bins(term.axes[1]).length + column : column * bins(term.axes[1]).length + row);
+
+// The value of the strongest colour: the largest with rows, or less where few cells reach far beyond all others.
+// Few cells: at most 2 % of the rows and 3 % of the drawn area. Far: twice as far. As plots have it.
+function colourLimit(term, lists) {
+  const widths = term.axes.map((axis) => {
+    const place = geometry(axis);
+    return place.category ? place.own.map(() => 1 / place.own.length) : place.places.map(([from, to]) => Math.max(0, to - from) / (place.end - place.low));
+  });
+  const nColumns = widths[1].length;
+  const seen = lists.flatMap((list) => list.map((value, i) => ({ size: Math.abs(value), rows: term.rows[i], area: widths[0][Math.floor(i / nColumns)] * widths[1][i % nColumns] }))).filter((cell) => cell.rows > 0);
+  if (!seen.length) return Math.max(...lists.flat().map(Math.abs)) || 1;
+  seen.sort((a, b) => a.size - b.size);
+  const quantile = (weight, share) => {
+    let left = share * seen.reduce((sum, cell) => sum + cell[weight], 0);
+    return (seen.find((cell) => { left -= cell[weight]; return left <= 1e-12; }) || seen[seen.length - 1]).size;
+  };
+  const largest = seen[seen.length - 1].size;
+  const typical = Math.max(quantile("rows", 0.98), quantile("area", 0.97));
+  return (typical > 0 && largest > 2 * typical ? typical : largest) || 1;
+}
+
 function mapsSpec(term, panels, view) {
   const places = term.axes.map((axis, i) => geometry(axis, rowsAlong(term, i), state.axis));
-  const turned = places[1].category && !places[0].category; // labels of categories read better on the left
-  if (turned) places.reverse();
+  if (!isTurned(term)) places.reverse(); // up, across
   const columns = panels.length === 1 || view.narrow ? 1 : panels.length;
   const legendRoom = view.narrow ? 0 : 70;
   const labels = places[0].category ? labelRoom(places[0], view.width) : 0;
   const width = Math.floor((view.width - legendRoom - labels - (columns - 1) * 30) / columns);
   const height = Math.min(view.height + HISTOGRAM_HEIGHT + 20, Math.max(220, Math.floor(width * 0.8)));
-  const maps = panels.map((panel, i) => mapSpec(term, panel, places, { ...view, wide: view.width, width, height, first: i % columns === 0, panels, turned }));
+  const maps = panels.map((panel, i) => mapSpec(term, panel, places, { ...view, wide: view.width, width, height, first: i % columns === 0, panels }));
   if (maps.length === 1) return maps[0];
   return { [columns === 1 ? "vconcat" : "hconcat"]: maps, spacing: 24, resolve: { scale: { color: "shared" } } };
 }
 
 function mapSpec(term, panel, [vertical, horizontal], view) {
-  const cells = mapCells(term, panel, vertical, horizontal, view.turned);
+  const cells = mapCells(term, panel, vertical, horizontal);
   const bound = Math.max(Math.abs(view.domain[0]), Math.abs(view.domain[1])) || 1;
   const colours = diverging();
   const domain = colours.map((_, i) => bound * ((2 * i) / (colours.length - 1) - 1));
@@ -400,11 +428,11 @@ function mapSpec(term, panel, [vertical, horizontal], view) {
   };
 }
 
-function mapCells(term, panel, vertical, horizontal, turned) {
+function mapCells(term, panel, vertical, horizontal) {
   const cells = [];
   vertical.own.forEach((row, i) => {
     horizontal.own.forEach((column, j) => {
-      const at = turned ? j * vertical.own.length + i : i * horizontal.own.length + j;
+      const at = cellAt(term, i, j);
       const [x, x2] = horizontal.category ? [horizontal.labels[j], null] : horizontal.places[j];
       const [y, y2] = vertical.category ? [vertical.labels[i], null] : vertical.places[i];
       if ((x2 !== null && !(x2 > x)) || (y2 !== null && !(y2 > y))) return;

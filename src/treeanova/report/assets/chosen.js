@@ -30,20 +30,25 @@ const span = (lists) => lists.reduce(([low, high], list) => list.reduce(([a, b],
 
 // Ends of the drawn values: of this term, or of all terms of its order.
 function domainOf(term, panels) {
-  const lists = panels.map((panel) => drawnValues(term, panel));
-  if (state.range === "shared") {
-    const alike = report.terms.filter((other) => other.axes && other.order === term.order);
-    lists.push(...alike.flatMap((other) => panelsOf(other).map((panel) => drawnValues(other, panel))));
+  const alike = state.range === "shared" ? report.terms.filter((other) => other.axes && other.order === term.order) : [];
+  const shown = [[term, panels], ...alike.map((other) => [other, panelsOf(other)])].filter(([, ofTerm]) => ofTerm.length);
+  const [low, high] = span(shown.flatMap(([other, ofTerm]) => ofTerm.map((panel) => drawnValues(other, panel))));
+  if (term.order === 2) {
+    const limit = Math.max(...shown.map(([other, ofTerm]) => colourLimit(other, ofTerm.map((panel) => panel.values))));
+    return { low, high, limit, drawn: [-limit, limit] };
   }
-  const [low, high] = span(lists);
   const room = 0.06 * (high - low) || 1;
-  return { low, high, drawn: term.order === 2 ? [low, high] : [low - (low < 0 ? room : 0.3 * room), high + (high > 0 ? room : 0.3 * room)] };
+  return { low, high, drawn: [low - (low < 0 ? room : 0.3 * room), high + (high > 0 ? room : 0.3 * room)] };
 }
+
+const isClipped = ({ low, high, limit }) => limit !== undefined && Math.max(-low, high) > limit * (1 + 1e-9);
+const clippedWords = (ends) => (isClipped(ends) ? `; colours end at ±${number(ends.limit)}` : "");
 
 function viewOf(term, panels, width, heading = null) {
   const narrow = width < 560;
-  const words = state.view === "effect" ? effectWords(state.form, output(), state.scale) : effectWords("pure", output(), state.scale, false);
-  const domain = domainOf(term, panels).drawn;
+  const meaning = state.view === "effect" ? effectWords(state.form, output(), state.scale) : effectWords("pure", output(), state.scale, false);
+  const { drawn: domain, ...ends } = domainOf(term, panels);
+  const words = `${meaning}${clippedWords(ends)}`;
   return { width: Math.max(180, width - (narrow ? 62 : 78)), height: narrow ? 240 : 300, narrow, words, domain, heading };
 }
 
@@ -99,19 +104,27 @@ function whyNoPlot(term) {
   return "There is no such term before purification: it appears when interactions are purified. Switch the form to pure to see it.";
 }
 
+// How strong a term is in the chosen form. The other form is told where people read it: in models of main effects and pairs.
+function standingWords(term) {
+  const isRaw = state.form === RAW;
+  const place = standing(term, state.density, state.form, output());
+  if (!place) return [isRaw && headlineOf(state.density, RAW, output()) === null ? "The raw form is not ranked here." : "This form has no such term."];
+  const parts = [el("strong", {}, `${isRaw ? "raw form: " : ""}variance ${percent(place.variance)}`)];
+  parts.push(` · rank ${place.rank} of ${termsOf(state.density, state.form, output()).length} · share ${percent(place.share)} · mean |effect| ${number(place.size)}`);
+  if (headlineOf(state.density, "pure", output()).reads_raw) {
+    const other = standing(term, state.density, isRaw ? "pure" : RAW, output());
+    parts.push(` · ${isRaw ? "pure" : "raw"} form: ${other ? `variance ${percent(other.variance)}` : "no such term"}`);
+    if (term.moved && term.moved[state.density]) parts.push(` · purification moved ${number(term.moved[state.density][output()])} (RMS)`);
+  }
+  if (isShownNegative(place.share)) parts.push(`. ${report.negative_share}`);
+  else if (place.variance - place.share > 0.1) parts.push(`. ${report.offset_share}`);
+  return parts;
+}
+
 function renderChosen() {
   const term = chosenTerm();
   at("term-title").textContent = term.title;
-  const [pure, raw] = ["pure", RAW].map((form) => standing(term, state.density, form, output()));
-  const parts = [];
-  const all = termsOf(state.density, "pure", output()).length;
-  if (pure) parts.push(el("strong", {}, `${percent(pure.variance)} own variance`), ` · rank ${pure.rank} of ${all} · share of the variance ${percent(pure.share)} · mean |effect| ${number(pure.size)}`);
-  if (report.headlines[state.density][output()].raw_known) parts.push(raw ? ` · raw form ${percent(raw.variance)} own variance` : " · raw form none");
-  if (term.moved && term.moved[state.density]) parts.push(` · purification moved ${number(term.moved[state.density][output()])} (RMS)`);
-  if (pure && isShownNegative(pure.share)) parts.push(`. ${report.negative_share}`);
-  else if (pure && pure.variance - pure.share > 0.1) parts.push(`. ${report.offset_share}`);
-  parts.push(...heldOutWords(term));
-  at("standing").replaceChildren(...parts);
+  at("standing").replaceChildren(...standingWords(term), ...heldOutWords(term));
   renderCaption(term);
   renderBeneath();
   renderFiles(term);
@@ -123,8 +136,9 @@ function renderCaption(term) {
   const panels = term.axes ? panelsOf(term) : [];
   const parts = [];
   if (panels.length) {
-    const { low, high } = domainOf(term, panels);
-    parts.push(`${state.range === "own" ? "Own range" : "Range shared by all terms of this order"}: ${signed(low)} to ${signed(high)} ${scaleWord(state.scale)}. `);
+    const ends = domainOf(term, panels);
+    parts.push(`${state.range === "own" ? "Values range" : "Values of all terms of this order range"} from ${signed(ends.low)} to ${signed(ends.high)} (${scaleWord(state.scale)}). `);
+    if (isClipped(ends)) parts.push(`Colours end at ±${number(ends.limit)}, so that few cells that go far beyond do not bleach all others. `);
     if (term.order === 2 && report.rows !== null) parts.push(el("i"), "no rows here: the model has a value, but no data support it. ");
     term.axes.map((axis) => report.axes[axis]).forEach((axis) => parts.push(...windowNotes(axis)));
     if (panels[0].band && term.order === 1) parts.push("Band: two standard errors on either side. ");

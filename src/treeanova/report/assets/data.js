@@ -31,13 +31,20 @@ report.terms.forEach((term, position) => {
   term.position = position;
   term.names = term.features ? term.features.map((j) => report.features[j].name) : [term.label];
   term.title = term.names.join(" × ");
+  term.short = term.features ? term.features.map((j) => (report.features[j].short || [])[term.order === 1 ? 0 : 1] || report.features[j].name).join(" × ") : term.label;
   term.hasTable = Boolean(term.axes || term.cells);
 });
 
 
-// Rank, own variance, share of the variance and mean absolute value of a term in a form, or null where it is not there.
+// The name of a ranking: a form under a density.
+const rankingName = (density, form) => (form === RAW ? `${density}/raw` : density);
+
+// Sentence and sums of the terms of a form, or null where they are not known, as of raw terms without their rows.
+const headlineOf = (density, form, output) => (report.headlines[rankingName(density, form)] || [])[output] || null;
+
+// Rank, variance, share and mean absolute value of a term in a form, or null where it is not there.
 function standing(term, density, form, output) {
-  const rows = term.standing[form === RAW ? `${density}/raw` : density];
+  const rows = term.standing[rankingName(density, form)];
   const found = rows && rows[output];
   return found ? { rank: found[0], variance: found[1], share: found[2], size: found[3] } : null;
 }
@@ -45,7 +52,7 @@ function standing(term, density, form, output) {
 // The terms that a form of the model has, strongest first: what is listed, counted and ranked. Where the ranking of the
 // raw form is not known, those with a raw table.
 function termsOf(density, form, output) {
-  const known = form !== RAW || report.headlines[density][output].raw_known;
+  const known = headlineOf(density, form, output) !== null;
   const has = (term) => (known ? standing(term, density, form, output) !== null : Boolean(term.values && term.values[RAW]));
   const rank = (term) => (known ? standing(term, density, form, output).rank : term.position);
   return report.terms.filter(has).sort((a, b) => rank(a) - rank(b));

@@ -77,7 +77,7 @@ function heldOutRows(term) {
   return report.validation.terms.filter(([label, target]) => label === term.title && (target === null || target === report.outputs[output()]));
 }
 
-const pText = (p) => (p < 1e-4 ? "<\u00a00.0001" : p.toFixed(4));
+const pText = (p) => (p === null ? "–" : p < 1e-4 ? "<\u00a00.0001" : p.toFixed(4));
 
 function heldOutWords(term) {
   return heldOutRows(term).slice(0, 1).map(([, , change, error, p]) => ` · on held-out rows, ${report.validation.loss} without it ${signed(change)} ± ${number(2 * error, 2)} (p ${pText(p)})`);
@@ -88,24 +88,24 @@ const MOST_IDLE = 10;
 function renderValidation() {
   if (!report.validation) return;
   at("validation").hidden = false;
-  const { loss, rows, model, constant, not_paying: idle, evident, terms } = report.validation;
+  const { loss, rows, model, constant, dispensable: idle, significant, notes, terms } = report.validation;
   const several = terms.some(([, target]) => target !== null);
-  const lines = terms.map(([label, target, lossChange, error, p, holm, slope, share, own]) => {
+  const lines = terms.map(([label, target, lossChange, error, p, holm, slope, share, own, aliases]) => {
     const known = report.terms.find((term) => term.title === label);
     const name = known ? el("button", { type: "button", class: "link", onclick: () => { change({ term: label }); at("chosen").scrollIntoView(); } }, label) : label;
-    const numbers = [signed(lossChange), number(error, 2), pText(p), pText(holm), slope === null ? "–" : number(slope, 3), percent(share), percent(own)];
-    return el("tr", holm < 0.05 ? { class: "evident" } : {}, el("th", { scope: "row" }, name), ...(several ? [el("td", {}, target)] : []), ...numbers.map((text) => el("td", { class: "number" }, text)));
+    const numbers = [signed(lossChange), number(error, 2), pText(p), pText(holm), slope === null ? "–" : number(slope, 3), share === null ? "–" : percent(share), percent(own)];
+    return el("tr", holm !== null && holm < 0.05 ? { class: "significant" } : {}, el("th", { scope: "row" }, name, aliases ? el("small", {}, ` tested with ${aliases}`) : ""), ...(several ? [el("td", {}, target)] : []), ...numbers.map((text) => el("td", { class: "number" }, text)));
   });
   const heads = [HELD_OUT[0], ...(several ? ["target"] : []), ...HELD_OUT.slice(1)];
   const head = el("tr", {}, ...heads.map((text, i) => el("th", { scope: "col", ...(i && text !== "target" ? { class: "number" } : {}) }, text)));
-  const words = `${rows.toLocaleString("en-US")} rows that the model was not trained on. Mean ${loss}: ${model.map((one) => number(one, 5)).join(", ")} for the model, ${constant.map((one) => number(one, 5)).join(", ")} for the best constant. `;
-  const found = `${evident.length} of ${terms.length} terms are evident (p below 0.05 after Holm's correction for all of them). `;
-  const unpaid = idle.length ? `Interactions that do not pay, because the loss grows by at most two standard errors without them: ${idle.slice(0, MOST_IDLE).join(", ")}${idle.length > MOST_IDLE ? ` and ${idle.length - MOST_IDLE} more, which the table shows` : ""}.` : "Every interaction pays: the loss grows by more than two standard errors without it.";
+  const words = `${rows.toLocaleString("en-US")} rows that the model was not trained on. Mean ${loss}: ${model.map((one) => number(one, 5)).join(", ")} for the model, ${constant.map((one) => (one === null ? "–" : number(one, 5))).join(", ")} for the best constant.`;
+  const found = `Does the outcome follow the term, given all the others? ${significant.length} of ${terms.length} terms are significant (p below 0.05 after Holm's correction for all of them).${notes.map((note) => ` ${note}.`).join("")}`;
+  const unpaid = `How much worse is the loss without the term? ` + (idle.length ? `Interactions that can be left out, because the loss grows by at most two standard errors without them: ${idle.slice(0, MOST_IDLE).join(", ")}${idle.length > MOST_IDLE ? ` and ${idle.length - MOST_IDLE} more, which the table shows` : ""}.` : "For every interaction, by more than two standard errors.");
   const table = () => csv([heads, ...terms.map((row) => (several ? row : [row[0], ...row.slice(2)]).map((value) => (value === null ? "" : value)))]);
   at("held-out").replaceChildren(
-    el("p", {}, words, found, unpaid),
+    el("p", {}, words), el("ol", {}, el("li", {}, unpaid), el("li", {}, found)),
     el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Terms on held-out rows" }, el("table", { class: "validation" }, el("thead", {}, head), el("tbody", {}, ...lines))),
-    el("p", { class: "caption" }, "Loss without it: change of the mean loss when the term is left out. p: whether the outcome follows the term at all, all else fitted again; terms with p (Holm) below 0.05 are bold. Slope: the multiple of the term that fits best; 1 is calibrated, 0 is noise. Explains: share of the outcome's variance."),
+    el("p", { class: "caption" }, "Loss without it: change of the mean loss when the term is left out. p: whether the outcome follows the term in a regression on all terms and on curves of all features; terms with p (Holm) below 0.05 are bold. Tested with: terms that these rows cannot distinguish from it, which are tested together as one sum. Slope: the multiple of the term that fits best; 1 is calibrated, 0 is noise. Explains: share of the outcome's variance."),
     el("div", { class: "files" }, el("button", { type: "button", onclick: () => save("held-out.csv", table(), "text/csv") }, "CSV")),
   );
 }
@@ -135,8 +135,8 @@ function renderWords() {
     item("Pure.", "In a pure term the mean over each feature, weighted by the density, is zero. Main effects hold all that main effects can express; an interaction holds only the rest."),
     item("Raw.", "The same model before purification: how much of it sits in interactions depends on how its trees happened to be trained. Both forms predict the same."),
     item("Density.", "The weights under which terms are pure: uniform weighs every bin equally, empirical uses the rows as they are, auto a smoothed estimate chosen for each pair. Where densities disagree, the data do not determine how the model splits into effects."),
-    item("Own variance.", `How much the ${score} varies through the term alone, relative to its whole variance. Terms are in this order: without a term, the squared error of a well-fitted model grows by its own variance.`),
-    item("Share.", `Own variance and what the term adds or takes away by correlation with others; shares add up to 100 %. ${report.negative_share}`),
+    item("Variance.", `${capital(report.variance_words)}: how strong the term is by itself. Terms are in this order. Without a term, the squared error of a well-fitted model grows by its variance. ${report.headlines[report.densities[0]][0].sum}`),
+    item("Share.", `The variance and what the term adds or takes away by correlation with others; shares add up to 100\u00a0%. ${report.negative_share}`),
     ...(report.scale.link === "softmax" ? [item("Class score.", "One number per class; their softmax gives the probabilities. Only differences between classes count: the difference of two class scores is the log-odds of one class against the other.")] : []),
     item("Curves", "are drawn in steps, as the model makes them; grey bars below show where rows lie. In heat maps zero has the colour of the background, and grey cells have no rows."),
   ), el("p", {}, `Numbers are rounded to ${number(report.unit, 1)}; they add up to that precision for each term shown.`));

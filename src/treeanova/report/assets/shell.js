@@ -110,21 +110,23 @@ function renderHeader() {
   const of = report.outputs.length > 1 ? ` · output ${report.outputs[output()]}` : "";
   at("facts").textContent = `${report.model} · ${rows} · density ${state.density} · scale ${report.scale.score}${of}`;
   at("title").textContent = report.title;
-  const { sentence, orders } = report.headlines[state.density][output()];
+  const known = headlineOf(state.density, state.form, output());
+  const { sentence, orders } = known || { sentence: "The raw form is not ranked here: that needs rows, which this decomposition was loaded without.", orders: [] };
   at("sentence").textContent = sentence;
   const names = ["main effects", "pairs", "higher orders"];
-  const parts = orders.map((share, i) => el("span", {}, el("i", { class: `order-${i + 1}` }), percent(share), el("small", {}, names[i])));
+  const isRaw = state.form === RAW;
+  const parts = known ? orders.map((share, i) => el("span", {}, el("i", { class: `order-${i + 1}` }), percent(share), el("small", {}, names[i]))) : ["–"];
   const stack = el("div", { class: "stack" }, ...orders.map((share, i) => sized(el("span", { class: `order-${i + 1}` }), Math.max(0, share))));
   const here = termsOf(state.density, state.form, output());
   const drawn = here.filter((term) => term.hasTable).length;
   const terms = here.filter((term) => !term.is_sum).length;
   const all = report.n_terms_of_model ? ` · ${report.n_terms_of_model} in the model` : "";
   at("numbers").replaceChildren(
-    el("div", {}, el("dt", {}, "Share of the variance"), el("dd", {}, el("div", { class: "orders" }, ...parts), stack)),
-    el("div", {}, el("dt", {}, "Terms with pictures"), el("dd", {}, `${drawn}`, el("small", {}, `of ${terms} terms${state.form === RAW ? " of the raw form" : ""}${all}`))),
+    el("div", {}, el("dt", {}, `Shares by order${isRaw ? ", raw form" : ""}: they add up to 100\u00a0%`), el("dd", {}, el("div", { class: "orders" }, ...parts), stack)),
+    el("div", {}, el("dt", {}, isRaw ? "Terms of the raw form" : "Terms"), el("dd", {}, `${terms}`, el("small", {}, `${drawn} with pictures${all}`))),
     report.n_terms_of_model
       ? el("div", {}, el("dt", {}, "Sum of terms"), el("dd", {}, "a part", el("small", {}, "of the model: a selection of its terms")))
-      : el("div", {}, el("dt", {}, `Largest |prediction − sum of terms${report.has_remainder ? " and remainder" : ""}|`), el("dd", {}, number(report.reconstruction_error, 2), el("small", {}, "of the largest score"))),
+      : el("div", {}, el("dt", {}, `Largest |prediction − sum of terms${report.has_remainder ? " and remainder" : ""}|`), el("dd", {}, number(report.reconstruction_errors[formName()], 2), el("small", {}, "of the largest score"))),
   );
 }
 
@@ -136,8 +138,8 @@ function sized(element, share) {
 // The list.
 
 const MEASURES = {
-  variance: `own variance, relative to that of the ${report.scale.score}`,
-  share: `share of the variance of the ${report.scale.score}`,
+  variance: report.variance_words,
+  share: "share of the variance: variance + covariance with all other terms",
   size: `mean |effect|, in units of the ${report.scale.score}`,
 };
 
@@ -145,7 +147,7 @@ function renderFinder() {
   const search = el("input", { type: "search", id: "search", placeholder: "Search terms", "aria-label": "Search terms" });
   search.value = state.search;
   search.addEventListener("input", () => listChange({ search: search.value }));
-  const sorts = [["variance", "own variance"], ["share", "share of the variance"], ["size", "mean |effect|"], ["moved", "change raw → pure"], ["name", "name"]];
+  const sorts = [["variance", "variance"], ["share", "share"], ["size", "mean |effect|"], ["moved", "change raw → pure"], ["name", "name"]];
   const orders = [["all", "all orders"], ["1", "main effects"], ["2", "pairs"], ["3", "higher orders"]];
   at("finder").replaceChildren(
     el("div", { class: "search" }, search),
@@ -190,12 +192,15 @@ function renderList() {
   at("measure").textContent = MEASURES[measure];
   at("list").replaceChildren(...found.slice(0, listed).map((term) => el("li", {}, listButton(term, measure, largest))));
   const rest = found.slice(listed);
-  const share = rest.reduce((sum, term) => sum + (standing(term, state.density, state.form, output()) || { share: 0 }).share, 0);
+  const left = rest.reduce((sum, term) => sum + (standing(term, state.density, state.form, output()) || { [measure]: 0 })[measure], 0);
+  const leftWords = measure === "size" ? "" : `: their ${measure}s add up to ${percent(left)}`;
   const sums = here.filter((term) => term.is_sum).length;
   const whole = `${here.length - sums} terms${sums ? ` and ${sums} sums of other terms` : ""}`;
-  const words = rest.length ? `Remaining ${rest.length} terms: their shares of the variance add up to ${percent(share)}.` : found.length < here.length ? `${found.length} of ${here.length} terms match.` : `All ${whole} are listed.`;
+  const words = rest.length ? `Remaining ${rest.length} terms${leftWords}.` : found.length < here.length ? `${found.length} of ${here.length} terms match.` : `All ${whole} are listed.`;
   const shown = found.slice(0, listed).map((term) => standing(term, state.density, state.form, output()));
-  const note = measure === "share" && shown.some((place) => place && isShownNegative(place.share)) ? ` ${report.negative_share}` : "";
+  const known = headlineOf(state.density, state.form, output());
+  const negative = shown.some((place) => place && isShownNegative(place.share)) ? ` ${report.negative_share}` : "";
+  const note = { variance: known && known.sum ? ` ${known.sum}` : "", share: ` Shares add up to 100\u00a0%.${negative}` }[measure] || "";
   const more = el("button", { type: "button", onclick: () => { listed += PAGE_OF_LIST; renderList(); } }, "Show more");
   at("rest").replaceChildren(words, note, ...(rest.length ? [more] : []));
 }
@@ -209,7 +214,7 @@ function listButton(term, measure, largest) {
   const button = el(
     "button",
     { type: "button", title: term.title, "aria-current": String(term === chosenTerm()), onclick: () => change({ term: term.title }) },
-    el("span", { class: "name" }, el("span", {}, term.title.slice(0, -NAME_END)), term.title.slice(-NAME_END)),
+    el("span", { class: "name" }, el("span", {}, term.short.slice(0, -NAME_END)), term.short.slice(-NAME_END)),
     el("span", { class: "gauge" }, sized(gauge, place ? Math.max(0, place[measure] / largest) : 0)),
     sparkline(term),
     el("span", { class: "share" }, place ? (measure === "size" ? number(place.size) : percent(place[measure])) : "–"),
@@ -260,15 +265,16 @@ function curve(term, own) {
 
 // A pair's heat map, a pixel per cell.
 function thumbnail(term, own) {
-  const [rows, columns] = term.axes.map((axis) => bins(axis).length);
+  const sizes = term.axes.map((axis) => bins(axis).length);
+  const [rows, columns] = isTurned(term) ? sizes : sizes.reverse();
   const canvas = el("canvas", { class: "spark", width: columns, height: rows, "aria-hidden": "true" });
   const picture = canvas.getContext("2d").createImageData(columns, rows);
-  const bound = Math.max(...own.map(Math.abs)) || 1;
-  own.forEach((value, cell) => {
-    const row = rows - 1 - Math.floor(cell / columns);
-    const [r, g, b] = term.rows[cell] ? thumbColours.hue(value / bound) : thumbColours.empty;
-    picture.data.set([r, g, b, 255], 4 * (row * columns + (cell % columns)));
-  });
+  const bound = colourLimit(term, [own]);
+  for (let pixel = 0; pixel < own.length; pixel += 1) {
+    const cell = cellAt(term, rows - 1 - Math.floor(pixel / columns), pixel % columns);
+    const [r, g, b] = term.rows[cell] ? thumbColours.hue(own[cell] / bound) : thumbColours.empty;
+    picture.data.set([r, g, b, 255], 4 * pixel);
+  }
   canvas.getContext("2d").putImageData(picture, 0, 0);
   return canvas;
 }

@@ -1,0 +1,380 @@
+"""Held-out rows with their outcome: the mean loss of scores, its change with a standard error, and its derivatives.
+
+The rows of most losses are independent. Those of Cox's partial likelihood share their risk sets, and those of a ranking
+are compared within groups: their standard errors add up what each row, or each group, contributes.
+"""
+
+from __future__ import annotations
+
+import abc
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse
+import scipy.special
+
+from treeanova.core.arrays import Floats, Ints
+from treeanova.decomposition.losses import FunctionLoss, JointLoss, Loss, PinballLoss, RowLoss
+from treeanova.decomposition.outcomes import Question
+
+_HIGHEST_LEVERAGE = 0.9
+_MOST_PAIRS = 30_000_000
+
+
+class HeldOut(abc.ABC):
+    """Held-out rows of one outcome.
+
+    Attributes
+    ----------
+    loss
+        The loss.
+    score
+        The model's score, shape (n_rows, n_outputs).
+    row_weights
+        Weights of the rows, with mean 1.
+    n_units
+        Number of independent observations: rows, events or groups.
+    has_constant
+        Whether adding a constant to all scores changes the loss.
+    """
+
+    loss: Loss
+    score: Floats
+    row_weights: Floats
+    n_units: int
+    has_constant: bool = True
+
+    @abc.abstractmethod
+    def mean_loss(self, score: Floats) -> float:
+        """The mean loss of scores."""
+
+    @abc.abstractmethod
+    def change(self, without: Floats) -> tuple[float, float]:
+        """The mean loss of other scores minus that of the model, and its standard error."""
+
+    @abc.abstractmethod
+    def constant_loss(self) -> float:
+        """The mean loss of the best constant."""
+
+
+class Differentiable(HeldOut):
+    """Held-out rows of a loss with two derivatives; these are of the sum of all losses."""
+
+    @abc.abstractmethod
+    def gradient(self, score: Floats) -> Floats:
+        """The derivative by the scores, of their shape."""
+
+    @abc.abstractmethod
+    def curved(self, score: Floats, columns: Floats) -> Floats:
+        """The second derivative, applied to columns of shape (n_columns, n_rows, n_outputs)."""
+
+    @abc.abstractmethod
+    def by_unit(self, score: Floats, direction: Floats, shrinkage: Any) -> Floats:
+        """What each independent unit contributes to the derivative of the loss along a direction.
+
+        `shrinkage` tells by how much a regression has drawn the contributions towards zero.
+        """
+
+    def shrinkage(self, score: Floats, columns: Floats, curved: Floats, inverse: Floats) -> Any:
+        """By how much a regression on columns shrinks the residual of each row: 1 minus its leverage."""
+        hat = np.einsum("cnk,cnk->n", np.tensordot(inverse, columns, axes=1), curved)
+        n_free = max(score.shape[1] - 1, 1)
+        return 1 - np.minimum(hat / n_free, _HIGHEST_LEVERAGE)
+
+
+def held_out(question: Question, score: Floats, outcome: Any, weights: Floats, group: npt.ArrayLike | None) -> HeldOut:
+    """Rows with the outcome of a question."""
+    loss = question.loss
+    if isinstance(loss, FunctionLoss):
+        return FunctionRows(loss, score, outcome, weights)
+    if isinstance(loss, RowLoss):
+        return Rows(loss, score, outcome, weights)
+    assert isinstance(loss, JointLoss)  # noqa: S101  there is no other kind
+    if loss.outcome == "times":
+        return CoxRows(loss, score, outcome[:, 0], weights)
+    return RankedRows(loss, score, outcome[:, 0], weights, _group_positions(group, len(score)))
+
+
+def _group_positions(group: npt.ArrayLike | None, n_rows: int) -> Ints:
+    if group is None:
+        raise ValueError(
+            "`group` must name the group of each row (its query) to judge a ranking, got none; rows are compared "
+            "within groups."
+        )
+    ids = np.asarray(group).ravel()
+    if len(ids) != n_rows:
+        raise ValueError(
+            f"`group` must have one entry per row of `X`, {n_rows}, got {len(ids)}; pass the group of each row, not "
+            "the sizes of groups."
+        )
+    return np.unique(ids.astype(str) if ids.dtype == object else ids, return_inverse=True)[1]
+
+
+class _IndependentRows(HeldOut):
+    """Rows with losses of their own."""
+
+    def __init__(self, score: Floats, weights: Floats) -> None:
+        self.score, self.row_weights, self.n_units = score, weights, len(score)
+
+    @abc.abstractmethod
+    def _at(self, score: Floats) -> Floats:
+        """The loss of each row."""
+
+    def mean_loss(self, score: Floats) -> float:
+        return float(np.average(self._at(score), weights=self.row_weights))
+
+    def change(self, without: Floats) -> tuple[float, float]:
+        return mean_and_error(self._at(without) - self._at(self.score), self.row_weights)
+
+
+def mean_and_error(numbers: Floats, weights: Floats) -> tuple[float, float]:
+    """The weighted mean of independent numbers, and its standard error; the weights have mean 1."""
+    n, mean = len(numbers), float(np.average(numbers, weights=weights))
+    deviations = weights * (numbers - mean)
+    return mean, float(np.sqrt((deviations**2).sum() / (n * max(n - 1, 1))))
+
+
+class FunctionRows(_IndependentRows):
+    """Rows with the loss of a function of the user."""
+
+    def __init__(self, loss: FunctionLoss, score: Floats, outcome: Any, weights: Floats) -> None:
+        super().__init__(score, weights)
+        self.loss, self._function, self._outcome = loss, loss, outcome
+
+    def _at(self, score: Floats) -> Floats:
+        return self._function.at(score, self._outcome)
+
+    def constant_loss(self) -> float:
+        """NaN: the function may not be defined for other scores."""
+        return np.nan
+
+
+class Rows(_IndependentRows, Differentiable):
+    """Rows with a loss of the library."""
+
+    def __init__(self, loss: RowLoss, score: Floats, outcome: Floats, weights: Floats) -> None:
+        super().__init__(score, weights)
+        self.loss, self._row_loss, self.outcome = loss, loss, outcome
+
+    @property
+    def is_kinked(self) -> bool:
+        """Whether the loss has no second derivative."""
+        return isinstance(self._row_loss, PinballLoss)
+
+    def smooth(self) -> Rows:
+        """The same rows with a loss that has two derivatives."""
+        return Rows(self._row_loss.smooth(self.score, self.outcome), self.score, self.outcome, self.row_weights)
+
+    def _at(self, score: Floats) -> Floats:
+        return self._row_loss.at(score, self.outcome)
+
+    def constant_loss(self) -> float:
+        """The mean loss of the best constant."""
+        constant = self._row_loss.constant(self.outcome, self.row_weights)
+        return self.mean_loss(np.broadcast_to(constant, self.score.shape))
+
+    def gradient(self, score: Floats) -> Floats:
+        """The first derivative."""
+        return self.row_weights[:, None] * self._row_loss.gradient(score, self.outcome)
+
+    def curved(self, score: Floats, columns: Floats) -> Floats:
+        """The second derivative, applied to a direction."""
+        return self.row_weights[:, None] * self._row_loss.curved(score, self.outcome, columns)
+
+    def by_unit(self, score: Floats, direction: Floats, shrinkage: Any) -> Floats:
+        """Contributions of rows or groups to the derivative along a direction."""
+        contributions: Floats = (self.gradient(score) * direction).sum(axis=1) / shrinkage
+        return contributions
+
+
+class CoxRows(Differentiable):
+    """Rows of Cox's partial likelihood: times, negative if censored; ties as Breslow has them, and XGBoost.
+
+    The loss is the mean over events of log(sum of exp(score) over all who are at risk) - score.
+    """
+
+    has_constant = False
+
+    def __init__(self, loss: JointLoss, score: Floats, times: Floats, weights: Floats) -> None:
+        self.loss, self.score, self.row_weights = loss, score, weights
+        self._order = np.argsort(np.abs(times), kind="stable")
+        sorted_times = np.abs(times)[self._order]
+        self._weights = weights[self._order]
+        self._events = self._weights * (times[self._order] > 0)
+        self._first = np.searchsorted(sorted_times, sorted_times, side="left")
+        self._last = np.searchsorted(sorted_times, sorted_times, side="right") - 1
+        self.n_units = int((times > 0).sum())
+
+    def _at_risk(self, score: Floats) -> Floats:
+        """The log of the sum of exp(score) over those at risk at each row's time; all in the order of times."""
+        logs = score + np.log(np.maximum(self._weights, np.finfo(np.float64).tiny))
+        return np.logaddexp.accumulate(logs[::-1])[::-1][self._first]
+
+    def _sorted(self, score: Floats) -> Floats:
+        return np.asarray(score[self._order, 0])
+
+    def mean_loss(self, score: Floats) -> float:
+        """The mean loss."""
+        s = self._sorted(score)
+        return float(self._events @ (self._at_risk(s) - s) / self._events.sum())
+
+    def constant_loss(self) -> float:
+        """The mean loss of the best constant."""
+        return self.mean_loss(np.zeros_like(self.score))
+
+    def change(self, without: Floats) -> tuple[float, float]:
+        """The change of the mean loss, and its standard error."""
+        mean = self.mean_loss(without) - self.mean_loss(self.score)
+        influence = self._influence(without) - self._influence(self.score)
+        n = len(influence)
+        return mean, float(np.sqrt((influence**2).sum() * n / (n - 1)))
+
+    def _influence(self, score: Floats) -> Floats:
+        """What each row contributes to the mean loss, as an event and at risk, minus the mean."""
+        s = self._sorted(score)
+        own = self._events * (self._at_risk(s) - s - self.mean_loss(score))
+        influence: Floats = (own + self._expected(s)) / self._events.sum()
+        return influence
+
+    def _expected(self, s: Floats) -> Floats:
+        """The expected number of events of each row: its hazard, added up over the times when it was at risk."""
+        return self._weights * self._over_risk(s, np.ones(len(s)))
+
+    def _over_risk(self, s: Floats, values: Floats) -> Floats:
+        """Sums over events while a row is at risk, of values at the events, times the row's hazard."""
+        at_risk = self._at_risk(s)
+        top = s.max()
+        steps = self._events * np.exp(top - at_risk) * values
+        return np.asarray(np.cumsum(steps, axis=-1)[..., self._last] * np.exp(s - top))
+
+    def _mean_at_risk(self, s: Floats, values: Floats) -> Floats:
+        """Means of values over those at risk, weighted by their hazards."""
+        top = s.max()
+        hazards = self._weights * np.exp(s - top)
+        sums = np.cumsum((hazards * values)[..., ::-1], axis=-1)[..., ::-1][..., self._first]
+        return np.asarray(sums * np.exp(top - self._at_risk(s)))
+
+    def _unsorted(self, values: Floats) -> Floats:
+        """Values in the order of the rows, with an axis of outputs."""
+        placed = np.empty_like(values)
+        placed[..., self._order] = values
+        return placed[..., None]
+
+    def gradient(self, score: Floats) -> Floats:
+        """The first derivative."""
+        return self._unsorted(self._expected(self._sorted(score)) - self._events)
+
+    def curved(self, score: Floats, columns: Floats) -> Floats:
+        """The second derivative, applied to a direction."""
+        s, values = self._sorted(score), columns[:, self._order, 0]
+        spread = self._expected(s) * values - self._weights * self._over_risk(s, self._mean_at_risk(s, values))
+        return self._unsorted(spread)
+
+    def shrinkage(self, score: Floats, columns: Floats, curved: Floats, inverse: Floats) -> Floats:
+        """The square root of that of independent rows (HC2): rows share their risk sets, and are less shrunk."""
+        return np.sqrt(super().shrinkage(score, columns, curved, inverse))
+
+    def by_unit(self, score: Floats, direction: Floats, shrinkage: Any) -> Floats:
+        """Contributions of rows or groups to the derivative along a direction."""
+        s, values = self._sorted(score), direction[self._order, 0]
+        means = self._mean_at_risk(s, values)
+        at_risk = self._expected(s) * values - self._weights * self._over_risk(s, means)
+        contributions: Floats = (at_risk - self._events * (values - means)) / shrinkage[self._order]
+        return contributions
+
+
+class RankedRows(Differentiable):
+    """Rows of groups, with grades: pairs of different grades of one group have the logistic loss of their difference.
+
+    The loss is the mean over groups of the mean over their pairs.
+    """
+
+    has_constant = False
+
+    def __init__(self, loss: JointLoss, score: Floats, grades: Floats, weights: Floats, group: Ints) -> None:
+        self.loss, self.score, self.row_weights = loss, score, weights
+        self._better, self._worse = _pairs(grades, group)
+        names, self._group = np.unique(group[self._better], return_inverse=True)
+        self.n_units = len(names)
+        chosen = self._checked_weights(weights, group)[names]
+        self._weights = chosen / chosen.mean()
+        n_pairs = np.bincount(self._group)
+        self._share = (self._weights / n_pairs)[self._group]
+        self._rows = [np.flatnonzero(group == name) for name in names]
+
+    @staticmethod
+    def _checked_weights(weights: Floats, group: Ints) -> Floats:
+        """The weight of each group."""
+        first = weights[np.unique(group, return_index=True)[1]]
+        if not np.array_equal(first[group], weights):
+            raise ValueError("`sample_weight` must be the same for all rows of a group, got others; weigh groups.")
+        return first
+
+    def _by_group(self, score: Floats) -> Floats:
+        loss = np.logaddexp(0, score[self._worse, 0] - score[self._better, 0])
+        return np.bincount(self._group, loss) / np.bincount(self._group)
+
+    def mean_loss(self, score: Floats) -> float:
+        """The mean loss."""
+        return float(np.average(self._by_group(score), weights=self._weights))
+
+    def change(self, without: Floats) -> tuple[float, float]:
+        """The change of the mean loss, and its standard error."""
+        return mean_and_error(self._by_group(without) - self._by_group(self.score), self._weights)
+
+    def constant_loss(self) -> float:
+        """That of equal scores."""
+        return float(np.log(2))
+
+    def gradient(self, score: Floats) -> Floats:
+        """The first derivative."""
+        pull = self._share * scipy.special.expit(score[self._worse, 0] - score[self._better, 0])
+        n_rows = len(score)
+        slopes = np.bincount(self._worse, pull, n_rows) - np.bincount(self._better, pull, n_rows)
+        return np.asarray(slopes[:, None], dtype=np.float64)
+
+    def _laplacian(self, score: Floats) -> Any:
+        gap = score[self._better, 0] - score[self._worse, 0]
+        bend = self._share * scipy.special.expit(gap) * scipy.special.expit(-gap)
+        n_rows = len(score)
+        sides = scipy.sparse.coo_array((bend, (self._better, self._worse)), shape=(n_rows, n_rows)).tocsr()
+        both = sides + sides.T
+        return (scipy.sparse.diags_array(both.sum(axis=1)) - both).tocsr()
+
+    def curved(self, score: Floats, columns: Floats) -> Floats:
+        """The second derivative, applied to a direction."""
+        return np.asarray((self._laplacian(score) @ columns[..., 0].T).T)[..., None]
+
+    def shrinkage(self, score: Floats, columns: Floats, curved: Floats, inverse: Floats) -> list[Floats]:  # noqa: ARG002
+        """For each group, the matrix that turns residuals into those of a regression without the group."""
+        laplacian, flat = self._laplacian(score), columns[..., 0]
+        matrices = []
+        for rows in self._rows:
+            own = flat[:, rows]
+            hat = laplacian[rows][:, rows] @ (own.T @ inverse @ own)
+            matrices.append(np.linalg.pinv(np.eye(len(rows)) - hat))
+        return matrices
+
+    def by_unit(self, score: Floats, direction: Floats, shrinkage: Any) -> Floats:
+        """Contributions of rows or groups to the derivative along a direction."""
+        slopes, along = self.gradient(score)[:, 0], direction[:, 0]
+        found = [along[rows] @ matrix @ slopes[rows] for rows, matrix in zip(self._rows, shrinkage, strict=True)]
+        return np.array(found)
+
+
+def _pairs(grades: Floats, group: Ints) -> tuple[Ints, Ints]:
+    """Positions of the better and the worse row of all pairs of different grades within groups."""
+    order = np.argsort(group, kind="stable")
+    blocks = np.split(order, np.flatnonzero(np.diff(group[order])) + 1)
+    if sum(len(block) ** 2 for block in blocks) > 2 * _MOST_PAIRS:
+        raise ValueError(
+            f"`group` must have at most {_MOST_PAIRS:,} pairs of rows in all groups, got more; pass fewer rows, or "
+            "smaller groups."
+        )
+    better, worse = [], []
+    for block in blocks:
+        first, second = np.nonzero(grades[block][:, None] > grades[block])
+        better.append(block[first])
+        worse.append(block[second])
+    return np.concatenate(better), np.concatenate(worse)

@@ -1,0 +1,144 @@
+"""Reads files that are named on standard input, under limits of memory, and answers with a line of JSON for each.
+
+``python -m tests.readers.damage_worker read KIND`` reads with treeanova; ``library`` asks the format's own library.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import pathlib
+import pickle
+import sys
+import warnings
+
+import numpy as np
+
+import treeanova
+from treeanova.model.forest import Forest
+from treeanova.model.grid import grid_of
+from treeanova.model.links import class_probabilities
+from treeanova.readers import versions
+
+MEMORY = 2 << 30
+
+
+def read(_kind: str, path: pathlib.Path) -> dict[str, object]:
+    """How treeanova reads a file: scores at rows on and next to thresholds, or the error."""
+    try:
+        forest = treeanova.read_model(path, trusted=True)
+    except Exception as error:
+        return {"error": type(error).__name__, "message": str(error)}
+    rows = versions.probe_rows(forest)[:200]
+    grid_of(forest).index_encoded(rows)
+    return {"scores": scores_at(forest, rows).tolist(), "content": content_of(forest)}
+
+
+def scores_at(forest: Forest, rows: np.ndarray) -> np.ndarray:
+    """Scores, or probabilities of classes where a library gives these only."""
+    scores = forest.score_encoded(rows)
+    return class_probabilities(forest.schema, scores) if forest.schema.classes else scores
+
+
+def content_of(forest: Forest) -> str:
+    """All that predictions depend on, as text."""
+    arrays = [getattr(forest, name) for name in ("feature", "bound", "left", "right", "missing_left", "values")]
+    arrays += [forest.intercept, forest.category_start, forest.category_left]
+    features = [(feature.name, str(feature.encoder.labels)) for feature in forest.schema.features]
+    parts = [array.tobytes() for array in arrays] + [repr(features).encode(), forest.schema.link.encode()]
+    return importlib.import_module("hashlib").sha256(b"\0".join(parts)).hexdigest()
+
+
+def library(kind: str, path: pathlib.Path) -> dict[str, object]:
+    """What the library itself gives for a file that treeanova reads."""
+    forest = treeanova.read_model(path, trusted=True)
+    rows = versions.probe_rows(forest)[:200]
+    try:
+        scores = np.asarray(LIBRARIES[kind](path, forest, rows), dtype=np.float64)
+    except Exception as error:
+        return {"error": type(error).__name__, "message": str(error)[:300]}
+    return {"scores": scores.reshape(len(rows), -1).tolist()}
+
+
+def _xgboost(path, _forest, rows):
+    booster = importlib.import_module("xgboost").Booster(model_file=path)
+    return booster.inplace_predict(rows, predict_type="margin", validate_features=False)
+
+
+def _lightgbm(path, forest, rows):
+    booster = importlib.import_module("lightgbm").Booster(model_file=path)
+    return _respond(
+        forest, importlib.import_module("treeanova.readers.lightgbm.reader")._score_of(booster, forest, rows)
+    )
+
+
+def _catboost(path, forest, rows):
+    reader = importlib.import_module("treeanova.readers.catboost.reader")
+    return reader._load(importlib.import_module("catboost"), path, (), forest)(rows)
+
+
+def _onnx(path, _forest, rows):
+    session = importlib.import_module("onnxruntime").InferenceSession(path.read_bytes())
+    entry = session.get_inputs()[0]
+    return session.run(None, {entry.name: rows.astype(np.float64 if "double" in entry.type else np.float32)})[-1]
+
+
+def _treelite(path, forest, rows):
+    treelite = importlib.import_module("treelite")
+    raw = versions.raw_rows(forest.schema, rows).astype(np.float32)
+    return treelite.gtil.predict(treelite.Model.deserialize(path), raw, pred_margin=True)
+
+
+def _ydf(path, forest, rows):
+    raw = versions.raw_rows(forest.schema, rows)
+    model = importlib.import_module("ydf").load_model(str(path))
+    table = {}
+    for j, feature in enumerate(forest.schema.features):
+        column = raw[:, j]
+        is_text = feature.is_category
+        table[feature.name] = np.array(["" if v != v else str(v) for v in column]) if is_text else column.astype(float)
+    return model.predict(table)
+
+
+def _pickled(path, forest, rows):
+    if path.suffix == ".skops":
+        skops = importlib.import_module("skops.io")
+        model = skops.load(path, trusted=skops.get_untrusted_types(file=path))
+    elif path.suffix == ".joblib":
+        model = importlib.import_module("joblib").load(path)
+    else:
+        model = pickle.loads(path.read_bytes())
+    return versions.estimator_score(model, forest, rows)
+
+
+def _respond(forest, scores):
+    return class_probabilities(forest.schema, scores) if forest.schema.classes else scores
+
+
+LIBRARIES = {
+    **dict.fromkeys(["xgboost-json", "xgboost-ubj"], _xgboost),
+    "lightgbm": _lightgbm,
+    **dict.fromkeys(["catboost-json", "catboost-cbm"], _catboost),
+    "onnx": _onnx,
+    "treelite": _treelite,
+    "ydf": _ydf,
+    **dict.fromkeys(["pickle", "joblib", "skops"], _pickled),
+}
+
+
+def main(role: str, kind: str) -> None:
+    """Answer all questions."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # libraries print
+    warnings.simplefilter("ignore")
+    if role == "read":
+        resource = importlib.import_module("resource")
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    for line in sys.stdin:
+        answer = (read if role == "read" else library)(kind, pathlib.Path(json.loads(line)))
+        print(json.dumps(answer), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
