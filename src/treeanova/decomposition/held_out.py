@@ -273,7 +273,8 @@ class CoxRows(Differentiable):
 
     def shrinkage(self, score: Floats, columns: Floats, curved: Floats, inverse: Floats) -> Floats:
         """The square root of that of independent rows (HC2): rows share their risk sets, and are less shrunk."""
-        return np.sqrt(super().shrinkage(score, columns, curved, inverse))
+        shrinkage: Floats = np.sqrt(super().shrinkage(score, columns, curved, inverse))
+        return shrinkage
 
     def by_unit(self, score: Floats, direction: Floats, shrinkage: Any) -> Floats:
         """Contributions of rows or groups to the derivative along a direction."""
