@@ -483,7 +483,7 @@ PARTS: Mapping[str, Callable[[Sizes], str]] = {"tests": tests, "objectives": obj
 def run(*, full: bool = False, part: str | None = None, sizes: Sizes | None = None, page: pathlib.Path = PAGE) -> None:
     """Measure, print, and write the tables of the page, or those of one part."""
     chosen = sizes or (
-        Sizes(log_repeats=200, peer_repeats=60, band_repeats=40, objective_repeats=300) if full else Sizes()
+        Sizes(log_repeats=200, peer_repeats=60, band_repeats=40, objective_repeats=200) if full else Sizes()
     )
     with warnings.catch_warnings():
         _quietly()

@@ -56,7 +56,10 @@ def test_changes_of_many_sizes_are_all_legible(validation):
     table = validation.table.assign(loss_change=[1000.0, 1.0, 0.02, 0.01, 0.0, -0.02], error=0.01)
     ax = plot.validation(dataclasses.replace(validation, table=table))
     assert ax.get_xscale() == "symlog"
-    assert "1000" in [label.get_text() for label in ax.get_xticklabels()]
+    ax.figure.canvas.draw()
+    labels = [label.get_text() for label in ax.get_xticklabels()]
+    assert {"0", "0.1", "10", "1000"} <= set(labels)
+    assert [float(label.replace("−", "-")) for label in labels] == pytest.approx(ax.get_xticks().tolist())
     low, high = ax.get_xlim()
     assert low < -0.04
     assert high > 1000
@@ -76,3 +79,16 @@ def test_one_of_several_targets_is_drawn(validation):
 def test_anything_else_is_refused():
     with pytest.raises(TypeError, match="`validation` must be a Validation, got int"):
         plot.validation(1)
+
+
+def test_terms_that_are_tested_together_have_a_star(validation):
+    names = ["x0", *[""] * (len(validation.table) - 1)]
+    ax = plot.validation(dataclasses.replace(validation, table=validation.table.assign(aliases=names)))
+    stars = [label.get_text() for label in ax.get_yticklabels() if label.get_text().endswith(" *")]
+    assert stars == [f"{validation.table['term'][0]} *"]
+    assert "cannot distinguish" in ax.figure.legends[0].get_title().get_text()
+
+
+def test_terms_without_p_values_are_not_called_insignificant(validation):
+    ax = plot.validation(dataclasses.replace(validation, table=validation.table.assign(p_holm=np.nan)))
+    assert [text.get_text() for text in ax.figure.legends[0].get_texts()] == ["not tested"]
