@@ -107,7 +107,9 @@ class Allotment:
 
     def feature_shares(self, key: Key) -> Floats:
         """Shares of all features where each term's share is divided equally among its features; their sum is 1."""
-        return self._by_feature(key) / self._by_feature(key).sum()
+        counts = self._by_feature(key)
+        shares: Floats = counts / counts.sum()
+        return shares
 
     def _n_pairs(self, key: Key) -> float:
         """Number of pairs of a leaf and a term of the order on its path that contains a key."""
@@ -236,6 +238,8 @@ def cell_means(
     means = {}
     for key in keys[: max(int(_STEPS / max(values.size, 1)), 1)]:
         cells = _cells(binnings, key, rows, limit)
-        found = cells.shrunk_means(centred, rows.weights, 0.0).means if are_drawn else cells.means(centred, rows.weights)
+        found = (
+            cells.shrunk_means(centred, rows.weights, 0.0).means if are_drawn else cells.means(centred, rows.weights)
+        )
         means[key] = found.reshape(*cells.shape, -1)
     return binnings, means

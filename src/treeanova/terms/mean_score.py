@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from treeanova.core.arrays import BinIndices, Floats
+from treeanova.core.arrays import BinIndices, Floats, Ints
 from treeanova.density.joint import Blocks, Cells, Joint, Mixture, Product, Rows
 from treeanova.density.kernel_joint import FLOOR, KernelJoint
 from treeanova.density.kinds import Density
@@ -25,7 +25,6 @@ from treeanova.terms.trees import Trees
 _MAX_SCORED = 2.0**27  # rows times trees
 _MAX_PRODUCTS = 2.0**30  # rows times features of leaves
 _BLOCK_CELLS = 1 << 18  # leaves times rows at once
-
 
 
 def mean_score(trees: Trees, joint: Joint) -> Floats | None:
@@ -115,10 +114,11 @@ def _moved_rows(trees: Trees, joint: KernelJoint, features: Sequence[int]) -> _M
             shares.append(of_groups @ kernel)
             codes[:, column] = margin.groups[bins[:, column]]
     distinct, places = np.unique(codes, axis=0, return_inverse=True)
-    return _Moved(trees, features, distinct, np.bincount(places.ravel(), weights), shares)
+    masses = np.bincount(places.ravel(), weights).astype(np.float64)
+    return _Moved(trees, features, distinct, masses, shares)
 
 
-def _on_trees(merging: Binning, groups: np.ndarray, masses: Floats) -> Binning:
+def _on_trees(merging: Binning, groups: Ints, masses: Floats) -> Binning:
     """Groups of the bins of tensors as a binning of all bins of the trees."""
     return binning_by(groups[merging.bins], masses[merging.bins] * merging.shares)
 
@@ -137,7 +137,9 @@ class _Moved:
         """Σ over points of their weight times the shares of all features on a leaf's path; None for too many."""
         sets = self.trees.leaf_sets
         column_of = {j: column for column, j in enumerate(self.features)}
-        n_products = sum(len(own) * sum(j in column_of for j in key) for key, own in zip(sets.keys, sets.members, strict=True))
+        n_products = sum(
+            len(own) * sum(j in column_of for j in key) for key, own in zip(sets.keys, sets.members, strict=True)
+        )
         if n_products * len(self.codes) > _MAX_PRODUCTS:
             return None
         masses = np.full(len(sets.values), math.fsum(self.weights))
