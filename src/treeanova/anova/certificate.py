@@ -342,7 +342,7 @@ class Certificate:
     def error(self) -> float:
         """Largest error of a term that has a table: that of its purification, plus that of the orders above.
 
-        The first is a bound. The second, `HigherCertificate.table_error`, is an estimate, NaN where it was not measured.
+        The first is a bound; the second, `HigherCertificate.table_error`, is an estimate, NaN where it was not measured.
         """
         return self.purification_error + (0.0 if self.higher is None else self.higher.table_error)
 
@@ -467,7 +467,7 @@ class Certificate:
             )
         if self.density_gap:
             notes.append(
-                f"tables of pairs differ from the joint density of higher orders by up to {self.density_gap:.1%}, which "
+                f"tables of pairs differ from the joint density of higher orders by up to {self.density_gap:.1%}; this "
                 f"moves the mean of the score by {self.mean_gap:.1%} of its standard deviation"
             )
         if self.sampled_rows is not None:

@@ -74,7 +74,9 @@ def _aliases(grid: Grid, density: Density) -> tuple[Names, ...]:
     groups = [varied]
     for n_rows in (_ALIAS_ROWS, len(statistics.sample)):
         values = statistics.rows(n_rows).values
-        tables = [values] if density.smooths_rows else [values, grid.index_encoded(values)]
+        tables: list[Floats | BinIndices] = [values]
+        if not density.smooths_rows:
+            tables.append(grid.index_encoded(values))
         groups = [group for known in groups for group in _determining_each_other(tables, known)]
     names = grid.schema.names
     return tuple(tuple(names[j] for j in group) for group in groups)

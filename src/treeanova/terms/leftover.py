@@ -107,7 +107,9 @@ class Allotment:
 
     def feature_shares(self, key: Key) -> Floats:
         """Shares of all features where each term's share is divided equally among its features; their sum is 1."""
-        return self._by_feature(key) / self._by_feature(key).sum()
+        counts = self._by_feature(key)
+        shares: Floats = counts / counts.sum()
+        return shares
 
     def _n_pairs(self, key: Key) -> float:
         """Number of pairs of a leaf and a term of the order on its path that contains a key."""

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from treeanova.core.arrays import BinIndices, Floats
+from treeanova.core.arrays import BinIndices, Floats, Ints
 from treeanova.density.joint import Blocks, Cells, Joint, Mixture, Product, Rows
 from treeanova.density.kernel_joint import FLOOR, KernelJoint
 from treeanova.density.kinds import Density
@@ -114,10 +114,11 @@ def _moved_rows(trees: Trees, joint: KernelJoint, features: Sequence[int]) -> _M
             shares.append(of_groups @ kernel)
             codes[:, column] = margin.groups[bins[:, column]]
     distinct, places = np.unique(codes, axis=0, return_inverse=True)
-    return _Moved(trees, features, distinct, np.bincount(places.ravel(), weights), shares)
+    masses = np.bincount(places.ravel(), weights).astype(np.float64)
+    return _Moved(trees, features, distinct, masses, shares)
 
 
-def _on_trees(merging: Binning, groups: np.ndarray, masses: Floats) -> Binning:
+def _on_trees(merging: Binning, groups: Ints, masses: Floats) -> Binning:
     """Groups of the bins of tensors as a binning of all bins of the trees."""
     return binning_by(groups[merging.bins], masses[merging.bins] * merging.shares)
 
