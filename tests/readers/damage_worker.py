@@ -28,7 +28,7 @@ def read(_kind: str, path: pathlib.Path) -> dict[str, object]:
     """How treeanova reads a file: scores at rows on and next to thresholds, or the error."""
     try:
         forest = treeanova.read_model(path, trusted=True)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  which class it is, is the question
         return {"error": type(error).__name__, "message": str(error)}
     rows = versions.probe_rows(forest)[:200]
     grid_of(forest).index_encoded(rows)
@@ -56,7 +56,7 @@ def library(kind: str, path: pathlib.Path) -> dict[str, object]:
     rows = versions.probe_rows(forest)[:200]
     try:
         scores = np.asarray(LIBRARIES[kind](path, forest, rows), dtype=np.float64)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  libraries have errors of their own
         return {"error": type(error).__name__, "message": str(error)[:300]}
     return {"scores": scores.reshape(len(rows), -1).tolist()}
 
@@ -97,8 +97,12 @@ def _ydf(path, forest, rows):
     for j, feature in enumerate(forest.schema.features):
         column = raw[:, j]
         is_text = feature.is_category
-        table[feature.name] = np.array(["" if v != v else str(v) for v in column]) if is_text else column.astype(float)
+        table[feature.name] = np.array([_text(value) for value in column]) if is_text else column.astype(float)
     return model.predict(table)
+
+
+def _text(value):
+    return value if isinstance(value, str) else ""
 
 
 def _pickled(path, forest, rows):

@@ -139,5 +139,5 @@ def keep(kind, case, word, what, place):
 def report(kind, counts):
     """Add counts to a file, if it is named."""
     if "TREEANOVA_FUZZ_REPORT" in os.environ:
-        with open(os.environ["TREEANOVA_FUZZ_REPORT"], "a", encoding="utf-8") as file:
+        with pathlib.Path(os.environ["TREEANOVA_FUZZ_REPORT"]).open("a", encoding="utf-8") as file:
             file.writelines(f"{kind}: {n} {word}\n" for word, n in sorted(counts.items()))

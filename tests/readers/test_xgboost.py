@@ -805,10 +805,23 @@ DAMAGE = {
     "direction": (tree_edit("default_left", 0, 2), "default_left must be 0 or 1, got 2"),
     "negative direction": (tree_edit("default_left", 0, -1), "default_left must be 0 or 1, got -1"),
     "kind": (tree_edit("split_type", 0, 2), "split_type must be 0 or 1, got 2"),
-    "truth": (tree_edit("left_children", 0, True), "left_children must be a list of integers, got booleans"),
+    "truth": (tree_edit("left_children", 0, True), "left_children must be a list of integers, got bool"),
     "tree lost": (
         lambda content: content["learner"]["gradient_booster"]["model"]["trees"].pop(),
         "must have 12 trees as num_trees says, got 11",
+    ),
+    "whole threshold": (tree_edit("split_conditions", 0, 2), "split_conditions must be a list of numbers, got int"),
+    "more outputs": (
+        lambda content: content["learner"]["gradient_booster"]["model"]["tree_info"].append(0),
+        "tree_info must name one of 1 outputs for each of 12 trees",
+    ),
+    "half an output": (
+        lambda content: content["learner"]["gradient_booster"]["model"]["tree_info"].__setitem__(0, 0.5),
+        "tree_info must name one of 1 outputs for each of 12 trees",
+    ),
+    "iterations": (
+        lambda content: content["learner"]["gradient_booster"]["model"]["iteration_indptr"].pop(0),
+        "iteration_indptr must ascend from 0 to 12",
     ),
     "count": (parameter_edit("num_feature", "0_4"), "not a whole number: '0_4'"),
     "shorter": (
