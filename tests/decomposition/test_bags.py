@@ -164,3 +164,25 @@ def test_bad_input_is_refused(bag):
         treeanova.Bag(bag.fx, (bag.fx, other))
     with pytest.raises(ValueError, match="at least 2 members, got 1"):
         treeanova.Bag(bag.fx, (bag.fx,))
+
+
+def test_members_have_weights_in_place_of_copies():
+    rows = dependent_rows()
+    weights = np.random.default_rng(1).exponential(size=len(rows))
+    seen = []
+
+    def fit(x, y):
+        seen.append(x)
+        return boosted(x, y)
+
+    found = treeanova.bag(fit, rows, interacting(rows), 2, density="empirical", sample_weight=weights, n_jobs=1)
+    order = {tuple(row): place for place, row in enumerate(rows)}
+    for member, drawn in zip(found.members, seen, strict=False):
+        times = np.bincount([order[tuple(row)] for row in drawn], minlength=len(rows))
+        assert times.sum() == len(rows)
+        expected = treeanova.decompose(
+            boosted(drawn, interacting(drawn)), rows, density="empirical", sample_weight=times * weights, n_jobs=1
+        )
+        for names, term in expected.terms.items():
+            np.testing.assert_allclose(member.terms[names].values, term.values, rtol=1e-9, atol=1e-12)
+        assert member.statistics.effective_rows == pytest.approx(expected.statistics.effective_rows)

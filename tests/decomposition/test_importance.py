@@ -6,6 +6,7 @@ import functools
 
 import numpy as np
 import pytest
+import threadpoolctl
 
 import treeanova
 from treeanova.decomposition import importance
@@ -466,3 +467,25 @@ def test_families_of_deep_models_keep_the_remainder(deep_fx):
     table = deep_fx.truncate(2).importance(groups={"first": ["x0", "x1", "x2"]})
     assert table["share"].sum() == pytest.approx(1.0, abs=1e-12)
     assert table.set_index("term").loc["remainder", "order"] == 3
+
+
+@pytest.mark.parametrize("density", ["auto", "empirical"])
+def test_blas_has_one_thread_and_cannot_change_a_digit(density, monkeypatch):
+    data = np.random.default_rng(0).normal(size=(2000, 3)) + np.random.default_rng(1).normal(size=(2000, 1))
+    model = tree.DecisionTreeRegressor(max_leaf_nodes=200, random_state=0).fit(data, data.prod(axis=1))
+    n_threads, moments_of = set(), importance.moments_of_terms
+
+    def watched(*args, **kwargs):
+        found = threadpoolctl.threadpool_info()
+        n_threads.update(one["num_threads"] for one in found if one["user_api"] == "blas")
+        return moments_of(*args, **kwargs)
+
+    monkeypatch.setattr("treeanova.decomposition.answers.moments_of_terms", watched)
+    tables = []
+    for limit in (1, 2):
+        with threadpoolctl.threadpool_limits(limit, user_api="blas"):
+            fx = treeanova.decompose(model, data, density=density, n_jobs=1)
+            tables.append(fx.importance())
+    assert n_threads == {1}
+    for column in ("share", "variance", "covariance", "mean_abs"):
+        assert tables[0][column].to_numpy().tobytes() == tables[1][column].to_numpy().tobytes()
