@@ -182,3 +182,25 @@ def test_members_may_number_categories_differently():
     refuser = treeanova.decompose(refusing, rows[1:], density="empirical", n_jobs=1)
     with pytest.raises(ValueError, match="must accept all values of 'k' that the first does"):
         treeanova.Bag(fx, (refuser, refuser)).values("k")
+
+
+def test_members_have_weights_in_place_of_copies():
+    rows = dependent_rows()
+    weights = np.random.default_rng(1).exponential(size=len(rows))
+    seen = []
+
+    def fit(x, y):
+        seen.append(x)
+        return boosted(x, y)
+
+    found = treeanova.bag(fit, rows, interacting(rows), 2, density="empirical", sample_weight=weights, n_jobs=1)
+    order = {tuple(row): place for place, row in enumerate(rows)}
+    for member, drawn in zip(found.members, seen, strict=False):
+        times = np.bincount([order[tuple(row)] for row in drawn], minlength=len(rows))
+        assert times.sum() == len(rows)
+        expected = treeanova.decompose(
+            boosted(drawn, interacting(drawn)), rows, density="empirical", sample_weight=times * weights, n_jobs=1
+        )
+        for names, term in expected.terms.items():
+            np.testing.assert_allclose(member.terms[names].values, term.values, rtol=1e-9, atol=1e-12)
+        assert member.statistics.effective_rows == pytest.approx(expected.statistics.effective_rows)

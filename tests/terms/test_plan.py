@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -147,3 +148,23 @@ def test_plans_of_additive_models_count_the_axes_that_terms_will_have():
 def test_plans_can_be_pickled():
     plan = plan_of({(0, 1)}, grid_of_sizes([2, 3]), 1)
     assert pickle.loads(pickle.dumps(plan)) == plan
+
+
+def test_many_categories_take_the_memory_that_the_plan_says():
+    lightgbm, pandas = pytest.importorskip("lightgbm"), pytest.importorskip("pandas")
+    rng, n_categories = np.random.default_rng(0), 4_000
+    codes = rng.integers(0, n_categories, 12_000)
+    number = rng.normal(size=len(codes)) + codes % 7
+    rows = pandas.DataFrame({"post code": pandas.Categorical(codes, categories=range(n_categories)), "a": number})
+    options = {"min_child_samples": 5, "min_data_per_group": 5, "cat_smooth": 1, "verbose": -1, "n_jobs": 1}
+    model = lightgbm.LGBMRegressor(n_estimators=30, num_leaves=4, **options).fit(rows, (codes % 7) * number)
+    plan = treeanova.plan(model)
+    tracemalloc.start()
+    try:
+        treeanova.decompose(model, rows, n_jobs=1).importance()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    fixed = 10e6  # what any decomposition of so many rows takes
+    assert peak < 1.5 * (plan.n_bytes + plan.n_working_bytes) + fixed  # a matrix of all categories would take 128 MB
+    assert plan.n_working_bytes < 60e6

@@ -17,6 +17,8 @@ from treeanova.model.effects import Effects, refined_axes
 from treeanova.model.grid import Grid
 
 DEFAULT_BUDGET = 2 * 10**9
+_WORKING_TABLES = 12  # of the size of the largest term, that an estimate of its density holds at a time
+_WORTH_A_WORD = 10**8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,6 +93,11 @@ class Plan:
         return 8 * self.n_cells * (2 * self.n_outputs + 1)
 
     @property
+    def n_working_bytes(self) -> int:
+        """Memory in addition while the largest term is worked on, as measured for "auto"; other densities take less."""
+        return 8 * _WORKING_TABLES * max(self.cells.values(), default=0)
+
+    @property
     def max_order(self) -> int:
         """Highest order of a term."""
         return max((len(key) for key in self.cells), default=0)
@@ -128,7 +135,10 @@ class Plan:
             methods = ", ".join(sorted({self.method(key) for key in own}))
             lines.append(f"order {order}: {len(own):,} terms, {sum(own.values()):,} cells, {methods}")
         outputs = "1 output" if self.n_outputs == 1 else f"{self.n_outputs} outputs"
-        return "\n".join([*lines, *self.notes, f"{outputs}, {_size(self.n_bytes)} in all"])
+        lines += [*self.notes, f"{outputs}, {_size(self.n_bytes)} in all"]
+        if self.n_working_bytes > _WORTH_A_WORD:
+            lines[-1] += f", and up to {_size(self.n_working_bytes)} while tables are made"
+        return "\n".join(lines)
 
 
 def _size(n_bytes: float) -> str:
