@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import json
 import os
 import pathlib
 import pickle
+import resource
+import signal
 import sys
 import warnings
 
@@ -22,6 +25,15 @@ from treeanova.model.links import class_probabilities
 from treeanova.readers import versions
 
 MEMORY = 2 << 30
+SECONDS = 10
+# What must be there to make and to compare models.
+MODULES = {
+    **{name: name for name in ("xgboost", "lightgbm", "catboost", "treelite", "ydf", "skops")},
+    "onnx": "onnxruntime",
+    "spark": "pyarrow",
+    "pickle": "sklearn",
+    "joblib": "sklearn",
+}
 
 
 def read(_kind: str, path: pathlib.Path) -> dict[str, object]:
@@ -47,7 +59,7 @@ def content_of(forest: Forest) -> str:
     arrays += [forest.intercept, forest.category_start, forest.category_left]
     features = [(feature.name, str(feature.encoder.labels)) for feature in forest.schema.features]
     parts = [array.tobytes() for array in arrays] + [repr(features).encode(), forest.schema.link.encode()]
-    return importlib.import_module("hashlib").sha256(b"\0".join(parts)).hexdigest()
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
 
 def library(kind: str, path: pathlib.Path) -> dict[str, object]:
@@ -131,16 +143,32 @@ LIBRARIES = {
 }
 
 
+def apart(kind: str, path: pathlib.Path) -> dict[str, object]:
+    """What the library gives in a process of its own: libraries may crash, or never end."""
+    importlib.import_module(MODULES.get(kind.partition("-")[0], "numpy"))
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        signal.alarm(SECONDS)
+        with os.fdopen(writing, "w") as pipe:
+            json.dump(library(kind, path), pipe)
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        text = pipe.read()
+    os.waitpid(child, 0)
+    return json.loads(text) if text else {"error": "died", "message": "the library died or was too slow"}
+
+
 def main(role: str, kind: str) -> None:
     """Answer all questions."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # libraries print
     warnings.simplefilter("ignore")
     if role == "read":
-        resource = importlib.import_module("resource")
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     for line in sys.stdin:
-        answer = (read if role == "read" else library)(kind, pathlib.Path(json.loads(line)))
+        answer = (read if role == "read" else apart)(kind, pathlib.Path(json.loads(line)))
         print(json.dumps(answer), file=answers, flush=True)
 
 
