@@ -29,6 +29,7 @@ _BLOCK_CELLS = 1 << 14  # leaves times rows whose polynomials fit into a core's 
 _BLOCK_ROWS = 256
 _KERNEL_ROWS = 128
 _SECONDS_PER_PRODUCT = 4e-9
+_SECONDS_PER_RUN = 5e-6  # of numpy, for a feature of a distinct set of features
 _STAGE = "totals of orders at rows"
 
 
@@ -85,6 +86,7 @@ class OrderTotals:
     def at_rows(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
         """Totals at rows given by their bins, shape (n_orders + 1, n_rows, n_outputs); order 0 is the mean."""
         seconds = totals_cost(self.form.leaf_sets) * len(codes) * _SECONDS_PER_PRODUCT
+        seconds += sum(map(len, self.form.leaf_sets.keys)) * _SECONDS_PER_RUN
         totals = (
             self.at_rows_by_kernel(codes, n_jobs) if is_worthwhile(seconds) else self.at_rows_by_numpy(codes, n_jobs)
         )
