@@ -282,18 +282,22 @@ def _n_threads(n_jobs: int | None) -> int:
 
 def plan(
     model: Any,
+    X: Any = None,
     *,
     max_order: int | None = None,
     tensor_order: int | None = None,
     budget: float = DEFAULT_BUDGET,
     trusted: bool = False,
 ) -> Plan:
-    """The tables that `decompose` will compute for a model, and their memory, before any work; `print` it.
+    """The tables that `decompose` will compute for a model, and the memory of the work, before it starts; `print` it.
 
     Parameters
     ----------
     model, max_order, tensor_order, budget, trusted
         As for `decompose`, with the same errors.
+    X
+        The rows, of which only the number is used: large tables of a forest have no more bins than its rows justify.
+        By default there may be any number of rows.
 
     Returns
     -------
@@ -315,7 +319,14 @@ def plan(
     content = read_for_rows(unpickled(model, trusted=trusted))
     if isinstance(content, Effects):
         return plan_of_effects(content)
-    layout = choose_layout(leaves_of(content), budget=budget, max_order=max_order, tensor_order=tensor_order)
+    check_leaves(content, budget)
+    layout = choose_layout(
+        leaves_of(content),
+        budget=budget,
+        max_order=max_order,
+        tensor_order=tensor_order,
+        n_rows=_n_known_rows(_in_batches(X, None)),
+    )
     return dataclasses.replace(layout.plan, notes=(*layout.plan.notes, *_notes_on_leaves(content)))
 
 

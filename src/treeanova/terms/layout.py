@@ -1,8 +1,8 @@
 """Layout: which terms of a forest are tensors, which are evaluated at rows, and which form the remainder.
 
 Memory is planned for the whole work: tables, and what the leaves of the trees take (`work_bytes`). Bins of tables are
-merged where they would not fit; and where tables are large, to as many as the rows justify, 16 times the root of their
-number: 512 for 1,000 rows, 2,048 from 16,384 rows on. Where time is too short for tables of pairs, these become terms
+merged where they would not fit; and where tables are large, to as many as the rows justify, about 16 times the root of
+their number: 512 for 1,000 rows, 2,048 for 10,000. Where time is too short for tables of pairs, these become terms
 that are evaluated at rows.
 """
 
@@ -41,6 +41,8 @@ _BYTES_PER_LEAF = 100
 _BYTES_PER_KEY = 150  # of a distinct set of features
 _BYTES_PER_COEFFICIENT = 24  # of a term, a leaf and an output: twice, and a place
 _VERIFIED = 100  # terms
+_CORRECTED, _BYTES_PER_CORRECTED = 300, 100_000  # terms, and their part in tables on coarse cells
+_BYTES_OF_DENSITY, _DENSITY_TABLES = 4 * 10**7, 20  # to estimate pairs, at most those of so many tables of all cells
 _SECONDS_PER_NODE = 3e-8  # and feature
 _SECONDS_PER_ENTRY = 3e-7
 _TOLERATED, _LEAST_SECONDS = 1.5, 2.0
@@ -173,12 +175,17 @@ def _small(sets: LeafSets, order: int) -> set[Key]:
 
 
 def _planned(sets: LeafSets, order: int, top: int) -> Plan:
-    """The plan of tensors up to an order, with the memory for the leaves where others are evaluated at rows."""
+    """The plan of tensors up to an order, with the memory for sums over leaves where others are evaluated at rows."""
     plan = plan_of(set(sets.subsets([order])) | _small(sets, order), sets.grid, sets.values.shape[1])
-    return plan if order >= top else dataclasses.replace(plan, work_bytes=work_bytes(sets))
+    if order >= top:
+        return plan
+    n_terms = min(sum(sets.n_subsets(k) for k in range(order + 1, top + 1)), _CORRECTED)
+    density = min(_BYTES_OF_DENSITY, _DENSITY_TABLES * 8 * plan.n_cells)
+    n_bytes = _bytes_of_leaves(sets) + _BYTES_PER_CORRECTED * n_terms + density
+    return dataclasses.replace(plan, work_bytes=n_bytes)
 
 
-def work_bytes(sets: LeafSets) -> int:
+def _bytes_of_leaves(sets: LeafSets) -> int:
     """Memory of leaf sets, and of sums over leaves for terms that are verified at rows, about."""
     n_leaves, n_outputs = len(sets.values), int(sets.values.shape[1])
     n_entries = int(sets.n_features_of_leaves.sum())
@@ -188,7 +195,7 @@ def work_bytes(sets: LeafSets) -> int:
     return leaves + keys + _BYTES_PER_COEFFICIENT * n_coefficients
 
 
-def check_leaves(forest: Forest, budget: float, seconds: float) -> None:
+def check_leaves(forest: Forest, budget: float, seconds: float = math.inf) -> None:
     """Raise BudgetError where the leaves of a forest alone take more memory or time than is allowed."""
     n_entries = _most_entries(forest)
     n_bytes = _BYTES_PER_ENTRY / 2 * n_entries + _BYTES_PER_LEAF * forest.n_leaves
@@ -227,9 +234,16 @@ def _is_in_time(plan: Plan, seconds: float) -> bool:
     return seconds_of_tables(plan) <= _SHARE_FOR_TABLES * seconds
 
 
+def _bins_for(n_rows: float) -> float:
+    """Bins per feature that rows justify: the power of two next to 16 times the root of their number."""
+    if math.isinf(n_rows):
+        return math.inf
+    return max(2.0 ** round(math.log2(_BINS_PER_ROOT_OF_ROWS * math.sqrt(max(n_rows, 1)))), _MERGED_BINS[-1])
+
+
 def _bins_that_fit(plan: Plan, grid: Grid, budget: float, seconds: float, n_rows: float) -> int | None:
     """Limit of bins per ordered feature that keeps tensors within memory, time and rows; None where all bins fit."""
-    most_bins = max(_BINS_PER_ROOT_OF_ROWS * math.sqrt(n_rows), _MERGED_BINS[-1])
+    most_bins = _bins_for(n_rows)
 
     def fits(smaller: Plan, n_bins: float) -> bool:
         """Whether tables with a limit of bins are within all that is allowed."""

@@ -66,8 +66,10 @@ _SCALE_ROWS = 2000
 _MAX_CORRECTED, _MAX_CORRECTED_OF_FEW = 300, 3000
 _CORRECTED_SHARE = 0.99  # of the sizes of terms of high order
 _SCORED_STEPS = 2.0**23  # rows times trees: the same with and without compiled code, as tables depend on it
+_NOT_SEARCHED = "the search for terms that carry weight"
 _SHARE_OF_TIME = 0.7  # for terms of high order, of what a limited time leaves after tables
 _SHARE_TO_SCREEN = 0.25
+_SHARE_TO_CORRECT = 0.6
 _SHARE_TO_DRAW = 0.1
 _SHARE_FOR_LEFTOVER = 0.3
 _LEAST_DRAWS = 1_000
@@ -246,7 +248,7 @@ def _listed(
     """
     layout, sets = terms.trees.layout, terms.trees.leaf_sets
     orders = range(layout.tensor_order + 1, layout.row_order + 1)
-    skipped = []
+    skipped: list[str] = []
     if layout.lists_all:
         screened = Screened(tuple(sets.subsets(orders)), (), 0, 0.0)
     else:
@@ -261,7 +263,9 @@ def _listed(
                 )
         except OutOfTime:
             screened = screen({}, orders, work, shares, asked=asked, n_terms=n_terms)
-            skipped = ["the search for terms that carry weight"]
+            skipped = [_NOT_SEARCHED]
+        if clock.is_limited and not sizes.found.by_key:
+            skipped = [_NOT_SEARCHED]
     return dataclasses.replace(terms, keys=screened.keys, screened_orders=screened.rest_orders), screened, skipped
 
 
@@ -331,7 +335,8 @@ def _corrected(
 ) -> tuple[PureLeafTerms, float, list[str]]:
     """The terms with their correction, how much half the bins would change what goes to tensors, and what was skipped.
 
-    With a limit of time, fewer terms are corrected, and half the bins are tried only if half of the time is left.
+    With a limit of time, fewer terms are corrected, none where even these take too long, and half the bins are tried
+    only if half of the time is left.
     """
     form, trees = terms.form, terms.trees
     with one_step(progress, "choosing terms of high orders"):
@@ -340,9 +345,11 @@ def _corrected(
         are_cells, are_drawn = density.statistics is None, density.smooths_rows
         bins = choose_bins(form, keys, rows, are_cells=are_cells, are_drawn=are_drawn)
     skipped = [f"the correction of {len(every) - len(keys):,} terms"] if len(keys) < len(every) else []
+    if clock.is_limited and not every:
+        skipped = ["the correction of all terms"]
     if not keys:
         return terms, float("nan"), skipped
-    start, stopping = clock.left, clock.stopping(progress)
+    start, stopping = clock.left, clock.part(_SHARE_TO_CORRECT).stopping(progress)
     unsampled = _Unsampled(density, trees.grid)
     try:
         means = coarse_means(form, keys, bins, n_jobs, stopping)
