@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from numbers import Integral, Real
@@ -16,6 +15,7 @@ import numpy.typing as npt
 from treeanova.anova.solvers.base import Options
 from treeanova.anova.solvers.registry import check_method
 from treeanova.core.arrays import Ints, Key, Names
+from treeanova.core.clock import Clock
 from treeanova.core.progress import Progress, counted, one_step, reporting, within
 from treeanova.data.batches import Batches, batches_of
 from treeanova.data.columns import n_rows_of, rows_at, with_found_dates, with_labels, without_column
@@ -33,15 +33,13 @@ from treeanova.model.effects import Effects
 from treeanova.model.forest import Forest
 from treeanova.readers import read_for_rows, unpickled
 from treeanova.terms.additive import AdditiveModel
-from treeanova.terms.layout import choose_layout
+from treeanova.terms.layout import check_leaves, choose_layout
 from treeanova.terms.leafsets import LeafSets
 from treeanova.terms.making import source_of_forest
 from treeanova.terms.plan import DEFAULT_BUDGET, Plan, plan_of_effects
 from treeanova.terms.source import Settings, Source
 from treeanova.terms.termset import Tensors
 from treeanova.terms.trees import leaves_of
-
-_BYTES_PER_SECOND = 5e7  # of tables
 
 
 def decompose(
@@ -139,6 +137,7 @@ def decompose(
     (0.25, [[0.25, -0.25], [-0.25, 0.25]])
     """
     check_method(method)
+    clock = Clock(limit := _checked_seconds(seconds))
     with reporting(progress) as report:
         with one_step(report, "reading the model"):
             model = unpickled(model, trusted=trusted)
@@ -149,8 +148,7 @@ def decompose(
             _check_terms(terms)
             head = _head_of(X, sample_weight)
             content = _with_dates(_with_names(read_for_rows(model, head), feature_names), head, dates or {})
-        limit = _checked_seconds(seconds)
-        settings = Settings(Options(method), _n_threads(n_jobs), backend_of(X), random_state, limit)
+        settings = Settings(Options(method), _n_threads(n_jobs), backend_of(head), random_state, limit)
         kind = density_of(density)
         if isinstance(content, Effects):
             plan_of_effects(content).check(budget)
@@ -160,6 +158,7 @@ def decompose(
             return fx if max_order is None else fx.truncate(max_order)
         with one_step(report, "leaves of the trees"):
             forest = content.with_schema(_with_labels(content.schema, X, head))
+            check_leaves(forest, budget, clock.left)
             sets = leaves_of(forest)
             layout = choose_layout(
                 sets,
@@ -167,13 +166,14 @@ def decompose(
                 max_order=max_order,
                 tensor_order=tensor_order,
                 terms=_wanted_keys(terms, sets),
-                wanted_bytes=math.inf if limit is None else limit * _BYTES_PER_SECOND,
+                seconds=clock.left,
+                n_rows=_n_known_rows(X),
             )
         marginals = None if layout.max_bins is None else _marginals(X, sets, sample_weight)
         source = source_of_forest(forest, sets, layout, marginals)
         bound = kind.bind(source.grid, counted_for(source, kind, X, sample_weight))
         oracle = None if bound.statistics is None else forest.score_encoded
-        fx = decomposed(source, bound, settings, model=model, oracle=oracle, progress=report)
+        fx = decomposed(source, bound, settings, model=model, oracle=oracle, progress=report, clock=clock)
         return fx.truncate(layout.row_order)
 
 
@@ -215,6 +215,13 @@ def _marginals(X: Any, sets: LeafSets, sample_weight: Any) -> Statistics | None:
             "the path of Parquet files, or raise `budget`."
         )
     return statistics_of(X, sets.grid, sample_weight, [Request((j,)) for j in range(len(sets.grid.axes))])
+
+
+def _n_known_rows(X: Any) -> float:
+    """Number of rows in memory; infinite where it is not known before they are read."""
+    if isinstance(X, Statistics):
+        return X.n_rows
+    return float("inf") if X is None or isinstance(X, Batches) else n_rows_of(X)
 
 
 def _checked_order(name: str, order: int | None, least: int) -> int | None:
@@ -275,18 +282,22 @@ def _n_threads(n_jobs: int | None) -> int:
 
 def plan(
     model: Any,
+    X: Any = None,
     *,
     max_order: int | None = None,
     tensor_order: int | None = None,
     budget: float = DEFAULT_BUDGET,
     trusted: bool = False,
 ) -> Plan:
-    """The tables that `decompose` will compute for a model, and their memory, before any work; `print` it.
+    """The tables that `decompose` will compute for a model, and the memory of the work, before it starts; `print` it.
 
     Parameters
     ----------
     model, max_order, tensor_order, budget, trusted
         As for `decompose`, with the same errors.
+    X
+        The rows, of which only the number is used: large tables of a forest have no more bins than its rows justify.
+        By default there may be any number of rows.
 
     Returns
     -------
@@ -308,7 +319,14 @@ def plan(
     content = read_for_rows(unpickled(model, trusted=trusted))
     if isinstance(content, Effects):
         return plan_of_effects(content)
-    layout = choose_layout(leaves_of(content), budget=budget, max_order=max_order, tensor_order=tensor_order)
+    check_leaves(content, budget)
+    layout = choose_layout(
+        leaves_of(content),
+        budget=budget,
+        max_order=max_order,
+        tensor_order=tensor_order,
+        n_rows=_n_known_rows(_in_batches(X, None)),
+    )
     return dataclasses.replace(layout.plan, notes=(*layout.plan.notes, *_notes_on_leaves(content)))
 
 

@@ -133,7 +133,8 @@ def test_merged_bins_of_tables_do_not_change_the_mean():
     bounds = tuple(np.linspace(-3, 3, 90))
     forest = random_forest(rng, max_depth=7, max_trees=40, n_outputs=1, max_features=5, bounds=bounds)
     rows = rows_on_bounds(forest, rng, 200)
-    fx = treeanova.decompose(forest, rows, density="empirical", budget=66_000)
+    budget = treeanova.plan(forest).n_bytes - 1
+    fx = treeanova.decompose(forest, rows, density="empirical", budget=budget)
     assert fx.source.trees.has_merged_bins
     score = forest.score(rows)[:, 0]
     assert abs(fx.intercept - score.mean()) <= 1e-12 * score.std()

@@ -13,6 +13,7 @@ from treeanova.anova.purification import report_impurity
 from treeanova.anova.slices import largest
 from treeanova.anova.solvers.base import Options
 from treeanova.core.arrays import BinIndices, Floats, Key, Names
+from treeanova.core.clock import Clock
 from treeanova.decomposition.evaluation import Evaluation
 from treeanova.density.kinds import Density
 from treeanova.density.statistics import Statistics
@@ -28,26 +29,35 @@ _CHECKED_ROWS = 10, 60
 _REMAINDER_ROWS = 40, 2_000
 _ALIAS_ROWS = 1000
 _STEPS = 2.0**29  # products of all terms at rows
+_STEPS_PER_SECOND = 1e8
 
 Score = Callable[[Floats], Floats]
 
 
 def certify(
-    evaluation: Evaluation, pure: PureTerms, density: Density, options: Options, oracle: Score | None
+    evaluation: Evaluation,
+    pure: PureTerms,
+    density: Density,
+    options: Options,
+    oracle: Score | None,
+    *,
+    clock: Clock | None = None,
 ) -> Certificate:
     """The certificate of pure terms; warns where a term that has a table is not pure to the tolerance.
 
-    The sum of terms is compared with the scores of `oracle`, such as trees walked node by node, or of the source.
+    The sum of terms is compared with the scores of `oracle`, such as trees walked node by node, or of the source; at
+    fewer rows where little time is left.
     """
+    steps = _STEPS if clock is None else min(_STEPS, clock.left * _STEPS_PER_SECOND)
     names = evaluation.grid.schema.names
     measured = {tuple(names[j] for j in key): pure.measured[key] for key in pure.terms.tables.keys}
     certificate = Certificate(
         measured,
-        _reconstruction_error(evaluation, density.statistics, oracle),
+        _reconstruction_error(evaluation, density.statistics, oracle, steps),
         options.tol,
         higher=pure.higher,
         density_gap=_density_gap(pure, density),
-        remainder_share=remainder_share(evaluation, density.statistics),
+        remainder_share=remainder_share(evaluation, density.statistics, steps),
         marginal_gap=0.0 if density.is_consistent else _marginal_gap(pure.terms.tables),
         sampled_rows=_sampled_rows(density.statistics),
         aliases=_aliases(evaluation.grid, density),
@@ -152,7 +162,9 @@ def _marginal_gap(tables: Tensors) -> float:
     return max(gaps)
 
 
-def _reconstruction_error(evaluation: Evaluation, statistics: Statistics | None, oracle: Score | None) -> float:
+def _reconstruction_error(
+    evaluation: Evaluation, statistics: Statistics | None, oracle: Score | None, steps: float
+) -> float:
     """Largest difference of the sum of terms to the model at some rows, relative to the largest score.
 
     The scores of the source are compared too: remainders are computed from them, also those of later truncations.
@@ -163,7 +175,7 @@ def _reconstruction_error(evaluation: Evaluation, statistics: Statistics | None,
         codes = np.stack([np.arange(_COMPARED_ROWS) % size for size in sizes], axis=1).astype(np.int32)
         encoded = evaluation.grid.encoded(codes)
     else:
-        n_checked = _n_rows(evaluation, _CHECKED_ROWS)
+        n_checked = _n_rows(evaluation, _CHECKED_ROWS, steps)
         encoded = statistics.rows(_COMPARED_ROWS if oracle is None else n_checked).values
         codes = evaluation.grid.index_encoded(encoded)
     expected = score(encoded)
@@ -172,16 +184,16 @@ def _reconstruction_error(evaluation: Evaluation, statistics: Statistics | None,
     return float(np.abs(both - expected).max() / max(np.abs(expected).max(), np.finfo(float).tiny))
 
 
-def _n_rows(evaluation: Evaluation, limits: tuple[int, int]) -> int:
-    """As many rows as all terms can be evaluated at in a reasonable time."""
-    return int(np.clip(_STEPS / max(evaluation.terms.row_cost, 1.0), *limits))
+def _n_rows(evaluation: Evaluation, limits: tuple[int, int], steps: float) -> int:
+    """As many rows as all terms can be evaluated at in a reasonable number of steps."""
+    return int(np.clip(steps / max(evaluation.terms.row_cost, 1.0), *limits))
 
 
-def remainder_share(evaluation: Evaluation, statistics: Statistics | None) -> float | None:
+def remainder_share(evaluation: Evaluation, statistics: Statistics | None, steps: float = _STEPS) -> float | None:
     """Variance of the remainder over that of the score at some rows, the largest of all outputs."""
     if statistics is None or not len(statistics.sample) or not evaluation.has_remainder:
         return None
-    rows = statistics.rows(_n_rows(evaluation, _REMAINDER_ROWS))
+    rows = statistics.rows(_n_rows(evaluation, _REMAINDER_ROWS, steps))
     values = evaluation.all_at(evaluation.grid.index_encoded(rows.values))
     score = values.sum(axis=0).var(axis=0)
     shares = np.divide(values[-1].var(axis=0), score, out=np.zeros_like(score), where=score > 0)

@@ -111,7 +111,7 @@ def _moved_rows(trees: Trees, joint: KernelJoint, features: Sequence[int]) -> _M
         if kernel is None:
             shares.append(of_groups.sum(axis=1, keepdims=True))
         else:
-            shares.append(of_groups @ kernel)
+            shares.append(kernel.right(of_groups))
             codes[:, column] = margin.groups[bins[:, column]]
     distinct, places = np.unique(codes, axis=0, return_inverse=True)
     masses = np.bincount(places.ravel(), weights).astype(np.float64)
