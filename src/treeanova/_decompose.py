@@ -92,8 +92,8 @@ def decompose(
         default all orders are reported, as `terms` says.
     tensor_order
         Highest order of terms that have tables and are purified on all bins; higher orders are evaluated at rows. By
-        default as many orders as fit, at least 2: within `budget`, and above order 2 with at most 1,000 terms and a
-        million cells (times outputs). All terms of an EBM have tables.
+        default as many orders as fit, at least 2 (1 where `seconds` are too few for pairs): within `budget`, and above
+        order 2 with at most 1,000 terms and a million cells (times outputs). All terms of an EBM have tables.
     terms
         Which terms above the tables are listed. "auto" lists those that carry at least 0.05 % of the variance, and adds
         up all others of an order exactly, as "other terms of order k"; up to 300 terms that are quick to evaluate are
@@ -102,13 +102,16 @@ def decompose(
     method
         The solver: "auto", "direct", "cg" or "mass-moving"; see `treeanova.purify`.
     budget
-        Largest number of bytes for all tables. Where tables of pairs need more, bins are merged, and the difference to
-        the model is in the remainder. Where that is not enough, BudgetError is raised before any work.
+        Largest number of bytes for the whole work, besides the model and the rows: tables, leaves of the trees, sums
+        over them. Where tables of pairs need more, bins are merged, and the difference to the model is in the
+        remainder. Where that is not enough, BudgetError is raised before any work. Tables above 200 MB have no more
+        bins than the rows justify, about 16 times the root of their number, whatever the budget.
     seconds
-        Time to stay within, about: reading the model and its main work cannot be cut short. Tables then have merged
-        bins, fewer terms of high order are corrected for dependence, fewer are tried for their weight, and less is
-        measured; the sum of terms is exact all the same. What was left out is in the certificate
-        (`certificate.higher.skipped`). The answer may differ from run to run.
+        Time to stay within, about. Tables then have merged bins, or pairs are evaluated at rows and have no tables;
+        fewer terms of high order are corrected for dependence, fewer are tried for their weight, and less is
+        measured. The sum of terms is exact all the same. What was left out is in the certificate
+        (`certificate.higher.skipped`). Where the leaves of the trees alone take longer, BudgetError is raised before
+        any work and says how long; less than two seconds count as two. The answer may differ from run to run.
     n_jobs
         Number of threads; all cores by default and for -1.
     progress
