@@ -12,7 +12,7 @@ from sklearn.ensemble import GradientBoostingRegressor
 import treeanova
 
 rng = np.random.default_rng(0)
-X = rng.multivariate_normal([0, 0], [[1, 0.5], [0.5, 1]], size=3000)
+X = rng.multivariate_normal([0, 0], [[1, 0.5], [0.5, 1]], size=3000, method="cholesky")
 y = X[:, 0] * X[:, 1] + 0.1 * rng.normal(size=3000)
 model = GradientBoostingRegressor(n_estimators=200, max_depth=2, random_state=0).fit(X, y)
 fx = treeanova.decompose(model, X, feature_names=["a", "b"])

@@ -143,11 +143,12 @@ def test_high_orders_of_auto_are_corrected_under_auto_not_under_the_rows():
     model, x = boosted(400, noise=0.7)
     dense = treeanova.decompose(model, x, tensor_order=3)
     deep, rows = (treeanova.decompose(model, x, tensor_order=2, density=kind) for kind in ("auto", "empirical"))
-    spread = np.std(model.predict(x))
-    for names in dense.terms:
-        value, exact = deep.term_values(x, names), dense.term_values(x, names)
-        assert np.std(value - exact) < 0.015 * spread
-    assert np.std(rows.term_values(x, "x0") - dense.term_values(x, "x0")) > 0.1 * spread
+    near, far = (
+        max(np.std(fx.term_values(x, names) - dense.term_values(x, names)) for names in dense.terms)
+        for fx in (deep, rows)
+    )
+    assert far > 0.05 * np.std(model.predict(x))
+    assert near < 0.2 * far
 
 
 def test_a_dependent_table_without_rows_is_used_for_high_orders():

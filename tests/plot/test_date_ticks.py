@@ -13,6 +13,7 @@ tree = pytest.importorskip("sklearn.tree")
 
 from treeanova import plot  # noqa: E402
 from treeanova.plot.date_ticks import date_labels  # noqa: E402
+from treeanova.testing.forests import chains  # noqa: E402
 from treeanova.testing.training import fit  # noqa: E402
 
 
@@ -45,6 +46,21 @@ def test_ticks_are_at_the_dates_they_name(dated, kind, width):
     )
     boxes = [label.get_window_extent() for label in ax.get_xticklabels()]
     assert all(first.x1 < second.x0 for first, second in itertools.pairwise(boxes))
+
+
+@pytest.mark.parametrize("n_days", [3, 20, 45, 100, 200, 400, 550, 700, 1500])
+@pytest.mark.parametrize("width", [2.0, 3.0])
+def test_narrow_axes_have_the_ticks_they_have_room_for(n_days, width):
+    """Warnings are errors here."""
+    import matplotlib.pyplot as plt
+
+    days = 15_000.0 + np.linspace(0, n_days, 50)[:, None]
+    forest = chains([(0, 15_000 + 0.3 * n_days), (0, 15_000 + 0.6 * n_days)], n_features=1)
+    fx = treeanova.decompose(forest, days, dates={"x0": "D"}, density="empirical", n_jobs=1)
+    _, ax = plt.subplots(figsize=(width, 3), layout="constrained")
+    plot.effect(fx, "x0", x_scale="linear", ax=ax)
+    fewest = 2 if width == 3.0 and n_days >= 100 else 1  # short labels
+    assert fewest <= len(ax.get_xticklabels()) <= 8
 
 
 def test_pairs_and_rows_have_dates(dated):

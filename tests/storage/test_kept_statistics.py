@@ -73,7 +73,7 @@ def test_standard_errors_from_an_eighth_of_the_rows_are_near_those_of_all(monkey
     def size(errors):
         return np.sqrt(sum(float((fx.terms[names].weights * errors[names] ** 2).sum()) for names in errors))
 
-    assert size(sampled) == pytest.approx(size(whole), rel=0.1)
+    assert size(sampled) == pytest.approx(size(whole), rel=0.25)  # those of 2,000 rows would be 2.8 times as large
 
 
 def test_tables_are_kept_where_rows_are_not(shallow, monkeypatch, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -31,11 +32,14 @@ def date_ticks(drawing: AxisDrawing, last: float, inch: float) -> list[float]:
 
 
 def _even_dates(drawing: AxisDrawing, last: float, inch: float) -> Iterator[list[float]]:
-    """Round dates at equal distances, the closest ones first; in the end a single one, or none."""
+    """Round dates at equal distances, the closest ones first; then fewer of these, in the end a single one, or none."""
     most = max(2, int((drawing.high - drawing.low) / (_WIDTH * inch)))
-    for n_ticks in range(most, 1, -1):
-        yield _inside(drawing, last, _round_dates(drawing, (drawing.low, drawing.high), n_ticks))
-    yield _inside(drawing, last, _round_dates(drawing, (drawing.low, drawing.high), 2))[:1]
+    ends = drawing.low, drawing.high
+    closest = _inside(drawing, last, _round_dates(drawing, ends, most))
+    yield closest
+    yield from (_inside(drawing, last, _round_dates(drawing, ends, n_ticks)) for n_ticks in range(most - 1, 1, -1))
+    yield from (closest[::step] for step in range(2, len(closest)))
+    yield closest[:1]
 
 
 def _dates_of_parts(drawing: AxisDrawing, last: float) -> Iterator[float]:
@@ -63,7 +67,9 @@ def _round_dates(drawing: AxisDrawing, ends: tuple[float, float], n_ticks: int) 
         return []
     shift = np.datetime64(get_epoch(), "D").astype(np.int64)  # matplotlib counts days from its own epoch
     locator = AutoDateLocator(minticks=max(2, n_ticks - 2), maxticks=n_ticks)
-    days = np.asarray(locator.tick_values(num2date(low - shift), num2date(high - shift))) + shift
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="AutoDateLocator was unable")  # too many ticks, which have no room
+        days = np.asarray(locator.tick_values(num2date(low - shift), num2date(high - shift))) + shift
     return [float(number) for number in numbers_of_days(days, drawing.date_unit)]
 
 
