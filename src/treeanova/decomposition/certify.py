@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+from scipy.special import gammaln
 
 from treeanova.anova.certificate import Certificate, TermCertificate, impurity, sentence_of_aliases
 from treeanova.anova.purification import report_impurity
@@ -28,6 +29,7 @@ _COMPARED_ROWS = 1000
 _CHECKED_ROWS = 10, 60
 _REMAINDER_ROWS = 40, 2_000
 _ALIAS_ROWS = 1000
+_WAYS = 1e6  # to divide the rows: what fewer allow may be chance
 _STEPS = 2.0**29  # products of all terms at rows
 _STEPS_PER_SECOND = 1e8
 
@@ -107,17 +109,20 @@ def _determining_each_other(tables: Sequence[Floats | BinIndices], features: Seq
 
 
 def _division_of(column: Floats | BinIndices) -> bytes | None:
-    """How a column divides the rows, the same for all columns that determine each other; None for a constant.
+    """How a column divides the rows, the same for all columns that determine each other.
 
     Where most values are distinct, any two columns determine each other. These count only where their order is the
-    same or reversed.
+    same or reversed. None where a column with the same counts would divide the rows alike by chance: in very few rows,
+    or where nearly all values are the same.
     """
-    distinct, first, places = np.unique(column, return_index=True, return_inverse=True)
-    places, last = places.ravel(), len(distinct) - 1
-    if not last:
+    _, first, places, counts = np.unique(column, return_index=True, return_inverse=True, return_counts=True)
+    places, is_order = places.ravel(), 2 * len(counts) > len(column)
+    n_alike = 2 if is_order else len(counts)  # classes that may be exchanged: both directions, or all values
+    log_ways = gammaln(len(column) + 1) - gammaln(counts + 1).sum() - gammaln(n_alike + 1)
+    if log_ways < np.log(_WAYS):
         return None
-    if 2 * len(distinct) > len(column):
-        return b"order" + min(places.tobytes(), (last - places).tobytes())
+    if is_order:
+        return b"order" + min(places.tobytes(), (len(counts) - 1 - places).tobytes())
     return first[places].tobytes()
 
 

@@ -140,7 +140,7 @@ class TreeModel(Source):
         if high.rows is None:
             return PureTerms(Joined(pure.terms.tables, leaf_terms), pure.measured, high.certificate)
         high = dataclasses.replace(high, terms=leaf_terms)
-        with single_threaded(), one_step(progress, "accuracy of high orders"):
+        with single_threaded():
             return _measured(high, pure, density, clock, n_jobs=settings.n_jobs, progress=progress)
 
     def tables_to_purify(self, terms: TermSet) -> Effects:
