@@ -9,6 +9,7 @@ from typing import Any
 
 NAMES = (
     "accuracy",
+    "copies",
     "decompose",
     "deep",
     "inference",

@@ -461,7 +461,8 @@ def bag(
     Notes
     -----
     Rows are drawn with replacement, and each member is purified under the density of its own rows, so that errors
-    contain the uncertainty of the model and of the density. A bootstrap shows how an effect varies around its own
+    contain the uncertainty of the model and of the density. `fit` gets the rows as drawn, with repetitions; the density
+    gets each row once, weighted by how often it was drawn. A bootstrap shows how an effect varies around its own
     expectation. Where the learner is biased, as all smoothing is at peaks, the true effect may lie outside the band;
     docs/inference.md measures both. Rows that depend on each other make errors too small.
 
