@@ -25,7 +25,7 @@ from treeanova.model.links import class_probabilities
 from treeanova.readers import versions
 
 MEMORY = 2 << 30
-SECONDS = 10
+SECONDS = 5
 # What must be there to make and to compare models.
 MODULES = {
     **{name: name for name in ("xgboost", "lightgbm", "catboost", "treelite", "ydf", "skops")},
