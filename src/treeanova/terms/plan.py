@@ -122,7 +122,7 @@ class Plan:
         if self.n_bytes <= budget:
             return
         key = max(self.cells, key=lambda key: self.cells[key])
-        leaves = f", {size_text(self.work_bytes)} of it for sums over leaves" if self.work_bytes else ""
+        leaves = f", {size_text(self.work_bytes)} of it besides tables" if self.work_bytes else ""
         raise BudgetError(
             f"the terms need {size_text(self.n_bytes)}, over the budget of {size_text(budget)}{leaves}; the largest is "
             f"{label_of(self.names[j] for j in key)} with {self.cells[key]:,} cells. Raise `budget`, train shallower "
@@ -137,7 +137,7 @@ class Plan:
             methods = ", ".join(sorted({self.method(key) for key in own}))
             lines.append(f"order {order}: {len(own):,} terms, {sum(own.values()):,} cells, {methods}")
         outputs = "1 output" if self.n_outputs == 1 else f"{self.n_outputs} outputs"
-        leaves = f", {size_text(self.work_bytes)} of it for sums over leaves" if self.work_bytes else ""
+        leaves = f", {size_text(self.work_bytes)} of it besides tables" if self.work_bytes else ""
         return "\n".join([*lines, *self.notes, f"{outputs}, {size_text(self.n_bytes)} in all{leaves}"])
 
 
