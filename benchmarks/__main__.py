@@ -9,6 +9,7 @@ from typing import Any
 
 NAMES = (
     "accuracy",
+    "copies",
     "decompose",
     "deep",
     "inference",
@@ -26,13 +27,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("name", choices=NAMES)
     parser.add_argument("--full", action="store_true", help="also the cases in which a peer takes minutes")
+    parser.add_argument("--part", choices=("tests", "objectives", "bands"), help="of inference: measure one part only")
     _add_options_of_deep(parser.add_argument_group("deep", "models on real tables; see benchmarks/before_after.py"))
     arguments = vars(parser.parse_args())
-    name, full = arguments.pop("name"), arguments.pop("full")
+    name, full, part = arguments.pop("name"), arguments.pop("full"), arguments.pop("part")
     given = {option: value for option, value in arguments.items() if value is not None}
     if given and name != "deep":
         parser.error(f"--{next(iter(given))} is an option of deep, got {name}; leave it out.")
-    if name == "deep" and (full or given):
+    if part and name != "inference":
+        parser.error(f"--part is an option of inference, got {name}; leave it out.")
+    if part:
+        importlib.import_module("benchmarks.inference").run(full=full, part=part)
+    elif name == "deep" and (full or given):
         importlib.import_module("benchmarks.before_after").run(**given)
     else:
         importlib.import_module(f"benchmarks.{name}").run(full=full)

@@ -560,6 +560,12 @@ def deep_section() -> str:
     return f"\n## Deep ensembles against tensors of all orders\n\n{deep.AGAINST_DENSE_HEAD}\n{table}\n"
 
 
+def _repeated_rows() -> str:
+    """The part of the page that `python -m benchmarks copies` writes, kept as it is."""
+    _, mark, text = PAGE.read_text(encoding="utf-8").partition("\n## Repeated rows")
+    return mark + text
+
+
 def run(*, full: bool) -> None:
     """Run the suite and write the page."""
     start = time.process_time()
@@ -581,7 +587,7 @@ def run(*, full: bool) -> None:
         sizes=", ".join(f"{size:,}" for size in sizes),
         settings="; ".join(setting.name for setting in settings),
     )
-    text = page(found, peers, head) + deep_section()
+    text = page(found, peers, head) + deep_section() + _repeated_rows()
     PAGE.parent.mkdir(exist_ok=True)
     PAGE.write_text(text, encoding="utf-8")
     print(text)

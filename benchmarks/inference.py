@@ -34,7 +34,6 @@ import treeanova
 from treeanova.core.arrays import Bools, Floats, Ints
 
 PAGE = pathlib.Path(__file__).parents[1] / "docs" / "inference.md"
-_MARKS = "<!-- tables: begin -->\n", "<!-- tables: end -->"
 _CORRELATIONS = (0.0, 0.5, 0.9)
 _NAMES = ["a", "b", "c", "d"]
 _TREES, _STRENGTH, _LEVEL = 80, 0.25, 0.05
@@ -59,7 +58,7 @@ class Sizes(NamedTuple):
     objective_repeats: int = 50
 
 
-QUICK = Sizes((200,), 3, 2, 2, 3, 150, 3, 3, 400, 2)
+QUICK = Sizes((200,), 3, 2, 2, 3, 150, 3, 3, 800, 2)
 
 
 # Data and models.
@@ -339,12 +338,12 @@ def _copies(n_rows: int, repeat: int) -> tuple[bool, bool]:
 
 def objectives(sizes: Sizes) -> str:
     """The tables of other objectives and of copies, with the numbers of repeats."""
-    tests = [f"{what}{how}" for how in ("", ", two errors") for what in ("level: pairs", "level: d", "power: a × b")]
+    head = [f"{what}{how}" for how in ("", ", two errors") for what in ("level: pairs", "level: d", "power: a × b")]
     rows = [objective_row(name, sizes) for name in OBJECTIVES]
     copies = np.mean(each(functools.partial(_copies, sizes.objective_rows), sizes.objective_repeats), axis=0)
     return (
         f"{sizes.objective_repeats} repeats each, {sizes.objective_rows:,} rows, correlation .5.\n\n"
-        f"{table(['objective', *tests], rows)}\n"
+        f"{table(['objective', *head], rows)}\n"
         f"A feature and its copy, {sizes.objective_repeats} repeats: both are significant in {copies[0]:.1%}, and name "
         f"each other\nas aliases in {copies[1]:.1%}.\n"
     )
@@ -426,15 +425,15 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def tables(sizes: Sizes) -> str:
-    """All tables, with the numbers of repeats."""
-    tests = [_row_of_tests(kind, n, rho, sizes) for kind, n, rho in _settings(sizes)]
+def tests(sizes: Sizes) -> str:
+    """The table of tests of interactions, with the numbers of repeats."""
+    rows = [_row_of_tests(kind, n, rho, sizes) for kind, n, rho in _settings(sizes)]
     measures = [f"{what}: {how}" for what in ("level", "power", "others") for how in ("p-value", "two errors", "H")]
     head = ["loss", "correlation", "rows", *measures]
     return (
         f"{sizes.repeats} repeats for the p-value and the rule of two errors ({sizes.log_repeats} for log loss); "
         f"{sizes.peer_repeats} for the H-statistic,\nwith {sizes.permutations} permutations each.\n\n"
-        f"{table(head, tests)}\n{objectives(sizes)}\n{bands(sizes)}"
+        f"{table(head, rows)}"
     )
 
 
@@ -468,22 +467,28 @@ def _rate(rate: float) -> str:
     return "–" if np.isnan(rate) else f"{rate:.3f}"
 
 
-def written(page: str, text: str) -> str:
-    """A page with its tables replaced."""
-    before, found, rest = page.partition(_MARKS[0])
-    _, end, after = rest.partition(_MARKS[1])
+def written(page: str, part: str, text: str) -> str:
+    """A page with the tables of a part replaced."""
+    marks = f"<!-- {part}: begin -->\n", f"<!-- {part}: end -->"
+    before, found, rest = page.partition(marks[0])
+    _, end, after = rest.partition(marks[1])
     if not found or not end:
-        raise ValueError(f"the page must have the lines {_MARKS[0].strip()} and {_MARKS[1]}, got neither or one.")
+        raise ValueError(f"the page must have the lines {marks[0].strip()} and {marks[1]}, got neither or one.")
     return f"{before}{found}\n{text}\n{end}{after}"
 
 
-def run(*, full: bool = False, sizes: Sizes | None = None, page: pathlib.Path = PAGE) -> None:
-    """Measure, print, and write the tables of the page."""
+PARTS: Mapping[str, Callable[[Sizes], str]] = {"tests": tests, "objectives": objectives, "bands": bands}
+
+
+def run(*, full: bool = False, part: str | None = None, sizes: Sizes | None = None, page: pathlib.Path = PAGE) -> None:
+    """Measure, print, and write the tables of the page, or those of one part."""
     chosen = sizes or (
-        Sizes(log_repeats=200, peer_repeats=60, band_repeats=40, objective_repeats=300) if full else Sizes()
+        Sizes(log_repeats=200, peer_repeats=60, band_repeats=40, objective_repeats=200) if full else Sizes()
     )
     with warnings.catch_warnings():
         _quietly()
-        text = tables(chosen)
-    print(text)
-    page.write_text(written(page.read_text(encoding="utf-8"), text), encoding="utf-8")
+        for name, measured in PARTS.items():
+            if part in {None, name}:
+                text = measured(chosen)
+                print(text)
+                page.write_text(written(page.read_text(encoding="utf-8"), name, text), encoding="utf-8")

@@ -31,8 +31,8 @@ fx = bag.fx
 
 validation = fx.validate(X[held_out], y[held_out])
 print(validation.table.round(4).to_string(index=False))
-print("\nThe outcome evidently follows:", ", ".join(validation.evident))
-print("Interactions that do not pay:", ", ".join(validation.not_paying) or "none")
+print("\nThe outcome follows (significant):", ", ".join(validation.significant))
+print("Interactions that can be left out:", ", ".join(validation.dispensable) or "none")
 
 errors = bag.standard_errors()
 largest = {" × ".join(names): round(float(error.mean()), 3) for names, error in errors.items() if len(names) == 1}

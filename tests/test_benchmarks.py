@@ -175,7 +175,8 @@ def test_true_effects_of_bands_are_pure():
 @pytest.mark.thorough
 def test_tables_of_inference_are_written_between_their_marks(tmp_path, capsys):
     page = tmp_path / "inference.md"
-    page.write_text("before\n<!-- tables: begin -->\nold\n<!-- tables: end -->\nafter\n", encoding="utf-8")
+    marks = "".join(f"<!-- {part}: begin -->\nold\n<!-- {part}: end -->\n" for part in inference.PARTS)
+    page.write_text(f"before\n{marks}after\n", encoding="utf-8")
     inference.run(sizes=inference.QUICK, page=page)
     text = page.read_text(encoding="utf-8")
     assert text.startswith("before\n")
@@ -183,6 +184,8 @@ def test_tables_of_inference_are_written_between_their_marks(tmp_path, capsys):
     assert "old" not in text
     assert text.count("| squared error | ") == 3
     assert "| 0.6 | a × b | " in text
+    assert all(f"| {name} | " in text for name in inference.OBJECTIVES)
+    assert "A feature and its copy, 2 repeats" in text
     assert "squared error 0.0 200" in capsys.readouterr().out
     with pytest.raises(ValueError, match="the page must have the lines"):
-        inference.written("nothing", "tables")
+        inference.written("nothing", "tests", "tables")

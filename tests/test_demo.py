@@ -90,7 +90,7 @@ def test_scikit_learn_stands_in_for_xgboost_and_the_text_says_so():
 def test_without_data_frames_groups_are_codes(monkeypatch):
     pytest.importorskip("xgboost")
     with_frames = demo.simulate(400)
-    monkeypatch.setattr(demo, "backend_of", lambda _: None)
+    monkeypatch.setattr(demo, "installed_library", lambda: None)
     plain = demo.simulate(400)
     assert isinstance(plain.X, np.ndarray)
     assert np.array_equal(plain.y, with_frames.y)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from numbers import Integral, Real
@@ -16,6 +15,7 @@ import numpy.typing as npt
 from treeanova.anova.solvers.base import Options
 from treeanova.anova.solvers.registry import check_method
 from treeanova.core.arrays import Ints, Key, Names
+from treeanova.core.clock import Clock
 from treeanova.core.progress import Progress, counted, one_step, reporting, within
 from treeanova.data.batches import Batches, batches_of
 from treeanova.data.columns import n_rows_of, rows_at, with_found_dates, with_labels, without_column
@@ -33,15 +33,13 @@ from treeanova.model.effects import Effects
 from treeanova.model.forest import Forest
 from treeanova.readers import read_for_rows, unpickled
 from treeanova.terms.additive import AdditiveModel
-from treeanova.terms.layout import choose_layout
+from treeanova.terms.layout import check_leaves, choose_layout
 from treeanova.terms.leafsets import LeafSets
 from treeanova.terms.making import source_of_forest
 from treeanova.terms.plan import DEFAULT_BUDGET, Plan, plan_of_effects
 from treeanova.terms.source import Settings, Source
 from treeanova.terms.termset import Tensors
 from treeanova.terms.trees import leaves_of
-
-_BYTES_PER_SECOND = 5e7  # of tables
 
 
 def decompose(
@@ -94,8 +92,8 @@ def decompose(
         default all orders are reported, as `terms` says.
     tensor_order
         Highest order of terms that have tables and are purified on all bins; higher orders are evaluated at rows. By
-        default as many orders as fit, at least 2: within `budget`, and above order 2 with at most 1,000 terms and a
-        million cells (times outputs). All terms of an EBM have tables.
+        default as many orders as fit, at least 2 (1 where `seconds` are too few for pairs): within `budget`, and above
+        order 2 with at most 1,000 terms and a million cells (times outputs). All terms of an EBM have tables.
     terms
         Which terms above the tables are listed. "auto" lists those that carry at least 0.05 % of the variance, and adds
         up all others of an order exactly, as "other terms of order k"; up to 300 terms that are quick to evaluate are
@@ -104,13 +102,16 @@ def decompose(
     method
         The solver: "auto", "direct", "cg" or "mass-moving"; see `treeanova.purify`.
     budget
-        Largest number of bytes for all tables. Where tables of pairs need more, bins are merged, and the difference to
-        the model is in the remainder. Where that is not enough, BudgetError is raised before any work.
+        Largest number of bytes for the whole work, besides the model and the rows: tables, leaves of the trees, sums
+        over them. Where tables of pairs need more, bins are merged, and the difference to the model is in the
+        remainder. Where that is not enough, BudgetError is raised before any work. Tables above 200 MB have no more
+        bins than the rows justify, about 16 times the root of their number, whatever the budget.
     seconds
-        Time to stay within, about: reading the model and its main work cannot be cut short. Tables then have merged
-        bins, fewer terms of high order are corrected for dependence, fewer are tried for their weight, and less is
-        measured; the sum of terms is exact all the same. What was left out is in the certificate
-        (`certificate.higher.skipped`). The answer may differ from run to run.
+        Time to stay within, about. Tables then have merged bins, or pairs are evaluated at rows and have no tables;
+        fewer terms of high order are corrected for dependence, fewer are tried for their weight, and less is
+        measured. The sum of terms is exact all the same. What was left out is in the certificate
+        (`certificate.higher.skipped`). Where the leaves of the trees alone take longer, BudgetError is raised before
+        any work and says how long; less than two seconds count as two. The answer may differ from run to run.
     n_jobs
         Number of threads; all cores by default and for -1.
     progress
@@ -139,6 +140,7 @@ def decompose(
     (0.25, [[0.25, -0.25], [-0.25, 0.25]])
     """
     check_method(method)
+    clock = Clock(limit := _checked_seconds(seconds))
     with reporting(progress) as report:
         with one_step(report, "reading the model"):
             model = unpickled(model, trusted=trusted)
@@ -149,8 +151,7 @@ def decompose(
             _check_terms(terms)
             head = _head_of(X, sample_weight)
             content = _with_dates(_with_names(read_for_rows(model, head), feature_names), head, dates or {})
-        limit = _checked_seconds(seconds)
-        settings = Settings(Options(method), _n_threads(n_jobs), backend_of(X), random_state, limit)
+        settings = Settings(Options(method), _n_threads(n_jobs), backend_of(head), random_state, limit)
         kind = density_of(density)
         if isinstance(content, Effects):
             plan_of_effects(content).check(budget)
@@ -160,6 +161,7 @@ def decompose(
             return fx if max_order is None else fx.truncate(max_order)
         with one_step(report, "leaves of the trees"):
             forest = content.with_schema(_with_labels(content.schema, X, head))
+            check_leaves(forest, budget, clock.left)
             sets = leaves_of(forest)
             layout = choose_layout(
                 sets,
@@ -167,13 +169,14 @@ def decompose(
                 max_order=max_order,
                 tensor_order=tensor_order,
                 terms=_wanted_keys(terms, sets),
-                wanted_bytes=math.inf if limit is None else limit * _BYTES_PER_SECOND,
+                seconds=clock.left,
+                n_rows=_n_known_rows(X),
             )
         marginals = None if layout.max_bins is None else _marginals(X, sets, sample_weight)
         source = source_of_forest(forest, sets, layout, marginals)
         bound = kind.bind(source.grid, counted_for(source, kind, X, sample_weight))
         oracle = None if bound.statistics is None else forest.score_encoded
-        fx = decomposed(source, bound, settings, model=model, oracle=oracle, progress=report)
+        fx = decomposed(source, bound, settings, model=model, oracle=oracle, progress=report, clock=clock)
         return fx.truncate(layout.row_order)
 
 
@@ -215,6 +218,13 @@ def _marginals(X: Any, sets: LeafSets, sample_weight: Any) -> Statistics | None:
             "the path of Parquet files, or raise `budget`."
         )
     return statistics_of(X, sets.grid, sample_weight, [Request((j,)) for j in range(len(sets.grid.axes))])
+
+
+def _n_known_rows(X: Any) -> float:
+    """Number of rows in memory; infinite where it is not known before they are read."""
+    if isinstance(X, Statistics):
+        return X.n_rows
+    return float("inf") if X is None or isinstance(X, Batches) else n_rows_of(X)
 
 
 def _checked_order(name: str, order: int | None, least: int) -> int | None:
@@ -275,18 +285,22 @@ def _n_threads(n_jobs: int | None) -> int:
 
 def plan(
     model: Any,
+    X: Any = None,
     *,
     max_order: int | None = None,
     tensor_order: int | None = None,
     budget: float = DEFAULT_BUDGET,
     trusted: bool = False,
 ) -> Plan:
-    """The tables that `decompose` will compute for a model, and their memory, before any work; `print` it.
+    """The tables that `decompose` will compute for a model, and the memory of the work, before it starts; `print` it.
 
     Parameters
     ----------
     model, max_order, tensor_order, budget, trusted
         As for `decompose`, with the same errors.
+    X
+        The rows, of which only the number is used: large tables of a forest have no more bins than its rows justify.
+        By default there may be any number of rows.
 
     Returns
     -------
@@ -308,7 +322,14 @@ def plan(
     content = read_for_rows(unpickled(model, trusted=trusted))
     if isinstance(content, Effects):
         return plan_of_effects(content)
-    layout = choose_layout(leaves_of(content), budget=budget, max_order=max_order, tensor_order=tensor_order)
+    check_leaves(content, budget)
+    layout = choose_layout(
+        leaves_of(content),
+        budget=budget,
+        max_order=max_order,
+        tensor_order=tensor_order,
+        n_rows=_n_known_rows(_in_batches(X, None)),
+    )
     return dataclasses.replace(layout.plan, notes=(*layout.plan.notes, *_notes_on_leaves(content)))
 
 
@@ -440,7 +461,8 @@ def bag(
     Notes
     -----
     Rows are drawn with replacement, and each member is purified under the density of its own rows, so that errors
-    contain the uncertainty of the model and of the density. A bootstrap shows how an effect varies around its own
+    contain the uncertainty of the model and of the density. `fit` gets the rows as drawn, with repetitions; the density
+    gets each row once, weighted by how often it was drawn. A bootstrap shows how an effect varies around its own
     expectation. Where the learner is biased, as all smoothing is at peaks, the true effect may lie outside the band;
     docs/inference.md measures both. Rows that depend on each other make errors too small.
 

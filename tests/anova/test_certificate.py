@@ -146,7 +146,12 @@ def test_the_words_of_a_certificate():
         ({"n_terms": 12}, 0.03, "pure within 3.0% of their size (all terms)"),
         ({"n_terms": 0}, 0.0, "in the remainder"),
         ({"is_exact": True}, 0.0, "pure in closed form"),
-        ({"measured": None}, np.nan, "corrected for dependence, purity not measured"),
+        (
+            {"measured": None},
+            np.nan,
+            "corrected for dependence on coarse bins (30 terms of orders 3 and 4), purity not measured",
+        ),
+        ({"measured": None, "n_corrected": 0}, np.nan, "not corrected for dependence, purity not measured"),
     ],
 )
 def test_purity_of_terms_at_rows(change, purity, words):
@@ -155,6 +160,29 @@ def test_purity_of_terms_at_rows(change, purity, words):
     assert higher.in_short == f"orders 3 to 5 {words}"
     assert str(higher).startswith("orders 3 to 5: ")
     assert Certificate({("a",): GOOD}, 0.0, 1e-10, higher).met == (purity == 0.0)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            {"table_error": 0.02},
+            "accurate to about 2.00% of the largest score: orders 3 to 5 corrected for dependence on ",
+        ),
+        ({"table_error": 0.3, "n_corrected": 0}, "about 30.00% of the largest score: orders 3 to 5 not corrected"),
+        ({"table_error": np.nan}, "not measured, for lack of time: orders 3 to 5 corrected"),
+    ],
+)
+def test_errors_of_tables_include_those_of_the_orders_above_them(change, words):
+    higher = dataclasses.replace(HIGHER, measured=None, n_terms=0, **change)
+    certificate = Certificate({("a",): GOOD}, 0.0, 1e-10, higher)
+    assert words in higher.accuracy
+    assert higher.accuracy.startswith(("tables of orders 1 and 2", "accuracy of tables of orders 1 and 2"))
+    assert certificate.tables_met
+    assert not certificate.met
+    np.testing.assert_equal(certificate.error, GOOD.error + higher.table_error)
+    for text in (str(certificate), certificate.purity, higher.accuracy):
+        assert "nan" not in text
 
 
 def test_certificates_survive_pickles_and_copies():

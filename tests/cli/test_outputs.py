@@ -81,8 +81,9 @@ def test_files_that_are_no_input_are_replaced_as_before(own_folder, capsys):
     assert not os.path.isfile(os.devnull)  # noqa: PTH113  a device, and it stays one
 
 
-@pytest.mark.parametrize(("option", "name", "suffix"), [("--out", "x.pdf", ".html"), ("--save", "x.json", ".tav")])
-def test_a_suffix_of_another_format_is_refused_before_any_work(option, name, suffix, own_folder, monkeypatch, capsys):
+@pytest.mark.parametrize("output", [("--out", "x.pdf", ".html"), ("--save", "x.json", ".tav")])
+def test_a_suffix_of_another_format_is_refused_before_any_work(output, own_folder, monkeypatch, capsys):
+    option, name, suffix = output
     monkeypatch.setattr(sources, "decomposed", None)
     line = refused(["explain", "model.json", "--data", "rows.csv", option, name], capsys)
     assert f"`{option}` must end in {suffix}" in line

@@ -141,15 +141,54 @@ def test_a_closed_bar_is_silent(clock):
     assert stream.getvalue() == ""
 
 
-def test_a_file_gets_one_plain_line_per_slow_stage(clock):
+def test_a_log_tells_elapsed_time_and_stage_sparsely(clock):
     stream = io.StringIO()
     bar = Bar(stream, clock=clock)
     steps(bar, clock, "fast", 10, 0.19)
     steps(bar, clock, "slow", 10, 0.5)
     steps(bar, clock, "slow at its only step", 1, 30)
-    bar.close()
-    slow = f"{'slow':<28} [{'#' * 8}{' ' * 14}] 4/10  2 s, about 3 s left"
-    assert stream.getvalue() == f"{slow}\nslow at its only step  30 s\n"
+    bar.close(is_done=True)
+    assert stream.getvalue().splitlines() == [
+        "[2 s] slow: 1 of 10, 0 s so far",  # the time since the start has doubled
+        "[4 s] slow: 4 of 10, 2 s so far, about 3 s left",
+        "[7 s] slow: done in 5 s",
+        "[37 s] slow at its only step: done in 30 s",
+        "[37 s] done",
+    ]
+
+
+def test_a_log_goes_on_while_a_stage_takes_minutes(clock):
+    stream = io.StringIO()
+    bar = Bar(stream, clock=clock)
+    bar("work", 0, 1)
+    for _ in range(4 * 177):
+        clock.now += 0.25
+        bar.redraw()
+    bar("work", 1, 1)
+    times = [line.partition("]")[0] for line in stream.getvalue().splitlines()]
+    assert times == ["[2 s", "[4 s", "[8 s", "[16 s", "[32 s", "[64 s", "[2 min", "[3 min"]
+    assert stream.getvalue().endswith("[3 min] work: done in 3 min\n")
+
+
+def test_a_log_of_many_short_stages_is_not_silent(clock):
+    stream = io.StringIO()
+    bar = Bar(stream, clock=clock)
+    for i in range(120):
+        steps(bar, clock, f"stage {i}", 2, 0.7)
+    bar.close(is_done=True)
+    lines = stream.getvalue().splitlines()
+    assert 5 <= len(lines) <= 10
+    assert lines[-1] == "[3 min] done"
+
+
+@pytest.mark.parametrize("is_done", [True, False])
+def test_a_log_of_short_work_or_a_failure_has_no_end(clock, is_done):
+    stream = io.StringIO()
+    bar = Bar(stream, clock=clock)
+    steps(bar, clock, "fast", 2, 0.5 if is_done else 5.0)
+    before = stream.getvalue()
+    bar.close(is_done=is_done)
+    assert stream.getvalue() == before
 
 
 def test_the_time_goes_on_while_a_step_takes_long(monkeypatch):

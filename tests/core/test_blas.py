@@ -1,15 +1,15 @@
-"""BLAS has one thread where it can be limited, and its former number of threads afterwards."""
+"""BLAS has one thread, and its former number of threads afterwards."""
 
 from __future__ import annotations
 
-import importlib
+import subprocess
+import sys
 
 import numpy as np
 import pytest
+import threadpoolctl
 
 from treeanova.core import blas
-
-threadpoolctl = pytest.importorskip("threadpoolctl")
 
 
 @pytest.fixture
@@ -32,11 +32,15 @@ def test_one_thread_inside_and_the_former_number_afterwards(fresh):
         assert n_threads() == before
 
 
-def test_without_threadpoolctl_nothing_changes(fresh, monkeypatch):
-    def missing(name):
-        raise ImportError(name)
-
-    monkeypatch.setattr(importlib, "import_module", missing)
-    before = n_threads()
-    with blas.single_threaded():
-        assert n_threads() == before
+def test_libraries_that_scipy_loads_later_have_one_thread_too():
+    script = """
+from treeanova.core.blas import single_threaded
+with single_threaded():
+    pass
+import scipy.linalg, threadpoolctl
+with single_threaded():
+    found = threadpoolctl.threadpool_info()
+assert {one["num_threads"] for one in found if one["user_api"] == "blas"} == {1}, found
+"""
+    environment = {"OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2", "PYTHONPATH": ":".join(sys.path)}
+    subprocess.run([sys.executable, "-c", script], check=True, env=environment)

@@ -62,6 +62,25 @@ def test_a_step_is_done_when_the_next_is_asked_for():
     assert seen == [("a", 1), ("b", 2)]
 
 
+def test_work_that_is_stopped_leaves_no_tasks_behind():
+    """With one thread, tasks are begun in turn: those behind the one at which progress fails are not."""
+    begun, may_go_on = [], threading.Event()
+
+    def work(number):
+        begun.append(number)
+        assert number == 0 or may_go_on.wait(10)
+
+    def fail(stage, done, total):
+        if done == 1:
+            raise InterruptedError(stage)
+
+    with ThreadPoolExecutor(1) as pool:
+        with pytest.raises(InterruptedError, match="work"):
+            list(counted(fail, "work", pool.map(work, range(50)), 50))
+        may_go_on.set()
+    assert len(begun) <= 2
+
+
 def test_parts_of_the_work_have_names():
     record = Recorded()
     with one_step(within(within(record, "density"), "uniform"), "rows"):

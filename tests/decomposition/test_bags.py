@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import treeanova
+from treeanova.data.features import Feature, Labels
 from treeanova.decomposition.bags import errors_by_term
+from treeanova.testing.forests import stumps
 from treeanova.testing.simulated import boosted, deep_model, dependent_rows, high_order_rows, interacting
 
 trees = pytest.importorskip("sklearn.tree")
@@ -165,3 +167,40 @@ def test_bad_input_is_refused(bag):
         treeanova.Bag(bag.fx, (bag.fx, other))
     with pytest.raises(ValueError, match="at least 2 members, got 1"):
         treeanova.Bag(bag.fx, (bag.fx,))
+
+
+def test_members_may_number_categories_differently():
+    """Values are those of the same letters; a letter that a member does not know is unseen to it."""
+    rows = np.array([["p"], ["q"], ["q"], ["r"]], dtype=object)
+    first, *others = (stumps([Feature("k", Labels(tuple(k)))], [(0, {0, 1}, True)]) for k in ("pqr", "rqp", "rq"))
+    fx, *members = (treeanova.decompose(model, rows, density="empirical", n_jobs=1) for model in (first, *others))
+    found = treeanova.Bag(fx, tuple(members)).values("k")
+    for label, column in zip("pqr", found.T, strict=False):
+        row = np.array([[label]], dtype=object)
+        assert column.tolist() == pytest.approx([float(member.term_values(row, "k")[0]) for member in members])
+    refusing = stumps([Feature("k", Labels(("r", "q")), accepts_unseen=False)], [(0, {0}, True)])
+    refuser = treeanova.decompose(refusing, rows[1:], density="empirical", n_jobs=1)
+    with pytest.raises(ValueError, match="must accept all values of 'k' that the first does"):
+        treeanova.Bag(fx, (refuser, refuser)).values("k")
+
+
+def test_members_have_weights_in_place_of_copies():
+    rows = dependent_rows()
+    weights = np.random.default_rng(1).exponential(size=len(rows))
+    seen = []
+
+    def fit(x, y):
+        seen.append(x)
+        return boosted(x, y)
+
+    found = treeanova.bag(fit, rows, interacting(rows), 2, density="empirical", sample_weight=weights, n_jobs=1)
+    order = {tuple(row): place for place, row in enumerate(rows)}
+    for member, drawn in zip(found.members, seen, strict=False):
+        times = np.bincount([order[tuple(row)] for row in drawn], minlength=len(rows))
+        assert times.sum() == len(rows)
+        expected = treeanova.decompose(
+            boosted(drawn, interacting(drawn)), rows, density="empirical", sample_weight=times * weights, n_jobs=1
+        )
+        for names, term in expected.terms.items():
+            np.testing.assert_allclose(member.terms[names].values, term.values, rtol=1e-9, atol=1e-12)
+        assert member.statistics.effective_rows == pytest.approx(expected.statistics.effective_rows)

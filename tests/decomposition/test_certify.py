@@ -126,7 +126,7 @@ def test_aliases_are_warned_of_and_kept_in_files(copied_rows, density, tmp_path)
     assert fx.certificate.aliases == (("x0", "x1"),)
     fx.save(tmp_path / "fx.tav")
     assert treeanova.load(tmp_path / "fx.tav").certificate.aliases == (("x0", "x1"),)
-    assert fx.select(["x0", "x2"]).certificate.aliases == ()
+    assert fx.drop("x1").certificate.aliases == ()
 
 
 @pytest.mark.parametrize(

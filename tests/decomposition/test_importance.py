@@ -6,6 +6,7 @@ import functools
 
 import numpy as np
 import pytest
+import threadpoolctl
 
 import treeanova
 from treeanova.decomposition import importance
@@ -498,3 +499,25 @@ def test_shares_do_not_depend_on_the_unit(size):
     scaled = Effects(effects.grid, effects.intercept * size, terms, effects.binnings)
     shares = [np.asarray(decompose(each, rows, n_jobs=1).importance()["share"]) for each in (effects, scaled)]
     np.testing.assert_allclose(shares[1], shares[0], atol=1e-12)
+
+
+@pytest.mark.parametrize("density", ["auto", "empirical"])
+def test_blas_has_one_thread_and_cannot_change_a_digit(density, monkeypatch):
+    data = np.random.default_rng(0).normal(size=(2000, 3)) + np.random.default_rng(1).normal(size=(2000, 1))
+    model = fit(tree.DecisionTreeRegressor(max_leaf_nodes=200, random_state=0), data, data.prod(axis=1))
+    n_threads, moments_of = set(), importance.moments_of_terms
+
+    def watched(*args, **kwargs):
+        found = threadpoolctl.threadpool_info()
+        n_threads.update(one["num_threads"] for one in found if one["user_api"] == "blas")
+        return moments_of(*args, **kwargs)
+
+    monkeypatch.setattr("treeanova.decomposition.answers.moments_of_terms", watched)
+    tables = []
+    for limit in (1, 2):
+        with threadpoolctl.threadpool_limits(limit, user_api="blas"):
+            fx = treeanova.decompose(model, data, density=density, n_jobs=1)
+            tables.append(fx.importance())
+    assert n_threads == {1}
+    for column in ("share", "variance", "covariance", "mean_abs"):
+        assert tables[0][column].to_numpy().tobytes() == tables[1][column].to_numpy().tobytes()

@@ -67,7 +67,7 @@ def test_kernels_keep_the_masses(scale, bandwidth):
     masses[4] = 0.0
     masses /= masses.sum()
     margin = Margin(masses, 10, 200.0, np.sort(rng.exponential(size=10)))
-    kernel = margin.kernel(bandwidth, scale)
+    kernel = margin.kernel(bandwidth, scale).left(np.eye(12))
     np.testing.assert_allclose(kernel, kernel.T, rtol=1e-12)
     np.testing.assert_allclose(kernel @ masses, 1.0, atol=1e-11)
     assert kernel[10, :10].max() == kernel[11, 10] == 0.0  # bins without an order stay where they are
@@ -75,10 +75,29 @@ def test_kernels_keep_the_masses(scale, bandwidth):
 
 def test_shrinkage_keeps_the_masses_and_moves_a_share_of_the_rows():
     masses = np.array([0.5, 0.3, 0.2, 0.0])
-    matrix = Margin(masses, 0, 10.0).shrinkage(0.2)
+    matrix = Margin(masses, 0, 10.0).shrinkage(0.2).left(np.eye(4))
     np.testing.assert_allclose((matrix @ masses)[:3], 1.0)
     moves = masses[:, None] * matrix  # from columns to rows
     np.testing.assert_allclose(moves[0, :3], [0.8 + 0.2 * 0.5, 0.2 * 0.5, 0.2 * 0.5])
+
+
+def test_matrices_of_kernels_multiply_as_dense_ones_do():
+    masses = np.random.default_rng(0).dirichlet(np.ones(12))
+    margin = Margin(masses, 7, 200.0, np.arange(7.0))
+    tables = np.random.default_rng(1).random((3, 12, 5))
+    for kernel in (margin.kernel(0.5), margin.kernel(0.5).squares(), Margin(masses, 0, 200.0).shrinkage(0.3)):
+        dense = np.stack([kernel.column(group) for group in range(12)], axis=1)
+        np.testing.assert_allclose(kernel.left(tables), dense @ tables, rtol=1e-13)
+        np.testing.assert_allclose(kernel.right(tables.swapaxes(1, 2)), tables.swapaxes(1, 2) @ dense.T, rtol=1e-13)
+        np.testing.assert_allclose(kernel.diagonal, np.diag(dense), rtol=1e-15)
+    np.testing.assert_allclose(margin.kernel(0.5).squares().column(2), margin.kernel(0.5).column(2) ** 2, rtol=1e-15)
+
+
+def test_kernels_of_many_categories_take_little_memory():
+    margin = Margin(np.full(100_000, 1e-5), 0, 1e6)  # a dense matrix would take 80 GB
+    for kernel in (margin.kernel(0.5), margin.shrinkage(0.2)):
+        assert sum(part.nbytes for part in (kernel.ordered, kernel.diagonals, kernel.constants)) < 1e6
+        np.testing.assert_allclose(kernel.left(margin.masses[:, None]), 1.0, rtol=1e-12)
 
 
 def test_scores_are_normal_quantiles_of_mid_ranks():

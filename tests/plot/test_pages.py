@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -105,7 +107,7 @@ def test_panels_have_room_and_their_words_do_not_collide():
     for ax in axes:
         boxes = [tick.get_window_extent(renderer) for tick in ax.get_yticklabels() if tick.get_text()]
         inside = sorted(boxes, key=lambda box: box.y0)
-        assert all(low.y1 <= high.y0 + 1 for low, high in zip(inside, inside[1:], strict=False))
+        assert all(low.y1 <= high.y0 + 1 for low, high in itertools.pairwise(inside))
         drawn = [ax.title, ax._left_title, ax.xaxis.label, ax.yaxis.label]
         for box in (text.get_window_extent(renderer) for text in drawn if text.get_text()):
             assert box.x0 >= -1

@@ -90,3 +90,16 @@ def test_the_label_of_the_axis_is_whole(validation, scale):
     label = figure.axes[0].xaxis.label.get_window_extent()
     assert label.x0 >= 0
     assert label.x1 <= figure.bbox.width + 1
+
+
+def test_terms_that_are_tested_together_have_a_star(validation):
+    names = ["x0", *[""] * (len(validation.table) - 1)]
+    ax = plot.validation(dataclasses.replace(validation, table=validation.table.assign(aliases=names)))
+    stars = [label.get_text() for label in ax.get_yticklabels() if label.get_text().endswith(" *")]
+    assert stars == [f"{validation.table['term'][0]} *"]
+    assert "cannot distinguish" in ax.figure.legends[0].get_title().get_text()
+
+
+def test_terms_without_p_values_are_not_called_insignificant(validation):
+    ax = plot.validation(dataclasses.replace(validation, table=validation.table.assign(p_holm=np.nan)))
+    assert [text.get_text() for text in ax.figure.legends[0].get_texts()] == ["not tested"]

@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import json
 import os
 import pathlib
 import pickle
+import resource
+import signal
 import sys
 import warnings
 
@@ -22,13 +25,22 @@ from treeanova.model.links import class_probabilities
 from treeanova.readers import versions
 
 MEMORY = 2 << 30
+SECONDS = 5
+# What must be there to make and to compare models.
+MODULES = {
+    **{name: name for name in ("xgboost", "lightgbm", "catboost", "treelite", "ydf", "skops")},
+    "onnx": "onnxruntime",
+    "spark": "pyarrow",
+    "pickle": "sklearn",
+    "joblib": "sklearn",
+}
 
 
 def read(_kind: str, path: pathlib.Path) -> dict[str, object]:
     """How treeanova reads a file: scores at rows on and next to thresholds, or the error."""
     try:
         forest = treeanova.read_model(path, trusted=True)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  which class it is, is the question
         return {"error": type(error).__name__, "message": str(error)}
     rows = versions.probe_rows(forest)[:200]
     grid_of(forest).index_encoded(rows)
@@ -47,7 +59,7 @@ def content_of(forest: Forest) -> str:
     arrays += [forest.intercept, forest.category_start, forest.category_left]
     features = [(feature.name, str(feature.encoder.labels)) for feature in forest.schema.features]
     parts = [array.tobytes() for array in arrays] + [repr(features).encode(), forest.schema.link.encode()]
-    return importlib.import_module("hashlib").sha256(b"\0".join(parts)).hexdigest()
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
 
 def library(kind: str, path: pathlib.Path) -> dict[str, object]:
@@ -56,7 +68,7 @@ def library(kind: str, path: pathlib.Path) -> dict[str, object]:
     rows = versions.probe_rows(forest)[:200]
     try:
         scores = np.asarray(LIBRARIES[kind](path, forest, rows), dtype=np.float64)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  libraries have errors of their own
         return {"error": type(error).__name__, "message": str(error)[:300]}
     return {"scores": scores.reshape(len(rows), -1).tolist()}
 
@@ -97,8 +109,12 @@ def _ydf(path, forest, rows):
     for j, feature in enumerate(forest.schema.features):
         column = raw[:, j]
         is_text = feature.is_category
-        table[feature.name] = np.array(["" if v != v else str(v) for v in column]) if is_text else column.astype(float)
+        table[feature.name] = np.array([_text(value) for value in column]) if is_text else column.astype(float)
     return model.predict(table)
+
+
+def _text(value):
+    return value if isinstance(value, str) else ""
 
 
 def _pickled(path, forest, rows):
@@ -127,16 +143,32 @@ LIBRARIES = {
 }
 
 
+def apart(kind: str, path: pathlib.Path) -> dict[str, object]:
+    """What the library gives in a process of its own: libraries may crash, or never end."""
+    importlib.import_module(MODULES.get(kind.partition("-")[0], "numpy"))
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        signal.alarm(SECONDS)
+        with os.fdopen(writing, "w") as pipe:
+            json.dump(library(kind, path), pipe)
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        text = pipe.read()
+    os.waitpid(child, 0)
+    return json.loads(text) if text else {"error": "died", "message": "the library died or was too slow"}
+
+
 def main(role: str, kind: str) -> None:
     """Answer all questions."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # libraries print
     warnings.simplefilter("ignore")
     if role == "read":
-        resource = importlib.import_module("resource")
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     for line in sys.stdin:
-        answer = (read if role == "read" else library)(kind, pathlib.Path(json.loads(line)))
+        answer = (read if role == "read" else apart)(kind, pathlib.Path(json.loads(line)))
         print(json.dumps(answer), file=answers, flush=True)
 
 

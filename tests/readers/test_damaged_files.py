@@ -18,24 +18,13 @@ import sys
 import numpy as np
 import pytest
 
-from tests.readers.damage import SUFFIXES, damage, seeds
-
 if sys.platform != "linux":
     pytest.skip("limits of memory are those of Linux", allow_module_level=True)
+from tests.readers.damage import SUFFIXES, damage, seeds
+from tests.readers.damage_worker import MODULES
+
 N_CASES = int(os.environ.get("TREEANOVA_FUZZ_CASES", "600"))
 SECONDS = 30
-LIBRARIES = {
-    "xgboost": "xgboost",
-    "lightgbm": "lightgbm",
-    "catboost": "catboost",
-    "onnx": "onnxruntime",
-    "treelite": "treelite",
-    "spark": "pyarrow",
-    "ydf": "ydf",
-    "pickle": "sklearn",
-    "joblib": "sklearn",
-    "skops": "skops",
-}
 WITHOUT_LIBRARY = {"pmml", "spark"}
 DOCUMENTED = {"ModelFileError", "UnsupportedModelError"}
 
@@ -101,7 +90,7 @@ def agree(scores, expected):
 
 @pytest.mark.parametrize("kind", SUFFIXES)
 def test_damaged_files_are_refused_or_read_as_the_library_reads_them(kind, tmp_path):
-    pytest.importorskip(LIBRARIES.get(kind.partition("-")[0], "numpy"))
+    pytest.importorskip(MODULES.get(kind.partition("-")[0], "numpy"))
     sound = seeds(kind, tmp_path / "sound")
     reader, library = Worker("read", kind), Worker("library", kind)
     rng = np.random.default_rng(len(kind))
@@ -139,5 +128,5 @@ def keep(kind, case, word, what, place):
 def report(kind, counts):
     """Add counts to a file, if it is named."""
     if "TREEANOVA_FUZZ_REPORT" in os.environ:
-        with open(os.environ["TREEANOVA_FUZZ_REPORT"], "a", encoding="utf-8") as file:
+        with pathlib.Path(os.environ["TREEANOVA_FUZZ_REPORT"]).open("a", encoding="utf-8") as file:
             file.writelines(f"{kind}: {n} {word}\n" for word, n in sorted(counts.items()))

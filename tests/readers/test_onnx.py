@@ -424,3 +424,62 @@ def test_models_of_a_converter():
     model = fit(ensemble.RandomForestClassifier(4, max_depth=3), X, np.digitize(y, [-0.3, 0.3]))
     converted = convert.to_onnx(model, X[:1])
     np.testing.assert_allclose(read_model(converted).score(X), model.predict_proba(X), rtol=1e-5, atol=1e-5)
+
+
+# Hostile files
+
+
+def identities(*pairs):
+    return [helper.make_node("Identity", [source], [target]) for source, target in pairs]
+
+
+def test_operators_in_a_circle_are_refused():
+    model = regressor(np.random.default_rng(0))
+    tree = model.graph.node[0]
+    tree.input[0] = "a"
+    model.graph.node.extend(identities(("b", "a"), ("c", "b"), ("a", "c")))
+    with pytest.raises(ModelFileError, match="must follow each other, got a loop"):
+        read_model(model)
+    tree.input[0] = "d"
+    model.graph.node.extend(identities(("X", "e"), ("e", "d")))
+    assert read_model(model).n_trees == 3
+
+
+def test_targets_without_weights_are_refused():
+    model = regressor(np.random.default_rng(0), n_targets=1)
+    next(a for a in model.graph.node[0].attribute if a.name == "n_targets").i = 1_000_000
+    with pytest.raises(ModelFileError, match="must have weights for each of 1000000 outputs, got 24"):
+        read_model(model)
+
+
+def test_shared_nodes_are_not_copied_without_end():
+    n_levels = 40  # each node has the next one on both sides: 2^40 leaves
+    node = {
+        "nodes_treeids": [0] * (n_levels + 1),
+        "nodes_nodeids": list(range(n_levels + 1)),
+        "nodes_featureids": [0] * (n_levels + 1),
+        "nodes_values": [float(k) for k in range(n_levels + 1)],
+        "nodes_modes": ["BRANCH_LEQ"] * n_levels + ["LEAF"],
+        "nodes_truenodeids": [*range(1, n_levels + 1), 0],
+        "nodes_falsenodeids": [*range(1, n_levels + 1), 0],
+    }
+    leaf = {"target_treeids": [0], "target_nodeids": [n_levels], "target_ids": [0], "target_weights": [1.0]}
+    with pytest.raises(UnsupportedModelError, match=r"must have at most 2,000,000 entries"):
+        read_model(graph_model([operator("TreeEnsembleRegressor", n_targets=1, **node, **leaf)], 1))
+
+
+def test_flags_and_modes_are_known_ones():
+    model = regressor(np.random.default_rng(0), tracks=True)
+    flags = next(a for a in model.graph.node[0].attribute if a.name == "nodes_missing_value_tracks_true")
+    flags.ints[0] = 2
+    with pytest.raises(ModelFileError, match="flags of ONNX trees must be 0 or 1, got 2"):
+        read_model(model)
+    model = newer(np.random.default_rng(0))
+    modes = next(a for a in model.graph.node[0].attribute if a.name == "nodes_modes")
+    modes.t.raw_data = bytes([7]) + modes.t.raw_data[1:]
+    with pytest.raises(ModelFileError, match="must have known modes, got 7"):
+        read_model(model)
+    model = regressor(np.random.default_rng(0))
+    model.graph.node[0].attribute.append(model.graph.node[0].attribute[0])
+    with pytest.raises(ModelFileError, match="must have names of their own, got one twice"):
+        read_model(model)

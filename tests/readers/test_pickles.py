@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import sys
+import zipfile
 
 import numpy as np
 import pytest
@@ -97,3 +98,33 @@ def test_files_of_skops_need_skops(tmp_path, monkeypatch):
     (tmp_path / "model.skops").write_bytes(b"junk")
     with pytest.raises(UnsupportedModelError, match="got no skops; install it"):
         read_model(tmp_path / "model.skops")
+
+
+def test_modules_that_are_not_installed_are_named(tmp_path):
+    path = tmp_path / "model.pkl"
+    path.write_bytes(b"cno_such_module\nModel\n.")
+    with pytest.raises(
+        UnsupportedModelError, match=r"model\.pkl needs the module no_such_module, which this Python does"
+    ):
+        read_model(path, trusted=True)
+
+
+def test_a_small_file_of_skops_that_unpacks_to_a_large_one(tmp_path):
+    pytest.importorskip("skops")
+    path = tmp_path / "model.skops"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("schema.json", "{}")
+        for k in range(4):
+            archive.writestr(f"{k}.npy", bytes(1 << 25))
+    assert path.stat().st_size < 1 << 18
+    with pytest.raises(
+        UnsupportedModelError, match=r"model\.skops must unpack to at most 100 times its size, got 134,217,"
+    ):
+        read_model(path)
+
+
+def test_errors_about_a_pickled_model_name_the_file(tmp_path):
+    path = tmp_path / "model.pkl"
+    path.write_bytes(pickle.dumps({"no": "model"}))
+    with pytest.raises(UnsupportedModelError, match=r"model\.pkl: `model` must be one that treeanova reads, got dict"):
+        read_model(path, trusted=True)

@@ -198,3 +198,77 @@ def test_damaged_documents(tmp_path):
 
 def test_words_in_quotes():
     assert words(' a "b c"  "say \\"x\\"" 1 ') == ["a", "b c", 'say "x"', "1"]
+
+
+# Hostile documents
+
+
+@pytest.mark.parametrize("value", ["1_000", "٣", "0x1", "", "NaN", "true"])
+def test_thresholds_are_plain_numbers(tmp_path, value):
+    path = stump(tmp_path, PAIR.format("a").replace('value="0.1"', f'value="{value}"'))
+    with pytest.raises(ValueError, match=r"model\.pmml.*(not a number|got NaN)"):
+        read_model(path)
+
+
+@pytest.mark.parametrize("score", ["1_000", "true", "0x1"])
+def test_scores_are_plain_numbers(tmp_path, score):
+    with pytest.raises(ModelFileError, match="not a number"):
+        read_model(stump(tmp_path, PAIR.format("a").replace('score="1"', f'score="{score}"')))
+
+
+ENCODINGS = ["big5", "gbk", "gb2312", "euc-jp", "shift_jis", "utf-7", "utf-32", "hz", "iso2022_jp", "rot13", "idna"]
+
+
+@pytest.mark.parametrize("encoding", [*ENCODINGS, "unicode_escape", "cp037", "zlib", "no-such-encoding", "johab"])
+def test_other_encodings_are_refused(tmp_path, encoding):
+    path = stump(tmp_path)
+    path.write_bytes(f'<?xml version="1.0" encoding="{encoding}"?>'.encode() + path.read_bytes())
+    with pytest.raises(UnsupportedModelError, match=r"model\.pmml: the document must be in UTF-8, UTF-16, ISO-8859 or"):
+        read_model(path)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "iso-8859-1", "windows-1252", "latin1"])
+def test_encodings_of_one_byte_or_unicode_are_read(tmp_path, encoding):
+    path = stump(tmp_path)
+    text = path.read_text(encoding="utf-8").replace('name="a"', 'name="ä"').replace('field="a"', 'field="ä"')
+    path.write_bytes(f'<?xml version="1.0" encoding="{encoding}"?>{text}'.encode(encoding))
+    assert read_model(path).schema.names == ("ä", "c")
+
+
+def test_large_sets_are_read_in_one_go(tmp_path):
+    names = [f"k{k}" for k in range(20_000)]
+    node = '<Node id="{0}" score="{0}"><SimpleSetPredicate field="{1}" booleanOperator="{2}"><Array>{3}</Array>'
+    node += "</SimpleSetPredicate></Node>"
+    halves = [" ".join(names[::2]), " ".join(names[1::2])]
+    children = "".join(node.format(k + 1, "c", "isIn", half) for k, half in enumerate(halves))
+    values = "".join(f'<Value value="{name}"/>' for name in names)
+    found = read_model(path_with(tmp_path, children, values)).score(pd.DataFrame({"a": 0.0, "c": names}))
+    assert found.ravel().tolist() == [1.0, 2.0] * 10_000
+
+
+def path_with(tmp_path, children, values):
+    """A stump whose category has other values."""
+    path = stump(tmp_path, children, options='noTrueChildStrategy="returnLastPrediction"')
+    path.write_text(path.read_text().replace('<Value value="u"/><Value value="v"/>', values))
+    return path
+
+
+def test_children_on_fields_in_turn_are_not_unfolded_without_end(tmp_path):
+    """Each pair of children leaves two intervals of `a` and one category of `c` open: 2^60 copies of the last ones."""
+    node = '<Node score="1"><CompoundPredicate booleanOperator="and">{}</CompoundPredicate></Node>'
+    between = '<SimplePredicate field="a" operator="greaterThan" value="{0}"/>'
+    between += '<SimplePredicate field="a" operator="lessThan" value="{0}.5"/>'
+    texts = '<SimplePredicate field="c" operator="equal" value="u"/>' * 2
+    children = "".join(node.format(between.format(k)) + node.format(texts) for k in range(60))
+    path = stump(tmp_path, children, options='noTrueChildStrategy="returnLastPrediction"')
+    assert path.stat().st_size < 30_000
+    with pytest.raises(UnsupportedModelError, match="trees on one field at a time must have at most"):
+        read_model(path)
+
+
+def test_a_few_children_on_fields_in_turn_are_unfolded(tmp_path):
+    one = '<Node score="{}"><SimplePredicate field="{}" operator="{}" value="{}"/></Node>'
+    children = one.format(1, "a", "lessThan", -1) + one.format(2, "c", "equal", "u") + one.format(3, "a", "lessThan", 1)
+    path = stump(tmp_path, children, options='noTrueChildStrategy="returnLastPrediction"')
+    assert score(path, [-2, 0, 2], "u") == [1, 2, 2]
+    assert score(path, [-2, 0, 2], "v") == [1, 3, 0]

@@ -116,3 +116,39 @@ def test_a_file_whose_name_begins_like_json(tmp_path, monkeypatch):
     model = fit(xgboost.XGBRegressor(n_estimators=3), X, X[:, 0])
     model.save_model("{a}.json")
     np.testing.assert_allclose(read_model("{a}.json").score(X)[:, 0], model.predict(X), rtol=1e-5)
+
+
+GARBAGE = {
+    "model.json": b'{"learner": {}, "version": [3, 2, 0]}',
+    "cat.json": b'{"trees": []}',
+    "model.ubj": b"{L",
+    "model.txt": b"tree\n",
+    "model.cbm": b"CBM1",
+    "model.onnx": b"\x3a\x05",
+    "model.tl": b"\4\0\0\0",
+    "model.pmml": b"<PMML>",
+    "model.pkl": b"\x80",
+    "model.joblib": b"\x80",
+    "model.skops": b"PK",
+    "model.xyz": b"x",
+    "top.json": b"[1",
+    "other.json": b"{}",
+}
+
+
+@pytest.mark.parametrize("name", GARBAGE)
+def test_errors_name_the_file_as_it_was_given(tmp_path, monkeypatch, name):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / name).write_bytes(GARBAGE[name])
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises((ModelFileError, UnsupportedModelError), match=f"folder/{name}"):
+        read_model(f"folder/{name}", trusted=True)
+
+
+@pytest.mark.parametrize("names", [["metadata"], ["data_spec.pb", "header.pb"]])
+def test_errors_name_the_folder_as_it_was_given(tmp_path, monkeypatch, names):
+    for name in names:
+        (tmp_path / "outer" / "model" / name).mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises((ModelFileError, UnsupportedModelError), match="outer/model"):
+        read_model("outer/model")

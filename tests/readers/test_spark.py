@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import zipfile
 
@@ -15,7 +16,8 @@ from treeanova.errors import ModelFileError
 from treeanova.model.links import class_probabilities, respond
 
 pd = pytest.importorskip("pandas")
-pytest.importorskip("pyarrow")
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
 KEPT = sorted((pathlib.Path(__file__).parent / "models").glob("spark-*.zip"))
 NAMES = ["boosted", "positions", "forest", "tree", "classes", "two"]
 
@@ -117,3 +119,115 @@ def test_damaged_folders(tmp_path):
     (tmp_path / "data" / "part-0.parquet").write_bytes(b"junk")
     with pytest.raises(ModelFileError, match="must hold whole Parquet files"):
         read_model(tmp_path)
+
+
+# Hostile folders
+
+LEAF = {"featureIndex": -1, "leftCategoriesOrThreshold": [], "numCategories": -1}
+STUMP = [
+    {
+        "id": 0,
+        "leftChild": 1,
+        "rightChild": 2,
+        "split": {**LEAF, "featureIndex": 0, "leftCategoriesOrThreshold": [0.5]},
+    },
+    {"id": 1, "leftChild": -1, "rightChild": -1, "split": LEAF},
+    {"id": 2, "leftChild": -1, "rightChild": -1, "split": LEAF},
+]
+
+
+def folder_of(path, nodes=STUMP, **content):
+    """A regression tree that predicts the numbers of its nodes."""
+    top = {"class": "org.apache.spark.ml.regression.DecisionTreeRegressionModel", "numFeatures": 2, **content}
+    for name in ("metadata", "data"):
+        (path / name).mkdir(parents=True)
+    (path / "metadata" / "part-00000").write_text(json.dumps(top))
+    rows = [{**node, "prediction": float(node["id"]), "gain": 0.1, "impurityStats": [1.0, 2.0]} for node in nodes]
+    pq.write_table(pa.Table.from_pylist(rows), path / "data" / "part-00000.parquet")
+    return path
+
+
+def changed(node, **entries):
+    return [{**one, **entries} if one["id"] == node else one for one in STUMP]
+
+
+def test_a_tree_by_hand(tmp_path):
+    forest = read_model(folder_of(tmp_path / "model"))
+    assert forest.score([[0.5, 0], [0.6, 0]]).ravel().tolist() == [1, 2]
+
+
+CATEGORIES = {"featureIndex": 0, "leftCategoriesOrThreshold": [0.0], "numCategories": 3}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "content", "message"),
+    [
+        (STUMP, {"numFeatures": 10**9}, "columns must have at most 1,000,000 entries, got 1,000,000,000"),
+        (STUMP, {"numFeatures": 2.5}, "not a whole number: 2.5"),
+        (
+            changed(0, split={**CATEGORIES, "numCategories": 10**9}),
+            {},
+            "categories must have at most 1,048,576 entries",
+        ),
+        (changed(0, split={**CATEGORIES, "leftCategoriesOrThreshold": [3.0]}), {}, "must hold codes below 3"),
+        (changed(0, split={**CATEGORIES, "leftCategoriesOrThreshold": [0.5]}), {}, "must hold codes below 3"),
+        (changed(0, rightChild=-1), {}, "must have two children or none, got one"),
+        (changed(0, leftChild=-2), {}, "must link nodes that exist"),
+        (changed(1, id=7), {}, "must be numbered from 0 on"),
+        (changed(0, leftChild=-1, rightChild=-1), {}, "must reach all of their nodes"),
+        ([*STUMP, STUMP[2]], {}, "must be numbered from 0 on"),
+    ],
+)
+def test_trees_that_spark_does_not_write(tmp_path, nodes, content, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        read_model(folder_of(tmp_path / "model", nodes, **content))
+    assert str(tmp_path / "model") in str(caught.value)
+
+
+def test_one_node_a_million_times(tmp_path):
+    path = folder_of(tmp_path / "model")
+    table = pq.read_table(path / "data" / "part-00000.parquet")
+    pq.write_table(
+        pa.concat_tables([table.slice(2)] * 1_000_000).combine_chunks(), path / "data" / "part-00000.parquet"
+    )
+    with pytest.raises(ModelFileError, match=r"must hold a few bytes per node, got .* bytes for 1,000,000 rows"):
+        read_model(path)
+
+
+def pipeline_of(path, names):
+    (path / "metadata").mkdir(parents=True)
+    content = {"class": "org.apache.spark.ml.PipelineModel", "paramMap": {"stageUids": names}}
+    (path / "metadata" / "part-00000").write_text(json.dumps(content))
+    return path
+
+
+@pytest.mark.parametrize("name", ["../../../outside", "a/b", "..", "", 3])
+def test_stages_are_in_the_folder(tmp_path, name):
+    folder_of(tmp_path / "outside")
+    with pytest.raises(ModelFileError, match="stageUids must be names of folders"):
+        read_model(pipeline_of(tmp_path / "model", [name]))
+
+
+def test_links_and_pipes_are_not_followed(tmp_path):
+    outside = folder_of(tmp_path / "outside")
+    path = pipeline_of(tmp_path / "model", ["a"])
+    (path / "stages").mkdir()
+    (path / "stages" / "0_a").symlink_to(outside)
+    with pytest.raises(ModelFileError, match=r"got a link or a special file \(stages/0_a\)"):
+        read_model(path)
+    (path / "stages" / "0_a").unlink()
+    folder_of(path / "stages" / "0_a")
+    assert read_model(path).n_trees == 1
+    (path / "stages" / "0_a" / "metadata" / "part-00000").unlink()
+    os.mkfifo(path / "stages" / "0_a" / "metadata" / "part-00000")
+    with pytest.raises(ModelFileError, match="got a link or a special file"):
+        read_model(path)
+
+
+def test_stages_that_lead_to_themselves(tmp_path):
+    path = pipeline_of(tmp_path / "model", ["a", "b"])
+    (path / "stages").mkdir()
+    for name in ("0_a", "1_b"):
+        (path / "stages" / name).symlink_to(path)
+    with pytest.raises(ModelFileError, match="got a link or a special file"):
+        read_model(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ import treeanova
 from treeanova import UnsupportedModelError, read_model
 from treeanova.errors import ModelFileError
 from treeanova.model.links import respond
+from treeanova.readers.treelite.checkpoint import parse
+from treeanova.readers.treelite.forest import forest_of
 from treeanova.testing.edge_values import numeric_rows
 from treeanova.testing.training import fit
 
@@ -212,3 +215,37 @@ def test_damaged_files(tmp_path):
         with contextlib.suppress(ModelFileError, UnsupportedModelError):
             forest = read_model(path)
             forest.score(np.zeros((2, len(forest.schema.features))))
+
+
+def edited(checkpoint, name, node, value):
+    """The checkpoint with another value at a node of its first tree."""
+    tree = dict(checkpoint.trees[0])
+    tree[name] = tree[name].copy()
+    tree[name][node] = value
+    return dataclasses.replace(checkpoint, trees=[tree, *checkpoint.trees[1:]])
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("node_type", 0, "must have two children that exist, or none"),
+        ("node_type", 3, "must be leaves or tests, got 3"),
+        ("node_type", -1, "must be leaves or tests, got -1"),
+        ("cleft", -1, "must have two children that exist, or none, got -1"),
+        ("cright", 99, "must have two children that exist, or none, got 99"),
+        ("default_left", 2, "default_left of a treelite model must be 0 or 1, got 2"),
+        ("category_list_right_child", 128, "category_list_right_child of a treelite model must be 0 or 1, got 128"),
+    ],
+)
+def test_nodes_are_of_known_kinds(name, value, message):
+    checkpoint = parse(built(np.random.default_rng(0), categories=True).serialize_bytes())
+    assert forest_of(checkpoint).n_trees == len(checkpoint.trees)
+    with pytest.raises(ModelFileError, match=message):
+        forest_of(edited(checkpoint, name, 0, value))
+
+
+def test_leaves_have_no_children():
+    checkpoint = parse(built(np.random.default_rng(0)).serialize_bytes())
+    leaf = int(np.flatnonzero(checkpoint.trees[0]["cleft"] < 0)[0])
+    with pytest.raises(ModelFileError, match="must have two children that exist, or none, got -1"):
+        forest_of(edited(checkpoint, "node_type", leaf, 1))

@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import treeanova
 from treeanova.data.dates import DateNumber
 from treeanova.data.features import Feature, Numeric, Schema
 from treeanova.density.row_sources import statistics_of
@@ -51,3 +52,14 @@ def test_histograms_have_the_shares_of_the_rows(fx):
     for j, feature in enumerate(plain_features(fx)):
         counts, _ = np.histogram(values[:, j], bins=48, range=(feature["low"], feature["high"]))
         np.testing.assert_allclose(np.array(feature["histogram"]) / 1e6, counts / len(values), atol=1e-6)
+
+
+def test_short_names_in_the_list_keep_what_differs():
+    names = [f"customer_lifetime_value_{kind}_last_12_months_eur" for kind in ("net", "gross")]
+    tables = {name: [0.0, 1.0] for name in (*names, "age")}
+    fx = treeanova.decompose(treeanova.Effects.from_tables(tables), None, density="uniform")
+    net, gross, age = plain_features(fx)
+    assert "short" not in age
+    assert ["net" in text for text in net["short"]] == [True, True]
+    assert ["gross" in text for text in gross["short"]] == [True, True]
+    assert [len(text) for text in net["short"]] <= [25, 10]

@@ -39,11 +39,12 @@ def averaged_terms(forest, grid, masses):
     return terms
 
 
-@pytest.mark.parametrize("largest_dense_product", [0, 1 << 22])
+@pytest.mark.parametrize("limits", [{}, {"_SMALL_PRODUCT": 0}, {"_SMALL_MATRICES": 0, "MOST_COEFFICIENTS": 1}])
 @given(SEEDS)
-def test_closed_form_is_the_definition_under_independence(largest_dense_product, seed):
+def test_closed_form_is_the_definition_under_independence(limits, seed):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(closed_form, "_SMALL_PRODUCT", largest_dense_product)
+        for name, limit in limits.items():
+            patch.setattr(closed_form, name, limit)
         check_against_definition(seed)
 
 

@@ -49,15 +49,16 @@ def random_case(seed, *, is_merged=True, n_leaves=40):
         both.append(Corners.of_sets(sets, binning))
         dense.append(inside @ spread)
     first, second = rng.integers(0, 25, size=(2, n_leaves))
-    weights, p, q = rng.normal(size=n_leaves), rng.random(n_leaves), rng.random(n_leaves)
+    weights, p, q = rng.normal(size=(n_leaves, 2)), rng.random(n_leaves), rng.random(n_leaves)
+    weights[rng.random(weights.shape) < 0.3] = 0.0  # a leaf need not have all outputs
     return both, dense, Leaves(first, second, weights, p, q)
 
 
 def by_definition(dense, leaves):
     """Σ c (A - p)ᵀ (B - q), leaf by leaf."""
-    total = np.zeros((dense[0].shape[1], dense[1].shape[1]))
-    for first, second, weight, p, q in zip(*leaves, strict=True):
-        total += weight * np.outer(dense[0][first] - p, dense[1][second] - q)
+    total = np.zeros((leaves.weights.shape[1], dense[0].shape[1], dense[1].shape[1]))
+    for first, second, weights, p, q in zip(*leaves, strict=True):
+        total += np.multiply.outer(weights, np.outer(dense[0][first] - p, dense[1][second] - q))
     return total
 
 
@@ -72,8 +73,9 @@ def test_products_are_those_of_dense_sets(seed, is_merged):
 @pytest.mark.parametrize("seed", range(12))
 def test_sums_are_those_of_dense_sets(seed, is_merged):
     (first, _), (dense, _), leaves = random_case(seed, is_merged=is_merged)
-    found = first.take(leaves.first).sum(leaves.weights)
-    np.testing.assert_allclose(found, leaves.weights @ dense[leaves.first], atol=1e-13)
+    weights = leaves.weights[:, 0]
+    found = first.take(leaves.first).sum(weights)
+    np.testing.assert_allclose(found, weights @ dense[leaves.first], atol=1e-13)
 
 
 def test_leaves_come_in_blocks(monkeypatch):
@@ -123,6 +125,6 @@ def test_sets_with_many_ends_have_no_corners(monkeypatch):
 def test_sets_that_are_all_empty_leave_the_masses():
     nothing = Corners.of(scipy.sparse.csr_array((2, 3)))
     assert nothing.values.shape == (2, 0)
-    leaves = Leaves(np.arange(2), np.arange(2), np.array([1.0, -3.0]), np.array([0.5, 0.25]), np.array([1.0, 2.0]))
-    np.testing.assert_array_equal(centred_products(nothing, nothing, leaves), np.full((3, 3), 0.5 - 1.5))
-    np.testing.assert_array_equal(nothing.sum(leaves.weights), np.zeros(3))
+    leaves = Leaves(np.arange(2), np.arange(2), np.array([[1.0], [-3.0]]), np.array([0.5, 0.25]), np.array([1.0, 2.0]))
+    np.testing.assert_array_equal(centred_products(nothing, nothing, leaves), np.full((1, 3, 3), 0.5 - 1.5))
+    np.testing.assert_array_equal(nothing.sum(leaves.weights[:, 0]), np.zeros(3))

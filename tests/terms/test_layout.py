@@ -71,6 +71,23 @@ def test_bins_are_merged_to_the_largest_number_that_fits():
         choose_layout(sets, budget=24 * (3 * 16**2 + 3 * 16) - 1)
 
 
+@pytest.mark.parametrize(("n_rows", "max_bins"), [(1, 16), (4, 32), (5, 32), (16, 64), (1e6, None), (np.inf, None)])
+def test_large_tables_have_no_more_bins_than_rows_justify(n_rows, max_bins, monkeypatch):
+    """The power of two next to 16 times the root of the number of rows; 80 bins are all that there are."""
+    sets = square(3, 79)
+    assert choose_layout(sets, budget=1e9, n_rows=n_rows).max_bins is None  # small tables
+    monkeypatch.setattr(layout, "_SMALL_TABLES", 0)
+    assert choose_layout(sets, budget=1e9, n_rows=n_rows).max_bins == max_bins
+
+
+def test_tables_of_pairs_are_left_out_where_time_is_short():
+    sets = square(3, 39)
+    assert choose_layout(sets, budget=1e9, seconds=100.0).tensor_order == 2
+    short = choose_layout(sets, budget=1e9, seconds=1e-3)
+    assert (short.tensor_order, short.row_order, short.is_dense) == (1, 2, False)
+    assert choose_layout(sets, budget=1e9, seconds=1e-3, tensor_order=2).tensor_order == 2  # asked for
+
+
 @pytest.mark.parametrize(
     ("max_order", "row_order", "is_truncated"),
     [(None, 3, False), (1, 1, True), (2, 2, True), (3, 3, False), (9, 3, False)],

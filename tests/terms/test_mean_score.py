@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import treeanova
+from treeanova.density import sample
 from treeanova.terms import mean_score as module
 from treeanova.testing.forests import all_cells, random_forest, rows_on_bounds
 
@@ -104,15 +105,26 @@ def test_given_tables_and_independent_blocks():
     assert np.all(np.abs(fx.intercept - mean) <= 1e-12 * spread)
 
 
-def test_all_rows_in_memory_count_where_the_sample_is_smaller(monkeypatch):
-    from treeanova.density import sample
-
+@pytest.mark.parametrize("as_rows", [lambda rows: rows, lambda rows: [rows[:700], rows[700:]]])
+def test_all_rows_count_where_the_sample_is_smaller(as_rows, monkeypatch):
     monkeypatch.setattr(sample, "MAX_ROWS", 500)
-    forest, rows, weights = dependent_case(SEEDS[0], n_rows=2000)
-    fx = treeanova.decompose(forest, rows, density="empirical", sample_weight=weights, tensor_order=2)
+    forest, rows, _ = dependent_case(SEEDS[0], n_rows=2000)
+    frame = pytest.importorskip("pandas").DataFrame(rows, columns=forest.schema.names)
+    fx = treeanova.decompose(forest, as_rows(frame), density="empirical", tensor_order=2)
     assert not fx.density.statistics.is_complete
     score = forest.score(rows)
-    assert np.all(np.abs(fx.intercept - weights @ score / weights.sum()) <= 1e-12 * score.std(axis=0))
+    assert np.all(np.abs(fx.intercept - score.mean(axis=0)) <= 1e-12 * score.std(axis=0))
+
+
+def test_rows_that_are_read_once_give_an_estimate_with_its_error(monkeypatch):
+    monkeypatch.setattr(sample, "MAX_ROWS", 500)
+    forest, rows, _ = dependent_case(SEEDS[0], n_rows=2000)
+    frame = pytest.importorskip("pandas").DataFrame(rows, columns=forest.schema.names)
+    once = (frame[start : start + 500] for start in range(0, 2000, 500))
+    fx = treeanova.decompose(forest, once, density="empirical", tensor_order=2)
+    score, error = forest.score(rows), fx.certificate.higher.mean_error
+    assert 0 < error < 0.1
+    assert np.all(np.abs(fx.intercept - score.mean(axis=0)) <= 5 * error * score.std(axis=0))
 
 
 @pytest.mark.parametrize("density", ["empirical", "auto"])
@@ -133,7 +145,8 @@ def test_merged_bins_of_tables_do_not_change_the_mean():
     bounds = tuple(np.linspace(-3, 3, 90))
     forest = random_forest(rng, max_depth=7, max_trees=40, n_outputs=1, max_features=5, bounds=bounds)
     rows = rows_on_bounds(forest, rng, 200)
-    fx = treeanova.decompose(forest, rows, density="empirical", budget=66_000)
+    budget = treeanova.plan(forest).n_bytes - 1
+    fx = treeanova.decompose(forest, rows, density="empirical", budget=budget)
     assert fx.source.trees.has_merged_bins
     score = forest.score(rows)[:, 0]
     assert abs(fx.intercept - score.mean()) <= 1e-12 * score.std()

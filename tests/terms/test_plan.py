@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 import pickle
+import re
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -106,9 +108,68 @@ def test_the_plan_tells_what_becomes_of_all_orders(boosted):
     model, _ = boosted
     assert "\norders 3 to 6: evaluated at rows\n1 output" in str(treeanova.plan(model))
     assert "\norders 3 to 6: in a remainder\n1 output" in str(treeanova.plan(model, max_order=2))
-    merged = str(treeanova.plan(model, budget=1.5e6))
-    assert "\nbins merged to at most 64 per ordered feature, the rest in a remainder\n" in merged
-    assert float(merged.rpartition("output, ")[2].split()[0]) <= 1.5
+    whole = treeanova.plan(model)
+    assert whole.n_bytes == whole.table_bytes + whole.work_bytes
+    merged = treeanova.plan(model, budget=whole.n_bytes - 1)
+    assert re.search(r"\nbins merged to at most \d+ per ordered feature, the rest in a remainder\n", str(merged))
+    assert merged.n_bytes < whole.n_bytes
+    assert re.search(r"\n1 output, [\d.]+ MB in all, [\d.]+ MB of it for sums over leaves$", str(merged))
+
+
+def forest_of_chains(n_trees, n_features, depth, n_outputs=1):
+    """Trees of splits in a row at random bounds, and dependent rows."""
+    rng = np.random.default_rng(0)
+    trees = [[(int(j), float(rng.normal())) for j in rng.permutation(n_features)[:depth]] for _ in range(n_trees)]
+    X = rng.normal(size=(400, n_features)) + rng.normal(size=(400, 1))
+    return chains(*trees, n_features=n_features, n_outputs=n_outputs), X
+
+
+def traced_peak(function):
+    """What a function returns or raises, and the most memory of arrays and objects that it held at a time."""
+    tracemalloc.start()
+    try:
+        result = function()
+    except BudgetError as error:
+        result = error
+    finally:
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    return result, peak
+
+
+@pytest.mark.parametrize("density", ["empirical", "auto"])
+@pytest.mark.parametrize(("n_outputs", "budget"), [(1, 2e9), (4, 2e9), (4, 4e7)])
+def test_the_plan_is_the_memory_that_the_work_takes(n_outputs, budget, density):
+    """Where tables dominate; small ones take less where the density has nothing to estimate."""
+    forest, X = forest_of_chains(200, 12, 5, n_outputs)
+    treeanova.decompose(*forest_of_chains(3, 4, 4), density=density)  # what is imported and kept for all calls
+    plan = treeanova.plan(forest, X, budget=budget)
+    fx, peak = traced_peak(lambda: treeanova.decompose(forest, X, density=density, budget=budget))
+    assert plan.n_bytes <= budget
+    assert (plan.n_bytes / 2 if plan.table_bytes > plan.work_bytes else 0) < peak < 2 * plan.n_bytes
+    assert peak < 1.5 * budget
+    np.testing.assert_allclose(fx.explain(X[:20]).scores, forest.score(X[:20]).squeeze(), rtol=1e-12)
+
+
+def test_what_does_not_fit_is_refused_before_memory_is_taken(monkeypatch):
+    """15 terms of two features with 16 bins, of 4 outputs: 15 · 256 + 6 · 16 cells of 72 bytes, and the leaves."""
+    forest, X = forest_of_chains(2000, 6, 6, 4)
+    least = 72 * (15 * 256 + 6 * 16)
+    error, peak = traced_peak(lambda: treeanova.decompose(forest, X, budget=least))
+    assert re.match(r"`budget` must be at least about [\d.]+ MB for a model of 14,000 leaves on 6 features", str(error))
+    assert peak < 30 * len(forest.feature) * forest.n_outputs
+    monkeypatch.setattr("treeanova.terms.layout._BYTES_PER_ENTRY", 0)
+    monkeypatch.setattr("treeanova.terms.layout._BYTES_PER_LEAF", 0)
+    error, _ = traced_peak(lambda: treeanova.decompose(forest, X, budget=least))
+    assert re.search(r"over the budget of 283 kB, [\d.]+ MB of it for sums over leaves; the largest is", str(error))
+
+
+def test_too_little_time_for_the_leaves_is_refused_before_they_are_looked_at(monkeypatch):
+    forest, X = forest_of_chains(20, 6, 6)
+    monkeypatch.setattr("treeanova.terms.layout._SECONDS_PER_ENTRY", 1.0)  # 1 + 2 + 3 + 4 + 5 + 6 + 6 in a tree
+    monkeypatch.setattr("treeanova.terms.leafsets._build", None)
+    with pytest.raises(BudgetError, match=r"`seconds` must be at least about 540 for a model of 140 leaves .* got 300"):
+        treeanova.decompose(forest, X, seconds=300)
 
 
 @pytest.mark.parametrize("tensor_order", [None, 2, 3, 9])
@@ -147,3 +208,23 @@ def test_plans_of_additive_models_count_the_axes_that_terms_will_have():
 def test_plans_can_be_pickled():
     plan = plan_of({(0, 1)}, grid_of_sizes([2, 3]), 1)
     assert pickle.loads(pickle.dumps(plan)) == plan
+
+
+def test_many_categories_take_the_memory_that_the_plan_says():
+    lightgbm, pandas = pytest.importorskip("lightgbm"), pytest.importorskip("pandas")
+    rng, n_categories = np.random.default_rng(0), 4_000
+    codes = rng.integers(0, n_categories, 12_000)
+    number = rng.normal(size=len(codes)) + codes % 7
+    rows = pandas.DataFrame({"post code": pandas.Categorical(codes, categories=range(n_categories)), "a": number})
+    options = {"min_child_samples": 5, "min_data_per_group": 5, "cat_smooth": 1, "verbose": -1, "n_jobs": 1}
+    model = lightgbm.LGBMRegressor(n_estimators=30, num_leaves=4, **options).fit(rows, (codes % 7) * number)
+    plan = treeanova.plan(model)
+    tracemalloc.start()
+    try:
+        treeanova.decompose(model, rows, n_jobs=1).importance()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    fixed = 10e6  # what any decomposition of so many rows takes
+    assert peak < 1.5 * (plan.n_bytes + plan.n_working_bytes) + fixed  # a matrix of all categories would take 128 MB
+    assert plan.n_working_bytes < 60e6

@@ -41,11 +41,15 @@ NEEDS_NUMBA = pytest.mark.skipif(not has_numba(), reason="Numba is not installed
 
 
 @pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("kept", ["by key", "by rank"])
 @pytest.mark.parametrize("way", ["numpy", "plain", pytest.param("compiled", marks=NEEDS_NUMBA)])
-def test_sizes_are_sums_of_the_variances_of_leaves(seed, way, monkeypatch):
+def test_sizes_are_sums_of_the_variances_of_leaves(seed, way, kept, monkeypatch):
     monkeypatch.setattr(screening, "is_worthwhile", lambda seconds: way != "numpy")
     if way == "plain":
-        monkeypatch.setattr(screening, "sum_variances", screening.sum_variances.function)
+        for kernel in ("sum_variances", "add_sets", "add_by_rank"):
+            monkeypatch.setattr(screening, kernel, getattr(screening, kernel).function)
+    if kept == "by rank":
+        monkeypatch.setattr(screening, "_MOST_SUBSETS", 0)
     form = closed_form(seed)
     expected = {}
     for key, leaves in zip(form.leaf_sets.keys, form.leaf_sets.members, strict=True):
@@ -54,9 +58,52 @@ def test_sizes_are_sums_of_the_variances_of_leaves(seed, way, monkeypatch):
                 for leaf in leaves:
                     expected[subset] = expected.get(subset, 0.0) + variance_by_hand(form, subset, leaf, key)
     found = sizes_without_rows(form, range(2, 4))
-    assert found.keys() == expected.keys()
-    for key, size in found.items():
-        assert size == pytest.approx(float(np.max(expected[key])), rel=1e-9, abs=1e-20)
+    largest = {key: float(np.max(values)) for key, values in expected.items()}
+    if kept == "by rank":  # terms of leaves without mass have no size
+        largest = {key: size for key, size in largest.items() if size > 0}
+    assert found.by_key.keys() == largest.keys()
+    for key, size in found.by_key.items():
+        assert size == pytest.approx(largest[key], rel=1e-9, abs=1e-20)
+    assert found.total == pytest.approx(sum(largest.values()), rel=1e-9)
+    assert dict(found.n_terms) == {k: sum(len(key) == k for key in largest) for k in found.n_terms}
+
+
+def test_of_too_many_terms_the_largest_are_listed_and_all_are_counted(monkeypatch):
+    form = closed_form(5, max_depth=5, max_trees=8)
+    every = sizes_without_rows(form, range(2, 4))
+    monkeypatch.setattr(screening, "_MOST_SUBSETS", 0)
+    monkeypatch.setattr(screening, "_MOST_LISTED", 2)
+    few = sizes_without_rows(form, range(2, 4))
+    assert few.total == pytest.approx(every.total)
+    for order in (2, 3):
+        sizes = {key: size for key, size in every.by_key.items() if len(key) == order}
+        assert few.n_terms[order] == sum(size > 0 for size in sizes.values())
+        largest = sorted(sizes, key=sizes.__getitem__, reverse=True)[:2]
+        assert {key for key in few.by_key if len(key) == order} == set(largest)
+
+
+def test_ranks_number_all_sets_of_as_many_features():
+    """By the combinatorial number system: sets in the order of their last feature, then the one before it."""
+    sets = sorted(itertools.combinations(range(7), 3), key=lambda key: key[::-1])
+    ranks = screening._ranks(7, 3)
+    assert [sum(int(ranks[j, i]) for i, j in enumerate(key)) for key in sets] == list(range(35))
+    assert [tuple(key) for key in screening._unranked(np.arange(35), 3, 7)] == sets
+
+
+@pytest.mark.parametrize("seconds", [np.inf, 1.0])
+def test_orders_whose_sums_do_not_fit_into_memory_are_not_screened(seconds, monkeypatch):
+    form = closed_form(5, max_depth=5, max_trees=8)
+    monkeypatch.setattr(screening, "_MOST_SUBSETS", 0)
+    monkeypatch.setattr(screening, "_MOST_RANKED", screening._n_ranked(form, 2))
+    assert screened_orders(form, 2, 5, seconds) == range(2, 3)
+    monkeypatch.setattr(screening, "_MOST_RANKED", 0)
+    assert not screened_orders(form, 2, 5, seconds)
+    assert sizes_without_rows(form, range(2, 2)).by_key == {}
+
+
+def test_without_time_no_order_is_screened():
+    form = closed_form(5, max_depth=5, max_trees=8)
+    assert not screened_orders(form, 2, 5, 0.0)
 
 
 def test_orders_are_screened_while_products_are_few(monkeypatch):

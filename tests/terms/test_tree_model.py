@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import treeanova
 from treeanova.terms import layout, tree_model
 from treeanova.terms.tree_model import TreeModel
 from treeanova.testing.decompositions import names_at_rows, names_in_tables, sum_of
-from treeanova.testing.forests import random_forest, rows_on_bounds, scale_of
+from treeanova.testing.forests import chains, random_forest, rows_on_bounds, scale_of
 from treeanova.testing.simulated import deep_decomposition, deep_model, high_order_rows
 from treeanova.testing.training import fit
 
@@ -199,36 +200,92 @@ def test_independent_features_have_nothing_to_move(few_listed, boosted):
 # A limit of time
 
 
-class StoppedClock:
-    """A clock with given seconds left whenever it is asked, and with none after the first questions."""
-
-    def __init__(self, left, n_answers=10**9):
-        self.answers = itertools.repeat(left, n_answers)
-        self.is_limited = True
-
-    @property
-    def left(self):
-        return next(self.answers, 0.0)
-
-
-@pytest.mark.parametrize(("left", "n_answers"), [(0.0, 1), (1e9, 3), (0.5, 10**9)])
-def test_with_little_time_the_sum_is_exact_and_what_is_left_out_is_told(monkeypatch, left, n_answers):
+def wide_forest(n_trees=40, n_features=7, n_outputs=2):
+    """Trees that are chains of splits on all features in turn, and dependent rows."""
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(500, 6))
-    X[:, 1] += X[:, 0]
-    ensemble = pytest.importorskip("sklearn.ensemble")
-    model = fit(ensemble.RandomForestRegressor(20, max_depth=8, random_state=0), X, X[:, 0] * X[:, 1] * X[:, 2])
+    trees = [[(int(j), float(rng.normal())) for j in rng.permutation(n_features)] for _ in range(n_trees)]
+    X = rng.normal(size=(300, n_features)) + rng.normal(size=(300, 1))
+    return chains(*trees, n_features=n_features, n_outputs=n_outputs), X
+
+
+class TimeOverAt:
+    """Progress with a time that is over as soon as a stage begins; the steps that were reported after that."""
+
+    def __init__(self, stage, monkeypatch):
+        self.stage, self.now, self.later = stage, 0.0, []
+        monkeypatch.setattr("treeanova.core.clock.time.monotonic", lambda: self.now)
+
+    def __call__(self, stage, done, total):
+        if self.now:
+            self.later.append((stage, done))
+        if stage == self.stage:
+            self.now = 1e9
+
+
+CORRECTION = ("high orders on coarse cells", "high orders", "high orders, half the bins")
+SKIPPED = {
+    "choosing terms of high orders": "the correction of all terms",
+    "high orders on coarse cells": "the correction of",
+    "high orders": "the correction of",
+    "high orders, half the bins": "a trial with half the bins",
+    "terms of high order at rows": "the search for terms that carry weight",
+    "low orders": "what tables can tell of terms that are not listed",
+}
+
+
+@pytest.mark.parametrize("stage", SKIPPED)
+def test_when_time_is_over_every_phase_stops_and_the_sum_is_exact(stage, monkeypatch):
+    forest, X = wide_forest()
     monkeypatch.setattr("treeanova.terms.layout._LISTED_TERMS", 3)
-    monkeypatch.setattr("treeanova.terms.tree_model._SECONDS_PER_TERM", 0.05)
-    monkeypatch.setattr("treeanova.terms.tree_model.Clock", lambda _: StoppedClock(left, n_answers))
-    fx = treeanova.decompose(model, X, density="empirical", tensor_order=2, seconds=10)
+    progress = TimeOverAt(stage, monkeypatch)
+    fx = treeanova.decompose(forest, X, density="empirical", tensor_order=2, seconds=1e6, progress=progress, n_jobs=1)
+    assert progress.now
+    assert not [step for step in progress.later if step[0] in CORRECTION and step[1]]
     higher = fx.certificate.higher
-    assert higher.skipped
+    assert any(SKIPPED[stage] in skipped for skipped in higher.skipped)
     assert f"left out for lack of time: {higher.skipped[0]}" in str(higher)
-    assert (higher.n_corrected == 0) == (left == 0.0)
-    explained = fx.explain(X[:50])
-    np.testing.assert_allclose(explained.scores, model.predict(X[:50]), atol=1e-12)
+    assert (higher.n_corrected == 0) == (stage in list(SKIPPED)[:3])
+    rows = np.random.default_rng(1).normal(size=(50, X.shape[1]), scale=2.0)
+    explained = fx.explain(rows)
+    assert explained.remainder is None  # so that scores are sums of terms
+    np.testing.assert_allclose(explained.scores, forest.score(rows), rtol=1e-12)
     assert not fx.certificate.met
+
+
+def test_with_time_for_all_nothing_is_left_out():
+    forest, X = wide_forest()
+    fx, unlimited = (treeanova.decompose(forest, X, density="empirical", seconds=seconds) for seconds in (1e6, None))
+    assert fx.certificate.higher.skipped == ()
+    assert fx == unlimited
+
+
+def test_terms_are_corrected_as_far_as_time_allows(monkeypatch):
+    forest, X = wide_forest()
+    monkeypatch.setattr(tree_model, "_SECONDS_PER_TERM", 1e4)
+    monkeypatch.setattr("treeanova.core.clock.time.monotonic", lambda: 0.0)
+    fx = treeanova.decompose(forest, X, density="empirical", tensor_order=2, seconds=1e6)
+    assert 0 < fx.certificate.higher.n_corrected < 99
+    assert re.match(r"the correction of \d+ terms", fx.certificate.higher.skipped[0])
+    rows = np.random.default_rng(1).normal(size=(50, X.shape[1]), scale=2.0)
+    np.testing.assert_allclose(fx.explain(rows).scores, forest.score(rows), atol=1e-12)
+
+
+@pytest.mark.parametrize("density", ["auto", "empirical", "independent"])
+def test_without_time_for_tables_of_pairs_these_are_evaluated_at_rows(density, tmp_path, monkeypatch):
+    forest, X = wide_forest(n_features=5)
+    monkeypatch.setattr("treeanova.terms.layout._SECONDS_PER_TABLE", 1e6)
+    fx = treeanova.decompose(forest, X, density=density, seconds=1e5)
+    assert set(map(len, names_in_tables(fx))) == {1}
+    assert ("x0", "x1") in fx.terms or 2 in fx.explain(X[:2]).others
+    rows = np.random.default_rng(1).normal(size=(50, X.shape[1]), scale=2.0)
+    expected = forest.score(rows)
+    np.testing.assert_allclose(fx.explain(rows).scores, expected, atol=1e-12)
+    fx.save(tmp_path / "fx.tav")
+    np.testing.assert_allclose(treeanova.load(tmp_path / "fx.tav").explain(rows).scores, expected, atol=1e-12)
+    dense = treeanova.decompose(forest, X, density=density)
+    if density == "independent":
+        key = ("x0", "x1")
+        np.testing.assert_allclose(fx.term_values(rows, key), dense.term_values(rows, key), atol=1e-12)
 
 
 def test_a_limit_of_time_merges_bins_of_tables_as_far_as_memory_allows():

@@ -212,6 +212,6 @@ def measure(pure: Floats, weights: Floats, scales: Floats, solution: Solution) -
         error=solution.error,
     )
     error = max(certificate.error or 0.0, sum(weights.shape) * EPSILON)
-    # A function of the parts of a support is one of each feature. Solvers treat parts apart, with a smaller correlation.
+    # A function of the parts of a support is one of each feature; solvers state the correlation within parts.
     correlation = 1.0 if n_components > 1 else solution.correlation
     return dataclasses.replace(certificate, error=error, max_correlation=correlation)

@@ -342,7 +342,7 @@ class Certificate:
     def error(self) -> float:
         """Largest error of a term that has a table: that of its purification, plus that of the orders above.
 
-        The first is a bound. The second, `HigherCertificate.table_error`, is an estimate, NaN where it was not measured.
+        The first is a bound. The second, `HigherCertificate.table_error`, is an estimate; NaN means not measured.
         """
         return self.purification_error + (0.0 if self.higher is None else self.higher.table_error)
 
@@ -467,8 +467,8 @@ class Certificate:
             )
         if self.density_gap:
             notes.append(
-                f"tables of pairs differ from the joint density of higher orders by up to {self.density_gap:.1%}, which "
-                f"moves the mean of the score by {self.mean_gap:.1%} of its standard deviation"
+                f"tables of pairs differ from the joint density of higher orders by up to {self.density_gap:.1%}"
+                f"{self._phrase_of_mean()}"
             )
         if self.sampled_rows is not None:
             notes.append(
@@ -476,6 +476,11 @@ class Certificate:
                 "rows, since rows could be read once only"
             )
         return "\n".join([summary, *notes, *self._table()])
+
+    def _phrase_of_mean(self) -> str:
+        if not self.mean_gap:
+            return ""
+        return f", the mean of the score under it from the intercept by {self.mean_gap:.1%} of its standard deviation"
 
     def _table(self) -> list[str]:
         """A line per term, of many terms those that are farthest from the tolerance."""

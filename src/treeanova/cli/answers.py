@@ -55,7 +55,7 @@ def _plain_certificate(certificate: Certificate, *, is_part: bool) -> dict[str, 
         "pure": certificate.met,
         "tables_pure": certificate.tables_met,
         "impurity": certificate.impurity,
-        "error": _known(certificate.error),
+        "error": _measured(certificate.error),
         "aliases": [list(group) for group in certificate.aliases],
         "max_correlation": certificate.max_correlation,
         "reconstruction_error": None if is_part else certificate.reconstruction_error,
@@ -73,14 +73,14 @@ def _plain_higher(higher: HigherCertificate | None) -> dict[str, Any] | None:
         "orders": list(higher.orders),
         "n_terms": higher.n_terms,
         "n_corrected": higher.n_corrected,
-        "purity": _known(higher.purity),
-        "refinement": _known(higher.refinement),
-        "table_error": _known(higher.table_error),
+        "purity": _measured(higher.purity),
+        "refinement": _measured(higher.refinement),
+        "table_error": _measured(higher.table_error),
         "mean_error": higher.mean_error,
     }
 
 
-def _known(measure: float) -> float | None:
+def _measured(measure: float) -> float | None:
     """A number, or None where it was not measured: JSON has no NaN."""
     return None if math.isnan(measure) else measure
 

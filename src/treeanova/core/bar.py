@@ -38,19 +38,29 @@ class _Stage:
         return self.done >= self.total
 
     def line(self, now: float, columns: int) -> str:
-        """The line that shows this stage."""
+        """The line that shows this stage on a terminal."""
+        return line_of(self.name, self.done, self.total, now - self.start, self._left(now), columns=columns)
+
+    def words(self, now: float) -> str:
+        """The line that shows this stage in a log, which has the time in front."""
+        left = self._left(now)
+        parts = [f"{self.done:,} of {self.total:,}"] * (self.total > 1) + [f"{duration(now - self.start)} so far"]
+        parts += [] if left is None else [f"about {duration(max(left, 1.0))} left"]
+        return f"{printable(self.name)}: {', '.join(parts)}"
+
+    def _left(self, now: float) -> float | None:
         elapsed = now - self.start
         is_early = elapsed < (_SLOW if self.done == 1 else _SILENCE)  # the first step may load what the others use
-        left = None if is_early else seconds_left(self.done, self.total, self.last - self.start, elapsed)
-        return line_of(self.name, self.done, self.total, elapsed, left, columns=columns)
+        return None if is_early else seconds_left(self.done, self.total, self.last - self.start, elapsed)
 
 
 class Bar:
     """Progress on standard error; as a context it goes on by itself while a step takes long, and clears up in the end.
 
     On a terminal, and in a notebook, it is one line that is written again and again, from half a second after the start
-    on. A stage that took two seconds or more leaves its line where `keeps_lines`. Elsewhere, as in a log file, each
-    stage is one line of plain text, written when the stage has taken two seconds. There are no escape codes.
+    on. A stage that took two seconds or more leaves its line where `keeps_lines`. Elsewhere, as in a log file, lines of
+    plain text begin with the time since the start: one when a stage has taken two seconds, one when it ends, others
+    when that time has doubled since the last line, and one in the end. There are no escape codes.
     """
 
     def __init__(
@@ -67,6 +77,7 @@ class Bar:
         self._start: float | None = None
         self._stage: _Stage | None = None
         self._drawn = float("-inf")
+        self._told = _SLOW / 2  # seconds from the start to the last line of a log
         self._n_shown = 0
         self._closed = threading.Event()
         self._lock = threading.RLock()  # a signal may come while it is held, and clears the line
@@ -76,8 +87,8 @@ class Bar:
         self._thread.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.close(is_done=kind is None)
         self._thread.join()
 
     def __call__(self, stage: str, done: int, total: int) -> None:
@@ -113,14 +124,24 @@ class Bar:
             self._show(stage.line(now, columns_of(self._stream)))
 
     def _tell(self, stage: _Stage, now: float) -> None:
-        """A line of its own for a stage that takes long, once."""
-        if now - stage.start >= _SLOW and not stage.is_told:
-            stage.is_told = True
-            self._write(f"{stage.line(now, _USUAL_COLUMNS - 1)}\n")
+        """Write a line of a log where a stage takes long, or where there was none for as long as before."""
+        is_slow = now - stage.start >= _SLOW
+        if (is_slow and not stage.is_told) or self._elapsed(now) >= 2 * self._told:
+            stage.is_told = stage.is_told or is_slow
+            self._log(stage.words(now), now)
+
+    def _elapsed(self, now: float) -> float:
+        """Seconds since the start of all work."""
+        return 0.0 if self._start is None else now - self._start
+
+    def _log(self, words: str, now: float) -> None:
+        self._told = max(self._told, self._elapsed(now))
+        self._write(f"[{duration(self._elapsed(now))}] {words}\n")
 
     def _end(self, stage: _Stage, now: float) -> None:
         if not self._rewrites:
-            self._tell(stage, now)
+            if stage.is_told or now - stage.start >= _SLOW:
+                self._log(f"{printable(stage.name)}: done in {duration(now - stage.start)}", now)
         elif self._keeps_lines and now - stage.start >= _SLOW:
             self._show(stage.line(now, columns_of(self._stream)))
             self._write("\n")
@@ -138,10 +159,12 @@ class Bar:
                 self._write(f"\r{'':<{self._n_shown}}\r")
                 self._n_shown = 0
 
-    def close(self) -> None:
-        """Leave an empty line, and show nothing any more."""
+    def close(self, *, is_done: bool = False) -> None:
+        """Leave an empty line, or the end of a log where all is done, and show nothing any more."""
         with self._lock:
             self.clear()
+            if is_done and not self._rewrites and self._told > _SLOW / 2:
+                self._log("done", self._clock())
             self._closed.set()
 
     def _write(self, text: str) -> None:
@@ -204,7 +227,7 @@ def line_of(stage: str, done: int, total: int, elapsed: float, left: float | Non
     >>> line_of("leaf sets", 0, 1, 4.2, None, columns=79)
     'leaf sets  4 s'
     """
-    stage = "".join(character if character.isprintable() else "?" for character in stage)
+    stage = printable(stage)
     times = duration(elapsed) if left is None else f"{duration(elapsed)}, about {duration(max(left, 1.0))} left"
     if total <= 1:
         return _shortened(stage, times, columns)
@@ -215,6 +238,11 @@ def line_of(stage: str, done: int, total: int, elapsed: float, left: float | Non
     width = min(room, _FULL)
     filled = width * done // total
     return f"{stage:<{_STAGE_WIDTH}} [{'#' * filled}{' ' * (width - filled)}] {ending}"
+
+
+def printable(text: str) -> str:
+    """The text with a question mark for each character that could move the cursor."""
+    return "".join(character if character.isprintable() else "?" for character in text)
 
 
 def _shortened(stage: str, ending: str, columns: int) -> str:

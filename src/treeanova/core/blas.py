@@ -1,4 +1,4 @@
-"""BLAS limited to one thread while our workers run: on a few hundred bins its threads cost more than they save."""
+"""BLAS limited to one thread: on a few hundred bins its threads cost more than they save, and change last digits."""
 
 from __future__ import annotations
 
@@ -7,20 +7,17 @@ import functools
 import importlib
 from typing import Any
 
+import threadpoolctl
+
 
 @functools.cache
-def _controller() -> Any:
-    """The controller of BLAS threads, or None without threadpoolctl, which scikit-learn installs."""
-    try:
-        return importlib.import_module("threadpoolctl").ThreadpoolController()
-    except ImportError:
-        return None
+def _controller() -> threadpoolctl.ThreadpoolController:
+    """The controller of BLAS threads, made when the libraries that numpy and scipy use are loaded."""
+    importlib.import_module("scipy.linalg")
+    return threadpoolctl.ThreadpoolController()
 
 
 def single_threaded() -> contextlib.AbstractContextManager[Any]:
-    """A context in which BLAS uses one thread; without threadpoolctl it changes nothing."""
-    controller = _controller()
-    if controller is None:
-        return contextlib.nullcontext()
-    limited: contextlib.AbstractContextManager[Any] = controller.limit(limits=1, user_api="blas")
+    """A context in which BLAS uses one thread."""
+    limited: contextlib.AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
     return limited

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import TypeVar
 
 from treeanova.core.bar import Bar
@@ -62,10 +62,14 @@ def one_step(progress: Progress, stage: str) -> Iterator[None]:
 
 def counted(progress: Progress, stage: str, items: Iterable[T], total: int) -> Iterator[T]:
     """The items, each of them a step of a stage, which is done when the next is asked for."""
-    progress(stage, 0, total)
-    for done, item in enumerate(items, start=1):
-        yield item
-        progress(stage, done, total)
+    try:
+        progress(stage, 0, total)
+        for done, item in enumerate(items, start=1):
+            yield item
+            progress(stage, done, total)
+    finally:
+        if isinstance(items, Generator):  # tasks that wait for a thread are not begun
+            items.close()
 
 
 class Steps:

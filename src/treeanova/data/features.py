@@ -227,16 +227,17 @@ def _have_same_numbers(ours: Sequence[Hashable] | None, theirs: Sequence[Hashabl
     return len(ours) == len(theirs) and tuple(range(len(ours))) in (ours, theirs)
 
 
-def recoded_column(column: Floats, old: Feature, new: Feature) -> Floats | None:
+def recoded_column(column: Floats, old: Feature, new: Feature, *, unseen_by_both: bool = False) -> Floats | None:
     """An encoded column with its categories numbered as another feature numbers them.
 
-    None where that is not certain: a category that `old` had not seen may be one that only `new` knows.
+    None where that is not certain: a category that `old` had not seen may be one that only `new` knows, unless values
+    that `old` has not seen are known to be new to both.
     """
     ours, theirs = old.encoder.labels, new.encoder.labels
     if ours is None or theirs is None or _have_same_numbers(ours, theirs):
         return column
     positions = {label: float(code) for code, label in enumerate(theirs)}
-    unseen = np.nan if set(theirs) - set(ours) else float(len(theirs))
+    unseen = np.nan if set(theirs) - set(ours) and not unseen_by_both else float(len(theirs))
     codes = np.array([*(positions.get(label, float(len(theirs))) for label in ours), unseen])
     is_there = ~np.isnan(column)
     recoded = np.full(column.shape, np.nan)

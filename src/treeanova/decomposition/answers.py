@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from treeanova.anova.certificate import Certificate
 from treeanova.core.arrays import Floats, Key, Names
+from treeanova.core.blas import single_threaded
 from treeanova.core.progress import Progress, reporting
 from treeanova.data.frames import frame, free_name
 from treeanova.decomposition.evaluation import rest_label
@@ -62,7 +63,8 @@ class Answers(Function):
         if self.saved_moments is not None:
             return self.saved_moments
         seed = self.settings.random_state
-        return moments_of_terms(self.evaluation, self.density, self.certificate, self.weights, seed)
+        with single_threaded():
+            return moments_of_terms(self.evaluation, self.density, self.certificate, self.weights, seed)
 
     @functools.cached_property
     def density_rows(self) -> Points:
@@ -153,7 +155,7 @@ class Answers(Function):
         if by not in {"term", "feature"}:
             raise ValueError(f"`by` must be 'term' or 'feature', got {by!r}; leave it out for 'term'.")
         families, evaluation = families_of(groups, self.schema.names), self.evaluation
-        with reporting(progress):
+        with reporting(progress), single_threaded():
             keys, moments = list(evaluation.terms.keys), self.moments
             if groups is not None:
                 keys, moments = moments_of_families(evaluation, moments, families, lambda: self.density_rows)

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import scipy.special
 
-from treeanova.core.arrays import Floats, Key, Names
+from treeanova.core.arrays import BinIndices, Floats, Key, Names
+from treeanova.data.features import Feature, recoded_column
 from treeanova.data.frames import frame, free_name
 from treeanova.decomposition.decomposition import Decomposition, mean
 from treeanova.decomposition.term import Term, term_columns
@@ -96,7 +97,7 @@ class Bag:
         if not term.has_table:
             raise ValueError(f"`key` must be a term with a table, got {term.features!r}, which is known at rows only.")
         points = _points(self.fx, term)
-        return np.stack([_at_cells(member, term, points) for member in self.members])
+        return np.stack([_at_cells(self.fx, member, term, points) for member in self.members])
 
     def standard_errors(self) -> dict[Names, Floats]:
         """Standard errors of all tables of `fx`, due to both the model and the density.
@@ -192,13 +193,29 @@ def _means_of_bins(fx: Decomposition, key: Key) -> Floats | None:
         return None
 
 
-def _at_cells(member: Decomposition, term: Term, points: Sequence[Floats]) -> Floats:
+def _features(fx: Decomposition, term: Term) -> list[Feature]:
+    return [fx.schema.features[fx.schema.names.index(name)] for name in term.features]
+
+
+def _bins_of(member: Decomposition, j: int, feature: Feature, points: Floats) -> BinIndices:
+    """Bins of a member for encoded values of a feature, of which the member may number categories differently."""
+    recoded = recoded_column(points, feature, member.schema.features[j], unseen_by_both=True)
+    bins = member.evaluation.grid.axes[j].index(points if recoded is None else recoded)
+    if bins.min(initial=0) < 0:
+        raise ValueError(
+            f"models of a bag must accept all values of {feature.name!r} that the first does, got one that refuses a "
+            "category or missing values; fit them to rows that have all of them."
+        )
+    return bins
+
+
+def _at_cells(fx: Decomposition, member: Decomposition, term: Term, points: Sequence[Floats]) -> Floats:
     """A term of a member at the cells of another decomposition's term; zero where it has none."""
     evaluation = member.evaluation
     key = tuple(member.schema.names.index(name) for name in term.features)
     if not evaluation.knows(key):
         return np.zeros(term.values.shape)
-    bins = [evaluation.grid.axes[j].index(along) for j, along in zip(key, points, strict=True)]
+    bins = [_bins_of(member, j, own, along) for j, own, along in zip(key, _features(fx, term), points, strict=True)]
     cells = [along.ravel() for along in np.meshgrid(*bins, indexing="ij")]
     found = []
     for start in range(0, len(cells[0]), _CELLS_AT_ONCE):

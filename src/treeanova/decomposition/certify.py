@@ -7,12 +7,14 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+from scipy.special import gammaln
 
 from treeanova.anova.certificate import Certificate, TermCertificate, impurity, sentence_of_aliases
 from treeanova.anova.purification import report_impurity
 from treeanova.anova.slices import largest
 from treeanova.anova.solvers.base import Options
 from treeanova.core.arrays import BinIndices, Floats, Key, Names
+from treeanova.core.clock import Clock
 from treeanova.decomposition.evaluation import Evaluation
 from treeanova.density.kinds import Density
 from treeanova.density.statistics import Statistics
@@ -27,27 +29,37 @@ _COMPARED_ROWS = 1000
 _CHECKED_ROWS = 10, 60
 _REMAINDER_ROWS = 40, 2_000
 _ALIAS_ROWS = 1000
+_WAYS = 1e6  # to divide the rows: what fewer allow may be chance
 _STEPS = 2.0**29  # products of all terms at rows
+_STEPS_PER_SECOND = 1e8
 
 Score = Callable[[Floats], Floats]
 
 
 def certify(
-    evaluation: Evaluation, pure: PureTerms, density: Density, options: Options, oracle: Score | None
+    evaluation: Evaluation,
+    pure: PureTerms,
+    density: Density,
+    options: Options,
+    oracle: Score | None,
+    *,
+    clock: Clock | None = None,
 ) -> Certificate:
     """The certificate of pure terms; warns where a term that has a table is not pure to the tolerance.
 
-    The sum of terms is compared with the scores of `oracle`, such as trees walked node by node, or of the source.
+    The sum of terms is compared with the scores of `oracle`, such as trees walked node by node, or of the source; at
+    fewer rows where little time is left.
     """
+    steps = _STEPS if clock is None else min(_STEPS, clock.left * _STEPS_PER_SECOND)
     names = evaluation.grid.schema.names
     measured = {tuple(names[j] for j in key): pure.measured[key] for key in pure.terms.tables.keys}
     certificate = Certificate(
         measured,
-        _reconstruction_error(evaluation, density.statistics, oracle),
+        _reconstruction_error(evaluation, density.statistics, oracle, steps),
         options.tol,
         higher=pure.higher,
         density_gap=_density_gap(pure, density),
-        remainder_share=remainder_share(evaluation, density.statistics),
+        remainder_share=remainder_share(evaluation, density.statistics, steps),
         marginal_gap=0.0 if density.is_consistent else _marginal_gap(pure.terms.tables),
         sampled_rows=_sampled_rows(density.statistics),
         aliases=_aliases(evaluation.grid, density),
@@ -74,7 +86,9 @@ def _aliases(grid: Grid, density: Density) -> tuple[Names, ...]:
     groups = [varied]
     for n_rows in (_ALIAS_ROWS, len(statistics.sample)):
         values = statistics.rows(n_rows).values
-        tables = [values] if density.smooths_rows else [values, grid.index_encoded(values)]
+        tables: list[Floats | BinIndices] = [values]
+        if not density.smooths_rows:
+            tables.append(grid.index_encoded(values))
         groups = [group for known in groups for group in _determining_each_other(tables, known)]
     names = grid.schema.names
     return tuple(tuple(names[j] for j in group) for group in groups)
@@ -95,17 +109,20 @@ def _determining_each_other(tables: Sequence[Floats | BinIndices], features: Seq
 
 
 def _division_of(column: Floats | BinIndices) -> bytes | None:
-    """How a column divides the rows, the same for all columns that determine each other; None for a constant.
+    """How a column divides the rows, the same for all columns that determine each other.
 
     Where most values are distinct, any two columns determine each other. These count only where their order is the
-    same or reversed.
+    same or reversed. None where a column with the same counts would divide the rows alike by chance: in very few rows,
+    or where nearly all values are the same.
     """
-    distinct, first, places = np.unique(column, return_index=True, return_inverse=True)
-    places, last = places.ravel(), len(distinct) - 1
-    if not last:
+    _, first, places, counts = np.unique(column, return_index=True, return_inverse=True, return_counts=True)
+    places, is_order = places.ravel(), 2 * len(counts) > len(column)
+    n_alike = 2 if is_order else len(counts)  # classes that may be exchanged: both directions, or all values
+    log_ways = gammaln(len(column) + 1) - gammaln(counts + 1).sum() - gammaln(n_alike + 1)
+    if log_ways < np.log(_WAYS):
         return None
-    if 2 * len(distinct) > len(column):
-        return b"order" + min(places.tobytes(), (last - places).tobytes())
+    if is_order:
+        return b"order" + min(places.tobytes(), (len(counts) - 1 - places).tobytes())
     return first[places].tobytes()
 
 
@@ -150,7 +167,9 @@ def _marginal_gap(tables: Tensors) -> float:
     return max(gaps)
 
 
-def _reconstruction_error(evaluation: Evaluation, statistics: Statistics | None, oracle: Score | None) -> float:
+def _reconstruction_error(
+    evaluation: Evaluation, statistics: Statistics | None, oracle: Score | None, steps: float
+) -> float:
     """Largest difference of the sum of terms to the model at some rows, relative to the largest score.
 
     The scores of the source are compared too: remainders are computed from them, also those of later truncations.
@@ -161,7 +180,7 @@ def _reconstruction_error(evaluation: Evaluation, statistics: Statistics | None,
         codes = np.stack([np.arange(_COMPARED_ROWS) % size for size in sizes], axis=1).astype(np.int32)
         encoded = evaluation.grid.encoded(codes)
     else:
-        n_checked = _n_rows(evaluation, _CHECKED_ROWS)
+        n_checked = _n_rows(evaluation, _CHECKED_ROWS, steps)
         encoded = statistics.rows(_COMPARED_ROWS if oracle is None else n_checked).values
         codes = evaluation.grid.index_encoded(encoded)
     expected = score(encoded)
@@ -170,16 +189,16 @@ def _reconstruction_error(evaluation: Evaluation, statistics: Statistics | None,
     return float(np.abs(both - expected).max() / max(np.abs(expected).max(), np.finfo(float).tiny))
 
 
-def _n_rows(evaluation: Evaluation, limits: tuple[int, int]) -> int:
-    """As many rows as all terms can be evaluated at in a reasonable time."""
-    return int(np.clip(_STEPS / max(evaluation.terms.row_cost, 1.0), *limits))
+def _n_rows(evaluation: Evaluation, limits: tuple[int, int], steps: float) -> int:
+    """As many rows as all terms can be evaluated at in a reasonable number of steps."""
+    return int(np.clip(steps / max(evaluation.terms.row_cost, 1.0), *limits))
 
 
-def remainder_share(evaluation: Evaluation, statistics: Statistics | None) -> float | None:
+def remainder_share(evaluation: Evaluation, statistics: Statistics | None, steps: float = _STEPS) -> float | None:
     """Variance of the remainder over that of the score at some rows, the largest of all outputs."""
     if statistics is None or not len(statistics.sample) or not evaluation.has_remainder:
         return None
-    rows = statistics.rows(_n_rows(evaluation, _REMAINDER_ROWS))
+    rows = statistics.rows(_n_rows(evaluation, _REMAINDER_ROWS, steps))
     values = evaluation.all_at(evaluation.grid.index_encoded(rows.values))
     score = values.sum(axis=0).var(axis=0)
     shares = np.divide(values[-1].var(axis=0), score, out=np.zeros_like(score), where=score > 0)

@@ -11,6 +11,7 @@ from typing import Any
 
 from treeanova.anova.certificate import Certificate
 from treeanova.core.arrays import Floats, Key, Names
+from treeanova.core.clock import Clock
 from treeanova.core.files import ARCHIVE, check_suffix
 from treeanova.core.labels import label_of
 from treeanova.core.progress import Progress, one_step, quiet, reporting
@@ -547,11 +548,16 @@ def decomposed(
     model: Any = None,
     oracle: Score | None = None,
     progress: Progress = quiet,
+    clock: Clock | None = None,
 ) -> Decomposition:
-    """The decomposition of a source under a density bound to its grid; `oracle` scores rows independently."""
+    """The decomposition of a source under a density bound to its grid; `oracle` scores rows independently.
+
+    `clock` has the time of the settings, and may have begun before.
+    """
     if density.is_one_cell and not density.shows_population:
         warnings.warn(one_cell_words(density.name), DensityWarning, stacklevel=3)
-    pure = source.purify(density, settings, progress)
+    clock = Clock(settings.seconds) if clock is None else clock
+    pure = source.purify(density, settings, progress, clock)
     scope: Scope = Complete()
     if source.max_order is not None:
         limit = source.max_order
@@ -559,7 +565,7 @@ def decomposed(
         pure = pure._replace(terms=pure.terms.up_to(limit), higher=higher)
         scope = Truncated(limit)
     evaluation = Evaluation(source, pure.terms, scope, settings.n_jobs)
-    certificate = certify(evaluation, pure, density, settings.options, oracle)
+    certificate = certify(evaluation, pure, density, settings.options, oracle, clock=clock)
     terms = pure.terms
     if density.shows_population:
         effects = terms.tables.effects

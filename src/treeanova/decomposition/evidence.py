@@ -106,7 +106,7 @@ class Evidence(NamedTuple):
 def evidence_of(held: HeldOut, values: Floats, keys: Sequence[Key | None], encoded: Floats, schema: Schema) -> Evidence:
     """Evidence for terms of shape (n_terms, n_rows, n_outputs); `keys` are None for sums of terms.
 
-    Standard errors are robust (HC3; HC2 for hazards): they hold for any variance of the outcome.
+    Standard errors are robust (HC3; HC2 for hazards and quantiles): they hold for any variance of the outcome.
     """
     none: list[tuple[int, ...]] = [()] * len(values)
     if not isinstance(held, Differentiable):

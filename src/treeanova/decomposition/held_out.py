@@ -182,6 +182,11 @@ class Rows(_IndependentRows, Differentiable):
         """The second derivative, applied to a direction."""
         return self.row_weights[:, None] * self._row_loss.curved(score, self.outcome, columns)
 
+    def shrinkage(self, score: Floats, columns: Floats, curved: Floats, inverse: Floats) -> Floats:
+        """That of HC3; of HC2 for kinked losses, whose gradients change with the fit near their kinks only."""
+        shrinkage: Floats = super().shrinkage(score, columns, curved, inverse)
+        return np.sqrt(shrinkage) if self.is_kinked else shrinkage
+
     def by_unit(self, score: Floats, direction: Floats, shrinkage: Any) -> Floats:
         """Contributions of rows or groups to the derivative along a direction."""
         contributions: Floats = (self.gradient(score) * direction).sum(axis=1) / shrinkage
@@ -273,7 +278,8 @@ class CoxRows(Differentiable):
 
     def shrinkage(self, score: Floats, columns: Floats, curved: Floats, inverse: Floats) -> Floats:
         """The square root of that of independent rows (HC2): rows share their risk sets, and are less shrunk."""
-        return np.sqrt(super().shrinkage(score, columns, curved, inverse))
+        shrinkage: Floats = np.sqrt(super().shrinkage(score, columns, curved, inverse))
+        return shrinkage
 
     def by_unit(self, score: Floats, direction: Floats, shrinkage: Any) -> Floats:
         """Contributions of rows or groups to the derivative along a direction."""

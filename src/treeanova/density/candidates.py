@@ -14,7 +14,7 @@ import numpy as np
 
 from treeanova.core.arrays import Bools, Floats
 from treeanova.density.copulas import FAMILIES, ROTATIONS, TAU_RANGE, Family, kendall_tau
-from treeanova.density.margins import Scale
+from treeanova.density.margins import KernelMatrix, Scale
 from treeanova.density.pairs import Candidates, PairStack, make_candidates, outer_products
 from treeanova.density.raking import rake_to_marginals
 
@@ -60,20 +60,19 @@ def kernel(pairs: PairStack, bandwidth: float, shrinkage: float, scale: Scale = 
     return make_candidates([name] * len(pairs), ratio, left_out, shrinkage)
 
 
-def _kernels(pairs: PairStack, bandwidth: float, scale: Scale) -> tuple[Floats, Floats]:
+def _kernels(pairs: PairStack, bandwidth: float, scale: Scale) -> tuple[KernelMatrix, KernelMatrix]:
     width = bandwidth * pairs.n_rows ** (-1 / 6)
     return pairs.first.kernels(width, scale), pairs.second.kernels(width, scale)
 
 
-def _between(first: Floats, tables: Floats, second: Floats) -> Floats:
+def _between(first: KernelMatrix, tables: Floats, second: KernelMatrix) -> Floats:
     """The products A C Bᵀ."""
-    product: Floats = first @ tables @ second.swapaxes(-1, -2)
-    return product
+    return second.right(first.left(tables))
 
 
-def _self_weights(first: Floats, second: Floats, factor: float = 1.0) -> Floats:
+def _self_weights(first: KernelMatrix, second: KernelMatrix, factor: float = 1.0) -> Floats:
     """Weight of a row of each cell in the estimate there, times a factor."""
-    return outer_products(factor * np.diagonal(first, axis1=-2, axis2=-1), np.diagonal(second, axis1=-2, axis2=-1))
+    return outer_products(factor * first.diagonal, second.diagonal)
 
 
 def _smoothed(
@@ -102,7 +101,7 @@ def sharpened(pairs: PairStack, bandwidth: float, scale: Scale = "ranks") -> Can
     rest = pairs.shares / start
     mean = _between(a, rest, b)
     self_weight = _self_weights(a, b) / start
-    growth = _between(a * a, rest / start, b * b) - self_weight * self_weight / n
+    growth = _between(a.squares(), rest / start, b.squares()) - self_weight * self_weight / n
     ratio, factors = _normalised(pairs, start * mean)
     start_without = np.maximum(n - self_weight, 0.0) * start
     left_out = start_without * np.maximum(n * mean - self_weight + growth, 0.0) / (n * max(n - 1, 1.0))

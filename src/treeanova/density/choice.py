@@ -91,9 +91,11 @@ def choose(pairs: PairStack, candidates: Iterator[Tried]) -> Chosen:
         best.compare(some)
         if some.estimates.names[0] in _SIMPLE:
             simple[some.estimates.names[0]] = some
+        del some  # before the next is made: tables of many categories are large
     undecided = np.arange(len(pairs))
     for name in (name for name in _SIMPLE if name in simple):
-        gains = pairs.logs(best.left_out[undecided]) - pairs.logs(simple[name].estimates.left_out[undecided])
+        gains = pairs.logs(best.left_out[undecided])
+        gains -= pairs.logs(simple[name].estimates.left_out[undecided])
         is_near = _is_near(pairs.take(undecided), gains)
         best.put(undecided[is_near], simple[name])
         undecided = undecided[~is_near]
@@ -103,9 +105,10 @@ def choose(pairs: PairStack, candidates: Iterator[Tried]) -> Chosen:
 
 
 def _is_near(pairs: PairStack, gains: Floats) -> Bools:
-    """Whether the mean of gains over the rows is at most one standard error, for each pair."""
+    """Whether the mean of gains, which are changed, over the rows is at most one standard error, for each pair."""
     means = pairs.mean(gains)
-    near: Bools = means**2 * pairs.n_rows <= pairs.mean((gains - means[:, None, None]) ** 2)
+    gains -= means[:, None, None]
+    near: Bools = means**2 * pairs.n_rows <= pairs.mean(np.square(gains, out=gains))
     return near
 
 

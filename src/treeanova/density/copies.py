@@ -83,7 +83,7 @@ def _groups(hashes: Hashes) -> tuple[Ints, Ints]:
 
 
 def _are_values(sizes: Ints) -> Bools:
-    """Whether groups of equal rows are values: the largest, as long as they are a large part of all rows that repeat."""
+    """Whether groups of equal rows are values: the largest, as long as each is a large part of the rows that repeat."""
     order = np.argsort(-sizes, kind="stable")
     repeated = np.where(sizes[order] > 1, sizes[order], 0)
     rest = np.cumsum(repeated[::-1])[::-1]
@@ -112,16 +112,15 @@ def _agree_like_copies(numbers: Ints, sizes: Ints, halves: Sequence[tuple[Ints, 
     n_pairs, n_equal = _n_pairs(n_alike), np.bincount(sets, _n_pairs(sizes), minlength=len(n_alike))
     n_different = len(numbers) * (len(numbers) - 1) / 2 - n_pairs.sum()
     by_chance = float((_n_pairs(n_others).sum() - n_equal.sum()) / max(n_different, 1.0))
-    n_alike, n_pairs, n_equal = (counts[n_pairs > 0] for counts in (n_alike, n_pairs, n_equal))
     if _beyond(float(n_equal.sum() / n_pairs.sum()), by_chance) >= _LEAST_AGREEMENT:
         return True
-    are_sparse = n_alike <= np.quantile(n_alike, _SPARSE, method="higher")
-    shares = (n_equal / n_pairs)[are_sparse]
+    are_sparse = (n_alike > 1) & (n_alike <= np.quantile(n_alike[n_alike > 1], _SPARSE, method="higher"))
+    shares = n_equal[are_sparse] / n_pairs[are_sparse]
     return len(shares) >= _FEWEST_SPARSE and _beyond(float(shares.mean()), by_chance) >= _LEAST_SPARSE_AGREEMENT
 
 
 def _share_of_copies(sets: Ints, sizes: Ints) -> float:
-    """Share of copies among all pairs of equal rows, if all rows have as many copies as rows that are alone in a set."""
+    """Share of copies among pairs of equal rows, if all rows have as many copies as rows that are alone in a set."""
     are_alone = np.bincount(sets)[sets] == 1
     n_copies = 2 * _n_pairs(sizes[are_alone]).sum() / max(sizes[are_alone].sum(), 1)
     return float(n_copies * sizes.sum() / (2 * _n_pairs(sizes).sum()))

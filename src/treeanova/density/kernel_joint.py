@@ -14,15 +14,16 @@ import itertools
 from collections.abc import Sequence
 
 import numpy as np
+import scipy.sparse
 
 from treeanova.anova.slices import outer
 from treeanova.core.arrays import BinIndices, Floats, Ints, Key
+from treeanova.core.blas import single_threaded
 from treeanova.density.joint import Joint, draw_bins
-from treeanova.density.kernel_search import KernelSearch
-from treeanova.density.margins import Margin
+from treeanova.density.kernel_search import KernelSearch, moved_by
+from treeanova.density.margins import KernelMatrix, Margin
 from treeanova.density.pooling import Binnings, merging, pool_masses
 from treeanova.density.statistics import Points, Statistics
-from treeanova.model.binning import Binning
 
 FLOOR = 1e-6
 GROUPS = 32
@@ -34,7 +35,7 @@ class KernelJoint(Joint):
 
     statistics: Statistics
     margins: Sequence[Margin]
-    kernels: Sequence[Floats | None]
+    kernels: Sequence[KernelMatrix | None]
 
     @property
     def is_product(self) -> bool:
@@ -56,7 +57,9 @@ class KernelJoint(Joint):
         if binnings is None:
             return outer(masses) * ratio[np.ix_(*groups)]
         for mass, group, binning, n_groups in zip(masses, groups, binnings, ratio.shape, strict=True):
-            ratio = np.tensordot(ratio, _masses_by_group(mass, group, binning, n_groups), axes=(0, 1))
+            by_group = scipy.sparse.csr_array((mass, (binning.bins, group)), shape=(binning.size, n_groups))
+            pooled = by_group @ ratio.reshape(n_groups, -1)
+            ratio = np.moveaxis(pooled.reshape(binning.size, *ratio.shape[1:]), 0, -1)
         return ratio
 
     def _ratio(self, key: Key) -> Floats:
@@ -64,7 +67,7 @@ class KernelJoint(Joint):
         ratio = self.statistics.counts(key, [self.margins[j].binning for j in key])
         for kernel in (self.kernels[j] for j in key):  # each step moves the first axis to the end
             if kernel is not None:
-                ratio = np.tensordot(ratio, kernel, axes=(0, 1))
+                ratio = moved_by(kernel, ratio)
         return ratio
 
     def points(self, n_rows: int, rng: np.random.Generator) -> Points:
@@ -77,13 +80,7 @@ class KernelJoint(Joint):
         return Points(codes, np.full(n_rows, 1 / n_rows))
 
 
-def _masses_by_group(masses: Floats, groups: Ints, binning: Binning, n_groups: int) -> Floats:
-    """Masses by coarse bin of a binning (rows) and group (columns)."""
-    flat = np.bincount(binning.bins * n_groups + groups, masses, minlength=binning.size * n_groups)
-    return flat.astype(np.float64).reshape(binning.size, n_groups)
-
-
-def _move(margin: Margin, kernel: Floats | None, codes: BinIndices, rng: np.random.Generator) -> BinIndices:
+def _move(margin: Margin, kernel: KernelMatrix | None, codes: BinIndices, rng: np.random.Generator) -> BinIndices:
     """Bins of rows moved by a kernel over groups: to a group, then to a bin of the group by mass."""
     if kernel is None:
         return draw_bins(margin.masses, len(codes), rng)
@@ -97,11 +94,11 @@ def _move(margin: Margin, kernel: Floats | None, codes: BinIndices, rng: np.rand
     return np.clip(bins, first, last).astype(np.int32)
 
 
-def _move_groups(margin: Margin, kernel: Floats, groups: Ints, rng: np.random.Generator) -> Ints:
+def _move_groups(margin: Margin, kernel: KernelMatrix, groups: Ints, rng: np.random.Generator) -> Ints:
     moved = np.empty_like(groups)
     for group in np.unique(groups):
         rows = np.flatnonzero(groups == group)
-        moved[rows] = draw_bins(margin.group_masses * kernel[:, group], len(rows), rng)
+        moved[rows] = draw_bins(margin.group_masses * kernel.column(int(group)), len(rows), rng)
     return moved
 
 
@@ -109,6 +106,7 @@ def kernel_joint(statistics: Statistics, margins: Sequence[Margin], bandwidth: f
     """The smooth joint density of rows; kernels of ordered features by a bandwidth in units of n^(-1/6), or chosen."""
     coarse = [margin.with_groups(GROUPS) for margin in margins]
     if bandwidth is None:
-        return KernelJoint(statistics, coarse, KernelSearch(statistics, coarse).kernels())
+        with single_threaded():
+            return KernelJoint(statistics, coarse, KernelSearch(statistics, coarse).kernels())
     width = bandwidth * statistics.effective_rows ** (-1 / 6)
     return KernelJoint(statistics, coarse, [margin.kernel(width) for margin in coarse])

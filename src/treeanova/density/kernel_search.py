@@ -21,7 +21,7 @@ import numpy as np
 
 from treeanova.core.arrays import Floats, Ints, Key
 from treeanova.core.cells import count_cells
-from treeanova.density.margins import SCALES, Margin
+from treeanova.density.margins import SCALES, KernelMatrix, Margin, stacked
 from treeanova.density.statistics import Points, Statistics
 
 _WIDENING = 1.5
@@ -32,6 +32,8 @@ _FLOOR = 0.01  # share of independence in the leave-one-out likelihood
 _MAX_FEATURES = 24  # with more, each is compared with its most correlated partners only
 _PARTNERS = 12
 _MAX_ROWS = 50_000
+_CELLS_AT_ONCE = 1 << 19  # of the estimates that are compared together
+_MAX_CELLS = 1 << 22  # of a table that kernels are compared by: categories of several features may give more
 _MAX_TRIPLES = 200
 _TRIPLE_GROUPS = 8
 _TRIPLE_BANDWIDTHS = (0.5, 1.0, 2.0)
@@ -42,8 +44,8 @@ _TRIPLE_ERRORS = 4.0  # standard errors by which a triple must beat independence
 class _Option(NamedTuple):
     """A kernel to compare by pairs, and a function that makes the one to use for all orders."""
 
-    compared: Floats
-    make_used: Callable[[], Floats]
+    compared: KernelMatrix
+    make_used: Callable[[], KernelMatrix]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -53,7 +55,7 @@ class KernelSearch:
     statistics: Statistics
     margins: Sequence[Margin]
 
-    def kernels(self) -> list[Floats | None]:
+    def kernels(self) -> list[KernelMatrix | None]:
         """The kernels chosen, None where a feature is independent of all others."""
         varied = [j for j, margin in enumerate(self.margins) if np.count_nonzero(margin.group_masses) > 1]
         dependent = self._by_pairs(varied)
@@ -94,15 +96,17 @@ class KernelSearch:
         """The likeliest kernel of a feature given those of others; None where independence is about as likely."""
         n = self._rows.effective_rows
         gains = np.zeros((2, len(options)))  # sums over partners of means and variances of log ratios over rows
-        kernels = np.stack([option.compared for option in options])
-        diagonals = np.diagonal(kernels, axis1=1, axis2=2)
+        kernels = stacked([option.compared for option in options])
         for k, (kernel, _) in others.items():
             shares = self._shares(j, k)
-            self_weight = diagonals[:, :, None] * np.diagonal(kernel)
-            logs = _left_out_logs(kernels @ (shares @ kernel.T), self_weight, n)
-            means = np.einsum("ij,kij->k", shares, logs)
-            logs -= means[:, None, None]
-            gains += means, np.einsum("ij,kij,kij->k", shares, logs, logs)
+            moved, step = kernel.right(shares), max(1, _CELLS_AT_ONCE // shares.size)
+            for start in range(0, len(options), step):
+                some = kernels[start : start + step]
+                self_weight = some.diagonal[:, :, None] * kernel.diagonal
+                logs = _left_out_logs(some.left(moved), self_weight, n)
+                means = np.einsum("ij,kij->k", shares, logs)
+                logs -= means[:, None, None]
+                gains[:, start : start + step] += means, np.einsum("ij,kij,kij->k", shares, logs, logs)
         best = int(gains[0].argmax())
         if gains[0, best] <= 0 or gains[0, best] ** 2 * n <= gains[1, best]:
             return None
@@ -122,14 +126,16 @@ class KernelSearch:
     def _partners(self, varied: Sequence[int]) -> Mapping[int, Sequence[int]]:
         """Other features to compare a feature with: all, or the most correlated ones where there are many."""
         if len(varied) <= _MAX_FEATURES:
-            return {j: [k for k in varied if k != j] for j in varied}
+            return {j: [k for k in varied if k != j and _is_small(self.margins, (j, k))] for j in varied}
         columns = np.stack([self._mid_ranks(j) for j in varied])
         columns -= columns.mean(axis=1, keepdims=True)
         columns /= np.maximum(np.linalg.norm(columns, axis=1, keepdims=True), 1e-300)
         correlations = np.abs(columns @ columns.T)
         np.fill_diagonal(correlations, -1.0)
         nearest = np.argsort(-correlations, axis=1)[:, :_PARTNERS]
-        return {j: [varied[k] for k in nearest[i]] for i, j in enumerate(varied)}
+        return {
+            j: [varied[k] for k in nearest[i] if _is_small(self.margins, (j, varied[k]))] for i, j in enumerate(varied)
+        }
 
     def _mid_ranks(self, j: int) -> Floats:
         """Mid-rank of each row in a feature."""
@@ -139,10 +145,11 @@ class KernelSearch:
 
     # Triples
 
-    def _by_triples(self, alone: Sequence[int], varied: Sequence[int]) -> dict[int, Floats]:
+    def _by_triples(self, alone: Sequence[int], varied: Sequence[int]) -> dict[int, KernelMatrix]:
         """Kernels of features that depend on others in triples only, by the bandwidth that is likeliest there."""
         best: dict[int, tuple[float, float]] = {}
-        for key in spaced_triples(varied, alone, _MAX_TRIPLES):
+        triples = spaced_triples(varied, alone, _MAX_TRIPLES)
+        for key in (triple for triple in triples if _is_small(self._coarse, triple)):
             known = tuple(j for j in key if j not in alone)
             for bandwidth in _TRIPLE_BANDWIDTHS:
                 gain = self._triple_gain(key, known, bandwidth)
@@ -170,11 +177,11 @@ class KernelSearch:
         self_weight = np.ones(len(weights))
         for margin, places in zip(margins, cells, strict=True):
             kernel = self._triple_kernel(margin, bandwidth)
-            ratio = np.tensordot(ratio, kernel, axes=(0, 1))
-            self_weight = self_weight * np.diagonal(kernel)[places]
+            ratio = moved_by(kernel, ratio)
+            self_weight = self_weight * kernel.diagonal[places]
         return _left_out_logs(ratio[tuple(cells)], self_weight, self._rows.effective_rows)
 
-    def _triple_kernel(self, margin: Margin, bandwidth: float) -> Floats:
+    def _triple_kernel(self, margin: Margin, bandwidth: float) -> KernelMatrix:
         if margin.n_ordered_groups < 2:
             return margin.shrinkage(_TRIPLE_SHRINKAGE)
         return margin.kernel(bandwidth * self.statistics.effective_rows ** (-1 / 6))
@@ -202,6 +209,17 @@ def spaced_triples(features: Sequence[int], alone: Collection[int], n_triples: i
         third = thirds[rank - (ends[at] - n_thirds[at])]
         triples.append((features[first[at]], features[second[at]], features[third]))
     return triples
+
+
+def _is_small(margins: Sequence[Margin], key: Key) -> bool:
+    """Whether a table of groups of some features takes little memory: many categories of several would not."""
+    return math.prod(len(margins[j].group_masses) for j in key) <= _MAX_CELLS
+
+
+def moved_by(kernel: KernelMatrix, table: Floats) -> Floats:
+    """A table whose first axis is moved by a kernel and becomes the last."""
+    moved = kernel.right(table.reshape(len(table), -1).T)
+    return moved.reshape(*table.shape[1:], len(table))
 
 
 def _left_out_logs(ratios: Floats, self_weight: Floats, n_rows: float) -> Floats:

@@ -10,7 +10,7 @@ import numpy as np
 
 from treeanova.core.arrays import Floats, Ints
 from treeanova.density.copulas import Family
-from treeanova.density.margins import Margin, Scale, kernels_of
+from treeanova.density.margins import KernelMatrix, Margin, Scale, kernels_of
 
 
 def shape_of(margin: Margin) -> Hashable:
@@ -63,14 +63,14 @@ class MarginStack:
     def _copula_scores(self) -> dict[Hashable, Floats]:
         return {}
 
-    def kernels(self, bandwidth: float, scale: Scale) -> Floats:
+    def kernels(self, bandwidth: float, scale: Scale) -> KernelMatrix:
         """The matrix A of a bandwidth for each margin."""
         if (bandwidth, scale) not in self._kernels:
             self._kernels[bandwidth, scale] = kernels_of(self.margins, bandwidth, scale)
         return self._kernels[bandwidth, scale]
 
     @functools.cached_property
-    def _kernels(self) -> dict[tuple[float, Scale], Floats]:
+    def _kernels(self) -> dict[tuple[float, Scale], KernelMatrix]:
         return {}
 
 
@@ -129,6 +129,6 @@ class StackedMargins:
         """What a family needs of the ranks of the points, or of 1 minus these."""
         return self.stack.copula_scores(law, is_reversed=is_reversed)[self.places]
 
-    def kernels(self, bandwidth: float, scale: Scale) -> Floats:
+    def kernels(self, bandwidth: float, scale: Scale) -> KernelMatrix:
         """The matrix A of a bandwidth for each pair."""
         return self.stack.kernels(bandwidth, scale)[self.places]

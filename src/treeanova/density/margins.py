@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import scipy.special
@@ -33,6 +33,77 @@ _FARTHEST = 1e6
 _EDGE = 1e-7
 _BALANCE_STEPS = 100
 _BALANCE_TOLERANCE = 1e-12
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class KernelMatrix:
+    """A matrix A over groups, or several: dense over ordered groups, diagonal over the others, plus a constant.
+
+    Categories may be many: they never have a dense matrix.
+
+    Attributes
+    ----------
+    ordered
+        The matrix over ordered groups; further axes come first.
+    diagonals
+        The diagonal over all other groups.
+    constants
+        What is added to all elements.
+    """
+
+    ordered: Floats
+    diagonals: Floats
+    constants: Floats
+
+    def __getitem__(self, places: Any) -> KernelMatrix:
+        """Some of several matrices, or one of them."""
+        return KernelMatrix(self.ordered[places], self.diagonals[places], self.constants[places])
+
+    def __len__(self) -> int:
+        return len(self.ordered)
+
+    @property
+    def diagonal(self) -> Floats:
+        """All elements of the diagonal."""
+        ordered = np.diagonal(self.ordered, axis1=-2, axis2=-1)
+        return np.concatenate([ordered, self.diagonals], axis=-1) + self.constants[..., None]
+
+    def left(self, tables: Floats) -> Floats:
+        """The products A C with tables C."""
+        n = self.ordered.shape[-1]
+        if n == tables.shape[-2]:
+            product: Floats = np.matmul(self.ordered, tables)
+            return product
+        product = np.empty(np.broadcast_shapes(self.constants.shape, tables.shape[:-2]) + tables.shape[-2:])
+        np.matmul(self.ordered, tables[..., :n, :], out=product[..., :n, :])
+        np.multiply(self.diagonals[..., None], tables[..., n:, :], out=product[..., n:, :])
+        if self.constants.any():
+            product += self.constants[..., None, None] * tables.sum(axis=-2, keepdims=True)
+        return product
+
+    def right(self, tables: Floats) -> Floats:
+        """The products C Aᵀ with tables C."""
+        return self.left(tables.swapaxes(-1, -2)).swapaxes(-1, -2)
+
+    def squares(self) -> KernelMatrix:
+        """The matrix of squared elements; constants must be zero."""
+        return KernelMatrix(self.ordered**2, self.diagonals**2, self.constants)
+
+    def column(self, group: int) -> Floats:
+        """One column."""
+        n = self.ordered.shape[-1]
+        column = np.full(n + len(self.diagonals), float(self.constants))
+        if group < n:
+            column[:n] += self.ordered[:, group]
+        else:
+            column[group] += self.diagonals[group - n]
+        return column
+
+
+def stacked(matrices: Sequence[KernelMatrix]) -> KernelMatrix:
+    """Matrices of the same shape along a new first axis."""
+    parts = ([getattr(matrix, name) for matrix in matrices] for name in ("ordered", "diagonals", "constants"))
+    return KernelMatrix(*(np.stack(part) for part in parts))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -193,20 +264,20 @@ class Margin:
 
     # Kernels
 
-    def kernel(self, bandwidth: float, scale: Scale = "ranks") -> Floats:
+    def kernel(self, bandwidth: float, scale: Scale = "ranks") -> KernelMatrix:
         """The matrix A of a bandwidth, over groups."""
         return self.kernels([bandwidth], scale)[0]
 
-    def kernels(self, bandwidths: Sequence[float], scale: Scale) -> list[Floats]:
+    def kernels(self, bandwidths: Sequence[float], scale: Scale) -> list[KernelMatrix]:
         """The matrices A of several bandwidths, those that are new computed together."""
         new = [bandwidth for bandwidth in bandwidths if (bandwidth, scale) not in self.known_kernels]
         if new:
             matrices = _new_kernels([self], new, scale)
-            self.known_kernels.update({(bandwidth, scale): one for bandwidth, one in zip(new, matrices, strict=True)})
+            self.known_kernels.update({(bandwidth, scale): matrices[i] for i, bandwidth in enumerate(new)})
         return [self.known_kernels[bandwidth, scale] for bandwidth in bandwidths]
 
     @functools.cached_property
-    def known_kernels(self) -> dict[tuple[float, Scale], Floats]:
+    def known_kernels(self) -> dict[tuple[float, Scale], KernelMatrix]:
         """Matrices that were computed before, by bandwidth and scale."""
         return {}
 
@@ -216,9 +287,9 @@ class Margin:
         places: dict[Scale, Floats] = {"ranks": self.scores, "values": self.positions}
         return {scale: (at[:, None] - at) ** 2 / _DEGREES_OF_FREEDOM for scale, at in places.items()}
 
-    def shrinkage(self, share: float) -> Floats:
+    def shrinkage(self, share: float) -> KernelMatrix:
         """The matrix A of groups without an order: stay, or with a probability move to any group by its mass."""
-        return (1 - share) * np.diag(safe_inverse(self.group_masses)) + share
+        return KernelMatrix(np.empty((0, 0)), (1 - share) * safe_inverse(self.group_masses), np.array(share))
 
 
 def _padded_size(n_groups: int) -> int:
@@ -229,18 +300,19 @@ def _padded_size(n_groups: int) -> int:
     return min(_N_POINTS // n_steps, _COARSE_GROUPS)
 
 
-def kernels_of(margins: Sequence[Margin], bandwidth: float, scale: Scale) -> Floats:
+def kernels_of(margins: Sequence[Margin], bandwidth: float, scale: Scale) -> KernelMatrix:
     """The matrices A of a bandwidth for margins of the same shape; each is computed once."""
     new = [margin for margin in margins if (bandwidth, scale) not in margin.known_kernels]
-    matrices = _new_kernels(new, [bandwidth], scale) if new else np.empty(0)
-    for margin, matrix in zip(new, matrices, strict=True):
-        margin.known_kernels[bandwidth, scale] = matrix
-    if len(new) == len(margins):
-        return matrices
-    return np.stack([margin.known_kernels[bandwidth, scale] for margin in margins])
+    if new:
+        matrices = _new_kernels(new, [bandwidth], scale)
+        for place, margin in enumerate(new):
+            margin.known_kernels[bandwidth, scale] = matrices[place]
+        if len(new) == len(margins):
+            return matrices
+    return stacked([margin.known_kernels[bandwidth, scale] for margin in margins])
 
 
-def _new_kernels(margins: Sequence[Margin], bandwidths: Sequence[float], scale: Scale) -> Floats:
+def _new_kernels(margins: Sequence[Margin], bandwidths: Sequence[float], scale: Scale) -> KernelMatrix:
     """The matrices A of several bandwidths for margins of the same shape: all bandwidths of the first come first."""
     masses = np.repeat([margin.group_masses for margin in margins], len(bandwidths), axis=0)
     n = margins[0].n_ordered_groups
@@ -250,13 +322,7 @@ def _new_kernels(margins: Sequence[Margin], bandwidths: Sequence[float], scale: 
     factors = _balance(bells, masses[:, :n])
     bells *= factors[:, :, None]
     bells *= factors[:, None, :]
-    if n == masses.shape[1]:
-        return bells
-    matrices = np.zeros((*masses.shape, masses.shape[1]))
-    matrices[:, :n, :n] = bells
-    unordered = np.arange(n, masses.shape[1])
-    matrices[:, unordered, unordered] = safe_inverse(masses[:, n:])
-    return matrices
+    return KernelMatrix(bells, safe_inverse(masses[:, n:]), np.zeros(len(masses)))
 
 
 def _balance(bells: Floats, masses: Floats) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
@@ -19,6 +20,7 @@ from treeanova.density.statistics import Statistics
 from treeanova.model.binning import Binning, binning_by
 
 _MAX_ELEMENTS = 1 << 18  # of an array over the points of all pairs of a stack: larger ones leave the cache
+_MAX_CELLS = 1 << 20  # of the largest pair: pairs of many categories are estimated in turn, to save memory
 
 MakeCandidates = Callable[[PairStack], Iterator[Tried]]
 
@@ -55,8 +57,10 @@ def estimate_pairs(
         """Estimates of one stack."""
         return _estimate_stack(stack, statistics, make_candidates)
 
+    largest = max((stack.n_cells for stack in stacks), default=0)
     with single_threaded(), ThreadPoolExecutor(n_jobs) as pool:
-        found = pool.map(estimate, stacks) if n_jobs > 1 and len(stacks) > 1 else map(estimate, stacks)
+        in_turn = n_jobs == 1 or len(stacks) < 2 or largest > _MAX_CELLS
+        found = map(estimate, stacks) if in_turn else pool.map(estimate, stacks)
         for stack, of_stack in zip(stacks, found, strict=True):
             estimates.update(zip(stack.numbers, of_stack, strict=True))
     return [estimates[number] for number in range(len(requests))]
@@ -68,6 +72,12 @@ class _Stack(NamedTuple):
     numbers: Sequence[int]
     requests: Sequence[PairRequest]
     margins: tuple[StackedMargins, StackedMargins]
+
+    @property
+    def n_cells(self) -> int:
+        """Number of cells of all pairs."""
+        sizes = (margins.stack.group_masses.shape[1] for margins in self.margins)
+        return len(self.requests) * math.prod(map(int, sizes))
 
 
 def _stacks(requests: Sequence[PairRequest]) -> Iterator[_Stack]:

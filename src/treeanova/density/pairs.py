@@ -153,13 +153,15 @@ class Candidates(NamedTuple):
 def make_candidates(names: Sequence[str], ratio: Floats, left_out: Floats, shrinkage: float = 0.0) -> Candidates:
     """Both ratios mixed with independence: by the shrinkage given, and at least 1 % for a row that is left out.
 
-    The ratios without rows are changed in place.
+    Both are changed in place: tables of many categories are large.
     """
     share = max(shrinkage, _FLOOR)
-    mixed = (1 - shrinkage) * ratio + shrinkage if shrinkage else ratio
+    if shrinkage:
+        ratio *= 1 - shrinkage
+        ratio += shrinkage
     left_out *= 1 - share
     left_out += share
-    return Candidates(names, mixed, left_out)
+    return Candidates(names, ratio, left_out)
 
 
 def log_likelihood(pair: Pair, estimate: Candidate) -> float:

@@ -240,7 +240,7 @@ class Statistics(Counts):
 
     @functools.cached_property
     def _by_content(self) -> tuple[Ints, Floats]:
-        """Positions and shares of the rows of the sample without copies, in an order that follows from their contents."""
+        """Positions and shares of the rows of the sample without copies, in an order that their contents give."""
         places, shares, excess = self.distinct
         if not excess:
             order = order_of_contents(self.bins, self.sample.values, self.sample.weights)

@@ -74,7 +74,8 @@ def importance(
     ax = style.checked_axes(ax, 6.4, 1.5 + BAR_HEIGHT * max(len(shares.names), 3))
     handles = _draw_shares(ax, shares.variance, shares.covariance)
     if handles:
-        where = {"loc": "outside upper left", "ncols": 2} if is_new else {"loc": "best"}
+        above: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0)}
+        where = {"loc": "outside upper left", "ncols": 2} if is_new else above
         style.legend(ax.figure if is_new else ax, list(handles.values()), list(handles), **where)
     of = f" ({fx.outputs[position]})" if len(fx.outputs) > 1 else ""
     whole = look.variance_words(fx.schema, is_part=fx.scope.is_part)

@@ -45,7 +45,7 @@ def feature_names(names: Sequence[str], n_characters: int) -> dict[str, str]:
 
 
 def wrapped(text: object, n_characters: int = 44, n_lines: int = 2) -> str:
-    """The text on at most `n_lines` lines, broken after spaces and underscores, its middle left out where it is long."""
+    """The text on at most `n_lines` lines, broken after spaces and underscores; without its middle where it is long."""
     whole = " ".join(str(text).split())
     lines = _lines(whole, n_characters)
     if len(lines) > n_lines:

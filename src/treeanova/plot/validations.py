@@ -71,13 +71,15 @@ def validation(validation: Validation, *, k: int = 20, output: str | None = None
     n_more = len(table["term"]) - n_shown
     more = f"; {n_more} more terms" if n_more else ""
     names = [f"{name} *" if aliases else name for name, aliases in zip(table["term"], table["aliases"], strict=True)]
-    stars = "; * tested with another term" if any(table["aliases"][:n_shown]) else ""
-    name_effect(ax, f"increase in {validation.loss} without the term{more}{stars}", "x")
+    name_effect(ax, f"increase in {validation.loss} without the term{more}", "x")
     _set_scale(ax, changes, errors)
     list_names(ax, names[:n_shown])
     style.tidy(ax)
     where: dict[str, Any] = {"loc": "outside upper left", "ncols": 2} if is_new else {"loc": "best"}
-    where["title"] = "Does the outcome follow the term, given all the others?"
+    stars = (
+        "\n* together with terms that these rows cannot distinguish from it" if any(table["aliases"][:n_shown]) else ""
+    )
+    where["title"] = f"Does the outcome follow the term, given all the others?{stars}"
     style.legend(ax.figure if is_new else ax, list(handles.values()), list(handles), **where)
     return ax
 

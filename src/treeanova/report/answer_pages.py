@@ -205,12 +205,12 @@ def gap_page(gap: Gap, title: str | None) -> str:
 
 def _sentence_of_gap(gap: Gap) -> str:
     first, second = gap.groups
-    total, error = _at(gap.total, 0), _at(gap.error, 0)
+    total, error = _at(gap.total, 0), error_text(_at(gap.error, 0), 2)
     decimals = decimals_of([total])
     way = "higher" if total >= 0 else "lower"
     rows = rows_of_output(gap.table, gap.fx.outputs, 0)
     return (
-        f"The mean {_scale(gap.fx, 0)} is {abs(total):,.{decimals}f} {way} (standard error {error_text(error, 2)}) for {second} "
+        f"The mean {_scale(gap.fx, 0)} is {abs(total):,.{decimals}f} {way} (standard error {error}) for {second} "
         f"than for {first}. {_largest(rows, 'gap', decimals)}"
     )
 

@@ -17,7 +17,7 @@ _N_BARS = 48
 _BULK = (0.005, 0.995)
 _LONGEST_RANGE = 3.0  # of all thresholds, relative to that of the bulk of the rows
 _MARGIN = 0.03
-_NAMES = (28, 13)  # characters of names of main effects and interactions in the list of terms
+_NAMES = (25, 10)  # characters of names of main effects and interactions in the list of terms
 
 
 def plain_features(fx: Decomposition) -> list[dict[str, Any]]:

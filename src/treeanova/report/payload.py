@@ -250,7 +250,7 @@ class Payload:
         return {name: form.certificate.reconstruction_error for name, form in self.forms.by_name.items()}
 
     def headlines(self) -> dict[str, list[dict[str, Any]]]:
-        """Per ranking and output: sentence, shares by order, what variances add up to, whether people read raw terms."""
+        """Per ranking and output: sentence, shares by order, sum of variances, and whether people read the raw form."""
         return {name: [self._headline(name, output) for output in self.main.outputs] for name in self.rankings}
 
     def _headline(self, name: str, output: str) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from treeanova.anova.certificate import TermCertificate
 from treeanova.anova.descent import with_subsets
 from treeanova.core.arrays import BinIndices, Floats, Key
 from treeanova.core.blas import single_threaded
+from treeanova.core.clock import Clock
 from treeanova.core.progress import Progress, quiet
 from treeanova.density.accumulator import Request
 from treeanova.density.kinds import Density
@@ -59,8 +60,9 @@ class AdditiveModel(Source):
         """The terms as they are."""
         return self.terms
 
-    def purify(self, density: Density, settings: Settings, progress: Progress) -> PureTerms:
+    def purify(self, density: Density, settings: Settings, progress: Progress, clock: Clock | None = None) -> PureTerms:
         """The pure terms, all of them tensors."""
+        del clock
         if self.terms.keys_at_rows:
             raise ValueError(
                 f"with_density() needs all terms of a deep ensemble, got {len(self.terms.keys)} selected terms of "
@@ -92,7 +94,7 @@ def purify_tensors(effects: Effects, density: Density, settings: Settings, progr
     widen = _Widening(axes) if axes else None
     with single_threaded():
         result = cascade(raw, table, settings.options, settings.n_jobs, progress, widen=widen)
-    terms = {key: np.ascontiguousarray(np.moveaxis(values, 0, -1)) for key, values in result.terms.items()}
+    terms = {key: np.ascontiguousarray(np.moveaxis(result.terms.pop(key), 0, -1)) for key in list(result.terms)}
     pure = Effects(effects.grid, effects.intercept + result.intercept, terms, axes)
     measured: dict[Key, TermCertificate] = {key: result.measured[key] for key in pure.terms}
     return PureTerms(Tensors(pure, weights), measured)

@@ -35,7 +35,9 @@ _SMALL_GROUP = 1_000  # leaves
 _SMALL_PRODUCT = 1 << 22  # leaves times cells
 _SMALL_SUM = 1 << 14  # the same for one feature
 _SMALL_MATRIX = 1 << 21  # leaves times bins: 16 MB
+_SMALL_MATRICES = 1 << 25  # of all features: 256 MB
 _KEPT_SUMS = 2
+MOST_COEFFICIENTS = 1 << 23  # of terms at rows at a time: 64 MB, and copies of them
 _MANY_GROUPS = 50  # per key: then calls for each group cost more than products computed twice
 
 
@@ -136,7 +138,7 @@ class ClosedForm:
         return float(spread.sum())
 
     def tensor(self, key: Key) -> Floats:
-        """A term over the (merged) bins of its features; outputs last."""
+        """A term over the (merged) bins of its features; outputs last, but each in one piece of memory."""
         leaves = self._leaves_with(key)
         if len(key) > 2:
             return self.outer(key, [self.binnings[j] for j in key], leaves)
@@ -148,19 +150,15 @@ class ClosedForm:
         columns = coefficients.T
         corners = [own for own in (self._corners[j] for j in key) if own is not None]
         if len(corners) == len(key) == 2:
-            sums = [
-                centred_products(
-                    corners[0], corners[1], Leaves(positions[0], positions[1], column, masses[0], masses[1])
-                )
-                for column in columns
-            ]
-        elif len(corners) == len(key):
+            leaves_of_pair = Leaves(positions[0], positions[1], coefficients, masses[0], masses[1])
+            return np.moveaxis(centred_products(corners[0], corners[1], leaves_of_pair), 0, -1)
+        if len(corners) == len(key):
             main = corners[0].take(positions[0])
             sums = [main.sum(column) - column @ masses[0] for column in columns]
         else:
             steps = [self._steps(j)[at] for j, at in zip(key, positions, strict=True)]
             sums = [_from_steps(steps, masses, column) for column in columns]
-        return np.stack(sums, axis=-1)
+        return np.moveaxis(np.stack(sums), 0, -1)
 
     def _leaves_with(self, key: Key) -> Ints:
         """Leaves that have all features of a key, looked for among those that have its rarest one."""
@@ -178,7 +176,14 @@ class ClosedForm:
         sizes = [self.binnings[j].size for j in key]
         n_entries = (len(self.leaf_sets.sets[j].leaves) * size for j, size in zip(key, sizes, strict=True))
         most_steps = _SMALL_PRODUCT if len(key) == 2 else _SMALL_SUM
-        return n_leaves * math.prod(sizes) <= most_steps and max(n_entries) <= _SMALL_MATRIX
+        is_small = n_leaves * math.prod(sizes) <= most_steps and max(n_entries) <= _SMALL_MATRIX
+        return is_small and self._n_set_entries <= _SMALL_MATRICES
+
+    @functools.cached_property
+    def _n_set_entries(self) -> int:
+        """Entries of the matrices of all features."""
+        pairs = zip(self.leaf_sets.sets, self.binnings, strict=True)
+        return sum(len(sets.leaves) * binning.size for sets, binning in pairs)
 
     def _small_tensor(self, key: Key, leaves: Ints, coefficients: Floats) -> Floats:
         """The tensor of one or two features as a product of dense matrices."""
@@ -186,7 +191,8 @@ class ClosedForm:
         if len(key) == 1:
             single: Floats = parts[0].T @ coefficients
             return single
-        return np.stack([(parts[0] * column[:, None]).T @ parts[1] for column in coefficients.T], axis=-1)
+        sums = np.stack([(parts[0] * column[:, None]).T @ parts[1] for column in coefficients.T])
+        return np.moveaxis(sums, 0, -1)
 
     def _centred_sets(self, feature: int) -> Floats:
         """`centred` of all leaves that have a feature, kept for the next time."""
@@ -229,11 +235,35 @@ class ClosedForm:
 
     def at_rows(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int = 1) -> Floats:
         """Terms at rows given by their bins, shape (n_rows, n_keys, n_outputs)."""
+        batches = list(self._batches(keys))
+        if len(batches) > 1:  # one after another, and none is kept
+            values = np.empty((len(codes), len(keys), self.leaf_sets.values.shape[1]))
+            for batch in batches:
+                values[:, batch] = self._sums(keys[batch]).at_rows(codes, len(keys[batch]), n_jobs)
+            return values
         if tuple(keys) not in self._known_sums:
             if len(self._known_sums) == _KEPT_SUMS:
                 del self._known_sums[next(iter(self._known_sums))]
-            self._known_sums[tuple(keys)] = Sums(self.leaf_sets, self._parts(keys), self.set_masses, self.flat)
+            self._known_sums[tuple(keys)] = self._sums(keys)
         return self._known_sums[tuple(keys)].at_rows(codes, len(keys), n_jobs)
+
+    def _batches(self, keys: Sequence[Key]) -> Iterator[slice]:
+        """Parts of some keys whose coefficients fit into memory at a time, at least one key each."""
+        start, n_coefficients, n_outputs = 0, 0, int(self.leaf_sets.values.shape[1])
+        for place, key in enumerate(keys):
+            n_own = self.leaf_sets.n_leaves_with(key) * n_outputs
+            if place > start and n_coefficients + n_own > MOST_COEFFICIENTS:
+                yield slice(start, place)
+                start, n_coefficients = place, 0
+            n_coefficients += n_own
+        yield slice(start, len(keys))
+
+    def _sums(self, keys: Sequence[Key]) -> Sums:
+        return Sums(self.leaf_sets, self._parts(keys), self.set_masses, self.flat)
+
+    def forget_sums(self) -> None:
+        """Free the memory of sums that are kept for the next rows."""
+        self._known_sums.clear()
 
     @functools.cached_property
     def _known_sums(self) -> dict[tuple[Key, ...], Sums]:

@@ -95,7 +95,7 @@ class Corners(NamedTuple):
         return self.bins[self.rows].reshape(shape), self.values[self.rows].reshape(shape)
 
     def sum(self, weights: Floats) -> Floats:
-        """Σ over leaves of weights times their sets."""
+        """Σ over leaves of weights, one for each leaf, times their sets."""
         of_rows = np.zeros(len(self.bins))
         for rows in self.rows.T:
             of_rows += np.bincount(rows, weights, len(of_rows))
@@ -106,7 +106,10 @@ Sums = tuple[Floats, Floats, Floats]
 
 
 class Leaves(NamedTuple):
-    """Some leaves: their positions among the corners of two features, weights, and masses of their two sets."""
+    """Some leaves: their positions among the corners of two features, weights, and masses of their two sets.
+
+    Weights have one column for each output.
+    """
 
     first: Ints
     second: Ints
@@ -116,34 +119,46 @@ class Leaves(NamedTuple):
 
 
 def centred_products(first: Corners, second: Corners, leaves: Leaves) -> Floats:
-    """Σ over leaves of weights times (a - p) ⊗ (b - q), for sets a and b of masses p and q; shape (n_bins, n_bins)."""
-    n_corners = len(leaves.weights) * first.n_entries * second.n_entries
+    """Σ over leaves of weights times (a - p) ⊗ (b - q), for sets a and b of masses p and q.
+
+    Shape (n_outputs, n_bins, n_bins).
+    """
+    n_corners = leaves.weights.size * first.n_entries * second.n_entries
     add = add_corners if is_worthwhile(n_corners * _SECONDS_PER_CORNER) else add_corners_by_numpy
     sums: Sums = add(first, second, leaves)
-    total, rows, columns = sums
-    np.cumsum(total, axis=0, out=total)
-    np.cumsum(total, axis=1, out=total)
-    total -= np.cumsum(rows)[:, None]
-    total -= np.cumsum(columns)
-    total += (leaves.weights * leaves.first_masses * leaves.second_masses).sum()
-    return total
+    totals, rows, columns = sums
+    masses = leaves.first_masses * leaves.second_masses
+    for output, total in enumerate(totals):
+        np.cumsum(total, axis=0, out=total)
+        np.cumsum(total, axis=1, out=total)
+        total -= np.cumsum(rows[output])[:, None]
+        total -= np.cumsum(columns[output])
+        total += (leaves.weights[:, output] * masses).sum()
+    return totals
 
 
 def add_corners_by_numpy(first: Corners, second: Corners, leaves: Leaves) -> Sums:
-    """Corners of all leaves added up cell by cell; of one feature alone times the masses of the other, bin by bin."""
-    total = np.zeros(first.n_bins * second.n_bins)
-    rows, columns = np.zeros(first.n_bins), np.zeros(second.n_bins)
+    """Corners of all leaves added up cell by cell; of one feature alone times the masses of the other, bin by bin.
+
+    Outputs come first.
+    """
+    n_outputs = leaves.weights.shape[1]
+    total = np.zeros((n_outputs, first.n_bins * second.n_bins))
+    rows, columns = np.zeros((n_outputs, first.n_bins)), np.zeros((n_outputs, second.n_bins))
     for start in range(0, len(leaves.weights), _BLOCK_LEAVES):
         part = slice(start, start + _BLOCK_LEAVES)
         row_bins, row_values = first.take(leaves.first[part]).of_leaves()
         column_bins, column_values = second.take(leaves.second[part]).of_leaves()
-        weights, p, q = leaves.weights[part], leaves.first_masses[part], leaves.second_masses[part]
-        scaled = row_values * weights[:, None]
-        cells = row_bins[:, :, None].astype(np.int64) * second.n_bins + column_bins[:, None, :]
-        total += np.bincount(cells.ravel(), (scaled[:, :, None] * column_values[:, None, :]).ravel(), len(total))
-        rows += np.bincount(row_bins.ravel(), (scaled * q[:, None]).ravel(), len(rows))
-        columns += np.bincount(column_bins.ravel(), (column_values * (weights * p)[:, None]).ravel(), len(columns))
-    return total.reshape(first.n_bins, second.n_bins), rows, columns
+        p, q = leaves.first_masses[part], leaves.second_masses[part]
+        cells = (row_bins[:, :, None].astype(np.int64) * second.n_bins + column_bins[:, None, :]).ravel()
+        for output, weights in enumerate(leaves.weights[part].T):
+            scaled = row_values * weights[:, None]
+            corners = (scaled[:, :, None] * column_values[:, None, :]).ravel()
+            total[output] += np.bincount(cells, corners, total.shape[1])
+            rows[output] += np.bincount(row_bins.ravel(), (scaled * q[:, None]).ravel(), first.n_bins)
+            of_columns = (column_values * (weights * p)[:, None]).ravel()
+            columns[output] += np.bincount(column_bins.ravel(), of_columns, second.n_bins)
+    return total.reshape(n_outputs, first.n_bins, second.n_bins), rows, columns
 
 
 @Kernel
@@ -164,18 +179,24 @@ def add_corners(first: Corners, second: Corners, leaves: Leaves) -> Sums:
     first_rows, first_bins, first_values, n_rows = first
     second_rows, second_bins, second_values, n_columns = second
     first_at, second_at, weights, p, q = leaves
-    total, rows, columns = np.zeros((n_rows, n_columns)), np.zeros(n_rows), np.zeros(n_columns)
+    n_outputs = weights.shape[1]
+    total = np.zeros((n_outputs, n_rows, n_columns))
+    rows, columns = np.zeros((n_outputs, n_rows)), np.zeros((n_outputs, n_columns))
     n_first, n_second = first_rows.shape[1] * first_bins.shape[1], second_rows.shape[1] * second_bins.shape[1]
     row_bins, row_values = np.empty(n_first, np.int32), np.empty(n_first)
     column_bins, column_values = np.empty(n_second, np.int32), np.empty(n_second)
     for leaf in range(len(weights)):
         n_ends = gather(row_bins, row_values, first_rows[first_at[leaf]], (first_bins, first_values))
         n_other_ends = gather(column_bins, column_values, second_rows[second_at[leaf]], (second_bins, second_values))
-        for i in range(n_ends):
-            scaled = weights[leaf] * row_values[i]
-            rows[row_bins[i]] += scaled * q[leaf]
+        for output in range(n_outputs):
+            weight = weights[leaf, output]
+            if weight == 0.0:
+                continue
+            for i in range(n_ends):
+                scaled = weight * row_values[i]
+                rows[output, row_bins[i]] += scaled * q[leaf]
+                for j in range(n_other_ends):
+                    total[output, row_bins[i], column_bins[j]] += scaled * column_values[j]
             for j in range(n_other_ends):
-                total[row_bins[i], column_bins[j]] += scaled * column_values[j]
-        for j in range(n_other_ends):
-            columns[column_bins[j]] += weights[leaf] * p[leaf] * column_values[j]
+                columns[output, column_bins[j]] += weight * p[leaf] * column_values[j]
     return total, rows, columns

@@ -51,8 +51,9 @@ def sum_polynomials(
         for power in range(degree + 1):
             for output in range(n_outputs):
                 value = values[leaf, output]
-                for row in range(n_rows):
-                    totals[power, output, row] += value * polynomial[power, row]
+                if value != 0.0:
+                    for row in range(n_rows):
+                        totals[power, output, row] += value * polynomial[power, row]
     return totals
 
 
@@ -182,7 +183,8 @@ def sum_products(codes: BinIndices, n_columns: int, parts: FlatParts, flat: Flat
                         products[length + 1, row] = products[length, row] * factors[own, row]
                 for output in range(n_outputs):
                     coefficient = coefficients[at, output]
-                    for row in range(n_rows):
-                        sums[column[key], output, row] += coefficient * products[order, row]
+                    if coefficient != 0.0:
+                        for row in range(n_rows):
+                            sums[column[key], output, row] += coefficient * products[order, row]
                 at += 1
     return sums

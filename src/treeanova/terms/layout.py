@@ -1,4 +1,10 @@
-"""Layout: which terms of a forest are tensors, which are evaluated at rows, and which form the remainder."""
+"""Layout: which terms of a forest are tensors, which are evaluated at rows, and which form the remainder.
+
+Memory is planned for the whole work: tables, and what the leaves of the trees take (`work_bytes`). Bins of tables are
+merged where they would not fit; and where tables are large, to as many as the rows justify, about 16 times the root of
+their number: 512 for 1,000 rows, 2,048 for 10,000. Where time is too short for tables of pairs, these become terms
+that are evaluated at rows.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +13,16 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
+import numpy as np
+
 from treeanova.core.arrays import Key
 from treeanova.core.labels import label_of
 from treeanova.errors import BudgetError
+from treeanova.model.forest import Forest
 from treeanova.model.grid import Grid
-from treeanova.terms.closed_form import row_cost, totals_cost
+from treeanova.terms.closed_form import MOST_COEFFICIENTS, row_cost, totals_cost
 from treeanova.terms.leafsets import LeafSets
-from treeanova.terms.plan import Plan, plan_of
+from treeanova.terms.plan import Plan, plan_of, size_text
 
 _LISTED_TERMS = 300  # above the tables, for all outputs: more are screened
 _TENSOR_CELLS = 1_000_000  # of orders above 2, for all outputs: beyond, purification takes many seconds
@@ -22,6 +31,21 @@ _LISTED_COST = 2.0**18  # products per row
 _MOST_TERMS = 200_000  # that a user may ask for
 _MAX_TOTALS_COST = 2.0**28
 _MERGED_BINS = (2048, 1024, 512, 256, 128, 64, 32, 16)
+_BINS_PER_ROOT_OF_ROWS = 16
+_SMALL_TABLES = 2 * 10**8  # bytes: bins of smaller ones are not merged for want of rows
+_SECONDS_PER_TABLE = 4e-3  # of two features or more: leaves, density, purification
+_TABLE_BYTES_PER_SECOND = 5e7
+_SHARE_FOR_TABLES = 0.5  # of a limited time
+_BYTES_PER_ENTRY = 75  # of a leaf and a feature on its path: sets, masses, corners, the same for compiled code
+_BYTES_PER_LEAF = 100
+_BYTES_PER_KEY = 150  # of a distinct set of features
+_BYTES_PER_COEFFICIENT = 24  # of a term, a leaf and an output: twice, and a place
+_VERIFIED = 100  # terms
+_CORRECTED, _BYTES_PER_CORRECTED = 300, 40_000  # terms, and their part in tables on coarse cells
+_BYTES_OF_DENSITY, _DENSITY_TABLES = 12 * 10**6, 8  # to estimate pairs, at most those of so many tables of all cells
+_SECONDS_PER_NODE = 3e-8  # and feature
+_SECONDS_PER_ENTRY = 3e-7
+_TOLERATED, _LEAST_SECONDS = 1.5, 2.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,7 +99,8 @@ def choose_layout(
     max_order: int | None = None,
     tensor_order: int | None = None,
     terms: Sequence[Key] | Literal["auto", "all"] = "auto",
-    wanted_bytes: float = math.inf,
+    seconds: float = math.inf,
+    n_rows: float = math.inf,
 ) -> TermLayout:
     """Tensors of all orders where they fit, of as many as do otherwise; BudgetError where not even pairs do.
 
@@ -83,11 +108,13 @@ def choose_layout(
     terms of higher orders are listed while there are at most 300 of them for all outputs and a row takes at most 2^18
     products, else those that carry weight and those that are asked for; all others of an order are then added up. Where
     even these sums would take more than 2^28 products per row, orders without tables form one remainder. Bins are
-    merged until tables are within `wanted_bytes` too, as far as that goes.
+    merged until tables take half of `seconds` and, where they are large, have no more bins than `n_rows` justify.
     """
     top = max(map(len, sets.keys), default=0)
     highest, plan = _tensors_that_fit(sets, top, budget, tensor_order)
-    max_bins = _bins_that_fit(plan, sets.grid, budget, min(budget, wanted_bytes))
+    if tensor_order is None and highest > 1 and not _is_in_time(_shrunk(plan, sets.grid, _MERGED_BINS[-1]), seconds):
+        highest, plan = 1, _planned(sets, 1, top)
+    max_bins = _bins_that_fit(plan, sets.grid, budget, seconds, n_rows)
     held = plan if max_bins is None else _shrunk(plan, sets.grid, max_bins)
     if terms == "all":
         _check_number(sets, range(highest + 1, (top if max_order is None else min(max_order, top)) + 1))
@@ -129,12 +156,12 @@ def _check_orders(wanted: Sequence[Key], grid: Grid, reported: int) -> None:
 def _tensors_that_fit(sets: LeafSets, top: int, budget: float, tensor_order: int | None) -> tuple[int, Plan]:
     """Highest order of tensors, and the plan with it; an order that was asked for must fit."""
     order = min(top, 2 if tensor_order is None else max(tensor_order, 1))
-    plan = plan_of(set(sets.subsets([order])) | _small(sets, order), sets.grid, sets.values.shape[1])
+    plan = _planned(sets, order, top)
     if tensor_order is not None:
         plan.check(budget)
         return order, plan
     while order < top and not sets.has_more_subsets(order + 1, _TENSOR_TERMS):
-        larger = plan_of(set(sets.subsets([order + 1])) | _small(sets, order + 1), sets.grid, plan.n_outputs)
+        larger = _planned(sets, order + 1, top)
         cells = [n_cells for key, n_cells in larger.cells.items() if len(key) > 2]
         is_slow = sum(cells) * larger.n_outputs > _TENSOR_CELLS or len(cells) > _TENSOR_TERMS
         if is_slow or larger.n_bytes > budget:
@@ -147,12 +174,86 @@ def _small(sets: LeafSets, order: int) -> set[Key]:
     return {key for key in sets.keys if len(key) < order}
 
 
-def _bins_that_fit(plan: Plan, grid: Grid, budget: float, wanted: float) -> int | None:
-    """Limit of bins per ordered feature that keeps tensors within what is wanted; None where all bins fit."""
-    if plan.n_bytes <= wanted:
+def _planned(sets: LeafSets, order: int, top: int) -> Plan:
+    """The plan of tensors up to an order, with the memory for sums over leaves where others are evaluated at rows."""
+    plan = plan_of(set(sets.subsets([order])) | _small(sets, order), sets.grid, sets.values.shape[1])
+    if order >= top:
+        return plan
+    n_terms = min(sum(sets.n_subsets(k) for k in range(order + 1, top + 1)), _CORRECTED)
+    density = min(_BYTES_OF_DENSITY, _DENSITY_TABLES * 8 * plan.n_cells)
+    n_bytes = _bytes_of_leaves(sets) + _BYTES_PER_CORRECTED * n_terms + density
+    return dataclasses.replace(plan, work_bytes=n_bytes)
+
+
+def _bytes_of_leaves(sets: LeafSets) -> int:
+    """Memory of leaf sets, and of sums over leaves for terms that are verified at rows, about."""
+    n_leaves, n_outputs = len(sets.values), int(sets.values.shape[1])
+    n_entries = int(sets.n_features_of_leaves.sum())
+    n_coefficients = min(n_entries * _VERIFIED * n_outputs // max(len(sets.used_features), 1), MOST_COEFFICIENTS)
+    leaves = _BYTES_PER_ENTRY * n_entries + _BYTES_PER_LEAF * n_leaves
+    keys = (_BYTES_PER_KEY + len(sets.grid.axes)) * len(sets.keys)
+    return leaves + keys + _BYTES_PER_COEFFICIENT * n_coefficients
+
+
+def check_leaves(forest: Forest, budget: float, seconds: float = math.inf) -> None:
+    """Raise BudgetError where the leaves of a forest alone take more memory or time than is allowed."""
+    n_entries = _most_entries(forest)
+    n_bytes = _BYTES_PER_ENTRY / 2 * n_entries + _BYTES_PER_LEAF * forest.n_leaves
+    size = f"{forest.n_leaves:,} leaves on {len(forest.schema.features):,} features"
+    if n_bytes > budget:
+        raise BudgetError(
+            f"`budget` must be at least about {size_text(n_bytes)} for a model of {size}, got {size_text(budget)}; "
+            "raise it, or train fewer or shallower trees."
+        )
+    least = _SECONDS_PER_NODE * len(forest.feature) * len(forest.schema.features) + _SECONDS_PER_ENTRY * n_entries
+    if least > _TOLERATED * max(seconds, _LEAST_SECONDS):
+        raise BudgetError(
+            f"`seconds` must be at least about {least:.0f} for a model of {size}, got {seconds:g}; raise it, or train "
+            "fewer or shallower trees."
+        )
+
+
+def _most_entries(forest: Forest) -> int:
+    """At most how many features the paths to all leaves have."""
+    nodes, depth, n_entries = forest.roots, 0, 0
+    while len(nodes):
+        is_leaf = forest.feature[nodes] < 0
+        n_entries += int(is_leaf.sum()) * min(depth, len(forest.schema.features))
+        inner = nodes[~is_leaf]
+        nodes, depth = np.concatenate([forest.left[inner], forest.right[inner]]), depth + 1
+    return n_entries
+
+
+def seconds_of_tables(plan: Plan) -> float:
+    """Time that tables take, about."""
+    n_tables = sum(len(key) > 1 for key in plan.cells)
+    return n_tables * _SECONDS_PER_TABLE + plan.table_bytes / _TABLE_BYTES_PER_SECOND
+
+
+def _is_in_time(plan: Plan, seconds: float) -> bool:
+    return seconds_of_tables(plan) <= _SHARE_FOR_TABLES * seconds
+
+
+def _bins_for(n_rows: float) -> float:
+    """Bins per feature that rows justify: the power of two next to 16 times the root of their number."""
+    if math.isinf(n_rows):
+        return math.inf
+    return max(2.0 ** round(math.log2(_BINS_PER_ROOT_OF_ROWS * math.sqrt(max(n_rows, 1)))), _MERGED_BINS[-1])
+
+
+def _bins_that_fit(plan: Plan, grid: Grid, budget: float, seconds: float, n_rows: float) -> int | None:
+    """Limit of bins per ordered feature that keeps tensors within memory, time and rows; None where all bins fit."""
+    most_bins = _bins_for(n_rows)
+
+    def fits(smaller: Plan, n_bins: float) -> bool:
+        """Whether tables with a limit of bins are within all that is allowed."""
+        is_justified = n_bins <= most_bins or smaller.table_bytes <= _SMALL_TABLES
+        return smaller.n_bytes <= budget and is_justified and _is_in_time(smaller, seconds)
+
+    if fits(plan, max((plan.sizes[j] for key in plan.cells for j in key if grid.axes[j].is_ordered), default=0)):
         return None
     for max_bins in _MERGED_BINS:
-        if _shrunk(plan, grid, max_bins).n_bytes <= wanted:
+        if fits(_shrunk(plan, grid, max_bins), max_bins):
             return max_bins
     _shrunk(plan, grid, _MERGED_BINS[-1]).check(budget)
     return _MERGED_BINS[-1]

@@ -274,10 +274,10 @@ class LeafSets:
 
     @functools.cached_property
     def _with_feature(self) -> Bools:
-        """Whether each leaf has each feature on its path."""
-        table = np.zeros((len(self.keys), len(self.sets)), dtype=bool)
-        for position, key in enumerate(self.keys):
-            table[position, list(key)] = True
+        """Whether each set of features contains each feature, shape (n_features, n_keys)."""
+        table = np.zeros((len(self.sets), len(self.keys)), dtype=bool)
+        places = np.repeat(np.arange(len(self.keys)), [len(key) for key in self.keys])
+        table[np.fromiter(itertools.chain.from_iterable(self.keys), np.int64, len(places)), places] = True
         return table
 
     @functools.cached_property
@@ -285,50 +285,73 @@ class LeafSets:
         """Number of leaves with each set of features."""
         return np.bincount(self.group, minlength=len(self.keys))
 
+    def _groups_with(self, key: Sequence[int]) -> Bools:
+        """Whether each set of features contains all of some features."""
+        having: Bools = np.logical_and.reduce(self._with_feature[list(key)], axis=0)
+        return having
+
+    def _groups_with_some(self, features: Sequence[int], n_features: int) -> Bools:
+        """Whether each set of features contains at least `n_features` of some features."""
+        counts = np.add.reduce(self._with_feature[list(features)], axis=0, dtype=np.int32)
+        having: Bools = counts >= n_features
+        return having
+
     def leaves_with(self, key: Sequence[int]) -> Ints:
         """Leaves that have all of some features on their path."""
-        wanted: Bools = np.asarray(self._with_feature[:, list(key)].all(axis=1))
-        return np.flatnonzero(wanted[self.group])
+        return np.flatnonzero(self._groups_with(key)[self.group])
 
     def leaves_with_some(self, features: Sequence[int], n_features: int) -> Ints:
         """Leaves that have at least `n_features` of some features on their path."""
-        wanted = self._with_feature[:, list(features)].sum(axis=1) >= n_features
-        return np.flatnonzero(wanted[self.group])
+        return np.flatnonzero(self._groups_with_some(features, n_features)[self.group])
 
     def n_leaves_with_some(self, features: Sequence[int], n_features: int) -> int:
         """Number of leaves that have at least `n_features` of some features on their path."""
-        wanted = self._with_feature[:, list(features)].sum(axis=1) >= n_features
-        return int(self._group_sizes[wanted].sum())
+        return int(self._group_sizes[self._groups_with_some(features, n_features)].sum())
 
     def have(self, feature: int, leaves: Ints) -> Bools:
         """Whether leaves have a feature on their path."""
-        having: Bools = self._with_feature[self.group[leaves], feature]
+        having: Bools = self._with_feature[feature][self.group[leaves]]
         return having
 
     def n_leaves_with(self, key: Sequence[int]) -> int:
         """Number of leaves that have all of some features on their path."""
-        return int(self._group_sizes[np.asarray(self._with_feature[:, list(key)].all(axis=1))].sum())
+        return int(self._group_sizes[self._groups_with(key)].sum())
 
     def n_subsets_with(self, key: Sequence[int], order: int) -> Floats:
         """For each feature, the number of pairs of a leaf and a set of `order` features on its path.
 
         Only sets that contain both the key and the feature count.
         """
-        having = np.asarray(self._with_feature[:, list(key)].all(axis=1))
-        used, n_leaves = self._with_feature[having], self._group_sizes[having]
-        n_others, n_free = used.sum(axis=1) - len(key), order - len(key)
-        counts: Floats = (n_leaves * scipy.special.comb(n_others - 1, n_free - 1)) @ used
+        having = self._groups_with(key)
+        used, n_leaves = self._with_feature[:, having], self._group_sizes[having]
+        n_others, n_free = used.sum(axis=0) - len(key), order - len(key)
+        counts: Floats = used @ (n_leaves * scipy.special.comb(n_others - 1, n_free - 1))
         counts[list(key)] = (n_leaves * scipy.special.comb(n_others, n_free)).sum()
         return counts
 
     def n_groups_with(self, keys: Sequence[Key]) -> int:
         """Number of pairs of a key and a set of features of leaves that contains it."""
-        return sum(int(np.count_nonzero(self._with_feature[:, list(key)].all(axis=1))) for key in keys)
+        return sum(int(np.count_nonzero(self._groups_with(key))) for key in keys)
+
+    @functools.cached_property
+    def used_features(self) -> Ints:
+        """Features that some leaf has on its path."""
+        return np.flatnonzero(self._with_feature.any(axis=1))
+
+    @functools.cached_property
+    def outputs_per_leaf(self) -> float:
+        """Mean number of outputs that a leaf has a value for, at least 1."""
+        return max(np.count_nonzero(self.values) / max(len(self.values), 1), 1.0)
+
+    @functools.cached_property
+    def n_features_of_leaves(self) -> Ints:
+        """Number of features on the path to each leaf."""
+        return np.array([len(key) for key in self.keys], dtype=np.int64)[self.group]
 
     def n_subsets(self, order: int) -> int:
         """An upper bound on the number of sets of `order` features that some leaf has on its path."""
         of_keys = sum(math.comb(len(key), order) for key in self.keys)
-        return min(of_keys, math.comb(int(self._with_feature.any(axis=0).sum()), order))
+        return min(of_keys, math.comb(len(self.used_features), order))
 
     def has_more_subsets(self, order: int, limit: int) -> bool:
         """Whether there are more sets of `order` features than a limit, without listing them all."""
@@ -355,10 +378,10 @@ class LeafSets:
 
     def _find_subsets(self, order: int) -> Iterable[Key]:
         """From the keys, or by trying all where these are fewer."""
-        used = np.flatnonzero(self._with_feature.any(axis=0)).tolist()
+        used = self.used_features.tolist()
         if sum(math.comb(len(key), order) for key in self.keys) <= math.comb(len(used), order):
             return {subset for key in self.keys for subset in itertools.combinations(key, order)}
-        columns = np.ascontiguousarray(np.packbits(self._with_feature, axis=0).T)
+        columns = np.packbits(self._with_feature, axis=1)
         tried = itertools.combinations(used, order)
         return [key for key in tried if np.bitwise_and.reduce(columns[list(key)]).any()]
 

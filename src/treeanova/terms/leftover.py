@@ -30,6 +30,7 @@ from treeanova.terms.leafsets import LeafSets
 _BINS = {1: (64, 16), 2: (32, 16, 8, 4)}
 _HIGHEST_ORDER = max(_BINS)
 _STEPS = 2.0**27  # rows times terms times outputs
+_MOST_TERMS = 6_000
 _STANDARD_ERRORS = 6.0  # of what noise alone would show
 
 
@@ -107,7 +108,9 @@ class Allotment:
 
     def feature_shares(self, key: Key) -> Floats:
         """Shares of all features where each term's share is divided equally among its features; their sum is 1."""
-        return self._by_feature(key) / self._by_feature(key).sum()
+        counts = self._by_feature(key)
+        shares: Floats = counts / counts.sum()
+        return shares
 
     def _n_pairs(self, key: Key) -> float:
         """Number of pairs of a leaf and a term of the order on its path that contains a key."""
@@ -152,7 +155,7 @@ def _affordable(form: ClosedForm, keys: Sequence[Key], n_values: int) -> list[Ke
     """Main effects and those pairs that most leaves have, as many as take a reasonable time."""
     mains: list[Key] = [key for key in keys if len(key) == 1]
     pairs = sorted((key for key in keys if len(key) == 2), key=form.leaf_sets.n_leaves_with, reverse=True)
-    n_terms = int(_STEPS / max(n_values, 1))
+    n_terms = min(int(_STEPS / max(n_values, 1)), _MOST_TERMS)
     return mains + pairs[: max(n_terms - len(mains), 1)]
 
 

@@ -8,17 +8,19 @@ of densities follow from their parts.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Sequence
 
 import numpy as np
 
-from treeanova.core.arrays import BinIndices, Floats
+from treeanova.core.arrays import BinIndices, Floats, Ints
+from treeanova.density.accumulator import Counting, Request
 from treeanova.density.joint import Blocks, Cells, Joint, Mixture, Product, Rows
 from treeanova.density.kernel_joint import FLOOR, KernelJoint
 from treeanova.density.kinds import Density
-from treeanova.density.row_sources import RowsInMemory
 from treeanova.model.binning import Binning, binning_by
+from treeanova.model.forest import Forest
 from treeanova.terms.termset import Tensors
 from treeanova.terms.trees import Trees
 
@@ -57,20 +59,26 @@ def mean_of_tables(tables: Tensors, density: Density) -> Floats:
 
 
 def _mean_at_rows(trees: Trees, joint: Rows) -> Floats | None:
-    """Mean of the scores of all rows."""
-    source = joint.statistics.source
+    """Mean of the scores of all rows, in another pass over them where they are not all held."""
+    statistics = joint.statistics.on(trees.grid)
+    if statistics.n_rows * trees.forest.n_trees > _MAX_SCORED:
+        return None
     if joint.has_exact_points:
-        codes, weights = joint.statistics.on(trees.grid).points()
-        encoded = trees.grid.encoded(codes)
-    elif isinstance(source, RowsInMemory):
-        encoded = source.values
-        weights = np.ones(len(encoded)) if source.weights is None else source.weights
-    else:
+        codes, weights = statistics.points()
+        mean: Floats = weights @ trees.forest.score_encoded(trees.grid.encoded(codes))
+        return mean
+    if statistics.source is None:
         return None
-    if len(encoded) * trees.forest.n_trees > _MAX_SCORED:
-        return None
-    mean: Floats = (weights / weights.sum()) @ trees.forest.score_encoded(encoded)
-    return mean
+    score = functools.partial(_score, trees.forest)
+    counted = statistics.source.count(Counting(trees.grid, [Request((0,))], score=score, describes_features=False))
+    total: Floats = counted.scores[0].sums.sum(axis=0) / counted.totals.weight
+    return total
+
+
+def _score(forest: Forest, encoded: Floats, codes: BinIndices) -> Floats:
+    """Score of rows; a function that workers can receive."""
+    del codes
+    return forest.score_encoded(encoded)
 
 
 def _leaf_masses(trees: Trees, joint: Joint, features: Sequence[int]) -> Floats | None:
@@ -111,13 +119,14 @@ def _moved_rows(trees: Trees, joint: KernelJoint, features: Sequence[int]) -> _M
         if kernel is None:
             shares.append(of_groups.sum(axis=1, keepdims=True))
         else:
-            shares.append(of_groups @ kernel)
+            shares.append(kernel.right(of_groups))
             codes[:, column] = margin.groups[bins[:, column]]
     distinct, places = np.unique(codes, axis=0, return_inverse=True)
-    return _Moved(trees, features, distinct, np.bincount(places.ravel(), weights), shares)
+    masses = np.bincount(places.ravel(), weights).astype(np.float64)
+    return _Moved(trees, features, distinct, masses, shares)
 
 
-def _on_trees(merging: Binning, groups: np.ndarray, masses: Floats) -> Binning:
+def _on_trees(merging: Binning, groups: Ints, masses: Floats) -> Binning:
     """Groups of the bins of tensors as a binning of all bins of the trees."""
     return binning_by(groups[merging.bins], masses[merging.bins] * merging.shares)
 

@@ -12,7 +12,7 @@ from treeanova.core.compiled import Kernel, is_worthwhile
 from treeanova.model.forest import Forest
 from treeanova.model.grid import Grid
 
-_BLOCK_CELLS = 1 << 25  # nodes times features at a time
+_BLOCK_CELLS = 1 << 23  # nodes times features at a time: 80 MB
 _NUMPY_SECONDS = 1e-7  # for a node and a feature
 
 

@@ -29,6 +29,7 @@ _BLOCK_CELLS = 1 << 14  # leaves times rows whose polynomials fit into a core's 
 _BLOCK_ROWS = 256
 _KERNEL_ROWS = 128
 _SECONDS_PER_PRODUCT = 4e-9
+_SECONDS_PER_RUN = 5e-6  # of numpy, for a feature of a distinct set of features
 _STAGE = "totals of orders at rows"
 LEAVES_OF_A_TASK = 4096  # fixed, so that sums have the same digits for any number of rows and threads
 BLOCKS_OF_A_TASK = LEAVES_OF_A_TASK * _BLOCK_ROWS // _BLOCK_CELLS
@@ -93,8 +94,9 @@ class OrderTotals:
 
     def at_rows(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
         """Totals at rows given by their bins, shape (n_orders + 1, n_rows, n_outputs); order 0 is the mean."""
-        by_kernel = is_worthwhile_at_rows(totals_cost(self.form.leaf_sets) * _SECONDS_PER_PRODUCT)
-        totals = (self.at_rows_by_kernel if by_kernel else self.at_rows_by_numpy)(codes, n_jobs)
+        per_row = totals_cost(self.form.leaf_sets) * _SECONDS_PER_PRODUCT
+        per_row += sum(map(len, self.form.leaf_sets.keys)) * _SECONDS_PER_RUN / _BLOCK_ROWS
+        totals = (self.at_rows_by_kernel if is_worthwhile_at_rows(per_row) else self.at_rows_by_numpy)(codes, n_jobs)
         totals[0] += self.form.leaf_sets.intercept
         return totals
 

@@ -17,6 +17,8 @@ from treeanova.model.effects import Effects, refined_axes
 from treeanova.model.grid import Grid
 
 DEFAULT_BUDGET = 2 * 10**9
+_WORKING_TABLES = 12  # of the size of the largest term, that an estimate of its density holds at a time
+_WORTH_A_WORD = 10**8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,6 +35,8 @@ class Plan:
         Names of the features.
     sizes
         Number of bins of each feature.
+    work_bytes
+        Memory that the leaves of the trees, sums over them and tables on coarse bins take besides the tables.
     notes
         What happens to terms without a table.
 
@@ -51,10 +55,11 @@ class Plan:
     names: tuple[str, ...]
     sizes: tuple[int, ...]
     notes: tuple[str, ...] = ()
+    work_bytes: int = 0
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A mapping proxy has no pickle of its own.
-        return Plan, (dict(self.cells), self.n_outputs, self.names, self.sizes, self.notes)
+        return Plan, (dict(self.cells), self.n_outputs, self.names, self.sizes, self.notes, self.work_bytes)
 
     def method(self, key: Key) -> str:
         """The solver of a term; "direct" is used instead where the weights are a product of marginals.
@@ -86,9 +91,19 @@ class Plan:
         return sum(self.cells.values())
 
     @property
-    def n_bytes(self) -> int:
-        """Memory of all terms, raw and pure, with their weights."""
+    def table_bytes(self) -> int:
+        """Memory of all tables, raw and pure, with their weights."""
         return 8 * self.n_cells * (2 * self.n_outputs + 1)
+
+    @property
+    def n_working_bytes(self) -> int:
+        """Memory in addition while the largest term is worked on, as measured for "auto"; other densities take less."""
+        return 8 * _WORKING_TABLES * max(self.cells.values(), default=0)
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory that the whole work takes besides the model and its rows, about."""
+        return self.table_bytes + self.work_bytes
 
     @property
     def max_order(self) -> int:
@@ -96,7 +111,7 @@ class Plan:
         return max((len(key) for key in self.cells), default=0)
 
     def check(self, budget: float) -> None:
-        """Raise BudgetError where the tables need more memory than the budget.
+        """Raise BudgetError where the work needs more memory than the budget.
 
         Parameters
         ----------
@@ -114,8 +129,9 @@ class Plan:
         if self.n_bytes <= budget:
             return
         key = max(self.cells, key=lambda key: self.cells[key])
+        leaves = f", {size_text(self.work_bytes)} of it for sums over leaves" if self.work_bytes else ""
         raise BudgetError(
-            f"the terms need {_size(self.n_bytes)}, over the budget of {_size(budget)}; the largest is "
+            f"the terms need {size_text(self.n_bytes)}, over the budget of {size_text(budget)}{leaves}; the largest is "
             f"{label_of(self.names[j] for j in key)} with {self.cells[key]:,} cells. Raise `budget`, train shallower "
             "trees, or bin the features more coarsely."
         )
@@ -128,10 +144,15 @@ class Plan:
             methods = ", ".join(sorted({self.method(key) for key in own}))
             lines.append(f"order {order}: {len(own):,} terms, {sum(own.values()):,} cells, {methods}")
         outputs = "1 output" if self.n_outputs == 1 else f"{self.n_outputs} outputs"
-        return "\n".join([*lines, *self.notes, f"{outputs}, {_size(self.n_bytes)} in all"])
+        leaves = f", {size_text(self.work_bytes)} of it for sums over leaves" if self.work_bytes else ""
+        lines += [*self.notes, f"{outputs}, {size_text(self.n_bytes)} in all{leaves}"]
+        if self.n_working_bytes > _WORTH_A_WORD:
+            lines[-1] += f", and up to {size_text(self.n_working_bytes)} while tables are made"
+        return "\n".join(lines)
 
 
-def _size(n_bytes: float) -> str:
+def size_text(n_bytes: float) -> str:
+    """A number of bytes, with its unit."""
     units = ("bytes", "kB", "MB", "GB", "TB")
     power = min(int(math.log(max(n_bytes, 1), 1000)), len(units) - 1)
     return f"{n_bytes / 1000**power:.3g} {units[power]}"

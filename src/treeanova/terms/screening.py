@@ -6,12 +6,15 @@ For independent features the part of a leaf with value v in the term of features
 
 with p_j the masses of the leaf's sets. The sum over leaves ranks terms: it ignores how the parts of different leaves
 are correlated, so that the largest terms are then verified at rows. One pass over the leaves takes a product per leaf
-and subset of its features, whatever the number of rows.
+and subset of its features, whatever the number of rows. Where nearly every leaf has a set of features of its own, as in
+forests of many columns, sums are kept by the rank of a subset among all sets of as many features, and only the largest
+are listed.
 """
 
 from __future__ import annotations
 
 import collections
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -32,25 +35,73 @@ _VERIFIED_STEPS = 2.0**30  # leaves times rows
 _VERIFIED_ROWS = 30, 2_000
 _STEPS_PER_SECOND = 5e7
 _SCREENED_PRODUCTS = 2.0**29
+_PRODUCTS_PER_SECOND = 1e8
 _SECONDS_PER_PRODUCT = 1e-8
 _BLOCK_CELLS = 1 << 18
 _ALWAYS = 100
+_MOST_SUBSETS = 1 << 22  # of the sets of features of leaves: about 200 bytes each, and 8 for each output
+_MOST_RANKED = 1 << 23  # sets of as many features, times outputs: 64 MB
+_MOST_LISTED = 10_000  # of the terms that are ranked
 
 
-def screened_orders(form: ClosedForm, lowest: int, highest: int) -> range:
-    """The orders from the lowest up whose terms can be screened in a reasonable time; at least the lowest."""
-    counts = np.bincount(form.leaf_sets.group, minlength=len(form.leaf_sets.keys))
-    last = lowest
-    for order in range(lowest + 1, highest + 1):
-        subsets = (sum(math.comb(len(key), k) for k in range(order + 1)) for key in form.leaf_sets.keys)
-        if sum(int(count) * n for count, n in zip(counts, subsets, strict=True)) > _SCREENED_PRODUCTS:
+def screened_orders(form: ClosedForm, lowest: int, highest: int, seconds: float = math.inf) -> range:
+    """The orders from the lowest up whose terms can be screened in a reasonable time and memory.
+
+    None where not even the lowest can.
+    """
+    most_products = min(_SCREENED_PRODUCTS, seconds * _PRODUCTS_PER_SECOND)
+    last = lowest - 1
+    for order in range(lowest, highest + 1):
+        is_long = _n_products(form, range(order + 1)) > most_products and (order > lowest or math.isfinite(seconds))
+        if is_long or not (_has_few_subsets(form, order) or _n_ranked(form, order) <= _MOST_RANKED):
             break
         last = order
-    return range(lowest, min(last, highest) + 1)
+    return range(lowest, last + 1)
 
 
-def sizes_without_rows(form: ClosedForm, orders: range) -> dict[Key, float]:
+def _has_few_subsets(form: ClosedForm, max_order: int) -> bool:
+    """Whether the subsets of the sets of features of leaves, up to an order, can be kept one by one."""
+    sizes = np.bincount([len(key) for key in form.leaf_sets.keys])
+    n_subsets = sum(int(n) * _n_subsets(size, max_order) for size, n in enumerate(sizes))
+    return n_subsets * int(form.leaf_sets.values.shape[1]) <= _MOST_SUBSETS
+
+
+def _n_subsets(size: int, max_order: int) -> int:
+    return sum(math.comb(size, k) for k in range(max_order + 1))
+
+
+def _n_ranked(form: ClosedForm, order: int) -> int:
+    """Sets of as many features as an order, of all that the forest uses, times outputs."""
+    return math.comb(len(form.leaf_sets.used_features), order) * int(form.leaf_sets.values.shape[1])
+
+
+class Sizes(NamedTuple):
+    """Estimated variances of terms: the largest of all outputs.
+
+    Attributes
+    ----------
+    by_key
+        The sizes of all terms, or of the largest where terms are too many to list.
+    n_terms
+        Number of all terms of each order.
+    total
+        Sum of the sizes of all terms.
+    """
+
+    by_key: Mapping[Key, float]
+    n_terms: Mapping[int, int]
+    total: float
+
+
+def sizes_without_rows(form: ClosedForm, orders: range) -> Sizes:
     """Sum over leaves of the variances of their parts, for every term of some orders; the largest of all outputs."""
+    if orders and not _has_few_subsets(form, orders[-1]):
+        return _sizes_by_rank(form, orders)
+    by_key = _sizes_by_key(form, orders)
+    return Sizes(by_key, collections.Counter(map(len, by_key)), sum(by_key.values()))
+
+
+def _sizes_by_key(form: ClosedForm, orders: range) -> dict[Key, float]:
     numbers: dict[Key, int] = {}
     places, totals = [], []
     if is_worthwhile(_n_products(form, orders) * _SECONDS_PER_PRODUCT):
@@ -72,9 +123,115 @@ def sizes_without_rows(form: ClosedForm, orders: range) -> dict[Key, float]:
 
 def _n_products(form: ClosedForm, orders: range) -> int:
     """Number of products of a pass over the leaves."""
-    counts = np.bincount(form.leaf_sets.group, minlength=len(form.leaf_sets.keys))
-    subsets = (sum(math.comb(len(key), k) for k in range(max(orders, default=0) + 1)) for key in form.leaf_sets.keys)
-    return sum(int(count) * n for count, n in zip(counts, subsets, strict=True))
+    n_leaves = np.bincount(form.leaf_sets.n_features_of_leaves)
+    return sum(int(n) * _n_subsets(size, max(orders, default=0)) for size, n in enumerate(n_leaves))
+
+
+def _sizes_by_rank(form: ClosedForm, orders: range) -> Sizes:
+    """The same for many sets of features: sums are kept by the ranks of subsets."""
+    by_key: dict[Key, float] = {}
+    n_terms, total = {}, 0.0
+    for order in orders:
+        sums = _sums_by_rank(form, order).max(axis=1)
+        n_terms[order], total = int(np.count_nonzero(sums)), total + float(sums.sum())
+        largest = np.argpartition(-sums, min(_MOST_LISTED, len(sums) - 1))[:_MOST_LISTED]
+        largest = np.sort(largest[sums[largest] > 0])
+        keys = form.leaf_sets.used_features[_unranked(largest, order, len(form.leaf_sets.used_features))]
+        by_key |= zip(map(tuple, keys.tolist()), sums[largest].tolist(), strict=True)
+    return Sizes(by_key, n_terms, total)
+
+
+def _sums_by_rank(form: ClosedForm, order: int) -> Floats:
+    """Sums over leaves for all sets of `order` features, by rank and output."""
+    flat, used = form.flat(), form.leaf_sets.used_features
+    place = np.zeros(len(form.leaf_sets.sets), dtype=np.int64)
+    place[used] = np.arange(len(used))
+    add = add_by_rank if is_worthwhile(_n_products(form, range(order + 1)) * _SECONDS_PER_PRODUCT) else _add_by_rank
+    ranks = _ranks(len(used), order)
+    sums: Floats = add(form.leaf_sets.values, flat, place, ranks, math.comb(len(used), order))
+    return sums
+
+
+def _ranks(n_features: int, order: int) -> Ints:
+    """Binomial coefficients of a feature's position, over one to `order`: their sum is the rank of a sorted set.
+
+    Sets are ranked by their last feature, then by the one before it, and so on.
+    """
+    rows = [[math.comb(j, i) for i in range(1, order + 1)] for j in range(n_features)]
+    return np.array(rows, dtype=np.int64).reshape(n_features, order)
+
+
+def _unranked(ranks: Ints, order: int, n_features: int) -> Ints:
+    """The sorted sets of some ranks, shape (n_sets, order)."""
+    table, left = _ranks(n_features, order), ranks.copy()
+    sets = np.zeros((len(ranks), order), dtype=np.int64)
+    for i in reversed(range(order)):
+        sets[:, i] = np.searchsorted(table[:, i], left, side="right") - 1
+        left -= table[sets[:, i], i]
+    return sets
+
+
+def _odds(masses: Floats) -> Floats:
+    """The factor p (1 - p) / p² of the variance of a part for a feature that it has; 0 for sets without mass."""
+    odds: Floats = np.where(masses > 0, (1 - masses) / np.where(masses > 0, masses, 1.0), 0.0)
+    return odds
+
+
+def _add_by_rank(values: Floats, flat: FlatLeaves, place: Ints, ranks: Ints, n_sets: int) -> Floats:
+    """Sums by rank, all leaves of as many features at a time."""
+    order = ranks.shape[1]
+    sums, n_features = np.zeros((n_sets, values.shape[1])), np.diff(flat.start)
+    for size in np.unique(n_features[n_features >= order]).tolist():
+        leaves = np.flatnonzero(n_features == size)
+        for start in range(0, len(leaves), _BLOCK_CELLS):
+            some = leaves[start : start + _BLOCK_CELLS]
+            entries = flat.start[some, None] + np.arange(size)
+            masses, at = flat.mass[entries], place[flat.feature[entries]]
+            odds, squares = _odds(masses), values[some] ** 2 * np.square(masses.prod(axis=1))[:, None]
+            for slots in itertools.combinations(range(size), order):
+                rank = sum(ranks[at[:, slot], i] for i, slot in enumerate(slots))
+                np.add.at(sums, rank, squares * odds[:, list(slots)].prod(axis=1)[:, None])
+    return sums
+
+
+@Kernel
+def add_by_rank(values: Floats, flat: FlatLeaves, place: Ints, ranks: Ints, n_sets: int) -> Floats:
+    """The same, compiled: leaf by leaf."""
+    starts, feature, mass = flat.start, flat.feature, flat.mass
+    sums = np.zeros((n_sets, values.shape[1]))
+    for leaf in range(len(values)):
+        start, stop = starts[leaf], starts[leaf + 1]
+        product = 1.0
+        for entry in range(start, stop):
+            product *= mass[entry] * mass[entry]
+        outputs = np.flatnonzero(values[leaf])
+        if stop - start >= ranks.shape[1] and product > 0.0 and len(outputs) > 0:
+            odds = (1 - mass[start:stop]) / mass[start:stop]
+            add_sets(sums, values[leaf], outputs, (product, odds), (place[feature[start:stop]], ranks))
+    return sums
+
+
+@Kernel
+def add_sets(sums: Floats, values: Floats, outputs: Ints, sizes: tuple[float, Floats], sets: tuple[Ints, Ints]) -> None:
+    """Add the parts of one leaf in all sets of as many features as `ranks` has columns, one after another."""
+    (base, odds), (at, ranks) = sizes, sets
+    n_features, order = len(at), ranks.shape[1]
+    product, rank = np.full(order + 1, base), np.zeros(order + 1, np.int64)
+    slot, depth = np.zeros(order, np.int64), 0
+    while depth >= 0:
+        if slot[depth] > n_features - order + depth:
+            depth -= 1
+        else:
+            product[depth + 1] = product[depth] * odds[slot[depth]]
+            rank[depth + 1] = rank[depth] + ranks[at[slot[depth]], depth]
+            if depth + 1 < order:
+                depth += 1
+                slot[depth] = slot[depth - 1]
+            else:
+                for output in outputs:
+                    sums[rank[order], output] += product[order] * values[output] ** 2
+        if depth >= 0:
+            slot[depth] += 1
 
 
 def _orders_of_subsets(key: Key, max_order: int) -> list[Ints]:
@@ -138,13 +295,15 @@ def _subsets(key: Key, max_order: int) -> list[Key]:
     return subsets
 
 
-def largest_with_subsets(sizes: Mapping[Key, float], lowest: int, limit: int, share: float = 1.0) -> list[Key]:
+def largest_with_subsets(
+    sizes: Mapping[Key, float], lowest: int, limit: int, share: float = 1.0, total: float | None = None
+) -> list[Key]:
     """The largest terms with all their subsets down to an order, at most `limit` of them; sorted.
 
-    After the first hundred, they are as many as hold a share of the sizes of all.
+    After the first hundred, they are as many as hold a share of the sizes of all, whose total may be given.
     """
     chosen: set[Key] = set()
-    held, enough = 0.0, share * sum(sizes.values())
+    held, enough = 0.0, share * (sum(sizes.values()) if total is None else total)
     for key in sorted(sizes, key=lambda key: -sizes[key]):
         if held >= enough and len(chosen) >= _ALWAYS:
             break
@@ -188,11 +347,13 @@ def screen(
     *,
     asked: Sequence[Key] = (),
     seconds: float = math.inf,
+    n_terms: Mapping[int, int] | None = None,
 ) -> Screened:
     """Terms whose share of the score's variance is at least 0.05 % at rows, of the largest by size.
 
     `orders` are all orders of high terms, screened or not; `shares_at(keys, n_rows)` gives shares of the score's
-    variance. Terms that are asked for are reported too. With few `seconds`, fewer are verified at fewer rows.
+    variance. Terms that are asked for are reported too. With few `seconds`, fewer are verified at fewer rows. `n_terms`
+    are the numbers of terms of each order where not all have sizes.
     """
     ranked = sorted(sizes, key=sizes.__getitem__, reverse=True)
     verified, n_rows = _affordable(ranked, n_leaves_with, min(affordable(_VERIFIED_STEPS), seconds * _STEPS_PER_SECOND))
@@ -200,7 +361,7 @@ def screen(
     largest = np.argsort(-shares, kind="stable")[:_MAX_REPORTED]
     reported = {verified[i] for i in largest if shares[i] >= REPORTED_SHARE} | set(asked)
     keys = tuple(sorted(reported, key=lambda key: (len(key), key)))
-    n_of_order, n_reported = collections.Counter(map(len, sizes)), collections.Counter(map(len, keys))
+    n_of_order, n_reported = collections.Counter(n_terms or map(len, sizes)), collections.Counter(map(len, keys))
     rests = tuple(order for order in orders if not n_of_order[order] or n_reported[order] < n_of_order[order])
     missed = [float(share) for key, share in zip(verified, shares, strict=True) if key not in reported]
     largest_other = next((sizes[key] for key in ranked[len(verified) :] if key not in reported), None)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from treeanova.anova.certificate import HigherCertificate, TermCertificate
 from treeanova.anova.solvers.base import Options
 from treeanova.core.arrays import BinIndices, Floats, Key
+from treeanova.core.clock import Clock
 from treeanova.core.progress import Progress
 from treeanova.density.accumulator import Request
 from treeanova.density.kinds import Density
@@ -87,8 +88,8 @@ class Source(abc.ABC):
         """The terms before purification."""
 
     @abc.abstractmethod
-    def purify(self, density: Density, settings: Settings, progress: Progress) -> PureTerms:
-        """The pure terms under a density that is bound to `grid`."""
+    def purify(self, density: Density, settings: Settings, progress: Progress, clock: Clock | None = None) -> PureTerms:
+        """The pure terms under a density that is bound to `grid`; a clock may have begun before."""
 
     @abc.abstractmethod
     def tables_to_purify(self, terms: TermSet) -> Effects:

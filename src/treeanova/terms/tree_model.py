@@ -20,8 +20,8 @@ from treeanova.anova.certificate import HigherCertificate
 from treeanova.anova.row_purity import slice_impurity
 from treeanova.core.arrays import BinIndices, Floats, Key
 from treeanova.core.blas import single_threaded
-from treeanova.core.clock import Clock
-from treeanova.core.progress import Progress, counted, one_step, quiet
+from treeanova.core.clock import Clock, OutOfTime
+from treeanova.core.progress import Progress, counted, one_step, quiet, reporting
 from treeanova.density.accumulator import Request
 from treeanova.density.joint import Points, Rows
 from treeanova.density.kinds import Density
@@ -37,11 +37,19 @@ from treeanova.terms.correction import (
     correct,
     no_correction,
 )
-from treeanova.terms.layout import TermLayout
+from treeanova.terms.layout import TermLayout, seconds_of_tables
 from treeanova.terms.leaf_terms import Joined, PureLeafTerms, RawLeafTerms
+from treeanova.terms.leafsets import LeafSets
 from treeanova.terms.leftover import find_leftover
 from treeanova.terms.mean_score import mean_of_tables, mean_score
-from treeanova.terms.screening import Screened, largest_with_subsets, screen, screened_orders, sizes_without_rows
+from treeanova.terms.screening import (
+    Screened,
+    Sizes,
+    largest_with_subsets,
+    screen,
+    screened_orders,
+    sizes_without_rows,
+)
 from treeanova.terms.source import PureTerms, Settings, Source
 from treeanova.terms.table_error import TableErrors
 from treeanova.terms.termset import Tensors, TermSet
@@ -53,6 +61,7 @@ _MEASURED_TERMS_OF_ORDER = 6
 _MEASURED_ROWS = 400, 20_000
 _MEASURED_STEPS = 2.0**24
 _MAX_MEASURED_STEPS = 2.0**28  # leaves times rows of all terms: of larger forests fewer terms are measured
+_MEASURED_STEPS_PER_SECOND = 2.0**25
 _MEASURED_BINS = 4
 _SIZE_ROWS = 20, 100
 _SIZE_STEPS = 2.0**29
@@ -60,11 +69,18 @@ _SCALE_ROWS = 2000
 _MAX_CORRECTED, _MAX_CORRECTED_OF_FEW = 300, 3000
 _CORRECTED_SHARE = 0.99  # of the sizes of terms of high order
 _SCORED_STEPS = 2.0**23  # rows times trees: the same with and without compiled code, as tables depend on it
-_SHARE_OF_TIME = 0.5  # for terms of high order, of a limited time
-_SHARE_TO_MEASURE = 0.1
 _DRAWN_FACTOR = 2.0  # draws miss rare cells: without it one estimate in eight was below the true error
+_NOT_SEARCHED = "the search for terms that carry weight"
+_SHARE_OF_TIME = 0.7  # for terms of high order, of what a limited time leaves after tables
+_SHARE_TO_SCREEN = 0.25
+_SHARE_TO_CORRECT = 0.6
+_SHARE_TO_DRAW = 0.1
+_SHARE_FOR_LEFTOVER = 0.3
+_LEAST_DRAWS = 1_000
 _SECONDS_PER_TERM = 1e-2
-_SECONDS_PER_LEAF = 3e-7
+_SECONDS_PER_LEAF = 3e-7  # and output
+_SECONDS_PER_DRAW = 8e-7  # and feature
+_SECONDS_PER_LEFTOVER = 1e-3, 1e-7  # for a table, and for a row, table and output
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -105,21 +121,27 @@ class TreeModel(Source):
         """Leaves with few features as tensors, all others at rows."""
         return Joined(Tensors(self.trees.raw_tensors()), RawLeafTerms(self.trees, self.trees.raw_keys_at_rows))
 
-    def purify(self, density: Density, settings: Settings, progress: Progress) -> PureTerms:
+    def purify(self, density: Density, settings: Settings, progress: Progress, clock: Clock | None = None) -> PureTerms:
         """Closed form, correction for dependence at high orders, purification on all bins at low orders."""
         density.check_trees(has_merged_bins=self.trees.has_merged_bins)
+        clock = Clock(settings.seconds) if clock is None else clock
         with single_threaded():
-            high = _purify_leaf_terms(self.trees, density, settings, progress)
+            high = _purify_leaf_terms(self.trees, density, settings, progress, clock)
             leaf_terms = high.terms
+            leaf_terms.form.forget_sums()
             low = _low_orders(leaf_terms, settings.n_jobs, progress)
             if not density.is_product and leaf_terms.gives_low_orders:
-                leaf_terms, low = _without_low_orders(leaf_terms, low, _rows_for_leftover(self.trees, density))
+                rows = _scored_in_time(self.trees, _rows_for_leftover(self.trees, density))
+                if _can_find_leftover(low, rows, clock):
+                    leaf_terms, low = _without_low_orders(leaf_terms, low, rows)
+                else:
+                    high = high.without("what tables can tell of terms that are not listed")
         pure = purify_tensors(low, density, settings, progress)
         if high.rows is None:
             return PureTerms(Joined(pure.terms.tables, leaf_terms), pure.measured, high.certificate)
         high = dataclasses.replace(high, terms=leaf_terms)
-        with single_threaded(), one_step(progress, "accuracy of high orders"):
-            return _measured(high, pure, density, settings)
+        with single_threaded():
+            return _measured(high, pure, density, clock, n_jobs=settings.n_jobs, progress=progress)
 
     def tables_to_purify(self, terms: TermSet) -> Effects:
         """Low orders in closed form, with what the correction of high orders moves to them.
@@ -149,8 +171,6 @@ class _HighOrders:
         The correction with half the bins; None where it was not tried.
     shares
         Shares of the variance of terms that were verified at rows.
-    clock
-        The time that is left.
     """
 
     terms: PureLeafTerms
@@ -158,13 +178,21 @@ class _HighOrders:
     rows: Points | None = None
     rough: Correction | None = None
     shares: Mapping[Key, float] = dataclasses.field(default_factory=dict)
-    clock: Clock = dataclasses.field(default_factory=lambda: Clock(None))
+
+    def without(self, work: str) -> _HighOrders:
+        """The same with a word on work that was skipped for lack of time."""
+        if self.certificate is None:
+            return self
+        skipped = (*self.certificate.skipped, work)
+        return dataclasses.replace(self, certificate=dataclasses.replace(self.certificate, skipped=skipped))
 
 
-def _purify_leaf_terms(trees: Trees, density: Density, settings: Settings, progress: Progress) -> _HighOrders:
+def _purify_leaf_terms(
+    trees: Trees, density: Density, settings: Settings, progress: Progress, whole: Clock
+) -> _HighOrders:
     """Terms of high order under a density, and what is known of them so far."""
     layout = trees.layout
-    clock = Clock(None if settings.seconds is None else _SHARE_OF_TIME * settings.seconds)
+    clock = whole.part(_SHARE_OF_TIME, seconds_of_tables(layout.plan))
     with one_step(progress, "marginals"):
         form = ClosedForm(trees.leaf_sets, trees.masses(density), trees.binnings)
     terms = PureLeafTerms(trees, (), form, no_correction())
@@ -176,41 +204,53 @@ def _purify_leaf_terms(trees: Trees, density: Density, settings: Settings, progr
     population = density.population
     with one_step(progress, "rows of the density"):
         ranking = form if population is density else dataclasses.replace(form, masses=trees.masses(population))
-        sizes = _Sizes(ranking, layout)
-        rows = _rows_for_correction(trees, population)
+        sizes = _LazySizes(ranking, layout, clock)
+        rows = _rows_for_correction(trees, population, clock)
     corrected = _Corrected(terms)
     if not density.is_product:
         corrected = _corrected(terms, density, rows, sizes, clock, n_jobs=settings.n_jobs, progress=progress)
-    terms, screened = corrected.terms, None
+    terms, screened, skipped = corrected.terms, None, list(corrected.skipped)
     if not reports_none:  # otherwise what the correction moves to low orders is all that is needed
         samples = (rows, _rows_for_leftover(trees, density)) if density.smooths_rows else (rows,)
-        terms, screened = _listed(terms, samples, sizes, clock, settings.n_jobs)
+        terms, screened, more = _listed(terms, samples, sizes, clock, n_jobs=settings.n_jobs, progress=progress)
+        skipped += more
     higher = dataclasses.replace(
         _certificate(terms, is_exact=density.is_product),
         refinement=corrected.refinement,
         n_left_out=screened.n_left_out if screened else 0,
         largest_missed=screened.largest_missed if screened else 0.0,
-        skipped=tuple(corrected.skipped),
+        skipped=tuple(skipped),
     )
     if density.is_product:
         return _HighOrders(terms, higher)
-    return _HighOrders(terms, higher, rows, corrected.rough, screened.shares if screened else {}, clock)
+    return _HighOrders(terms, higher, rows, corrected.rough, screened.shares if screened else {})
 
 
-def _measured(high: _HighOrders, pure: PureTerms, density: Density, settings: Settings) -> PureTerms:
+def _measured(
+    high: _HighOrders, pure: PureTerms, density: Density, clock: Clock, *, n_jobs: int, progress: Progress
+) -> PureTerms:
     """All terms with the mean of high orders in the intercept, and what is measured on them."""
     if high.certificate is None or high.rows is None:
         raise TypeError("`high` must have rows to measure its terms at.")
-    terms, higher, tables, trees = high.terms, high.certificate, pure.terms.tables, high.terms.trees
-    at_rows = _at_rows(trees, tables, density, high.rows)
+    terms, higher, tables, rows = high.terms, high.certificate, pure.terms.tables, high.rows
+    trees = terms.trees
+    at_rows = _at_rows(trees, tables, density, rows)
     mean = mean_score(trees, density.joint)
     if mean is None:
         higher = dataclasses.replace(higher, mean_error=at_rows.mean_error)
     moved = at_rows.mean if mean is None else mean - tables.intercept - mean_of_tables(tables, density)
     terms = dataclasses.replace(terms, leftover=terms.leftover.with_mean(moved))
     tables = tables.with_intercept(tables.intercept + moved)
-    higher = dataclasses.replace(higher, table_error=_table_error(high, tables, at_rows))
-    higher = _with_purity(high, terms, higher, density, settings)
+    high, higher = dataclasses.replace(high, terms=terms), dataclasses.replace(higher, table_error=float("nan"))
+    try:
+        with reporting(clock.stopping(progress)):
+            clock.check()
+            higher = dataclasses.replace(higher, table_error=_table_error(high, tables, at_rows))
+            if terms.keys:
+                measured, n_measured = _measured_purity(terms, density, rows, high.shares, clock, n_jobs=n_jobs)
+                higher = dataclasses.replace(higher, measured=measured, n_measured=n_measured)
+    except OutOfTime:
+        higher = dataclasses.replace(higher, skipped=(*higher.skipped, "accuracy and purity at rows"))
     return PureTerms(Joined(tables, terms), pure.measured, higher)
 
 
@@ -254,39 +294,30 @@ def _table_error(high: _HighOrders, tables: Tensors, at_rows: _AtRows) -> float:
     return factor * (of_bins + left)
 
 
-def _with_purity(
-    high: _HighOrders, terms: PureLeafTerms, higher: HigherCertificate, density: Density, settings: Settings
-) -> HigherCertificate:
-    """The certificate with slice means of the largest listed terms at rows, as far as time allows."""
-    if not terms.keys or high.rows is None:
-        return higher
-    if high.clock.is_limited and high.clock.left < _SHARE_TO_MEASURE * (settings.seconds or 0.0):
-        return dataclasses.replace(higher, skipped=(*higher.skipped, "purity at rows"))
-    measured, n_measured = _measured_purity(terms, density, high.rows, high.shares, settings.n_jobs)
-    return dataclasses.replace(higher, measured=measured, n_measured=n_measured)
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
-class _Sizes:
+class _LazySizes:
     """Sizes of terms of high order, estimated from the leaves when they are asked for."""
 
     form: ClosedForm
     layout: TermLayout
+    clock: Clock
 
     @functools.cached_property
-    def by_key(self) -> dict[Key, float]:
+    def found(self) -> Sizes:
         """Estimates for all orders that can be screened in a reasonable time."""
-        orders = screened_orders(self.form, self.layout.tensor_order + 1, self.layout.top_order)
-        return sizes_without_rows(self.form, orders)
-
-    def of(self, keys: Sequence[Key]) -> Floats:
-        """Estimates for some terms; zero for those of orders that were not screened."""
-        return np.array([self.by_key.get(key, 0.0) for key in keys])
+        seconds = _SHARE_TO_SCREEN * self.clock.left
+        return sizes_without_rows(
+            self.form, screened_orders(self.form, self.layout.tensor_order + 1, self.layout.top_order, seconds)
+        )
 
 
-def _rows_for_correction(trees: Trees, density: Density) -> Points:
+def _rows_for_correction(trees: Trees, density: Density, clock: Clock | None = None) -> Points:
     n_rows = 0 if density.statistics is None else density.statistics.n_rows
-    return trees.points(density, int(np.clip(n_rows, *_DRAWS)), np.random.default_rng(0))
+    n_draws = float(np.clip(n_rows, *_DRAWS))
+    if clock is not None and clock.is_limited:
+        in_time = _SHARE_TO_DRAW * clock.left / (_SECONDS_PER_DRAW * max(len(trees.binnings), 1))
+        n_draws = min(n_draws, max(in_time, _LEAST_DRAWS))
+    return trees.points(density, int(n_draws), np.random.default_rng(0))
 
 
 def _rows_for_leftover(trees: Trees, density: Density) -> Points:
@@ -306,18 +337,38 @@ def _scored_in_time(trees: Trees, rows: Points) -> Points:
 
 
 def _listed(
-    terms: PureLeafTerms, samples: Sequence[Points], sizes: _Sizes, clock: Clock, n_jobs: int
-) -> tuple[PureLeafTerms, Screened]:
-    """All terms where the layout lists them, else those that carry weight, with all others of an order added up."""
+    terms: PureLeafTerms, samples: Sequence[Points], sizes: _LazySizes, clock: Clock, *, n_jobs: int, progress: Progress
+) -> tuple[PureLeafTerms, Screened, list[str]]:
+    """All terms where the layout lists them, else those that carry weight, with all others of an order added up.
+
+    Last, what was skipped for lack of time.
+    """
     layout, sets = terms.trees.layout, terms.trees.leaf_sets
     orders = range(layout.tensor_order + 1, layout.row_order + 1)
+    skipped: list[str] = []
     if layout.lists_all:
         screened = Screened(tuple(sets.subsets(orders)), (), 0, 0.0)
     else:
         shares = functools.partial(_shares_at_rows, terms, samples, n_jobs)
-        seconds = clock.left / 2
-        screened = screen(sizes.by_key, orders, sets.n_leaves_with, shares, asked=layout.asked, seconds=seconds)
-    return dataclasses.replace(terms, keys=screened.keys, screened_orders=screened.rest_orders), screened
+        work = functools.partial(_leaves_and_outputs, sets)
+        asked, n_terms = layout.asked, sizes.found.n_terms
+        try:
+            with reporting(clock.stopping(progress)):
+                seconds = clock.left / 2
+                screened = screen(
+                    sizes.found.by_key, orders, work, shares, asked=asked, seconds=seconds, n_terms=n_terms
+                )
+        except OutOfTime:
+            screened = screen({}, orders, work, shares, asked=asked, n_terms=n_terms)
+            skipped = [_NOT_SEARCHED]
+        if clock.is_limited and not sizes.found.by_key:
+            skipped = [_NOT_SEARCHED]
+    return dataclasses.replace(terms, keys=screened.keys, screened_orders=screened.rest_orders), screened, skipped
+
+
+def _leaves_and_outputs(sets: LeafSets, key: Key) -> int:
+    """Leaves of a term, more where leaves have several outputs: what its values at a row take."""
+    return int(sets.n_leaves_with(key) * (3 + sets.outputs_per_leaf) / 4)
 
 
 def _shares_at_rows(
@@ -360,13 +411,13 @@ def _sizes_at_rows(terms: PureLeafTerms, codes: BinIndices, keys: Sequence[Key],
     return sizes
 
 
-def _correctable(terms: PureLeafTerms, sizes: _Sizes) -> list[Key]:
+def _correctable(terms: PureLeafTerms, sizes: _LazySizes) -> list[Key]:
     """Terms of high order to correct for dependence: those that hold nearly all of the size, in a reasonable time."""
     layout = terms.trees.layout
     limit = _MAX_CORRECTED if layout.has_many_terms else _MAX_CORRECTED_OF_FEW
     n_outputs = terms.trees.leaf_sets.values.shape[1]
-    lowest = layout.tensor_order + 1
-    return largest_with_subsets(sizes.by_key, lowest, max(limit // n_outputs, 1), share=_CORRECTED_SHARE)
+    lowest, limit = layout.tensor_order + 1, max(limit // n_outputs, 1)
+    return largest_with_subsets(sizes.found.by_key, lowest, limit, share=_CORRECTED_SHARE, total=sizes.found.total)
 
 
 class _Corrected(NamedTuple):
@@ -382,7 +433,7 @@ def _corrected(
     terms: PureLeafTerms,
     density: Density,
     rows: Points,
-    sizes: _Sizes,
+    sizes: _LazySizes,
     clock: Clock,
     *,
     n_jobs: int,
@@ -390,7 +441,8 @@ def _corrected(
 ) -> _Corrected:
     """The terms with their correction, and that with half the bins.
 
-    With a limit of time, fewer terms are corrected, and half the bins are tried only if half of the time is left.
+    With a limit of time, fewer terms are corrected, none where even these take too long, and half the bins are tried
+    only if half of the time is left.
     """
     form, trees = terms.form, terms.trees
     with one_step(progress, "choosing terms of high orders"):
@@ -399,19 +451,26 @@ def _corrected(
         are_cells, are_drawn = density.statistics is None, density.smooths_rows
         bins = choose_bins(form, keys, rows, are_cells=are_cells, are_drawn=are_drawn)
     skipped = [f"the correction of {len(every) - len(keys):,} terms"] if len(keys) < len(every) else []
+    if clock.is_limited and not every:
+        skipped = ["the correction of all terms"]
     if not keys:
         return _Corrected(terms, float("nan"), None, skipped)
-    start = clock.left
-    means = coarse_means(form, keys, bins, n_jobs, progress)
+    start, stopping = clock.left, clock.part(_SHARE_TO_CORRECT).stopping(progress)
     unsampled = _Unsampled(density, trees.grid)
-    stage = functools.partial(progress, "high orders")
-    fine = correct(means, keys, rows, bins, advance=stage, unsampled=unsampled)
+    try:
+        means = coarse_means(form, keys, bins, n_jobs, stopping)
+        stage = functools.partial(stopping, "high orders")
+        fine = correct(means, keys, rows, bins, advance=stage, unsampled=unsampled)
+    except OutOfTime:
+        return _Corrected(terms, float("nan"), None, [f"the correction of {len(every):,} terms"])
     terms = dataclasses.replace(terms, correction=fine)
-    if clock.is_limited and clock.left < start / 2:
-        return _Corrected(terms, float("nan"), None, [*skipped, "a trial with half the bins"])
     half = {order: max(max(b.coarser_size(n) for b in means.binnings) // 2, 1) for order, n in bins.items()}
-    stage = functools.partial(progress, "high orders, half the bins")
-    rough = correct(means, keys, rows, half, advance=stage, unsampled=unsampled)
+    trial = clock.part(1.0, start / 2)  # none where less than half of the time is left
+    try:
+        stage = functools.partial(trial.stopping(progress), "high orders, half the bins")
+        rough = correct(means, keys, rows, half, advance=stage, unsampled=unsampled)
+    except OutOfTime:
+        return _Corrected(terms, float("nan"), None, [*skipped, "a trial with half the bins"])
     score = trees.forest.score_encoded(trees.grid.encoded(rows.codes[:: max(1, len(rows.codes) // _SCALE_ROWS)]))
     return _Corrected(terms, _change(fine, rough, rows, float(score.std(axis=0).max())), rough, skipped)
 
@@ -440,14 +499,15 @@ class _Unsampled:
         return [(share, joint.statistics.on(self.grid)) for share, joint in parts if not joint.has_exact_points]
 
 
-def _in_time(form: ClosedForm, keys: Sequence[Key], sizes: _Sizes, clock: Clock) -> list[Key]:
+def _in_time(form: ClosedForm, keys: Sequence[Key], sizes: _LazySizes, clock: Clock) -> list[Key]:
     """Those of some terms, with their subsets, that can be corrected in half of the time that is left."""
-    seconds = sum(_SECONDS_PER_TERM + _SECONDS_PER_LEAF * form.leaf_sets.n_leaves_with(key) for key in keys)
+    per_leaf = _SECONDS_PER_LEAF * form.leaf_sets.values.shape[1]
+    seconds = sum(_SECONDS_PER_TERM + per_leaf * form.leaf_sets.n_leaves_with(key) for key in keys)
     if not clock.is_limited or seconds <= clock.left / 2:
         return list(keys)
     limit = int(len(keys) * clock.left / 2 / seconds)
     lowest = min(map(len, keys))
-    known = {key: sizes.by_key.get(key, 0.0) for key in keys}
+    known = {key: sizes.found.by_key.get(key, 0.0) for key in keys}
     chosen = largest_with_subsets(known, lowest, limit) if limit else []
     return chosen if len(chosen) <= limit else []
 
@@ -462,7 +522,7 @@ def _change(fine: Correction, rough: Correction, rows: Points, scale: float) -> 
 
 
 def _measured_purity(
-    terms: PureLeafTerms, density: Density, rows: Points, shares: Mapping[Key, float], n_jobs: int
+    terms: PureLeafTerms, density: Density, rows: Points, shares: Mapping[Key, float], clock: Clock, *, n_jobs: int
 ) -> tuple[float, int]:
     """Largest slice mean of the largest terms at rows, relative to the term, and the number of terms measured.
 
@@ -474,7 +534,7 @@ def _measured_purity(
     else:
         sizes = _sizes_at_rows(terms, rows.codes, terms.keys, n_jobs)
     keys = [terms.keys[i] for i in _largest(sizes, [len(key) for key in terms.keys])]
-    keys = _affordable(keys, sizes, terms)
+    keys = _affordable(keys, sizes, terms, clock)
     points, is_part = _some_points(terms, density, keys)
     values = terms.at(points.codes, keys, n_jobs)
     binnings = coarse_binnings(terms.form)
@@ -485,12 +545,16 @@ def _measured_purity(
     return max(impurities), len(keys)
 
 
-def _affordable(keys: Sequence[Key], sizes: Floats, terms: PureLeafTerms) -> list[Key]:
+def _affordable(keys: Sequence[Key], sizes: Floats, terms: PureLeafTerms, clock: Clock) -> list[Key]:
     """The largest of some terms that can be measured in a reasonable time, at least one."""
     size_of = dict(zip(terms.keys, sizes, strict=True))
     ranked = sorted(keys, key=lambda key: -size_of[key])
-    steps = np.cumsum([terms.trees.leaf_sets.n_leaves_with(key) * _MEASURED_ROWS[0] for key in ranked])
-    return ranked[: max(1, int(np.count_nonzero(steps <= _MAX_MEASURED_STEPS)))]
+    steps = np.cumsum([_leaves_and_outputs(terms.trees.leaf_sets, key) * _MEASURED_ROWS[0] for key in ranked])
+    most = min(_MAX_MEASURED_STEPS, clock.left * _MEASURED_STEPS_PER_SECOND)
+    n_keys = int(np.count_nonzero(steps <= most))
+    if clock.is_limited and not n_keys:
+        raise OutOfTime
+    return ranked[: max(1, n_keys)]
 
 
 def _some_points(terms: PureLeafTerms, density: Density, keys: Sequence[Key]) -> tuple[Points, bool]:
@@ -522,7 +586,10 @@ def _low_orders(terms: PureLeafTerms, n_jobs: int, progress: Progress) -> Effect
     def tensor(key: Key) -> Floats:
         """One table."""
         bins = trees.first_bins(key)
-        return terms.form.tensor(key) + terms.correction.spread(key, bins) + terms.leftover.spread(key, bins)
+        table = terms.form.tensor(key)
+        table += terms.correction.spread(key, bins)
+        table += terms.leftover.spread(key, bins)
+        return table
 
     with ThreadPoolExecutor(n_jobs) as pool:
         made = counted(progress, "low orders", pool.map(tensor, keys), len(keys))
@@ -530,12 +597,21 @@ def _low_orders(terms: PureLeafTerms, n_jobs: int, progress: Progress) -> Effect
     return Effects(trees.tensor_grid, terms.form.intercept + terms.leftover.spread((), []), tensors)
 
 
+def _can_find_leftover(low: Effects, rows: Points, clock: Clock) -> bool:
+    """Whether tables can be compared with terms that are not listed in a share of the time that is left."""
+    per_table, per_value = _SECONDS_PER_LEFTOVER
+    seconds = len(low.terms) * (per_table + per_value * len(rows.codes) * len(low.intercept))
+    return not clock.is_limited or seconds <= _SHARE_FOR_LEFTOVER * clock.left
+
+
 def _without_low_orders(terms: PureLeafTerms, low: Effects, rows: Points) -> tuple[PureLeafTerms, Effects]:
     """The terms and the tables with what the former still hold of the latter's orders moved."""
     trees = terms.trees
-    rows = _scored_in_time(trees, rows)
     score = trees.forest.score_encoded(trees.grid.encoded(rows.codes))
     high = score - low.score_codes(trees.merged(rows.codes))
     leftover = find_leftover(terms.form, tuple(filter(terms.can_give_up, low.terms)), rows, high)
-    moved = {key: table + leftover.spread(key, trees.first_bins(key)) for key, table in low.terms.items()}
+    moved = {
+        key: table + leftover.spread(key, trees.first_bins(key)) if key in leftover.tables else table
+        for key, table in low.terms.items()
+    }
     return dataclasses.replace(terms, leftover=leftover), dataclasses.replace(low, terms=moved)

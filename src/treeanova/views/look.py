@@ -30,8 +30,8 @@ _SCALES = {
 RESPONSES = {"logit": "probability", "softmax": "probability", "log": "prediction"}
 
 
-# Measures of a term. Its variance leads: lists, headlines and bars are in it, and in its order. Its share, which adds up
-# over terms, comes second.
+# Measures of a term. Its variance leads: lists, headlines and bars are in it, and in its order. Its share comes second:
+# it adds up over terms.
 NEGATIVE_SHARE = (
     "A negative share means that the term partly cancels terms that it is correlated with: without it, the score would "
     "vary more. Its variance says how strong it is."
@@ -45,7 +45,7 @@ _MUCH = 0.1
 
 
 def share_words(terms: Iterable[tuple[float, float]]) -> str:
-    """What shares mean where they are negative or far below the variance, from pairs of variance and share; or empty."""
+    """What shares mean where they are negative or far below the variance, from pairs of both; else empty."""
     shown = list(terms)
     is_offset = any(variance - share > _MUCH for variance, share in shown)
     return negative_share_words(share for _, share in shown) or (OFFSET if is_offset else "")

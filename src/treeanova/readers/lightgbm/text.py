@@ -16,6 +16,7 @@ from treeanova.readers.checks import whole_number
 
 Fields = dict[str, str]
 _READABLE_VERSIONS = ("v3", "v4")
+_BARE_LINES = {"tree", "average_output"}
 _END = re.compile(r"(\nend of (parameters|parser)\n|\n\npandas_categorical:[^\n]*\n*)\Z")
 _NUMBERS = re.compile(r"[0-9+\-.e infa]*", re.IGNORECASE)
 
@@ -115,6 +116,9 @@ def _fields(block: str) -> Fields:
     # Not splitlines(): names may contain what Unicode considers line ends.
     lines = [line for line in block.split("\n") if line]
     fields = {key: value for key, _, value in (line.partition("=") for line in lines)}
+    bare = [line for line in lines if "=" not in line and line not in _BARE_LINES]
+    if bare:
+        raise ModelFileError(f"lines of {lines[0]!r:.20} must be names and values, got {bare[0]!r:.40}; file damaged?")
     if len(fields) < len(lines):
         raise ModelFileError(f"lines of {lines[0]!r:.20} must have names of their own, got one twice; file damaged?")
     return fields

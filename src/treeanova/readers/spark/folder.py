@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import pathlib
+import re
 from typing import Any
 
 from treeanova.errors import ModelFileError, UnsupportedModelError
@@ -57,7 +58,7 @@ class Stage:
             return [self]
         names = self.parameter("stageUids") or []
         for name in names:
-            if not isinstance(name, str) or pathlib.PurePath(name).name != name:
+            if not isinstance(name, str) or not re.fullmatch(r"\w[\w.\-]*", name):
                 raise ModelFileError(f"stageUids must be names of folders, got {name!r:.60}; folder damaged?")
         width = len(str(len(names)))
         paths = [self.path / "stages" / f"{k:0{width}d}_{name}" for k, name in enumerate(names)]

@@ -10,7 +10,6 @@ from treeanova.core.arrays import Floats
 from treeanova.data.features import Schema
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.forest import Forest, assemble, bound_below
-from treeanova.readers.checks import whole_number
 from treeanova.readers.xgboost.document import Document, count_of, n_outputs_of, tree_model
 from treeanova.readers.xgboost.features import features_of
 from treeanova.readers.xgboost.margin import link_of, objective_of, objective_words
@@ -77,10 +76,13 @@ def _outputs(learner: Document, n_outputs: int) -> tuple[str, ...]:
 
 
 def _check_tree_count(model: Document) -> None:
-    """Raise ModelFileError unless all trees that the document announces are there."""
+    """Raise ModelFileError unless the trees and iterations that the document announces are there."""
     n_announced, n_trees = count_of(model["gbtree_model_param"], "num_trees"), len(model["trees"])
     if n_announced != n_trees:
         raise ModelFileError(f"the model must have {n_announced} trees as num_trees says, got {n_trees}; file damaged?")
+    ends = np.asarray(model.get("iteration_indptr", [0, n_trees]))
+    if ends.dtype.kind not in "iu" or ends[0] != 0 or ends[-1] != n_trees or (np.diff(ends) < 0).any():
+        raise ModelFileError(f"iteration_indptr must ascend from 0 to {n_trees}, got {str(ends)[:40]}; file damaged?")
 
 
 def _n_trees(model: Document, n_outputs: int, last: int | None) -> int:
@@ -92,10 +94,7 @@ def _n_trees(model: Document, n_outputs: int, last: int | None) -> int:
         raise UnsupportedModelError(
             f"an XGBoost model must have the iterations up to its best, got best_iteration {last} of {len(ends) - 1}."
         )
-    n_trees = whole_number(ends[last + 1])
-    if not 0 <= n_trees <= len(model["trees"]):
-        raise ModelFileError(f"iteration_indptr must be numbers of trees, got {n_trees}; file damaged?")
-    return n_trees
+    return int(ends[last + 1])
 
 
 def _iteration_ends(model: Document, n_outputs: int) -> range:

@@ -17,6 +17,7 @@ from treeanova.readers.xgboost.columns import Singles, singles
 from treeanova.readers.xgboost.document import Document, count_of, tree_model
 
 _MAX_ENTRIES = 1 << 27
+_OTHER_TYPES: dict[str, set[type]] = {"iu": {bool}, "biu": set(), "fiu": {bool, int}}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -79,10 +80,13 @@ def read_nodes(trees: Sequence[Document]) -> Nodes:
 
 def _joined(trees: Sequence[Document], key: str, kinds: str = "iu") -> tuple[npt.NDArray[Any], Ints]:
     """The arrays of all trees in one, as int64 or, where `kinds` has f, as float32; and the length of each."""
-    if "b" not in kinds and any(isinstance(tree[key], list) and bool in map(type, tree[key]) for tree in trees):
-        raise ModelFileError(f"{key} must be a list of integers, got booleans; file damaged?")
-    arrays = [np.asarray(tree[key]) for tree in trees]
     noun = "numbers" if "f" in kinds else "integers"
+    for tree in trees:
+        # XGBoost writes 2 as 2E0 where it wants a number, and reads nothing else.
+        others = set(map(type, tree[key])) & _OTHER_TYPES[kinds] if isinstance(tree[key], list) else set()
+        if others:
+            raise ModelFileError(f"{key} must be a list of {noun}, got {others.pop().__name__}; file damaged?")
+    arrays = [np.asarray(tree[key]) for tree in trees]
     for array in arrays:
         if array.ndim != 1 or (array.dtype.kind not in kinds and len(array)):
             raise ModelFileError(f"{key} must be a list of {noun}, got {array.dtype}, {array.shape}; file damaged?")
@@ -142,8 +146,11 @@ def _tree_weights(learner: Document, n_trees: int) -> Singles:
 def _scattered(leaf: Singles, learner: Document, nodes: Nodes, n_outputs: int) -> Singles:
     """Values of the nodes at the output of their tree, zero at the other outputs."""
     n_trees = len(nodes.sizes)
-    output = np.asarray(tree_model(learner)["tree_info"][:n_trees])
-    if n_trees and (len(output) != n_trees or n_outputs > n_trees or output.min() < 0 or output.max() >= n_outputs):
+    model = tree_model(learner)
+    output = np.asarray(model["tree_info"])
+    is_whole = output.dtype.kind in "iu" and len(output) == len(model["trees"])
+    output = output[:n_trees]
+    if n_trees and not (is_whole and n_outputs <= n_trees and output.min() >= 0 and output.max() < n_outputs):
         raise ModelFileError(
             f"tree_info must name one of {n_outputs} outputs for each of {n_trees} trees, got {str(output)[:40]}; "
             "file damaged?"
