@@ -66,6 +66,15 @@ def is_full(data_folder):
     return data_folder == full_data_folder()
 
 
+@pytest.fixture
+def _budget_of_tables(monkeypatch):
+    """Budgets are for tables alone, so that bins of small models are merged, too."""
+    from treeanova.terms import layout
+
+    for kind in ("PER_ENTRY", "PER_LEAF", "PER_KEY", "PER_COEFFICIENT", "PER_CORRECTED", "OF_DENSITY"):
+        monkeypatch.setattr(layout, f"_BYTES_{kind}", 0)
+
+
 @pytest.fixture(autouse=True)
 def _same_draws_in_each_run():
     """scikit-learn's models without a random state take numpy's global one."""

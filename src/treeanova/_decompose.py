@@ -151,7 +151,7 @@ def decompose(
             _check_terms(terms)
             head = _head_of(X, sample_weight)
             content = _with_dates(_with_names(read_for_rows(model, head), feature_names), head, dates or {})
-        settings = Settings(Options(method), _n_threads(n_jobs), backend_of(head), random_state, limit)
+        settings = Settings(Options(method), _n_threads(n_jobs), backend_of(X), random_state, limit)
         kind = density_of(density)
         if isinstance(content, Effects):
             plan_of_effects(content).check(budget)
@@ -224,7 +224,8 @@ def _n_known_rows(X: Any) -> float:
     """Number of rows in memory; infinite where it is not known before they are read."""
     if isinstance(X, Statistics):
         return X.n_rows
-    return float("inf") if X is None or isinstance(X, Batches) else n_rows_of(X)
+    is_table = hasattr(X, "shape") or hasattr(X, "__len__")
+    return n_rows_of(X) if is_table and not isinstance(X, Batches) else float("inf")
 
 
 def _checked_order(name: str, order: int | None, least: int) -> int | None:

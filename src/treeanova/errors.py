@@ -115,7 +115,7 @@ class BudgetError(MemoryError):
     ...     treeanova.decompose(fx.model, X, budget=100)
     ... except treeanova.BudgetError as error:
     ...     print(str(error).partition(";")[0])
-    the terms need 192 bytes, over the budget of 100 bytes
+    `budget` must be at least about 488 bytes for a model of 3 leaves on 2 features, got 100 bytes
     """
 
 

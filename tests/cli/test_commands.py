@@ -136,7 +136,7 @@ BAD = {
     "folder": (["explain", "model.json", "--data", "rows.csv", "--out", "."], "got the folder"),
     "no folder": (["explain", "model.json", "--data", "rows.csv", "--save", "no/fx.tav"], "folder that exists"),
     "file as folder": (["demo", "--out", "rows.csv"], "must be a folder, got the file"),
-    "budget": (["explain", "model.json", "--data", "rows.csv", "--budget", "1e-6"], "over the budget"),
+    "budget": (["explain", "model.json", "--data", "rows.csv", "--budget", "1e-6"], "`budget` must be at least about"),
     "term": (["table", "fx.tav", "--term", "a,d"], r"got 'a,d'; there are .*a,b"),
     "term of two lines": (["table", "fx.tav", "--term", "a\nb"], r"got 'a\\nb'; there are "),
     "no term": (["table", "fx.tav"], "Missing option '--term'"),

@@ -43,7 +43,7 @@ def test_progress_stops_work_when_the_time_is_over(monkeypatch):
     progress = Clock(5.0).stopping(lambda *step: steps.append(step))
     progress("work", 0, 2)
     now[0] = 5.0
-    with pytest.raises(OutOfTime, match="work"):
+    with pytest.raises(OutOfTime):
         progress("work", 1, 2)
     assert steps == [("work", 0, 2)]
 

@@ -112,6 +112,7 @@ def test_rows_that_are_read_once_say_what_was_estimated(monkeypatch):
     assert deep.certificate.reconstruction_error < 1e-12
 
 
+@pytest.mark.usefixtures("_budget_of_tables")
 def test_merged_bins_need_rows_that_can_be_read_again():
     with pytest.raises(
         ValueError, match="`X` must be readable more than once where bins have to be merged, got a stream"

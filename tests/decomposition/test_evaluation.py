@@ -44,6 +44,7 @@ def test_terms_of_deep_ensembles_add_up_to_the_score(deep, deep_fx):
     check_sums(deep_fx, deep[1][:30])
 
 
+@pytest.mark.usefixtures("_budget_of_tables")
 def test_merged_bins_leave_a_remainder_but_none_to_a_selection(deep):
     model, x = deep
     merged = treeanova.decompose(model, x, density="empirical", budget=1.5e6)

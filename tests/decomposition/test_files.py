@@ -15,6 +15,7 @@ from treeanova.testing.decompositions import sum_of
 from treeanova.testing.effects import pair_on_few_bins, random_effects, rows_of_effects
 
 
+@pytest.mark.usefixtures("_budget_of_tables")
 @pytest.mark.parametrize("options", [{}, {"max_order": 2}, {"density": "independent"}, {"budget": 1.5e6}])
 def test_saved_and_loaded(deep, options, tmp_path):
     model, x = deep

@@ -316,7 +316,8 @@ def test_sums_keep_an_objective_only_if_they_are_means():
 
 def test_a_copy_hides_no_term():
     """Alone, the half of the effect that each copy has can be moved to the other."""
-    fx, x = written_down("squared", copies=True)
+    with pytest.warns(treeanova.AliasWarning, match="a and copy of a determine each other"):
+        fx, x = written_down("squared", copies=True)
     y = 2 * np.where(x[:, 0] > 0, 1.0, -1.0) + np.random.default_rng(1).normal(size=2000)
     validation = fx.validate(x, y)
     table = validation.table.set_index("term")

@@ -113,6 +113,7 @@ def test_deep_terms_that_are_not_listed_are_added_up_and_shared():
     np.testing.assert_allclose(sum_of_parts(truncated), score(some) - score(references).mean(), atol=1e-12)
 
 
+@pytest.mark.usefixtures("_budget_of_tables")
 def test_merged_bins_do_not_matter(deep):
     model, rows = deep
     merged = treeanova.decompose(model, rows, budget=3e5, density="empirical")

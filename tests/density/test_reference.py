@@ -121,6 +121,7 @@ def test_bad_rows_are_refused(row, message):
         treeanova.decompose(fit(model, ROWS, interacting(ROWS)), ROWS, density=Reference(row), n_jobs=1)
 
 
+@pytest.mark.usefixtures("_budget_of_tables")
 def test_merged_bins_are_refused():
     pytest.importorskip("xgboost")
     model, rows = deep_model()

@@ -41,6 +41,7 @@ DENSITIES = ["auto", "empirical", "independent"]
 
 
 @pytest.mark.parametrize("density", [*DENSITIES, "merged bins"])
+@pytest.mark.usefixtures("_budget_of_tables")
 def test_tables_of_pairs_follow_from_the_trees(density):
     fx = merged_bins()[0] if density == "merged bins" else decomposed(density=density)
     assert fx.termset.leaf_terms.trees.has_merged_bins == (density == "merged bins")

@@ -92,7 +92,8 @@ def test_ranks_number_all_sets_of_as_many_features():
 
 @pytest.mark.parametrize("seconds", [np.inf, 1.0])
 def test_orders_whose_sums_do_not_fit_into_memory_are_not_screened(seconds, monkeypatch):
-    form = closed_form(5, max_depth=5, max_trees=8)
+    forms = (closed_form(seed, max_depth=5, max_trees=8, max_features=9) for seed in range(50))
+    form = next(form for form in forms if len(form.leaf_sets.used_features) >= 6)
     monkeypatch.setattr(screening, "_MOST_SUBSETS", 0)
     monkeypatch.setattr(screening, "_MOST_RANKED", screening._n_ranked(form, 2))
     assert screened_orders(form, 2, 5, seconds) == range(2, 3)

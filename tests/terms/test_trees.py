@@ -29,6 +29,7 @@ def fx(boosted):
     return deep_decomposition()
 
 
+@pytest.mark.usefixtures("_budget_of_tables")
 def test_bins_are_merged_where_pairs_do_not_fit(boosted, fx):
     model, x = boosted
     merged = treeanova.decompose(model, x, density="empirical", budget=1.5e6)

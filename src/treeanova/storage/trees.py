@@ -118,7 +118,9 @@ def unpack_leaf_terms(header: Mapping[str, Any], arrays: Arrays, grid: Grid) -> 
     keys = tuple(key_of(key, n_features) for key in header["keys"])
     if "masses/0" not in arrays:
         return RawLeafTerms(trees, keys)
-    form = ClosedForm(sets, tuple(masses(arrays[f"masses/{j}"], (size,)) for j, size in enumerate(sizes)), trees.binnings)
+    form = ClosedForm(
+        sets, tuple(masses(arrays[f"masses/{j}"], (size,)) for j, size in enumerate(sizes)), trees.binnings
+    )
     screened = tuple(whole(order, 1, n_features) for order in header.get("screened_orders", ()))
     correction = _unpack_correction(header, arrays, sizes, forest.n_outputs)
     leftover = _unpack_leftover(arrays, sizes, forest.n_outputs)
