@@ -11,6 +11,7 @@ from treeanova.density.copies import without_copies
 from treeanova.density.row_sources import statistics_of
 from treeanova.model.axes import IntervalAxis
 from treeanova.testing.densities import grid_of_axes, normals, quantile_axes
+from treeanova.testing.training import fit
 
 RNG = np.random.default_rng(0)
 NORMAL = np.stack(normals(0.6, 1000), axis=1)
@@ -129,7 +130,7 @@ def test_resamples_draw_copies_together():
 def model():
     ensemble = pytest.importorskip("sklearn.ensemble")
     y = NORMAL[:, 0] * NORMAL[:, 1] + np.sin(NORMAL[:, 2])
-    return ensemble.GradientBoostingRegressor(n_estimators=30, max_depth=2, random_state=0).fit(NORMAL, y)
+    return fit(ensemble.GradientBoostingRegressor(n_estimators=30, max_depth=2, random_state=0), NORMAL, y)
 
 
 @pytest.mark.parametrize("density", ["auto", "kernel", "shrinkage"])
