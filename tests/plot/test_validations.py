@@ -40,8 +40,8 @@ def test_dots_are_changes_of_loss_with_two_standard_errors(validation):
     found = drawn(ax)
     assert [found[i][0] for i in range(len(table))] == pytest.approx(list(table["loss_change"]))
     assert [found[i][1] for i in range(len(table))] == pytest.approx(list(2 * table["error"]))
-    evident, others = ax.containers
-    assert len(evident[0].get_xdata()) == (table["p_holm"] < 0.05).sum()
+    significant, others = ax.containers
+    assert len(significant[0].get_xdata()) == (table["p_holm"] < 0.05).sum()
     assert len(others[0].get_xdata()) == (table["p_holm"] >= 0.05).sum()
     assert "increase in squared error" in ax.get_xlabel().replace("\n", " ")
 

@@ -113,7 +113,7 @@ def test_the_plan_tells_what_becomes_of_all_orders(boosted):
     merged = treeanova.plan(model, budget=whole.n_bytes - 1)
     assert re.search(r"\nbins merged to at most \d+ per ordered feature, the rest in a remainder\n", str(merged))
     assert merged.n_bytes < whole.n_bytes
-    assert re.search(r"\n1 output, [\d.]+ MB in all, [\d.]+ MB of it for sums over leaves$", str(merged))
+    assert re.search(r"\n1 output, [\d.]+ MB in all, [\d.]+ MB of it besides tables$", str(merged))
 
 
 def forest_of_chains(n_trees, n_features, depth, n_outputs=1):
@@ -161,7 +161,7 @@ def test_what_does_not_fit_is_refused_before_memory_is_taken(monkeypatch):
     monkeypatch.setattr("treeanova.terms.layout._BYTES_PER_ENTRY", 0)
     monkeypatch.setattr("treeanova.terms.layout._BYTES_PER_LEAF", 0)
     error, _ = traced_peak(lambda: treeanova.decompose(forest, X, budget=least))
-    assert re.search(r"over the budget of 283 kB, [\d.]+ MB of it for sums over leaves; the largest is", str(error))
+    assert re.search(r"over the budget of 283 kB, [\d.]+ MB of it besides tables; the largest is", str(error))
 
 
 def test_too_little_time_for_the_leaves_is_refused_before_they_are_looked_at(monkeypatch):

@@ -17,6 +17,7 @@ import typer
 
 from treeanova.core.bar import Bar, rewrites_lines
 from treeanova.core.progress import Progress, quiet
+from treeanova.data.frames import printable
 
 _SECONDS_TO_STOP = 1.5
 # The base of typer's own errors, wherever a version of typer has it.
@@ -63,7 +64,12 @@ def line_of(error: BaseException) -> str:
         text = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
     else:
         text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
-    return " ".join(text.split()) or type(error).__name__
+    return _one_line(text) or type(error).__name__
+
+
+def _one_line(text: str) -> str:
+    """Text in one line, without characters that steer a terminal: names come from files."""
+    return printable(" ".join(text.split()))
 
 
 def _complain(text: str) -> None:
@@ -77,7 +83,7 @@ def _complain(text: str) -> None:
 def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
     _clear_line()
     with contextlib.suppress(BrokenPipeError):
-        sys.stderr.write(f"treeanova: warning: {' '.join(str(message).split())}\n")
+        sys.stderr.write(f"treeanova: warning: {_one_line(str(message))}\n")
 
 
 def run_app(app: typer.Typer, arguments: Sequence[str]) -> int:
@@ -113,8 +119,11 @@ def _stop(*_: object) -> None:
 
 
 def prepare() -> None:
-    """Make Ctrl-C stop soon, and characters that a terminal lacks no error."""
+    """Make Ctrl-C stop soon, and characters that a terminal lacks and streams that are closed no errors."""
     signal.signal(signal.SIGINT, _stop)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller, as by >&-
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")

@@ -6,11 +6,21 @@ import contextlib
 import errno
 import os
 import pathlib
+import re
 import secrets
 import stat
+import time
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+_TEMPORARY = re.compile(r"\.treeanova-[0-9a-f]{16}")
+_SECONDS_UNTIL_STALE = 24 * 60 * 60
+_OF_WRITING = {errno.ENOSPC, errno.EFBIG, errno.EIO, errno.EDQUOT}  # a write that fails does not name its file
 # Suffixes of the files that are written.
 PAGE = (".html", ".htm")
 ARCHIVE = (".tav",)
@@ -24,7 +34,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
     Until then the file has a temporary name in the same folder. A symbolic link stays, and the file that it points to
     is replaced. The new file has the mode of the old one, and its owner where that is allowed. Pipes and other special
-    files are written to directly.
+    files are written to directly. Errors of the file system name `path`. Temporary files that killed processes left in
+    the folder are removed after a day.
     """
     target = _link_target(path)
     old = _status(target)
@@ -32,18 +43,91 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         with target.open("wb") as file:
             yield file
         return
+    _remove_stale(target.parent)
     temporary = target.with_name(f".treeanova-{secrets.token_hex(8)}")
     try:
         with open(temporary, "xb", opener=None if old is None else _open_private) as file:
+            _lock(file.fileno())
             yield file
             file.flush()
             os.fsync(file.fileno())
         if old is not None:
             _make_like(temporary, old)
         temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        if isinstance(error, OSError) and _is_about(error, temporary):
+            raise OSError(error.errno, error.strerror, os.fspath(path)) from error
         raise
+
+
+def _is_about(error: OSError, temporary: pathlib.Path) -> bool:
+    """Whether an error names a temporary file, or no file because a write has failed."""
+    return error.filename == os.fspath(temporary) or (error.filename is None and error.errno in _OF_WRITING)
+
+
+def _remove_stale(folder: pathlib.Path) -> None:
+    """Remove temporary files that nobody writes to, nor has written to for a day."""
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if _TEMPORARY.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
+                with contextlib.suppress(OSError):
+                    _remove_if_stale(pathlib.Path(entry.path))
+
+
+def _remove_if_stale(path: pathlib.Path) -> None:
+    if time.time() - path.stat().st_mtime < _SECONDS_UNTIL_STALE:
+        return
+    with path.open("rb") as file:
+        if _lock(file.fileno()):
+            path.unlink()
+
+
+def _lock(descriptor: int) -> bool:
+    """Lock an open file or folder until it is closed; False where another process has locked it.
+
+    Also True where the system has no such locks.
+    """
+    if fcntl is None:
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # some network file systems
+        return True
+    return True
+
+
+@contextlib.contextmanager
+def only_writer(folder: pathlib.Path, path: str | os.PathLike[str]) -> Iterator[None]:
+    """A context with a folder, made where it is missing, that no other process writes to; ValueError where one does.
+
+    `path` is the file that the folder is for, as the user has given it. The end of a process ends its lock, however the
+    process ends.
+    """
+    folder.mkdir(exist_ok=True)
+    if fcntl is None:
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        if not _lock(descriptor) or not _is_at(descriptor, folder):
+            raise ValueError(
+                f"`path` must be written by one process at a time, got {os.fspath(path)!r}, which another process writes "
+                "now; wait for it, or choose another name."
+            )
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _is_at(descriptor: int, folder: pathlib.Path) -> bool:
+    """Whether an open folder is still at its path: another process may have removed it before it was locked."""
+    with contextlib.suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(descriptor), folder.stat())
+    return False
 
 
 def _link_target(path: str | os.PathLike[str]) -> pathlib.Path:

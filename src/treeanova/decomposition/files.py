@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import pathlib
 
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.errors import ArchiveError
 from treeanova.storage import archive
 from treeanova.storage.fields import unpack
+
+_DAMAGE = (LookupError, ValueError, TypeError, AttributeError, ImportError, ArithmeticError, MemoryError, RecursionError)
 
 
 def load(path: str | os.PathLike[str]) -> Decomposition:
@@ -37,8 +40,8 @@ def load(path: str | os.PathLike[str]) -> Decomposition:
     header, arrays = archive.read(path)
     try:
         saved = unpack(header, arrays)
-    except (KeyError, ValueError, TypeError, AttributeError, IndexError, ImportError) as error:
-        name = os.fspath(path)
+    except _DAMAGE as error:
+        name = pathlib.Path(path).name
         raise ArchiveError(f"{name} must be a whole file saved by treeanova, got one that does not fit.") from error
     source, terms, density, certificate, scope, settings, moments = saved
     return Decomposition(source, terms, density, certificate, scope, settings, saved_moments=moments)

@@ -22,7 +22,7 @@ import narwhals.stable.v1 as nw
 import numpy as np
 
 from treeanova.core.arrays import Floats
-from treeanova.core.files import PARQUET, check_suffix, replacing
+from treeanova.core.files import PARQUET, check_suffix, only_writer, replacing
 from treeanova.core.progress import Progress, reporting
 from treeanova.data.batches import Batch, Batches, Selection, batches_of
 from treeanova.data.frames import free_name
@@ -69,13 +69,13 @@ class Job:
         whole = as_batches(X)
         batches = whole.reading(dataclasses.replace(self.selection, drop=whole.selection.drop))
         folder = target.with_name(f"{target.name}.parts")
-        folder.mkdir(exist_ok=True)
-        parts = list(self._parts(folder, batches, progress))
-        if not parts:
-            folder.rmdir()
-            raise ValueError("`X` must have at least one row, got 0 rows; pass the rows to explain.")
-        _join(parts, target)
-        shutil.rmtree(folder)
+        with only_writer(folder, path):
+            parts = list(self._parts(folder, batches, progress))
+            if not parts:
+                folder.rmdir()
+                raise ValueError("`X` must have at least one row, got 0 rows; pass the rows to explain.")
+            _join(parts, target)
+            shutil.rmtree(folder)
 
     def _parts(self, folder: pathlib.Path, batches: Batches, progress: Progress) -> Iterator[pathlib.Path]:
         """The file of each batch; those that are there already are not written again."""

@@ -85,9 +85,17 @@ def decimal_number(value: object) -> float:
     raise ValueError(f"not a number: {value!r:.60}")
 
 
-def parsed_json(data: str | bytes) -> Any:
-    """The content of a JSON text; ValueError also for names that occur twice, of which parsers take either."""
-    return json.loads(data, object_pairs_hook=_without_doubles)
+def parsed_json(data: str | bytes, *, allows_nan: bool = False) -> Any:
+    """The content of a JSON text; ValueError also for names that occur twice, of which parsers take either.
+
+    NaN and Infinity are not JSON: XGBoost writes and reads them, CatBoost stops reading there.
+    """
+    constant = None if allows_nan else _refuse_constant
+    return json.loads(data, object_pairs_hook=_without_doubles, parse_constant=constant)
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
 
 
 def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -75,5 +75,5 @@ def json_keys(path: pathlib.Path) -> frozenset[str]:
 
 @functools.lru_cache(maxsize=1)  # several readers ask about the same file
 def _parsed_keys(path: pathlib.Path, _changed: int, _size: int) -> frozenset[str]:
-    top = parsed_json(path.read_bytes())
+    top = parsed_json(path.read_bytes(), allows_nan=True)
     return frozenset(top) if isinstance(top, dict) else frozenset()

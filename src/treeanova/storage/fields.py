@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import narwhals.stable.v1 as nw
 import numpy as np
 
 from treeanova.anova.certificate import Certificate, HigherCertificate, TermCertificate
 from treeanova.anova.solvers.base import Options
+from treeanova.anova.solvers.registry import check_method
 from treeanova.core.arrays import Arrays, Floats, Key
 from treeanova.data.features import Schema
 from treeanova.density.accumulator import Request
 from treeanova.density.kinds import Density
-from treeanova.model.axes import axis_of
+from treeanova.model.axes import Axis, axis_of
 from treeanova.model.binning import Binning, binning_by
 from treeanova.model.effects import Effects
 from treeanova.model.grid import Grid
 from treeanova.storage.kept_statistics import keys_of_tables, pack_statistics, unpack_statistics
+from treeanova.storage.plain import check_measures, finite, integers, make, masses, whole
 from treeanova.storage.ratios import n_cells, pack_weights, unpack_weights
 from treeanova.storage.rests import pack_pairs, unpack_pairs
 from treeanova.storage.saved_density import describe_density, restore_density
-from treeanova.storage.schema import describe, restore
+from treeanova.storage.schema import check_schema, describe, restore
 from treeanova.storage.trees import pack_leaf_terms, unpack_leaf_terms
 from treeanova.terms.additive import AdditiveModel
 from treeanova.terms.leaf_terms import Joined
@@ -63,6 +66,7 @@ def pack(saved: Saved, *, rows: bool = True) -> tuple[dict[str, Any], Arrays]:
     """Header and arrays of a decomposition, with or without rows of a sample; `unpack` reverses this."""
     tensors = saved.terms.tables
     effects = tensors.effects
+    check_schema(effects.grid.schema)
     settings = saved.settings
     header = {
         "features": describe(effects.grid.schema),
@@ -106,9 +110,12 @@ def unpack(header: Mapping[str, Any], arrays: Arrays) -> Saved:
     """The saved parts of a decomposition, from the header and arrays of a file."""
     of_trees, of_rows = _below(arrays, _DEEP), _below(arrays, _ROWS)
     arrays = {name: array for name, array in arrays.items() if not name.startswith((_DEEP, _ROWS))}
+    _check_numbers(arrays)
     grid = _restore_grid(header, arrays)
     rests, ratios, whole = (_by_key(arrays, folder) for folder in ("rests/", "ratios/", "weights/"))
-    n_outputs = len(arrays["pure_intercept"])
+    n_outputs = len(grid.schema.outputs)
+    if any(arrays[name].shape != (n_outputs,) for name in ("pure_intercept", "raw_intercept") if name in arrays):
+        raise ValueError("intercepts must have a number per output")
     if _n_derived(header, rests, grid, n_outputs) + 8 * n_cells(ratios, whole) != header.get("derived", 0):
         raise ValueError("tables that follow from others must be as large as the header says")
     leaf_terms = unpack_leaf_terms(header["deep"], of_trees, grid) if "deep" in header else None
@@ -127,9 +134,9 @@ def unpack(header: Mapping[str, Any], arrays: Arrays) -> Saved:
         source=source,
         terms=terms,
         density=restore_density(header["density"], effects, weights, statistics),
-        certificate=_restore_certificate(header["certificate"]),
+        certificate=_restore_certificate(header["certificate"], grid.schema.names),
         scope=scope,
-        settings=Settings(Options(*header["options"]), 1, header["backend"], header["random_state"]),
+        settings=_restore_settings(header),
         moments=_restore_moments(arrays),
     )
 
@@ -145,11 +152,40 @@ def _restore_grid(header: Mapping[str, Any], arrays: Arrays) -> Grid:
     schema = restore(header["features"])
     if not isinstance(schema, Schema):
         raise TypeError("a saved decomposition must have a schema")
+    check_schema(schema)
+    if not isinstance(header["axes"], list):
+        raise TypeError("a saved decomposition must list its axes")
     axes = tuple(
         axis_of(plain, feature.encoder.labels, arrays.get(f"bounds/{j}"))
         for j, (plain, feature) in enumerate(zip(header["axes"], schema.features, strict=True))
     )
+    for axis in axes:
+        _check_axis(axis)
     return Grid(schema, axes)
+
+
+def _check_axis(axis: Axis) -> None:
+    """Raise ValueError for thresholds that do not ascend, and for bins beyond those that a feature can have."""
+    thresholds = axis.thresholds
+    if thresholds.ndim != 1 or thresholds.dtype != np.float64 or not (np.diff(thresholds) > 0).all():
+        raise ValueError("thresholds must ascend")
+    extra = [whole(bin_, -1) for bin_ in (axis.missing_bin, axis.unseen)]
+    own = sorted({bin_ for bin_ in extra if bin_ >= axis.n_regular})
+    if own != list(range(axis.n_regular, axis.n_regular + len(own))):
+        raise ValueError("bins of missing and unseen values must follow those of the feature")
+
+
+def _restore_settings(header: Mapping[str, Any]) -> Settings:
+    options = make(Options, dict(zip(Options._fields, header["options"], strict=True)))
+    check_method(options.method)
+    if not 0 < options.tol < math.inf or options.max_iterations < 1:
+        raise ValueError("tolerance and iterations must be positive")
+    backend = header["backend"]
+    if backend is not None and nw.Implementation.from_backend(backend) is nw.Implementation.UNKNOWN:
+        raise ValueError("the library of tables must be one of data frames")
+    return make(  # type: ignore[no-any-return]
+        Settings, {"options": options, "backend": backend, "random_state": whole(header["random_state"])}
+    )
 
 
 def _restore_source(terms: TermSet, scope: Scope, arrays: Arrays) -> Source:
@@ -180,7 +216,9 @@ def _restore_scope(header: Mapping[str, Any], terms: TermSet) -> Scope:
         "edited": Edited,
     }
     lists = {"edits": tuple(plain["edits"])} if "edits" in plain else {}
-    return kinds[plain.pop("type")](**plain | lists)
+    scope: Scope = make(kinds[plain.pop("type")], plain | lists)
+    check_measures(scope)
+    return scope
 
 
 def _scope_of_schema_1(header: Mapping[str, Any], terms: TermSet) -> Scope:
@@ -196,6 +234,8 @@ def _scope_of_schema_1(header: Mapping[str, Any], terms: TermSet) -> Scope:
 
 def _check(arrays: Arrays, weights: Mapping[Key, Floats], effects: Effects, *, may_have_more: bool) -> None:
     """Raise ValueError where arrays do not fit each other; there may be more moments than tensors."""
+    for table in weights.values():
+        masses(table)
     shapes = {key: tuple(binning.size for binning in effects.binnings_of(key)) for key in weights}
     if (
         any(array.dtype != np.float64 for name, array in arrays.items() if "_axes/" not in name)
@@ -204,6 +244,13 @@ def _check(arrays: Arrays, weights: Mapping[Key, Floats], effects: Effects, *, m
         or not _moments_fit(arrays, effects, may_have_more=may_have_more)
     ):
         raise ValueError("arrays must be float64 and have the shapes of the grid")
+
+
+def _check_numbers(arrays: Arrays) -> None:
+    """Raise ValueError for numbers that are not finite; thresholds may be infinite, moments unknown."""
+    for name, array in arrays.items():
+        if not name.startswith(("bounds/", "moments/")) and "_axes/" not in name:
+            finite(array)
 
 
 def _moments_fit(arrays: Arrays, effects: Effects, *, may_have_more: bool) -> bool:
@@ -262,7 +309,7 @@ def _restore_effects(grid: Grid, arrays: Arrays, name: str, derived: Mapping[Key
 
 
 def _restore_binning(bins: Any, n_bins: int) -> Binning:
-    binning = binning_by(bins.astype(np.int64))
+    binning = binning_by(integers(bins))
     if bins.shape != (n_bins,) or not np.array_equal(binning.bins, bins):
         raise ValueError("the axes of a term must fit the bins of its features")
     return binning
@@ -279,14 +326,23 @@ def _describe_certificate(certificate: Certificate) -> dict[str, Any]:
     return plain | {name: getattr(certificate, name) for name in _LATER_FIELDS}
 
 
-def _restore_certificate(plain: Mapping[str, Any]) -> Certificate:
-    terms = {tuple(names): TermCertificate(**term) for names, term in plain["terms"]}
+def _restore_certificate(plain: Mapping[str, Any], names: Sequence[str]) -> Certificate:
+    terms = {tuple(key): make(TermCertificate, term) for key, term in plain["terms"]}
+    aliases = tuple(map(tuple, plain.get("aliases", ())))
+    if not all(key and set(key) <= set(names) for key in (*terms, *aliases)):
+        raise ValueError("a certificate must name features")
     saved = plain.get("higher")
     higher = None
     if saved is not None:
-        bins = {int(order): int(size) for order, size in saved["bins"]}
+        bins = {whole(order): whole(size) for order, size in saved["bins"]}
         lists = {"orders": tuple(saved["orders"]), "skipped": tuple(saved.get("skipped", ()))}
-        higher = HigherCertificate(**{**saved, **lists, "bins": bins})
+        higher = make(HigherCertificate, {**saved, **lists, "bins": bins})
+        if not (1 if higher.is_exact else 2) <= higher.orders[0] <= higher.orders[1]:
+            raise ValueError("orders without tables must ascend, above those with tables")
     later = {name: plain[name] for name in _LATER_FIELDS if name in plain} | {"edits": tuple(plain.get("edits", ()))}
-    later["aliases"] = tuple(map(tuple, plain.get("aliases", ())))
-    return Certificate(terms, plain["reconstruction_error"], plain["tol"], higher, **later)
+    later["aliases"] = aliases
+    first = {name: plain[name] for name in ("reconstruction_error", "tol")}
+    certificate: Certificate = make(Certificate, {"terms": terms, **first, "higher": higher, **later})
+    for part in (certificate, *terms.values(), *([] if higher is None else [higher])):
+        check_measures(part, but=["mean_gap"])
+    return certificate

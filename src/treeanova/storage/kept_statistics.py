@@ -22,6 +22,7 @@ from treeanova.density.sample import Sample, hashes_of
 from treeanova.density.spreads import Spread
 from treeanova.density.statistics import Statistics
 from treeanova.model.grid import Grid
+from treeanova.storage.plain import finite, integers, key_of, make
 
 _MAX_ROWS = 1 << 16
 _MAX_BINS = 1 << 22
@@ -104,17 +105,20 @@ def unpack_statistics(
     header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], grid: Grid, fine: Grid, wanted: Sequence[Request]
 ) -> Statistics:
     """Statistics from header and arrays; ValueError where these do not fit the grids."""
-    totals = RowTotals(*(header[name] for name in _TOTALS))
+    totals = make(RowTotals, {name: header[name] for name in _TOTALS})
     sample = _unpack_sample(arrays, fine)
     is_possible = 0 < totals.weight < np.inf and 0 < totals.squares < np.inf and 0 <= len(sample) <= totals.n_rows
-    excess = float(header.get("copied_excess", 0.0))
+    is_possible = is_possible and totals.n_rows > 0 and 0 < totals.smallest <= totals.largest < np.inf
+    excess = header.get("copied_excess", 0.0)
+    if type(excess) not in (int, float) or type(header["has_weights"]) is not bool:
+        raise TypeError("statistics of rows must state their weights and copies")
     is_possible = is_possible and 0 <= excess < 1
     if not is_possible or (sample.weights is not None) != bool(header["has_weights"]):
         raise ValueError("totals of rows must be positive and fit the sample")
     requests = {request.key: request for request in wanted}
     tables = {
         key: CountedTable(requests[key].binnings, sums)
-        for key, sums in _unpack_tables(arrays, lambda key: _shape(requests.get(key, Request(key)), grid)).items()
+        for key, sums in _unpack_tables(arrays, lambda key: _shape(requests.get(key_of(key, len(grid.axes)), Request(key)), grid)).items()
         if key in requests
     }
     return Statistics(
@@ -132,39 +136,49 @@ def unpack_statistics(
 
 
 def _unpack_sample(arrays: Mapping[str, npt.NDArray[Any]], fine: Grid) -> Sample:
-    codes, rows = arrays["codes"].T.astype(np.int32), np.cumsum(arrays["numbers"].astype(np.int64))
+    codes, rows = integers(arrays["codes"]).T, np.cumsum(integers(arrays["numbers"]))
     n_rows = len(rows)
     limits = np.array(fine.sizes, dtype=np.int64)
     if codes.shape != (n_rows, len(limits)) or (n_rows and ((codes < 0).any() or (codes >= limits).any())):
         raise ValueError("bins of rows must be those of the grid")
-    sources = np.cumsum(arrays["sources"].astype(np.int64)) if "sources" in arrays else np.zeros(n_rows, np.int64)
+    sources = np.cumsum(integers(arrays["sources"])) if "sources" in arrays else np.zeros(n_rows, np.int64)
     hashes = arrays["hashes"] if "hashes" in arrays else _hashes(sources, rows)
     weights = arrays.get("weights")
     known = [column for column in (sources, hashes, weights) if column is not None]
     if any(column.shape != (n_rows,) for column in known) or hashes.dtype != np.uint64:
         raise ValueError("rows of a sample must have a number, a source and a weight each")
-    if weights is not None and not ((weights > 0) & np.isfinite(weights)).all():
+    if rows.min(initial=0) < 0 or sources.min(initial=0) < 0:
+        raise ValueError("rows of a sample must have numbers from 0 on")
+    if weights is not None and not (finite(weights) > 0).all():
         raise ValueError("weights of rows must be positive")
-    return Sample(np.asfortranarray(fine.encoded(codes)), weights, hashes, sources, rows)
+    return Sample(np.asfortranarray(fine.encoded(codes.astype(np.int32))), weights, hashes, sources, rows)
 
 
 def _unpack_features(arrays: Mapping[str, npt.NDArray[Any]], grid: Grid) -> dict[int, FeatureTotals]:
     n_bins = sum(grid.sizes)
-    if any(arrays[name].shape != (n_bins,) for name in ("masses", "sums")):
-        raise ValueError("sums of values must fit the bins")
+    if (finite(arrays["masses"], (n_bins,)) < 0).any():
+        raise ValueError("masses must not be negative")
+    finite(arrays["sums"], (n_bins,))
     pieces = (np.split(arrays[name], np.cumsum(grid.sizes)[:-1]) for name in ("masses", "sums"))
     ends = arrays["ends"].reshape(-1, 2)
+    if ends.dtype != np.float64:
+        raise ValueError("ends of values must be numbers")
     by_feature = enumerate(zip(*pieces, ends.tolist(), strict=True))
     return {j: FeatureTotals(masses, sums, *low_high) for j, (masses, sums, low_high) in by_feature}
 
 
 def _unpack_spreads(arrays: Mapping[str, npt.NDArray[Any]], n_features: int) -> dict[int, Spread]:
-    totals = arrays["spreads"].reshape(n_features, len(_SPREAD_TOTALS))
-    ends = np.cumsum(arrays["n_quantiles"].astype(np.int64))
+    totals = finite(arrays["spreads"]).reshape(n_features, len(_SPREAD_TOTALS))
+    n_quantiles = integers(arrays["n_quantiles"])
+    ends = np.cumsum(n_quantiles)
     flat = arrays["quantiles"], arrays.get("quantiles_by_weight", arrays["quantiles"])
-    if any(quantiles.shape != (ends[-1],) for quantiles in flat if n_features):
+    if n_quantiles.shape != (n_features,) or n_quantiles.min(initial=0) < 0 or (totals < 0).any():
+        raise ValueError("numbers of quantiles and totals must not be negative, one per feature")
+    if any(finite(quantiles).shape != (ends[-1],) for quantiles in flat if n_features):
         raise ValueError("quantiles must be as many as the file says")
     plain, by_weight = (np.split(quantiles, ends[:-1]) for quantiles in flat)
+    if any((np.diff(quantiles) < 0).any() for quantiles in (*plain, *by_weight)):
+        raise ValueError("quantiles must ascend")
     return {j: Spread(plain[j], by_weight[j], *totals[j].tolist()) for j in range(n_features)}
 
 
@@ -186,21 +200,29 @@ def _unpack_tables(
     """Tables as numbers or sums of weights; ValueError where they do not fit their features."""
     tables: dict[Key, npt.NDArray[Any]] = {}
     for name in (name for name in arrays if name.startswith("keys/")):
-        keys: list[Key] = [tuple(key) for key in arrays[name].tolist()]
+        keys: list[Key] = [tuple(key) for key in integers(arrays[name]).tolist()]
         shapes = [shape_of(key) for key in keys]
         ends = np.cumsum([math.prod(shape) for shape in shapes])
         flat = arrays[name.replace("keys", "tables")]
         if flat.shape != (ends[-1],):
             raise ValueError("tables of rows must fit the bins")
-        wide = flat.astype(np.float64 if flat.dtype.kind == "f" else np.int64)
+        wide = _counts(flat)
         tables |= {
             key: part.reshape(shape) for key, part, shape in zip(keys, np.split(wide, ends), shapes, strict=False)
         }
     for key, table in _tables_of_their_own(arrays).items():
         if table.shape != shape_of(key):
             raise ValueError("tables of rows must fit the bins")
-        tables[key] = table.astype(np.float64 if table.dtype.kind == "f" else np.int64)
+        tables[key] = _counts(table)
     return tables
+
+
+def _counts(table: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Numbers of rows or sums of their weights; ValueError where they are negative or not finite."""
+    wide = finite(table) if table.dtype.kind == "f" else integers(table)
+    if (wide < 0).any():
+        raise ValueError("tables of rows must not be negative")
+    return np.asarray(wide)
 
 
 def _hashes(sources: Ints, rows: Ints) -> npt.NDArray[np.uint64]:

@@ -17,6 +17,7 @@ from treeanova.density.statistics import NoRowsError, Statistics
 from treeanova.model.binning import Binning, binning_by, unmerged
 from treeanova.model.effects import Effects
 from treeanova.model.grid import Grid
+from treeanova.storage.plain import check_fields
 
 _PRODUCTS = ("uniform", "independent")  # in files that do not say it
 
@@ -97,6 +98,9 @@ def restore_density(
     kind = KINDS.get(plain["name"], Table)
     known = {field.name for field in dataclasses.fields(kind)}
     options = {name: value for name, value in plain["options"].items() if name in known}
+    check_fields(kind, options)
+    if type(plain.get("is_product", True)) is not bool or not isinstance(plain["name"], str):
+        raise TypeError("a saved density must have a name, and say whether it is a product")
     if statistics is not None and plain["name"] in KINDS:
         return kind(**options).bind(grid, statistics)
     if not kind.needs_data and kind is not Table:

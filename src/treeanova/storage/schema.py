@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from treeanova.data.features import same
+from treeanova.data.dates import UNITS
+from treeanova.data.features import Schema, same
+from treeanova.storage.plain import make
 
 # Tags in files, and the class of each: a class may move or be renamed, its tag stays.
 _CLASSES = {
@@ -54,6 +56,8 @@ _CLASSES_OF_SCHEMA_1 = {
     "treeanova.readers.xgboost_columns:CodedCategory": "xgboost-codes",
     "treeanova.readers.xgboost_columns:NamedCategory": "xgboost-category",
 }
+_LINKS = ("identity", "logit", "softmax", "log", "probability", "other")
+_MOST_CODES = 1 << 22  # without names, so that a small file cannot fill the memory with labels
 _TAGS = {home: tag for tag, home in _CLASSES.items()}
 
 
@@ -86,10 +90,32 @@ def restore(plain: Any) -> Any:
     if not isinstance(plain, dict):
         return plain
     if "tuple" in plain:
-        return tuple(restore(item) for item in plain["tuple"])
+        return tuple(restore(item) for item in _listed(plain["tuple"]))
     if "same" in plain:
         return same
-    return _class_of(plain)(**{key: restore(value) for key, value in plain["fields"].items()})
+    return make(_class_of(plain), {key: restore(value) for key, value in plain["fields"].items()})
+
+
+def check_schema(schema: Schema) -> None:
+    """Raise ValueError for a schema that cannot be saved, or that a file cannot have."""
+    if schema.link not in _LINKS or not schema.outputs:
+        raise ValueError(f"a schema must have outputs and a known link to be saved, got {schema.link!r}.")
+    if schema.trained_names and len(schema.trained_names) != len(schema.features):
+        raise ValueError("a schema must have as many names as features to be saved.")
+    for feature in schema.features:
+        unit, n_codes = feature.encoder.date_unit, getattr(feature.encoder, "n_categories", 0)
+        if unit and unit not in UNITS:
+            raise ValueError(f"feature {feature.name!r} must have a known unit of dates, got {unit!r}.")
+        if not 0 <= n_codes <= _MOST_CODES:
+            raise ValueError(
+                f"feature {feature.name!r} must have at most {_MOST_CODES:,} categories to be saved, got {n_codes:,}."
+            )
+
+
+def _listed(plain: Any) -> list[Any]:
+    if not isinstance(plain, list):
+        raise TypeError("the items of a saved schema must be listed")
+    return plain
 
 
 def _class_of(plain: Mapping[str, Any]) -> type:

@@ -12,6 +12,7 @@ from treeanova.model.binning import Binning
 from treeanova.model.forest import Forest, assemble
 from treeanova.model.grid import Grid
 from treeanova.storage.faces import CoarseCells, n_cells, pack_tables, unpack_tables
+from treeanova.storage.plain import finite, integers, key_of, masses, whole
 from treeanova.terms.closed_form import ClosedForm
 from treeanova.terms.correction import Correction, no_correction
 from treeanova.terms.layout import TermLayout
@@ -21,6 +22,8 @@ from treeanova.terms.plan import plan_of
 from treeanova.terms.trees import Trees, leaves_of
 
 _NODES = ("feature", "bound", "left", "right", "missing_left", "zero_missing", "category_start")
+_FLOATS = ("intercept", "bound", "values")
+_BOOLEANS = ("missing_left", "zero_missing", "category_left")
 _MEAN = "left_mean"
 _ORDERS = ("tensor_order", "row_order", "top_order")
 
@@ -63,9 +66,7 @@ def _unpack_leftover(arrays: Arrays, sizes: tuple[int, ...], n_outputs: int) -> 
             raise ValueError("what is left of low orders must fit its bins")
     if _MEAN not in arrays:
         return leftover
-    if arrays[_MEAN].shape != (n_outputs,):
-        raise ValueError("the mean of high orders must have one number per output")
-    return leftover.with_mean(arrays[_MEAN])
+    return leftover.with_mean(finite(arrays[_MEAN], (n_outputs,)))
 
 
 def _pack_forest(forest: Forest) -> Arrays:
@@ -96,58 +97,83 @@ def unpack_leaf_terms(header: Mapping[str, Any], arrays: Arrays, grid: Grid) -> 
     """Terms of high order from header and arrays, with tensors on a grid."""
     prefix = "forest/"
     parts = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+    _check_nodes(parts)
     forest = assemble(grid.schema, parts.pop("intercept"), **parts)
+    _check_categories(forest)
     sets = leaves_of(forest)
     sizes = sets.grid.sizes
-    orders = {name: header["layout"][name] for name in _ORDERS}
+    n_features = len(sizes)
+    orders = _restore_orders(header["layout"], max(map(len, sets.keys), default=0))
     plan = plan_of(set(), sets.grid, forest.n_outputs)
     is_screened = bool(header.get("screened_orders"))
     layout = TermLayout(
         **orders,
-        max_bins=header["layout"]["most_bins"],
+        max_bins=None if header["layout"]["most_bins"] is None else whole(header["layout"]["most_bins"], 1),
         plan=plan,
         lists_all=not is_screened,
-        asked=tuple(tuple(map(int, key)) for key in header["layout"].get("asked", ())),
+        asked=tuple(key_of(key, n_features) for key in header["layout"].get("asked", ())),
         has_many_terms=bool(header["layout"].get("has_many_terms", is_screened)),
     )
     trees = Trees(forest, sets, layout, _unpack_binnings("merging", arrays, sizes), grid)
-    keys = tuple(tuple(map(int, key)) for key in header["keys"])
+    keys = tuple(key_of(key, n_features) for key in header["keys"])
     if "masses/0" not in arrays:
         return RawLeafTerms(trees, keys)
-    masses = tuple(arrays[f"masses/{j}"] for j in range(len(sizes)))
-    if [len(column) for column in masses] != list(sizes):
-        raise ValueError("masses must fit the bins of the forest")
-    form = ClosedForm(sets, masses, trees.binnings)
-    screened = tuple(map(int, header.get("screened_orders", ())))
+    form = ClosedForm(sets, tuple(masses(arrays[f"masses/{j}"], (size,)) for j, size in enumerate(sizes)), trees.binnings)
+    screened = tuple(whole(order, 1, n_features) for order in header.get("screened_orders", ()))
     correction = _unpack_correction(header, arrays, sizes, forest.n_outputs)
     leftover = _unpack_leftover(arrays, sizes, forest.n_outputs)
     return PureLeafTerms(trees, keys, form, correction, screened, leftover)
 
 
+def _check_nodes(parts: Arrays) -> None:
+    """Raise ValueError for nodes of other types than those that are saved."""
+    for name, array in parts.items():
+        kinds = "f" if name in _FLOATS else "b" if name in _BOOLEANS else "iu"
+        if array.dtype.kind not in kinds or array.ndim != (2 if name == "values" else 1):
+            raise ValueError(f"nodes must have a {name} of another type, got {array.dtype}")
+
+
+def _check_categories(forest: Forest) -> None:
+    """Raise ValueError for splits by categories that the file does not list."""
+    n_codes = np.array([feature.n_categories + 1 for feature in forest.schema.features], dtype=np.int64)
+    by_category = forest.category_start >= 0
+    ends = forest.category_start[by_category] + n_codes[forest.feature[by_category]]
+    if ends.max(initial=0) > len(forest.category_left):
+        raise ValueError("splits by categories must list them")
+
+
+def _restore_orders(layout: Mapping[str, Any], top: int) -> dict[str, int]:
+    """Orders of a layout, which ascend to that of the forest."""
+    orders = {name: whole(layout[name], 0, top) for name in _ORDERS}
+    if list(orders.values()) != sorted(orders.values()) or orders["top_order"] != top:
+        raise ValueError("orders must ascend to that of the forest")
+    return orders
+
+
 def _unpack_binnings(name: str, arrays: Arrays, sizes: tuple[int, ...]) -> tuple[Binning, ...]:
     binnings = []
     for j, size in enumerate(sizes):
-        bins, shares = arrays[f"{name}/{j}/bins"].astype(np.int64), arrays[f"{name}/{j}/shares"]
-        if bins.shape != (size,) or shares.shape != (size,) or bins.min(initial=0) < 0:
+        bins, shares = integers(arrays[f"{name}/{j}/bins"]), finite(arrays[f"{name}/{j}/shares"], (size,))
+        if bins.shape != (size,) or bins.min(initial=0) < 0 or bins.max(initial=-1) >= size or (shares < 0).any():
             raise ValueError("merged bins must fit the bins of the forest")
         binnings.append(Binning(bins, shares, int(bins.max(initial=-1)) + 1))
     return tuple(binnings)
 
 
 def _unpack_correction(header: Mapping[str, Any], arrays: Arrays, sizes: tuple[int, ...], n_outputs: int) -> Correction:
-    limits = {int(order): int(bins) for order, bins in header["bins"]}
+    limits = {whole(order, 1): whole(bins, 1) for order, bins in header["bins"]}
     if not limits:
         return no_correction()
     cells = CoarseCells(_unpack_binnings("coarse", arrays, sizes), limits)
-    whole, packed = _by_key(arrays, "table/"), _by_key(arrays, "faces/")
-    if any(table.shape[:-1] != cells.shape(key) for key, table in whole.items()):
+    tables, packed = _by_key(arrays, "table/"), _by_key(arrays, "faces/")
+    if any(table.shape != (*cells.shape(key), n_outputs) for key, table in tables.items()):
         raise ValueError("tables must fit the coarse bins")
     if 8 * n_cells(cells, packed, n_outputs) != header.get("derived", 0):
         raise ValueError("tables that follow from faces must be as large as the header says")
-    return Correction(cells.binnings, limits, unpack_tables(cells, packed, whole, n_outputs), {}, 0.0)
+    return Correction(cells.binnings, limits, unpack_tables(cells, packed, tables, n_outputs), {}, 0.0)
 
 
 def _by_key(arrays: Arrays, prefix: str) -> dict[Key, Any]:
     """Arrays of a folder by the features that their names list."""
     names = [name for name in arrays if name.startswith(prefix)]
-    return {tuple(map(int, name.removeprefix(prefix).split("-"))): arrays[name] for name in names}
+    return {tuple(map(int, name.removeprefix(prefix).split("-"))): finite(arrays[name]) for name in names}

@@ -129,7 +129,7 @@ class Plan:
         if self.n_bytes <= budget:
             return
         key = max(self.cells, key=lambda key: self.cells[key])
-        leaves = f", {size_text(self.work_bytes)} of it for sums over leaves" if self.work_bytes else ""
+        leaves = f", {size_text(self.work_bytes)} of it besides tables" if self.work_bytes else ""
         raise BudgetError(
             f"the terms need {size_text(self.n_bytes)}, over the budget of {size_text(budget)}{leaves}; the largest is "
             f"{label_of(self.names[j] for j in key)} with {self.cells[key]:,} cells. Raise `budget`, train shallower "
@@ -144,11 +144,12 @@ class Plan:
             methods = ", ".join(sorted({self.method(key) for key in own}))
             lines.append(f"order {order}: {len(own):,} terms, {sum(own.values()):,} cells, {methods}")
         outputs = "1 output" if self.n_outputs == 1 else f"{self.n_outputs} outputs"
-        leaves = f", {size_text(self.work_bytes)} of it for sums over leaves" if self.work_bytes else ""
-        lines += [*self.notes, f"{outputs}, {size_text(self.n_bytes)} in all{leaves}"]
+        others = f", {size_text(self.work_bytes)} of it besides tables" if self.work_bytes else ""
+        lines += [*self.notes, f"{outputs}, {size_text(self.n_bytes)} in all{others}"]
         if self.n_working_bytes > _WORTH_A_WORD:
             lines[-1] += f", and up to {size_text(self.n_working_bytes)} while tables are made"
-        return "\n".join(lines)
+        return "
+".join(lines)
 
 
 def size_text(n_bytes: float) -> str:

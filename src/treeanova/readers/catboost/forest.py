@@ -46,6 +46,7 @@ _OBJECTIVES = {
     "pairwise": "PairLogit PairLogitPairwise YetiRank YetiRankPairwise LambdaMart StochasticRank",
 }
 _PARAMETERS = {"pinball": "alpha", "expectile": "alpha", "huber": "delta", "tweedie": "variance_power"}
+_MAX_COLUMNS = 1 << 24
 _ONE_CLASS_LOSSES = {"Logloss", "Focal", "MultiClass", "MultiClassOneVsAll"}
 
 
@@ -96,7 +97,7 @@ def _intercept(model: Model) -> Floats:
 def _schema(model: Model, features: Sequence[AnyFeature], known: Mapping[int, Ints]) -> Schema:
     names, flats = [feature.name for feature in features], [feature.flat for feature in features]
     named = all(names) and len(set(names)) == len(names) and names != [str(flat) for flat in flats]
-    if len(set(flats)) != len(flats) or min(flats, default=0) < 0:
+    if len(set(flats)) != len(flats) or not 0 <= min(flats, default=0) <= max(flats, default=0) < _MAX_COLUMNS:
         raise ModelFileError(
             f"the model's features must be numbered from 0, each once, got {str(flats)[:40]}; file damaged?"
         )

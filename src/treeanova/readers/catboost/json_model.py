@@ -55,7 +55,9 @@ def from_json(top: Any) -> Model:
 
 def _identity(feature: Mapping[str, Any]) -> tuple[int, str, int]:
     name = feature.get("feature_id") or feature.get("feature_name") or ""
-    return whole_number(feature["flat_feature_index"]), str(name), whole_number(feature["feature_index"])
+    if not isinstance(name, str):
+        raise ModelFileError(f"the model's features must have texts as names, got {name!r:.40}; file damaged?")
+    return whole_number(feature["flat_feature_index"]), name, whole_number(feature["feature_index"])
 
 
 def _numeric(feature: Mapping[str, Any]) -> NumericFeature:
@@ -110,6 +112,8 @@ def _numbers(values: Sequence[Any]) -> Floats:
 
 
 def _symmetric_trees(trees: Sequence[Mapping[str, Any]] | None, n_bias: int) -> tuple[Nodes, Floats]:
+    if not isinstance(trees, list | None):
+        raise ModelFileError(f"the model's trees must be a list, got {trees!r:.40}; file damaged?")
     trees = trees or ()
     splits_by_tree = [[split["split_index"] for split in tree.get("splits") or ()] for tree in trees]
     sizes = np.array([len(splits) for splits in splits_by_tree], dtype=np.int64)

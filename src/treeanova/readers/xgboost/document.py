@@ -19,7 +19,7 @@ def parse(data: bytes) -> Any:
         raise ModelFileError(
             f"an XGBoost file must start with a brace, got {data[:10]!r}; save the model as .json or .ubj."
         )
-    return ubjson.decode(data) if data[1:2] in _UBJSON_STARTS else parsed_json(data)
+    return ubjson.decode(data) if data[1:2] in _UBJSON_STARTS else parsed_json(data, allows_nan=True)
 
 
 def learner_of(document: Any) -> Document:
