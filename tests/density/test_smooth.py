@@ -72,7 +72,7 @@ def test_auto_takes_the_gaussian_copula_for_normal_features(correlation):
     density.table((0, 1))
     choice = density.choices["a", "b"]
     assert choice.name == "gaussian"
-    assert choice.likelihood == pytest.approx(-0.5 * np.log(1 - correlation**2), rel=0.1)  # mutual information
+    assert choice.likelihood == pytest.approx(-0.5 * np.log(1 - correlation**2), rel=0.2)  # mutual information
     assert choice.over_empirical > 0
 
 

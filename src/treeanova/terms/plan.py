@@ -148,8 +148,7 @@ class Plan:
         lines += [*self.notes, f"{outputs}, {size_text(self.n_bytes)} in all{others}"]
         if self.n_working_bytes > _WORTH_A_WORD:
             lines[-1] += f", and up to {size_text(self.n_working_bytes)} while tables are made"
-        return "
-".join(lines)
+        return "\n".join(lines)
 
 
 def size_text(n_bytes: float) -> str:

@@ -82,7 +82,7 @@ def _schema(model: Any, features: Sequence[BinnedFeature], n_outputs: int, *, na
     classes = plain_labels(getattr(model, "classes_", ()))
     outputs = ("score",) if n_outputs == 1 else tuple(str(label) for label in model.classes_)
     link = _LINKS.get(model.link_, "other")
-    objective = _objective(str(model.objective), link)
+    objective = _objective(str(getattr(model, "objective", "")), link)  # merged models have none
     return Schema(
         tuple(feature.feature for feature in features),
         outputs,
