@@ -56,9 +56,9 @@ def test_uniform_needs_no_rows(folder, capsys):
 
 @pytest.fixture(scope="module")
 def some_rows(folder, rows, tmp_path_factory):
-    """A file of the rows in which a is positive, with the target and weights, and these rows."""
+    """A file of the rows in which c is positive, with the target and weights, and these rows."""
     X, y, weights = rows
-    table = X.assign(y=y, w=weights, side=np.where(X["b"] > 0, "right", "left"))[X["a"] > 0]
+    table = X.assign(y=y, w=weights, side=np.where(X["b"] > 0, "right", "left"))[X["c"] > 0]
     path = tmp_path_factory.mktemp("some") / "some.csv"
     table.to_csv(path, index=False)
     extra = [word for name in ("y", "w", "side") for word in ("--target", name)]

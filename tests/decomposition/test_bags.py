@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from treeanova.data.features import Feature, Labels
 from treeanova.decomposition.bags import errors_by_term
 from treeanova.testing.forests import stumps
 from treeanova.testing.simulated import boosted, deep_model, dependent_rows, high_order_rows, interacting
+from treeanova.testing.training import fit
 
 trees = pytest.importorskip("sklearn.tree")
 ensemble = pytest.importorskip("sklearn.ensemble")
@@ -103,17 +106,19 @@ def test_fits_that_return_the_same_object_are_told_apart():
 def test_several_outputs_have_bands_each():
     rows = dependent_rows()
     y = np.digitize(interacting(rows), [-0.5, 0.5])
-    fit = ensemble.GradientBoostingClassifier(n_estimators=2, max_depth=1, random_state=0).fit
-    found = treeanova.bag(fit, rows, y, 2, density="empirical")
-    assert found.standard_errors()["x0",].shape == found.fx.terms["x0"].values.shape
-    assert {"error_0", "low_1", "high_2"} <= set(found.band("x0"))
+    model = ensemble.GradientBoostingClassifier(n_estimators=2, max_depth=1, random_state=0)
+    found = treeanova.bag(functools.partial(fit, model), rows, y, 2, density="empirical")
+    for names, term in found.fx.terms.items():
+        assert found.standard_errors()[names].shape == term.values.shape
+        assert {"error_0", "low_1", "high_2"} <= set(found.band(names))
 
 
 def test_deep_models_have_bands_of_their_tables():
     pytest.importorskip("xgboost")
     x, y = high_order_rows(400, 5)
     make = deep_model()[0].__class__
-    found = treeanova.bag(make(n_estimators=5, max_depth=4, n_jobs=1).fit, x, y, 2, density="independent")
+    model = make(n_estimators=5, max_depth=4, n_jobs=1)
+    found = treeanova.bag(functools.partial(fit, model), x, y, 2, density="independent")
     assert max(term.order for term in found.fx.terms.values()) > 2
     errors = found.standard_errors()
     assert (errors["x0", "x1"] >= 0).all()
@@ -145,9 +150,9 @@ def test_tables_of_any_library_are_resampled(library):
 def test_sparse_rows_are_resampled():
     scipy_sparse = pytest.importorskip("scipy.sparse")
     rows = np.round(dependent_rows())
-    fit = ensemble.RandomForestRegressor(2, max_depth=2, random_state=0, n_jobs=1).fit
-    found = treeanova.bag(fit, scipy_sparse.csr_array(rows), interacting(rows), 2, density="empirical")
-    plain = treeanova.bag(fit, rows, interacting(rows), 2, density="empirical")
+    train = functools.partial(fit, ensemble.RandomForestRegressor(2, max_depth=2, random_state=0, n_jobs=1))
+    found = treeanova.bag(train, scipy_sparse.csr_array(rows), interacting(rows), 2, density="empirical")
+    plain = treeanova.bag(train, rows, interacting(rows), 2, density="empirical")
     assert found.standard_errors()["x0",] == pytest.approx(plain.standard_errors()["x0",])
 
 

@@ -217,7 +217,7 @@ def test_many_categories_take_the_memory_that_the_plan_says():
     number = rng.normal(size=len(codes)) + codes % 7
     rows = pandas.DataFrame({"post code": pandas.Categorical(codes, categories=range(n_categories)), "a": number})
     options = {"min_child_samples": 5, "min_data_per_group": 5, "cat_smooth": 1, "verbose": -1, "n_jobs": 1}
-    model = lightgbm.LGBMRegressor(n_estimators=30, num_leaves=4, **options).fit(rows, (codes % 7) * number)
+    model = fit(lightgbm.LGBMRegressor(n_estimators=30, num_leaves=4, **options), rows, (codes % 7) * number)
     plan = treeanova.plan(model)
     tracemalloc.start()
     try:

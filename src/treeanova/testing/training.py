@@ -93,5 +93,6 @@ def _prepare(member: Any) -> None:
     seeds = {name: value for name, value in parameters.items() if name in _SEEDS and isinstance(value, int)}
     if not seeds and _library(member) in _LIBRARIES_WITH_A_FIXED_SEED:
         seeds = {"random_state": 0}
-    if SHIFT:
+    if SHIFT and not vars(member).get("_is_shifted"):  # else it is fitted again
         member.set_params(**{name: shifted_seed(seed) for name, seed in seeds.items()})
+        vars(member)["_is_shifted"] = True
