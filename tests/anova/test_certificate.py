@@ -167,9 +167,9 @@ def test_purity_of_terms_at_rows(change, purity, words):
     [
         (
             {"table_error": 0.02},
-            "accurate to about 2.00% of the largest score: orders 3 to 5 corrected for dependence on ",
+            "accurate to about 2% of the largest score: orders 3 to 5 corrected for dependence on ",
         ),
-        ({"table_error": 0.3, "n_corrected": 0}, "about 30.00% of the largest score: orders 3 to 5 not corrected"),
+        ({"table_error": 0.3, "n_corrected": 0}, "about 30% of the largest score: orders 3 to 5 not corrected"),
         ({"table_error": np.nan}, "not measured, for lack of time: orders 3 to 5 corrected"),
     ],
 )

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 import treeanova
+from treeanova.cli.answers import summary
 from treeanova.testing.command_line import printed
 from treeanova.testing.diamonds import diamonds_decomposition, labels_by_variance
 from treeanova.testing.remainders import model_with_a_feature_called_remainder
@@ -110,3 +112,16 @@ def test_the_command_line_names_the_remainder(tmp_path, capsys):
     shown = capsys.readouterr().out
     assert "interactions are in the remainder" in shown
     assert "sum of terms and remainder within" in shown
+
+
+def test_what_was_not_measured_is_null_in_json(fx):
+    higher = treeanova.HigherCertificate(
+        (3, 5), 4, 0, 0.0, {}, np.nan, is_exact=False, measured=None, table_error=np.nan
+    )
+    known = dataclasses.replace(fx, certificate=dataclasses.replace(fx.certificate, higher=higher))
+    certificate = summary(known, "model.json")["certificate"]
+    at_rows = json.loads(json.dumps(certificate, allow_nan=False))["at_rows"]
+    assert [at_rows[name] for name in ("purity", "refinement", "table_error")] == [None] * 3
+    assert at_rows["n_corrected"] == 0
+    assert certificate["error"] is None
+    assert not certificate["pure"]

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import dataclasses
 import html
+import math
 import re
 
 import pytest
 
 import treeanova
+from treeanova.report.words import checks
 from treeanova.testing.diamonds import diamonds_decomposition, labels_by_variance
 from treeanova.testing.models import boosted_product
 from treeanova.testing.pages import HOSTILE_NAMES, ParsedPage
@@ -133,6 +135,40 @@ def test_a_remainder_is_a_caveat(fx):
     assert (
         caveats(dataclasses.replace(fx, certificate=certificate))[-1] == "the remainder has 25% of the score's variance"
     )
+
+
+@pytest.mark.parametrize(
+    ("n_corrected", "table_error", "words"),
+    [
+        (0, 0.1, "accurate to about 10% of the largest score: orders 3 to 11 not corrected for dependence"),
+        (4, 0.1, "orders 3 to 11 corrected for dependence on coarse bins (4 terms of order 3)"),
+        (4, math.nan, "accuracy of tables of orders 1 and 2 not measured, for lack of time"),
+    ],
+)
+def test_nothing_is_called_corrected_that_was_not_and_no_number_is_nan(fx, n_corrected, table_error, words):
+    bins = {3: 16} if n_corrected else {}
+    higher = treeanova.HigherCertificate(
+        (3, 11), 0, n_corrected, 0.0, bins, math.nan, is_exact=False, table_error=table_error
+    )
+    certificate = dataclasses.replace(fx.certificate, higher=higher)
+    known = dataclasses.replace(fx, certificate=certificate)
+    assert words in "; ".join(caveats(known))
+    for text in (*caveats(known), repr(known), html_summary(known), str(certificate), str(checks(known))):
+        assert re.search(r"\bnan\b", text) is None
+        assert "to 11 corrected" not in text or n_corrected
+
+
+def test_features_that_determine_each_other_are_a_caveat(fx):
+    names = fx.schema.names[:2]
+    certificate = dataclasses.replace(fx.certificate, aliases=(names,))
+    known = dataclasses.replace(fx, certificate=certificate)
+    sentence = f"{names[0]} and {names[1]} determine each other in these data: the sum of their terms is unique"
+    assert any(line.startswith(sentence) for line in caveats(known))
+    assert html.escape(sentence) in html_summary(known)
+    [entry] = [entry for entry in checks(known) if entry["title"] == "Not everything is unique"]
+    assert entry["verdict"] == "mind"
+    assert sentence in entry["text"]
+    assert not [entry for entry in checks(fx) if entry["title"] == "Not everything is unique"]
 
 
 def test_a_headline_does_not_deny_interactions_in_the_remainder():

@@ -190,7 +190,7 @@ class HigherCertificate:
         correction = f"{_orders(self.orders)} {self._phrase_of_correction()}"
         if math.isnan(self.table_error):
             return f"accuracy of {tables} not measured, for lack of time: {correction}"
-        return f"{tables} accurate to about {self.table_error:.2%} of the largest score: {correction}"
+        return f"{tables} accurate to about {100 * self.table_error:.2g}% of the largest score: {correction}"
 
     def _phrase_of_correction(self) -> str:
         """What was corrected for dependence: nothing, or how many terms of which orders."""

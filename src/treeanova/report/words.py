@@ -59,7 +59,7 @@ def _purity(fx: Decomposition) -> Entry:
             f"{largest} (tolerance: {certificate.tol:.0e}). No part of a main effect is left in an interaction."
         )
         return _entry("good", "The terms are pure" if certificate.met else "The terms with a table are pure", text)
-    error = f"its numerical error is up to {certificate.error:.1e}"
+    error = f"its numerical error is up to {certificate.purification_error:.1e}"
     text = f"The largest weighted mean left in a term is {largest}, {error}; the tolerance is {certificate.tol:.0e}."
     return _entry("bad", "Some terms are not pure", text)
 
