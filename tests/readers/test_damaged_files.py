@@ -1,7 +1,7 @@
 """Damaged files of every format: refused by name and with a documented error, or read as the library reads them.
 
-Each file is read in a process that may use 2 GB of addresses and 30 seconds of CPU time. ``TREEANOVA_FUZZ_CASES`` is the
-number of files of all formats; ``TREEANOVA_FUZZ_REPORT`` a file to which counts are added.
+Each file is read in a process that may use 2 GB of addresses and 30 seconds of CPU time. ``TREEANOVA_FUZZ_CASES`` is
+the number of files of all formats; ``TREEANOVA_FUZZ_REPORT`` a file to which counts are added.
 """
 
 from __future__ import annotations
