@@ -25,7 +25,8 @@ from treeanova.model.links import class_probabilities
 from treeanova.readers import versions
 
 MEMORY = 2 << 30
-SECONDS = 5
+SECONDS = 30
+LIBRARY_SECONDS = 5
 # What must be there to make and to compare models.
 MODULES = {
     **{name: name for name in ("xgboost", "lightgbm", "catboost", "treelite", "ydf", "skops")},
@@ -149,7 +150,7 @@ def apart(kind: str, path: pathlib.Path) -> dict[str, object]:
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
-        signal.alarm(SECONDS)
+        signal.alarm(LIBRARY_SECONDS)
         with os.fdopen(writing, "w") as pipe:
             json.dump(library(kind, path), pipe)
         os._exit(0)
@@ -168,6 +169,7 @@ def main(role: str, kind: str) -> None:
     if role == "read":
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     for line in sys.stdin:
+        signal.setitimer(signal.ITIMER_PROF, SECONDS if role == "read" else 0)  # of CPU; ends the process
         answer = (read if role == "read" else apart)(kind, pathlib.Path(json.loads(line)))
         print(json.dumps(answer), file=answers, flush=True)
 

@@ -1,7 +1,7 @@
 """Damaged files of every format: refused by name and with a documented error, or read as the library reads them.
 
-Each file is read in a process that may use 2 GB of addresses and 30 seconds. ``TREEANOVA_FUZZ_CASES`` is the number of
-files of all formats; ``TREEANOVA_FUZZ_REPORT`` a file to which counts are added.
+Each file is read in a process that may use 2 GB of addresses and 30 seconds of CPU time. ``TREEANOVA_FUZZ_CASES`` is
+the number of files of all formats; ``TREEANOVA_FUZZ_REPORT`` a file to which counts are added.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.readers.damage import SUFFIXES, damage, seeds
 from tests.readers.damage_worker import MODULES
 
 N_CASES = int(os.environ.get("TREEANOVA_FUZZ_CASES", "600"))
-SECONDS = 30
+PATIENCE = 600  # seconds for what waits without working; the worker itself counts its CPU time
 WITHOUT_LIBRARY = {"pmml", "spark"}
 DOCUMENTED = {"ModelFileError", "UnsupportedModelError"}
 
@@ -46,7 +46,7 @@ class Worker:
             )  # fmt: skip
         self.process.stdin.write(json.dumps(str(path)) + "\n")
         self.process.stdin.flush()
-        ready = select.select([self.process.stdout], [], [], 2 * SECONDS)[0]  # starting takes a while
+        ready = select.select([self.process.stdout], [], [], PATIENCE)[0]
         line = self.process.stdout.readline() if ready else ""
         if line:
             return json.loads(line)

@@ -483,3 +483,15 @@ def test_flags_and_modes_are_known_ones():
     model.graph.node[0].attribute.append(model.graph.node[0].attribute[0])
     with pytest.raises(ModelFileError, match="must have names of their own, got one twice"):
         read_model(model)
+
+
+def test_attributes_and_weights_are_those_of_the_operator():
+    model = regressor(np.random.default_rng(0))
+    model.graph.node[0].attribute.append(helper.make_attribute("nodes_missing_values", [1]))
+    with pytest.raises(ModelFileError, match="must have known attributes, got 'nodes_missing_values'"):
+        read_model(model)
+    model = regressor(np.random.default_rng(0))
+    leaves = next(a for a in model.graph.node[0].attribute if a.name == "target_nodeids")
+    leaves.ints[1] = leaves.ints[0]
+    with pytest.raises(ModelFileError, match="must have a weight per output, got several"):
+        read_model(model)

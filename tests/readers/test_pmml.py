@@ -272,3 +272,38 @@ def test_a_few_children_on_fields_in_turn_are_unfolded(tmp_path):
     path = stump(tmp_path, children, options='noTrueChildStrategy="returnLastPrediction"')
     assert score(path, [-2, 0, 2], "u") == [1, 2, 2]
     assert score(path, [-2, 0, 2], "v") == [1, 3, 0]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('score="1"', 'scare="1"', "Node must have what PMML knows, got 'scare'"),
+        ("</Node></Node>", "</Node><Nude/></Node>", "Node must have what PMML knows, got 'Nude'"),
+        ("<TreeModel", '<TreeModel missingValueStratagem="x"', "TreeModel must have what PMML knows"),
+        ("<TreeModel", '<TreeModel noTrueChildStrategy="returnLast"', "noTrueChildStrategy must be that of PMML"),
+        (
+            'functionName="regression"',
+            'functionName="regressions"',
+            "functionName must be regression or classification",
+        ),
+        ('<MiningField name="c"', '<MiningField name="c" invalidValueTreatment="asMister"', "refuse others or take"),
+        ('<Value value="u"/>', "<Value/>", "field 'c' must list its values"),
+        ('<Node id="1" score="1">', '<Node id="1" score="1"><True/>', "must have one predicate that is known, got 2"),
+        ('name="c" optype', 'name="a" optype', "must have names of their own"),
+    ],
+)
+def test_words_that_pmml_does_not_know(tmp_path, old, new, message):
+    path = stump(tmp_path)
+    text = path.read_text()
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, new))
+    with pytest.raises(ValueError, match=message):
+        read_model(path)
+
+
+def test_arrays_have_as_many_entries_as_they_say(tmp_path):
+    node = '<Node score="{}"><SimpleSetPredicate field="c" booleanOperator="{}"><Array n="{}">u</Array>'
+    node += "</SimpleSetPredicate></Node>"
+    assert score(stump(tmp_path, node.format(1, "isIn", 1) + node.format(2, "isNotIn", 1)), [0.0], "v") == [2]
+    with pytest.raises(ModelFileError, match="an Array must have 2 entries, got 1"):
+        read_model(stump(tmp_path, node.format(1, "isIn", 1) + node.format(2, "isNotIn", 2)))

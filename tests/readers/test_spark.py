@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import shutil
 import zipfile
 
 import numpy as np
@@ -230,4 +231,20 @@ def test_stages_that_lead_to_themselves(tmp_path):
     for name in ("0_a", "1_b"):
         (path / "stages" / name).symlink_to(path)
     with pytest.raises(ModelFileError, match="got a link or a special file"):
+        read_model(path)
+
+
+def test_weights_of_a_forest_are_one_and_columns_have_names(models, tmp_path):
+    path = tmp_path / "model"
+    shutil.copytree(models / "forest", path)
+    (table,) = path.glob("stages/*/treesMetadata/*.parquet")
+    rows = pq.read_table(table)
+    halved = rows.set_column(2, rows.schema.field(2), pa.array([1.0, 0.5, 1.0]))
+    pq.write_table(halved, table)
+    with pytest.raises(ModelFileError, match="trees of a Spark forest must have the weight 1"):
+        read_model(path)
+    pq.write_table(rows, table)
+    (assembler,) = path.glob("stages/*VectorAssembler*/metadata/part-*")
+    assembler.write_text(assembler.read_text().replace('["a",', "[7,"))
+    with pytest.raises(ModelFileError, match="inputCols must be names of columns"):
         read_model(path)

@@ -249,3 +249,14 @@ def test_leaves_have_no_children():
     leaf = int(np.flatnonzero(checkpoint.trees[0]["cleft"] < 0)[0])
     with pytest.raises(ModelFileError, match="must have two children that exist, or none, got -1"):
         forest_of(edited(checkpoint, "node_type", leaf, 1))
+
+
+def test_categories_that_no_float32_reaches_are_refused():
+    checkpoint = parse(built(np.random.default_rng(0), categories=True).serialize_bytes())
+    tree = next(k for k, one in enumerate(checkpoint.trees) if len(one["category_list"]))
+    trees = [checkpoint.trees[tree], *checkpoint.trees]
+    checkpoint = dataclasses.replace(
+        checkpoint, trees=trees[:1], target_id=checkpoint.target_id[:1], class_id=checkpoint.class_id[:1]
+    )
+    with pytest.raises(ModelFileError, match=r"must be up to 2\^24, got 2298478595"):
+        forest_of(edited(checkpoint, "category_list", slice(None), 2298478595))

@@ -22,6 +22,14 @@ _Number = TypeVar("_Number", bound=np.generic)
 _MAX_VALUES = 200_000_000
 _MAX_COLUMNS = 1_000_000
 _TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
+_ATTRIBUTES = {
+    *(f"nodes_{name}" for name in ("featureids", "falsenodeids", "hitrates", "missing_value_tracks_true", "modes")),
+    *(f"nodes_{name}" for name in ("nodeids", "treeids", "truenodeids", "values")),
+    *(f"nodes_{name}" for name in ("falseleafs", "trueleafs", "splits")),
+    *(f"{prefix}_{name}" for prefix in ("class", "target") for name in ("ids", "nodeids", "treeids", "weights")),
+    *("base_values", "classlabels_int64s", "classlabels_strings", "n_targets", "aggregate_function", "post_transform"),
+    *("leaf_targetids", "leaf_weights", "membership_values", "tree_roots"),
+}
 _AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 
 
@@ -43,6 +51,9 @@ class Parts:
 def forest_of(tree: TreeOperator) -> Forest:
     """The Forest of a tree operator."""
     attributes, kind = tree.operator.attributes, tree.operator.kind
+    unknown = [name for name in attributes if name.removesuffix("_as_tensor") not in _ATTRIBUTES]
+    if unknown:
+        raise ModelFileError(f"ONNX trees must have known attributes, got {unknown[0]!r:.60}; file damaged?")
     parts = _newer_parts(attributes, tree) if kind == "TreeEnsemble" else _older_parts(attributes, tree)
     if parts.aggregate not in {"SUM", "AVERAGE"}:
         raise UnsupportedModelError(
@@ -85,6 +96,9 @@ def _values(parts: Parts) -> Floats:
     check_size("leaf values", n_nodes * parts.n_outputs, _MAX_VALUES)
     if len(parts.weights) and not (parts.weight_output.min() >= 0 and parts.weight_output.max() < parts.n_outputs):
         raise ModelFileError("weights of ONNX trees must be for outputs that exist, got others; file damaged?")
+    places = parts.weight_node * parts.n_outputs + parts.weight_output
+    if len(np.unique(places)) < len(places):
+        raise ModelFileError("leaves of ONNX trees must have a weight per output, got several; file damaged?")
     values = np.zeros((n_nodes, parts.n_outputs))
     np.add.at(values, (parts.weight_node, parts.weight_output), parts.weights)
     return values

@@ -9,11 +9,43 @@ import xml.parsers.expat
 from collections.abc import Iterator
 
 from treeanova.errors import ModelFileError, UnsupportedModelError
+from treeanova.readers.checks import whole_number
 
 _MAX_DEPTH = 300
 # Others have several bytes per letter, which the parser would misread, or are not known to it.
 _ENCODINGS = {"utf-8", "utf-16", "utf-16-le", "utf-16-be", "ascii", *(f"iso8859-{k}" for k in range(1, 17))}
 _ENCODINGS |= {f"cp125{k}" for k in range(9)}
+_PREDICATES = "SimplePredicate SimpleSetPredicate CompoundPredicate True False"
+# Attributes and children that PMML 4.4 knows, of elements on which predictions depend: others would be misspelled.
+_KNOWN = {
+    "Node": (
+        "id score recordCount defaultChild",
+        f"{_PREDICATES} Node ScoreDistribution Partition EmbeddedModel Regression DecisionTree",
+    ),
+    "ScoreDistribution": ("value recordCount confidence probability", ""),
+    "SimplePredicate": ("field operator value", ""),
+    "SimpleSetPredicate": ("field booleanOperator", "Array"),
+    "CompoundPredicate": ("booleanOperator", _PREDICATES),
+    "Array": ("n type", ""),
+    "Value": ("value displayValue property", ""),
+    "MiningField": (
+        (
+            "name usageType optype importance outliers lowValue highValue invalidValueTreatment "
+            "invalidValueReplacement missingValueReplacement missingValueTreatment"
+        ),
+        "",
+    ),
+    "TreeModel": (
+        (
+            "modelName functionName algorithmName missingValueStrategy missingValuePenalty noTrueChildStrategy "
+            "splitCharacteristic isScorable"
+        ),
+        "MiningSchema Output ModelStats ModelExplanation Targets LocalTransformations Node ModelVerification",
+    ),
+    "Segmentation": ("multipleModelMethod missingPredictionTreatment missingThreshold x-missingThreshold", "Segment"),
+    "Target": ("field optype castInteger min max rescaleConstant rescaleFactor", "TargetValue"),
+}
+_ALLOWED = {name: (set(attributes.split()), set(below.split())) for name, (attributes, below) in _KNOWN.items()}
 
 
 @dataclasses.dataclass
@@ -50,7 +82,23 @@ class Element:
     def members(self) -> list[str]:
         """Entries of the Array in this element."""
         array = self.first("Array")
-        return words("".join(array.pieces)) if array is not None else []
+        if array is None:
+            return []
+        found = words("".join(array.pieces))
+        if "n" in array.attributes and whole_number(array.get("n")) != len(found):
+            raise ModelFileError(f"an Array must have {array.get('n')} entries, got {len(found)}; file damaged?")
+        return found
+
+    def check_names(self) -> None:
+        """Raise ModelFileError for attributes and children that PMML does not know here."""
+        attributes, names = _ALLOWED.get(self.name, (set(self.attributes), {child.name for child in self.children}))
+        below = [child.name for child in self.children]
+        unknown = {name for name in self.attributes if not name.startswith("x-")} - attributes
+        unknown |= {name for name in below if not name.startswith(("x-", "Extension"))} - names
+        if unknown:
+            raise ModelFileError(
+                f"the element {self.name} must have what PMML knows, got {min(unknown)!r:.60}; file damaged?"
+            )
 
 
 def parse(data: bytes) -> Element:
@@ -66,7 +114,7 @@ def parse(data: bytes) -> Element:
         path.append(element)
 
     def end(_tag: str) -> None:
-        path.pop()
+        path.pop().check_names()
 
     def add_text(text: str) -> None:
         if path[-1].name == "Array":

@@ -109,6 +109,10 @@ def _field(declared: Element, mining: Element, position: int, used: list[str]) -
     listed = [value.get("value") for value in declared.all("Value") if value.get("property", "valid") == "valid"]
     names = tuple(dict.fromkeys([*listed, *used]))
     treatment = mining.get("invalidValueTreatment", "returnInvalid")
+    if treatment not in {"returnInvalid", "asIs", "asMissing"} or not all(names):
+        raise refusal(
+            f"field {name!r} must list its values, and refuse others or take them as missing, got {treatment}"
+        )
     # "asIs" is missing in some scorers, and a text like others in others.
     accepts_unseen = treatment == "asMissing" or not listed
     feature = Feature(name, TextItems(names, empty_is_missing=False), accepts_unseen=accepts_unseen)

@@ -160,8 +160,10 @@ def _values(node: Element, part: _Part, classes: tuple[str, ...]) -> Floats:
         return np.array([part.factor * decimal_number(node.attributes["score"])])
     if part.is_vote:
         return part.factor * np.array([float(label == node.attributes["score"]) for label in classes])
-    shares = {one.get("value"): _share(one) for one in node.all("ScoreDistribution")}
-    if not shares or not set(shares) <= set(classes):
+    listed = node.all("ScoreDistribution")
+    shares = {one.get("value"): _share(one) for one in listed}
+    is_whole = len(shares) == len(listed) and all(share >= 0 for share in shares.values())
+    if not shares or not set(shares) <= set(classes) or not is_whole:
         raise refusal("leaves of a classifier must have a ScoreDistribution of its classes")
     found = np.array([shares.get(label, 0.0) for label in classes])
     values: Floats = part.factor * found / found.sum()

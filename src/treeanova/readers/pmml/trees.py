@@ -68,7 +68,10 @@ class TreeBuilder:
         root = model.first("Node")
         if root is None or predicate_of(root).name != "True":
             raise refusal("each TreeModel must have a root whose predicate is True")
-        stays = model.get("noTrueChildStrategy") == "returnLastPrediction"
+        otherwise = model.get("noTrueChildStrategy", "returnNullPrediction")
+        if otherwise not in {"returnNullPrediction", "returnLastPrediction"}:
+            raise refusal(f"noTrueChildStrategy must be that of PMML, got {otherwise!r:.40}")
+        stays = otherwise == "returnLastPrediction"
         return _Tree(self, strategy, stays, leaf_values).node(root)
 
     def append(

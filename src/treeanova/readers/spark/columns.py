@@ -43,7 +43,7 @@ def columns_of(stages: Sequence[Stage], model: Stage) -> tuple[tuple[Column, ...
     assembler = _producer(stages, "VectorAssembler", vector)
     if assembler is None:
         raise _refusal(f"its features must come from a VectorAssembler, got the column {vector!r} from elsewhere")
-    names = assembler.parameter("inputCols") or []
+    names = _names(assembler, "inputCols")
     if len(names) != n_features:
         raise _refusal(
             f"its VectorAssembler must join {n_features} columns of single numbers, got {len(names)} columns"
@@ -72,6 +72,15 @@ def check_stages(stages: Sequence[Stage]) -> None:
 
 def _refusal(reason: str) -> UnsupportedModelError:
     return UnsupportedModelError(f"the Spark pipeline cannot be read: {reason}.")
+
+
+def _names(stage: Stage, parameter: str) -> list[str]:
+    """Names of columns, as a list also where there is one; none if the parameter is not set."""
+    given = stage.parameter(parameter)
+    names = [] if given is None else given if isinstance(given, list) else [given]
+    if not all(isinstance(name, str) for name in names):
+        raise ModelFileError(f"{parameter} must be names of columns, got {names!r:.60}; folder damaged?")
+    return names
 
 
 def _keeps_invalid(stage: Stage) -> bool:
@@ -105,8 +114,7 @@ def _indexers(stages: Sequence[Stage]) -> dict[str, _Indexer]:
 
 
 def _outputs(stage: Stage) -> list[tuple[str, _Indexer]]:
-    inputs = stage.parameter("inputCols") or [stage.parameter("inputCol")]
-    outputs = stage.parameter("outputCols") or [stage.parameter("outputCol")]
+    inputs, outputs = (_names(stage, f"{side}Cols") or _names(stage, f"{side}Col") for side in ("input", "output"))
     row: dict[str, Any] = stage.rows("data")[0]
     arrays = row["labelsArray"] if "labelsArray" in row else [row["labels"]]
     for labels in arrays:

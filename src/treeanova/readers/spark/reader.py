@@ -71,6 +71,8 @@ def _trees(model: Stage) -> tuple[list[list[Row]], Floats]:
         return [sorted(rows, key=lambda node: node["id"])], np.ones(1)
     listed = [row.values() for row in model.rows("treesMetadata")]
     weights = {whole_number(tree): decimal_number(weight) for tree, _, weight in listed}
+    if model.kind in _FORESTS and set(weights.values()) != {1.0}:
+        raise ModelFileError("trees of a Spark forest must have the weight 1, got others; folder damaged?")
     nodes: dict[int, list[Row]] = {tree: [] for tree in sorted(weights)}
     for row in rows:
         nodes[whole_number(row["treeID"])].append(row["nodeData"])
@@ -89,7 +91,7 @@ def _values(model: Stage, trees: list[list[Row]], weights: Floats) -> Floats:
     if model.kind == "GBTClassificationModel":
         weight = 2 * weight  # the log-odds are twice the sum
     if model.kind in _FORESTS:
-        weight = weight / weights.sum()
+        weight = weight / len(trees)
     if model.kind in _BOOSTED or model.kind.endswith("RegressionModel"):
         predictions: Floats = weight * np.array([[decimal_number(node["prediction"])] for node in nodes])
         return predictions

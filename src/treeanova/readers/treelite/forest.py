@@ -119,6 +119,8 @@ class _Sets:
         starts = block_starts(np.array([len(tree["node_type"]) for tree in checkpoint.trees], dtype=np.int64))
         self.node = np.concatenate([node + start for (node, _), start in zip(members, starts, strict=True)])
         self.code = np.concatenate([code for _, code in members])
+        if not checkpoint.is_double:
+            check_values("categories of a float32 model must be up to 2^24", self.code, self.code <= 1 << 24)
         feature = nodes["split_index"].astype(np.int64)
         inner = nodes["cleft"] >= 0
         if not ((feature[inner] >= 0) & (feature[inner] < checkpoint.n_features)).all():
