@@ -297,11 +297,13 @@ def plan(
 
     Parameters
     ----------
-    model, max_order, tensor_order, budget, trusted
-        As for `decompose`, with the same errors.
+    model
+        As for `decompose`.
     X
         The rows, of which only the number is used: large tables of a forest have no more bins than its rows justify.
         By default there may be any number of rows.
+    max_order, tensor_order, budget, trusted
+        As for `decompose`, with the same errors.
 
     Returns
     -------
