@@ -191,7 +191,9 @@ def test_crafted_arrays_are_refused_or_answer(saved, tmp_path):
         kind = kind if kind.rpartition("/")[2].isalpha() else f"{kind.partition('/')[0]}/{name.rpartition('/')[2]}"
         n_of_kind[kind] += 1
         every = 1 if n_of_kind[kind] == 1 else 7
-        for number, crafted in list(enumerate(crafted_arrays(np.load(io.BytesIO(part)))))[n_of_kind[kind] % every :: every]:
+        for number, crafted in list(enumerate(crafted_arrays(np.load(io.BytesIO(part)))))[
+            n_of_kind[kind] % every :: every
+        ]:
             write(tmp_path / "fx.tav", header, {**parts, name: npy(crafted)})
             faults[name, number, f"{crafted!r:.100}"] = fault_of(tmp_path / "fx.tav", rows)
     assert {case: fault for case, fault in faults.items() if fault} == {}

@@ -10,7 +10,16 @@ from treeanova.errors import ArchiveError
 from treeanova.storage import archive
 from treeanova.storage.fields import unpack
 
-_DAMAGE = (LookupError, ValueError, TypeError, AttributeError, ImportError, ArithmeticError, MemoryError, RecursionError)
+_DAMAGE = (
+    LookupError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    ImportError,
+    ArithmeticError,
+    MemoryError,
+    RecursionError,
+)
 
 
 def load(path: str | os.PathLike[str]) -> Decomposition:

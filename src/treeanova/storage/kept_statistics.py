@@ -118,7 +118,9 @@ def unpack_statistics(
     requests = {request.key: request for request in wanted}
     tables = {
         key: CountedTable(requests[key].binnings, sums)
-        for key, sums in _unpack_tables(arrays, lambda key: _shape(requests.get(key_of(key, len(grid.axes)), Request(key)), grid)).items()
+        for key, sums in _unpack_tables(
+            arrays, lambda key: _shape(requests.get(key_of(key, len(grid.axes)), Request(key)), grid)
+        ).items()
         if key in requests
     }
     return Statistics(

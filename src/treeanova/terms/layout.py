@@ -22,6 +22,7 @@ _LISTED_COST = 2.0**18  # products per row
 _MOST_TERMS = 200_000  # that a user may ask for
 _MAX_TOTALS_COST = 2.0**28
 _MERGED_BINS = (2048, 1024, 512, 256, 128, 64, 32, 16)
+FEWEST_MERGED = _MERGED_BINS[-1]
 
 
 @dataclasses.dataclass(frozen=True)
