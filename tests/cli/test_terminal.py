@@ -123,7 +123,9 @@ def test_a_closed_pipe_is_no_error(folder):
 @pytest.mark.parametrize("closed", [">&-", "2>&-"])
 def test_a_stream_that_is_closed_from_the_start_is_no_error(closed):
     command = f"{' '.join(COMMAND)} --version {closed}"
-    done = subprocess.run(command, shell=True, capture_output=True, env=plain_environment(), timeout=SECONDS, check=False)
+    done = subprocess.run(
+        command, shell=True, capture_output=True, env=plain_environment(), timeout=SECONDS, check=False
+    )
     assert (done.returncode, done.stderr) == (0, b"")
 
 

@@ -230,7 +230,7 @@ def check_texts(schema: Schema) -> None:
     if not is_writable("\n".join(texts)):
         wrong = next(text for text in texts if not is_writable(text))
         raise ValueError(
-            f"names of features, categories and outputs must be text that UTF-8 can write, got {ascii(wrong)} with a "
+            f"names of features, categories and outputs must be text that UTF-8 can write, got {wrong!a} with a "
             "lone surrogate; rename it, or read the data with the right encoding."
         )
 
