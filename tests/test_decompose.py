@@ -18,7 +18,7 @@ import scipy.sparse
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from treeanova import BudgetError, DensityWarning, UnsupportedModelError, decompose, plan
+from treeanova import BudgetError, DensityWarning, Effects, UnsupportedModelError, decompose, plan
 from treeanova.core import bar
 from treeanova.density.kinds import Laplace, Shrinkage
 from treeanova.density.reference import Reference
@@ -1084,3 +1084,13 @@ def test_a_pipeline_that_mixes_its_columns_is_refused():
     seen = pipeline[:-1].transform(x * 10 + 5)
     fx = decompose(pipeline[-1], seen, feature_names=pipeline[:-1].get_feature_names_out())
     np.testing.assert_allclose(fx.decision_function(seen), pipeline.predict(x * 10 + 5), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("where", ["feature", "category"])
+def test_texts_with_lone_surrogates_are_refused(where):
+    """Neither files nor pages nor terminals could hold them."""
+    wrong = "a\ud800"
+    name, labels = (wrong, ["x", "y"]) if where == "feature" else ("a", ["x", wrong])
+    effects = Effects.from_tables({name: [0.0, 1.0]}, categories={name: labels})
+    with pytest.raises(ValueError, match=r"must be text that UTF-8 can write, got 'a\\ud800' with a lone surrogate"):
+        decompose(effects, density="uniform")

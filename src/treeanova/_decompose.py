@@ -20,7 +20,7 @@ from treeanova.core.progress import Progress, counted, one_step, reporting, with
 from treeanova.data.batches import Batches, batches_of
 from treeanova.data.columns import n_rows_of, rows_at, with_found_dates, with_labels, without_column
 from treeanova.data.dates import with_dates
-from treeanova.data.features import Schema
+from treeanova.data.features import Schema, check_texts
 from treeanova.data.frames import backend_of
 from treeanova.decomposition.bags import Bag
 from treeanova.decomposition.decomposition import Decomposition, counted_for, decomposed, mean
@@ -151,6 +151,7 @@ def decompose(
             _check_terms(terms)
             head = _head_of(X, sample_weight)
             content = _with_dates(_with_names(read_for_rows(model, head), feature_names), head, dates or {})
+            check_texts(content.schema)
         settings = Settings(Options(method), _n_threads(n_jobs), backend_of(X), random_state, limit)
         kind = density_of(density)
         if isinstance(content, Effects):
@@ -161,6 +162,7 @@ def decompose(
             return fx if max_order is None else fx.truncate(max_order)
         with one_step(report, "leaves of the trees"):
             forest = content.with_schema(_with_labels(content.schema, X, head))
+            check_texts(forest.schema)
             check_leaves(forest, budget, clock.left)
             sets = leaves_of(forest)
             layout = choose_layout(

@@ -119,6 +119,30 @@ def test_a_closed_pipe_is_no_error(folder):
     assert process.wait(timeout=SECONDS) == 0
 
 
+@pytest.mark.skipif(os.name == "nt", reason="of POSIX shells")
+@pytest.mark.parametrize("closed", [">&-", "2>&-"])
+def test_a_stream_that_is_closed_from_the_start_is_no_error(closed):
+    command = f"{' '.join(COMMAND)} --version {closed}"
+    done = subprocess.run(
+        command, shell=True, capture_output=True, env=plain_environment(), timeout=SECONDS, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_errors_and_warnings_cannot_steer_the_terminal(folder, monkeypatch, capsys):
+    def named_by_another(*_, **__):
+        warnings.warn("feature \x1b[31mred", stacklevel=1)
+        raise ValueError("feature \x1b]0;title\x07")
+
+    monkeypatch.setattr(sources, "decomposed", named_by_another)
+    assert run(["explain", str(folder / "fx.tav")]) == 2
+    lines = capsys.readouterr().err
+    assert "\x1b" not in lines
+    assert "\x07" not in lines
+    assert "warning: feature �[31mred" in lines
+    assert "feature �]0;title�" in lines
+
+
 SECONDS = 120  # to wait for another process before giving up
 
 

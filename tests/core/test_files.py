@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pathlib
 import stat
 import sys
 import threading
+import time
 
 import pytest
 
-from treeanova.core.files import PAGE, check_suffix, replacing, write_text
+from treeanova.core.files import PAGE, check_suffix, only_writer, replacing, write_text
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="modes, links and pipes are POSIX")
 
@@ -130,3 +132,60 @@ def test_suffixes_of_other_formats_are_refused(name):
     stem = name.rpartition(".")[0]
     with pytest.raises(ValueError, match=rf"`path` must end in .html or .htm, .*, got '{name}'; name it '{stem}.html'"):
         check_suffix(name, PAGE)
+
+
+# What other processes leave, and errors
+
+
+def test_temporary_files_of_killed_processes_are_removed_after_a_day(tmp_path):
+    """Only those of our own that are old and that nobody writes to."""
+    ages = {".treeanova-0123456789abcdef": 2, ".treeanova-fedcba9876543210": 0.5, ".treeanova-notes": 9, "other": 9}
+    for name, days in ages.items():
+        (tmp_path / name).write_bytes(b"")
+        os.utime(tmp_path / name, (time.time() - days * 86_400,) * 2)
+    with replacing(tmp_path / "new") as file:
+        live = next(path for path in tmp_path.glob(".treeanova-*") if path.name not in ages)
+        file.write(b"x")
+        file.flush()
+        os.utime(live, (0, 0))
+        write_text(tmp_path / "second", "y")
+        assert live.exists() or os.name == "nt"
+    assert set(names(tmp_path)) == {".treeanova-fedcba9876543210", ".treeanova-notes", "other", "new", "second"}
+
+
+def test_a_missing_folder_is_an_error_that_names_the_path(tmp_path):
+    path = tmp_path / "absent" / "file"
+    with pytest.raises(FileNotFoundError, match=r"absent.file'$") as caught:
+        write_text(path, "x")
+    assert caught.value.filename == str(path)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EFBIG])
+def test_a_full_disk_is_an_error_that_names_the_path(number, tmp_path, monkeypatch):
+    def fail(_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match=r"file'$") as caught:
+        write_text(tmp_path / "file", "x")
+    assert caught.value.errno == number
+    assert caught.value.filename == str(tmp_path / "file")
+    assert names(tmp_path) == []
+
+
+def test_an_error_of_another_file_keeps_its_name(tmp_path):
+    with pytest.raises(FileNotFoundError, match="absent"), replacing(tmp_path / "file"):
+        (tmp_path / "absent").read_bytes()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such locks")
+def test_a_folder_has_one_writer_at_a_time(tmp_path):
+    folder = tmp_path / "out.parts"
+    with only_writer(folder, "out"):
+        with pytest.raises(ValueError, match="'out', which another process writes now"), only_writer(folder, "out"):
+            pass
+        assert folder.is_dir()
+    with only_writer(folder, "out"):
+        folder.rmdir()
+    with only_writer(folder, "out"):
+        assert folder.is_dir()

@@ -124,7 +124,9 @@ def questions(rows, path):
 
 
 def assert_weights(table):
-    assert np.isfinite(table).all() and (table >= 0).all() and table.sum() > 0
+    assert np.isfinite(table).all()
+    assert (table >= 0).all()
+    assert table.sum() > 0
 
 
 def assert_finite(table):

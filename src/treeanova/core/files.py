@@ -115,8 +115,8 @@ def only_writer(folder: pathlib.Path, path: str | os.PathLike[str]) -> Iterator[
     try:
         if not _lock(descriptor) or not _is_at(descriptor, folder):
             raise ValueError(
-                f"`path` must be written by one process at a time, got {os.fspath(path)!r}, which another process writes "
-                "now; wait for it, or choose another name."
+                f"`path` must be written by one process at a time, got {os.fspath(path)!r}, which another process "
+                "writes now; wait for it, or choose another name."
             )
         yield
     finally:

@@ -214,6 +214,27 @@ class Feature:
         return len(self.encoder.labels or ())
 
 
+def is_writable(text: str) -> bool:
+    """Whether a text has no lone surrogates, which neither a file nor a terminal can hold."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def check_texts(schema: Schema) -> None:
+    """Raise ValueError for names of features, categories, outputs or classes that cannot be written as UTF-8."""
+    labels = [label for feature in schema.features for label in feature.encoder.labels or ()]
+    texts = [text for text in (*schema.names, *schema.outputs, *schema.classes, *labels) if isinstance(text, str)]
+    if not is_writable("\n".join(texts)):
+        wrong = next(text for text in texts if not is_writable(text))
+        raise ValueError(
+            f"names of features, categories and outputs must be text that UTF-8 can write, got {wrong!a} with a "
+            "lone surrogate; rename it, or read the data with the right encoding."
+        )
+
+
 def have_same_categories(old: Schema, new: Schema) -> bool:
     """Whether the categories of all features have the same numbers in two schemas."""
     pairs = zip(old.features, new.features, strict=True)

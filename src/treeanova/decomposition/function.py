@@ -414,6 +414,11 @@ class Function(abc.ABC):
         progress
             True for a progress bar, or a function, as for `decompose`.
 
+        Raises
+        ------
+        ValueError
+            Where another process writes the same file at the same time, among others.
+
         Examples
         --------
         >>> import pathlib, tempfile, pyarrow.parquet

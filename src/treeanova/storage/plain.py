@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from treeanova.core.arrays import Key
-from treeanova.data.features import same
+from treeanova.data.features import is_writable, same
 
 _LARGEST = 2**62
 _SCALARS = (bool, int, float, str)
@@ -41,7 +41,7 @@ def _hints(kind: Any) -> dict[str, Any]:
     return typing.get_type_hints(kind)
 
 
-def _fits(value: Any, hint: Any) -> bool:
+def _fits(value: Any, hint: Any) -> bool:  # noqa: PLR0911  a line per kind of type
     """Whether a value from a file has an annotated type; booleans are no numbers here."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
@@ -67,15 +67,6 @@ def _is_scalar(value: Any) -> bool:
     if type(value) is int:
         return abs(value) < _LARGEST
     return type(value) in _SCALARS and (type(value) is not str or is_writable(value))
-
-
-def is_writable(text: str) -> bool:
-    """Whether a text has no lone surrogates, which no file can hold."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def whole(value: Any, low: int = 0, high: int = _LARGEST) -> int:

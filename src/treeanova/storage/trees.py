@@ -15,7 +15,7 @@ from treeanova.storage.faces import CoarseCells, n_cells, pack_tables, unpack_ta
 from treeanova.storage.plain import finite, integers, key_of, masses, whole
 from treeanova.terms.closed_form import ClosedForm
 from treeanova.terms.correction import Correction, no_correction
-from treeanova.terms.layout import TermLayout
+from treeanova.terms.layout import FEWEST_MERGED, TermLayout
 from treeanova.terms.leaf_terms import LeafTerms, PureLeafTerms, RawLeafTerms
 from treeanova.terms.leftover import Leftover, nothing_left
 from treeanova.terms.plan import plan_of
@@ -105,10 +105,11 @@ def unpack_leaf_terms(header: Mapping[str, Any], arrays: Arrays, grid: Grid) -> 
     n_features = len(sizes)
     orders = _restore_orders(header["layout"], max(map(len, sets.keys), default=0))
     plan = plan_of(set(), sets.grid, forest.n_outputs)
+    most_bins = header["layout"]["most_bins"]
     is_screened = bool(header.get("screened_orders"))
     layout = TermLayout(
         **orders,
-        max_bins=None if header["layout"]["most_bins"] is None else whole(header["layout"]["most_bins"], 1),
+        max_bins=None if most_bins is None else whole(most_bins, 1, max(*sizes, FEWEST_MERGED)),
         plan=plan,
         lists_all=not is_screened,
         asked=tuple(key_of(key, n_features) for key in header["layout"].get("asked", ())),

@@ -31,6 +31,7 @@ _LISTED_COST = 2.0**18  # products per row
 _MOST_TERMS = 200_000  # that a user may ask for
 _MAX_TOTALS_COST = 2.0**28
 _MERGED_BINS = (2048, 1024, 512, 256, 128, 64, 32, 16)
+FEWEST_MERGED = _MERGED_BINS[-1]
 _BINS_PER_ROOT_OF_ROWS = 16
 _SMALL_TABLES = 2 * 10**8  # bytes: bins of smaller ones are not merged for want of rows
 _SECONDS_PER_TABLE = 4e-3  # of two features or more: leaves, density, purification
