@@ -26,6 +26,7 @@ from tests.readers.damage_worker import MODULES
 N_CASES = int(os.environ.get("TREEANOVA_FUZZ_CASES", "600"))
 PATIENCE = 600  # seconds for what waits without working; the worker itself counts its CPU time
 WITHOUT_LIBRARY = {"pmml", "spark"}
+PROGRAMS = {"pickle", "joblib"}  # loading one runs what it contains, which may end the process once bytes are changed
 DOCUMENTED = {"ModelFileError", "UnsupportedModelError"}
 
 
@@ -67,7 +68,8 @@ def outcome(kind, whole, answer, library, path):
     """A word for what happened, which begins with "wrong" if it must not."""
     if "scores" not in answer:
         if answer["error"] not in DOCUMENTED:
-            return f"wrong: {answer['error']}"
+            has_ended = answer["error"] == "died" and kind in PROGRAMS
+            return "ended the process" if has_ended else f"wrong: {answer['error']}"
         if str(path) not in answer["message"] or "\n" in answer["message"]:
             return "wrong: the error does not name the file in one line"
         return f"refused: {answer['error']}"

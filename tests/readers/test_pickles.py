@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 import pickle
 import sys
 import zipfile
@@ -51,6 +52,14 @@ def test_a_damaged_pickle_is_told(tmp_path):
         ModelFileError, match=r"model\.pkl must be a whole pickle that this Python can load, got Unpick"
     ):
         read_model(path, trusted=True)
+
+
+@pytest.mark.parametrize("kind", [str, pathlib.Path])
+def test_a_pickle_of_a_path_is_not_followed(tmp_path, kind):
+    (tmp_path / "model.pkl").write_bytes(pickle.dumps(stump()))
+    (tmp_path / "path.pkl").write_bytes(pickle.dumps(kind(tmp_path / "model.pkl")))
+    with pytest.raises(ModelFileError, match=r"path\.pkl must be the pickle of a model, got text"):
+        read_model(tmp_path / "path.pkl", trusted=True)
 
 
 def test_files_of_joblib(tmp_path):

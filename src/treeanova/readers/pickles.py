@@ -33,13 +33,16 @@ def unpickled(model: Any, *, trusted: bool) -> Any:
             + "(--trusted on the command line) if you trust its origin, or save the model in its library's own format."
         )
     try:
-        return _load(path)
+        content = _load(path)
     except ModuleNotFoundError as error:
         raise _missing_module(path, error) from error
     except Exception as error:  # a pickle may raise anything
         raise ModelFileError(
             one_line(f"{path} must be a whole pickle that this Python can load, got {_cause(error)}; file damaged?")
         ) from error
+    if isinstance(content, (str, pathlib.Path)):  # a path to another file would be read in its place
+        raise ModelFileError(one_line(f"{path} must be the pickle of a model, got text; file damaged?"))
+    return content
 
 
 def _missing_module(path: pathlib.Path, error: ModuleNotFoundError) -> UnsupportedModelError:
