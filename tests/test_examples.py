@@ -30,7 +30,10 @@ EXPECTED = {
         ["other rows, same model", "intercept"],
         ["what_changed.html", "what_changed.png", "what_changed_hr.png"],
     ),
-    "what_is_real": (["The outcome follows (significant): ", "Interactions that can be left out: "], ["what_is_real.png"]),
+    "what_is_real": (
+        ["The outcome follows (significant): ", "Interactions that can be left out: "],
+        ["what_is_real.png"],
+    ),
 }
 
 
