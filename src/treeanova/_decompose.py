@@ -226,8 +226,10 @@ def _n_known_rows(X: Any) -> float:
     """Number of rows in memory; infinite where it is not known before they are read."""
     if isinstance(X, Statistics):
         return X.n_rows
-    is_table = hasattr(X, "shape") or hasattr(X, "__len__")
-    return n_rows_of(X) if is_table and not isinstance(X, Batches) else float("inf")
+    try:
+        return float("inf") if X is None or isinstance(X, Batches) else n_rows_of(X)
+    except (TypeError, IndexError):  # what is no table is refused when it is read
+        return float("inf")
 
 
 def _checked_order(name: str, order: int | None, least: int) -> int | None:
