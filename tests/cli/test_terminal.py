@@ -129,6 +129,7 @@ def test_a_stream_that_is_closed_from_the_start_is_no_error(closed):
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+@pytest.mark.filterwarnings("default:feature")
 def test_errors_and_warnings_cannot_steer_the_terminal(folder, monkeypatch, capsys):
     def named_by_another(*_, **__):
         warnings.warn("feature \x1b[31mred", stacklevel=1)

@@ -90,6 +90,7 @@ def agree(scores, expected):
     return bool(np.allclose(scores, expected, rtol=1e-4, atol=1e-4 * size, equal_nan=True))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", SUFFIXES)
 def test_damaged_files_are_refused_or_read_as_the_library_reads_them(kind, tmp_path):
     pytest.importorskip(MODULES.get(kind.partition("-")[0], "numpy"))

@@ -303,6 +303,16 @@ def test_objectives_of_ebms(expected):
     assert read_model(model).schema.objective == expected
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_merged_ebms_do_not_state_their_objective():
+    module = pytest.importorskip("interpret.glassbox")
+    options = {"interactions": 0, "max_rounds": 5, "outer_bags": 1, "n_jobs": 1}
+    parts = [module.ExplainableBoostingRegressor(**options).fit(X, SCORE) for _ in range(2)]
+    assert read_model(module.merge_ebms(parts)).schema.objective == ""
+    parts = [module.ExplainableBoostingClassifier(**options).fit(X, TARGETS["words"]) for _ in range(2)]
+    assert read_model(module.merge_ebms(parts)).schema.objective == "log"
+
+
 def test_objectives_of_ydf():
     ydf, pandas = pytest.importorskip("ydf"), pytest.importorskip("pandas")
     table = pandas.DataFrame(X, columns=list("abc")).assign(y=SCORE, word=TARGETS["words"])

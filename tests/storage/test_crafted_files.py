@@ -23,6 +23,7 @@ from sklearn.ensemble import RandomForestRegressor
 import treeanova
 from treeanova import ArchiveError, load
 from treeanova.testing.archives import reference
+from treeanova.testing.training import fit
 
 VALUES = [None, True, -1, 0, 1, 2.5, 70_000, 10**30, math.nan, math.inf, -1e300, "", "x", [], {}, [[]], [1, 2]]
 
@@ -32,7 +33,7 @@ def deep():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 4))
     X[:, 1] += X[:, 0]
-    model = RandomForestRegressor(2, max_depth=4, random_state=0).fit(X, X[:, 0] * X[:, 1] * X[:, 2] + X[:, 3])
+    model = fit(RandomForestRegressor(2, max_depth=4, random_state=0), X, X[:, 0] * X[:, 1] * X[:, 2] + X[:, 3])
     weights = rng.random(200) + 0.5
     return treeanova.decompose(model, X, sample_weight=weights, density="empirical", tensor_order=2), X[:5]
 
@@ -147,7 +148,7 @@ def fault_in(name, ask, fx):
     return None
 
 
-@pytest.fixture(scope="module", params=list(CASES))
+@pytest.fixture(scope="module", params=["tables", pytest.param("trees", marks=pytest.mark.thorough)])
 def saved(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("crafted")
     fx, rows = CASES[request.param]()

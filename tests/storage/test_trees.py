@@ -73,11 +73,11 @@ def test_terms_at_rows_come_back(part, density, model, tmp_path):
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [
-        ("masses/0", lambda array: array[:-1], "masses must fit the bins of the forest"),
+        ("masses/0", lambda array: array[:-1], "arrays must hold finite numbers, of shape"),
         ("merging/1/bins", lambda array: array[:-1], "merged bins must fit the bins of the forest"),
         ("merging/1/bins", lambda array: array - 1, "merged bins must fit the bins of the forest"),
-        ("merging/1/shares", lambda array: array[:-1], "merged bins must fit the bins of the forest"),
-        ("coarse/2/shares", lambda array: array[:-1], "merged bins must fit the bins of the forest"),
+        ("merging/1/shares", lambda array: array[:-1], "arrays must hold finite numbers, of shape"),
+        ("coarse/2/shares", lambda array: array[:-1], "arrays must hold finite numbers, of shape"),
         ("table/0-1-2", lambda array: array[:-1], "tables must fit the coarse bins"),
     ],
 )

@@ -137,6 +137,7 @@ def traced_peak(function):
     return result, peak
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("density", ["empirical", "auto"])
 @pytest.mark.parametrize(("n_outputs", "budget"), [(1, 2e9), (4, 2e9), (4, 4e7)])
 def test_the_plan_is_the_memory_that_the_work_takes(n_outputs, budget, density):

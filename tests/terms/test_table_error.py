@@ -47,7 +47,10 @@ def errors_of(seeds, density):
 
 
 @pytest.mark.filterwarnings("ignore::treeanova.DensityWarning", "ignore::treeanova.AliasWarning")
-@pytest.mark.parametrize(("density", "covered"), [("empirical", 0.95), ("laplace", 0.9), ("auto", 0.9)])
+@pytest.mark.parametrize(
+    ("density", "covered"),
+    [("empirical", 0.95), *[pytest.param(name, 0.9, marks=pytest.mark.thorough) for name in ("laplace", "auto")]],
+)
 def test_stated_errors_cover_true_ones_in_nearly_all_cases_and_are_not_absurd(density, covered):
     true, stated = errors_of(range(24), density)
     assert len(true) > 9

@@ -8,7 +8,7 @@ import pathlib
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.errors import ArchiveError
 from treeanova.storage import archive
-from treeanova.storage.fields import unpack
+from treeanova.storage.fields import Saved, unpack
 
 _DAMAGE = (
     LookupError,
@@ -48,9 +48,17 @@ def load(path: str | os.PathLike[str]) -> Decomposition:
     """
     header, arrays = archive.read(path)
     try:
-        saved = unpack(header, arrays)
+        fx = _decomposition(unpack(header, arrays))
     except _DAMAGE as error:
         name = pathlib.Path(path).name
         raise ArchiveError(f"{name} must be a whole file saved by treeanova, got one that does not fit.") from error
+    return fx
+
+
+def _decomposition(saved: Saved) -> Decomposition:
+    """The decomposition of what a file holds; ValueError where moments are those of other terms."""
     source, terms, density, certificate, scope, settings, moments = saved
-    return Decomposition(source, terms, density, certificate, scope, settings, saved_moments=moments)
+    fx = Decomposition(source, terms, density, certificate, scope, settings, saved_moments=moments)
+    if moments is not None and len(moments.variance) != fx.evaluation.n_parts:
+        raise ValueError(f"moments must be of {fx.evaluation.n_parts} terms, got {len(moments.variance)}")
+    return fx

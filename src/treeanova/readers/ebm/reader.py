@@ -17,7 +17,7 @@ from treeanova.model.effects import Effects
 from treeanova.model.grid import Grid
 from treeanova.readers import versions
 from treeanova.readers.ebm.bins import BinnedFeature, bin_feature, bins_of, n_places
-from treeanova.readers.outputs import objective_text, plain_labels
+from treeanova.readers.outputs import objective_of_probabilities, objective_text, plain_labels
 
 _LINKS = {"identity": "identity", "log": "log", "logit": "logit", "mlogit": "softmax", "vlogit": "logit"}
 # Our words, and the default of the parameter where there is one.
@@ -82,7 +82,8 @@ def _schema(model: Any, features: Sequence[BinnedFeature], n_outputs: int, *, na
     classes = plain_labels(getattr(model, "classes_", ()))
     outputs = ("score",) if n_outputs == 1 else tuple(str(label) for label in model.classes_)
     link = _LINKS.get(model.link_, "other")
-    objective = _objective(str(getattr(model, "objective", "")), link)
+    stated = getattr(model, "objective", None)  # models that merge_ebms made have none
+    objective = objective_of_probabilities(link) if stated is None else _objective(str(stated), link)
     return Schema(
         tuple(feature.feature for feature in features),
         outputs,
