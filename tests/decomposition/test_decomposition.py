@@ -297,7 +297,7 @@ def test_a_repr_tells_the_truth(fx, several):
     found = fx.certificate
     lines = repr(fx).splitlines()
     assert len(lines[3:]) == any(found.terms[names].n_components > 1 for names in PAIRS)
-    assert all(line.startswith("  the support of x") for line in lines[3:])
+    assert all(line.startswith("  the support of ") for line in lines[3:])
     assert lines[:3] == [
         "Decomposition of 6 terms: 3 of order 1, 3 of order 2",
         "  density empirical, link identity: prediction",
