@@ -290,3 +290,16 @@ def test_models_of_other_classes_are_not_combined(order):
     first, second = (treeanova.decompose(forest, data, density="empirical", tensor_order=2) for forest in forests)
     with pytest.raises(ValueError, match=r"same classes in the same order.*\['no', 'yes'\] and \['yes', 'no'\]"):
         _ = first - second
+
+
+def test_equal_deep_models_cancel_out_exactly():
+    forest = chains([(0, 0.1), (1, 0.2), (2, 0.3)], [(2, 0.4), (1, -0.2), (0, 0.3)])
+    data = np.random.default_rng(0).normal(size=(200, 3))
+    fx, again = (treeanova.decompose(forest, data, density="empirical", tensor_order=2) for _ in range(2))
+    assert not isinstance(fx.source, AdditiveModel)
+    nothing = fx - again
+    assert not nothing.decision_function(data).any()
+    assert not nothing.explain(data).values.any()
+    assert not np.asarray(nothing.importance()[["variance", "share", "mean_abs"]]).any()
+    assert nothing.certificate.reconstruction_error == 0
+    np.testing.assert_allclose(mean([fx, again]).decision_function(data), fx.decision_function(data), rtol=1e-15)

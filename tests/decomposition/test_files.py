@@ -16,7 +16,9 @@ from treeanova.testing.effects import pair_on_few_bins, random_effects, rows_of_
 
 
 @pytest.mark.usefixtures("_budget_of_tables")
-@pytest.mark.parametrize("options", [{}, {"max_order": 2}, {"density": "independent"}, {"budget": 1.5e6}])
+@pytest.mark.parametrize(
+    "options", [{}, {"max_order": 2}, {"max_order": 1}, {"density": "independent"}, {"budget": 1.5e6}]
+)
 def test_saved_and_loaded(deep, options, tmp_path):
     model, x = deep
     before = treeanova.decompose(model, x, **{"density": "empirical", **options})

@@ -307,9 +307,9 @@ def test_objectives_of_ebms(expected):
 def test_merged_ebms_do_not_state_their_objective():
     module = pytest.importorskip("interpret.glassbox")
     options = {"interactions": 0, "max_rounds": 5, "outer_bags": 1, "n_jobs": 1}
-    parts = [module.ExplainableBoostingRegressor(**options).fit(X, SCORE) for _ in range(2)]
+    parts = [fit(module.ExplainableBoostingRegressor(**options), X, SCORE) for _ in range(2)]
     assert read_model(module.merge_ebms(parts)).schema.objective == ""
-    parts = [module.ExplainableBoostingClassifier(**options).fit(X, TARGETS["words"]) for _ in range(2)]
+    parts = [fit(module.ExplainableBoostingClassifier(**options), X, TARGETS["words"]) for _ in range(2)]
     assert read_model(module.merge_ebms(parts)).schema.objective == "log"
 
 

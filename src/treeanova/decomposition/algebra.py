@@ -7,6 +7,8 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from treeanova.data.features import Schema
 from treeanova.density.kinds import Density
 from treeanova.model.effects import Effects, weighted_sum
@@ -70,7 +72,7 @@ def _sum_of_forests(summands: Sequence[Summand], factors: Sequence[float]) -> So
     objective = _common_objective(summands, factors)
     forests = [_forest_of(summand) for summand in summands]
     stated = [forest.with_schema(dataclasses.replace(forest.schema, objective=objective)) for forest in forests]
-    forest = weighted_sum_of_forests(_alike(stated), factors)
+    forest = weighted_sum_of_forests(*_distinct(_alike(stated), factors))
     sets = leaves_of(forest)
     layout = choose_layout(sets, budget=DEFAULT_BUDGET)
     statistics = summands[0].density.statistics
@@ -89,6 +91,25 @@ def _alike(forests: Sequence[Forest]) -> list[Forest]:
                     "the models on the same columns."
                 )
     return [forest.with_schema(schema) for forest in forests]
+
+
+def _distinct(forests: Sequence[Forest], factors: Sequence[float]) -> tuple[list[Forest], list[float]]:
+    """The forests without repeats, whose factors are added up: equal models cancel out exactly, not up to rounding."""
+    distinct: list[Forest] = []
+    totals: list[float] = []
+    for forest, factor in zip(forests, factors, strict=True):
+        place = next((i for i, other in enumerate(distinct) if _are_equal(other, forest)), len(distinct))
+        if place == len(distinct):
+            distinct.append(forest)
+            totals.append(0.0)
+        totals[place] += factor
+    return distinct, totals
+
+
+def _are_equal(first: Forest, second: Forest) -> bool:
+    """Whether two forests of one schema have the same nodes and values."""
+    names = [field.name for field in dataclasses.fields(Forest) if field.name != "schema"]
+    return all(np.array_equal(getattr(first, name), getattr(second, name), equal_nan=True) for name in names)
 
 
 def _forest_of(summand: Summand) -> Forest:

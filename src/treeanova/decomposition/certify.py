@@ -170,7 +170,7 @@ def _marginal_gap(tables: Tensors) -> float:
 def _reconstruction_error(
     evaluation: Evaluation, statistics: Statistics | None, oracle: Score | None, steps: float
 ) -> float:
-    """Largest difference of the sum of terms to the model at some rows, relative to the largest score.
+    """Largest difference of the sum of terms to the model at some rows, relative to the largest score unless that is 0.
 
     The scores of the source are compared too: remainders are computed from them, also those of later truncations.
     """
@@ -186,7 +186,8 @@ def _reconstruction_error(
     expected = score(encoded)
     total = evaluation.terms.intercept + evaluation.all_at(codes).sum(axis=0)
     both = np.stack([total, expected if oracle is None else evaluation.score(encoded)])
-    return float(np.abs(both - expected).max() / max(np.abs(expected).max(), np.finfo(float).tiny))
+    difference, largest_score = np.abs(both - expected).max(), np.abs(expected).max()
+    return float(difference / largest_score) if largest_score > 0 else float(difference)
 
 
 def _n_rows(evaluation: Evaluation, limits: tuple[int, int], steps: float) -> int:

@@ -146,10 +146,10 @@ def _check_categories(forest: Forest) -> None:
 
 
 def _restore_orders(layout: Mapping[str, Any], top: int) -> dict[str, int]:
-    """Orders of a layout, which ascend; the leaves, which tell the order of the forest, would take long to find."""
+    """Orders of a layout; the leaves, which tell the highest order of the forest, would take long to find."""
     orders = {name: whole(layout[name], 0, top) for name in _ORDERS}
-    if list(orders.values()) != sorted(orders.values()):
-        raise ValueError("orders must ascend")
+    if max(orders["tensor_order"], orders["row_order"]) > orders["top_order"]:
+        raise ValueError("no order must be above that of the forest")
     return orders
 
 
