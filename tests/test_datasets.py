@@ -258,6 +258,7 @@ def check_deep(model, data, *, raw, rows=slice(None, 300), **options):
 
 
 @pytest.mark.thorough
+@pytest.mark.filterwarnings("ignore::treeanova.AliasWarning")
 def test_deep_lightgbm_with_categories_and_missing_values(data_folder):
     table = pd.read_csv(data_folder / "adult.csv.gz")
     table = table.sample(min(3000, len(table)), random_state=0)
@@ -273,6 +274,7 @@ def test_deep_lightgbm_with_categories_and_missing_values(data_folder):
 
 
 @pytest.mark.thorough
+@pytest.mark.usefixtures("_budget_of_tables")
 def test_a_forest_of_deep_trees_in_pairs_and_a_remainder(data_folder):
     table = pd.read_csv(data_folder / "california_housing.csv.gz")
     table = table.sample(min(1500, len(table)), random_state=0)

@@ -65,6 +65,7 @@ def test_high_orders_have_zero_means_where_bins_are_few():
 
 
 @pytest.mark.thorough
+@pytest.mark.usefixtures("_budget_of_tables")
 def test_forests_with_very_many_leaf_sets_are_corrected():
     ensemble = pytest.importorskip("sklearn.ensemble")
     x, y = high_order_rows(800, 12)
