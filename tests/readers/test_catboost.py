@@ -712,7 +712,7 @@ def test_truncated_files(saved, tmp_path, kept):
         (lambda top: top["oblivious_trees"][0]["leaf_values"].__setitem__(0, "1"), "must hold numbers, got"),
         (lambda top: top["oblivious_trees"][0]["leaf_values"].__setitem__(0, True), "must hold numbers, got"),
         (lambda top: top["features_info"]["float_features"][0].update(feature_index=0.5), "not a whole number: 0.5"),
-        (lambda top: top["oblivious_trees"][0].update(leaf_weights=[float("nan")]), "NaN is not JSON"),
+        (lambda top: top["oblivious_trees"][0].update(leaf_weights=[float("nan")]), "NaN is not a number of JSON"),
         (lambda top: top.update(oblivious_trees={}), "trees must be a list"),
         (lambda top: top["features_info"]["float_features"][0].update(flat_feature_index=10**9), "numbered from 0"),
         (lambda top: top["features_info"]["float_features"][0].update(feature_id=7), "texts as names, got 7"),

@@ -93,3 +93,11 @@ def test_folders_with_links_and_pipes_are_refused(tmp_path):
     os.mkfifo(tmp_path / "inner" / "pipe")
     with pytest.raises(ModelFileError, match=r"a special file \(inner/pipe\)"):
         check_inside(tmp_path)
+
+
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e400", "-1e999"])
+def test_numbers_beyond_json_are_refused(number):
+    with pytest.raises(ValueError, match=f"{number} is not a number of JSON"):
+        parsed_json(f'{{"a": [1.5, {number}]}}')
+    assert parsed_json('{"a": [1.5, 2, -0.0]}') == {"a": [1.5, 2, 0.0]}
+    assert str(parsed_json(f"[{number}]", allows_nan=True)[0]) == str(float(number))

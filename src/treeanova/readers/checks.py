@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import pathlib
 import re
@@ -88,14 +89,18 @@ def decimal_number(value: object) -> float:
 def parsed_json(data: str | bytes, *, allows_nan: bool = False) -> Any:
     """The content of a JSON text; ValueError also for names that occur twice, of which parsers take either.
 
-    NaN and Infinity are not JSON: XGBoost writes and reads them, CatBoost stops reading there.
+    NaN and Infinity are not JSON, nor are numbers beyond the largest: XGBoost writes and reads them, CatBoost stops
+    reading there.
     """
-    constant = None if allows_nan else _refuse_constant
-    return json.loads(data, object_pairs_hook=_without_doubles, parse_constant=constant)
+    number = None if allows_nan else _finite
+    return json.loads(data, object_pairs_hook=_without_doubles, parse_constant=number, parse_float=number)
 
 
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is not a number of JSON")
+    return number
 
 
 def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
