@@ -14,8 +14,8 @@ from treeanova.core.compiled import affordable
 from treeanova.core.progress import listener, one_step
 from treeanova.decomposition.evaluation import Evaluation
 from treeanova.decomposition.families import Families, summed
-from treeanova.density.joint import Points
 from treeanova.density.kinds import Density
+from treeanova.density.statistics import Points
 from treeanova.terms.moments import Moments, covariance_changes, moments, moments_of_values
 
 _DRAWS = 20_000
