@@ -48,6 +48,7 @@ def test_change_of_two_models_is_that_of_the_library(folder, halves, capsys):
     for name in ("population", "model", "total"):
         assert found[name] == pytest.approx(getattr(expected, name), abs=1e-12)
         assert [row[name] for row in found["table"]] == pytest.approx(expected.table[name].tolist(), abs=1e-12)
+    assert found["models"] == list(map(str, models))
     assert (found["old"], found["new"], found["scale"]) == ("model.json", "other.ubj", "prediction")
     text = printed(["change", *models, *data_of(halves), "--top", 2], capsys)
     assert f"change {expected.total:+.4g}: population {expected.population:+.4g}" in text
@@ -64,6 +65,7 @@ def test_one_model_changes_by_its_population(folder, halves, name, capsys, tmp_p
     assert found["total"] == pytest.approx(score[400:].mean() - score[:400].mean(), abs=1e-10)
     assert found["model"] == 0
     assert found["files"] == {"page": str(tmp_path / "change.html")}
+    assert found["models"] == [str(folder / name)] * 2
     assert ParsedPage((tmp_path / "change.html").read_text(encoding="utf-8")).scripts == []
     assert "wrote" in printed(command, capsys)
 

@@ -53,3 +53,12 @@ def test_a_term_without_a_table_is_named_as_such():
     assert not fx.terms["a", "b", "c"].has_table
     with pytest.raises(ValueError, match=r"got 'a,b,c', which is known at rows only; in Python, fx.term_values"):
         term_named("a,b,c", fx)
+
+
+def test_a_text_that_names_two_terms_is_refused():
+    fx = decomposed(["a", "b", "a × b"])
+    with pytest.raises(ValueError, match=r'must name one term, got .a × b.; write "a × b" or "a","b"\.'):
+        term_named("a × b", fx)
+    assert term_named('"a × b"', fx) == ("a × b",)
+    assert term_named('"a","b"', fx) == term_named("b,a", fx) == ("a", "b")
+    assert term_named('a × "a × b"', fx) == ("a", "a × b")

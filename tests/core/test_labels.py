@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import treeanova
 from treeanova.cli.term_names import term_named
-from treeanova.core.labels import label_of, split_label
+from treeanova.core.labels import label_of, labels_of, split_label
+from treeanova.testing.models import boosted_product
 from treeanova.testing.training import fit
+from treeanova.views.standings import as_lists
 from treeanova.views.summary import html_summary
 
 ensemble = pytest.importorskip("sklearn.ensemble")
@@ -46,6 +51,50 @@ def test_a_label_splits_where_it_was_joined():
     assert split_label(label_of(["a x b", "c"])) == ("a x b", "c")
     assert split_label("a x b") == ("a", "b")
     assert split_label("alone") == ("alone",)
+
+
+WORDS = st.lists(st.sampled_from(["a", "b", '"', '"a', 'b"']), min_size=1, max_size=3).map(label_of)
+
+
+@settings(max_examples=300, deadline=None)
+@given(names=st.lists(WORDS, min_size=1, max_size=6, unique=True))
+def test_no_two_terms_have_the_same_label(names):
+    terms = [term for order in (1, 2, 3) for term in itertools.combinations(names, order)]
+    assert len(set(labels_of(terms, names))) == len(terms)
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("a × b", "c"), ("a × b", "a"), ("a × b", "b"), ('"a"', "a")])
+def test_names_are_in_quotes_only_where_labels_would_be_equal(names):
+    terms = [(name,) for name in names] + [names]
+    assert labels_of(terms, names) == [*names, label_of(names)]
+
+
+def test_tables_tell_a_feature_from_the_interaction_that_reads_like_it():
+    """Values of each row are those of the term itself, found by its features."""
+    fx, rows = boosted_product(["a", "b", "a × b"], density="independent", n_rows=300)
+    labels = {("a", "b"): "a × b", ("a × b",): '"a × b"'}
+    columns = as_lists(fx.explain(rows).to_frame())
+    variance = as_lists(fx.importance())
+    for names, label in labels.items():
+        np.testing.assert_allclose(columns[label], fx.term_values(rows, names), atol=1e-12)
+        term = fx.terms[names]
+        expected = np.sum(term.weights * term.values**2)
+        found = variance["variance"][variance["term"].index(label)]
+        total = np.sum([np.sum(one.weights * one.values**2) for one in fx.terms.values()])
+        assert found == pytest.approx(expected / total, rel=1e-6)
+    validation = fx.validate(rows, rows[:, 0])
+    tables = [treeanova.compare({"one": fx, "two": fx}).ranks, fx.gap(rows, rows[:, 0] > 0).table, validation.table]
+    for table in [*tables, treeanova.change(fx, fx, X_new=rows[:99]).table]:
+        assert set(labels.values()) <= set(as_lists(table)["term"])
+
+
+def test_a_feature_called_intercept_is_not_the_intercept():
+    fx, rows = boosted_product(["intercept", "b", "c"], density="independent", n_rows=300)
+    table = as_lists(treeanova.change(fx, fx, X_new=rows[:99]).table)
+    assert table["term"][0] == "(intercept)"
+    values = fx.term_values(rows, "intercept")
+    moved = values[:99].mean() - values.mean()
+    assert table["population"][table["term"].index("intercept")] == pytest.approx(moved, abs=1e-12)
 
 
 def test_an_unknown_term_is_named_by_its_label(fx):

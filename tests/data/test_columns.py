@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse
 
 import treeanova
-from treeanova.data.columns import column_named, encode
+from treeanova.data.columns import column_named, encode, without_column
 from treeanova.data.features import Feature, Labels, Schema
 from treeanova.data.tabular import read_table
 from treeanova.testing.training import fit
@@ -124,6 +124,17 @@ def test_names_with_blanks_are_found_where_the_model_has_underscores():
     assert encode(table, Schema((Feature("my_name"),), named=True, underscores=True)).tolist() == [[1.0]]
     with pytest.raises(ValueError, match="got none named 'my_name'; add them"):
         encode(table, Schema((Feature("my_name"),), named=True))
+
+
+@pytest.mark.parametrize("underscores", [False, True])
+def test_columns_with_blanks_around_their_names_are_named(underscores):
+    schema = Schema((Feature("a"), Feature("b"), Feature("c")), named=True, underscores=underscores)
+    with pytest.raises(ValueError, match="none named 'b'; the column ' b' has blanks around its name, rename it"):
+        encode(pd.DataFrame({"a": [1.0], " b": [2.0], "c": [3.0]}), schema)
+    with pytest.raises(ValueError, match="none named 'b', 'c'; the columns ' b', 'c ' have blanks around their names"):
+        encode(pd.DataFrame({"a": [1.0], " b": [2.0], "c ": [3.0]}), schema)
+    with pytest.raises(ValueError, match="must have a column 'b', got the columns ' b'; the column ' b' has blanks"):
+        without_column(pd.DataFrame({" b": [2.0]}), "b")
 
 
 def test_integers_of_a_matrix_are_read_as_float32_where_the_library_does_so():

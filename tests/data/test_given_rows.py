@@ -52,6 +52,7 @@ def test_several_rows_are_encoded():
         (3.0, "`rows` must be one row .*, got float"),
         ([3.0], "`rows` must have 2 columns, as the model was trained on, got 1"),
         ({"age": 3.0}, "`rows` must have all features of the model, got none named 'kind'"),
+        ({"age": 3.0, "kind ": "v"}, "none named 'kind'; the column 'kind ' has blanks around its name, rename it"),
         (TABLE[["age"]], "`rows` must have the model's columns, got none named 'kind'"),
         ([None, "v"], "'age' must have no missing values"),
     ],

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from treeanova.data.columns import encode
+from treeanova.data.features import Feature, Schema
 from treeanova.data.tabular import LIBRARIES, read_column, read_table, records
 from treeanova.readers import read_model
 from treeanova.testing.training import fit
@@ -144,3 +145,18 @@ def test_records_of_every_kind_of_table():
     expected = [{"a": 1.5, "b": "x"}, {"a": 2.0, "b": "y"}]
     assert records(columns) == expected
     assert records(pd.DataFrame(columns)) == expected
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_blanks_around_the_names_of_a_header_are_named(library, tmp_path):
+    pytest.importorskip(library)
+    path = tmp_path / "rows.csv"
+    path.write_text("a, b, y\n1, 2, 3\n", encoding="utf-8")
+    schema = Schema((Feature("a"), Feature("b")), named=True)
+    message = "the column ' {}' has blanks around its name, rename it"
+    with pytest.raises(ValueError, match="rows.csv must have the model's columns, .* 'b'; " + message.format("b")):
+        read_table(path, schema, library=library)
+    with pytest.raises(ValueError, match="must have the columns to leave out, .* 'y'; " + message.format("y")):
+        read_table(path, drop=["y"], library=library)
+    with pytest.raises(ValueError, match="must have the column 'y', .*; " + message.format("y")):
+        read_column(path, "y", library=library)

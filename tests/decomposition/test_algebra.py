@@ -14,7 +14,9 @@ from treeanova import mean
 from treeanova.data.features import Feature, Labels
 from treeanova.density import sample
 from treeanova.model.effects import Effects
+from treeanova.model.forest import weighted_sum
 from treeanova.terms.additive import AdditiveModel
+from treeanova.terms.tree_model import TreeModel
 from treeanova.testing import brute_force
 from treeanova.testing.decompositions import (
     assert_terms,
@@ -303,3 +305,32 @@ def test_equal_deep_models_cancel_out_exactly():
     assert not np.asarray(nothing.importance()[["variance", "share", "mean_abs"]]).any()
     assert nothing.certificate.reconstruction_error == 0
     np.testing.assert_allclose(mean([fx, again]).decision_function(data), fx.decision_function(data), rtol=1e-15)
+
+
+@pytest.mark.parametrize("tensor_order", [2, 3])
+def test_models_that_rounding_alone_distinguishes_have_no_shares(tensor_order):
+    """Every leaf value is the next number of the other model's; a difference of one in 10^9 is no rounding."""
+    forest = chains([(0, 0.1), (1, 0.2), (2, 0.3)], [(2, 0.4), (1, -0.2), (0, 0.3)])
+    data = np.random.default_rng(0).normal(size=(200, 3))
+    options = {"density": "empirical", "tensor_order": tensor_order}
+    fx = treeanova.decompose(forest, data, **options)
+    next_to = dataclasses.replace(forest, values=np.nextafter(forest.values, np.inf))
+    nothing = fx - treeanova.decompose(next_to, data, **options)
+    assert isinstance(fx.source, AdditiveModel) == (tensor_order == 3)
+    assert np.abs(nothing.decision_function(data)).max() < 1e-14
+    assert not np.asarray(nothing.importance()[["variance", "share", "mean_abs"]]).any()
+    assert nothing.certificate.reconstruction_error < 1e-14
+    nearby = dataclasses.replace(forest, values=forest.values * (1 + 1e-9))
+    small = treeanova.decompose(nearby, data, **options) - fx
+    np.testing.assert_allclose(small.importance()["share"], fx.importance()["share"], rtol=1e-4, atol=1e-6)
+
+
+def test_trees_that_cancel_out_up_to_rounding_have_no_shares():
+    forest = chains([(0, 0.1), (1, 0.2), (2, 0.3)], [(2, 0.4), (1, -0.2), (0, 0.3)])
+    data = np.random.default_rng(0).normal(size=(200, 3))
+    next_to = dataclasses.replace(forest, values=np.nextafter(forest.values, np.inf))
+    nothing = treeanova.decompose(weighted_sum([forest, next_to], [1.0, -1.0]), data, tensor_order=2)
+    assert isinstance(nothing.source, TreeModel)
+    assert nothing.explain(data).values.any()
+    assert not np.asarray(nothing.importance()[["variance", "share", "mean_abs"]]).any()
+    assert nothing.certificate.reconstruction_error < 1e-14

@@ -14,7 +14,7 @@ def test_terms_become_terms_of_families():
     families = families_of({"job": ["job_b", "job_a"]}, FEATURES)
     assert families.names == ("job", "age", "city")
     keys, places = families.merged([(0,), (1,), (2,), (0, 2), (0, 1), (1, 2), (0, 1, 2), (1, 3)])
-    assert [families.label(key) for key in keys] == ["job", "age", "job × age", "age × city"]
+    assert families.labels(keys) == ["job", "age", "job × age", "age × city"]
     assert places.tolist() == [0, 1, 0, 0, 2, 2, 2, 3]
 
 

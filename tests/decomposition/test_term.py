@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -25,16 +26,26 @@ def test_terms_are_found_by_names_in_any_order(fx):
     assert ("x0", "x0") not in fx.terms
 
 
-@pytest.mark.parametrize("key", ["x9", ("x0", "x9"), (), ("x0", "x1", "x2")])
+@pytest.mark.parametrize("key", ["x9", ("x0", "x9"), ("x0", "x1", "x2")])
 def test_a_term_that_is_not_there_is_a_key_error(fx, key):
     assert key not in fx.terms
     with pytest.raises(KeyError, match=r"no term .* among 6; an interaction is"):
         fx.terms[key]
 
 
-def test_a_key_that_is_no_name_is_a_key_error(fx):
-    with pytest.raises(KeyError, match="terms go by names of features, got 0"):
-        fx.terms[0]
+@pytest.mark.parametrize("key", [0, None, (), (0, 1)])
+def test_a_key_that_is_no_name_is_a_key_error(fx, key):
+    assert key not in fx.terms
+    message = re.escape(f"terms go by names of features, got {key!r}; a main effect is")
+    for ask in (fx.terms.__getitem__, lambda key: fx.term_values(HELD_OUT, key), fx.variance_share):
+        with pytest.raises(KeyError, match=message):
+            ask(key)
+
+
+def test_a_key_names_a_feature_only_once(fx):
+    for ask in (fx.terms.__getitem__, lambda key: fx.term_values(HELD_OUT, key)):
+        with pytest.raises(KeyError, match=r"a term may name a feature only once, got .*; leave out one .x0"):
+            ask(("x0", "x1", "x0"))
 
 
 def test_terms_come_by_order_then_by_position_with_keys_for_dicts(fx):

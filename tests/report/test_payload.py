@@ -108,6 +108,7 @@ def test_deep_models_list_what_has_no_table():
 def test_terms_with_one_label_are_two_terms():
     fx, X = boosted_product(["a", "b", "a × b"], density="empirical")
     data = ParsedPage(write_report(fx, densities=[], rows=X[:1])).data
+    assert {names_on_page(data, term): term.get("label") for term in data["terms"]}["a × b",] == '"a × b"'
     assert sorted(names_on_page(data, term) for term in data["terms"]) == sorted(fx.terms)
     for term in data["terms"]:
         names = names_on_page(data, term)

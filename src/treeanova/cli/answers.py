@@ -11,7 +11,7 @@ import numpy as np
 from treeanova.anova.certificate import Certificate, HigherCertificate
 from treeanova.cli.formats import Row, aligned, percent
 from treeanova.core.arrays import Names
-from treeanova.core.labels import label_of
+from treeanova.core.labels import labels_of
 from treeanova.data.frames import printable
 from treeanova.data.tabular import records
 from treeanova.decomposition.comparison import Comparison
@@ -128,7 +128,7 @@ def _strongest(rows: Sequence[Row], top: int) -> str:
 def table_words(fx: Decomposition, term: Names, *, is_raw: bool) -> str:
     """The caption of a term's table: its features, and what its values mean."""
     pure, raw = effect_words(fx.schema), f"contribution to {scale_of(fx.schema)}, before purification"
-    return printable(f"{label_of(term)}: value is the {raw if is_raw else pure}")
+    return printable(f"{labels_of([term], fx.schema.names)[0]}: value is the {raw if is_raw else pure}")
 
 
 # What compare answers.

@@ -264,7 +264,7 @@ def change(
         found = differences.change_between(models, requests, density, report)
         files = _write_page(found, out)
     names = ("old", "new") if old.name == new.name else (old.name, new.name)
-    plain = differences.plain_change(found, names) | {"files": files}
+    plain = differences.plain_change(found, names) | {"models": [str(old), str(new)], "files": files}
     say(formats.as_json(plain) if json else _with_files(differences.changed(found, plain, top), files))
 
 

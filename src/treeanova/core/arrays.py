@@ -20,3 +20,5 @@ Key = tuple[int, ...]
 """Sorted positions of the features of a term."""
 Names = tuple[str, ...]
 """Names of the features of a term, in the order of the data."""
+ROUNDING = 16 * float(np.finfo(np.float64).eps)
+"""Rounding of a sum, relative to the sizes of what is added."""

@@ -20,6 +20,49 @@ def label_of(names: Iterable[object]) -> str:
     return SEPARATOR.join(map(str, names))
 
 
+def labels_of(terms: Iterable[Sequence[str]], names: Iterable[str]) -> list[str]:
+    """Labels of terms, given the names of all features of the model, by which no two terms have the same label.
+
+    A name that could be read as an interaction of others is in quotes.
+
+    >>> labels_of([("a",), ("a × b",), ("a", "b")], ["a", "b", "a × b"])
+    ['a', '"a × b"', 'a × b']
+    """
+    shown = {name: quoted(name) for name in _to_be_quoted(list(names))}
+    return [label_of(shown.get(name, name) for name in term) for term in terms]
+
+
+def quoted(name: str) -> str:
+    """A name in quotes, with its own quotes doubled, as in CSV.
+
+    >>> quoted("a × b")
+    '"a × b"'
+    """
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _to_be_quoted(names: Sequence[str]) -> list[str]:
+    """Names that begin with another name, and go on as another one begins; then also those that have quotes already.
+
+    Where two rows of names make the same label, the first names that differ are such a pair.
+    """
+    starts = {start for name in names for start in _starts(name)}
+    known = set(names)
+
+    def is_ambiguous(name: str) -> bool:
+        """Whether a name reads as another name, and the begin of one more."""
+        rests = (name.removeprefix(start + SEPARATOR) for start in _starts(name)[:-1] if start in known)
+        return any(rest in starts or not known.isdisjoint(_starts(rest)) for rest in rests)
+
+    found = [name for name in names if SEPARATOR in name and is_ambiguous(name)]
+    return [*found, *(name for name in names if name.startswith('"') and found and name not in found)]
+
+
+def _starts(name: str) -> list[str]:
+    """All that a name begins with, up to a sign or its end."""
+    return list(itertools.accumulate(name.split(SEPARATOR), lambda start, word: f"{start}{SEPARATOR}{word}"))
+
+
 def split_label(text: str) -> tuple[str, ...]:
     """Names of features from a label, which may also be typed with the letter x.
 

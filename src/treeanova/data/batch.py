@@ -17,7 +17,7 @@ import narwhals.stable.v1 as nw
 import numpy as np
 
 from treeanova.core.arrays import Floats
-from treeanova.data.columns import as_table, column_positions, encode, raw_column
+from treeanova.data.columns import as_table, blanks_around, column_positions, encode, raw_column
 from treeanova.data.features import Feature, Schema, is_missing
 
 ROWS_PER_BATCH = 262_144  # smaller batches take longer for each row, larger ones more memory
@@ -104,8 +104,8 @@ class Selection:
         unknown = sorted(others - set(names))
         if unknown:
             raise ValueError(
-                f"`X` must have the columns that are named, got none named {', '.join(map(repr, unknown))}; check the "
-                "names of weights, targets and columns to keep."
+                f"`X` must have the columns that are named, got none named {', '.join(map(repr, unknown))}; "
+                f"{blanks_around(unknown, names) or 'check the names of weights, targets and columns to keep'}."
             )
         left = [name for name in names if self._is_named or name not in others]
         return left if self.schema is None else [left[j] for j in column_positions(left, self.schema)]

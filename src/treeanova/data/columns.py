@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import narwhals.stable.v1 as nw
@@ -62,7 +62,8 @@ def without_column(X: Any, name: str) -> tuple[Any, npt.NDArray[Any]]:
     table = as_table(X) if nw.dependencies.is_into_dataframe(X) else None
     if table is None or name not in table.columns:
         got = "an array" if table is None else f"the columns {', '.join(map(repr, table.columns))}"
-        raise ValueError(f"`X` must have a column {name!r}, got {got}; check the name.")
+        remedy = blanks_around([name], () if table is None else table.columns) or "check the name"
+        raise ValueError(f"`X` must have a column {name!r}, got {got}; {remedy}.")
     return table.drop(name).to_native(), raw_column(table[name])
 
 
@@ -193,25 +194,45 @@ def _column_of(feature: Feature, series: nw.Series[Any]) -> npt.NDArray[Any]:
 def column_positions(columns: Sequence[Any], schema: Schema) -> list[int]:
     """Positions of a table's columns in the model's order."""
     names = [str(name) for name in columns]
-    if schema.underscores:
-        known = {name for spelling in schema.spellings for name in spelling}
-        names = [name if name in known else name.replace(" ", "_") for name in names]
-    return _by_name(names, schema) if schema.named else _by_position(names, schema)
+    return _by_name(names, schema) if schema.named else _by_position(_as_spelt(names, schema), schema)
 
 
-def _by_name(names: list[str], schema: Schema) -> list[int]:
+def _as_spelt(names: list[str], schema: Schema) -> list[str]:
+    """Names of columns as the model spells them: with underscores for spaces, if it does."""
+    if not schema.underscores:
+        return names
+    known = {name for spelling in schema.spellings for name in spelling}
+    return [name if name in known else name.replace(" ", "_") for name in names]
+
+
+def _by_name(columns: list[str], schema: Schema) -> list[int]:
     """Positions of the columns with the model's names or, if not all are there, with the user's names for them."""
+    names = _as_spelt(columns, schema)
     for spelling in schema.spellings:
         if set(spelling) <= set(names):
             return [names.index(name) for name in spelling]
     if schema.trained_names:
         raise ValueError(
             f"`X` must have all of the model's columns {', '.join(map(repr, schema.trained_names))} or all of "
-            f"`feature_names` {', '.join(map(repr, schema.names))}, got {', '.join(map(repr, names))}; rename its "
+            f"`feature_names` {', '.join(map(repr, schema.names))}, got {', '.join(map(repr, columns))}; rename its "
             "columns."
         )
     missing = [name for name in schema.names if name not in names]
-    raise ValueError(f"`X` must have the model's columns, got none named {', '.join(map(repr, missing))}; add them.")
+    remedy = blanks_around(missing, columns) or "add them"
+    raise ValueError(f"`X` must have the model's columns, got none named {', '.join(map(repr, missing))}; {remedy}.")
+
+
+def blanks_around(missing: Collection[str], columns: Iterable[str]) -> str:
+    """The remedy for columns that are missing only because of blanks around their names; empty where none are.
+
+    >>> blanks_around(["b"], ["a", " b"])
+    "the column ' b' has blanks around its name, rename it"
+    """
+    found = [name for name in columns if name.strip() != name and name.strip() in missing]
+    shown = ", ".join(map(repr, found[:5])) + (", …" if len(found) > 5 else "")
+    if len(found) > 1:
+        return f"the columns {shown} have blanks around their names, rename them"
+    return f"the column {shown} has blanks around its name, rename it" if found else ""
 
 
 def _by_position(names: list[str], schema: Schema) -> list[int]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from treeanova.core.arrays import Floats
-from treeanova.data.columns import encode
+from treeanova.data.columns import blanks_around, encode
 from treeanova.data.features import Schema
 from treeanova.data.frames import Table, frame
 
@@ -46,8 +46,9 @@ def _of_mapping(row: Mapping[Any, Any], schema: Schema, name: str, backend: str 
     spelling = next((names for names in schema.spellings if set(names) <= set(named)), None)
     if spelling is None:
         missing = [key for key in schema.names if key not in named]
+        remedy = blanks_around(missing, named) or "add them"
         raise ValueError(
-            f"`{name}` must have all features of the model, got none named {', '.join(map(repr, missing))}."
+            f"`{name}` must have all features of the model, got none named {', '.join(map(repr, missing))}; {remedy}."
         )
     table = frame({key: [named[key]] for key in spelling}, backend)
     return [[named[key] for key in spelling]] if isinstance(table, Table) else table

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treeanova.core.arrays import Floats
-from treeanova.data.columns import raw_column
+from treeanova.data.columns import blanks_around, raw_column
 from treeanova.data.features import Feature, Schema, is_missing
 from treeanova.data.table_files import MISSING_WORDS, UNNAMED
 
@@ -52,8 +52,8 @@ def without_columns(table: nw.DataFrame[Any], drop: Collection[str], file_name: 
     unknown = [name for name in drop if name not in table.columns]
     if unknown:
         raise ValueError(
-            f"{file_name} must have the columns to leave out, got none named {', '.join(map(repr, unknown))}; it has "
-            f"{some_names(table.columns)}."
+            f"{file_name} must have the columns to leave out, got none named {', '.join(map(repr, unknown))}; "
+            f"{blanks_around(unknown, table.columns) or f'it has {some_names(table.columns)}'}."
         )
     return table.drop(list(drop))
 
@@ -83,7 +83,8 @@ def _model_columns(names: Sequence[str], schema: Schema, file_name: str) -> list
     missing = [name for name in schema.names if name not in known]
     raise ValueError(
         f"{file_name} must have the model's columns, got none named {', '.join(map(repr, missing[:5]))}"
-        f"{f' and {len(missing) - 5} more' if len(missing) > 5 else ''}; it has {some_names(names)}."
+        f"{f' and {len(missing) - 5} more' if len(missing) > 5 else ''}; "
+        f"{blanks_around(missing, names) or f'it has {some_names(names)}'}."
     )
 
 

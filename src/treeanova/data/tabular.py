@@ -10,7 +10,7 @@ from typing import Any
 import narwhals.stable.v1 as nw
 import numpy.typing as npt
 
-from treeanova.data.columns import raw_column
+from treeanova.data.columns import blanks_around, raw_column
 from treeanova.data.features import Schema
 from treeanova.data.frames import columns_of
 from treeanova.data.table_columns import fit_columns, some_names, text_columns, typed_columns, without_columns
@@ -81,8 +81,9 @@ def read_column(path: str | os.PathLike[str], name: str, *, library: str | None 
     """
     table = nw.from_native(read_table(path, library=library), eager_only=True)
     if name not in table.columns:
+        remedy = blanks_around([name], table.columns) or "check its name"
         raise ValueError(
-            f"{pathlib.Path(path).name} must have the column {name!r}, got {some_names(table.columns)}; check its name."
+            f"{pathlib.Path(path).name} must have the column {name!r}, got {some_names(table.columns)}; {remedy}."
         )
     return raw_column(table[name])
 

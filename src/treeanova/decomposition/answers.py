@@ -164,7 +164,7 @@ class Answers(Function):
         measures = np.stack([moments.variance * scale, moments.covariance * scale, moments.mean_abs])
         rests = evaluation.rest_orders
         if by == "term":
-            labels, orders = [families.label(key) for key in keys], list(map(len, keys))
+            labels, orders = families.labels(keys), list(map(len, keys))
             orders += rests
             highest = max([*map(len, evaluation.terms.keys), *rests], default=0)
             orders += [highest + 1] * self.has_remainder

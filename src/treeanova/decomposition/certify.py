@@ -170,8 +170,9 @@ def _marginal_gap(tables: Tensors) -> float:
 def _reconstruction_error(
     evaluation: Evaluation, statistics: Statistics | None, oracle: Score | None, steps: float
 ) -> float:
-    """Largest difference of the sum of terms to the model at some rows, relative to the largest score unless that is 0.
+    """Largest difference of the sum of terms to the model at some rows, relative to the largest score.
 
+    It is absolute where the score is zero up to rounding, as that of a difference of two equal models is.
     The scores of the source are compared too: remainders are computed from them, also those of later truncations.
     """
     score = evaluation.score if oracle is None else oracle
@@ -187,7 +188,8 @@ def _reconstruction_error(
     total = evaluation.terms.intercept + evaluation.all_at(codes).sum(axis=0)
     both = np.stack([total, expected if oracle is None else evaluation.score(encoded)])
     difference, largest_score = np.abs(both - expected).max(), np.abs(expected).max()
-    return float(difference / largest_score) if largest_score > 0 else float(difference)
+    is_real = largest_score > evaluation.source.rounding.max(initial=0.0)
+    return float(difference / largest_score) if is_real else float(difference)
 
 
 def _n_rows(evaluation: Evaluation, limits: tuple[int, int], steps: float) -> int:

@@ -20,7 +20,7 @@ import numpy as np
 from treeanova.core.arrays import Floats
 from treeanova.core.progress import Progress, one_step, reporting, within
 from treeanova.data.features import Feature
-from treeanova.data.frames import frame, table_text
+from treeanova.data.frames import frame, free_name, table_text
 from treeanova.decomposition.decomposition import Decomposition, purified_again
 from treeanova.decomposition.parts import Parts, largest_first, mean_parts, parts_of
 from treeanova.density.row_sources import statistics_of
@@ -268,7 +268,8 @@ def _means(fx: Decomposition, rows: Statistics, parts: Parts) -> Floats:
 
 def _table(fx: Decomposition, parts: Parts, population: Floats, model: Floats) -> Any:
     """A row per output and part: the intercept first, then the largest contributions."""
-    labels = [INTERCEPT, *parts.labels(fx.schema.names)]
+    of_parts = parts.labels(fx.schema.names)
+    labels = [free_name(INTERCEPT, of_parts), *of_parts]
     sizes = np.abs(population[1:]) + np.abs(model[1:])
     rows = [(k, i) for k in range(len(fx.outputs)) for i in [0, *(1 + j for j in largest_first(sizes[:, k]))]]
     columns: dict[str, Any] = {"term": [labels[i] for _, i in rows]}

@@ -15,7 +15,7 @@ import numpy as np
 
 from treeanova.core.arrays import BinIndices, Floats, Key
 from treeanova.core.compiled import affordable
-from treeanova.core.labels import label_of
+from treeanova.core.labels import labels_of
 from treeanova.core.progress import Progress, reporting, within
 from treeanova.data.features import recoded_column
 from treeanova.data.frames import frame, table_text
@@ -145,7 +145,8 @@ def compare(
 
 def _compared(names: list[str], parts: list[Decomposition], given: Statistics | None) -> Comparison:
     keys = sorted({key for part in parts for key in part.termset.keys}, key=lambda key: (len(key), key))
-    labels = {key: label_of(parts[0].schema.names[j] for j in key) for key in keys}
+    features = parts[0].schema.names
+    labels = dict(zip(keys, labels_of([[features[j] for j in key] for key in keys], features), strict=True))
     pairs = [_Pair((parts[0], part), given) for part in parts[1:]]
     gaps = [pair.gaps(keys) for pair in pairs]
     both = _SideBySide(names, parts[0], labels, gaps)

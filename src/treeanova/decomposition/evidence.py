@@ -32,7 +32,7 @@ _ROWS_PER_PIECE = 20
 _MOST_NUMBERS = 40_000_000
 _STEPS = 25
 _RIDGE = 1e-9
-_CONVERGED = 1e-6  # gain of the last step, relative to the loss
+_CONVERGED = 0.01  # gain of the last step, relative to what a column of noise gains: the mean loss of one unit
 _MOST_INFLATION = 10.0  # of the variance of a coefficient by other columns: a correlation of 0.95 with one of them
 _SAFE_INFLATION = 1e4  # up to which a column can be taken out of an inverse without a loss of digits
 _ROUNDING = 1e-12  # size of a term relative to the score, below which it is zero
@@ -52,7 +52,8 @@ def slope_of(held: HeldOut, values: Floats) -> float:
 def _fitted(held: Differentiable, columns: Floats, offset: Floats, start: Floats) -> tuple[Floats, bool]:
     """Coefficients of columns with the smallest loss, by Newton's method, and whether it has found them.
 
-    Steps are halved until they help.
+    Steps are halved until they help. Where a curve has rows of some classes only at its end, its coefficient grows for
+    ever, but the loss soon gains nothing by it: that counts as found, and these rows then tell nothing.
     """
     coefficients, score = start, offset + np.tensordot(start, columns, axes=1)
     loss, gain = held.mean_loss(score), np.inf
@@ -70,7 +71,7 @@ def _fitted(held: Differentiable, columns: Floats, offset: Floats, start: Floats
         coefficients, score, gain, loss = coefficients + step, changed, loss - new_loss, new_loss
         if gain <= 1e-12 * max(abs(loss), 1e-300):
             break
-    return coefficients, gain <= _CONVERGED * max(abs(loss), 1e-300)
+    return coefficients, gain * held.n_units <= _CONVERGED * max(abs(loss), 1e-300)
 
 
 def _newton_step(held: Differentiable, columns: Floats, score: Floats) -> Floats:

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse
 
 from treeanova.core.arrays import Floats
-from treeanova.core.labels import label_of
+from treeanova.core.labels import labels_of
 from treeanova.data.frames import frame, free_name
 from treeanova.decomposition.evaluation import rest_label
 from treeanova.decomposition.families import Families, families_of, summed
@@ -104,9 +104,8 @@ class Explanation:
     @property
     def parts(self) -> dict[str, Floats]:
         """Values of each term by its label, such as ``Latitude × Longitude``; a remainder comes last."""
-        parts: dict[str, Floats] = {}
-        for term, values in zip(self.terms, np.moveaxis(self.values, 1, 0), strict=True):
-            parts[free_name(label_of(term), parts)] = values
+        labels = labels_of(self.terms, self.features)
+        parts: dict[str, Floats] = dict(zip(labels, np.moveaxis(self.values, 1, 0), strict=True))
         for order, values in self.others.items():
             parts[free_name(rest_label(order), parts)] = values
         if self.remainder is not None:

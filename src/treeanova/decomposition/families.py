@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
 from treeanova.core.arrays import Floats, Ints, Key, Names
-from treeanova.core.labels import label_of
+from treeanova.core.labels import labels_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,9 +44,9 @@ class Families:
         position = {key: i for i, key in enumerate(distinct)}
         return distinct, np.array([position[key] for key in of_terms], dtype=np.int64)
 
-    def label(self, key: Key) -> str:
-        """Label of a term of families."""
-        return label_of(self.names[i] for i in key)
+    def labels(self, keys: Iterable[Key]) -> list[str]:
+        """Labels of terms of families."""
+        return labels_of([[self.names[i] for i in key] for key in keys], self.names)
 
 
 def families_of(groups: Mapping[str, Collection[str]] | None, features: Sequence[str]) -> Families:

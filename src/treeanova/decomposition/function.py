@@ -23,7 +23,7 @@ from treeanova.data.given_rows import encode_rows
 from treeanova.decomposition.evaluation import Evaluation
 from treeanova.decomposition.explanation import Explanation
 from treeanova.decomposition.parquet_rows import Job, columns_of, digest_of
-from treeanova.decomposition.term import RowTerm, TableTerm, Term, Terms
+from treeanova.decomposition.term import RowTerm, TableTerm, Term, Terms, names_in
 from treeanova.decomposition.values_at_rows import values_against, values_at_rows
 from treeanova.model.grid import Grid
 from treeanova.model.links import class_labels, class_probabilities, is_classifier, respond
@@ -127,13 +127,12 @@ class Function(abc.ABC):
 
     def _any_key(self, key: str | Collection[str]) -> Key:
         """Positions of the features of a term that can be evaluated, listed or not."""
-        names = [key] if isinstance(key, str) else list(key)
+        names = names_in(key)
         if all(name in self.schema.names for name in names):
-            positions = tuple(sorted({self.schema.names.index(name) for name in names}))
-            is_known = not self.evaluation.scope.is_part and self.evaluation.terms.can_evaluate(positions)
-            if is_known and len(positions) == len(names):
+            positions = tuple(sorted(self._positions(names)))
+            if not self.evaluation.scope.is_part and self.evaluation.terms.can_evaluate(positions):
                 return positions
-        return self._positions(self.terms.names_of(key))
+        return self._positions(self.terms.names_of(names))
 
     # Rows.
 
@@ -246,6 +245,12 @@ class Function(abc.ABC):
         -------
         numpy.ndarray
             Shape (n_rows,), or (n_rows, n_outputs) where there are several outputs.
+
+        Raises
+        ------
+        KeyError
+            If `key` is no name of a feature nor a collection of names, names a feature twice, or names a term that is
+            not there.
 
         Examples
         --------

@@ -218,7 +218,7 @@ def _by_term(parts: Parts, schema: Schema) -> _PartSums:
 
 def _by_family(parts: Parts, families: Families) -> _PartSums:
     keys, places = families.merged(parts.keys)
-    labels = with_rests([families.label(key) for key in keys], parts)
+    labels = with_rests(families.labels(keys), parts)
     return _PartSums("term", labels, np.append(places, np.arange(len(keys), len(labels))))
 
 

@@ -74,7 +74,7 @@ def moments_of_terms(
             f"the terms' mean absolute values must be between {_SQUARABLE[0]:g} and {_SQUARABLE[1]:g} for variances, "
             f"got {wrong[0]:.6g}; express the target in another unit and train the model again."
         )
-    return result
+    return result.beyond(evaluation.source.rounding)
 
 
 def _moments_of_terms(

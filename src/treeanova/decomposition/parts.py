@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from treeanova.core.arrays import BinIndices, Floats, Key
-from treeanova.core.labels import label_of
+from treeanova.core.labels import labels_of
 from treeanova.core.progress import blocks
 from treeanova.data.frames import free_name
 from treeanova.decomposition.evaluation import Evaluation, rest_label
@@ -46,7 +46,7 @@ class Parts:
 
     def labels(self, names: Sequence[str]) -> list[str]:
         """Labels of all parts for people, from the names of the features."""
-        return with_rests([label_of(names[j] for j in key) for key in self.keys], self)
+        return with_rests(labels_of([[names[j] for j in key] for key in self.keys], names), self)
 
     def blocks(self, n_rows: int, n_outputs: int) -> Iterator[slice]:
         """Rows in blocks whose values fit into memory."""

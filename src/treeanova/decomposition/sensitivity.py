@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from treeanova.core.arrays import Floats, Key
-from treeanova.core.labels import label_of
+from treeanova.core.labels import labels_of
 from treeanova.data.frames import frame, table_text
 from treeanova.decomposition.comparison import chunks
 from treeanova.decomposition.decomposition import Decomposition
@@ -59,7 +59,7 @@ def sensitivity(found: Mapping[str, Decomposition], base: Decomposition) -> Sens
 
 def _sensitivity_table(found: Mapping[str, Decomposition], base: Decomposition) -> Any:
     spread = np.sqrt(base.moments.score_variance)
-    names = list(itertools.combinations(found, 2))
+    names, labels = list(itertools.combinations(found, 2)), _labels_by_key(base)
     shares = {name: _shares_by_key(fx) for name, fx in found.items()}
     rows: list[dict[str, Any]] = []
     for key, values, weights in _under_each(found, base):
@@ -67,14 +67,19 @@ def _sensitivity_table(found: Mapping[str, Decomposition], base: Decomposition) 
         gaps = np.array([np.tensordot(weights, (a - b) ** 2, axes=axes) for a, b in pairs])
         gap = np.sqrt(gaps.max(axis=0))
         opposite = np.max([np.tensordot(weights, a * b < 0, axes=axes) for a, b in pairs], axis=0)
-        label = label_of(base.schema.names[j] for j in key)
         for k, output in enumerate(base.schema.outputs):
             distance = float(gap[k] / spread[k]) if spread[k] > 0 else 0.0
-            row: dict[str, Any] = {"term": label, "output": output, "distance": distance}
+            row: dict[str, Any] = {"term": labels[key], "output": output, "distance": distance}
             row |= {f"share {name}": float(share[key][k]) if key in share else np.nan for name, share in shares.items()}
             rows.append(row | {"sign differs": float(opposite[k]), "between": _farthest(names, gaps[:, k])})
     rows.sort(key=lambda row: -row["distance"])
     return frame({column: [row[column] for row in rows] for column in rows[0]} if rows else {}, base.settings.backend)
+
+
+def _labels_by_key(fx: Decomposition) -> dict[Key, str]:
+    """Labels of all terms."""
+    names, keys = fx.schema.names, fx.termset.keys
+    return dict(zip(keys, labels_of([[names[j] for j in key] for key in keys], names), strict=True))
 
 
 def _farthest(names: Sequence[tuple[str, str]], gaps: Floats) -> str:

@@ -167,6 +167,20 @@ class RowTerm(Term):
         return f"Term({label_of(self.features)}: at rows)"
 
 
+def names_in(key: str | Collection[str]) -> Names:
+    """The names of features in a key, each of which it may name once; KeyError that says what a key is."""
+    names = (key,) if isinstance(key, str) else tuple(key) if isinstance(key, Collection) else ()
+    if not names or not all(isinstance(name, str) for name in names):
+        raise KeyError(
+            f'terms go by names of features, got {key!r}; a main effect is "a", an interaction ("a", "b"); see '
+            "list(fx.terms)"
+        )
+    doubled = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    if doubled:
+        raise KeyError(f"a term may name a feature only once, got {key!r}; leave out one {doubled[0]!r}")
+    return names
+
+
 class Terms(Mapping[Names, Term]):
     """Terms by the names of their features: ``terms["a", "b"]`` in any order, ``terms["a"]`` for a main effect."""
 
@@ -180,20 +194,17 @@ class Terms(Mapping[Names, Term]):
 
     def names_of(self, key: str | Collection[str]) -> Names:
         """The features of a term in the order of the data; KeyError with a hint where there is no such term."""
-        if not isinstance(key, (str, tuple, list, set, frozenset)):
-            raise KeyError(f"terms go by names of features, got {key!r}; see list(terms)")
-        names = (key,) if isinstance(key, str) else tuple(key)
+        names = names_in(key)
         known = self._by_set.get(frozenset(names))
-        if known is None or len(known) != len(names):
+        if known is None:
             raise KeyError(self._hint(names))
         return known
 
-    def _hint(self, names: tuple[Any, ...]) -> str:
+    def _hint(self, names: Names) -> str:
         """What to do about a term that is not there."""
         label = label_of(names)
         known = {label_of(features).lower(): features for features in self._names}
-        is_text = all(isinstance(name, str) for name in names)
-        near = [known[text] for text in difflib.get_close_matches(label.lower(), known, n=2)] if is_text else []
+        near = [known[text] for text in difflib.get_close_matches(label.lower(), known, n=2)]
         words = (f"terms[{', '.join(map(repr, features))}]" for features in near)
         hint = f"did you mean {' or '.join(words)}? " if near else ""
         return f'no term {label!r} among {len(self._names)}; an interaction is terms["a", "b"]; {hint}see list(terms)'

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treeanova.core.arrays import Floats, Key
-from treeanova.core.labels import label_of
+from treeanova.core.labels import labels_of
 from treeanova.core.progress import Progress, counted, one_step
 from treeanova.data.columns import encode
 from treeanova.data.frames import frame, free_name, table_text
@@ -179,7 +179,7 @@ def _labels_and_orders(evaluation: Evaluation) -> tuple[list[str], list[int]]:
     """Labels and orders of all parts of the score, as in the table of importance."""
     names = evaluation.grid.schema.names
     keys, rests = evaluation.terms.keys, evaluation.rest_orders
-    labels = [label_of(names[j] for j in key) for key in keys]
+    labels = labels_of([[names[j] for j in key] for key in keys], names)
     orders = [*map(len, keys), *rests]
     orders += [max(orders, default=0) + 1] * evaluation.has_remainder
     for label in [*map(rest_label, rests), *["remainder"] * evaluation.has_remainder]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from treeanova.anova.descent import with_subsets
-from treeanova.core.arrays import BinIndices, Floats, Ints, Key
+from treeanova.core.arrays import ROUNDING, BinIndices, Floats, Ints, Key
 from treeanova.data.features import Feature, Labels, Schema
 from treeanova.model.axes import Axis, CategoryAxis, IntervalAxis, of_feature
 from treeanova.model.binning import Binning, binning_by, common_refinement, common_refinements, unmerged
@@ -500,8 +500,27 @@ def weighted_sum(parts: Sequence[Effects], factors: Sequence[float]) -> Effects:
             for factor, part in zip(factors, parts, strict=True)
             if key in part.terms
         ]
-        terms[key] = np.sum(tensors, axis=0)
+        sizes = np.sum([_largest(tensor) for tensor in tensors], axis=0)
+        terms[key] = _beyond(np.sum(tensors, axis=0), ROUNDING * sizes)
     return Effects(grid, intercept, terms, binnings)
+
+
+def without_rounding(effects: Effects, rounding: Floats) -> Effects:
+    """The effects with zeros for terms that are nowhere larger than rounding, shape (n_outputs,)."""
+    terms = {key: _beyond(tensor, rounding) for key, tensor in effects.terms.items()}
+    return dataclasses.replace(effects, terms=terms)
+
+
+def _beyond(tensor: Floats, rounding: Floats) -> Floats:
+    """A tensor, zero for outputs where it is nowhere larger than rounding."""
+    is_real = _largest(tensor) > rounding
+    return tensor if is_real.all() else np.where(is_real, tensor, 0.0)
+
+
+def _largest(tensor: Floats) -> Floats:
+    """The largest absolute value of each output."""
+    largest: Floats = np.abs(tensor).max(axis=tuple(range(tensor.ndim - 1)), initial=0.0)
+    return largest
 
 
 def refined_axes(effects: Effects) -> dict[Key, tuple[Binning, ...]]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treeanova.core.arrays import Bools, Floats, Ints
+from treeanova.core.arrays import ROUNDING, Bools, Floats, Ints
 from treeanova.core.compiled import is_worthwhile
 from treeanova.data.columns import encode
 from treeanova.data.features import Schema
@@ -93,6 +93,12 @@ class Forest:
     def n_leaves(self) -> int:
         """Number of leaves of all trees."""
         return len(self.values)
+
+    @property
+    def rounding(self) -> Floats:
+        """Rounding of a sum of one leaf of each tree, shape (n_outputs,): all that is left where trees cancel out."""
+        size: Floats = np.abs(self.values).sum(axis=0) * self.n_trees / max(self.n_leaves, 1)
+        return ROUNDING * size
 
     @property
     def n_library_leaves(self) -> int:

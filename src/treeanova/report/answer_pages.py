@@ -9,7 +9,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from treeanova.core.arrays import Floats
-from treeanova.core.labels import label_of
 from treeanova.decomposition.change import INTERCEPT, Change
 from treeanova.decomposition.function import Function
 from treeanova.decomposition.gap import WITHOUT_ERROR, Gap, error_text
@@ -31,6 +30,7 @@ from treeanova.report.markup import Markup, element
 from treeanova.report.pictures import Curve, RowsOf, effect_picture
 from treeanova.report.static import numbers, section, static_page
 from treeanova.views import look
+from treeanova.views.standings import features_by_label
 
 _PICTURES = 6
 _ALL = "all together"
@@ -63,8 +63,8 @@ def _legend(*entries: tuple[str, str]) -> Markup:
 
 def _mains(rows: Sequence[Row], fx: Function) -> list[str]:
     """Features whose main effects contribute most and have a table."""
-    names = {label_of(features): features for features in fx.terms if len(features) == 1}
-    found = [names[row["term"]][0] for row in rows if row["term"] in names]
+    names = features_by_label(fx.terms, fx.schema)
+    found = [names[row["term"]][0] for row in rows if len(names.get(row["term"], ())) == 1]
     return [name for name in found if fx.terms[name].has_table][:_PICTURES]
 
 

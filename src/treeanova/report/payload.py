@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from treeanova.core.arrays import Floats, Names
+from treeanova.core.labels import label_of, labels_of
 from treeanova.core.progress import Progress, counted, quiet, within
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.evaluation import rest_label
@@ -171,8 +172,9 @@ class Payload:
         """Label and order of every term of any form, those with a table first, and of what is not a listed term."""
         ranked = (term for ranking in self.rankings.values() for terms in ranking.values() for term in terms)
         listed = {term.key: (term.label, term.order) for term in ranked}
-        with_table = dict.fromkeys(itertools.chain.from_iterable(self.forms.tables.values()))
-        return {names: ("", len(names)) for names in with_table} | listed
+        with_table = list(dict.fromkeys(itertools.chain.from_iterable(self.forms.tables.values())))
+        labels = zip(with_table, labels_of(with_table, self.main.schema.names), strict=True)
+        return {names: (label, len(names)) for names, label in labels} | listed
 
     def _ranked(self) -> list[Names]:
         """Terms, those with the largest variance in any output first."""
@@ -194,7 +196,8 @@ class Payload:
         for names in self.ranked:
             label, order = self.labels[names]
             term: dict[str, Any] = {"order": order, "standing": standing[names]}
-            term |= {"label": label} if is_rest(names) else {"features": [places[name] for name in names]}
+            term |= {"label": label} if label != label_of(names) else {}
+            term |= {} if is_rest(names) else {"features": [places[name] for name in names]}
             term |= {"is_sum": True} if names in sums else {}
             term |= {} if names in has_table else {"at_rows": True}
             plain.append(term | tables.get(names, {}))

@@ -34,6 +34,11 @@ class Moments:
         total: Floats = (self.variance + self.covariance).sum(axis=0)
         return total
 
+    def beyond(self, rounding: Floats) -> Moments:
+        """The same with zeros for outputs whose score spreads no more than rounding does."""
+        is_real = self.score_variance > rounding**2
+        return Moments(*(np.where(is_real, one, 0.0) for one in (self.variance, self.covariance, self.mean_abs)))
+
     def with_covariances(self, changes: Floats) -> Moments:
         """The same with changes added to the covariances of the first terms."""
         covariance = self.covariance.copy()

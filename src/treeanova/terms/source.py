@@ -7,6 +7,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import numpy as np
+
 from treeanova.anova.certificate import HigherCertificate, TermCertificate
 from treeanova.anova.solvers.base import Options
 from treeanova.core.arrays import BinIndices, Floats, Key
@@ -64,6 +66,11 @@ class Source(abc.ABC):
     @abc.abstractmethod
     def max_order(self) -> int | None:
         """Highest order of terms that `purify` reports; None for all."""
+
+    @property
+    def rounding(self) -> Floats:
+        """The spread of the score, shape (n_outputs,), up to which it is what rounding left of larger numbers."""
+        return np.zeros(len(self.grid.schema.outputs))
 
     def up_to(self, max_order: int) -> Source:
         """The same model with terms up to an order; what is above need not be found."""

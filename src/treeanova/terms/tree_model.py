@@ -99,6 +99,11 @@ class TreeModel(Source):
         """Highest order that the layout reports individually; None for all."""
         return self.trees.layout.row_order if self.trees.layout.is_truncated else None
 
+    @property
+    def rounding(self) -> Floats:
+        """That of the forest."""
+        return self.trees.forest.rounding
+
     def up_to(self, max_order: int) -> TreeModel:
         """The same trees, with no more terms at rows than are asked for."""
         layout = self.trees.layout

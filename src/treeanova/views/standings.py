@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
 
 from treeanova.core.arrays import Names
-from treeanova.core.labels import label_of
+from treeanova.core.labels import labels_of
+from treeanova.data.features import Schema
 from treeanova.data.frames import columns_of
 from treeanova.views.decomposed import DecompositionLike
 
@@ -52,32 +53,18 @@ def standings(fx: DecompositionLike) -> dict[str, list[Standing]]:
     columns = as_lists(fx.importance())
     outputs = fx.schema.outputs
     rankings: dict[str, list[Standing]] = {output: [] for output in outputs}
-    names = {output: _NamesOfRows(fx.terms) for output in outputs}
+    names = features_by_label(fx.terms, fx.schema)
     output_of_row = columns.get("output", [outputs[0]] * len(columns["term"]))
     measures = zip(columns["variance"], columns["share"], columns["mean_abs"], strict=True)
     for output, label, order, row in zip(output_of_row, columns["term"], columns["order"], measures, strict=True):
-        features = names[output].take(str(label), int(order))
         variance, share, mean_abs = map(float, row)
-        rankings[output].append(Standing(features, str(label), int(order), variance, share, mean_abs))
+        rankings[output].append(Standing(names.get(str(label), ()), str(label), int(order), variance, share, mean_abs))
     return rankings
 
 
-class _NamesOfRows:
-    """Finds the features of the rows of an importance table, which names terms by their labels.
-
-    The one place that goes from labels to features. Terms of one order may share a label, as ("a × b", "c") and
-    ("a", "b × c") do: each is given out once.
-    """
-
-    def __init__(self, names: Iterable[Names]) -> None:
-        self._waiting: dict[tuple[str, int], list[Names]] = {}
-        for features in names:
-            self._waiting.setdefault((label_of(features), len(features)), []).append(features)
-
-    def take(self, label: str, order: int) -> Names:
-        """Features of the row with this label and order; none for the remainder."""
-        waiting = self._waiting.get((label, order))
-        return waiting.pop(0) if waiting else ()
+def features_by_label(terms: Collection[Names], schema: Schema) -> dict[str, Names]:
+    """The features of each term by its label in tables: the one place that goes from labels to features."""
+    return dict(zip(labels_of(terms, schema.names), terms, strict=True))
 
 
 def shares_by_order(ranking: Iterable[Standing]) -> tuple[float, float, float]:

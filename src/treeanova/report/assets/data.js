@@ -30,7 +30,7 @@ const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 report.terms.forEach((term, position) => {
   term.position = position;
   term.names = term.features ? term.features.map((j) => report.features[j].name) : [term.label];
-  term.title = term.names.join(" × ");
+  term.title = term.label || term.names.join(" × "); // a label of its own where the names alone are ambiguous
   term.short = term.features ? term.features.map((j) => (report.features[j].short || [])[term.order === 1 ? 0 : 1] || report.features[j].name).join(" × ") : term.label;
   term.hasTable = Boolean(term.axes || term.cells);
 });
