@@ -14,7 +14,7 @@ gc.disable()  # until all tests are collected: nothing of them is garbage
 
 from hypothesis import settings  # noqa: E402  after the variables are set
 
-settings.register_profile("quick", deadline=None, derandomize=True, max_examples=60)
+settings.register_profile("quick", deadline=None, derandomize=True, max_examples=40)
 settings.register_profile("thorough", deadline=None, max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 

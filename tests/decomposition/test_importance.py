@@ -217,7 +217,7 @@ def assert_near(fx, x, n_rows):
             assert table.loc[label, "variance"] == pytest.approx(values.var() / score.var(), rel=1e-9)
 
 
-@pytest.mark.parametrize("max_order", [None, 2, 3])
+@pytest.mark.parametrize("max_order", [None, 2, pytest.param(3, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("error", [0.0, 1.0])
 def test_shares_at_few_rows_are_those_at_all_but_for_their_error(slow, deep, monkeypatch, max_order, error):
     monkeypatch.setattr(importance, "_ERROR", error)
