@@ -175,7 +175,8 @@ def test_dependent_densities_are_left_out_unless_named_where_terms_are_added_up(
     rng = np.random.default_rng(0)
     x = rng.normal(size=(400, 6))
     x[:, 1:] += x[:, [0]]
-    model = fit(lightgbm.LGBMRegressor(n_estimators=8, random_state=0, verbose=-1), x, x[:, 0] * x[:, 1] * x[:, 2])
+    model = lightgbm.LGBMRegressor(n_estimators=4, num_leaves=12, random_state=0, verbose=-1)
+    fit(model, x, x[:, 0] * x[:, 1] * x[:, 2])
     monkeypatch.setattr("treeanova.terms.layout._LISTED_TERMS", 0)
     fx = treeanova.decompose(model, x, density="empirical", tensor_order=2)
     assert fx.evaluation.rest_orders
