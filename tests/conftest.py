@@ -10,7 +10,6 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 # Workers, and processes that tests start, need not compile all sources again.
 os.environ["PYTHONDONTWRITEBYTECODE"] = ""
-gc.disable()  # until all tests are collected: nothing of them is garbage
 
 from hypothesis import settings  # noqa: E402  after the variables are set
 
@@ -38,10 +37,15 @@ def _data_sources():
     return ["simulated", "full"] if has_all else ["simulated"]
 
 
-def pytest_collection_finish():
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
     """Modules and tests stay until the end: the garbage collector need not visit them again and again."""
-    gc.freeze()
-    gc.enable()
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items):
