@@ -12,7 +12,7 @@ demo: .venv/ready
 	$(BIN)/python -m treeanova.demo
 
 test: .venv/ready
-	$(BIN)/python -m pytest -n auto --dist loadgroup
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 paper: .venv/ready
 	$(BIN)/python -m studies

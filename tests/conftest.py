@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -7,10 +8,12 @@ from pathlib import Path
 # One thread per worker: tests run in parallel already, and the model libraries bring several OpenMP runtimes.
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
+# Workers, and processes that tests start, need not compile all sources again.
+os.environ["PYTHONDONTWRITEBYTECODE"] = ""
 
 from hypothesis import settings  # noqa: E402  after the variables are set
 
-settings.register_profile("quick", deadline=None, derandomize=True, max_examples=60)
+settings.register_profile("quick", deadline=None, derandomize=True, max_examples=40)
 settings.register_profile("thorough", deadline=None, max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
@@ -32,6 +35,17 @@ def _data_sources():
 
     has_all = all((full_data_folder() / name).is_file() for name in SIMULATED)
     return ["simulated", "full"] if has_all else ["simulated"]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Modules and tests stay until the end: the garbage collector need not visit them again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items):
@@ -85,5 +99,6 @@ def _same_draws_in_each_run():
 def _same_style_after_each_test():
     """Figures of the studies have a style of their own, which later tests and examples must not see."""
     yield
-    if "matplotlib" in sys.modules:
-        sys.modules["matplotlib"].rcdefaults()
+    matplotlib = sys.modules.get("matplotlib")
+    if matplotlib and not dict.__eq__(matplotlib.rcParams, matplotlib.rcParamsDefault):
+        matplotlib.rcdefaults()

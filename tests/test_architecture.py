@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import subprocess
 import sys
@@ -37,9 +38,14 @@ MODULES = {
 }
 
 
+@functools.cache
+def nodes_of(path):
+    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
 def imported(path):
     """Modules of treeanova that a file imports, also inside functions; the version is no module."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes_of(path):
         if isinstance(node, ast.ImportFrom) and node.module == "treeanova":
             names = (alias.name for alias in node.names if alias.name != "__version__")
             yield from (name if name in RANK else "" for name in names)
@@ -84,8 +90,7 @@ def test_every_module_has_a_test_file(name):
 
 def test_no_test_imports_another():
     for path in TESTS.rglob("*.py"):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        modules = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+        modules = [node.module or "" for node in nodes_of(path) if isinstance(node, ast.ImportFrom)]
         assert not [module for module in modules if re.match(r"tests\..*\btest_", module)], path
 
 
@@ -108,7 +113,7 @@ def is_training(node):
 
 def test_all_training_of_tests_takes_the_shift():
     for path in [*TESTS.rglob("*.py"), *(SOURCE / "testing").rglob("*.py")]:
-        nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        nodes = nodes_of(path)
         lines = [node.lineno for node in nodes if is_training(node) and path.name not in TRAINING]
         assert not lines, f"{path}, lines {lines}: train by `fit` or `train` of treeanova.testing.training"
 

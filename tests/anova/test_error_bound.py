@@ -34,9 +34,10 @@ def wild_weights(shape, rng):
     return weights
 
 
-def interaction_error(pure, scores, weights, digits=40):
+def interaction_error(pure, scores, weights):
     """Largest true error of the term of all axes, relative to the largest score."""
-    exact = exact_interaction(scores, weights, digits)
+    decades = np.log10(weights.max()) - np.log10(weights[weights > 0].min())
+    exact = exact_interaction(scores, weights, digits=30 + int(decades))  # ε is far below the smallest share
     return np.abs(pure.terms[tuple(range(exact.ndim))] - exact).max() / np.abs(scores).max()
 
 
@@ -50,14 +51,14 @@ def test_no_true_error_is_above_ten_times_the_certificates(part):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             pure = purify(scores, weights)
-        error = interaction_error(pure, scores, counted, digits=320)
+        error = interaction_error(pure, scores, counted)
         assert error <= 10 * pure.certificate.error, (seed, shape, error, pure.certificate.error)
         assert error <= 1e-11, (seed, shape, error)
         assert pure.certificate.met
 
 
 @pytest.mark.parametrize("correlation", [0.9, 0.99, 0.999, 0.9999, 0.99999])
-@pytest.mark.parametrize("size", [6, 12])
+@pytest.mark.parametrize("size", [6, 8])
 def test_gaussian_weights_with_floors_of_nothing(size, correlation):
     z = np.linspace(-3, 3, size)
     logs = -(z[:, None] ** 2 + z**2 - 2 * correlation * np.outer(z, z)) / (2 * (1 - correlation**2))
@@ -102,7 +103,7 @@ def test_errors_of_lower_orders_hold_those_of_higher_ones():
 
 @pytest.mark.parametrize("method", ["cg", "mass-moving"])
 def test_iterations_state_their_true_error(method):
-    for seed in range(40):
+    for seed in range(24):
         rng = np.random.default_rng([seed, 3])
         span = (3, 10, 24, 40)[seed % 4]
         shape = tuple(rng.integers(2, 5, size=2))
@@ -110,7 +111,7 @@ def test_iterations_state_their_true_error(method):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             pure = purify(scores, weights, method=method, max_iterations=30)
-        error = interaction_error(pure, scores, weights, digits=80)
+        error = interaction_error(pure, scores, weights)
         assert error <= 1.01 * pure.certificate.error + 1e-14, (seed, error, pure.certificate.error)
 
 

@@ -163,26 +163,27 @@ class Evil:
         return open, ("loaded.txt", "w")
 
 
-@pytest.fixture
-def bad_folder(folder, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(scope="module")
+def bad_folder(folder, tmp_path_factory):
+    bad = tmp_path_factory.mktemp("bad")
     for name in ("model.json", "rows.csv", "fx.tav"):
-        (tmp_path / name).symlink_to(folder / name)
+        (bad / name).symlink_to(folder / name)
     for name in ("junk.json", "junk.ubj", "junk.tav", "junk.pkl"):
-        (tmp_path / name).write_text("{}")
-    (tmp_path / "wrong.csv").write_text("a,z\n1,2\n")
-    (tmp_path / "text.csv").write_text("a,b,c,city\nlow,2,3,Rome\n")
-    (tmp_path / "short.csv").write_text("a,b,c,city\n")
-    (tmp_path / "evil.pkl").write_bytes(pickle.dumps(Evil()))
+        (bad / name).write_text("{}")
+    (bad / "wrong.csv").write_text("a,z\n1,2\n")
+    (bad / "text.csv").write_text("a,b,c,city\nlow,2,3,Rome\n")
+    (bad / "short.csv").write_text("a,b,c,city\n")
+    (bad / "evil.pkl").write_bytes(pickle.dumps(Evil()))
     fx = treeanova.load(folder / "fx.tav")
-    fx.save(tmp_path / "bare.tav", rows=False)
-    fx.with_density(lambda _, axes: np.ones([axis.size for axis in axes])).save(tmp_path / "own.tav")
-    return tmp_path
+    fx.save(bad / "bare.tav", rows=False)
+    fx.with_density(lambda _, axes: np.ones([axis.size for axis in axes])).save(bad / "own.tav")
+    return bad
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_bad_input_gives_status_2_one_line_and_no_file(case, bad_folder, capsys):
+def test_bad_input_gives_status_2_one_line_and_no_file(case, bad_folder, monkeypatch, capsys):
     arguments, message = BAD[case]
+    monkeypatch.chdir(bad_folder)
     before = sorted(bad_folder.iterdir())
     assert re.search(message, refused(arguments, capsys))
     assert sorted(bad_folder.iterdir()) == before

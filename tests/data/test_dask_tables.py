@@ -20,7 +20,6 @@ pytest.importorskip("sklearn")
 dask = pytest.importorskip("dask", reason="Dask is not installed: its tables are not tested")
 dd = pytest.importorskip("dask.dataframe", reason="Dask is not installed: its tables are not tested")
 da = importlib.import_module("dask.array")
-pytestmark = pytest.mark.xdist_group("engines")
 
 ROWS = mixed_rows()
 FEATURES = ["a", "b", "c", "k"]

@@ -20,10 +20,7 @@ if shutil.which("java") is None:
 
 ROWS = mixed_rows()
 FEATURES = ["a", "b", "c", "k"]
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
-    pytest.mark.xdist_group("engines"),  # one after another: a cluster beside another may not start in time
-]
+pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
 
 
 @pytest.fixture(scope="module")

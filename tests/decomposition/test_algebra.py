@@ -225,9 +225,8 @@ def test_a_deep_ensemble_combined_with_what_holds_no_trees_is_refused(folds, tmp
     with pytest.raises(ValueError, match="must have all terms to be combined, got a selection"):
         _ = deep.select(order=1) + deep
     tree = pytest.importorskip("sklearn.tree")
-    wide = np.hstack([x, x])
-    with pytest.warns(treeanova.AliasWarning, match="x0 and x4 determine each other"):
-        wider = treeanova.decompose(fit(tree.DecisionTreeRegressor(max_depth=3), wide, x[:, 0]), wide, tensor_order=2)
+    wide = np.hstack([x, np.random.default_rng(1).normal(size=(len(x), 1))])
+    wider = treeanova.decompose(fit(tree.DecisionTreeRegressor(max_depth=3), wide, x[:, 0]), wide, tensor_order=2)
     with pytest.raises(ValueError, match="must have the same features in the same order"):
         _ = deep + wider
 

@@ -217,7 +217,7 @@ def assert_near(fx, x, n_rows):
             assert table.loc[label, "variance"] == pytest.approx(values.var() / score.var(), rel=1e-9)
 
 
-@pytest.mark.parametrize("max_order", [None, 2, 3])
+@pytest.mark.parametrize("max_order", [None, 2, pytest.param(3, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("error", [0.0, 1.0])
 def test_shares_at_few_rows_are_those_at_all_but_for_their_error(slow, deep, monkeypatch, max_order, error):
     monkeypatch.setattr(importance, "_ERROR", error)
@@ -501,7 +501,7 @@ def test_shares_do_not_depend_on_the_unit(size):
     np.testing.assert_allclose(shares[1], shares[0], atol=1e-12)
 
 
-@pytest.mark.parametrize("density", ["auto", "empirical"])
+@pytest.mark.parametrize("density", ["auto", pytest.param("empirical", marks=pytest.mark.thorough)])
 def test_blas_has_one_thread_and_cannot_change_a_digit(density, monkeypatch):
     data = np.random.default_rng(0).normal(size=(2000, 3)) + np.random.default_rng(1).normal(size=(2000, 1))
     model = fit(tree.DecisionTreeRegressor(max_leaf_nodes=200, random_state=0), data, data.prod(axis=1))

@@ -31,8 +31,14 @@ def times_drawn(fx, n_resamples, seed=0, weights=1.0):
     return np.round(times) * weights
 
 
-@pytest.mark.parametrize("density", ["empirical", "independent", "laplace", "auto", Kernel(bandwidth=0.5)])
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    ("density", "weighted"),
+    [
+        pytest.param(density, weighted, marks=[] if i % 2 == weighted else pytest.mark.thorough)
+        for i, density in enumerate(["empirical", "independent", "laplace", "auto", Kernel(bandwidth=0.5)])
+        for weighted in (False, True)
+    ],
+)
 def test_standard_errors_are_those_of_whole_decompositions_of_resampled_rows(boosted, density, weighted):
     model, data = boosted
     weights = np.random.default_rng(2).exponential(size=len(data)) if weighted else None

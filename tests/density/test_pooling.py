@@ -81,7 +81,7 @@ def kinds(seed):
 
 
 @given(st.integers(0, 2**16), st.booleans())
-@settings(max_examples=8)
+@settings(max_examples=4)
 def test_coarse_tables_of_every_kind_have_the_coarse_marginals(seed, weighted):
     for kind in kinds(seed):
         weigh = weighted and getattr(kind, "X", None) is None
@@ -99,7 +99,7 @@ def test_coarse_tables_of_every_kind_have_the_coarse_marginals(seed, weighted):
 
 
 @given(st.integers(0, 2**16), st.booleans())
-@settings(max_examples=6)
+@settings(max_examples=3)
 def test_coarse_tables_are_sums_of_fine_ones_except_pairs_that_are_estimated_again(seed, weighted):
     for kind in kinds(seed):
         weigh = weighted and getattr(kind, "X", None) is None

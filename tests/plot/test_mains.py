@@ -66,13 +66,18 @@ def test_missing_values_stand_apart_with_their_share(fx):
     assert max(numbers) < edges[cell - 1]
 
 
+def first_words(labels):
+    """Names of bars: a category whose bin also holds unseen and missing ones may be written "red or other"."""
+    return [label.partition(" ")[0] for label in labels]
+
+
 def test_extras_are_shown_on_request_or_left_out(fx):
     assert not any(label.startswith("missing") for label in tick_places(plot.effect(fx, "size", extras=False), "x"))
     assert "unseen" not in tick_places(plot.effect(fx, "colour"), "y")
     shown = plot.effect(fx, "colour", extras=True)
-    labels = fx.terms["colour"].axes[0].labels
-    assert set(bar_widths(shown)) == set(labels)
-    assert list(bar_widths(shown))[len(COLOURS) :] == list(labels[len(COLOURS) :])  # apart, at the end
+    labels = first_words(fx.terms["colour"].axes[0].labels)
+    assert set(first_words(bar_widths(shown))) == set(labels)
+    assert first_words(bar_widths(shown))[len(COLOURS) :] == labels[len(COLOURS) :]  # apart, at the end
 
 
 def test_long_tails_without_data_are_cut_and_the_axis_says_so(tailed):
@@ -109,11 +114,11 @@ def test_categories_are_bars_sorted_by_value_or_number(fx):
     found = pd.DataFrame(fx.table("colour")).set_index("colour")["value"]
     drawn = bar_widths(plot.effect(fx, "colour"))
     expected = found.filter(regex="|".join(COLOURS)).sort_values(ascending=False)
-    assert drawn == expected.to_dict()
-    assert list(drawn) == list(expected.index)
-    assert [label.partition(" ")[0] for label in bar_widths(plot.effect(fx, "grade"))] == GRADES
-    assert [label.partition(" ")[0] for label in bar_widths(plot.effect(fx, "colour", order="given"))] == COLOURS
-    by_weight = [label.partition(" ")[0] for label in bar_widths(plot.effect(fx, "colour", order="weight"))]
+    assert first_words(drawn) == first_words(expected.index)
+    assert list(drawn.values()) == list(expected)
+    assert first_words(bar_widths(plot.effect(fx, "grade"))) == GRADES
+    assert first_words(bar_widths(plot.effect(fx, "colour", order="given"))) == COLOURS
+    by_weight = first_words(bar_widths(plot.effect(fx, "colour", order="weight")))
     assert by_weight == list(X["colour"].value_counts().index)
     assert plot.effect(fx, "colour").yaxis_inverted()  # the first is on top
 

@@ -28,8 +28,6 @@ ensemble = pytest.importorskip("sklearn.ensemble")
 from treeanova.testing.diamonds import diamonds  # noqa: E402
 from treeanova.testing.training import fit  # noqa: E402
 
-# One browser, and each report written once.
-pytestmark = pytest.mark.xdist_group("browser")
 SECONDS = 120  # to wait for a page before giving up
 SCRIPT, IMAGE = "<script>alert(1)</script>", '"><img src=x onerror=alert(1)>'
 DRAWN = "document.body.dataset.drawn && window.treeanova"
