@@ -30,7 +30,7 @@ def read_histogram_boosting(model: Any) -> Forest:
     offset = roots[tree_of]
     is_leaf = nodes["is_leaf"].astype(bool)
     schema = _hist_schema(model)
-    feature = _hist_columns(model)[np.where(is_leaf, 0, nodes["feature_idx"])]
+    feature = _hist_columns(model)[_checked_columns(np.where(is_leaf, 0, nodes["feature_idx"]), len(schema.features))]
     missing_left = nodes["missing_go_to_left"].astype(bool)
     start, category_left = _category_sets(
         np.flatnonzero(~is_leaf & (nodes["is_categorical"] != 0)),
@@ -52,6 +52,14 @@ def read_histogram_boosting(model: Any) -> Forest:
         category_start=start,
         category_left=category_left,
     )
+
+
+def _checked_columns(columns: Ints, n_columns: int) -> Ints:
+    """The same numbers of columns; a negative one would count from the end."""
+    if columns.min(initial=0) < 0 or columns.max(initial=0) >= n_columns:
+        wrong = columns[(columns < 0) | (columns >= n_columns)][0]
+        raise ValueError(f"a tree of `model` splits on column {wrong} of {n_columns}: the model is damaged.")
+    return columns
 
 
 def _hist_columns(model: Any) -> Ints:
