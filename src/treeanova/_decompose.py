@@ -72,12 +72,15 @@ def decompose(
         The rows that define the density: numpy, pandas, polars, pyarrow or scipy.sparse; or rows that are read in
         batches: paths of Parquet files, a pyarrow Dataset, a DuckDB relation, a polars LazyFrame, an Arrow stream or an
         iterable of frames. Statistics of rows (`Decomposition.statistics`) will do too. None is allowed for "uniform".
+        Columns of tables are matched by name, in any order, if the model was trained with names or `feature_names` are
+        given, and others are ignored. If not, they are matched by name where they are exactly x0, x1, ..., the names
+        that are shown then, and by position otherwise.
     density
         A name ("auto", "kernel", "empirical", "laplace", "independent", "shrinkage", "uniform"), an object of
         `treeanova.density`, an array over the bins of all features, a mapping from names to arrays, or a callable.
         "auto" takes the estimate with the highest leave-one-out likelihood for each pair of features.
     sample_weight
-        Weights of the rows, or the name of the column of X that holds them.
+        Weights of the rows, or the name of the column of X that holds them, which may be a feature too.
     feature_names
         Names to show for the features, in the model's order. The columns of a table are matched by the names that the
         model was trained with if they are all there, otherwise by these names. If the table has neither, columns are
@@ -149,8 +152,9 @@ def decompose(
             max_order = _checked_order("max_order", max_order, 1)
             tensor_order = _checked_order("tensor_order", tensor_order, 2)
             _check_terms(terms)
-            head = _head_of(X, sample_weight)
-            content = _with_dates(_with_names(read_for_rows(model, head), feature_names), head, dates or {})
+            content = _with_names(read_for_rows(model, _head_of(X, sample_weight)), feature_names)
+            head = _head_of(X, sample_weight, content.schema)
+            content = _with_dates(content, head, dates or {})
             check_texts(content.schema)
         settings = Settings(Options(method), _n_threads(n_jobs), backend_of(X), random_state, limit)
         kind = density_of(density)
@@ -190,16 +194,16 @@ def _in_batches(X: Any, sample_weight: Any) -> Any:
     return batches.for_model(None, sample_weight) if isinstance(sample_weight, str) else batches
 
 
-def _head_of(X: Any, sample_weight: Any) -> Any:
+def _head_of(X: Any, sample_weight: Any, schema: Schema | None = None) -> Any:
     """Rows that tell what kind of table the data are, without weights: of a table in memory all, of batches the first.
 
-    None where there are no rows, or only their statistics.
+    With a schema, weights that are a feature too are there. None where there are no rows, or only their statistics.
     """
     if X is None or isinstance(X, Statistics):
         return None
     if isinstance(X, Batches):
-        return X.head()
-    return without_column(X, sample_weight)[0] if isinstance(sample_weight, str) else X
+        return X.head(schema)
+    return without_column(X, sample_weight, schema)[0] if isinstance(sample_weight, str) else X
 
 
 def _with_labels(schema: Schema, X: Any, head: Any) -> Schema:
@@ -527,7 +531,9 @@ def _member(model: Any, X: Any, places: Ints, options: dict[str, Any]) -> Decomp
     given = options.get("sample_weight")
     rows = X
     if isinstance(given, str):
-        rows, given = without_column(X, given)
+        content = read_for_rows(unpickled(model, trusted=options.get("trusted", False)))
+        schema = _with_names(content, options.get("feature_names")).schema
+        rows, given = without_column(X, given, schema)
     weights = np.bincount(places, minlength=n_rows_of(X)).astype(np.float64)
     if given is not None:
         weights *= checked_weights(given, len(weights))

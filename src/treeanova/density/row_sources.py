@@ -251,7 +251,7 @@ def _weight_column(sample_weight: Any) -> str | None:
 
 def _rows_in_memory(X: Any, grid: Grid, sample_weight: Any) -> RowsInMemory:
     if isinstance(sample_weight, str):
-        X, sample_weight = without_column(X, sample_weight)
+        X, sample_weight = without_column(X, sample_weight, grid.schema)
     encoded = encode(X, grid.schema)
     if len(encoded) == 0:
         raise ValueError("`X` must have at least one row, got 0 rows; pass the rows that define the density.")
