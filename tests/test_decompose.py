@@ -788,7 +788,7 @@ def test_names_given_to_the_features_of_an_ebm():
 @pytest.mark.parametrize("names", [["p"], ["p", "q", "r", "p"], []])
 def test_names_that_do_not_fit(names):
     model, x = unnamed()
-    with pytest.raises(ValueError, match="`feature_names` must be 4 different names, got"):
+    with pytest.raises(ValueError, match="`feature_names` must be a list of 4 different names, got"):
         decompose(model, x, feature_names=names)
 
 
@@ -1119,3 +1119,21 @@ def test_weights_of_a_bag_may_be_a_feature():
     by_weights = bag([forest, forest], rows, sample_weight=rows["x0"].to_numpy(), density="empirical")
     for one, other in zip(by_name.members, by_weights.members, strict=True):
         np.testing.assert_allclose(one.intercept, other.intercept, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "message"),
+    [
+        ({"budget": math.nan}, ValueError, "`budget` must be a number of bytes above 0, got nan"),
+        ({"budget": "1GB"}, ValueError, "`budget` must be a number of bytes above 0, got '1GB'"),
+        ({"random_state": "x"}, ValueError, "`random_state` must be a whole number from 0 on, got 'x'"),
+        ({"random_state": -1}, ValueError, "`random_state` must be a whole number from 0 on, got -1"),
+        ({"n_jobs": True}, ValueError, "`n_jobs` must be a whole number from 1 on, or -1 for all cores, got True"),
+        ({"sample_weight": ["a", "b"]}, TypeError, "`sample_weight` must hold numbers, got <U1: .'a', 'b'.; convert"),
+        ({"sample_weight": [1, 1j]}, TypeError, "`sample_weight` must hold numbers, got complex128"),
+        ({"sample_weight": [1, None, "a"]}, TypeError, "`sample_weight` must hold numbers, got object"),
+    ],
+)
+def test_numbers_that_are_none_are_refused(options, kind, message):
+    with pytest.raises(kind, match=message):
+        decompose(chains([(0, 0.0)]), np.zeros((2, 3)), **{"density": "empirical"} | options)

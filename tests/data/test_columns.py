@@ -292,9 +292,9 @@ def test_names_given_to_an_ebm_and_to_a_model_with_categories():
             np.testing.assert_allclose(fx.decision_function(mixed), model.predict(rows), rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("names", [[1, "1", 3], ["p", "q"], "pqr", ["p", "p", "q"]])
+@pytest.mark.parametrize("names", [[1, "1", 3], ["p", "q"], "pqr", 3, ["p", "p", "q"]])
 def test_given_names_must_differ_as_text(trained, names):
-    with pytest.raises(ValueError, match=r"`feature_names` must be 3 different names, got .*; name each feature once"):
+    with pytest.raises(ValueError, match=r"`feature_names` must be a list of 3 different names, got .*; name each"):
         treeanova.decompose(trained, TRAINED, feature_names=names)
 
 
