@@ -18,7 +18,7 @@ import scipy.sparse
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from treeanova import BudgetError, DensityWarning, Effects, UnsupportedModelError, decompose, plan
+from treeanova import BudgetError, DensityWarning, Effects, UnsupportedModelError, bag, decompose, plan
 from treeanova.core import bar
 from treeanova.density.kinds import Laplace, Shrinkage
 from treeanova.density.reference import Reference
@@ -788,7 +788,7 @@ def test_names_given_to_the_features_of_an_ebm():
 @pytest.mark.parametrize("names", [["p"], ["p", "q", "r", "p"], []])
 def test_names_that_do_not_fit(names):
     model, x = unnamed()
-    with pytest.raises(ValueError, match="`feature_names` must be 4 different names, got"):
+    with pytest.raises(ValueError, match="`feature_names` must be a list of 4 different names, got"):
         decompose(model, x, feature_names=names)
 
 
@@ -1094,3 +1094,46 @@ def test_texts_with_lone_surrogates_are_refused(where):
     effects = Effects.from_tables({name: [0.0, 1.0]}, categories={name: labels})
     with pytest.raises(ValueError, match=r"must be text that UTF-8 can write, got 'a\\ud800' with a lone surrogate"):
         decompose(effects, density="uniform")
+
+
+@pytest.mark.parametrize("in_batches", [False, True])
+def test_weights_may_be_a_feature_of_a_model_without_names(in_batches):
+    forest = chains([(0, 1.0), (1, 0.5)], [(2, 1.0)])
+    rows = pd.DataFrame(np.random.default_rng(0).exponential(size=(80, 3)), columns=["x0", "x1", "x2"])
+    mean = np.average(forest.score(rows.to_numpy())[:, 0], weights=rows["x0"])
+
+    def intercept(table, **options):
+        return decompose(forest, [table] if in_batches else table, sample_weight="x0", density="empirical", **options)
+
+    np.testing.assert_allclose(intercept(rows[["x2", "x0", "x1"]]).intercept, mean, rtol=1e-12)
+    beside = rows.assign(id=np.arange(80.0))
+    np.testing.assert_allclose(intercept(beside, feature_names=["x0", "x1", "x2"]).intercept, mean, rtol=1e-12)
+    with pytest.raises(ValueError, match="'x0' is the name of both, got x1, x2, id"):
+        intercept(beside)
+
+
+def test_weights_of_a_bag_may_be_a_feature():
+    forest = chains([(0, 1.0), (1, 0.5)], [(2, 1.0)])
+    rows = pd.DataFrame(np.random.default_rng(0).exponential(size=(80, 3)), columns=["x2", "x0", "x1"])
+    by_name = bag([forest, forest], rows, sample_weight="x0", density="empirical")
+    by_weights = bag([forest, forest], rows, sample_weight=rows["x0"].to_numpy(), density="empirical")
+    for one, other in zip(by_name.members, by_weights.members, strict=True):
+        np.testing.assert_allclose(one.intercept, other.intercept, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "message"),
+    [
+        ({"budget": math.nan}, ValueError, "`budget` must be a number of bytes above 0, got nan"),
+        ({"budget": "1GB"}, ValueError, "`budget` must be a number of bytes above 0, got '1GB'"),
+        ({"random_state": "x"}, ValueError, "`random_state` must be a whole number from 0 on, got 'x'"),
+        ({"random_state": -1}, ValueError, "`random_state` must be a whole number from 0 on, got -1"),
+        ({"n_jobs": True}, ValueError, "`n_jobs` must be a whole number from 1 on, or -1 for all cores, got True"),
+        ({"sample_weight": ["a", "b"]}, TypeError, "`sample_weight` must hold numbers, got <U1: .'a', 'b'.; convert"),
+        ({"sample_weight": [1, 1j]}, TypeError, "`sample_weight` must hold numbers, got complex128"),
+        ({"sample_weight": [1, None, "a"]}, TypeError, "`sample_weight` must hold numbers, got object"),
+    ],
+)
+def test_numbers_that_are_none_are_refused(options, kind, message):
+    with pytest.raises(kind, match=message):
+        decompose(chains([(0, 0.0)]), np.zeros((2, 3)), **{"density": "empirical"} | options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from treeanova.anova.solvers.base import Options
 from treeanova.anova.solvers.registry import check_method
-from treeanova.core.arrays import Ints, Key, Names
+from treeanova.core.arrays import Ints, Key, Names, checked_seed, checked_whole
 from treeanova.core.clock import Clock
 from treeanova.core.progress import Progress, counted, one_step, reporting, within
 from treeanova.data.batches import Batches, batches_of
@@ -72,12 +72,15 @@ def decompose(
         The rows that define the density: numpy, pandas, polars, pyarrow or scipy.sparse; or rows that are read in
         batches: paths of Parquet files, a pyarrow Dataset, a DuckDB relation, a polars LazyFrame, an Arrow stream or an
         iterable of frames. Statistics of rows (`Decomposition.statistics`) will do too. None is allowed for "uniform".
+        Columns of tables are matched by name, in any order, if the model was trained with names or `feature_names` are
+        given, and others are ignored. If not, they are matched by name where they are exactly x0, x1, ..., the names
+        that are shown then, and by position otherwise.
     density
         A name ("auto", "kernel", "empirical", "laplace", "independent", "shrinkage", "uniform"), an object of
         `treeanova.density`, an array over the bins of all features, a mapping from names to arrays, or a callable.
         "auto" takes the estimate with the highest leave-one-out likelihood for each pair of features.
     sample_weight
-        Weights of the rows, or the name of the column of X that holds them.
+        Weights of the rows, or the name of the column of X that holds them, which may be a feature too.
     feature_names
         Names to show for the features, in the model's order. The columns of a table are matched by the names that the
         model was trained with if they are all there, otherwise by these names. If the table has neither, columns are
@@ -148,11 +151,13 @@ def decompose(
             check_weighted_rows(X, sample_weight)
             max_order = _checked_order("max_order", max_order, 1)
             tensor_order = _checked_order("tensor_order", tensor_order, 2)
+            _check_budget(budget)
             _check_terms(terms)
-            head = _head_of(X, sample_weight)
-            content = _with_dates(_with_names(read_for_rows(model, head), feature_names), head, dates or {})
+            content = _with_names(read_for_rows(model, _head_of(X, sample_weight)), feature_names)
+            head = _head_of(X, sample_weight, content.schema)
+            content = _with_dates(content, head, dates or {})
             check_texts(content.schema)
-        settings = Settings(Options(method), _n_threads(n_jobs), backend_of(X), random_state, limit)
+        settings = Settings(Options(method), _n_threads(n_jobs), backend_of(X), checked_seed(random_state), limit)
         kind = density_of(density)
         if isinstance(content, Effects):
             plan_of_effects(content).check(budget)
@@ -190,16 +195,16 @@ def _in_batches(X: Any, sample_weight: Any) -> Any:
     return batches.for_model(None, sample_weight) if isinstance(sample_weight, str) else batches
 
 
-def _head_of(X: Any, sample_weight: Any) -> Any:
+def _head_of(X: Any, sample_weight: Any, schema: Schema | None = None) -> Any:
     """Rows that tell what kind of table the data are, without weights: of a table in memory all, of batches the first.
 
-    None where there are no rows, or only their statistics.
+    With a schema, weights that are a feature too are there. None where there are no rows, or only their statistics.
     """
     if X is None or isinstance(X, Statistics):
         return None
     if isinstance(X, Batches):
-        return X.head()
-    return without_column(X, sample_weight)[0] if isinstance(sample_weight, str) else X
+        return X.head(schema)
+    return without_column(X, sample_weight, schema)[0] if isinstance(sample_weight, str) else X
 
 
 def _with_labels(schema: Schema, X: Any, head: Any) -> Schema:
@@ -233,11 +238,12 @@ def _n_known_rows(X: Any) -> float:
 
 
 def _checked_order(name: str, order: int | None, least: int) -> int | None:
-    if order is not None and (isinstance(order, bool) or not isinstance(order, Integral) or order < least):
-        raise ValueError(
-            f"`{name}` must be a whole number from {least} on, got {order!r}; leave it out for all that fits."
-        )
-    return None if order is None else int(order)
+    return None if order is None else checked_whole(name, order, least, "leave it out for all that fits")
+
+
+def _check_budget(budget: Any) -> None:
+    if isinstance(budget, bool) or not isinstance(budget, Real) or not float(budget) > 0:
+        raise ValueError(f"`budget` must be a number of bytes above 0, got {budget!r}; leave it out for the default.")
 
 
 def _check_terms(terms: Any) -> None:
@@ -283,7 +289,7 @@ def _n_threads(n_jobs: int | None) -> int:
     """Threads to use: all cores for None and -1."""
     if n_jobs is None or n_jobs == -1:
         return os.cpu_count() or 1
-    if not isinstance(n_jobs, Integral) or n_jobs < 1:
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs < 1:
         raise ValueError(f"`n_jobs` must be a whole number from 1 on, or -1 for all cores, got {n_jobs!r}.")
     return int(n_jobs)
 
@@ -326,6 +332,7 @@ def plan(
     """
     max_order = _checked_order("max_order", max_order, 1)
     tensor_order = _checked_order("tensor_order", tensor_order, 2)
+    _check_budget(budget)
     content = read_for_rows(unpickled(model, trusted=trusted))
     if isinstance(content, Effects):
         return plan_of_effects(content)
@@ -418,10 +425,12 @@ def _with_dates(content: Forest | Effects, X: Any, dates: Mapping[str, str]) -> 
 
 def _renamed(schema: Schema, names: Sequence[str]) -> Schema:
     """A schema with other names to show; the model's own, if it has any, are kept to match tables by."""
-    texts = [str(name) for name in names]
-    if isinstance(names, str) or len(texts) != len(schema.features) or len(set(texts)) != len(texts):
+    is_list = isinstance(names, Iterable) and not isinstance(names, str)
+    texts = [str(name) for name in names] if is_list else []
+    if len(texts) != len(schema.features) or len(set(texts)) != len(texts):
+        got = list(names) if is_list else names
         raise ValueError(
-            f"`feature_names` must be {len(schema.features)} different names, got {list(names)!r}; name each feature "
+            f"`feature_names` must be a list of {len(schema.features)} different names, got {got!r}; name each feature "
             "once."
         )
     features = tuple(dataclasses.replace(f, name=name) for f, name in zip(schema.features, texts, strict=True))
@@ -486,15 +495,14 @@ def bag(
     (20, (2,))
     """
     n_rows = n_rows_of(X)
-    rng = np.random.default_rng(random_state)
+    rng = np.random.default_rng(checked_seed(random_state))
     with reporting(progress) as report:
         if not callable(fit):
             return _bag_of_models(list(fit), X, rng, report, options)
         if y is None or len(y) != n_rows:
             got = None if y is None else len(y)
             raise ValueError(f"`y` must have one entry per row of `X`, {n_rows}, got {got}; pass the outcome.")
-        if isinstance(n, bool) or not isinstance(n, Integral) or n < 2:
-            raise ValueError(f"`n` must be a whole number from 2 on, got {n!r}; 25 is the default.")
+        n = checked_whole("n", n, 2, "25 is the default")
         outcomes = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
         members = []
         for _ in counted(report, "resamples", range(n), n):
@@ -527,7 +535,9 @@ def _member(model: Any, X: Any, places: Ints, options: dict[str, Any]) -> Decomp
     given = options.get("sample_weight")
     rows = X
     if isinstance(given, str):
-        rows, given = without_column(X, given)
+        content = read_for_rows(unpickled(model, trusted=options.get("trusted", False)))
+        schema = _with_names(content, options.get("feature_names")).schema
+        rows, given = without_column(X, given, schema)
     weights = np.bincount(places, minlength=n_rows_of(X)).astype(np.float64)
     if given is not None:
         weights *= checked_weights(given, len(weights))

@@ -116,7 +116,55 @@ def test_tables_are_matched_by_name_and_arrays_by_position():
     assert encode(table[["b", "a"]].to_numpy(), schema).tolist() == [[2.0, 1.0]]
     assert encode([[2.0, 1.0]], schema).tolist() == [[2.0, 1.0]]
     by_position = dataclasses.replace(schema, named=False)
-    assert encode(table[["b", "a"]], by_position).tolist() == [[2.0, 1.0]]
+    assert encode(table[["b", "other"]].set_axis(["p", "q"], axis=1).assign(q=1.0), by_position).tolist() == [
+        [2.0, 1.0]
+    ]
+
+
+X0_TO_X2 = Schema((Feature("x0"), Feature("x1"), Feature("x2")))
+
+
+def test_tables_of_exactly_the_names_that_are_shown_are_matched_by_them(tmp_path):
+    table = pd.DataFrame({"x2": [3.0], "x0": [1.0], "x1": [2.0]})
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    for rows in (table, pl.from_pandas(table), read_table(tmp_path / "rows.csv", X0_TO_X2)):
+        assert encode(rows, X0_TO_X2).tolist() == [[1.0, 2.0, 3.0]]
+    assert encode(table.rename(columns={"x0": "x3"}), X0_TO_X2).tolist() == [[3.0, 1.0, 2.0]]
+    with pytest.raises(ValueError, match="`X` must have 3 columns, as the model was trained on, got 4"):
+        encode(table.assign(x3=4.0), X0_TO_X2)
+
+
+def test_other_columns_beside_the_given_names_are_ignored(tmp_path):
+    given = dataclasses.replace(X0_TO_X2, given=True)
+    table = pd.DataFrame({"id": [7.0], "x2": [3.0], "x0": [1.0], "group": ["u"], "x1": [2.0]})
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    for rows in (table, pl.from_pandas(table), read_table(tmp_path / "rows.csv", given)):
+        assert encode(rows, given).tolist() == [[1.0, 2.0, 3.0]]
+    assert column_named(table, "group", given).tolist() == ["u"]
+    with pytest.raises(ValueError, match="must have all of the names 'x0', 'x1', 'x2' or none, got id, x0, x1; rename"):
+        encode(table[["id", "x0", "x1"]], given)
+
+
+def test_a_feature_may_have_another_purpose_where_columns_are_matched_by_name():
+    table = pd.DataFrame({"x2": [3.0], "x0": [1.0], "x1": [2.0], "id": [7.0]})
+    rows, weights = without_column(table[["x2", "x0", "x1"]], "x0", X0_TO_X2)
+    assert (encode(rows, X0_TO_X2).tolist(), weights.tolist()) == ([[1.0, 2.0, 3.0]], [1.0])
+    for schema in (dataclasses.replace(X0_TO_X2, given=True), dataclasses.replace(X0_TO_X2, named=True)):
+        assert encode(without_column(table, "x0", schema)[0], schema).tolist() == [[1.0, 2.0, 3.0]]
+    others = table.set_axis(["a", "b", "c", "x0"], axis=1)
+    assert encode(without_column(others, "x0", X0_TO_X2)[0], X0_TO_X2).tolist() == [[3.0, 1.0, 2.0]]
+
+
+def test_columns_are_not_shifted_where_a_feature_has_another_purpose(tmp_path):
+    table = pd.DataFrame({"x0": [1.0], "x1": [2.0], "x2": [3.0], "id": [7.0]})
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    message = (
+        "must have no columns but features .* where 'x0' is the name of both, got x1, x2, id; leave the others out"
+    )
+    with pytest.raises(ValueError, match=message):
+        without_column(table, "x0", X0_TO_X2)
+    with pytest.raises(ValueError, match=message):
+        read_table(tmp_path / "rows.csv", X0_TO_X2, drop=["x0"])
 
 
 def test_names_with_blanks_are_found_where_the_model_has_underscores():
@@ -255,9 +303,9 @@ def test_names_given_to_an_ebm_and_to_a_model_with_categories():
             np.testing.assert_allclose(fx.decision_function(mixed), model.predict(rows), rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("names", [[1, "1", 3], ["p", "q"], "pqr", ["p", "p", "q"]])
+@pytest.mark.parametrize("names", [[1, "1", 3], ["p", "q"], "pqr", 3, ["p", "p", "q"]])
 def test_given_names_must_differ_as_text(trained, names):
-    with pytest.raises(ValueError, match=r"`feature_names` must be 3 different names, got .*; name each feature once"):
+    with pytest.raises(ValueError, match=r"`feature_names` must be a list of 3 different names, got .*; name each"):
         treeanova.decompose(trained, TRAINED, feature_names=names)
 
 

@@ -8,6 +8,7 @@ import pytest
 import treeanova
 from treeanova.data.dates import DateNumber, date_text, date_texts, days_of, numbers_of_days, with_dates
 from treeanova.data.features import Feature, Labels, Numeric, Schema
+from treeanova.testing.forests import chains
 from treeanova.testing.training import fit
 
 pd = pytest.importorskip("pandas")
@@ -140,3 +141,13 @@ def test_saved_dates_come_back(tmp_path):
     again = treeanova.load(tmp_path / "fx.tav")
     np.testing.assert_array_equal(again.decision_function(X), fx.decision_function(X))
     assert again.terms["day"].axes[0].labels == fx.terms["day"].axes[0].labels
+
+
+def test_columns_of_date_objects_are_found_as_dates():
+    days = np.arange(15_000, 15_200)
+    forest = chains([(0, 15_050.0), (0, 15_120.0)], n_features=1)
+    dates = pd.Series([dt.date(1970, 1, 1) + dt.timedelta(int(day)) for day in days], dtype=object)
+    table = pd.DataFrame({"day": dates})
+    fx = treeanova.decompose(forest, table)
+    assert fx.schema.features[0].encoder.date_unit == "D"
+    np.testing.assert_allclose(fx.decision_function(table), forest.score(days[:, None].astype(float))[:, 0], rtol=1e-12)

@@ -414,3 +414,22 @@ def test_progress_of_other_densities_and_of_means(fx):
     told = Recorded()
     treeanova.mean([fx, other], progress=told)
     assert told.stages == ["sum of the models", *orders, "tables at rows"]
+
+
+@pytest.mark.parametrize("order", [4, [1, 4], 0, "1", True, 1.0])
+def test_orders_that_no_term_can_have_are_refused(fx, order):
+    with pytest.raises(
+        ValueError, match=r"`order` must be (a whole number from 1 on|at most 3, the number of features), got"
+    ):
+        fx.select(order=order)
+
+
+@pytest.mark.parametrize("order", [-1, 1.5, "1", True])
+def test_a_highest_order_must_be_a_whole_number(fx, order):
+    with pytest.raises(ValueError, match="`max_order` must be a whole number from 0 on, got"):
+        fx.truncate(order)
+
+
+def test_a_term_is_written_once(fx, tmp_path):
+    with pytest.raises(ValueError, match=r"`terms` must be different terms, got .*; name each term once"):
+        fx.explain_to(tmp_path / "out.parquet", np.zeros((2, 3)), terms=["x2", ("x2",)])

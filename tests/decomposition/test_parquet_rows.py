@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+import treeanova
 from treeanova.data import parquet_files, streams
 from treeanova.decomposition import parquet_rows
 from treeanova.testing import example
+from treeanova.testing.forests import chains
 from treeanova.testing.library_models import LIBRARY_MODELS
 
 pd = pytest.importorskip("pandas")
@@ -168,3 +170,15 @@ def test_rows_of_a_list(tmp_path):
     fx, X = example()
     fx.explain_to(tmp_path / "out.parquet", X.tolist())
     assert pq.read_table(tmp_path / "out.parquet")["score"].to_pylist() == [0, 0, 0, 1]
+
+
+def test_a_kept_column_may_be_a_feature_of_a_model_without_names(tmp_path):
+    forest = chains([(0, 0.0), (1, 0.5)], [(2, 1.0)])
+    rows = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 3)), columns=["x0", "x1", "x2"])
+    fx = treeanova.decompose(forest, rows)
+    fx.explain_to(tmp_path / "out.parquet", rows.assign(id=np.arange(60))[["id", "x2", "x0", "x1"]], keep=["x0", "id"])
+    table = pq.read_table(tmp_path / "out.parquet").to_pandas()
+    np.testing.assert_allclose(table["score"], forest.score(rows.to_numpy())[:, 0], atol=1e-12)
+    np.testing.assert_array_equal(table["(x0)"], rows["x0"])
+    with pytest.raises(ValueError, match="'x0' is the name of both, got x1, x2, id"):
+        fx.explain_to(tmp_path / "out.parquet", rows.assign(id=np.arange(60)), keep=["x0"])

@@ -34,6 +34,8 @@ def test_responses(link, score, expected):
 def test_a_response_without_a_link_is_refused():
     with pytest.raises(ValueError, match=r"by a known link, got the link 'other'; use decision_function\(\)"):
         respond(schema("other"), ONE)
+    with pytest.raises(ValueError, match=r"by a known link, got the link 'other'; use decision_function\(\)"):
+        class_probabilities(schema("other"), ONE)
 
 
 def test_probabilities_of_two_classes():
@@ -43,7 +45,7 @@ def test_probabilities_of_two_classes():
     np.testing.assert_array_equal(class_probabilities(schema("probability"), np.array([[0.25]])), [[0.75, 0.25]])
 
 
-@pytest.mark.parametrize("link", ["identity", "log", "other"])
+@pytest.mark.parametrize("link", ["identity", "log"])
 def test_probabilities_of_a_regressor_are_refused(link):
     assert not is_classifier(schema(link))
     with pytest.raises(ValueError, match=f"must have a classifier, got a model with the link '{link}'"):

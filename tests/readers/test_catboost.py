@@ -322,6 +322,36 @@ def test_categories_of_a_classifier(ctr, tmp_path):
     assert_read(model, lambda forest: adversarial_table(forest, rng), tmp_path)
 
 
+def one_table_for_two_targets(simple_ctr, loss="RMSE"):
+    """A model with CTRs of several divisions of targets, and rows; only the categories tell about the targets."""
+    rng = np.random.default_rng(13)
+    table = pd.DataFrame({"x": rng.normal(size=400), "k": rng.integers(0, 12, 400)})
+    first, second = np.isin(table.k, [0, 3, 4, 8, 9]), np.isin(table.k, [1, 3, 5, 8, 11])
+    target = first + 2.0 * second if loss == "RMSE" else np.stack([first, second], axis=1).astype(float)
+    settings_ = options(loss_function=loss, simple_ctr=simple_ctr, iterations=30, random_strength=0)
+    pool = catboost.Pool(shifted(table), shifted(target), cat_features=["k"])
+    return fit(catboost.CatBoost(settings_), pool), table
+
+
+@pytest.mark.parametrize(
+    "loss", ["MultiLogloss", "MultiCrossEntropy", "MultiRMSE", "MultiRMSEWithMissingValues", "RMSE"]
+)
+def test_each_division_of_each_target_has_its_own_table(loss, tmp_path):
+    divisions = ["Borders:TargetBorderCount=1", "Borders:TargetBorderCount=3"] if loss == "RMSE" else ["Borders"]
+    model, table = one_table_for_two_targets(divisions, loss)
+    model.save_model(str(tmp_path / "model.cbm"))
+    for forest in (read(model), read_file(tmp_path / "model.cbm")):
+        assert_equal(model, forest, table)
+    model.save_model(str(tmp_path / "model.json"), format="json")  # has one table for all of them
+    with pytest.raises(UnsupportedModelError, match=r"CTRs of one target .* save the model as \.cbm"):
+        read_file(tmp_path / "model.json")
+
+
+def test_counters_of_several_targets_are_read_from_json(tmp_path):
+    model, table = one_table_for_two_targets(["Counter"], "MultiRMSE")
+    assert_read(model, lambda _: table, tmp_path)
+
+
 @pytest.mark.parametrize(
     ("trained", "renamed"),
     [
@@ -682,9 +712,10 @@ def saved(tmp_path_factory):
             path = folder / f"{number}.{suffix}"
             model.save_model(str(path), format=suffix)
             data = path.read_bytes()
-            if suffix == "json":  # notes about training are most of the file and do not matter
+            if suffix == "json":  # other notes about training are most of the file and do not matter
                 top = json.loads(data)
-                top["model_info"] = {"params": {"loss_function": top["model_info"]["params"]["loss_function"]}}
+                params = top["model_info"]["params"]
+                top["model_info"] = {"params": {name: params[name] for name in ("loss_function", "cat_feature_params")}}
                 data = json.dumps(top).encode()
             files.append((suffix, data))
     return table, files

@@ -384,7 +384,7 @@ def test_other_calibrations_leave_the_score_of_the_member(method, classes):
     member = model.calibrated_classifiers_[0].estimator
     forest = check(model, member.decision_function)
     assert forest.schema.link == "other"
-    with pytest.raises(ValueError, match="must have a classifier"):
+    with pytest.raises(ValueError, match=r"by a known link, got the link .other."):
         treeanova.decompose(model, X).predict_proba(X)
 
 
@@ -406,7 +406,7 @@ def test_several_calibrated_members_are_the_mean_of_their_scores_with_a_warning(
     assert forest.schema.link == "other"
     with pytest.warns(treeanova.ScoreWarning):
         fx = treeanova.decompose(model, X)
-    with pytest.raises(ValueError, match="must have a classifier, got a model with the link 'other'"):
+    with pytest.raises(ValueError, match=r"by a known link, got the link 'other'; use decision_function\(\)"):
         fx.predict_proba(X)
 
 

@@ -1,7 +1,8 @@
-"""Names for the kinds of arrays and keys that all rooms share."""
+"""Names for the kinds of arrays and keys that all rooms share, and a check of whole numbers."""
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -22,3 +23,15 @@ Names = tuple[str, ...]
 """Names of the features of a term, in the order of the data."""
 ROUNDING = 16 * float(np.finfo(np.float64).eps)
 """Rounding of a sum, relative to the sizes of what is added."""
+
+
+def checked_whole(name: str, number: Any, least: int, remedy: str) -> int:
+    """A whole number that was given as an argument; ValueError where it is none, or below the least."""
+    if isinstance(number, bool) or not isinstance(number, Integral) or number < least:
+        raise ValueError(f"`{name}` must be a whole number from {least} on, got {number!r}; {remedy}.")
+    return int(number)
+
+
+def checked_seed(number: Any) -> int:
+    """The seed of random numbers that was given as `random_state`."""
+    return checked_whole("random_state", number, 0, "0 is the default")

@@ -107,8 +107,10 @@ class Selection:
                 f"`X` must have the columns that are named, got none named {', '.join(map(repr, unknown))}; "
                 f"{blanks_around(unknown, names) or 'check the names of weights, targets and columns to keep'}."
             )
-        left = [name for name in names if self._is_named or name not in others]
-        return left if self.schema is None else [left[j] for j in column_positions(left, self.schema)]
+        if self.schema is None:
+            return [name for name in names if name not in others]
+        left = [name for name in names if self.schema.named or name not in self.drop]
+        return [left[j] for j in column_positions(left, self.schema, others)]
 
     def read(self, names: Sequence[str]) -> list[str]:
         """Names of all columns to read among those of a table."""
@@ -118,11 +120,6 @@ class Selection:
     def after_reading(self) -> Selection:
         """The same for tables that were read without the columns to leave out."""
         return dataclasses.replace(self, drop=())
-
-    @property
-    def _is_named(self) -> bool:
-        """Whether columns are matched by name, so that a feature may also be the weight."""
-        return self.schema is not None and self.schema.named
 
     @property
     def others(self) -> set[str]:
@@ -177,13 +174,15 @@ class Batches(abc.ABC):
     def _first(self) -> Any:
         """The first table that has rows, with all its columns; None where there is no row."""
 
-    def head(self) -> Any:
+    def head(self, schema: Schema | None = None) -> Any:
         """The first table that has rows, with all columns that may be the model's; None where there is no row."""
         table = self._first()
         extra = self.selection.others
         if not extra or not nw.dependencies.is_into_dataframe(table):
             return table
         frame = as_table(table)
+        spellings = () if schema is None else schema.spellings
+        extra = extra.difference(*(names for names in spellings if set(names) <= set(frame.columns)))
         return frame.select([name for name in frame.columns if name not in extra]).to_native()
 
     def for_model(self, schema: Schema | None, weight: str | None = None) -> Batches:

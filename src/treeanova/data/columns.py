@@ -19,9 +19,10 @@ from treeanova.data.features import Feature, Schema
 def encode(X: Any, schema: Schema) -> Floats:
     """Encoded matrix of shape (n_rows, n_features), column by column in memory.
 
-    Tables (pandas, polars, pyarrow and others that narwhals supports) are matched by name if the model has names, in
-    any order, and other columns are ignored; by position otherwise. If the user has given other names, a table may
-    have either the model's names or these. Arrays and sparse matrices are matched by position.
+    Tables (pandas, polars, pyarrow and others that narwhals supports) are matched by name, in any order and with other
+    columns ignored, if they have the names of the model or of the user. If there are neither, they are matched by name
+    where their columns are exactly x0, x1, ..., and by position otherwise. Arrays and sparse matrices are matched by
+    position.
     """
     columns, n_rows = _raw_columns(X, schema)
     matrix = np.empty((n_rows, len(schema.features)), order="F")
@@ -57,14 +58,18 @@ def with_labels(schema: Schema, X: Any) -> Schema:
     return dataclasses.replace(schema, features=tuple(features))
 
 
-def without_column(X: Any, name: str) -> tuple[Any, npt.NDArray[Any]]:
-    """A table without the column that has a name, and that column; ValueError where there is none."""
+def without_column(X: Any, name: str, schema: Schema | None = None) -> tuple[Any, npt.NDArray[Any]]:
+    """A table without the column that has a name, and that column; ValueError where there is none.
+
+    With a schema, the table has the model's columns, of which the column may be one.
+    """
     table = as_table(X) if nw.dependencies.is_into_dataframe(X) else None
     if table is None or name not in table.columns:
         got = "an array" if table is None else f"the columns {', '.join(map(repr, table.columns))}"
         remedy = blanks_around([name], () if table is None else table.columns) or "check the name"
         raise ValueError(f"`X` must have a column {name!r}, got {got}; {remedy}.")
-    return table.drop(name).to_native(), raw_column(table[name])
+    rest = table.drop(name) if schema is None else table[:, column_positions(table.columns, schema, {name})]
+    return rest.to_native(), raw_column(table[name])
 
 
 def with_found_dates(schema: Schema, X: Any, thresholds: Callable[[int], Floats]) -> Schema:
@@ -72,7 +77,7 @@ def with_found_dates(schema: Schema, X: Any, thresholds: Callable[[int], Floats]
     if not nw.dependencies.is_into_dataframe(X):
         return schema
     table = as_table(X)
-    if not any(dtype in (nw.Datetime, nw.Date) for dtype in table.schema.values()):
+    if not any(dtype in (nw.Datetime, nw.Date, nw.Object) for dtype in table.schema.values()):
         return schema
     columns = [date_column(table[:, j]) for j in column_positions(table.columns, schema)]
     return with_dates(schema, found_dates(schema, columns, thresholds))
@@ -191,10 +196,15 @@ def _column_of(feature: Feature, series: nw.Series[Any]) -> npt.NDArray[Any]:
     return raw_column(series) if dates is None else dates
 
 
-def column_positions(columns: Sequence[Any], schema: Schema) -> list[int]:
-    """Positions of a table's columns in the model's order."""
+def column_positions(columns: Sequence[Any], schema: Schema, beside: Collection[str] = ()) -> list[int]:
+    """Positions of a table's columns in the model's order.
+
+    Those in `beside` have another purpose; they are features too where columns are matched by name.
+    """
     names = [str(name) for name in columns]
-    return _by_name(names, schema) if schema.named else _by_position(_as_spelt(names, schema), schema)
+    if schema.named:
+        return _by_name(names, schema)
+    return _without_names(_as_spelt(names, schema), schema, set(beside))
 
 
 def _as_spelt(names: list[str], schema: Schema) -> list[str]:
@@ -235,16 +245,40 @@ def blanks_around(missing: Collection[str], columns: Iterable[str]) -> str:
     return f"the column {shown} has blanks around its name, rename it" if found else ""
 
 
-def _by_position(names: list[str], schema: Schema) -> list[int]:
-    """Positions of the columns of a table, in the user's order of names if the table has these names."""
-    _check_width(len(names), schema)
-    known = set(names) & set(schema.names) if schema.given else set()
-    if known and known != set(names):
+def _without_names(names: list[str], schema: Schema, beside: set[str]) -> list[int]:
+    """Positions of the columns for a model without names: those with the names that are shown for it, or all others."""
+    features = set(schema.names)
+    if has_features(set(names) - (beside - features), schema):
+        return [names.index(name) for name in schema.names]
+    left = [name for name in names if name not in beside]
+    if features.intersection(left):
+        if schema.given:
+            raise ValueError(
+                f"`X` must have all of the names {', '.join(map(repr, schema.names))} or none, got {', '.join(names)}; "
+                "rename its columns."
+            )
+        check_beside(left, schema, beside)
+    _check_width(len(left), schema)
+    return [names.index(name) for name in left]
+
+
+def check_beside(names: Collection[str], schema: Schema, beside: Collection[str]) -> None:
+    """Raise ValueError for columns by position beside one with another purpose that has the name of a feature."""
+    both = sorted({*beside}.intersection(schema.names))
+    if both and set(names).intersection(schema.names):
         raise ValueError(
-            f"`X` must have all of the names {', '.join(map(repr, schema.names))} or none, got {', '.join(names)}; "
-            "rename its columns."
+            f"`X` must have no columns but features and those named beside them, where {both[0]!r} is the name "
+            f"of both, got {', '.join(names)}; leave the others out, or give the model `feature_names`."
         )
-    return [names.index(name) for name in schema.names] if known else list(range(len(names)))
+
+
+def has_features(names: Collection[str], schema: Schema) -> bool:
+    """Whether columns are matched by the names that are shown for a model without names: the user's, or x0, x1, ...
+
+    Beside names that were made up there may be no other column, since x1, x2, x3 may well be features of a table x0,
+    x1, x2, x3.
+    """
+    return set(schema.names) <= set(names) if schema.given else set(schema.names) == set(names)
 
 
 def raw_column(series: nw.Series[Any]) -> npt.NDArray[Any]:

@@ -97,13 +97,13 @@ def _counted(column: npt.NDArray[Any], unit: str, name: str) -> npt.NDArray[Any]
 
 
 def date_column(series: nw.Series[Any]) -> npt.NDArray[Any] | None:
-    """A column of dates or times as numpy's dates in UTC; None for another column."""
+    """A column of dates or times, also as objects, as numpy's dates in UTC; None for another column."""
     if series.dtype == nw.Datetime and getattr(series.dtype, "time_zone", None) is not None:
         series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
-    if series.dtype not in (nw.Datetime, nw.Date):
+    if series.dtype not in (nw.Datetime, nw.Date, nw.Object):
         return None
-    column: npt.NDArray[Any] = series.to_numpy()
-    return _as_dates(column)
+    column = _as_dates(series.to_numpy())
+    return column if column.dtype.kind == "M" else None
 
 
 # Which features are dates.

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treeanova.core.arrays import Floats
-from treeanova.data.columns import blanks_around, raw_column
+from treeanova.data.columns import blanks_around, check_beside, has_features, raw_column
 from treeanova.data.features import Feature, Schema, is_missing
 from treeanova.data.table_files import MISSING_WORDS, UNNAMED
 
@@ -64,17 +64,19 @@ def some_names(names: Sequence[str], max_names: int = 12) -> str:
     return f"{shown}, … ({len(names)} in all)" if len(names) > max_names else shown
 
 
-def fit_columns(table: nw.DataFrame[Any], schema: Schema, library: str, file_name: str) -> nw.DataFrame[Any]:
-    """The model's columns in its order, each read as the model needs it."""
-    names = _model_columns(table.columns, schema, file_name)
+def fit_columns(
+    table: nw.DataFrame[Any], schema: Schema, library: str, file_name: str, dropped: Collection[str] = ()
+) -> nw.DataFrame[Any]:
+    """The model's columns in its order, each read as the model needs it, of a table without those that were dropped."""
+    names = _model_columns(table.columns, schema, file_name, dropped)
     columns = [_fit(table[name], feature, library) for name, feature in zip(names, schema.features, strict=True)]
     return table.select(names).with_columns(*columns)
 
 
-def _model_columns(names: Sequence[str], schema: Schema, file_name: str) -> list[str]:
+def _model_columns(names: Sequence[str], schema: Schema, file_name: str, dropped: Collection[str]) -> list[str]:
     """Names of the columns of a table that are the model's features, in its order."""
     if not schema.named:
-        return _by_position(list(names), schema, file_name)
+        return _without_names(list(names), schema, file_name, dropped)
     known = {name.replace(" ", "_") if schema.underscores else name: name for name in names}
     known |= {name: name for name in names}
     for spelling in schema.spellings:
@@ -88,11 +90,14 @@ def _model_columns(names: Sequence[str], schema: Schema, file_name: str) -> list
     )
 
 
-def _by_position(names: list[str], schema: Schema, file_name: str) -> list[str]:
-    """All columns of a table except an index that was saved as its first one."""
+def _without_names(names: list[str], schema: Schema, file_name: str, dropped: Collection[str]) -> list[str]:
+    """The columns named as the features are shown, else all columns except an index that was saved as the first one."""
     n_features = len(schema.features)
     if len(names) == n_features + 1:
         names = [name for name in names if name not in _INDEX_NAMES]
+    if has_features(names, schema):
+        return list(schema.names)
+    check_beside(names, schema, dropped)
     if len(names) != n_features:
         raise ValueError(
             f"{file_name} must have {n_features} columns, because the model has no names for them, got {len(names)}: "

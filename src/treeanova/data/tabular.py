@@ -61,7 +61,7 @@ def read_table(
     wanted = [name for name in drop if name in table.columns or name not in may_lack]
     table = without_columns(table, wanted, source.name)
     if schema is not None:
-        return nw.to_native(fit_columns(table, schema, library, source.name))
+        return nw.to_native(fit_columns(table, schema, library, source.name, wanted))
     return nw.to_native(typed_columns(table, library) if is_csv(source) else table)
 
 

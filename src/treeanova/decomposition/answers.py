@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treeanova.anova.certificate import Certificate
-from treeanova.core.arrays import Floats, Key, Names
+from treeanova.core.arrays import Floats, Key, Names, checked_seed
 from treeanova.core.blas import single_threaded
 from treeanova.core.progress import Progress, reporting
 from treeanova.data.frames import frame, free_name
@@ -354,7 +354,7 @@ class Answers(Function):
         >>> fx.with_density("empirical").standard_errors(10)["x0", "x1"].shape
         (2, 2)
         """
-        rng = np.random.default_rng(self.settings.random_state if random_state is None else random_state)
+        rng = np.random.default_rng(self.settings.random_state if random_state is None else checked_seed(random_state))
         with reporting(progress) as report:
             errors = standard_errors_of_tables(
                 self.evaluation, self.density, self.settings, n_resamples, rng, progress=report

@@ -6,11 +6,11 @@ import dataclasses
 import functools
 import os
 import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from treeanova.anova.certificate import Certificate
-from treeanova.core.arrays import Floats, Key, Names
+from treeanova.core.arrays import Floats, Key, Names, checked_whole
 from treeanova.core.clock import Clock
 from treeanova.core.files import ARCHIVE, check_suffix
 from treeanova.core.labels import label_of
@@ -205,7 +205,7 @@ class Decomposition(Answers):
         >>> list(fx.select(order=1).terms)
         [('x0',), ('x1',)]
         """
-        orders = None if order is None else {order} if isinstance(order, int) else set(order)
+        orders = None if order is None else self._checked_orders(order)
         names = None if features is None else self._checked_names(features)
         return self._keep(
             lambda key: (orders is None or len(key) in orders) and (names is None or set(self._names(key)) <= names)
@@ -236,6 +236,16 @@ class Decomposition(Answers):
         lists = ((entry,) if isinstance(entry, str) else entry for entry in features)
         names = self._checked_names([name for entry in lists for name in entry])
         return self._keep(lambda key: not set(self._names(key)) & names)
+
+    def _checked_orders(self, order: int | Collection[int]) -> set[int]:
+        orders = {order} if isinstance(order, str) or not isinstance(order, Iterable) else set(order)
+        top = len(self.schema.names)
+        for one in orders:
+            if checked_whole("order", one, 1, "leave it out for all orders") > top:
+                raise ValueError(
+                    f"`order` must be at most {top}, the number of features, got {one}; choose a lower one."
+                )
+        return orders
 
     def _checked_names(self, features: Collection[str]) -> set[str]:
         names = {features} if isinstance(features, str) else set(features)
@@ -279,7 +289,7 @@ class Decomposition(Answers):
         >>> list(mains.terms), mains.has_remainder
         ([('x0',), ('x1',)], True)
         """
-        terms = self.termset.up_to(max_order)
+        terms = self.termset.up_to(checked_whole("max_order", max_order, 0, "1 keeps the main effects"))
         if len(terms.keys) == len(self.termset.keys) and terms.rest_orders == self.termset.rest_orders:
             return self
         if self.scope.is_part:

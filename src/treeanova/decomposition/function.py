@@ -435,6 +435,8 @@ class Function(abc.ABC):
         [{'x0': 0.25, 'remainder': 0.5, 'intercept': 0.25, 'score': 1.0}]
         """
         keys = self.evaluation.terms.keys if terms is None else [self._any_key(term) for term in terms]
+        if len(set(keys)) < len(keys):
+            raise ValueError(f"`terms` must be different terms, got {list(terms or ())!r}; name each term once.")
         order = None if terms is None else 0
         evaluation = self.evaluation
         job = Job(

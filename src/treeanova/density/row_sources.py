@@ -251,7 +251,7 @@ def _weight_column(sample_weight: Any) -> str | None:
 
 def _rows_in_memory(X: Any, grid: Grid, sample_weight: Any) -> RowsInMemory:
     if isinstance(sample_weight, str):
-        X, sample_weight = without_column(X, sample_weight)
+        X, sample_weight = without_column(X, sample_weight, grid.schema)
     encoded = encode(X, grid.schema)
     if len(encoded) == 0:
         raise ValueError("`X` must have at least one row, got 0 rows; pass the rows that define the density.")
@@ -265,7 +265,12 @@ def _rows_in_memory(X: Any, grid: Grid, sample_weight: Any) -> RowsInMemory:
 
 def checked_weights(sample_weight: npt.ArrayLike, n_rows: int) -> Floats:
     """Weights of rows as given; ValueError where they are not one number from zero on for each row."""
-    weights = np.asarray(sample_weight, dtype=np.float64)
+    given = np.asarray(sample_weight)
+    try:
+        weights = given.astype(np.float64, casting="unsafe" if given.dtype.kind == "O" else "same_kind")
+    except (TypeError, ValueError) as error:
+        got = f"{given.dtype}: {given.ravel()[:3].tolist()}"
+        raise TypeError(f"`sample_weight` must hold numbers, got {got}; convert them.") from error
     if weights.shape != (n_rows,):
         raise ValueError(f"`sample_weight` must have one entry per row, {n_rows}, got shape {weights.shape}.")
     is_bad = ~np.isfinite(weights) | (weights < 0)

@@ -32,7 +32,7 @@ def respond(schema: Schema, score: Floats) -> Floats:
 
 def class_probabilities(schema: Schema, score: Floats) -> Floats:
     """Probabilities of all classes, shape (n_rows, n_classes); a single output is for the second class."""
-    if not is_classifier(schema):
+    if not is_classifier(schema) and schema.link != "other":
         raise ValueError(
             f"predict_proba() must have a classifier, got a model with the link {schema.link!r}; use predict()."
         )

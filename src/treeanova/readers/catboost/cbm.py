@@ -158,21 +158,25 @@ def _numeric(feature: _Table) -> NumericFeature:
     )
 
 
-_CtrKey = tuple[str, tuple[int, ...], tuple[tuple[int, float], ...], tuple[tuple[int, int], ...]]
+_CtrKey = tuple[str, tuple[int, ...], tuple[tuple[int, float], ...], tuple[tuple[int, int], ...], int]
 
 
 def _ctr_key(base: _Table) -> _CtrKey:
-    """Kind, and elements that the CTR combines: categorical features, borders of numbers, categories."""
+    """Kind; elements that the CTR combines: categorical features, borders of numbers, categories; division of a target.
+
+    Each of several targets is divided into classes in its own way, and one target may be divided in several ways.
+    """
     combination = base.table(0)
     above = combination.array(1, np.dtype([("feature", "<i4"), ("border", "<f4")]))
     equal = combination.array(2, np.dtype([("feature", "<i4"), ("value", "<i4")]))
     kind = CTR_KINDS[int(base.scalar(1, "B", 0))]
-    return kind, tuple(combination.array(0, "<i4").tolist()), tuple(above.tolist()), tuple(equal.tolist())
+    categories = tuple(combination.array(0, "<i4").tolist())
+    return kind, categories, tuple(above.tolist()), tuple(equal.tolist()), int(base.scalar(2, "i", 0))
 
 
 def _ctr(feature: _Table, tables: Mapping[_CtrKey, Counts]) -> Ctr:
     ctr = feature.table(0)
-    kind, categories, above, equal = key = _ctr_key(ctr.table(0))
+    kind, categories, above, equal, _ = key = _ctr_key(ctr.table(0))
     return Ctr(
         categories=categories,
         above=above,

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from treeanova.core.arrays import Floats, Ints
-from treeanova.errors import ModelFileError
+from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.readers.catboost.model import (
+    COUNTERS,
     MAX_DEPTH,
     CategoricalFeature,
     Counts,
@@ -22,11 +23,13 @@ from treeanova.readers.catboost.model import (
     loss_and_classes,
     symmetric_nodes,
     text_error,
+    training_note,
 )
 from treeanova.readers.checks import decimal_number, whole_number
 
 _TREATMENTS = ("AsIs", "AsFalse", "AsTrue")
 _ELEMENTS = ("cat_feature_value", "float_feature", "cat_feature_exact_value")
+_ONE_TARGET = ("MultiClass", "MultiClassOneVsAll", "MultiQuantile", "RMSEWithUncertainty")  # losses of several outputs
 
 
 def from_json(top: Any) -> Model:
@@ -39,11 +42,13 @@ def from_json(top: Any) -> Model:
     symmetric = "oblivious_trees" in top
     nodes, values = _symmetric_trees(top["oblivious_trees"], len(bias)) if symmetric else _nested_trees(top["trees"])
     categorical = features.get("categorical_features") or ()
+    ctrs = [_ctr(ctr, top.get("ctr_data") or {}) for ctr in features.get("ctrs") or ()]
+    _check_tables(ctrs, training_note(info, "params"), values.shape[1])
     return Model(
         numeric=[_numeric(feature) for feature in features.get("float_features") or ()],
         categorical=[CategoricalFeature(*_identity(feature)) for feature in categorical],
         one_hot=[(whole_number(f["feature_index"]), _whole_numbers(f["values"])) for f in categorical if "values" in f],
-        ctrs=[_ctr(ctr, top.get("ctr_data") or {}) for ctr in features.get("ctrs") or ()],
+        ctrs=ctrs,
         nodes=nodes,
         values=values,
         scale=decimal_number(scale),
@@ -87,6 +92,35 @@ def _ctr(ctr: Mapping[str, Any], tables: Mapping[str, Any]) -> Ctr:
         borders=_numbers(ctr["borders"] or ()).astype(np.float32),
         counts=None if table is None else _counts(table),
     )
+
+
+def _check_tables(ctrs: Sequence[Ctr], params: Mapping[str, Any], n_outputs: int) -> None:
+    """Raise UnsupportedModelError unless all CTRs of a kind count the classes of one target, divided in one way.
+
+    CatBoost writes a single table for each kind and combination into .json, whichever target it is of.
+    """
+    if all(ctr.kind in COUNTERS for ctr in ctrs):
+        return
+    loss = (params.get("loss_function") or {}).get("type")
+    if n_outputs == 1 or loss in _ONE_TARGET:
+        notes = params.get("cat_feature_params") or {}
+        groups = (
+            notes.get("simple_ctrs"),
+            notes.get("combinations_ctrs"),
+            *(notes.get("per_feature_ctrs") or {}).values(),
+        )
+        if groups[0] and all(_divides_in_one_way(group or ()) for group in groups):
+            return
+    raise UnsupportedModelError(
+        "`model` must have CTRs of one target that is divided in one way, got others, or no note of it, in a .json "
+        "file, into which CatBoost writes one table for all of them; save the model as .cbm."
+    )
+
+
+def _divides_in_one_way(group: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether CTRs of the same kind have the same classes of the target."""
+    divisions = {(ctr["ctr_type"], str(ctr.get("target_binarization"))) for ctr in group}
+    return len(divisions) == len({kind for kind, _ in divisions})
 
 
 def _counts(table: Mapping[str, Any]) -> Counts:

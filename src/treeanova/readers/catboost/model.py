@@ -142,10 +142,16 @@ def check_symmetric(sizes: Ints, splits: Ints, n_values: int, n_outputs: int) ->
         )
 
 
+def training_note(info: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """One of the model's notes about its training, some of which are JSON as text; empty if absent."""
+    note = info.get(key) or {}
+    result: Mapping[str, Any] = json.loads(note) if isinstance(note, str) else note
+    return result
+
+
 def loss_and_classes(info: Mapping[str, Any]) -> dict[str, Any]:
-    """Loss and class names from the model's notes about its training, some of which are JSON as text."""
-    notes = {key: info.get(key) or {} for key in ("params", "class_params")}
-    params, classes = (json.loads(note) if isinstance(note, str) else note for note in notes.values())
+    """Loss and class names from the model's notes about its training."""
+    params, classes = training_note(info, "params"), training_note(info, "class_params")
     return {"loss": dict(params.get("loss_function") or {}), "class_names": list(classes.get("class_names") or ())}
 
 
