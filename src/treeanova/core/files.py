@@ -10,6 +10,7 @@ import re
 import secrets
 import stat
 import time
+import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
@@ -172,3 +173,18 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Write a text in UTF-8, completely or not at all."""
     with replacing(path) as file:
         file.write(text.encode())
+
+
+def is_same_file(first: pathlib.Path, second: pathlib.Path) -> bool:
+    """Whether two paths lead to one file, also through links and other spellings; devices and pipes do not count.
+
+    Names of files that do not exist yet count as one if they differ in upper and lower case only, since some file
+    systems cannot hold both.
+    """
+    if first.exists() or second.exists():
+        return first.is_file() and second.is_file() and first.samefile(second)
+    return _spelling(first) == _spelling(second)
+
+
+def _spelling(path: pathlib.Path) -> str:
+    return unicodedata.normalize("NFC", os.path.realpath(path)).casefold()
