@@ -169,6 +169,15 @@ def check_suffix(path: str | os.PathLike[str], suffixes: Sequence[str], argument
         )
 
 
+def check_folder(path: str | os.PathLike[str], example: str) -> None:
+    """Raise an error for a file to write that is a folder, or is in a folder that does not exist."""
+    target = pathlib.Path(path)
+    if target.is_dir():
+        raise IsADirectoryError(f"`path` must be a file, got the folder {str(target)!r}; add a name like {example}.")
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"`path` must be in a folder that exists, got {str(target)!r}; make the folder first.")
+
+
 def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Write a text in UTF-8, completely or not at all."""
     with replacing(path) as file:

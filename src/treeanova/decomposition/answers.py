@@ -349,6 +349,11 @@ class Answers(Function):
         dict
             Names of the features of each term to an array of the shape of the term's values.
 
+        Raises
+        ------
+        ValueError
+            If the density comes from one row, which does not tell how much rows differ.
+
         Examples
         --------
         >>> from treeanova.testing import example

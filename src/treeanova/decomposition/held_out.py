@@ -83,7 +83,9 @@ class Differentiable(HeldOut):
         return 1 - np.minimum(hat / n_free, _HIGHEST_LEVERAGE)
 
 
-def held_out(question: Question, score: Floats, outcome: Any, weights: Floats, group: npt.NDArray[Any] | None) -> HeldOut:
+def held_out(
+    question: Question, score: Floats, outcome: Any, weights: Floats, group: npt.NDArray[Any] | None
+) -> HeldOut:
     """Rows with the outcome of a question."""
     loss = question.loss
     if isinstance(loss, FunctionLoss):

@@ -321,7 +321,8 @@ class _Found:
         corrected = holm([row["p_value"] for row in self._rows])
         rows = [row | {"p_holm": float(p)} for row, p in zip(self._rows, corrected, strict=True)]
         rows.sort(key=lambda row: -row["loss_change"])
-        columns = {name: [row[name] for row in rows] for name in _COLUMNS if rows and name in rows[0]}
+        names = [name for name in _COLUMNS if name != "output" or len(self._losses) > 1]
+        columns = {name: [row[name] for row in rows] for name in names}
         model, constant = (np.array(side) for side in zip(*self._losses, strict=True))
         idle = [row["term"] for row in rows if row["order"] > 1 and row["loss_change"] <= 2 * row["error"]]
         useful = {row["term"] for row in rows if row["loss_change"] > 2 * row["error"]}

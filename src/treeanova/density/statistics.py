@@ -536,10 +536,7 @@ def _in_unit(statistics: Statistics, unit: float, wanted: Sequence[Request]) -> 
     factor = totals.unit / unit
     if factor == 1 or sample.weights is None:
         return statistics
-    tables = {
-        key: CountedTable(table.binnings, table.sums * factor, None if table.scores is None else table.scores * factor)
-        for key, table in statistics.counted(wanted).items()
-    }
+    tables = {key: table.scaled(factor) for key, table in statistics.counted(wanted).items()}
     return dataclasses.replace(
         statistics,
         totals=totals.in_unit(unit),
