@@ -1,6 +1,7 @@
 """Explanations in Parquet files: those of explain() and of the model, whole or not at all, continued after a stop."""
 
 import os
+import sys
 
 import numpy as np
 import pytest
@@ -180,6 +181,7 @@ def lazy(source):
     return pytest.importorskip("polars").scan_parquet(source)
 
 
+NEEDS_LINKS = pytest.mark.skipif(sys.platform == "win32", reason="links need rights on Windows")
 OWN_FILES = {
     "the file": lambda folder: str(folder / "1.parquet"),
     "a folder": lambda folder: folder,
@@ -195,6 +197,7 @@ OWN_FILES = {
 }
 
 
+@NEEDS_LINKS
 @pytest.mark.parametrize("source", OWN_FILES)
 def test_a_file_of_the_rows_is_not_replaced(source, tmp_path):
     fx, X = example()
@@ -208,6 +211,7 @@ def test_a_file_of_the_rows_is_not_replaced(source, tmp_path):
     assert sorted(tmp_path.rglob("*")) == names
 
 
+@NEEDS_LINKS
 @pytest.mark.parametrize("source", ["a folder", "a folder above", "a pattern", "a pattern of folders"])
 def test_a_file_that_would_be_read_as_rows_is_not_written(source, tmp_path):
     fx, X = example()

@@ -191,8 +191,8 @@ def _check_totals(counted: Accumulator, *, has_weights: bool) -> None:
         raise ValueError(f"`X` must have at least one row, got {got}; pass the rows that define the density.")
     if not 0 < totals.squares < np.inf:
         raise ValueError(
-            f"`sample_weight` must have a positive, finite sum of squares, got weights up to {totals.largest:g}; divide "
-            "them by the largest."
+            f"`sample_weight` must have a positive, finite sum of squares, got weights up to {totals.largest:g}; "
+            "divide them by the largest."
         )
 
 
