@@ -34,6 +34,9 @@ def test_answers_about_no_terms(forest):
     assert "a gap of +0" in str(fx.gap(DATA, DATA[:, 0] > 0))
     assert (fx - fx).intercept == 0
     assert "0 terms" in str(fx.raw)
+    table = fx.validate(DATA, DATA[:, 0], loss="squared").table
+    assert list(table)[:3] == ["term", "order", "loss_change"]
+    assert len(table) == 0
 
 
 def test_waterfall_of_no_terms(forest):

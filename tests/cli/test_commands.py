@@ -114,6 +114,7 @@ def test_the_table_of_a_category_that_is_a_formula_is_harmless(tmp_path, capsys)
 BAD = {
     "no model": (["explain", "none.json", "--data", "rows.csv"], "no such file: 'none.json'"),
     "no data": (["explain", "model.json", "--data", "none.csv"], "no such file: 'none.csv'"),
+    "a device": (["explain", "model.json", "--data", "/dev/null"], "must be (a file that can be|the path)"),
     "data not given": (["explain", "model.json"], "`--data` must be given for the density auto"),
     "no rows in a saved one": (["explain", "bare.tav", "--density", "kernel"], "`--density-from` must be given"),
     "idle rows": (["explain", "fx.tav", "--data", "rows.csv"], "`--data` must be left out .* --density-from"),
@@ -142,6 +143,7 @@ BAD = {
     "no term": (["table", "fx.tav"], "Missing option '--term'"),
     "two forms": (["table", "fx.tav", "--term", "a", "--json", "--csv", "-"], "choose one"),
     "one part": (["compare", "model.json", "--data", "rows.csv", "--density", "auto"], "two models or two densities"),
+    "one file twice": (["compare", "fx.tav", "fx.tav"], "must be different files, got fx.tav more than once; name it"),
     "other density": (["compare", "model.json", "--data", "rows.csv", "--density", "no"], "shrinkage, .*raw, got 'no'"),
     "nothing to open": (["explain", "model.json", "--data", "rows.csv", "--open"], "add --out"),
     "order": (["explain", "model.json", "--data", "rows.csv", "--max-order", "0"], "--max-order"),
@@ -202,6 +204,10 @@ def test_validate_is_that_of_the_decomposition(folder, fx, rows, tmp_path, capsy
     weighted = json.loads(printed(["validate", folder / "fx.tav", *asked, "--weight", "w", "--json"], capsys))
     expected = fx.validate(X, noisy, sample_weight=weights)
     assert weighted["model_loss"] == pytest.approx(expected.model_loss)
+    X.assign(y=noisy, w=np.arange(len(y)) < 60).astype({"w": float}).to_csv(tmp_path / "held.csv")
+    text = printed(["validate", folder / "fx.tav", *asked, "--weight", "w"], capsys)
+    assert "60 rows, squared error" in text
+    X.assign(y=noisy).to_csv(tmp_path / "held.csv")
     text = printed(
         ["validate", folder / "model.json", *asked, "--density-from", folder / "rows.csv", "--top", 2], capsys
     )

@@ -88,3 +88,20 @@ def test_a_suffix_of_another_format_is_refused_before_any_work(output, own_folde
     line = refused(["explain", "model.json", "--data", "rows.csv", option, name], capsys)
     assert f"`{option}` must end in {suffix}" in line
     assert not (own_folder / name).exists()
+
+
+@pytest.mark.parametrize("option", ["--data", "--rows"])
+def test_files_that_a_pattern_matches_are_not_replaced(option, own_folder, monkeypatch, capsys):
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    monkeypatch.setattr(sources, "decomposed", None)  # no work is begun
+    (own_folder / "parts").mkdir()
+    for name in ("p1", "p2"):
+        pd.read_csv("rows.csv").to_parquet(own_folder / "parts" / f"{name}.parquet")
+    (own_folder / "link.parquet").symlink_to(own_folder / "parts" / "p1.parquet")
+    before = (own_folder / "parts" / "p1.parquet").read_bytes()
+    for name in ("parts/p1.parquet", "parts/new.parquet", "link.parquet"):
+        line = refused(["explain", "model.json", option, "parts/*.parquet", "--rows-out", name], capsys)
+        assert f"`--rows-out` must be another file than those of `{option}`, got {Path(name)}, which " in line
+    assert (own_folder / "parts" / "p1.parquet").read_bytes() == before
+    assert not (own_folder / "parts" / "new.parquet").exists()

@@ -49,6 +49,7 @@ def test_monotonicity_is_that_of_the_model_on_a_fine_grid(folder, data, rows, ca
     direction = found["features"][0]["direction"]
     assert direction == "neither" or (direction == "increasing" and is_rising)
     assert direction != "neither" or not is_falling
+    assert json.loads(printed(["monotonicity", folder / "model.json", "--feature", "c", "--json"], capsys)) == found
     text = printed(["monotonicity", folder / "model.json", *data, "--feature", "c", "--feature", "a"], capsys)
     assert f"c: {'neither increasing nor decreasing' if direction == 'neither' else direction}" in text
     assert "a: neither increasing nor decreasing" in text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import codecs
 import gzip
 import importlib.util
 import lzma
@@ -17,6 +18,7 @@ from treeanova.data.columns import encode
 from treeanova.data.dates import DateNumber
 from treeanova.data.features import Feature, Numeric, Schema
 from treeanova.data.frames import columns_of
+from treeanova.data.table_files import TableError
 from treeanova.data.tabular import LIBRARIES, read_table, records
 
 pytest.importorskip("polars")
@@ -149,4 +151,12 @@ def test_without_a_library_the_error_names_one(tmp_path, monkeypatch):
     (tmp_path / "x.csv").write_text("a\n1\n")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match="pip install polars"):
+        read_table(tmp_path / "x.csv")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])
+def test_other_encodings_are_named(encoding, tmp_path):
+    mark = codecs.BOM_UTF16_BE if encoding == "utf-16-be" else b""
+    (tmp_path / "x.csv").write_bytes(mark + "a,b\n1,2\n".encode(encoding))
+    with pytest.raises(TableError, match=r"x\.csv must be text in UTF-8, got UTF-16; save it as UTF-8"):
         read_table(tmp_path / "x.csv")

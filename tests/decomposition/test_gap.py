@@ -88,10 +88,19 @@ def test_weights_of_rows(fx, monkeypatch):
     assert [gap.total, gap.error] == pytest.approx(list(weighted_by_hand(score, weights, IS_SECOND)), abs=1e-12)
     assert gap.table["gap"].sum() == pytest.approx(gap.total, abs=1e-12)
     assert gap.means[1] == pytest.approx(np.average(score[IS_SECOND], weights=weights[IS_SECOND]), abs=1e-12)
-    assert f"({IS_SECOND.sum():,} weighted rows)" in repr(gap)
+    assert f"({(weights[IS_SECOND] > 0).sum():,} weighted rows)" in repr(gap)
     for scale in (1e6, 1e-200, 1e200):
         scaled = fx.gap(ROWS, IS_SECOND, sample_weight=scale * weights)
         assert np.allclose(scaled.table[["gap", "error"]], gap.table[["gap", "error"]], rtol=1e-9, atol=1e-14)
+
+
+def test_rows_of_weight_zero_are_left_out(fx):
+    counts = np.arange(len(ROWS)) % 3 > 0
+    everywhere = fx.gap(ROWS, IS_SECOND, sample_weight=counts.astype(float))
+    alone = fx.gap(ROWS[counts], IS_SECOND[counts], sample_weight=np.ones(counts.sum()))
+    assert repr(everywhere) == repr(alone)
+    assert everywhere.sizes == ((~IS_SECOND & counts).sum(), (IS_SECOND & counts).sum())
+    assert [rows.n_rows for rows in everywhere.rows] == list(everywhere.sizes)
 
 
 def test_whole_weights_are_copies_of_rows_and_equal_ones_change_nothing(fx):

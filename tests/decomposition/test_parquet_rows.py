@@ -1,5 +1,8 @@
 """Explanations in Parquet files: those of explain() and of the model, whole or not at all, continued after a stop."""
 
+import os
+import sys
+
 import numpy as np
 import pytest
 
@@ -182,3 +185,56 @@ def test_a_kept_column_may_be_a_feature_of_a_model_without_names(tmp_path):
     np.testing.assert_array_equal(table["(x0)"], rows["x0"])
     with pytest.raises(ValueError, match="'x0' is the name of both, got x1, x2, id"):
         fx.explain_to(tmp_path / "out.parquet", rows.assign(id=np.arange(60)), keep=["x0"])
+
+
+def dataset(folder):
+    return pytest.importorskip("pyarrow.dataset").dataset(folder)
+
+
+def lazy(source):
+    return pytest.importorskip("polars").scan_parquet(source)
+
+
+NEEDS_LINKS = pytest.mark.skipif(sys.platform == "win32", reason="links need rights on Windows")
+OWN_FILES = {
+    "the file": lambda folder: str(folder / "1.parquet"),
+    "a folder": lambda folder: folder,
+    "a folder above": lambda folder: folder.parent,
+    "a pattern": lambda folder: str(folder / "*.parquet"),
+    "a pattern of folders": lambda folder: str(folder.parent / "**" / "*.parquet"),
+    "a list": lambda folder: [folder / "0.parquet", folder / "1.parquet"],
+    "a link": lambda folder: folder.parent / "link.parquet",
+    "another name": lambda folder: folder.parent / "hard.parquet",
+    "a dataset": dataset,
+    "a lazy frame": lazy,
+    "a query": lambda folder: lazy(folder / "*.parquet").select("x0", "x1").filter(True),
+}
+
+
+@NEEDS_LINKS
+@pytest.mark.parametrize("source", OWN_FILES)
+def test_a_file_of_the_rows_is_not_replaced(source, tmp_path):
+    fx, X = example()
+    folder = files(tmp_path / "rows", pd.DataFrame(np.repeat(X, 30, axis=0), columns=["x0", "x1"]))
+    (tmp_path / "link.parquet").symlink_to(folder / "1.parquet")
+    os.link(folder / "1.parquet", tmp_path / "hard.parquet")
+    before, names = (folder / "1.parquet").read_bytes(), sorted(tmp_path.rglob("*"))
+    with pytest.raises(ValueError, match=r"`path` must be a file that is not read as part of `X`, got '.*1\.parquet'"):
+        fx.explain_to(folder / "1.parquet", OWN_FILES[source](folder))
+    assert (folder / "1.parquet").read_bytes() == before
+    assert sorted(tmp_path.rglob("*")) == names
+
+
+@NEEDS_LINKS
+@pytest.mark.parametrize("source", ["a folder", "a folder above", "a pattern", "a pattern of folders"])
+def test_a_file_that_would_be_read_as_rows_is_not_written(source, tmp_path):
+    fx, X = example()
+    folder = files(tmp_path / "rows", pd.DataFrame(X, columns=["x0", "x1"]))
+    (tmp_path / "linked").symlink_to(folder)
+    for target in (folder / "terms.parquet", tmp_path / "linked" / "terms.parquet"):
+        with pytest.raises(ValueError, match=r"`path` must be a file that is not read as part of `X`, got '.*terms\."):
+            fx.explain_to(target, OWN_FILES[source](folder))
+    assert [file.name for file in folder.iterdir()] == ["0.parquet"]
+    fx.explain_to(folder / "_terms.parquet", folder)  # names with _ at the beginning are no rows
+    fx.explain_to(tmp_path / "terms.parquet", folder)
+    assert pq.read_table(tmp_path / "terms.parquet").num_rows == len(X)

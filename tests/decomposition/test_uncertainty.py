@@ -69,6 +69,18 @@ def test_standard_errors_of_a_density_that_asks_no_rows_are_zero(boosted):
         np.testing.assert_allclose(errors, 0.0, atol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore::treeanova.DensityWarning")
+def test_one_row_has_no_standard_errors(boosted):
+    model, data = boosted
+    fx = decompose(model, data[:1], density="empirical", n_jobs=1)
+    with pytest.raises(ValueError, match="needs at least two rows of the density, got one; decompose with"):
+        fx.standard_errors()
+    weights = np.where(np.arange(150) == 7, 1.0, 0.0)
+    fx = decompose(model, data, density="empirical", sample_weight=weights, n_jobs=1)
+    with pytest.raises(ValueError, match="needs at least two rows of the density, got one; decompose with"):
+        fx.standard_errors()
+
+
 def test_standard_errors_of_several_outputs():
     ensemble = pytest.importorskip("sklearn.ensemble")
     data = np.stack(normals(0.3, 120, order=2), axis=1)

@@ -153,6 +153,40 @@ def test_whole_weights_are_repeated_rows(fx):
         assert weighted[column].to_dict() == pytest.approx(repeated[column].to_dict(), rel=1e-6)
 
 
+def padded(rows, y, group=None):
+    """Rows of weight zero before, between and after others, with outcomes that would be refused; and the weights."""
+    n_rows = len(y)
+    places, weights = 3 * np.arange(n_rows) + 1, np.zeros(3 * n_rows)
+    weights[places] = np.random.default_rng(0).uniform(0.5, 2, n_rows) if group is None else 2.0
+    more = np.full((3 * n_rows, rows.shape[1]), 0.5), np.full(3 * n_rows, np.nan)
+    more[0][places], more[1][places] = rows, y
+    groups = None if group is None else np.repeat(group, 3)
+    return more[0], more[1], weights, weights[places], groups
+
+
+@pytest.mark.parametrize("loss", ["squared", "cox", "pairwise", lambda score, y: (score - y) ** 2])
+@pytest.mark.parametrize("n_rows", [60, 500])
+def test_rows_of_weight_zero_are_left_out(fx, loss, n_rows):
+    rows = dependent_rows(n_rows, seed=5)
+    y = interacting(rows) + np.random.default_rng(1).normal(size=n_rows)
+    y = np.abs(y) + 0.1 if loss == "cox" else y
+    group = np.arange(n_rows) // 2 if loss == "pairwise" else None
+    everywhere, outcome, weights, own, groups = padded(rows, y, group)
+    padded_answer = fx.validate(everywhere, outcome, loss=loss, sample_weight=weights, group=groups)
+    alone = fx.validate(rows, y, loss=loss, sample_weight=own, group=group)
+    assert str(padded_answer) == str(alone)
+    assert padded_answer.table.equals(alone.table)
+    assert padded_answer.n_rows == n_rows
+
+
+def test_rows_of_weight_zero_do_not_make_enough_rows(fx):
+    rows = dependent_rows()
+    for negligible in (0.0, 1e-13):
+        weights = np.where(np.arange(300) < 5, 1.0, negligible)
+        with pytest.raises(ValueError, match="`X` must have at least 30 rows for standard errors, got 5"):
+            fx.validate(rows, interacting(rows), sample_weight=weights)
+
+
 def test_noise_is_named_and_truth_is_significant():
     pytest.importorskip("sklearn")
     rows, more = dependent_rows(1000, seed=2), dependent_rows(2000, seed=3)
@@ -203,6 +237,8 @@ def test_bad_input_is_refused(fx):
         fx.validate(rows[:29], y[:29])
     with pytest.raises(ValueError, match="`sample_weight` must have one entry per row, 300"):
         fx.validate(rows, y, sample_weight=np.ones(3))
+    with pytest.raises(ValueError, match="`group` must have one entry per row of `X`, 300, got 3; pass the group of"):
+        fx.validate(rows, y, loss="pairwise", group=[5, 5, 7])
     with pytest.raises(ValueError, match="`y` must be finite, got 1"):
         fx.validate(rows, np.where(np.arange(300) == 7, np.nan, y))
 

@@ -89,8 +89,10 @@ def test_missing_rows_and_wrong_weights_are_refused():
         statistics_of(frames(rows)[1:2], MIXED_GRID)
     with pytest.raises(ValueError, match="`X` must have at least one row, got rows of weight zero only"):
         statistics_of(frames(rows, np.zeros(200)), MIXED_GRID, "weight")
-    with pytest.raises(ValueError, match="must have a finite sum of squares, got weights up to 1e\\+300"):
+    with pytest.raises(ValueError, match="must have a positive, finite sum of squares, got weights up to 1e\\+300"):
         statistics_of(frames(rows, np.full(200, 1e300)), MIXED_GRID, "weight")
+    with pytest.raises(ValueError, match="must have a positive, finite sum of squares, got weights up to 1e-300"):
+        statistics_of(frames(rows, np.full(200, 1e-300)), MIXED_GRID, "weight")
     with pytest.raises(TypeError, match=r"must be the name of a column where rows are read in batches, got weights of"):
         statistics_of(frames(rows), MIXED_GRID, np.ones(200))
     with pytest.raises(ValueError, match="`X` must have a column 'w', got the columns"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import treeanova
@@ -128,6 +129,41 @@ def test_months_in_memory_are_merged(size, monkeypatch):
     for names, term in whole.terms.items():
         np.testing.assert_allclose(again.terms[names].values, term.values, atol=1e-12)
     assert merged.value_range(0) == whole.statistics.value_range(0)
+
+
+@pytest.mark.parametrize("size", [1 << 18, 100])
+@pytest.mark.parametrize("factor", [1.0, 1e300, 1e-300])
+@pytest.mark.parametrize("is_loaded", [False, True])
+def test_lots_of_different_weights_are_merged(size, factor, is_loaded, monkeypatch, tmp_path):
+    """The intercept under merged rows is the mean of the model's predictions by the weights that were given."""
+    monkeypatch.setattr(sample, "MAX_ROWS", size)
+    data = dependent_rows(500)
+    data[300:] += 0.5
+    model = boosted(data)
+    weights = np.r_[np.full(300, 1.0), np.full(200, 3.0)]
+    lots = []
+    for rows in (slice(0, 300), slice(300, 500)):
+        fx = treeanova.decompose(model, data[rows], density="empirical", sample_weight=weights[rows] * factor)
+        lots.append(saved_and_loaded(fx, tmp_path) if is_loaded else fx)
+    merged = lots[0].with_density("empirical", lots[0].statistics + lots[1].statistics)
+    assert merged.intercept == pytest.approx(np.average(model.predict(data), weights=weights), rel=1e-6)
+    whole = treeanova.decompose(model, data, density="empirical", sample_weight=weights)
+    assert merged.statistics.effective_rows == pytest.approx(whole.statistics.effective_rows)
+    np.testing.assert_allclose(merged.statistics.bin_means(0), whole.statistics.bin_means(0), rtol=1e-12)
+    for names, term in whole.terms.items():
+        np.testing.assert_allclose(merged.terms[names].values, term.values, atol=1e-12)
+
+
+def test_lots_in_memory_and_in_batches_are_merged():
+    """Weights of rows in batches are as given; those of rows in memory count alike, however large they are."""
+    rows = dependent_rows(4)
+    grid = treeanova.decompose(boosted(dependent_rows(500)), dependent_rows(50)).grid
+    batches = statistics_of([pd.DataFrame(rows, columns=grid.schema.names).assign(w=2.0**50)], grid, "w")
+    memory = statistics_of(rows, grid, np.full(4, 3 * 2.0**50))
+    for both in (batches + memory, memory + batches):
+        assert both.totals.weight * both.totals.unit == 4 * 2.0**52
+    with pytest.raises(ValueError, match="must have weights of similar size to be merged"):
+        memory.merge(statistics_of(rows, grid, np.full(4, 1e-300)))
 
 
 def test_statistics_of_other_bins_or_weights_are_not_merged(shallow):

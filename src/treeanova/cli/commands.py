@@ -217,7 +217,8 @@ def compare(
 
     request = sources.Request(data, target or (), weight, budget, max_order, trusted, seconds, density_from)
     with progress() as report:
-        files = [sources.open_model(model, request, report) for model in dict.fromkeys(models)]
+        parts.check_different(models)
+        files = [sources.open_model(model, request, report) for model in models]
         densities = density or parts.default_densities(files, request)
         decompositions = parts.parts_of(files, request, densities, report)
         rows = parts.rows_to_compare(files, request, next(iter(decompositions.values())).schema)
@@ -445,7 +446,7 @@ def monotonicity(
 ) -> None:
     """Say whether the score only rises or only falls in a feature, whatever the others are; with counterexamples.
 
-    Example: treeanova monotonicity model.json --data rows.csv --target y --feature age
+    Example: treeanova monotonicity model.json --feature age
     """
     from treeanova.cli import formats, reasons, sources  # noqa: PLC0415  slow to load
 
@@ -453,7 +454,8 @@ def monotonicity(
     with progress() as report:
         opened = sources.open_model(model, request, report)
         sources.refuse_idle_rows(opened, request)
-        fx = sources.decomposed(opened, request, density, report)
+        needs_no_rows = opened.saved is None and request.rows_of_density.data is None  # the answer asks no density
+        fx = sources.decomposed(opened, request, density or ("uniform" if needs_no_rows else None), report)
         found = [fx.monotonicity(name, output=output) for name in feature]
     plain = reasons.plain_monotonicity(found, model.name)
     say(formats.as_json(plain) if json else "\n\n".join(formats.printable_lines(str(one)) for one in found))

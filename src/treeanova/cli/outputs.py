@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import itertools
 import os
-import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from treeanova.core.files import ARCHIVE, CSV, PAGE, PARQUET, check_suffix
+from treeanova.core.files import ARCHIVE, CSV, PAGE, PARQUET, check_suffix, is_same_file
 
 _SUFFIXES = {"--out": PAGE, "--save": ARCHIVE, "--rows-out": PARQUET, "--csv": CSV}
 
@@ -23,6 +22,8 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path 
     inputs
         Files to read, by the option or argument that names them.
     """
+    from treeanova.data.parquet_files import would_read  # noqa: PLC0415  slow to load
+
     written = {option: path for option, path in outputs.items() if path is not None}
     read = [(option, path) for option, given in inputs.items() for path in _paths(given)]
     for option, path in written.items():
@@ -33,14 +34,19 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path 
                     f"`{option}` must be outside the folder `{other}`, got {path}, which would be read with it; choose "
                     "another folder."
                 )
-            if _is_same_file(path, source):
+            if is_same_file(path, source):
                 raise ValueError(
                     f"`{option}` must be another file than `{other}`, got {path}, which would replace it; choose "
                     "another name."
                 )
+            if would_read(str(source), path):
+                raise ValueError(
+                    f"`{option}` must be another file than those of `{other}`, got {path}, which {source} matches; "
+                    "choose another folder."
+                )
         check_suffix(path, _SUFFIXES[option], option)
     for (option, path), (other, second) in itertools.combinations(written.items(), 2):
-        if _is_same_file(path, second):
+        if is_same_file(path, second):
             raise ValueError(f"`{option}` and `{other}` must be two files, got {path} for both; choose another name.")
 
 
@@ -58,18 +64,3 @@ def _check_writable(path: Path) -> None:
         raise ValueError(f"the file to write must be in a folder that exists, got {path}; create {folder} first.")
     if not os.access(folder, os.W_OK):
         raise ValueError(f"the file to write must be in a folder that can be written to, got {path}; choose another.")
-
-
-def _is_same_file(first: Path, second: Path) -> bool:
-    """Whether two paths lead to one file, also through links and other spellings; devices and pipes do not count.
-
-    Names of files that do not exist yet count as one if they differ in upper and lower case only, since some file
-    systems cannot hold both.
-    """
-    if first.exists() or second.exists():
-        return first.is_file() and second.is_file() and first.samefile(second)
-    return _spelling(first) == _spelling(second)
-
-
-def _spelling(path: Path) -> str:
-    return unicodedata.normalize("NFC", os.path.realpath(path)).casefold()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from treeanova.cli.sources import ModelFile, Request, check_density, check_has_rows, decomposed
@@ -12,6 +14,15 @@ from treeanova.decomposition.decomposition import Decomposition
 from treeanova.density.kinds import KINDS
 
 RAW = "raw"
+
+
+def check_different(models: Sequence[Path]) -> None:
+    """Raise ValueError for a file that is named twice."""
+    twice = next((path for path, n_times in Counter(models).items() if n_times > 1), None)
+    if twice is not None:
+        raise ValueError(
+            f"`MODELS` must be different files, got {twice} more than once; name it once to compare its densities."
+        )
 
 
 def default_densities(models: Sequence[ModelFile], request: Request) -> list[str | None]:

@@ -127,6 +127,10 @@ def check_rows(option: str, path: Path | None) -> None:
         return
     if is_in_batches(path):
         parquet_files(path)
+    elif path.exists() and not path.is_file():
+        raise ValueError(
+            f"`{option}` must be a file that can be read twice, got {path}; save the rows to a file first."
+        )
     elif not path.is_file():
         raise FileNotFoundError(f"`{option}` must be the path of a file, no such file: {str(path)!r}; check the path.")
 

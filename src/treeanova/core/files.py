@@ -10,6 +10,7 @@ import re
 import secrets
 import stat
 import time
+import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
@@ -168,7 +169,31 @@ def check_suffix(path: str | os.PathLike[str], suffixes: Sequence[str], argument
         )
 
 
+def check_folder(path: str | os.PathLike[str], example: str) -> None:
+    """Raise an error for a file to write that is a folder, or is in a folder that does not exist."""
+    target = pathlib.Path(path)
+    if target.is_dir():
+        raise IsADirectoryError(f"`path` must be a file, got the folder {str(target)!r}; add a name like {example}.")
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"`path` must be in a folder that exists, got {str(target)!r}; make the folder first.")
+
+
 def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Write a text in UTF-8, completely or not at all."""
     with replacing(path) as file:
         file.write(text.encode())
+
+
+def is_same_file(first: pathlib.Path, second: pathlib.Path) -> bool:
+    """Whether two paths lead to one file, also through links and other spellings; devices and pipes do not count.
+
+    Names of files that do not exist yet count as one if they differ in upper and lower case only, since some file
+    systems cannot hold both.
+    """
+    if first.exists() or second.exists():
+        return first.is_file() and second.is_file() and first.samefile(second)
+    return _spelling(first) == _spelling(second)
+
+
+def _spelling(path: pathlib.Path) -> str:
+    return unicodedata.normalize("NFC", os.path.realpath(path)).casefold()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import abc
 import contextlib
 import dataclasses
+import pathlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -161,6 +162,10 @@ class Batches(abc.ABC):
     def n_rows(self) -> int | None:
         """Number of rows, where it is known before they are read."""
         return None
+
+    def reads(self, file: pathlib.Path) -> bool:  # noqa: ARG002  sources without files read none
+        """Whether rows come from a file, or would come from it once it is written, as far as that is known."""
+        return False
 
     @abc.abstractmethod
     def reading(self, selection: Selection) -> Batches:

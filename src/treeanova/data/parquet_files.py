@@ -9,6 +9,7 @@ from __future__ import annotations
 import abc
 import contextlib
 import dataclasses
+import fnmatch
 import functools
 import glob
 import importlib
@@ -18,6 +19,7 @@ import urllib.parse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from treeanova.core.files import is_same_file
 from treeanova.data.batch import ALL_COLUMNS, ROWS_PER_BATCH, Batches, Piece, Selection, n_rows_of, naming
 
 _SUFFIXES = (".parquet", ".pq", ".parq")
@@ -56,7 +58,9 @@ def _each(name: str, batches: Iterable[Any]) -> Iterator[Any]:
 
 
 class Part(abc.ABC):
-    """One file."""
+    """One file; `path` is None where it is not a file of this machine."""
+
+    path: pathlib.Path | None
 
     @property
     @abc.abstractmethod
@@ -137,6 +141,12 @@ class Fragment(Part):
         """Its path, or its number where it has none."""
         return str(getattr(self.fragment, "path", "") or f"part {self.number + 1}")
 
+    @property
+    def path(self) -> pathlib.Path | None:  # type: ignore[override]
+        """Its path in the file system of this machine."""
+        is_local = getattr(getattr(self.fragment, "filesystem", None), "type_name", "") == "local"
+        return pathlib.Path(self.fragment.path) if is_local else None
+
     @functools.cached_property
     def n_rows(self) -> int | None:
         """Number of rows, where it is in the file's footer."""
@@ -165,10 +175,11 @@ class Fragment(Part):
 
 @dataclasses.dataclass(frozen=True)
 class Files(Batches):
-    """The rows of several files, one file after the other."""
+    """The rows of several files, one file after the other; `given` are the paths, folders and patterns of these."""
 
     parts: Sequence[Part]
     selection: Selection = ALL_COLUMNS
+    given: Sequence[str] = ()
 
     @property
     def is_rereadable(self) -> bool:
@@ -181,6 +192,11 @@ class Files(Batches):
         lengths = [part.n_rows for part in self.parts]
         known = [length for length in lengths if length is not None]
         return sum(known) if len(known) == len(lengths) else None
+
+    def reads(self, file: pathlib.Path) -> bool:
+        """Whether a file is one of these, or would be once it is written."""
+        is_part = any(part.path is not None and is_same_file(file, part.path) for part in self.parts)
+        return is_part or any(would_read(path, file) for path in self.given)
 
     def reading(self, selection: Selection) -> Files:
         """The same rows with other columns."""
@@ -216,8 +232,8 @@ class Files(Batches):
 
 def parquet_files(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> Files:
     """The rows of Parquet files: a path, a folder, a pattern such as ``year/*.parquet``, or a list of these."""
-    given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
-    found = [path for each in given for path in _files_of(os.fspath(each))]
+    given = [os.fspath(path) for path in ([paths] if isinstance(paths, (str, os.PathLike)) else paths)]
+    found = [path for each in given for path in _files_of(each)]
     keys = [_folder_keys(path) for path in found]
     names = list(dict.fromkeys(name for entry in keys for name in entry))
     is_whole = {name: all(_is_whole(entry.get(name)) for entry in keys) for name in names}
@@ -225,8 +241,34 @@ def parquet_files(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str
         [
             ParquetFile(path, {name: _constant(text, is_whole=is_whole[name]) for name, text in entry.items()})
             for path, entry in zip(found, keys, strict=True)
-        ]
+        ],
+        given=given,
     )
+
+
+def would_read(given: str, file: pathlib.Path) -> bool:
+    """Whether a path, a folder or a pattern stands for a file, or would once that is written."""
+    source, target = pathlib.Path(os.path.realpath(given)), pathlib.Path(os.path.realpath(file))
+    if source.is_dir():
+        return source in target.parents and _is_data(target, source)
+    if _is_pattern(given):
+        return _is_matched(target.parts, source.parts) or any(
+            is_same_file(file, found) for match in _matches(given) for found in _matched(pathlib.Path(match))
+        )
+    return is_same_file(file, source)
+
+
+def _is_pattern(path: str) -> bool:
+    return glob.has_magic(path) and not pathlib.Path(path).exists()
+
+
+def _is_matched(parts: Sequence[str], pattern: Sequence[str]) -> bool:
+    """Whether a pattern matches a path or a folder that it is in."""
+    if not pattern:
+        return True
+    if pattern[0] == "**":
+        return any(_is_matched(parts[i:], pattern[1:]) for i in range(len(parts) + 1))
+    return bool(parts) and fnmatch.fnmatch(parts[0], pattern[0]) and _is_matched(parts[1:], pattern[1:])
 
 
 def _files_of(path: str) -> list[pathlib.Path]:
@@ -234,7 +276,7 @@ def _files_of(path: str) -> list[pathlib.Path]:
     if pathlib.Path(path).is_dir():
         found = [file for file in pathlib.Path(path).rglob("*") if _is_data(file, pathlib.Path(path))]
         rule = "a folder with Parquet files"
-    elif glob.has_magic(path) and not pathlib.Path(path).exists():
+    elif _is_pattern(path):
         found = [file for match in _matches(path) for file in _matched(pathlib.Path(match))]
         rule = "a pattern that matches Parquet files"
     else:

@@ -6,9 +6,11 @@ drawn by their number are the same as those of the whole table in memory, whatev
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib
 import itertools
+import pathlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -17,6 +19,7 @@ import narwhals.stable.v1 as nw
 import numpy as np
 import scipy.sparse
 
+from treeanova.core.files import is_same_file
 from treeanova.data.batch import ALL_COLUMNS, ROWS_PER_BATCH, Batches, Piece, Selection, n_rows_of
 
 Read = Callable[[Sequence[str] | None], Iterable[Any]]
@@ -179,7 +182,26 @@ def lazy_frame(frame: Any) -> Query:
         batches: Iterable[Any] = chosen.collect_batches(chunk_size=ROWS_PER_BATCH)
         return batches
 
-    return _Lazy(read, frame.collect_schema().names(), preview=lambda: frame.head(ROWS_PER_BATCH).collect())
+    return _Lazy(
+        read,
+        frame.collect_schema().names(),
+        preview=lambda: frame.head(ROWS_PER_BATCH).collect(),
+        files=lambda: _scanned_files(frame),
+    )
+
+
+def _scanned_files(frame: Any) -> list[pathlib.Path]:
+    """The files that a polars LazyFrame scans, as far as its plan shows them."""
+    files: list[pathlib.Path] = []
+    with contextlib.suppress(Exception):  # polars may change how it shows a plan, or not show it
+        plan = frame._ldf.visit()  # noqa: SLF001  polars has no public way
+        remaining = [plan.get_node()]
+        while remaining:
+            plan.set_node(remaining.pop())
+            remaining += plan.get_inputs()
+            with contextlib.suppress(NotImplementedError):  # functions of the user
+                files += map(pathlib.Path, getattr(plan.view_current_node(), "paths", None) or ())
+    return files
 
 
 def duckdb_relation(relation: Any) -> Query:
@@ -206,6 +228,11 @@ class _Lazy(Query):
     """A query whose first rows are asked for by a query of their own, since it would run to its end."""
 
     preview: Callable[[], Any] = lambda: None
+    files: Callable[[], Iterable[pathlib.Path]] = tuple
+
+    def reads(self, file: pathlib.Path) -> bool:
+        """Whether the query reads a file."""
+        return any(is_same_file(file, source) for source in self.files())
 
     def _first(self) -> Any:
         """The first rows."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import codecs
 import csv
 import gzip
 import importlib
@@ -119,7 +120,9 @@ def _read_csv(path: pathlib.Path, library: str, is_text: Callable[[str], bool]) 
 
 def _split(content: bytes, file_name: str) -> tuple[bytes, bytes]:
     """The first line of a text file that is not blank, and all that follows it."""
-    content = content.removeprefix(b"\xef\xbb\xbf")
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise TableError(f"{file_name} must be text in UTF-8, got UTF-16; save it as UTF-8.")
+    content = content.removeprefix(codecs.BOM_UTF8)
     if b"\n" not in content:
         content = content.replace(b"\r", b"\n")  # line ends of old Macs
     content = content.lstrip(b"\n\r") if content[:1] in b"\n\r" else content

@@ -213,7 +213,9 @@ class Answers(Function):
         Notes
         -----
         The difference of the mean scores is the sum of the differences of the terms' means; the intercept cancels.
-        Errors are those of differences of two means over independent rows; model and density are taken as given.
+        Errors are those of differences of two means over independent rows; model and density are taken as given. They
+        are NaN where a group has a single row: one row does not tell how much rows differ. Rows of weight zero are left
+        out.
 
         Terms of a protected feature say what flows through it directly. Dropping them does not remove its influence:
         features that are correlated with it carry part of it, which is in the terms of these.
@@ -347,6 +349,11 @@ class Answers(Function):
         dict
             Names of the features of each term to an array of the shape of the term's values.
 
+        Raises
+        ------
+        ValueError
+            If the density comes from one row, which does not tell how much rows differ.
+
         Examples
         --------
         >>> from treeanova.testing import example
@@ -395,7 +402,8 @@ class Answers(Function):
         group
             The group of each row, its query, for models that rank rows within groups.
         sample_weight
-            Weights of the rows.
+            Weights of the rows. Rows of weight zero, or below 1e-12 of the largest, are left out: the answer is that of
+            the other rows alone.
         progress
             True for a progress bar, or a function, as for `decompose`.
 

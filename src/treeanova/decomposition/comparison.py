@@ -100,7 +100,8 @@ def compare(
         ``{"pure": fx, "raw": fx.raw}`` shows what purification changed.
     X
         Rows at which terms are compared; by default those that the decompositions were made from, each lot with half
-        of the weight (see `Comparison`).
+        of the weight (see `Comparison`). Of a lot with more than 262,144 rows, a sample of so many is taken, and
+        `Comparison.notes` says so.
     sample_weight
         Weights of the rows of `X`, or the name of the column that holds them.
     progress

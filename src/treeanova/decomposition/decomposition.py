@@ -12,7 +12,7 @@ from typing import Any
 from treeanova.anova.certificate import Certificate
 from treeanova.core.arrays import Floats, Key, Names, checked_whole
 from treeanova.core.clock import Clock
-from treeanova.core.files import ARCHIVE, check_suffix
+from treeanova.core.files import ARCHIVE, check_folder, check_suffix
 from treeanova.core.labels import label_of
 from treeanova.core.progress import Progress, one_step, quiet, reporting
 from treeanova.decomposition.algebra import Summand, combined_source
@@ -504,6 +504,7 @@ class Decomposition(Answers):
         True
         """
         check_suffix(path, ARCHIVE)
+        check_folder(path, "fx.tav")
         parts = {name: getattr(self, name) for name in _SAVED} | {"saved_moments": self._known_moments(rows=rows)}
         archive.write(path, *pack(Saved(*parts.values()), rows=rows))
 

@@ -408,7 +408,8 @@ class Function(abc.ABC):
         Parameters
         ----------
         path
-            The Parquet file to write, which ends in .parquet or .pq.
+            The Parquet file to write, which ends in .parquet or .pq. It must not be a file of X, nor in a folder or
+            pattern that X names.
         X
             Rows in memory or in batches, as for `decompose`.
         terms

@@ -53,11 +53,11 @@ class Gap:
     total
         The difference of the mean scores; a float, or an array of shape (n_outputs,).
     error
-        Standard error of `total`.
+        Standard error of `total`; NaN where a group has a single row.
     groups
         Names of the two groups.
     sizes
-        Numbers of their rows.
+        Numbers of their rows; those of weight zero do not count.
     means
         Mean scores of the two groups, the first and the second.
     feature
@@ -164,7 +164,7 @@ def gap_between(
 
 
 class _Side(NamedTuple):
-    """One of two groups: whether each row is in it, and the weights of those that are, or None."""
+    """One of two groups: whether each row is in it with a weight above zero, and the weights of those, or None."""
 
     rows: npt.NDArray[np.bool_]
     weights: Floats | None
@@ -173,14 +173,15 @@ class _Side(NamedTuple):
     def of(cls, two: TwoGroups, second: bool, weights: Floats | None) -> _Side:
         """The first group or the second."""
         rows = two.is_second == second
-        own = None if weights is None else weights[rows]
-        if own is not None and not own.any():
+        if weights is not None:
+            rows = rows & (weights > 0)
+        if not rows.any():
             name = two.names[int(second)]
             raise ValueError(
                 f"`sample_weight` must be positive for rows of both groups, got zeros only in {name}; leave the "
                 "weights out or choose other groups."
             )
-        return cls(rows, own)
+        return cls(rows, None if weights is None else weights[rows])
 
 
 def _plain(values: Floats) -> float | Floats:
@@ -275,7 +276,7 @@ class _Spread:
         self._weighted.add(values, weights)
         if self._by_squares is not self._weighted:
             self._by_squares.add(values, weights**2)
-        self._n_rows += int(np.count_nonzero(weights))
+        self._n_rows += len(weights)
 
     @property
     def mean(self) -> Floats:

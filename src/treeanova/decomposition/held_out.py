@@ -83,7 +83,9 @@ class Differentiable(HeldOut):
         return 1 - np.minimum(hat / n_free, _HIGHEST_LEVERAGE)
 
 
-def held_out(question: Question, score: Floats, outcome: Any, weights: Floats, group: npt.ArrayLike | None) -> HeldOut:
+def held_out(
+    question: Question, score: Floats, outcome: Any, weights: Floats, group: npt.NDArray[Any] | None
+) -> HeldOut:
     """Rows with the outcome of a question."""
     loss = question.loss
     if isinstance(loss, FunctionLoss):
@@ -93,22 +95,16 @@ def held_out(question: Question, score: Floats, outcome: Any, weights: Floats, g
     assert isinstance(loss, JointLoss)  # noqa: S101  there is no other kind
     if loss.outcome == "times":
         return CoxRows(loss, score, outcome[:, 0], weights)
-    return RankedRows(loss, score, outcome[:, 0], weights, _group_positions(group, len(score)))
+    return RankedRows(loss, score, outcome[:, 0], weights, _group_positions(group))
 
 
-def _group_positions(group: npt.ArrayLike | None, n_rows: int) -> Ints:
+def _group_positions(group: npt.NDArray[Any] | None) -> Ints:
     if group is None:
         raise ValueError(
             "`group` must name the group of each row (its query) to judge a ranking, got none; rows are compared "
             "within groups."
         )
-    ids = np.asarray(group).ravel()
-    if len(ids) != n_rows:
-        raise ValueError(
-            f"`group` must have one entry per row of `X`, {n_rows}, got {len(ids)}; pass the group of each row, not "
-            "the sizes of groups."
-        )
-    return np.unique(ids.astype(str) if ids.dtype == object else ids, return_inverse=True)[1]
+    return np.unique(group.astype(str) if group.dtype == object else group, return_inverse=True)[1]
 
 
 class _IndependentRows(HeldOut):

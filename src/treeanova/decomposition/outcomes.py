@@ -77,11 +77,12 @@ def _excludes(loss: Loss) -> bool:
 # The outcome as numbers.
 
 
-def outcome_of(schema: Schema, question: Question, y: Any, n_rows: int) -> Any:
-    """The outcome of a question, a row per row of `X`; a function of the user sees `y` as an array."""
+def outcome_of(schema: Schema, question: Question, y: Any, n_rows: int, chosen: Any = slice(None)) -> Any:
+    """The outcome of a question at the chosen rows of `X`; a function of the user sees `y` as an array."""
     values = _as_array(y)
     if len(values) != n_rows:
         raise ValueError(f"`y` must have one entry per row of `X`, {n_rows}, got {len(values)}; pass the same rows.")
+    values = values[chosen]
     kind = question.loss.outcome
     if kind == "anything":
         return values
@@ -89,7 +90,7 @@ def outcome_of(schema: Schema, question: Question, y: Any, n_rows: int) -> Any:
         return _indicators(_single_column(values), _labels(schema), len(schema.outputs))
     if kind == "intervals":
         return _intervals(values)
-    outcome = _columns(schema, question, _numbers(values.reshape(n_rows, -1)))
+    outcome = _columns(schema, question, _numbers(values.reshape(len(values), -1)))
     if question.transformation:
         outcome = _transformed(outcome, question.transformation)
     _check(outcome, question.loss)

@@ -67,6 +67,11 @@ class Job:
         check_suffix(target, PARQUET)
         _check_target(target)
         whole = as_batches(X)
+        if whole.reads(target):
+            raise ValueError(
+                f"`path` must be a file that is not read as part of `X`, got {str(target)!r}; choose another name or "
+                "folder."
+            )
         batches = whole.reading(dataclasses.replace(self.selection, drop=whole.selection.drop))
         folder = target.with_name(f"{target.name}.parts")
         with only_writer(folder, path):

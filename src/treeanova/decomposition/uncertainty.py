@@ -28,6 +28,8 @@ def standard_errors_of_tables(
     statistics = density.statistics
     if statistics is None or not len(statistics.sample):
         raise ValueError("standard_errors() needs the rows of the density, got none; decompose with X.")
+    if density.needs_data and len(statistics.points().weights) < 2:
+        raise ValueError("standard_errors() needs at least two rows of the density, got one; decompose with more rows.")
     if evaluation.scope.is_part:
         raise ValueError(
             f"standard_errors() needs all terms, got {evaluation.scope}; call it before select() or drop()."

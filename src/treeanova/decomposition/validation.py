@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treeanova.core.arrays import Floats, Key
+from treeanova.core.arrays import Bools, Floats, Key
 from treeanova.core.labels import labels_of
 from treeanova.core.progress import Progress, counted, one_step
 from treeanova.data.columns import encode
@@ -23,6 +23,7 @@ from treeanova.decomposition.evidence import Evidence, evidence_of, slope_of
 from treeanova.decomposition.held_out import HeldOut, Rows, held_out
 from treeanova.decomposition.losses import AftLoss
 from treeanova.decomposition.outcomes import outcome_of, questions_of
+from treeanova.density.accumulator import NEGLIGIBLE_WEIGHT
 from treeanova.density.row_sources import checked_weights
 
 _FEWEST_UNITS = 30
@@ -69,7 +70,7 @@ class Validation:
     constant_loss
         The same for the best constant.
     n_rows
-        Number of held-out rows.
+        Number of held-out rows; those of weight zero do not count.
     dispensable
         Labels of interactions without which the loss grows by no more than two standard errors.
     significant
@@ -145,10 +146,13 @@ def validate(
     schema = evaluation.grid.schema
     questions = questions_of(schema, loss)
     encoded = encode(X, schema)
-    outcomes = [outcome_of(schema, question, y, len(encoded)) for question in questions]
+    n_rows, weights, chosen = len(encoded), np.ones(len(encoded)), np.ones(len(encoded), dtype=bool)
+    if sample_weight is not None:
+        weights, chosen = _counting_weights(sample_weight, n_rows)
+        encoded = np.asfortranarray(encoded[chosen])
+    outcomes = [outcome_of(schema, question, y, n_rows, chosen) for question in questions]
+    ids = None if group is None else _group_ids(group, chosen)
     _check_number("rows", "`X`", len(encoded))
-    weights = np.ones(len(encoded)) if sample_weight is None else checked_weights(sample_weight, len(encoded))
-    weights = weights / weights.mean()
     with one_step(progress, "terms at rows"):
         values = evaluation.all_at(evaluation.grid.index_encoded(encoded))
     score = evaluation.score(encoded)
@@ -156,13 +160,32 @@ def validate(
     found = _Found(*_labels_and_orders(evaluation), schema.names)
     pairs = list(zip(questions, outcomes, strict=True))
     for question, outcome in counted(progress, "losses", pairs, len(pairs)):
-        held = held_out(question, score[:, question.outputs], outcome, weights, group)
+        held = held_out(question, score[:, question.outputs], outcome, weights, ids)
         _check_number(_UNITS.get(held.loss.outcome, "rows"), "`y`", held.n_units)
         chosen = values[..., question.outputs]
         evidence = evidence_of(held, chosen, keys, encoded, schema)
         output = schema.outputs[question.outputs[0]] if len(questions) > 1 else None
         found.add(held, _measured(held, chosen), evidence, output)
     return found.validation(questions[0].name, len(encoded), backend)
+
+
+def _counting_weights(sample_weight: npt.ArrayLike, n_rows: int) -> tuple[Floats, Bools]:
+    """Weights of mean 1 of the rows that count, and which rows these are: not those of weight zero, or nearly zero."""
+    weights = checked_weights(sample_weight, n_rows)
+    weights = weights / weights.max()  # sums of huge weights would overflow
+    chosen = weights > NEGLIGIBLE_WEIGHT
+    return weights[chosen] / weights[chosen].mean(), chosen
+
+
+def _group_ids(group: npt.ArrayLike, chosen: Bools) -> npt.NDArray[Any]:
+    """The groups of the chosen rows."""
+    ids = np.asarray(group).ravel()
+    if len(ids) != len(chosen):
+        raise ValueError(
+            f"`group` must have one entry per row of `X`, {len(chosen)}, got {len(ids)}; pass the group of each row, "
+            "not the sizes of groups."
+        )
+    return ids[chosen]
 
 
 _UNITS = {"times": "events", "grades": "groups with different grades"}
@@ -298,7 +321,8 @@ class _Found:
         corrected = holm([row["p_value"] for row in self._rows])
         rows = [row | {"p_holm": float(p)} for row, p in zip(self._rows, corrected, strict=True)]
         rows.sort(key=lambda row: -row["loss_change"])
-        columns = {name: [row[name] for row in rows] for name in _COLUMNS if rows and name in rows[0]}
+        names = [name for name in _COLUMNS if name != "output" or len(self._losses) > 1]
+        columns = {name: [row[name] for row in rows] for name in names}
         model, constant = (np.array(side) for side in zip(*self._losses, strict=True))
         idle = [row["term"] for row in rows if row["order"] > 1 and row["loss_change"] <= 2 * row["error"]]
         useful = {row["term"] for row in rows if row["loss_change"] > 2 * row["error"]}

@@ -116,23 +116,35 @@ class CellSums:
 
 @dataclasses.dataclass(frozen=True)
 class RowTotals:
-    """Number of rows, sums of their weights and of the squares of these, smallest and largest weight."""
+    """Number of rows, sums of their weights and of the squares of these, smallest and largest weight.
+
+    All weights are multiples of `unit`, a power of two: 1 unless the weights are so large or small that their squares
+    might not be finite.
+    """
 
     n_rows: int = 0
     weight: float = 0.0
     squares: float = 0.0
     smallest: float = np.inf
     largest: float = 0.0
+    unit: float = 1.0
 
     def merged(self, other: RowTotals) -> RowTotals:
-        """Totals of both."""
+        """Totals of both, which must have the same unit."""
         return RowTotals(
             self.n_rows + other.n_rows,
             self.weight + other.weight,
             self.squares + other.squares,
             min(self.smallest, other.smallest),
             max(self.largest, other.largest),
+            self.unit,
         )
+
+    def in_unit(self, unit: float) -> RowTotals:
+        """The same totals in another unit."""
+        factor = self.unit / unit
+        weight, squares = self.weight * factor, self.squares * factor * factor
+        return RowTotals(self.n_rows, weight, squares, self.smallest * factor, self.largest * factor, unit)
 
     @property
     def needs_cut(self) -> bool:
@@ -167,6 +179,10 @@ class FeatureTotals:
         """Totals of both."""
         low, high = min(self.low, other.low), max(self.high, other.high)
         return FeatureTotals(self.masses + other.masses, self.sums + other.sums, low, high)
+
+    def scaled(self, factor: float) -> FeatureTotals:
+        """The same with all weights multiplied by a factor."""
+        return FeatureTotals(self.masses * factor, self.sums * factor, self.low, self.high)
 
     def onto(self, bins: BinIndices, n_bins: int) -> FeatureTotals:
         """The same on coarser bins, given for each bin."""

@@ -40,6 +40,11 @@ class CountedTable(NamedTuple):
     sums: Sums
     scores: Floats | None = None
 
+    def scaled(self, factor: float) -> CountedTable:
+        """The same with all weights multiplied by a factor."""
+        sums: Floats = self.sums.astype(float) * factor
+        return CountedTable(self.binnings, sums, None if self.scores is None else self.scores * factor)
+
     def onto(self, binnings: Binnings | None, sizes: Sequence[int]) -> Sums | None:
         """Sums over other bins; None where these are not unions of the bins of the table."""
         if self.binnings is None:

@@ -36,6 +36,7 @@ from treeanova.density.statistics import Statistics, frozen
 from treeanova.model.grid import Grid
 
 _READING = "reading rows"
+_LARGEST_EXPONENT = 40  # weights from 2**-40 to 2**40 are kept as they are given
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -50,11 +51,14 @@ class RowsInMemory(RowSource):
         Weights of the rows; None where all weigh the same.
     numbers
         Numbers of the rows in the table that they come from.
+    unit
+        What the weights are multiples of.
     """
 
     values: Floats
     weights: Floats | None
     numbers: Ints
+    unit: float = 1.0
 
     @property
     def has_weights(self) -> bool:  # type: ignore[override]
@@ -66,6 +70,7 @@ class RowsInMemory(RowSource):
         accumulator = Accumulator(dataclasses.replace(counting, has_weights=self.has_weights))
         codes = self._codes(counting.grid) if counting.needs_bins else None
         accumulator.update(Rows(self.values, self.weights, 0, self.numbers, codes))
+        accumulator.totals = dataclasses.replace(accumulator.totals, unit=self.unit)
         return accumulator
 
     def recoded(self, recode: Callable[[Floats], Floats]) -> RowsInMemory:
@@ -184,10 +189,10 @@ def _check_totals(counted: Accumulator, *, has_weights: bool) -> None:
     if not totals.n_rows:
         got = "rows of weight zero only" if has_weights else "0 rows"
         raise ValueError(f"`X` must have at least one row, got {got}; pass the rows that define the density.")
-    if not np.isfinite(totals.squares):
+    if not 0 < totals.squares < np.inf:
         raise ValueError(
-            f"`sample_weight` must have a finite sum of squares, got weights up to {totals.largest:g}; divide them by "
-            "the largest."
+            f"`sample_weight` must have a positive, finite sum of squares, got weights up to {totals.largest:g}; "
+            "divide them by the largest."
         )
 
 
@@ -258,9 +263,15 @@ def _rows_in_memory(X: Any, grid: Grid, sample_weight: Any) -> RowsInMemory:
     if sample_weight is None:
         return RowsInMemory(encoded, None, np.arange(len(encoded)))
     weights = checked_weights(sample_weight, len(encoded))
-    weights = weights / weights.max()  # sums of huge weights would overflow
-    kept = weights > NEGLIGIBLE_WEIGHT
-    return RowsInMemory(np.asfortranarray(encoded[kept]), weights[kept], np.flatnonzero(kept))
+    unit = _unit_of(float(weights.max()))
+    kept = weights > NEGLIGIBLE_WEIGHT * weights.max()
+    return RowsInMemory(np.asfortranarray(encoded[kept]), weights[kept] / unit, np.flatnonzero(kept), unit)
+
+
+def _unit_of(largest: float) -> float:
+    """What to divide weights by, so that sums of their squares neither overflow nor vanish: 1 for most weights."""
+    exponent = int(np.frexp(largest)[1]) - 1
+    return 1.0 if abs(exponent) <= _LARGEST_EXPONENT else float(np.ldexp(1.0, exponent))
 
 
 def checked_weights(sample_weight: npt.ArrayLike, n_rows: int) -> Floats:

@@ -60,6 +60,10 @@ class Spread:
         found, _ = np.histogram(self.by_weight, n_bins, (low, high), weights=masses)
         return found
 
+    def scaled(self, factor: float) -> Spread:
+        """The same with all weights multiplied by a factor."""
+        return dataclasses.replace(self, finite_weight=self.finite_weight * factor, weight=self.weight * factor)
+
     def merged(self, other: Spread) -> Spread:
         """The spread of the values of both."""
         return Spread(

@@ -16,6 +16,7 @@ import numpy as np
 from treeanova.core.arrays import BinIndices, Floats, Ints, Key
 from treeanova.data.features import Schema, have_same_categories, recoded_column
 from treeanova.density.accumulator import (
+    NEGLIGIBLE_WEIGHT,
     Accumulator,
     Counting,
     FeatureTotals,
@@ -407,7 +408,7 @@ class Statistics(Counts):
         Returns
         -------
         Statistics
-            As if all rows had been counted together, those of `other` last.
+            As if all rows had been counted together with the weights that were given, those of `other` last.
 
         Examples
         --------
@@ -425,7 +426,15 @@ class Statistics(Counts):
             raise ValueError(
                 "statistics must both have weights of rows to be merged, or none, got one of each; count one again."
             )
-        return _merged(self, other)
+        unit = max(self.totals.unit, other.totals.unit)
+        wanted = self.wanted or other.wanted
+        merged = _merged(_in_unit(self, unit, wanted), _in_unit(other, unit, wanted))
+        if merged.totals.needs_cut:
+            raise ValueError(
+                f"statistics must have weights of similar size to be merged, got some below {NEGLIGIBLE_WEIGHT:g} of "
+                "the largest; leave the statistics with the small weights out."
+            )
+        return merged
 
     def __add__(self, other: Statistics) -> Statistics:
         return self.merge(other) if isinstance(other, Statistics) else NotImplemented
@@ -519,6 +528,24 @@ def _features_on(statistics: Statistics, grid: Grid) -> dict[int, FeatureTotals]
     pairs = enumerate(zip(statistics.grid.axes, grid.axes, strict=True))
     bins = {j: theirs.index(ours.examples()) for j, (ours, theirs) in pairs}
     return {j: totals.onto(bins[j], grid.sizes[j]) for j, totals in statistics.described().items()}
+
+
+def _in_unit(statistics: Statistics, unit: float, wanted: Sequence[Request]) -> Statistics:
+    """The same statistics with weights as multiples of another unit, and with some tables."""
+    totals, sample = statistics.totals, statistics.sample
+    factor = totals.unit / unit
+    if factor == 1 or sample.weights is None:
+        return statistics
+    tables = {key: table.scaled(factor) for key, table in statistics.counted(wanted).items()}
+    return dataclasses.replace(
+        statistics,
+        totals=totals.in_unit(unit),
+        sample=dataclasses.replace(sample, weights=sample.weights * factor),
+        tables=tables,
+        features={j: feature.scaled(factor) for j, feature in statistics.described().items()},
+        source=None,
+        spreads={j: spread.scaled(factor) for j, spread in statistics.spreads.items()},
+    )
 
 
 def _merged(first: Statistics, second: Statistics) -> Statistics:

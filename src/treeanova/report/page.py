@@ -11,7 +11,7 @@ import webbrowser
 from collections.abc import Mapping, Sequence
 from typing import Any, overload
 
-from treeanova.core.files import PAGE, check_suffix, write_text
+from treeanova.core.files import PAGE, check_folder, check_suffix, write_text
 from treeanova.core.progress import Progress, one_step, quiet, reporting
 from treeanova.decomposition.bags import Bag
 from treeanova.decomposition.change import Change
@@ -186,14 +186,7 @@ def _checked_densities(densities: Any) -> dict[str, Any]:
 def _checked_target(path: str | os.PathLike[str]) -> pathlib.Path:
     target = pathlib.Path(path)
     check_suffix(target, PAGE)
-    if target.is_dir():
-        raise IsADirectoryError(
-            f"`path` must be a file, got the folder {os.fspath(target)!r}; add a name like report.html."
-        )
-    if not target.parent.is_dir():
-        raise FileNotFoundError(
-            f"`path` must be in a folder that exists, got {os.fspath(target)!r}; make the folder first."
-        )
+    check_folder(target, "report.html")
     return target
 
 

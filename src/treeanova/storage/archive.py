@@ -109,6 +109,12 @@ def _part(name: str, *, is_packed: bool = True) -> zipfile.ZipInfo:
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
     """Header and arrays of a file; ArchiveError where it is damaged, no archive of treeanova, or of a newer schema."""
     source = pathlib.Path(path)
+    if source.is_dir():
+        raise IsADirectoryError(
+            f"`path` must be a file saved by treeanova, got the folder {str(source)!r}; add a name."
+        )
+    if not source.exists():
+        raise FileNotFoundError(f"`path` must be a file saved by treeanova, no such file: {str(source)!r}; check it.")
     try:
         with source.open("rb") as content, zipfile.ZipFile(content) as file:
             size = os.fstat(content.fileno()).st_size
@@ -117,7 +123,7 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, npt.ND
             _check_sizes([file.getinfo(_HEADER), *parts], source.name, size, _n_derived(header))
             arrays = {part.filename.removesuffix(".npy"): _array(file, part) for part in parts}
             arrays |= _separate(header.get(_JOINED, {}), arrays.pop(_JOINED, None))
-    except (ArchiveError, FileNotFoundError, PermissionError, IsADirectoryError):
+    except (ArchiveError, FileNotFoundError, PermissionError):
         raise
     except _DAMAGE as error:
         raise ArchiveError(

@@ -27,7 +27,7 @@ from treeanova.storage.plain import finite, integers, key_of, make
 _MAX_ROWS = 1 << 16
 _MAX_BINS = 1 << 22
 _FEW_ROWS = 10
-_TOTALS = ("n_rows", "weight", "squares", "smallest", "largest")
+_TOTALS = ("n_rows", "weight", "squares", "smallest", "largest", "unit")
 _SPREAD_TOTALS = ("n_finite", "finite_weight", "weight")
 
 
@@ -105,10 +105,11 @@ def unpack_statistics(
     header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], grid: Grid, fine: Grid, wanted: Sequence[Request]
 ) -> Statistics:
     """Statistics from header and arrays; ValueError where these do not fit the grids."""
-    totals = make(RowTotals, {name: header[name] for name in _TOTALS})
+    totals = make(RowTotals, {"unit": 1.0} | {name: header[name] for name in _TOTALS if name in header})
     sample = _unpack_sample(arrays, fine)
     is_possible = 0 < totals.weight < np.inf and 0 < totals.squares < np.inf and 0 <= len(sample) <= totals.n_rows
     is_possible = is_possible and totals.n_rows > 0 and 0 < totals.smallest <= totals.largest < np.inf
+    is_possible = is_possible and 0 < totals.unit < np.inf
     excess = header.get("copied_excess", 0.0)
     if type(excess) not in (int, float) or type(header["has_weights"]) is not bool:
         raise TypeError("statistics of rows must state their weights and copies")
