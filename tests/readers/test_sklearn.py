@@ -663,7 +663,7 @@ def test_unfitted_is_refused(make):
 
 def test_a_damaged_column_of_hist_boosting_is_refused():
     x = make_x()
-    model = fit(HistGradientBoostingRegressor(max_iter=2), x, make_y(x, "regression"))
+    model = fit(HistGradientBoostingRegressor(max_iter=2), x, make_y(x, "number"))
     nodes = model._predictors[0][0].nodes
     nodes["feature_idx"] = np.where(nodes["is_leaf"], 0, -1)
     with pytest.raises(ValueError, match=f"splits on column -1 of {x.shape[1]}"):
