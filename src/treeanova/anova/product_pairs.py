@@ -81,8 +81,8 @@ def _purify_stack(values: Floats, weights: Floats, scales: Floats) -> Iterable[P
     impurities = _impurities(values, weights, scales)
     empty_shares = 1.0 - np.count_nonzero(weights, axis=(1, 2)) / math.prod(weights.shape[1:])
     least_error = sum(weights.shape[1:]) * EPSILON
-    for place, (impurity, empty_share) in enumerate(zip(impurities.tolist(), empty_shares.tolist(), strict=True)):
-        certificate = TermCertificate(impurity, 0.0, 1, empty_share, "direct", 1, max(impurity, least_error))
+    for place, (share, empty_share) in enumerate(zip(impurities.tolist(), empty_shares.tolist(), strict=True)):
+        certificate = TermCertificate(share, 0.0, 1, empty_share, "direct", 1, max(share, least_error))
         yield PurePair(values[place], certificate, [over_rows[place], over_columns[place]])
 
 
