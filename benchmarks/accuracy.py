@@ -25,11 +25,12 @@ import treeanova
 from benchmarks import deep
 from treeanova.core.arrays import Floats, Key
 from treeanova.decomposition.decomposition import Decomposition
-from treeanova.density import Auto, Density, Empirical, Independent, candidates
-from treeanova.density.choice import Tried, all_candidates, tried
-from treeanova.density.margins import SCALES, Scale
-from treeanova.density.pairs import Candidates, PairStack
-from treeanova.model.binning import Binning
+from treeanova.density import Auto, Density, Empirical, Independent
+from treeanova.density.smooth import choice as candidates
+from treeanova.density.smooth.choice import Tried, all_candidates, tried
+from treeanova.density.smooth.margins import SCALES, Scale
+from treeanova.density.smooth.pairs import Candidates, PairStack
+from treeanova.model.grid import Binning
 
 Draw = Callable[[int, np.random.Generator], Floats]
 

@@ -20,7 +20,7 @@ import numpy as np
 
 import treeanova
 from treeanova.core.arrays import Floats, Key
-from treeanova.density.accumulator import Request
+from treeanova.density.counting import Request
 from treeanova.density.row_sources import statistics_of
 from treeanova.model.forest import Forest
 from treeanova.model.grid import Grid

@@ -30,7 +30,7 @@ from studies.common import data_folder
 from treeanova.core.arrays import BinIndices, Floats, Key
 from treeanova.data.columns import encode
 from treeanova.terms import layout
-from treeanova.terms.leaf_terms import Joined, PureLeafTerms
+from treeanova.terms.at_rows import Joined, PureLeafTerms
 
 _LIMIT = 2e-3
 _ROWS, _BLOCK = 2_000, 100

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.datasets import load_wine
 
 import treeanova
-from treeanova.data.tabular import read_table
+from treeanova.data.files import read_table
 
 folder = Path(os.environ.get("TREEANOVA_OUT", "."))
 

@@ -12,8 +12,8 @@ import treeanova
 from studies import tensors as algorithms
 from studies.common import WIDTH, Claim, Section, Settings, markdown_table, number, paragraphs, percent, pyplot
 from studies.mass_moving import PROMISED, TARGET, left_as_printed, mass, mass_of_text
+from treeanova import views as look
 from treeanova.core.arrays import Floats, Key
-from treeanova.views import look
 
 SHAPES = {2: (6, 5), 3: (6, 5, 4), 4: (5, 4, 4, 3)}
 CORRELATION = 0.8

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from treeanova.views import look
+from treeanova import views as look
 
 Verdict = Literal["holds", "in part", "does not hold", "could not be tested"]
 VERDICTS: tuple[Verdict, ...] = ("holds", "in part", "does not hold", "could not be tested")

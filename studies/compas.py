@@ -50,8 +50,8 @@ from studies.compas_effects import (
     with_stay,
 )
 from studies.models import DENSITIES, PAPERS, READINGS, gain_of, skill_table, unpurified_mass, written
+from treeanova import views as look
 from treeanova.density import Laplace
-from treeanova.views import look
 
 
 def run(settings: Settings) -> Section:

@@ -17,8 +17,8 @@ from studies.mass_moving import (
     share_above,
     traces,
 )
+from treeanova import views as look
 from treeanova.core.arrays import Floats
-from treeanova.views import look
 
 SIGMAS = (1, 10, 100)
 SIZES = (2, 25, 100)

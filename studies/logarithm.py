@@ -20,8 +20,8 @@ from studies.common import (
     percent,
     pyplot,
 )
+from treeanova import views as look
 from treeanova.core.arrays import Floats
-from treeanova.views import look
 
 BINS = 50
 PAIR = ("x1", "x2")

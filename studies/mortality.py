@@ -36,8 +36,8 @@ from studies.models import (
     written,
 )
 from studies.support2 import read_support2
+from treeanova import views as look
 from treeanova.core.arrays import Floats
-from treeanova.views import look
 
 Kinds = Mapping[str, Any]  # decompositions of one model, by state
 

@@ -8,8 +8,8 @@ import numpy as np
 
 import treeanova
 from studies.common import WIDTH, Claim, Section, Settings, markdown_table, number, paragraphs, percent, pyplot
+from treeanova import views as look
 from treeanova.core.arrays import Floats
-from treeanova.views import look
 
 # a = 0 and b = c = d = 1 throughout, as in the paper's figure; X1 and X2 are standard normal with correlation ρ.
 CORRELATIONS = (0.0, 0.3, 0.6, 0.9)

@@ -12,8 +12,8 @@ import treeanova
 from studies.common import WIDTH, Claim, Section, Settings, markdown_table, paragraphs, percent, pyplot, read_data
 from studies.models import make_models, mean_and_error, written
 from studies.support2 import read_support2
+from treeanova import views as look
 from treeanova.core.arrays import Floats
-from treeanova.views import look
 
 GROUPS = (2, 3, 5, 10, 20)
 SIMPLE = 10  # groups: what we call a simple main effect

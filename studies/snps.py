@@ -35,7 +35,7 @@ from studies.snp_generators import (
     recover,
     xor_coefficient,
 )
-from treeanova.views import look
+from treeanova import views as look
 
 FITTED = ("0/1, fair", "0/1/2, q = 2/5", "0/1/2, q = 1/5")
 

@@ -19,12 +19,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from treeanova import BudgetError, DensityWarning, Effects, UnsupportedModelError, bag, decompose, plan
-from treeanova.core import bar
-from treeanova.density.kinds import Laplace, Shrinkage
-from treeanova.density.reference import Reference
+from treeanova.core import progress as bar
+from treeanova.density.kinds import Laplace, Reference, Shrinkage
 from treeanova.model.axes import IntervalAxis
-from treeanova.terms import making
-from treeanova.terms.expand import expand
+from treeanova.terms import tree_model as making
+from treeanova.terms.closed_form import expand
 from treeanova.testing import brute_force
 from treeanova.testing.decompositions import as_matrix, assert_close, assert_marginals, assert_pure, bins_within
 from treeanova.testing.effects import pair_on_few_bins

@@ -1,6 +1,6 @@
 """Writes what is read and refused into README.md and docs/models.md, between comments: python tools/write_catalogue.py.
 
-A comment ``<!-- catalogue: NAME -->`` begins a part that function NAME of `treeanova.readers.catalogue` writes, and
+A comment ``<!-- catalogue: NAME -->`` begins a part that function NAME of `treeanova.readers.registry` writes, and
 ``<!-- catalogue: end -->`` ends it.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import pathlib
 import re
 
-from treeanova.readers import catalogue
+from treeanova.readers import registry as catalogue
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGES = ("README.md", "docs/models.md")

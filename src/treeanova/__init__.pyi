@@ -9,9 +9,9 @@ from treeanova._decompose import plan as plan
 from treeanova.anova.certificate import Certificate as Certificate
 from treeanova.anova.certificate import HigherCertificate as HigherCertificate
 from treeanova.anova.certificate import TermCertificate as TermCertificate
-from treeanova.anova.purification import Purified as Purified
-from treeanova.anova.purification import choose_method as choose_method
-from treeanova.anova.purification import purify as purify
+from treeanova.anova.purify import Purified as Purified
+from treeanova.anova.purify import choose_method as choose_method
+from treeanova.anova.purify import purify as purify
 from treeanova.anova.solvers.base import MethodChoice as MethodChoice
 from treeanova.data.features import Feature as Feature
 from treeanova.data.features import Schema as Schema
@@ -19,14 +19,14 @@ from treeanova.decomposition.bags import Bag as Bag
 from treeanova.decomposition.change import Change as Change
 from treeanova.decomposition.change import change as change
 from treeanova.decomposition.comparison import Comparison as Comparison
+from treeanova.decomposition.comparison import Sensitivity as Sensitivity
 from treeanova.decomposition.comparison import compare as compare
 from treeanova.decomposition.decomposition import Decomposition as Decomposition
+from treeanova.decomposition.decomposition import load as load
 from treeanova.decomposition.decomposition import mean as mean
 from treeanova.decomposition.explanation import Explanation as Explanation
-from treeanova.decomposition.files import load as load
 from treeanova.decomposition.gap import Gap as Gap
 from treeanova.decomposition.monotonicity import Monotonicity as Monotonicity
-from treeanova.decomposition.sensitivity import Sensitivity as Sensitivity
 from treeanova.decomposition.term import Term as Term
 from treeanova.decomposition.validation import Validation as Validation
 from treeanova.errors import AliasWarning as AliasWarning
@@ -48,6 +48,6 @@ from treeanova.model.grid import grid_of as grid_of
 from treeanova.readers import read_model as read_model
 from treeanova.readers import register_reader as register_reader
 from treeanova.report import write_report as write_report
-from treeanova.terms.plan import Plan as Plan
+from treeanova.terms.layout import Plan as Plan
 
 __version__: str

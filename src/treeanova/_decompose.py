@@ -12,20 +12,17 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from treeanova.anova.solvers import check_method
 from treeanova.anova.solvers.base import Options
-from treeanova.anova.solvers.registry import check_method
 from treeanova.core.arrays import Ints, Key, Names, checked_seed, checked_whole
-from treeanova.core.clock import Clock
-from treeanova.core.progress import Progress, counted, one_step, reporting, within
-from treeanova.data.batches import Batches, batches_of
-from treeanova.data.columns import n_rows_of, rows_at, with_found_dates, with_labels, without_column
-from treeanova.data.dates import with_dates
-from treeanova.data.features import Schema, check_texts
-from treeanova.data.frames import backend_of
+from treeanova.core.progress import Clock, Progress, counted, one_step, reporting, within
+from treeanova.data.columns import backend_of, n_rows_of, rows_at, with_found_dates, with_labels, without_column
+from treeanova.data.features import Schema, check_texts, with_dates
+from treeanova.data.sources import Batches, batches_of
 from treeanova.decomposition.bags import Bag
+from treeanova.decomposition.comparison import Sensitivity, sensitivity
 from treeanova.decomposition.decomposition import Decomposition, counted_for, decomposed, mean
-from treeanova.decomposition.sensitivity import Sensitivity, sensitivity
-from treeanova.density.accumulator import Request
+from treeanova.density.counting import Request
 from treeanova.density.kinds import density_of
 from treeanova.density.row_sources import check_weighted_rows, checked_weights, statistics_of
 from treeanova.density.statistics import Statistics
@@ -33,12 +30,11 @@ from treeanova.model.effects import Effects
 from treeanova.model.forest import Forest
 from treeanova.readers import read_for_rows, unpickled
 from treeanova.terms.additive import AdditiveModel
-from treeanova.terms.layout import check_leaves, choose_layout
-from treeanova.terms.leafsets import LeafSets
-from treeanova.terms.making import source_of_forest
-from treeanova.terms.plan import DEFAULT_BUDGET, Plan, plan_of_effects
+from treeanova.terms.layout import DEFAULT_BUDGET, Plan, check_leaves, choose_layout, plan_of_effects
+from treeanova.terms.leaves import LeafSets
 from treeanova.terms.source import Settings, Source
-from treeanova.terms.termset import Tensors
+from treeanova.terms.terms import Tensors
+from treeanova.terms.tree_model import source_of_forest
 from treeanova.terms.trees import leaves_of
 
 

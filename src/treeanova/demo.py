@@ -18,11 +18,10 @@ from typing import Any
 import numpy as np
 
 from treeanova._decompose import decompose
-from treeanova.core.arrays import Floats, Names
+from treeanova.core.arrays import Floats, Names, label_of
 from treeanova.core.files import replacing
-from treeanova.core.labels import label_of
 from treeanova.core.progress import Progress, counted, one_step, quiet, within
-from treeanova.data.frames import frame, installed_library
+from treeanova.data.columns import frame, installed_library
 from treeanova.decomposition.decomposition import Decomposition
 
 CORRELATION = 0.7

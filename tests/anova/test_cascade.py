@@ -7,8 +7,8 @@ import pytest
 
 from treeanova import NotPureError, purify
 from treeanova.anova.cascade import cascade, cut_weights
-from treeanova.anova.slices import marginal
 from treeanova.anova.solvers.base import Options
+from treeanova.anova.support import marginal
 from treeanova.testing import brute_force, correlated_weights
 
 SIZES = (6, 4)  # bins of the main effects

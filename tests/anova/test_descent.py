@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 
-from treeanova.anova.descent import descend, in_turn, keys_below, with_subsets
+from treeanova.anova.cascade import descend, in_turn, keys_below, with_subsets
 
 
 def one_by_one(solve):

@@ -7,8 +7,7 @@ import functools
 import numpy as np
 import pytest
 
-from treeanova.anova.iterations import conjugate_gradients, polish, sweep
-from treeanova.anova.slices import slice_means, take_out, zero_faces
+from treeanova.anova.support import conjugate_gradients, polish, slice_means, sweep, take_out, zero_faces
 from treeanova.testing import correlated_weights
 
 

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from treeanova.anova import cascade as module
-from treeanova.anova.cascade import cascade
-from treeanova.anova.product_pairs import purify_product_pairs
-from treeanova.anova.slices import marginal
+from treeanova.anova.cascade import cascade, purify_product_pairs
 from treeanova.anova.solvers.base import Options
+from treeanova.anova.support import marginal
 from treeanova.testing import correlated_weights
 
 N_FEATURES, N_OUTPUTS = 9, 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from treeanova.anova.slices import (
+from treeanova.anova.support import (
     add_faces,
     axis_means,
     largest,

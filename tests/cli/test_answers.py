@@ -13,7 +13,7 @@ from treeanova.testing.command_line import printed
 from treeanova.testing.diamonds import diamonds_decomposition, labels_by_variance
 from treeanova.testing.remainders import model_with_a_feature_called_remainder
 from treeanova.testing.training import fit
-from treeanova.views.look import NEGATIVE_SHARE
+from treeanova.views import NEGATIVE_SHARE
 
 pytest.importorskip("typer")
 pytest.importorskip("rich")

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("typer")
 pytest.importorskip("rich")
 
-from treeanova.cli import formats
+from treeanova.cli import terminal as formats
 
 
 def test_names_cannot_move_the_cursor():

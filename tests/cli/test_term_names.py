@@ -8,7 +8,7 @@ import treeanova
 pytest.importorskip("typer")
 ensemble = pytest.importorskip("sklearn.ensemble")
 
-from treeanova.cli.term_names import term_named  # noqa: E402
+from treeanova.cli.sources import term_named  # noqa: E402
 from treeanova.testing.training import fit  # noqa: E402
 
 

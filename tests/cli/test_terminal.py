@@ -13,7 +13,7 @@ import warnings
 import numpy as np
 import pytest
 
-from treeanova.core import bar
+from treeanova.core import progress as bar
 from treeanova.core.progress import quiet
 from treeanova.testing.command_line import COMMAND, plain_environment, refused
 

@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
-from treeanova.core import bar as bar_module
-from treeanova.core.bar import Bar, columns_of, duration, line_of, rewrites_lines, seconds_left
+from treeanova.core import progress as bar_module
+from treeanova.core.progress import Bar, columns_of, duration, line_of, rewrites_lines, seconds_left
 
 
 class Terminal(io.StringIO):

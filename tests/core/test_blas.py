@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import threadpoolctl
 
-from treeanova.core import blas
+from treeanova.core import arrays as blas
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_one_thread_inside_and_the_former_number_afterwards(fresh):
 
 def test_libraries_that_scipy_loads_later_have_one_thread_too():
     script = """
-from treeanova.core.blas import single_threaded
+from treeanova.core.arrays import single_threaded
 with single_threaded():
     pass
 import scipy.linalg, threadpoolctl

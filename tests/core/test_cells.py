@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from treeanova.core.cells import count_cells
+from treeanova.core.arrays import count_cells
 
 
 @pytest.mark.parametrize("sizes", [(4,), (3, 5), (2, 3, 4)])

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from treeanova.core import clock as module
-from treeanova.core.clock import Clock, OutOfTime
+from treeanova.core import progress as module
+from treeanova.core.progress import Clock, OutOfTime
 
 
 def test_without_a_limit_time_never_ends():

@@ -11,12 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import treeanova
-from treeanova.cli.term_names import term_named
-from treeanova.core.labels import label_of, labels_of, split_label
+from treeanova.cli.sources import term_named
+from treeanova.core.arrays import label_of, labels_of, split_label
 from treeanova.testing.models import boosted_product
 from treeanova.testing.training import fit
-from treeanova.views.standings import as_lists
-from treeanova.views.summary import html_summary
+from treeanova.views import as_lists, html_summary
 
 ensemble = pytest.importorskip("sklearn.ensemble")
 NAMES = ["carat", "x", "y"]

@@ -7,8 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from treeanova.core.bar import Bar
-from treeanova.core.progress import Steps, blocks, counted, one_step, quiet, reporting, within
+from treeanova.core.progress import Bar, Steps, blocks, counted, one_step, quiet, reporting, within
 from treeanova.testing.recorded import Recorded
 
 

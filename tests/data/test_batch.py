@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treeanova.data.batch import Selection
-from treeanova.data.batches import batches_of
 from treeanova.data.columns import encode
 from treeanova.data.features import Feature, Labels, Schema
+from treeanova.data.sources import batches_of
+from treeanova.data.streams import Selection
 
 AGE_SIZE = Schema((Feature("age"), Feature("size", Labels(("S", "L")))), named=True)
 

@@ -10,9 +10,9 @@ import pytest
 import scipy.sparse
 
 import treeanova
-from treeanova.data.batch import Selection
-from treeanova.data.batches import batches_of
 from treeanova.data.features import Feature, Schema
+from treeanova.data.sources import batches_of
+from treeanova.data.streams import Selection
 from treeanova.testing.same_answers import assert_same_answers, boosted_model, mixed_rows
 
 SCHEMA = Schema((Feature("a"), Feature("b")), named=True)

@@ -11,7 +11,7 @@ import scipy.sparse
 import treeanova
 from treeanova.data.columns import column_named, encode, without_column
 from treeanova.data.features import Feature, Labels, Schema
-from treeanova.data.tabular import read_table
+from treeanova.data.files import read_table
 from treeanova.testing.training import fit
 
 pd = pytest.importorskip("pandas")

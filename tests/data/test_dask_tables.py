@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 
 import treeanova
-from treeanova.data.batch import Selection
-from treeanova.data.batches import batches_of
-from treeanova.data.dask_tables import DaskTable
-from treeanova.data.distributed import merged
+from treeanova.data.sources import DaskTable, batches_of, merged
+from treeanova.data.streams import Selection
 from treeanova.testing.same_answers import assert_same_answers, boosted_model, mixed_rows
 from treeanova.testing.training import fit
 

@@ -6,8 +6,18 @@ import numpy as np
 import pytest
 
 import treeanova
-from treeanova.data.dates import DateNumber, date_text, date_texts, days_of, numbers_of_days, with_dates
-from treeanova.data.features import Feature, Labels, Numeric, Schema
+from treeanova.data.features import (
+    DateNumber,
+    Feature,
+    Labels,
+    Numeric,
+    Schema,
+    date_text,
+    date_texts,
+    days_of,
+    numbers_of_days,
+    with_dates,
+)
 from treeanova.testing.forests import chains
 from treeanova.testing.training import fit
 

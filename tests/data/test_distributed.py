@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from treeanova.data.batch import ALL_COLUMNS
-from treeanova.data.distributed import batches_of_part, merged
+from treeanova.data.sources import batches_of_part, merged
+from treeanova.data.streams import ALL_COLUMNS
 
 
 def test_parts_are_merged_by_name():

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from treeanova.data.features import Feature, IntegerCategory, Labels, Numeric, Schema, distinct, is_missing
-from treeanova.readers.ebm.columns import NumberOrText
-from treeanova.readers.xgboost.columns import CodedCategory, NamedCategory, Number
+from treeanova.readers.ebm import NumberOrText
+from treeanova.readers.xgboost.nodes import CodedCategory, NamedCategory, Number
 
 pd = pytest.importorskip("pandas")
 

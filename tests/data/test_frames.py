@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from treeanova.data.frames import Table, backend_of, frame, free_name, table_text
+from treeanova.data.columns import Table, backend_of, frame, free_name, table_text
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from treeanova.data.columns import as_rows, encode_rows
 from treeanova.data.features import Feature, Labels, Schema
-from treeanova.data.given_rows import as_rows, encode_rows
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")

@@ -9,10 +9,10 @@ import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
 
-from treeanova.data import parquet_files
-from treeanova.data.batch import Selection
-from treeanova.data.batches import batches_of
+from treeanova.data import parquet as parquet_files
 from treeanova.data.features import Feature, Labels, Schema
+from treeanova.data.sources import batches_of
+from treeanova.data.streams import Selection
 
 SCHEMA = Schema((Feature("a"), Feature("size", Labels(("S", "L")))), named=True)
 

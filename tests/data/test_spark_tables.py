@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import treeanova
-from treeanova.data.batches import batches_of
+from treeanova.data.sources import batches_of
 from treeanova.testing.same_answers import assert_same_answers, boosted_model, mixed_rows
 
 pytest.importorskip("sklearn")

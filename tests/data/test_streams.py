@@ -6,10 +6,9 @@ import pyarrow as pa
 import pytest
 
 from treeanova.data import streams
-from treeanova.data.batch import Selection
-from treeanova.data.batches import batches_of
 from treeanova.data.features import Feature, Schema
-from treeanova.data.streams import Query, arrow_tables
+from treeanova.data.sources import batches_of
+from treeanova.data.streams import Query, Selection, arrow_tables
 
 SCHEMA = Schema((Feature("b"), Feature("a")), named=True)
 

@@ -7,7 +7,7 @@ import pytest
 
 from treeanova.data.columns import encode
 from treeanova.data.features import Feature, IntegerCategory, Labels, Schema
-from treeanova.data.tabular import LIBRARIES, read_table
+from treeanova.data.files import LIBRARIES, read_table
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

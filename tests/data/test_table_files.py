@@ -14,12 +14,9 @@ import subprocess
 import numpy as np
 import pytest
 
-from treeanova.data.columns import encode
-from treeanova.data.dates import DateNumber
-from treeanova.data.features import Feature, Numeric, Schema
-from treeanova.data.frames import columns_of
-from treeanova.data.table_files import TableError
-from treeanova.data.tabular import LIBRARIES, read_table, records
+from treeanova.data.columns import columns_of, encode
+from treeanova.data.features import DateNumber, Feature, Numeric, Schema
+from treeanova.data.files import LIBRARIES, TableError, read_table, records
 
 pytest.importorskip("polars")
 

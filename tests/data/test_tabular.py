@@ -10,7 +10,7 @@ import pytest
 
 from treeanova.data.columns import encode
 from treeanova.data.features import Feature, Schema
-from treeanova.data.tabular import LIBRARIES, read_column, read_table, records
+from treeanova.data.files import LIBRARIES, read_column, read_table, records
 from treeanova.readers import read_model
 from treeanova.testing.training import fit
 

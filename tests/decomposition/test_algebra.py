@@ -12,7 +12,7 @@ import scipy.sparse
 import treeanova
 from treeanova import mean
 from treeanova.data.features import Feature, Labels
-from treeanova.density import sample
+from treeanova.density import counting as sample
 from treeanova.model.effects import Effects
 from treeanova.model.forest import weighted_sum
 from treeanova.terms.additive import AdditiveModel

@@ -10,7 +10,7 @@ import pytest
 import treeanova
 from treeanova.testing.recorded import Recorded
 from treeanova.testing.simulated import dependent_rows
-from treeanova.views.standings import as_lists
+from treeanova.views import as_lists
 
 pd = pytest.importorskip("pandas")
 pa = pytest.importorskip("pyarrow")

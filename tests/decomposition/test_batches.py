@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import treeanova
-from treeanova.density import sample
+from treeanova.density import counting as sample
 from treeanova.testing.forests import chains, rows_on_bounds
 from treeanova.testing.training import fit
 

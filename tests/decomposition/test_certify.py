@@ -11,7 +11,7 @@ import pytest
 
 import treeanova
 from treeanova.data.features import Feature, Numeric
-from treeanova.decomposition.evaluation import Evaluation
+from treeanova.decomposition.term import Evaluation
 from treeanova.testing.forests import chains, stumps
 from treeanova.testing.training import fit
 

@@ -10,7 +10,7 @@ import pytest
 
 import treeanova
 from treeanova import compare
-from treeanova.core.labels import label_of
+from treeanova.core.arrays import label_of
 from treeanova.data.features import Feature, Labels
 from treeanova.model.effects import Effects
 from treeanova.testing.decompositions import as_matrix, names_at_rows, names_in_tables

@@ -18,7 +18,7 @@ from treeanova.model.axes import IntervalAxis
 from treeanova.model.effects import Effects
 from treeanova.model.grid import Grid
 from treeanova.terms.correction import no_correction
-from treeanova.terms.scope import Selected
+from treeanova.terms.terms import Selected
 from treeanova.testing import brute_force, example
 from treeanova.testing.decompositions import (
     assert_terms,
@@ -33,7 +33,7 @@ from treeanova.testing.effects import on_full_bins, pair_on_few_bins, rows_of_ef
 from treeanova.testing.recorded import Recorded
 from treeanova.testing.simulated import boosted, dependent_rows, interacting, named_rows
 from treeanova.testing.training import fit
-from treeanova.views.summary import adding_up
+from treeanova.views import adding_up
 
 ensemble = pytest.importorskip("sklearn.ensemble")
 tree = pytest.importorskip("sklearn.tree")

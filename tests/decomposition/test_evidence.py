@@ -8,8 +8,7 @@ import scipy.optimize
 import scipy.stats
 
 from treeanova import Feature, Schema
-from treeanova.decomposition.evidence import curve_columns, evidence_of, slope_of
-from treeanova.decomposition.held_out import Rows, held_out
+from treeanova.decomposition.held_out import Question, Rows, held_out
 from treeanova.decomposition.losses import (
     FunctionLoss,
     LogLoss,
@@ -20,7 +19,7 @@ from treeanova.decomposition.losses import (
     TweedieLoss,
     named_losses,
 )
-from treeanova.decomposition.outcomes import Question
+from treeanova.decomposition.validation import curve_columns, evidence_of, slope_of
 
 SCHEMA = Schema((Feature("a"), Feature("b")))
 KEYS = [(0,), (1,), (0, 1)]

@@ -15,10 +15,10 @@ import pytest
 
 import treeanova
 from treeanova import compare
-from treeanova.data.frames import Table, backend_of
+from treeanova.data.columns import Table, backend_of
 from treeanova.testing.simulated import boosted, dependent_rows, named_rows
 from treeanova.testing.training import fit
-from treeanova.views.standings import as_lists
+from treeanova.views import as_lists
 
 tree = pytest.importorskip("sklearn.tree")
 pd = pytest.importorskip("pandas")

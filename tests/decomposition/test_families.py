@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from treeanova.decomposition.families import families_of, summed
+from treeanova.decomposition.importance import families_of, summed
 
 FEATURES = ["job_a", "age", "job_b", "city"]
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import treeanova
-from treeanova.decomposition import parts as parts_module
+from treeanova.decomposition import importance as parts_module
 from treeanova.decomposition.gap import two_groups
 from treeanova.testing import example
 from treeanova.testing.library_models import DEEP_MODELS, LIBRARY_MODELS

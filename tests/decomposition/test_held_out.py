@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from treeanova.decomposition.held_out import CoxRows, RankedRows, Rows, held_out, mean_and_error
+from treeanova.decomposition.held_out import CoxRows, Question, RankedRows, Rows, held_out, mean_and_error
 from treeanova.decomposition.losses import FunctionLoss, named_losses
-from treeanova.decomposition.outcomes import Question
 from treeanova.testing.training import train
 
 

@@ -10,11 +10,11 @@ import threadpoolctl
 
 import treeanova
 from treeanova.decomposition import importance
-from treeanova.decomposition.evaluation import Evaluation
 from treeanova.decomposition.importance import strongest_first
+from treeanova.decomposition.term import Evaluation
 from treeanova.density import Laplace, Shrinkage
-from treeanova.model.binning import binning_by
 from treeanova.model.effects import Effects
+from treeanova.model.grid import binning_by
 from treeanova.testing.decompositions import cell_scores
 from treeanova.testing.diamonds import NAMES as STONE_NAMES
 from treeanova.testing.diamonds import diamonds

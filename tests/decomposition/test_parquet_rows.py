@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import treeanova
-from treeanova.data import parquet_files, streams
-from treeanova.decomposition import parquet_rows
+from treeanova.data import parquet as parquet_files
+from treeanova.data import streams
+from treeanova.decomposition import explanation as parquet_rows
 from treeanova.testing import example
 from treeanova.testing.forests import chains
 from treeanova.testing.library_models import LIBRARY_MODELS

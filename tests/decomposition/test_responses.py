@@ -5,7 +5,7 @@ import pytest
 
 import treeanova
 from treeanova.data.features import Schema
-from treeanova.decomposition.responses import is_response, response_changes
+from treeanova.decomposition.term import is_response, response_changes
 from treeanova.testing.training import fit
 
 ensemble = pytest.importorskip("sklearn.ensemble")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from treeanova import decompose, density_sensitivity
-from treeanova.core.labels import label_of
+from treeanova.core.arrays import label_of
 from treeanova.testing.decompositions import names_at_rows
 from treeanova.testing.densities import normals
 from treeanova.testing.effects import pair_on_few_bins, rows_of_effects

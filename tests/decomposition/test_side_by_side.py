@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import treeanova
-from treeanova.decomposition.side_by_side import effect_sides
+from treeanova.decomposition.change import effect_sides
 from treeanova.testing.training import fit
 
 ensemble = pytest.importorskip("sklearn.ensemble")

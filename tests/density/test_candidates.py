@@ -7,10 +7,10 @@ import pytest
 from sklearn.ensemble import GradientBoostingRegressor
 
 from treeanova import decompose
-from treeanova.density import candidates as estimates
-from treeanova.density.margins import Margin
-from treeanova.density.pairs import full_table, pair_of
-from treeanova.density.raking import rake_to_marginals
+from treeanova.density.smooth import choice as estimates
+from treeanova.density.smooth.margins import Margin
+from treeanova.density.smooth.pairs import full_table, pair_of
+from treeanova.density.table import rake_to_marginals
 from treeanova.testing.dependence import (
     FLOOR,
     LAWS,

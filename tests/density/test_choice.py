@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from treeanova.density import candidates as estimates
-from treeanova.density.choice import BANDWIDTHS, all_candidates, kernel_candidates
-from treeanova.density.pairs import log_likelihood
+from treeanova.density.smooth import choice as estimates
+from treeanova.density.smooth.choice import BANDWIDTHS, all_candidates, kernel_candidates
+from treeanova.density.smooth.pairs import log_likelihood
 from treeanova.model.axes import IntervalAxis
 from treeanova.testing.densities import bind_columns, normals
 from treeanova.testing.dependence import (

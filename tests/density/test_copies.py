@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import treeanova
-from treeanova.density import sample
-from treeanova.density.copies import without_copies
+from treeanova.density import counting as sample
+from treeanova.density.counts import without_copies
 from treeanova.density.row_sources import statistics_of
 from treeanova.model.axes import IntervalAxis
 from treeanova.testing.densities import grid_of_axes, normals, quantile_axes

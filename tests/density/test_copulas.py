@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from treeanova.density import copulas
+from treeanova.density.smooth import margins as copulas
 from treeanova.testing.dependence import LAWS, related_codes
 
 

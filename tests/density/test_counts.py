@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from treeanova.density import sample
-from treeanova.density.accumulator import Request
+from treeanova.density import counting as sample
+from treeanova.density.counting import Request
 from treeanova.density.row_sources import statistics_of
-from treeanova.model.binning import binning_by
+from treeanova.model.grid import binning_by
 from treeanova.testing.densities import MIXED_GRID, MIXED_KEYS, mixed_rows
 
 BINNINGS = [binning_by(np.array([0, 0, 1, 2])), binning_by(np.array([0, 1])), binning_by(np.array([0, 1, 0]))]

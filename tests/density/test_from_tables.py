@@ -9,7 +9,7 @@ import pytest
 
 import treeanova
 from treeanova.density import Table
-from treeanova.density.from_tables import check_agreement, joint_of_tables
+from treeanova.density.table import check_agreement, joint_of_tables
 from treeanova.testing.densities import boosted
 
 

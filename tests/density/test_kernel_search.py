@@ -8,8 +8,8 @@ import itertools
 import numpy as np
 import pytest
 
-from treeanova.density import kernel_search
-from treeanova.density.kernel_search import KernelSearch, spaced_triples
+from treeanova.density.smooth import kernel as kernel_search
+from treeanova.density.smooth.kernel import KernelSearch, spaced_triples
 from treeanova.testing.densities import bind_columns, normals
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from treeanova.density.copulas import FAMILIES
-from treeanova.density.margin_stacks import MarginStack, StackedMargins, shape_of
-from treeanova.density.margins import Margin
+from treeanova.density.smooth.margins import FAMILIES, Margin, MarginStack, StackedMargins, shape_of
 
 
 def margins_of_one_shape(n_ordered=20, n_margins=4):

@@ -8,9 +8,9 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treeanova.density import candidates as estimates
-from treeanova.density.margins import Margin
-from treeanova.density.pairs import pair_of
+from treeanova.density.smooth import choice as estimates
+from treeanova.density.smooth.margins import Margin
+from treeanova.density.smooth.pairs import pair_of
 from treeanova.testing.dependence import influence, kernel_ratio, of_one_pair, pair_of_codes, related_codes
 
 

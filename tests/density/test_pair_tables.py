@@ -7,9 +7,9 @@ import itertools
 import numpy as np
 import pytest
 
-from treeanova.density.choice import all_candidates, choose, kernel_candidates
-from treeanova.density.pair_tables import estimate_pairs
-from treeanova.density.pairs import full_table, pair_of
+from treeanova.density.smooth import estimate_pairs
+from treeanova.density.smooth.choice import all_candidates, choose, kernel_candidates
+from treeanova.density.smooth.pairs import full_table, pair_of
 from treeanova.testing.densities import bind_columns, quantile_axes
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from treeanova.density.choice import all_candidates
-from treeanova.density.margins import Margin
-from treeanova.density.pairs import full_table, log_likelihood, make_candidates, pair_of
+from treeanova.density.smooth.choice import all_candidates
+from treeanova.density.smooth.margins import Margin
+from treeanova.density.smooth.pairs import full_table, log_likelihood, make_candidates, pair_of
 from treeanova.testing.dependence import listed, pair_of_codes, related_codes
 
 

@@ -13,8 +13,7 @@ from treeanova.data.features import Feature, Labels, Schema
 from treeanova.density import Auto, Empirical, Independent, Kernel, Laplace, Shrinkage, Table, Uniform
 from treeanova.density.row_sources import statistics_of
 from treeanova.model.axes import CategoryAxis, IntervalAxis
-from treeanova.model.binning import binning_by, unmerged
-from treeanova.model.grid import Grid
+from treeanova.model.grid import Grid, binning_by, unmerged
 
 LABELS = ("s", "t", "u", "v", "w")
 GRID = Grid(

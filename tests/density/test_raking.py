@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import treeanova
-from treeanova.density.raking import rake_to_marginals
+from treeanova.density.table import rake_to_marginals
 from treeanova.testing.forests import chains
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from treeanova.density import sample
-from treeanova.density.accumulator import Request
+from treeanova.density import counting as sample
+from treeanova.density.counting import Request
 from treeanova.density.row_sources import statistics_of
 from treeanova.testing.densities import MIXED_GRID, MIXED_KEYS, mixed_rows
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treeanova.density.sample import MAX_ROWS, enough_hashes, hashes_of, joined, sample_of, sample_size
+from treeanova.density.counting import MAX_ROWS, enough_hashes, hashes_of, joined, sample_of, sample_size
 
 
 def lot(source, first, n_rows, *, weighted=False):

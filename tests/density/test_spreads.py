@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from treeanova.density.spreads import N_QUANTILES, Spread
+from treeanova.density.counts import N_QUANTILES, Spread
 
 
 def test_quantiles_and_histogram_are_those_of_the_values():

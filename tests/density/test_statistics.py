@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from treeanova.density import Uniform
 from treeanova.density.row_sources import check_weighted_rows, statistics_of
 from treeanova.model.axes import IntervalAxis
-from treeanova.model.binning import binning_by
+from treeanova.model.grid import binning_by
 from treeanova.testing.densities import (
     MIXED_GRID,
     MIXED_KEYS,

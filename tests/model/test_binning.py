@@ -10,14 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treeanova.model.axes import CategoryAxis, IntervalAxis
-from treeanova.model.binning import (
-    Binning,
-    binning_by,
-    common_refinement,
-    equal_mass,
-    equal_mass_groups,
-    unmerged,
-)
+from treeanova.model.grid import Binning, binning_by, common_refinement, equal_mass, equal_mass_groups, unmerged
 
 MASSES = st.lists(st.floats(0, 1), min_size=1, max_size=12)
 

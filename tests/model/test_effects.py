@@ -12,10 +12,8 @@ from hypothesis import given
 import treeanova
 from treeanova.data.features import Feature, Schema
 from treeanova.model.axes import IntervalAxis
-from treeanova.model.binning import binning_by, unmerged
 from treeanova.model.effects import Effects, refined_axes, weighted_sum
-from treeanova.model.grid import Grid
-from treeanova.model.union import union
+from treeanova.model.grid import Grid, binning_by, union, unmerged
 from treeanova.testing.effects import grid_of_sizes, random_effects
 from treeanova.testing.examples import FIGURE_1
 from treeanova.testing.strategies import SEEDS

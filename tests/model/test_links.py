@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from treeanova import Feature, Schema
-from treeanova.model.links import class_labels, class_probabilities, is_classifier, respond
+from treeanova.model.effects import class_labels, class_probabilities, is_classifier, respond
 
 ONE = np.array([[-2.0], [0.0], [3.0]])
 THREE = np.array([[1.0, 2.0, 0.5], [-1.0, -2.0, -3.0]])

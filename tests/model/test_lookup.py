@@ -6,9 +6,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from treeanova.model import lookup as module
-from treeanova.model.axes import IntervalAxis
-from treeanova.model.lookup import BitCells, EqualCells, lookup_of
+from treeanova.model import axes as module
+from treeanova.model.axes import BitCells, EqualCells, IntervalAxis, lookup_of
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 BOUNDS = st.one_of(

@@ -8,9 +8,8 @@ import numpy as np
 from hypothesis import given
 
 from treeanova.data.columns import encode
-from treeanova.model.forest import NEAR_ZERO
+from treeanova.model.forest import NEAR_ZERO, goes_left
 from treeanova.model.grid import grid_of
-from treeanova.model.splits import goes_left
 from treeanova.testing.forests import BOUNDS, BOUNDS_NEAR_ZERO, random_forest, rows_on_bounds
 from treeanova.testing.strategies import SEEDS
 

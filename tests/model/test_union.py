@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from treeanova.data.dates import DateNumber
-from treeanova.data.features import Feature, Labels, Numeric, Schema
+from treeanova.data.features import DateNumber, Feature, Labels, Numeric, Schema
 from treeanova.model.axes import CategoryAxis, IntervalAxis
-from treeanova.model.grid import Grid, grid_of
-from treeanova.model.union import union
+from treeanova.model.grid import Grid, grid_of, union
 from treeanova.testing.forests import LETTERS, category_axis, number_and_letter_rows, numeric_axis, random_stumps
 from treeanova.testing.strategies import SEEDS
 

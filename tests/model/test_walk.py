@@ -7,8 +7,7 @@ import pytest
 
 from treeanova.core.compiled import has_numba
 from treeanova.data.columns import encode
-from treeanova.model.forest import NEAR_ZERO
-from treeanova.model.walk import Nodes, leaves_reached
+from treeanova.model.forest import NEAR_ZERO, Nodes, leaves_reached
 from treeanova.testing.forests import BOUNDS_NEAR_ZERO, random_forest, rows_on_bounds
 
 ways = [

@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("matplotlib")
 
 from treeanova.model.axes import CategoryAxis, IntervalAxis
-from treeanova.plot.axis_drawing import GAP, draw_axis
+from treeanova.plot.axes import GAP, draw_axis
 
 
 def test_categories_with_unseen_and_missing():

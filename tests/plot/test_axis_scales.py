@@ -7,7 +7,7 @@ pytest.importorskip("matplotlib")
 
 from treeanova import plot
 from treeanova.model.axes import CategoryAxis, IntervalAxis
-from treeanova.plot.axis_scales import scale_and_ends
+from treeanova.plot.axes import scale_and_ends
 from treeanova.testing.drawings import step_curves
 
 

@@ -5,7 +5,7 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
-from treeanova.plot.category_order import category_order, numbers_in
+from treeanova.plot.axes import category_order, numbers_in
 
 WEIGHTS, VALUES = np.array([0.2, 0.5, 0.3]), np.array([1.0, -1.0, 3.0])
 

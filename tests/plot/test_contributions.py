@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from treeanova.plot.contributions import Contributions, contributions_of, frame_of, leaves, with_rest, write_numbers
+from treeanova.plot.bars import Contributions, contributions_of, frame_of, leaves, with_rest, write_numbers
 
 
 def test_rows_of_one_output_and_the_rest():

@@ -12,7 +12,7 @@ pd = pytest.importorskip("pandas")
 tree = pytest.importorskip("sklearn.tree")
 
 from treeanova import plot  # noqa: E402
-from treeanova.plot.date_ticks import date_labels  # noqa: E402
+from treeanova.plot.scales import date_labels  # noqa: E402
 from treeanova.testing.forests import chains  # noqa: E402
 from treeanova.testing.training import fit  # noqa: E402
 

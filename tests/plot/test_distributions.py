@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from treeanova.model.axes import CategoryAxis, IntervalAxis
-from treeanova.plot.axis_drawing import draw_axis
-from treeanova.plot.axis_scales import LINEAR
-from treeanova.plot.distributions import Distribution, draw_category_distributions, draw_interval_distributions
+from treeanova.plot.axes import LINEAR, draw_axis
+from treeanova.plot.effects import Distribution, draw_category_distributions, draw_interval_distributions
 from treeanova.plot.scales import STRIP
 
 plt = pytest.importorskip("matplotlib.pyplot")

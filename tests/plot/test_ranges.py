@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("matplotlib")
 
 from treeanova.model.axes import CategoryAxis, IntervalAxis
-from treeanova.plot.ranges import checked_limits, common_range, range_of
+from treeanova.plot.axes import checked_limits, common_range, range_of
 
 
 def interval(*thresholds):

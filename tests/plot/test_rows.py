@@ -10,7 +10,7 @@ pytest.importorskip("matplotlib")
 
 from matplotlib import pyplot as plt
 
-from treeanova.plot.rows import list_names
+from treeanova.plot.bars import list_names
 from treeanova.testing.drawings import tick_places
 
 

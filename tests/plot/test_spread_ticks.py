@@ -6,9 +6,8 @@ import pytest
 pytest.importorskip("matplotlib")
 
 from treeanova.model.axes import IntervalAxis
-from treeanova.plot.axis_drawing import draw_axis
-from treeanova.plot.axis_scales import scale_and_ends
-from treeanova.plot.spread_ticks import short_number, spread_ticks
+from treeanova.plot.axes import draw_axis, scale_and_ends
+from treeanova.plot.scales import short_number, spread_ticks
 
 
 def ticks_of(kind, thresholds, weights, room):

@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip("matplotlib")
 
 from treeanova import plot
-from treeanova.plot import text
+from treeanova.plot import style as text
 
 LONG_PLOTS = {
     "effect": lambda fx, data: plot.effect(fx, data.columns[0]),

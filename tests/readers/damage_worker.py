@@ -19,10 +19,10 @@ import warnings
 import numpy as np
 
 import treeanova
+from treeanova.model.effects import class_probabilities
 from treeanova.model.forest import Forest
 from treeanova.model.grid import grid_of
-from treeanova.model.links import class_probabilities
-from treeanova.readers import versions
+from treeanova.readers import checks as versions
 
 MEMORY = 2 << 30
 SECONDS = 30
@@ -81,13 +81,11 @@ def _xgboost(path, _forest, rows):
 
 def _lightgbm(path, forest, rows):
     booster = importlib.import_module("lightgbm").Booster(model_file=path)
-    return _respond(
-        forest, importlib.import_module("treeanova.readers.lightgbm.reader")._score_of(booster, forest, rows)
-    )
+    return _respond(forest, importlib.import_module("treeanova.readers.lightgbm")._score_of(booster, forest, rows))
 
 
 def _catboost(path, forest, rows):
-    reader = importlib.import_module("treeanova.readers.catboost.reader")
+    reader = importlib.import_module("treeanova.readers.catboost")
     return reader._load(importlib.import_module("catboost"), path, (), forest)(rows)
 
 

@@ -12,8 +12,8 @@ import pytest
 
 import treeanova
 from treeanova import UnsupportedModelError
-from treeanova.readers import catalogue
-from treeanova.readers.libraries import LIBRARIES
+from treeanova.readers import registry as catalogue
+from treeanova.readers.registry import LIBRARIES
 from treeanova.testing.training import fit, shifted, train
 
 ROOT = pathlib.Path(__file__).parents[2]

@@ -14,15 +14,14 @@ from hypothesis import strategies as st
 
 import treeanova
 from treeanova.errors import ModelFileError, UnsupportedModelError
+from treeanova.model.effects import respond
 from treeanova.model.grid import grid_of
-from treeanova.model.links import respond
 from treeanova.readers import read_model
-from treeanova.readers.catboost import read, read_file, unfolding
-from treeanova.readers.catboost.cityhash import category_hash
-from treeanova.readers.catboost.columns import HashedCategory
-from treeanova.readers.catboost.ctr import ctr_values
-from treeanova.readers.catboost.growth import Table, grow
-from treeanova.readers.catboost.json_model import from_json
+from treeanova.readers.catboost import HashedCategory, read, read_file, unfolding
+from treeanova.readers.catboost.files import from_json
+from treeanova.readers.catboost.model import category_hash
+from treeanova.readers.catboost.splits import ctr_values
+from treeanova.readers.catboost.unfolding import Table, grow
 from treeanova.testing.edge_values import numeric_rows
 from treeanova.testing.training import fit, shifted
 

@@ -41,7 +41,7 @@ from sklearn.preprocessing import (
 import treeanova
 from treeanova.errors import UnsupportedModelError
 from treeanova.readers import read_for_rows
-from treeanova.readers.columnwise.numbers import floats, ranks
+from treeanova.readers.pipelines.maps import floats, ranks
 from treeanova.testing.training import fit
 
 pytestmark = [

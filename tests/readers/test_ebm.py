@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from treeanova.errors import UnsupportedModelError
 from treeanova.model.axes import CategoryAxis
-from treeanova.model.binning import unmerged
+from treeanova.model.grid import unmerged
 from treeanova.readers import ebm as reader
 from treeanova.readers import read_model
 from treeanova.storage.schema import describe, restore
@@ -625,9 +625,9 @@ def test_broken_edits(what, match):
 def test_too_many_cells(monkeypatch):
     model = train(interactions=[("a", "f")])
     n_cells = sum(values.size for values in read_model(model).terms.values())
-    monkeypatch.setattr("treeanova.readers.ebm.reader._MAX_CELLS", n_cells)
+    monkeypatch.setattr("treeanova.readers.ebm._MAX_CELLS", n_cells)
     read_model(model)
-    monkeypatch.setattr("treeanova.readers.ebm.reader._MAX_CELLS", n_cells - 1)
+    monkeypatch.setattr("treeanova.readers.ebm._MAX_CELLS", n_cells - 1)
     with pytest.raises(UnsupportedModelError, match=f"at most {n_cells - 1:,} cells, got {n_cells:,}; train it with"):
         read_model(model)
 

@@ -9,9 +9,9 @@ import pytest
 
 import treeanova
 from treeanova.errors import ModelFileError, UnsupportedModelError
-from treeanova.model.links import class_probabilities, respond
+from treeanova.model.effects import class_probabilities, respond
 from treeanova.readers import read_model
-from treeanova.readers.onnx.protobuf import fields, floats, integers, signed
+from treeanova.readers.onnx.graph import fields, floats, integers, signed
 from treeanova.testing.training import fit
 
 onnx = pytest.importorskip("onnx")

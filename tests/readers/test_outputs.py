@@ -10,8 +10,8 @@ import pytest
 
 import treeanova
 from treeanova import read_model
-from treeanova.model.links import class_labels
-from treeanova.readers.outputs import plain_labels
+from treeanova.model.effects import class_labels
+from treeanova.readers.checks import plain_labels
 from treeanova.testing.training import fit, shifted, train
 
 # Older versions of LightGBM warn about arrays without names.

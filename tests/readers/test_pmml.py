@@ -12,8 +12,8 @@ import pytest
 import treeanova
 from treeanova import UnsupportedModelError, read_model
 from treeanova.errors import ModelFileError
-from treeanova.model.links import class_probabilities
-from treeanova.readers.pmml.document import words
+from treeanova.model.effects import class_probabilities
+from treeanova.readers.pmml.fields import words
 
 pd = pytest.importorskip("pandas")
 KEPT = pathlib.Path(__file__).parent / "models" / "pmml.zip"

@@ -42,7 +42,7 @@ from treeanova.data.features import Labels
 from treeanova.errors import UnsupportedModelError
 from treeanova.model.grid import grid_of
 from treeanova.readers import read_model
-from treeanova.readers.sklearn.columns import LabelsWithNone
+from treeanova.readers.sklearn import LabelsWithNone
 from treeanova.testing.edge_values import numeric_rows
 from treeanova.testing.training import fit
 

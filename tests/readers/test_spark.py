@@ -14,7 +14,7 @@ import pytest
 import treeanova
 from treeanova import UnsupportedModelError, read_model
 from treeanova.errors import ModelFileError
-from treeanova.model.links import class_probabilities, respond
+from treeanova.model.effects import class_probabilities, respond
 
 pd = pytest.importorskip("pandas")
 pa = pytest.importorskip("pyarrow")

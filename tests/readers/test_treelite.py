@@ -12,9 +12,8 @@ import scipy.sparse
 import treeanova
 from treeanova import UnsupportedModelError, read_model
 from treeanova.errors import ModelFileError
-from treeanova.model.links import respond
-from treeanova.readers.treelite.checkpoint import parse
-from treeanova.readers.treelite.forest import forest_of
+from treeanova.model.effects import respond
+from treeanova.readers.treelite import forest_of, parse
 from treeanova.testing.edge_values import numeric_rows
 from treeanova.testing.training import fit
 

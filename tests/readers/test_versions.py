@@ -12,8 +12,9 @@ import pytest
 
 from treeanova.errors import UnsupportedModelError
 from treeanova.model.forest import assemble
-from treeanova.readers import read_model, versions
-from treeanova.readers.catboost import cbm
+from treeanova.readers import checks as versions
+from treeanova.readers import read_model
+from treeanova.readers.catboost import files as cbm
 from treeanova.testing.training import fit
 
 catboost = pytest.importorskip("catboost")

@@ -20,9 +20,8 @@ from treeanova.model.forest import Forest
 from treeanova.model.grid import grid_of
 from treeanova.readers import read_model
 from treeanova.readers import xgboost as reader
-from treeanova.readers.xgboost import ubjson
-from treeanova.readers.xgboost.columns import Reading
-from treeanova.readers.xgboost.margin import predicted_margin, stored_margin
+from treeanova.readers.xgboost import predicted_margin, stored_margin, ubjson
+from treeanova.readers.xgboost.nodes import Reading
 from treeanova.storage.schema import describe, restore
 from treeanova.testing.edge_values import numeric_rows
 from treeanova.testing.training import fit, shifted, train

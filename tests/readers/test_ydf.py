@@ -8,7 +8,7 @@ import pytest
 import treeanova
 from treeanova import UnsupportedModelError, read_model
 from treeanova.errors import ModelFileError
-from treeanova.model.links import class_probabilities, respond
+from treeanova.model.effects import class_probabilities, respond
 from treeanova.testing.edge_values import numeric_candidates
 from treeanova.testing.training import fit
 

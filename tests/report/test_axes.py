@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from treeanova.model.axes import CategoryAxis, IntervalAxis
-from treeanova.report.axes import page_axis
+from treeanova.report.tables import page_axis
 
 
 def test_large_tables_are_merged_by_weighted_means():

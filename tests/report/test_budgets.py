@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from treeanova.report.budgets import max_main_bins, max_pair_bins, pair_bins_of_rows
+from treeanova.report.payload import max_main_bins, max_pair_bins, pair_bins_of_rows
 
 
 def test_main_effects_share_their_room():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from treeanova.report import bundle
+from treeanova.report import page as bundle
 
 vl_convert = pytest.importorskip("vl_convert")
 

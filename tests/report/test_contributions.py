@@ -5,7 +5,8 @@ import re
 
 import pytest
 
-from treeanova.report.contributions import (
+from treeanova.report.static import (
+    Span,
     contributions,
     decimals_of,
     extent_of_stack,
@@ -15,7 +16,6 @@ from treeanova.report.contributions import (
     stacked,
     with_error,
 )
-from treeanova.report.pictures import Span
 
 COLUMNS = {"gap": "gap", "error": "standard error"}
 

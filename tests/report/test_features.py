@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 
 import treeanova
-from treeanova.data.dates import DateNumber
-from treeanova.data.features import Feature, Numeric, Schema
+from treeanova.data.features import DateNumber, Feature, Numeric, Schema
 from treeanova.density.row_sources import statistics_of
 from treeanova.model.axes import IntervalAxis
 from treeanova.model.grid import Grid
-from treeanova.report.features import plain_dates, plain_features, window
+from treeanova.report.tables import plain_dates, plain_features, window
 
 
 def statistics(axis, column):

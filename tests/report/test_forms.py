@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import treeanova
-from treeanova.report.forms import RAW, Forms
+from treeanova.report.tables import RAW, Forms
 from treeanova.testing.models import terms_on_own_axes
 
 

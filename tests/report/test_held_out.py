@@ -7,7 +7,7 @@ import pytest
 
 import treeanova
 from treeanova.report import write_report
-from treeanova.report.held_out import checked_errors, checked_validation, plain_validation
+from treeanova.report.payload import checked_errors, checked_validation, plain_validation
 from treeanova.testing.pages import ParsedPage, names_on_page
 from treeanova.testing.simulated import boosted, dependent_rows, interacting
 

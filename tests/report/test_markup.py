@@ -5,7 +5,7 @@ import html.parser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treeanova.report.markup import Markup, element, together
+from treeanova.report.static import Markup, element, together
 
 
 class Reader(html.parser.HTMLParser):

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from treeanova.report.numbers import distinct_numbers, millionths, six_digits, unit_of, whole_units
+from treeanova.report.tables import distinct_numbers, millionths, six_digits, unit_of, whole_units
 
 
 def test_the_largest_value_has_six_digits():

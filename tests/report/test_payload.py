@@ -10,7 +10,7 @@ from treeanova.testing.models import boosted_product
 from treeanova.testing.pages import ParsedPage, names_on_page, values_on_page
 from treeanova.testing.remainders import main_effects_and_remainder, model_with_a_feature_called_remainder
 from treeanova.testing.training import fit
-from treeanova.views.standings import as_lists
+from treeanova.views import as_lists
 
 pytest.importorskip("vl_convert")
 ensemble = pytest.importorskip("sklearn.ensemble")

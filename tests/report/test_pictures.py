@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from treeanova.density.row_sources import statistics_of
-from treeanova.report.pictures import Curve, RowsOf, Span, bar, effect_picture, ticks
+from treeanova.report.static import Curve, RowsOf, Span, bar, effect_picture, ticks
 from treeanova.testing.pages import ParsedPage
 from treeanova.testing.training import fit
 

@@ -6,7 +6,7 @@ import pathlib
 
 import pytest
 
-from treeanova.report.provenance import call_of, model_name, versions
+from treeanova.report.payload import call_of, model_name, versions
 
 
 def test_the_model_goes_by_its_class_or_file(fx):

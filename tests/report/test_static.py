@@ -2,9 +2,7 @@ from __future__ import annotations
 
 import re
 
-from treeanova.report.markup import element
-from treeanova.report.static import numbers, rows_of_table, section, static_page
-from treeanova.report.styles import digest
+from treeanova.report.static import digest, element, numbers, rows_of_table, section, static_page
 from treeanova.testing.pages import HOSTILE_NAMES, ParsedPage
 
 

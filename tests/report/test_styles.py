@@ -3,8 +3,8 @@ from __future__ import annotations
 import base64
 import hashlib
 
-from treeanova.report.styles import asset, colours, digest
-from treeanova.views import look
+from treeanova import views as look
+from treeanova.report.static import asset, colours, digest
 
 
 def test_parts_of_a_style():

@@ -9,7 +9,7 @@ import treeanova
 from treeanova.report import write_report
 from treeanova.testing.pages import ParsedPage, names_on_page, values_on_page
 from treeanova.testing.training import fit
-from treeanova.views.standings import as_lists
+from treeanova.views import as_lists
 
 pytest.importorskip("vl_convert")
 ensemble = pytest.importorskip("sklearn.ensemble")

@@ -8,9 +8,9 @@ import math
 import numpy as np
 import pytest
 
-from treeanova.model.binning import Binning, unmerged
-from treeanova.storage import faces
-from treeanova.storage.faces import CoarseCells, n_cells, pack_tables, unpack_tables
+from treeanova.model.grid import Binning, unmerged
+from treeanova.storage import compact as faces
+from treeanova.storage.compact import CoarseCells, n_cells_of_faces, pack_tables, unpack_tables
 
 SIZES = (7, 8, 5, 8)
 LIMITS = {2: 8, 3: 4, 4: 2}
@@ -64,7 +64,7 @@ def test_tables_follow_from_as_many_numbers_as_cells_with_a_first_bin():
     for key, flat in packed.items():
         shape = tables[key].shape[:-1]
         assert flat.size == N_OUTPUTS * (math.prod(shape) - math.prod(n - 1 for n in shape))
-    assert n_cells(cells, packed, N_OUTPUTS) == sum(table.size for table in tables.values())
+    assert n_cells_of_faces(cells, packed, N_OUTPUTS) == sum(table.size for table in tables.values())
     again = unpack_tables(cells, packed, whole, N_OUTPUTS)
     assert again.keys() == tables.keys()
     for key, table in tables.items():
@@ -99,4 +99,4 @@ def test_faces_that_do_not_fit_are_refused():
         unpack_tables(cells_of(), {**packed, (0, 1): packed[0, 1][:-1]}, whole, N_OUTPUTS)
     huge = Binning(np.array([0, 10**9]), np.ones(2), 10**9 + 1)
     cells = CoarseCells((huge, huge), {2: 10**10})
-    assert n_cells(cells, {(0, 1): np.zeros(3)}, 1) > 10**18  # which a file must be large enough for
+    assert n_cells_of_faces(cells, {(0, 1): np.zeros(3)}, 1) > 10**18  # which a file must be large enough for

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import treeanova
-from treeanova.storage.fingerprint import fingerprint
+from treeanova.storage.archive import fingerprint
 from treeanova.testing.library_models import LIBRARY_MODELS, number_rows
 from treeanova.testing.training import fit
 
 CODE = """
-from treeanova.storage.fingerprint import fingerprint
+from treeanova.storage.archive import fingerprint
 from treeanova.testing.library_models import LIBRARY_MODELS
 for name in {names!r}:
     fx, _ = LIBRARY_MODELS[name].make()

@@ -8,10 +8,10 @@ import pytest
 
 import treeanova
 from treeanova.decomposition import importance
-from treeanova.density import sample
+from treeanova.density import counting as sample
 from treeanova.density.row_sources import statistics_of
-from treeanova.storage import kept_statistics
-from treeanova.storage.kept_statistics import pack_statistics, unpack_statistics
+from treeanova.storage import statistics as kept_statistics
+from treeanova.storage.statistics import pack_statistics, unpack_statistics
 from treeanova.testing.archives import saved_and_loaded
 from treeanova.testing.densities import MIXED_GRID
 from treeanova.testing.training import fit

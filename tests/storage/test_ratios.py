@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from treeanova.storage import ratios
-from treeanova.storage.ratios import n_cells, pack_weights, unpack_weights
+from treeanova.storage import compact as ratios
+from treeanova.storage.compact import n_cells_of_ratios, pack_weights, unpack_weights
 
 FIRST, SECOND = np.array([0.1, 0.2, 0.0, 0.3, 0.4]), np.array([0.25, 0.25, 0.2, 0.3])
 # Three groups of rows, of which the second starts after a bin without mass, and two groups of columns.
@@ -41,7 +41,7 @@ def test_independent_features_have_one_ratio():
     packed, whole = pack_weights(weights(np.multiply.outer(FIRST, SECOND)))
     assert packed[0, 1].tolist() == [1, 1, 0, 0, 1]
     assert np.array_equal(unpack_weights(packed, whole)[0, 1], np.multiply.outer(FIRST, SECOND))
-    assert n_cells(packed, whole) == 20
+    assert n_cells_of_ratios(packed, whole) == 20
 
 
 def test_tables_without_groups_are_kept():

@@ -10,17 +10,16 @@ import numpy as np
 import pytest
 
 from treeanova.data.columns import encode
-from treeanova.data.dates import DateNumber
-from treeanova.data.features import Encoder, Feature, IntegerCategory, Labels, Numeric, Schema
+from treeanova.data.features import DateNumber, Encoder, Feature, IntegerCategory, Labels, Numeric, Schema
 from treeanova.readers import read_model
-from treeanova.readers.catboost.columns import HashedCategory
-from treeanova.readers.columnwise.columns import DoubleNumber, EncodedLabels
-from treeanova.readers.ebm.columns import IgnoredColumn, NumberOrText, TextCategory
-from treeanova.readers.lightgbm.columns import ListedCodes, OrderedCategory, PandasCategory
-from treeanova.readers.sklearn.columns import LabelsWithNone
-from treeanova.readers.treelite.columns import UnsignedCodes
-from treeanova.readers.xgboost.columns import CodedCategory, NamedCategory, Number
-from treeanova.readers.ydf.columns import TextItems
+from treeanova.readers.catboost import HashedCategory
+from treeanova.readers.ebm import IgnoredColumn, NumberOrText, TextCategory
+from treeanova.readers.lightgbm.features import ListedCodes, OrderedCategory, PandasCategory
+from treeanova.readers.pipelines.maps import DoubleNumber, EncodedLabels
+from treeanova.readers.sklearn import LabelsWithNone
+from treeanova.readers.treelite import UnsignedCodes
+from treeanova.readers.xgboost.nodes import CodedCategory, NamedCategory, Number
+from treeanova.readers.ydf import TextItems
 from treeanova.storage.schema import describe, restore
 from treeanova.testing.training import fit
 

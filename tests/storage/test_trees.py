@@ -7,7 +7,7 @@ import pytest
 
 import treeanova
 from treeanova.storage.trees import pack_leaf_terms, unpack_leaf_terms
-from treeanova.terms.leaf_terms import PureLeafTerms, RawLeafTerms
+from treeanova.terms.at_rows import PureLeafTerms, RawLeafTerms
 from treeanova.testing.archives import assert_same_bits, saved_and_loaded
 from treeanova.testing.library_models import number_rows
 from treeanova.testing.training import fit

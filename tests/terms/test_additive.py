@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from treeanova.core.progress import quiet
 from treeanova.density import Empirical, Independent, Table, Uniform
 from treeanova.density.row_sources import statistics_of
-from treeanova.model.binning import binning_by, unmerged
 from treeanova.model.effects import Effects
+from treeanova.model.grid import binning_by, unmerged
 from treeanova.terms.additive import AdditiveModel, purify_tensors
 from treeanova.terms.source import Settings
-from treeanova.terms.termset import Tensors
+from treeanova.terms.terms import Tensors
 from treeanova.testing import brute_force
 from treeanova.testing.effects import grid_of_sizes, on_full_bins, random_effects
 from treeanova.testing.forests import all_cells

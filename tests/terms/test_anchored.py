@@ -10,7 +10,7 @@ import pytest
 from treeanova.terms.additive import AdditiveModel
 from treeanova.terms.anchored import AnchoredTerms, AnchoredTrees, anchored
 from treeanova.terms.layout import choose_layout
-from treeanova.terms.termset import Tensors
+from treeanova.terms.terms import Tensors
 from treeanova.terms.tree_model import TreeModel
 from treeanova.terms.trees import lay_out, leaves_of
 from treeanova.testing.anchored import anchored_term

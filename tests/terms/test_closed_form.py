@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from treeanova.model.binning import unmerged
+from treeanova.model.grid import unmerged
 from treeanova.terms import closed_form
 from treeanova.terms.closed_form import ClosedForm, raw_at_rows
 from treeanova.terms.trees import leaves_of

@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestRegressor
 
-import treeanova.terms.coarse_means
+import treeanova.terms.coarse
 from treeanova import read_model
 from treeanova.core.compiled import has_numba
-from treeanova.model.binning import binning_by, unmerged
-from treeanova.model.grid import grid_of
+from treeanova.model.grid import binning_by, grid_of, unmerged
 from treeanova.terms.closed_form import ClosedForm
-from treeanova.terms.coarse_means import coarse_means
-from treeanova.terms.leafsets import LeafSets
+from treeanova.terms.coarse import coarse_means
+from treeanova.terms.leaves import LeafSets
 from treeanova.testing.training import fit
 
 
@@ -36,9 +35,9 @@ NEEDS_NUMBA = pytest.mark.skipif(not has_numba(), reason="Numba is not installed
 @pytest.mark.parametrize("halved", [False, True])
 @pytest.mark.parametrize("way", ["numpy", pytest.param("compiled", marks=NEEDS_NUMBA)])
 def test_terms_are_sums_over_leaves_of_centred_outer_products(monkeypatch, max_cells, halved, way):
-    monkeypatch.setattr(treeanova.terms.coarse_means, "_SHARED_CELLS", max_cells)
-    monkeypatch.setattr(treeanova.terms.coarse_means, "_COMPILED_CELLS", max_cells)
-    monkeypatch.setattr(treeanova.terms.coarse_means, "is_worthwhile", lambda seconds: way == "compiled")
+    monkeypatch.setattr(treeanova.terms.coarse, "_SHARED_CELLS", max_cells)
+    monkeypatch.setattr(treeanova.terms.coarse, "_COMPILED_CELLS", max_cells)
+    monkeypatch.setattr(treeanova.terms.coarse, "is_worthwhile", lambda seconds: way == "compiled")
     form = _form()
     keys = [key for order in (3, 4, 5) for key in itertools.combinations(range(5), order)]
     bins = {3: 8, 4: 4, 5: 4}
@@ -53,7 +52,7 @@ def test_terms_are_sums_over_leaves_of_centred_outer_products(monkeypatch, max_c
 def test_tables_of_a_limited_size_cover_all_keys():
     keys = [*itertools.combinations(range(9), 3), (0, 1, 2, 3)]
     sizes = dict.fromkeys(range(9), 3)
-    tables = treeanova.terms.coarse_means._covering(keys, sizes)
+    tables = treeanova.terms.coarse._covering(keys, sizes)
     assert all(any(set(key) <= set(features) for features, _ in tables) for key in keys)
     assert all(4 ** len(features) <= 1 << 16 for features, _ in tables)
     assert {lowest for _, lowest in tables} == {3}

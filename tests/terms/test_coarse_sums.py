@@ -6,11 +6,11 @@ import itertools
 import numpy as np
 import pytest
 
-import treeanova.terms.coarse_sums
+import treeanova.terms.coarse
 from treeanova.core.compiled import Kernel, has_numba
-from treeanova.model.binning import binning_by, unmerged
+from treeanova.model.grid import binning_by, unmerged
 from treeanova.terms.closed_form import ClosedForm
-from treeanova.terms.coarse_sums import coarse_axes, mean_on_cells
+from treeanova.terms.coarse import coarse_axes, mean_on_cells
 from treeanova.terms.trees import leaves_of
 from treeanova.testing.forests import random_forest, scale_of
 
@@ -20,9 +20,9 @@ NEEDS_NUMBA = pytest.mark.skipif(not has_numba(), reason="Numba is not installed
 @pytest.fixture(params=["plain", pytest.param("compiled", marks=NEEDS_NUMBA)])
 def _way(request, monkeypatch):
     if request.param == "plain":
-        for name, kernel in vars(treeanova.terms.coarse_sums).copy().items():
+        for name, kernel in vars(treeanova.terms.coarse).copy().items():
             if isinstance(kernel, Kernel):
-                monkeypatch.setattr(treeanova.terms.coarse_sums, name, kernel.function)
+                monkeypatch.setattr(treeanova.terms.coarse, name, kernel.function)
 
 
 def intervals_and_tables(seed):

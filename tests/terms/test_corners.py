@@ -7,10 +7,10 @@ import pytest
 import scipy.sparse
 
 from treeanova.core.compiled import has_numba
-from treeanova.model.binning import binning_by, unmerged
-from treeanova.terms import corners
-from treeanova.terms.corners import Corners, Leaves, add_corners, add_corners_by_numpy, centred_products
-from treeanova.terms.leafsets import Intervals
+from treeanova.model.grid import binning_by, unmerged
+from treeanova.terms import kernels as corners
+from treeanova.terms.kernels import Corners, Leaves, add_corners, add_corners_by_numpy, centred_products
+from treeanova.terms.leaves import Intervals
 
 
 def random_intervals(rng, n_leaves, n_intervals, *, has_missing):

@@ -7,8 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from treeanova.terms.extremes import Search
-from treeanova.terms.step_functions import Boxes, StepFunction
+from treeanova.terms.extremes import Boxes, Search, StepFunction
 
 
 def random_function(rng, n_columns=(3, 4, 2, 3)):

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from treeanova.data.features import Feature, IntegerCategory
-from treeanova.terms.flat_leaves import flatten
-from treeanova.terms.leafsets import AnySets, Intervals
+from treeanova.terms.leaves import AnySets, Intervals, flatten
 from treeanova.terms.trees import leaves_of
 from treeanova.testing.closed_forms import random_closed_form
 from treeanova.testing.forests import stumps

@@ -10,12 +10,10 @@ import numpy as np
 import pytest
 
 from treeanova.core.compiled import has_numba
-from treeanova.model.binning import unmerged
+from treeanova.model.grid import unmerged
 from treeanova.terms.closed_form import ClosedForm
-from treeanova.terms.flat_leaves import flatten
-from treeanova.terms.kernels import sum_polynomials, sum_products
-from treeanova.terms.leaf_sums import flatten_parts
-from treeanova.terms.leafsets import AnySets, Intervals
+from treeanova.terms.kernels import flatten_parts, sum_polynomials, sum_products
+from treeanova.terms.leaves import AnySets, Intervals, flatten
 from treeanova.terms.trees import leaves_of
 from treeanova.testing.forests import random_forest, rows_on_bounds, scale_of
 

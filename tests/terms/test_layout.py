@@ -11,7 +11,7 @@ import treeanova
 from treeanova import BudgetError
 from treeanova.terms import layout
 from treeanova.terms.layout import choose_layout
-from treeanova.terms.leafsets import LeafSets
+from treeanova.terms.leaves import LeafSets
 from treeanova.terms.trees import leaves_of
 from treeanova.testing.forests import chains, random_forest
 from treeanova.testing.simulated import deep_decomposition, deep_model

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from treeanova.core.compiled import has_numba
-from treeanova.terms.leaf_sums import Sums
+from treeanova.terms.kernels import Sums
 from treeanova.testing.closed_forms import random_closed_form
 
 

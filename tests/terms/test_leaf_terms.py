@@ -10,9 +10,8 @@ import pytest
 from hypothesis import assume, given
 
 import treeanova
-from treeanova.terms.correction import no_correction
-from treeanova.terms.leaf_terms import Joined, PureLeafTerms, RawLeafTerms
-from treeanova.terms.leftover import Allotment
+from treeanova.terms.at_rows import Joined, PureLeafTerms, RawLeafTerms
+from treeanova.terms.correction import Allotment, no_correction
 from treeanova.terms.tree_model import TreeModel
 from treeanova.testing.decompositions import names_at_rows
 from treeanova.testing.forests import random_forest, rows_on_bounds, scale_of

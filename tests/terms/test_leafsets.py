@@ -8,9 +8,8 @@ import numpy as np
 from hypothesis import given
 
 from treeanova.data.columns import encode
-from treeanova.model.binning import equal_mass, unmerged
-from treeanova.model.grid import grid_of
-from treeanova.terms.leafsets import LeafSets
+from treeanova.model.grid import equal_mass, grid_of, unmerged
+from treeanova.terms.leaves import LeafSets
 from treeanova.terms.trees import leaves_of
 from treeanova.testing.forests import BOUNDS_NEAR_ZERO, chains, random_forest, random_masses, rows_on_bounds
 from treeanova.testing.strategies import SEEDS

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from treeanova.density.joint import Points
-from treeanova.model.binning import unmerged
-from treeanova.terms import leftover as module
+from treeanova.model.grid import unmerged
+from treeanova.terms import correction as module
 from treeanova.terms.closed_form import ClosedForm
-from treeanova.terms.leftover import find_leftover, nothing_left
+from treeanova.terms.correction import find_leftover, nothing_left
 from treeanova.terms.trees import leaves_of
 from treeanova.testing.forests import chains
 

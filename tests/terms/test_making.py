@@ -11,9 +11,8 @@ from treeanova.data.columns import encode
 from treeanova.density import Uniform
 from treeanova.terms.additive import AdditiveModel
 from treeanova.terms.layout import choose_layout
-from treeanova.terms.making import source_of_forest
 from treeanova.terms.source import Settings
-from treeanova.terms.tree_model import TreeModel
+from treeanova.terms.tree_model import TreeModel, source_of_forest
 from treeanova.terms.trees import leaves_of
 from treeanova.testing.forests import chains, random_forest, rows_on_bounds, scale_of
 from treeanova.testing.strategies import SEEDS

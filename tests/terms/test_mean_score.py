@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import treeanova
-from treeanova.density import sample
-from treeanova.terms import mean_score as module
+from treeanova.density import counting as sample
+from treeanova.terms import trees as module
 from treeanova.testing.forests import all_cells, random_forest, rows_on_bounds
 
 BOUNDS = (-1.5, -0.5, 0.0, 0.4, 1.1)

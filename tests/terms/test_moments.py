@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from treeanova.density import Empirical, Independent, Laplace, Uniform
 from treeanova.density.row_sources import statistics_of
-from treeanova.model.binning import binning_by
 from treeanova.model.effects import Effects
+from treeanova.model.grid import binning_by
 from treeanova.terms.moments import Moments, covariance_changes, moments, moments_of_values
 from treeanova.testing.effects import grid_of_sizes, random_effects
 from treeanova.testing.forests import all_cells

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestRegressor
 
-import treeanova.terms.node_bins
+import treeanova.terms.leaves
 from treeanova import read_model
 from treeanova.core.compiled import has_numba
 from treeanova.model.grid import grid_of
-from treeanova.terms.node_bins import leaf_bins
+from treeanova.terms.leaves import leaf_bins
 from treeanova.testing.training import fit
 
 NEEDS_NUMBA = pytest.mark.skipif(not has_numba(), reason="Numba is not installed")
@@ -17,8 +17,8 @@ NEEDS_NUMBA = pytest.mark.skipif(not has_numba(), reason="Numba is not installed
 @pytest.mark.parametrize("block_cells", [1, 1 << 25])
 @pytest.mark.parametrize("way", ["numpy", pytest.param("compiled", marks=NEEDS_NUMBA)])
 def test_each_leaf_has_the_bins_between_the_bounds_on_its_path(monkeypatch, block_cells, way):
-    monkeypatch.setattr(treeanova.terms.node_bins, "_BLOCK_CELLS", block_cells)
-    monkeypatch.setattr(treeanova.terms.node_bins, "is_worthwhile", lambda seconds: way == "compiled")
+    monkeypatch.setattr(treeanova.terms.leaves, "_BLOCK_CELLS", block_cells)
+    monkeypatch.setattr(treeanova.terms.leaves, "is_worthwhile", lambda seconds: way == "compiled")
     rng = np.random.default_rng(0)
     X = rng.normal(size=(150, 4))
     X[::7, 1] = np.nan

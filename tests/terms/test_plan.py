@@ -14,12 +14,11 @@ from hypothesis import given
 
 import treeanova
 from treeanova import BudgetError
-from treeanova.model.binning import binning_by
 from treeanova.model.effects import Effects
-from treeanova.model.grid import grid_of
-from treeanova.terms.expand import expand
-from treeanova.terms.leafsets import LeafSets
-from treeanova.terms.plan import DEFAULT_BUDGET, plan_of, plan_of_effects
+from treeanova.model.grid import binning_by, grid_of
+from treeanova.terms.closed_form import expand
+from treeanova.terms.layout import DEFAULT_BUDGET, plan_of, plan_of_effects
+from treeanova.terms.leaves import LeafSets
 from treeanova.testing.decompositions import names_at_rows
 from treeanova.testing.effects import grid_of_sizes
 from treeanova.testing.forests import chains, random_forest
@@ -168,7 +167,7 @@ def test_what_does_not_fit_is_refused_before_memory_is_taken(monkeypatch):
 def test_too_little_time_for_the_leaves_is_refused_before_they_are_looked_at(monkeypatch):
     forest, X = forest_of_chains(20, 6, 6)
     monkeypatch.setattr("treeanova.terms.layout._SECONDS_PER_ENTRY", 1.0)  # 1 + 2 + 3 + 4 + 5 + 6 + 6 in a tree
-    monkeypatch.setattr("treeanova.terms.leafsets._build", None)
+    monkeypatch.setattr("treeanova.terms.leaves._build", None)
     with pytest.raises(BudgetError, match=r"`seconds` must be at least about 540 for a model of 140 leaves .* got 300"):
         treeanova.decompose(forest, X, seconds=300)
 

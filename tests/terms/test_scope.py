@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import treeanova
-from treeanova.terms.scope import Complete, Selected, Truncated
+from treeanova.terms.terms import Complete, Selected, Truncated
 from treeanova.testing.effects import random_effects
 from treeanova.testing.simulated import boosted_on_few_bins, deep_decomposition, deep_model
 

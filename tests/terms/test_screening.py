@@ -9,7 +9,7 @@ import pytest
 
 import treeanova
 from treeanova.core.compiled import has_numba
-from treeanova.model.binning import unmerged
+from treeanova.model.grid import unmerged
 from treeanova.terms import layout as layouts
 from treeanova.terms import screening
 from treeanova.terms.closed_form import ClosedForm

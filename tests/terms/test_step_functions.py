@@ -7,8 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from treeanova.terms.extremes import Search
-from treeanova.terms.step_functions import steps_of_tables, steps_of_trees
+from treeanova.terms.extremes import Search, steps_of_tables, steps_of_trees
 from treeanova.terms.trees import leaves_of
 from treeanova.testing.effects import random_effects
 from treeanova.testing.forests import random_forest

@@ -77,7 +77,7 @@ def test_a_correction_that_was_not_made_counts_as_error(monkeypatch):
 
 def test_an_error_that_was_not_measured_is_no_number_and_nothing_is_met(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr("treeanova.core.clock.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("treeanova.core.progress.time.monotonic", lambda: now[0])
 
     def over_before_the_trial(stage, done, total):
         """There is time to correct, but none to try half the bins."""

@@ -10,9 +10,9 @@ from hypothesis import given
 
 from treeanova.density import Empirical
 from treeanova.density.row_sources import statistics_of
-from treeanova.model.binning import binning_by
 from treeanova.model.effects import Effects
-from treeanova.terms.termset import Tensors
+from treeanova.model.grid import binning_by
+from treeanova.terms.terms import Tensors
 from treeanova.testing.effects import grid_of_sizes, random_effects
 from treeanova.testing.forests import all_cells
 from treeanova.testing.strategies import SEEDS

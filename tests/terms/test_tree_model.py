@@ -213,7 +213,7 @@ class TimeOverAt:
 
     def __init__(self, stage, monkeypatch):
         self.stage, self.now, self.later = stage, 0.0, []
-        monkeypatch.setattr("treeanova.core.clock.time.monotonic", lambda: self.now)
+        monkeypatch.setattr("treeanova.core.progress.time.monotonic", lambda: self.now)
 
     def __call__(self, stage, done, total):
         if self.now:
@@ -262,7 +262,7 @@ def test_with_time_for_all_nothing_is_left_out():
 def test_terms_are_corrected_as_far_as_time_allows(monkeypatch):
     forest, X = wide_forest()
     monkeypatch.setattr(tree_model, "_SECONDS_PER_TERM", 1e4)
-    monkeypatch.setattr("treeanova.core.clock.time.monotonic", lambda: 0.0)
+    monkeypatch.setattr("treeanova.core.progress.time.monotonic", lambda: 0.0)
     fx = treeanova.decompose(forest, X, density="empirical", tensor_order=2, seconds=1e6)
     assert 0 < fx.certificate.higher.n_corrected < 99
     assert re.match(r"the correction of \d+ terms", fx.certificate.higher.skipped[0])

@@ -11,7 +11,7 @@ import treeanova
 from treeanova import BudgetError
 from treeanova.density import Empirical
 from treeanova.density.row_sources import statistics_of
-from treeanova.terms.expand import expand
+from treeanova.terms.closed_form import expand
 from treeanova.terms.layout import choose_layout
 from treeanova.terms.trees import lay_out, leaves_of
 from treeanova.testing.forests import chains

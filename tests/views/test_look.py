@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from treeanova.data.features import Feature, Labels, Schema
-from treeanova.views.look import (
+from treeanova.views import (
     NEGATIVE_SHARE,
     OFFSET,
     effect_words,

@@ -13,9 +13,7 @@ from treeanova.testing.diamonds import diamonds_decomposition, labels_by_varianc
 from treeanova.testing.models import boosted_product
 from treeanova.testing.pages import HOSTILE_NAMES, ParsedPage
 from treeanova.testing.remainders import main_effects_and_remainder, model_with_a_feature_called_remainder
-from treeanova.views.look import NEGATIVE_SHARE, percent
-from treeanova.views.standings import Standing, standings
-from treeanova.views.summary import adding_up, caveats, headline, html_summary
+from treeanova.views import NEGATIVE_SHARE, Standing, adding_up, caveats, headline, html_summary, percent, standings
 
 
 def standing(label, variance, share=None):

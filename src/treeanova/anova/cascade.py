@@ -1,26 +1,214 @@
-"""Pure terms of all orders from raw ones: each order is purified in turn, and measured."""
+"""Pure terms of all orders from raw ones: each order is purified in turn, and measured.
+
+Models with hundreds of features have tens of thousands of small pairs, most of them of independent features. For each
+of these a call of numpy takes longer than its work.
+"""
 
 from __future__ import annotations
 
 import collections
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from treeanova.anova.certificate import TermCertificate, impurity
-from treeanova.anova.descent import Widen, descend, in_turn, keys_below, with_subsets
-from treeanova.anova.product_pairs import PurePair, purify_product_pairs
-from treeanova.anova.slices import largest, marginals, take_out
+from treeanova.anova.solvers import solve
 from treeanova.anova.solvers.base import AUTO, EPSILON, Options, Solution
-from treeanova.anova.solvers.product import Product
-from treeanova.anova.solvers.registry import solve
-from treeanova.anova.support import bin_components
-from treeanova.core.arrays import Faces, Floats, Key
+from treeanova.anova.solvers.iterative import Product
+from treeanova.anova.support import PRODUCT_TOLERANCE, bin_components, largest, marginals, safe_inverse, take_out
+from treeanova.core.arrays import Bools, Faces, Floats, Key
 from treeanova.core.progress import Progress, counted, quiet
 from treeanova.errors import NotPureError
+
+Result = TypeVar("Result")
+Solve = Callable[[Key, Any], tuple[Result, Sequence[Floats]]]
+"""Given a key and what it received (None for nothing): the result, and one face per feature of the key."""
+Received = Callable[[Key], Any]
+"""What a term received, None for nothing."""
+SolveOrder = Callable[[Sequence[Key], Received], Iterable[tuple[Result, Sequence[Floats]]]]
+"""Given the terms of one order and what each received: their results, and one face per feature, in the same order."""
+Widen = Callable[[Key, Key, Floats], Floats]
+"""Given the term above, the term below and a face of the term above: the face on the axes of the term below."""
+
+
+def descend(
+    keys: Iterable[Key], solve: SolveOrder[Result], received: dict[Key, Floats], *, widen: Widen | None = None
+) -> Iterator[tuple[Key, Result]]:
+    """Solve terms from the highest order down, adding the faces of each to what the terms below receive.
+
+    Parameters
+    ----------
+    keys
+        The terms to solve; those of one order are solved in the order given.
+    solve
+        Gives the results and faces of terms of one order: face i of a term goes to the term without its feature i.
+        `in_turn` makes it from a function of one term.
+    received
+        What terms have at the start, changed in place. A term is removed when it is solved; what remains at the end was
+        received by terms that are not among `keys`.
+    widen
+        Brings a face to the axes of the term that receives it; by default terms share their axes.
+
+    Yields
+    ------
+    key, result
+        Each term with its result, as soon as it is solved.
+    """
+    by_order: dict[int, list[Key]] = {}
+    for key in keys:
+        by_order.setdefault(len(key), []).append(key)
+    for order in sorted(by_order, reverse=True):
+        solved = solve(by_order[order], received.get)
+        for key, (result, faces) in zip(by_order[order], solved, strict=True):
+            received.pop(key, None)
+            _pass_down(key, faces, received, widen)
+            yield key, result
+
+
+def in_turn(solve: Solve[Result], *, n_jobs: int = 1, is_large: Callable[[Key], bool]) -> SolveOrder[Result]:
+    """Terms solved one after another, in `n_jobs` threads where one of them is large.
+
+    Terms of one order are independent of each other. With small ones, threads wait for each other more than they gain.
+    """
+
+    def solve_order(keys: Sequence[Key], received: Received) -> Iterator[tuple[Result, Sequence[Floats]]]:
+        """Results and faces of the terms of one order."""
+        if n_jobs == 1 or not any(map(is_large, keys)):
+            yield from (solve(key, received(key)) for key in keys)
+            return
+        with ThreadPoolExecutor(n_jobs) as pool:
+            yield from pool.map(lambda key: solve(key, received(key)), keys)
+
+    return solve_order
+
+
+def keys_below(key: Key) -> list[Key]:
+    """The terms that receive the faces of a term, one for each of its features.
+
+    >>> keys_below((0, 2, 5))
+    [(2, 5), (0, 5), (0, 2)]
+    """
+    return [key[:i] + key[i + 1 :] for i in range(len(key))]
+
+
+def with_subsets(keys: Iterable[Key]) -> list[Key]:
+    """Keys and all their non-empty subsets, highest order first, sorted within an order.
+
+    >>> with_subsets([(0, 1), (2,)])
+    [(0, 1), (0,), (1,), (2,)]
+    """
+    waiting, closed = set(keys), set[Key]()
+    while waiting:
+        closed |= waiting
+        waiting = {below for key in waiting for below in keys_below(key) if below} - closed
+    return sorted(closed - {()}, key=lambda key: (-len(key), key))
+
+
+def _pass_down(key: Key, faces: Sequence[Floats], received: dict[Key, Floats], widen: Widen | None) -> None:
+    for below, face in zip(keys_below(key), faces, strict=True):
+        addend = face if widen is None or not below else widen(key, below, face)
+        received[below] = received[below] + addend if below in received else addend
+
+
+_MAX_CELLS = 1 << 12  # of a pair: for larger ones the work takes longer than the calls
+_STACK_CELLS = 1 << 17
+
+
+class PurePair(NamedTuple):
+    """A pair made pure, what was measured on it, and the faces that were taken out."""
+
+    values: Floats
+    certificate: TermCertificate
+    faces: Faces
+
+
+def purify_product_pairs(
+    terms: Mapping[Key, Floats], table: Callable[[Key], Floats], scales: Floats, least_weight: float
+) -> dict[Key, PurePair]:
+    """The small pairs among some terms, outputs first, whose weights are products of marginals, made pure.
+
+    `table` gives weights of sum 1, `scales` are the largest scores of the outputs. Pairs with weights above zero that
+    are less than `least_weight` times the largest are left out.
+    """
+    pure: dict[Key, PurePair] = {}
+    for keys in _stacks(terms):
+        values, weights = np.stack([terms[key] for key in keys]), np.stack([table(key) for key in keys])
+        places = np.flatnonzero(_are_products(weights, least_weight))
+        found = _purify_stack(values[places], weights[places], scales)
+        pure.update(zip((keys[place] for place in places), found, strict=True))
+    return pure
+
+
+def _stacks(terms: Mapping[Key, Floats]) -> Iterator[list[Key]]:
+    """Small pairs by shape, as many at a time as fit into the cache."""
+    by_shape: dict[tuple[int, ...], list[Key]] = {}
+    for key, values in terms.items():
+        if len(key) == 2 and values[0].size <= _MAX_CELLS:
+            by_shape.setdefault(values.shape, []).append(key)
+    for shape, keys in by_shape.items():
+        n_pairs = max(1, _STACK_CELLS // math.prod(shape))
+        for start in range(0, len(keys), n_pairs):
+            yield keys[start : start + n_pairs]
+
+
+def _are_products(weights: Floats, least_weight: float) -> Bools:
+    """Whether weights, shape (n_pairs, n_rows, n_columns), are products of marginals that rounding has not reached."""
+    rows, columns = weights.sum(axis=2), weights.sum(axis=1)
+    product = rows[:, :, None] * columns[:, None, :]
+    is_near = (np.abs(weights - product) <= PRODUCT_TOLERANCE * product).all(axis=(1, 2))
+    n_seen = np.count_nonzero(rows, axis=1) * np.count_nonzero(columns, axis=1)
+    is_whole = np.count_nonzero(weights, axis=(1, 2)) == n_seen
+    least = least_weight * weights.max(axis=(1, 2), keepdims=True)
+    result: Bools = is_near & is_whole & ~((weights > 0) & (weights < least)).any(axis=(1, 2))
+    return result
+
+
+def _purify_stack(values: Floats, weights: Floats, scales: Floats) -> Iterable[PurePair]:
+    """Pairs made pure by one sweep of means, shape (n_pairs, n_outputs, n_rows, n_columns)."""
+    rows, columns = weights.sum(axis=2), weights.sum(axis=1)
+    over_rows = _means_over_rows(values, rows)
+    values = values - over_rows[:, :, None, :]
+    over_columns = _means_over_columns(values, columns)
+    values -= over_columns[:, :, :, None]
+    impurities = _impurities(values, weights, scales)
+    empty_shares = 1.0 - np.count_nonzero(weights, axis=(1, 2)) / math.prod(weights.shape[1:])
+    least_error = sum(weights.shape[1:]) * EPSILON
+    for place, (share, empty_share) in enumerate(zip(impurities.tolist(), empty_shares.tolist(), strict=True)):
+        certificate = TermCertificate(share, 0.0, 1, empty_share, "direct", 1, max(share, least_error))
+        yield PurePair(values[place], certificate, [over_rows[place], over_columns[place]])
+
+
+def _means_over_rows(values: Floats, masses: Floats) -> Floats:
+    """Means along the first axis of each pair, with the same weights for every column."""
+    means: Floats = np.matmul(masses[:, None, None, :], values)[:, :, 0] / masses.sum(axis=1)[:, None, None]
+    return means
+
+
+def _means_over_columns(values: Floats, masses: Floats) -> Floats:
+    """Means along the second axis of each pair, with the same weights for every row."""
+    means: Floats = np.matmul(values, masses[:, None, :, None])[..., 0] / masses.sum(axis=1)[:, None, None]
+    return means
+
+
+def _impurities(values: Floats, weights: Floats, scales: Floats) -> Floats:
+    """Largest slice mean of each pair relative to the scale of its output; slices without mass are weighted alike."""
+    rows, columns = weights.sum(axis=2), weights.sum(axis=1)
+    weighted = values * weights[:, None]
+    along_rows = np.where(
+        columns[:, None] > 0, weighted.sum(axis=2) * safe_inverse(columns)[:, None], _means_over_rows(values, rows)
+    )
+    along_columns = np.where(
+        rows[:, None] > 0, weighted.sum(axis=3) * safe_inverse(rows)[:, None], _means_over_columns(values, columns)
+    )
+    worst = np.maximum(np.abs(along_rows).max(axis=2), np.abs(along_columns).max(axis=2))
+    impurities: Floats = (worst * safe_inverse(scales)).max(axis=1) + 0.0  # never -0.0
+    return impurities
+
 
 _VANISHING = 1e-293  # marginals and rounding leave what is not negligible above this
 _LEAST_EXPONENT = -1000  # of a power of two whose inverse is a number

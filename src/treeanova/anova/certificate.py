@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from treeanova.anova.slices import largest, safe_inverse, settled_means
-from treeanova.core.arrays import Floats
-from treeanova.core.labels import label_of
+from treeanova.anova.support import largest, safe_inverse, settled_means
+from treeanova.core.arrays import Floats, label_of
 
 _MAX_LINES = 24  # of a printed certificate: a screen
 _ERROR_FACTOR = 1e3  # a term whose error is larger than this times the tolerance is not pure

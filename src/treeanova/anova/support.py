@@ -1,9 +1,24 @@
-"""Properties of weights: product or not, connected components of the support, maximal correlation of the axes."""
+"""Properties of weights: product or not, connected components of the support, maximal correlation of the axes.
+
+The limit minimises in turn: first under w; among the minimisers, under the product π of marginals; last, in the bins
+never seen. With L the functions of fewer axes, and F the element of L that is taken out of T:
+
+1. Components of the support, which no cell with mass connects, and slices without mass. Taking the π-pure part of T
+   first makes T orthogonal to L under π, so the second step asks for the F of least π-norm among those that agree on
+   the support. For pairs that is one constant per component, in closed form; above, conjugate gradients on the support.
+2. Bins never seen. In a cell where the bins of the axes S are unseen, faces of i in S are already known; the others
+   follow from one sweep under the product of the marginals of the axes outside S.
+
+Taking faces out of values, one per axis, leaves ``values - sum(spread(face, axis))``.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+import functools
+import itertools
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,8 +27,121 @@ import scipy.sparse
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
-from treeanova.anova.slices import marginals, outer, slice_indicators
-from treeanova.core.arrays import Floats, Ints
+from treeanova.core.arrays import Faces, Floats, Ints
+
+
+def marginal(weights: Floats, axes: Sequence[int]) -> Floats:
+    """Weights of a subset of the axes, in the order of the axes; the same array for all axes."""
+    others = tuple(set(range(weights.ndim)) - set(axes))
+    return weights.sum(axis=others) if others else weights
+
+
+def marginals(weights: Floats) -> list[Floats]:
+    """One vector of bin weights per axis."""
+    return [marginal(weights, [axis]) for axis in range(weights.ndim)]
+
+
+def outer(vectors: Sequence[Floats]) -> Floats:
+    """Product of vectors, one axis each."""
+    return functools.reduce(np.multiply.outer, vectors)
+
+
+def spread(face: Floats, axis: int) -> Floats:
+    """A face as a tensor that broadcasts along its axis."""
+    return np.expand_dims(face, axis + 1)
+
+
+def slice_sums(values: Floats, weights: Floats, axis: int) -> Floats:
+    """Weighted sums of all slices along an axis, as a face."""
+    order, outputs = weights.ndim, weights.ndim  # einsum labels: axes 0 .. order - 1, then the outputs
+    kept = [outputs, *(i for i in range(order) if i != axis)]
+    sums: Floats = np.einsum(values, [outputs, *range(order)], weights, list(range(order)), kept)  # type: ignore[arg-type]
+    return sums
+
+
+def safe_inverse(masses: Floats) -> Floats:
+    """1 / mass, and 0 where the mass is 0."""
+    return np.divide(1.0, masses, out=np.zeros_like(masses), where=masses > 0)
+
+
+def slice_means(values: Floats, weights: Floats, axis: int) -> Floats:
+    """Weighted means of all slices along an axis, as a face; 0 for slices without mass."""
+    return slice_sums(values, weights, axis) * safe_inverse(weights.sum(axis))
+
+
+def axis_means(values: Floats, masses: Floats, axis: int) -> Floats:
+    """Means along an axis with the same weight vector for every slice, as under a product of marginals."""
+    before, after = values.shape[: axis + 1], values.shape[axis + 2 :]
+    slices = values.reshape(-1, len(masses), int(np.prod(after, dtype=np.int64)))
+    means = slices[:, :, 0] @ masses if slices.shape[2] == 1 else masses @ slices
+    result: Floats = means.reshape(before + after) / masses.sum()
+    return result
+
+
+def settled_means(values: Floats, weights: Floats, axis: int) -> Floats:
+    """Means of all slices along an axis; those without mass are weighted by the marginal of the axis."""
+    masses = weights.sum(axis)
+    means = slice_sums(values, weights, axis) * safe_inverse(masses)
+    if masses.all():
+        return means
+    return np.where(masses > 0, means, axis_means(values, marginal(weights, [axis]), axis))
+
+
+def move_means(values: Floats, weights: Floats, axis: int, faces: Faces) -> Floats:
+    """Move the means of all slices along an axis from values to its face, in place; returns the means."""
+    means = slice_means(values, weights, axis)
+    faces[axis] += means
+    values -= spread(means, axis)
+    return means
+
+
+def take_out(values: Floats, faces: Sequence[Floats]) -> None:
+    """Subtract faces from values, in place."""
+    for axis, face in enumerate(faces):
+        values -= spread(face, axis)
+
+
+def zero_faces(values: Floats) -> Faces:
+    """One face of zeros per axis."""
+    return [np.zeros(values.shape[: i + 1] + values.shape[i + 2 :]) for i in range(values.ndim - 1)]
+
+
+def add_faces(faces: Faces, more: Sequence[Floats]) -> None:
+    """Add to faces, in place."""
+    for face, addend in zip(faces, more, strict=True):
+        face += addend
+
+
+def slice_indicators(shape: Sequence[int]) -> Floats:
+    """Whether each cell lies in each slice along each axis, shape (n_slices, n_cells)."""
+    places = np.arange(math.prod(shape)).reshape(shape)
+    slices = [np.moveaxis(places, axis, -1).reshape(-1, size) for axis, size in enumerate(shape)]
+    table = np.zeros((sum(map(len, slices)), places.size))
+    first = 0
+    for cells in slices:
+        table[first + np.arange(len(cells))[:, None], cells] = 1.0
+        first += len(cells)
+    return table
+
+
+def sweep_product(values: Floats, bin_masses: Sequence[Floats]) -> Faces:
+    """Faces that make values pure under a product of marginals; values are made pure in place.
+
+    Under a product one sweep is exact: the means along different axes commute.
+    """
+    faces = []
+    for axis, masses in enumerate(bin_masses):
+        faces.append(axis_means(values, masses, axis))
+        values -= spread(faces[-1], axis)
+    return faces
+
+
+def largest(values: Floats) -> Floats:
+    """Largest absolute value of each output."""
+    flat = values.reshape(len(values), -1)
+    result: Floats = np.maximum(flat.max(axis=1), -flat.min(axis=1))
+    return result
+
 
 Matrix = Any  # a dense array or a scipy.sparse array: both have @ and .T
 PRODUCT_TOLERANCE = 2e-14
@@ -135,3 +263,219 @@ def face_correlation(weights: Floats) -> float:
     table = np.divide(table, norms, out=table, where=norms > 0)
     eigenvalues = scipy.linalg.eigvalsh(table @ table.T)
     return float(1.0 - min(eigenvalues[eigenvalues > _NO_EIGENVALUE].min(initial=1.0), 1.0))
+
+
+MeansAlong = Callable[..., Floats]
+"""Means of all slices of values along the axis given as `axis`."""
+
+PURE_ENOUGH = 1e-13  # slice means relative to the largest score
+_POLISHING_SWEEPS = 50
+_SLOW = 0.7  # a sweep that leaves more than this share of the slice means is the last one
+
+
+def conjugate_gradients(
+    apply: Callable[[Floats], Floats], rhs: Floats, tolerance: float, max_iterations: int
+) -> tuple[Floats, int, float]:
+    """Solution of a singular but consistent system, steps taken, and the smallest Ritz value (of the Lanczos process).
+
+    Written here because `scipy.sparse.linalg.cg` does not return its coefficients, from which the smallest relevant
+    eigenvalue follows at no cost.
+    """
+    solution, residual, direction = np.zeros_like(rhs), rhs.copy(), rhs.copy()
+    square = _dot(residual, residual)
+    steps: list[tuple[float, float]] = []
+    while square > tolerance**2 and len(steps) < max_iterations:
+        image = apply(direction)
+        curvature = _dot(direction, image)
+        if curvature <= 0.0:
+            break
+        alpha = square / curvature
+        solution += alpha * direction
+        residual -= alpha * image
+        before, square = square, _dot(residual, residual)
+        direction *= square / before
+        direction += residual
+        steps.append((alpha, square / before))
+    return solution, len(steps), _smallest_ritz_value(steps)
+
+
+def conjugate_gradients_of_blocks(
+    apply: Callable[[Floats], Floats], rhs: Floats, lengths: Ints, tolerances: Floats, max_iterations: int
+) -> Floats:
+    """Solutions of systems that do not touch each other, whose unknowns follow one another; shape (n, n_outputs).
+
+    Each block and output stops when its residual is its tolerance times what it was at the start.
+    """
+    starts = np.cumsum([0, *lengths[:-1]])
+    solution, residual, direction = np.zeros_like(rhs), rhs.copy(), rhs.copy()
+    square = np.add.reduceat(residual * residual, starts)
+    goal = square * tolerances[:, None] ** 2
+    goes_on = square > goal
+    for _ in range(max_iterations):
+        if not goes_on.any():
+            break
+        image = apply(direction)
+        curvature = np.add.reduceat(direction * image, starts)
+        goes_on &= curvature > 0
+        alpha = np.repeat(np.divide(square, curvature, out=np.zeros_like(square), where=goes_on), lengths, axis=0)
+        solution += alpha * direction
+        residual -= alpha * image
+        before, square = square, np.add.reduceat(residual * residual, starts)
+        direction *= np.repeat(np.divide(square, before, out=np.zeros_like(square), where=goes_on), lengths, axis=0)
+        direction += residual
+        goes_on &= square > goal
+    return solution
+
+
+def _dot(first: Floats, second: Floats) -> float:
+    """Inner product without BLAS, whose threads cost more than they save on vectors of this length."""
+    return float(np.einsum("i,i->", first, second))
+
+
+def _smallest_ritz_value(steps: list[tuple[float, float]]) -> float:
+    if not steps:
+        return 1.0
+    alpha, beta = np.array(steps).T
+    diagonal = 1.0 / alpha
+    diagonal[1:] += beta[:-1] / alpha[:-1]
+    value = scipy.linalg.eigvalsh_tridiagonal(
+        diagonal, np.sqrt(beta[:-1]) / alpha[:-1], select="i", select_range=(0, 0)
+    )
+    return float(np.clip(value[0], 0.0, 1.0))
+
+
+def sweep(values: Floats, faces: Faces, means_along: MeansAlong) -> float:
+    """Move the means of all slices to the faces, axis by axis, in place; returns the largest absolute mean."""
+    moved = 0.0
+    for axis, face in enumerate(faces):
+        means = means_along(values, axis=axis)
+        face += means
+        values -= spread(means, axis)
+        moved = max(moved, float(largest(means).max()))
+    return moved
+
+
+def polish(values: Floats, faces: Faces, means_along: MeansAlong, scale: float) -> None:
+    """Sweep until slice means are at rounding level, or shrink no further; in place."""
+    before = np.inf
+    for _ in range(_POLISHING_SWEEPS):
+        moved = sweep(values, faces, means_along)
+        if moved <= PURE_ENOUGH * scale or moved > _SLOW * before:
+            return
+        before = moved
+
+
+_TIE_TOLERANCE = 1e-14
+_TIE_ITERATIONS = 20_000
+
+
+def tie_support(scores: Floats, faces: Faces, weights: Floats) -> None:
+    """Change faces, in place, to those of the convention; on the support their sum does not change.
+
+    The faces are those to take out of the scores; every bin must have mass.
+    """
+    if weights.all():
+        return
+    if weights.ndim == 2:
+        _tie_components(scores, faces, weights)
+    else:
+        _tie_faces(scores, faces, weights)
+
+
+def _tie_components(scores: Floats, faces: Faces, weights: Floats) -> None:
+    """Shift the faces of a pair by one constant per component.
+
+    With R = T - a - b, minimising sum r_i c_j (R_ij - s_k(i) + s_k(j))² over the shifts s, of weighted mean zero,
+    gives s_k = (Σ_{i in k} r_i Σ_j c_j R_ij - Σ_{j in k} c_j Σ_i r_i R_ij) / (2 p_k), p_k the mass of component k.
+    """
+    n_components, (row_labels, column_labels) = bin_components(weights)
+    if n_components == 1:
+        return
+    rest = scores.copy()
+    take_out(rest, faces)
+    rows, columns = marginals(weights)
+    mass = np.bincount(row_labels, rows)
+    row_sums, column_sums = rows * axis_means(rest, columns, 1), columns * axis_means(rest, rows, 0)
+    for output in range(len(scores)):
+        excess = np.bincount(row_labels, row_sums[output]) - np.bincount(column_labels, column_sums[output])
+        shift = excess / (2 * mass)
+        faces[1][output] += shift[row_labels]
+        faces[0][output] -= shift[column_labels]
+
+
+def _tie_faces(scores: Floats, faces: Faces, weights: Floats) -> None:
+    """Replace faces by those of least π-norm with the same sum on the support."""
+    bin_masses = marginals(weights)
+    support = np.flatnonzero(weights)
+    pure_under_product = scores.copy()
+    tied = sweep_product(pure_under_product, bin_masses)
+    rest = pure_under_product - scores  # what the faces take out, less what the product takes out
+    for axis, face in enumerate(faces):
+        rest += spread(face, axis)
+    for output, scale in enumerate(largest(scores)):
+        potential = _potential(rest[output].ravel()[support], support, bin_masses, scale)
+        for face, more in zip(tied, sweep_product(potential, bin_masses), strict=True):
+            face[output] += more[0]
+    pure = scores.copy()
+    take_out(pure, tied)
+    for output, scale in enumerate(largest(scores)):
+        one = slice(output, output + 1)
+        polish(pure[one], [face[one] for face in tied], functools.partial(settled_means, weights=weights), scale)
+    for face, settled in zip(faces, tied, strict=True):
+        face[...] = settled
+
+
+def _potential(target: Floats, support: Ints, bin_masses: Sequence[Floats], scale: float) -> Floats:
+    """A function φ of the support, as a tensor: P φ is the element of L of least π-norm that meets the target there.
+
+    P is the projection on L under π. Elements of least norm are P φ, since they are orthogonal to all of L that
+    vanishes on the support; so φ solves P φ = target there, symmetric in φ √π, with eigenvalues in [0, 1].
+    """
+    root = np.sqrt(outer(bin_masses).ravel()[support])
+    tensor = np.zeros((1, *(len(masses) for masses in bin_masses)))
+    flat = tensor.reshape(-1)
+
+    def fill(vector: Floats) -> None:
+        flat[:] = 0.0
+        flat[support] = vector / root
+
+    def apply(vector: Floats) -> Floats:
+        fill(vector)
+        sweep_product(tensor, bin_masses)  # leaves the pure part, (1 - P) φ
+        return vector - flat[support] * root
+
+    solution, _, _ = conjugate_gradients(apply, target * root, _TIE_TOLERANCE * scale, _TIE_ITERATIONS)
+    fill(solution)
+    return tensor
+
+
+def extend_to_unseen(scores: Floats, faces: Faces, bin_masses: Sequence[Floats]) -> None:
+    """Fill faces, in place, at slices in unseen bins; elsewhere they must be right already."""
+    order = len(bin_masses)
+    seen = [np.flatnonzero(masses) for masses in bin_masses]
+    unseen = [np.flatnonzero(masses == 0) for masses in bin_masses]
+    for n_unseen in range(1, order):
+        for group in itertools.combinations(range(order), n_unseen):
+            bins = [unseen[axis] if axis in group else seen[axis] for axis in range(order)]
+            if all(len(indices) for indices in bins):
+                _fill_block(scores, faces, bin_masses, bins, group)
+
+
+def _fill_block(
+    scores: Floats,
+    faces: Faces,
+    bin_masses: Sequence[Floats],
+    bins: Sequence[Ints],
+    group: tuple[int, ...],
+) -> None:
+    """Faces of the axes outside the group, over the cells whose bins in the group are unseen."""
+    outputs = np.arange(len(scores))
+    face_cells = [np.ix_(outputs, *(bins[j] for j in range(len(bins)) if j != axis)) for axis in range(len(bins))]
+    rest = scores[np.ix_(outputs, *bins)]
+    for axis in group:
+        rest -= spread(faces[axis][face_cells[axis]], axis)
+    for axis in range(len(bins)):
+        if axis not in group:
+            means = axis_means(rest, bin_masses[axis][bins[axis]], axis)
+            faces[axis][face_cells[axis]] = means
+            rest -= spread(means, axis)

@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+import warnings
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
+import narwhals.stable.v1 as nw
 import numpy as np
 
 from treeanova.anova.certificate import Certificate, HigherCertificate
-from treeanova.cli.formats import Row, aligned, percent
-from treeanova.core.arrays import Names
-from treeanova.core.labels import labels_of
-from treeanova.data.frames import printable
-from treeanova.data.tabular import records
+from treeanova.cli.sources import ModelFile, Request, check_density, check_has_rows, decomposed, is_in_batches
+from treeanova.cli.terminal import Row, aligned, percent
+from treeanova.core.arrays import Floats, Names, labels_of
+from treeanova.core.progress import Progress, within
+from treeanova.data.columns import printable
+from treeanova.data.features import Schema
+from treeanova.data.files import read_column, records
+from treeanova.decomposition.change import Change, change
 from treeanova.decomposition.comparison import Comparison
 from treeanova.decomposition.decomposition import Decomposition
+from treeanova.decomposition.explanation import Explanation
+from treeanova.decomposition.gap import WITHOUT_ERROR, Gap, error_text
+from treeanova.decomposition.monotonicity import Monotonicity
 from treeanova.decomposition.validation import Validation
-from treeanova.views.look import effect_words, scale_of, share_words, sum_words
-from treeanova.views.standings import standings
-from treeanova.views.summary import caveats, headline
+from treeanova.density.kinds import KINDS
+from treeanova.density.row_sources import statistics_of
+from treeanova.errors import DensityWarning
+from treeanova.views import caveats, effect_words, headline, scale_of, share_words, standings, sum_words
 
 _MOST_NAMES = 10
 
@@ -250,3 +262,362 @@ def p_text(p: float) -> str:
 
 def _numbers(losses: Any) -> str:
     return ", ".join(f"{loss:.6g}" for loss in np.atleast_1d(losses))
+
+
+# What change answers.
+
+
+def change_between(
+    models: Sequence[ModelFile], requests: Sequence[Request], density: str | None, progress: Progress
+) -> Change:
+    """The change from the first model and its rows to the second."""
+    check_density(density)
+    old = decomposed(models[0], requests[0], density, within(progress, "old"))
+    is_same = models[0].path.samefile(models[1].path)
+    new = old if is_same else decomposed(models[1], requests[1], density, within(progress, "new"))
+    return change(old, new, **_rows_of_both(old, new, requests), progress=within(progress, "change"))
+
+
+def _rows_of_both(old: Decomposition, new: Decomposition, requests: Sequence[Request]) -> dict[str, Any]:
+    """The old and the new rows: as tables where the two models read columns in different ways, else as statistics."""
+    if old.schema.names != new.schema.names:
+        return {}  # change() says what differs
+    encoders = [[feature.encoder for feature in fx.schema.features] for fx in (old, new)]
+    if encoders[0] == encoders[1]:
+        pairs = zip(("X_old", "X_new"), (old, new), requests, strict=True)
+        return {
+            name: statistics_of(request.table(fx.schema), fx.grid, request.weights(), fx.source.wanted_tables())
+            for name, fx, request in pairs
+        }
+    if any(request.weight for request in requests):
+        raise ValueError(
+            "`--weight` must be left out where the two models read columns in different ways, got one; use models of "
+            "one library."
+        )
+    return {"X_old": requests[0].table(old.schema), "X_new": requests[1].table(new.schema)}
+
+
+def plain_change(found: Change, names: Sequence[str]) -> dict[str, Any]:
+    """A change as plain data."""
+    sums = {name: getattr(found, name) for name in ("old_mean", "new_mean", "population", "model", "total")}
+    return {
+        "old": names[0],
+        "new": names[1],
+        "scale": scale_of(found.old.schema),
+        "outputs": list(found.old.outputs),
+        **sums,
+        "table": records(found.table),
+    }
+
+
+def changed(found: Change, plain: Row, top: int) -> str:
+    """A change for people: its sums, and a line per term."""
+    names = ("old_mean", "new_mean", "total", "population", "model")
+    parts = []
+    for k, output in enumerate(plain["outputs"]):
+        before, after, total, population, model = (_at(getattr(found, name), k) for name in names)
+        of = f"{output}: " if len(plain["outputs"]) > 1 else ""
+        head = f"{of}mean {plain['scale']} {before:.4g} in {plain['old']}, {after:.4g} in {plain['new']}"
+        sums = f"change {total:+.4g}: population {population:+.4g}, model {model:+.4g}"
+        rows = [row for row in plain["table"] if row.get("output", output) == output]
+        parts.append(f"{printable(head)}\n{sums}\n\n{_lines(rows, ('population', 'model', 'total'), top + 1)}")
+    return "\n\n".join(parts)
+
+
+# What gap answers.
+
+
+@dataclasses.dataclass(frozen=True)
+class Groups:
+    """The column that makes groups, and the values of it that are compared."""
+
+    column: str
+    value: str | None = None
+    against: str | None = None
+
+
+def gap_in(fx: Decomposition, request: Request, groups: Groups, feature: str | None, progress: Progress) -> Gap:
+    """The gap between two groups of the rows of a file."""
+    if request.data is None:
+        raise ValueError("`--data` must be given for the groups, got no rows; add the rows.")
+    labels = np.array([str(label) for label in read_column(request.data, groups.column)], dtype=object)
+    if feature is None and groups.column in fx.schema.names:
+        feature = groups.column
+    table = request.table(fx.schema)
+    kept, is_second, names = _chosen(labels, groups)
+    rows = table if kept.all() else nw.to_native(nw.from_native(table, eager_only=True).filter(kept.tolist()))
+    weights = None if request.weight is None else np.asarray(request.column(request.weight))[kept]
+    found = fx.gap(rows, is_second, sample_weight=weights, feature=feature, progress=progress)
+    return dataclasses.replace(found, groups=names)
+
+
+def _chosen(labels: Any, groups: Groups) -> tuple[Any, Any, tuple[str, str]]:
+    """Which rows are compared, which of these are in the second group, and the names of both groups."""
+    known = sorted(set(labels.tolist()))
+    for option, value in (("--value", groups.value), ("--against", groups.against)):
+        if value is not None and value not in known:
+            raise ValueError(f"`{option}` must be a value of {groups.column}, got {value!r}; there are {_some(known)}.")
+    if groups.value is None and (groups.against is not None or len(known) != 2):
+        raise ValueError(
+            f"`--group` must be a column of two values, or come with --value, got {len(known)} in {groups.column} "
+            f"({_some(known)}); add --value {known[0]!r}, and --against to compare it with one other."
+        )
+    second = known[1] if groups.value is None else groups.value
+    first = known[0] if groups.value is None else groups.against
+    kept = np.ones(len(labels), dtype=bool) if first is None else (labels == first) | (labels == second)
+    names = (
+        f"{groups.column} other than {second}" if first is None else _name_of_group(first, groups),
+        _name_of_group(second, groups),
+    )
+    return kept, labels[kept] == second, names
+
+
+def _name_of_group(value: str, groups: Groups) -> str:
+    return value if any(map(str.isalpha, value)) else f"{groups.column} = {value}"
+
+
+def _some(values: Sequence[str]) -> str:
+    return ", ".join(values[:6]) + (", …" if len(values) > 6 else "")
+
+
+def plain_gap(found: Gap, name: str) -> dict[str, Any]:
+    """A gap as plain data."""
+    return {
+        "model": name,
+        "scale": scale_of(found.fx.schema),
+        "outputs": list(found.fx.outputs),
+        "groups": list(found.groups),
+        "sizes": list(found.sizes),
+        "is_weighted": found.is_weighted,
+        "means": list(found.means),
+        "total": found.total,
+        "error": found.error,
+        "table": records(found.table),
+        "routes": None if found.routes is None else records(found.routes),
+    }
+
+
+def parted(found: Gap, plain: Row, top: int) -> str:
+    """A gap for people: its sum, the routes, and a line per term."""
+    parts = []
+    for k, output in enumerate(plain["outputs"]):
+        of = f"{output}: " if len(plain["outputs"]) > 1 else ""
+        sides = [
+            f"{_at(mean, k):.4g} in {name} ({count})"
+            for name, count, mean in zip(found.groups, found.counts, found.means, strict=True)
+        ]
+        gap = f"gap {_at(found.total, k):+.4g}, standard error {error_text(_at(found.error, k), 2)}"
+        head = printable(f"{of}mean {plain['scale']} {', '.join(sides)}")
+        parts.append(f"{head}\n{gap}")
+        for name, rows in (("routes", plain["routes"] or []), ("table", plain["table"])):
+            own = [row for row in rows if row.get("output", output) == output]
+            parts += [_lines(own, ("gap", "error"), top if name == "table" else len(own))] if own else []
+    if min(found.sizes) > 1 and any(row["error"] is None or math.isnan(row["error"]) for row in plain["table"]):
+        parts.append(f"error –: {WITHOUT_ERROR}")
+    note = (
+        f"Dropping the terms of {found.feature} would not remove its influence: features correlated with it carry it."
+    )
+    return "\n\n".join([*parts, *([] if found.feature is None else [printable(note)])])
+
+
+# Both.
+
+
+def _at(value: float | Floats, position: int) -> float:
+    return float(np.atleast_1d(value)[position])
+
+
+def _lines(rows: Sequence[Row], columns: Sequence[str], top: int) -> str:
+    """A line per row, and one for those left out."""
+    first = next(iter(rows[0]))
+    noise = 1e-12 * max(abs(row[name]) for row in rows for name in columns if row[name] == row[name])
+    lines = [{first: row[first]} | {name: _text(row[name], name, noise) for name in columns} for row in rows[:top]]
+    rest = rows[top:]
+    more = f"\n{len(rest)} more terms: {sum(row[_sum(columns)] for row in rest):+.4g}" if rest else ""
+    return f"{aligned(lines)}{more}"
+
+
+def _text(value: float, column: str, noise: float) -> str:
+    """A number with its sign, where it is not an error; zero for what rounding left of it."""
+    if column == "error":
+        return error_text(value)
+    shown = 0.0 if abs(value) <= noise else value
+    return f"{shown:+.4g}" if shown else "0"
+
+
+def _sum(columns: Sequence[str]) -> str:
+    return "total" if "total" in columns else columns[0]
+
+
+# What reasons answers.
+
+
+def decomposed_for_reasons(
+    file: ModelFile, request: Request, density: str | None, reference: int | None, progress: Progress
+) -> Decomposition:
+    """The decomposition that reasons are taken from; ValueError where its density is one row, all terms being zero."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DensityWarning)
+        fx = decomposed(file, request, density, progress)
+    if reference is None and fx.density.is_one_cell:
+        raise ValueError(
+            "`--data` must have rows of a population to compare the row with, got rows of one kind only, at which "
+            "every term is zero; add --density-from FILE with such rows."
+        )
+    return fx
+
+
+def reasons_for(fx: Decomposition, request: Request, row: int, reference: int | None) -> Explanation:
+    """One row of a file explained, against another row of it where one is named."""
+    if request.data is None or is_in_batches(request.data):
+        raise ValueError("`--data` must be one file for the rows to explain, got none; add the file.")
+    table = nw.from_native(request.table(fx.schema), eager_only=True)
+    wanted = {"--row": row} if reference is None else {"--row": row, "--reference": reference}
+    for option, number in wanted.items():
+        if number >= len(table):
+            raise ValueError(
+                f"`{option}` must be the number of a row, from 0 on, got {number}; the data have {len(table):,} rows."
+            )
+    one, *others = (nw.to_native(table[[number]]) for number in wanted.values())
+    return fx.explain(one, reference=others[0] if others else None)
+
+
+def plain_reasons(found: Explanation, fx: Decomposition, name: str) -> dict[str, Any]:
+    """An explained row as plain data."""
+    values = {label: np.atleast_1d(part[0]) for label, part in found.parts.items()}
+    outputs = list(found.outputs)
+    rows = [
+        {"term": label, **({"output": output} if len(outputs) > 1 else {}), "value": float(value[k])}
+        for k, output in enumerate(outputs)
+        for label, value in sorted(values.items(), key=lambda item: -abs(float(item[1][k])))
+    ]
+    return {
+        "model": name,
+        "scale": scale_of(fx.schema),
+        "outputs": outputs,
+        "baseline": found.baseline,
+        "intercept": np.atleast_1d(found.intercept).tolist(),
+        "score": np.atleast_1d(found.scores[0]).tolist(),
+        "terms": rows,
+    }
+
+
+def reasoned(plain: Row, top: int) -> str:
+    """An explained row for people: from the baseline to the score, a line per term."""
+    parts = []
+    for k, output in enumerate(plain["outputs"]):
+        of = f"{output}: " if len(plain["outputs"]) > 1 else ""
+        head = f"{of}{plain['scale']} {plain['score'][k]:.4g}, {plain['baseline']} {plain['intercept'][k]:.4g}"
+        rows = [row for row in plain["terms"] if row.get("output", output) == output]
+        parts.append(f"{printable(head)}\n\n{_first_terms(rows, top)}")
+    return "\n\n".join(parts)
+
+
+def _first_terms(rows: Sequence[Row], top: int) -> str:
+    """The first terms, and the sum of all others."""
+    shown = [{"term": row["term"], "value": row["value"]} for row in rows[:top]]
+    others = rows[top:]
+    if others:
+        shown.append({"term": f"{len(others):,} more terms", "value": float(np.sum([row["value"] for row in others]))})
+    return aligned(shown)
+
+
+# What monotonicity answers.
+
+
+def plain_monotonicity(found: Sequence[Monotonicity], name: str) -> dict[str, Any]:
+    """Directions of features, overall and at each level of other features, as plain data."""
+    features = [
+        {
+            "feature": one.feature,
+            "output": one.output,
+            "direction": one.direction,
+            "levels": records(one.table),
+            "steps": records(one.steps),
+        }
+        for one in found
+    ]
+    return {"model": name, "features": features}
+
+
+RAW = "raw"
+
+
+def check_different(models: Sequence[Path]) -> None:
+    """Raise ValueError for a file that is named twice."""
+    twice = next((path for path, n_times in Counter(models).items() if n_times > 1), None)
+    if twice is not None:
+        raise ValueError(
+            f"`MODELS` must be different files, got {twice} more than once; name it once to compare its densities."
+        )
+
+
+def default_densities(models: Sequence[ModelFile], request: Request) -> list[str | None]:
+    """Densities to compare where none are given; None for that of each file, which is "auto" for a model."""
+    has_rows = request.rows_of_density.data is not None
+    if len(models) > 1:
+        return [None if has_rows or all(model.saved is not None for model in models) else "uniform"]
+    saved = models[0].saved
+    if saved is None:
+        return ["auto", RAW, "uniform", "empirical"] if has_rows else ["uniform", RAW]
+    name = saved.density.name
+    return [name, RAW] if name == "uniform" else [name, "uniform"]
+
+
+def parts_of(
+    models: Sequence[ModelFile], request: Request, densities: Sequence[str | None], progress: Progress
+) -> dict[str, Decomposition]:
+    """Decompositions by name: that of the density for one model, else that of the file, or both."""
+    saved_names = {model.saved.density.name for model in models if model.saved is not None}
+    for density in densities:
+        check_density(density, RAW, *sorted(saved_names - set(KINDS)))
+    kinds = list(dict.fromkeys(densities))
+    parts: dict[str, Decomposition] = {}
+    for model in models:
+        shown = within(progress, model.name) if len(models) > 1 else progress
+        under = _under_densities(model, request, kinds, shown)
+        parts |= {_name_of_part(model, density, models, kinds): fx for density, fx in under.items()}
+    if len(parts) < 2:
+        more = "uniform" if RAW in kinds else RAW
+        listed = ", ".join(parts)
+        raise ValueError(f"compare must have two models or two densities, got {listed}; add --density {more}, for one.")
+    return parts
+
+
+def _under_densities(
+    model: ModelFile, request: Request, kinds: Sequence[str | None], progress: Progress
+) -> dict[str | None, Decomposition]:
+    """One model under several densities, and raw."""
+    first = next((density for density in kinds if density != RAW), None)
+    fx = decomposed(model, request, first, progress)
+    under: dict[str | None, Decomposition] = {}
+    for density in kinds:
+        if density == RAW:
+            under[density] = fx.raw
+        elif density in {first, None}:
+            under[density] = fx
+        elif model.saved is not None:
+            under[density] = decomposed(model, request, density, progress)
+        else:
+            check_has_rows(request, density)
+            under[density] = fx.with_density(density, progress=within(progress, f"density {density}"))
+    return under
+
+
+def _name_of_part(
+    model: ModelFile, density: str | None, models: Sequence[ModelFile], kinds: Sequence[str | None]
+) -> str:
+    """The density, the file, or both: whatever distinguishes this part from the others."""
+    if len(models) == 1:
+        return density or "auto"
+    is_unique = all(model.name != other.name for other in models if other is not model)
+    file = model.name if is_unique else str(model.path)
+    return file if len(kinds) == 1 else f"{file} {density}"
+
+
+def rows_to_compare(models: Sequence[ModelFile], request: Request, schema: Schema) -> dict[str, Any]:
+    """Rows at which terms are compared, where they are given and are not those of all models already."""
+    is_density = request.density_from is None and all(model.saved is None for model in models)
+    if request.data is None or is_density:
+        return {}
+    return {"X": request.table(schema), "sample_weight": request.weights()}

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from treeanova import __version__
-from treeanova.cli.options import (
+from treeanova.cli.sources import (
     DEFAULT_BUDGET,
     AsJson,
     Budget,
@@ -20,8 +20,8 @@ from treeanova.cli.options import (
     DensityName,
     DensityNames,
     MaxOrder,
-    ModelFile,
-    ModelFiles,
+    ModelArgument,
+    ModelArguments,
     NewData,
     NewModel,
     OldData,
@@ -32,8 +32,8 @@ from treeanova.cli.options import (
     Top,
     Trusted,
     Weight,
+    check_outputs,
 )
-from treeanova.cli.outputs import check_outputs
 from treeanova.cli.terminal import prepare, progress, run_app, say
 from treeanova.core.files import write_text
 from treeanova.core.progress import one_step, within
@@ -83,7 +83,7 @@ def demo(
 
 @app.command()
 def explain(
-    model: ModelFile,
+    model: ModelArgument,
     *,
     data: Data = None,
     density: DensityName = None,
@@ -110,7 +110,11 @@ def explain(
 
     Example: treeanova explain model.json --data rows.csv --target price --out report.html
     """
-    from treeanova.cli import answers, formats, sources  # noqa: PLC0415  slow to load
+    from treeanova.cli import (  # noqa: PLC0415
+        answers,
+        sources,
+        terminal,
+    )
 
     if open_report and out is None:
         raise ValueError("`--open` must come with a report to open, got no --out; add --out report.html.")
@@ -141,14 +145,14 @@ def explain(
             fx.explain_to(rows_out, sources.rows_of(explained_rows, fx.schema, drop), progress=report)
             files["rows"] = str(rows_out)
         summary = answers.summary(fx, model.name) | {"files": files}
-    say(formats.as_json(summary) if json else answers.explained(fx, summary, top))
+    say(terminal.as_json(summary) if json else answers.explained(fx, summary, top))
     if open_report and out is not None:
         webbrowser.open(out.resolve().as_uri())
 
 
 @app.command()
 def table(
-    model: ModelFile,
+    model: ModelArgument,
     *,
     term: Annotated[str, typer.Option(metavar="A,B", help='A feature, or several: "Latitude,Longitude".')],
     data: Data = None,
@@ -166,9 +170,13 @@ def table(
 
     Example: treeanova table fx.tav --term Latitude,Longitude --csv -
     """
-    from treeanova.cli import answers, formats, sources  # noqa: PLC0415  slow to load
-    from treeanova.cli.term_names import term_named  # noqa: PLC0415  slow to load
-    from treeanova.data.tabular import records  # noqa: PLC0415  slow to load
+    from treeanova.cli import (  # noqa: PLC0415
+        answers,
+        sources,
+        terminal,
+    )
+    from treeanova.cli.sources import term_named  # noqa: PLC0415  slow to load
+    from treeanova.data.files import records  # noqa: PLC0415  slow to load
 
     to_pipe = str(csv) == "-"
     if json and csv is not None:
@@ -184,17 +192,17 @@ def table(
             names = term_named(term, fx)
             cells = records(fx.table(names))
     if csv is not None and not to_pipe:
-        write_text(csv, formats.as_csv(cells))
+        write_text(csv, terminal.as_csv(cells))
         say(f"wrote {csv}")
     elif json or to_pipe:
-        say(formats.as_json(cells) if json else formats.as_csv(cells)[:-1])
+        say(terminal.as_json(cells) if json else terminal.as_csv(cells)[:-1])
     else:
-        say(f"{answers.table_words(fx, names, is_raw=raw)}\n\n{formats.aligned(cells)}")
+        say(f"{answers.table_words(fx, names, is_raw=raw)}\n\n{terminal.aligned(cells)}")
 
 
 @app.command()
 def compare(
-    models: ModelFiles,
+    models: ModelArguments,
     *,
     data: Data = None,
     density: DensityNames = None,
@@ -212,18 +220,22 @@ def compare(
 
     Example: treeanova compare model.json --data rows.csv --target y --density auto --density uniform
     """
-    from treeanova.cli import answers, formats, parts, sources  # noqa: PLC0415  slow to load
+    from treeanova.cli import (  # noqa: PLC0415
+        answers,
+        sources,
+        terminal,
+    )
     from treeanova.decomposition.comparison import compare as compare_decompositions  # noqa: PLC0415  slow to load
 
     request = sources.Request(data, target or (), weight, budget, max_order, trusted, seconds, density_from)
     with progress() as report:
-        parts.check_different(models)
+        answers.check_different(models)
         files = [sources.open_model(model, request, report) for model in models]
-        densities = density or parts.default_densities(files, request)
-        decompositions = parts.parts_of(files, request, densities, report)
-        rows = parts.rows_to_compare(files, request, next(iter(decompositions.values())).schema)
+        densities = density or answers.default_densities(files, request)
+        decompositions = answers.parts_of(files, request, densities, report)
+        rows = answers.rows_to_compare(files, request, next(iter(decompositions.values())).schema)
         comparison = compare_decompositions(decompositions, **rows, progress=within(report, "comparing"))
-    say(formats.as_json(answers.plain_comparison(comparison)) if json else answers.compared(comparison, top))
+    say(terminal.as_json(answers.plain_comparison(comparison)) if json else answers.compared(comparison, top))
 
 
 @app.command()
@@ -249,7 +261,11 @@ def change(
 
     Example: treeanova change old.json new.json --data-old 2011.csv --data-new 2012.csv --target y --out change.html
     """
-    from treeanova.cli import differences, formats, sources  # noqa: PLC0415  slow to load
+    from treeanova.cli import (  # noqa: PLC0415
+        answers,
+        sources,
+        terminal,
+    )
 
     check_outputs(
         {"--out": out},
@@ -262,16 +278,16 @@ def change(
     with progress() as report:
         pairs = zip((old, new), requests, strict=True)
         models = [sources.open_model(model, request, report) for model, request in pairs]
-        found = differences.change_between(models, requests, density, report)
+        found = answers.change_between(models, requests, density, report)
         files = _write_page(found, out)
     names = ("old", "new") if old.name == new.name else (old.name, new.name)
-    plain = differences.plain_change(found, names) | {"models": [str(old), str(new)], "files": files}
-    say(formats.as_json(plain) if json else _with_files(differences.changed(found, plain, top), files))
+    plain = answers.plain_change(found, names) | {"models": [str(old), str(new)], "files": files}
+    say(terminal.as_json(plain) if json else _with_files(answers.changed(found, plain, top), files))
 
 
 @app.command()
 def gap(
-    model: ModelFile,
+    model: ModelArgument,
     *,
     group: Annotated[str, typer.Option(metavar="COLUMN", help="A column of the data that makes the groups.")],
     data: Data = None,
@@ -300,17 +316,21 @@ def gap(
 
     Example: treeanova gap model.json --data rows.csv --target income --group sex --out gap.html
     """
-    from treeanova.cli import differences, formats, sources  # noqa: PLC0415  slow to load
+    from treeanova.cli import (  # noqa: PLC0415
+        answers,
+        sources,
+        terminal,
+    )
 
     check_outputs({"--out": out}, {"MODEL": model, "--data": data, "--density-from": density_from})
     request = sources.Request(data, target or (), weight, budget, max_order, trusted, seconds, density_from)
-    groups = differences.Groups(group, value, against)
+    groups = answers.Groups(group, value, against)
     with progress() as report:
         fx = sources.decomposed(sources.open_model(model, request, report), request, density, report)
-        found = differences.gap_in(fx, request, groups, feature, within(report, "gap"))
+        found = answers.gap_in(fx, request, groups, feature, within(report, "gap"))
         files = _write_page(found, out)
-    plain = differences.plain_gap(found, model.name) | {"files": files}
-    say(formats.as_json(plain) if json else _with_files(differences.parted(found, plain, top), files))
+    plain = answers.plain_gap(found, model.name) | {"files": files}
+    say(terminal.as_json(plain) if json else _with_files(answers.parted(found, plain, top), files))
 
 
 def _write_page(found: Any, out: Path | None) -> dict[str, str]:
@@ -329,7 +349,7 @@ def _with_files(text: str, files: Mapping[str, str]) -> str:
 
 @app.command()
 def validate(
-    model: ModelFile,
+    model: ModelArgument,
     *,
     data: Annotated[Path, typer.Option(metavar="FILE", help="Held-out rows with their outcome; files as for explain.")],
     target: Annotated[
@@ -366,7 +386,11 @@ def validate(
 
     Example: treeanova validate model.json --data held_out.csv --target price
     """
-    from treeanova.cli import answers, formats, sources  # noqa: PLC0415  slow to load
+    from treeanova.cli import (  # noqa: PLC0415
+        answers,
+        sources,
+        terminal,
+    )
 
     check_outputs({"--out": out}, {"MODEL": model, "--data": data, "--density-from": density_from})
     others = (*target, group) if group else tuple(target)
@@ -384,14 +408,14 @@ def validate(
 
             write_report(fx, out, title=model.name, validation=validation, progress=report)
     if json:
-        say(formats.as_json(answers.plain_validation(validation)))
+        say(terminal.as_json(answers.plain_validation(validation)))
     else:
         say(answers.validated(validation, top) + ("" if out is None else f"\n\nwrote {out}"))
 
 
 @app.command()
 def reasons(
-    model: ModelFile,
+    model: ModelArgument,
     *,
     data: Annotated[
         Path,
@@ -418,19 +442,23 @@ def reasons(
 
     Example: treeanova reasons model.json --data rows.csv --target y --row 13 --reference 4
     """
-    from treeanova.cli import formats, reasons, sources  # noqa: PLC0415  slow to load
+    from treeanova.cli import (  # noqa: PLC0415
+        answers,
+        sources,
+        terminal,
+    )
 
     request = sources.Request(data, target or (), None, budget, max_order, trusted, seconds, density_from)
     with progress() as report:
         opened = sources.open_model(model, request, report)
-        fx = reasons.decomposed_for_reasons(opened, request, density, reference, report)
-        plain = reasons.plain_reasons(reasons.reasons_for(fx, request, row, reference), fx, model.name)
-    say(formats.as_json(plain) if json else reasons.reasoned(plain, top))
+        fx = answers.decomposed_for_reasons(opened, request, density, reference, report)
+        plain = answers.plain_reasons(answers.reasons_for(fx, request, row, reference), fx, model.name)
+    say(terminal.as_json(plain) if json else answers.reasoned(plain, top))
 
 
 @app.command()
 def monotonicity(
-    model: ModelFile,
+    model: ModelArgument,
     *,
     feature: Annotated[list[str], typer.Option(metavar="NAME", help="A feature; repeat the option for more.")],
     output: Annotated[
@@ -448,7 +476,11 @@ def monotonicity(
 
     Example: treeanova monotonicity model.json --feature age
     """
-    from treeanova.cli import formats, reasons, sources  # noqa: PLC0415  slow to load
+    from treeanova.cli import (  # noqa: PLC0415
+        answers,
+        sources,
+        terminal,
+    )
 
     request = sources.Request(data, target or (), None, budget, trusted=trusted, density_from=density_from)
     with progress() as report:
@@ -457,8 +489,8 @@ def monotonicity(
         needs_no_rows = opened.saved is None and request.rows_of_density.data is None  # the answer asks no density
         fx = sources.decomposed(opened, request, density or ("uniform" if needs_no_rows else None), report)
         found = [fx.monotonicity(name, output=output) for name in feature]
-    plain = reasons.plain_monotonicity(found, model.name)
-    say(formats.as_json(plain) if json else "\n\n".join(formats.printable_lines(str(one)) for one in found))
+    plain = answers.plain_monotonicity(found, model.name)
+    say(terminal.as_json(plain) if json else "\n\n".join(terminal.printable_lines(str(one)) for one in found))
 
 
 @app.command()
@@ -475,12 +507,15 @@ def bench(
     json: AsJson = False,
 ) -> None:
     """Measure on this machine: seconds to decompose a model, and for its own predict, on simulated data."""
-    from treeanova.cli import formats, measure  # noqa: PLC0415  slow to load
+    from treeanova.cli import (  # noqa: PLC0415
+        measure,
+        terminal,
+    )
 
     with progress() as report:
         seconds = measure.measure(library, rows, trees, report)
     words = f"Seconds, best of three: {rows:,} rows, 8 dependent features, {trees:,} trees of depth 2\n\n"
-    say(formats.as_json(seconds) if json else f"{words}{formats.aligned(seconds)}")
+    say(terminal.as_json(seconds) if json else f"{words}{terminal.aligned(seconds)}")
 
 
 def run(arguments: Sequence[str]) -> int:

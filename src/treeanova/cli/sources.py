@@ -2,25 +2,207 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
+import difflib
 import glob
-from collections.abc import Sequence
+import itertools
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 
 from treeanova._decompose import decompose
-from treeanova.cli.options import DEFAULT_BUDGET
+from treeanova.core.arrays import Names, quoted, split_label
+from treeanova.core.files import ARCHIVE, CSV, PAGE, PARQUET, check_suffix, is_same_file
 from treeanova.core.progress import Progress, one_step, within
-from treeanova.data.batches import Selection
 from treeanova.data.features import Schema
-from treeanova.data.parquet_files import parquet_files
-from treeanova.data.tabular import read_column, read_table
-from treeanova.decomposition.decomposition import Decomposition
-from treeanova.decomposition.files import load
+from treeanova.data.files import read_column, read_table
+from treeanova.data.parquet import parquet_files
+from treeanova.data.sources import Selection
+from treeanova.decomposition.decomposition import Decomposition, load
 from treeanova.density.kinds import KINDS
 from treeanova.readers import read_for_rows, unpickled
+from treeanova.views import features_by_label
+
+_SUFFIXES = {"--out": PAGE, "--save": ARCHIVE, "--rows-out": PARQUET, "--csv": CSV}
+
+
+def check_outputs(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | Sequence[Path] | None]) -> None:
+    """Raise ValueError for a file that cannot be written, has the suffix of another format, or is an input or output.
+
+    Parameters
+    ----------
+    outputs
+        Files to write, by the option that names them; None where an option is not given.
+    inputs
+        Files to read, by the option or argument that names them.
+    """
+    from treeanova.data.parquet import would_read  # noqa: PLC0415  slow to load
+
+    written = {option: path for option, path in outputs.items() if path is not None}
+    read = [(option, path) for option, given in inputs.items() for path in _paths(given)]
+    for option, path in written.items():
+        _check_writable(path)
+        for other, source in read:
+            if source.is_dir() and Path(os.path.realpath(source)) in Path(os.path.realpath(path)).parents:
+                raise ValueError(
+                    f"`{option}` must be outside the folder `{other}`, got {path}, which would be read with it; choose "
+                    "another folder."
+                )
+            if is_same_file(path, source):
+                raise ValueError(
+                    f"`{option}` must be another file than `{other}`, got {path}, which would replace it; choose "
+                    "another name."
+                )
+            if would_read(str(source), path):
+                raise ValueError(
+                    f"`{option}` must be another file than those of `{other}`, got {path}, which {source} matches; "
+                    "choose another folder."
+                )
+        check_suffix(path, _SUFFIXES[option], option)
+    for (option, path), (other, second) in itertools.combinations(written.items(), 2):
+        if is_same_file(path, second):
+            raise ValueError(f"`{option}` and `{other}` must be two files, got {path} for both; choose another name.")
+
+
+def _paths(given: Path | Sequence[Path] | None) -> Sequence[Path]:
+    if given is None:
+        return ()
+    return (given,) if isinstance(given, Path) else given
+
+
+def _check_writable(path: Path) -> None:
+    folder = Path(os.path.realpath(path)).parent
+    if path.is_dir():
+        raise ValueError(f"the file to write must be a file, got the folder {path}; add a name.")
+    if not folder.is_dir():
+        raise ValueError(f"the file to write must be in a folder that exists, got {path}; create {folder} first.")
+    if not os.access(folder, os.W_OK):
+        raise ValueError(f"the file to write must be in a folder that can be written to, got {path}; choose another.")
+
+
+def term_named(text: str, fx: Decomposition) -> Names:
+    """Names of the features of a term, from "a", "a,b", "a × b" or "a x b"; names may hold commas in quotes."""
+    labelled = features_by_label(fx.terms, fx.schema).get(text.strip(), ())
+    typed = ((text,), _listed(text), split_label(text), labelled)
+    readings = dict.fromkeys(tuple(sorted(name.strip() for name in names)) for names in typed)
+    known = {tuple(sorted(names)): names for names in fx.terms}
+    found = [known[reading] for reading in readings if reading in known]
+    if not found:
+        raise ValueError(f"`--term` must be a term that has a table, got {text!r}; {_near(text, fx)}.")
+    if len(found) > 1:
+        raise ValueError(f"`--term` must name one term, got {text!r}; write {' or '.join(map(_typed, found))}.")
+    names = found[0]
+    if not fx.terms[names].has_table:
+        raise ValueError(
+            f"`--term` must be a term that has a table, got {text!r}, which is known at rows only; in Python, "
+            "fx.term_values(X, names) gives its values."
+        )
+    return names
+
+
+def _typed(names: Names) -> str:
+    """A line of CSV, which can be read in one way only."""
+    return ",".join(map(quoted, names))
+
+
+def _near(text: str, fx: Decomposition) -> str:
+    """Terms with tables whose names are close to a text."""
+    labels = [",".join(names) for names, term in fx.terms.items() if term.has_table]
+    near = difflib.get_close_matches(text, labels, n=3, cutoff=0.4) or labels[:3]
+    return f"there are {'; '.join(near)} ({len(labels)} in all)"
+
+
+def _listed(text: str) -> Names:
+    """Names from a line of CSV; none where it is not such a line."""
+    try:
+        return tuple(next(csv.reader([text], skipinitialspace=True), []))
+    except csv.Error:  # a line break outside quotes
+        return ()
+
+
+DEFAULT_BUDGET = 2.0
+
+ModelArgument = Annotated[
+    Path,
+    typer.Argument(
+        metavar="MODEL",
+        help="A saved model (.json, .ubj of XGBoost; .txt of LightGBM; .cbm, .json of CatBoost; a pickle with "
+        "--trusted) or a decomposition saved before (.tav).",
+    ),
+]
+ModelArguments = Annotated[
+    list[Path], typer.Argument(metavar="MODEL...", help="One or more saved models or decompositions (.tav).")
+]
+Data = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="The rows: .csv, .tsv, .parquet, .feather or .jsonl; text may be compressed (.gz, .zst). Empty cells are "
+        "missing. A folder of Parquet files, or a pattern such as 'year/*.parquet', is read in batches, however large. "
+        "They define the density of a model, unless --density-from names others; a saved decomposition keeps its own.",
+    ),
+]
+DensityFrom = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Rows that define the density, as --data. Default: those of --data for a model; a saved decomposition "
+        "keeps its own density. They may lack the columns of --target.",
+    ),
+]
+Target = Annotated[
+    list[str] | None,
+    typer.Option(metavar="COLUMN", help="A column of the data that is not a feature; repeat the option for more."),
+]
+DensityName = Annotated[
+    str | None,
+    typer.Option(
+        "--density",
+        metavar="NAME",
+        help="auto (the default), kernel, empirical, laplace, independent, shrinkage or uniform.",
+    ),
+]
+DensityNames = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--density",
+        metavar="NAME",
+        help="A density, or raw for the model before purification; repeat the option for more. The others are "
+        "compared with the first. Default: auto, raw, uniform and empirical for one model, auto for several.",
+    ),
+]
+Weight = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="A column of the data with the weights of the rows.")
+]
+MaxOrder = Annotated[
+    int | None, typer.Option(min=1, metavar="N", help="Put interactions of more than N features into one remainder.")
+]
+Seconds = Annotated[
+    float | None,
+    typer.Option(min=0.1, metavar="S", help="The best answer in about S seconds; it says what it left out."),
+]
+Budget = Annotated[float, typer.Option(min=0.0, metavar="GB", help="Largest memory for all tables, in gigabytes.")]
+Trusted = Annotated[
+    bool,
+    typer.Option("--trusted", help="Load a pickle. That runs any code in it: only if you trust its source."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of text.")]
+Top = Annotated[int, typer.Option(min=1, metavar="N", help="Print the N strongest terms only.")]
+OldModel = Annotated[
+    Path, typer.Argument(metavar="OLD", help="The model before: a saved model or a decomposition (.tav).")
+]
+NewModel = Annotated[
+    Path, typer.Argument(metavar="NEW", help="The model after; the same file again to compare two sets of rows.")
+]
+OldData = Annotated[Path, typer.Option(metavar="FILE", help="The old rows, as --data of other commands.")]
+NewData = Annotated[Path, typer.Option(metavar="FILE", help="The new rows, as --data of other commands.")]
+Page = Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page to send on: HTML without scripts.")]
+
 
 _GIGABYTE = 10**9
 

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import bisect
+import contextlib
+import functools
+import importlib
+import itertools
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import threadpoolctl
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -35,3 +44,193 @@ def checked_whole(name: str, number: Any, least: int, remedy: str) -> int:
 def checked_seed(number: Any) -> int:
     """The seed of random numbers that was given as `random_state`."""
     return checked_whole("random_state", number, 0, "0 is the default")
+
+
+@functools.cache
+def _controller() -> threadpoolctl.ThreadpoolController:
+    """The controller of BLAS threads, made when the libraries that numpy and scipy use are loaded."""
+    importlib.import_module("scipy.linalg")
+    return threadpoolctl.ThreadpoolController()
+
+
+def single_threaded() -> contextlib.AbstractContextManager[Any]:
+    """A context in which BLAS uses one thread."""
+    limited: contextlib.AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
+    return limited
+
+
+def number_cells(columns: Iterable[npt.NDArray[np.integer]], sizes: Sequence[int], n_rows: int) -> Ints:
+    """Number of the cell that each row falls in, with the last axis running fastest.
+
+    Parameters
+    ----------
+    columns
+        Bins of the rows, one array per axis.
+    sizes
+        Number of bins of each axis.
+    n_rows
+        Number of rows.
+
+    Returns
+    -------
+    array of shape (n_rows,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> number_cells([np.array([0, 1]), np.array([2, 1])], (2, 3), 2).tolist()
+    [2, 4]
+    """
+    cells = np.zeros(n_rows, dtype=np.int64)
+    for axis, (bins, size) in enumerate(zip(columns, sizes, strict=True)):
+        if axis:
+            cells *= size
+            cells += bins
+        else:
+            cells[:] = bins
+    return cells
+
+
+def count_cells(
+    columns: Iterable[npt.NDArray[np.integer]], sizes: Sequence[int], weights: Floats | None, n_rows: int
+) -> Floats:
+    """Sum of the weights of the rows in each cell, or the number of rows without weights.
+
+    Parameters
+    ----------
+    columns
+        Bins of the rows, one array per axis.
+    sizes
+        Number of bins of each axis.
+    weights
+        Weights of the rows; None counts each row once.
+    n_rows
+        Number of rows.
+
+    Returns
+    -------
+    array of shape `sizes`
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> count_cells([np.array([0, 1, 1]), np.array([0, 1, 1])], (2, 2), None, 3).tolist()
+    [[1.0, 0.0], [0.0, 2.0]]
+    """
+    cells = number_cells(columns, sizes, n_rows)
+    totals = np.bincount(cells, weights=weights, minlength=math.prod(sizes))
+    return totals.astype(np.float64).reshape(sizes)
+
+
+SEPARATOR = " × "
+_LONGEST_WORD = 12
+
+
+def label_of(names: Iterable[object]) -> str:
+    """The label of a term, for people to read.
+
+    >>> label_of(["Latitude", "Longitude"])
+    'Latitude × Longitude'
+    """
+    return SEPARATOR.join(map(str, names))
+
+
+def labels_of(terms: Iterable[Sequence[str]], names: Iterable[str]) -> list[str]:
+    """Labels of terms, given the names of all features of the model, by which no two terms have the same label.
+
+    A name that could be read as an interaction of others is in quotes.
+
+    >>> labels_of([("a",), ("a × b",), ("a", "b")], ["a", "b", "a × b"])
+    ['a', '"a × b"', 'a × b']
+    """
+    shown = {name: quoted(name) for name in _to_be_quoted(list(names))}
+    return [label_of(shown.get(name, name) for name in term) for term in terms]
+
+
+def quoted(name: str) -> str:
+    """A name in quotes, with its own quotes doubled, as in CSV.
+
+    >>> quoted("a × b")
+    '"a × b"'
+    """
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _to_be_quoted(names: Sequence[str]) -> list[str]:
+    """Names that begin with another name, and go on as another one begins; then also those that have quotes already.
+
+    Where two rows of names make the same label, the first names that differ are such a pair.
+    """
+    starts = {start for name in names for start in _starts(name)}
+    known = set(names)
+
+    def is_ambiguous(name: str) -> bool:
+        """Whether a name reads as another name, and the begin of one more."""
+        rests = (name.removeprefix(start + SEPARATOR) for start in _starts(name)[:-1] if start in known)
+        return any(rest in starts or not known.isdisjoint(_starts(rest)) for rest in rests)
+
+    found = [name for name in names if SEPARATOR in name and is_ambiguous(name)]
+    return [*found, *(name for name in names if name.startswith('"') and found and name not in found)]
+
+
+def _starts(name: str) -> list[str]:
+    """All that a name begins with, up to a sign or its end."""
+    return list(itertools.accumulate(name.split(SEPARATOR), lambda start, word: f"{start}{SEPARATOR}{word}"))
+
+
+def split_label(text: str) -> tuple[str, ...]:
+    """Names of features from a label, which may also be typed with the letter x.
+
+    >>> split_label("a × b") == split_label("a x b") == ("a", "b")
+    True
+    """
+    return tuple(text.split(SEPARATOR if SEPARATOR in text else " x "))
+
+
+def shortened(text: object, n_characters: int) -> str:
+    """The text with its middle left out where it is too long.
+
+    >>> shortened("abcdefghijklmnop", 10)
+    'abcdef…nop'
+    """
+    words = " ".join(str(text).split())
+    if len(words) <= n_characters:
+        return words
+    tail = (n_characters - 1) // 3
+    return f"{words[: n_characters - 1 - tail].rstrip()}…{words[-tail:].lstrip()}"
+
+
+def distinct(labels: Sequence[str], n_characters: int, shorten: Callable[[object, int], str] = shortened) -> list[str]:
+    """Labels, shortened; those that would begin alike are cut where they agree instead.
+
+    >>> distinct(["customer_value_net_in_eur", "customer_value_gross_in_eur"], 15)
+    ['customer_v…net…', 'customer…gross…']
+    """
+    ordered = sorted(set(labels))
+    return [_where_it_differs(label, ordered, n_characters) or shorten(label, n_characters) for label in labels]
+
+
+def _where_it_differs(label: str, ordered: Sequence[str], n_characters: int) -> str:
+    """A long label without what it shares with those that begin most like it; empty where its start tells it apart."""
+    place = bisect.bisect_left(ordered, label)
+    alike = [*ordered[max(place - 1, 0) : place], *ordered[place + 1 : place + 2]]
+    start = max((_n_shared([label, other]) for other in alike), default=0)
+    if len(label) <= n_characters or start < len(shortened(label, n_characters).partition("…")[0]):
+        return ""
+    start -= _n_of_word(label[:start][::-1])
+    group = [other for other in ordered if other.startswith(label[:start])]
+    end = min(_n_shared([other[::-1] for other in group]), min(map(len, group)) - start)
+    own = label[start : len(label) - end + _n_of_word(label[len(label) - end :])]
+    kept = min(start, max(0, n_characters - 2 - len(own)))
+    return shortened(f"{label[:kept].rstrip()}…{own}{'…' if end else ''}", n_characters)
+
+
+def _n_of_word(text: str) -> int:
+    """Number of characters with which a text begins in the middle of a word, so that words are shown whole."""
+    word = len(next(iter(re.findall(r"^[^\W_]*", text))))
+    return word if word <= _LONGEST_WORD else 0
+
+
+def _n_shared(texts: Sequence[str]) -> int:
+    """Number of characters with which all texts begin."""
+    return sum(1 for _ in itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*texts, strict=False)))

@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from treeanova.core.arrays import Key, Names, label_of
 from treeanova.data.features import Schema
+from treeanova.decomposition.term import Evaluation
 from treeanova.density.kinds import Density
 from treeanova.model.effects import Effects, weighted_sum
 from treeanova.model.forest import Forest
 from treeanova.model.forest import weighted_sum as weighted_sum_of_forests
-from treeanova.model.union import common_schema, union
+from treeanova.model.grid import common_schema, union
 from treeanova.readers import read_model
 from treeanova.terms.additive import AdditiveModel
-from treeanova.terms.layout import choose_layout
-from treeanova.terms.making import source_of_forest
-from treeanova.terms.plan import DEFAULT_BUDGET
-from treeanova.terms.scope import Scope
+from treeanova.terms.at_rows import Joined
+from treeanova.terms.layout import DEFAULT_BUDGET, choose_layout
 from treeanova.terms.source import Source
-from treeanova.terms.termset import Tensors
-from treeanova.terms.tree_model import TreeModel
+from treeanova.terms.terms import Scope, Tensors, TermSet
+from treeanova.terms.tree_model import TreeModel, source_of_forest
 from treeanova.terms.trees import leaves_of
 
 
@@ -128,3 +129,45 @@ def _forest_of(summand: Summand) -> Forest:
             "models again."
         )
     return content.with_schema(summand.schema)
+
+
+Factors = Mapping[str | tuple[str, ...], float]
+
+
+def factors_of(term: str | Collection[str] | Factors, factor: float | None) -> dict[Any, float]:
+    """Factors by term, from the two arguments of `scale`."""
+    if isinstance(term, Mapping):
+        if factor is not None:
+            raise ValueError(f"`factor` must be left out where factors come with the terms, got {factor!r}.")
+        factors = dict(term)
+    else:
+        factors = {term if isinstance(term, str) else tuple(term): factor}
+    for value in factors.values():
+        if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+            raise ValueError(f"`factor` must be a finite number, got {value!r}; 0.5 halves a term, 0 removes it.")
+    return {name: float(value) for name, value in factors.items()}
+
+
+def check_editable(evaluation: Evaluation) -> None:
+    """Raise ValueError where the terms do not add up to the function, so that it would lose its rest by an edit."""
+    if evaluation.has_remainder or evaluation.rest_orders:
+        rest = "a remainder" if evaluation.has_remainder else "terms that are added up by order"
+        raise ValueError(
+            f"scale() must have all of the function in its terms, got {rest} too; decompose with terms='all' or a "
+            "larger `budget`, or choose the terms to keep with select() first."
+        )
+
+
+def scaled(terms: TermSet, factors: Mapping[Key, float], name_of: Callable[[Key], Names]) -> TermSet:
+    """The terms, some of them, which must have tables, times a factor."""
+    for key in factors:
+        if not terms.has_table(key):
+            raise ValueError(
+                f"scale() must have terms with a table, got {label_of(name_of(key))!r}, which is known at rows only; "
+                "decompose with a higher `tensor_order`."
+            )
+    tensors = terms.tables
+    effects = tensors.effects
+    changed = {key: values * factors.get(key, 1.0) for key, values in effects.terms.items()}
+    edited = Tensors(Effects(effects.grid, effects.intercept, changed, effects.binnings), tensors.weights)
+    return Joined(edited, terms.leaf_terms) if isinstance(terms, Joined) else edited

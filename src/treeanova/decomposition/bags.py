@@ -11,8 +11,8 @@ import numpy as np
 import scipy.special
 
 from treeanova.core.arrays import BinIndices, Floats, Key, Names
+from treeanova.data.columns import frame, free_name
 from treeanova.data.features import Feature, recoded_column
-from treeanova.data.frames import frame, free_name
 from treeanova.decomposition.decomposition import Decomposition, mean
 from treeanova.decomposition.term import Term, term_columns
 from treeanova.density.statistics import NoRowsError

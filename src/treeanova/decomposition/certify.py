@@ -10,20 +10,19 @@ import numpy as np
 from scipy.special import gammaln
 
 from treeanova.anova.certificate import Certificate, TermCertificate, impurity, sentence_of_aliases
-from treeanova.anova.purification import report_impurity
-from treeanova.anova.slices import largest
+from treeanova.anova.purify import report_impurity
 from treeanova.anova.solvers.base import Options
+from treeanova.anova.support import largest
 from treeanova.core.arrays import BinIndices, Floats, Key, Names
-from treeanova.core.clock import Clock
-from treeanova.decomposition.evaluation import Evaluation
+from treeanova.core.progress import Clock
+from treeanova.decomposition.term import Evaluation
 from treeanova.density.kinds import Density
 from treeanova.density.statistics import Statistics
 from treeanova.errors import AliasWarning
-from treeanova.model.binning import binning_by
-from treeanova.model.grid import Grid
-from treeanova.terms.mean_score import mean_of_tables
+from treeanova.model.grid import Grid, binning_by
 from treeanova.terms.source import PureTerms
-from treeanova.terms.termset import Tensors
+from treeanova.terms.terms import Tensors
+from treeanova.terms.trees import mean_of_tables
 
 _COMPARED_ROWS = 1000
 _CHECKED_ROWS = 10, 60

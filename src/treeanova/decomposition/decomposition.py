@@ -5,40 +5,34 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
+import pathlib
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from treeanova.anova.certificate import Certificate
-from treeanova.core.arrays import Floats, Key, Names, checked_whole
-from treeanova.core.clock import Clock
+from treeanova.core.arrays import Floats, Key, Names, checked_whole, label_of
 from treeanova.core.files import ARCHIVE, check_folder, check_suffix
-from treeanova.core.labels import label_of
-from treeanova.core.progress import Progress, one_step, quiet, reporting
-from treeanova.decomposition.algebra import Summand, combined_source
+from treeanova.core.progress import Clock, Progress, one_step, quiet, reporting
+from treeanova.decomposition.algebra import Factors, Summand, check_editable, combined_source, factors_of, scaled
 from treeanova.decomposition.answers import Answers
 from treeanova.decomposition.certify import Score, certify, certify_raw, remainder_share
-from treeanova.decomposition.editing import Factors, check_editable, factors_of, scaled
-from treeanova.decomposition.evaluation import Evaluation
 from treeanova.decomposition.importance import moments_take_long
-from treeanova.decomposition.response_table import response_effects
+from treeanova.decomposition.term import Evaluation, response_effects
 from treeanova.density.kinds import Density, density_of
 from treeanova.density.row_sources import check_weighted_rows, statistics_of
 from treeanova.density.statistics import Statistics
-from treeanova.errors import DensityWarning
-from treeanova.model.binning import Binning
+from treeanova.errors import ArchiveError, DensityWarning
 from treeanova.model.effects import Effects
+from treeanova.model.grid import Binning
 from treeanova.storage import archive
-from treeanova.storage.fields import Saved, pack
-from treeanova.storage.kept_statistics import kept
-from treeanova.storage.saved_density import as_loaded
+from treeanova.storage.codec import Saved, pack, unpack
+from treeanova.storage.statistics import as_loaded, kept
 from treeanova.terms.additive import AdditiveModel
 from treeanova.terms.moments import Moments
-from treeanova.terms.scope import Complete, Edited, Scope, Selected, Truncated
 from treeanova.terms.source import Settings, Source
-from treeanova.terms.termset import Tensors, TermSet
-from treeanova.views.look import scale_of
-from treeanova.views.summary import caveats, html_summary
+from treeanova.terms.terms import Complete, Edited, Scope, Selected, Tensors, TermSet, Truncated
+from treeanova.views import caveats, html_summary, scale_of
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -643,3 +637,57 @@ def mean(parts: Sequence[Decomposition], *, progress: bool | Progress | None = N
         raise ValueError(f"`parts` must be a list of at least one decomposition, got {parts!r}; pass [fx1, fx2].")
     with reporting(progress) as report:
         return _combined(parts, [1 / len(parts)] * len(parts), report)
+
+
+_DAMAGE = (
+    LookupError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    ImportError,
+    ArithmeticError,
+    MemoryError,
+    RecursionError,
+)
+
+
+def load(path: str | os.PathLike[str]) -> Decomposition:
+    """A decomposition from a file, with the statistics of its rows.
+
+    Parameters
+    ----------
+    path
+        A file written by `Decomposition.save`.
+
+    Returns
+    -------
+    Decomposition
+        The same intercept, terms, tables and certificate. Large tables that follow from trees or marginals are not in
+        the file; they are the same up to rounding.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, treeanova
+    >>> from treeanova.testing import example
+    >>> fx, X = example()
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "fx.tav"
+    >>> fx.save(path)
+    >>> treeanova.load(path).intercept
+    0.25
+    """
+    header, arrays = archive.read(path)
+    try:
+        fx = _decomposition(unpack(header, arrays))
+    except _DAMAGE as error:
+        name = pathlib.Path(path).name
+        raise ArchiveError(f"{name} must be a whole file saved by treeanova, got one that does not fit.") from error
+    return fx
+
+
+def _decomposition(saved: Saved) -> Decomposition:
+    """The decomposition of what a file holds; ValueError where moments are those of other terms."""
+    source, terms, density, certificate, scope, settings, moments = saved
+    fx = Decomposition(source, terms, density, certificate, scope, settings, saved_moments=moments)
+    if moments is not None and len(moments.variance) != fx.evaluation.n_parts:
+        raise ValueError(f"moments must be of {fx.evaluation.n_parts} terms, got {len(moments.variance)}")
+    return fx

@@ -12,13 +12,20 @@ import numpy.typing as npt
 
 from treeanova.core.arrays import Floats, Ints
 from treeanova.core.progress import Progress, reporting
-from treeanova.data.columns import column_named, encode
+from treeanova.data.columns import column_named, columns_of, encode, frame, table_text
 from treeanova.data.features import Schema, distinct, is_missing
-from treeanova.data.frames import columns_of, frame, table_text
-from treeanova.decomposition.evaluation import Evaluation
-from treeanova.decomposition.families import Families, families_of, summed
 from treeanova.decomposition.function import Function
-from treeanova.decomposition.parts import Parts, largest_first, parts_at, parts_of, with_rests
+from treeanova.decomposition.importance import (
+    Families,
+    Parts,
+    families_of,
+    largest_first,
+    parts_at,
+    parts_of,
+    summed,
+    with_rests,
+)
+from treeanova.decomposition.term import Evaluation
 from treeanova.density.row_sources import checked_weights
 from treeanova.density.statistics import Statistics, rows_as_statistics
 

@@ -1,22 +1,260 @@
-"""Importance: how much each term matters, and tables of terms and features, the strongest first."""
+"""Importance: how much each term matters, and tables of terms and features, the strongest first.
+
+Parts are listed terms, sums of terms that are not listed (one per order), and a remainder. Two models with the same
+features have their parts side by side: a term that one of them lists and the other only adds up is evaluated for both.
+
+A term whose features are all of one family belongs to that family, whatever its order. A term of features of several
+families is an interaction of these families. A feature without a family is one by itself.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import dataclasses
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 
 from treeanova.anova.certificate import Certificate
 from treeanova.anova.support import is_product
-from treeanova.core.arrays import Floats, Ints, Key
+from treeanova.core.arrays import BinIndices, Floats, Ints, Key, Names, labels_of
 from treeanova.core.compiled import affordable
-from treeanova.core.progress import listener, one_step
-from treeanova.decomposition.evaluation import Evaluation
-from treeanova.decomposition.families import Families, summed
+from treeanova.core.progress import blocks, listener, one_step
+from treeanova.data.columns import free_name
+from treeanova.decomposition.term import Evaluation, rest_label
 from treeanova.density.kinds import Density
-from treeanova.density.statistics import Points
+from treeanova.density.row_sources import RowsInMemory
+from treeanova.density.statistics import Points, Statistics
+from treeanova.model.grid import Grid
 from treeanova.terms.moments import Moments, covariance_changes, moments, moments_of_values
+
+_NUMBERS_AT_ONCE = 1 << 22
+
+
+@dataclasses.dataclass(frozen=True)
+class Parts:
+    """Parts that add up to the score of one or several models, besides the intercept.
+
+    Attributes
+    ----------
+    keys
+        Listed terms by positions of their features.
+    rest_orders
+        Orders of which some terms are not listed, but added up.
+    has_remainder
+        Whether a remainder comes last.
+    """
+
+    keys: tuple[Key, ...]
+    rest_orders: tuple[int, ...] = ()
+    has_remainder: bool = False
+
+    def __len__(self) -> int:
+        return len(self.keys) + len(self.rest_orders) + self.has_remainder
+
+    def labels(self, names: Sequence[str]) -> list[str]:
+        """Labels of all parts for people, from the names of the features."""
+        return with_rests(labels_of([[names[j] for j in key] for key in self.keys], names), self)
+
+    def blocks(self, n_rows: int, n_outputs: int) -> Iterator[slice]:
+        """Rows in blocks whose values fit into memory."""
+        size = max(1, _NUMBERS_AT_ONCE // max(1, len(self) * n_outputs))
+        starts = range(0, n_rows, size)
+        return blocks("rows", (slice(start, start + size) for start in starts), len(starts))
+
+
+def with_rests(labels: Sequence[str], parts: Parts) -> list[str]:
+    """Labels of listed terms, or of groups of them, and after them those of sums of other terms and a remainder."""
+    found = list(labels)
+    for label in [*map(rest_label, parts.rest_orders), *["remainder"] * parts.has_remainder]:
+        found.append(free_name(label, found))
+    return found
+
+
+def largest_first(sizes: Floats) -> list[int]:
+    """Positions in descending order of size; sizes that rounding alone distinguishes stay as they come."""
+    scale = float(sizes.max(initial=0.0)) or 1.0
+    return [int(i) for i in np.argsort(-(sizes / scale).round(12), kind="stable")]
+
+
+def parts_of(*models: Evaluation) -> Parts:
+    """The parts that some models have together: those of one model in its own order, else by order and features."""
+    keys = tuple(dict.fromkeys(key for model in models for key in model.terms.keys))
+    if len(models) > 1:
+        keys = tuple(sorted(keys, key=lambda key: (len(key), key)))
+    orders = sorted({order for model in models for order in model.rest_orders})
+    return Parts(keys, tuple(orders), any(model.has_remainder for model in models))
+
+
+def parts_at(model: Evaluation, codes: BinIndices, parts: Parts) -> Floats:
+    """Values of all parts at rows given by their bins, shape (n_parts, n_rows, n_outputs); zero where it has none."""
+    values = _listed_and_rests_at(model, codes, parts)
+    if not parts.has_remainder:
+        return values
+    rest = np.zeros(values.shape[1:])
+    if model.has_remainder:
+        rest = model.score(model.grid.encoded(codes)) - model.terms.intercept - values.sum(axis=0)
+    return np.concatenate([values, rest[None]])
+
+
+def _listed_and_rests_at(model: Evaluation, codes: BinIndices, parts: Parts) -> Floats:
+    """Values of terms, and of the sums of all terms that are not among them, without a remainder."""
+    values = np.zeros((len(parts.keys) + len(parts.rest_orders), len(codes), model.terms.n_outputs))
+    known = [i for i, key in enumerate(parts.keys) if model.knows(key)]
+    values[known] = model.at(codes, [parts.keys[i] for i in known])
+    if not model.rest_orders:
+        return values
+    at_keys = {parts.keys[i]: values[i] for i in known}
+    added = [key for key in at_keys if key not in set(model.terms.keys)]  # in the model's own sums
+    for order, rest in zip(model.rest_orders, model.rests_at(codes, at_keys), strict=True):
+        place = len(parts.keys) + parts.rest_orders.index(order)
+        values[place] = rest - sum(at_keys[key] for key in added if len(key) == order)
+    return values
+
+
+def mean_parts(model: Evaluation, statistics: Statistics, parts: Parts) -> Floats:
+    """Means of all parts over rows, shape (n_parts, n_outputs): of tables by counts of their cells, of others at rows.
+
+    `statistics` are of rows that are encoded as the model encodes them.
+    """
+    means = np.zeros((len(parts), model.terms.n_outputs))
+    counted = statistics.on(model.terms.tables.grid)
+    for i, key in enumerate(parts.keys):
+        if model.terms.has_table(key):
+            means[i] = _mean_of_table(model, counted, key)
+    at_rows = [i for i, key in enumerate(parts.keys) if model.knows(key) and not model.terms.has_table(key)]
+    if at_rows or model.rest_orders:
+        others = Parts(tuple(parts.keys[i] for i in at_rows), parts.rest_orders)
+        rests = range(len(parts.keys), len(parts.keys) + len(parts.rest_orders))
+        means[[*at_rows, *rests]] = _means_at_rows(model, statistics, others)
+    if model.has_remainder:
+        means[-1] = _mean_score(model, statistics) - model.terms.intercept - means.sum(axis=0)
+    return means
+
+
+def _mean_of_table(model: Evaluation, counted: Statistics, key: Key) -> Floats:
+    """Mean of a term that has a table, by the share of the rows in each cell."""
+    mean: Floats = np.tensordot(shares_of_cells(model, counted, key), model.terms.tables.effects.terms[key], len(key))
+    return mean
+
+
+def shares_of_cells(model: Evaluation, counted: Statistics, key: Key) -> Floats:
+    """Share of the rows in each cell of a term that has a table; `counted` are statistics on the grid of the tables."""
+    return counted.counts(key, model.terms.tables.effects.binnings.get(key))
+
+
+def all_points(statistics: Statistics, grid: Grid) -> Points:
+    """Bins and weights of all rows, which a mean of terms without tables needs."""
+    if statistics.is_complete:
+        return statistics.on(grid).points()
+    source = statistics.source
+    if not isinstance(source, RowsInMemory):
+        raise ValueError(  # noqa: TRY004  what is wrong is how many rows there are
+            f"rows must all be held in memory where terms have no tables, got a sample of {statistics.n_rows:,} rows; "
+            "pass rows in memory as `X_old` and `X_new`, or decompose with `max_order=2`."
+        )
+    weights = np.ones(len(source.values)) if source.weights is None else source.weights
+    return Points(grid.index_encoded(source.values), weights / weights.sum())
+
+
+def _means_at_rows(model: Evaluation, statistics: Statistics, parts: Parts) -> Floats:
+    """Means of terms and of sums of other terms, evaluated at all rows."""
+    codes, weights = all_points(statistics, model.grid)
+    total = np.zeros((len(parts), model.terms.n_outputs))
+    for rows in parts.blocks(len(codes), model.terms.n_outputs):
+        total += np.einsum("pnk,n->pk", _listed_and_rests_at(model, codes[rows], parts), weights[rows])
+    return total
+
+
+def _mean_score(model: Evaluation, statistics: Statistics) -> Floats:
+    """Mean of the model's score over rows, shape (n_outputs,)."""
+    codes, weights = all_points(statistics, model.grid)
+    mean: Floats = weights @ model.score(model.grid.encoded(codes))
+    return mean
+
+
+@dataclasses.dataclass(frozen=True)
+class Families:
+    """Which family each feature belongs to.
+
+    Attributes
+    ----------
+    names
+        Names of the families, in the order of their first features.
+    places
+        Position of the family of each feature.
+    """
+
+    names: Names
+    places: tuple[int, ...]
+
+    def key(self, key: Key) -> Key:
+        """Positions of the families of a term's features."""
+        return tuple(sorted({self.places[j] for j in key}))
+
+    def merged(self, keys: Sequence[Key]) -> tuple[list[Key], Ints]:
+        """Terms of families, and the position among them of each term of features."""
+        of_terms = [self.key(key) for key in keys]
+        distinct = sorted(set(of_terms), key=lambda key: (len(key), key))
+        position = {key: i for i, key in enumerate(distinct)}
+        return distinct, np.array([position[key] for key in of_terms], dtype=np.int64)
+
+    def labels(self, keys: Iterable[Key]) -> list[str]:
+        """Labels of terms of families."""
+        return labels_of([[self.names[i] for i in key] for key in keys], self.names)
+
+
+def families_of(groups: Mapping[str, Collection[str]] | None, features: Sequence[str]) -> Families:
+    """The families that a user names, checked; each feature by itself for None."""
+    if groups is None:
+        return Families(tuple(features), tuple(range(len(features))))
+    family_of = _family_of_each(groups, features)
+    names = [family_of.get(feature, feature) for feature in features]
+    taken = [name for feature, name in zip(features, names, strict=True) if name == feature and name in groups]
+    for name in taken:
+        if name not in family_of:
+            raise ValueError(
+                f"`groups` must not name a family like a feature outside it, got {name!r}; choose another name."
+            )
+    distinct = tuple(dict.fromkeys(names))
+    return Families(distinct, tuple(distinct.index(name) for name in names))
+
+
+def _family_of_each(groups: Any, features: Sequence[str]) -> dict[str, str]:
+    """The family of each feature that has one."""
+    if not isinstance(groups, Mapping):
+        kind = type(groups).__name__
+        raise TypeError(f"`groups` must map names of families to lists of features, got {kind}; pass {{'job': [...]}}.")
+    family_of: dict[str, str] = {}
+    for family, members in groups.items():
+        if isinstance(members, str) or not isinstance(members, Collection) or not len(members):
+            raise ValueError(
+                f"`groups` must give each family a list of features, got {members!r} for {family!r}; pass "
+                f"{{{family!r}: ['a', 'b']}}."
+            )
+        for feature in members:
+            if feature not in features:
+                raise ValueError(
+                    f"`groups` must hold features of the model, got {feature!r} in {family!r}; see "
+                    "fx.feature_names_in_."
+                )
+            if family_of.setdefault(feature, str(family)) != str(family):
+                raise ValueError(
+                    f"`groups` must put each feature into one family, got {feature!r} in {family_of[feature]!r} and "
+                    f"{family!r}; leave it out of one."
+                )
+    return family_of
+
+
+def summed(values: Floats, places: Ints, n_sums: int) -> Floats:
+    """Sums of arrays along the first axis: that of the i-th goes to the sum at ``places[i]``."""
+    n_parts = len(places)
+    which = scipy.sparse.csr_array((np.ones(n_parts), (places, np.arange(n_parts))), shape=(n_sums, n_parts))
+    total: Floats = which @ values.reshape(n_parts, math.prod(values.shape[1:]))
+    return total.reshape(n_sums, *values.shape[1:])
+
 
 _DRAWS = 20_000
 _ROWS = 200, 4_000

@@ -10,18 +10,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from treeanova.core.arrays import Bools, Floats, Ints, Key
-from treeanova.data.frames import frame
-from treeanova.decomposition.evaluation import Evaluation
+from treeanova.data.columns import frame
+from treeanova.decomposition.term import Evaluation
 from treeanova.model.axes import Axis
 from treeanova.model.effects import Effects
 from treeanova.model.forest import Forest
 from treeanova.model.grid import Grid
 from treeanova.readers import read_for_rows
-from treeanova.terms.expand import expand
-from treeanova.terms.extremes import Extreme, Search
-from treeanova.terms.leafsets import LeafSets
-from treeanova.terms.step_functions import StepFunction, steps_of_tables, steps_of_trees
-from treeanova.terms.termset import Tensors
+from treeanova.terms.closed_form import expand
+from treeanova.terms.extremes import Extreme, Search, StepFunction, steps_of_tables, steps_of_trees
+from treeanova.terms.leaves import LeafSets
+from treeanova.terms.terms import Tensors
 from treeanova.terms.tree_model import TreeModel
 from treeanova.terms.trees import leaves_of
 

@@ -1,20 +1,33 @@
-"""Terms of a decomposition, by the names of their features."""
+"""Terms of a decomposition, by the names of their features.
+
+A term adds to the score, and terms add up there. On the response scale they do not: what a term changes depends on
+where the others stand. It is therefore shown at one base point, where all other terms are zero, which is their average
+under the density: ``response(intercept + value) - response(intercept)``.
+"""
 
 from __future__ import annotations
 
 import abc
 import dataclasses
 import difflib
+import functools
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from treeanova.core.arrays import Floats, Names
-from treeanova.core.labels import label_of
+from treeanova.core.arrays import BinIndices, Floats, Key, Names, label_of
 from treeanova.data.columns import encode
 from treeanova.data.features import Schema
+from treeanova.errors import BudgetError
 from treeanova.model.axes import Axis
+from treeanova.model.effects import Effects, is_classifier, respond
+from treeanova.model.grid import Grid
+from treeanova.terms.source import Source
+from treeanova.terms.terms import Scope, TermSet
+from treeanova.views import RESPONSES
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -243,3 +256,173 @@ def term_columns(term: Term) -> dict[str, Any]:
         columns["value" if len(outputs) == 1 else f"value_{output}"] = flat[:, k]
     columns["weight"] = term.weights.ravel()
     return columns
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Evaluation:
+    """A model and its terms at rows, given by their encoded values or by their bins on `grid`."""
+
+    source: Source
+    terms: TermSet
+    scope: Scope
+    n_jobs: int = 1
+
+    @property
+    def grid(self) -> Grid:
+        """The grid of all bins of the model."""
+        return self.terms.grid
+
+    @property
+    def has_remainder(self) -> bool:
+        """Whether the model is more than the sum of its terms."""
+        return self.scope.leaves_rest or (not self.scope.is_part and self.terms.leaves_rest)
+
+    def score(self, encoded: Floats) -> Floats:
+        """Score of encoded rows, shape (n_rows, n_outputs)."""
+        return self.source.score(encoded, self.n_jobs)
+
+    def at(self, codes: BinIndices, keys: Sequence[Key]) -> Floats:
+        """Terms at rows given by their bins, shape (n_terms, n_rows, n_outputs)."""
+        return self.terms.at(codes, keys, self.n_jobs)
+
+    @property
+    def rest_orders(self) -> tuple[int, ...]:
+        """Orders of which some terms are not listed, but added up."""
+        return () if self.scope.is_part else self.terms.rest_orders
+
+    @property
+    def n_parts(self) -> int:
+        """Number of parts that add up to the score: terms, rests of orders, and a remainder where there is one."""
+        return len(self.terms.keys) + len(self.rest_orders) + self.has_remainder
+
+    def knows(self, key: Key) -> bool:
+        """Whether a term belongs to the decomposition: it is listed, or part of the rest of its order."""
+        return key in self._listed or (len(key) in self.rest_orders and self.terms.can_evaluate(key))
+
+    @functools.cached_property
+    def _listed(self) -> frozenset[Key]:
+        return frozenset(self.terms.keys)
+
+    def rests_at(self, codes: BinIndices, listed: Mapping[Key, Floats]) -> Floats:
+        """Sums of the terms of each order that are not listed, shape (n_rest_orders, n_rows, n_outputs).
+
+        `listed` are values of listed terms at these rows as far as they are known already.
+        """
+        if not self.rest_orders:
+            return np.zeros((0, len(codes), self.terms.n_outputs))
+        return self.terms.rests_at(codes, listed, self.n_jobs)
+
+    def rest_shares_at(self, codes: BinIndices) -> Floats:
+        """Each term that is not listed, shared equally among its features: shape (n_rows, n_features, n_outputs)."""
+        if not self.rest_orders:
+            return np.zeros((*codes.shape, self.terms.n_outputs))
+        return self.terms.rest_shares_at(codes, self.n_jobs)
+
+    def all_at(self, codes: BinIndices) -> Floats:
+        """All terms at rows given by their bins, then rests of orders, and last the remainder where there is one."""
+        terms = self.at(codes, self.terms.keys)
+        values = np.concatenate([terms, self.rests_at(codes, dict(zip(self.terms.keys, terms, strict=True)))])
+        if not self.has_remainder:
+            return values
+        rest = self.score(self.grid.encoded(codes)) - self.terms.intercept - values.sum(axis=0)
+        return np.concatenate([values, rest[None]])
+
+
+def rest_label(order: int) -> str:
+    """Name of the sum of those terms of an order that are not listed."""
+    return f"other terms of order {order}"
+
+
+SCALES = ("score", "response", "probability")
+
+
+def is_response(schema: Schema, scale: str) -> bool:
+    """Whether a scale is that of the response; ValueError for one that the model does not have."""
+    if scale not in SCALES:
+        choices = ", ".join(map(repr, SCALES))
+        raise ValueError(f"`scale` must be one of {choices}, got {scale!r}; leave it out for 'score'.")
+    if scale == "score":
+        return False
+    if schema.link not in RESPONSES:
+        same = schema.link in {"identity", "probability"}
+        reason = "where the score is the response already" if same else f"with the link {schema.link!r}"
+        raise ValueError(f"`scale` must be 'score' {reason}, got {scale!r}; leave it out.")
+    if scale == "probability" and not is_classifier(schema):
+        raise ValueError(f"`scale` must be 'score' or 'response' for a model of a mean, got {scale!r}; use 'response'.")
+    return True
+
+
+def response_changes(schema: Schema, intercept: npt.ArrayLike, values: Floats) -> Floats:
+    """Changes of the response by values of one term, all other terms being zero; the shape is that of `values`."""
+    base = np.atleast_1d(np.asarray(intercept, dtype=np.float64))
+    scores = base + values.reshape(-1, len(base))
+    changes: Floats = respond(schema, scores) - respond(schema, base[None])
+    return changes.reshape(values.shape)
+
+
+def on_scale(term: Term, intercept: npt.ArrayLike, scale: str) -> Term:
+    """A term with a table, with its values on a scale: itself for "score"."""
+    if not is_response(term.schema, scale):
+        return term
+    changes = response_changes(term.schema, intercept, term.values)
+    return TableTerm(term.features, term.schema, term.axes, changes, term.weights)
+
+
+def base_response(schema: Schema, intercept: npt.ArrayLike) -> Floats:
+    """The response of each output where all terms are zero."""
+    response: Floats = respond(schema, np.atleast_1d(np.asarray(intercept, dtype=np.float64))[None])[0]
+    return response
+
+
+_MAX_CELLS = 1 << 18  # of the joint table: its terms of all orders are purified
+_MAX_FEATURES = 12  # of 2^12 terms
+_NO_CHANGE = ("identity", "probability")
+
+
+def response_effects(evaluation: Evaluation) -> Effects:
+    """The response in every cell of all features that the terms use, as one tensor.
+
+    Raises ValueError where terms leave a part of the function out or the response is not defined, and BudgetError
+    where there are too many cells.
+    """
+    grid, schema = evaluation.grid, evaluation.grid.schema
+    if schema.link in _NO_CHANGE:
+        raise ValueError(
+            f"on_response_scale() must have a score that differs from the response, got the link {schema.link!r}; the "
+            "terms are on the response scale already."
+        )
+    key = _used(evaluation)
+    _check_size(key, grid)
+    sizes = [grid.sizes[j] for j in key]
+    cells = np.indices(sizes, dtype=np.int32).reshape(len(sizes), -1).T
+    codes = np.zeros((len(cells), len(grid.axes)), dtype=np.int32)
+    codes[:, list(key)] = cells
+    response = respond(schema, evaluation.score(grid.encoded(codes)))
+    on_response = Grid(_response_schema(schema), grid.axes)
+    table = response.reshape(*sizes, -1)
+    if not key:
+        return Effects(on_response, table, {})
+    return Effects(on_response, np.zeros(table.shape[-1]), {key: table})
+
+
+def _used(evaluation: Evaluation) -> Key:
+    """Features that terms use; all that have bins where some terms are not listed."""
+    if evaluation.has_remainder or evaluation.rest_orders:
+        return tuple(j for j, size in enumerate(evaluation.grid.sizes) if size > 1)
+    return tuple(sorted({j for key in evaluation.terms.keys for j in key}))
+
+
+def _check_size(key: Key, grid: Grid) -> None:
+    n_cells = math.prod(grid.sizes[j] for j in key)
+    if n_cells > _MAX_CELLS or len(key) > _MAX_FEATURES:
+        raise BudgetError(
+            f"the response of all {len(key)} features has {n_cells:,} cells and {2 ** len(key):,} terms, more than "
+            f"{_MAX_CELLS:,} and {2**_MAX_FEATURES:,}; keep fewer features or terms with select() or drop(), train on "
+            'fewer bins, or read single terms with fx.table(key, scale="response").'
+        )
+
+
+def _response_schema(schema: Schema) -> Schema:
+    """The schema of a model whose score is the response."""
+    link, objective = ("probability", "brier") if is_classifier(schema) else ("identity", "")
+    return dataclasses.replace(schema, link=link, objective=objective)

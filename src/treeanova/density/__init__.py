@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from treeanova.density.base import Density
-from treeanova.density.choice import Choice
-from treeanova.density.kinds import Empirical, Independent, Laplace, Shrinkage, Uniform, density_of
-from treeanova.density.reference import Reference
+from treeanova.density.kinds import Empirical, Independent, Laplace, Reference, Shrinkage, Uniform, density_of
 from treeanova.density.smooth import Auto, Kernel
+from treeanova.density.smooth.choice import Choice
 from treeanova.density.statistics import Statistics
 from treeanova.density.table import Table
 

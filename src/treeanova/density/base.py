@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from treeanova.core.arrays import Floats, Key
+from treeanova.density.counting import Binnings
 from treeanova.density.joint import Joint
-from treeanova.density.pooling import Binnings
 from treeanova.density.statistics import Points, Statistics
 from treeanova.model.grid import Grid
 

@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from treeanova.anova.slices import outer
+from treeanova.anova.support import outer
 from treeanova.core.arrays import BinIndices, Floats, Key
-from treeanova.density.pooling import Binnings, pool_masses, pool_table
+from treeanova.density.counting import Binnings, pool_masses, pool_table
 from treeanova.density.statistics import Points, Statistics
 from treeanova.model.grid import Grid
 

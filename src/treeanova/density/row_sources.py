@@ -16,10 +16,9 @@ import numpy.typing as npt
 
 from treeanova.core.arrays import BinIndices, Floats, Ints
 from treeanova.core.progress import listener, one_step
-from treeanova.data.batches import Batches, batches_of
 from treeanova.data.columns import encode, without_column
-from treeanova.data.distributed import Distributed
-from treeanova.density.accumulator import (
+from treeanova.data.sources import Batches, Distributed, batches_of
+from treeanova.density.counting import (
     NEGLIGIBLE_WEIGHT,
     Accumulator,
     Counting,
@@ -29,9 +28,10 @@ from treeanova.density.accumulator import (
     RowSource,
     counted_parts,
     encoded_rows,
+    enough_hashes,
     merge_parts,
+    sample_size,
 )
-from treeanova.density.sample import enough_hashes, sample_size
 from treeanova.density.statistics import Statistics, frozen
 from treeanova.model.grid import Grid
 

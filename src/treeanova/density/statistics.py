@@ -15,7 +15,7 @@ import numpy as np
 
 from treeanova.core.arrays import BinIndices, Floats, Ints, Key
 from treeanova.data.features import Schema, have_same_categories, recoded_column
-from treeanova.density.accumulator import (
+from treeanova.density.counting import (
     NEGLIGIBLE_WEIGHT,
     Accumulator,
     Counting,
@@ -23,14 +23,14 @@ from treeanova.density.accumulator import (
     Request,
     RowSource,
     feature_totals,
+    joined,
+    order_of_contents,
+    sample_of,
+    sample_size,
     totals_of,
 )
-from treeanova.density.counts import CountedTable, Counts, are_same, counted_tables
-from treeanova.density.sample import joined, order_of_contents, sample_of, sample_size
-from treeanova.density.spreads import Spread
-from treeanova.model.binning import Binning
-from treeanova.model.grid import Grid
-from treeanova.model.union import first_unresolved
+from treeanova.density.counts import CountedTable, Counts, Spread, are_same, counted_tables
+from treeanova.model.grid import Binning, Grid, first_unresolved
 
 
 class NoRowsError(ValueError):

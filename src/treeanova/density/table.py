@@ -4,17 +4,184 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from treeanova.core.arrays import Floats, Key
 from treeanova.density.base import Density
-from treeanova.density.from_tables import check_agreement, joint_of_tables
-from treeanova.density.joint import MAX_CELLS, Cells, Joint
-from treeanova.density.pooling import Binnings, pool_table
+from treeanova.density.counting import Binnings, pool_table
+from treeanova.density.joint import MAX_CELLS, Blocks, Cells, Joint
+
+_SWEEPS = 2_000
+_SWEEP_TOLERANCE = 1e-13
+_LARGEST_GAP = 1e-9
+_SINKHORN_STEPS = 200
+_SINKHORN_TOLERANCE = 1e-12
+_SLOWEST_SHRINKING = 0.98
+_LARGEST_SCALE = 1e100
+
+
+def rake_to_tables(table: Floats, marginals: Mapping[Key, Floats]) -> Floats:
+    """The table scaled to given marginals, each of some of its axes, of sum 1.
+
+    Raises ValueError where that does not converge: the marginals contradict each other, or too few cells have mass.
+    """
+    gap = np.inf
+    for _ in range(_SWEEPS):
+        gap = 0.0
+        for key, target in marginals.items():
+            others = tuple(axis for axis in range(table.ndim) if axis not in key)
+            marginal = table.sum(axis=others)
+            gap = max(gap, float(np.abs(marginal - target).sum()))
+            factors = np.divide(target, marginal, out=np.zeros_like(marginal), where=marginal > 0)
+            table = table * np.expand_dims(factors, others)
+        if gap <= _SWEEP_TOLERANCE:
+            break
+    if gap > _LARGEST_GAP:
+        raise ValueError(
+            f"`density` must give tables that raking can join, got a gap of {gap:.1e} after {_SWEEPS:,} sweeps, as "
+            "between tables with many empty cells or that contradict each other; give their joint table instead."
+        )
+    return table
+
+
+def rake_to_marginals(
+    table: Floats, rows: Floats, columns: Floats, *, tolerance: float = _SINKHORN_TOLERANCE
+) -> Floats:
+    """A matrix, or each of many, with its rows and columns scaled to given sums (Sinkhorn).
+
+    Steps end when no scale of a matrix changes by more than the tolerance. The rest is then distributed, so that
+    marginals are exact. Every second step extrapolates the last change by the rate at which changes shrink (Aitken),
+    which saves most of the steps.
+    """
+    stack = table if table.ndim == 3 else table[None]
+    sums = rows.reshape(stack.shape[0], stack.shape[1]), columns.reshape(stack.shape[0], stack.shape[2])
+    left, right = _sinkhorn_scales(stack, *sums, tolerance)
+    raked = stack * left[:, :, None]
+    raked *= right[:, None, :]
+    return _distribute_rest(raked, *sums).reshape(table.shape)
+
+
+def _sinkhorn_scales(table: Floats, rows: Floats, columns: Floats, tolerance: float) -> tuple[Floats, Floats]:
+    """Scales of rows and columns of some matrices; those that are done wait for the others."""
+    scales = np.empty_like(rows), np.empty_like(columns)
+    places = np.arange(len(table))
+    before = right = np.ones_like(columns)
+    left, after = np.ones_like(rows), right
+    for step in range(_SINKHORN_STEPS):
+        left = _scales(rows, np.matmul(table, right[:, :, None])[:, :, 0])
+        after = _scales(columns, np.matmul(left[:, None, :], table)[:, 0])
+        goes_on = (np.abs(after - right) > tolerance * right).any(axis=1)
+        if not goes_on.all():
+            scales[0][places[~goes_on]], scales[1][places[~goes_on]] = left[~goes_on], after[~goes_on]
+            if not goes_on.any():
+                return scales
+            places, table, rows, columns = places[goes_on], table[goes_on], rows[goes_on], columns[goes_on]
+            before, right, left, after = before[goes_on], right[goes_on], left[goes_on], after[goes_on]
+        extrapolates = step % 2 and step < _SINKHORN_STEPS - 1
+        before, right = right, _extrapolated(before, right, after, columns) if extrapolates else after
+    scales[0][places], scales[1][places] = left, after
+    return scales
+
+
+def _extrapolated(first: Floats, second: Floats, third: Floats, masses: Floats) -> Floats:
+    """The limit of the scales if their logarithms go on to change at the rate of the last two changes."""
+    logs = np.log(np.maximum([first, second, third], _LARGEST_SCALE**-3))
+    earlier, change = logs[1] - logs[0], logs[2] - logs[1]
+    weighted = masses * earlier
+    ratio = (weighted * change).sum(axis=1) / np.maximum((weighted * earlier).sum(axis=1), 1e-300)
+    shrinks = (ratio > 0.0) & (ratio < _SLOWEST_SHRINKING)
+    factor = np.where(shrinks, ratio, 0.0) / np.where(shrinks, 1 - ratio, 1.0)
+    moved: Floats = third * np.exp(np.clip(factor[:, None] * change, -1.0, 1.0))
+    return np.where(shrinks[:, None], np.minimum(moved, _LARGEST_SCALE), third)
+
+
+def _distribute_rest(table: Floats, rows: Floats, columns: Floats) -> Floats:
+    """Exact marginals: rows and columns above their sums are scaled down, then what all lack is added as a product."""
+    table *= np.minimum(_scales(rows, table.sum(axis=2)), 1.0)[:, :, None]
+    table *= np.minimum(_scales(columns, table.sum(axis=1)), 1.0)[:, None, :]
+    lacking = np.maximum(rows - table.sum(axis=2), 0.0), np.maximum(columns - table.sum(axis=1), 0.0)
+    if lacking[0].any():
+        shares = _scales(lacking[1], lacking[0].sum(axis=1, keepdims=True))
+        table += lacking[0][:, :, None] * shares[:, None, :]
+    return table
+
+
+def _scales(targets: Floats, sums: Floats) -> Floats:
+    """Targets over sums, bounded: scales diverge where no table with these zeros has such marginals."""
+    return np.minimum(targets / np.maximum(sums, _LARGEST_SCALE**-2), _LARGEST_SCALE)
+
+
+_AGREEMENT = 1e-9
+
+
+def joint_of_tables(tables: Mapping[Key, Floats], sizes: Sequence[int]) -> Joint:
+    """The joint density of independent blocks of features that has given tables, which agree on shared features.
+
+    Tables that share features are joined by raking, which gives the table of largest entropy among all that have them.
+    """
+    blocks = [(features, _block(features, tables, sizes)) for features in _connected(tables, len(sizes))]
+    return Blocks(blocks)
+
+
+def _connected(tables: Mapping[Key, Floats], n_features: int) -> list[Key]:
+    """Sets of features that tables connect, directly or through others; features without a table stay alone."""
+    groups = [{j} for j in range(n_features)]
+    for key in tables:
+        joined = [group for group in groups if group & set(key)]
+        groups = [group for group in groups if group not in joined] + [set().union(*joined)]
+    return [tuple(sorted(group)) for group in groups]
+
+
+def _block(features: Key, tables: Mapping[Key, Floats], sizes: Sequence[int]) -> Joint:
+    inside = {key: table for key, table in tables.items() if set(key) <= set(features)}
+    whole = next((table for key, table in inside.items() if len(key) == len(features)), None)
+    if whole is not None:
+        return Cells(whole)
+    shape = tuple(sizes[j] for j in features)
+    n_cells = math.prod(shape)
+    if not inside and n_cells == 1:
+        return Cells(np.ones(shape))
+    if not inside:
+        raise ValueError(
+            f"`density` must give weights for the feature at position {features[0]}, got tables of {list(tables)}; "
+            "add them to the table."
+        )
+    if n_cells > MAX_CELLS:
+        raise ValueError(
+            f"`density` must give one table of the features at positions {features}, got tables of {list(inside)} and "
+            f"{n_cells:,} cells, too many to join them by raking; add their joint table."
+        )
+    marginals = {_positions(key, features): table for key, table in inside.items()}
+    return Cells(rake_to_tables(np.full(shape, 1 / n_cells), marginals))
+
+
+def _positions(key: Key, features: Key) -> Key:
+    return tuple(features.index(j) for j in key)
+
+
+def check_agreement(tables: Mapping[Key, Floats], names: Sequence[str]) -> None:
+    """Raise ValueError where two tables have different marginals of the features that they share."""
+    for (one, first), (other, second) in itertools.combinations(tables.items(), 2):
+        shared = tuple(j for j in one if j in other)
+        if not shared:
+            continue
+        gap = float(np.abs(_marginal(first, one, shared) - _marginal(second, other, shared)).sum()) / 2
+        if gap > _AGREEMENT:
+            raise ValueError(
+                f"`density` must give the same marginal of {', '.join(names[j] for j in shared)} in all tables, got "
+                f"tables of {' × '.join(names[j] for j in one)} and {' × '.join(names[j] for j in other)} that differ "
+                f"by {gap:.2g} of the mass; derive them from one joint table."
+            )
+
+
+def _marginal(table: Floats, key: Key, kept: Key) -> Floats:
+    summed: Floats = table.sum(axis=tuple(i for i, j in enumerate(key) if j not in kept))
+    return summed.transpose(np.argsort(np.argsort([j for j in key if j in kept])))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

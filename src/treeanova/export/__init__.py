@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from treeanova.export.explainable_boosting import ebm
+from treeanova.export.ebm import ebm
 
 __all__ = ["ebm"]
 

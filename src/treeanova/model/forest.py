@@ -4,17 +4,54 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from treeanova.core.arrays import ROUNDING, Bools, Floats, Ints
-from treeanova.core.compiled import is_worthwhile
+from treeanova.core.compiled import Kernel, is_worthwhile
 from treeanova.data.columns import encode
 from treeanova.data.features import Schema
 from treeanova.errors import ModelFileError
-from treeanova.model.walk import Nodes, leaves_reached
+from treeanova.model.axes import Axis, CategoryAxis, IntervalAxis
+
+
+class Nodes(NamedTuple):
+    """Nodes of all trees, as in `Forest`."""
+
+    roots: Ints
+    feature: Ints
+    bound: Floats
+    left: Ints
+    right: Ints
+    missing_left: Bools
+    zero_missing: Bools
+    category_start: Ints
+    category_left: Bools
+    leaf: Ints
+
+
+@Kernel
+def leaves_reached(encoded: Floats, nodes: Nodes, near_zero: float) -> Ints:
+    """Positions among all leaves of the leaf that each row reaches in each tree, shape (n_rows, n_trees)."""
+    roots, feature, bound, left, right, missing_left, zero_missing, category_start, category_left, leaf = nodes
+    reached = np.empty((len(encoded), len(roots)), dtype=np.int64)
+    for tree in range(len(roots)):
+        for row in range(len(encoded)):
+            node = roots[tree]
+            while feature[node] >= 0:
+                value = encoded[row, feature[node]]
+                if np.isnan(value) or (zero_missing[node] and abs(value) <= near_zero):
+                    goes_left = missing_left[node]
+                elif category_start[node] >= 0:
+                    goes_left = category_left[category_start[node] + np.int64(value)]
+                else:
+                    goes_left = value <= bound[node]
+                node = left[node] if goes_left else right[node]
+            reached[row, tree] = leaf[node]
+    return reached
+
 
 # LightGBM treats |x| <= this as zero; it is float32(1e-35).
 NEAR_ZERO = float(np.float32(1e-35))
@@ -521,3 +558,34 @@ def _check_combinable(schema: Schema, other: Schema) -> None:
             "models must have the same features, categories, outputs and link to be combined, got different "
             f"{different}; train them on the same columns."
         )
+
+
+def goes_left(forest: Forest, axis: Axis, nodes: Ints) -> Bools:
+    """Whether each bin of a feature goes left at nodes that split on it, shape (n_nodes, n_bins)."""
+    if isinstance(axis, CategoryAxis):
+        sets = _categories_left(forest, axis, nodes)
+    else:
+        assert isinstance(axis, IntervalAxis)  # noqa: S101  the two kinds of axes
+        sets = _intervals_left(forest, axis, nodes)
+    if axis.missing_bin >= 0:
+        sets[:, axis.missing_bin] = forest.missing_left[nodes]
+    return sets
+
+
+def _categories_left(forest: Forest, axis: CategoryAxis, nodes: Ints) -> Bools:
+    known = np.arange(len(axis.categories))
+    sets = np.zeros((len(nodes), axis.size), dtype=bool)
+    sets[:, known] = forest.category_left[forest.category_start[nodes][:, None] + known]
+    if axis.unseen_bin >= 0:
+        sets[:, axis.unseen_bin] = forest.category_left[forest.category_start[nodes] + len(known)]
+    return sets
+
+
+def _intervals_left(forest: Forest, axis: IntervalAxis, nodes: Ints) -> Bools:
+    sets: Bools = np.arange(axis.size) <= np.searchsorted(axis.bounds, forest.bound[nodes], side="left")[:, None]
+    zero = forest.zero_missing[nodes]
+    if zero.any():
+        # Bounds of other nodes may lie between ±NEAR_ZERO and split it into several bins.
+        first, last = np.searchsorted(axis.bounds, [-NEAR_ZERO, NEAR_ZERO], side="left")
+        sets[zero, first : last + 1] = forest.missing_left[nodes][zero][:, None]
+    return sets

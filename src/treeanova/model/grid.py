@@ -1,10 +1,15 @@
-"""Grid: one axis per feature, whose bins are all that a model can distinguish."""
+"""Grid: one axis per feature, whose bins are all that a model can distinguish.
+
+The one home of merging: tensors of merged bins, terms with axes of their own, coarse cells of high orders, groups of
+bins for smoothing, and bins of a report's tables are all binnings.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+import math
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -212,3 +217,306 @@ def _category_axis(feature: Feature, forest: Forest, nodes: Ints) -> CategoryAxi
 
 def _first_equal(ways: Sequence[Bools], way: Bools) -> int:
     return next((position for position, other in enumerate(ways) if (other == way).all()), len(ways))
+
+
+def union(grids: Sequence[Grid]) -> tuple[Grid, list[list[Ints]]]:
+    """A grid that distinguishes all that any of some grids does, and per grid and axis the old bin of each new one."""
+    schema = common_schema([grid.schema for grid in grids])
+    columns = list(zip(*(grid.axes for grid in grids), strict=True))
+    axes, maps = [], []
+    for feature, options in zip(schema.features, columns, strict=True):
+        axis, old = _union_axis(feature, options)
+        axes.append(axis)
+        maps.append(old)
+    return Grid(schema, tuple(axes)), [list(of_grid) for of_grid in zip(*maps, strict=True)]
+
+
+def common_schema(schemas: Sequence[Schema]) -> Schema:
+    """The schema of a sum of models, which may be of different libraries: it accepts what all of them accept."""
+    first = schemas[0]
+    if any(schema.names != first.names for schema in schemas):
+        lists = " and ".join(dict.fromkeys(str(list(schema.names)) for schema in schemas))
+        raise ValueError(
+            f"decompositions must have the same features in the same order to be combined, got {lists}; rename them "
+            "with `feature_names`."
+        )
+    return dataclasses.replace(
+        first,
+        features=tuple(map(_widest, zip(*(schema.features for schema in schemas), strict=True))),
+        named=any(schema.named for schema in schemas),
+        absent=same_or_none([schema.absent for schema in schemas]),
+        single_integers=same_or_none([schema.single_integers for schema in schemas]),
+        underscores=any(schema.underscores for schema in schemas),
+        classes=_common_classes(schemas),
+    )
+
+
+def _common_classes(schemas: Sequence[Schema]) -> tuple[Hashable, ...]:
+    """The classes of those models that store them."""
+    known = list(dict.fromkeys(schema.classes for schema in schemas if schema.classes))
+    if len(known) > 1:
+        raise ValueError(
+            f"models must have the same classes in the same order to be combined, got "
+            f"{' and '.join(str(list(classes)) for classes in known)}; train them on the same labels."
+        )
+    return known[0] if known else ()
+
+
+def same_or_none(values: Sequence[Any]) -> Any:
+    """The value that all have, None where they differ; by text, because NaN does not equal itself."""
+    return values[0] if len(set(map(repr, values))) == 1 else None
+
+
+def _widest(features: Sequence[Feature]) -> Feature:
+    """The feature whose categories hold those of all others."""
+    widest = max(features, key=lambda feature: feature.n_categories)
+    known = set(widest.encoder.labels or ())
+    for feature in features:
+        if feature.is_category != widest.is_category or not known >= set(feature.encoder.labels or ()):
+            kinds = " and ".join(_kind(option) for option in (widest, feature))
+            raise ValueError(
+                f"feature {feature.name!r} must have the same kind and categories to be combined, got {kinds}; train "
+                "the models on the same columns."
+            )
+    readings = dict.fromkeys(_reading(feature) for feature in features)
+    if len(readings) > 1:
+        raise ValueError(
+            f"feature {widest.name!r} must have the same missing value and labels to be combined, got "
+            f"{' and '.join(map(str, readings))}; train the models on the same columns."
+        )
+    units = sorted({feature.encoder.date_unit for feature in features} - {""})
+    if len(units) > 1:
+        raise ValueError(
+            f"feature {widest.name!r} must count dates in one unit to be combined, got {' and '.join(units)}; train "
+            "the models on the same columns."
+        )
+    return dataclasses.replace(
+        widest,
+        accepts_missing=all(feature.accepts_missing for feature in features),
+        accepts_unseen=all(feature.accepts_unseen for feature in features),
+    )
+
+
+def _kind(feature: Feature) -> str:
+    return f"the categories {list(feature.encoder.labels or ())}" if feature.is_category else "numbers"
+
+
+def _reading(feature: Feature) -> tuple[str, object]:
+    encoder = feature.encoder
+    names = None if feature.is_category else getattr(encoder, "names", None)
+    return repr(float(getattr(encoder, "missing", np.nan))), names
+
+
+def _union_axis(feature: Feature, axes: Sequence[Axis]) -> tuple[Axis, list[Ints]]:
+    """One axis for several of a feature, and the old bin of each new bin for each."""
+    labels = feature.encoder.labels
+    unseen_bin, maps = -1, []
+    bounds = np.empty(0)
+    if labels is None:
+        intervals = [axis for axis in axes if isinstance(axis, IntervalAxis)]
+        bounds = np.unique(np.concatenate([axis.bounds for axis in intervals]))
+        maps = [np.searchsorted(axis.bounds, [*bounds, np.inf]) for axis in intervals]
+    else:
+        categories = [axis for axis in axes if isinstance(axis, CategoryAxis)]
+        maps = [_category_map(axis, labels) for axis in categories]
+        unseen_bin, maps = _extra_bin(maps, [axis.unseen_bin for axis in categories])
+    missing_bin, maps = _extra_bin(maps, [axis.missing_bin for axis in axes])
+    if labels is None:
+        return IntervalAxis(feature.name, missing_bin, bounds, feature.encoder.date_unit), maps
+    return CategoryAxis(feature.name, missing_bin, labels, unseen_bin), maps
+
+
+def _extra_bin(maps: list[Ints], old_bins: Sequence[int]) -> tuple[int, list[Ints]]:
+    """The new bin of missing (or unseen) values: one that they share in all old axes, else one of their own."""
+    if min(old_bins) < 0:
+        return -1, maps
+    shared = np.all([old == bin_ for old, bin_ in zip(maps, old_bins, strict=True)], axis=0)
+    if shared.any():
+        return int(shared.argmax()), maps
+    return len(maps[0]), [np.append(old, bin_) for old, bin_ in zip(maps, old_bins, strict=True)]
+
+
+def _category_map(axis: CategoryAxis, labels: Sequence[Hashable]) -> Ints:
+    positions = {label: code for code, label in enumerate(axis.categories)}
+    old = np.array([positions.get(label, axis.unseen_bin) for label in labels], dtype=np.int64)
+    if old.min(initial=0) < 0:
+        unknown = [label for label in labels if label not in positions]
+        raise ValueError(
+            f"feature {axis.name!r} must have the same categories to be combined, got {unknown} in one model only; "
+            "train the models on the same columns."
+        )
+    return old
+
+
+def first_unresolved(known: Grid, wanted: Grid) -> str | None:
+    """Name of a feature of which some bins of one grid lie in several bins of another; None where none does."""
+    pairs = zip(known.axes, wanted.axes, strict=True)
+    return next((ours.name for ours, theirs in pairs if bins_within(ours, theirs) is None), None)
+
+
+def bins_within(fine: Axis, coarse: Axis) -> Ints | None:
+    """The bin of one axis that contains each bin of another, -1 where it has none; None where some bin is divided."""
+    if not fine.is_ordered and getattr(fine, "categories", ()) != getattr(coarse, "categories", ()):
+        return None
+    probes = _probes(fine, coarse)
+    pairs = np.unique(np.stack([fine.index(probes), coarse.index(probes)]), axis=1)
+    if len(np.unique(pairs[0])) < pairs.shape[1]:
+        return None
+    places = np.full(fine.size, -1, dtype=np.int64)
+    places[pairs[0]] = pairs[1]
+    return places
+
+
+def _probes(first: Axis, second: Axis) -> Floats:
+    """Encoded values that fall in all bins of two axes of a feature, and in all that these have in common."""
+    missing = [np.nan] * (min(first.missing_bin, second.missing_bin) >= 0)
+    if not first.is_ordered:
+        n_codes = first.n_regular + (min(first.unseen, second.unseen) >= 0)
+        return np.array([*range(n_codes), *missing], dtype=np.float64)
+    bounds = np.concatenate([first.thresholds, second.thresholds])
+    return np.concatenate([bounds, np.nextafter(bounds, np.inf), [-np.inf, np.inf], missing])
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Binning:
+    """A coarse bin for each fine bin of an axis, and the share of the coarse bin that each fine bin holds.
+
+    Attributes
+    ----------
+    bins
+        Coarse bin of each fine bin.
+    shares
+        Share of each fine bin in the mass of its coarse bin; these add up to 1 in every coarse bin.
+    size
+        Number of coarse bins.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> halves = binning_by(np.array([0, 0, 1]), masses=np.array([1.0, 3.0, 6.0]))
+    >>> halves.shares.tolist()
+    [0.25, 0.75, 1.0]
+    >>> halves.pool(np.array([1.0, 3.0, 6.0])).tolist()
+    [4.0, 6.0]
+    """
+
+    bins: Ints
+    shares: Floats
+    size: int
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether every bin stays on its own."""
+        return self.size == len(self.bins)
+
+    def shift(self, max_bins: int) -> int:
+        """How often neighbours must be merged two by two to leave at most `max_bins`."""
+        return max(0, math.ceil(math.log2(self.size / max_bins))) if self.size > max_bins else 0
+
+    def coarser(self, max_bins: int) -> Ints:
+        """Coarse bin containing each bin, with at most `max_bins`, neighbours merged two by two."""
+        return self.bins >> self.shift(max_bins)
+
+    def coarser_size(self, max_bins: int) -> int:
+        """Number of bins after merging neighbours two by two to at most `max_bins`."""
+        return ((self.size - 1) >> self.shift(max_bins)) + 1
+
+    def pool(self, masses: Floats, axis: int = 0) -> Floats:
+        """Sums of masses over the fine bins of each coarse bin, along one axis of an array."""
+        if self.is_identity:
+            return masses
+        order = np.argsort(self.bins, kind="stable")
+        starts = np.searchsorted(self.bins[order], np.arange(self.size))
+        sums: Floats = np.add.reduceat(masses.take(order, axis=axis), starts, axis=axis)
+        return sums
+
+    def average(self, values: Floats, axis: int = 0) -> Floats:
+        """Means of values over the fine bins of each coarse bin, weighted by shares, along one axis of an array."""
+        if self.is_identity:
+            return values
+        shape = [-1 if i == axis else 1 for i in range(values.ndim)]
+        return self.pool(values * self.shares.reshape(shape), axis)
+
+    def spread(self, values: Floats, axis: int = 0) -> Floats:
+        """Values of coarse bins, repeated for each of their fine bins."""
+        return values if self.is_identity else values.take(self.bins, axis=axis)
+
+    def axis(self, axis: Axis) -> Axis:
+        """The coarse axis."""
+        return axis if self.is_identity else axis.coarsened(self.bins)
+
+    def one_of_each(self, numbers: Ints) -> Ints:
+        """For each coarse bin the number of one of its fine bins, which all have the same."""
+        taken = np.zeros(self.size, dtype=np.int64)
+        taken[self.bins] = numbers
+        return taken
+
+    def within(self, finer: Binning) -> Ints:
+        """Coarse bin that contains each bin of a finer binning of the same axis."""
+        return finer.one_of_each(self.bins)
+
+    def refines(self, other: Binning) -> bool:
+        """Whether every bin lies within one bin of another binning of the same axis."""
+        return np.array_equal(other.within(self)[self.bins], other.bins)
+
+    def equals(self, other: Binning) -> bool:
+        """Whether both merge the same bins."""
+        return self.size == other.size and np.array_equal(self.bins, other.bins)
+
+
+def unmerged(n_bins: int) -> Binning:
+    """The binning that leaves every bin on its own."""
+    return Binning(np.arange(n_bins), np.ones(n_bins), n_bins)
+
+
+def binning_by(bins: Ints, masses: Floats | None = None) -> Binning:
+    """Fine bins merged by given numbers of coarse ones; shares follow masses, equal where a coarse bin has none."""
+    coarse = np.unique(bins, return_inverse=True)[1].ravel()
+    counts = np.bincount(coarse)
+    if masses is None:
+        return Binning(coarse, 1 / counts[coarse], len(counts))
+    totals = np.bincount(coarse, masses)
+    shares = np.where(totals[coarse] > 0, masses / np.where(totals > 0, totals, 1.0)[coarse], 1 / counts[coarse])
+    return Binning(coarse, shares, len(counts))
+
+
+def equal_mass(axis: Axis, masses: Floats, max_bins: int) -> Binning:
+    """At most `max_bins` bins of about equal mass.
+
+    Bins of missing values stay apart. Of categories, the largest stay apart and all others become one bin.
+    """
+    if axis.size <= max_bins:
+        return binning_by(np.arange(axis.size), masses)
+    if not axis.is_ordered:
+        rank = np.empty(axis.size, dtype=np.int64)
+        rank[np.argsort(-masses, kind="stable")] = np.arange(axis.size)
+        return binning_by(np.minimum(rank, max_bins - 1), masses)
+    groups = equal_mass_groups(masses[: axis.n_regular], max_bins - axis.n_extra)
+    return binning_by(np.concatenate([groups, np.full(axis.n_extra, max_bins)]), masses)
+
+
+def equal_mass_groups(masses: Floats, n_groups: int) -> Ints:
+    """Group of each of some ordered bins, neighbours of about equal mass in all; some groups may stay empty."""
+    total = masses.sum()
+    middles = (np.cumsum(masses) - masses / 2) / total if total > 0 else np.linspace(0, 1, len(masses))
+    return np.minimum((middles * n_groups).astype(np.int64), n_groups - 1)
+
+
+def common_refinements(options: Sequence[Sequence[Binning]]) -> tuple[Binning, ...]:
+    """The common refinement of several lists of binnings, one binning per feature."""
+    return tuple(common_refinement(column) for column in zip(*options, strict=True))
+
+
+def common_refinement(binnings: Sequence[Binning]) -> Binning:
+    """The coarsest binning that is finer than or equal to all of some binnings of one axis."""
+    first, *others = binnings
+    if first.is_identity or all(first.equals(other) for other in others):
+        return first
+    identity = next((other for other in others if other.is_identity), None)
+    if identity is not None:
+        return identity
+    pairs = np.unique(np.stack([binning.bins for binning in binnings]), axis=1, return_inverse=True)[1].ravel()
+    order = np.unique(pairs, return_index=True)[1]
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[np.argsort(order)] = np.arange(len(order))
+    return binning_by(rank[pairs])

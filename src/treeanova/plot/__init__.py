@@ -15,16 +15,11 @@ except ImportError as error:
         "treeanova.plot needs matplotlib, which is not installed; pip install 'treeanova[plot]'."
     ) from error
 
-from treeanova.plot.changes import change
-from treeanova.plot.comparisons import compare
-from treeanova.plot.gaps import gap
-from treeanova.plot.importances import importance
-from treeanova.plot.mains import effect
-from treeanova.plot.monotonic_steps import monotonicity
+from treeanova.plot.bars import importance, validation, waterfall
+from treeanova.plot.differences import change, compare, gap, monotonicity
+from treeanova.plot.effects import effect
 from treeanova.plot.pages import grid
 from treeanova.plot.pairs import pair
-from treeanova.plot.validations import validation
-from treeanova.plot.waterfalls import waterfall
 
 __all__ = [
     "change",

@@ -10,15 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from treeanova.core.arrays import Bools, Floats, Names
-from treeanova.core.labels import label_of
+from treeanova import views
+from treeanova.core.arrays import Bools, Floats, Names, label_of
 from treeanova.decomposition.bags import Bag, errors_by_term
 from treeanova.decomposition.decomposition import Decomposition
-from treeanova.decomposition.responses import base_response, is_response, on_scale, response_changes
-from treeanova.decomposition.term import Term
+from treeanova.decomposition.term import Term, base_response, is_response, on_scale, response_changes
 from treeanova.density.statistics import Statistics
-from treeanova.plot.ranges import Ends
-from treeanova.views import look
+from treeanova.plot.axes import Ends
 
 KeyLike = str | Collection[str]
 Band = tuple[Floats, Floats]
@@ -124,9 +122,9 @@ def value_words(fx: Decomposition, position: int | None, scale: str) -> str:
     """What values of terms mean, of one output or (None) of all in one frame."""
     output = None if position is None else fx.outputs[position]
     if not is_response(fx.schema, scale):
-        return look.effect_words(fx.schema, output, fx.baseline)
+        return views.effect_words(fx.schema, output, fx.baseline)
     base = None if position is None else float(base_response(fx.schema, fx.intercept)[position])
-    return look.response_words(fx.schema, output, base, is_raw=fx.certificate.is_raw)
+    return views.response_words(fx.schema, output, base, is_raw=fx.certificate.is_raw)
 
 
 def band_of(errors: Errors | None, fx: Decomposition, term: Term, scale: str) -> Band | None:

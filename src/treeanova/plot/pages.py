@@ -13,6 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.lines import Line2D
 
+from treeanova import views
 from treeanova.core.arrays import Names
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.plot import scales, style
@@ -28,11 +29,10 @@ from treeanova.plot.choices import (
     tables_of,
     term_of,
 )
-from treeanova.plot.mains import MainOptions, draw_mains, main_series
+from treeanova.plot.effects import MainOptions, draw_mains, main_series
 from treeanova.plot.pairs import PairOptions, draw_pair
-from treeanova.plot.text import feature_names, percent, shortened, term_name
-from treeanova.views import look
-from treeanova.views.standings import Standing, standings
+from treeanova.plot.style import feature_names, percent, shortened, term_name
+from treeanova.views import Standing, standings
 
 _PANEL = (4.2, 3.1)  # in inches
 _PANEL_BARS = 12
@@ -118,7 +118,7 @@ def grid(
     words = (
         ""
         if ax is None
-        else look.effect_words(fx.schema, None if output is None else fx.outputs[position], fx.baseline)
+        else views.effect_words(fx.schema, None if output is None else fx.outputs[position], fx.baseline)
     )
     limit = _largest_value(fx, chosen, output) if same_scale else None
     page = _Page(output, position, errors, limit, words, feature_names(fx.schema.names, _AXIS_NAME))
@@ -163,7 +163,7 @@ def _strongest(fx: Decomposition, ranking: Sequence[Standing], k: int) -> tuple[
 
 def _foot(fx: Decomposition, left_out: Sequence[_Ranked]) -> str:
     """What the numbers in titles are, and which ranks are not drawn because their terms have no plot."""
-    words = f"Titles: rank and {look.variance_words(fx.schema, is_part=fx.scope.is_part)}."
+    words = f"Titles: rank and {views.variance_words(fx.schema, is_part=fx.scope.is_part)}."
     if not left_out:
         return words
     shown = [
@@ -244,7 +244,7 @@ def _rename(panel: Any, which: str, name: str) -> None:
 
 def _draw_pair_panel(fx: Decomposition, names: Names, panel: Any, page: _Page) -> None:
     term = fx.terms[names]
-    words = page.words and look.effect_words(fx.schema, fx.outputs[page.position], fx.baseline)
+    words = page.words and views.effect_words(fx.schema, fx.outputs[page.position], fx.baseline)
     if [axis.is_ordered for axis in term.axes] == [False, True]:
         names = names[::-1]  # numbers across, categories up where their names have room
     options = PairOptions(kind="heatmap", limit=page.limit, words=words, errors=page.errors)
@@ -259,7 +259,7 @@ def _name_once(fx: Decomposition, panels: Sequence[Any], page: _Page) -> None:
     figure, outputs = panels[0].figure, fx.outputs
     is_single = len(outputs) == 1 or page.output is not None
     figure.supylabel(
-        look.effect_words(fx.schema, outputs[page.position] if is_single else None, fx.baseline), fontsize="medium"
+        views.effect_words(fx.schema, outputs[page.position] if is_single else None, fx.baseline), fontsize="medium"
     )
     if not is_single:
         lines = [Line2D([], [], color=style.series_colour(i), linewidth=2) for i in range(len(outputs))]

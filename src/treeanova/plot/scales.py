@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import warnings
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
+from matplotlib.dates import AutoDateLocator, get_epoch, num2date
 from matplotlib.ticker import MaxNLocator, NullLocator
 
+from treeanova import views
 from treeanova.core.arrays import Floats
+from treeanova.data.features import days_of, numbers_of_days
 from treeanova.plot import style
-from treeanova.plot.axis_drawing import AxisDrawing
-from treeanova.plot.date_ticks import date_labels, date_ticks
-from treeanova.plot.spread_ticks import short_number, spread_ticks
-from treeanova.plot.text import (
+from treeanova.plot.axes import AxisDrawing
+from treeanova.plot.style import (
     CHARACTER_WIDTH,
     bin_names,
     font_size,
@@ -24,7 +28,130 @@ from treeanova.plot.text import (
     plain,
     wrapped,
 )
-from treeanova.views import look
+
+_PARTS = 6
+_WIDTH, _CHARACTER, _SPACE = 0.4, 0.085, 0.25  # of a short label, of a character and between labels, in inches
+_LAST_DAY = 2_900_000  # within the calendar
+_FORMS = (("%Y", "Y"), ("%Y-%m", "M"), ("%Y-%m-%d", "D"), ("%m-%d %H:%M", "m"), ("%H:%M:%S", "s"))
+
+
+def date_ticks(drawing: AxisDrawing, last: float, inch: float) -> list[float]:
+    """Numbers of round dates up to a position on the axis, with room for their labels, in ascending order."""
+    if drawing.scale.is_linear:
+        return next(ticks for ticks in _even_dates(drawing, last, inch) if _has_room(drawing, ticks, inch))
+    taken: list[float] = []
+    for tick in _dates_of_parts(drawing, last):
+        together = sorted([*taken, tick])
+        if tick not in taken and _has_room(drawing, together, inch):
+            taken = together
+    return taken
+
+
+def _even_dates(drawing: AxisDrawing, last: float, inch: float) -> Iterator[list[float]]:
+    """Round dates at equal distances, the closest ones first; then fewer of these, in the end a single one, or none."""
+    most = max(2, int((drawing.high - drawing.low) / (_WIDTH * inch)))
+    ends = drawing.low, drawing.high
+    closest = _inside(drawing, last, _round_dates(drawing, ends, most))
+    yield closest
+    yield from (_inside(drawing, last, _round_dates(drawing, ends, n_ticks)) for n_ticks in range(most - 1, 1, -1))
+    yield from (closest[::step] for step in range(2, len(closest)))
+    yield closest[:1]
+
+
+def _dates_of_parts(drawing: AxisDrawing, last: float) -> Iterator[float]:
+    """Round dates of the whole axis, then those of its parts."""
+    yield from _inside(drawing, last, _round_dates(drawing, (drawing.low, drawing.high), 4))
+    for ends in itertools.pairwise(drawing.evenly(_PARTS).tolist()):
+        yield from _inside(drawing, last, _round_dates(drawing, ends, 2))
+
+
+def _inside(drawing: AxisDrawing, last: float, ticks: Sequence[float]) -> list[float]:
+    return [tick for tick in ticks if drawing.low <= tick <= drawing.high and drawing.scale.forward(tick) <= last]
+
+
+def _has_room(drawing: AxisDrawing, ticks: Sequence[float], inch: float) -> bool:
+    """Whether the labels of ticks do not touch."""
+    longest = max(map(len, date_labels(ticks, drawing.date_unit)), default=0)
+    gaps = np.diff(drawing.scale.forward(np.array(ticks)))
+    return bool(gaps.min(initial=np.inf) >= (_CHARACTER * longest + _SPACE) * inch)
+
+
+def _round_dates(drawing: AxisDrawing, ends: tuple[float, float], n_ticks: int) -> list[float]:
+    """Numbers of at most about `n_ticks` round dates between two numbers."""
+    low, high = np.clip(days_of(ends, drawing.date_unit), -_LAST_DAY / 4, _LAST_DAY)
+    if not high > low:
+        return []
+    shift = np.datetime64(get_epoch(), "D").astype(np.int64)  # matplotlib counts days from its own epoch
+    locator = AutoDateLocator(minticks=max(2, n_ticks - 2), maxticks=n_ticks)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="AutoDateLocator was unable")  # too many ticks, which have no room
+        days = np.asarray(locator.tick_values(num2date(low - shift), num2date(high - shift))) + shift
+    return [float(number) for number in numbers_of_days(days, drawing.date_unit)]
+
+
+def date_labels(ticks: Sequence[float], unit: str) -> list[str]:
+    """Dates as text: years only where all begin a year, days only where none has a time of day."""
+    days: Floats = days_of(ticks, unit)
+    moments = np.rint(days * 86_400).astype("datetime64[s]")
+    fitting = (
+        form
+        for form, resolution in _FORMS
+        if (moments.astype(f"datetime64[{resolution}]").astype("datetime64[s]") == moments).all()
+    )
+    form = next(fitting)
+    return [moment.item().strftime(form) for moment in moments]
+
+
+_ENOUGH, _FEW_DIGITS = 4, 2  # with so many ticks, others have so many digits at most
+_SMALLEST = 1e-6  # relative to the range; libraries write "above zero" as a tiny threshold
+
+
+def spread_ticks(drawing: AxisDrawing, last: float, room: float) -> list[float]:
+    """Round numbers up to a position, the roundest first, each with room to the others; in ascending order.
+
+    The model cannot distinguish numbers within an interval: where widths follow the data, each has one tick at most.
+    """
+    taken: dict[float, float] = {}
+    intervals: set[int] = set()
+    for tick in _candidates(drawing):
+        if len(taken) >= _ENOUGH and _n_digits(tick) > _FEW_DIGITS:
+            break
+        place = float(drawing.scale.forward(tick))
+        interval = int(np.searchsorted(drawing.edges, tick)) if drawing.scale.kind == "quantile" else len(taken)
+        is_inside = drawing.low <= tick <= drawing.high and place <= last and interval not in intervals
+        if is_inside and all(abs(place - other) >= room for other in taken.values()):
+            taken[tick] = place
+            intervals.add(interval)
+    return sorted(taken)
+
+
+def _candidates(drawing: AxisDrawing) -> Iterator[float]:
+    """Zero, powers of ten, twice and five times these, then round numbers of the axis and of its parts."""
+    yield 0.0
+    span = drawing.high - drawing.low
+    sizes = [size for size in np.abs(drawing.edges[: drawing.n_regular + 1]) if size > _SMALLEST * span]
+    powers = range(math.floor(math.log10(min(sizes))), math.ceil(math.log10(max(sizes))) + 1)
+    for factor, power, sign in itertools.product((1.0, 2.0, 5.0), powers, (1, -1)):
+        yield sign * float(f"{factor}e{power}")
+    yield from map(float, MaxNLocator(nbins=5, steps=(1, 2, 5, 10)).tick_values(drawing.low, drawing.high))
+    parts = [(low, high) for low, high in itertools.pairwise(drawing.evenly(_PARTS)) if high - low > _SMALLEST * span]
+    finer = [map(float, MaxNLocator(nbins=3, steps=(1, 2, 5, 10)).tick_values(low, high)) for low, high in parts]
+    yield from sorted(itertools.chain.from_iterable(finer), key=lambda tick: (_n_digits(tick), tick))
+
+
+def _n_digits(number: float) -> int:
+    return len(f"{abs(number):.12f}".replace(".", "").strip("0"))
+
+
+def short_number(number: float) -> str:
+    """A round number as people write it: "0.05", "200", "50000", "2e6"."""
+    if number and not 1e-4 <= abs(number) < 1e6:
+        mantissa, _, power = f"{number:.9e}".partition("e")
+        text = f"{mantissa.rstrip('0').rstrip('.')}e{int(power)}"
+    else:
+        text = f"{number:.10f}".rstrip("0").rstrip(".")
+    return text.replace("-", "−")
+
 
 STRIP = 0.13  # height of the strip of data, relative to the axes
 _STRIP_BARS = 48
@@ -165,7 +292,7 @@ def draw_category_strip(ax: Any, drawing: AxisDrawing, weights: Floats) -> None:
 
 
 def _strip_look() -> dict[str, Any]:
-    return {"color": style.faint(look.DATA), "alpha": 0.6, "zorder": 0, "linewidth": 0, "label": "_data"}
+    return {"color": style.faint(views.DATA), "alpha": 0.6, "zorder": 0, "linewidth": 0, "label": "_data"}
 
 
 def _name_data(ax: Any, x: float, y: float) -> None:

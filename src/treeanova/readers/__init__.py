@@ -14,9 +14,8 @@ from treeanova.errors import UnsupportedModelError
 from treeanova.model.effects import Effects
 from treeanova.model.forest import Forest
 from treeanova.readers.checks import damage_reported
-from treeanova.readers.pickles import is_model_path, unpickled
 from treeanova.readers.pipelines import final_step
-from treeanova.readers.registry import find_reader, register_reader
+from treeanova.readers.registry import find_reader, is_model_path, register_reader, unpickled
 
 __all__ = ["final_step", "read_for_rows", "read_model", "register_reader", "unpickled"]
 

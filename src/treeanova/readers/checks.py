@@ -1,22 +1,32 @@
-"""Checks that several readers make: numbers and arrays of a file, limits on sizes, and errors that name the file."""
+"""Checks that several readers make: numbers and arrays of a file, limits on sizes, and errors that name the file.
+
+A format can change so that it can still be read but means something else. So a model of another version is accepted
+only if its library gives the same raw prediction for rows on and next to the thresholds, missing values and categories.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import importlib
+import itertools
 import json
 import math
 import os
 import pathlib
 import re
 import struct
-from collections.abc import Iterator
-from typing import Any
+import warnings
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from treeanova.core.arrays import Bools, Ints
+from treeanova.core.arrays import Bools, Floats, Ints
+from treeanova.data.features import Feature, Schema
 from treeanova.errors import ModelFileError, UnsupportedModelError
+from treeanova.model.effects import Effects
+from treeanova.model.forest import Forest
 
 # What Python and numpy raise for content that is not what a reader expects.
 DAMAGE = (
@@ -139,3 +149,240 @@ def block_starts(sizes: Ints) -> Ints:
     """Position of the first entry of each of consecutive blocks."""
     starts: Ints = np.cumsum(sizes) - sizes
     return starts
+
+
+Read = TypeVar("Read", bound=Forest | Effects)
+Predict = Callable[[Floats], npt.ArrayLike]
+
+# The first and the last releases that were tested; "lightgbm text" is the number in its text, as in v4.
+TESTED: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
+    "xgboost": ((3, 2), (3, 4)),
+    "lightgbm": ((4, 6), (4, 7)),
+    "lightgbm text": ((3,), (4,)),
+    "catboost": ((1, 2), (1, 2)),
+    "sklearn": ((1, 6), (1, 9)),
+    "interpret": ((0, 7, 8), (0, 7)),
+    "quantile_forest": ((1, 4), (1, 4)),
+}
+_N_ROWS = 1000
+_MAX_BOUNDS = 300
+_TOLERANCE = 3e-5  # relative to the scores: some libraries sum in single precision
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """The numbers that a version begins with; none for other text.
+
+    >>> numbers("3.4.1"), numbers("4.0.0.dev1+local"), numbers("unknown")
+    ((3, 4, 1), (4, 0, 0), ())
+    """
+    texts = itertools.takewhile(str.isdecimal, re.split(r"[.+\-]", version))
+    return tuple(int(text) for text in texts)
+
+
+def is_newer(library: str, version: Sequence[int]) -> bool:
+    """Whether a version is later than the last one tested; patch releases count as tested."""
+    last = TESTED[library][1]
+    return tuple(version[: len(last)]) > last
+
+
+def is_older(library: str, version: Sequence[int]) -> bool:
+    """Whether a version is earlier than the first one tested; an unknown version is not."""
+    return bool(version) and tuple(version) < TESTED[library][0]
+
+
+def read_live(library: str, read: Callable[[], Read], predict: Callable[[Read], Predict]) -> Read:
+    """The model of a loaded library as `read` gives it; checked if the library's version is not tested.
+
+    `predict` gives a function from encoded rows to the library's own raw prediction.
+    """
+    version = numbers(str(getattr(importlib.import_module(library), "__version__", "")))
+    if not (is_newer(library, version) or is_older(library, version)):
+        return read()
+    result = _read(library, version, read)
+    _check(library, version, result, predict(result))
+    return result
+
+
+def read_stored(
+    library: str,
+    version: Sequence[int],
+    read: Callable[[], Read],
+    load: Callable[[Any, Read], Predict | None],
+) -> Read:
+    """The model of a file as `read` gives it; checked by the installed library if the file is later than tested.
+
+    `load` takes the library's module and gives a function from encoded rows to its raw prediction for the file's
+    model, or None if the installed library is older than the file, because it may misread the file in the same way.
+    """
+    if not is_newer(library, version):
+        return read()
+    try:
+        module = importlib.import_module(library.partition(" ")[0])
+    except ImportError as error:
+        raise _uncheckable(library, version, "it is not installed") from error
+    result = _read(library, version, read)
+    try:
+        predict = load(module, result)
+    except Exception as error:  # libraries have errors of their own
+        raise _uncheckable(library, version, f"it cannot load the file ({type(error).__name__})") from error
+    if predict is None:
+        raise _uncheckable(library, version, "the installed one is older")
+    _check(library, version, result, predict)
+    return result
+
+
+def _read(library: str, version: Sequence[int], read: Callable[[], Read]) -> Read:
+    try:
+        return read()
+    except (ModelFileError, *DAMAGE) as error:
+        if isinstance(error, UnsupportedModelError):
+            raise
+        cause = error if isinstance(error, ModelFileError) else f"{type(error).__name__}: {error}"
+        raise UnsupportedModelError(f"{_untested(library, version)} and cannot be read ({cause}); {_REMEDY}") from error
+
+
+_REMEDY = "update treeanova, or train with a version that is tested."
+
+
+def _dotted(version: Sequence[int]) -> str:
+    return ".".join(map(str, version))
+
+
+def _untested(library: str, version: Sequence[int]) -> str:
+    first, last = map(_dotted, TESTED[library])
+    return f"`model` must be of {library} {first} to {last}, got {_dotted(version)}, which is not tested"
+
+
+def _uncheckable(library: str, version: Sequence[int], reason: str) -> UnsupportedModelError:
+    name = library.partition(" ")[0]
+    return UnsupportedModelError(
+        f"{_untested(library, version)} and must be compared with {name}'s own predictions, but {reason}; install the "
+        f"{name} that wrote the file, update treeanova, or train with a version that is tested."
+    )
+
+
+def _check(library: str, version: Sequence[int], model: Forest | Effects, predict: Predict) -> None:
+    """Raise UnsupportedModelError for a model whose scores are not those of its library."""
+    rows = probe_rows(model)
+    scores = model.score_encoded(rows)
+    try:
+        expected = np.asarray(predict(rows), dtype=np.float64).reshape(scores.shape)
+    except Exception as error:  # libraries have errors of their own
+        raise UnsupportedModelError(
+            f"{_untested(library, version)} and its predictions cannot be compared ({type(error).__name__}: "
+            f"{str(error)[:200]}); {_REMEDY}"
+        ) from error
+    gap = np.abs(scores - expected).max(initial=0)
+    size = np.abs(model.intercept).max(initial=0) + np.abs(scores).max(initial=0)
+    if not gap <= _TOLERANCE * size:
+        raise UnsupportedModelError(
+            f"{_untested(library, version)} and has another meaning: scores differ by {gap:.3g}; {_REMEDY}"
+        )
+
+
+def probe_rows(model: Forest | Effects) -> Floats:
+    """Encoded rows on and next to bounds, missing, infinite, and of all categories with unseen ones."""
+    rng = np.random.default_rng(0)
+    columns = [_probe_column(feature, _bounds(model, j), rng) for j, feature in enumerate(model.schema.features)]
+    return np.stack(columns, axis=1) if columns else np.empty((_N_ROWS, 0))
+
+
+def _bounds(model: Forest | Effects, j: int) -> Floats:
+    """Closed bounds of a feature's splits or bins."""
+    if isinstance(model, Forest):
+        return np.unique(model.bound[model.feature == j])
+    return model.grid.axes[j].thresholds
+
+
+def _probe_column(feature: Feature, bounds: Floats, rng: np.random.Generator) -> Floats:
+    if feature.is_category:
+        first = feature.n_categories if feature.encoder.wants_labels else 0  # without names, all would be unseen
+        pool = np.arange(first, feature.n_categories + feature.accepts_unseen, dtype=np.float64)
+    else:
+        bounds = bounds[np.isfinite(bounds) & (np.abs(bounds) < np.finfo(np.float32).max)]
+        bounds = rng.choice(bounds, _MAX_BOUNDS, replace=False) if len(bounds) > _MAX_BOUNDS else bounds
+        pool = np.concatenate([[0.0, 1.0, -1.0], bounds, np.nextafter(bounds, np.inf), np.nextafter(bounds, -np.inf)])
+    column = rng.choice(pool, _N_ROWS) if len(pool) else np.full(_N_ROWS, np.nan)
+    if feature.accepts_missing:
+        column[rng.random(_N_ROWS) < 0.1] = np.nan
+    return column
+
+
+def estimator_score(model: Any, result: Forest | Effects, rows: Floats) -> Any:
+    """The raw prediction that an estimator with scikit-learn's methods gives for encoded rows."""
+    raw = raw_rows(result.schema, rows)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the columns have no names here
+        if hasattr(model, "decision_function"):
+            return model.decision_function(raw)
+        if hasattr(model, "classes_"):
+            return model.predict_proba(raw)[:, -result.n_outputs :]
+        scores = model.predict(raw)
+    return np.log(scores) if result.schema.link == "log" else scores
+
+
+def raw_rows(schema: Schema, rows: Floats) -> npt.NDArray[Any]:
+    """Encoded rows with labels in place of codes: a matrix of objects where labels are text."""
+    raw = rows.astype(object)
+    for j, feature in enumerate(schema.features):
+        if feature.encoder.labels is not None:
+            labels = (*feature.encoder.labels, _unseen_label(feature.encoder.labels))
+            raw[:, j] = [np.nan if np.isnan(code) else labels[int(code)] for code in rows[:, j]]
+    has_text = any(isinstance(value, str) or value is None for value in raw.ravel())
+    return raw if has_text else raw.astype(np.float64)
+
+
+def _unseen_label(labels: Sequence[Hashable]) -> Hashable:
+    """A label of the same type that is not among those given."""
+    largest = [label for label in labels if isinstance(label, (int, float))]
+    return max(largest) + 1 if len(largest) == len(labels) and largest else "no such category"
+
+
+def plain_labels(classes: npt.ArrayLike) -> tuple[Hashable, ...]:
+    """Labels as plain Python values, which can be saved: text, numbers and booleans unchanged, all others as text.
+
+    >>> plain_labels(np.array(["no", "yes"])), plain_labels(np.array([0, 1]))
+    (('no', 'yes'), (0, 1))
+    """
+    labels = np.asarray(classes).tolist()
+    return tuple(label if isinstance(label, (str, bool, int, float)) else str(label) for label in labels)
+
+
+_OF_PROBABILITIES = {"logit": "log", "softmax": "multiclass", "probability": "brier"}
+
+
+def objective_text(name: str, *parameters: float | str) -> str:
+    """An objective in the words of `validate(loss=...)`.
+
+    >>> objective_text("pinball", 0.9), objective_text("aft", "normal", 1.0)
+    ('pinball:0.9', 'aft:normal:1')
+    """
+    return ":".join([name, *(one if isinstance(one, str) else f"{one:.9g}" for one in parameters)])
+
+
+def objective_among(name: str, objectives: Mapping[str, str]) -> str:
+    """The objective of a library's name, from names to our words for them; the library's own name if it has none.
+
+    >>> objective_among("MAE", {"squared": "RMSE MultiRMSE", "absolute": "MAE"})
+    'absolute'
+    """
+    return next((ours for ours, theirs in objectives.items() if name in theirs.split()), name)
+
+
+def objective_of_probabilities(link: str) -> str:
+    """The objective of a classifier whose file states the link only; empty for other links.
+
+    >>> objective_of_probabilities("logit"), objective_of_probabilities("identity")
+    ('log', '')
+    """
+    return _OF_PROBABILITIES.get(link, "")
+
+
+def common_objective(objectives: Iterable[str]) -> str:
+    """The objective that all members of a model have; empty where they differ.
+
+    >>> common_objective(["squared", "squared"]), common_objective(["squared", "absolute"])
+    ('squared', '')
+    """
+    different = set(objectives)
+    return different.pop() if len(different) == 1 else ""

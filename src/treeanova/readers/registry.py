@@ -1,13 +1,21 @@
 """The list of readers: `register_reader` adds to it, `find_reader` looks for the one that recognises a model.
 
 Readers that users register come before those of the package, the latest first.
+
+``python tools/write_catalogue.py`` writes the pages; tests hold that every reader has an entry here and that every
+refusal listed is raised.
 """
 
 from __future__ import annotations
 
+import abc
+import contextlib
 import dataclasses
 import functools
+import importlib
 import pathlib
+import pickle
+import zipfile
 from collections.abc import Callable
 from typing import Any
 
@@ -16,13 +24,322 @@ import numpy as np
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.effects import Effects
 from treeanova.model.forest import Forest
-from treeanova.readers.catalogue import in_words
-from treeanova.readers.checks import one_line
-from treeanova.readers.libraries import LIBRARIES, json_keys
+from treeanova.readers.checks import damage_reported, one_line, parsed_json
 from treeanova.readers.pipelines import is_pipeline, read_in_raw_columns, read_pipeline
-from treeanova.readers.reader import Reader
 from treeanova.readers.wrappers import is_wrapper
 from treeanova.readers.wrappers import read as read_wrapper
+
+
+class Reader(abc.ABC):
+    """Recognises some models, which may also be paths of existing files, and reads them."""
+
+    @abc.abstractmethod
+    def recognises(self, model: Any) -> bool:
+        """Whether this reader is for a model."""
+
+    @abc.abstractmethod
+    def read(self, model: Any) -> Forest | Effects:
+        """The model as a Forest or as Effects."""
+
+    def read_for_rows(self, model: Any, X: Any = None) -> Forest | Effects:  # noqa: ARG002
+        """The model as a function of the rows that its user has.
+
+        The same as `read`, except for models that change these rows before their trees see them; those are checked at
+        rows of X, if it is given.
+        """
+        return self.read(model)
+
+
+@dataclasses.dataclass(frozen=True)
+class LibraryReader(Reader):
+    """Reads objects of a library's classes, files by their suffix, JSON files by their names at the top level, folders.
+
+    A folder is one of the library if all of `names_in_folder` are in it.
+    `module` is that of treeanova.readers, with a function `read`, and `read_file` if the library has files.
+    """
+
+    library: str
+    module: str
+    suffixes: tuple[str, ...] = ()
+    names_in_json: tuple[str, ...] = ()
+    names_in_folder: tuple[str, ...] = ()
+
+    def recognises(self, model: Any) -> bool:
+        """Whether the class of a model, or the name and content of a file, is of this library."""
+        if not isinstance(model, pathlib.Path):
+            return _library_of(model) == self.library
+        if model.is_dir():
+            return bool(self.names_in_folder) and all((model / name).exists() for name in self.names_in_folder)
+        suffix = model.suffix.lower()
+        return suffix in self.suffixes or (suffix == ".json" and not json_keys(model).isdisjoint(self.names_in_json))
+
+    def read(self, model: Any) -> Forest | Effects:
+        """The model, read by the library's module."""
+        module = importlib.import_module(f"treeanova.readers.{self.module}")
+        content: Forest | Effects = module.read_file(model) if isinstance(model, pathlib.Path) else module.read(model)
+        return content
+
+
+LIBRARIES = (
+    LibraryReader("xgboost", "xgboost", (".ubj",), ("learner",)),
+    LibraryReader("lightgbm", "lightgbm", (".txt",)),
+    LibraryReader("catboost", "catboost", (".cbm",), ("oblivious_trees", "trees")),
+    LibraryReader("interpret", "ebm"),
+    LibraryReader("quantile_forest", "quantile_forest"),
+    LibraryReader("sklearn", "sklearn"),
+    LibraryReader("onnx", "onnx", (".onnx",)),
+    LibraryReader("pmml", "pmml", (".pmml",)),
+    LibraryReader("pyspark", "spark", names_in_folder=("metadata",)),
+    LibraryReader("treelite", "treelite", (".tl", ".treelite")),
+    LibraryReader("ydf", "ydf", names_in_folder=("data_spec.pb", "header.pb")),
+)
+_NAMES = {reader.library for reader in LIBRARIES}
+
+
+def _library_of(model: Any) -> str | None:
+    """The library of the first class that is from one, in the order in which Python looks for methods."""
+    names = (cls.__module__.partition(".")[0] for cls in type(model).__mro__)
+    return next((name for name in names if name in _NAMES), None)
+
+
+def json_keys(path: pathlib.Path) -> frozenset[str]:
+    """Names at the top level of a JSON file."""
+    status = path.stat()
+    with damage_reported("a JSON file of a model", path):
+        return _parsed_keys(path.resolve(), status.st_mtime_ns, status.st_size)
+
+
+@functools.lru_cache(maxsize=1)  # several readers ask about the same file
+def _parsed_keys(path: pathlib.Path, _changed: int, _size: int) -> frozenset[str]:
+    top = parsed_json(path.read_bytes(), allows_nan=True)
+    return frozenset(top) if isinstance(top, dict) else frozenset()
+
+
+_SUFFIXES = {".pkl", ".pickle", ".joblib"}
+_SKOPS = ".skops"
+# Compression makes arrays of trees 3 to 10 times smaller.
+_MAX_RATIO, _FREE_BYTES = 100, 1 << 26
+
+
+def unpickled(model: Any, *, trusted: bool) -> Any:
+    """The model in a trusted pickle, or in a file of skops, whose path is given; anything else unchanged."""
+    path = pathlib.Path(model) if isinstance(model, (str, pathlib.Path)) else None
+    if path is None or path.suffix.lower() not in _SUFFIXES | {_SKOPS} or not is_file(path):
+        return model
+    if path.suffix.lower() == _SKOPS:
+        return _load_skops(path, trusted=trusted)
+    if not trusted:
+        raise UnsupportedModelError(
+            one_line(
+                f"`model` is a pickle ({path}), and loading one runs any code that it contains; pass trusted=True "
+            )
+            + "(--trusted on the command line) if you trust its origin, or save the model in its library's own format."
+        )
+    try:
+        content = _load(path)
+    except ModuleNotFoundError as error:
+        raise _missing_module(path, error) from error
+    except Exception as error:  # a pickle may raise anything
+        raise ModelFileError(
+            one_line(f"{path} must be a whole pickle that this Python can load, got {_cause(error)}; file damaged?")
+        ) from error
+    if isinstance(content, (str, pathlib.Path)):  # a path to another file would be read in its place
+        raise ModelFileError(one_line(f"{path} must be the pickle of a model, got text; file damaged?"))
+    return content
+
+
+def _missing_module(path: pathlib.Path, error: ModuleNotFoundError) -> UnsupportedModelError:
+    return UnsupportedModelError(
+        one_line(f"{path} needs the module {error.name}, which this Python does not have; install it.")
+    )
+
+
+def _cause(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:200]
+
+
+def _load(path: pathlib.Path) -> Any:
+    """The content of a pickle; that of a .joblib file by joblib, if it is installed."""
+    if path.suffix.lower() == ".joblib":
+        with contextlib.suppress(ImportError):
+            return importlib.import_module("joblib").load(path)
+    with path.open("rb") as file:
+        return pickle.load(file)  # noqa: S301  the caller trusts it
+
+
+def _load_skops(path: pathlib.Path, *, trusted: bool) -> Any:
+    """The content of a file of skops; types that skops does not trust by itself only if the caller does."""
+    try:
+        skops = importlib.import_module("skops.io")
+    except ImportError as error:
+        raise UnsupportedModelError(
+            one_line(f"`model` is a file of skops ({path}), which skops must load, got no skops; install it.")
+        ) from error
+    try:
+        _check_unpacked_size(path)
+        unknown = [str(name) for name in skops.get_untrusted_types(file=path)]
+        if trusted or not unknown:
+            return skops.load(path, trusted=unknown)
+    except UnsupportedModelError:
+        raise
+    except ModuleNotFoundError as error:
+        raise _missing_module(path, error) from error
+    except Exception as error:  # what is in a file decides what is raised
+        raise ModelFileError(
+            one_line(f"{path} must be a whole file of skops, got {_cause(error)}; file damaged?")
+        ) from error
+    types = ", ".join(unknown[:5])
+    raise UnsupportedModelError(
+        one_line(f"`model` is a file of skops ({path}) with types that skops does not trust: {types}; ")
+        + "pass trusted=True (--trusted on the command line) if you trust its origin."
+    )
+
+
+def _check_unpacked_size(path: pathlib.Path) -> None:
+    """Raise UnsupportedModelError for a small file that unpacks to a large one, which models do not."""
+    with zipfile.ZipFile(path) as archive:
+        unpacked, packed = sum(entry.file_size for entry in archive.infolist()), path.stat().st_size
+    if unpacked > _FREE_BYTES + _MAX_RATIO * packed:
+        raise UnsupportedModelError(
+            one_line(f"{path} must unpack to at most {_MAX_RATIO} times its size, got {unpacked:,} bytes ")
+            + f"from {packed:,}; save the model without compression."
+        )
+
+
+def is_file(path: pathlib.Path) -> bool:
+    """Whether a path is that of a file; False if the system cannot use it as a path, for example if it is too long."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def is_model_path(path: pathlib.Path) -> bool:
+    """Whether a path is that of a file or of a folder; False if the system cannot use it as a path."""
+    try:
+        return path.is_file() or path.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """What is read of a library; `module` is that of its reader in treeanova.readers, `in_short` is for README.md."""
+
+    name: str
+    module: str
+    models: str
+    in_short: str = ""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Suffixes of files, or "folder"."""
+        readers = [reader for reader in LIBRARIES if reader.module == self.module]
+        return tuple(kind for reader in readers for kind in _files(reader))
+
+
+def _files(reader: LibraryReader) -> tuple[str, ...]:
+    json = (".json",) if reader.names_in_json else ()
+    return (*json, *reader.suffixes, *(("folder",) if reader.names_in_folder else ()))
+
+
+@dataclasses.dataclass(frozen=True)
+class Refusal:
+    """What is refused of a library, and why."""
+
+    library: str
+    what: str
+    why: str
+
+
+READ = (
+    Entry("XGBoost", "xgboost", "`Booster`, `XGBRegressor`, `XGBClassifier` and others"),
+    Entry("LightGBM", "lightgbm", "`Booster`, `LGBMRegressor`, `LGBMClassifier` and others"),
+    Entry("CatBoost", "catboost", "`CatBoost`, `CatBoostRegressor`, `CatBoostClassifier`"),
+    Entry(
+        "scikit-learn",
+        "sklearn",
+        "trees, random forests, extra trees, gradient boosting, histogram gradient boosting, AdaBoost classifiers, "
+        "bagging of these",
+        "trees, forests, extra trees, both kinds of gradient boosting",
+    ),
+    Entry(
+        "wrappers of scikit-learn",
+        "wrappers",
+        "Pipelines that change columns one by one; searches, soft votes, bags, stacks with a linear last step, "
+        "transformed targets, calibrated classifiers, one model per output or class, around models of any library",
+        "Pipelines that change columns one by one, searches, votes, stacks, bags and others",
+    ),
+    Entry("InterpretML", "ebm", "`ExplainableBoostingRegressor`, `ExplainableBoostingClassifier`"),
+    Entry("quantile-forest", "quantile_forest", "forests that predict the mean of one row per leaf"),
+    Entry("ONNX", "onnx", "`TreeEnsembleRegressor`, `TreeEnsembleClassifier`, `TreeEnsemble`"),
+    Entry("Yggdrasil Decision Forests", "ydf", "boosted trees, random forests, CART"),
+    Entry("treelite", "treelite", "`Model`, checkpoints of version 4"),
+    Entry(
+        "Spark ML",
+        "spark",
+        "trees, random forests and boosted trees, also in a PipelineModel with StringIndexer, VectorAssembler and "
+        "VectorIndexer",
+    ),
+    Entry("PMML", "pmml", "`TreeModel`, and sums, means and votes of these in `MiningModel`"),
+)
+REFUSED = (
+    Refusal("XGBoost", "`gblinear`", "it has no trees"),
+    Refusal("LightGBM", "`linear_tree`", "its leaves are linear functions"),
+    Refusal("CatBoost", "text and embedding features", "they are not single values"),
+    Refusal("scikit-learn", "`AdaBoostRegressor`", "it predicts a weighted median of trees"),
+    Refusal("scikit-learn", "`IsolationForest`", "its score is a power of the mean path length"),
+    Refusal("wrappers of scikit-learn", "hard votes", "they count labels"),
+    Refusal(
+        "wrappers of scikit-learn", "votes and bags of boosted classifiers", "a mean of logistic functions is no sum"
+    ),
+    Refusal("wrappers of scikit-learn", "Pipelines that mix columns (PCA)", "splits are on several columns"),
+    Refusal("quantile-forest", "quantiles", "they are those of rows pooled over trees"),
+    Refusal("ONNX", "minima and maxima of trees", "they are no sums"),
+    Refusal("Yggdrasil Decision Forests", "oblique conditions", "splits are on several columns"),
+    Refusal("treelite", "checkpoints of version 3", "the format is another one"),
+    Refusal("Spark ML", "other stages in a PipelineModel", "they may mix columns"),
+    Refusal("PMML", "`modelChain` and other ensembles", "they are no sums"),
+    Refusal("PMML", "documents with a DTD", "entities could be attacks"),
+)
+
+
+def in_words() -> str:
+    """What is read, in one sentence of an error message."""
+    names = ", ".join(entry.name for entry in READ)
+    files = ", ".join(f"{'/'.join(entry.files)} ({entry.name})" for entry in READ if entry.files)
+    return f"models of {names}, and files {files}"
+
+
+def table_of_models() -> str:
+    """The table of docs/models.md."""
+    rows = [f"| {entry.name} | {entry.models} | {_quoted(entry.files) or 'none'} |" for entry in READ]
+    return "\n".join(["| library | in memory | files |", "|---|---|---|", *rows])
+
+
+def table_of_refusals() -> str:
+    """The table of what is refused in docs/models.md."""
+    rows = [f"| {refusal.library} | {refusal.what} | {refusal.why} |" for refusal in REFUSED]
+    return "\n".join(["| library | refused | because |", "|---|---|---|", *rows])
+
+
+def table_of_readme() -> str:
+    """The table of README.md."""
+    models = ", ".join(f"{entry.name} ({entry.in_short})" if entry.in_short else entry.name for entry in READ)
+    files = ", ".join(f"{_quoted(entry.files)} of {entry.name}" for entry in READ if entry.files)
+    pickles = "pickles, `.joblib` and `.skops` with `trusted=True`"
+    rows = {
+        "models": models,
+        "files": f"{files}; {pickles}",
+        "your own model": "`treeanova.register_reader`",
+        "data": "numpy, pandas, polars, pyarrow, scipy.sparse; in batches Parquet files, DuckDB, Arrow streams, Dask, "
+        "Spark; on the command line CSV, Parquet, Feather and JSON lines",
+    }
+    return "\n".join(["| | |", "|---|---|", *(f"| {name} | {text} |" for name, text in rows.items())])
+
+
+def _quoted(files: tuple[str, ...]) -> str:
+    return ", ".join("folders" if kind == "folder" else f"`{kind}`" for kind in files)
 
 
 @dataclasses.dataclass(frozen=True)

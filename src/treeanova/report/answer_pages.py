@@ -8,29 +8,33 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from treeanova import views
 from treeanova.core.arrays import Floats
-from treeanova.decomposition.change import INTERCEPT, Change
+from treeanova.decomposition.change import INTERCEPT, Change, effect_sides
 from treeanova.decomposition.function import Function
 from treeanova.decomposition.gap import WITHOUT_ERROR, Gap, error_text
-from treeanova.decomposition.parts import shares_of_cells
-from treeanova.decomposition.side_by_side import effect_sides
+from treeanova.decomposition.importance import shares_of_cells
 from treeanova.density.statistics import Statistics
-from treeanova.report.contributions import (
+from treeanova.report.static import (
+    Curve,
+    Markup,
     Row,
+    RowsOf,
     contributions,
     decimals_of,
+    effect_picture,
+    element,
     extent_of_stack,
     extent_with_error,
+    numbers,
     rows_of_output,
+    section,
     signed,
     stacked,
+    static_page,
     with_error,
 )
-from treeanova.report.markup import Markup, element
-from treeanova.report.pictures import Curve, RowsOf, effect_picture
-from treeanova.report.static import numbers, section, static_page
-from treeanova.views import look
-from treeanova.views.standings import features_by_label
+from treeanova.views import features_by_label
 
 _PICTURES = 6
 _ALL = "all together"
@@ -46,7 +50,7 @@ def _level(mean: float) -> str:
 
 
 def _scale(fx: Function, position: int) -> str:
-    return f"{look.scale_of(fx.schema)}{look.of_output(fx.schema, fx.outputs[position])}"
+    return f"{views.scale_of(fx.schema)}{views.of_output(fx.schema, fx.outputs[position])}"
 
 
 def _largest(rows: Sequence[Row], column: str, decimals: int) -> str:
@@ -93,7 +97,7 @@ def change_page(change: Change, title: str | None) -> str:
     sections = [part for k in range(len(fx.outputs)) for part in _sections_of_change(change, k)]
     rows = f"{change.old_rows.n_rows:,} old rows, {change.new_rows.n_rows:,} new rows"
     facts = f"{rows} · terms of both models under the density {fx.density.name} of the old rows"
-    name = title or f"What moved the mean {look.scale_of(fx.schema)}"
+    name = title or f"What moved the mean {views.scale_of(fx.schema)}"
     return static_page(name, facts, _sentence_of_change(change), [*sections, _how_to_read_a_change()])
 
 
@@ -124,7 +128,7 @@ def _sections_of_change(change: Change, position: int) -> list[Markup]:
         ("Population", signed(sums["population"], decimals), "other rows, old model"),
         ("Model", signed(sums["model"], decimals), "other model, new rows"),
     )
-    of = look.of_output(fx.schema, fx.outputs[position])
+    of = views.of_output(fx.schema, fx.outputs[position])
     bars = contributions(
         [{"term": _ALL, **sums}, *rows],
         {"population": "population", "model": "model", "total": "sum"},
@@ -143,7 +147,7 @@ def _effects_of_change(change: Change, rows: Sequence[Row], position: int) -> Ma
     for name in _mains(rows, change.old):
         with contextlib.suppress(ValueError):  # categories of two models that cannot be put side by side
             made.append((name, _effect_of_change(change, name, position)))
-    words = look.effect_words(change.old.schema, change.old.outputs[position])
+    words = views.effect_words(change.old.schema, change.old.outputs[position])
     legend = _legend(("first", "old model and rows"), ("second", "new model and rows"))
     return section(f"Effects before and after: {words}", legend, _pictures(made)) if made else None
 
@@ -198,8 +202,8 @@ def gap_page(gap: Gap, title: str | None) -> str:
     """The page of a gap."""
     first, second = gap.groups
     sections = [part for k in range(len(gap.fx.outputs)) for part in _sections_of_gap(gap, k)]
-    facts = f"{first}: {gap.counts[0]} · {second}: {gap.counts[1]} · {look.scale_of(gap.fx.schema)}"
-    name = title or f"Why the mean {look.scale_of(gap.fx.schema)} differs: {second} and {first}"
+    facts = f"{first}: {gap.counts[0]} · {second}: {gap.counts[1]} · {views.scale_of(gap.fx.schema)}"
+    name = title or f"Why the mean {views.scale_of(gap.fx.schema)} differs: {second} and {first}"
     return static_page(name, facts, _sentence_of_gap(gap), [*sections, _what_a_gap_says(gap)])
 
 
@@ -225,7 +229,7 @@ def _sections_of_gap(gap: Gap, position: int) -> list[Markup]:
         (f"Mean of {gap.groups[1]}", _level(_at(gap.means[1], position)), gap.counts[1]),
         ("Gap", signed(total, decimals), f"standard error {error_text(error, 2)}, {_scale(fx, position)}"),
     )
-    of = look.of_output(fx.schema, fx.outputs[position])
+    of = views.of_output(fx.schema, fx.outputs[position])
     bars = contributions(
         [{"term": _ALL, "gap": total, "error": error}, *rows],
         {"gap": "gap", "error": "standard error"},
@@ -269,7 +273,7 @@ def _effects_of_gap(gap: Gap, rows: Sequence[Row], position: int) -> Markup | No
         ]
         made.append((name, effect_picture([curve], spread, _feature(fx, name))))
     legend = _legend(("second", f"rows of {gap.groups[0]}"), ("third", f"rows of {gap.groups[1]}"))
-    words = look.effect_words(fx.schema, fx.outputs[position])
+    words = views.effect_words(fx.schema, fx.outputs[position])
     return section(f"Effects over both groups: {words}", legend, _pictures(made)) if made else None
 
 

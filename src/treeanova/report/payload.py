@@ -4,33 +4,238 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Mapping
+import json
+import math
+import os
+import pathlib
+import platform
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from treeanova.core.arrays import Floats, Names
-from treeanova.core.labels import label_of, labels_of
+from treeanova import __version__, views
+from treeanova.core.arrays import Floats, Names, label_of, labels_of
 from treeanova.core.progress import Progress, counted, quiet, within
+from treeanova.data.columns import encode
+from treeanova.decomposition.bags import Bag, errors_by_term
 from treeanova.decomposition.decomposition import Decomposition
-from treeanova.decomposition.evaluation import rest_label
+from treeanova.decomposition.explanation import Explanation
+from treeanova.decomposition.term import rest_label
 from treeanova.decomposition.validation import Validation
 from treeanova.density import density_of
+from treeanova.density.kinds import Reference
 from treeanova.errors import BudgetError
-from treeanova.report.budgets import max_main_bins, max_pair_bins, pair_bins_of_rows
-from treeanova.report.features import plain_features
-from treeanova.report.forms import RAW, Forms, tables_of
-from treeanova.report.held_out import plain_validation
-from treeanova.report.local import plain_rows
-from treeanova.report.numbers import six_digits, unit_of
-from treeanova.report.provenance import call_of, model_name, scale_words, versions
-from treeanova.report.tables import TableMaker
+from treeanova.report.tables import RAW, Forms, TableMaker, plain_features, six_digits, tables_of, unit_of
 from treeanova.report.words import blind_spots, checks
-from treeanova.terms.scope import Truncated
-from treeanova.views import look
-from treeanova.views.standings import Standing, is_rest, key_of_rest, shares_by_order, standings
-from treeanova.views.summary import has_readable_raw_form, headline
+from treeanova.terms.terms import Truncated
+from treeanova.views import (
+    Standing,
+    as_lists,
+    has_readable_raw_form,
+    headline,
+    is_rest,
+    key_of_rest,
+    shares_by_order,
+    standings,
+    value_text,
+)
+
+_MAX_ROWS = 100
+_MAX_TERMS = 25
+
+
+def plain_rows(
+    pure: Mapping[str, Decomposition],
+    rows: Any,
+    unit: float,
+    places: Mapping[Names, int],
+    progress: Progress = quiet,
+) -> dict[str, Any]:
+    """Values of the features of some rows, and per density and output what the terms add, strongest first.
+
+    `places` are the positions of terms on the page, and of what is not a listed term.
+    """
+    schema = next(iter(pure.values())).schema
+    encoded = encode(rows, schema)
+    if not 0 < len(encoded) <= _MAX_ROWS:
+        raise ValueError(
+            f"`rows` must be 1 to {_MAX_ROWS} rows to explain one by one, got {len(encoded)}; pass a few of them."
+        )
+    texts = [[value_text(f, v, _number_text) for f, v in zip(schema.features, row, strict=True)] for row in encoded]
+    explained = {
+        name: fx.explain(rows, progress=within(progress, f"rows, density {name}")) for name, fx in pure.items()
+    }
+    return {
+        "features": texts,
+        "explained": {name: _explained(values, unit, places) for name, values in explained.items()},
+    }
+
+
+def _number_text(value: float) -> str:
+    return f"{value:.6g}"
+
+
+def _explained(explained: Explanation, unit: float, places: Mapping[Names, int]) -> list[list[dict[str, Any]]]:
+    """Per row and output the score, and the strongest terms with the sum of the rest, in whole units."""
+    positions = [places[names] for names in explained.terms]
+    intercept = np.atleast_1d(explained.intercept)
+    n_rows, n_outputs = len(explained.values), len(intercept)
+    values = explained.values.reshape(n_rows, len(positions), n_outputs)
+    for label, rest in explained.rests.items():
+        positions.append(places[key_of_rest(label)])
+        values = np.concatenate([values, rest.reshape(n_rows, 1, n_outputs)], axis=1)
+    return [
+        [_waterfall(positions, values[i, :, k], float(intercept[k]), unit) for k in range(n_outputs)]
+        for i in range(n_rows)
+    ]
+
+
+def _waterfall(positions: Sequence[int], values: Floats, intercept: float, unit: float) -> dict[str, Any]:
+    strongest = np.argsort(-np.abs(values), kind="stable")[:_MAX_TERMS]
+    units = [round(float(values[t]) / unit) for t in strongest]
+    shown = [[positions[t], amount] for t, amount in zip(strongest, units, strict=True)]
+    base, total = round(intercept / unit), round((intercept + float(values.sum())) / unit)
+    rest = total - base - sum(units)  # so that the numbers shown add up
+    return {"intercept": base, "score": total, "terms": shown, "rest": rest, "n_rest": len(values) - len(shown)}
+
+
+# Numbers on the page, at about seven bytes each.
+_MAIN_NUMBERS, _PAIR_NUMBERS = 100_000, 80_000
+_MAIN_BINS = (256, 192, 128, 96, 64, 48, 32, 16)
+_PAIR_BINS = (64, 48, 40, 32, 24, 16, 12)
+_FEWEST_PAIR_BINS = (8, 6, 4)
+_ROWS_PER_CELL = 3
+
+
+def max_main_bins(sizes: Iterable[int], numbers_per_bin: int) -> int:
+    """Number of bins to which main effects are merged such that all of them fit."""
+    known = list(sizes)
+    fitting = (bins for bins in _MAIN_BINS if sum(min(s, bins) for s in known) * numbers_per_bin <= _MAIN_NUMBERS)
+    return next(fitting, _MAIN_BINS[-1])
+
+
+def max_pair_bins(sizes: Sequence[Sequence[int]], numbers_per_cell: int) -> list[int]:
+    """Number of bins per side to which each pair is merged such that all fit; the first, the strongest, get most."""
+
+    def cost(size: Sequence[int], bins: int) -> int:
+        """Numbers of a pair that is merged to given bins per side."""
+        return min(size[0], bins) * min(size[1], bins) * numbers_per_cell
+
+    fitting = (bins for bins in _FEWEST_PAIR_BINS if sum(cost(size, bins) for size in sizes) <= _PAIR_NUMBERS)
+    fewest = next(fitting, _FEWEST_PAIR_BINS[-1])
+    smallest = [cost(size, fewest) for size in sizes]
+    left = _PAIR_NUMBERS - sum(smallest)
+    chosen = []
+    for size, spent in zip(sizes, smallest, strict=True):
+        bins = next((bins for bins in _PAIR_BINS if cost(size, bins) - spent <= left / 3), fewest)
+        left -= cost(size, bins) - spent
+        chosen.append(bins)
+    return chosen
+
+
+def pair_bins_of_rows(n_rows: int | None) -> int:
+    """Number of bins per side of a pair beyond which cells would hold fewer than three rows on average."""
+    return _PAIR_BINS[0] if n_rows is None else max(_PAIR_BINS[-1], math.isqrt(n_rows // _ROWS_PER_CELL))
+
+
+def model_name(fx: Decomposition) -> str:
+    """Name of the model's class or file."""
+    if isinstance(fx.model, (str, os.PathLike)):
+        return pathlib.Path(fx.model).name
+    return "the model" if fx.model is None else type(fx.model).__name__
+
+
+def call_of(fx: Decomposition) -> str:
+    """The call that gives a decomposition like this one."""
+    max_order = f", max_order={max(map(len, fx.terms), default=1)}" if fx.scope.leaves_rest else ""
+    is_reference = fx.density.name == Reference.name
+    density = "treeanova.density.Reference(row)" if is_reference else json.dumps(fx.density.name)
+    return f"treeanova.decompose(model, X, density={density}{max_order})"
+
+
+def scale_words(fx: Decomposition) -> dict[str, Any]:
+    """Words for the scale of scores, and for the response where it differs from the score."""
+    return {
+        "link": fx.link,
+        "score": views.scale_of(fx.schema),
+        "effect": [views.effect_words(fx.schema, output, fx.baseline) for output in fx.outputs],
+        "response": views.response_of(fx.schema),
+        "baseline": fx.baseline,
+    }
+
+
+def versions(fx: Decomposition) -> dict[str, str]:
+    """Versions of the libraries that made the page, and of the model's library."""
+    known = {"numpy": np.__version__, "Python": platform.python_version()}
+    return {"treeanova": __version__} | known | _version_of_library(fx.model)
+
+
+def _version_of_library(model: object) -> dict[str, str]:
+    """Name and version of the library that a model comes from, where it has a version."""
+    library = type(model).__module__.partition(".")[0]
+    version = getattr(sys.modules.get(library), "__version__", None)
+    return {} if version is None or library == "treeanova" else {library: str(version)}
+
+
+_MEASURES = ("loss_change", "error", "p_value", "p_holm", "slope", "share", "model_share")
+
+
+def checked_errors(fx: Decomposition, errors: Any) -> Mapping[Names, Floats]:
+    """Standard errors by term, with a last axis of outputs; empty where none are given."""
+    if errors is None:
+        return {}
+    if not isinstance(errors, Mapping | Bag):
+        kind = type(errors).__name__
+        raise TypeError(f"`errors` must be a Bag or what standard_errors() returned, got {kind}; or leave it out.")
+    known = {}
+    for names, given in (errors_by_term(errors) or {}).items():
+        term, found = fx.terms.get(names), np.asarray(given, dtype=np.float64)
+        if term is None or not term.has_table or found.shape != term.values.shape:
+            wanted = "no such table" if term is None or not term.has_table else f"shape {term.values.shape}"
+            raise ValueError(
+                f"`errors` must be those of `fx`, which has {wanted} for {label_of(names)!r}, got shape {found.shape}; "
+                "pass a Bag together with its own fx."
+            )
+        known[term.features] = found.reshape(*term.weights.shape, -1)
+    return known
+
+
+def checked_validation(validation: Any) -> Validation | None:
+    """The validation, or an error that names what was passed instead."""
+    if validation is None or isinstance(validation, Validation):
+        return validation
+    kind = type(validation).__name__
+    raise TypeError(f"`validation` must be a Validation, got {kind}; make one with fx.validate(X, y).")
+
+
+def plain_validation(validation: Validation | None) -> dict[str, Any] | None:
+    """A validation as plain data: a list per term of label, output, measures and aliases, null for NaN."""
+    if validation is None:
+        return None
+    table = as_lists(validation.table)
+    outputs = table.get("output", [None] * len(table["term"]))
+    measures = zip(*(map(_plain, table[name]) for name in _MEASURES), strict=True)
+    return {
+        "loss": validation.loss,
+        "rows": validation.n_rows,
+        "model": [six_digits(float(loss)) for loss in np.atleast_1d(validation.model_loss)],
+        "constant": [_plain(float(loss)) for loss in np.atleast_1d(validation.constant_loss)],
+        "dispensable": list(validation.dispensable),
+        "significant": list(validation.significant),
+        "notes": list(validation.notes),
+        "terms": [
+            [label, output, *numbers, aliases]
+            for label, output, numbers, aliases in zip(table["term"], outputs, measures, table["aliases"], strict=True)
+        ],
+    }
+
+
+def _plain(number: float) -> float | None:
+    return six_digits(float(number)) if math.isfinite(number) else None
+
 
 _MAX_CELLS = 10_000_000
 
@@ -75,9 +280,9 @@ def payload(
         "unit": maker.unit,
         "intercepts": content.intercepts(),
         "headlines": content.headlines(),
-        "variance_words": look.variance_words(fx.schema, is_part=fx.scope.is_part),
-        "negative_share": look.NEGATIVE_SHARE,
-        "offset_share": look.OFFSET,
+        "variance_words": views.variance_words(fx.schema, is_part=fx.scope.is_part),
+        "negative_share": views.NEGATIVE_SHARE,
+        "offset_share": views.OFFSET,
         "call": call_of(fx),
         "n_terms_of_model": fx.scope.n_terms_of_model,
         "has_remainder": fx.has_remainder,
@@ -263,7 +468,7 @@ class Payload:
         return {
             "sentence": f"Before purification: {sentence}" if name.endswith(f"/{RAW}") else sentence,
             "orders": [round(share, 6) for share in shares_by_order(ranking)],
-            "sum": look.sum_words(term.variance for term in ranking),
+            "sum": views.sum_words(term.variance for term in ranking),
             "reads_raw": raw is not None and has_readable_raw_form([*ranking, *raw]),
         }
 

@@ -7,12 +7,11 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from treeanova.core.arrays import Names
-from treeanova.core.labels import label_of
+from treeanova.core.arrays import Names, label_of
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.term import Term
-from treeanova.report.forms import binnings_of, positions_of, tables_of
-from treeanova.views.look import percent
+from treeanova.report.tables import binnings_of, positions_of, tables_of
+from treeanova.views import percent
 
 _MAX_TERMS = 12
 Entry = dict[str, Any]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
 import io
 import json
 import math
@@ -9,7 +11,7 @@ import os
 import pathlib
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,15 @@ import numpy.typing as npt
 
 from treeanova.core.files import replacing
 from treeanova.errors import ArchiveError
+from treeanova.model.effects import Effects
+from treeanova.model.forest import Forest
+from treeanova.storage.schema import describe
+from treeanova.storage.trees import pack_leaf_terms
+from treeanova.terms.additive import AdditiveModel
+from treeanova.terms.at_rows import Joined
+from treeanova.terms.source import Source
+from treeanova.terms.terms import Scope, TermSet
+from treeanova.terms.tree_model import TreeModel
 
 SCHEMA = 4
 _HEADER = "header.json"
@@ -184,3 +195,54 @@ def _array(file: zipfile.ZipFile, part: zipfile.ZipInfo) -> npt.NDArray[Any]:
         raise ValueError("an array must be as long as its header says")
     flat = np.frombuffer(content, dtype, offset=stream.tell()) if math.prod(shape) else np.zeros(0, dtype)
     return flat.reshape(shape, order="F" if is_fortran else "C")
+
+
+def fingerprint(source: Source, terms: TermSet, scope: Scope) -> str:
+    """A digest of all that decides the values of terms and scores at rows."""
+    digest = hashlib.sha256(repr(scope).encode())
+    for part in _content(source, terms):
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def _content(source: Source, terms: TermSet) -> Iterator[bytes]:
+    yield from _of_effects(terms.tables.effects)
+    if isinstance(terms, Joined):
+        header, arrays = pack_leaf_terms(terms.leaf_terms)
+        yield _plain(header)
+        for name in sorted(arrays):
+            yield from (name.encode(), *_update_by_array(arrays[name]))
+    if isinstance(source, AdditiveModel) and source.terms is not terms:
+        yield from _of_effects(source.terms.tables.effects)
+    if isinstance(source, TreeModel):
+        yield from _of_forest(source.trees.forest)
+
+
+def _of_effects(effects: Effects) -> Iterator[bytes]:
+    grid = effects.grid
+    yield _plain([describe(grid.schema), [axis.plain() for axis in grid.axes]])
+    for axis in grid.axes:
+        yield from _update_by_array(axis.thresholds)
+    yield from _update_by_array(effects.intercept)
+    for key in sorted(effects.terms):
+        yield from (_plain(key), *_update_by_array(effects.terms[key]))
+        for binning in effects.binnings.get(key, ()):
+            yield from _update_by_array(binning.bins)
+
+
+def _of_forest(forest: Forest) -> Iterator[bytes]:
+    yield _plain(describe(forest.schema))
+    for field in dataclasses.fields(forest):
+        value = getattr(forest, field.name)
+        if isinstance(value, np.ndarray):
+            yield from _update_by_array(value)
+
+
+def _plain(content: Any) -> bytes:
+    return json.dumps(content, sort_keys=True, default=repr).encode()
+
+
+def _update_by_array(array: npt.NDArray[Any]) -> Iterator[bytes]:
+    whole = np.ascontiguousarray(array)
+    yield f"{whole.dtype.str}{whole.shape}".encode()
+    yield whole.tobytes()

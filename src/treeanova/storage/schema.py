@@ -2,16 +2,117 @@
 
 from __future__ import annotations
 
+import collections.abc
 import dataclasses
+import functools
 import importlib
-from collections.abc import Mapping
+import types
+import typing
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from treeanova.data.dates import UNITS
-from treeanova.data.features import Schema, same
-from treeanova.storage.plain import make
+from treeanova.core.arrays import Key
+from treeanova.data.features import UNITS, Schema, is_writable, same
+
+_LARGEST = 2**62
+_SCALARS = (bool, int, float, str)
+
+
+def make(kind: Any, fields: Mapping[str, Any]) -> Any:
+    """An instance of a dataclass or named tuple; TypeError where a field does not have its annotated type."""
+    hints = _hints(kind)
+    for name, value in fields.items():
+        if name not in hints or not _fits(value, hints[name]):
+            raise TypeError(f"{kind.__name__}.{name} must be {hints.get(name, 'a known field')}, got {value!r:.100}")
+    return kind(**fields)
+
+
+def check_fields(kind: Any, fields: Mapping[str, Any]) -> None:
+    """Raise TypeError where values do not have the types of a dataclass's fields of these names."""
+    hints = _hints(kind)
+    wrong = [name for name, value in fields.items() if not _fits(value, hints[name])]
+    if wrong:
+        raise TypeError(f"{kind.__name__}.{wrong[0]} must be {hints[wrong[0]]}, got {fields[wrong[0]]!r:.100}")
+
+
+@functools.cache
+def _hints(kind: Any) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
+
+
+def _fits(value: Any, hint: Any) -> bool:  # noqa: PLR0911  a line per kind of type
+    """Whether a value from a file has an annotated type; booleans are no numbers here."""
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (types.UnionType, typing.Union):
+        return any(_fits(value, one) for one in inner)
+    if origin is tuple:
+        each = [inner[0]] * len(value) if inner[-1] is ... and isinstance(value, tuple) else inner
+        return isinstance(value, tuple) and len(value) == len(each) and all(map(_fits, value, each))
+    if origin is collections.abc.Mapping:
+        return isinstance(value, dict) and all(_fits(k, inner[0]) and _fits(v, inner[1]) for k, v in value.items())
+    if origin is collections.abc.Callable:
+        return value is same
+    if hint is Any or hint is Hashable:
+        return value is None or isinstance(value, tuple) or _is_scalar(value)
+    if hint is float:
+        return type(value) is float or (type(value) is int and abs(value) < _LARGEST)
+    if hint in _SCALARS:
+        return type(value) is hint and _is_scalar(value)
+    return isinstance(value, hint)
+
+
+def _is_scalar(value: Any) -> bool:
+    """Whether a value is a boolean, a text that can be written, or a number that NumPy can hold."""
+    if type(value) is int:
+        return abs(value) < _LARGEST
+    return type(value) in _SCALARS and (type(value) is not str or is_writable(value))
+
+
+def whole(value: Any, low: int = 0, high: int = _LARGEST) -> int:
+    """A whole number from a file; ValueError where it is another thing or out of range."""
+    if type(value) is not int or not low <= value <= high:
+        raise ValueError(f"a number in a file must be whole and from {low} to {high}, got {value!r:.100}")
+    return value
+
+
+def key_of(plain: Any, n_features: int) -> Key:
+    """Positions of the features of a term, ascending; ValueError where they are not."""
+    key = tuple(whole(j, 0, n_features - 1) for j in plain)
+    if not key or list(key) != sorted(set(key)):
+        raise ValueError(f"the features of a term must ascend, got {key}")
+    return key
+
+
+def check_measures(measured: Any, but: Sequence[str] = ()) -> None:
+    """Raise ValueError where a number of a dataclass is negative; NaN is one that was not measured."""
+    for field in dataclasses.fields(measured):
+        value = getattr(measured, field.name)
+        if field.name not in but and isinstance(value, int | float) and value < 0:
+            raise ValueError(f"{field.name} must not be negative, got {value}")
+
+
+def finite(array: Any, shape: tuple[int, ...] | None = None) -> Any:
+    """The array itself; ValueError where it does not hold finite floats, or has another shape than a given one."""
+    if array.dtype != np.float64 or (shape is not None and array.shape != shape) or not np.isfinite(array).all():
+        raise ValueError(f"arrays must hold finite numbers, of shape {shape or array.shape}")
+    return array
+
+
+def masses(array: Any, shape: tuple[int, ...] | None = None) -> Any:
+    """The array itself; ValueError where it does not hold finite masses, some of them positive."""
+    if finite(array, shape).size and ((array < 0).any() or not 0 < array.sum() < np.inf):
+        raise ValueError("masses must not be negative, and have a positive sum")
+    return array
+
+
+def integers(array: Any) -> Any:
+    """The array as int64; ValueError where it holds other things than integers."""
+    if array.dtype.kind not in "iu" or (array.size and int(array.max()) >= _LARGEST):
+        raise ValueError(f"positions and counts must be integers, got {array.dtype}")
+    return array.astype(np.int64)
+
 
 # Tags in files, and the class of each: a class may move or be renamed, its tag stays.
 _CLASSES = {
@@ -20,22 +121,22 @@ _CLASSES = {
     "number": "data.features:Numeric",
     "integer-category": "data.features:IntegerCategory",
     "labels": "data.features:Labels",
-    "date-number": "data.dates:DateNumber",
-    "double-number": "readers.columnwise.columns:DoubleNumber",
-    "encoded-labels": "readers.columnwise.columns:EncodedLabels",
-    "labels-or-none": "readers.sklearn.columns:LabelsWithNone",
-    "ebm-number": "readers.ebm.columns:NumberOrText",
-    "ebm-text": "readers.ebm.columns:TextCategory",
-    "ebm-unread": "readers.ebm.columns:IgnoredColumn",
-    "lightgbm-codes": "readers.lightgbm.columns:ListedCodes",
-    "lightgbm-category": "readers.lightgbm.columns:PandasCategory",
-    "lightgbm-ordered-category": "readers.lightgbm.columns:OrderedCategory",
-    "catboost-hash": "readers.catboost.columns:HashedCategory",
-    "treelite-codes": "readers.treelite.columns:UnsignedCodes",
-    "ydf-text": "readers.ydf.columns:TextItems",
-    "xgboost-number": "readers.xgboost.columns:Number",
-    "xgboost-codes": "readers.xgboost.columns:CodedCategory",
-    "xgboost-category": "readers.xgboost.columns:NamedCategory",
+    "date-number": "data.features:DateNumber",
+    "double-number": "readers.pipelines.maps:DoubleNumber",
+    "encoded-labels": "readers.pipelines.maps:EncodedLabels",
+    "labels-or-none": "readers.sklearn:LabelsWithNone",
+    "ebm-number": "readers.ebm:NumberOrText",
+    "ebm-text": "readers.ebm:TextCategory",
+    "ebm-unread": "readers.ebm:IgnoredColumn",
+    "lightgbm-codes": "readers.lightgbm.features:ListedCodes",
+    "lightgbm-category": "readers.lightgbm.features:PandasCategory",
+    "lightgbm-ordered-category": "readers.lightgbm.features:OrderedCategory",
+    "catboost-hash": "readers.catboost:HashedCategory",
+    "treelite-codes": "readers.treelite:UnsignedCodes",
+    "ydf-text": "readers.ydf:TextItems",
+    "xgboost-number": "readers.xgboost.nodes:Number",
+    "xgboost-codes": "readers.xgboost.nodes:CodedCategory",
+    "xgboost-category": "readers.xgboost.nodes:NamedCategory",
 }
 # Files of schema 1 name Python classes instead.
 _CLASSES_OF_SCHEMA_1 = {

@@ -8,17 +8,14 @@ from typing import Any
 import numpy as np
 
 from treeanova.core.arrays import Arrays, Key
-from treeanova.model.binning import Binning
 from treeanova.model.forest import Forest, assemble
-from treeanova.model.grid import Grid
-from treeanova.storage.faces import CoarseCells, n_cells, pack_tables, unpack_tables
-from treeanova.storage.plain import finite, integers, key_of, masses, whole
+from treeanova.model.grid import Binning, Grid
+from treeanova.storage.compact import CoarseCells, n_cells_of_faces, pack_tables, unpack_tables
+from treeanova.storage.schema import finite, integers, key_of, masses, whole
+from treeanova.terms.at_rows import LeafTerms, PureLeafTerms, RawLeafTerms
 from treeanova.terms.closed_form import ClosedForm
-from treeanova.terms.correction import Correction, no_correction
-from treeanova.terms.layout import FEWEST_MERGED, TermLayout
-from treeanova.terms.leaf_terms import LeafTerms, PureLeafTerms, RawLeafTerms
-from treeanova.terms.leftover import Leftover, nothing_left
-from treeanova.terms.plan import plan_of
+from treeanova.terms.correction import Correction, Leftover, no_correction, nothing_left
+from treeanova.terms.layout import FEWEST_MERGED, TermLayout, plan_of
 from treeanova.terms.trees import Trees, leaves_of
 
 _NODES = ("feature", "bound", "left", "right", "missing_left", "zero_missing", "category_start")
@@ -45,7 +42,7 @@ def pack_leaf_terms(terms: LeafTerms) -> tuple[dict[str, Any], Arrays]:
         packed, whole = pack_tables(cells, correction.tables)
         arrays |= {f"table/{'-'.join(map(str, key))}": table for key, table in whole.items()}
         arrays |= {f"faces/{'-'.join(map(str, key))}": faces for key, faces in packed.items()}
-        header["derived"] = 8 * n_cells(cells, packed, trees.forest.n_outputs)
+        header["derived"] = 8 * n_cells_of_faces(cells, packed, trees.forest.n_outputs)
         arrays |= {f"masses/{j}": masses for j, masses in enumerate(terms.form.masses)}
         arrays |= _pack_leftover(terms.leftover)
     return header, arrays
@@ -171,7 +168,7 @@ def _unpack_correction(header: Mapping[str, Any], arrays: Arrays, sizes: tuple[i
     tables, packed = _by_key(arrays, "table/"), _by_key(arrays, "faces/")
     if any(table.shape != (*cells.shape(key), n_outputs) for key, table in tables.items()):
         raise ValueError("tables must fit the coarse bins")
-    if 8 * n_cells(cells, packed, n_outputs) != header.get("derived", 0):
+    if 8 * n_cells_of_faces(cells, packed, n_outputs) != header.get("derived", 0):
         raise ValueError("tables that follow from faces must be as large as the header says")
     return Correction(cells.binnings, limits, unpack_tables(cells, packed, tables, n_outputs), {}, 0.0)
 

@@ -7,20 +7,16 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from treeanova.anova.cascade import cascade
+from treeanova.anova.cascade import cascade, with_subsets
 from treeanova.anova.certificate import TermCertificate
-from treeanova.anova.descent import with_subsets
-from treeanova.core.arrays import BinIndices, Floats, Key
-from treeanova.core.blas import single_threaded
-from treeanova.core.clock import Clock
-from treeanova.core.progress import Progress, quiet
-from treeanova.density.accumulator import Request
+from treeanova.core.arrays import BinIndices, Floats, Key, single_threaded
+from treeanova.core.progress import Clock, Progress, quiet
+from treeanova.density.counting import Request
 from treeanova.density.kinds import Density
-from treeanova.model.binning import Binning
 from treeanova.model.effects import Effects, refined_axes
-from treeanova.model.grid import Grid
+from treeanova.model.grid import Binning, Grid
 from treeanova.terms.source import PureTerms, Settings, Source
-from treeanova.terms.termset import Tensors, TermSet
+from treeanova.terms.terms import Tensors, TermSet
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

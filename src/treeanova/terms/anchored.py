@@ -18,16 +18,15 @@ from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 
-from treeanova.anova.descent import with_subsets
+from treeanova.anova.cascade import with_subsets
 from treeanova.core.arrays import BinIndices, Floats, Key
 from treeanova.core.progress import blocks
 from treeanova.density.statistics import Points
-from treeanova.model.binning import unmerged
+from treeanova.model.grid import unmerged
+from treeanova.terms.at_rows import OrderTotals, TotalShares
 from treeanova.terms.closed_form import ClosedForm
-from treeanova.terms.order_totals import OrderTotals
 from treeanova.terms.source import Source
-from treeanova.terms.termset import TermSet
-from treeanova.terms.total_shares import TotalShares
+from treeanova.terms.terms import TermSet
 from treeanova.terms.tree_model import TreeModel
 from treeanova.terms.trees import Trees
 

@@ -1,15 +1,29 @@
 """Compiled kernels of the closed form: totals per order, their shares and terms at rows, as loops over leaves.
 
 Rows come with shape (n_features, n_rows); few at a time, so that what is held for each fits into the cache.
+
+A set of bins begins and ends at few places, so that the differences of a ⊗ b along both axes are zero but for a few
+corners. They are added up cell by cell, and running sums of the result give the table.
 """
 
 from __future__ import annotations
 
-import numpy as np
+import collections
+import dataclasses
+import functools
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
-from treeanova.core.arrays import BinIndices, Bools, Floats
-from treeanova.core.compiled import Kernel
-from treeanova.terms.flat_leaves import FlatLeaves, FlatParts
+import numpy as np
+import scipy.sparse
+
+from treeanova.core.arrays import BinIndices, Bools, Floats, Ints, Key
+from treeanova.core.compiled import Kernel, is_worthwhile, is_worthwhile_at_rows
+from treeanova.core.progress import blocks
+from treeanova.model.grid import Binning
+from treeanova.terms.leaves import BinSets, FlatLeaves, FlatParts, Intervals, LeafSets, flatten
 
 
 @Kernel
@@ -188,3 +202,332 @@ def sum_products(codes: BinIndices, n_columns: int, parts: FlatParts, flat: Flat
                             sums[column[key], output, row] += coefficient * products[order, row]
                 at += 1
     return sums
+
+
+_BLOCK = 1 << 17
+_LEAF_BLOCK = 1 << 15
+_KERNEL_ROWS = 128
+_NUMPY_ROWS = 2048
+_SECONDS_PER_FACTOR = 7e-9
+_SECONDS_PER_PRODUCT = 2e-9
+_STAGE = "terms of high order at rows"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Part:
+    """Leaves of one set of features, and for some of its subsets coefficients and columns of the result."""
+
+    leaves: Ints
+    coefficients: Mapping[Key, Floats]
+    columns: Mapping[Key, int]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Sums:
+    """Sums over leaves of products of their memberships, centred by the masses of the sets where given.
+
+    `flat_leaves` gives the leaves as plain arrays where they are known already.
+    """
+
+    leaf_sets: LeafSets
+    parts: Sequence[Part]
+    set_masses: Sequence[Floats] | None = None
+    flat_leaves: Callable[[], FlatLeaves] | None = None
+
+    def at_rows(self, codes: BinIndices, n_columns: int, n_jobs: int) -> Floats:
+        """The sums at rows, shape (n_rows, n_columns, n_outputs): by a compiled kernel where it pays, else by numpy."""
+        by_kernel = is_worthwhile_at_rows(self._seconds_per_row)
+        return (self.at_rows_by_kernel if by_kernel else self.at_rows_by_numpy)(codes, n_columns, n_jobs)
+
+    @functools.cached_property
+    def _seconds_per_row(self) -> float:
+        """Time of numpy for a row."""
+        n_factors = sum(len(part.leaves) * len({j for key in part.columns for j in key}) for part in self.parts)
+        n_products = sum(len(part.leaves) * len(part.columns) for part in self.parts)
+        return n_factors * _SECONDS_PER_FACTOR + n_products * _SECONDS_PER_PRODUCT
+
+    def at_rows_by_kernel(self, codes: BinIndices, n_columns: int, n_jobs: int) -> Floats:
+        """The sums by the compiled kernel, blocks of rows in threads."""
+        values = np.empty((len(codes), n_columns, self.leaf_sets.values.shape[1]))
+        n_rows = max(1, min(_KERNEL_ROWS, -(-len(codes) // n_jobs)))
+        flat = self._flat
+
+        def fill(start: int) -> None:
+            """Sums of a block of rows."""
+            rows = slice(start, start + n_rows)
+            values[rows] = np.moveaxis(sum_products(codes[rows].T, n_columns, *flat), 2, 0)
+
+        starts = range(0, len(codes), n_rows)
+        with ThreadPoolExecutor(n_jobs) as pool:
+            collections.deque(blocks(_STAGE, pool.map(fill, starts), len(starts)), maxlen=0)
+        return values
+
+    @functools.cached_property
+    def _flat(self) -> tuple[FlatParts, FlatLeaves]:
+        parts = flatten_parts(self.parts, self.leaf_sets.values.shape[1])
+        known = self.flat_leaves
+        return parts, flatten(self.leaf_sets, self.set_masses) if known is None else known()
+
+    def at_rows_by_numpy(self, codes: BinIndices, n_columns: int, n_jobs: int) -> Floats:
+        """The sums by numpy, blocks of rows in threads; within them, smaller ones where a part has many leaves."""
+        values = np.zeros((len(codes), n_columns, self.leaf_sets.values.shape[1]))
+        parts_of_rows = [slice(start, start + _NUMPY_ROWS) for start in range(0, len(codes), _NUMPY_ROWS)]
+
+        def fill(rows: slice) -> None:
+            """Sums of a block of rows."""
+            for part in self.parts:
+                n_rows = max(16, _BLOCK // max(len(part.leaves), 1))
+                for first in range(rows.start, min(rows.stop, len(codes)), n_rows):
+                    some = slice(first, min(first + n_rows, rows.stop))
+                    for start in range(0, len(part.leaves), _LEAF_BLOCK):
+                        self._add(values[some], codes[some], part, slice(start, start + _LEAF_BLOCK))
+
+        with ThreadPoolExecutor(n_jobs) as pool:
+            collections.deque(blocks(_STAGE, pool.map(fill, parts_of_rows), len(parts_of_rows)), maxlen=0)
+        return values
+
+    def _add(self, values: Floats, codes: BinIndices, part: Part, some: slice) -> None:
+        """Add the sums of some leaves of one set of features to values at rows.
+
+        Keys are met in lexical order, so that those that begin alike share the product of what they begin with.
+        """
+        factor = functools.cache(lambda j: self._factor(j, part.leaves[some], codes[:, j]))
+        products: list[tuple[Key, Floats]] = []
+        for key in sorted(part.columns):
+            while products and key[: len(products[-1][0])] != products[-1][0]:
+                products.pop()
+            for length in range(len(products), len(key)):
+                own = factor(key[length])
+                products.append((key[: length + 1], products[-1][1] * own if products else own))
+            coefficients = part.coefficients[key][some]
+            values[:, part.columns[key]] += products[-1][1].T @ coefficients if products else coefficients.sum(axis=0)
+
+    def _factor(self, j: int, leaves: Ints, codes: BinIndices) -> Floats:
+        """Memberships of rows in the sets of leaves, centred or not, shape (n_leaves, n_rows)."""
+        at = self.leaf_sets.positions(j, leaves)
+        inside = self.leaf_sets.sets[j].contain(at, codes)
+        if self.set_masses is None:
+            return inside.astype(np.float64)
+        centred: Floats = inside - self.set_masses[j][at, None]
+        return centred
+
+
+def flatten_parts(parts: Sequence[Part], n_outputs: int) -> FlatParts:
+    """Parts as plain arrays."""
+    keys = [sorted(part.columns) for part in parts]
+    all_keys = list(itertools.chain.from_iterable(keys))
+    shared = [[0, *(_n_shared(*pair) for pair in itertools.pairwise(of_part))] for of_part in keys if of_part]
+    columns = [part.columns[key] for part, of_part in zip(parts, keys, strict=True) for key in of_part]
+    coefficients = [
+        np.stack([part.coefficients[key] for key in of_part], axis=1).reshape(-1, n_outputs)
+        for part, of_part in zip(parts, keys, strict=True)
+    ]
+    return FlatParts(
+        part_leaves=_starts([len(part.leaves) for part in parts]),
+        leaves=np.concatenate([np.zeros(0, np.int64), *(part.leaves for part in parts)]),
+        part_keys=_starts([len(of_part) for of_part in keys]),
+        column=np.array(columns, dtype=np.int64),
+        n_shared=np.array(list(itertools.chain.from_iterable(shared)), dtype=np.int64),
+        key_start=_starts([len(key) for key in all_keys]),
+        key_features=np.array(list(itertools.chain.from_iterable(all_keys)), dtype=np.int64),
+        part_coefficients=_starts([len(of_part) for of_part in coefficients]),
+        coefficients=np.concatenate([np.zeros((0, n_outputs)), *coefficients]),
+    )
+
+
+def _starts(lengths: Sequence[int]) -> Ints:
+    """Where each of several lists begins after the one before, and the end of the last."""
+    return np.cumsum([0, *lengths], dtype=np.int64)
+
+
+def _n_shared(before: Key, key: Key) -> int:
+    """Number of features that two keys begin with alike."""
+    return next(
+        (i for i, pair in enumerate(zip(before, key, strict=False)) if pair[0] != pair[1]), min(len(before), len(key))
+    )
+
+
+_MAX_CORNERS = 8
+_BLOCK_LEAVES = 1 << 18
+_SECONDS_PER_CORNER = 5e-7  # of one pair 5e-8: large forests have many
+
+
+class Corners(NamedTuple):
+    """Differences of the sets of leaves along the bins of a feature, as few rows of a table for each leaf.
+
+    Attributes
+    ----------
+    rows
+        Rows of the table that belong to each leaf, shape (n_leaves, n_rows_of_leaf).
+    bins
+        Where the entries of a row are, shape (n_rows, n_entries).
+    values
+        The entries; 0 where a row has fewer.
+    n_bins
+        Number of bins.
+    """
+
+    rows: BinIndices
+    bins: BinIndices
+    values: Floats
+    n_bins: int
+
+    @classmethod
+    def of_sets(cls, sets: BinSets, binning: Binning) -> Corners | None:
+        """The corners of sets on merged bins; None where a set has too many entries."""
+        return cls.of_intervals(sets, binning) if isinstance(sets, Intervals) else cls.of(sets.steps(binning))
+
+    @classmethod
+    def of_intervals(cls, sets: Intervals, binning: Binning) -> Corners:
+        """One row for each bin at which a set begins, one for each at which it ends, and two for missing values.
+
+        Rows have two entries, since the bin may begin within a merged bin.
+        """
+        ends = sets.ends(binning)
+        whole = np.floor(ends).astype(np.int32)
+        parts = np.stack([1 - (ends - whole), ends - whole], axis=1)
+        bins, values = np.stack([whole, whole + 1], axis=1), parts
+        rows = [sets.low, len(ends) + np.maximum(sets.low, sets.high)]
+        bins, values = np.concatenate([bins, bins]), np.concatenate([parts, -parts])
+        if len(binning.bins) > sets.n_intervals and sets.missing.any():
+            rows.append(len(values) + sets.missing)
+            apart, share = binning.bins[-1], binning.shares[-1]
+            bins = np.concatenate([bins, [[0, 0], [apart, apart + 1]]])
+            values = np.concatenate([values, [[0.0, 0.0], [share, -share]]])
+        outside = bins >= binning.size
+        bins[outside], values[outside] = 0, 0.0
+        return cls(np.stack(rows, axis=1).astype(np.int32), bins.astype(np.int32), values, binning.size)
+
+    @classmethod
+    def of(cls, steps: scipy.sparse.csr_array) -> Corners | None:
+        """One row for each leaf; None where a set has too many entries, as one of many categories may."""
+        counts = np.diff(steps.indptr)
+        n_entries = int(counts.max(initial=0))
+        if n_entries > _MAX_CORNERS:
+            return None
+        bins = np.zeros((len(counts), n_entries), dtype=np.int32)
+        values = np.zeros((len(counts), n_entries))
+        places = np.arange(n_entries) < counts[:, None]
+        bins[places], values[places] = steps.indices, steps.data
+        return cls(np.arange(len(counts), dtype=np.int32)[:, None], bins, values, steps.shape[1])
+
+    def take(self, leaves: Ints) -> Corners:
+        """Those of some leaves."""
+        return self._replace(rows=self.rows[leaves])
+
+    @property
+    def n_entries(self) -> int:
+        """Number of entries of a leaf."""
+        return int(self.rows.shape[1] * self.bins.shape[1])
+
+    def of_leaves(self) -> tuple[BinIndices, Floats]:
+        """Bins and values of all entries of each leaf, shape (n_leaves, n_entries)."""
+        shape = len(self.rows), self.n_entries
+        return self.bins[self.rows].reshape(shape), self.values[self.rows].reshape(shape)
+
+    def sum(self, weights: Floats) -> Floats:
+        """Σ over leaves of weights, one for each leaf, times their sets."""
+        of_rows = np.zeros(len(self.bins))
+        for rows in self.rows.T:
+            of_rows += np.bincount(rows, weights, len(of_rows))
+        return np.cumsum(np.bincount(self.bins.ravel(), (self.values * of_rows[:, None]).ravel(), self.n_bins))
+
+
+CornerSums = tuple[Floats, Floats, Floats]
+
+
+class Leaves(NamedTuple):
+    """Some leaves: their positions among the corners of two features, weights, and masses of their two sets.
+
+    Weights have one column for each output.
+    """
+
+    first: Ints
+    second: Ints
+    weights: Floats
+    first_masses: Floats
+    second_masses: Floats
+
+
+def centred_products(first: Corners, second: Corners, leaves: Leaves) -> Floats:
+    """Σ over leaves of weights times (a - p) ⊗ (b - q), for sets a and b of masses p and q.
+
+    Shape (n_outputs, n_bins, n_bins).
+    """
+    n_corners = leaves.weights.size * first.n_entries * second.n_entries
+    add = add_corners if is_worthwhile(n_corners * _SECONDS_PER_CORNER) else add_corners_by_numpy
+    sums: CornerSums = add(first, second, leaves)
+    totals, rows, columns = sums
+    masses = leaves.first_masses * leaves.second_masses
+    for output, total in enumerate(totals):
+        np.cumsum(total, axis=0, out=total)
+        np.cumsum(total, axis=1, out=total)
+        total -= np.cumsum(rows[output])[:, None]
+        total -= np.cumsum(columns[output])
+        total += (leaves.weights[:, output] * masses).sum()
+    return totals
+
+
+def add_corners_by_numpy(first: Corners, second: Corners, leaves: Leaves) -> CornerSums:
+    """Corners of all leaves added up cell by cell; of one feature alone times the masses of the other, bin by bin.
+
+    Outputs come first.
+    """
+    n_outputs = leaves.weights.shape[1]
+    total = np.zeros((n_outputs, first.n_bins * second.n_bins))
+    rows, columns = np.zeros((n_outputs, first.n_bins)), np.zeros((n_outputs, second.n_bins))
+    for start in range(0, len(leaves.weights), _BLOCK_LEAVES):
+        part = slice(start, start + _BLOCK_LEAVES)
+        row_bins, row_values = first.take(leaves.first[part]).of_leaves()
+        column_bins, column_values = second.take(leaves.second[part]).of_leaves()
+        p, q = leaves.first_masses[part], leaves.second_masses[part]
+        cells = (row_bins[:, :, None].astype(np.int64) * second.n_bins + column_bins[:, None, :]).ravel()
+        for output, weights in enumerate(leaves.weights[part].T):
+            scaled = row_values * weights[:, None]
+            corners = (scaled[:, :, None] * column_values[:, None, :]).ravel()
+            total[output] += np.bincount(cells, corners, total.shape[1])
+            rows[output] += np.bincount(row_bins.ravel(), (scaled * q[:, None]).ravel(), first.n_bins)
+            of_columns = (column_values * (weights * p)[:, None]).ravel()
+            columns[output] += np.bincount(column_bins.ravel(), of_columns, second.n_bins)
+    return total.reshape(n_outputs, first.n_bins, second.n_bins), rows, columns
+
+
+@Kernel
+def gather(bins: BinIndices, values: Floats, rows: BinIndices, table: tuple[BinIndices, Floats]) -> int:
+    """Put the entries of some rows of a table that are not zero into arrays; their number."""
+    n = 0
+    for row in rows:
+        for i in range(table[0].shape[1]):
+            if table[1][row, i] != 0.0:
+                bins[n], values[n] = table[0][row, i], table[1][row, i]
+                n += 1
+    return n
+
+
+@Kernel
+def add_corners(first: Corners, second: Corners, leaves: Leaves) -> CornerSums:
+    """The same, compiled."""
+    first_rows, first_bins, first_values, n_rows = first
+    second_rows, second_bins, second_values, n_columns = second
+    first_at, second_at, weights, p, q = leaves
+    n_outputs = weights.shape[1]
+    total = np.zeros((n_outputs, n_rows, n_columns))
+    rows, columns = np.zeros((n_outputs, n_rows)), np.zeros((n_outputs, n_columns))
+    n_first, n_second = first_rows.shape[1] * first_bins.shape[1], second_rows.shape[1] * second_bins.shape[1]
+    row_bins, row_values = np.empty(n_first, np.int32), np.empty(n_first)
+    column_bins, column_values = np.empty(n_second, np.int32), np.empty(n_second)
+    for leaf in range(len(weights)):
+        n_ends = gather(row_bins, row_values, first_rows[first_at[leaf]], (first_bins, first_values))
+        n_other_ends = gather(column_bins, column_values, second_rows[second_at[leaf]], (second_bins, second_values))
+        for output in range(n_outputs):
+            weight = weights[leaf, output]
+            if weight == 0.0:
+                continue
+            for i in range(n_ends):
+                scaled = weight * row_values[i]
+                rows[output, row_bins[i]] += scaled * q[leaf]
+                for j in range(n_other_ends):
+                    total[output, row_bins[i], column_bins[j]] += scaled * column_values[j]
+            for j in range(n_other_ends):
+                columns[output, column_bins[j]] += weight * p[leaf] * column_values[j]
+    return total, rows, columns

@@ -10,8 +10,8 @@ import numpy as np
 
 from treeanova.core.arrays import Floats, Key
 from treeanova.density.joint import Joint, Product, Rows
-from treeanova.model.binning import Binning, common_refinements
 from treeanova.model.effects import Effects
+from treeanova.model.grid import Binning, common_refinements
 
 _CHUNK = 1 << 16
 _DRAWS = 20_000

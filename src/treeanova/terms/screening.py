@@ -22,11 +22,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from treeanova.anova.descent import with_subsets
+from treeanova.anova.cascade import with_subsets
 from treeanova.core.arrays import Floats, Ints, Key
 from treeanova.core.compiled import Kernel, affordable, is_worthwhile
 from treeanova.terms.closed_form import ClosedForm
-from treeanova.terms.flat_leaves import FlatLeaves
+from treeanova.terms.leaves import FlatLeaves
 
 REPORTED_SHARE = 5e-4
 _MAX_REPORTED = 300

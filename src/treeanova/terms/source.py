@@ -12,13 +12,12 @@ import numpy as np
 from treeanova.anova.certificate import HigherCertificate, TermCertificate
 from treeanova.anova.solvers.base import Options
 from treeanova.core.arrays import BinIndices, Floats, Key
-from treeanova.core.clock import Clock
-from treeanova.core.progress import Progress
-from treeanova.density.accumulator import Request
+from treeanova.core.progress import Clock, Progress
+from treeanova.density.counting import Request
 from treeanova.density.kinds import Density
 from treeanova.model.effects import Effects
 from treeanova.model.grid import Grid
-from treeanova.terms.termset import TermSet
+from treeanova.terms.terms import TermSet
 
 
 @dataclasses.dataclass(frozen=True)

@@ -17,43 +17,27 @@ from typing import NamedTuple
 import numpy as np
 
 from treeanova.anova.certificate import HigherCertificate
-from treeanova.anova.row_purity import slice_impurity
-from treeanova.core.arrays import BinIndices, Floats, Key
-from treeanova.core.blas import single_threaded
-from treeanova.core.clock import Clock, OutOfTime
-from treeanova.core.progress import Progress, counted, one_step, quiet, reporting
-from treeanova.density.accumulator import Request
+from treeanova.anova.observed import slice_impurity
+from treeanova.core.arrays import BinIndices, Floats, Key, single_threaded
+from treeanova.core.progress import Clock, OutOfTime, Progress, counted, one_step, quiet, reporting
+from treeanova.density.counting import Request
 from treeanova.density.joint import Points, Rows
 from treeanova.density.kinds import Density
 from treeanova.density.statistics import Statistics
-from treeanova.model.effects import Effects
+from treeanova.model.effects import Effects, without_rounding
+from treeanova.model.forest import Forest
 from treeanova.model.grid import Grid
-from treeanova.terms.additive import purify_tensors
-from treeanova.terms.closed_form import ClosedForm
-from treeanova.terms.coarse_means import coarse_binnings, coarse_means
-from treeanova.terms.correction import (
-    Correction,
-    choose_bins,
-    correct,
-    no_correction,
-)
+from treeanova.terms.additive import AdditiveModel, purify_tensors
+from treeanova.terms.at_rows import Joined, PureLeafTerms, RawLeafTerms
+from treeanova.terms.closed_form import ClosedForm, expand
+from treeanova.terms.coarse import coarse_binnings, coarse_means
+from treeanova.terms.correction import Correction, TableErrors, choose_bins, correct, find_leftover, no_correction
 from treeanova.terms.layout import TermLayout, seconds_of_tables
-from treeanova.terms.leaf_terms import Joined, PureLeafTerms, RawLeafTerms
-from treeanova.terms.leafsets import LeafSets
-from treeanova.terms.leftover import find_leftover
-from treeanova.terms.mean_score import mean_of_tables, mean_score
-from treeanova.terms.screening import (
-    Screened,
-    Sizes,
-    largest_with_subsets,
-    screen,
-    screened_orders,
-    sizes_without_rows,
-)
+from treeanova.terms.leaves import LeafSets
+from treeanova.terms.screening import Screened, Sizes, largest_with_subsets, screen, screened_orders, sizes_without_rows
 from treeanova.terms.source import PureTerms, Settings, Source
-from treeanova.terms.table_error import TableErrors
-from treeanova.terms.termset import Tensors, TermSet
-from treeanova.terms.trees import Trees
+from treeanova.terms.terms import Tensors, TermSet
+from treeanova.terms.trees import Trees, lay_out, mean_of_tables, mean_score
 
 _DRAWS = 20_000, 100_000
 _MEASURED_TERMS = 12
@@ -620,3 +604,10 @@ def _without_low_orders(terms: PureLeafTerms, low: Effects, rows: Points) -> tup
         for key, table in low.terms.items()
     }
     return dataclasses.replace(terms, leftover=leftover), dataclasses.replace(low, terms=moved)
+
+
+def source_of_forest(forest: Forest, sets: LeafSets, layout: TermLayout, statistics: Statistics | None) -> Source:
+    """A sum of tensors where these hold the whole forest, else trees with tensors of low orders only."""
+    if layout.is_dense:
+        return AdditiveModel(Tensors(without_rounding(expand(sets), forest.rounding)))
+    return TreeModel(lay_out(forest, sets, layout, statistics))

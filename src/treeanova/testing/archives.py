@@ -13,8 +13,7 @@ import numpy as np
 
 from treeanova.core.arrays import Arrays
 from treeanova.data.features import Feature, Labels, Numeric, Schema
-from treeanova.decomposition.decomposition import Decomposition
-from treeanova.decomposition.files import load
+from treeanova.decomposition.decomposition import Decomposition, load
 from treeanova.density.kinds import Empirical
 from treeanova.density.row_sources import statistics_of
 from treeanova.model.axes import Axis, CategoryAxis, IntervalAxis

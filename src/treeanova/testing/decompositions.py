@@ -18,7 +18,7 @@ from treeanova.model.effects import Effects
 from treeanova.model.grid import Grid
 from treeanova.terms.additive import AdditiveModel
 from treeanova.terms.source import Settings
-from treeanova.terms.termset import Tensors
+from treeanova.terms.terms import Tensors
 
 # Parts of decompositions
 

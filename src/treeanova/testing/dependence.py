@@ -11,9 +11,9 @@ import scipy.optimize
 import scipy.stats
 
 from treeanova.core.arrays import Floats, Ints
-from treeanova.density.choice import Tried
-from treeanova.density.margins import Margin
-from treeanova.density.pairs import Candidate, Candidates, Pair, pair_of
+from treeanova.density.smooth.choice import Tried
+from treeanova.density.smooth.margins import Margin
+from treeanova.density.smooth.pairs import Candidate, Candidates, Pair, pair_of
 
 FLOOR = 0.01  # least share of independence in the ratio of a row that is left out
 QUANTILES = np.arange(1, 40) / 40

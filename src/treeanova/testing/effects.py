@@ -10,9 +10,8 @@ import numpy as np
 from treeanova.core.arrays import Floats, Key
 from treeanova.data.features import Feature, Schema
 from treeanova.model.axes import IntervalAxis
-from treeanova.model.binning import Binning, binning_by, unmerged
 from treeanova.model.effects import Effects
-from treeanova.model.grid import Grid
+from treeanova.model.grid import Binning, Grid, binning_by, unmerged
 
 
 def grid_of_sizes(sizes: Sequence[int], *, start: float = 0.0, n_outputs: int = 1) -> Grid:

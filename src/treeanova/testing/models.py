@@ -11,9 +11,8 @@ import numpy as np
 from treeanova.core.arrays import Floats
 from treeanova.data.features import Feature, Schema
 from treeanova.model.axes import IntervalAxis
-from treeanova.model.binning import binning_by
 from treeanova.model.effects import Effects
-from treeanova.model.grid import Grid
+from treeanova.model.grid import Grid, binning_by
 from treeanova.testing.training import fit
 
 

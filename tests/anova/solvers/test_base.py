@@ -7,9 +7,9 @@ import itertools
 import numpy as np
 import pytest
 
-from treeanova.anova.slices import take_out
+from treeanova.anova.solvers import SOLVERS
 from treeanova.anova.solvers.base import Options
-from treeanova.anova.solvers.registry import SOLVERS
+from treeanova.anova.support import take_out
 from treeanova.testing import exact_interaction
 from treeanova.testing.strategies import KINDS, random_weights
 

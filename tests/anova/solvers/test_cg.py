@@ -7,9 +7,9 @@ import pytest
 import scipy.sparse
 
 from treeanova import purify
-from treeanova.anova.slices import take_out
+from treeanova.anova.solvers import solver_for
 from treeanova.anova.solvers.base import Options
-from treeanova.anova.solvers.registry import solver_for
+from treeanova.anova.support import take_out
 from treeanova.testing import brute_force, correlated_weights, exact_interaction
 
 

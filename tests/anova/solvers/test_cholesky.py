@@ -8,10 +8,11 @@ import scipy.linalg
 import scipy.sparse
 
 from treeanova import purify
-from treeanova.anova.slices import take_out
-from treeanova.anova.solvers import cholesky, star_mesh
+from treeanova.anova.solvers import SOLVERS
+from treeanova.anova.solvers import pairs as cholesky
+from treeanova.anova.solvers import pairs as star_mesh
 from treeanova.anova.solvers.base import Options
-from treeanova.anova.solvers.registry import SOLVERS
+from treeanova.anova.support import take_out
 from treeanova.testing import brute_force, correlated_weights, exact_pair
 
 SOLVER = next(solver for solver in SOLVERS if isinstance(solver, cholesky.Cholesky))

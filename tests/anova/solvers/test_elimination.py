@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from treeanova.anova.slices import take_out
 from treeanova.anova.solvers.base import Options
 from treeanova.anova.solvers.elimination import Elimination, eliminated_faces, graded_weights, is_affordable
+from treeanova.anova.support import take_out
 from treeanova.testing import exact_interaction
 
 

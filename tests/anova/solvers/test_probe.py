@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from treeanova.anova.slices import sweep_product, zero_faces
-from treeanova.anova.solvers.probe import with_probe, without_probe
+from treeanova.anova.solvers.base import with_probe, without_probe
+from treeanova.anova.support import sweep_product, zero_faces
 from treeanova.testing import brute_force
 
 SHAPES = [(3, 4), (2, 3, 4), (2, 2, 3, 2)]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from treeanova.anova.solvers.base import Options
-from treeanova.anova.solvers.product import Product
+from treeanova.anova.solvers.iterative import Product
 from treeanova.testing import correlated_weights
 
 

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse
 
 from treeanova import choose_method, purify
-from treeanova.anova.solvers import registry
+from treeanova.anova import solvers as registry
 from treeanova.anova.solvers.base import MethodChoice, Solution, Solver
 from treeanova.testing import brute_force, correlated_weights
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from treeanova.anova.slices import take_out
 from treeanova.anova.solvers.base import Options
-from treeanova.anova.solvers.star_mesh import StarMesh, star_mesh_faces
+from treeanova.anova.solvers.pairs import StarMesh, star_mesh_faces
+from treeanova.anova.support import take_out
 from treeanova.testing import exact_pair
 
 

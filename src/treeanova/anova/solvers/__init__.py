@@ -3,3 +3,100 @@
 A solver finds the faces to take out of a term, so that what is left is pure under the weights. To add one, write a file
 with a class derived from `Solver` and add an instance to `registry.SOLVERS`.
 """
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from treeanova.anova.solvers.base import AUTO, MethodChoice, Options, Solution, Solver
+from treeanova.anova.solvers.elimination import Elimination
+from treeanova.anova.solvers.iterative import ConjugateGradients, MassMoving, Product
+from treeanova.anova.solvers.pairs import Cholesky, StarMesh
+from treeanova.anova.support import is_product, largest, safe_inverse, take_out
+from treeanova.core.arrays import Floats
+
+_GRADIENTS = ConjugateGradients(exact=Elimination())
+
+SOLVERS: tuple[Solver, ...] = (
+    Product(),
+    Elimination(),
+    Cholesky(exact=StarMesh(), iterative=_GRADIENTS),
+    StarMesh(),
+    _GRADIENTS,
+    MassMoving(),
+)
+"""The first one that applies is taken: by its `reason` for "auto", else of those with the method asked for."""
+
+
+def methods() -> list[str]:
+    """Names of all methods, "auto" first."""
+    return list(dict.fromkeys([AUTO, *(solver.method for solver in SOLVERS)]))
+
+
+def check_method(method: object) -> None:
+    """Raise ValueError for an unknown method."""
+    if method not in methods():
+        names = ", ".join(map(repr, methods()))
+        raise ValueError(f"`method` must be one of {names}, got {method!r}; leave it out to let treeanova choose.")
+
+
+def method_for(sizes: Sequence[int], weights: Floats | None = None) -> MethodChoice:
+    """The method that "auto" takes for a tensor of this shape, and why; weights may be unknown."""
+    solver, reason = _automatic(sizes, weights)
+    return MethodChoice(solver.method, reason)
+
+
+def solve(term: Floats, weights: Floats, options: Options) -> Solution:
+    """The faces to take out of a term, by the solver that the options ask for.
+
+    Slice means do not show the error of iterations where some weights are tiny. So the solver that "auto" takes
+    measures the error of another method.
+    """
+    solver, reference = solver_for(weights, options.method), solver_for(weights, AUTO)
+    solution = solver.solve(term, weights, options)
+    if solver is reference or solver.method == reference.method:
+        return solution
+    return _with_error(solution, reference.solve(term, weights, options._replace(method=AUTO)), term)
+
+
+def _with_error(solution: Solution, reference: Solution, term: Floats) -> Solution:
+    """A solution whose error is its difference to a reference, relative to the largest score."""
+    difference = np.zeros_like(term)
+    take_out(difference, [face - exact for face, exact in zip(solution.faces, reference.faces, strict=True)])
+    error = float((largest(difference) * safe_inverse(largest(term))).max(initial=0.0))
+    return dataclasses.replace(solution, error=error + (reference.error or 0.0))
+
+
+def solver_for(weights: Floats, method: str) -> Solver:
+    """The solver that serves a method, or "auto", under given weights."""
+    if method == AUTO:
+        return _automatic(weights.shape, weights)[0]
+    for solver in SOLVERS:
+        if solver.method == method and solver.can_solve(weights):
+            return solver
+    raise _unsolvable(weights, method)
+
+
+def _automatic(sizes: Sequence[int], weights: Floats | None) -> tuple[Solver, str]:
+    for solver in SOLVERS:
+        reason = solver.reason(sizes, weights)
+        if reason is not None:
+            return solver, reason
+    raise LookupError(f"no solver for a tensor of shape {tuple(sizes)}")
+
+
+def _unsolvable(weights: Floats, method: str) -> ValueError:
+    able = dict.fromkeys(repr(solver.method) for solver in SOLVERS if solver.can_solve(weights))
+    kind = "are" if is_product(weights) else "are not"
+    return ValueError(
+        f"`method` must be {' or '.join(able)} for weights of order {weights.ndim} with {weights.size:,} cells that "
+        f"{kind} a product of marginals, got {method!r}; leave it out to let treeanova choose."
+    )
+
+
+def remedy_for(name: str) -> str:
+    """What helps where a term was not pure, by the name of its solver in the certificate."""
+    return next((solver.remedy for solver in SOLVERS if solver.name == name), Solver.remedy)

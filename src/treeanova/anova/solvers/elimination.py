@@ -22,10 +22,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from treeanova.anova.slices import marginals, slice_indicators, sweep_product
-from treeanova.anova.solvers.base import EPSILON, Options, Solution, Solver
-from treeanova.anova.solvers.probe import with_probe, without_probe
-from treeanova.anova.support import face_correlation
+from treeanova.anova.solvers.base import EPSILON, Options, Solution, Solver, with_probe, without_probe
+from treeanova.anova.support import face_correlation, marginals, slice_indicators, sweep_product
 from treeanova.core.arrays import Faces, Floats, Ints
 
 FEW_CELLS = 256  # always eliminated: as fast as conjugate gradients

@@ -17,6 +17,298 @@ The facts that the reader relies on (measured with CatBoost 1.2.10):
 
 from __future__ import annotations
 
-from treeanova.readers.catboost.reader import read, read_file
+import dataclasses
+import functools
+import pathlib
+import re
+import sys
+import tempfile
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treeanova.core.arrays import Floats, Ints
+from treeanova.data.features import Encoder, Feature, Numeric, Schema, distinct, is_missing
+from treeanova.errors import ModelFileError, UnsupportedModelError
+from treeanova.model.forest import Forest, assemble
+from treeanova.readers import checks
+from treeanova.readers.catboost.files import from_cbm, from_json
+from treeanova.readers.catboost.model import AnyFeature, Model, NumericFeature, category_hash
+from treeanova.readers.catboost.splits import read_splits
+from treeanova.readers.catboost.unfolding import unfold
+from treeanova.readers.checks import (
+    check_values,
+    damage_reported,
+    objective_among,
+    objective_text,
+    parsed_json,
+    plain_labels,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class HashedCategory(Encoder):
+    """A category given as text or as an integer, identified by its hash; `names` label the hashes where known."""
+
+    hashes: tuple[int, ...]
+    names: tuple[str, ...] = ()
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names, or the hashes as text: a model does not store the names of its categories."""
+        return self.names or tuple(map(str, self.hashes))
+
+    def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
+        """Positions of the hashes, n_categories where unseen, NaN for None and NaN."""
+        values, inverse = distinct(column)
+        positions = {number: float(code) for code, number in enumerate(self.hashes)}
+        unseen = float(len(self.hashes))
+        texts = (None if is_missing(value) else _as_text(value, name) for value in values)
+        codes = [np.nan if text is None else positions.get(category_hash(text), unseen) for text in texts]
+        return np.array(codes, dtype=np.float64)[inverse]
+
+    @property
+    def wants_labels(self) -> bool:
+        """True: the model stores hashes, not names."""
+        return True
+
+    def labelled(self, column: npt.NDArray[Any], name: str) -> HashedCategory:
+        """The same encoder with the names of the categories in a raw column."""
+        known = dict(zip(self.hashes, self.labels, strict=True))
+        for value in distinct(column)[0]:
+            if not is_missing(value):
+                text = _as_text(value, name)
+                known[category_hash(text)] = text.decode(errors="replace")
+        return HashedCategory(self.hashes, tuple(known[number] for number in self.hashes))
+
+
+def _as_text(value: object, name: str) -> bytes:
+    """A category as CatBoost spells it: booleans are "0" and "1"; floats are refused, also whole ones."""
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, (int, np.integer, np.bool_)):
+        return str(int(value)).encode()
+    raise TypeError(
+        f"column {name!r} must hold categories as text or integers, got {value!r}, which CatBoost refuses too; "
+        "convert the column to text as in training."
+    )
+
+
+# The response is what the scikit-learn classes predict. Several outputs with "logit": each is a log-odds by itself, and
+# the probabilities need not add up to one.
+_LINKS = {
+    "logit": "Logloss CrossEntropy Focal MultiClassOneVsAll MultiLogloss MultiCrossEntropy",
+    "softmax": "MultiClass",
+    "log": "Poisson Tweedie",
+    "identity": "RMSE MAE Quantile MultiQuantile GroupQuantile Expectile Lq Huber MAPE RMSPE LogCosh MultiRMSE Cox "
+    "SurvivalAft LogLinQuantile "
+    "MultiRMSEWithMissingValues YetiRank YetiRankPairwise PairLogit PairLogitPairwise QueryRMSE QuerySoftMax "
+    "QueryCrossEntropy StochasticFilter StochasticRank LambdaMart",
+}
+_OBJECTIVES = {
+    "squared": "RMSE MultiRMSE",
+    "absolute": "MAE",
+    "pinball": "Quantile MultiQuantile",
+    "expectile": "Expectile",
+    "huber": "Huber",
+    "mape": "MAPE",
+    "log_cosh": "LogCosh",
+    "poisson": "Poisson",
+    "tweedie": "Tweedie",
+    "log": "Logloss CrossEntropy MultiClassOneVsAll MultiLogloss MultiCrossEntropy",
+    "multiclass": "MultiClass",
+    "cox": "Cox",
+    "aft": "SurvivalAft",
+    "pairwise": "PairLogit PairLogitPairwise YetiRank YetiRankPairwise LambdaMart StochasticRank",
+}
+_PARAMETERS = {"pinball": "alpha", "expectile": "alpha", "huber": "delta", "tweedie": "variance_power"}
+_MAX_COLUMNS = 1 << 24
+_ONE_CLASS_LOSSES = {"Logloss", "Focal", "MultiClass", "MultiClassOneVsAll"}
+
+
+def forest_of(model: Model) -> Forest:
+    """The Forest of a model, whichever file it comes from."""
+    unsorted: list[AnyFeature] = [*model.numeric, *model.categorical]
+    features = sorted(unsorted, key=lambda feature: feature.flat)
+    position = {feature.flat: place for place, feature in enumerate(features)}
+    nodes, inner = model.nodes, model.nodes.left >= 0
+    used = np.unique(nodes.split[inner])
+    splits, known = read_splits(model, position, used)
+    is_valid = (used >= 0) & (used < len(splits.feature) - 1)
+    check_values("the model's trees must use splits that exist", used, is_valid)
+    schema = _schema(model, features, known)
+    missing_left = {position[feature.flat]: not feature.missing_right for feature in model.numeric}
+    n_bins = {position[feature.flat]: len(known[feature.index]) + 1 for feature in model.categorical}
+    nodes, splits = unfold(nodes, splits, missing_left, n_bins)
+    inner = nodes.left >= 0
+    split, row = np.where(inner, nodes.split, -1), np.where(inner, 0, nodes.leaf)
+    check_values("the model's leaves must have values", row, (row >= 0) & (row < len(model.values)))
+    return assemble(
+        schema,
+        _intercept(model),
+        roots=nodes.roots,
+        feature=splits.feature[split],
+        bound=splits.bound[split],
+        left=nodes.left,
+        right=nodes.right,
+        missing_left=splits.missing_left[split],
+        values=model.values[row] * model.scale,
+        leaf_label=nodes.label,
+        category_start=splits.category_start[split],
+        category_left=splits.category_left,
+    )
+
+
+def _intercept(model: Model) -> Floats:
+    n_outputs = model.values.shape[1]
+    if len(model.bias) == n_outputs:
+        return model.bias
+    if len(model.bias) != 1 or model.bias[0]:
+        raise ModelFileError(
+            f"the model must have a bias per output, got {len(model.bias)} for {n_outputs}; file damaged?"
+        )
+    return np.zeros(n_outputs)
+
+
+def _schema(model: Model, features: Sequence[AnyFeature], known: Mapping[int, Ints]) -> Schema:
+    names, flats = [feature.name for feature in features], [feature.flat for feature in features]
+    named = all(names) and len(set(names)) == len(names) and names != [str(flat) for flat in flats]
+    if len(set(flats)) != len(flats) or not 0 <= min(flats, default=0) <= max(flats, default=0) < _MAX_COLUMNS:
+        raise ModelFileError(
+            f"the model's features must be numbered from 0, each once, got {str(flats)[:40]}; file damaged?"
+        )
+    if not named and flats != list(range(len(flats))):
+        raise UnsupportedModelError(
+            "the model has dropped unused features and has no names for the others, so that columns cannot be matched; "
+            "read it before drop_unused_features()."
+        )
+    names = names if named else [f"x{flat}" for flat in flats]
+    return Schema(
+        features=tuple(_feature(name, feature, model, known) for name, feature in zip(names, features, strict=True)),
+        outputs=_outputs(model),
+        link=_link(str(model.loss.get("type"))),
+        named=named,
+        classes=_classes(model),
+        objective=_objective(model.loss),
+    )
+
+
+def _feature(name: str, feature: AnyFeature, model: Model, known: Mapping[int, Ints]) -> Feature:
+    if isinstance(feature, NumericFeature):
+        return Feature(name, Numeric())
+    hashes = tuple(known[feature.index].tolist())
+    labels = tuple(model.category_names.get(number, str(number)) for number in hashes)
+    return Feature(name, HashedCategory(hashes, labels), accepts_missing=False)
+
+
+def _link(loss: str) -> str:
+    return next((link for link, losses in _LINKS.items() if loss in losses.split()), "other")
+
+
+def _objective(loss: Mapping[str, Any]) -> str:
+    """The loss function in the words of `validate(loss=...)`; CatBoost's defaults where nothing is stored."""
+    name = objective_among(str(loss.get("type", "")), _OBJECTIVES)
+    parameters = dict(loss.get("params") or {})
+    if name == "aft":
+        distribution = str(parameters.get("dist", "Normal")).lower()
+        return objective_text(name, distribution, float(parameters.get("scale", 1)))
+    if name not in _PARAMETERS:
+        return name
+    stated = str(parameters.get(_PARAMETERS[name], "0.5" if name in {"pinball", "expectile"} else ""))
+    return objective_text(name, *map(float, stated.split(","))) if stated else str(loss["type"])
+
+
+def _classes(model: Model) -> tuple[Hashable, ...]:
+    """Labels of the classes of a classifier whose classes exclude each other."""
+    is_one_of = model.loss.get("type") in _ONE_CLASS_LOSSES
+    n_classes = max(2, model.values.shape[1])
+    return plain_labels(model.class_names) if is_one_of and len(model.class_names) == n_classes else ()
+
+
+def _outputs(model: Model) -> tuple[str, ...]:
+    """Names of classes, quantiles or targets."""
+    n_outputs, loss = model.values.shape[1], model.loss.get("type")
+    if n_outputs == 1:
+        return ("score",)
+    names: Sequence[object] = ()
+    if loss == "RMSEWithUncertainty":
+        names = ["mean", "log_std"]
+    elif loss == "MultiQuantile":
+        names = str(dict(model.loss.get("params") or {}).get("alpha")).split(",")
+    elif len(model.class_names) == n_outputs:
+        names = model.class_names
+    return tuple(map(str, names)) if len(names) == n_outputs else tuple(f"y{output}" for output in range(n_outputs))
+
+
+_KIND = "a CatBoost model"
+
+
+def read(model: Any) -> Forest:
+    """The Forest of a fitted CatBoostRegressor, CatBoostClassifier, CatBoostRanker or CatBoost."""
+    if not model.is_fitted():
+        raise UnsupportedModelError(f"`model` must be fitted, got an unfitted {type(model).__name__}; fit it first.")
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "model.cbm"
+        model.save_model(str(path), format="cbm")
+        data = path.read_bytes()
+    with damage_reported(_KIND):
+        return checks.read_live(
+            "catboost",
+            lambda: _read_bytes(data, is_json=False),
+            lambda forest: functools.partial(_score_of, sys.modules["catboost"], model, forest),
+        )
+
+
+def read_file(path: str | pathlib.Path) -> Forest:
+    """The Forest of a model saved as .cbm or as .json; CatBoost itself is not needed."""
+    path = pathlib.Path(path)
+    data = path.read_bytes()
+    version = _version(data)
+    with damage_reported(_KIND, path):
+        return checks.read_stored(
+            "catboost",
+            version,
+            lambda: _read_bytes(data, is_json=_is_json(path.name)),
+            lambda library, forest: _load(library, path, version, forest),
+        )
+
+
+def _version(data: bytes) -> tuple[int, ...]:
+    """The release that wrote a file, from its notes; empty if they name none."""
+    match = re.search(rb"Branch: tags/v([0-9.]{1,20})", data)
+    return checks.numbers(match[1].decode().rstrip(".")) if match else ()
+
+
+def _load(library: Any, path: pathlib.Path, version: tuple[int, ...], forest: Forest) -> checks.Predict | None:
+    """CatBoost's prediction for a file, None if CatBoost is older than the file."""
+    if checks.numbers(library.__version__) < version:
+        return None
+    model = library.CatBoost()
+    model.load_model(str(path), format="json" if _is_json(path.name) else "cbm")
+    return functools.partial(_score_of, library, model, forest)
+
+
+def _score_of(library: Any, model: Any, forest: Forest, rows: Floats) -> Any:
+    """CatBoost's score of encoded rows; its models store no names of categories, so that all of them are unseen."""
+    schema = forest.schema
+    pool = library.Pool(
+        checks.raw_rows(schema, rows),
+        cat_features=[j for j, feature in enumerate(schema.features) if feature.is_category],
+        feature_names=list(schema.names) if schema.named else None,
+    )
+    return library.CatBoost.predict(model, pool, prediction_type="RawFormulaVal")
+
+
+def _is_json(name: str) -> bool:
+    return name.lower().endswith(".json")
+
+
+def _read_bytes(data: bytes, *, is_json: bool) -> Forest:
+    return forest_of(from_json(parsed_json(data)) if is_json else from_cbm(data))
+
 
 __all__ = ["read", "read_file"]

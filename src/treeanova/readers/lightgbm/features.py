@@ -3,18 +3,327 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
-from collections.abc import Hashable, Sequence
+import re
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from treeanova.core.arrays import Ints
-from treeanova.data.features import Encoder, Numeric
+from treeanova.core.arrays import Bools, Floats, Ints
+from treeanova.data.features import Encoder, IntegerCategory, Labels, Numeric
 from treeanova.errors import ModelFileError, UnsupportedModelError
-from treeanova.readers.checks import check_size, decimal_number, whole_number
-from treeanova.readers.lightgbm.columns import ListedCodes, OrderedCategory, PandasCategory
-from treeanova.readers.lightgbm.splits import Members, Splits
-from treeanova.readers.lightgbm.text import ModelText
+from treeanova.model.forest import NEAR_ZERO
+from treeanova.readers import checks
+from treeanova.readers.checks import block_starts, check_size, check_values, decimal_number, whole_number
+
+Fields = dict[str, str]
+_READABLE_VERSIONS = ("v3", "v4")
+_BARE_LINES = {"tree", "average_output"}
+_END = re.compile(r"(\nend of (parameters|parser)\n|\n\npandas_categorical:[^\n]*\n*)\Z")
+_NUMBERS = re.compile(r"[0-9+\-.e infa]*", re.IGNORECASE)
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelText:
+    """Fields of the header and of each tree, and the lines after the trees."""
+
+    header: Fields
+    trees: Sequence[Fields]
+    tail: Sequence[str]
+
+    def count(self, key: str) -> int:
+        """A positive number of the header."""
+        number = whole_number(self.header.get(key, ""))
+        if number < 1:
+            raise ModelFileError(f"`{key}` must be positive, got {number}; file damaged?")
+        return number
+
+    def tail_entry(self, start: str, default: str) -> str:
+        """The rest of the last line after the trees that begins with `start`, or a default without such a line."""
+        return next((line.removeprefix(start) for line in reversed(self.tail) if line.startswith(start)), default)
+
+    def integers(self, key: str, sizes: Ints) -> Ints:
+        """The integers of a field, tree after tree; each tree must have as many as `sizes` says."""
+        return np.array(self._gather(key, int, sizes), dtype=np.int64)
+
+    def decimals(self, key: str, sizes: Ints) -> Floats:
+        """The decimal numbers of a field, tree after tree; each tree must have as many as `sizes` says."""
+        return np.array(self._gather(key, float, sizes), dtype=np.float64)
+
+    def _gather(self, key: str, convert: Callable[[str], float], sizes: Ints) -> list[float]:
+        texts = [tree.get(key, "") for tree in self.trees]
+        wrong_text = next((text for text in texts if not _NUMBERS.fullmatch(text)), None)
+        if wrong_text is not None:  # Python takes 1_000 and digits of other scripts
+            raise ModelFileError(f"`{key}` must be numbers, got {wrong_text!r:.60}; file damaged?")
+        tokens = [text.split() for text in texts]
+        wrong = np.flatnonzero(np.fromiter(map(len, tokens), np.int64, len(tokens)) != sizes)
+        if len(wrong):
+            tree = wrong[0]
+            raise ModelFileError(
+                f"`{key}` of tree {tree} must have {sizes[tree]} entries, got {len(tokens[tree])}; file damaged?"
+            )
+        return list(map(convert, itertools.chain.from_iterable(tokens)))
+
+
+def parse(text: str) -> ModelText:
+    """The parts of a model's text, after checks that it is whole and of a known version."""
+    if not text.startswith("tree\n"):
+        raise ModelFileError(
+            f"a LightGBM text model must start with the line 'tree', got {text[:20]!r}; is it another kind of file?"
+        )
+    body, mark, tail = text.partition("\nend of trees\n")
+    if not mark:
+        raise ModelFileError("a LightGBM text model must have the line 'end of trees', got none; file cut off?")
+    head, *blocks = body.split("\nTree=")
+    header = _fields(head)
+    _check_version(header.get("version", "none"), text)
+    _check_trees(header, blocks)
+    return ModelText(header, [_fields(f"Tree={block}") for block in blocks], _tail_lines(tail))
+
+
+def _check_trees(header: Fields, blocks: Sequence[str]) -> None:
+    """Raise ModelFileError unless the trees are those that `tree_sizes` announces, each with its number of bytes.
+
+    LightGBM always writes `tree_sizes`, but also reads texts without.
+    """
+    found = [len(f"Tree={block}\n".encode()) for block in blocks]  # with the line end that split() took away
+    sizes = [whole_number(size) for size in header["tree_sizes"].split()] if "tree_sizes" in header else found
+    if len(sizes) != len(blocks):
+        raise ModelFileError(
+            f"the model must have {len(sizes)} trees as `tree_sizes` says, got {len(blocks)}; file cut off?"
+        )
+    for number, block in enumerate(blocks):
+        if not block.startswith(f"{number}\n") or found[number] != sizes[number]:
+            raise ModelFileError(
+                f"tree {number} must have {sizes[number]} bytes as `tree_sizes` says, got {found[number]} bytes of "
+                f"tree {block[:10].partition(chr(10))[0]}; file damaged?"
+            )
+
+
+def _tail_lines(tail: str) -> list[str]:
+    """Lines after the trees; the last ones are always the same, so that a text that is cut off lacks them.
+
+    LightGBM ends with the parameters, if it knows them, and Python adds pandas_categorical. R, the command line and
+    other users of LightGBM's library do not.
+    """
+    if not _END.search(tail):
+        raise ModelFileError(
+            "a LightGBM text model must end with the line 'end of parameters' or with `pandas_categorical`, got "
+            f"{tail[-20:]!r}; file cut off?"
+        )
+    return tail.split("\n")
+
+
+def _fields(block: str) -> Fields:
+    # Not splitlines(): names may contain what Unicode considers line ends.
+    lines = [line for line in block.split("\n") if line]
+    fields = {key: value for key, _, value in (line.partition("=") for line in lines)}
+    bare = [line for line in lines if "=" not in line and line not in _BARE_LINES]
+    if bare:
+        raise ModelFileError(f"lines of {lines[0]!r:.20} must be names and values, got {bare[0]!r:.40}; file damaged?")
+    if len(fields) < len(lines):
+        raise ModelFileError(f"lines of {lines[0]!r:.20} must have names of their own, got one twice; file damaged?")
+    return fields
+
+
+def _check_version(version: str, text: str) -> None:
+    if version not in _READABLE_VERSIONS and not checks.is_newer("lightgbm text", version_of(text)):
+        raise UnsupportedModelError(
+            f"the model's version must be one of {', '.join(_READABLE_VERSIONS)}, got {version[:20]!r}; "
+            "load and save it with a recent LightGBM."
+        )
+
+
+def version_of(text: str) -> tuple[int, ...]:
+    """The number of the text's format, from its first lines; empty if it has none."""
+    match = re.match(r"tree\nversion=v(\d{1,9})\n", text)
+    return (int(match[1]),) if match else ()
+
+
+@dataclasses.dataclass(frozen=True)
+class ListedCodes(Encoder):
+    """A category given as a whole number among `codes`, which ascend; fractions are truncated, others are unseen."""
+
+    codes: tuple[int, ...]
+
+    @property
+    def labels(self) -> tuple[int, ...]:
+        """The codes."""
+        return self.codes
+
+    def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
+        """Positions of the codes, n_categories where unseen, NaN where missing."""
+        values = Numeric().encode(column, name)
+        known = np.array(self.codes, dtype=np.float64)
+        position = np.searchsorted(known, np.trunc(values))
+        is_known = np.append(known, np.nan)[position] == np.trunc(values)
+        return np.where(np.isnan(values), np.nan, np.where(is_known, position, len(known)))
+
+
+@dataclasses.dataclass(frozen=True)
+class PandasCategory(Encoder):
+    """A category of a pandas column, given by its label, or in arrays of numbers by its code, as in LightGBM."""
+
+    names: tuple[Hashable, ...]
+
+    @property
+    def labels(self) -> tuple[Hashable, ...]:
+        """The labels."""
+        return self.names
+
+    def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
+        """Positions of the labels, n_categories where unseen, NaN where missing."""
+        if _holds_codes(column, self.names, name):
+            return IntegerCategory(len(self.names)).encode(column, name)
+        return Labels(self.names).encode(column, name)
+
+
+@dataclasses.dataclass(frozen=True)
+class OrderedCategory(Encoder):
+    """A category that is split as a number, the position of its label; unseen labels are missing."""
+
+    names: tuple[Hashable, ...]
+
+    def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
+        """Positions of the labels as numbers."""
+        if _holds_codes(column, self.names, name):
+            return Numeric().encode(column, name)
+        codes = Labels(self.names).encode(column, name)
+        return np.where(codes == len(self.names), np.nan, codes)
+
+
+def _holds_codes(column: npt.NDArray[Any], names: tuple[Hashable, ...], name: str) -> bool:
+    """Whether a column is of plain numbers, which are codes; an error if they could also be labels."""
+    if column.dtype.kind not in "biuf":
+        return False
+    if any(isinstance(label, (int, float)) for label in names) and names != tuple(range(len(names))):
+        raise TypeError(
+            f"column {name!r} must hold categories, got plain numbers ({column.dtype}), which could be codes or "
+            "labels; pass it as a category column of a table, as in training."
+        )
+    return True
+
+
+_MAX_MEMBERS = 1 << 24
+_MAX_WORDS = 1 << 27
+_MISSING_AS_ZERO, _ZERO_IS_MISSING = 0, 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Splits:
+    """The inner nodes of all trees, tree after tree; `set_number` is that of the bit set, -1 at numeric splits."""
+
+    tree: Ints
+    feature: Ints
+    threshold: Floats
+    default_left: Bools
+    missing_type: Ints
+    set_number: Ints
+
+    @property
+    def is_category(self) -> Bools:
+        """Where a split has a category set."""
+        return self.set_number >= 0
+
+    @property
+    def missing_left(self) -> Bools:
+        """Where missing values go left."""
+        left = np.where(self.missing_type == _MISSING_AS_ZERO, self.threshold >= 0, self.default_left)
+        return left & ~self.is_category
+
+    @property
+    def zero_missing(self) -> Bools:
+        """Where zeros go the way of missing values."""
+        return np.asarray((self.missing_type == _ZERO_IS_MISSING) & ~self.is_category, dtype=bool)
+
+    @property
+    def bound(self) -> Floats:
+        """Closed bounds on the raw value: all values that LightGBM treats as zero go the same way."""
+        t = self.threshold
+        bound = np.where((t >= 0) & (t < NEAR_ZERO), NEAR_ZERO, t)
+        bound = np.where((t < 0) & (t >= -NEAR_ZERO), np.nextafter(-NEAR_ZERO, -np.inf), bound)
+        return np.where(self.is_category, np.nan, bound)
+
+
+def read_splits(text: ModelText, n_splits: Ints, n_sets: Ints, n_features: int) -> Splits:
+    """The splits of all trees, which have `n_splits` of them and `n_sets` category sets each."""
+    feature = text.integers("split_feature", n_splits)
+    is_valid = (feature >= 0) & (feature < n_features)
+    check_values(f"the model's trees must split on {n_features} features", feature, is_valid)
+    decision = text.integers("decision_type", n_splits)
+    missing_type = decision >> 2
+    check_values("the model's decision types must be 0 to 11", decision, (decision >= 0) & (missing_type <= 2))
+    threshold = text.decimals("threshold", n_splits)
+    tree = np.repeat(np.arange(len(text.trees)), n_splits)
+    return Splits(
+        tree=tree,
+        feature=feature,
+        threshold=threshold,
+        default_left=decision & 2 > 0,
+        missing_type=missing_type,
+        set_number=_set_numbers(threshold, decision & 1 > 0, tree, n_sets),
+    )
+
+
+def _set_numbers(threshold: Floats, is_category: Bools, tree: Ints, n_sets: Ints) -> Ints:
+    """Numbers of the bit sets among those of all trees; each belongs to one split."""
+    numbers = np.full(len(threshold), -1)
+    in_tree, n_in_tree = threshold[is_category], n_sets[tree[is_category]]
+    is_valid = (in_tree >= 0) & (in_tree < n_in_tree) & (np.trunc(in_tree) == in_tree)
+    check_values("the model's category splits must name sets that exist", in_tree, is_valid)
+    numbers[is_category] = block_starts(n_sets)[tree[is_category]] + in_tree.astype(np.int64)
+    if len(np.unique(numbers[is_category])) < len(in_tree):
+        raise ModelFileError("the model's category splits must have a set each, got one used twice; file damaged?")
+    return numbers
+
+
+@dataclasses.dataclass(frozen=True)
+class Members:
+    """Pairs of a split (its position) and a code in its category set."""
+
+    split: Ints
+    code: Ints
+
+
+def read_members(text: ModelText, splits: Splits, n_sets: Ints) -> Members:
+    """Members of all category sets, bit by bit from LightGBM's 32-bit words."""
+    set_sizes = _set_sizes(text, n_sets)
+    words = _words(text, set_sizes, n_sets)
+    kept = np.flatnonzero(words)
+    bits = np.unpackbits(words[kept].astype("<u4").view(np.uint8).reshape(-1, 4), axis=1, bitorder="little")
+    check_size("category sets", int(np.count_nonzero(bits)), _MAX_MEMBERS)
+    row, bit = np.nonzero(bits)
+    word = kept[row]
+    set_number = np.repeat(np.arange(len(set_sizes)), set_sizes)[word]
+    split_of_set = np.full(len(set_sizes), -1)
+    split_of_set[splits.set_number[splits.is_category]] = np.flatnonzero(splits.is_category)
+    split, code = split_of_set[set_number], 32 * (word - block_starts(set_sizes)[set_number]) + bit
+    return Members(split[split >= 0], code[split >= 0])
+
+
+def _words(text: ModelText, set_sizes: Ints, n_sets: Ints) -> Ints:
+    """The 32-bit words of all category sets."""
+    tree_of_set = np.repeat(np.arange(len(text.trees)), n_sets)
+    n_words = np.bincount(tree_of_set, set_sizes, len(text.trees)).astype(np.int64)
+    words = text.integers("cat_threshold", n_words)
+    check_values("the model's category sets must be 32-bit words", words, (words >= 0) & (words < 1 << 32))
+    return words
+
+
+def _set_sizes(text: ModelText, n_sets: Ints) -> Ints:
+    """Number of words of each category set of all trees."""
+    sizes = np.where(n_sets > 0, n_sets + 1, 0)
+    boundaries = text.integers("cat_boundaries", sizes)
+    first = block_starts(sizes)[n_sets > 0]
+    set_sizes = np.delete(np.diff(boundaries, prepend=0), first)
+    rule = "the model's category sets must follow one another, from word 0"
+    check_values(rule, boundaries[first], boundaries[first] == 0)
+    check_values(f"{rule}, with 0 to {_MAX_WORDS} words", set_sizes, (set_sizes >= 0) & (set_sizes <= _MAX_WORDS))
+    return set_sizes
+
 
 _MAX_CATEGORIES = 1 << 20
 

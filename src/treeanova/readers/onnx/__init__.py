@@ -20,6 +20,353 @@ The score is the sum before `post_transform`, which is the link. No part of `onn
 
 from __future__ import annotations
 
-from treeanova.readers.onnx.reader import read, read_file
+import dataclasses
+import pathlib
+from collections.abc import Hashable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from treeanova.core.arrays import Floats, Ints
+from treeanova.data.features import Feature, Schema
+from treeanova.errors import ModelFileError, UnsupportedModelError
+from treeanova.model.forest import Forest, assemble
+from treeanova.readers.checks import check_size, check_values, damage_reported, objective_of_probabilities
+from treeanova.readers.onnx.graph import MODES, Conditions, TreeOperator, left_and_right, tree_operator, with_chains
+
+_Number = TypeVar("_Number", bound=np.generic)
+_MAX_VALUES = 200_000_000
+_MAX_COLUMNS = 1_000_000
+_TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
+_ATTRIBUTES = {
+    *(f"nodes_{name}" for name in ("featureids", "falsenodeids", "hitrates", "missing_value_tracks_true", "modes")),
+    *(f"nodes_{name}" for name in ("nodeids", "treeids", "truenodeids", "values")),
+    *(f"nodes_{name}" for name in ("falseleafs", "trueleafs", "splits")),
+    *(f"{prefix}_{name}" for prefix in ("class", "target") for name in ("ids", "nodeids", "treeids", "weights")),
+    *("base_values", "classlabels_int64s", "classlabels_strings", "n_targets", "aggregate_function", "post_transform"),
+    *("leaf_targetids", "leaf_weights", "membership_values", "tree_roots"),
+}
+_AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
+
+
+@dataclasses.dataclass(frozen=True)
+class Parts:
+    """What both families of operators say: conditions, roots, and a weight per entry of (node, output)."""
+
+    conditions: Conditions
+    roots: Ints
+    weight_node: Ints
+    weight_output: Ints
+    weights: Floats
+    base: Floats
+    n_outputs: int
+    aggregate: str
+    transform: str
+
+
+def forest_of(tree: TreeOperator) -> Forest:
+    """The Forest of a tree operator."""
+    attributes, kind = tree.operator.attributes, tree.operator.kind
+    unknown = [name for name in attributes if name.removesuffix("_as_tensor") not in _ATTRIBUTES]
+    if unknown:
+        raise ModelFileError(f"ONNX trees must have known attributes, got {unknown[0]!r:.60}; file damaged?")
+    parts = _newer_parts(attributes, tree) if kind == "TreeEnsemble" else _older_parts(attributes, tree)
+    if parts.aggregate not in {"SUM", "AVERAGE"}:
+        raise UnsupportedModelError(
+            f"an ONNX model must add up its trees, got the aggregate function {parts.aggregate}; only SUM and AVERAGE "
+            "are sums over leaves."
+        )
+    values = _values(parts)
+    if kind == "TreeEnsembleClassifier":
+        return _classifier(tree, parts, values, _labels(attributes))
+    outputs = ("score",) if parts.n_outputs == 1 else tuple(f"y{k}" for k in range(parts.n_outputs))
+    # onnxruntime applies neither LOGISTIC nor SOFTMAX to a single target, which other runtimes may.
+    several = {"NONE": "identity", "LOGISTIC": "logit", "SOFTMAX": "softmax"}
+    links = {"NONE": "identity"} if parts.n_outputs == 1 else several
+    link = links.get(parts.transform, "other")
+    schema = dataclasses.replace(_schema(tree, parts), outputs=outputs, link=link, predicts_share=link != "identity")
+    return _assembled(schema, parts, values, parts.base)
+
+
+def _assembled(schema: Schema, parts: Parts, values: Floats, base: Floats) -> Forest:
+    structure, origin = left_and_right(parts.conditions, parts.roots)
+    schema = dataclasses.replace(schema, objective=objective_of_probabilities(schema.link))
+    scale = 1 / len(parts.roots) if parts.aggregate == "AVERAGE" else 1.0
+    return assemble(schema, base, values=values[origin] * scale, leaf_label=origin, **structure)
+
+
+def _schema(tree: TreeOperator, parts: Parts) -> Schema:
+    inner = parts.conditions.feature[parts.conditions.mode >= 0]
+    n_columns = tree.n_columns or int(inner.max(initial=-1)) + 1
+    check_size("columns", n_columns, _MAX_COLUMNS)
+    return Schema(tuple(Feature(f"x{j}") for j in range(n_columns)))
+
+
+def _values(parts: Parts) -> Floats:
+    """Weights as a matrix of a row per node and a column per output."""
+    n_nodes = len(parts.conditions.mode)
+    if parts.n_outputs > max(2, len(parts.weights)):
+        raise ModelFileError(
+            f"an ONNX model must have weights for each of {parts.n_outputs} outputs, got {len(parts.weights)}; damaged?"
+        )
+    check_size("leaf values", n_nodes * parts.n_outputs, _MAX_VALUES)
+    if len(parts.weights) and not (parts.weight_output.min() >= 0 and parts.weight_output.max() < parts.n_outputs):
+        raise ModelFileError("weights of ONNX trees must be for outputs that exist, got others; file damaged?")
+    places = parts.weight_node * parts.n_outputs + parts.weight_output
+    if len(np.unique(places)) < len(places):
+        raise ModelFileError("leaves of ONNX trees must have a weight per output, got several; file damaged?")
+    values = np.zeros((n_nodes, parts.n_outputs))
+    np.add.at(values, (parts.weight_node, parts.weight_output), parts.weights)
+    return values
+
+
+# Classifiers
+
+
+def _labels(attributes: dict[str, Any]) -> tuple[Hashable, ...]:
+    texts = [label.decode(errors="replace") for label in attributes.get("classlabels_strings") or ()]
+    return tuple(texts or attributes.get("classlabels_int64s") or ())
+
+
+def _classifier(tree: TreeOperator, parts: Parts, values: Floats, labels: tuple[Hashable, ...]) -> Forest:
+    if parts.n_outputs < 2:
+        raise UnsupportedModelError("an ONNX classifier must have two or more classes, got fewer; train it on more.")
+    schema = dataclasses.replace(_schema(tree, parts), classes=labels)
+    if _is_one_score(parts):
+        return _two_classes(schema, parts, values[:, :1])
+    if parts.n_outputs == 2 and parts.base.any():
+        raise UnsupportedModelError(
+            "an ONNX classifier of two classes must have weights for the first only to have base values, got weights "
+            "for both, which onnxruntime adds in another way; convert the model again."
+        )
+    names = tuple(str(label) for label in labels)
+    base = parts.base
+    links = {"NONE": "probability" if _adds_up_to_one(parts, values) else "other", "SOFTMAX": "softmax"}
+    link = links.get(parts.transform, "other")
+    if parts.n_outputs == 2 and link == "probability":
+        names, values, base = ("score",), values[:, 1:], base[1:]
+    return _assembled(dataclasses.replace(schema, outputs=names, link=link), parts, values, base)
+
+
+def _is_one_score(parts: Parts) -> bool:
+    """Whether a classifier of two classes has weights for the first only, which then mean a score of the second."""
+    return parts.n_outputs == 2 and not parts.weight_output.any()
+
+
+def _two_classes(schema: Schema, parts: Parts, values: Floats) -> Forest:
+    """One score for two classes."""
+    is_share = bool((parts.weights >= 0).all()) and parts.transform == "NONE"
+    link = "logit" if parts.transform == "LOGISTIC" else "probability" if is_share else "other"
+    return _assembled(dataclasses.replace(schema, link=link), parts, values, parts.base)
+
+
+def _adds_up_to_one(parts: Parts, values: Floats) -> bool:
+    """Whether scores are probabilities: none negative, and those of a leaf add up to its tree's share of 1."""
+    is_leaf = parts.conditions.mode < 0
+    totals = values[is_leaf].sum(axis=1)
+    share = 1.0 if parts.aggregate == "AVERAGE" else 1 / len(parts.roots)
+    return bool((values >= 0).all() and not parts.base.any() and np.allclose(totals, share, rtol=1e-4))
+
+
+# Attributes
+
+
+def _older_parts(attributes: dict[str, Any], tree: TreeOperator) -> Parts:
+    """TreeEnsembleRegressor and TreeEnsembleClassifier: nodes are named by their tree and a number in it."""
+    is_classifier = tree.operator.kind == "TreeEnsembleClassifier"
+    prefix = "class" if is_classifier else "target"
+    trees = _integers(attributes, "nodes_treeids")
+    n_nodes = len(trees)
+    numbers = _integers(attributes, "nodes_nodeids", n_nodes)
+    position = {key: k for k, key in enumerate(zip(trees.tolist(), numbers.tolist(), strict=True))}
+    if len(position) < n_nodes or not n_nodes:
+        raise ModelFileError("nodes of ONNX trees must have numbers of their own, got some twice; file damaged?")
+    mode = _sized(_modes([text.decode(errors="replace") for text in attributes["nodes_modes"]]), n_nodes)
+    conditions = Conditions(
+        feature=_integers(attributes, "nodes_featureids", n_nodes),
+        threshold=_floats(attributes, "nodes_values", tree, n_nodes),
+        mode=mode,
+        true=_positions(position, trees, _integers(attributes, "nodes_truenodeids", n_nodes), mode >= 0),
+        false=_positions(position, trees, _integers(attributes, "nodes_falsenodeids", n_nodes), mode >= 0),
+        tracks=_tracks(attributes, n_nodes),
+        is_double=tree.is_double,
+    )
+    owners = _integers(attributes, f"{prefix}_treeids")
+    leaves = _integers(attributes, f"{prefix}_nodeids", len(owners))
+    weight_node = _positions(position, owners, leaves, np.ones(len(owners), bool))
+    if (mode[weight_node] >= 0).any():
+        raise ModelFileError("weights of ONNX trees must be at leaves, got one at another node; file damaged?")
+    n_outputs = len(_labels(attributes)) if is_classifier else _n_targets(attributes)
+    outputs = _integers(attributes, f"{prefix}_ids", len(owners))
+    n_scores = 1 if is_classifier and n_outputs == 2 and not outputs.any() else n_outputs
+    return Parts(
+        conditions=conditions,
+        roots=_roots(conditions, trees),
+        weight_node=weight_node,
+        weight_output=outputs,
+        weights=_floats(attributes, f"{prefix}_weights", tree, len(owners)),
+        base=_checked_base(_floats(attributes, "base_values", tree), n_scores),
+        n_outputs=n_outputs,
+        aggregate=attributes.get("aggregate_function", b"SUM").decode(errors="replace"),
+        transform=attributes.get("post_transform", b"NONE").decode(errors="replace"),
+    )
+
+
+def _newer_parts(attributes: dict[str, Any], tree: TreeOperator) -> Parts:
+    """TreeEnsemble: inner nodes and leaves are in lists of their own; each branch gets a leaf of its own here."""
+    mode = np.asarray(attributes["nodes_modes"], dtype=np.int64)
+    check_values("nodes of ONNX trees must have known modes", mode, (mode >= 0) & (mode < len(MODES)))
+    n_nodes = len(mode)
+    weights = _array(attributes["leaf_weights"], tree)
+    targets = _integers(attributes, "leaf_targetids", len(weights))
+    children, leaf_of = [], []
+    n_all = n_nodes
+    for side in ("true", "false"):
+        child = _integers(attributes, f"nodes_{side}nodeids", n_nodes)
+        is_leaf = _flags(_integers(attributes, f"nodes_{side}leafs", n_nodes))
+        if is_leaf.any() and not (child[is_leaf].min() >= 0 and child[is_leaf].max() < len(weights)):
+            raise ModelFileError("nodes of ONNX trees must have leaves that exist, got others; file damaged?")
+        leaf_of.append(child[is_leaf])
+        child[is_leaf] = n_all + np.arange(is_leaf.sum())
+        n_all += int(is_leaf.sum())
+        children.append(child)
+    leaves = np.concatenate(leaf_of)
+    at_leaves = np.full(len(leaves), -1)
+    conditions = Conditions(
+        feature=np.concatenate([_integers(attributes, "nodes_featureids", n_nodes), at_leaves]),
+        threshold=np.concatenate([_sized(_array(attributes["nodes_splits"], tree), n_nodes), np.zeros(len(leaves))]),
+        mode=np.concatenate([mode, at_leaves]),
+        true=np.concatenate([children[0], at_leaves]),
+        false=np.concatenate([children[1], at_leaves]),
+        tracks=np.concatenate([_tracks(attributes, n_nodes), np.zeros(len(leaves), bool)]),
+        is_double=tree.is_double,
+    )
+    n_outputs = _n_targets(attributes)
+    return Parts(
+        conditions=with_chains(conditions, _sets(_array(attributes.get("membership_values", ()), tree))),
+        roots=_integers(attributes, "tree_roots"),
+        weight_node=n_nodes + np.arange(len(leaves)),
+        weight_output=targets[leaves],
+        weights=weights[leaves],
+        base=np.zeros(n_outputs),
+        n_outputs=n_outputs,
+        aggregate=dict(enumerate(_AGGREGATES))[int(attributes.get("aggregate_function", 1))],
+        transform=dict(enumerate(_TRANSFORMS))[int(attributes.get("post_transform") or 0)],
+    )
+
+
+def _sets(values: Floats) -> list[Floats]:
+    """Sets of numbers, each of which ends in NaN; that after the last may be left out."""
+    pieces = np.split(values, np.flatnonzero(np.isnan(values)) + 1)
+    return [piece[~np.isnan(piece)] for piece in pieces if len(piece)]
+
+
+def _modes(names: Sequence[str]) -> Ints:
+    """Numbers of conditions by their names; -1 for leaves."""
+    numbers = {name: k for k, name in enumerate(MODES)} | {"LEAF": -1}
+    unknown = next((name for name in names if name not in numbers), None)
+    if unknown is not None:
+        raise ModelFileError(f"nodes of ONNX trees must have known modes, got {unknown!r}; file damaged?")
+    return np.array([numbers[name] for name in names], dtype=np.int64)
+
+
+def _n_targets(attributes: dict[str, Any]) -> int:
+    n_targets = int(attributes.get("n_targets") or 1)
+    check_size("outputs", n_targets, _MAX_COLUMNS)
+    if n_targets < 1:
+        raise ModelFileError(f"an ONNX model must have targets, got {n_targets}; file damaged?")
+    return n_targets
+
+
+def _integers(attributes: dict[str, Any], name: str, size: int | None = None) -> Ints:
+    if name not in attributes:
+        raise ModelFileError(f"ONNX trees must have the attribute {name}, got none; file damaged?")
+    return _sized(np.array(attributes[name], dtype=np.int64), size)
+
+
+def _floats(attributes: dict[str, Any], name: str, tree: TreeOperator, size: int | None = None) -> Floats:
+    """Numbers in an attribute, or in the tensor of the same name, which may be of float64; empty without both."""
+    values = attributes.get(name)
+    tensor = attributes.get(f"{name}_as_tensor")
+    return _sized(_array(values or (() if tensor is None else tensor), tree), size)
+
+
+def _array(values: npt.ArrayLike, tree: TreeOperator) -> Floats:
+    """Numbers as float64; those of a model whose input is float32 are float32."""
+    array = np.asarray(values)
+    if array.dtype == np.dtype("<f8") and isinstance(values, np.ndarray) and not tree.is_double:
+        raise UnsupportedModelError(
+            "an ONNX model with an input of float must have numbers of float, got double; convert the model again."
+        )
+    return array.astype(np.float64)
+
+
+def _sized(array: npt.NDArray[_Number], size: int | None) -> npt.NDArray[_Number]:
+    if size is not None and len(array) != size:
+        raise ModelFileError(f"attributes of ONNX trees must have {size} entries, got {len(array)}; file damaged?")
+    return array
+
+
+def _tracks(attributes: dict[str, Any], n_nodes: int) -> npt.NDArray[np.bool_]:
+    tracks = attributes.get("nodes_missing_value_tracks_true")
+    if tracks is None or not len(tracks):
+        return np.zeros(n_nodes, dtype=bool)
+    return _flags(_sized(np.array(tracks), n_nodes))
+
+
+def _flags(numbers: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    check_values("flags of ONNX trees must be 0 or 1", numbers, (numbers == 0) | (numbers == 1))
+    return np.asarray(numbers == 1)
+
+
+def _positions(position: dict[tuple[int, int], int], trees: Ints, numbers: Ints, wanted: npt.NDArray[np.bool_]) -> Ints:
+    """Positions of nodes that are named by tree and number; -1 where none is wanted."""
+    result = np.full(len(trees), -1, dtype=np.int64)
+    keys = zip(trees[wanted].tolist(), numbers[wanted].tolist(), strict=True)
+    try:
+        result[wanted] = [position[key] for key in keys]
+    except KeyError as error:
+        raise ModelFileError(f"ONNX trees must link nodes that exist, got {error.args[0]}; file damaged?") from error
+    return result
+
+
+def _roots(conditions: Conditions, trees: Ints) -> Ints:
+    """The node of each tree that is no child, in the order of the file."""
+    is_child = np.zeros(len(trees), dtype=bool)
+    inner = conditions.mode >= 0
+    is_child[conditions.true[inner]] = is_child[conditions.false[inner]] = True
+    roots = np.flatnonzero(~is_child)
+    if len(np.unique(trees[roots])) != len(roots) or len(roots) != len(np.unique(trees)):
+        raise ModelFileError("ONNX trees must have one root each, got none or several; file damaged?")
+    return roots
+
+
+def _checked_base(base: Floats, n_outputs: int) -> Floats:
+    if len(base) not in {0, n_outputs}:
+        raise UnsupportedModelError(
+            f"an ONNX model must have a base value for each of its {n_outputs} scores or none, got {len(base)}; "
+            "convert the model again."
+        )
+    return base if len(base) else np.zeros(n_outputs)
+
+
+def read(model: Any) -> Forest:
+    """The Forest of an onnx.ModelProto."""
+    if not hasattr(model, "graph"):
+        raise UnsupportedModelError(f"an ONNX model must be a ModelProto, got {type(model).__name__}.")
+    return _read(model.SerializeToString())
+
+
+def read_file(path: str | pathlib.Path) -> Forest:
+    """The Forest of an .onnx file; onnx itself is not needed."""
+    path = pathlib.Path(path)
+    return _read(path.read_bytes(), path)
+
+
+def _read(data: bytes, path: pathlib.Path | None = None) -> Forest:
+    with damage_reported("an ONNX model", path):
+        return forest_of(tree_operator(data))
+
 
 __all__ = ["read", "read_file"]

@@ -2,17 +2,195 @@
 
 from __future__ import annotations
 
+import abc
+import codecs
 import dataclasses
+import functools
+import xml.parsers.expat
+from collections.abc import Iterator, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
+from treeanova.core.arrays import Bools, Floats, Ints
 from treeanova.data.features import Encoder, Feature, Numeric
-from treeanova.errors import UnsupportedModelError
+from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.forest import bound_below, bound_up_to
-from treeanova.readers.checks import decimal_number
-from treeanova.readers.pmml.document import Element
-from treeanova.readers.xgboost.columns import Number
-from treeanova.readers.ydf.columns import TextItems
+from treeanova.readers.checks import decimal_number, whole_number
+from treeanova.readers.xgboost.nodes import Number
+from treeanova.readers.ydf import TextItems
+
+_MAX_DEPTH = 300
+# Others have several bytes per letter, which the parser would misread, or are not known to it.
+_ENCODINGS = {"utf-8", "utf-16", "utf-16-le", "utf-16-be", "ascii", *(f"iso8859-{k}" for k in range(1, 17))}
+_ENCODINGS |= {f"cp125{k}" for k in range(9)}
+_PREDICATES = "SimplePredicate SimpleSetPredicate CompoundPredicate True False"
+# Attributes and children that PMML 4.4 knows, of elements on which predictions depend: others would be misspelled.
+_KNOWN = {
+    "Node": (
+        "id score recordCount defaultChild",
+        f"{_PREDICATES} Node ScoreDistribution Partition EmbeddedModel Regression DecisionTree",
+    ),
+    "ScoreDistribution": ("value recordCount confidence probability", ""),
+    "SimplePredicate": ("field operator value", ""),
+    "SimpleSetPredicate": ("field booleanOperator", "Array"),
+    "CompoundPredicate": ("booleanOperator", _PREDICATES),
+    "Array": ("n type", ""),
+    "Value": ("value displayValue property", ""),
+    "MiningField": (
+        (
+            "name usageType optype importance outliers lowValue highValue invalidValueTreatment "
+            "invalidValueReplacement missingValueReplacement missingValueTreatment"
+        ),
+        "",
+    ),
+    "TreeModel": (
+        (
+            "modelName functionName algorithmName missingValueStrategy missingValuePenalty noTrueChildStrategy "
+            "splitCharacteristic isScorable"
+        ),
+        "MiningSchema Output ModelStats ModelExplanation Targets LocalTransformations Node ModelVerification",
+    ),
+    "Segmentation": ("multipleModelMethod missingPredictionTreatment missingThreshold x-missingThreshold", "Segment"),
+    "Target": ("field optype castInteger min max rescaleConstant rescaleFactor", "TargetValue"),
+}
+_ALLOWED = {name: (set(attributes.split()), set(below.split())) for name, (attributes, below) in _KNOWN.items()}
+
+
+@dataclasses.dataclass
+class Element:
+    """An element: its name without the namespace, attributes, children, and the text of an Array."""
+
+    name: str
+    attributes: dict[str, str]
+    children: list[Element] = dataclasses.field(default_factory=list)
+    pieces: list[str] = dataclasses.field(default_factory=list)
+
+    def get(self, name: str, default: str = "") -> str:
+        """An attribute."""
+        return self.attributes.get(name, default)
+
+    def all(self, *names: str) -> list[Element]:
+        """Children with one of these names."""
+        return [child for child in self.children if child.name in names]
+
+    def first(self, *names: str) -> Element | None:
+        """The first child with one of these names."""
+        return next(iter(self.all(*names)), None)
+
+    def below(self, name: str) -> Iterator[Element]:
+        """All elements of a name inside this one, in the order of the document."""
+        waiting = self.children[::-1]
+        while waiting:
+            element = waiting.pop()
+            if element.name == name:
+                yield element
+            waiting += element.children[::-1]
+
+    @functools.cached_property
+    def members(self) -> list[str]:
+        """Entries of the Array in this element."""
+        array = self.first("Array")
+        if array is None:
+            return []
+        found = words("".join(array.pieces))
+        if "n" in array.attributes and whole_number(array.get("n")) != len(found):
+            raise ModelFileError(f"an Array must have {array.get('n')} entries, got {len(found)}; file damaged?")
+        return found
+
+    def check_names(self) -> None:
+        """Raise ModelFileError for attributes and children that PMML does not know here."""
+        attributes, names = _ALLOWED.get(self.name, (set(self.attributes), {child.name for child in self.children}))
+        below = [child.name for child in self.children]
+        unknown = {name for name in self.attributes if not name.startswith("x-")} - attributes
+        unknown |= {name for name in below if not name.startswith(("x-", "Extension"))} - names
+        if unknown:
+            raise ModelFileError(
+                f"the element {self.name} must have what PMML knows, got {min(unknown)!r:.60}; file damaged?"
+            )
+
+
+def parse(data: bytes) -> Element:
+    """The root element of a document."""
+    top = Element("", {})
+    path = [top]
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        if len(path) > _MAX_DEPTH:
+            raise UnsupportedModelError(f"the document must have trees of at most {_MAX_DEPTH} levels, got more.")
+        element = Element(tag.rpartition(" ")[2], {key.rpartition(" ")[2]: value for key, value in attributes.items()})
+        path[-1].children.append(element)
+        path.append(element)
+
+    def end(_tag: str) -> None:
+        path.pop().check_names()
+
+    def add_text(text: str) -> None:
+        if path[-1].name == "Array":
+            path[-1].pieces.append(text)
+
+    def refuse(*_: object) -> None:
+        raise UnsupportedModelError(
+            "the document must have no document type declaration (DTD), got one, which could define entities; "
+            "remove it."
+        )
+
+    parser = xml.parsers.expat.ParserCreate(namespace_separator=" ")
+    parser.XmlDeclHandler = _check_encoding
+    parser.StartElementHandler, parser.EndElementHandler = start, end
+    parser.CharacterDataHandler = add_text
+    parser.StartDoctypeDeclHandler = refuse
+    parser.EntityDeclHandler = refuse
+    try:
+        parser.Parse(data, True)
+    except xml.parsers.expat.ExpatError as error:
+        raise ModelFileError(f"the file must be XML, got a text that is not ({error}); file damaged?") from error
+    return top.children[0]
+
+
+def _check_encoding(_version: str, encoding: str | None, _standalone: int) -> None:
+    """Raise UnsupportedModelError for an encoding that the parser does not read letter by letter."""
+    try:
+        name = codecs.lookup(encoding or "utf-8").name
+    except (LookupError, ValueError):
+        name = ""
+    if name not in _ENCODINGS:
+        raise UnsupportedModelError(
+            f"the document must be in UTF-8, UTF-16, ISO-8859 or Windows-125x, got {encoding!r:.40}; save it as UTF-8."
+        )
+
+
+def words(text: str) -> list[str]:
+    """Entries of an array: separated by spaces, in quotes where they contain some.
+
+    >>> words('red "light blue" 3')
+    ['red', 'light blue', '3']
+    """
+    found: list[str] = []
+    position, text = 0, text.strip()
+    while position < len(text):
+        if text[position].isspace():
+            position += 1
+            continue
+        word, position = _quoted(text, position + 1) if text[position] == '"' else _plain(text, position)
+        found.append(word)
+    return found
+
+
+def _plain(text: str, start: int) -> tuple[str, int]:
+    end = next((k for k in range(start, len(text)) if text[k].isspace()), len(text))
+    return text[start:end], end
+
+
+def _quoted(text: str, position: int) -> tuple[str, int]:
+    """The text up to the closing quote; a quote inside comes after a backslash."""
+    letters = []
+    while position < len(text) and text[position] != '"':
+        position += text.startswith('\\"', position)
+        letters.append(text[position])
+        position += 1
+    return "".join(letters), position + 1
+
 
 _NUMBERS = {"double", "float", "integer"}
 
@@ -128,3 +306,157 @@ def _used_categories(document: Element) -> dict[str, list[str]]:
     for predicate in document.below("SimpleSetPredicate"):
         found.setdefault(predicate.get("field"), []).extend(predicate.members)
     return found
+
+
+NAMES = ("SimplePredicate", "SimpleSetPredicate", "CompoundPredicate", "True", "False")
+# In this order, "and" is the minimum and "or" the maximum; a missing value leaves a comparison unknown.
+FALSE, UNKNOWN, TRUE = range(3)
+Truths = npt.NDArray[np.int8]
+_CLOSED = {"lessOrEqual": True, "greaterThan": True, "lessThan": False, "greaterOrEqual": False}
+
+
+class Values(abc.ABC):
+    """Values of one field, among them a missing one."""
+
+    @property
+    @abc.abstractmethod
+    def is_missing(self) -> Bools:
+        """Where values are missing."""
+
+    @abc.abstractmethod
+    def is_in(self, texts: Sequence[str]) -> Bools:
+        """Where values equal one of some texts of the document."""
+
+    @abc.abstractmethod
+    def is_up_to(self, text: str, operator: str) -> Bools:
+        """Where values are below a bound of the document, which itself counts for some operators."""
+
+    @abc.abstractmethod
+    def at(self, places: Ints) -> Values:
+        """The values at some places."""
+
+
+class Numbers(Values):
+    """Numbers of a field; NaN is missing."""
+
+    def __init__(self, field: Field, numbers: Floats) -> None:
+        self.field, self.numbers = field, numbers
+
+    @property
+    def is_missing(self) -> Bools:
+        """Where numbers are NaN."""
+        return np.isnan(self.numbers)
+
+    def is_in(self, texts: Sequence[str]) -> Bools:
+        """Where numbers are in the interval that stands for a text; such intervals do not overlap."""
+        ends = sorted(
+            (self.field.bound(text, is_closed=False), self.field.bound(text, is_closed=True)) for text in texts
+        )
+        low, high = np.array([(np.inf, np.inf), *ends]).T
+        before = np.searchsorted(low[1:], self.numbers, side="left")
+        return np.asarray((before > 0) & (self.numbers <= high[before]), dtype=bool)
+
+    def is_up_to(self, text: str, operator: str) -> Bools:
+        """Where numbers are below a bound."""
+        return self.numbers <= self.field.bound(text, is_closed=_CLOSED[operator])
+
+    def at(self, places: Ints) -> Numbers:
+        """The numbers at some places."""
+        return Numbers(self.field, self.numbers[places])
+
+
+class Texts(Values):
+    """Categories of a field by position: all of its own, then one that no predicate names, then a missing one."""
+
+    def __init__(self, position: dict[str, int], codes: Ints) -> None:
+        self.position, self.codes = position, codes
+
+    @property
+    def is_missing(self) -> Bools:
+        """Where the code is the last one."""
+        return np.asarray(self.codes == len(self.position) + 1, dtype=bool)
+
+    def is_in(self, texts: Sequence[str]) -> Bools:
+        """Where categories are among the texts."""
+        return np.isin(self.codes, [self.position.get(text, -1) for text in texts])
+
+    def is_up_to(self, text: str, operator: str) -> Bools:
+        """Texts have no order that all scorers agree on."""
+        raise refusal(f"texts must be compared by equal or notEqual, got {operator} {text!r:.40}")
+
+    def at(self, places: Ints) -> Texts:
+        """The categories at some places."""
+        return Texts(self.position, self.codes[places])
+
+
+def predicate_of(element: Element) -> Element:
+    """The predicate of a node or of a segment."""
+    found = element.all(*NAMES)
+    if len(found) != 1:
+        raise refusal(f"a {element.name} must have one predicate that is known, got {len(found)}")
+    return found[0]
+
+
+def field_names(predicate: Element) -> set[str]:
+    """Names of the fields that a predicate uses."""
+    if predicate.name == "CompoundPredicate":
+        return set().union(*(field_names(part) for part in predicate.all(*NAMES)))
+    return {predicate.get("field")} if predicate.name.startswith("Simple") else set()
+
+
+def bounds(predicate: Element, fields: Fields) -> set[float]:
+    """Closed bounds between which a predicate on a number does not change."""
+    if predicate.name == "CompoundPredicate":
+        return set().union(*(bounds(part, fields) for part in predicate.all(*NAMES)))
+    if predicate.name not in {"SimplePredicate", "SimpleSetPredicate"}:
+        return set()
+    field, operator = fields.get(predicate.get("field")), predicate.get("operator")
+    if operator in _CLOSED:
+        return {field.bound(predicate.get("value"), is_closed=_CLOSED[operator])}
+    values = predicate.members if predicate.name == "SimpleSetPredicate" else [predicate.get("value")]
+    if operator in {"isMissing", "isNotMissing"}:
+        values = []
+    return {field.bound(value, is_closed=is_closed) for value in values for is_closed in (False, True)}
+
+
+def evaluate(predicate: Element, values: Values) -> Truths:
+    """Whether a predicate on one field is true for values of that field."""
+    is_missing = values.is_missing
+    if predicate.name in {"True", "False"}:
+        return np.full(len(is_missing), TRUE if predicate.name == "True" else FALSE, dtype=np.int8)
+    if predicate.name == "CompoundPredicate":
+        return _combined(predicate.get("booleanOperator"), [evaluate(part, values) for part in predicate.all(*NAMES)])
+    operator = predicate.get("operator", predicate.get("booleanOperator"))
+    if operator in {"isMissing", "isNotMissing"}:
+        return np.where(is_missing == (operator == "isMissing"), TRUE, FALSE).astype(np.int8)
+    truth = np.where(_compared(predicate, operator, values), TRUE, FALSE)
+    return np.where(is_missing, UNKNOWN, truth).astype(np.int8)
+
+
+def _compared(predicate: Element, operator: str, values: Values) -> Bools:
+    if predicate.name == "SimpleSetPredicate":
+        is_wanted = _known(operator, {"isIn", "isNotIn"}) == "isIn"
+        return values.is_in(predicate.members) ^ (not is_wanted)
+    if operator in {"equal", "notEqual"}:
+        return values.is_in([predicate.get("value")]) ^ (operator == "notEqual")
+    _known(operator, set(_CLOSED))
+    return values.is_up_to(predicate.get("value"), operator) ^ operator.startswith("greater")
+
+
+def _known(operator: str, names: set[str]) -> str:
+    if operator not in names:
+        raise refusal(f"the operator {operator!r} is not known")
+    return operator
+
+
+def _combined(operator: str, truths: list[Truths]) -> Truths:
+    if not truths:
+        raise refusal("a CompoundPredicate must have predicates, got none")
+    if operator == "surrogate":
+        return functools.reduce(lambda first, other: np.where(first == UNKNOWN, other, first), truths)
+    if operator in {"and", "or"}:
+        return functools.reduce(np.minimum if operator == "and" else np.maximum, truths)
+    _known(operator, {"xor"})
+    is_odd = functools.reduce(np.not_equal, [truth == TRUE for truth in truths])
+    is_unknown = functools.reduce(np.logical_or, [truth == UNKNOWN for truth in truths])
+    return np.where(is_unknown, UNKNOWN, np.where(is_odd, TRUE, FALSE)).astype(np.int8)

@@ -17,6 +17,346 @@ The facts that the reader relies on, all measured with XGBoost 3.0 to 3.4:
 
 from __future__ import annotations
 
-from treeanova.readers.xgboost.reader import read, read_file
+import ctypes
+import functools
+import json
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treeanova.core.arrays import Floats
+from treeanova.data.features import Schema
+from treeanova.errors import ModelFileError, UnsupportedModelError
+from treeanova.model.forest import Forest, assemble, bound_below
+from treeanova.readers import checks
+from treeanova.readers.checks import damage_reported, objective_among, objective_text, whole_number
+from treeanova.readers.xgboost import ubjson
+from treeanova.readers.xgboost.nodes import (
+    Document,
+    Singles,
+    category_sets,
+    count_of,
+    features_of,
+    leaf_values,
+    learner_of,
+    n_outputs_of,
+    parse,
+    read_nodes,
+    tree_model,
+)
+
+_LOGISTIC = {"binary:logistic", "reg:logistic"}
+_LOG = {"count:poisson", "reg:gamma", "reg:tweedie", "survival:aft", "survival:cox"}
+_SOFTMAX = {"multi:softprob", "multi:softmax"}
+_IDENTITY = {
+    "binary:logitraw",
+    "rank:map",
+    "rank:ndcg",
+    "rank:pairwise",
+    "reg:absoluteerror",
+    "reg:linear",
+    "reg:pseudohubererror",
+    "reg:quantileerror",
+    "reg:squarederror",
+    "reg:squaredlogerror",
+}
+_OBJECTIVES = {
+    "squared": "reg:squarederror reg:linear",
+    "log": "binary:logistic reg:logistic binary:logitraw",
+    "multiclass": "multi:softprob multi:softmax",
+    "poisson": "count:poisson",
+    "gamma": "reg:gamma",
+    "tweedie": "reg:tweedie",
+    "absolute": "reg:absoluteerror",
+    "pseudo_huber": "reg:pseudohubererror",
+    "pinball": "reg:quantileerror",
+    "cox": "survival:cox",
+    "aft": "survival:aft",
+    "pairwise": "rank:pairwise rank:ndcg rank:map",
+}
+# The margin is a plain sum; `predict` turns it into 0 or 1, which is no link.
+_OTHER = {"binary:hinge"}
+
+
+def link_of(learner: Document) -> str:
+    """The link of the model's objective."""
+    name = objective_of(learner)
+    links = {"logit": _LOGISTIC, "softmax": _SOFTMAX, "log": _LOG, "identity": _IDENTITY}
+    return next((link for link, names in links.items() if name in names), "other")
+
+
+def objective_of(learner: Document) -> str:
+    """Name of the model's objective."""
+    return str(learner["objective"]["name"])
+
+
+def objective_words(learner: Document) -> str:
+    """The model's objective in the words of `validate(loss=...)`."""
+    stated = learner["objective"]
+    name = objective_among(objective_of(learner), _OBJECTIVES)
+    if name == "pinball":
+        return objective_text(name, *json.loads(stated["quantile_loss_param"]["quantile_alpha"]))
+    if name == "tweedie":
+        return objective_text(name, float(stated["tweedie_regression_param"]["tweedie_variance_power"]))
+    if name == "pseudo_huber":
+        return objective_text(name, float(stated["pseudo_huber_param"]["huber_slope"]))
+    if name == "aft":
+        parameters = stated["aft_loss_param"]
+        return objective_text(
+            name, parameters["aft_loss_distribution"], float(parameters["aft_loss_distribution_scale"])
+        )
+    return name
+
+
+def stored_margin(learner: Document, version: Any) -> Floats:
+    """The base margin from the stored base score, in float32 as XGBoost computes it."""
+    name = objective_of(learner)
+    if name not in _LOGISTIC | _LOG | _SOFTMAX | _IDENTITY | _OTHER:
+        raise UnsupportedModelError(
+            f"an XGBoost file must have a known objective, got {name!r}, whose base score could mean anything; pass "
+            "the loaded model."
+        )
+    if name == "binary:logitraw" and tuple(version) < (3, 2):
+        raise UnsupportedModelError(
+            "an XGBoost file with objective 'binary:logitraw' must be of version 3.2 or later, got "
+            f"{'.'.join(map(str, version))}, whose base score may mean something else; pass the loaded model."
+        )
+    score = json.loads(learner["learner_model_param"]["base_score"])
+    base = np.asarray(score, dtype=np.float64).astype(np.float32).reshape(-1)
+    with np.errstate(all="ignore"):
+        margin = _logit(base) if name in _LOGISTIC else _log(base) if name in _LOG else base
+    return margin.astype(np.float64)
+
+
+def predicted_margin(booster: Any, learner: Document, version: Any) -> Floats:
+    """The base margin as XGBoost gives it: what the model without its trees predicts."""
+    model = {**tree_model(learner), "trees": [], "tree_info": [], "iteration_indptr": [0]}
+    model.pop("weight_drop", None)
+    model["gbtree_model_param"] = {**model["gbtree_model_param"], "num_trees": "0"}
+    model["cats"] = {"enc": [], "feature_segments": [], "sorted_idx": []}
+    bare = {
+        **learner,
+        "attributes": {},
+        "feature_names": [],
+        "feature_types": [],
+        "gradient_booster": {"name": "gbtree", "model": model},
+        # otherwise XGBoost estimates the base score again
+        "learner_model_param": {**learner["learner_model_param"], "boost_from_average": "0"},
+    }
+    text = json.dumps({"learner": bare, "version": version}, default=lambda array: array.tolist())
+    treeless = type(booster)(model_file=bytearray(text, "utf-8"))
+    row = np.zeros((1, count_of(learner["learner_model_param"], "num_feature")), dtype=np.float32)
+    return np.asarray(treeless.inplace_predict(row, predict_type="margin"), dtype=np.float64).reshape(-1)
+
+
+def _log(values: Singles) -> Singles:
+    """float32 logarithms by the C library's logf, which XGBoost calls; logarithms rounded once differ in 1 of 100."""
+    try:
+        logf = ctypes.CDLL(None).logf
+    except (AttributeError, OSError, TypeError):  # the library cannot be loaded: at most one unit in the last place
+        return np.log(values.astype(np.float64)).astype(np.float32)
+    logf.argtypes, logf.restype = [ctypes.c_float], ctypes.c_float
+    return np.array([logf(value) for value in values], dtype=np.float32)
+
+
+def _logit(base: Singles) -> Singles:
+    one, least = np.float32(1), np.float32(1e-6)
+    return -_log(one / np.clip(base, least, one - least) - one)
+
+
+_COUNTS_BYTES = (3, 4)  # since this version, names of categories from pandas are stored whole
+
+
+def forest_of(
+    learner: Document, version: Sequence[int], *, margin: Floats, last: int | None, missing: float, is_custom: bool
+) -> Forest:
+    """The Forest of a document with the iterations up to and including `last` (None: all)."""
+    n_outputs = n_outputs_of(learner)
+    _check_tree_count(tree_model(learner))
+    trees = tree_model(learner)["trees"][: _n_trees(tree_model(learner), n_outputs, last)]
+    nodes = read_nodes(trees)
+    schema = Schema(
+        features=features_of(learner, nodes, missing, counts_bytes=tuple(version) >= _COUNTS_BYTES),
+        outputs=_outputs(learner, n_outputs),
+        link="other" if is_custom else link_of(learner),
+        named=bool(learner.get("feature_names")),
+        absent=np.nan,
+        predicts_share=objective_of(learner) == "reg:logistic",
+        objective="" if is_custom else objective_words(learner),
+    )
+    category_start, category_left = category_sets(nodes, schema.features)
+    return assemble(
+        schema,
+        _intercept(margin, n_outputs),
+        roots=nodes.starts,
+        feature=nodes.feature,
+        bound=bound_below(nodes.condition),
+        left=nodes.left,
+        right=nodes.right,
+        missing_left=nodes.default_left,
+        values=leaf_values(learner, trees, nodes, n_outputs),
+        leaf_label=nodes.label,
+        category_start=category_start,
+        category_left=category_left,
+    )
+
+
+def _intercept(margin: Floats, n_outputs: int) -> Floats:
+    if len(margin) not in {1, n_outputs}:
+        raise ModelFileError(
+            f"base_score must have an entry for all or each of {n_outputs} outputs, got {len(margin)}; file damaged?"
+        )
+    if not np.isfinite(margin).all():
+        raise UnsupportedModelError(
+            f"an XGBoost model must have a finite base margin, got {margin.tolist()}; its base score is out of range."
+        )
+    return np.broadcast_to(margin, n_outputs).copy()
+
+
+def _outputs(learner: Document, n_outputs: int) -> tuple[str, ...]:
+    """Names of outputs: quantiles by their level, others by their number."""
+    if n_outputs == 1:
+        return ("score",)
+    quantiles = str(learner["objective"].get("quantile_loss_param", {}).get("quantile_alpha", ""))
+    levels = quantiles.strip("[]").split(",")
+    if len(levels) != n_outputs:
+        return tuple(str(number) for number in range(n_outputs))
+    return tuple(f"{float(level):g}" for level in levels)
+
+
+def _check_tree_count(model: Document) -> None:
+    """Raise ModelFileError unless the trees and iterations that the document announces are there."""
+    n_announced, n_trees = count_of(model["gbtree_model_param"], "num_trees"), len(model["trees"])
+    if n_announced != n_trees:
+        raise ModelFileError(f"the model must have {n_announced} trees as num_trees says, got {n_trees}; file damaged?")
+    ends = np.asarray(model.get("iteration_indptr", [0, n_trees]))
+    if ends.dtype.kind not in "iu" or ends[0] != 0 or ends[-1] != n_trees or (np.diff(ends) < 0).any():
+        raise ModelFileError(f"iteration_indptr must ascend from 0 to {n_trees}, got {str(ends)[:40]}; file damaged?")
+
+
+def _n_trees(model: Document, n_outputs: int, last: int | None) -> int:
+    """Number of trees of the iterations up to and including `last`."""
+    if last is None or last == -1:  # XGBoost takes an end of 0 for all
+        return len(model["trees"])
+    ends = model["iteration_indptr"] if "iteration_indptr" in model else _iteration_ends(model, n_outputs)
+    if not 0 <= last < len(ends) - 1:
+        raise UnsupportedModelError(
+            f"an XGBoost model must have the iterations up to its best, got best_iteration {last} of {len(ends) - 1}."
+        )
+    return int(ends[last + 1])
+
+
+def _iteration_ends(model: Document, n_outputs: int) -> range:
+    """Where iterations end, for files without `iteration_indptr`; these have no vector leaves."""
+    size = max(1, count_of(model["gbtree_model_param"], "num_parallel_tree")) * n_outputs
+    return range(0, len(model["trees"]) + 1, size)
+
+
+_KIND = "an XGBoost model"
+
+
+def read(model: Any) -> Forest:
+    """The Forest of a fitted Booster or scikit-learn wrapper, with the trees that its `predict` uses.
+
+    Raises UnsupportedModelError for models that are not fitted and for those that are not sums of trees.
+    """
+    booster = _booster(model)
+    last = None if model is booster else getattr(model, "best_iteration", None)
+    return checks.read_live(
+        "xgboost", lambda: _read_live(model, booster, last), lambda _: functools.partial(_margin_of, booster, last)
+    )
+
+
+def _read_live(model: Any, booster: Any, last: int | None) -> Forest:
+    raw, missing = _raw(booster), getattr(model, "missing", np.nan)
+    with damage_reported(_KIND):
+        document = ubjson.decode(raw)
+        learner = learner_of(document)
+        return forest_of(
+            learner,
+            document["version"],
+            margin=predicted_margin(booster, learner, document["version"]),
+            last=last,
+            missing=np.nan if missing is None else float(missing),
+            is_custom=callable(getattr(model, "objective", None)),
+        )
+
+
+def read_file(path: str | pathlib.Path) -> Forest:
+    """The Forest of a file that ``save_model`` wrote as .json or .ubj; XGBoost itself is not needed.
+
+    A file does not hold the wrappers' ``missing``: missing values are NaN here.
+    """
+    path = pathlib.Path(path)
+    data = path.read_bytes()
+    with damage_reported(_KIND, path):
+        document = parse(data)
+        version = tuple(map(whole_number, document["version"]))
+        last = _best_iteration(document)
+        return checks.read_stored(
+            "xgboost",
+            version,
+            lambda: _read_document(document, last),
+            lambda library, _: _load(library, data, version, last),
+        )
+
+
+def _load(library: Any, data: bytes, version: tuple[int, ...], last: int | None) -> checks.Predict | None:
+    """XGBoost's prediction for a file, None if XGBoost is older than the file."""
+    if checks.numbers(library.__version__) < version:
+        return None
+    return functools.partial(_margin_of, library.Booster(model_file=bytearray(data)), last)
+
+
+def _best_iteration(document: Document) -> int | None:
+    """The last iteration that a wrapper predicts with; None for a plain Booster, which uses all of them."""
+    attributes = document["learner"].get("attributes", {})
+    best = attributes.get("best_iteration") if "scikit_learn" in attributes else None
+    return None if best is None else whole_number(best)
+
+
+def _read_document(document: Document, last: int | None) -> Forest:
+    learner = learner_of(document)
+    return forest_of(
+        learner,
+        document["version"],
+        margin=stored_margin(learner, document["version"]),
+        last=last,
+        missing=np.nan,
+        is_custom=False,
+    )
+
+
+def _margin_of(booster: Any, last: int | None, rows: Floats) -> npt.ArrayLike:
+    """XGBoost's raw prediction of encoded rows."""
+    margin: npt.ArrayLike = booster.inplace_predict(
+        rows, iteration_range=(0, 0 if last is None else last + 1), predict_type="margin", validate_features=False
+    )
+    return margin
+
+
+def _booster(model: Any) -> Any:
+    """The Booster of a wrapper, or the model itself."""
+    if not hasattr(model, "get_booster"):
+        if not hasattr(model, "save_raw"):
+            raise UnsupportedModelError(f"an XGBoost model must be a Booster or a wrapper, got {type(model).__name__}.")
+        return model
+    try:
+        return model.get_booster()
+    except ValueError as error:  # scikit-learn's NotFittedError
+        raise UnsupportedModelError(f"{type(model).__name__} must be fitted, got it unfitted; fit it first.") from error
+
+
+def _raw(booster: Any) -> bytes:
+    try:
+        return bytes(booster.save_raw("ubj"))
+    except ValueError as error:  # XGBoostError
+        if "0 feature" not in str(error):
+            raise
+        raise UnsupportedModelError("Booster must be fitted, got one without features; fit it first.") from error
+
 
 __all__ = ["read", "read_file"]

@@ -2,19 +2,206 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Sequence
+import itertools
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from treeanova.core.arrays import Bools, Ints
-from treeanova.data.features import Feature
+from treeanova.core.arrays import Bools, Floats, Ints
+from treeanova.data.features import Encoder, Feature, distinct, is_missing
 from treeanova.errors import ModelFileError, UnsupportedModelError
-from treeanova.readers.checks import block_starts, check_size, check_values
-from treeanova.readers.xgboost.columns import Singles, singles
-from treeanova.readers.xgboost.document import Document, count_of, tree_model
+from treeanova.readers.checks import block_starts, check_size, check_values, parsed_json, whole_number
+from treeanova.readers.xgboost import ubjson
+
+Document = dict[str, Any]
+_MAX_OUTPUTS = 1 << 16
+_UBJSON_STARTS = {b"L", b"i", b"U", b"I", b"l", b"#", b"$"}
+
+
+def parse(data: bytes) -> Any:
+    """The document in a file of either format, recognised by what follows the first brace."""
+    if data[:1] != b"{":
+        raise ModelFileError(
+            f"an XGBoost file must start with a brace, got {data[:10]!r}; save the model as .json or .ubj."
+        )
+    return ubjson.decode(data) if data[1:2] in _UBJSON_STARTS else parsed_json(data, allows_nan=True)
+
+
+def learner_of(document: Any) -> Document:
+    """The learner, whose booster must be made of trees."""
+    learner: Document = document["learner"]
+    name = learner["gradient_booster"]["name"]
+    if name not in {"gbtree", "dart"}:
+        raise UnsupportedModelError(
+            f"an XGBoost model must be made of trees, got booster {name!r}; train it with booster='gbtree'."
+        )
+    return learner
+
+
+def tree_model(learner: Document) -> Document:
+    """The part that holds the trees."""
+    booster = learner["gradient_booster"]
+    model: Document = (booster["gbtree"] if booster["name"] == "dart" else booster)["model"]
+    return model
+
+
+def count_of(parameters: Document, name: str) -> int:
+    """A parameter that counts something; absent means 0."""
+    count = whole_number(parameters.get(name, 0))
+    if count < 0:
+        raise ModelFileError(f"{name} must be 0 or more, got {count}; file damaged?")
+    return count
+
+
+def n_outputs_of(learner: Document) -> int:
+    """Number of outputs: classes or targets."""
+    parameters = learner["learner_model_param"]
+    n_outputs = max(1, count_of(parameters, "num_class"), count_of(parameters, "num_target"))
+    if n_outputs > _MAX_OUTPUTS:
+        raise UnsupportedModelError(f"an XGBoost model must have at most {_MAX_OUTPUTS} outputs, got {n_outputs}.")
+    return n_outputs
+
+
+Singles = npt.NDArray[np.float32]
+
+
+def singles(values: npt.ArrayLike) -> Singles:
+    """Numbers as float32, infinite where they are too large."""
+    with np.errstate(over="ignore"):
+        return np.asarray(values).astype(np.float32)
+
+
+def _single_column(column: npt.NDArray[Any], name: str) -> Singles:
+    """The column as float32, as XGBoost reads it; a column of objects only if all of it is missing."""
+    if column.dtype.kind in "biuf":
+        return singles(column)
+    if not all(is_missing(value) for value in column):
+        # XGBoost would use the codes of a category column as numbers, whatever its labels; they are unknown here.
+        raise TypeError(
+            f"column {name!r} must hold numbers, because the model has no labels for it, got {column.dtype}; convert "
+            "it (categories to the codes used in training)."
+        )
+    return np.full(len(column), np.nan, dtype=np.float32)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Number(Encoder):
+    """A number that XGBoost compares in float32; missing where it equals `missing` in float32."""
+
+    missing: float = np.nan
+
+    def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
+        """The numbers, NaN where missing."""
+        single = _single_column(column, name)
+        # Integers are cast to float32 directly; large ones would be rounded twice if they were cast to float64 first.
+        values = (column if column.dtype.kind == "f" else single).astype(np.float64)
+        return np.where(single == np.float32(self.missing), np.nan, values)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class CodedCategory(Encoder):
+    """A category given as a code 0 .. n_categories - 1, cast to float32 and truncated; all other codes are unseen."""
+
+    n_categories: int
+    missing: float = np.nan
+
+    @property
+    def labels(self) -> tuple[Hashable, ...]:
+        """The codes."""
+        return tuple(range(self.n_categories))
+
+    def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
+        """Codes, n_categories where unseen, NaN where missing."""
+        single = _single_column(column, name)
+        known = (single >= 0) & (single < self.n_categories)
+        codes = np.where(known, np.trunc(single), self.n_categories).astype(np.float64)
+        return np.where(np.isnan(single) | (single == np.float32(self.missing)), np.nan, np.abs(codes))
+
+
+@dataclasses.dataclass(frozen=True)
+class Reading:
+    """One way to read the stored names of categories; `lengths` are their numbers of characters where they are texts.
+
+    A text shorter than its length is the beginning of a name that XGBoost has cut.
+    """
+
+    names: tuple[Hashable, ...]
+    lengths: tuple[int, ...] = ()
+
+    @property
+    def cut(self) -> tuple[int, ...]:
+        """Codes of the names that XGBoost has cut."""
+        pairs = zip(self.names, self.lengths, strict=False)
+        return tuple(code for code, (name, length) in enumerate(pairs) if len(str(name)) < length)
+
+    def codes(self, labels: Sequence[Hashable]) -> list[int] | None:
+        """The code of each label; None if a label has no code, or if two labels could be the same cut name."""
+        cut = self.cut
+        whole = {name: code for code, name in enumerate(self.names) if code not in set(cut)}
+        codes = [whole[label] if label in whole else self._cut_code(label, cut) for label in labels]
+        return None if -1 in codes or len(set(codes)) < len(codes) else codes
+
+    def _cut_code(self, label: Hashable, cut: tuple[int, ...]) -> int:
+        """The code of the only cut name that a label can be, else -1."""
+        text = str(label)
+        fits = [code for code in cut if len(text) == self.lengths[code] and text.startswith(str(self.names[code]))]
+        return fits[0] if len(fits) == 1 else -1
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class NamedCategory(Encoder):
+    """A category given by its label in a table, by its code in a matrix of numbers.
+
+    `stored` has, for each way to read the model's names, the names and their lengths. Unseen labels are an error:
+    XGBoost refuses those that sort last and treats any other as the next known label.
+    """
+
+    stored: tuple[tuple[tuple[Hashable, ...], tuple[int, ...]], ...]
+    missing: float = np.nan
+
+    @property
+    def readings(self) -> tuple[Reading, ...]:
+        """The ways to read the names, the more likely first."""
+        return tuple(Reading(names, lengths) for names, lengths in self.stored)
+
+    @property
+    def labels(self) -> tuple[Hashable, ...]:
+        """The stored names, with … where XGBoost has cut them."""
+        first = self.readings[0]
+        cut = set(first.cut)
+        return tuple(f"{name}… ({code})" if code in cut else name for code, name in enumerate(first.names))
+
+    def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
+        """Codes of the labels, NaN where missing."""
+        coded = CodedCategory(len(self.readings[0].names), self.missing)
+        if column.dtype.kind in "biuf":
+            return coded.encode(column, name)
+        if self.missing >= 0 and self.missing.is_integer():
+            raise ValueError(
+                f"column {name!r} must hold codes, got labels: XGBoost compares missing={self.missing:g} with the "
+                "codes of the table's column, which are unknown here; pass the codes used in training."
+            )
+        values, inverse = distinct(column)
+        present = [value for value in values if not is_missing(value)]
+        code_of = dict(zip(present, self._codes(present, name), strict=True))
+        codes = np.array([code_of.get(value, np.nan) for value in values], dtype=np.float64)
+        return coded.encode(codes[inverse], name)
+
+    def _codes(self, labels: list[Hashable], name: str) -> list[int]:
+        possible = [codes for reading in self.readings if (codes := reading.codes(labels)) is not None]
+        if not possible or any(codes != possible[0] for codes in possible):
+            known = {label for reading in self.readings for label in reading.names}
+            unknown = [label for label in labels if label not in known] or labels
+            raise ValueError(
+                f"column {name!r} must hold categories of the model, got {unknown[0]!r}, which XGBoost refuses or "
+                "treats as another one; where it has cut names (beyond ASCII), pass the codes used in training."
+            )
+        return possible[0]
+
 
 _MAX_ENTRIES = 1 << 27
 _OTHER_TYPES: dict[str, set[type]] = {"iu": {bool}, "biu": set(), "fiu": {bool, int}}
@@ -218,3 +405,113 @@ def category_sets(nodes: Nodes, features: tuple[Feature, ...]) -> tuple[Ints, Bo
     starts = np.full(len(nodes.left), -1, dtype=np.int64)
     starts[node] = start
     return starts, goes_left
+
+
+_MAX_FEATURES = 1 << 20
+_MAX_CATEGORIES = 1 << 20
+
+
+def features_of(learner: Document, nodes: Nodes, missing: float, *, counts_bytes: bool) -> tuple[Feature, ...]:
+    """The features; `counts_bytes` tells whether the names of categories were stored whole."""
+    n_features = count_of(learner["learner_model_param"], "num_feature")
+    if not 0 < n_features <= _MAX_FEATURES:
+        raise UnsupportedModelError(f"an XGBoost model must have 1 to {_MAX_FEATURES} features, got {n_features}.")
+    names = _per_feature(learner, "feature_names", n_features) or [f"x{j}" for j in range(n_features)]
+    n_codes = _n_codes(nodes, _per_feature(learner, "feature_types", n_features), n_features)
+    stored = tree_model(learner).get("cats", {}).get("enc", [])
+    if len(stored) not in {0, n_features}:
+        raise ModelFileError(f"cats must have {n_features} entries, one per feature, got {len(stored)}; file damaged?")
+    single = float(singles(missing))
+    readings = [_readings(category_names)[:: -1 if counts_bytes else 1] for category_names in stored]
+    encoders = [_encoder(n, ways, single) for n, ways in zip(n_codes, readings or [()] * n_features, strict=True)]
+    return tuple(Feature(name, encoder) for name, encoder in zip(names, encoders, strict=True))
+
+
+def _per_feature(learner: Document, key: str, n_features: int) -> list[str]:
+    texts = learner.get(key, [])
+    if len(texts) not in {0, n_features} or not all(isinstance(text, str) for text in texts):
+        raise ModelFileError(f"{key} must be {n_features} texts, got {str(texts)[:40]}; file damaged?")
+    return list(texts)
+
+
+def _n_codes(nodes: Nodes, types: list[str], n_features: int) -> list[int]:
+    """For each feature one more than the largest code in its lists; -1 for a numeric one."""
+    _check_splits(nodes, n_features)
+    inner, is_category = nodes.is_inner, nodes.is_category
+    result = np.array([0 if kind == "c" else -1 for kind in types] or [-1] * n_features)
+    result[nodes.feature[inner & is_category]] = 0
+    by_number = nodes.feature[inner & ~is_category]
+    if (result[by_number] >= 0).any():
+        raise UnsupportedModelError(
+            "an XGBoost model must split a feature either by number or by category, got both for feature "
+            f"{by_number[result[by_number] >= 0][0]}; train it in one go."
+        )
+    owner = np.repeat(nodes.listed, nodes.listed_sizes)
+    codes, owner = nodes.categories[inner[owner]], owner[inner[owner]]
+    np.maximum.at(result, nodes.feature[owner], codes + 1)
+    return [int(count) for count in result]
+
+
+def _check_splits(nodes: Nodes, n_features: int) -> None:
+    """Features, thresholds and categories are in range."""
+    feature = nodes.feature[nodes.is_inner]
+    check_values(f"split_indices must be below {n_features}", feature, (feature >= 0) & (feature < n_features))
+    threshold = nodes.condition[nodes.is_inner & ~nodes.is_category]
+    # Nothing is below -inf, which a closed bound cannot express.
+    check_values("thresholds must be numbers above -inf", threshold, ~np.isneginf(threshold))
+    check_values("categories must not be negative", nodes.categories, nodes.categories >= 0)
+    if (nodes.categories >= _MAX_CATEGORIES).any():
+        raise UnsupportedModelError(
+            f"an XGBoost model must have codes of categories below {_MAX_CATEGORIES}, got {nodes.categories.max()}; "
+            "number the categories from 0 on."
+        )
+
+
+def _encoder(n_codes: int, readings: tuple[Reading, ...], missing: float) -> Encoder:
+    if readings:
+        n_names = len(readings[0].names)
+        if n_codes > n_names:
+            raise ModelFileError(
+                f"categories must be below {n_names}, which have names, got {n_codes - 1}; file damaged?"
+            )
+        return NamedCategory(tuple((reading.names, reading.lengths) for reading in readings), missing)
+    return Number(missing) if n_codes < 0 else CodedCategory(n_codes, missing)
+
+
+def _readings(stored: Document) -> tuple[Reading, ...]:
+    """The possible readings of the stored names of a feature's categories; none for a numeric feature."""
+    values = np.asarray(stored["values"])
+    if len(values) and values.dtype.kind not in "iu":
+        raise ModelFileError(f"categories must be named by text or by integers, got {values.dtype}; file damaged?")
+    if "offsets" not in stored:
+        return (Reading(tuple(values.tolist())),)
+    offsets = np.asarray(stored["offsets"], dtype=np.int64)
+    if len(offsets) < 2:
+        return ()
+    if offsets[0] != 0 or (np.diff(offsets) < 0).any() or offsets[-1] != len(values):
+        raise ModelFileError(
+            f"offsets of category names must ascend from 0 to {len(values)}, got {str(offsets)[:40]}; file damaged?"
+        )
+    return _text_readings(values.astype(np.int8).tobytes(), offsets.tolist())
+
+
+def _text_readings(data: bytes, offsets: list[int]) -> tuple[Reading, ...]:
+    """Names of categories from UTF-8 bytes.
+
+    From polars and arrow, offsets count bytes. From pandas, XGBoost before 3.4 counts characters and cuts the bytes to
+    that number, so that beyond ASCII the last names are known by their length and at most a beginning. Both may be
+    possible, also in later files: names stay as they are when a later XGBoost saves a model again.
+    """
+    pieces = list(itertools.pairwise(offsets))
+    windows = [data[a:b] for a, b in pieces]
+    if len(set(windows)) < len(windows):
+        raise UnsupportedModelError(
+            "an XGBoost model must have different names for its categories, got equal ones: XGBoost cuts names beyond "
+            "ASCII and confuses them when it predicts for a table; rename the categories and train it again."
+        )
+    text = data.decode("utf-8", errors="ignore")
+    readings = [Reading(tuple(text[a:b] for a, b in pieces), tuple(b - a for a, b in pieces))]
+    with contextlib.suppress(UnicodeDecodeError):
+        names = tuple(window.decode("utf-8") for window in windows)
+        readings.append(Reading(names, tuple(len(name) for name in names)))
+    return tuple(dict.fromkeys(readings))

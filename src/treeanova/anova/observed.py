@@ -1,0 +1,189 @@
+"""Faces by least squares on the cells that have mass: for large tensors of which few cells are observed.
+
+A slice is the set of rows that agree, on a few bins per feature, in all features of the term except one. Where rows are
+drawn from the density, the mean over a slice is noisy, with variance v / n for n rows of variance v, which is
+subtracted from its square.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import scipy.sparse
+
+from treeanova.anova.support import conjugate_gradients_of_blocks
+from treeanova.core.arrays import Faces, Floats, Ints
+
+_MAX_ITERATIONS = 300
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ObservedCells:
+    """The cells of a tensor that have mass, and their slices: a least-squares problem for faces.
+
+    Its matrix has one row per cell and one column per slice with mass, and in each row as many entries as the tensor
+    has axes. A product with it costs microseconds where one with whole tensors (`solvers.cg`) costs half a millisecond,
+    which matters for hundreds of small problems. Rows and columns are scaled by the roots of masses. Unlike the
+    solvers, it leaves slices without mass alone: their faces are zero.
+
+    Attributes
+    ----------
+    positions
+        Positions of the cells in the flat tensor.
+    roots
+        Roots of the cells' masses.
+    matrix
+        The scaled matrix.
+    slices
+        Positions of the slices with mass, among those along all axes one after another.
+    scales
+        One over the roots of the masses of these slices.
+    shapes
+        Shapes of the faces, without outputs.
+    """
+
+    positions: Ints
+    roots: Floats
+    matrix: scipy.sparse.csr_array
+    slices: Ints
+    scales: Floats
+    shapes: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(cls, weights: Floats) -> ObservedCells:
+        """The cells where weights are positive."""
+        order = weights.ndim
+        positions = np.flatnonzero(weights)
+        masses = weights.ravel()[positions]
+        roots = np.sqrt(masses)
+        shapes = tuple(weights.shape[:axis] + weights.shape[axis + 1 :] for axis in range(order))
+        slices_of_cells = _slices_of_cells(positions, weights.shape)
+        has_mass = np.zeros(sum(map(math.prod, shapes)), dtype=bool)
+        has_mass[slices_of_cells] = True
+        columns = (np.cumsum(has_mass, dtype=np.int32) - 1)[slices_of_cells].ravel()
+        scales = 1 / np.sqrt(np.bincount(columns, np.repeat(masses, order)))
+        entries = np.repeat(roots, order) * scales[columns]
+        ends = np.arange(0, len(columns) + 1, order, dtype=np.int32)
+        matrix = scipy.sparse.csr_array((entries, columns, ends), shape=(len(positions), len(scales)))
+        return cls(positions, roots, matrix, np.flatnonzero(has_mass), scales, shapes)
+
+    def faces(self, values: Floats, tolerance: float, max_iterations: int = _MAX_ITERATIONS) -> Faces:
+        """Faces that make values pure where there is mass: see `faces_of_all`."""
+        return faces_of_all([self], [values], [tolerance], max_iterations)[0]
+
+    def split(self, solution: Floats) -> Faces:
+        """Faces from the scaled values of the slices with mass, shape (n_slices, n_outputs)."""
+        flat = np.zeros((solution.shape[1], sum(map(math.prod, self.shapes))))
+        flat[:, self.slices] = self.scales * solution.T
+        ends = np.cumsum([math.prod(shape) for shape in self.shapes])[:-1]
+        blocks = np.split(flat, ends, axis=1)
+        return [block.reshape(-1, *shape) for block, shape in zip(blocks, self.shapes, strict=True)]
+
+    def mean_squares(self, values: Floats) -> Floats:
+        """Mean square of each output under the weights."""
+        squares: Floats = np.square(self.scaled(values)).sum(axis=1)
+        return squares
+
+    def mean_squares_of_slices(self, values: Floats) -> Floats:
+        """Mean square under the weights, and over the axes, of the means of slices, for each output."""
+        sums = self.matrix.T @ self.scaled(values).T
+        squares: Floats = np.square(sums).sum(axis=0) / len(self.shapes)
+        return squares
+
+    def scaled(self, values: Floats) -> Floats:
+        """Values of the cells times the roots of their masses, shape (n_outputs, n_cells)."""
+        scaled: Floats = self.roots * values.reshape(len(values), -1)[:, self.positions]
+        return scaled
+
+
+def faces_of_all(
+    problems: Sequence[ObservedCells],
+    values: Sequence[Floats],
+    tolerances: Sequence[float],
+    max_iterations: int = _MAX_ITERATIONS,
+) -> list[Faces]:
+    """Faces that make the values of each problem pure where there is mass: least squares by conjugate gradients.
+
+    Each output of each problem is solved until the residual of the normal equations is its tolerance times what it was
+    at the start. Problems are solved side by side, as one step for all takes hardly longer than for a small one.
+    """
+    matrix = _block_diagonal([problem.matrix for problem in problems])
+    transposed = matrix.T
+    pairs = zip(problems, values, strict=True)
+    right = transposed @ np.concatenate([problem.scaled(own).T for problem, own in pairs])
+    lengths = np.array([problem.matrix.shape[1] for problem in problems])
+    solution = conjugate_gradients_of_blocks(
+        lambda v: transposed @ (matrix @ v), right, lengths, np.array(tolerances), max_iterations
+    )
+    parts = np.split(solution, np.cumsum(lengths)[:-1])
+    return [problem.split(part) for problem, part in zip(problems, parts, strict=True)]
+
+
+def _block_diagonal(matrices: Sequence[scipy.sparse.csr_array]) -> scipy.sparse.csr_array:
+    """Matrices along the diagonal; `scipy.sparse.block_diag` is slower, as it goes through coordinates."""
+    if len(matrices) == 1:
+        return matrices[0]
+    n_columns = np.cumsum([0, *(matrix.shape[1] for matrix in matrices)])
+    n_entries = np.cumsum([0, *(matrix.nnz for matrix in matrices)])
+    data = np.concatenate([matrix.data for matrix in matrices])
+    columns = np.concatenate([matrix.indices + start for matrix, start in zip(matrices, n_columns[:-1], strict=True)])
+    ends = [matrix.indptr[1:] + start for matrix, start in zip(matrices, n_entries[:-1], strict=True)]
+    n_rows = sum(matrix.shape[0] for matrix in matrices)
+    return scipy.sparse.csr_array((data, columns, np.concatenate([[0], *ends])), shape=(n_rows, int(n_columns[-1])))
+
+
+def _slices_of_cells(positions: Ints, shape: tuple[int, ...]) -> Ints:
+    """The slice of each cell along each axis, numbered through all axes, shape (n_cells, n_axes)."""
+    slices = np.empty((len(positions), len(shape)), dtype=np.int64)
+    start, stride = 0, math.prod(shape)
+    for axis, size in enumerate(shape):
+        outer, stride = stride, stride // size
+        slices[:, axis] = start + positions // outer * stride + positions % stride
+        start += math.prod(shape) // size
+    return slices
+
+
+def slice_impurity(values: Floats, cells: Ints, weights: Floats, *, are_drawn: bool) -> float:
+    """Root mean square of slice means relative to that of the term, the largest over axes and outputs.
+
+    Parameters
+    ----------
+    values
+        The term at rows, shape (n_rows, n_outputs).
+    cells
+        Bins of the rows in the features of the term, few per feature, shape (n_rows, n_features).
+    weights
+        Weights of the rows, of sum 1.
+    are_drawn
+        Whether the rows are draws from the density, rather than all of its mass.
+    """
+    squares = weights @ values**2
+    worst = np.zeros(values.shape[1])
+    for axis in range(cells.shape[1]):
+        slices = _numbered(np.delete(cells, axis, axis=1))
+        worst = np.maximum(worst, _mean_square(values, slices, weights, are_drawn=are_drawn))
+    return float(np.sqrt(np.divide(worst, squares, out=np.zeros_like(worst), where=squares > 0)).max(initial=0.0))
+
+
+def _numbered(cells: Ints) -> Ints:
+    """A number for each distinct combination of bins."""
+    flat = np.zeros(len(cells), dtype=np.int64)
+    for column in cells.T:
+        flat = flat * (int(column.max(initial=0)) + 1) + column
+    return np.unique(flat, return_inverse=True)[1].ravel()
+
+
+def _mean_square(values: Floats, slices: Ints, weights: Floats, *, are_drawn: bool) -> Floats:
+    """Mean square of the means of slices, without the part due to noise of draws, per output."""
+    masses = np.bincount(slices, weights)
+    n_rows = masses**2 / np.bincount(slices, weights**2)  # effective number of rows of each slice
+    mean_squares = np.zeros(values.shape[1])
+    for output, column in enumerate(values.T):
+        means = np.bincount(slices, weights * column) / masses
+        variances = np.maximum(np.bincount(slices, weights * column**2) / masses - means**2, 0.0)
+        noise = np.where(n_rows > 1, variances / np.maximum(n_rows - 1, 1e-9), means**2) if are_drawn else 0.0
+        mean_squares[output] = max(float(masses @ (means**2 - noise)), 0.0)
+    return mean_squares

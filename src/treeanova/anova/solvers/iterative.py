@@ -1,0 +1,268 @@
+"""Any order by conjugate gradients on the normal equations of min Σ w (T - Σ_i g_i)² over faces g_i.
+
+Pairs: on the scaled Laplacian of `cholesky`. Higher orders: on all faces, each scaled by the roots of its slices'
+masses. Sweeps of slice means before each round move most of the mass, show how pure the values are, and serve slices of
+almost no mass, to which the norm of conjugate gradients is blind.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import functools
+from collections.abc import Sequence
+
+import numpy as np
+
+from treeanova.anova.solvers.base import AUTO, Options, SeenBinsSolver, Solution, Solver, with_probe, without_probe
+from treeanova.anova.solvers.elimination import FEW_CELLS
+from treeanova.anova.solvers.pairs import MAX_BINS
+from treeanova.anova.support import (
+    PURE_ENOUGH,
+    MeansAlong,
+    add_faces,
+    conjugate_gradients,
+    is_product,
+    largest,
+    marginals,
+    maximal_correlation,
+    move_means,
+    normalise,
+    polish,
+    safe_inverse,
+    slice_means,
+    slice_sums,
+    spread,
+    sweep,
+    sweep_product,
+    take_out,
+    zero_faces,
+)
+from treeanova.core.arrays import Faces, Floats
+
+_TOLERANCE = 1e-12
+_ROUNDS = 4
+_WEAKEST = 1e-4
+_ACCURATE = 1e-11
+_SAFETY = 10.0  # between what is left of one random probe and the error of any other function
+
+
+class ConjugateGradients(SeenBinsSolver):
+    """Any order and any number of bins; the error is measured by a probe.
+
+    Where the method is "auto" and the error is too large, `exact` takes over if it can.
+    """
+
+    method = name = "cg"
+
+    def __init__(self, *, exact: Solver) -> None:
+        self._exact = exact
+
+    def can_solve(self, weights: Floats) -> bool:
+        """Any weights."""
+        del weights
+        return True
+
+    def reason(self, sizes: Sequence[int], weights: Floats | None) -> str | None:  # noqa: ARG002 - any weights will do
+        """Everything too large for a factor."""
+        if len(sizes) == 2:
+            return f"a pair whose shorter axis has {min(sizes):,} bins, over {MAX_BINS:,}"
+        return f"order {len(sizes)} with over {FEW_CELLS} cells: a factor would be too large"
+
+    def solve(self, term: Floats, weights: Floats, options: Options) -> Solution:
+        """The faces, with their measured error."""
+        if weights.ndim == 1:
+            return super().solve(term, weights, options)
+        solution = super().solve(with_probe(term), weights, options)
+        faces, error = without_probe(solution.faces, weights.shape)
+        if error > _ACCURATE and options.method == AUTO and self._exact.can_solve(weights):
+            return self._exact.solve(term, weights, options)
+        return dataclasses.replace(solution, faces=faces, error=_SAFETY * error)
+
+    def solve_seen(self, term: Floats, weights: Floats, options: Options) -> Solution:
+        """The faces, output by output."""
+        return self._solve_in_place(term.copy(), weights, options)
+
+    def _solve_in_place(self, values: Floats, weights: Floats, options: Options) -> Solution:
+        if weights.ndim == 2 and weights.shape[0] < weights.shape[1]:
+            return self._solve_in_place(values.swapaxes(1, 2), weights.T, options).flipped()
+        faces = zero_faces(values)
+        system = _PairSystem(weights) if weights.ndim == 2 else _FaceSystem(weights)
+        n_iterations, smallest = 0, 1.0
+        for output in range(len(values)):
+            one = slice(output, output + 1)
+            n_steps, ritz_value = _purify(values[one], [face[one] for face in faces], system, options.max_iterations)
+            n_iterations, smallest = max(n_iterations, n_steps), min(smallest, ritz_value)
+        correlation = maximal_correlation(weights) if weights.ndim == 2 else 1.0 - smallest
+        return Solution(faces, self.name, n_iterations, correlation)
+
+
+def _purify(values: Floats, faces: Faces, system: _System, max_iterations: int) -> tuple[int, float]:
+    """Purify one output in place, in rounds that take up what rounding left; iterations and smallest Ritz value.
+
+    The residual is driven down until the error in the weakest direction met is within the tolerance.
+    """
+    means: MeansAlong = functools.partial(slice_means, weights=system.weights)
+    scale = float(largest(values)[0])
+    n_steps, smallest = 0, 1.0
+    for _ in range(_ROUNDS):
+        moved = sweep(values, faces, means)
+        rhs = system.gather(values)
+        goal = _TOLERANCE * scale * max(smallest, _WEAKEST)
+        if np.linalg.norm(rhs) <= goal or n_steps >= max_iterations:
+            if moved > PURE_ENOUGH * scale:
+                polish(values, faces, means, scale)
+            break
+        solution, more_steps, ritz_value = conjugate_gradients(system.apply, rhs, goal, max_iterations - n_steps)
+        n_steps, smallest = n_steps + more_steps, min(smallest, ritz_value)
+        more = system.faces(solution)
+        take_out(values, more)
+        add_faces(faces, more)
+    return n_steps, smallest
+
+
+class _System(abc.ABC):
+    """Normal equations of the faces of one output."""
+
+    def __init__(self, weights: Floats) -> None:
+        self.weights = weights
+
+    @abc.abstractmethod
+    def gather(self, values: Floats) -> Floats:
+        """The right-hand side for values."""
+
+    @abc.abstractmethod
+    def apply(self, vector: Floats) -> Floats:
+        """The matrix times a vector."""
+
+    @abc.abstractmethod
+    def faces(self, vector: Floats) -> Faces:
+        """The faces of a solution."""
+
+
+class _PairSystem(_System):
+    """The scaled Laplacian 1 - NᵀN of a pair, W sparse or dense."""
+
+    def __init__(self, weights: Floats) -> None:
+        super().__init__(weights)
+        self._matrix, self._row_root, self._root = normalise(weights)
+
+    def gather(self, values: Floats) -> Floats:
+        """Scaled column sums of values whose row means are zero."""
+        rows = slice_means(values, self.weights, 1)
+        sums: Floats = slice_sums(values - spread(rows, 1), self.weights, 0)[0] / self._root
+        return sums
+
+    def apply(self, vector: Floats) -> Floats:
+        """The matrix times a vector."""
+        image: Floats = vector - self._matrix.T @ (self._matrix @ vector)
+        return image
+
+    def faces(self, vector: Floats) -> Faces:
+        """The face of the columns, and what it leaves to the rows."""
+        return [(vector / self._root)[None], -(self._matrix @ vector / self._row_root)[None]]
+
+
+class _FaceSystem(_System):
+    """All faces of a tensor in one vector, scaled by the roots of the slices' masses."""
+
+    def __init__(self, weights: Floats) -> None:
+        super().__init__(weights)
+        self._shapes = [weights.shape[:axis] + weights.shape[axis + 1 :] for axis in range(weights.ndim)]
+        self._ends = np.cumsum([np.prod(shape) for shape in self._shapes])[:-1]
+        masses = np.concatenate([weights.sum(axis).ravel() for axis in range(weights.ndim)])
+        self._inverse_root = np.sqrt(safe_inverse(masses))
+        self._cells = np.empty((1, *weights.shape))
+
+    def gather(self, values: Floats) -> Floats:
+        """Scaled slice sums."""
+        sums = [slice_sums(values, self.weights, axis).ravel() for axis in range(self.weights.ndim)]
+        return np.concatenate(sums) * self._inverse_root
+
+    def apply(self, vector: Floats) -> Floats:
+        """The matrix times a vector, by way of the whole tensor."""
+        faces = self.faces(vector)
+        np.add(spread(faces[0], 0), spread(faces[1], 1), out=self._cells)
+        for axis in range(2, len(faces)):
+            self._cells += spread(faces[axis], axis)
+        return self.gather(self._cells)
+
+    def faces(self, vector: Floats) -> Faces:
+        """The faces of a solution, without its scales."""
+        blocks = np.split(vector * self._inverse_root, self._ends)
+        return [block.reshape(1, *shape) for block, shape in zip(blocks, self._shapes, strict=True)]
+
+
+_LEAST_OF_TRACE = 1e-12  # of its start: below, rounding decides
+
+
+class MassMoving(SeenBinsSolver):
+    """Sweeps until none moves more than the tolerance times the largest score; never chosen by "auto".
+
+    The trace holds M^t, the unpurified mass sum over slices |sum w T|, before the first pass and after each pass over
+    an axis; shape (n_passes + 1, n_outputs).
+    """
+
+    method = name = "mass-moving"
+    remedy = 'a sweep removes little at such a correlation: use method="auto", or raise max_iterations'
+
+    def can_solve(self, weights: Floats) -> bool:
+        """Any weights."""
+        del weights
+        return True
+
+    def solve_seen(self, term: Floats, weights: Floats, options: Options) -> Solution:
+        """The sum of all slice means that were moved."""
+        values, faces, scales = term.copy(), zero_faces(term), largest(term)
+        masses = [unpurified_mass(values, weights)]
+        for _ in range(options.max_iterations):
+            moved = np.zeros(len(values))
+            for axis in range(weights.ndim):
+                moved = np.maximum(moved, largest(move_means(values, weights, axis, faces)))
+                masses.append(unpurified_mass(values, weights))
+            if (moved <= options.tol * scales).all():
+                break
+        n_sweeps, trace = (len(masses) - 1) // weights.ndim, np.array(masses)
+        return Solution(faces, self.name, n_sweeps, _correlation(weights, trace), trace=trace)
+
+
+def unpurified_mass(values: Floats, weights: Floats) -> Floats:
+    """M of the paper: sum over all slices of all axes of |sum w T|, per output."""
+    sums = [
+        np.abs(slice_sums(values, weights, axis)).reshape(len(values), -1).sum(axis=1) for axis in range(weights.ndim)
+    ]
+    total: Floats = np.sum(sums, axis=0)
+    return total
+
+
+def _correlation(weights: Floats, trace: Floats) -> float:
+    """Maximal correlation: exact for pairs, from the decay per sweep above."""
+    order = weights.ndim
+    if order <= 2:
+        return maximal_correlation(weights) if order == 2 else 0.0
+    ends = trace[::order].max(axis=1)
+    usable = ends[ends > _LEAST_OF_TRACE * ends[0]]
+    return float(np.sqrt(min(usable[-1] / usable[-2], 1.0))) if len(usable) > 1 else 0.0
+
+
+class Product(Solver):
+    """One sweep of means under the marginals."""
+
+    method = name = "direct"
+
+    def can_solve(self, weights: Floats) -> bool:
+        """Whether the weights are a product of marginals."""
+        return is_product(weights)
+
+    def reason(self, sizes: Sequence[int], weights: Floats | None) -> str | None:
+        """One axis, or a product of marginals."""
+        if len(sizes) == 1:
+            return "one axis: its mean is all there is to move"
+        if weights is not None and is_product(weights):
+            return "the weights are a product of marginals: one sweep of means is exact"
+        return None
+
+    def solve(self, term: Floats, weights: Floats, options: Options) -> Solution:  # noqa: ARG002 - needs none
+        """The means along each axis in turn."""
+        faces = sweep_product(term.copy(), marginals(weights))
+        return Solution(faces, self.name, iterations=1, correlation=0.0, error=0.0)

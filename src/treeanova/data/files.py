@@ -1,0 +1,629 @@
+"""Files of tables: CSV, Parquet, Feather and JSON lines, read by polars, pyarrow or pandas.
+
+A text file does not tell a number from a label, so the model's schema decides: its numbers are parsed (empty cells are
+missing), its categories reach it as text, or as the number or boolean that it knows as a label.
+"""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import csv
+import datetime as dt
+import gzip
+import importlib
+import importlib.util
+import io
+import json
+import lzma
+import os
+import pathlib
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any
+
+import narwhals.stable.v1 as nw
+import numpy as np
+import numpy.typing as npt
+
+from treeanova.core.arrays import Floats, Ints
+from treeanova.data.columns import blanks_around, check_beside, columns_of, has_features, raw_column
+from treeanova.data.features import Feature, Schema, is_missing
+
+LIBRARIES = ("polars", "pyarrow", "pandas")
+MISSING_WORDS = ("", "NA", "N/A", "#N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "<NA>")
+UNNAMED = "Unnamed: "  # how pandas, and so models trained on its tables, call a column without a name
+_ARROW_FIRST = ("pyarrow", "polars", "pandas")  # polars refuses some files with categories of pandas
+_KINDS = {
+    **dict.fromkeys([".csv", ".tsv"], "csv"),
+    **dict.fromkeys([".parquet", ".pq"], "parquet"),
+    **dict.fromkeys([".feather", ".arrow", ".ipc"], "feather"),
+    **dict.fromkeys([".jsonl", ".ndjson"], "jsonl"),
+}
+_READABLE = ".csv, .tsv, .parquet, .feather, .jsonl (text also as .gz, .bz2, .xz, .zst)"
+_PLAIN = (nw.Int64, nw.Float64, nw.String, nw.Object)
+_PACKED = {".gz": gzip.decompress, ".bz2": bz2.decompress, ".xz": lzma.decompress}
+
+
+class TableError(ValueError):
+    """A file that is not a table."""
+
+
+def read_file(path: pathlib.Path, library: str | None, is_text: Callable[[str], bool]) -> tuple[nw.DataFrame[Any], str]:
+    """The table in a file, and the library that read it; `is_text` tells which columns of a text file stay text."""
+    kind = _kind_of(path)
+    library = library or _installed(LIBRARIES if kind in {"csv", "jsonl"} else _ARROW_FIRST)
+    try:
+        table = _READERS[kind](path, library, is_text)
+    except (ImportError, TableError):
+        raise
+    except Exception as error:  # each library has errors of its own
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise TableError(f"{path.name} must be a whole {kind} file, got an error of {library}: {reason}") from error
+    return nw.from_native(table, eager_only=True), library
+
+
+def is_csv(path: pathlib.Path) -> bool:
+    """Whether a file is text that does not tell the types of its columns."""
+    return _kind_of(path) == "csv"
+
+
+def _kind_of(path: pathlib.Path) -> str:
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    packed = bool(suffixes) and suffixes[-1] in {*_PACKED, ".zst"}
+    kind = _KINDS.get(suffixes[-2] if packed and len(suffixes) > 1 else suffixes[-1] if suffixes else "")
+    if kind is None or (packed and kind in {"parquet", "feather"}):
+        raise TableError(f"`path` must be a table that treeanova reads, got {path.name!r}; it reads {_READABLE}.")
+    return kind
+
+
+def _installed(libraries: Sequence[str]) -> str:
+    """The first of some libraries that is installed."""
+    first = next((name for name in libraries if importlib.util.find_spec(name)), None)
+    if first is None:
+        raise ImportError("reading tables needs polars, pyarrow or pandas, none is installed; pip install polars.")
+    return first
+
+
+def _content(path: pathlib.Path) -> bytes:
+    """The bytes of a file, unpacked."""
+    content = path.read_bytes()
+    suffix = path.suffix.lower()
+    if suffix == ".zst":
+        return _unpack_zstandard(content)
+    return _PACKED[suffix](content) if suffix in _PACKED else content
+
+
+def _unpack_zstandard(content: bytes) -> bytes:
+    """Bytes of a .zst file, by the first package installed that reads the format."""
+    for name in ("compression.zstd", "zstandard", "pyarrow"):
+        try:
+            module = importlib.import_module(name)
+        except ImportError:
+            continue
+        if name == "compression.zstd":
+            return bytes(module.decompress(content))
+        stream = (
+            module.ZstdDecompressor().stream_reader(io.BytesIO(content))
+            if name == "zstandard"
+            else module.input_stream(io.BytesIO(content), compression="zstd")
+        )
+        return bytes(stream.read())
+    raise ImportError("reading .zst needs zstandard, pyarrow or Python 3.14, none is there; pip install zstandard.")
+
+
+def _read_csv(path: pathlib.Path, library: str, is_text: Callable[[str], bool]) -> Any:
+    """Columns of plain numbers as the library reads them, all others as text: no library guesses dates or booleans."""
+    head, rows = _split(_content(path), path.name)
+    names, separator = _header(head, path.name)
+    body = _checked_rows(rows, separator, len(names), path.name)
+    text = [name for name in names if is_text(name)]
+    read = _CSV_READERS[library]
+    table = nw.from_native(read(body, separator, names, text), eager_only=True)
+    plain = _PLAIN[1:] if b"0x" in body or b"0X" in body else _PLAIN  # pyarrow takes 0x10 for a number
+    guessed = [name for name in names if table[name].dtype not in plain]
+    if guessed:
+        table = nw.from_native(read(body, separator, names, [*text, *guessed]), eager_only=True)
+    words = [table[name].fill_null("") for name in names if table[name].dtype == nw.String]
+    return nw.to_native(table.with_columns(*words) if words else table)
+
+
+def _split(content: bytes, file_name: str) -> tuple[bytes, bytes]:
+    """The first line of a text file that is not blank, and all that follows it."""
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise TableError(f"{file_name} must be text in UTF-8, got UTF-16; save it as UTF-8.")
+    content = content.removeprefix(codecs.BOM_UTF8)
+    if b"\n" not in content:
+        content = content.replace(b"\r", b"\n")  # line ends of old Macs
+    content = content.lstrip(b"\n\r") if content[:1] in b"\n\r" else content
+    ends = _outside(content, b"\n", _quotes(content, file_name))
+    end = int(ends[0]) + 1 if len(ends) else len(content)
+    return content[:end], content[end:]
+
+
+def _header(line: bytes, file_name: str) -> tuple[list[str], str]:
+    """Names of the columns of a CSV file, where columns without a name get pandas' name, and the separator."""
+    first = line.decode("utf-8", errors="replace")
+    separator = max(",;\t|", key=first.count)
+    cells = next(csv.reader(io.StringIO(first), delimiter=separator), [])
+    if not any(cell.strip() for cell in cells):
+        raise TableError(f"{file_name} must start with a line of column names, got {first.strip()[:40]!r}; add it.")
+    if all(map(_is_number, cells)) and cells != [str(j) for j in range(len(cells))]:
+        raise TableError(
+            f"{file_name} must start with a line of column names, got the numbers {first.strip()[:40]!r}; add a line "
+            "of names."
+        )
+    names = [cell if cell.strip() else f"{UNNAMED}{j}" for j, cell in enumerate(cells)]
+    doubled = sorted({name for name in names if names.count(name) > 1})
+    if doubled:
+        raise TableError(
+            f"{file_name} must have each column once, got {', '.join(map(repr, doubled))} twice; rename one."
+        )
+    return names, separator
+
+
+def _checked_rows(content: bytes, separator: str, n_columns: int, file_name: str) -> bytes:
+    """Rows without blank lines; TableError where a row has more or fewer cells than there are columns.
+
+    Libraries differ in what they make of blank lines, of cells that are too many or missing, and of stray quotes.
+    """
+    content = content if content.endswith(b"\n") or not content else content + b"\n"
+    quotes = _quotes(content, file_name, separator.encode())
+    ends = _outside(content, b"\n", quotes)
+    starts = np.concatenate([[0], ends[:-1] + 1]).astype(np.int64)
+    n_cells = np.diff(np.searchsorted(_outside(content, separator.encode(), quotes), ends), prepend=0) + 1
+    is_blank = np.zeros(len(ends), dtype=bool)
+    for row in np.flatnonzero(n_cells == 1):  # of one column all rows, of several only blank ones and wrong ones
+        is_blank[row] = not content[starts[row] : ends[row]].strip()
+    wrong = np.flatnonzero(~is_blank & (n_cells != n_columns))
+    if len(wrong):
+        raise TableError(
+            f"{file_name} must have {n_columns} cells in each row, got {n_cells[wrong[0]]} in row {wrong[0] + 1:,}; "
+            "correct the row, or put quotes around cells with a separator."
+        )
+    if is_blank.all():
+        raise TableError(f"{file_name} must have at least one row, got 0; pass the rows of the density.")
+    if not is_blank.any():
+        return content
+    pieces = zip(starts[~is_blank].tolist(), ends[~is_blank].tolist(), strict=True)
+    return b"".join(content[start : end + 1] for start, end in pieces)
+
+
+def _quotes(content: bytes, file_name: str, separators: bytes = b",;\t|") -> Ints:
+    """Places of quotes, which open and close cells in turn; TableError where one stands within a cell."""
+    quotes = _places(content, b'"')
+    text = np.frombuffer(content, dtype=np.uint8)
+    around = np.frombuffer(b'"\n\r' + separators, dtype=np.uint8)
+    before = text[quotes[::2] - 1][quotes[::2] > 0]
+    after = text[np.minimum(quotes[1::2] + 1, len(text) - 1)][quotes[1::2] + 1 < len(text)]
+    if len(quotes) % 2 or not (np.isin(before, around).all() and np.isin(after, around).all()):
+        raise TableError(
+            f"{file_name} must have quotes around whole cells only, got others; double the quotes within a cell, and "
+            "put the cell in quotes."
+        )
+    return quotes
+
+
+def _outside(content: bytes, character: bytes, quotes: Ints) -> Ints:
+    """Places of a character outside quotes."""
+    places = _places(content, character)
+    outside: Ints = places[np.searchsorted(quotes, places) % 2 == 0]
+    return outside
+
+
+def _places(content: bytes, character: bytes) -> Ints:
+    return np.flatnonzero(np.frombuffer(content, dtype=np.uint8) == character[0])
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _csv_by_polars(content: bytes, separator: str, names: list[str], text: list[str]) -> Any:
+    polars = importlib.import_module("polars")
+
+    def read(words: list[str]) -> Any:
+        types = dict.fromkeys(words, polars.String)
+        options = {"has_header": False, "new_columns": names, "schema_overrides": types, "infer_schema_length": None}
+        return polars.read_csv(content, separator=separator, **options)
+
+    try:
+        return read(text)
+    except polars.exceptions.ComputeError:  # it took a column for whole numbers that it cannot read, such as 40 digits
+        return read(names)
+
+
+def _csv_by_pyarrow(content: bytes, separator: str, names: list[str], text: list[str]) -> Any:
+    pyarrow, module = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.csv")
+    block = min(max(len(content), 1 << 20), 2**31 - 1)  # types are guessed from the first block
+    return module.read_csv(
+        io.BytesIO(content),
+        read_options=module.ReadOptions(column_names=names, block_size=block),
+        parse_options=module.ParseOptions(delimiter=separator, newlines_in_values=True),
+        convert_options=module.ConvertOptions(
+            column_types=dict.fromkeys(text, pyarrow.string()), null_values=[""], strings_can_be_null=False
+        ),
+    )
+
+
+def _csv_by_pandas(content: bytes, separator: str, names: list[str], text: list[str]) -> Any:
+    del text  # all of it: pandas would read words such as NA as missing in text too
+    return importlib.import_module("pandas").read_csv(
+        io.BytesIO(content), sep=separator, header=None, names=names, index_col=False, dtype=object, na_filter=False
+    )
+
+
+_CSV_READERS: dict[str, Callable[[bytes, str, list[str], list[str]], Any]] = {
+    "polars": _csv_by_polars,
+    "pyarrow": _csv_by_pyarrow,
+    "pandas": _csv_by_pandas,
+}
+
+
+def _read_jsonl(path: pathlib.Path, library: str, _: Callable[[str], bool]) -> Any:
+    content = io.BytesIO(_content(path))
+    if library == "polars":
+        return importlib.import_module("polars").read_ndjson(content, infer_schema_length=None)
+    if library == "pyarrow":
+        return importlib.import_module("pyarrow.json").read_json(content)
+    rows = [json.loads(line) for line in content if line.strip()]  # pandas' reader guesses dates
+    return importlib.import_module("pandas").DataFrame(rows)
+
+
+def _read_parquet(path: pathlib.Path, library: str, _: Callable[[str], bool]) -> Any:
+    if library == "pyarrow":
+        return importlib.import_module("pyarrow.parquet").read_table(path)
+    return importlib.import_module(library).read_parquet(path)
+
+
+def _read_feather(path: pathlib.Path, library: str, _: Callable[[str], bool]) -> Any:
+    if library == "polars":
+        return importlib.import_module("polars").read_ipc(path)
+    if library == "pyarrow":
+        return importlib.import_module("pyarrow.feather").read_table(path)
+    return importlib.import_module("pandas").read_feather(path)
+
+
+_READERS: dict[str, Callable[[pathlib.Path, str, Callable[[str], bool]], Any]] = {
+    "csv": _read_csv,
+    "jsonl": _read_jsonl,
+    "parquet": _read_parquet,
+    "feather": _read_feather,
+}
+
+
+Reading = list[Any] | Floats
+_BOOLEANS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_WHOLE = re.compile(r"\s*[+-]?[0-9]+\s*").fullmatch
+_INDEX_NAMES = ("__index_level_0__", f"{UNNAMED}0")
+
+
+def text_columns(schema: Schema | None) -> Callable[[str], bool]:
+    """A function that tells which columns of a text file stay text; all of them if they are matched by position."""
+    if schema is None:
+        return lambda _: False
+    labels = {
+        name
+        for spelling in schema.spellings
+        for name, feature in zip(spelling, schema.features, strict=True)
+        if _has_labels(feature)
+    }
+    if not schema.named and labels:
+        return lambda _: True
+    return lambda name: name in labels or (schema.underscores and name.replace(" ", "_") in labels)
+
+
+def _has_labels(feature: Feature) -> bool:
+    """Whether a feature may be given by labels: categories, and ordered ones that a model splits as numbers."""
+    return feature.is_category or getattr(feature.encoder, "names", None) is not None
+
+
+def without_columns(table: nw.DataFrame[Any], drop: Collection[str], file_name: str) -> nw.DataFrame[Any]:
+    """The table without some columns, all of which must be there."""
+    unknown = [name for name in drop if name not in table.columns]
+    if unknown:
+        raise ValueError(
+            f"{file_name} must have the columns to leave out, got none named {', '.join(map(repr, unknown))}; "
+            f"{blanks_around(unknown, table.columns) or f'it has {some_names(table.columns)}'}."
+        )
+    return table.drop(list(drop))
+
+
+def some_names(names: Sequence[str], max_names: int = 12) -> str:
+    """The first names as one text."""
+    shown = ", ".join(names[:max_names])
+    return f"{shown}, … ({len(names)} in all)" if len(names) > max_names else shown
+
+
+def fit_columns(
+    table: nw.DataFrame[Any], schema: Schema, library: str, file_name: str, dropped: Collection[str] = ()
+) -> nw.DataFrame[Any]:
+    """The model's columns in its order, each read as the model needs it, of a table without those that were dropped."""
+    names = _model_columns(table.columns, schema, file_name, dropped)
+    columns = [_fit(table[name], feature, library) for name, feature in zip(names, schema.features, strict=True)]
+    return table.select(names).with_columns(*columns)
+
+
+def _model_columns(names: Sequence[str], schema: Schema, file_name: str, dropped: Collection[str]) -> list[str]:
+    """Names of the columns of a table that are the model's features, in its order."""
+    if not schema.named:
+        return _without_names(list(names), schema, file_name, dropped)
+    known = {name.replace(" ", "_") if schema.underscores else name: name for name in names}
+    known |= {name: name for name in names}
+    for spelling in schema.spellings:
+        if all(name in known for name in spelling):
+            return [known[name] for name in spelling]
+    missing = [name for name in schema.names if name not in known]
+    raise ValueError(
+        f"{file_name} must have the model's columns, got none named {', '.join(map(repr, missing[:5]))}"
+        f"{f' and {len(missing) - 5} more' if len(missing) > 5 else ''}; "
+        f"{blanks_around(missing, names) or f'it has {some_names(names)}'}."
+    )
+
+
+def _without_names(names: list[str], schema: Schema, file_name: str, dropped: Collection[str]) -> list[str]:
+    """The columns named as the features are shown, else all columns except an index that was saved as the first one."""
+    n_features = len(schema.features)
+    if len(names) == n_features + 1:
+        names = [name for name in names if name not in _INDEX_NAMES]
+    if has_features(names, schema):
+        return list(schema.names)
+    check_beside(names, schema, dropped)
+    if len(names) != n_features:
+        raise ValueError(
+            f"{file_name} must have {n_features} columns, because the model has no names for them, got {len(names)}: "
+            f"{some_names(names)}; leave out those that are not features (--target)."
+        )
+    return names
+
+
+def _fit(column: nw.Series[Any], feature: Feature, library: str) -> nw.Series[Any]:
+    """A column as its feature needs it."""
+    if not _has_labels(feature):
+        if column.dtype not in {nw.String, nw.Object}:
+            return column
+        dates = _dates_of(column, library) if feature.encoder.date_unit and column.dtype == nw.String else None
+        return _numbers_of(column, library) if dates is None else dates
+    cells = raw_column(column).tolist()
+    return _series(column.name, _best_reading(_with_missing(cells, feature), feature), library)
+
+
+def _best_reading(cells: list[Any], feature: Feature) -> Reading:
+    """The first reading all of whose values a feature knows, else the one of which it knows the largest share."""
+    best: Reading = cells
+    best_share = -np.inf
+    for reading in _readings(cells):
+        share = _share_known(reading, feature)
+        if share == 1:
+            return reading
+        if share > best_share:
+            best, best_share = reading, share
+    return best
+
+
+def _numbers_of(column: nw.Series[Any], library: str) -> nw.Series[Any]:
+    """A column of text or objects as numbers, where all of it spells numbers or booleans; else itself."""
+    cells = [None if is_missing(cell) or str(cell).strip() in MISSING_WORDS else cell for cell in raw_column(column)]
+    for read in (_as_floats, _as_booleans):
+        values = read(cells)
+        if values is not None:
+            return _series(
+                column.name, np.array([np.nan if v is None else v for v in values], dtype=np.float64), library
+            )
+    return column
+
+
+def typed_columns(table: nw.DataFrame[Any], library: str) -> nw.DataFrame[Any]:
+    """Columns of a text file by what all of their cells spell: numbers, whole ones if none is missing, or booleans."""
+    return table.with_columns(*(_typed(table[name], library) for name in table.columns))
+
+
+def _typed(column: nw.Series[Any], library: str) -> nw.Series[Any]:
+    if column.dtype not in {nw.String, nw.Object}:
+        return column.cast(nw.Float64) if column.null_count() else column
+    cells = raw_column(column).tolist()
+    booleans = _as_booleans(cells)
+    if booleans is not None:
+        return nw.new_series(column.name, booleans, nw.Boolean, backend=library)  # type: ignore[arg-type]
+    if all(map(_WHOLE, cells)):
+        whole = [int(cell) for cell in cells]
+        if max(map(abs, whole)) < 2**63:
+            return nw.new_series(column.name, whole, nw.Int64, backend=library)  # type: ignore[arg-type]
+    numbers = _as_floats([None if cell.strip() in MISSING_WORDS else cell for cell in cells])
+    if numbers is None:
+        return column
+    values = np.array([np.nan if number is None else number for number in numbers], dtype=np.float64)
+    return _series(column.name, values, library)
+
+
+def _dates_of(column: nw.Series[Any], library: str) -> nw.Series[Any] | None:
+    """A column of text as dates, where all of it spells dates as ISO 8601 does; else None."""
+    cells = [None if is_missing(cell) or cell.strip() in MISSING_WORDS else cell.strip() for cell in raw_column(column)]
+    try:
+        dates = [None if cell is None else dt.datetime.fromisoformat(cell) for cell in cells]
+    except ValueError:
+        return None
+    plain = [
+        date if date is None or date.tzinfo is None else date.astimezone(dt.UTC).replace(tzinfo=None) for date in dates
+    ]
+    return nw.new_series(column.name, plain, nw.Datetime("us"), backend=library)  # type: ignore[arg-type]
+
+
+def _in_utc(date: dt.datetime | None) -> dt.datetime | None:
+    has_zone = date is not None and date.tzinfo is not None
+    return date.astimezone(dt.UTC).replace(tzinfo=None) if date is not None and has_zone else date
+
+
+def _with_missing(cells: list[Any], feature: Feature) -> list[Any]:
+    """Cells with None for words that mean missing, unless the model knows them as labels."""
+    texts = {cell for cell in cells if isinstance(cell, str)}
+    words = [word for word in MISSING_WORDS if word in texts and _share_known([word], feature) < 1]
+    return [None if is_missing(cell) or cell in words else cell for cell in cells]
+
+
+def _readings(cells: list[Any]) -> Iterator[Reading]:
+    """Ways to read cells, the more likely first: unchanged, as text, as numbers, as booleans, as codes."""
+    yield cells
+    yield [None if cell is None else str(cell).strip() for cell in cells]
+    for read in (_as_numbers, _as_booleans):
+        values = read(cells)
+        if values is not None:
+            yield values
+    numbers = _as_numbers(cells)
+    if numbers is not None:
+        yield np.array([np.nan if number is None else number for number in numbers], dtype=np.float64)
+
+
+def _as_numbers(cells: list[Any]) -> list[int | float | None] | None:
+    """Cells as numbers, whole ones as integers; None if a cell is not a number."""
+    numbers = _as_floats(cells)
+    if numbers is None:
+        return None
+    return [int(number) if number is not None and number.is_integer() else number for number in numbers]
+
+
+def _as_floats(cells: list[Any]) -> list[float | None] | None:
+    """Cells as numbers; None if a cell is not a number."""
+    if any(isinstance(cell, str) and ("_" in cell or not cell.isascii()) for cell in cells):
+        return None  # Python would take 1_000 for a number, and digits of all scripts
+    try:
+        return [None if cell is None else float(cell) for cell in cells]
+    except (TypeError, ValueError):
+        return None
+
+
+def _as_booleans(cells: list[Any]) -> list[bool | None] | None:
+    texts = [None if cell is None else str(cell).strip() for cell in cells]
+    if not all(text is None or text in _BOOLEANS for text in texts):
+        return None
+    return [None if text is None else _BOOLEANS[text] for text in texts]
+
+
+def _share_known(reading: Reading, feature: Feature) -> float:
+    """Share of the different values of a reading that a feature knows; -1 when it refuses them."""
+    if isinstance(reading, np.ndarray):
+        column: npt.NDArray[Any] = np.unique(reading[~np.isnan(reading)])
+    else:
+        distinct = list({(type(cell), cell): cell for cell in reading if cell is not None}.values())
+        column = np.empty(len(distinct), dtype=object)
+        column[:] = distinct
+    try:
+        encoded = feature.encoder.encode(column, feature.name)
+    except (TypeError, ValueError):
+        return -1
+    known = encoded < feature.n_categories if feature.is_category else ~np.isnan(encoded)
+    return float(known.mean()) if len(known) else 1.0
+
+
+def _series(name: str, values: Reading, library: str) -> nw.Series[Any]:
+    """A column of floats, of text, or of other objects, which no library may convert to numbers."""
+    if isinstance(values, np.ndarray):
+        return nw.new_series(name, values, nw.Float64, backend=library)  # type: ignore[arg-type]
+    if all(value is None or isinstance(value, str) for value in values):
+        return nw.new_series(name, values, nw.String, backend=library)  # type: ignore[arg-type]
+    module = importlib.import_module(library)
+    if library == "polars":
+        native = module.Series(name, values, dtype=module.Object)
+    elif library == "pandas":
+        native = module.Series(values, name=name, dtype=object)
+    else:
+        native = module.chunked_array([module.array(values).dictionary_encode()])
+    series: nw.Series[Any] = nw.from_native(native, series_only=True)
+    return series.alias(name)
+
+
+__all__ = ["LIBRARIES", "read_column", "read_table", "records"]
+
+
+def read_table(
+    path: str | os.PathLike[str],
+    schema: Schema | None = None,
+    *,
+    drop: Collection[str] = (),
+    may_lack: Collection[str] = (),
+    library: str | None = None,
+) -> Any:
+    r"""A data frame with the columns of a file, read as a model with this schema needs them.
+
+    Parameters
+    ----------
+    path
+        A file named .csv, .tsv, .parquet, .feather or .jsonl; text may be compressed.
+    schema
+        Features of the model; without one, types are the library's guess.
+    drop
+        Columns to leave out, such as the target.
+    may_lack
+        Columns of `drop` that need not be there.
+    library
+        "polars", "pyarrow" or "pandas"; the first one installed if None.
+
+    Returns
+    -------
+    data frame of `library`
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "rows.csv"
+    >>> _ = path.write_text("size,price\n1,10\n,20\n")
+    >>> records(read_table(path, drop=["price"], library="polars"))
+    [{'size': 1.0}, {'size': None}]
+    """
+    source = pathlib.Path(path)
+    if not source.is_file():
+        raise FileNotFoundError(f"`path` must be a file with a table, no such file: {str(source)!r}; check the path.")
+    table, library = read_file(source, library, text_columns(schema))
+    wanted = [name for name in drop if name in table.columns or name not in may_lack]
+    table = without_columns(table, wanted, source.name)
+    if schema is not None:
+        return nw.to_native(fit_columns(table, schema, library, source.name, wanted))
+    return nw.to_native(typed_columns(table, library) if is_csv(source) else table)
+
+
+def read_column(path: str | os.PathLike[str], name: str, *, library: str | None = None) -> npt.NDArray[Any]:
+    """One column of a file as an array, such as the weights of its rows.
+
+    Parameters
+    ----------
+    path, library
+        As for `read_table`.
+    name
+        Name of the column.
+
+    Returns
+    -------
+    array of shape (n_rows,)
+    """
+    table = nw.from_native(read_table(path, library=library), eager_only=True)
+    if name not in table.columns:
+        remedy = blanks_around([name], table.columns) or "check its name"
+        raise ValueError(
+            f"{pathlib.Path(path).name} must have the column {name!r}, got {some_names(table.columns)}; {remedy}."
+        )
+    return raw_column(table[name])
+
+
+def records(table: Any) -> list[dict[str, Any]]:
+    """Rows of a data frame of any library, or of a dict of columns, as dicts of plain Python values.
+
+    Parameters
+    ----------
+    table
+        A data frame, or a dict of columns.
+
+    Returns
+    -------
+    list of dict
+
+    Examples
+    --------
+    >>> records({"size": [1, 2]})
+    [{'size': 1}, {'size': 2}]
+    """
+    columns = columns_of(table)
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]

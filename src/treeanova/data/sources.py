@@ -1,0 +1,368 @@
+"""Rows beyond memory: `batches_of` tells whether data come in batches, and reads them.
+
+Workers get a function and the number of their part of the rows, and return named parts as bytes. The engine merges the
+parts of one name, two at a time, in any order.
+
+Each partition becomes one row per table, with its bytes. Rows of one name are merged in two steps, first those
+of 64 neighbouring partitions, so that no task holds the tables of all partitions at once.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import functools
+import importlib
+import itertools
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import narwhals.stable.v1 as nw
+import numpy as np
+import scipy.sparse
+
+from treeanova.data.columns import free_name
+from treeanova.data.parquet import dataset_files, parquet_files
+from treeanova.data.streams import (
+    ALL_COLUMNS,
+    ROWS_PER_BATCH,
+    Batch,
+    Batches,
+    OneShot,
+    Piece,
+    Selection,
+    arrow_tables,
+    chosen,
+    duckdb_relation,
+    frames_in_list,
+    gathered,
+    is_frame,
+    lazy_frame,
+    n_rows_of,
+    numbered,
+    repeated_frames,
+)
+
+Work = Callable[[Iterable[Batch]], Mapping[str, bytes]]
+Merge = Callable[[bytes, bytes], bytes]
+Table = Callable[[Any], Any]
+
+
+class Distributed(Batches):
+    """Rows in partitions that workers read; iterating brings them here, one partition after the other."""
+
+    @property
+    def is_rereadable(self) -> bool:
+        """True: engines compute their tables anew each time."""
+        return True
+
+    @abc.abstractmethod
+    def reading(self, selection: Selection) -> Distributed:
+        """The same rows with other columns."""
+
+    @abc.abstractmethod
+    def reduced(self, work: Work, merge: Merge) -> dict[str, bytes]:
+        """What `work` returns for the batches of each partition, merged by name."""
+
+    @abc.abstractmethod
+    def mapped(self, work: Table, names: Iterable[str]) -> Any:
+        """A lazy table of the engine: `work` takes a table and returns float64 columns with these names."""
+
+
+def batches_of_part(tables: Iterable[Any], number: int, selection: Selection) -> Iterator[Batch]:
+    """The batches of one partition, as workers read them; rows are counted within it."""
+    return chosen(numbered(tables, f"partition {number}", number), selection)
+
+
+def merged(first: Mapping[str, bytes], second: Mapping[str, bytes], merge: Merge) -> dict[str, bytes]:
+    """Parts of two workers, merged by name."""
+    both = {name: merge(part, second[name]) if name in second else part for name, part in first.items()}
+    return both | {name: part for name, part in second.items() if name not in first}
+
+
+_HEAD_ROWS = 10_000
+
+
+@dataclasses.dataclass(frozen=True)
+class DaskTable(Distributed):
+    """A Dask DataFrame, or a Dask array of two axes.
+
+    Attributes
+    ----------
+    table
+        The table of Dask.
+    selection
+        The columns to read.
+    """
+
+    table: Any
+    selection: Selection = ALL_COLUMNS
+
+    def reading(self, selection: Selection) -> DaskTable:
+        """The same rows with other columns."""
+        return dataclasses.replace(self, selection=selection)
+
+    @property
+    def _is_frame(self) -> bool:
+        return hasattr(self.table, "map_partitions") and hasattr(self.table, "columns")
+
+    @functools.cached_property
+    def n_rows(self) -> int:
+        """Number of rows, which Dask counts."""
+        return len(self.table)
+
+    def _first(self) -> Any:
+        """The first rows."""
+        return self._head if n_rows_of(self._head) else None
+
+    @functools.cached_property
+    def _head(self) -> Any:
+        first = self.table
+        return first.head(_HEAD_ROWS, npartitions=-1) if self._is_frame else first[:_HEAD_ROWS].compute()
+
+    def _partitions(self, selection: Selection) -> list[Any]:
+        """A lazy table for each partition."""
+        if not self._is_frame:
+            return list(self.table.rechunk({1: -1}).to_delayed().ravel())
+        names = [str(name) for name in self.table.columns]
+        wanted = selection.read(names)
+        if wanted == names:
+            return list(self.table.to_delayed())
+        return list(self.table[[self.table.columns[names.index(name)] for name in wanted]].to_delayed())
+
+    def _pieces(self, selection: Selection) -> Iterator[Piece]:
+        for number, partition in enumerate(self._partitions(selection)):
+            yield from numbered([partition.compute()], f"partition {number}", number)
+
+    @property
+    def _selection_of_pieces(self) -> Selection:
+        return self.selection.after_reading if self._is_frame else self.selection
+
+    def reduced(self, work: Work, merge: Merge) -> dict[str, bytes]:
+        """What `work` returns for the batches of each partition, merged by name in a tree of tasks."""
+        delayed = importlib.import_module("dask").delayed
+        shared = delayed(_PartWork(work, self._selection_of_pieces), traverse=False)
+        of_part = delayed(_counted_part)
+        results = [of_part(shared, part, number) for number, part in enumerate(self._partitions(self.selection))]
+        merge_two = delayed(functools.partial(merged, merge=merge))
+        while len(results) > 1:
+            pairs = itertools.zip_longest(results[::2], results[1::2])
+            results = [one if two is None else merge_two(one, two) for one, two in pairs]
+        found: dict[str, bytes] = results[0].compute()
+        return found
+
+    def mapped(self, work: Table, names: Iterable[str]) -> Any:
+        """A Dask DataFrame with the index of the rows."""
+        pandas = importlib.import_module("pandas")
+        frames = importlib.import_module("dask.dataframe")
+        shared = importlib.import_module("dask").delayed(work, traverse=False)
+        meta = pandas.DataFrame({name: np.empty(0) for name in names})
+        if self._is_frame:
+            return self.table.map_partitions(_mapped_part, shared, meta=meta.set_index(_no_rows(self.table).index))
+        part = importlib.import_module("dask").delayed(_mapped_part)
+        parts = [part(block, shared) for block in self._partitions(ALL_COLUMNS)]
+        return frames.from_delayed(parts, meta=meta)
+
+
+def _no_rows(table: Any) -> Any:
+    """An empty table with the index of a Dask DataFrame."""
+    return table._meta[:0]  # noqa: SLF001  the documented name for the shape of a partition
+
+
+@dataclasses.dataclass(frozen=True)
+class _PartWork:
+    """What to do with a partition."""
+
+    work: Work
+    selection: Selection
+
+
+def _counted_part(shared: _PartWork, table: Any, number: int) -> Mapping[str, bytes]:
+    return shared.work(batches_of_part([table], number, shared.selection))
+
+
+def _mapped_part(table: Any, work: Table) -> Any:
+    """The columns of a partition as a pandas table with its index."""
+    pandas = importlib.import_module("pandas")
+    return pandas.DataFrame(work(table), index=getattr(table, "index", None))
+
+
+_PARTS = "name string, part binary, place long"
+_AT_ONCE = 64
+
+
+@dataclasses.dataclass(frozen=True)
+class SparkTable(Distributed):
+    """A Spark DataFrame.
+
+    Attributes
+    ----------
+    table
+        The DataFrame.
+    selection
+        The columns to read.
+    """
+
+    table: Any
+    selection: Selection = ALL_COLUMNS
+
+    def reading(self, selection: Selection) -> SparkTable:
+        """The same rows with other columns."""
+        return dataclasses.replace(self, selection=selection)
+
+    def _first(self) -> Any:
+        """The first rows."""
+        return self._head if len(self._head) else None
+
+    @functools.cached_property
+    def _head(self) -> Any:
+        return self.table.limit(_HEAD_ROWS).toArrow()
+
+    def _columns(self, selection: Selection) -> Any:
+        return self.table.select(*map(_quoted, selection.read(self.table.columns)))
+
+    def _pieces(self, selection: Selection) -> Iterator[Piece]:
+        pyarrow = importlib.import_module("pyarrow")
+        rows = self._columns(selection).toLocalIterator()
+        schema = self._columns(selection).limit(0).toArrow().schema
+        chunks = iter(lambda: [row.asDict() for row in itertools.islice(rows, ROWS_PER_BATCH)], [])
+        return numbered(pyarrow.Table.from_pylist(chunk, schema) for chunk in chunks)
+
+    @property
+    def _selection_of_pieces(self) -> Selection:
+        return self.selection.after_reading
+
+    @functools.cached_property
+    def n_rows(self) -> int:
+        """Number of rows, which Spark counts."""
+        return int(self.table.count())
+
+    def reduced(self, work: Work, merge: Merge) -> dict[str, bytes]:
+        """What `work` returns for the batches of each partition, merged by name."""
+        functions = importlib.import_module("pyspark.sql.functions")
+        parts = self._columns(self.selection).mapInArrow(_counting(work, self._selection_of_pieces), _PARTS)
+        for place in (f"place div {_AT_ONCE}", "0L"):
+            parts = parts.withColumn("place", functions.expr(place))
+            parts = parts.groupBy("name", "place").applyInArrow(_merging(merge), _PARTS)
+        return {row["name"]: bytes(row["part"]) for row in parts.toLocalIterator()}
+
+    def mapped(self, work: Table, names: Iterable[str]) -> Any:
+        """A Spark DataFrame with these columns, then those of the rows that the model does not use, such as keys."""
+        types = importlib.import_module("pyspark.sql.types")
+        fields = {name: types.StructField(name, types.DoubleType()) for name in names}
+        used = set(self.selection.columns(self.table.columns))
+        kept = [field for field in self.table.schema.fields if field.name not in used]
+        for field in kept:
+            name = free_name(field.name, fields)
+            fields[name] = types.StructField(name, field.dataType, field.nullable)
+        mapping = _mapping(work, list(fields), [field.name for field in kept])
+        return self.table.mapInArrow(mapping, types.StructType(list(fields.values())))
+
+
+# Functions for workers. Spark counts the arguments of a function, so that what they need is bound by closures.
+
+
+def _counting(work: Work, selection: Selection) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    def count(batches: Iterator[Any]) -> Iterator[Any]:
+        number = importlib.import_module("pyspark").TaskContext.get().partitionId()
+        for name, part in work(batches_of_part(gathered(batches), number, selection)).items():
+            yield _row(name, part, number)
+
+    return count
+
+
+def _merging(merge: Merge) -> Callable[[Any], Any]:
+    def merge_group(table: Any) -> Any:
+        parts = (part.as_py() for part in table["part"])
+        row = _row(table["name"][0].as_py(), functools.reduce(merge, parts), table["place"][0].as_py())
+        return importlib.import_module("pyarrow").Table.from_batches([row])
+
+    return merge_group
+
+
+def _row(name: str, part: bytes, place: int) -> Any:
+    """One part as a record batch."""
+    pyarrow = importlib.import_module("pyarrow")
+    types = (pyarrow.string(), pyarrow.binary(), pyarrow.int64())
+    columns = [pyarrow.array([value], kind) for value, kind in zip((name, part, place), types, strict=True)]
+    return pyarrow.RecordBatch.from_arrays(columns, names=["name", "part", "place"])
+
+
+def _mapping(work: Table, names: Sequence[str], kept: Sequence[str]) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    def explain(batches: Iterator[Any]) -> Iterator[Any]:
+        pyarrow = importlib.import_module("pyarrow")
+        for table in gathered(batches):
+            columns = [*map(pyarrow.array, work(table).values()), *(table[name] for name in kept)]
+            yield from pyarrow.table(columns, names=names).to_batches()
+
+    return explain
+
+
+def _quoted(name: str) -> str:
+    escaped = name.replace("`", "``")
+    return f"`{escaped}`"
+
+
+__all__ = ["ROWS_PER_BATCH", "Batch", "Batches", "Selection", "batches_of"]
+
+
+def batches_of(X: Any) -> Batches | None:
+    """The rows of user data in batches; None for None, and for a table or matrix in memory.
+
+    Parameters
+    ----------
+    X
+        A path, folder or pattern of Parquet files, or a list of them; a pyarrow Dataset, a DuckDB relation, a polars
+        LazyFrame, a DataFrame or array of Dask, a DataFrame of Spark, anything with ``__arrow_c_stream__``, or an
+        iterable of frames. A list of frames, and an object that makes a new iterator each time, can be read again; an
+        iterator cannot.
+    """
+    if isinstance(X, Batches):
+        return X
+    if X is None or _is_in_memory(X):
+        return None
+    if isinstance(X, (str, os.PathLike)):
+        return parquet_files(X)
+    if isinstance(X, Sequence):
+        return _of_list(X)
+    return _of_library(X) or _of_iterable(X)
+
+
+def _is_in_memory(X: Any) -> bool:
+    return isinstance(X, (np.ndarray, Mapping)) or scipy.sparse.issparse(X) or nw.dependencies.is_into_dataframe(X)
+
+
+def _of_list(X: Sequence[Any]) -> Batches | None:
+    """Paths or frames in a list; None for a list of rows."""
+    if X and all(isinstance(entry, (str, os.PathLike)) for entry in X):
+        return parquet_files(X)
+    return frames_in_list(X) if X and all(map(is_frame, X)) else None
+
+
+_LIBRARIES: tuple[tuple[str, str, Callable[[Any], Batches]], ...] = (
+    ("dask.dataframe", "DataFrame", DaskTable),
+    ("dask.array", "Array", DaskTable),
+    ("pyspark.sql", "DataFrame", SparkTable),
+    ("polars", "LazyFrame", lazy_frame),
+    ("duckdb", "DuckDBPyRelation", duckdb_relation),
+    ("pyarrow.dataset", "Dataset", dataset_files),
+)
+
+
+def _of_library(X: Any) -> Batches | None:
+    """The rows of an object of a data library that was imported, or of an Arrow stream."""
+    for module, name, read in _LIBRARIES:
+        owner = getattr(sys.modules.get(module), name, None)
+        if owner is not None and isinstance(X, owner):
+            return read(X)
+    is_table = hasattr(X, "__arrow_c_stream__") and not hasattr(X, "__array__")  # a column has both
+    return OneShot(arrow_tables(X)) if is_table else None
+
+
+def _of_iterable(X: Any) -> Batches | None:
+    if isinstance(X, Iterator):
+        return OneShot(X)
+    is_array = hasattr(X, "__array__") or hasattr(X, "__len__")
+    return repeated_frames(X) if hasattr(X, "__iter__") and not is_array else None

@@ -1,0 +1,479 @@
+"""The choice among estimates of a pair by leave-one-out likelihood.
+
+Independence and the Gaussian copula are kept unless another estimate is likelier by more than its standard error.
+
+In scores or values z, a kernel estimate of the ratio is r = A C Bᵀ with the table C of row shares and the kernels A and
+B of both margins, so that marginals stay exact. A Gaussian copula or another parametric family can be the start of a
+kernel estimate, which then corrects it; so can a kernel estimate itself, which removes most of its bias. The rows are
+counted once per pair; every bandwidth is then two products of matrices.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from treeanova.core.arrays import Bools, Floats, Ints
+from treeanova.density.smooth.margins import (
+    FAMILIES,
+    ROTATIONS,
+    SCALES,
+    TAU_RANGE,
+    Family,
+    KernelMatrix,
+    Scale,
+    kendall_tau,
+)
+from treeanova.density.smooth.pairs import Candidates, PairStack, make_candidates, outer_products
+from treeanova.density.table import rake_to_marginals
+
+_SCALE_SUFFIX: dict[Scale, str] = {"ranks": "", "values": " of values"}
+_SMALLEST_START = 0.05
+_RAKING_TOLERANCE = 1e-6  # to compare candidates; the table of the one chosen is raked to its marginals exactly
+_TAU_STEPS = (0.1, 0.05, 0.025)
+_N_CORRELATIONS = 5
+_SAME_CORRELATION = 0.01
+
+
+def independent(pairs: PairStack) -> Candidates:
+    """Independence."""
+    ones = np.ones(pairs.shares.shape)
+    return Candidates(["independent"] * len(pairs), ones, ones)
+
+
+def empirical(pairs: PairStack, shrinkage: float) -> Candidates:
+    """Shares of the rows mixed with independence."""
+    inverse = np.divide(1.0, pairs.product, out=np.zeros_like(pairs.product), where=pairs.product > 0)
+    ratio = pairs.shares * inverse
+    name = f"shrinkage {shrinkage:g}" if shrinkage else "empirical"
+    left_out = _without_row(ratio, inverse / _others(pairs), pairs)
+    return make_candidates([name] * len(pairs), ratio, left_out, shrinkage)
+
+
+def _others(pairs: PairStack) -> float:
+    """Number of rows but one."""
+    return max(pairs.n_rows - 1, 1.0)
+
+
+def _without_row(ratio: Floats, own: Floats, pairs: PairStack) -> Floats:
+    """A mean over rows without the row itself, whose weight over the number of the others is given."""
+    mean = ratio * (pairs.n_rows / _others(pairs))
+    mean -= own
+    return np.maximum(mean, 0.0, out=mean)
+
+
+def kernel(pairs: PairStack, bandwidth: float, shrinkage: float, scale: Scale = "ranks") -> Candidates:
+    """Kernel estimate with a bandwidth in units of n^(-1/6), mixed with independence."""
+    ratio, left_out = _smoothed(pairs, bandwidth, None, scale)
+    name = f"kernel {bandwidth:g}{_SCALE_SUFFIX[scale]}" + (f", shrinkage {shrinkage:g}" if shrinkage else "")
+    return make_candidates([name] * len(pairs), ratio, left_out, shrinkage)
+
+
+def _kernels(pairs: PairStack, bandwidth: float, scale: Scale) -> tuple[KernelMatrix, KernelMatrix]:
+    width = bandwidth * pairs.n_rows ** (-1 / 6)
+    return pairs.first.kernels(width, scale), pairs.second.kernels(width, scale)
+
+
+def _between(first: KernelMatrix, tables: Floats, second: KernelMatrix) -> Floats:
+    """The products A C Bᵀ."""
+    return second.right(first.left(tables))
+
+
+def _self_weights(first: KernelMatrix, second: KernelMatrix, factor: float = 1.0) -> Floats:
+    """Weight of a row of each cell in the estimate there, times a factor."""
+    return outer_products(factor * first.diagonal, second.diagonal)
+
+
+def _smoothed(
+    pairs: PairStack, bandwidth: float, start: Floats | None, scale: Scale = "ranks"
+) -> tuple[Floats, Floats]:
+    """The start (None for independence) times the kernel estimate of the rest, and the same for rows left out."""
+    a, b = _kernels(pairs, bandwidth, scale)
+    ratio = _between(a, pairs.shares, b) if start is None else start * _between(a, pairs.shares / start, b)
+    return ratio, _without_row(ratio, _self_weights(a, b, 1 / _others(pairs)), pairs)
+
+
+def corrected(pairs: PairStack, start: Candidates, bandwidth: float) -> Candidates:
+    """An estimate times the kernel estimate of the rest, with exact marginals."""
+    ratio, left_out = _smoothed(pairs, bandwidth, np.maximum(start.ratio, _SMALLEST_START))
+    ratio, factors = _normalised(pairs, ratio)
+    left_out *= factors
+    return make_candidates([f"{name} x kernel {bandwidth:g}" for name in start.names], ratio, left_out)
+
+
+def sharpened(pairs: PairStack, bandwidth: float, scale: Scale = "ranks") -> Candidates:
+    """A kernel estimate s times the kernel estimate of the rest, with exact marginals: less bias."""
+    # Without row i, s(j) falls by K(j, i) / n; to first order the mean of K / s over others grows by that of K² / s².
+    n = pairs.n_rows
+    a, b = _kernels(pairs, bandwidth, scale)
+    start = np.maximum(_between(a, pairs.shares, b), 1e-12)
+    rest = pairs.shares / start
+    mean = _between(a, rest, b)
+    self_weight = _self_weights(a, b) / start
+    growth = _between(a.squares(), rest / start, b.squares()) - self_weight * self_weight / n
+    ratio, factors = _normalised(pairs, start * mean)
+    start_without = np.maximum(n - self_weight, 0.0) * start
+    left_out = start_without * np.maximum(n * mean - self_weight + growth, 0.0) / (n * max(n - 1, 1.0))
+    name = f"kernel {bandwidth:g} twice{_SCALE_SUFFIX[scale]}"
+    return make_candidates([name] * len(pairs), ratio, left_out * factors)
+
+
+def gaussian(pairs: PairStack) -> Candidates:
+    """Gaussian copula of the ordered bins, independence elsewhere."""
+    correlations, differ = _correlations(pairs)
+    best = _gaussian_ratio(pairs, correlations[:, 0])
+    some = np.flatnonzero(differ)
+    if len(some):
+        few = pairs.take(some)
+        likelihoods = few.mean_log(best[some])
+        for r in correlations[some, 1:].T:
+            ratio = _gaussian_ratio(few, r)
+            attempts = few.mean_log(ratio)
+            better = attempts > likelihoods
+            best[some[better]], likelihoods[better] = ratio[better], attempts[better]
+    return _parametric(pairs, ["gaussian"] * len(pairs), best, 1)
+
+
+def _gaussian_ratio(pairs: PairStack, correlations: Floats) -> Floats:
+    r = correlations[:, None]
+    x, y = pairs.first.points, pairs.second.points
+    scale = 2 * (1 - r * r)
+    logs = outer_products(x, 2 * r / scale * y)
+    logs -= (r * r / scale * (x * x) + np.log(1 - r * r) / 2)[:, :, None]
+    logs -= (r * r / scale * (y * y))[:, None, :]
+    return _cell_means(pairs, logs)
+
+
+def _correlations(pairs: PairStack) -> tuple[Floats, Bools]:
+    """Correlations to try: that of the mean scores of bins, and larger ones where bins are few and weaken it.
+
+    E x y of these means is r Var x Var y to first order, and less where r is large. Also whether to try more than one.
+    """
+    x, y = pairs.first.mean_points, pairs.second.mean_points
+    shares = pairs.shares[:, : x.shape[1], : y.shape[1]]
+    spread = (shares.sum(axis=2) * x**2).sum(axis=1) * (shares.sum(axis=1) * y**2).sum(axis=1)
+    moment, total = np.einsum("ki,kij,kj->k", x, shares, y, optimize=True), shares.sum(axis=(1, 2))
+    varies = spread > 0
+    safe = np.where(varies, spread, 1.0)
+    ends = np.clip([moment / np.sqrt(safe), moment * total / safe], -0.995, 0.995)
+    low, high = np.arctanh(np.where(varies, ends, 0.0))
+    return np.tanh(np.linspace(low, high, _N_CORRELATIONS, axis=1)), np.abs(high - low) >= _SAME_CORRELATION
+
+
+def family(pairs: PairStack) -> Candidates:
+    """The likeliest of the parametric families, rotated by the sign of Kendall's τ; chosen on coarse groups."""
+    coarse = pairs.coarse
+    n_a, n_b = coarse.first.n_ordered_groups, coarse.second.n_ordered_groups
+    tau = np.clip(kendall_tau(coarse.shares[:, :n_a, :n_b]), -TAU_RANGE[1], TAU_RANGE[1])
+    likelihoods = np.stack([_family_likelihood(coarse, law, tau) for law in FAMILIES])
+    chosen = likelihoods.argmax(axis=0)
+    ratio = np.empty(pairs.shares.shape)
+    names, n_parameters = [""] * len(pairs), np.empty(len(pairs))
+    for number in np.unique(chosen):
+        law, places = FAMILIES[number], np.flatnonzero(chosen == number)
+        refined = _refined_tau(coarse.take(places), law, tau[places], likelihoods[number, places])
+        ratio[places] = _family_ratio(pairs.take(places), law, refined)
+        n_parameters[places] = law.n_parameters
+        for place, of_pair in zip(places, refined, strict=True):
+            names[place] = law.name + ROTATIONS.get((law.is_rotated, bool(of_pair >= 0)), "")
+    return _parametric(pairs, names, ratio, n_parameters)
+
+
+def _refined_tau(pairs: PairStack, law: Family, tau: Floats, likelihood: Floats) -> Floats:
+    """The likeliest τ of a family among steps to both sides."""
+    for step in _TAU_STEPS:
+        for neighbour in (np.tanh(np.arctanh(tau) - step), np.tanh(np.arctanh(tau) + step)):
+            attempt = np.where(neighbour * tau > 0, _family_likelihood(pairs, law, neighbour), -np.inf)
+            tau, likelihood = np.where(attempt > likelihood, neighbour, tau), np.maximum(attempt, likelihood)
+    return tau
+
+
+def _family_ratio(pairs: PairStack, law: Family, tau: Floats) -> Floats:
+    """The family's ratio; for τ < 0 that of |τ| with the second feature reversed."""
+    u = pairs.first.copula_scores(law, is_reversed=bool(law.is_rotated))
+    v, turned = (
+        pairs.second.copula_scores(law, is_reversed=turn) for turn in (bool(law.is_rotated), not law.is_rotated)
+    )
+    v = np.where(tau[:, None] < 0, turned, v)
+    bounded = np.clip(np.abs(tau), *TAU_RANGE)[:, None, None]
+    return _cell_means(pairs, law.log_density_at(u[:, :, None], v[:, None, :], bounded))
+
+
+def _family_likelihood(pairs: PairStack, law: Family, tau: Floats) -> Floats:
+    return pairs.mean_log(_family_ratio(pairs, law, tau)) - law.n_parameters / pairs.n_rows
+
+
+def _cell_means(pairs: PairStack, logs: Floats) -> Floats:
+    """Mean of a copula's density over the points of each cell, from its logarithm; 1 where a bin has no order."""
+    n_a, n_b = pairs.first.n_ordered_groups, pairs.second.n_ordered_groups
+    densities = np.exp(logs, out=logs).reshape(len(logs), logs.shape[1] // n_a, n_a, logs.shape[2] // n_b, n_b)
+    means: Floats = densities.mean(axis=(1, 3))
+    if means.shape == pairs.shares.shape:
+        return means
+    ratio = np.ones(pairs.shares.shape)
+    ratio[:, :n_a, :n_b] = means
+    return ratio
+
+
+def _parametric(pairs: PairStack, names: Sequence[str], ratio: Floats, n_parameters: Floats | int) -> Candidates:
+    """Candidates with exact marginals; each parameter costs one unit of log-likelihood."""
+    ratio, _ = _normalised(pairs, ratio)
+    costs = np.exp(-np.broadcast_to(n_parameters, len(pairs)) / pairs.n_rows)
+    return make_candidates(names, ratio, ratio * costs[:, None, None])
+
+
+def _normalised(pairs: PairStack, ratio: Floats) -> tuple[Floats, Floats]:
+    """A ratio raked to exact marginals, without which its likelihood has no meaning, and the factors applied."""
+    masses = pairs.first.group_masses, pairs.second.group_masses
+    table = rake_to_marginals(ratio * pairs.product, *masses, tolerance=_RAKING_TOLERANCE)
+    exact = np.divide(table, pairs.product, out=np.ones_like(table), where=pairs.product > 0)
+    return exact, np.divide(exact, ratio, out=np.ones_like(ratio), where=ratio > 1e-100)
+
+
+BANDWIDTHS = (0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0, 1.4, 2.0)
+_SHARPENED_BANDWIDTHS = (*BANDWIDTHS[2:], 3.0, 4.0)  # two steps wider than each of these
+_CORRECTION_BANDWIDTHS = (0.5, 0.7, 1.0, 1.4, 2.0, 3.0)
+_SHRINKAGES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5)
+_KERNEL_SHRINKAGES = (0.0, 0.05, 0.2, 0.5)
+_STRIDE = 3
+_SIMPLE = ("independent", "gaussian")
+
+_Form = tuple[Scale, float]  # scale and shrinkage of a kernel estimate
+_Make = Callable[[Ints, float], Candidates]
+"""Given places of pairs in a stack and a bandwidth: the estimates of these pairs."""
+
+
+class Choice(NamedTuple):
+    """The estimate chosen for a pair of features.
+
+    Attributes
+    ----------
+    name
+        Name of the estimate, such as ``"gaussian"`` or ``"kernel 0.3"``.
+    likelihood
+        Leave-one-out log-likelihood per row, relative to that of independence.
+    over_empirical
+        The same, relative to that of the shares of the rows.
+
+    Examples
+    --------
+    >>> from treeanova.testing import example
+    >>> fx, X = example()
+    >>> fx.density.choices["x0", "x1"].name
+    'independent'
+    """
+
+    name: str
+    likelihood: float
+    over_empirical: float
+
+
+class Tried(NamedTuple):
+    """Estimates of some pairs of a stack, given by their places, and their leave-one-out likelihoods."""
+
+    places: Ints
+    estimates: Candidates
+    likelihoods: Floats
+
+    def take(self, numbers: Ints) -> Tried:
+        """Some of them."""
+        return Tried(self.places[numbers], self.estimates.take(numbers), self.likelihoods[numbers])
+
+
+def tried(pairs: PairStack, estimates: Candidates, places: Ints | None = None) -> Tried:
+    """Estimates of some pairs of a stack, of all by default, with their likelihoods."""
+    at = np.arange(len(pairs)) if places is None else places
+    return Tried(at, estimates, pairs.take(at).mean_log(estimates.left_out))
+
+
+class Chosen(NamedTuple):
+    """The choices for the pairs of a stack, and the ratios over groups that they give."""
+
+    choices: list[Choice]
+    ratio: Floats
+
+
+def choose(pairs: PairStack, candidates: Iterator[Tried]) -> Chosen:
+    """For each pair the candidate of highest leave-one-out likelihood.
+
+    A simple candidate is taken instead where it is less than a standard error below.
+    """
+    best, simple = _Best.of(pairs), dict[str, Tried]()
+    for some in candidates:
+        best.compare(some)
+        if some.estimates.names[0] in _SIMPLE:
+            simple[some.estimates.names[0]] = some
+        del some  # before the next is made: tables of many categories are large
+    undecided = np.arange(len(pairs))
+    for name in (name for name in _SIMPLE if name in simple):
+        gains = pairs.logs(best.left_out[undecided])
+        gains -= pairs.logs(simple[name].estimates.left_out[undecided])
+        is_near = _is_near(pairs.take(undecided), gains)
+        best.put(undecided[is_near], simple[name])
+        undecided = undecided[~is_near]
+    of_shares = pairs.mean_log(empirical(pairs, 0.0).left_out)
+    found = zip(best.names, best.likelihoods.tolist(), (best.likelihoods - of_shares).tolist(), strict=True)
+    return Chosen([Choice(*one) for one in found], best.ratio)
+
+
+def _is_near(pairs: PairStack, gains: Floats) -> Bools:
+    """Whether the mean of gains, which are changed, over the rows is at most one standard error, for each pair."""
+    means = pairs.mean(gains)
+    gains -= means[:, None, None]
+    near: Bools = means**2 * pairs.n_rows <= pairs.mean(np.square(gains, out=gains))
+    return near
+
+
+@dataclasses.dataclass(eq=False)
+class _Best:
+    """The likeliest candidate so far for each pair of a stack."""
+
+    pairs: PairStack
+    names: list[str]
+    likelihoods: Floats
+    ratio: Floats
+    left_out: Floats
+
+    @classmethod
+    def of(cls, pairs: PairStack) -> _Best:
+        """No candidate yet."""
+        shape = pairs.shares.shape
+        return cls(pairs, [""] * len(pairs), np.full(len(pairs), -np.inf), np.empty(shape), np.empty(shape))
+
+    def compare(self, some: Tried) -> None:
+        """Take over the estimates of those pairs for which they are likelier."""
+        better = np.flatnonzero(some.likelihoods > self.likelihoods[some.places])
+        self._take_over(some, better)
+
+    def put(self, places: Ints, everyone: Tried) -> None:
+        """Replace what was best for some pairs; the estimates are those of all pairs."""
+        self._take_over(everyone, places)
+
+    def _take_over(self, some: Tried, numbers: Ints) -> None:
+        at = some.places[numbers]
+        self.likelihoods[at] = some.likelihoods[numbers]
+        self.ratio[at], self.left_out[at] = some.estimates.ratio[numbers], some.estimates.left_out[numbers]
+        for place, number in zip(at.tolist(), numbers.tolist(), strict=True):
+            self.names[place] = some.estimates.names[number]
+
+
+def all_candidates(pairs: PairStack, *, families: bool = True) -> Iterator[Tried]:
+    """All estimates that `Auto` chooses from; without parametric families other than the Gaussian on request.
+
+    Families, and corrections of them, take longest: they are tried where the Gaussian copula or a kernel estimate is
+    likelier than independence, which few pairs of independent features have.
+    """
+    yield tried(pairs, empirical(pairs, 0.0))
+    nothing = tried(pairs, independent(pairs))
+    yield nothing
+    if pairs.n_ordered < 2:
+        yield from kernel_candidates(pairs)
+        return
+    start = tried(pairs, gaussian(pairs))
+    yield start
+    likelihoods = start.likelihoods.copy()
+    for some in kernel_candidates(pairs):
+        likelihoods[some.places] = np.maximum(likelihoods[some.places], some.likelihoods)
+        yield some
+    places = np.flatnonzero(likelihoods > nothing.likelihoods)
+    if len(places):
+        yield from _parametric_candidates(pairs.take(places), start.take(places), places, families=families)
+
+
+def _parametric_candidates(pairs: PairStack, start: Tried, places: Ints, *, families: bool) -> Iterator[Tried]:
+    """The likeliest family of each pair and corrections of it; `places` are those of the pairs in the whole stack."""
+    start = start._replace(places=np.arange(len(pairs)))
+    if families:
+        of_family = tried(pairs, family(pairs))
+        yield of_family._replace(places=places)
+        start = _likelier(start, of_family)
+    correct = functools.partial(_correct, pairs, start.estimates)
+    for some in _Search(pairs, _CORRECTION_BANDWIDTHS, {("ranks", 0.0): correct}).candidates():
+        yield some._replace(places=places[some.places])
+
+
+def _likelier(first: Tried, second: Tried) -> Tried:
+    """The first or, where it is likelier, the second estimate of each pair."""
+    takes_second = second.likelihoods > first.likelihoods
+    both = zip(first.estimates.names, second.estimates.names, takes_second, strict=True)
+    ratio, left_out = (
+        np.where(takes_second[:, None, None], new, old)
+        for old, new in zip(first.estimates[1:], second.estimates[1:], strict=True)
+    )
+    names = [new if better else old for old, new, better in both]
+    return Tried(first.places, Candidates(names, ratio, left_out), np.maximum(first.likelihoods, second.likelihoods))
+
+
+def _correct(pairs: PairStack, start: Candidates, places: Ints, bandwidth: float) -> Candidates:
+    return corrected(pairs.take(places), start.take(places), bandwidth)
+
+
+def kernel_candidates(
+    pairs: PairStack, bandwidths: Sequence[float] = BANDWIDTHS, scales: Sequence[Scale] = SCALES
+) -> Iterator[Tried]:
+    """Kernel estimates at several bandwidths; where one feature has no order, also shrunk towards independence.
+
+    Where no feature has an order, a kernel estimate is the table of shares itself. With the bandwidths of this module,
+    a sharpened estimate at a bandwidth above the likeliest is added.
+    """
+    if pairs.n_ordered == 0:
+        for shrinkage in _SHRINKAGES:
+            yield tried(pairs, empirical(pairs, shrinkage))
+        return
+    makers: dict[_Form, _Make] = {
+        (scale, shrinkage): functools.partial(_smooth, pairs, shrinkage, scale)
+        for scale, shrinkage in itertools.product(scales, (0.0,) if pairs.n_ordered == 2 else _KERNEL_SHRINKAGES)
+    }
+    search = _Search(pairs, bandwidths, makers)
+    yield from search.candidates()
+    if tuple(bandwidths) == BANDWIDTHS:
+        for bandwidth, (scale, _), places in search.best():
+            yield tried(pairs, sharpened(pairs.take(places), _SHARPENED_BANDWIDTHS[bandwidth], scale), places)
+
+
+def _smooth(pairs: PairStack, shrinkage: float, scale: Scale, places: Ints, bandwidth: float) -> Candidates:
+    return kernel(pairs.take(places), bandwidth, shrinkage, scale)
+
+
+class _Search:
+    """Candidates of each form at every third bandwidth and, of the likeliest form of a pair, around its best."""
+
+    def __init__(self, pairs: PairStack, bandwidths: Sequence[float], makers: Mapping[_Form, _Make]) -> None:
+        self._pairs = pairs
+        self._bandwidths = bandwidths
+        self._makers = list(makers.items())
+        self._likelihoods = np.full((len(makers), len(bandwidths), len(pairs)), -np.inf)
+
+    def candidates(self) -> Iterator[Tried]:
+        """The candidates, as they are tried."""
+        everyone = np.arange(len(self._pairs))
+        first = range(len(self._bandwidths) > 1, len(self._bandwidths), _STRIDE)
+        for form, i in itertools.product(range(len(self._makers)), first):
+            yield self._try(form, i, everyone)
+        likeliest, middle = self._likeliest()
+        for i, form in itertools.product(range(len(self._bandwidths)), range(len(self._makers))):
+            places = np.flatnonzero((likeliest == form) & (np.abs(middle - i) < _STRIDE))
+            if i not in first and len(places):
+                yield self._try(form, i, places)
+
+    def best(self) -> Iterator[tuple[int, _Form, Ints]]:
+        """Number of the likeliest bandwidth, its form, and the pairs for which they are."""
+        likeliest, bandwidth = self._likeliest()
+        for form, i in np.unique(np.stack([likeliest, bandwidth]), axis=1).T.tolist():
+            yield i, self._makers[form][0], np.flatnonzero((likeliest == form) & (bandwidth == i))
+
+    def _try(self, form: int, i: int, places: Ints) -> Tried:
+        some = tried(self._pairs, self._makers[form][1](places, self._bandwidths[i]), places)
+        self._likelihoods[form, i, places] = some.likelihoods
+        return some
+
+    def _likeliest(self) -> tuple[Ints, Ints]:
+        """Number of the form and of the bandwidth of the likeliest candidate of each pair."""
+        flat = self._likelihoods.reshape(-1, len(self._pairs)).argmax(axis=0)
+        form, bandwidth = np.divmod(flat, len(self._bandwidths))
+        return form, bandwidth

@@ -1,0 +1,344 @@
+"""A smooth joint density of all features: draw a row, then move each feature independently by its kernel.
+
+w(x) = Σ_rows (1/n) Π_j K_j(x_j | bin of the row in j), with one kernel per feature that keeps the feature's masses. It
+is a mixture over rows of products: tables of all orders agree by construction, and rows can be drawn from it. A kernel
+is a matrix A over at most 32 groups of bins (`margins`): Student's t in ranks or values for ordered bins, shrinkage
+towards the masses for others. A feature without a kernel is independent of all others. A millionth of the product of
+marginals is mixed in, so that rounding cannot decide whether a cell of bins with rows has mass.
+
+Kernels are chosen feature by feature for the highest leave-one-out likelihood, summed over the pairs with other
+features; independence is kept unless it is beaten by more than one standard error. Three features may depend on each
+other while every two are independent, so features that appear independent are tested in triples too, on eight groups
+each.
+
+The kernels used are 1.5 times as wide as the ones that pairs choose: in three and more dimensions rows are sparser. On
+models with interactions of three features, that reduced the error of effects by 5 to 14 %; twice as wide was worse.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse
+
+from treeanova.anova.support import outer
+from treeanova.core.arrays import BinIndices, Floats, Ints, Key, count_cells, single_threaded
+from treeanova.density.counting import Binnings, merging, pool_masses
+from treeanova.density.joint import Joint, draw_bins
+from treeanova.density.smooth.margins import SCALES, KernelMatrix, Margin, stacked
+from treeanova.density.statistics import Points, Statistics
+
+_WIDENING = 1.5
+_BANDWIDTHS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 2.0)
+_SHRINKAGES = (0.0, 0.05, 0.2, 0.5)
+_SWEEPS = 2
+_FLOOR = 0.01  # share of independence in the leave-one-out likelihood
+_MAX_FEATURES = 24  # with more, each is compared with its most correlated partners only
+_PARTNERS = 12
+_MAX_ROWS = 50_000
+_CELLS_AT_ONCE = 1 << 19  # of the estimates that are compared together
+_MAX_CELLS = 1 << 22  # of a table that kernels are compared by: categories of several features may give more
+_MAX_TRIPLES = 200
+_TRIPLE_GROUPS = 8
+_TRIPLE_BANDWIDTHS = (0.5, 1.0, 2.0)
+_TRIPLE_SHRINKAGE = 0.05
+_TRIPLE_ERRORS = 4.0  # standard errors by which a triple must beat independence: there are many triples
+
+
+class _Option(NamedTuple):
+    """A kernel to compare by pairs, and a function that makes the one to use for all orders."""
+
+    compared: KernelMatrix
+    make_used: Callable[[], KernelMatrix]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class KernelSearch:
+    """The search for one kernel per feature."""
+
+    statistics: Statistics
+    margins: Sequence[Margin]
+
+    def kernels(self) -> list[KernelMatrix | None]:
+        """The kernels chosen, None where a feature is independent of all others."""
+        varied = [j for j, margin in enumerate(self.margins) if np.count_nonzero(margin.group_masses) > 1]
+        dependent = self._by_pairs(varied)
+        used = {j: option.make_used() for j, option in dependent.items()}
+        used |= self._by_triples([j for j in varied if j not in dependent], varied)
+        return [used.get(j) for j in range(len(self.margins))]
+
+    @functools.cached_property
+    def _rows(self) -> Statistics:
+        """All rows, or a sample of very many."""
+        n_rows = len(self.statistics.sample)
+        if n_rows <= _MAX_ROWS and self.statistics.is_complete:
+            return self.statistics
+        step = max(-(-n_rows // _MAX_ROWS), 1)
+        return self.statistics.thinned(n_rows // step)
+
+    @functools.cached_property
+    def _points(self) -> Points:
+        return self._rows.points()
+
+    # Pairs
+
+    def _by_pairs(self, varied: Sequence[int]) -> dict[int, _Option]:
+        """The best kernel of each feature, in sweeps over all; features that are independent of all others left out."""
+        options = {j: _options(self.margins[j], self.statistics.effective_rows) for j in varied}
+        chosen = {j: options[j][len(options[j]) // 2] for j in varied}
+        partners = self._partners(varied)
+        is_independent = dict.fromkeys(varied, False)
+        for _ in range(_SWEEPS):
+            for j in varied:
+                others = {k: chosen[k] for k in partners[j] if not is_independent[k]}
+                best = self._best(j, options[j], others)
+                is_independent[j] = best is None
+                chosen[j] = chosen[j] if best is None else best
+        return {j: option for j, option in chosen.items() if not is_independent[j]}
+
+    def _best(self, j: int, options: Sequence[_Option], others: Mapping[int, _Option]) -> _Option | None:
+        """The likeliest kernel of a feature given those of others; None where independence is about as likely."""
+        n = self._rows.effective_rows
+        gains = np.zeros((2, len(options)))  # sums over partners of means and variances of log ratios over rows
+        kernels = stacked([option.compared for option in options])
+        for k, (kernel, _) in others.items():
+            shares = self._shares(j, k)
+            moved, step = kernel.right(shares), max(1, _CELLS_AT_ONCE // shares.size)
+            for start in range(0, len(options), step):
+                some = kernels[start : start + step]
+                self_weight = some.diagonal[:, :, None] * kernel.diagonal
+                logs = _left_out_logs(some.left(moved), self_weight, n)
+                means = np.einsum("ij,kij->k", shares, logs)
+                logs -= means[:, None, None]
+                gains[:, start : start + step] += means, np.einsum("ij,kij,kij->k", shares, logs, logs)
+        best = int(gains[0].argmax())
+        if gains[0, best] <= 0 or gains[0, best] ** 2 * n <= gains[1, best]:
+            return None
+        return options[best]
+
+    @functools.cached_property
+    def _tables(self) -> dict[Key, Floats]:
+        return {}
+
+    def _shares(self, j: int, k: int) -> Floats:
+        """Shares of the rows in the groups of two features."""
+        key = (min(j, k), max(j, k))
+        if key not in self._tables:
+            self._tables[key] = self._rows.counts(key, [self.margins[i].binning for i in key])
+        return self._tables[key] if j < k else self._tables[key].T
+
+    def _partners(self, varied: Sequence[int]) -> Mapping[int, Sequence[int]]:
+        """Other features to compare a feature with: all, or the most correlated ones where there are many."""
+        if len(varied) <= _MAX_FEATURES:
+            return {j: [k for k in varied if k != j and _is_small(self.margins, (j, k))] for j in varied}
+        columns = np.stack([self._mid_ranks(j) for j in varied])
+        columns -= columns.mean(axis=1, keepdims=True)
+        columns /= np.maximum(np.linalg.norm(columns, axis=1, keepdims=True), 1e-300)
+        correlations = np.abs(columns @ columns.T)
+        np.fill_diagonal(correlations, -1.0)
+        nearest = np.argsort(-correlations, axis=1)[:, :_PARTNERS]
+        return {
+            j: [varied[k] for k in nearest[i] if _is_small(self.margins, (j, varied[k]))] for i, j in enumerate(varied)
+        }
+
+    def _mid_ranks(self, j: int) -> Floats:
+        """Mid-rank of each row in a feature."""
+        masses = self.margins[j].masses
+        ranks: Floats = (np.cumsum(masses) - masses / 2)[self._points.codes[:, j]]
+        return ranks
+
+    # Triples
+
+    def _by_triples(self, alone: Sequence[int], varied: Sequence[int]) -> dict[int, KernelMatrix]:
+        """Kernels of features that depend on others in triples only, by the bandwidth that is likeliest there."""
+        best: dict[int, tuple[float, float]] = {}
+        triples = spaced_triples(varied, alone, _MAX_TRIPLES)
+        for key in (triple for triple in triples if _is_small(self._coarse, triple)):
+            known = tuple(j for j in key if j not in alone)
+            for bandwidth in _TRIPLE_BANDWIDTHS:
+                gain = self._triple_gain(key, known, bandwidth)
+                for j in set(key) & set(alone):
+                    best[j] = max(best.get(j, (0.0, 0.0)), (gain, bandwidth))
+        return {j: self._triple_kernel(self.margins[j], width) for j, (gain, width) in best.items() if gain > 0}
+
+    def _triple_gain(self, key: Key, known: Key, bandwidth: float) -> float:
+        """Gain in log-likelihood per row of a triple over its pair known to be dependent; 0 unless significant."""
+        cells = [self._coarse[j].groups[self._points.codes[:, j]] for j in key]
+        logs = self._triple_logs(key, cells, bandwidth)
+        if len(known) == 2:
+            logs = logs - self._triple_logs(known, [cells[key.index(j)] for j in known], bandwidth)
+        weights = self._points.weights
+        mean = float(weights @ logs)
+        error = math.sqrt(float(weights @ (logs - mean) ** 2) / self._rows.effective_rows)
+        return mean if mean > _TRIPLE_ERRORS * error else 0.0
+
+    def _triple_logs(self, key: Key, cells: Sequence[Ints], bandwidth: float) -> Floats:
+        """Leave-one-out log ratio of each row to independence, by kernels over a few groups of each feature."""
+        margins = [self._coarse[j] for j in key]
+        sizes = [len(margin.group_masses) for margin in margins]
+        weights = self._points.weights
+        ratio = count_cells(cells, sizes, weights, len(weights))
+        self_weight = np.ones(len(weights))
+        for margin, places in zip(margins, cells, strict=True):
+            kernel = self._triple_kernel(margin, bandwidth)
+            ratio = moved_by(kernel, ratio)
+            self_weight = self_weight * kernel.diagonal[places]
+        return _left_out_logs(ratio[tuple(cells)], self_weight, self._rows.effective_rows)
+
+    def _triple_kernel(self, margin: Margin, bandwidth: float) -> KernelMatrix:
+        if margin.n_ordered_groups < 2:
+            return margin.shrinkage(_TRIPLE_SHRINKAGE)
+        return margin.kernel(bandwidth * self.statistics.effective_rows ** (-1 / 6))
+
+    @functools.cached_property
+    def _coarse(self) -> list[Margin]:
+        return [margin.with_groups(_TRIPLE_GROUPS) for margin in self.margins]
+
+
+def spaced_triples(features: Sequence[int], alone: Collection[int], n_triples: int) -> list[Key]:
+    """At most `n_triples` triples of ascending features with at least one of some, at equal distances among all."""
+    n = len(features)
+    is_alone = np.isin(features, list(alone))
+    first, second = np.triu_indices(n, 1)  # triples in order: those that begin with the first pair, and so on
+    has_alone = is_alone[first] | is_alone[second]
+    n_alone_from = np.cumsum(np.append(is_alone, False)[::-1])[::-1]
+    n_thirds = np.where(has_alone, n - 1 - second, n_alone_from[second + 1])
+    ends = np.cumsum(n_thirds)
+    total = int(ends[-1]) if len(ends) else 0
+    triples: list[Key] = []
+    for rank in range(0, total, max(1, -(-total // n_triples))):
+        at = int(np.searchsorted(ends, rank, side="right"))
+        thirds = np.arange(second[at] + 1, n)
+        thirds = thirds if has_alone[at] else thirds[is_alone[second[at] + 1 :]]
+        third = thirds[rank - (ends[at] - n_thirds[at])]
+        triples.append((features[first[at]], features[second[at]], features[third]))
+    return triples
+
+
+def _is_small(margins: Sequence[Margin], key: Key) -> bool:
+    """Whether a table of groups of some features takes little memory: many categories of several would not."""
+    return math.prod(len(margins[j].group_masses) for j in key) <= _MAX_CELLS
+
+
+def moved_by(kernel: KernelMatrix, table: Floats) -> Floats:
+    """A table whose first axis is moved by a kernel and becomes the last."""
+    moved = kernel.right(table.reshape(len(table), -1).T)
+    return moved.reshape(*table.shape[1:], len(table))
+
+
+def _left_out_logs(ratios: Floats, self_weight: Floats, n_rows: float) -> Floats:
+    """Log ratios of rows to independence, each without the row itself, with a share of independence."""
+    others = np.maximum(ratios * n_rows - self_weight, 0.0) / max(n_rows - 1, 1.0)
+    logs: Floats = np.log((1 - _FLOOR) * others + _FLOOR)
+    return logs
+
+
+def _options(margin: Margin, n_rows: float) -> list[_Option]:
+    """Kernels to choose from, narrow to wide: Student's t for ordered bins, shrinkage for others."""
+    if margin.n_ordered_groups < 2:
+        return [_shrinkage_option(margin, share) for share in _SHRINKAGES]
+    widths = [width * n_rows ** (-1 / 6) for width in _BANDWIDTHS]
+    of_scales = zip(*(margin.kernels(widths, scale) for scale in SCALES), strict=True)
+    return [
+        _Option(kernel, functools.partial(margin.kernel, _WIDENING * width, scale))
+        for width, kernels in zip(widths, of_scales, strict=True)
+        for scale, kernel in zip(SCALES, kernels, strict=True)
+    ]
+
+
+def _shrinkage_option(margin: Margin, share: float) -> _Option:
+    make = functools.partial(margin.shrinkage, share)
+    return _Option(make(), make)
+
+
+FLOOR = 1e-6
+GROUPS = 32
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class KernelJoint(Joint):
+    """Rows moved by kernels, matrices over groups of bins; None for a feature that is independent of all others."""
+
+    statistics: Statistics
+    margins: Sequence[Margin]
+    kernels: Sequence[KernelMatrix | None]
+
+    @property
+    def is_product(self) -> bool:
+        """Whether every feature is independent of all others."""
+        return sum(kernel is not None for kernel in self.kernels) < 2
+
+    def table(self, key: Key, binnings: Binnings | None = None) -> Floats:
+        """Masses times the smoothed ratio, with the floor."""
+        binnings = merging(binnings)
+        masses = [self.margins[j].masses for j in key]
+        has_kernel = [self.kernels[j] is not None for j in key]
+        if sum(has_kernel) < 2:
+            return outer(pool_masses(masses, binnings))
+        ratio = self._ratio(tuple(itertools.compress(key, has_kernel)))
+        ratio *= 1 - FLOOR
+        ratio += FLOOR
+        ratio = np.expand_dims(ratio, tuple(i for i, moves in enumerate(has_kernel) if not moves))
+        groups = [self.margins[j].groups * moves for j, moves in zip(key, has_kernel, strict=True)]
+        if binnings is None:
+            return outer(masses) * ratio[np.ix_(*groups)]
+        for mass, group, binning, n_groups in zip(masses, groups, binnings, ratio.shape, strict=True):
+            by_group = scipy.sparse.csr_array((mass, (binning.bins, group)), shape=(binning.size, n_groups))
+            pooled = by_group @ ratio.reshape(n_groups, -1)
+            ratio = np.moveaxis(pooled.reshape(binning.size, *ratio.shape[1:]), 0, -1)
+        return ratio
+
+    def _ratio(self, key: Key) -> Floats:
+        """Ratio of the smooth density to the product of masses, over groups."""
+        ratio = self.statistics.counts(key, [self.margins[j].binning for j in key])
+        for kernel in (self.kernels[j] for j in key):  # each step moves the first axis to the end
+            if kernel is not None:
+                ratio = moved_by(kernel, ratio)
+        return ratio
+
+    def points(self, n_rows: int, rng: np.random.Generator) -> Points:
+        """Draws: rows, each feature moved by its kernel."""
+        bins, weights = self.statistics.points()
+        rows = draw_bins(weights, n_rows, rng)
+        codes = np.empty((n_rows, len(self.kernels)), dtype=np.int32)
+        for j, (margin, kernel) in enumerate(zip(self.margins, self.kernels, strict=True)):
+            codes[:, j] = _move(margin, kernel, bins[rows, j], rng)
+        return Points(codes, np.full(n_rows, 1 / n_rows))
+
+
+def _move(margin: Margin, kernel: KernelMatrix | None, codes: BinIndices, rng: np.random.Generator) -> BinIndices:
+    """Bins of rows moved by a kernel over groups: to a group, then to a bin of the group by mass."""
+    if kernel is None:
+        return draw_bins(margin.masses, len(codes), rng)
+    groups = _move_groups(margin, kernel, margin.groups[codes], rng)
+    ends = np.cumsum(margin.masses)
+    high = np.cumsum(margin.group_masses)[groups]
+    places = high - margin.group_masses[groups] * rng.random(len(codes))
+    bins = np.minimum(np.searchsorted(ends, places, side="left"), len(ends) - 1)
+    first = np.searchsorted(margin.groups, groups, side="left")
+    last = np.searchsorted(margin.groups, groups, side="right") - 1
+    return np.clip(bins, first, last).astype(np.int32)
+
+
+def _move_groups(margin: Margin, kernel: KernelMatrix, groups: Ints, rng: np.random.Generator) -> Ints:
+    moved = np.empty_like(groups)
+    for group in np.unique(groups):
+        rows = np.flatnonzero(groups == group)
+        moved[rows] = draw_bins(margin.group_masses * kernel.column(int(group)), len(rows), rng)
+    return moved
+
+
+def kernel_joint(statistics: Statistics, margins: Sequence[Margin], bandwidth: float | None = None) -> Joint:
+    """The smooth joint density of rows; kernels of ordered features by a bandwidth in units of n^(-1/6), or chosen."""
+    coarse = [margin.with_groups(GROUPS) for margin in margins]
+    if bandwidth is None:
+        with single_threaded():
+            return KernelJoint(statistics, coarse, KernelSearch(statistics, coarse).kernels())
+    width = bandwidth * statistics.effective_rows ** (-1 / 6)
+    return KernelJoint(statistics, coarse, [margin.kernel(width) for margin in coarse])

@@ -1,0 +1,590 @@
+"""Margins: the bins of one feature with their masses, and the kernels over them.
+
+Ordered bins have normal scores of their mid-ranks, and mean values; in one of these, z, the kernel of a bandwidth h is
+the symmetric matrix A(i, j) = d_i φ((z_i - z_j) / h) d_j with factors d such that A m = 1 for the masses m. So
+m(i) A(i, j) are the chances to move from bin j to bin i that keep m. φ is Student's t with 5 degrees of freedom: its
+heavy tails keep neighbouring parts of the support connected. Bins without an order (categories, missing values) stay
+where they are. Scores suit heavy tails, values suit gaps: by rank, clusters that lie far apart are neighbours.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import scipy.special
+
+from treeanova.anova.support import safe_inverse
+from treeanova.core.arrays import Floats, Ints
+from treeanova.model.grid import Binning, binning_by, equal_mass_groups, unmerged
+
+_TIED = 1e-12
+
+Tau = Floats | float
+"""Kendall's τ of one pair, or of many with axes for the ranks of both."""
+
+
+class Family(NamedTuple):
+    """A family of copulas.
+
+    Attributes
+    ----------
+    name
+        Its name.
+    log_density_at
+        Logarithm of its density at scores of ranks (of shapes that broadcast) for Kendall's τ above 0.
+    n_parameters
+        Number of parameters.
+    is_rotated
+        Whether it is rotated by 180 degrees; None where this changes nothing.
+    scores
+        What the density needs of ranks whatever τ is: the ranks themselves unless that takes long to compute.
+    """
+
+    name: str
+    log_density_at: Callable[[Floats, Floats, Tau], Floats]
+    n_parameters: int = 1
+    is_rotated: bool | None = None
+    scores: Callable[[Floats], Floats] = np.asarray
+
+    def log_density(self, u: Floats, v: Floats, tau: Tau) -> Floats:
+        """Logarithm of the density at ranks."""
+        return self.log_density_at(self.scores(u), self.scores(v), tau)
+
+
+def _clayton(u: Floats, v: Floats, tau: Tau) -> Floats:
+    theta = 2 * tau / (1 - tau)
+    logs = np.log((u**-theta - 1) + v**-theta)
+    logs *= -(2 + 1 / theta)
+    logs += np.log1p(theta) - (1 + theta) * np.log(u)
+    logs -= (1 + theta) * np.log(v)
+    return logs
+
+
+def _gumbel(u: Floats, v: Floats, tau: Tau) -> Floats:
+    theta = 1 / (1 - tau)
+    x, y = -np.log(u), -np.log(v)
+    logs = np.log(x**theta + y**theta)
+    root = np.exp(logs / theta)
+    logs *= 1 / theta - 2
+    logs -= root
+    root += theta - 1
+    logs += np.log(root, out=root)
+    logs += x + (theta - 1) * np.log(x)
+    logs += y + (theta - 1) * np.log(y)
+    return logs
+
+
+def _frank(u: Floats, v: Floats, tau: Tau) -> Floats:
+    theta = np.interp(tau, *_frank_taus())
+    # 1 - exp(-θ) - (1 - exp(-θu)) (1 - exp(-θv)), in positive parts
+    x = np.exp(-theta * u)
+    logs: Floats = np.exp(-theta * v) * (1 - x)
+    logs -= x * np.expm1(-theta * (1 - u))
+    np.log(logs, out=logs)
+    logs *= -2
+    logs += np.log(-theta * np.expm1(-theta)) - theta * u
+    logs -= theta * v
+    return logs
+
+
+@functools.cache
+def _frank_taus() -> tuple[Floats, Floats]:
+    """τ = 1 - 4 / θ (1 - mean of t / (exp(t) - 1) over 0 < t < θ), on a grid."""
+    thetas = np.geomspace(0.01, 150, 200)
+    t = thetas[:, None] * (np.arange(400) + 0.5) / 400
+    return 1 - 4 / thetas * (1 - (t / np.expm1(t)).mean(axis=1)), thetas
+
+
+def _student(x: Floats, y: Floats, tau: Tau, freedom: float) -> Floats:
+    r = np.sin(np.pi / 2 * tau)
+    spread = (1 - r * r) * freedom
+    logs = (-2 * r / spread) * x * y
+    logs += x * x / spread
+    logs += y * y / spread
+    np.log1p(logs, out=logs)
+    logs *= -(freedom + 2) / 2
+    constant = scipy.special.gammaln(np.array([freedom + 2, freedom, freedom + 1]) / 2) @ [1, 1, -2]
+    logs += constant - np.log(1 - r * r) / 2 + (freedom + 1) / 2 * np.log1p(x * x / freedom)
+    logs += (freedom + 1) / 2 * np.log1p(y * y / freedom)
+    return logs
+
+
+def _student_family(freedom: int) -> Family:
+    return Family(
+        f"student {freedom}",
+        functools.partial(_student, freedom=freedom),
+        2,
+        scores=functools.partial(scipy.special.stdtrit, freedom),
+    )
+
+
+FAMILIES = (
+    Family("frank", _frank),
+    *map(_student_family, (2, 4, 8, 16)),
+    *(Family("clayton", _clayton, is_rotated=is_rotated) for is_rotated in (False, True)),
+    *(Family("gumbel", _gumbel, is_rotated=is_rotated) for is_rotated in (False, True)),
+)
+TAU_RANGE = 0.01, 0.95
+ROTATIONS: dict[tuple[bool | None, bool], str] = {(True, True): " 180", (True, False): " 90", (False, False): " 270"}
+
+
+def kendall_tau(shares: Floats) -> Floats:
+    """Kendall's τ_b of tables (last two axes): concordant minus discordant pairs of rows, over those without ties."""
+    below = np.cumsum(shares, axis=-2) - shares  # rows of the table above this one
+    left = np.cumsum(below, axis=-1) - below
+    right = below.sum(axis=-1, keepdims=True) - left - below
+    total = shares.sum(axis=(-1, -2)) ** 2
+    rows, columns = (total - (shares.sum(axis=axis) ** 2).sum(axis=-1) for axis in (-2, -1))
+    excess = 2 * (shares * (left - right)).sum(axis=(-1, -2))
+    is_tied = np.minimum(rows, columns) <= _TIED
+    tau: Floats = np.where(is_tied, 0.0, excess / np.sqrt(np.where(is_tied, 1.0, rows * columns)))
+    return tau
+
+
+Scale = Literal["ranks", "values"]
+SCALES: tuple[Scale, ...] = ("ranks", "values")
+_MAX_GROUPS = 128
+_N_POINTS = 96
+_MAX_POINTS_PER_GROUP = 16
+_COARSE_GROUPS = 48
+_DEGREES_OF_FREEDOM = 5.0
+_FARTHEST = 1e6
+_EDGE = 1e-7
+_BALANCE_STEPS = 100
+_BALANCE_TOLERANCE = 1e-12
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class KernelMatrix:
+    """A matrix A over groups, or several: dense over ordered groups, diagonal over the others, plus a constant.
+
+    Categories may be many: they never have a dense matrix.
+
+    Attributes
+    ----------
+    ordered
+        The matrix over ordered groups; further axes come first.
+    diagonals
+        The diagonal over all other groups.
+    constants
+        What is added to all elements.
+    """
+
+    ordered: Floats
+    diagonals: Floats
+    constants: Floats
+
+    def __getitem__(self, places: Any) -> KernelMatrix:
+        """Some of several matrices, or one of them."""
+        return KernelMatrix(self.ordered[places], self.diagonals[places], self.constants[places])
+
+    def __len__(self) -> int:
+        return len(self.ordered)
+
+    @property
+    def diagonal(self) -> Floats:
+        """All elements of the diagonal."""
+        ordered = np.diagonal(self.ordered, axis1=-2, axis2=-1)
+        return np.concatenate([ordered, self.diagonals], axis=-1) + self.constants[..., None]
+
+    def left(self, tables: Floats) -> Floats:
+        """The products A C with tables C."""
+        n = self.ordered.shape[-1]
+        if n == tables.shape[-2]:
+            product: Floats = np.matmul(self.ordered, tables)
+            return product
+        product = np.empty(np.broadcast_shapes(self.constants.shape, tables.shape[:-2]) + tables.shape[-2:])
+        np.matmul(self.ordered, tables[..., :n, :], out=product[..., :n, :])
+        np.multiply(self.diagonals[..., None], tables[..., n:, :], out=product[..., n:, :])
+        if self.constants.any():
+            product += self.constants[..., None, None] * tables.sum(axis=-2, keepdims=True)
+        return product
+
+    def right(self, tables: Floats) -> Floats:
+        """The products C Aᵀ with tables C."""
+        return self.left(tables.swapaxes(-1, -2)).swapaxes(-1, -2)
+
+    def squares(self) -> KernelMatrix:
+        """The matrix of squared elements; constants must be zero."""
+        return KernelMatrix(self.ordered**2, self.diagonals**2, self.constants)
+
+    def column(self, group: int) -> Floats:
+        """One column."""
+        n = self.ordered.shape[-1]
+        column = np.full(n + len(self.diagonals), float(self.constants))
+        if group < n:
+            column[:n] += self.ordered[:, group]
+        else:
+            column[group] += self.diagonals[group - n]
+        return column
+
+
+def stacked(matrices: Sequence[KernelMatrix]) -> KernelMatrix:
+    """Matrices of the same shape along a new first axis."""
+    parts = ([getattr(matrix, name) for matrix in matrices] for name in ("ordered", "diagonals", "constants"))
+    return KernelMatrix(*(np.stack(part) for part in parts))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Margin:
+    """The bins of one feature and their masses, pooled into groups for smoothing.
+
+    Attributes
+    ----------
+    masses
+        Mass of each bin; ordered bins come first.
+    n_ordered
+        Number of ordered bins.
+    n_rows
+        Effective number of rows.
+    values
+        Mean value of the rows in each ordered bin, NaN where there are none; None where values are not known.
+    max_groups
+        Largest number of groups of ordered bins; more bins are pooled into groups of neighbours of about equal mass.
+    n_points
+        Number of points, in all groups together, at which copulas are evaluated.
+    """
+
+    masses: Floats
+    n_ordered: int
+    n_rows: float
+    values: Floats | None = None
+    max_groups: int = _MAX_GROUPS
+    n_points: int = _N_POINTS
+
+    @functools.cached_property
+    def binning(self) -> Binning:
+        """The groups of bins."""
+        ordered = self.masses[: self.n_ordered]
+        if self.n_ordered <= self.max_groups or not ordered.sum():
+            return unmerged(len(self.masses))
+        extra = self.max_groups + np.arange(len(self.masses) - self.n_ordered)
+        return binning_by(np.concatenate([equal_mass_groups(ordered, self.max_groups), extra]), self.masses)
+
+    @property
+    def groups(self) -> Ints:
+        """Group of each bin."""
+        return self.binning.bins
+
+    @functools.cached_property
+    def group_masses(self) -> Floats:
+        """Mass of each group."""
+        return np.bincount(self.groups, self.masses).astype(np.float64)
+
+    @functools.cached_property
+    def n_ordered_groups(self) -> int:
+        """Number of groups of ordered bins."""
+        return int(self.groups[self.n_ordered - 1]) + 1 if self.n_ordered else 0
+
+    @functools.cached_property
+    def padded(self) -> Margin:
+        """The groups as bins of a margin with more, empty ordered groups where that gives it a common number of them.
+
+        Few numbers of groups let many pairs be stacked. Points within groups stay as many as they are.
+        """
+        n_ordered, n_steps = self.n_ordered_groups, self.points.shape[1]
+        more = _padded_size(n_ordered) - n_ordered
+        if not more or not self.binning.is_identity:  # values are those of bins, not of groups
+            return self
+        masses = np.insert(self.group_masses, n_ordered, np.zeros(more))
+        values = None if self.values is None else np.pad(self.values, (0, more), constant_values=np.nan)
+        return dataclasses.replace(
+            self, masses=masses, n_ordered=n_ordered + more, values=values, n_points=n_steps * (n_ordered + more)
+        )
+
+    @functools.cached_property
+    def padded_places(self) -> Ints:
+        """Place of each group among those of the padded margin."""
+        n_groups = len(self.group_masses)
+        places = np.arange(n_groups)
+        places[self.n_ordered_groups :] += len(self.padded.group_masses) - n_groups
+        return places
+
+    def with_groups(self, max_groups: int) -> Margin:
+        """The same bins, with at most `max_groups` groups of ordered ones."""
+        return dataclasses.replace(self, max_groups=max_groups)
+
+    @functools.cached_property
+    def coarse(self) -> Margin:
+        """The groups as bins of a margin with fewer groups and points."""
+        return Margin(
+            self.group_masses,
+            self.n_ordered_groups,
+            self.n_rows,
+            max_groups=_COARSE_GROUPS,
+            n_points=_COARSE_GROUPS,
+        )
+
+    # Positions of groups
+
+    @functools.cached_property
+    def scores(self) -> Floats:
+        """Normal score of each ordered group's mid-rank among ordered rows."""
+        return self._scores_at(1)[:, 0]
+
+    @functools.cached_property
+    def points(self) -> Floats:
+        """Normal scores at equal steps within each ordered group, more where groups are few."""
+        n_steps = self.n_points // max(self.n_ordered_groups, 1)
+        return self._scores_at(min(_MAX_POINTS_PER_GROUP, max(1, n_steps)))
+
+    def copula_scores(self, law: Family, *, is_reversed: bool) -> Floats:
+        """What a family needs of the ranks of these points among ordered rows, or of 1 minus these."""
+        known = law.scores, is_reversed
+        if known not in self._copula_scores:
+            ranks = np.clip(scipy.special.ndtr(self.points), _EDGE, 1 - _EDGE)
+            self._copula_scores[known] = law.scores(1 - ranks if is_reversed else ranks)
+        return self._copula_scores[known]
+
+    @functools.cached_property
+    def _copula_scores(self) -> dict[Hashable, Floats]:
+        return {}
+
+    def _scores_at(self, n_points: int) -> Floats:
+        masses = self.group_masses[: self.n_ordered_groups, None]
+        total = masses.sum()
+        if not total:
+            return np.zeros((len(masses), n_points))
+        ranks = (np.cumsum(masses, axis=0) - masses + masses * (np.arange(n_points) + 0.5) / n_points) / total
+        edge = 0.25 / max(self.n_rows * total, 1.0)
+        scores: Floats = scipy.special.ndtri(np.clip(ranks, edge, 1 - edge))
+        return scores
+
+    @functools.cached_property
+    def positions(self) -> Floats:
+        """Mean value of each ordered group in robust standard deviations; interpolated where a group has no values.
+
+        The scores where values are not known or do not vary.
+        """
+        known = self._group_values()
+        if known is None:
+            return self.scores
+        means, totals = known
+        ranks = (np.cumsum(totals) - totals / 2) / totals.sum()
+        low, high = np.interp([0.25, 0.75], ranks, means)
+        if not high > low:
+            return self.scores
+        farthest = _FARTHEST * (high - low)
+        return np.clip(means, low - farthest, high + farthest) / ((high - low) / 1.349)
+
+    def _group_values(self) -> tuple[Floats, Floats] | None:
+        """Mean value of each ordered group, interpolated where there are none, and the mass that has values."""
+        if self.values is None or not np.isfinite(self.values).any():
+            return None
+        values = self.values / (np.nanmax(np.abs(self.values)) or 1.0)  # differences of huge ones would overflow
+        masses = np.where(np.isfinite(values), self.masses[: self.n_ordered], 0.0)
+        groups = self.groups[: self.n_ordered]
+        totals = np.bincount(groups, masses).astype(np.float64)
+        sums = np.bincount(groups, masses * np.where(masses > 0, values, 0.0))
+        has_values = np.flatnonzero(totals)
+        if not len(has_values):
+            return None
+        return np.interp(np.arange(len(totals)), has_values, sums[has_values] / totals[has_values]), totals
+
+    # Kernels
+
+    def kernel(self, bandwidth: float, scale: Scale = "ranks") -> KernelMatrix:
+        """The matrix A of a bandwidth, over groups."""
+        return self.kernels([bandwidth], scale)[0]
+
+    def kernels(self, bandwidths: Sequence[float], scale: Scale) -> list[KernelMatrix]:
+        """The matrices A of several bandwidths, those that are new computed together."""
+        new = [bandwidth for bandwidth in bandwidths if (bandwidth, scale) not in self.known_kernels]
+        if new:
+            matrices = _new_kernels([self], new, scale)
+            self.known_kernels.update({(bandwidth, scale): matrices[i] for i, bandwidth in enumerate(new)})
+        return [self.known_kernels[bandwidth, scale] for bandwidth in bandwidths]
+
+    @functools.cached_property
+    def known_kernels(self) -> dict[tuple[float, Scale], KernelMatrix]:
+        """Matrices that were computed before, by bandwidth and scale."""
+        return {}
+
+    @functools.cached_property
+    def squares(self) -> Mapping[Scale, Floats]:
+        """Squared distances between ordered groups, over Student's degrees of freedom."""
+        places: dict[Scale, Floats] = {"ranks": self.scores, "values": self.positions}
+        return {scale: (at[:, None] - at) ** 2 / _DEGREES_OF_FREEDOM for scale, at in places.items()}
+
+    def shrinkage(self, share: float) -> KernelMatrix:
+        """The matrix A of groups without an order: stay, or with a probability move to any group by its mass."""
+        return KernelMatrix(np.empty((0, 0)), (1 - share) * safe_inverse(self.group_masses), np.array(share))
+
+
+def _padded_size(n_groups: int) -> int:
+    """The largest number of groups with as many points in each; few or many groups stay as they are."""
+    if not _COARSE_GROUPS // 4 < n_groups <= _COARSE_GROUPS:
+        return n_groups
+    n_steps = _N_POINTS // n_groups
+    return min(_N_POINTS // n_steps, _COARSE_GROUPS)
+
+
+def kernels_of(margins: Sequence[Margin], bandwidth: float, scale: Scale) -> KernelMatrix:
+    """The matrices A of a bandwidth for margins of the same shape; each is computed once."""
+    new = [margin for margin in margins if (bandwidth, scale) not in margin.known_kernels]
+    if new:
+        matrices = _new_kernels(new, [bandwidth], scale)
+        for place, margin in enumerate(new):
+            margin.known_kernels[bandwidth, scale] = matrices[place]
+        if len(new) == len(margins):
+            return matrices
+    return stacked([margin.known_kernels[bandwidth, scale] for margin in margins])
+
+
+def _new_kernels(margins: Sequence[Margin], bandwidths: Sequence[float], scale: Scale) -> KernelMatrix:
+    """The matrices A of several bandwidths for margins of the same shape: all bandwidths of the first come first."""
+    masses = np.repeat([margin.group_masses for margin in margins], len(bandwidths), axis=0)
+    n = margins[0].n_ordered_groups
+    base = np.concatenate([margin.squares[scale] / np.square(bandwidths)[:, None, None] for margin in margins])
+    base += 1
+    bells: Floats = 1 / (base * base * base)  # the power (_DEGREES_OF_FREEDOM + 1) / 2
+    factors = _balance(bells, masses[:, :n])
+    bells *= factors[:, :, None]
+    bells *= factors[:, None, :]
+    return KernelMatrix(bells, safe_inverse(masses[:, n:]), np.zeros(len(masses)))
+
+
+def _balance(bells: Floats, masses: Floats) -> Floats:
+    """Factors d for which the weighted mean of every row of d_i K(i, j) d_j is 1; a step removes 2/3 of the error."""
+    totals = masses.sum(axis=1, keepdims=True)
+    balanced = np.zeros_like(masses)
+    places = np.flatnonzero(totals)
+    factors = np.broadcast_to(1 / np.sqrt(totals[places]), (len(places), masses.shape[1]))
+    if len(places) < len(masses):
+        bells, masses = bells[places], masses[places]
+    for _ in range(_BALANCE_STEPS):
+        means = factors * np.matmul(bells, (factors * masses)[:, :, None])[:, :, 0]
+        factors = factors / np.cbrt(means * means)
+        goes_on = (np.abs(means - 1) > _BALANCE_TOLERANCE).any(axis=1)
+        if not goes_on.all():
+            balanced[places[~goes_on]] = factors[~goes_on]
+            places, bells, masses, factors = places[goes_on], bells[goes_on], masses[goes_on], factors[goes_on]
+            if not len(places):
+                break
+    balanced[places] = factors
+    return balanced
+
+
+def shape_of(margin: Margin) -> Hashable:
+    """What margins must have in common to be stacked."""
+    coarse = margin.coarse
+    groups = len(margin.group_masses), margin.n_ordered_groups, margin.points.shape[1]
+    return margin.binning.is_identity, *groups, len(coarse.group_masses), coarse.n_ordered_groups
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class MarginStack:
+    """Margins of the same shape."""
+
+    margins: tuple[Margin, ...]
+
+    @functools.cached_property
+    def group_masses(self) -> Floats:
+        """Mass of each group."""
+        return np.stack([margin.group_masses for margin in self.margins])
+
+    @functools.cached_property
+    def coarse(self) -> MarginStack:
+        """The groups as bins of margins with fewer groups and points."""
+        return MarginStack(tuple(margin.coarse for margin in self.margins))
+
+    @functools.cached_property
+    def pooling(self) -> Floats:
+        """Whether each bin (columns) is in each group (rows)."""
+        return np.stack([np.equal.outer(np.arange(len(m.group_masses)), m.groups) for m in self.margins]).astype(float)
+
+    @functools.cached_property
+    def points(self) -> Floats:
+        """Normal scores at equal steps within each ordered group: the first point of all groups, then the second."""
+        return np.stack([margin.points.T.ravel() for margin in self.margins])
+
+    @functools.cached_property
+    def mean_points(self) -> Floats:
+        """Mean of the points of each ordered group."""
+        return np.stack([margin.points.mean(axis=1) for margin in self.margins])
+
+    def copula_scores(self, law: Family, *, is_reversed: bool) -> Floats:
+        """What a family needs of the ranks of the points, or of 1 minus these."""
+        known = law.scores, is_reversed
+        if known not in self._copula_scores:
+            scores = [margin.copula_scores(law, is_reversed=is_reversed).T.ravel() for margin in self.margins]
+            self._copula_scores[known] = np.stack(scores)
+        return self._copula_scores[known]
+
+    @functools.cached_property
+    def _copula_scores(self) -> dict[Hashable, Floats]:
+        return {}
+
+    def kernels(self, bandwidth: float, scale: Scale) -> KernelMatrix:
+        """The matrix A of a bandwidth for each margin."""
+        if (bandwidth, scale) not in self._kernels:
+            self._kernels[bandwidth, scale] = kernels_of(self.margins, bandwidth, scale)
+        return self._kernels[bandwidth, scale]
+
+    @functools.cached_property
+    def _kernels(self) -> dict[tuple[float, Scale], KernelMatrix]:
+        return {}
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class StackedMargins:
+    """Margins of a stack, one for each pair; the same margin may appear in many pairs."""
+
+    stack: MarginStack
+    places: Ints
+
+    def take(self, places: Ints) -> StackedMargins:
+        """The margins of some of the pairs."""
+        return StackedMargins(self.stack, self.places[places])
+
+    @property
+    def n_rows(self) -> float:
+        """Effective number of rows."""
+        return self.stack.margins[0].n_rows
+
+    @property
+    def n_ordered_groups(self) -> int:
+        """Number of groups of ordered bins."""
+        return self.stack.margins[0].n_ordered_groups
+
+    @property
+    def has_unmerged_bins(self) -> bool:
+        """Whether each group is one bin."""
+        return self.stack.margins[0].binning.is_identity
+
+    @property
+    def coarse(self) -> StackedMargins:
+        """The groups as bins of margins with fewer groups and points."""
+        return StackedMargins(self.stack.coarse, self.places)
+
+    @property
+    def group_masses(self) -> Floats:
+        """Mass of each group."""
+        return self.stack.group_masses[self.places]
+
+    @property
+    def pooling(self) -> Floats:
+        """Whether each bin (columns) is in each group (rows)."""
+        return self.stack.pooling[self.places]
+
+    @property
+    def points(self) -> Floats:
+        """Normal scores at equal steps within each ordered group: the first point of all groups, then the second."""
+        return self.stack.points[self.places]
+
+    @property
+    def mean_points(self) -> Floats:
+        """Mean of the points of each ordered group."""
+        return self.stack.mean_points[self.places]
+
+    def copula_scores(self, law: Family, *, is_reversed: bool) -> Floats:
+        """What a family needs of the ranks of the points, or of 1 minus these."""
+        return self.stack.copula_scores(law, is_reversed=is_reversed)[self.places]
+
+    def kernels(self, bandwidth: float, scale: Scale) -> KernelMatrix:
+        """The matrix A of a bandwidth for each pair."""
+        return self.stack.kernels(bandwidth, scale)[self.places]

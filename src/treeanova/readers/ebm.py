@@ -1,0 +1,411 @@
+"""EBMs: the Effects of InterpretML's ExplainableBoosting* models, which are additive already.
+
+The facts that the reader relies on, all measured with interpret-core 0.7.8:
+
+- A term of order d indexes its tensor with ``bins_[feature][min(d, len(bins_[feature])) - 1]``, so the main effect and
+  the interactions of a feature have different bins. Bin 0 is for missing values, the last for unreadable ones.
+- Continuous: bin = number of cuts <= x, plus 1, on float64. Text is parsed as Python's float() does. Text that does not
+  spell a number reaches the last bin, which the axis here lacks: such text raises TypeError.
+- Nominal and ordinal: categories are compared as text, and a dict gives the bin of each. Floats lose their ".0";
+  booleans are "1" and "0", but "True" and "False" among Python ints or text; "" is a category; unknown text goes to the
+  last bin. How dates are spelled depends on the container, so they raise TypeError.
+- Columns of features in no term are not read at all.
+
+A feature has one axis, whose bins are those that some term distinguishes, bit by bit. A term keeps the bins of its
+order: a pair of 64 × 64 bins stays so, although main effects have a thousand.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treeanova.core.arrays import Floats, Ints, Key
+from treeanova.data.features import Encoder, Feature, Numeric, Schema, distinct, is_missing, positions_of
+from treeanova.errors import UnsupportedModelError
+from treeanova.model.axes import Axis, CategoryAxis, IntervalAxis
+from treeanova.model.effects import Effects
+from treeanova.model.grid import Binning, Grid, binning_by, unmerged
+from treeanova.readers import checks
+from treeanova.readers.checks import objective_of_probabilities, objective_text, plain_labels
+
+# Columns that hold nothing else are turned into text unchanged, including Python's bool (an int).
+_AS_TEXT = (str, bytes, int, np.integer, np.datetime64, np.timedelta64)
+_DATES = (dt.date, dt.time, dt.timedelta, np.datetime64, np.timedelta64)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class NumberOrText(Numeric):
+    """A number, or text that spells one."""
+
+    def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
+        """The numbers, NaN where missing."""
+        _check_kind(column, name)
+        if column.dtype.kind != "O":
+            return super().encode(column, name)
+        known = np.array([not is_missing(value) for value in column], dtype=bool)
+        values = column[known]
+        if any(isinstance(value, (str, bytes)) for value in values):
+            values = values.astype(str)  # as EBM does: True becomes a word, not a number
+        result = np.full(len(column), np.nan)
+        result[known] = super().encode(values, name)
+        return result
+
+
+@dataclasses.dataclass(frozen=True)
+class TextCategory(Encoder):
+    """A category, identified by its text."""
+
+    names: tuple[str, ...]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The texts."""
+        return self.names
+
+    def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
+        """Positions of the texts, n_categories where unseen, NaN where missing."""
+        _check_kind(column, name)
+        positions = {text: float(code) for code, text in enumerate(self.names)}
+        texts, inverse = _texts(column, name)
+        codes = [np.nan if text is None else positions.get(text, float(len(self.names))) for text in texts]
+        return np.array(codes, dtype=np.float64)[inverse]
+
+
+@dataclasses.dataclass(frozen=True)
+class IgnoredColumn(Encoder):
+    """A column that no term uses; it may hold anything."""
+
+    def encode(self, column: npt.NDArray[Any], name: str) -> Floats:  # noqa: ARG002
+        """Zeros."""
+        return np.zeros(len(column))
+
+
+def _check_kind(column: npt.NDArray[Any], name: str) -> None:
+    if column.dtype.kind not in "biufOSU":
+        raise TypeError(f"column {name!r} must hold numbers or text, got {column.dtype}; convert it as in training.")
+
+
+def _texts(column: npt.NDArray[Any], name: str) -> tuple[list[str | None], Ints]:
+    """Distinct texts of a column (None for missing), and the position of each row's text among them."""
+    if column.dtype.kind != "O":
+        values, inverse = distinct(column)
+        return [_text(value, name) for value in values], inverse
+    # The type is part of the key: True == 1, but their texts may differ.
+    values = column.tolist()
+    keys, inverse = positions_of(list(zip(map(type, values), values, strict=True)))
+    types = {kind for kind, value in keys if not is_missing(value)}
+    only_bools = all(issubclass(kind, (bool, np.bool_)) for kind in types)
+    words = not only_bools and all(issubclass(kind, _AS_TEXT) for kind in types)
+    return [_text(value, name, words=words) for _, value in keys], inverse
+
+
+def _text(value: Any, name: str, *, words: bool = False) -> str | None:
+    """The text that EBM compares; if `words`, booleans are "True" and "False"."""
+    if is_missing(value):
+        return None
+    if isinstance(value, (float, np.floating)):
+        return repr(float(value) + 0.0).removesuffix(".0")
+    if isinstance(value, (bool, np.bool_)):
+        return str(bool(value)) if words else str(int(value))
+    if isinstance(value, _DATES):
+        raise TypeError(f"column {name!r} must hold numbers or text, got {value!r}; convert it as in training.")
+    text = value.decode("ascii") if isinstance(value, bytes) else str(value)
+    return text.rstrip("\0")  # as numpy's fixed-width text does
+
+
+@dataclasses.dataclass(frozen=True)
+class BinnedFeature:
+    """A feature with its axis, and where its terms have their values.
+
+    Attributes
+    ----------
+    feature
+        Name and encoder.
+    axis
+        The bins that some term distinguishes.
+    tensor_index
+        For each term, the index into its tensor at every bin of the axis.
+    binnings
+        For each order, the bins of the axis that terms of this order distinguish.
+    """
+
+    feature: Feature
+    axis: Axis
+    tensor_index: Mapping[int, Ints]
+    binnings: Mapping[int, Binning]
+
+    def coarse_index(self, term: int, order: int) -> Ints:
+        """The index into a term's tensor at every bin of its order."""
+        first = np.unique(self.binnings[order].bins, return_index=True)[1]
+        return self.tensor_index[term][first]
+
+
+def bins_of(model: Any, feature: int, order: int) -> Any:
+    """Bins of a feature in terms of an order: ascending cuts, or a dict of categories and their bins."""
+    levels = model.bins_[feature] if 0 <= feature < len(model.bins_) else []
+    if not levels:
+        raise _bad_bins(feature, "none")
+    bins = levels[min(order, len(levels)) - 1]
+    if isinstance(bins, Mapping) == _is_continuous(model, feature):
+        raise _bad_bins(feature, "those of another type")
+    if isinstance(bins, Mapping):
+        if min(bins.values(), default=1) < 1:
+            raise _bad_bins(feature, "categories in bins below 1")
+        return bins
+    cuts = np.asarray(bins, dtype=np.float64)
+    if cuts.ndim != 1 or not np.isfinite(cuts).all() or not (np.diff(cuts) > 0).all():
+        raise _bad_bins(feature, "cuts that do not ascend")
+    return cuts
+
+
+def _is_continuous(model: Any, feature: int) -> bool:
+    return bool(model.feature_types_in_[feature] == "continuous")
+
+
+def _bad_bins(feature: int, problem: str) -> UnsupportedModelError:
+    return UnsupportedModelError(
+        f"bins_[{feature}] must hold bins for the feature's terms, got {problem}; undo the edit."
+    )
+
+
+def n_places(bins: Any) -> int:
+    """Length of a tensor's axis: missing, the values, unreadable or unseen."""
+    return max(bins.values(), default=0) + 2 if isinstance(bins, Mapping) else len(bins) + 3
+
+
+def bin_feature(model: Any, j: int, name: str, tensors: Sequence[Floats]) -> BinnedFeature:
+    """The axis of a feature, and the bins of its terms."""
+    terms = {k: tuple(features) for k, features in enumerate(model.term_features_) if j in features}
+    if not terms:
+        return BinnedFeature(Feature(name, IgnoredColumn()), IntervalAxis(name, 0, np.empty(0)), {}, {})
+    slices = [_equal_slices(tensors[k], features.index(j)) for k, features in terms.items()]
+    orders = np.array([len(features) for features in terms.values()])
+    bins = [bins_of(model, j, order) for order in orders]
+    encoder: Encoder
+    axis: Axis
+    if _is_continuous(model, j):
+        encoder, cuts = NumberOrText(), np.unique(np.concatenate(bins))
+        fine = [_interval_index(cuts, term_cuts) for term_cuts in bins]
+        slice_numbers = _slice_numbers(slices, fine)
+        axis, kept = _interval_axis(name, cuts, slice_numbers)
+    else:
+        labels = _labels(bins)
+        encoder = TextCategory(labels)
+        fine = [_category_index(labels, term_bins) for term_bins in bins]
+        slice_numbers = _slice_numbers(slices, fine)
+        axis, kept = _category_axis(name, labels, slice_numbers)
+    tensor_index = {k: index[kept] for k, index in zip(terms, fine, strict=True)}
+    by_order = {int(k): _order_binning(axis, slice_numbers[kept][:, orders == k]) for k in np.unique(orders)}
+    return BinnedFeature(Feature(name, encoder), axis, tensor_index, by_order)
+
+
+def _equal_slices(tensor: Floats, axis: int) -> Ints:
+    """A number per bin of an axis, the same for bins whose slices have the same bits."""
+    numbers: dict[bytes, int] = {}
+    rows = np.moveaxis(tensor, axis, 0)
+    return np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in rows], dtype=np.int64)
+
+
+def _slice_numbers(slices: Sequence[Ints], fine: Sequence[Ints]) -> Ints:
+    """The number of each term's slice at each fine bin, shape (n_fine_bins, n_terms)."""
+    return np.column_stack([numbers[index] for numbers, index in zip(slices, fine, strict=True)])
+
+
+def _order_binning(axis: Axis, slice_numbers: Ints) -> Binning:
+    """The bins of an axis that some of the given terms distinguish; categories and missing values stay apart."""
+    if not axis.is_ordered:
+        return unmerged(axis.size)
+    regular = slice_numbers[: axis.n_regular]
+    differs = (regular[1:] != regular[:-1]).any(axis=1)
+    coarse = np.append(0, np.cumsum(differs))
+    return binning_by(np.append(coarse, coarse[-1] + 1 + np.arange(axis.n_extra)))
+
+
+def _interval_index(cuts: Floats, term_cuts: Floats) -> Ints:
+    """A tensor's index at each interval between the cuts of all terms, then at missing."""
+    starts = np.append(-np.inf, cuts)
+    return np.append(np.searchsorted(term_cuts, starts, side="right") + 1, 0).astype(np.int64)
+
+
+def _interval_axis(name: str, cuts: Floats, slice_numbers: Ints) -> tuple[IntervalAxis, Ints]:
+    """The axis without cuts that no term uses, and a fine bin in each of its bins."""
+    missing = len(cuts) + 1
+    used = (slice_numbers[1:missing] != slice_numbers[: missing - 1]).any(axis=1)
+    kept = np.flatnonzero(np.append(True, used))
+    missing_bin, kept = _place_extra(slice_numbers, kept, missing)
+    return IntervalAxis(name, missing_bin, np.nextafter(cuts[used], -np.inf)), kept
+
+
+def _labels(bins: Sequence[Mapping[str, int]]) -> tuple[str, ...]:
+    """Categories of all terms, in the order of the first term's bins; those that it lacks come last."""
+    labels = dict.fromkeys(label for term_bins in bins for label in term_bins)
+    return tuple(sorted(labels, key=lambda label: bins[0].get(label, np.inf)))
+
+
+def _category_index(labels: Sequence[str], term_bins: Mapping[str, int]) -> Ints:
+    """A tensor's index at each category, then at unseen and at missing."""
+    unseen = n_places(term_bins) - 1
+    return np.array([*(term_bins.get(label, unseen) for label in labels), unseen, 0], dtype=np.int64)
+
+
+def _category_axis(name: str, labels: tuple[str, ...], slice_numbers: Ints) -> tuple[CategoryAxis, Ints]:
+    """The axis, and a fine bin in each of its bins."""
+    unseen_bin, kept = _place_extra(slice_numbers, np.arange(len(labels)), len(labels))
+    missing_bin, kept = _place_extra(slice_numbers, kept, len(labels) + 1)
+    return CategoryAxis(name, missing_bin, labels, unseen_bin), kept
+
+
+def _place_extra(slice_numbers: Ints, kept: Ints, extra: int) -> tuple[int, Ints]:
+    """The first kept bin that no term distinguishes from the extra one, else the extra one appended as the last."""
+    equal = np.flatnonzero((slice_numbers[kept] == slice_numbers[extra]).all(axis=1))
+    return (int(equal[0]), kept) if len(equal) else (len(kept), np.append(kept, extra))
+
+
+_LINKS = {"identity": "identity", "log": "log", "logit": "logit", "mlogit": "softmax", "vlogit": "logit"}
+# Our words, and the default of the parameter where there is one.
+_OBJECTIVES: dict[str, tuple[str, float | None]] = {
+    "rmse": ("squared", None),
+    "poisson_deviance": ("poisson", None),
+    "gamma_deviance": ("gamma", None),
+    "tweedie_deviance": ("tweedie", 1.5),
+    "pseudo_huber": ("pseudo_huber", 1.0),
+}
+_NEEDED = ("bins_", "feature_names_in_", "feature_types_in_", "intercept_", "link_", "term_features_", "term_scores_")
+_MAX_CELLS = 1 << 28
+
+
+def read(model: Any) -> Effects:
+    """The Effects of a fitted EBM; the sum of the terms is the model's score for every row.
+
+    Covers ExplainableBoostingRegressor and -Classifier and their differentially private variants, also merged or
+    edited. Text that does not spell a number in a continuous feature raises TypeError when rows are scored.
+    """
+    _check_model(model)
+    return checks.read_live(
+        "interpret",
+        lambda: _effects(model),
+        lambda effects: functools.partial(checks.estimator_score, model, effects),
+    )
+
+
+def _effects(model: Any) -> Effects:
+    intercept = np.array(model.intercept_, dtype=np.float64, ndmin=1)
+    tensors = [_tensor(model, k, len(intercept)) for k in range(len(model.term_features_))]
+    for values in (intercept, *tensors):
+        if not np.isfinite(values).all():
+            raise UnsupportedModelError(
+                f"the EBM's scores must be finite, got {values[~np.isfinite(values)][0]} (only one class?); train it "
+                "on two classes or more."
+            )
+    names, named = _names(model)
+    features = [bin_feature(model, j, name, tensors) for j, name in enumerate(names)]
+    grid = Grid(_schema(model, features, len(intercept), named=named), tuple(feature.axis for feature in features))
+    terms, binnings = _terms(model.term_features_, tensors, features)
+    return Effects(grid, intercept, terms, binnings)
+
+
+def _check_model(model: Any) -> None:
+    name = type(model).__qualname__
+    if not any(cls.__name__ == "EBMModel" for cls in type(model).__mro__):
+        raise UnsupportedModelError(
+            f"`model` must be one of InterpretML's ExplainableBoosting models, got {name}; only they are read."
+        )
+    if not getattr(model, "has_fitted_", False):
+        raise UnsupportedModelError(f"`model` must be fitted, got an unfitted {name}; fit it first.")
+    absent = [attribute for attribute in _NEEDED if not hasattr(model, attribute)]
+    if absent:
+        raise UnsupportedModelError(
+            f"`model` must have the attributes of interpret 0.7, got a {name} without {', '.join(absent)}; train it "
+            "again."
+        )
+
+
+def _schema(model: Any, features: Sequence[BinnedFeature], n_outputs: int, *, named: bool) -> Schema:
+    classes = plain_labels(getattr(model, "classes_", ()))
+    outputs = ("score",) if n_outputs == 1 else tuple(str(label) for label in model.classes_)
+    link = _LINKS.get(model.link_, "other")
+    stated = getattr(model, "objective", None)  # models that merge_ebms made have none
+    objective = objective_of_probabilities(link) if stated is None else _objective(str(stated), link)
+    return Schema(
+        tuple(feature.feature for feature in features),
+        outputs,
+        link,
+        named=named,
+        classes=classes,
+        objective=objective,
+    )
+
+
+def _objective(stated: str, link: str) -> str:
+    """The objective in the words of `validate(loss=...)`; it is stated as a name, or as "name:parameter=value"."""
+    name, _, parameter = stated.partition(":")
+    if name == "log_loss":
+        return "multiclass" if link == "softmax" else "log"
+    words, default = _OBJECTIVES.get(name, (stated, None))
+    if default is None:
+        return words
+    return objective_text(words, float(parameter.partition("=")[2] or default))
+
+
+def _names(model: Any) -> tuple[Sequence[str], bool]:
+    """Names of the features, and whether they come from the data: for data without names, EBM makes them up."""
+    names = [str(name) for name in model.feature_names_in_]
+    if names == [f"feature_{j:04}" for j in range(len(names))]:
+        return [f"x{j}" for j in range(len(names))], False
+    return names, True
+
+
+def _tensor(model: Any, k: int, n_outputs: int) -> Floats:
+    """Scores of the k-th term, an axis per feature as the term lists them, then one of outputs."""
+    features = model.term_features_[k]
+    sizes = [n_places(bins_of(model, j, len(features))) for j in features]
+    shape = tuple(sizes) if n_outputs == 1 else (*sizes, n_outputs)
+    scores = np.asarray(model.term_scores_[k], dtype=np.float64)
+    if len(set(features)) < len(features) or scores.shape != shape:
+        raise UnsupportedModelError(
+            f"term_scores_[{k}] must have shape {shape}, one axis per feature, got {scores.shape}; undo the edit."
+        )
+    return scores.reshape(*sizes, n_outputs)
+
+
+def _terms(
+    term_features: Sequence[Key], tensors: Sequence[Floats], features: Sequence[BinnedFeature]
+) -> tuple[dict[Key, Floats], dict[Key, tuple[Binning, ...]]]:
+    """All terms on the bins of their orders, and these bins; terms of the same features are added up."""
+    indexes = [[features[j].coarse_index(k, len(key)) for j in key] for k, key in enumerate(term_features)]
+    _check_cells(indexes, tensors)
+    terms: dict[Key, Floats] = {}
+    for listed, tensor, index in zip(term_features, tensors, indexes, strict=True):
+        order = np.argsort(listed)
+        values = _at(tensor, index).transpose([*order, len(order)])
+        key = tuple(int(listed[position]) for position in order)
+        terms[key] = terms[key] + values if key in terms else np.ascontiguousarray(values)
+    return terms, {key: tuple(features[j].binnings[len(key)] for j in key) for key in terms}
+
+
+def _at(tensor: Floats, indexes: Sequence[Ints]) -> Floats:
+    """The tensor at an index per axis; one axis after the other is five times as fast as np.ix_."""
+    for axis, index in enumerate(indexes):
+        tensor = tensor.take(index, axis=axis)
+    return tensor
+
+
+def _check_cells(indexes: Sequence[Sequence[Ints]], tensors: Sequence[Floats]) -> None:
+    """Raise UnsupportedModelError for terms that would not fit into memory."""
+    n_cells = sum(math.prod(map(len, index)) * tensor.shape[-1] for index, tensor in zip(indexes, tensors, strict=True))
+    if n_cells > _MAX_CELLS:
+        raise UnsupportedModelError(
+            f"the EBM's terms must have at most {_MAX_CELLS:,} cells, got {n_cells:,}; train it with smaller max_bins "
+            "or max_interaction_bins, or with fewer interactions."
+        )
+
+
+__all__ = ["read"]

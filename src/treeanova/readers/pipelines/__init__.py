@@ -1,0 +1,489 @@
+"""Pipelines of scikit-learn: the model at their end, on the columns that enter it or on those of the user.
+
+A *column map* takes one raw column to one column that the model sees. `origins.py` finds, from the classes of the
+transformers, which raw column each of the model's columns comes from, and refuses what mixes columns. The maps
+themselves are never rewritten: `evaluation.py` asks the fitted transformers for their values, and the model's own
+encoders for what its splits compare, so that all rounding (also that of float32) is theirs.
+
+- A raw column of numbers: a split z <= t becomes the set of numbers x whose z goes left. Where this set changes is
+  found by bisection over the floats, down to two neighbours (`numbers.py`); the neighbourhood of each change is looked
+  at for more changes, which rounding may cause. Bisection starts between probes, floats of all sizes and those where a
+  transformer is known to jump. Functions of the user must be monotone at the probes.
+- A raw column of categories, one that an encoder sees: each known category, an unseen one, None and NaN are tried
+  (`categories.py`). A split on any of the encoder's columns becomes a set of categories of the one raw feature, so that
+  all its columns are one feature again.
+- Missing values go where the transformed missing value goes: for an imputer, where the imputed value goes.
+
+`agreement.py` compares the result with the transformers at rows of the user, which finds functions of the user that are
+not what they seem at the numbers tried.
+
+Values that the transformers refuse need no answer: if they are missing or unseen values, they are refused here too.
+Rows are numbers in float64: scikit-learn computes in float32 on float32 columns, with other rounding, so that these are
+refused (`columns.py`).
+
+Transformers of scikit-learn are known to work column by column. A function of the user is tried at many numbers, which
+proves nothing for those between; and it may depend on more than numbers, such as the type of a column.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import narwhals.stable.v1 as nw
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse
+
+from treeanova.core.arrays import Bools, Floats, Ints
+from treeanova.data.features import Feature, Numeric, Schema
+from treeanova.errors import UnsupportedModelError
+from treeanova.model.effects import Effects
+from treeanova.model.forest import NEAR_ZERO, Forest, assemble
+from treeanova.readers.ebm import IgnoredColumn
+from treeanova.readers.pipelines.maps import (
+    CategoryMap,
+    DoubleNumber,
+    Question,
+    Transformation,
+    breakpoints,
+    category_maps,
+    is_numeric,
+    objects,
+    plain_labels,
+    without_refused,
+)
+from treeanova.readers.pipelines.origins import Origin, RawColumn, Walk, refused
+
+_N_ROWS = 2000
+_TOLERANCE = 1e-9  # relative to the scores: sums over leaves differ by rounding at most
+
+
+def check_agreement(steps: Sequence[Any], last: Forest, pulled: Forest, X: Any) -> None:
+    """Raise UnsupportedModelError if scores on raw rows differ from those on transformed rows.
+
+    Rows that the transformers or the model refuse are not compared.
+    """
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            rows = _some_rows(X, pulled)
+            scores, expected = pulled.score(rows), _score_after(steps, last, rows)
+        except Exception:  # noqa: BLE001  functions of the user have errors of their own; decompose() tells of bad rows
+            return
+    gaps = np.abs(scores - expected).max(axis=1, initial=0.0)
+    if not (gaps <= _TOLERANCE * np.abs(expected).max(initial=1e-300)).all():
+        i = int(gaps.argmax())
+        raise refused(
+            "a transformer that acts on the rows of `X` in another way than on numbers and categories one by one (one "
+            f"score is {expected[i, 0]:.6g}, where {scores[i, 0]:.6g} is expected)"
+        )
+
+
+def _score_after(steps: Sequence[Any], last: Forest, rows: Any) -> Floats:
+    for step in steps:
+        rows = step.transform(rows)
+    return last.score(rows)
+
+
+def _some_rows(X: Any, forest: Forest) -> Any:
+    """Rows spread evenly over X, a table with the model's columns only."""
+    if isinstance(X, np.ndarray) or scipy.sparse.issparse(X) or not nw.dependencies.is_into_dataframe(X):
+        matrix = X.tocsr() if scipy.sparse.issparse(X) else np.asarray(X)
+        return matrix[_spread(matrix.shape[0])]
+    table = nw.from_native(X, eager_only=True)
+    table = table[_spread(len(table)).tolist()]
+    table = table.select(forest.schema.names) if forest.schema.named else table
+    is_known = nw.dependencies.is_pandas_dataframe(X) or nw.dependencies.is_polars_dataframe(X)
+    return table.to_native() if is_known else table.to_pandas()
+
+
+def _spread(n_rows: int) -> npt.NDArray[np.int64]:
+    """Positions spread evenly over rows."""
+    return np.unique(np.linspace(0, n_rows - 1, min(n_rows, _N_ROWS)).astype(np.int64)) if n_rows else np.arange(0)
+
+
+@dataclasses.dataclass
+class Cuts:
+    """Numbers at which a node changes sides, left up to the first one, and the side of missing values."""
+
+    ends: Floats
+    missing_left: bool
+
+
+Table = dict[str, list[Any]]
+
+
+class Nodes:
+    """The nodes of a forest that are being split anew; arrays have one entry per node."""
+
+    def __init__(self, forest: Forest, source: Ints) -> None:
+        self._forest = forest
+        is_leaf = forest.feature < 0
+        self.feature = np.where(is_leaf, -1, source[forest.feature]) if len(source) else forest.feature.copy()
+        self.bound = forest.bound.copy()
+        self.left, self.right = forest.left.copy(), forest.right.copy()
+        self.missing_left = forest.missing_left.copy()
+        self.start = np.full(len(is_leaf), -1, dtype=np.int64)
+        self.sets: list[Bools] = []
+        self._n_codes = 0
+        self._several: dict[int, Cuts] = {}
+
+    def split_categories(self, nodes: Ints, pattern: Ints, left: Bools, missing_left: Bools) -> None:
+        """Give nodes sets of categories: `left` has one row per pattern, `pattern` the row of each node."""
+        starts = self._n_codes + np.arange(len(left)) * left.shape[1]
+        self.start[nodes] = starts[pattern]
+        self.sets.append(left.ravel())
+        self._n_codes += left.size
+        self.bound[nodes] = 0.0
+        self.missing_left[nodes] = missing_left[pattern]
+
+    def split_numbers(self, nodes: Ints, pattern: Ints, left: Bools, missing_left: Bools, ends: Floats) -> None:
+        """Give nodes thresholds: `left` tells for the intervals between `ends` which go left."""
+        changes = left[:, 1:] != left[:, :-1]
+        bound = np.where(changes.any(axis=1), np.append(ends, np.inf)[_first(changes)], np.inf)
+        is_swapped = ~left[:, 0]
+        self.bound[nodes] = bound[pattern]
+        self.missing_left[nodes] = (missing_left != is_swapped)[pattern]
+        swapped = nodes[is_swapped[pattern]]
+        self.left[swapped], self.right[swapped] = self.right[swapped], self.left[swapped]
+        several = changes.sum(axis=1) > 1
+        for node, row in zip(nodes[several[pattern]], pattern[several[pattern]], strict=True):
+            # Sides are those after the swap, by which the first interval goes left.
+            missing = bool(missing_left[row] != is_swapped[row])
+            self._several[int(node)] = Cuts(ends[changes[row]], missing)
+
+    def forest(self, schema: Schema) -> Forest:
+        """The forest of these nodes."""
+        old = self._forest
+        arrays = {
+            "feature": self.feature,
+            "bound": self.bound,
+            "left": np.where(old.feature < 0, -1, self.left),
+            "right": np.where(old.feature < 0, -1, self.right),
+            "missing_left": self.missing_left,
+            "category_start": self.start,
+            "leaf": old.leaf,
+        }
+        if self._several:
+            arrays = _with_chains(arrays, self._several, old.roots)
+        leaf = arrays.pop("leaf")
+        return assemble(
+            schema,
+            old.intercept,
+            roots=old.roots,
+            values=old.values[leaf],
+            leaf_label=old.leaf_label[leaf],
+            category_left=np.concatenate([np.empty(0, bool), *self.sets]),
+            **arrays,
+        )
+
+
+def _first(changes: Bools) -> Ints:
+    """Position of the first change of each row."""
+    if not changes.shape[1]:
+        return np.zeros(len(changes), dtype=np.int64)
+    first: Ints = changes.argmax(axis=1)
+    return first
+
+
+def _with_chains(
+    arrays: dict[str, npt.NDArray[Any]], several: dict[int, Cuts], roots: Ints
+) -> dict[str, npt.NDArray[Any]]:
+    """Nodes with one threshold each: a node with several is followed by others, over copies of its branches."""
+    table = {name: array.tolist() for name, array in arrays.items()}
+    for node in reversed(_from_the_roots(table, roots)):
+        if node in several:
+            _chain(table, node, several[node])
+    return {name: np.array(column) for name, column in table.items()}
+
+
+def _from_the_roots(table: Table, roots: Ints) -> list[int]:
+    """Inner nodes and leaves, each after the node above it."""
+    found: list[int] = roots.tolist()
+    for node in found:
+        found.extend(child for child in (table["left"][node], table["right"][node]) if child >= 0)
+    return found
+
+
+def _chain(table: Table, node: int, cuts: Cuts) -> None:
+    """Turn a node into a chain of nodes, whose intervals go to its left and right branch in turn."""
+    branches = table["left"][node], table["right"][node]
+    for position, end in enumerate(cuts.ends.tolist()):
+        if position:
+            table["right"][node] = _copied(table, node, whole=False)
+            node = table["right"][node]
+            table["left"][node] = branches[1] if position == 1 else _copied(table, branches[position % 2])
+        table["bound"][node] = end
+        table["missing_left"][node] = cuts.missing_left or position > 0
+    table["right"][node] = _copied(table, branches[len(cuts.ends) % 2])
+
+
+def _copied(table: Table, node: int, *, whole: bool = True) -> int:
+    """A copy of a node, with copies of all nodes below it if `whole`."""
+    copy = len(table["left"])
+    for column in table.values():
+        column.append(column[node])
+    if whole and table["left"][node] >= 0:
+        table["left"][copy] = _copied(table, table["left"][node])
+        table["right"][copy] = _copied(table, table["right"][node])
+    return copy
+
+
+_NAN = np.array([np.nan])
+_USUAL = (1.0, 0.5, 0.0, 100.0, -1.0)
+
+
+def in_raw_columns(steps: Sequence[Any], forest: Forest) -> Forest:
+    """The forest whose score on raw rows is that of `forest` on rows that fitted transformers have changed.
+
+    Raises UnsupportedModelError for transformers that do not work column by column.
+    """
+    n_raw = getattr(steps[0], "n_features_in_", None)
+    if n_raw is None:
+        raise refused(f"{type(steps[0]).__name__}, which does not tell its number of columns")
+    walk = Walk([RawColumn() for _ in range(n_raw)])
+    columns = [Origin(j) for j in range(n_raw)]
+    for step in steps:
+        columns = walk.through(step, columns)
+    if len(columns) != len(forest.schema.features):
+        raise refused(f"transformers that make {len(forest.schema.features)} columns where {len(columns)} are expected")
+    if any(walk.raw[column.source].labels is not None and not column.by_label for column in columns):
+        raise refused("a column that enters the model both as categories and otherwise")
+    given = getattr(steps[0], "feature_names_in_", None)
+    names = None if given is None else [str(name) for name in given]
+    return _Pulled(steps, forest, walk, columns, names).forest()
+
+
+class _Pulled:
+    """All that is known of a pipeline while its forest is pulled back."""
+
+    def __init__(
+        self, steps: Sequence[Any], forest: Forest, walk: Walk, columns: list[Origin], names: list[str] | None
+    ) -> None:
+        self._forest, self._walk, self._names = forest, walk, names
+        self._source = source = np.array([column.source for column in columns], dtype=np.int64)
+        self._computed = {column.source for column in columns if not column.is_raw}
+        self._labels: dict[int, list[Hashable]] = {
+            j: plain_labels(list(dict.fromkeys([*raw.labels, *raw.sentinels])))
+            for j, raw in enumerate(walk.raw)
+            if raw.labels is not None
+        }
+        self._as_objects = {j for j in self._labels if walk.raw[j].as_objects or not is_numeric(self._labels[j])}
+        self._outputs = {j: np.flatnonzero(source == j) for j in range(len(walk.raw))}
+        self._numbers = [j for j in self._outputs if j not in self._labels and len(self._outputs[j])]
+        self._transformation = self._usable(steps)
+        if walk.has_function:
+            self._check_function()
+
+    def _usable(self, steps: Sequence[Any]) -> Transformation:
+        """The transformation with a usual value of each column, which it accepts."""
+        for number in _USUAL:
+            usual = [self._usual(j, number) for j in range(len(self._walk.raw))]
+            result = Transformation(steps, self._forest.schema, self._names, usual)
+            if not result.answers({0: usual[0]})[0].refused[0]:
+                return result
+        error = result.last_error
+        raise refused(f"transformers that accept none of the numbers tried ({type(error).__name__}: {error})")
+
+    def _usual(self, j: int, number: float) -> npt.NDArray[Any]:
+        labels = self._labels.get(j)
+        if labels is None:
+            return np.array([number])
+        first = next((label for label in labels if label is not None), np.nan)
+        return objects([first]) if j in self._as_objects else np.array([first], dtype=np.float64)
+
+    def _check_function(self) -> None:
+        """Raise UnsupportedModelError where a function of the user mixes columns or rows."""
+        numbers = np.array([0.25, 0.5, 0.75, 1.0, 3.0])
+        alone = {j: self._transformation.answers({j: numbers})[j] for j in self._numbers}
+        together = self._transformation.answers(dict.fromkeys(self._numbers, numbers))
+        for j in self._numbers:
+            own = self._outputs[j]
+            single = self._transformation.answers({j: numbers[-1:]})[j]
+            same = np.array_equal(alone[j].values[:, own], together[j].values[:, own], equal_nan=True)
+            if not same or not np.array_equal(single.values[0, own], alone[j].values[-1, own], equal_nan=True):
+                raise refused("a function that mixes columns or rows")
+
+    def forest(self) -> Forest:
+        """The forest on raw columns."""
+        nodes = Nodes(self._forest, self._source)
+        maps = category_maps(self._transformation, self._labels, self._as_objects, self._outputs)
+        for j, mapped in maps.items():
+            for output in self._outputs[j].tolist():
+                self._split_categories(nodes, output, mapped)
+        accepts_missing = self._split_all_numbers(nodes)
+        features = tuple(self._feature(j, maps.get(j), accepts_missing) for j in range(len(self._walk.raw)))
+        return nodes.forest(self._schema(features))
+
+    def _split_categories(self, nodes: Nodes, output: int, mapped: CategoryMap) -> None:
+        which, kinds, pattern = self._patterns(output)
+        left = self._left(kinds, np.append(mapped.known[:, output], mapped.missing[output]))
+        nodes.split_categories(which, pattern, left[:, :-1], left[:, -1])
+
+    def _split_all_numbers(self, nodes: Nodes) -> dict[int, bool]:
+        """Split nodes on numbers; whether each raw column may be missing."""
+        patterns = {output: self._patterns(output) for j in self._numbers for output in self._outputs[j].tolist()}
+        asked = {k: Question(k, self._thresholds(kinds, k)) for k, (_, kinds, _) in patterns.items()}
+        questions = {j: [asked[k] for k in self._outputs[j].tolist()] for j in self._numbers}
+        raw = {j: self._walk.raw[j] for j in self._numbers}
+        ends = breakpoints(self._transformation, raw, questions)
+        answers = self._transformation.answers(ends)
+        missing = self._transformation.answers(dict.fromkeys(self._numbers, _NAN))
+        for j in self._numbers:
+            for k in self._outputs[j].tolist():
+                which, kinds, pattern = patterns[k]
+                left = without_refused(self._left(kinds, answers[j].values[:, k]), answers[j].refused)
+                missing_left = self._left(kinds, missing[j].values[:, k])[:, 0]
+                nodes.split_numbers(which, pattern, left, missing_left, ends[j][:-1])
+        return {j: self._accepts(j, missing[j].values[0], missing[j].refused[0]) for j in self._numbers}
+
+    def _patterns(self, output: int) -> tuple[Ints, Ints, Ints]:
+        """Nodes that split on a column, one node of each kind of split, and the kind of each node."""
+        forest = self._forest
+        which = np.flatnonzero(forest.feature == output)
+        start = forest.category_start[which]
+        kinds = np.stack(
+            [
+                np.where(start >= 0, start, forest.bound[which]),
+                start,
+                forest.missing_left[which],
+                forest.zero_missing[which],
+            ],
+            axis=1,
+        )
+        _, first, pattern = np.unique(kinds, axis=0, return_index=True, return_inverse=True)
+        return which, which[first], pattern.ravel()
+
+    def _thresholds(self, kinds: Ints, output: int) -> Floats:
+        """Numbers up to which a column may go another way than above."""
+        feature = self._forest.schema.features[output]
+        if feature.is_category:
+            return np.arange(feature.n_categories, dtype=np.float64) if len(kinds) else np.empty(0)
+        zero = [np.nextafter(-NEAR_ZERO, -np.inf), NEAR_ZERO] if self._forest.zero_missing[kinds].any() else []
+        return np.unique(np.concatenate([self._forest.bound[kinds], zero]))
+
+    def _left(self, kinds: Ints, values: Floats) -> Bools:
+        """Whether values go left at nodes, shape (n_nodes, n_values)."""
+        shape = (len(kinds), len(values))
+        return self._forest.goes_left(np.broadcast_to(kinds[:, None], shape), np.broadcast_to(values, shape))
+
+    def _accepts(self, j: int, values: Floats, is_refused: bool) -> bool:
+        """Whether the transformers accept a missing or unseen value, and the model what they make of it."""
+        return not is_refused and all(
+            _model_accepts(self._forest.schema.features[k], float(values[k])) for k in self._outputs[j]
+        )
+
+    def _feature(self, j: int, mapped: CategoryMap | None, accepts_missing: dict[int, bool]) -> Feature:
+        name = f"x{j}" if self._names is None else self._names[j]
+        if mapped is not None:
+            missing = self._accepts(j, mapped.missing, not mapped.accepts_missing)
+            unseen = self._accepts(j, mapped.known[-1], not mapped.accepts_unseen)
+            return Feature(name, mapped.encoder, missing, unseen)
+        if j not in accepts_missing:
+            return self._unused(j, name)
+        return Feature(name, DoubleNumber() if j in self._computed else Numeric(), accepts_missing[j])
+
+    def _unused(self, j: int, name: str) -> Feature:
+        """A column that no split sees; it may hold anything only if no transformer refuses text in it."""
+        text, missing = self._transformation.answers({j: objects(["text"])}), self._transformation.answers({j: _NAN})
+        if not text[j].refused[0]:
+            return Feature(name, IgnoredColumn())
+        return Feature(name, Numeric(), accepts_missing=not missing[j].refused[0])
+
+    def _schema(self, features: tuple[Feature, ...]) -> Schema:
+        old = self._forest.schema
+        return Schema(
+            features,
+            old.outputs,
+            old.link,
+            self._names is not None,
+            # Transformers were asked for dense rows: sparse ones differ where absent entries are missing to the model.
+            absent=0.0 if old.absent == 0.0 else None,
+            classes=old.classes,
+            predicts_share=old.predicts_share,
+            objective=old.objective,
+        )
+
+
+def _model_accepts(feature: Feature, value: float) -> bool:
+    """Whether a model accepts an encoded value, which may be missing or an unseen category."""
+    if np.isnan(value):
+        return feature.accepts_missing
+    return feature.accepts_unseen or not feature.is_category or value != feature.n_categories
+
+
+__all__ = ["check_agreement", "in_raw_columns"]
+
+
+def is_pipeline(model: Any) -> bool:
+    """Whether a model is a Pipeline with steps."""
+    return hasattr(model, "named_steps") and bool(getattr(model, "steps", None))
+
+
+def final_step(model: Any) -> Any:
+    """The model at the end of a Pipeline, also of nested ones; a model that is not a Pipeline unchanged."""
+    return final_step(model.steps[-1][1]) if is_pipeline(model) else model
+
+
+def changing_steps(model: Any) -> list[Any]:
+    """Steps of a Pipeline, also of nested ones at its end, that may change columns before they enter the model.
+
+    Samplers of imbalanced-learn are left out: they act on training data only.
+    """
+    if not is_pipeline(model):
+        return []
+    own = [step for _, step in model.steps[:-1] if step is not None and step != "passthrough"]
+    own = [step for step in own if not hasattr(step, "fit_resample")]
+    return own + changing_steps(model.steps[-1][1])
+
+
+def read_in_raw_columns(
+    pipeline: Any, read_model: Callable[[Any], Forest | Effects], X: Any = None
+) -> Forest | Effects:
+    """The model at the end of a Pipeline as a function of the columns that enter the Pipeline.
+
+    Raises UnsupportedModelError if the steps before it do not change columns one by one, as far as can be seen from
+    their classes and from rows X, if they are given.
+    """
+    steps, last = changing_steps(pipeline), final_step(pipeline)
+    if not steps:
+        return read_model(pipeline)
+    _check_model(last)
+    content = read_model(last)
+    if isinstance(content, Effects):
+        raise refused(f"{type(steps[0]).__name__} before an additive model")
+    pulled = in_raw_columns(steps, content)
+    if X is not None:
+        check_agreement(steps, content, pulled, X)
+    return pulled
+
+
+def _check_model(last: Any) -> None:
+    if last is None or isinstance(last, str):
+        raise UnsupportedModelError(f"the Pipeline must end in a model, got {last!r}; append a fitted one.")
+
+
+def read_pipeline(pipeline: Any, read_model: Callable[[Any], Forest | Effects]) -> Forest | Effects:
+    """The final step of a Pipeline as `read_model` reads it, its features named by the earlier steps."""
+    last = pipeline.steps[-1][1]
+    _check_model(last)
+    content = read_model(last)
+    schema, names = content.schema, _names_before_last(pipeline)
+    if names is None or len(names) != len(schema.features):
+        return content
+    features = tuple(dataclasses.replace(f, name=name) for f, name in zip(schema.features, names, strict=True))
+    named = schema.named or hasattr(pipeline, "feature_names_in_")
+    return content.with_schema(dataclasses.replace(schema, features=features, named=named))
+
+
+def _names_before_last(pipeline: Any) -> list[str] | None:
+    """Names of the columns that enter the final step, None if the earlier steps do not tell."""
+    if len(pipeline.steps) == 1:
+        return None
+    try:
+        return [str(name) for name in pipeline[:-1].get_feature_names_out()]
+    except (AttributeError, TypeError, ValueError):
+        return None

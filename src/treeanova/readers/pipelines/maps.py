@@ -1,0 +1,454 @@
+"""Raw columns of categories: the values to try, and the encoder that tells them apart."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import warnings
+from collections.abc import Container, Hashable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treeanova.core.arrays import Bools, Floats, Ints
+from treeanova.data.columns import encode
+from treeanova.data.features import Labels, Numeric, Schema, is_missing
+from treeanova.readers.pipelines.origins import RawColumn, refused
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class DoubleNumber(Numeric):
+    """A number whose transformers were asked in float64; they would round otherwise in columns of shorter floats."""
+
+    def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
+        """The numbers, NaN where missing."""
+        if column.dtype.kind == "f" and column.dtype != np.float64:
+            raise TypeError(
+                f"column {name!r} must be float64, got {column.dtype}, in which the pipeline's transformers round "
+                "otherwise; convert it with astype('float64')."
+            )
+        return super().encode(column, name)
+
+
+@dataclasses.dataclass(frozen=True)
+class EncodedLabels(Labels):
+    """A category that transformers encode, where NaN and None may differ.
+
+    `none` tells what None is: "missing", as NaN; "category", one of the labels; or "refused".
+    """
+
+    none: str = "missing"
+
+    def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
+        """Positions of the labels, n_categories where unseen, NaN where missing."""
+        encoded = super().encode(column, name)
+        if column.dtype != object:
+            return encoded
+        if any(type(value).__name__ in {"NAType", "NaTType"} for value in column):
+            raise TypeError(
+                f"column {name!r} must have NaN or None where it is missing, got pandas' NA or NaT, which encoders "
+                "read in different ways; convert it with astype(object) and where(column.notna(), np.nan)."
+            )
+        is_none = np.array([value is None for value in column], dtype=bool)
+        if self.none == "refused" and is_none.any():
+            raise ValueError(
+                f"column {name!r} must not hold None, got it in {is_none.sum()} rows; the pipeline's encoder refuses "
+                "it too, use NaN for missing values."
+            )
+        if self.none == "category":
+            encoded[is_none] = self.names.index(None)
+        return encoded
+
+
+Queries = Mapping[int, npt.NDArray[Any]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """Encoded values of all of the model's columns, one row per query, and which queries are refused."""
+
+    values: Floats
+    refused: Bools
+
+
+class Transformation:
+    """The transformers of a pipeline, one after the other, and the encoders of its model.
+
+    Parameters
+    ----------
+    steps
+        Fitted transformers.
+    schema
+        Of the model; missing and unseen values are let through.
+    names
+        Names of the raw columns; None if the pipeline was trained on a matrix.
+    usual
+        For each raw column an array with one value that the transformers accept.
+    """
+
+    def __init__(
+        self, steps: Sequence[Any], schema: Schema, names: Sequence[str] | None, usual: Sequence[npt.NDArray[Any]]
+    ) -> None:
+        features = tuple(dataclasses.replace(f, accepts_missing=True, accepts_unseen=True) for f in schema.features)
+        self._schema = dataclasses.replace(schema, features=features)
+        self._steps, self._names, self._usual = steps, names, usual
+        self.last_error: Exception | None = None
+
+    def answers(self, queries: Queries) -> dict[int, Answer]:
+        """For values of some raw columns, what the model compares; a row is a query of all these columns at once."""
+        if not queries:
+            return {}
+        n_rows = max(len(values) for values in queries.values())
+        padded = {j: _padded(values, n_rows, self._usual[j]) for j, values in queries.items()}
+        encoded = self._encoded(padded, n_rows)
+        if encoded is not None:
+            return {j: Answer(encoded[: len(v)], np.zeros(len(v), bool)) for j, v in queries.items()}
+        return {j: self._sorted_answer(j, values) for j, values in queries.items()}
+
+    def _sorted_answer(self, j: int, values: npt.NDArray[Any]) -> Answer:
+        """Values of one raw column; numbers in order, so that those that are refused are next to each other."""
+        if values.dtype == object:
+            return self._answer(j, values)
+        order = np.argsort(values)
+        answer = self._answer(j, values[order])
+        rank = np.argsort(order)
+        return Answer(answer.values[rank], answer.refused[rank])
+
+    def _answer(self, j: int, values: npt.NDArray[Any]) -> Answer:
+        """Values of one raw column, by halves where some of them are refused."""
+        encoded = self._encoded({j: values}, len(values))
+        if encoded is not None:
+            return Answer(encoded, np.zeros(len(values), bool))
+        if len(values) == 1 or self._are_refused(j, values):
+            return Answer(np.full((len(values), len(self._schema.features)), np.nan), np.ones(len(values), bool))
+        half = len(values) // 2
+        parts = [self._answer(j, values[:half]), self._answer(j, values[half:])]
+        return Answer(np.concatenate([p.values for p in parts]), np.concatenate([p.refused for p in parts]))
+
+    def _are_refused(self, j: int, values: npt.NDArray[Any]) -> bool:
+        """Whether all of many numbers in order are refused, as five of them are, the first and the last included."""
+        if values.dtype == object or len(values) < 16:
+            return False
+        some = values[np.linspace(0, len(values) - 1, 5).astype(np.int64)]
+        return all(self._encoded({j: some[i : i + 1]}, 1) is None for i in range(len(some)))
+
+    def _encoded(self, columns: Queries, n_rows: int) -> Floats | None:
+        """Encoded rows; None if the transformers refuse one of them."""
+        rows = self._rows(columns, n_rows)
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            try:
+                for step in self._steps:
+                    rows = step.transform(rows)
+                return encode(rows, self._schema)
+            except Exception as error:  # noqa: BLE001  functions of the user have errors of their own
+                self.last_error = error
+                return None
+
+    def _rows(self, columns: Queries, n_rows: int) -> Any:
+        """A table or matrix of raw rows."""
+        whole = [columns[j] if j in columns else np.repeat(value, n_rows) for j, value in enumerate(self._usual)]
+        if self._names is not None:
+            frames = importlib.import_module("pandas")
+            # With its type given, pandas keeps None in a column of objects.
+            series = [frames.Series(column, dtype=column.dtype) for column in whole]
+            return frames.DataFrame(dict(zip(self._names, series, strict=True)))
+        if all(column.dtype.kind == "f" for column in whole):
+            return np.stack(whole, axis=1)
+        matrix = np.empty((n_rows, len(whole)), dtype=object)
+        for j, column in enumerate(whole):
+            matrix[:, j] = column
+        return matrix
+
+
+def _padded(values: npt.NDArray[Any], n_rows: int, usual: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A column with the usual value after the values given."""
+    return np.concatenate([values, np.repeat(usual, n_rows - len(values))])
+
+
+@dataclasses.dataclass(frozen=True)
+class CategoryMap:
+    """What the model compares for each category, for unseen ones (the last row of `known`) and for missing values.
+
+    Attributes
+    ----------
+    encoder
+        Of the raw column.
+    known
+        Encoded values of all of the model's columns, one row per category and one for unseen ones.
+    missing
+        Encoded values for NaN.
+    accepts_unseen, accepts_missing
+        Whether the transformers accept such values.
+    """
+
+    encoder: Labels
+    known: Floats
+    missing: Floats
+    accepts_unseen: bool
+    accepts_missing: bool
+
+
+def is_numeric(labels: Sequence[Hashable]) -> bool:
+    """Whether all labels are numbers."""
+    return all(isinstance(label, (int, float)) for label in labels)
+
+
+def tokens(labels: Sequence[Hashable], *, as_objects: bool) -> npt.NDArray[Any]:
+    """The labels, one that is not among them, NaN and, in a column of objects, None."""
+    values = [*labels, _unseen(labels), np.nan]
+    return objects([*values, None]) if as_objects else np.array(values, dtype=np.float64)
+
+
+def objects(values: Sequence[Any]) -> npt.NDArray[Any]:
+    """A column of objects."""
+    column = np.empty(len(values), dtype=object)
+    column[:] = values
+    return column
+
+
+def _unseen(labels: Sequence[Hashable]) -> Hashable:
+    """A value of the same type that is not among the labels."""
+    if is_numeric(labels):
+        return max(labels, default=0) + 1  # type: ignore[type-var, operator]
+    unseen = "no such category"
+    while unseen in labels:
+        unseen += "!"
+    return unseen
+
+
+def plain_labels(labels: Sequence[Hashable]) -> list[Hashable]:
+    """Labels without NaN."""
+    return [label for label in labels if label is None or not is_missing(label)]
+
+
+def category_map(labels: Sequence[Hashable], answer: Answer, outputs: Ints) -> CategoryMap:
+    """The map of a raw column from the answers for its tokens."""
+    n = len(labels)
+    rows = list(range(n))
+    names = list(labels)
+    none = "category" if None in labels else "missing" if len(answer.refused) == n + 2 else _none(answer, outputs)
+    if none == "category" and None not in labels:
+        rows.append(n + 2)
+        names.append(None)
+    encoder = EncodedLabels(tuple(names), none=none)
+    return CategoryMap(
+        encoder, answer.values[[*rows, n]], answer.values[n + 1], not answer.refused[n], not answer.refused[n + 1]
+    )
+
+
+def _none(answer: Answer, outputs: Ints) -> str:
+    """What None, the last value tried, is compared with NaN, the one before it."""
+    nan_is_refused, none_is_refused = answer.refused[-2:]
+    if none_is_refused:
+        return "missing" if nan_is_refused else "refused"
+    nan, none = answer.values[-2:, outputs]
+    return "missing" if not nan_is_refused and np.array_equal(nan, none, equal_nan=True) else "category"
+
+
+def category_maps(
+    transformation: Transformation,
+    labels: Mapping[int, Sequence[Hashable]],
+    as_objects: Container[int],
+    outputs: Mapping[int, Ints],
+) -> dict[int, CategoryMap]:
+    """The maps of all raw columns of categories, some of which are columns of objects."""
+    answers = transformation.answers({j: tokens(names, as_objects=j in as_objects) for j, names in labels.items()})
+    return {j: category_map(labels[j], answers[j], outputs[j]) for j in labels}
+
+
+_LARGEST = int(np.array(np.inf).view(np.int64))
+# Floats around a change at which to look for more changes: the nearest ones, and then ever wider.
+_NEAR = np.unique(np.concatenate([np.arange(13), 2 ** np.arange(4, 25, 4)]))
+_N_QUERIES = 1000  # about the number of floats of a column to ask for at once
+_OFFSETS = np.unique(np.concatenate([-_NEAR, _NEAR + 1]))
+
+
+def ranks(numbers: Floats) -> Ints:
+    """Positions of floats among all floats, 0 for zero; neighbours differ by 1."""
+    bits = np.abs(numbers).view(np.int64)
+    return np.where(numbers < 0, -bits, bits)
+
+
+def floats(positions: Ints) -> Floats:
+    """The floats at positions that `ranks` gives."""
+    return np.copysign(np.abs(positions).view(np.float64), positions)
+
+
+@dataclasses.dataclass(frozen=True)
+class Question:
+    """Where along a raw column the side of a threshold changes.
+
+    Attributes
+    ----------
+    output
+        A column of the model.
+    thresholds
+        Of its splits, in float64.
+    """
+
+    output: int
+    thresholds: Floats
+
+
+@dataclasses.dataclass
+class Changes:
+    """Ranks x such that the sides at x and at the next float may differ, while they are searched for.
+
+    `low` and `high` enclose each; `output` and `threshold` tell the side of what. A threshold of NaN asks for changes
+    between numbers, missing values and refusals.
+    """
+
+    low: Ints
+    high: Ints
+    output: Ints
+    threshold: Floats
+    side: Ints
+
+    def inner(self) -> Ints:
+        """Ranks in between that divide each range evenly, shape (n_changes, n_ranks): the more, the fewer changes."""
+        n_ranks = min(max(_N_QUERIES // len(self.low), 1), 31)
+        # Ranges lie between neighbouring probes, so that the products are far below the largest integer.
+        steps = (self.high - self.low)[:, None] * np.arange(1, n_ranks + 1) // (n_ranks + 1)
+        inner: Ints = self.low[:, None] + steps
+        return inner
+
+    def narrow(self, inner: Ints, answer: Answer) -> None:
+        """Keep the first part in which the side changes."""
+        n_ranks = inner.shape[1]
+        sides = _sides(answer, np.repeat(self.output, n_ranks), np.repeat(self.threshold, n_ranks))
+        differs = sides.reshape(inner.shape) != self.side[:, None]
+        first = np.where(differs.any(axis=1), differs.argmax(axis=1), n_ranks)
+        path = np.column_stack([self.low, inner, self.high])
+        rows = np.arange(len(path))
+        self.low, self.high = path[rows, first], path[rows, first + 1]
+
+
+_NONE = np.empty(0, dtype=np.int64)
+_NO_CHANGES = Changes(_NONE, _NONE, _NONE, np.empty(0), _NONE)
+_KIND = np.array([np.nan])  # the threshold that asks for changes between numbers, missing values and refusals
+
+
+def _sides(answer: Answer, output: Ints, threshold: Floats) -> Ints:
+    """1 for values up to the threshold, else 0; for a threshold of NaN 0 for numbers, 1 for missing, 2 for refused."""
+    values = answer.values[np.arange(len(output)), output]
+    kind = np.where(answer.refused, 2, np.isnan(values))
+    sides: Ints = np.where(np.isnan(threshold), kind, values <= threshold)
+    return sides
+
+
+def breakpoints(
+    transformation: Transformation, raw: Mapping[int, RawColumn], questions: Mapping[int, Sequence[Question]]
+) -> dict[int, Floats]:
+    """For each raw column, closed upper ends of the intervals on which no split changes its side.
+
+    The last end is the largest number that the transformers accept, infinity where they accept it.
+    """
+    ends = {j: _ends(transformation, j) for j in questions}
+    probes = {j: _probes(raw[j], ends[j]) for j in questions}
+    # First where numbers become missing or are refused, so that sides are compared between numbers only.
+    kinds = _changes(transformation, probes, {j: [Question(q.output, _KIND) for q in questions[j]] for j in questions})
+    _bisect(transformation, kinds)
+    probes = {j: np.unique(np.concatenate([probes[j], kinds[j].low, kinds[j].high])) for j in questions}
+    sides = _changes(transformation, probes, questions, raw)
+    _bisect(transformation, sides)
+    sides = _nearby(transformation, sides, ends)
+    _bisect(transformation, sides)
+    found = {j: np.concatenate([kinds[j].low, sides[j].low, ends[j][1:]]) for j in questions}
+    return {j: floats(np.unique(positions)) for j, positions in found.items()}
+
+
+def _ends(transformation: Transformation, j: int) -> Ints:
+    """Ranks of the smallest and the largest number: infinite where the transformers accept them."""
+    answer = transformation.answers({j: np.array([-np.inf, np.inf])})[j]
+    return np.array([-_LARGEST + answer.refused[0], _LARGEST - answer.refused[1]], dtype=np.int64)
+
+
+def _changes(
+    transformation: Transformation,
+    probes: Mapping[int, Ints],
+    questions: Mapping[int, Sequence[Question]],
+    raw: Mapping[int, RawColumn] | None = None,
+) -> dict[int, Changes]:
+    """Changes between neighbouring probes; maps of the raw columns given must be monotone at the probes."""
+    answers = transformation.answers({j: floats(probes[j]) for j in questions})
+    for j in raw or ():
+        for question in questions[j]:
+            _check_monotone(answers[j], question.output, raw[j])  # type: ignore[index]
+    return {j: _between_probes(probes[j], answers[j], asked) for j, asked in questions.items()}
+
+
+def _probes(raw: RawColumn, ends: Ints) -> Ints:
+    """Ranks of floats of all sizes, and of jumps with their neighbours."""
+    spread = (np.linspace(-1, 1, 515)[1:-1] * _LARGEST).astype(np.int64)
+    small = ranks(np.concatenate([[0.0, 5e-324, 1e-35], np.logspace(-12, 12, 97)]))
+    jumps = ranks(np.array([number for number in raw.probes if np.isfinite(number)], dtype=np.float64))
+    inner = np.concatenate([spread, small, -small, jumps - 1, jumps, jumps + 1])
+    return np.unique(np.concatenate([ends, np.clip(inner, *ends)]))
+
+
+def _check_monotone(answer: Answer, output: int, raw: RawColumn) -> None:
+    """Raise UnsupportedModelError for a map that changes direction at the probes where it must not."""
+    values = answer.values[~answer.refused, output]
+    values = values[~np.isnan(values)]
+    if raw.may_turn or (values[1:] >= values[:-1]).all() or (values[1:] <= values[:-1]).all():
+        return
+    raise refused("a function that is neither increasing nor decreasing")
+
+
+def _between_probes(probes: Ints, answer: Answer, questions: Sequence[Question]) -> Changes:
+    """All pairs of neighbouring probes with different sides."""
+    parts = []
+    for question in questions:
+        output = np.full(len(probes), question.output)
+        is_number = _sides(answer, output, np.full(len(probes), np.nan)) == 0
+        for threshold in question.thresholds:
+            sides = _sides(answer, output, np.full(len(probes), threshold))
+            comparable = np.isnan(threshold) | (is_number[1:] & is_number[:-1])
+            at = np.flatnonzero((sides[1:] != sides[:-1]) & comparable)
+            parts.append(Changes(probes[at], probes[at + 1], output[at], np.full(len(at), threshold), sides[at]))
+    return _joined([_NO_CHANGES, *parts])
+
+
+def _joined(parts: Sequence[Changes]) -> Changes:
+    names = [field.name for field in dataclasses.fields(Changes)]
+    return Changes(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
+
+
+def _bisect(transformation: Transformation, changes: Mapping[int, Changes]) -> None:
+    """Narrow all changes down to neighbouring floats."""
+    while any((found.high - found.low > 1).any() for found in changes.values()):
+        inner = {j: found.inner() for j, found in changes.items() if len(found.low)}
+        answers = transformation.answers({j: floats(ranks_.ravel()) for j, ranks_ in inner.items()})
+        for j, ranks_ in inner.items():
+            changes[j].narrow(ranks_, answers[j])
+
+
+def _nearby(
+    transformation: Transformation, changes: Mapping[int, Changes], ends: Mapping[int, Ints]
+) -> dict[int, Changes]:
+    """Changes, and those between floats around them that rounding may have caused."""
+    around = {j: np.clip(found.low[:, None] + _OFFSETS, *ends[j]) for j, found in changes.items() if len(found.low)}
+    answers = transformation.answers({j: floats(window.ravel()) for j, window in around.items()})
+    result = dict(changes)
+    for j, window in around.items():
+        found = changes[j]
+        output, threshold = np.repeat(found.output, len(_OFFSETS)), np.repeat(found.threshold, len(_OFFSETS))
+        sides = _sides(answers[j], output, threshold).reshape(window.shape)
+        is_number = (_sides(answers[j], output, np.full(len(output), np.nan)) == 0).reshape(window.shape)
+        differs = (sides[:, 1:] != sides[:, :-1]) & is_number[:, 1:] & is_number[:, :-1]
+        row, at = np.nonzero(differs & (window[:, 1:] > window[:, :-1]))
+        result[j] = Changes(
+            window[row, at], window[row, at + 1], found.output[row], found.threshold[row], sides[row, at]
+        )
+    return result
+
+
+def without_refused(left: Bools, is_refused: Bools) -> Bools:
+    """Sides in which intervals that are refused follow a neighbour."""
+    if not is_refused.any() or is_refused.all():
+        return left
+    accepted = np.flatnonzero(~is_refused)
+    nearest = accepted[np.minimum(np.searchsorted(accepted, np.arange(len(is_refused))), len(accepted) - 1)]
+    return left[..., nearest]

@@ -1,0 +1,423 @@
+"""scikit-learn (1.5 and later): trees, forests, bagged trees, AdaBoost and both kinds of gradient boosting as a Forest.
+
+The facts that the reader relies on:
+
+- Trees, and all ensembles of them, cast inputs to float32 and go left when x <= threshold, a float64; NaN goes where
+  `missing_go_to_left` says. Gradient boosting and AdaBoost refuse NaN; for others the estimator itself tells.
+- `tree_.value` holds means for regression and fractions of classes for classification.
+- Gradient boosting adds the start `init_` and learning_rate times each tree of `estimators_`, which early stopping cut.
+- AdaBoost adds up a weighted vote of each tree for one class, over the sum of all weights.
+- HistGradientBoosting compares float64 numbers, and its leaf values include the learning rate. Its trees number the
+  columns with categories first. A category becomes its position among the sorted labels; an unseen one acts as NaN.
+  None, which polars uses for missing values, is a label like others if it was in the training data.
+
+The score is the sum that the estimators compute: `predict` of regressors (before an inverse log link),
+`decision_function` of boosted classifiers, `predict_proba` of other classifiers (of the second class, if there are
+two). scikit-learn refuses infinite inputs for trees of float32; the Forest scores them as very large numbers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treeanova.core.arrays import Bools, Floats, Ints
+from treeanova.data.features import Encoder, Feature, Labels, Numeric, Schema
+from treeanova.errors import UnsupportedModelError
+from treeanova.model.forest import Forest, assemble, bound_up_to
+from treeanova.readers import checks
+from treeanova.readers.checks import block_starts, objective_text, plain_labels
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelsWithNone(Labels):
+    """Labels that include None; only NaN is missing."""
+
+    def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
+        """Positions of the labels, n_categories where unseen, NaN for NaN."""
+        encoded = super().encode(column, name)
+        if column.dtype == object:
+            encoded[[value is None for value in column]] = self.names.index(None)
+        return encoded
+
+
+_LINKS = {"IdentityLink": "identity", "LogLink": "log", "LogitLink": "logit", "MultinomialLogit": "softmax"}
+
+_OBJECTIVES = {"squared_error": "squared", "absolute_error": "absolute"}
+
+
+def is_sklearn(item: Any) -> bool:
+    """Whether a class or a method is defined in scikit-learn."""
+    return str(item.__module__).partition(".")[0] == "sklearn"
+
+
+def check_methods(model: Any) -> None:
+    """Raise UnsupportedModelError for a subclass that overrides how it predicts."""
+    for name in ("predict", "predict_proba", "decision_function"):
+        method = getattr(type(model), name, None)
+        if method is not None and not is_sklearn(method):
+            raise UnsupportedModelError(
+                f"{type(model).__name__} cannot be read: it overrides `{name}`; add a reader with register_reader()."
+            )
+
+
+def feature_names(model: Any) -> tuple[list[str], bool]:
+    """Names of the features, and whether the model stores them."""
+    names = getattr(model, "feature_names_in_", None)
+    if names is None:
+        return [f"x{j}" for j in range(model.n_features_in_)], False
+    return [str(name) for name in names], True
+
+
+def numeric_schema(model: Any, outputs: tuple[str, ...], link: str, *, accepts_missing: bool, objective: str) -> Schema:
+    """The schema of a model all of whose features are numbers."""
+    names, named = feature_names(model)
+    features = tuple(Feature(name, Numeric(), accepts_missing=accepts_missing) for name in names)
+    return Schema(features, outputs, link, named, classes=class_labels(model), objective=objective)
+
+
+def class_outputs(model: Any) -> tuple[str, ...]:
+    """One output per class, a single one for two classes."""
+    if isinstance(model.classes_, list):
+        raise UnsupportedModelError(
+            f"{type(model).__name__} cannot be read: it predicts several targets; fit one classifier for each."
+        )
+    if len(model.classes_) == 1:
+        raise UnsupportedModelError(f"{type(model).__name__} cannot be read: it was trained on one class only.")
+    return ("score",) if len(model.classes_) == 2 else tuple(str(label) for label in model.classes_.tolist())
+
+
+def class_labels(model: Any) -> tuple[Hashable, ...]:
+    """Labels of a classifier's classes; none for a regressor."""
+    return plain_labels(getattr(model, "classes_", ()))
+
+
+def boosted_outputs(model: Any) -> tuple[str, ...]:
+    """One output for regressors and two classes, else one per class."""
+    return class_outputs(model) if hasattr(model, "classes_") else ("score",)
+
+
+def loss_link(model: Any) -> str:
+    """Link of a boosted model's loss; "other" for the exponential loss, whose link is half the log-odds."""
+    return _LINKS.get(type(model._loss.link).__name__, "other")  # noqa: SLF001  predict uses it
+
+
+def loss_objective(model: Any) -> str:
+    """The loss of a boosted model in the words of `validate(loss=...)`."""
+    loss = model.loss if isinstance(model.loss, str) else type(model.loss).__name__
+    if loss == "log_loss":
+        return "log" if len(model.classes_) == 2 else "multiclass"
+    if loss == "quantile":
+        return objective_text("pinball", model.quantile if hasattr(model, "quantile") else model.alpha)
+    if loss == "huber":
+        return objective_text("huber", model._loss.closs.delta)  # noqa: SLF001  that of the last tree
+    return _OBJECTIVES.get(loss, loss)
+
+
+def accepts_missing(tree: Any) -> bool:
+    """Whether a tree predicts for missing values."""
+    return bool(tree._support_missing_values(np.empty((0, 0))))  # noqa: SLF001  predict asks the same
+
+
+def _check_trees(model: Any, trees: Sequence[Any]) -> None:
+    """Raise UnsupportedModelError unless the members are trees like the ensemble, classifiers or regressors."""
+    kind = "DecisionTreeClassifier" if hasattr(model, "classes_") else "DecisionTreeRegressor"
+    for cls in {type(tree) for tree in trees}:
+        if kind not in [base.__name__ for base in cls.__mro__ if is_sklearn(base)]:
+            raise UnsupportedModelError(
+                f"{type(model).__name__} cannot be read: its members must be of type {kind}, got {cls.__name__}."
+            )
+    check_methods(trees[0])
+
+
+def _sizes(trees: Sequence[Any]) -> Ints:
+    return np.array([tree.tree_.node_count for tree in trees], dtype=np.int64)
+
+
+def _structure(trees: Sequence[Any]) -> dict[str, npt.NDArray[Any]]:
+    """Nodes of all trees, one after the other, as arguments of `assemble`."""
+    arrays = [tree.tree_ for tree in trees]
+    sizes = _sizes(trees)
+    roots = block_starts(sizes)
+    offset = np.repeat(roots, sizes)
+    left = np.concatenate([tree.children_left for tree in arrays])
+    right = np.concatenate([tree.children_right for tree in arrays])
+    return {
+        "roots": roots,
+        "feature": np.concatenate([tree.feature for tree in arrays]),
+        "bound": bound_up_to(np.concatenate([tree.threshold for tree in arrays])),
+        "left": np.where(left < 0, -1, left + offset),
+        "right": np.where(right < 0, -1, right + offset),
+        "missing_left": np.concatenate([tree.missing_go_to_left for tree in arrays]),
+        "leaf_label": np.arange(len(offset)) - offset,
+    }
+
+
+def read_tree(model: Any) -> Forest:
+    """A single tree."""
+    return _average(model, [model], _structure([model]))
+
+
+def read_forest(model: Any) -> Forest:
+    """Random forests and extra trees."""
+    return _average(model, model.estimators_, _structure(model.estimators_))
+
+
+def read_bagging(model: Any) -> Forest:
+    """Bagged trees, each trained on some of the columns."""
+    trees = model.estimators_
+    _check_trees(model, trees)
+    structure = _structure(trees)
+    columns = [
+        np.asarray(tree_columns)[np.maximum(tree.tree_.feature, 0)]
+        for tree, tree_columns in zip(trees, model.estimators_features_, strict=True)
+    ]
+    structure["feature"] = np.concatenate(columns)
+    return _average(model, trees, structure)
+
+
+def _average(model: Any, trees: Sequence[Any], structure: dict[str, npt.NDArray[Any]]) -> Forest:
+    """The mean of the trees: of their values, or of their class probabilities."""
+    if hasattr(model, "classes_"):
+        outputs, link, objective = class_outputs(model), "probability", "brier"
+        values = np.concatenate([_probabilities(tree, len(model.classes_)) for tree in trees])[:, -len(outputs) :]
+    else:
+        values = np.concatenate([tree.tree_.value[:, :, 0] for tree in trees])
+        outputs, link, objective = _target_names(values.shape[1]), "identity", _leaf_objective(trees[0])
+    schema = numeric_schema(model, outputs, link, accepts_missing=accepts_missing(trees[0]), objective=objective)
+    return assemble(schema, np.zeros(len(outputs)), values=values / len(trees), **structure)
+
+
+def _leaf_objective(tree: Any) -> str:
+    """What leaf values minimise: medians the absolute error, means the squared error, whatever chooses the splits."""
+    return "absolute" if tree.criterion == "absolute_error" else "squared"
+
+
+def _target_names(n_targets: int) -> tuple[str, ...]:
+    return ("score",) if n_targets == 1 else tuple(f"y{k}" for k in range(n_targets))
+
+
+def _probabilities(tree: Any, n_classes: int) -> Floats:
+    """Class probabilities at the nodes; a bagged tree may have seen only some of the classes."""
+    seen: Floats = tree.tree_.value[:, 0, :]
+    if seen.shape[1] == n_classes:
+        return seen
+    probabilities = np.zeros((len(seen), n_classes))
+    probabilities[:, np.asarray(tree.classes_, dtype=np.int64)] = seen
+    return probabilities
+
+
+# Boosted trees
+
+
+def read_boosting(model: Any) -> Forest:
+    """Gradient boosting."""
+    n_classes = model.estimators_.shape[1]
+    trees = model.estimators_.ravel()
+    values = np.concatenate([tree.tree_.value[:, 0, 0] for tree in trees])
+    output = np.repeat(np.arange(len(trees)) % n_classes, _sizes(trees))
+    schema = numeric_schema(
+        model, boosted_outputs(model), loss_link(model), accepts_missing=False, objective=loss_objective(model)
+    )
+    return assemble(
+        schema, _start(model), values=in_column(model.learning_rate * values, output, n_classes), **_structure(trees)
+    )
+
+
+def in_column(values: Floats, column: Ints, n_columns: int) -> Floats:
+    """A matrix of zeros except for one value per row, in the given column."""
+    matrix = np.zeros((len(values), n_columns))
+    matrix[np.arange(len(values)), column] = values
+    return matrix
+
+
+def _start(model: Any) -> Floats:
+    """Raw prediction that boosting starts from, which must be the same for all rows."""
+    start = model.init_
+    constant = isinstance(start, str) or (
+        is_sklearn(type(start))
+        and type(start).__name__ in {"DummyClassifier", "DummyRegressor"}
+        and start.strategy != "stratified"  # draws at random
+    )
+    if not constant:
+        raise UnsupportedModelError(
+            f"{type(model).__name__} cannot be read: it starts from the predictions of {start!r}, not from a constant; "
+            'fit it with init=None or init="zero".'
+        )
+    result: Floats = model._raw_predict_init(np.zeros((1, model.n_features_in_), np.float32))[0]  # noqa: SLF001
+    return result
+
+
+def read_adaboost(model: Any) -> Forest:
+    """AdaBoost of classification trees."""
+    trees = model.estimators_
+    _check_trees(model, trees)
+    if getattr(model, "algorithm", "SAMME") == "SAMME.R":
+        raise UnsupportedModelError('AdaBoostClassifier can be read with algorithm="SAMME" only; fit it with that.')
+    outputs = class_outputs(model)
+    vote = np.concatenate([tree.tree_.value[:, 0, :].argmax(axis=1) for tree in trees])
+    weights = model.estimator_weights_
+    weight = np.repeat(weights[: len(trees)] / weights.sum(), _sizes(trees))
+    # For two classes, predict_proba is the logistic function of this difference; for more, a softmax of f / (K - 1).
+    link = "logit" if len(outputs) == 1 else "other"
+    # The objective is empty: votes are divided by their sum, which does not minimise the exponential loss.
+    schema = numeric_schema(model, outputs, link, accepts_missing=False, objective="")
+    values = _votes(vote, len(model.classes_)) * weight[:, None]
+    return assemble(schema, np.zeros(len(outputs)), values=values, **_structure(trees))
+
+
+def _votes(vote: Ints, n_classes: int) -> Floats:
+    """1 for the class voted for, and -1 shared by the others; for two classes, second minus first."""
+    if n_classes == 2:
+        return np.where(vote == 1, 2.0, -2.0)[:, None]
+    return np.where(vote[:, None] == np.arange(n_classes), 1.0, -1.0 / (n_classes - 1))
+
+
+_BITS = 256  # a category set of HistGradientBoosting is a bitset of eight 32-bit words
+
+
+def read_histogram_boosting(model: Any) -> Forest:
+    """HistGradientBoosting, classifiers and regressors."""
+    predictors = [tree for stage in model._predictors for tree in stage]  # noqa: SLF001  no public form
+    n_outputs = model.n_trees_per_iteration_
+    nodes = np.concatenate([tree.nodes for tree in predictors])
+    sizes = np.array([len(tree.nodes) for tree in predictors], dtype=np.int64)
+    tree_of = np.repeat(np.arange(len(sizes)), sizes)
+    roots = block_starts(sizes)
+    offset = roots[tree_of]
+    is_leaf = nodes["is_leaf"].astype(bool)
+    schema = _hist_schema(model)
+    feature = _hist_columns(model)[_checked_columns(np.where(is_leaf, 0, nodes["feature_idx"]), len(schema.features))]
+    missing_left = nodes["missing_go_to_left"].astype(bool)
+    start, category_left = _category_sets(
+        np.flatnonzero(~is_leaf & (nodes["is_categorical"] != 0)),
+        np.array([f.n_categories for f in schema.features])[feature],
+        _bitsets(predictors, nodes, tree_of),
+        missing_left,
+    )
+    return assemble(
+        schema,
+        np.ravel(model._baseline_prediction),  # noqa: SLF001  no public form
+        roots=roots,
+        feature=feature,
+        bound=nodes["num_threshold"],
+        left=np.where(is_leaf, -1, nodes["left"] + offset),
+        right=np.where(is_leaf, -1, nodes["right"] + offset),
+        missing_left=missing_left,
+        values=in_column(nodes["value"], tree_of % n_outputs, n_outputs),
+        leaf_label=np.arange(len(nodes)) - offset,
+        category_start=start,
+        category_left=category_left,
+    )
+
+
+def _checked_columns(columns: Ints, n_columns: int) -> Ints:
+    """The same numbers of columns; a negative one would count from the end."""
+    if columns.min(initial=0) < 0 or columns.max(initial=0) >= n_columns:
+        wrong = columns[(columns < 0) | (columns >= n_columns)][0]
+        raise ValueError(f"a tree of `model` splits on column {wrong} of {n_columns}: the model is damaged.")
+    return columns
+
+
+def _hist_columns(model: Any) -> Ints:
+    """Column of the user's data for each column number in the trees."""
+    if model._preprocessor is None:  # noqa: SLF001  predict uses it
+        return np.arange(model.n_features_in_)
+    return np.concatenate([np.flatnonzero(model.is_categorical_), np.flatnonzero(~model.is_categorical_)])
+
+
+def _hist_schema(model: Any) -> Schema:
+    names, named = feature_names(model)
+    encoders: list[Encoder] = [Numeric()] * len(names)
+    if model._preprocessor is not None:  # noqa: SLF001  predict uses it
+        categories = model._preprocessor.named_transformers_["encoder"].categories_  # noqa: SLF001
+        for j, labels in zip(np.flatnonzero(model.is_categorical_), categories, strict=True):
+            encoders[j] = _labels(labels)
+    features = tuple(Feature(name, encoder) for name, encoder in zip(names, encoders, strict=True))
+    return Schema(
+        features,
+        boosted_outputs(model),
+        loss_link(model),
+        named,
+        classes=class_labels(model),
+        objective=loss_objective(model),
+    )
+
+
+def _labels(categories: npt.NDArray[Any]) -> Labels:
+    """Encoder for the categories of an OrdinalEncoder, in which NaN comes last if it was seen."""
+    labels: list[Hashable] = categories.tolist()
+    if labels and isinstance(labels[-1], float) and np.isnan(labels[-1]):
+        del labels[-1]
+    return LabelsWithNone(tuple(labels)) if None in labels else Labels(tuple(labels))
+
+
+def _bitsets(predictors: Sequence[Any], nodes: npt.NDArray[Any], tree_of: Ints) -> Callable[[Ints], Bools]:
+    """A function from nodes with category sets to their bits, one column per category."""
+    sets = [np.asarray(tree.raw_left_cat_bitsets, dtype="<u4") for tree in predictors]
+    first = block_starts(np.array([len(tree_sets) for tree_sets in sets], dtype=np.int64))
+    bits = np.unpackbits(np.concatenate(sets).view(np.uint8), axis=1, bitorder="little").astype(bool)
+    return lambda which: bits[first[tree_of[which]] + nodes["bitset_idx"][which]]
+
+
+def _category_sets(
+    which: Ints, n_categories: Ints, bits_of: Callable[[Ints], Bools], missing_left: Bools
+) -> tuple[Ints, Bools]:
+    """Starts of the nodes' category sets and the sets; the entry for unseen categories goes where missing values go."""
+    lengths = n_categories[which] + 1
+    ends = np.cumsum(lengths)
+    start = np.full(len(n_categories), -1, dtype=np.int64)
+    start[which] = ends - lengths
+    inside = np.arange(_BITS) < lengths[:, None]
+    category_left = bits_of(which)[inside]
+    category_left[ends - 1] = missing_left[which]
+    return start, category_left
+
+
+_REFUSED = {
+    "AdaBoostRegressor": "its prediction is a weighted median of trees, not a sum; AdaBoostClassifier can be read",
+    "IsolationForest": "its score is a power of the mean path length, not a sum over leaves",
+    "RandomTreesEmbedding": "it predicts nothing, it only encodes leaves",
+}
+# How each class is read, and an attribute that it has after training.
+_READERS: dict[str, tuple[Callable[[Any], Forest], str]] = {
+    "DecisionTreeRegressor": (read_tree, "tree_"),
+    "DecisionTreeClassifier": (read_tree, "tree_"),
+    "RandomForestRegressor": (read_forest, "estimators_"),
+    "RandomForestClassifier": (read_forest, "estimators_"),
+    "ExtraTreesRegressor": (read_forest, "estimators_"),
+    "ExtraTreesClassifier": (read_forest, "estimators_"),
+    "BaggingRegressor": (read_bagging, "estimators_"),
+    "BaggingClassifier": (read_bagging, "estimators_"),
+    "GradientBoostingRegressor": (read_boosting, "estimators_"),
+    "GradientBoostingClassifier": (read_boosting, "estimators_"),
+    "AdaBoostClassifier": (read_adaboost, "estimators_"),
+    "HistGradientBoostingRegressor": (read_histogram_boosting, "_predictors"),
+    "HistGradientBoostingClassifier": (read_histogram_boosting, "_predictors"),
+}
+
+
+def read(model: Any) -> Forest:
+    """The Forest of a fitted estimator; its score is the estimator's raw prediction."""
+    names = [cls.__name__ for cls in type(model).__mro__ if is_sklearn(cls)]
+    kind = next((name for name in names if name in _READERS or name in _REFUSED), None)
+    if kind is None or kind in _REFUSED:
+        reason = _REFUSED.get(kind or "", "it is not one of " + ", ".join(sorted(_READERS)))
+        raise UnsupportedModelError(f"{type(model).__name__} cannot be read: {reason}.")
+    check_methods(model)
+    read_kind, evidence = _READERS[kind]
+    if not hasattr(model, evidence):
+        raise UnsupportedModelError(f"{type(model).__name__} cannot be read before training; fit it first.")
+    return checks.read_live(
+        "sklearn",
+        lambda: read_kind(model),
+        lambda forest: functools.partial(checks.estimator_score, model, forest),
+    )
+
+
+__all__ = ["read"]

@@ -1,0 +1,529 @@
+"""Spark ML: decision trees, random forests and gradient boosted trees, alone or at the end of a PipelineModel.
+
+The facts that the reader relies on:
+
+- A saved model is a folder: a line of JSON in metadata/, nodes in data/ (Parquet), and for ensembles the weights of
+  trees in treesMetadata/. A PipelineModel has its stages in stages/. Spark is not needed, but pyarrow is; models in
+  memory are saved to a temporary folder by Spark itself.
+- Numbers are compared in float64: x <= t goes left, and NaN goes right.
+- A category split stores the categories that go left. Spark keeps the smaller of this set and of its complement, so
+  that other values, NaN included, go left only if more than half of the categories do.
+- StringIndexer takes a text to its position; with handleInvalid="keep" unknown and missing texts have the position
+  after the last. VectorIndexer does the same with the numbers of a column that has few; all others are unchanged.
+  With "error" and "skip" such rows have no prediction, and are errors here.
+- VectorAssembler refuses missing values or drops their rows, unless handleInvalid="keep".
+- Regression: the weighted sum of trees, for random forests their mean. Classification trees give the shares of classes
+  in a leaf, random forests the mean of these.
+- GBTClassifier: the probability is the logistic function of twice the sum of trees. The score here is that double,
+  the log-odds of the second class; Spark's `rawPrediction` is half of it.
+
+Stages that change columns in other ways are refused.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import pathlib
+import re
+import tempfile
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from treeanova.core.arrays import Bools, Floats, Ints
+from treeanova.data.features import Feature, Labels, Schema
+from treeanova.errors import ModelFileError, UnsupportedModelError
+from treeanova.model.forest import Forest, assemble
+from treeanova.readers.checks import (
+    block_starts,
+    check_inside,
+    check_size,
+    damage_reported,
+    decimal_number,
+    parsed_json,
+    whole_number,
+)
+from treeanova.readers.ydf import TextItems
+
+_BYTES_PER_ROW = 4
+_VALUES_PER_BYTE = 64
+
+
+@dataclasses.dataclass(frozen=True)
+class Stage:
+    """A saved model or a stage of a pipeline."""
+
+    path: pathlib.Path
+    content: dict[str, Any]
+
+    @property
+    def kind(self) -> str:
+        """Name of the class, without that of its package."""
+        return str(self.content.get("class", "")).rpartition(".")[2]
+
+    def parameter(self, name: str, default: Any = None) -> Any:
+        """The value that was set for a parameter, else its default."""
+        given, defaults = self.content.get("paramMap", {}), self.content.get("defaultParamMap", {})
+        return given.get(name, defaults.get(name, default))
+
+    def rows(self, name: str) -> list[dict[str, Any]]:
+        """Rows of one of the stage's tables."""
+        try:
+            parquet = importlib.import_module("pyarrow.parquet")
+        except ImportError as error:
+            raise UnsupportedModelError(
+                f"`model` is a folder of Spark ({self.path.name}), which pyarrow must read, got no pyarrow; install it."
+            ) from error
+        parts = sorted((self.path / name).glob("*.parquet"))
+        if not parts:
+            raise ModelFileError(f"{self.path.name} must have Parquet files in {name}/, got none; folder damaged?")
+        try:
+            for part in parts:
+                _check_counts(parquet.read_metadata(part), part)
+            return [row for part in parts for row in parquet.read_table(part).to_pylist()]
+        except (OSError, ValueError) as error:  # pyarrow's errors are derived from these
+            if isinstance(error, (ModelFileError, UnsupportedModelError)):
+                raise
+            raise ModelFileError(f"{self.path.name}/{name} must hold whole Parquet files, got {error}.") from error
+
+    def stages(self) -> list[Stage]:
+        """The stages of a pipeline in their order; nested pipelines are flattened."""
+        if self.kind != "PipelineModel":
+            return [self]
+        names = self.parameter("stageUids") or []
+        for name in names:
+            if not isinstance(name, str) or not re.fullmatch(r"\w[\w.\-]*", name):
+                raise ModelFileError(f"stageUids must be names of folders, got {name!r:.60}; folder damaged?")
+        width = len(str(len(names)))
+        paths = [self.path / "stages" / f"{k:0{width}d}_{name}" for k, name in enumerate(names)]
+        return [stage for path in paths for stage in _open_stage(path).stages()]
+
+
+def _check_counts(metadata: Any, part: pathlib.Path) -> None:
+    """Raise ModelFileError for more rows or values than the bytes of a Parquet file can stand for.
+
+    A node has a number and a gain of its own, so that real trees need some bytes for each even after compression; lists
+    may hold repetitions.
+    """
+    size = part.stat().st_size
+    groups = [metadata.row_group(k) for k in range(metadata.num_row_groups)]
+    n_values = max((group.column(j).num_values for group in groups for j in range(group.num_columns)), default=0)
+    n_rows = max(metadata.num_rows, sum(group.num_rows for group in groups))
+    if n_rows > size // _BYTES_PER_ROW or n_values > size * _VALUES_PER_BYTE:
+        raise ModelFileError(
+            f"{part.name} must hold a few bytes per node, got {size:,} bytes for {n_rows:,} rows and {n_values:,} "
+            "values; folder damaged?"
+        )
+
+
+def open_folder(path: pathlib.Path) -> Stage:
+    """A saved model or pipeline, whose folder holds all of its files."""
+    check_inside(path)
+    return _open_stage(path)
+
+
+def _open_stage(path: pathlib.Path) -> Stage:
+    parts = sorted((path / "metadata").glob("part-*"))
+    try:
+        text = "".join(part.read_text(encoding="utf-8") for part in parts)
+        content = parsed_json(text.strip().partition("\n")[0])
+    except (OSError, ValueError) as error:
+        raise ModelFileError(
+            f"{path.name} must be a folder of Spark with JSON in metadata/, got {type(error).__name__}; folder damaged?"
+        ) from error
+    if not isinstance(content, dict):
+        raise ModelFileError(f"{path.name} must have an object in metadata/, got another value; folder damaged?")
+    return Stage(path, content)
+
+
+_MAX_COLUMNS = 1_000_000
+
+
+@dataclasses.dataclass(frozen=True)
+class Column:
+    """A feature, and what trees see of it: itself if `seen` is None, else a number for each category.
+
+    The last two entries of `seen` are for unseen and for missing categories; NaN where they have no prediction.
+    """
+
+    feature: Feature
+    seen: Floats | None = None
+
+
+def columns_of(stages: Sequence[Stage], model: Stage) -> tuple[tuple[Column, ...], bool]:
+    """The columns that enter a pipeline, in the order of the model's features, and whether they have names."""
+    n_features = whole_number(model.content.get("numFeatures", 0))
+    check_size("columns", n_features, _MAX_COLUMNS)
+    if not stages:
+        return tuple(Column(Feature(f"x{j}")) for j in range(n_features)), False
+    indexers = _indexers(stages)
+    vector = model.parameter("featuresCol", "features")
+    vector_indexer = _producer(stages, "VectorIndexerModel", vector)
+    if vector_indexer is not None:
+        vector = vector_indexer.parameter("inputCol")
+    assembler = _producer(stages, "VectorAssembler", vector)
+    if assembler is None:
+        raise _refusal(f"its features must come from a VectorAssembler, got the column {vector!r} from elsewhere")
+    names = _names(assembler, "inputCols")
+    if len(names) != n_features:
+        raise _refusal(
+            f"its VectorAssembler must join {n_features} columns of single numbers, got {len(names)} columns"
+        )
+    keeps = _keeps_invalid(assembler)
+    columns = [_indexed(indexers[name]) if name in indexers else _number(name, keeps=keeps) for name in names]
+    raw = [column.feature.name for column in columns]
+    doubled = sorted({name for name in raw if raw.count(name) > 1})
+    if doubled:
+        raise _refusal(f"each column must enter its trees once, got {doubled[0]!r} twice")
+    if vector_indexer is not None:
+        columns = _mapped(columns, vector_indexer)
+    return tuple(columns), True
+
+
+def check_stages(stages: Sequence[Stage]) -> None:
+    """Raise UnsupportedModelError for stages that change columns in ways that are not known."""
+    known = {"StringIndexerModel", "VectorAssembler", "VectorIndexerModel", "IndexToString"}
+    for stage in stages:
+        if stage.kind not in known:
+            raise _refusal(
+                f"its stages before the trees must be {', '.join(sorted(known))}, got {stage.kind}; decompose the last "
+                "stage alone (in stages/ of its folder), on the columns that enter it"
+            )
+
+
+def _refusal(reason: str) -> UnsupportedModelError:
+    return UnsupportedModelError(f"the Spark pipeline cannot be read: {reason}.")
+
+
+def _names(stage: Stage, parameter: str) -> list[str]:
+    """Names of columns, as a list also where there is one; none if the parameter is not set."""
+    given = stage.parameter(parameter)
+    names = [] if given is None else given if isinstance(given, list) else [given]
+    if not all(isinstance(name, str) for name in names):
+        raise ModelFileError(f"{parameter} must be names of columns, got {names!r:.60}; folder damaged?")
+    return names
+
+
+def _keeps_invalid(stage: Stage) -> bool:
+    """Whether a stage keeps values that it does not know."""
+    way = stage.parameter("handleInvalid", "error")
+    if way not in {"error", "skip", "keep"}:
+        raise ModelFileError(f"handleInvalid must be error, skip or keep, got {way!r:.60}; folder damaged?")
+    return bool(way == "keep")
+
+
+def _producer(stages: Sequence[Stage], kind: str, column: str) -> Stage | None:
+    """The last stage of a kind that makes a column."""
+    made = [stage for stage in stages if stage.kind == kind and stage.parameter("outputCol") == column]
+    return made[-1] if made else None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Indexer:
+    """A StringIndexer of one column."""
+
+    name: str
+    labels: tuple[str, ...]
+    keeps: bool
+
+
+def _indexers(stages: Sequence[Stage]) -> dict[str, _Indexer]:
+    """All StringIndexers, by the column that they make."""
+    return {
+        output: indexer for stage in stages if stage.kind == "StringIndexerModel" for output, indexer in _outputs(stage)
+    }
+
+
+def _outputs(stage: Stage) -> list[tuple[str, _Indexer]]:
+    inputs, outputs = (_names(stage, f"{side}Cols") or _names(stage, f"{side}Col") for side in ("input", "output"))
+    row: dict[str, Any] = stage.rows("data")[0]
+    arrays = row["labelsArray"] if "labelsArray" in row else [row["labels"]]
+    for labels in arrays:
+        if not all(isinstance(label, str) for label in labels) or len(set(labels)) < len(labels):
+            raise ModelFileError("labels of a StringIndexer must be different texts, got others; folder damaged?")
+    keeps = _keeps_invalid(stage)
+    indexers = [_Indexer(name, tuple(labels), keeps) for name, labels in zip(inputs, arrays, strict=True)]
+    return list(zip(outputs, indexers, strict=True))
+
+
+def labels_of(stages: Sequence[Stage], column: str) -> tuple[str, ...]:
+    """Labels of the classes, if a StringIndexer has made the column of the target."""
+    indexers = _indexers(stages)
+    return indexers[column].labels if column in indexers else ()
+
+
+def _number(name: str, *, keeps: bool) -> Column:
+    return Column(Feature(name, accepts_missing=keeps))
+
+
+def _indexed(indexer: _Indexer) -> Column:
+    """A column of texts as their positions."""
+    feature = Feature(
+        indexer.name,
+        TextItems(indexer.labels, empty_is_missing=False),
+        accepts_missing=indexer.keeps,
+        accepts_unseen=indexer.keeps,
+    )
+    n_labels = len(indexer.labels)
+    other = float(n_labels) if indexer.keeps else np.nan
+    return Column(feature, np.array([*range(n_labels), other, other], dtype=np.float64))
+
+
+def _mapped(columns: Sequence[Column], indexer: Stage) -> list[Column]:
+    """The columns after a VectorIndexer."""
+    keeps = _keeps_invalid(indexer)
+    listed = indexer.rows("data")[0]["categoryMaps"]
+    maps = {key: dict(pairs) for key, pairs in listed}
+    for (_, pairs), positions in zip(listed, maps.values(), strict=True):
+        if len(positions) < len(pairs) or sorted(positions.values()) != list(range(len(pairs))):
+            raise ModelFileError("a VectorIndexer must number values from 0 on, got others; folder damaged?")
+    return [_through(column, maps[j], keeps=keeps) if j in maps else column for j, column in enumerate(columns)]
+
+
+def _through(column: Column, positions: dict[float, int], *, keeps: bool) -> Column:
+    """A column whose numbers a VectorIndexer replaces by positions; if it keeps others, these come after the last."""
+    other = float(len(positions)) if keeps else np.nan
+    if column.seen is not None:
+        seen = [np.nan if np.isnan(value) else float(positions.get(float(value), other)) for value in column.seen]
+        _check_known(column.feature, seen[:-2])
+        is_predicted = not np.isnan(seen[-1])
+        feature = dataclasses.replace(column.feature, accepts_missing=is_predicted, accepts_unseen=is_predicted)
+        return Column(feature, np.array(seen))
+    feature = dataclasses.replace(
+        column.feature,
+        encoder=Labels(tuple(positions)),
+        accepts_missing=column.feature.accepts_missing and keeps,
+        accepts_unseen=keeps,
+    )
+    return Column(feature, np.array([*positions.values(), other, other], dtype=np.float64))
+
+
+def _check_known(feature: Feature, seen: Sequence[float]) -> None:
+    """Raise UnsupportedModelError if a text has no prediction: the VectorIndexer has not met it."""
+    if np.isnan(seen).any():
+        raise _refusal(
+            f"its VectorIndexer must know all texts of column {feature.name!r}, got one that it refuses; fit it with "
+            'handleInvalid="keep"'
+        )
+
+
+Row = dict[str, Any]
+_MAX_CATEGORIES = 1 << 20
+_MAX_ENTRIES = 1 << 26
+
+
+def forest_of(trees: Sequence[Sequence[Row]], columns: Sequence[Column], values: Floats, schema_of: Schema) -> Forest:
+    """The Forest of all trees; `values` has one row per node, in the order of the trees' nodes."""
+    nodes = [node for tree in trees for node in tree]
+    sizes = np.array([len(tree) for tree in trees], dtype=np.int64)
+    roots = block_starts(sizes)
+    offset = np.repeat(roots, sizes)
+    position = _positions(trees)
+    splits = [node["split"] for node in nodes]
+    left, right = (_children(nodes, side, position, sizes) for side in ("leftChild", "rightChild"))
+    is_inner = left >= 0
+    if not np.array_equal(is_inner, right >= 0):
+        raise ModelFileError("nodes of Spark's trees must have two children or none, got one; folder damaged?")
+    feature = np.where(is_inner, [whole_number(split["featureIndex"]) for split in splits], 0).astype(np.int64)
+    if (feature < 0).any() or (feature >= len(columns)).any():
+        raise ModelFileError("Spark's trees must split on the model's features, got others; folder damaged?")
+    columns = _with_codes(columns, feature, splits, is_inner)
+    n_seen = np.array([0 if column.seen is None else len(column.seen) for column in columns], dtype=np.int64)
+    check_size("category tables", int(n_seen[feature[is_inner]].sum()), _MAX_ENTRIES)
+    tables = [
+        _left_categories(columns[j], split) if inner and columns[j].seen is not None else np.zeros(0, bool)
+        for j, split, inner in zip(feature, splits, is_inner, strict=True)
+    ]
+    lengths = np.array([max(len(table) - 1, 0) for table in tables], dtype=np.int64)
+    is_number = np.array([inner and not len(table) for inner, table in zip(is_inner, tables, strict=True)])
+    forest = assemble(
+        _with_features(schema_of, columns),
+        np.zeros(values.shape[1]),
+        roots=roots,
+        feature=feature,
+        bound=[_threshold(split) if number else 0.0 for split, number in zip(splits, is_number, strict=True)],
+        left=left,
+        right=right,
+        missing_left=[bool(len(table)) and bool(table[-1]) for table in tables],
+        values=values,
+        leaf_label=np.arange(len(offset)) - offset,
+        category_start=np.where(lengths > 0, block_starts(lengths), -1),
+        category_left=np.concatenate([*(table[:-1] for table in tables), np.zeros(0, bool)]),
+    )
+    if len(forest.feature) < len(nodes):
+        raise ModelFileError("Spark's trees must reach all of their nodes, got some that none leads to; damaged?")
+    return forest
+
+
+def _with_features(schema: Schema, columns: Sequence[Column]) -> Schema:
+    return dataclasses.replace(schema, features=tuple(column.feature for column in columns))
+
+
+def _positions(trees: Sequence[Sequence[Row]]) -> dict[tuple[int, int], int]:
+    """Positions among the nodes of all trees, by the number of the tree and of the node in it."""
+    keys = [(k, whole_number(node["id"])) for k, tree in enumerate(trees) for node in tree]
+    if keys != [(k, number) for k, tree in enumerate(trees) for number in range(len(tree))]:
+        raise ModelFileError("nodes of Spark's trees must be numbered from 0 on, got other numbers; folder damaged?")
+    return {key: position for position, key in enumerate(keys)}
+
+
+def _children(nodes: Sequence[Row], side: str, position: dict[tuple[int, int], int], sizes: Ints) -> Ints:
+    tree = np.repeat(np.arange(len(sizes)), sizes).tolist()
+    numbers = [whole_number(node[side]) for node in nodes]
+    try:
+        found = [-1 if number == -1 else position[k, number] for k, number in zip(tree, numbers, strict=True)]
+    except KeyError as error:
+        raise ModelFileError("Spark's trees must link nodes that exist, got others; folder damaged?") from error
+    return np.array(found, dtype=np.int64)
+
+
+def _with_codes(columns: Sequence[Column], feature: Ints, splits: Sequence[Row], is_inner: Bools) -> list[Column]:
+    """The columns, where those with category splits but without known categories hold codes from 0 on."""
+    counts: dict[int, int] = {}
+    for j, split, inner in zip(feature.tolist(), splits, is_inner, strict=True):
+        if inner and whole_number(split["numCategories"]) >= 0:
+            counts[j] = max(counts.get(j, 0), split["numCategories"])
+    check_size("categories", sum(counts.values()), _MAX_CATEGORIES)
+    return [
+        _coded(column.feature, counts[j]) if j in counts and column.seen is None else column
+        for j, column in enumerate(columns)
+    ]
+
+
+def _coded(feature: Feature, n_categories: int) -> Column:
+    encoder = Labels(tuple(float(code) for code in range(n_categories)))
+    coded = Feature(feature.name, encoder, accepts_missing=feature.accepts_missing)
+    return Column(coded, np.array([*range(n_categories), np.nan, np.nan], dtype=np.float64))
+
+
+def _threshold(split: Row) -> float:
+    (threshold,) = split["leftCategoriesOrThreshold"]
+    return float(threshold)
+
+
+def _left_categories(column: Column, split: Row) -> Bools:
+    """Whether each category goes left; the last two entries are for unseen and for missing ones."""
+    assert column.seen is not None  # noqa: S101  asked before
+    if split["numCategories"] < 0:
+        return np.asarray(column.seen <= _threshold(split), dtype=bool)
+    left, n_categories = np.unique(split["leftCategoriesOrThreshold"]), split["numCategories"]
+    if not _is_code(left, n_categories).all():
+        raise ModelFileError(f"Spark's category splits must hold codes below {n_categories}, got others; damaged?")
+    others_left = len(left) > n_categories // 2
+    return np.asarray(np.isin(column.seen, left) | (others_left & ~_is_code(column.seen, n_categories)), dtype=bool)
+
+
+def _is_code(values: Floats, n_categories: int) -> Bools:
+    """Whether numbers are codes of categories."""
+    return np.asarray((values >= 0) & (values < n_categories) & (np.trunc(values) == values), dtype=bool)
+
+
+_TREES = {"DecisionTreeRegressionModel", "DecisionTreeClassificationModel"}
+_FORESTS = {"RandomForestRegressionModel", "RandomForestClassificationModel"}
+_BOOSTED = {"GBTRegressionModel", "GBTClassificationModel"}
+_MAX_CLASSES = 100_000
+
+
+def read(model: Any) -> Forest:
+    """The Forest of a fitted model or PipelineModel in memory."""
+    model = getattr(model, "bestModel", model)  # CrossValidatorModel, TrainValidationSplitModel
+    if not hasattr(model, "write") or not type(model).__name__.endswith("Model"):
+        raise UnsupportedModelError(f"`model` must be a fitted Spark model, got {type(model).__name__}; fit it first.")
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "model"
+        model.write().save(path.as_uri())
+        if not path.is_dir():
+            raise UnsupportedModelError(
+                "`model` must be saved to a folder of this machine, got none from a Spark that runs elsewhere; save it "
+                "with model.write().save() and pass the path of a local copy."
+            )
+        return read_file(path)
+
+
+def read_file(path: str | pathlib.Path) -> Forest:
+    """The Forest of a saved model or PipelineModel; Spark is not needed."""
+    path = pathlib.Path(path)
+    with damage_reported("a folder of a Spark model", path):
+        return _read(open_folder(path))
+
+
+def _read(saved: Stage) -> Forest:
+    *before, model = [stage for stage in saved.stages() if stage.kind != "IndexToString"]
+    if model.kind not in _TREES | _FORESTS | _BOOSTED:
+        raise UnsupportedModelError(
+            f"`model` must be a Spark model of trees ({', '.join(sorted(_TREES | _FORESTS | _BOOSTED))}), alone or at "
+            f"the end of a PipelineModel, got {model.kind}."
+        )
+    check_stages(before)
+    columns, named = columns_of(before, model)
+    trees, weights = _trees(model)
+    schema = dataclasses.replace(_schema(model, before), named=named)
+    values = _values(model, trees, weights)
+    kept = values[:, -len(schema.outputs) :]  # of two probabilities, that of the second class
+    return forest_of(trees, columns, kept, schema)
+
+
+def _trees(model: Stage) -> tuple[list[list[Row]], Floats]:
+    """Nodes of each tree by their numbers, and the weights of the trees."""
+    rows = model.rows("data")
+    if model.kind in _TREES:
+        return [sorted(rows, key=lambda node: node["id"])], np.ones(1)
+    listed = [row.values() for row in model.rows("treesMetadata")]
+    weights = {whole_number(tree): decimal_number(weight) for tree, _, weight in listed}
+    if model.kind in _FORESTS and set(weights.values()) != {1.0}:
+        raise ModelFileError("trees of a Spark forest must have the weight 1, got others; folder damaged?")
+    nodes: dict[int, list[Row]] = {tree: [] for tree in sorted(weights)}
+    for row in rows:
+        nodes[whole_number(row["treeID"])].append(row["nodeData"])
+    n_trees = whole_number(model.content.get("numTrees", len(listed)))
+    if not len(nodes) == len(listed) == n_trees or not all(nodes.values()):
+        raise ModelFileError(f"{model.path.name} must hold all of its trees, got {len(nodes)}; folder damaged?")
+    return [sorted(tree, key=lambda node: node["id"]) for tree in nodes.values()], np.array(
+        [weights[tree] for tree in nodes]
+    )
+
+
+def _values(model: Stage, trees: list[list[Row]], weights: Floats) -> Floats:
+    """Leaf values, which include the weights of trees."""
+    nodes = [node for tree in trees for node in tree]
+    weight = np.repeat(weights, [len(tree) for tree in trees])[:, None]
+    if model.kind == "GBTClassificationModel":
+        weight = 2 * weight  # the log-odds are twice the sum
+    if model.kind in _FORESTS:
+        weight = weight / len(trees)
+    if model.kind in _BOOSTED or model.kind.endswith("RegressionModel"):
+        predictions: Floats = weight * np.array([[decimal_number(node["prediction"])] for node in nodes])
+        return predictions
+    counts = np.array([node["impurityStats"] for node in nodes], dtype=np.float64)
+    n_classes = _n_classes(model)
+    if counts.shape != (len(nodes), n_classes) or not (counts >= 0).all():
+        raise ModelFileError(f"nodes of Spark's trees must have counts of {n_classes} classes, got others.")
+    shares: Floats = counts / np.maximum(counts.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+    values: Floats = weight * shares
+    return values
+
+
+def _n_classes(model: Stage) -> int:
+    n_classes = whole_number(model.content.get("numClasses", 2))
+    check_size("classes", n_classes, _MAX_CLASSES)
+    if n_classes < 2:
+        raise UnsupportedModelError("a Spark classifier must have two or more classes, got one; train it on more.")
+    return n_classes
+
+
+def _schema(model: Stage, before: list[Stage]) -> Schema:
+    """Outputs, link and classes; the features are added later."""
+    if model.kind.endswith("RegressionModel"):
+        loss = str(model.parameter("lossType", "squared")) if model.kind in _BOOSTED else "squared"
+        return Schema((), objective=loss)
+    n_classes = _n_classes(model)
+    labels = labels_of(before, model.parameter("labelCol", "label"))
+    classes: tuple[Hashable, ...] = labels if len(labels) == n_classes else tuple(float(k) for k in range(n_classes))
+    outputs = ("score",) if n_classes == 2 else tuple(str(label) for label in classes)
+    link, objective = ("logit", "log") if model.kind in _BOOSTED else ("probability", "brier")
+    return Schema((), outputs, link, classes=classes, objective=objective)
+
+
+__all__ = ["read", "read_file"]

@@ -1,0 +1,471 @@
+"""treelite: checkpoints of version 4, as files or in memory, as a Forest.
+
+The facts that the reader relies on, as treelite's own predictor (treelite.gtil) computes them:
+
+- Rows are cast to the type of the model, float32 or float64, which is also that of thresholds. The left child is taken
+  where x < t, x <= t, x > t or x >= t holds; x == t is refused. NaN goes to the default child.
+- A category is a number without sign whose fraction is cut off; negative numbers and those beyond 2^24 (float32) or
+  2^32 - 1 are in no set. A set leads to the left child, or to the right one where the node says so.
+- Absent entries of sparse matrices are missing.
+- A tree adds its leaf to one target and one class, or a vector to all of them; sums or means over trees, and base
+  scores after that.
+- The score is the sum before the postprocessor, which is the link.
+
+The score is that of treelite's predictor. Where treelite has misread the model of another library, so does this reader:
+read that library's own model where you have it. Files are read here; treelite is not needed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import struct
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treeanova.core.arrays import Bools, Floats, Ints
+from treeanova.data.features import Encoder, Feature, Numeric, Schema
+from treeanova.errors import ModelFileError, UnsupportedModelError
+from treeanova.model.forest import Forest, assemble, bound_below, bound_up_to
+from treeanova.readers.checks import block_starts, check_size, check_values, damage_reported, objective_of_probabilities
+from treeanova.readers.xgboost.nodes import Number
+
+_TYPES: dict[int, np.dtype[Any]] = {2: np.dtype("<f4"), 3: np.dtype("<f8")}
+_MAX_TREES = 10_000_000
+_LAST_TASK = 4
+# Fields of a tree that are arrays, in the order of the file; "value" is float32 or float64, by the model's type.
+_TREE_FIELDS = (
+    ("node_type", "<i1"),
+    ("cleft", "<i4"),
+    ("cright", "<i4"),
+    ("split_index", "<i4"),
+    ("default_left", "<u1"),
+    ("leaf_value", "value"),
+    ("threshold", "value"),
+    ("cmp", "<i1"),
+    ("category_list_right_child", "<u1"),
+    ("leaf_vector", "value"),
+    ("leaf_vector_begin", "<u8"),
+    ("leaf_vector_end", "<u8"),
+    ("category_list", "<u4"),
+    ("category_list_begin", "<u8"),
+    ("category_list_end", "<u8"),
+    ("data_count", "<u8"),
+    ("data_count_present", "<u1"),
+    ("sum_hess", "<f8"),
+    ("sum_hess_present", "<u1"),
+    ("gain", "<f8"),
+    ("gain_present", "<u1"),
+)
+_PER_NODE = (
+    "node_type",
+    "cleft",
+    "cright",
+    "split_index",
+    "default_left",
+    "leaf_value",
+    "threshold",
+    "cmp",
+    "category_list_right_child",
+)
+_SEGMENTS = ("leaf_vector_begin", "leaf_vector_end", "category_list_begin", "category_list_end")
+Tree = dict[str, npt.NDArray[Any]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Checkpoint:
+    """The fields of a checkpoint under their names in treelite's documentation."""
+
+    is_double: bool
+    n_features: int
+    task: int
+    average: bool
+    num_class: npt.NDArray[Any]
+    leaf_vector_shape: npt.NDArray[Any]
+    target_id: npt.NDArray[Any]
+    class_id: npt.NDArray[Any]
+    postprocessor: str
+    sigmoid_alpha: float
+    base_scores: npt.NDArray[Any]
+    trees: list[Tree]
+
+
+def parse(data: bytes) -> Checkpoint:
+    """The fields of a checkpoint; ModelFileError if it is damaged."""
+    stream = _Stream(data)
+    version = [stream.number("<i") for _ in range(3)]
+    if version[0] != 4:
+        raise UnsupportedModelError(
+            f"a treelite checkpoint must be of version 4, got {'.'.join(map(str, version))}; write it again with "
+            "treelite 4, or read the library's own model."
+        )
+    types = (stream.number("<B"), stream.number("<B"))
+    if types[0] not in _TYPES or types[0] != types[1]:
+        raise ModelFileError(f"a treelite checkpoint must hold float32 or float64, got types {types}; file damaged?")
+    n_trees = stream.number("<Q")
+    n_features, task, average = stream.number("<i"), stream.number("<B"), stream.number("<B")
+    n_targets = stream.number("<i")
+    if not (0 <= n_trees <= _MAX_TREES and n_features >= 0 and n_targets >= 1):
+        raise ModelFileError("a treelite checkpoint must have trees, features and targets, got none; file damaged?")
+    if average > 1 or task > _LAST_TASK:
+        raise ModelFileError(f"a treelite checkpoint must be of a known task, got {task}, {average}; file damaged?")
+    header = {
+        "num_class": stream.array("<i4", n_targets),
+        "leaf_vector_shape": stream.array("<i4", 2),
+        "target_id": stream.array("<i4", n_trees),
+        "class_id": stream.array("<i4", n_trees),
+        "postprocessor": stream.array("<u1").tobytes().decode(errors="replace"),
+        "sigmoid_alpha": stream.number("<f"),
+    }
+    stream.number("<f")  # ratio_c, of isolation forests
+    if min(header["num_class"]) < 1 or min(header["leaf_vector_shape"]) < 1:
+        raise ModelFileError("a treelite checkpoint must have classes and leaf values, got none; file damaged?")
+    base_scores = stream.array("<f8", n_targets * int(max(header["num_class"])))
+    stream.array("<u1")  # attributes
+    stream.no_optional_fields()
+    trees = [_tree(stream, _TYPES[types[0]]) for _ in range(n_trees)]
+    stream.check_end()
+    return Checkpoint(
+        is_double=types[0] == 3,
+        n_features=n_features,
+        task=task,
+        average=bool(average),
+        base_scores=base_scores,
+        trees=trees,
+        **header,
+    )
+
+
+def _tree(stream: _Stream, value_type: np.dtype[Any]) -> Tree:
+    n_nodes, _ = stream.number("<i"), stream.number("<B")
+    tree = {}
+    for name, kind in _TREE_FIELDS:
+        tree[name] = stream.array(value_type if kind == "value" else kind, n_nodes if name in _PER_NODE else None)
+    stream.no_optional_fields()
+    stream.no_optional_fields()
+    for name in _SEGMENTS:
+        content = tree[name.rpartition("_")[0]]
+        if len(tree[name]) != n_nodes or (tree[name] > len(content)).any():
+            raise ModelFileError(f"trees of a treelite checkpoint must have whole lists, got another {name}; damaged?")
+    for name in ("leaf_vector", "category_list"):
+        if (tree[f"{name}_begin"] > tree[f"{name}_end"]).any():
+            raise ModelFileError(f"trees of a treelite checkpoint must have whole lists, got another {name}; damaged?")
+    return tree
+
+
+class _Stream:
+    """Reads fields one after the other."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.position = data, 0
+
+    def _take(self, size: int) -> bytes:
+        if size < 0 or self.position + size > len(self.data):
+            raise ModelFileError("a treelite checkpoint must hold whole fields, got one that ends early; file damaged?")
+        self.position += size
+        return self.data[self.position - size : self.position]
+
+    def number(self, code: str) -> Any:
+        """A single number."""
+        return struct.unpack(code, self._take(struct.calcsize(code)))[0]
+
+    def array(self, kind: str | np.dtype[Any], size: int | None = None) -> npt.NDArray[Any]:
+        """An array after its length, which must be `size` if that is given."""
+        length, dtype = self.number("<Q"), np.dtype(kind)
+        if size is not None and length != size:
+            raise ModelFileError(f"a list of a treelite checkpoint must have {size} entries, got {length}; damaged?")
+        return np.frombuffer(self._take(length * dtype.itemsize), dtype)
+
+    def no_optional_fields(self) -> None:
+        """Raise UnsupportedModelError where later versions have put fields."""
+        if self.number("<i"):
+            raise UnsupportedModelError(
+                "a treelite checkpoint must have no optional fields, got some, which are not known; update treeanova."
+            )
+
+    def check_end(self) -> None:
+        """Raise ModelFileError if something follows."""
+        if self.position != len(self.data):
+            raise ModelFileError("a treelite checkpoint must end after its trees, got more bytes; file damaged?")
+
+
+@dataclasses.dataclass(frozen=True)
+class UnsignedCodes(Encoder):
+    """A category given as a number among `codes`, which ascend; fractions are cut off, all others are unseen.
+
+    Numbers are cast to float32 unless `is_double`, beyond which whole numbers are not exact and match nothing.
+    """
+
+    codes: tuple[int, ...]
+    is_double: bool
+
+    @property
+    def labels(self) -> tuple[int, ...]:
+        """The codes."""
+        return self.codes
+
+    def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
+        """Positions of the codes, n_categories where unseen, NaN where missing."""
+        values = Numeric().encode(column, name) if self.is_double else _rounded(column, name)
+        known = np.array(self.codes, dtype=np.float64)
+        whole = np.trunc(np.where(np.isnan(values), 0, values))
+        position = np.searchsorted(known, whole)
+        is_known = (np.append(known, np.nan)[position] == whole) & (values >= 0)
+        is_known &= values <= (2.0**32 - 1 if self.is_double else 2.0**24)
+        return np.where(np.isnan(values), np.nan, np.where(is_known, position, len(known)))
+
+
+def _rounded(column: npt.NDArray[Any], name: str) -> Floats:
+    """Numbers cast to float32."""
+    with np.errstate(over="ignore"):
+        return Number().encode(column, name).astype(np.float32).astype(np.float64)
+
+
+_LEAF, _NUMERICAL, _CATEGORICAL = range(3)
+_TESTS = (_NUMERICAL, _CATEGORICAL)
+_EQ, _LT, _LE, _GT, _GE = range(1, 6)
+_MAX_VALUES = 200_000_000
+_MAX_COLUMNS = 1_000_000
+_LINKS = {
+    "identity": "identity",
+    "sigmoid": "logit",
+    "multiclass_ova": "logit",
+    "exponential": "log",
+    "softmax": "softmax",
+    "identity_multiclass": "probability",
+}
+
+
+def forest_of(checkpoint: Checkpoint) -> Forest:
+    """The Forest of a checkpoint; its score is treelite's prediction before the postprocessor."""
+    if not checkpoint.trees:
+        raise UnsupportedModelError("a treelite model must have trees, got none; train it for longer.")
+    check_size("columns", checkpoint.n_features, _MAX_COLUMNS)
+    nodes = {name: np.concatenate([tree[name] for tree in checkpoint.trees]) for name in _NAMES}
+    sizes = np.array([len(tree["node_type"]) for tree in checkpoint.trees], dtype=np.int64)
+    _check_nodes(nodes, sizes)
+    roots = block_starts(sizes)
+    offset = np.repeat(roots, sizes)
+    values, intercept = _values(checkpoint)
+    sets = _Sets(checkpoint, nodes)
+    category_start, category_left = sets.tables()
+    swaps = np.isin(nodes["cmp"], (_GT, _GE)) & (nodes["node_type"] == _NUMERICAL)
+    left, right = (np.where(nodes[side] < 0, -1, nodes[side] + offset) for side in ("cleft", "cright"))
+    schema, values, intercept = _outputs(checkpoint, sets.features(), values, intercept)
+    forest = assemble(
+        schema,
+        intercept,
+        roots=roots,
+        feature=nodes["split_index"],
+        bound=_bounds(nodes, is_double=checkpoint.is_double),
+        left=np.where(swaps, right, left),
+        right=np.where(swaps, left, right),
+        missing_left=nodes["default_left"].astype(bool) != swaps,
+        values=values,
+        leaf_label=np.arange(len(offset)) - offset,
+        category_start=category_start,
+        category_left=category_left,
+    )
+    if len(forest.feature) < len(offset):
+        raise ModelFileError("trees of a treelite model must reach all of their nodes, got one apart; file damaged?")
+    return forest
+
+
+_NAMES = (
+    "node_type",
+    "cleft",
+    "cright",
+    "split_index",
+    "default_left",
+    "threshold",
+    "cmp",
+    "category_list_right_child",
+)
+Nodes = dict[str, npt.NDArray[Any]]
+
+
+def _check_nodes(nodes: Nodes, sizes: Ints) -> None:
+    """Raise ModelFileError for kinds, flags and children that treelite does not write."""
+    kind, size = nodes["node_type"], np.repeat(sizes, sizes)
+    check_values("trees of a treelite model must have nodes", sizes, sizes > 0)
+    check_values("nodes of a treelite model must be leaves or tests", kind, np.isin(kind, (_LEAF, *_TESTS)))
+    for side in ("cleft", "cright"):
+        child = nodes[side]
+        is_valid = np.where(kind == _LEAF, child == -1, (child > 0) & (child < size))
+        check_values("nodes of a treelite model must have two children that exist, or none", child, is_valid)
+    for name in ("default_left", "category_list_right_child"):
+        check_values(f"{name} of a treelite model must be 0 or 1", nodes[name], nodes[name] <= 1)
+
+
+def _bounds(nodes: Nodes, *, is_double: bool) -> Floats:
+    """Closed bounds; x > t and x <= t have the same one, as have x >= t and x < t."""
+    operator, is_numeric = nodes["cmp"], nodes["node_type"] == _NUMERICAL
+    if (operator[is_numeric] == _EQ).any():
+        raise UnsupportedModelError("a treelite model must compare by <, <=, > or >=, got ==; convert it again.")
+    if not np.isin(operator[is_numeric], (_LT, _LE, _GT, _GE)).all():
+        raise ModelFileError("a treelite model must compare by known operators, got others; file damaged?")
+    threshold = np.where(is_numeric, nodes["threshold"], 0).astype(np.float64)
+    below = np.nextafter(threshold, -np.inf) if is_double else bound_below(threshold)
+    up_to = threshold if is_double else bound_up_to(threshold)
+    return np.where(np.isin(operator, (_LE, _GT)), up_to, below)
+
+
+# Categories
+
+
+class _Sets:
+    """Category sets of all nodes: members are pairs of a node and a code."""
+
+    def __init__(self, checkpoint: Checkpoint, nodes: Nodes) -> None:
+        self.checkpoint, self.nodes = checkpoint, nodes
+        self.is_category = nodes["node_type"] == _CATEGORICAL
+        members = [_members(tree) for tree in checkpoint.trees]
+        starts = block_starts(np.array([len(tree["node_type"]) for tree in checkpoint.trees], dtype=np.int64))
+        self.node = np.concatenate([node + start for (node, _), start in zip(members, starts, strict=True)])
+        self.code = np.concatenate([code for _, code in members])
+        if not checkpoint.is_double:
+            check_values("categories of a float32 model must be up to 2^24", self.code, self.code <= 1 << 24)
+        feature = nodes["split_index"].astype(np.int64)
+        inner = nodes["cleft"] >= 0
+        if not ((feature[inner] >= 0) & (feature[inner] < checkpoint.n_features)).all():
+            raise ModelFileError("a treelite model must split on its features, got others; file damaged?")
+        self.feature = feature
+        self.codes: dict[int, Ints] = {}
+        for j in np.unique(feature[self.is_category]).tolist():
+            if ((feature == j) & inner & ~self.is_category).any():
+                raise UnsupportedModelError(
+                    f"a treelite model must read a column in one way, got x{j} as numbers and as categories; train it "
+                    "with one of both."
+                )
+            self.codes[j] = np.unique(self.code[feature[self.node] == j])
+
+    def features(self) -> tuple[Feature, ...]:
+        """All features: numbers, or codes of categories."""
+        is_double = self.checkpoint.is_double
+        number: Encoder = Numeric() if is_double else Number()
+        encoders = [
+            UnsignedCodes(tuple(self.codes[j].tolist()), is_double) if j in self.codes else number
+            for j in range(self.checkpoint.n_features)
+        ]
+        return tuple(Feature(f"x{j}", encoder) for j, encoder in enumerate(encoders))
+
+    def tables(self) -> tuple[Ints, Bools]:
+        """Start of each category node's table, and all tables: whether each code, last an unseen one, goes left."""
+        n_codes = np.zeros(self.checkpoint.n_features + 1, dtype=np.int64)
+        for j, codes in self.codes.items():
+            n_codes[j] = len(codes)
+        sizes = np.where(self.is_category, n_codes[self.feature] + 1, 0)
+        check_size("category tables", int(sizes.sum()), _MAX_VALUES)
+        start = block_starts(sizes)
+        is_member = np.zeros(sizes.sum(), dtype=bool)
+        for j, codes in self.codes.items():
+            here = self.feature[self.node] == j
+            is_member[start[self.node[here]] + np.searchsorted(codes, self.code[here])] = True
+        leads_right = np.repeat(self.nodes["category_list_right_child"].astype(bool), sizes)
+        return np.where(self.is_category, start, -1), is_member != leads_right
+
+
+def _members(tree: Tree) -> tuple[Ints, Ints]:
+    """Nodes and codes of the category sets of a tree."""
+    lists = zip(tree["node_type"], tree["category_list_begin"], tree["category_list_end"], strict=True)
+    content = tree["category_list"].astype(np.int64)
+    codes = [content[int(begin) : int(end)] if kind == _CATEGORICAL else content[:0] for kind, begin, end in lists]
+    node = np.repeat(np.arange(len(codes)), [len(one) for one in codes])
+    return node, np.concatenate([*codes, content[:0]])
+
+
+# Outputs
+
+
+def _values(checkpoint: Checkpoint) -> tuple[Floats, Floats]:
+    """Leaf values of all nodes and base scores, a column for each target and class that exists."""
+    shape = (len(checkpoint.num_class), int(checkpoint.num_class.max()))
+    n_nodes = sum(len(tree["node_type"]) for tree in checkpoint.trees)
+    check_size("leaf values", n_nodes * shape[0] * shape[1], _MAX_VALUES)
+    n_trees = np.zeros(shape)
+    parts = []
+    for tree, target, kind in zip(checkpoint.trees, checkpoint.target_id, checkpoint.class_id, strict=True):
+        if not (-1 <= target < shape[0] and -1 <= kind < shape[1]):
+            raise ModelFileError("trees of a treelite model must be for targets that exist, got others; file damaged?")
+        place = (slice(None) if target < 0 else slice(target, target + 1), slice(None) if kind < 0 else [kind])
+        n_trees[place] += 1
+        part = np.zeros((len(tree["node_type"]), *shape))
+        part[:, place[0], place[1]] = _leaves(tree, checkpoint.leaf_vector_shape)
+        parts.append(part)
+    values = np.concatenate(parts)
+    if checkpoint.average:
+        values = values / np.maximum(n_trees, 1)
+    exists = (np.arange(shape[1]) < checkpoint.num_class[:, None]).ravel()
+    return values.reshape(n_nodes, -1)[:, exists], checkpoint.base_scores.astype(np.float64)[exists]
+
+
+def _leaves(tree: Tree, shape: npt.NDArray[Any]) -> Floats:
+    """Values of the nodes of a tree, shape (n_nodes, targets, classes), of which either may be 1."""
+    size = int(shape[0]) * int(shape[1])
+    begin, end = tree["leaf_vector_begin"].astype(np.int64), tree["leaf_vector_end"].astype(np.int64)
+    has_vector = begin < end
+    if (end - begin)[has_vector].size and ((end - begin)[has_vector] != size).any():
+        raise ModelFileError(f"leaves of a treelite model must have {size} values, got others; file damaged?")
+    if size > 1 and (~has_vector & (tree["cleft"] < 0)).any():
+        raise ModelFileError(f"leaves of a treelite model must have {size} values, got one; file damaged?")
+    values = np.zeros((len(begin), size))
+    values[~has_vector] = tree["leaf_value"][~has_vector, None] if size == 1 else 0
+    values[has_vector] = tree["leaf_vector"][begin[has_vector, None] + np.arange(size)]
+    return values.reshape(-1, int(shape[0]), int(shape[1]))
+
+
+def _outputs(
+    checkpoint: Checkpoint, features: tuple[Feature, ...], values: Floats, intercept: Floats
+) -> tuple[Schema, Floats, Floats]:
+    """The schema, and the values and base scores of its outputs: of two probabilities, the second is kept."""
+    n_targets, n_outputs = len(checkpoint.num_class), values.shape[1]
+    link = _LINKS.get(checkpoint.postprocessor, "other")
+    is_scaled = link == "logit" and checkpoint.sigmoid_alpha != 1
+    if is_scaled or (n_targets > 1 and link in {"softmax", "probability"}):
+        link = "other"
+    if link == "probability":
+        link = link if n_outputs > 1 and _adds_up_to_one(checkpoint, values, intercept) else "other"
+    if link == "probability" and n_outputs == 2:
+        values, intercept, n_outputs = values[:, 1:], intercept[1:], 1
+    if n_outputs == 1:
+        names: tuple[str, ...] = ("score",)
+    elif n_targets == 1:
+        names = tuple(str(k) for k in range(n_outputs))
+    elif n_outputs == n_targets:
+        names = tuple(f"y{k}" for k in range(n_targets))
+    else:
+        names = tuple(f"y{t}:{k}" for t, n_classes in enumerate(checkpoint.num_class) for k in range(n_classes))
+    objective = objective_of_probabilities(link)
+    single = not checkpoint.is_double
+    schema = Schema(features, names, link, absent=np.nan, single_integers=single, objective=objective)
+    return schema, values, intercept
+
+
+def _adds_up_to_one(checkpoint: Checkpoint, values: Floats, intercept: Floats) -> bool:
+    """Whether the classes of every leaf add up to its tree's share of 1."""
+    is_leaf = np.concatenate([tree["cleft"] < 0 for tree in checkpoint.trees])
+    totals = values[is_leaf].sum(axis=1)
+    return bool(not intercept.any() and np.allclose(totals, 1 / len(checkpoint.trees), rtol=1e-4, atol=0))
+
+
+def read(model: Any) -> Forest:
+    """The Forest of a treelite.Model."""
+    if not hasattr(model, "serialize_bytes"):
+        raise UnsupportedModelError(f"a treelite model must be a treelite.Model, got {type(model).__name__}.")
+    return _read(model.serialize_bytes())
+
+
+def read_file(path: str | pathlib.Path) -> Forest:
+    """The Forest of a checkpoint; treelite itself is not needed."""
+    path = pathlib.Path(path)
+    return _read(path.read_bytes(), path)
+
+
+def _read(data: bytes, path: pathlib.Path | None = None) -> Forest:
+    with damage_reported("a treelite checkpoint", path):
+        return forest_of(parse(data))
+
+
+__all__ = ["read", "read_file"]

@@ -1,0 +1,530 @@
+"""Wrappers of scikit-learn around models of any library: searches, votes, stacks, bags and one model for each target.
+
+The facts that the reader relies on:
+
+- Searches (GridSearchCV and others) and FrozenEstimator predict with one model.
+- VotingRegressor and BaggingRegressor predict a weighted mean of their members' predictions; soft VotingClassifier and
+  BaggingClassifier that of their members' probabilities. Only members whose prediction is the score itself can be
+  added up: the mean of exponentials or of logistic functions is no sum over leaves.
+- StackingRegressor with a linear last step predicts a weighted sum; StackingClassifier with a logistic regression of
+  two classes has such a sum as its log-odds.
+- TransformedTargetRegressor applies the inverse transformation of the target to the prediction: an affine one is
+  applied to leaf values, np.exp is the link "log", any other is the link "other".
+- CalibratedClassifierCV averages calibrated probabilities. With one member, the sigmoid of a score of two classes is
+  the logistic function of an affine map, which is applied to leaf values; other calibrations are the link "other".
+  With several members, the default, the mean of their scores is read, with a warning: the probability is the mean of
+  the calibrated probabilities, which does not follow from that score (link "other").
+- MultiOutputRegressor, MultiOutputClassifier and OneVsRestClassifier hold one model for each output.
+
+Members see the same columns, except those of bags, which see some. A Pipeline among them is read on the columns that
+enter it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from treeanova.core.arrays import Floats, Ints
+from treeanova.data.features import Encoder, Feature, Numeric, Schema
+from treeanova.errors import ScoreWarning, UnsupportedModelError
+from treeanova.model.effects import Effects
+from treeanova.model.forest import Forest, weighted_sum
+from treeanova.model.grid import same_or_none
+from treeanova.readers.checks import common_objective, objective_of_probabilities, objective_text, plain_labels
+from treeanova.readers.pipelines.maps import DoubleNumber
+from treeanova.readers.sklearn import check_methods, is_sklearn
+from treeanova.readers.xgboost.nodes import Number
+
+
+class Member(NamedTuple):
+    """A forest inside a wrapper, and the columns of the wrapper's data that it sees; None for all."""
+
+    forest: Forest
+    columns: Ints | None = None
+
+
+def summed(wrapper: Any, members: Sequence[Member], factors: Sequence[float] | Floats) -> Forest:
+    """The weighted sum of members, with the outputs and the link of the first."""
+    forests = _aligned(wrapper, members)
+    objective = common_objective(forest.schema.objective for forest in forests)
+    first = dataclasses.replace(forests[0].schema, objective=objective)
+    for forest in forests[1:]:
+        if len(forest.schema.outputs) != len(first.outputs):
+            raise refusal(wrapper, "its members have different numbers of outputs")
+    return weighted_sum([forest.with_schema(first) for forest in forests], [float(factor) for factor in factors])
+
+
+def side_by_side(wrapper: Any, members: Sequence[Member], outputs: Sequence[str], link: str) -> Forest:
+    """One output for each member, which has one itself."""
+    forests = _aligned(wrapper, members)
+    if any(forest.n_outputs != 1 for forest in forests):
+        raise refusal(
+            wrapper, "each of its members must have one output (a number, or two classes); read them one by one"
+        )
+    objective = common_objective(forest.schema.objective for forest in forests)
+    schema = dataclasses.replace(forests[0].schema, outputs=tuple(outputs), link=link, classes=(), objective=objective)
+    wide = [_in_output(forest, k, schema) for k, forest in enumerate(forests)]
+    return weighted_sum(wide, [1.0] * len(wide))
+
+
+def affine(forest: Forest, slope: npt.ArrayLike, shift: npt.ArrayLike) -> Forest:
+    """The forest whose score is slope × score + shift, for each output."""
+    slopes, shifts = np.asarray(slope, dtype=np.float64), np.asarray(shift, dtype=np.float64)
+    return dataclasses.replace(forest, intercept=forest.intercept * slopes + shifts, values=forest.values * slopes)
+
+
+def with_classes(wrapper: Any, forest: Forest, link: str) -> Forest:
+    """The forest with the classes of the wrapper: one output for two of them, else one for each."""
+    classes = plain_labels(wrapper.classes_)
+    if forest.n_outputs != (1 if len(classes) == 2 else len(classes)):
+        raise refusal(wrapper, f"its members must know all of its {len(classes)} classes")
+    outputs = ("score",) if len(classes) == 2 else tuple(str(label) for label in classes)
+    objective = objective_of_probabilities(link)
+    return forest.with_schema(
+        dataclasses.replace(forest.schema, outputs=outputs, link=link, classes=classes, objective=objective)
+    )
+
+
+def refusal(wrapper: Any, reason: str) -> UnsupportedModelError:
+    """The error that says why a wrapper is not read."""
+    return UnsupportedModelError(f"{type(wrapper).__name__} cannot be read: {reason}.")
+
+
+def _in_output(forest: Forest, k: int, schema: Schema) -> Forest:
+    """The forest with its only output as the k-th of several; the others are zero."""
+    intercept, values = np.zeros(len(schema.outputs)), np.zeros((forest.n_leaves, len(schema.outputs)))
+    intercept[k], values[:, k] = forest.intercept[0], forest.values[:, 0]
+    return dataclasses.replace(forest, schema=schema, intercept=intercept, values=values)
+
+
+# Columns
+
+
+def _aligned(wrapper: Any, members: Sequence[Member]) -> list[Forest]:
+    """The members' forests on the wrapper's columns, all with its features."""
+    forests = [member.forest for member in members]
+    columns = [np.arange(len(f.schema.features)) if c is None else np.asarray(c) for f, c in members]
+    n_features = getattr(wrapper, "n_features_in_", None) or int(max(seen.max(initial=-1) for seen in columns)) + 1
+    for forest, seen in zip(forests, columns, strict=True):
+        if len(forest.schema.features) != len(seen) or seen.max(initial=-1) >= n_features:
+            raise refusal(wrapper, f"its members must see its {n_features} columns")
+    features = [
+        _common(
+            wrapper, j, [f.schema.features[k] for f, seen in zip(forests, columns, strict=True) for k in _at(seen, j)]
+        )
+        for j in range(n_features)
+    ]
+    names, named = _names(wrapper, members, n_features)
+    common = {
+        "features": tuple(dataclasses.replace(f, name=name) for f, name in zip(features, names, strict=True)),
+        "named": named,
+        "absent": same_or_none([f.schema.absent for f in forests]),
+        "single_integers": same_or_none([f.schema.single_integers for f in forests]),
+        "underscores": False,
+    }
+    return [
+        dataclasses.replace(
+            forest,
+            schema=dataclasses.replace(forest.schema, **common),
+            feature=np.where(forest.feature < 0, -1, seen[np.maximum(forest.feature, 0)]),
+        )
+        for forest, seen in zip(forests, columns, strict=True)
+    ]
+
+
+def _at(seen: Ints, j: int) -> list[int]:
+    """Positions of a column among those that a member sees: bags may draw one twice."""
+    positions: list[int] = np.flatnonzero(seen == j).tolist()
+    return positions
+
+
+def _common(wrapper: Any, j: int, features: Sequence[Feature]) -> Feature:
+    """One way to read a column for all members that see it."""
+    if not features:
+        return Feature(f"x{j}")
+    encoders = [feature.encoder for feature in features]
+    if any(encoder != encoders[0] for encoder in encoders):
+        if not all(_is_plain_number(encoder) for encoder in encoders):
+            raise refusal(
+                wrapper, f"its members read column {features[0].name!r} in different ways (categories, missing values)"
+            )
+        encoders = [DoubleNumber() if DoubleNumber() in encoders else Numeric()]
+    return Feature(
+        features[0].name,
+        encoders[0],
+        accepts_missing=all(feature.accepts_missing for feature in features),
+        accepts_unseen=all(feature.accepts_unseen for feature in features),
+    )
+
+
+def _is_plain_number(encoder: Encoder) -> bool:
+    """Whether a column is read as numbers of which only NaN is missing."""
+    return type(encoder) in {Numeric, Number, DoubleNumber} and bool(np.isnan(getattr(encoder, "missing", np.nan)))
+
+
+def _names(wrapper: Any, members: Sequence[Member], n_features: int) -> tuple[list[str], bool]:
+    """Names of the wrapper's columns: its own, else those of a member that sees all of them, else numbers."""
+    names = getattr(wrapper, "feature_names_in_", None)
+    if names is not None:
+        return [str(name) for name in names], True
+    whole = [member.forest.schema for member in members if member.columns is None and member.forest.schema.named]
+    if whole:
+        return list(whole[0].names), True
+    return [f"x{j}" for j in range(n_features)], False
+
+
+_FUNCTIONS = {"log": np.log, "log1p": np.log1p, "sqrt": np.sqrt}
+
+
+def transformed_back(model: Any, forest: Forest) -> Forest:
+    """The forest of a TransformedTargetRegressor, given that of its regressor.
+
+    If the inverse is affine, the score is the prediction; else it is the regressor's, with a link.
+    """
+    transformer, link = model.transformer_, forest.schema.link
+    is_function = is_sklearn(type(transformer)) and type(transformer).__name__ == "FunctionTransformer"
+    line = _inverse_line(transformer)
+    if link == "identity" and line is not None:
+        objective = _rescaled(forest.schema.objective, line[0])
+        return affine(forest.with_schema(dataclasses.replace(forest.schema, objective=objective)), *line)
+    objective = _of_transformed(forest.schema.objective, transformer) if is_function else ""
+    schema = dataclasses.replace(forest.schema, objective=objective)
+    if is_function and transformer.inverse_func is None:
+        return forest.with_schema(schema)
+    is_exponential = (
+        link == "identity" and is_function and transformer.inverse_func is np.exp and not transformer.inv_kw_args
+    )
+    return forest.with_schema(dataclasses.replace(schema, link="log" if is_exponential else "other"))
+
+
+def _of_transformed(objective: str, transformer: Any) -> str:
+    """The objective as one of the target before its transformation; empty where that has no name of ours."""
+    if transformer.func is None:
+        return objective
+    name = next((name for name, function in _FUNCTIONS.items() if transformer.func is function), None)
+    is_plain = name is not None and not transformer.kw_args and objective and " of " not in objective
+    return f"{objective} of {name}" if is_plain else ""
+
+
+def _rescaled(objective: str, slope: npt.ArrayLike) -> str:
+    """The objective of a target that was divided by `slope`, as one of the target itself; empty if it has no name."""
+    slopes = np.unique(np.asarray(slope, dtype=np.float64))
+    name, *parameters = objective.split(":")
+    if name in {"squared", "absolute"} or (name in {"pinball", "expectile"} and slopes[0] > 0):
+        return objective
+    if name in {"huber", "pseudo_huber", "fair"} and len(slopes) == 1:
+        return objective_text(name, float(parameters[0]) * abs(float(slopes[0])))
+    return ""
+
+
+def _inverse_line(transformer: Any) -> tuple[npt.ArrayLike, npt.ArrayLike] | None:
+    """Slope and shift of the inverse of a transformer of the target, None if it is not known to be affine."""
+    if not is_sklearn(type(transformer)):
+        return None
+    name = type(transformer).__name__
+    if name == "StandardScaler":
+        return _or(transformer.scale_, 1.0), _or(transformer.mean_ if transformer.with_mean else None, 0.0)
+    if name == "RobustScaler":
+        return _or(transformer.scale_, 1.0), _or(transformer.center_, 0.0)
+    if name == "MaxAbsScaler" and not getattr(transformer, "clip", False):
+        return transformer.scale_, 0.0
+    if name == "MinMaxScaler" and not transformer.clip:
+        return 1 / transformer.scale_, -transformer.min_ / transformer.scale_
+    return None
+
+
+def _or(value: Any, default: float) -> Any:
+    return default if value is None else value
+
+
+Content = Forest | Effects
+ReadMember = Callable[[Any], Content]
+_TREES = {"DecisionTreeRegressor", "DecisionTreeClassifier"}
+# Linear models whose prediction is a weighted sum of their columns and a constant.
+_LINEAR = {
+    "ARDRegression",
+    "BayesianRidge",
+    "ElasticNet",
+    "ElasticNetCV",
+    "HuberRegressor",
+    "Lars",
+    "LarsCV",
+    "Lasso",
+    "LassoCV",
+    "LassoLars",
+    "LassoLarsCV",
+    "LassoLarsIC",
+    "LinearRegression",
+    "LinearSVR",
+    "OrthogonalMatchingPursuit",
+    "OrthogonalMatchingPursuitCV",
+    "QuantileRegressor",
+    "Ridge",
+    "RidgeCV",
+    "SGDRegressor",
+    "TheilSenRegressor",
+}
+_ROBUST = {"HuberRegressor", "LinearSVR", "SGDRegressor", "TheilSenRegressor"}
+_LOGISTIC = {"LogisticRegression", "LogisticRegressionCV"}
+
+
+def is_wrapper(model: Any) -> bool:
+    """Whether a model is a wrapper that is read here; bags of scikit-learn's own trees are read with these."""
+    kind = _kind(model)
+    if kind is None or not kind.startswith("Bagging"):
+        return kind is not None
+    return bool(getattr(model, "estimators_", [])) and not any(_is_a(m, _TREES) for m in model.estimators_)
+
+
+def read(model: Any, read_model: ReadMember) -> Content:
+    """The forest of a fitted wrapper; `read_model` reads the models in it."""
+    kind = _kind(model)
+    assert kind is not None  # noqa: S101  is_wrapper() was asked
+    if not is_sklearn(type(model)):
+        check_methods(model)
+    read_kind, evidence = _READERS[kind]
+    if not hasattr(model, evidence):
+        hint = "fit it first, with refit=True" if evidence == "best_estimator_" else "fit it first"
+        raise refusal(model, f"it must be fitted, got no `{evidence}`; {hint}")
+    return read_kind(model, read_model)
+
+
+def _kind(model: Any) -> str | None:
+    names = [cls.__name__ for cls in type(model).__mro__ if is_sklearn(cls)]
+    return next((name for name in names if name in _READERS), None)
+
+
+def _is_a(model: Any, names: set[str]) -> bool:
+    return any(cls.__name__ in names for cls in type(model).__mro__ if is_sklearn(cls))
+
+
+def _forest(wrapper: Any, member: Any, read_member: ReadMember) -> Forest:
+    content = read_member(member)
+    if not isinstance(content, Forest):
+        raise refusal(wrapper, f"its members must be of trees, got {type(member).__name__}; decompose them one by one")
+    return content
+
+
+def _forests(wrapper: Any, members: Sequence[Any], read_member: ReadMember) -> list[Forest]:
+    return [_forest(wrapper, member, read_member) for member in members]
+
+
+def _check_links(wrapper: Any, forests: Sequence[Forest], link: str) -> None:
+    """Raise UnsupportedModelError unless all members predict their score itself."""
+    other = next((forest.schema.link for forest in forests if forest.schema.link != link), None)
+    if other is not None:
+        what = "probabilities" if link == "probability" else "predictions"
+        raise refusal(
+            wrapper,
+            f"it averages {what}, and those of a member are not the sum of its leaves (its link is {other!r}), so that "
+            "their mean is no sum over leaves; decompose the members one by one, they are in `estimators_`",
+        )
+
+
+# One model
+
+
+def _read_best(model: Any, read_member: ReadMember) -> Content:
+    """A search over models: the best one."""
+    return read_member(model.best_estimator_)
+
+
+def _read_frozen(model: Any, read_member: ReadMember) -> Content:
+    """A model that is not fitted again."""
+    return read_member(model.estimator)
+
+
+def _read_transformed_target(model: Any, read_member: ReadMember) -> Content:
+    """A regressor of a transformed target."""
+    return transformed_back(model, _forest(model, model.regressor_, read_member))
+
+
+def _read_calibrated(model: Any, read_member: ReadMember) -> Content:
+    """A classifier with a calibration on top."""
+    calibrated, *others = model.calibrated_classifiers_
+    if others:
+        return _mean_of_calibrated(model, read_member)
+    forest = _forest(model, calibrated.estimator, read_member)
+    forest = summed(model, [Member(forest)], [1.0])
+    # The calibration sees decision_function() if there is one, which is the score, else probabilities.
+    sees_score = forest.schema.link == "probability" or hasattr(calibrated.estimator, "decision_function")
+    if sees_score and len(model.classes_) == 2 and calibrated.method == "sigmoid":
+        sigmoid = calibrated.calibrators[0]  # predicts 1 / (1 + exp(a score + b))
+        return with_classes(model, affine(forest, -sigmoid.a_, -sigmoid.b_), "logit")
+    return with_classes(model, forest, "other")
+
+
+def _mean_of_calibrated(model: Any, read_member: ReadMember) -> Content:
+    """Several calibrated classifiers: the mean of their scores, from which the mean probability does not follow."""
+    forests = _forests(model, [one.estimator for one in model.calibrated_classifiers_], read_member)
+    if len({forest.schema.link for forest in forests}) > 1:
+        raise refusal(model, "its members must have the same scale; decompose `calibrated_classifiers_[i].estimator`")
+    mean = summed(model, [Member(forest) for forest in forests], np.full(len(forests), 1 / len(forests)))
+    warnings.warn(
+        f"{type(model).__name__} is decomposed as the mean of the scores of its {len(forests)} members before their "
+        "calibration. Its probability is the mean of the members' calibrated probabilities, which is no function of "
+        "this score; with ensemble=False there is one member, and the probability follows from the score.",
+        ScoreWarning,
+        stacklevel=2,
+    )
+    return with_classes(model, mean, "other")
+
+
+# Weighted sums
+
+
+def _read_votes(model: Any, read_member: ReadMember) -> Content:
+    """A weighted mean of predictions."""
+    forests = _forests(model, model.estimators_, read_member)
+    _check_links(model, forests, "identity")
+    return summed(model, [Member(forest) for forest in forests], _vote_weights(model))
+
+
+def _read_class_votes(model: Any, read_member: ReadMember) -> Content:
+    """A weighted mean of probabilities."""
+    if model.voting != "soft":
+        raise refusal(model, 'it counts votes for labels, which is no sum over leaves; fit it with voting="soft"')
+    if isinstance(model.classes_, list):
+        raise refusal(model, "it predicts several targets; fit one for each")
+    forests = _forests(model, model.estimators_, read_member)
+    _check_links(model, forests, "probability")
+    mean = summed(model, [Member(forest) for forest in forests], _vote_weights(model))
+    return with_classes(model, mean, "probability")
+
+
+def _vote_weights(model: Any) -> Floats:
+    """Weights of the members that were not dropped, which add up to 1."""
+    if model.weights is None:
+        return np.full(len(model.estimators_), 1 / len(model.estimators_))
+    kept = [w for (_, member), w in zip(model.estimators, model.weights, strict=True) if not _is_dropped(member)]
+    weights = np.array(kept, dtype=np.float64)
+    return np.asarray(weights / weights.sum())
+
+
+def _is_dropped(member: Any) -> bool:
+    return isinstance(member, str) and member == "drop"
+
+
+def _read_bag(model: Any, read_member: ReadMember) -> Content:
+    """A mean of predictions or of probabilities, each member with columns of its own."""
+    forests = _forests(model, model.estimators_, read_member)
+    is_classifier = hasattr(model, "classes_")
+    _check_links(model, forests, "probability" if is_classifier else "identity")
+    if is_classifier and any(len(member.classes_) != len(model.classes_) for member in model.estimators_):
+        raise refusal(model, "some of its members met some of the classes only; fit it with more rows")
+    members = [Member(f, np.asarray(c)) for f, c in zip(forests, model.estimators_features_, strict=True)]
+    if all(np.array_equal(seen, np.arange(model.n_features_in_)) for _, seen in members if seen is not None):
+        members = [Member(forest) for forest in forests]
+    mean = summed(model, members, np.full(len(forests), 1 / len(forests)))
+    return with_classes(model, mean, "probability") if is_classifier else mean
+
+
+def _read_stack(model: Any, read_member: ReadMember) -> Content:
+    """A weighted sum of predictions."""
+    weights, constant = _last_step(model, _LINEAR, "a linear model")
+    forests = _forests(model, model.estimators_, read_member)
+    _check_links(model, forests, "identity")
+    stacked = affine(_stacked(model, forests, weights), 1.0, constant)
+    objective = _last_objective(model.final_estimator_)
+    return stacked.with_schema(dataclasses.replace(stacked.schema, objective=objective))
+
+
+def _last_objective(last: Any) -> str:
+    """What the last step of a stack minimises, in the words of `validate(loss=...)`; empty for robust regressions."""
+    if _is_a(last, {"QuantileRegressor"}):
+        return objective_text("pinball", last.quantile)
+    return "" if _is_a(last, _ROBUST) else "squared"
+
+
+def _read_class_stack(model: Any, read_member: ReadMember) -> Content:
+    """Log-odds of two classes as a weighted sum of probabilities or of scores."""
+    weights, constant = _last_step(model, _LOGISTIC, "a logistic regression")
+    if isinstance(model.classes_, list) or len(model.classes_) != 2:
+        raise refusal(model, "it must have two classes; fit one for each class")
+    forests = _forests(model, model.estimators_, read_member)
+    for forest, method in zip(forests, model.stack_method_, strict=True):
+        is_score = method == "decision_function" or (method == "predict_proba" and forest.schema.link == "probability")
+        if not is_score:
+            raise refusal(
+                model,
+                f"its last step sees `{method}` of a member, which is not the sum of its leaves (its link is "
+                f'{forest.schema.link!r}); fit it with stack_method="decision_function"',
+            )
+    return with_classes(model, affine(_stacked(model, forests, weights), 1.0, constant), "logit")
+
+
+def _last_step(model: Any, names: set[str], what: str) -> tuple[Floats, float]:
+    """Weights and constant of a stack's last step."""
+    last = model.final_estimator_
+    if not (is_sklearn(type(last)) and type(last).__name__ in names):
+        raise refusal(model, f"its last step must be {what} to be a sum over leaves, got {type(last).__name__}")
+    if model.passthrough:
+        raise refusal(model, "its last step sees the columns themselves; fit it with passthrough=False")
+    return np.ravel(last.coef_), float(np.ravel(last.intercept_)[0])
+
+
+def _stacked(model: Any, forests: Sequence[Forest], weights: Floats) -> Forest:
+    if len(weights) != len(forests) or any(forest.n_outputs != 1 for forest in forests):
+        raise refusal(model, "each of its members must give one column to the last step")
+    return summed(model, [Member(forest) for forest in forests], weights)
+
+
+# One model for each output
+
+
+def _read_targets(model: Any, read_member: ReadMember) -> Content:
+    """One regressor for each target."""
+    forests = _forests(model, model.estimators_, read_member)
+    links = {forest.schema.link for forest in forests}
+    link = links.pop() if len(links) == 1 else "other"
+    return side_by_side(model, [Member(forest) for forest in forests], [f"y{k}" for k in range(len(forests))], link)
+
+
+def _read_class_targets(model: Any, read_member: ReadMember) -> Content:
+    """One classifier of two classes for each target."""
+    forests = _forests(model, model.estimators_, read_member)
+    # Labels of several outputs are 0 and 1; with others, and for probabilities, the response is left undefined.
+    is_plain = all(f.schema.link == "logit" and f.schema.classes == (0, 1) for f in forests)
+    link = "logit" if is_plain else "other"
+    return side_by_side(model, [Member(forest) for forest in forests], [f"y{k}" for k in range(len(forests))], link)
+
+
+def _read_one_versus_rest(model: Any, read_member: ReadMember) -> Content:
+    """One classifier for each class; with two classes, one in all."""
+    forests = _forests(model, model.estimators_, read_member)
+    members = [Member(forest) for forest in forests]
+    if model.multilabel_:
+        link = "logit" if all(forest.schema.link == "logit" for forest in forests) else "other"
+        return side_by_side(model, members, [str(label) for label in np.asarray(model.classes_).tolist()], link)
+    if len(forests) == 1:
+        return with_classes(model, summed(model, members, [1.0]), forests[0].schema.link)
+    # Probabilities are divided by their sum, for which there is no link.
+    names = [str(label) for label in np.asarray(model.classes_).tolist()]
+    return with_classes(model, side_by_side(model, members, names, "other"), "other")
+
+
+# How each class is read, and an attribute that it has after training.
+_READERS: dict[str, tuple[Callable[[Any, ReadMember], Content], str]] = {
+    "BaseSearchCV": (_read_best, "best_estimator_"),
+    "FrozenEstimator": (_read_frozen, "estimator"),
+    "TransformedTargetRegressor": (_read_transformed_target, "regressor_"),
+    "CalibratedClassifierCV": (_read_calibrated, "calibrated_classifiers_"),
+    "VotingRegressor": (_read_votes, "estimators_"),
+    "VotingClassifier": (_read_class_votes, "estimators_"),
+    "BaggingRegressor": (_read_bag, "estimators_"),
+    "BaggingClassifier": (_read_bag, "estimators_"),
+    "StackingRegressor": (_read_stack, "final_estimator_"),
+    "StackingClassifier": (_read_class_stack, "final_estimator_"),
+    "MultiOutputRegressor": (_read_targets, "estimators_"),
+    "MultiOutputClassifier": (_read_class_targets, "estimators_"),
+    "OneVsRestClassifier": (_read_one_versus_rest, "estimators_"),
+}
+
+
+__all__ = ["is_wrapper", "read"]

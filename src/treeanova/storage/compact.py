@@ -1,0 +1,309 @@
+"""Tables of pairs as rests: what a pure table has beyond the closed form, which follows from the trees.
+
+Purification under dependent features adds to the closed form of a pair what the correction of high orders moves to it,
+a table over coarse cells, and what is left of it in high orders, which is saved with these; it takes out one number per
+bin of each feature. So the table minus closed form and leftover is a sum M(A(i), B(j)) + a(i) + b(j) with coarse bins A
+and B; a and b are zero at the first bin of each coarse one.
+
+The weights of a pair are w(i, j) = m(i) n(j) r(i, j) with the marginals m and n, which are the weights of its features.
+The ratio r is 1 for independent features, and smooth estimates have the same r for all bins of a group.
+
+The correction takes faces out of a term and adds them to the terms below, so its table is what it receives from above
+minus functions of all its features but one. Such a sum is known from its cells in which some feature has its first bin:
+n^k - (n - 1)^k of n^k cells. They are kept as faces, one per feature, of the slices along the first bins. Other faces
+with the same sum differ from these by functions of fewer features, which the terms below take up in their own faces.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from treeanova.anova.cascade import keys_below
+from treeanova.core.arrays import Bools, Faces, Floats, Ints, Key
+from treeanova.model.grid import Binning
+from treeanova.terms.at_rows import LeafTerms, PureLeafTerms
+
+_LEAST_CELLS = 1 << 17  # fewer are kept as they are, to the last bit
+_LEAST_CELLS_OF_TABLE = 1 << 13  # the closed form of a smaller table takes longer than reading it
+_LEAST_PER_NODE = 20  # cells of tables per node of the trees; otherwise the closed form takes more than the tables
+_TOLERANCE = 1e-14  # of the largest entry of the table
+
+
+def pack_pairs(
+    tables: Mapping[Key, Floats], leaf_terms: LeafTerms | None
+) -> tuple[dict[Key, Floats], dict[Key, Floats]]:
+    """Flat rests of the tables that follow from the trees, and all other tables; `unpack_pairs` reverses this."""
+    n_cells = sum(table.size for table in tables.values())
+    if not isinstance(leaf_terms, PureLeafTerms) or n_cells < _least_cells(leaf_terms):
+        return {}, dict(tables)
+    pairs = {key: table for key, table in tables.items() if len(key) == 2 and table.size >= _LEAST_CELLS_OF_TABLE}
+    rests = {key: _rest_of(key, table, leaf_terms) for key, table in pairs.items()}
+    packed: dict[Key, Floats] = {key: rest for key, rest in rests.items() if rest is not None}
+    return packed, {key: table for key, table in tables.items() if key not in packed}
+
+
+def _least_cells(leaf_terms: LeafTerms) -> int:
+    return max(_LEAST_CELLS, _LEAST_PER_NODE * len(leaf_terms.trees.forest.feature))
+
+
+def unpack_pairs(packed: Mapping[Key, Floats], leaf_terms: LeafTerms | None) -> dict[Key, Floats]:
+    """The tables from their rests and the trees; ValueError where these do not fit each other."""
+    if not packed:
+        return {}
+    if not isinstance(leaf_terms, PureLeafTerms):
+        raise TypeError("tables that follow from trees must have them")
+    return {key: _table_of(key, rest, leaf_terms) for key, rest in packed.items()}
+
+
+def _rest_of(key: Key, table: Floats, terms: PureLeafTerms) -> Floats | None:
+    """The rest of a table, flat; None where it is no such sum."""
+    rest = table - terms.form.tensor(key) - terms.leftover.spread(key, terms.trees.first_bins(key))
+    coarse_bins = [_coarse_bins(j, terms) for j in key]
+    firsts = [np.unique(bins, return_index=True)[1] for bins in coarse_bins]
+    moved = rest[np.ix_(*firsts)]
+    first = rest[:, 0] - moved[coarse_bins[0], 0]
+    second = rest[0] - moved[0, coarse_bins[1]]
+    rest -= _sum_of_closed_form([moved, first, second], coarse_bins)
+    if np.abs(rest).max() > _TOLERANCE * np.abs(table).max():
+        return None
+    return np.concatenate([part.ravel() for part in (moved, first, second)])
+
+
+def _coarse_bins(feature: int, terms: PureLeafTerms) -> Ints:
+    """Coarse bin of each bin of a feature's tables, numbered without gaps; one for all where there is no correction."""
+    merging = terms.trees.binnings[feature]
+    if not terms.correction.binnings:
+        return np.zeros(merging.size, dtype=np.int64)
+    some_bins = np.unique(merging.bins, return_index=True)[1]
+    coarse = np.unique(terms.correction.binnings[feature].bins[some_bins], return_inverse=True)[1]
+    return coarse.astype(np.int64).ravel()
+
+
+def _sum_of_closed_form(parts: Sequence[Floats], coarse_bins: Sequence[Ints]) -> Floats:
+    moved, first, second = parts
+    total: Floats = moved[np.ix_(*coarse_bins)]
+    total += first[:, None]
+    total += second
+    return total
+
+
+def _table_of(key: Key, flat: Floats, terms: PureLeafTerms) -> Floats:
+    coarse_bins = [_coarse_bins(j, terms) for j in key]
+    n_outputs = terms.trees.forest.n_outputs
+    n_coarse = tuple(int(bins.max()) + 1 for bins in coarse_bins)
+    shapes = [(*n_coarse, n_outputs), *((len(bins), n_outputs) for bins in coarse_bins)]
+    ends = np.cumsum([math.prod(shape) for shape in shapes])
+    if flat.shape != (ends[-1],):
+        raise ValueError("rests must fit the bins of the tables")
+    parts = [part.reshape(shape) for part, shape in zip(np.split(flat, ends[:-1]), shapes, strict=True)]
+    table: Floats = terms.form.tensor(key)
+    table += terms.leftover.spread(key, terms.trees.first_bins(key))
+    table += _sum_of_closed_form(parts, coarse_bins)
+    return table
+
+
+_MAX_SHARE = 0.75  # of the table's size, for ratios to be worth their while
+_TOLERANCE_OF_WEIGHT = 1e-13  # of each weight
+_TOLERANCE_OF_PRODUCT = 1e-15  # of the product of the marginals: exact marginals round what is far below it
+_THREADS = 2  # more take more memory
+_PAIRS_PER_TASK = 64
+_INDEPENDENT = np.array([1.0, 1.0, 0.0, 0.0, 1.0])  # one group of each feature, from the first bin on, of ratio 1
+
+
+def pack_weights(weights: Mapping[Key, Floats]) -> tuple[dict[Key, Floats], dict[Key, Floats]]:
+    """Flat ratios of the tables that follow from them, and all other tables; `unpack_weights` reverses this."""
+    if sum(table.size for table in weights.values()) < _LEAST_CELLS:
+        return {}, dict(weights)
+    pairs: list[Key] = [key for key in weights if len(key) == 2]
+    n_pairs = min(len(pairs) // (8 * _THREADS) + 1, _PAIRS_PER_TASK)
+
+    def pack_some(start: int) -> list[Floats | None]:
+        """Ratios of some pairs in turn: a task for each would take longer than small tables do."""
+        some = pairs[start : start + n_pairs]
+        return [_pack(weights[key], *(weights.get((j,)) for j in key)) for key in some]
+
+    with ThreadPoolExecutor(_THREADS) as pool:
+        parts = pool.map(pack_some, range(0, len(pairs), n_pairs))
+        flat = itertools.chain.from_iterable(parts)
+        packed = {key: ratios for key, ratios in zip(pairs, flat, strict=True) if ratios is not None}
+    return packed, {key: table for key, table in weights.items() if key not in packed}
+
+
+def unpack_weights(packed: Mapping[Key, Floats], whole: Mapping[Key, Floats]) -> dict[Key, Floats]:
+    """All tables from the ratios of some and the marginals; ValueError where these do not fit each other."""
+    return {key: _unpack(flat, *(whole[j,] for j in key)) for key, flat in packed.items()} | dict(whole)
+
+
+def n_cells_of_ratios(packed: Mapping[Key, Floats], whole: Mapping[Key, Floats]) -> int:
+    """Number of entries of the tables that follow from ratios."""
+    return sum(math.prod(len(whole[j,]) for j in key) for key in packed)
+
+
+def _pack(table: Floats, first: Floats | None = None, second: Floats | None = None) -> Floats | None:
+    """First bins of groups and their ratios, flat; None where the table does not follow from fewer numbers."""
+    if first is None or second is None or table.shape != (len(first), len(second)):
+        return None
+    product = np.multiply.outer(first, second)
+    if (np.abs(table - product) <= _TOLERANCE_OF_WEIGHT * product).all():
+        return _INDEPENDENT
+    has_mass = np.ix_(first > 0, second > 0)
+    ratio = np.ones_like(table)
+    ratio[has_mass] = table[has_mass] / product[has_mass]
+    starts = _starts(ratio, first > 0), _starts(ratio.T, second > 0)
+    flat = np.concatenate([list(map(len, starts)), *starts, ratio[np.ix_(*starts)].ravel()]).astype(np.float64)
+    if flat.size > _MAX_SHARE * table.size or not _are_same(_unpack(flat, first, second), table, product):
+        return None
+    return flat
+
+
+def _are_same(found: Floats, table: Floats, product: Floats) -> bool:
+    tolerance = 4 * (_TOLERANCE_OF_WEIGHT * table + _TOLERANCE_OF_PRODUCT * product)  # rows, columns and their rounding
+    return np.array_equal(found > 0, table > 0) and bool((np.abs(found - table) <= tolerance).all())
+
+
+def _starts(ratio: Floats, has_mass: Bools) -> Ints:
+    """First bins of groups: rows whose ratios differ from those of the last row before that has mass."""
+    rows = np.flatnonzero(has_mass)
+    before, after = ratio[rows[:-1]], ratio[rows[1:]]
+    differ = (np.abs(after - before) > _TOLERANCE_OF_WEIGHT * before + _TOLERANCE_OF_PRODUCT).any(axis=1)
+    return np.concatenate([rows[:1], rows[1:][differ]]).astype(np.int64)
+
+
+def _unpack(flat: Floats, first: Floats, second: Floats) -> Floats:
+    if np.array_equal(flat, _INDEPENDENT):
+        return np.multiply.outer(first, second)
+    n_first, n_second = flat[:2].astype(np.int64)
+    starts = np.split(flat[2 : 2 + n_first + n_second].astype(np.int64), [n_first])
+    few = flat[2 + n_first + n_second :].reshape(n_first, n_second)
+    table: Floats = few[np.ix_(_groups(starts[0], len(first)), _groups(starts[1], len(second)))]
+    table *= np.multiply.outer(first, second)
+    return table
+
+
+def _groups(starts: Ints, n_bins: int) -> Ints:
+    """Group of each bin; bins before the first group belong to it, because they have no mass."""
+    return np.maximum(np.searchsorted(starts, np.arange(n_bins), side="right") - 1, 0)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class CoarseCells:
+    """The coarse bins of a correction: bins of each feature, and the limit of bins for terms of each order."""
+
+    binnings: tuple[Binning, ...]
+    limits: Mapping[int, int]
+
+    def shape(self, key: Key) -> tuple[int, ...]:
+        """Number of coarse bins of each feature of a term."""
+        limit = self.limits[len(key)]
+        return tuple(self.binnings[j].coarser_size(limit) for j in key)
+
+    def spread(self, values: Floats, key: Key) -> Floats:
+        """What a term receives, on the bins of the order above, on its own bins; outputs last."""
+        above, own = self.limits[len(key) + 1], self.limits[len(key)]
+        if above == own:
+            return values
+        places = [_containing(self.binnings[j], above, own) for j in key]
+        spread: Floats = values[np.ix_(*places)]
+        return spread
+
+
+def _containing(binning: Binning, coarser: int, finer: int) -> Ints:
+    """Bin of a coarser limit that contains each bin of a finer one."""
+    return np.arange(binning.coarser_size(finer)) >> (binning.shift(coarser) - binning.shift(finer))
+
+
+def pack_tables(cells: CoarseCells, tables: Mapping[Key, Floats]) -> tuple[dict[Key, Floats], dict[Key, Floats]]:
+    """Faces of the tables that follow from them, flat, and all other tables; `unpack_tables` reverses this."""
+    if sum(table.size for table in tables.values()) < _LEAST_CELLS:
+        return {}, dict(tables)
+    largest = max((float(np.abs(table).max()) for table in tables.values()), default=0.0)
+    received = _Received(cells)
+    packed: dict[Key, Floats] = {}
+    whole: dict[Key, Floats] = {}
+    for key in _highest_first(tables):
+        start = received.take(key)
+        faces, rest = _faces_of(tables[key] - start)
+        if np.abs(rest).max() <= _TOLERANCE * largest:
+            received.pass_down(key, faces)
+            packed[key] = np.concatenate([_without_zeros(face, axis).ravel() for axis, face in enumerate(faces)])
+        else:
+            whole[key] = tables[key]
+    return packed, whole
+
+
+def unpack_tables(
+    cells: CoarseCells, packed: Mapping[Key, Floats], whole: Mapping[Key, Floats], n_outputs: int
+) -> dict[Key, Floats]:
+    """All tables from the faces of some; ValueError where faces do not fit the coarse bins."""
+    received = _Received(cells)
+    tables = dict(whole)
+    for key in _highest_first(packed):
+        faces = _unpack_faces(packed[key], (*cells.shape(key), n_outputs))
+        tables[key] = _sum_of_faces(faces) + received.take(key)
+        received.pass_down(key, faces)
+    return tables
+
+
+def n_cells_of_faces(cells: CoarseCells, packed: Mapping[Key, Floats], n_outputs: int) -> int:
+    """Number of entries of the tables that follow from faces."""
+    return sum(math.prod(cells.shape(key)) for key in packed) * n_outputs
+
+
+class _Received:
+    """What terms receive from those above, on the bins of the order above."""
+
+    def __init__(self, cells: CoarseCells) -> None:
+        self._cells = cells
+        self._sums: dict[Key, Floats] = {}
+
+    def take(self, key: Key) -> Floats | float:
+        """What a term has received, on its own bins."""
+        return self._cells.spread(self._sums.pop(key), key) if key in self._sums else 0.0
+
+    def pass_down(self, key: Key, faces: Faces) -> None:
+        """What is added to a term by faces is taken from the terms below."""
+        for below, face in zip(keys_below(key), faces, strict=True):
+            self._sums[below] = self._sums[below] - face if below in self._sums else -face
+
+
+def _highest_first(keys: Mapping[Key, Floats]) -> list[Key]:
+    return sorted(keys, key=lambda key: (-len(key), key))
+
+
+def _faces_of(values: Floats) -> tuple[Faces, Floats]:
+    """Slices along the first bins, each of what the slices before it leave; and what all of them leave."""
+    rest = np.array(values)
+    faces: Faces = []
+    for axis in range(values.ndim - 1):
+        faces.append(np.take(rest, [0], axis=axis).squeeze(axis))
+        rest -= np.expand_dims(faces[-1], axis)
+    return faces, rest
+
+
+def _sum_of_faces(faces: Faces) -> Floats:
+    return functools.reduce(np.add, (np.expand_dims(face, axis) for axis, face in enumerate(faces)))
+
+
+def _without_zeros(face: Floats, axis: int) -> Floats:
+    """A face without its cells in the first bins of the features before its own: the slices before it took them."""
+    kept: Floats = face[(slice(1, None),) * axis]
+    return kept
+
+
+def _unpack_faces(flat: Floats, shape: tuple[int, ...]) -> Faces:
+    shapes = [shape[:axis] + shape[axis + 1 :] for axis in range(len(shape) - 1)]
+    faces = [np.zeros(some) for some in shapes]
+    ends = np.cumsum([_without_zeros(face, axis).size for axis, face in enumerate(faces)])
+    if flat.shape != (ends[-1],):
+        raise ValueError("faces must fit the coarse bins")
+    for axis, (face, part) in enumerate(zip(faces, np.split(flat, ends[:-1]), strict=True)):
+        kept = _without_zeros(face, axis)
+        kept[...] = part.reshape(kept.shape)
+    return faces

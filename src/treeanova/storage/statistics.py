@@ -1,0 +1,365 @@
+"""Statistics of rows in a file: totals, quantiles of values, a sample of rows by their bins, and tables of cells.
+
+Rows are kept by their bins, not by their values: at most 65,536 of them and 4 million bins, each with its weight and
+its number. Tables are kept where the sample is not all rows. Without the sample, tables are all that is known of
+how features go together.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treeanova.core.arrays import Arrays, Floats, Ints, Key
+from treeanova.density.counting import FeatureTotals, Request, RowTotals, Sample, hashes_of, pool_table
+from treeanova.density.counts import CountedTable, Spread
+from treeanova.density.joint import Joint
+from treeanova.density.kinds import KINDS, Density, Reference, Table
+from treeanova.density.statistics import NoRowsError, Statistics
+from treeanova.model.effects import Effects
+from treeanova.model.grid import Binning, Grid, binning_by, unmerged
+from treeanova.storage.schema import check_fields, finite, integers, key_of, make
+
+_MAX_ROWS = 1 << 16
+_MAX_BINS = 1 << 22
+_FEW_ROWS = 10
+_TOTALS = ("n_rows", "weight", "squares", "smallest", "largest", "unit")
+_SPREAD_TOTALS = ("n_finite", "finite_weight", "weight")
+
+
+def kept(statistics: Statistics | None, fine: Grid, wanted: Sequence[Request], *, rows: bool = True) -> Any:
+    """Statistics as they are after saving and loading: rows by their bins on a grid, or none."""
+    if statistics is None:
+        return None
+    return unpack_statistics(*pack_statistics(statistics, fine, wanted, rows=rows), statistics.grid, fine, wanted)
+
+
+def pack_statistics(
+    statistics: Statistics, fine: Grid, wanted: Sequence[Request], *, rows: bool = True
+) -> tuple[dict[str, Any], Arrays]:
+    """Header and arrays of statistics; `unpack_statistics` reverses this.
+
+    `fine` is the grid on which rows are kept, whose bins are within those of the statistics' own.
+    """
+    header = {name: getattr(statistics.totals, name) for name in _TOTALS}
+    header |= {"has_weights": statistics.has_weights, "copied_excess": statistics.copied_excess}
+    n_features = len(fine.axes)
+    size = min(_MAX_ROWS, _MAX_BINS // max(n_features, 1)) if rows else 0
+    sample = statistics.sample.smallest(size)
+    arrays = _pack_sample(sample, fine) | _pack_features(statistics, n_features, rows=rows)
+    if len(sample) < statistics.n_rows:
+        tables = statistics.counted(wanted)
+        arrays |= _pack_tables({key: table.sums for key, table in tables.items()})
+    return header, arrays
+
+
+def _pack_tables(tables: Mapping[Key, Any]) -> Arrays:
+    """Tables of each order in one array, since there may be very many, and their features in another."""
+    arrays: Arrays = {}
+    for order in sorted({len(key) for key in tables}):
+        keys = [key for key in tables if len(key) == order]
+        arrays[f"keys/{order}"] = _smallest(np.array(keys))
+        arrays[f"tables/{order}"] = _smallest(np.concatenate([tables[key].ravel() for key in keys]))
+    return arrays
+
+
+def _pack_sample(sample: Sample, fine: Grid) -> Arrays:
+    codes = _smallest(fine.index_encoded(sample.values).T)
+    arrays: Arrays = {"codes": codes, "numbers": _smallest(_steps(sample.rows))}
+    if sample.sources.any():
+        arrays["sources"] = _smallest(_steps(sample.sources))
+    if not np.array_equal(sample.hashes, _hashes(sample.sources, sample.rows)):
+        arrays["hashes"] = sample.hashes
+    return arrays if sample.weights is None else arrays | {"weights": sample.weights}
+
+
+def _pack_features(statistics: Statistics, n_features: int, *, rows: bool) -> Arrays:
+    totals = statistics.described()
+    if not rows:
+        totals = {j: _without_few(totals[j], statistics.counts((j,)) * statistics.n_rows) for j in totals}
+    spreads = [statistics.spread(j) for j in range(n_features)]
+    arrays: Arrays = {
+        "masses": np.concatenate([np.zeros(0), *(totals[j].masses for j in range(n_features))]),
+        "sums": np.concatenate([np.zeros(0), *(totals[j].sums for j in range(n_features))]),
+        "ends": np.array([[totals[j].low, totals[j].high] for j in range(n_features)]),
+        "spreads": np.array([[getattr(spread, name) for name in _SPREAD_TOTALS] for spread in spreads]),
+        "quantiles": np.concatenate([np.zeros(0), *(spread.plain for spread in spreads)]),
+        "n_quantiles": np.array([len(spread.plain) for spread in spreads]),
+    }
+    if statistics.has_weights:
+        arrays["quantiles_by_weight"] = np.concatenate([np.zeros(0), *(spread.by_weight for spread in spreads)])
+    return arrays
+
+
+def _without_few(totals: FeatureTotals, n_rows: Floats) -> FeatureTotals:
+    """The same without sums of bins that have few rows, which would tell their values."""
+    is_kept = n_rows > _FEW_ROWS - 0.5
+    return dataclasses.replace(totals, masses=totals.masses * is_kept, sums=totals.sums * is_kept)
+
+
+def unpack_statistics(
+    header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], grid: Grid, fine: Grid, wanted: Sequence[Request]
+) -> Statistics:
+    """Statistics from header and arrays; ValueError where these do not fit the grids."""
+    totals = make(RowTotals, {"unit": 1.0} | {name: header[name] for name in _TOTALS if name in header})
+    sample = _unpack_sample(arrays, fine)
+    is_possible = 0 < totals.weight < np.inf and 0 < totals.squares < np.inf and 0 <= len(sample) <= totals.n_rows
+    is_possible = is_possible and totals.n_rows > 0 and 0 < totals.smallest <= totals.largest < np.inf
+    is_possible = is_possible and 0 < totals.unit < np.inf
+    excess = header.get("copied_excess", 0.0)
+    if type(excess) not in (int, float) or type(header["has_weights"]) is not bool:
+        raise TypeError("statistics of rows must state their weights and copies")
+    is_possible = is_possible and 0 <= excess < 1
+    if not is_possible or (sample.weights is not None) != bool(header["has_weights"]):
+        raise ValueError("totals of rows must be positive and fit the sample")
+    requests = {request.key: request for request in wanted}
+    tables = {
+        key: CountedTable(requests[key].binnings, sums)
+        for key, sums in _unpack_tables(
+            arrays, lambda key: _shape(requests.get(key_of(key, len(grid.axes)), Request(key)), grid)
+        ).items()
+        if key in requests
+    }
+    return Statistics(
+        grid,
+        totals,
+        bool(header["has_weights"]),
+        sample,
+        tuple(wanted),
+        tables,
+        _unpack_features(arrays, grid),
+        spreads=_unpack_spreads(arrays, len(grid.axes)),
+        sample_grid=fine,
+        known_excess=excess,
+    )
+
+
+def _unpack_sample(arrays: Mapping[str, npt.NDArray[Any]], fine: Grid) -> Sample:
+    codes, rows = integers(arrays["codes"]).T, np.cumsum(integers(arrays["numbers"]))
+    n_rows = len(rows)
+    limits = np.array(fine.sizes, dtype=np.int64)
+    if codes.shape != (n_rows, len(limits)) or (n_rows and ((codes < 0).any() or (codes >= limits).any())):
+        raise ValueError("bins of rows must be those of the grid")
+    sources = np.cumsum(integers(arrays["sources"])) if "sources" in arrays else np.zeros(n_rows, np.int64)
+    hashes = arrays["hashes"] if "hashes" in arrays else _hashes(sources, rows)
+    weights = arrays.get("weights")
+    known = [column for column in (sources, hashes, weights) if column is not None]
+    if any(column.shape != (n_rows,) for column in known) or hashes.dtype != np.uint64:
+        raise ValueError("rows of a sample must have a number, a source and a weight each")
+    if rows.min(initial=0) < 0 or sources.min(initial=0) < 0:
+        raise ValueError("rows of a sample must have numbers from 0 on")
+    if weights is not None and not (finite(weights) > 0).all():
+        raise ValueError("weights of rows must be positive")
+    return Sample(np.asfortranarray(fine.encoded(codes.astype(np.int32))), weights, hashes, sources, rows)
+
+
+def _unpack_features(arrays: Mapping[str, npt.NDArray[Any]], grid: Grid) -> dict[int, FeatureTotals]:
+    n_bins = sum(grid.sizes)
+    if (finite(arrays["masses"], (n_bins,)) < 0).any():
+        raise ValueError("masses must not be negative")
+    finite(arrays["sums"], (n_bins,))
+    pieces = (np.split(arrays[name], np.cumsum(grid.sizes)[:-1]) for name in ("masses", "sums"))
+    ends = arrays["ends"].reshape(-1, 2)
+    if ends.dtype != np.float64:
+        raise ValueError("ends of values must be numbers")
+    by_feature = enumerate(zip(*pieces, ends.tolist(), strict=True))
+    return {j: FeatureTotals(masses, sums, *low_high) for j, (masses, sums, low_high) in by_feature}
+
+
+def _unpack_spreads(arrays: Mapping[str, npt.NDArray[Any]], n_features: int) -> dict[int, Spread]:
+    totals = finite(arrays["spreads"]).reshape(n_features, len(_SPREAD_TOTALS))
+    n_quantiles = integers(arrays["n_quantiles"])
+    ends = np.cumsum(n_quantiles)
+    flat = arrays["quantiles"], arrays.get("quantiles_by_weight", arrays["quantiles"])
+    if n_quantiles.shape != (n_features,) or n_quantiles.min(initial=0) < 0 or (totals < 0).any():
+        raise ValueError("numbers of quantiles and totals must not be negative, one per feature")
+    if any(finite(quantiles).shape != (ends[-1],) for quantiles in flat if n_features):
+        raise ValueError("quantiles must be as many as the file says")
+    plain, by_weight = (np.split(quantiles, ends[:-1]) for quantiles in flat)
+    if any((np.diff(quantiles) < 0).any() for quantiles in (*plain, *by_weight)):
+        raise ValueError("quantiles must ascend")
+    return {j: Spread(plain[j], by_weight[j], *totals[j].tolist()) for j in range(n_features)}
+
+
+def _shape(request: Request, grid: Grid) -> tuple[int, ...]:
+    if request.binnings is None:
+        return tuple(grid.sizes[j] for j in request.key)
+    return tuple(binning.size for binning in request.binnings)
+
+
+def keys_of_tables(arrays: Mapping[str, npt.NDArray[Any]]) -> list[Key]:
+    """Features of the tables in a file."""
+    listed = [tuple(key) for name, keys in arrays.items() if name.startswith("keys/") for key in keys.tolist()]
+    return [*listed, *_tables_of_their_own(arrays)]
+
+
+def _unpack_tables(
+    arrays: Mapping[str, npt.NDArray[Any]], shape_of: Callable[[Key], tuple[int, ...]]
+) -> dict[Key, npt.NDArray[Any]]:
+    """Tables as numbers or sums of weights; ValueError where they do not fit their features."""
+    tables: dict[Key, npt.NDArray[Any]] = {}
+    for name in (name for name in arrays if name.startswith("keys/")):
+        keys: list[Key] = [tuple(key) for key in integers(arrays[name]).tolist()]
+        shapes = [shape_of(key) for key in keys]
+        ends = np.cumsum([math.prod(shape) for shape in shapes])
+        flat = arrays[name.replace("keys", "tables")]
+        if flat.shape != (ends[-1],):
+            raise ValueError("tables of rows must fit the bins")
+        wide = _counts(flat)
+        tables |= {
+            key: part.reshape(shape) for key, part, shape in zip(keys, np.split(wide, ends), shapes, strict=False)
+        }
+    for key, table in _tables_of_their_own(arrays).items():
+        if table.shape != shape_of(key):
+            raise ValueError("tables of rows must fit the bins")
+        tables[key] = _counts(table)
+    return tables
+
+
+def _counts(table: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Numbers of rows or sums of their weights; ValueError where they are negative or not finite."""
+    wide = finite(table) if table.dtype.kind == "f" else integers(table)
+    if (wide < 0).any():
+        raise ValueError("tables of rows must not be negative")
+    return np.asarray(wide)
+
+
+def _hashes(sources: Ints, rows: Ints) -> npt.NDArray[np.uint64]:
+    found = np.empty(len(rows), dtype=np.uint64)
+    for source in np.unique(sources):
+        found[sources == source] = hashes_of(int(source), rows[sources == source])
+    return found
+
+
+def _steps(numbers: Ints) -> Ints:
+    return np.diff(numbers, prepend=0)
+
+
+def _smallest(numbers: Any) -> npt.NDArray[Any]:
+    """Whole numbers in as few bytes as hold them all; others unchanged."""
+    if numbers.dtype.kind == "f":
+        return np.asarray(numbers)
+    low, high = int(numbers.min(initial=0)), int(numbers.max(initial=0))
+    kinds: tuple[Any, ...] = (np.uint8, np.uint16, np.uint32) if low >= 0 else (np.int8, np.int16, np.int32)
+    fitting = [kind for kind in kinds if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max]
+    return np.ascontiguousarray(numbers, dtype=fitting[0] if fitting else np.int64)
+
+
+def _tables_of_their_own(arrays: Mapping[str, npt.NDArray[Any]]) -> dict[Key, npt.NDArray[Any]]:
+    """Tables that have an array each, as in the first files with statistics."""
+    start = "table/"
+    names = [name for name in arrays if name.startswith(start)]
+    return {tuple(map(int, name.removeprefix(start).split("-"))): arrays[name] for name in names}
+
+
+_PRODUCTS = ("uniform", "independent")  # in files that do not say it
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class SavedDensity(Density):
+    """A density without its rows, which knows the tables of the saved terms only."""
+
+    kind: str = ""
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    saved: Mapping[Key, Floats] = dataclasses.field(default_factory=dict, repr=False)
+    binnings: Mapping[Key, tuple[Binning, ...]] = dataclasses.field(default_factory=dict, repr=False)
+    was_product: bool = False
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """Name of the density that was saved."""
+        return self.kind
+
+    @property
+    def baseline(self) -> str:  # type: ignore[override]
+        """What the intercept is, in words."""
+        return Reference.baseline if self.kind == Reference.name else Density.baseline
+
+    @property
+    def is_product(self) -> bool:
+        """Whether features were independent under the density that was saved."""
+        return self.was_product
+
+    def bind(self, grid: Grid, statistics: Statistics | None) -> Any:
+        """A density of the saved kind, estimated from other rows."""
+        if self.kind not in KINDS:
+            raise ValueError(
+                f"`density` must be given again, got the saved one of the kind {self.kind!r}, whose weights are "
+                "known for the saved terms only; pass a name or a table."
+            )
+        return KINDS[self.kind](**self.options).bind(grid, statistics)
+
+    @property
+    def joint(self) -> Joint:
+        """Raises NoRowsError: the rows were not saved."""
+        raise NoRowsError(
+            "a saved decomposition must have rows for this, got none; use with_density(density, X) first."
+        )
+
+    def table(self, key: Key, binnings: Sequence[Binning] | None = None) -> Floats:
+        """The saved weights of a term, or sums of those of the smallest term with these features and finer bins."""
+        sizes = [self._bound_grid.sizes[j] for j in key]
+        wanted = [unmerged(size) for size in sizes] if binnings is None else binnings
+        for larger in sorted((other for other in self.saved if set(key) <= set(other)), key=len):
+            axes = self._saved_axes(larger)
+            pairs = [(axes[j], binning) for j, binning in zip(key, wanted, strict=True)]
+            if all(fine.refines(coarse) for fine, coarse in pairs):
+                table: Floats = self.saved[larger].sum(axis=tuple(i for i, j in enumerate(larger) if j not in key))
+                return pool_table(table, [binning_by(coarse.within(fine)) for fine, coarse in pairs])
+        raise ValueError("a saved decomposition has the weights of its own terms only; pass `X` for others.")
+
+    def _saved_axes(self, key: Key) -> dict[int, Binning]:
+        """Binnings of the features of a saved table."""
+        known = self.binnings.get(key) or [unmerged(self._bound_grid.sizes[j]) for j in key]
+        return dict(zip(key, known, strict=True))
+
+
+def describe_density(density: Density) -> dict[str, Any]:
+    """Name and plain options of a density; tables and rows are not saved here, but as weights of the terms."""
+    if isinstance(density, SavedDensity):
+        return {"name": density.kind, "options": dict(density.options), "is_product": density.is_product}
+    fields = {f.name: getattr(density, f.name) for f in dataclasses.fields(density)}
+    plain = {name: value for name, value in fields.items() if isinstance(value, (int, float, str))}
+    return {"name": density.name, "options": plain, "is_product": density.is_product}
+
+
+def restore_density(
+    plain: Mapping[str, Any], effects: Effects, weights: Mapping[Key, Floats], statistics: Statistics | None = None
+) -> Density:
+    """The density of a saved decomposition: by its name and statistics, or by the tables of the saved terms."""
+    grid = effects.grid
+    kind = KINDS.get(plain["name"], Table)
+    known = {field.name for field in dataclasses.fields(kind)}
+    options = {name: value for name, value in plain["options"].items() if name in known}
+    check_fields(kind, options)
+    if type(plain.get("is_product", True)) is not bool or not isinstance(plain["name"], str):
+        raise TypeError("a saved density must have a name, and say whether it is a product")
+    if statistics is not None and plain["name"] in KINDS:
+        return kind(**options).bind(grid, statistics)
+    if not kind.needs_data and kind is not Table:
+        restored = kind(**options, grid=grid)
+        tables = ((restored.table(key, effects.binnings.get(key)), table) for key, table in weights.items())
+        if all(np.array_equal(again, table) for again, table in tables):
+            return restored
+    is_product = plain.get("is_product", plain["name"] in _PRODUCTS)
+    return SavedDensity(
+        kind=plain["name"],
+        options=options,
+        saved=weights,
+        binnings=dict(effects.binnings),  # a mapping proxy has no pickle
+        was_product=is_product,
+        grid=grid,
+        statistics=statistics,
+    )
+
+
+def as_loaded(
+    density: Density, effects: Effects, weights: Mapping[Key, Floats], statistics: Statistics | None
+) -> Density:
+    """The density as it would be after saving and loading, with statistics as they are then."""
+    return restore_density(describe_density(density), effects, weights, statistics)

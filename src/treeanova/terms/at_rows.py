@@ -1,0 +1,545 @@
+"""Leaf terms: terms of high order as sums over leaves, evaluated at rows instead of held as tensors.
+
+A leaf with value v and sets of bins of mass p_j, of which z_j tells whether a row is in them, has the function
+v Π_j z_j. For independent features the coefficient of t^k in
+
+    v Π_j (p_j + t (z_j - p_j))
+
+is the sum of all its terms of order k: a cost of d² per leaf and row for d features, where the terms number 2^d.
+Large jobs run in a compiled kernel where Numba is installed.
+
+A leaf with value v, masses p_i and memberships z_i gives feature j of its path, from all terms of order k + 1,
+
+    v (z_j - p_j) q_k / (k + 1),
+
+where q_k is the coefficient of t^k in Π_{i≠j} (p_i + t (z_i - p_i)). To divide the product of all features by the
+factor of j is not stable for every p_j and z_j, so nothing is divided. The product without j is that of the features
+before j times that of those after it. Products of the features before are polynomials, kept for every j. Those after
+come in reverse, as weights of coefficients: Σ_k w_k q_k of a product with the factor p + t (z - p) is the same sum of
+the product without it under the weights p w_k + (z - p) w_{k+1}. All features of a leaf together take d² products
+three times over, without a special case, and the shares of a leaf add up to its totals.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import functools
+import itertools
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Self
+
+import numpy as np
+
+from treeanova.core.arrays import BinIndices, Floats, Ints, Key
+from treeanova.core.compiled import is_worthwhile_at_rows
+from treeanova.core.progress import blocks
+from treeanova.density.joint import Points
+from treeanova.density.kinds import Density
+from treeanova.model.grid import Grid
+from treeanova.terms.closed_form import ClosedForm, raw_at_rows, totals_cost
+from treeanova.terms.correction import Allotment, Correction, Leftover, nothing_left
+from treeanova.terms.kernels import sum_polynomials, sum_shares
+from treeanova.terms.terms import Tensors, TermSet
+from treeanova.terms.trees import Trees
+
+_BLOCK_CELLS = 1 << 14  # leaves times rows whose polynomials fit into a core's cache
+_BLOCK_ROWS = 256
+_KERNEL_ROWS = 128
+_SECONDS_PER_TOTAL = 4e-9
+_SECONDS_PER_RUN = 5e-6  # of numpy, for a feature of a distinct set of features
+_STAGE = "totals of orders at rows"
+LEAVES_OF_A_TASK = 4096  # fixed, so that sums have the same digits for any number of rows and threads
+BLOCKS_OF_A_TASK = LEAVES_OF_A_TASK * _BLOCK_ROWS // _BLOCK_CELLS
+
+Span = tuple[int, int]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Block:
+    """Leaves with equally many features: their positions, and the features in each slot of their paths.
+
+    `runs` are, for each slot, a feature, the part of the leaves that has it there, and their places among its sets.
+    """
+
+    leaves: Ints
+    runs: list[list[tuple[int, slice, Ints]]]
+
+
+def spans(n_parts: int, size: int) -> list[Span]:
+    """Spans of parts that follow each other, of a given size at most."""
+    return list(itertools.pairwise([*range(0, n_parts, size), n_parts]))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class OrderTotals:
+    """Sums of all terms of each order of a forest that are pure for independent features."""
+
+    form: ClosedForm
+
+    @property
+    def top_order(self) -> int:
+        """Highest order that the forest has."""
+        return max(map(len, self.form.leaf_sets.keys), default=0)
+
+    @functools.cached_property
+    def blocks(self) -> list[Block]:
+        """Leaves sorted by their features, in blocks of equally many features."""
+        return list(self._make_blocks())
+
+    def _make_blocks(self) -> Iterator[Block]:
+        sets = self.form.leaf_sets
+        size = max(1, _BLOCK_CELLS // _BLOCK_ROWS)
+        order = sorted(range(len(sets.keys)), key=lambda i: (len(sets.keys[i]), sets.keys[i]))
+        for n_features, numbers in itertools.groupby(order, key=lambda i: len(sets.keys[i])):
+            groups = list(numbers)
+            leaves = np.concatenate([sets.members[i] for i in groups])
+            keys = np.array([sets.keys[i] for i in groups], dtype=np.int64).reshape(len(groups), n_features)
+            paths = np.repeat(keys, [len(sets.members[i]) for i in groups], axis=0)
+            for start in range(0, len(leaves), size):
+                part = slice(start, start + size)
+                yield Block(leaves[part], [self._runs(column, leaves[part]) for column in paths[part].T])
+
+    def _runs(self, features: Ints, leaves: Ints) -> list[tuple[int, slice, Ints]]:
+        """Neighbouring leaves with the same feature, and their places among its sets."""
+        ends = np.flatnonzero(np.diff(features)) + 1
+        bounds = [0, *ends.tolist(), len(features)]
+        runs = []
+        for start, stop in itertools.pairwise(bounds):
+            j = int(features[start])
+            runs.append((j, slice(start, stop), self.form.leaf_sets.positions(j, leaves[start:stop])))
+        return runs
+
+    def at_rows(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
+        """Totals at rows given by their bins, shape (n_orders + 1, n_rows, n_outputs); order 0 is the mean."""
+        per_row = totals_cost(self.form.leaf_sets) * _SECONDS_PER_TOTAL
+        per_row += sum(map(len, self.form.leaf_sets.keys)) * _SECONDS_PER_RUN / _BLOCK_ROWS
+        totals = (self.at_rows_by_kernel if is_worthwhile_at_rows(per_row) else self.at_rows_by_numpy)(codes, n_jobs)
+        totals[0] += self.form.leaf_sets.intercept
+        return totals
+
+    def at_rows_by_kernel(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
+        """Totals without the intercept by the compiled kernel, spans of rows and leaves in threads."""
+        values, n_orders = self.form.leaf_sets.values, self.top_order + 1
+        totals = np.zeros((n_orders, len(codes), values.shape[1]))
+        parts = [slice(start, start + _KERNEL_ROWS) for start in range(0, len(codes), _KERNEL_ROWS)]
+        flat = self.form.flat()
+
+        def fill(task: tuple[slice, Span]) -> tuple[slice, Floats]:
+            """Totals of some leaves at some rows."""
+            rows, leaves = task
+            return rows, sum_polynomials(codes[rows].T, leaves, n_orders, values, flat)
+
+        tasks = list(itertools.product(parts, spans(len(values), LEAVES_OF_A_TASK)))
+        with ThreadPoolExecutor(n_jobs) as pool:
+            for rows, total in blocks(_STAGE, pool.map(fill, tasks), len(tasks)):
+                totals[:, rows] += np.moveaxis(total, 1, 2)
+        return totals
+
+    def at_rows_by_numpy(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
+        """Totals without the intercept by numpy, spans of rows and leaves in threads."""
+        values = self.form.leaf_sets.values
+        totals = np.zeros((self.top_order + 1, len(codes), values.shape[1]))
+        parts = [slice(start, start + _BLOCK_ROWS) for start in range(0, len(codes), _BLOCK_ROWS)]
+
+        def fill(task: tuple[slice, Span]) -> tuple[slice, Floats]:
+            """Totals of some blocks of leaves at some rows."""
+            rows, numbers = task
+            total = np.zeros((len(totals), len(range(len(codes))[rows]), values.shape[1]))
+            for block in self.blocks[slice(*numbers)]:
+                self._add(total, np.asfortranarray(codes[rows]), block)
+            return rows, total
+
+        tasks = list(itertools.product(parts, spans(len(self.blocks), BLOCKS_OF_A_TASK)))
+        with ThreadPoolExecutor(n_jobs) as pool:
+            for rows, total in blocks(_STAGE, pool.map(fill, tasks), len(tasks)):
+                totals[:, rows] += total
+        return totals
+
+    def _add(self, totals: Floats, codes: BinIndices, block: Block) -> None:
+        polynomials = self._polynomials(codes, block)
+        n_leaves, n_rows = polynomials.shape[1:]
+        values = self.form.leaf_sets.values[block.leaves]
+        sums = values.T @ polynomials.transpose(1, 0, 2).reshape(n_leaves, -1)
+        totals[: len(polynomials)] += np.moveaxis(sums.reshape(-1, len(polynomials), n_rows), 0, -1)
+
+    def _polynomials(self, codes: BinIndices, block: Block) -> Floats:
+        """Coefficients of Π_j (p_j + t (z_j - p_j)), shape (n_features + 1, n_leaves, n_rows)."""
+        shape = len(block.leaves), len(codes)
+        product = np.zeros((len(block.runs) + 1, *shape))
+        product[0] = 1.0
+        for degree, (masses, centred) in enumerate(self.factors(codes, block), start=1):
+            higher = centred * product[:degree]
+            product[:degree] *= masses
+            product[1 : degree + 1] += higher
+        return product
+
+    def factors(self, codes: BinIndices, block: Block) -> Iterator[tuple[Floats, Floats]]:
+        """Masses p, shape (n_leaves, 1), and z - p, shape (n_leaves, n_rows), slot by slot of the leaves' paths."""
+        for runs in block.runs:
+            masses, centred = np.empty((len(block.leaves), 1)), np.empty((len(block.leaves), len(codes)))
+            for j, leaves, places in runs:
+                masses[leaves, 0] = self.form.set_masses[j][places]
+                np.subtract(
+                    self.form.leaf_sets.sets[j].contain(places, codes[:, j]), masses[leaves], out=centred[leaves]
+                )
+            yield masses, centred
+
+
+_ROWS = 64  # products of the leading features fit into a core's cache
+_SECONDS_PER_SHARE = 1.2e-8  # of totals
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TotalShares:
+    """Shares of features in the totals of some orders, for terms that are pure for independent features.
+
+    Attributes
+    ----------
+    totals
+        Totals of all orders.
+    orders
+        The orders whose terms are shared.
+    """
+
+    totals: OrderTotals
+    orders: Collection[int]
+
+    @property
+    def _form(self) -> ClosedForm:
+        return self.totals.form
+
+    @property
+    def _weights(self) -> Floats:
+        """Weights of orders from 1 up: what a feature gets of a term of that order."""
+        orders = range(1, self.totals.top_order + 1)
+        return np.array([1 / order if order in self.orders else 0.0 for order in orders])
+
+    def at_rows(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
+        """Shares at rows given by their bins, shape (n_rows, n_features, n_outputs)."""
+        if not self._weights.any():
+            return np.zeros((*codes.shape, self._form.leaf_sets.values.shape[1]))
+        by_kernel = is_worthwhile_at_rows(totals_cost(self._form.leaf_sets) * _SECONDS_PER_SHARE)
+        return (self.at_rows_by_kernel if by_kernel else self.at_rows_by_numpy)(codes, n_jobs)
+
+    def at_rows_by_kernel(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
+        """Shares by the compiled kernel."""
+        values, flat, weights = self._form.leaf_sets.values, self._form.flat(), self._weights
+
+        def shares(part: BinIndices, leaves: Span) -> Floats:
+            """Shares of some leaves at some rows."""
+            return np.moveaxis(sum_shares(part.T, leaves, weights, values, flat), 2, 0)
+
+        return self._in_threads(shares, codes, spans(len(values), LEAVES_OF_A_TASK), n_jobs)
+
+    def at_rows_by_numpy(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
+        """Shares by numpy."""
+        weights, n_outputs = self._weights, self._form.leaf_sets.values.shape[1]
+        lowest = np.flatnonzero(weights)[0]
+        blocks = [block for block in self.totals.blocks if len(block.runs) > lowest]
+
+        def shares(part: BinIndices, span: Span) -> Floats:
+            """Shares of some blocks of leaves at some rows."""
+            total = np.zeros((*part.shape, n_outputs))
+            for block in blocks[slice(*span)]:
+                self._add(total, np.asfortranarray(part), block, weights)
+            return total
+
+        return self._in_threads(shares, codes, spans(len(blocks), BLOCKS_OF_A_TASK), n_jobs)
+
+    def _in_threads(
+        self, shares: Callable[[BinIndices, Span], Floats], codes: BinIndices, leaves: Sequence[Span], n_jobs: int
+    ) -> Floats:
+        """Shares of all rows and spans of leaves (or of blocks of them), each a task for a thread."""
+        total = np.zeros((*codes.shape, self._form.leaf_sets.values.shape[1]))
+        rows = [slice(start, start + _ROWS) for start in range(0, len(codes), _ROWS)]
+        tasks = list(itertools.product(rows, leaves))
+        with ThreadPoolExecutor(n_jobs) as pool:
+            parts = pool.map(lambda task: shares(codes[task[0]], task[1]), tasks)
+            for (own, _), part in zip(tasks, parts, strict=True):
+                total[own] += part
+        return total
+
+    def _add(self, total: Floats, codes: BinIndices, block: Block, order_weights: Floats) -> None:
+        """Add the shares of leaves with equally many features."""
+        factors = list(self.totals.factors(codes, block))
+        products = [np.ones((1, len(block.leaves), len(codes)))]
+        for masses, centred in factors[:-1]:
+            products.append(np.concatenate([masses * products[-1], np.zeros((1, *centred.shape))]))
+            products[-1][1:] += centred * products[-2]
+        weights = np.broadcast_to(order_weights[: len(factors), None, None], (len(factors), *products[0].shape[1:]))
+        values = self._form.leaf_sets.values[block.leaves]
+        for runs, (masses, centred), product in zip(block.runs[::-1], factors[::-1], products[::-1], strict=True):
+            share = centred * np.einsum("kln,kln->ln", weights, product)
+            for j, leaves, _ in runs:
+                total[:, j] += share[leaves].T @ values[leaves]
+            weights = masses * weights[:-1] + centred * weights[1:]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class LeafTerms(abc.ABC):
+    """Terms of high order of a forest, by positions of their features."""
+
+    trees: Trees
+    keys: tuple[Key, ...]
+
+    @abc.abstractmethod
+    def at(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int) -> Floats:
+        """Terms at rows given by all bins of the forest, shape (n_rows, n_keys, n_outputs)."""
+
+    @abc.abstractmethod
+    def can_evaluate(self, key: Key) -> bool:
+        """Whether `at` knows a term, listed or not."""
+
+    @abc.abstractmethod
+    def equals(self, other: LeafTerms) -> bool:
+        """Whether leaves and terms are another's."""
+
+    def keep(self, wanted: Callable[[Key], bool]) -> Self:
+        """The same with fewer terms, and without rests."""
+        return dataclasses.replace(self, keys=tuple(key for key in self.keys if wanted(key)))
+
+    @property
+    def rest_orders(self) -> tuple[int, ...]:
+        """Orders of which some terms are not listed, but added up to one rest."""
+        return ()
+
+    def rests_at(self, codes: BinIndices, listed: Mapping[Key, Floats], n_jobs: int) -> Floats:
+        """Sums of the terms that are not listed, shape (n_rest_orders, n_rows, n_outputs)."""
+        del listed, n_jobs
+        return np.zeros((0, len(codes), self.trees.leaf_sets.values.shape[1]))
+
+    def rest_shares_at(self, codes: BinIndices, n_jobs: int) -> Floats:
+        """Shares of features in all terms that are not listed, shape (n_rows, n_features, n_outputs)."""
+        del n_jobs
+        return np.zeros((*codes.shape, self.trees.leaf_sets.values.shape[1]))
+
+    @functools.cached_property
+    def row_cost(self) -> float:
+        """Products that all terms take for a row: those of the listed ones, or of all if these are fewer."""
+        sets = self.trees.leaf_sets
+        listed = sum(len(key) * float(sets.n_leaves_with(key)) for key in self.keys)
+        rests = totals_cost(sets) if self.rest_orders else 0.0
+        return max(min(listed, self.trees.row_cost) + rests, 1.0)
+
+    def up_to(self, max_order: int) -> Self:
+        """The same with all that is above an order left out."""
+        return self.keep(lambda key: len(key) <= max_order)
+
+    def _has_leaves_of(self, other: LeafTerms) -> bool:
+        return self.keys == other.keys and np.array_equal(self.trees.leaf_sets.values, other.trees.leaf_sets.values)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class RawLeafTerms(LeafTerms):
+    """Terms before purification: each leaf belongs to the term of the features on its path."""
+
+    def at(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int) -> Floats:
+        """Sums of the leaves that the rows reach."""
+        return raw_at_rows(self.trees.leaf_sets, codes, keys, n_jobs)
+
+    def can_evaluate(self, key: Key) -> bool:
+        """Whether some leaf has exactly these features."""
+        return key in self.keys
+
+    def equals(self, other: LeafTerms) -> bool:
+        """Whether leaves and terms are another's."""
+        return isinstance(other, RawLeafTerms) and self._has_leaves_of(other)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class PureLeafTerms(LeafTerms):
+    """Pure terms: the closed form for independent features, plus a correction for dependence on coarse cells."""
+
+    form: ClosedForm
+    correction: Correction
+    screened_orders: tuple[int, ...] = ()
+    leftover: Leftover = dataclasses.field(default_factory=nothing_left)
+
+    def keep(self, wanted: Callable[[Key], bool]) -> Self:
+        """The same with fewer terms, and without rests."""
+        kept = tuple(key for key in self.keys if wanted(key))
+        return dataclasses.replace(self, keys=kept, screened_orders=())
+
+    @property
+    def rest_orders(self) -> tuple[int, ...]:
+        """Orders of which screening left out terms."""
+        return self.screened_orders
+
+    def up_to(self, max_order: int) -> Self:
+        """The same with all that is above an order left out."""
+        kept = tuple(key for key in self.keys if len(key) <= max_order)
+        orders = tuple(order for order in self.screened_orders if order <= max_order)
+        return dataclasses.replace(self, keys=kept, screened_orders=orders)
+
+    @property
+    def gives_low_orders(self) -> bool:
+        """Whether terms that are not listed, added up by order or in the remainder, give up what is of low order.
+
+        Where all terms are listed by default, none does: tables are then the same whatever is listed.
+        """
+        return self.trees.layout.has_many_terms and (bool(self.screened_orders) or self.trees.layout.is_truncated)
+
+    @functools.cached_property
+    def _totals(self) -> OrderTotals:
+        return OrderTotals(self.form)
+
+    def rests_at(self, codes: BinIndices, listed: Mapping[Key, Floats], n_jobs: int) -> Floats:
+        """Totals of the orders with all corrections, less what is moved to low orders, minus the terms listed."""
+        orders = self.screened_orders
+        rests = self._totals.at_rows(codes, n_jobs)[list(orders)]
+        for key, values in self._changes_of_totals(codes, listed, n_jobs):
+            rests[orders.index(len(key))] += values
+        if self._allotment.order in orders:
+            rests[orders.index(self._allotment.order)] -= self.leftover.at_rows(codes)
+        return rests
+
+    def rest_shares_at(self, codes: BinIndices, n_jobs: int) -> Floats:
+        """Shares of features in all that `rests_at` adds up: every term is shared equally among its own features."""
+        if not self.screened_orders:
+            return super().rest_shares_at(codes, n_jobs)
+        shares = TotalShares(self._totals, self.screened_orders).at_rows(codes, n_jobs)
+        for key, values in self._changes_of_totals(codes, {}, n_jobs):
+            shares[:, list(key)] += (values / len(key))[:, None]
+        if self._allotment.order in self.screened_orders:
+            for key, values in self.leftover.terms_at_rows(codes):
+                shares -= self._allotment.feature_shares(key)[:, None] * np.expand_dims(values, -2)
+        return shares
+
+    def _changes_of_totals(
+        self, codes: BinIndices, known: Mapping[Key, Floats], n_jobs: int
+    ) -> Iterator[tuple[Key, Floats]]:
+        """What makes rests of totals at rows: all corrections, and the listed terms with a minus.
+
+        `known` are values of listed terms at these rows.
+        """
+        for key in self.correction.tables:
+            if len(key) in self.screened_orders:
+                yield key, np.asarray(self.correction.at_rows(codes, key))
+        listed = [key for key in self.keys if len(key) in self.screened_orders]
+        unknown = [key for key in listed if key not in known]
+        yield from ((key, -known[key]) for key in listed if key in known)
+        yield from zip(unknown, -np.moveaxis(self.at(codes, unknown, n_jobs), 1, 0), strict=True)
+
+    def at(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int) -> Floats:
+        """Closed form and correction at rows, less what is moved to low orders."""
+        values = self.form.at_rows(codes, keys, n_jobs)
+        moved: dict[Key, Floats] = {}
+        for position, key in enumerate(keys):
+            values[:, position] += self.correction.at_rows(codes, key)
+            for below, share in self._allotment.given_up(key, self.leftover.tables):
+                if below not in moved:
+                    moved[below] = self.leftover.at(below, codes)
+                values[:, position] -= share * moved[below]
+        return values
+
+    def can_give_up(self, key: Key) -> bool:
+        """Whether terms of high order contain the features of a key, so that something can be moved to it."""
+        return self._allotment.can_take(key)
+
+    @functools.cached_property
+    def _allotment(self) -> Allotment:
+        return Allotment(self.form.leaf_sets, self.trees.layout.tensor_order + 1)
+
+    def can_evaluate(self, key: Key) -> bool:
+        """Whether some leaf has all these features on its path, and they are more than tensors have."""
+        is_high = len(key) > self.trees.layout.tensor_order
+        return is_high and bool(len(self.trees.leaf_sets.leaves_with(key)))
+
+    def equals(self, other: LeafTerms) -> bool:
+        """Whether leaves, terms and correction are another's."""
+        if not isinstance(other, PureLeafTerms):
+            return False
+        pairs = (
+            (self.correction.tables, other.correction.tables),
+            (self.leftover.tables, other.leftover.tables),
+        )
+        return (
+            self._has_leaves_of(other)
+            and self.screened_orders == other.screened_orders
+            and all(ours.keys() == theirs.keys() for ours, theirs in pairs)
+            and all(np.array_equal(ours[key], theirs[key]) for ours, theirs in pairs for key in ours)
+        )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Joined(TermSet):
+    """Terms of low order as tensors, terms of high order at rows."""
+
+    tensors: Tensors
+    leaf_terms: LeafTerms
+
+    @property
+    def grid(self) -> Grid:
+        """The grid of all bins of the forest; tensors may have merged ones."""
+        return self.leaf_terms.trees.grid
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        """Tensors, then terms at rows."""
+        return (*self.tensors.keys, *self.leaf_terms.keys)
+
+    @property
+    def tables(self) -> Tensors:
+        """The tensors."""
+        return self.tensors
+
+    @property
+    def row_cost(self) -> float:
+        """Products that the listed terms and the rests take for a row."""
+        return self.leaf_terms.row_cost
+
+    @property
+    def leaves_rest(self) -> bool:
+        """Whether tensors have merged bins."""
+        return self.leaf_terms.trees.has_merged_bins
+
+    def at(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int = 1) -> Floats:
+        """Terms at rows."""
+        values = np.empty((len(keys), len(codes), self.n_outputs))
+        low = [i for i, key in enumerate(keys) if self.has_table(key)]
+        high = [i for i, key in enumerate(keys) if not self.has_table(key)]
+        if low:
+            values[low] = self.tensors.at(self.leaf_terms.trees.merged(codes), [keys[i] for i in low])
+        if high:
+            values[high] = np.moveaxis(self.leaf_terms.at(codes, [keys[i] for i in high], n_jobs), 1, 0)
+        return values
+
+    def can_evaluate(self, key: Key) -> bool:
+        """Whether the term is a tensor, or some leaf has its features."""
+        return self.has_table(key) or self.leaf_terms.can_evaluate(key)
+
+    def keep(self, wanted: Callable[[Key], bool]) -> Joined:
+        """The same with fewer terms."""
+        return Joined(self.tensors.keep(wanted), self.leaf_terms.keep(wanted))
+
+    @property
+    def rest_orders(self) -> tuple[int, ...]:
+        """Orders of which some terms are not listed."""
+        return self.leaf_terms.rest_orders
+
+    def rests_at(self, codes: BinIndices, listed: Mapping[Key, Floats], n_jobs: int = 1) -> Floats:
+        """Sums of the terms that are not listed."""
+        return self.leaf_terms.rests_at(codes, listed, n_jobs)
+
+    def rest_shares_at(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
+        """Shares of features in all terms that are not listed."""
+        return self.leaf_terms.rest_shares_at(codes, n_jobs)
+
+    def up_to(self, max_order: int) -> Joined:
+        """The same with all that is above an order left out."""
+        return Joined(self.tensors.up_to(max_order), self.leaf_terms.up_to(max_order))
+
+    def with_weights(self, weights: Mapping[Key, Floats]) -> Joined:
+        """The same with weights of the cells of tensors."""
+        return Joined(self.tensors.with_weights(weights), self.leaf_terms)
+
+    def equals(self, other: TermSet) -> bool:
+        """Whether tensors and terms at rows are another's."""
+        is_joined = isinstance(other, Joined) and self.leaf_terms.equals(other.leaf_terms)
+        return is_joined and self.tensors.equals(other.tables)
+
+    def points(self, density: Density, n_rows: int, rng: np.random.Generator) -> Points:
+        """Rows, cells or draws of the density, on all bins of the forest."""
+        return self.leaf_terms.trees.points(density, n_rows, rng)

@@ -1,0 +1,386 @@
+"""Terms on coarse cells: means of the forest given the coarse bins of some features, for independent features.
+
+One table of means holds all terms of subsets of its features: a term follows by averaging over the axes that it does
+not have and centring along those that it has. So the leaves are read once for a table, not once for each term; and
+cells that are merged further follow from the table too.
+
+A leaf reaches few coarse bins of the features on its path, and all bins of the others. Each axis therefore has one more
+place, which stands for all its bins, so that a leaf adds to few cells; in the end this place is added to the bins.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import numpy as np
+
+from treeanova.core.arrays import Bools, Floats, Ints, Key
+from treeanova.core.compiled import Kernel, is_worthwhile
+from treeanova.core.progress import Progress, Steps, quiet
+from treeanova.model.grid import Binning, binning_by, equal_mass
+from treeanova.terms.closed_form import ClosedForm, outer_sum
+from treeanova.terms.leaves import FlatLeaves, Intervals, LeafSets
+
+
+class CoarseAxes(NamedTuple):
+    """The axes of a table of coarse bins.
+
+    Attributes
+    ----------
+    axis
+        Axis of each feature of the model; -1 for those that the table does not have.
+    size
+        Number of coarse bins of each axis.
+    first
+        Where each axis begins in the arrays below.
+    n_bins
+        Number of bins of each axis before they are merged.
+    ends
+        Ends of these bins in units of coarse bins, for features with intervals.
+    bins, shares
+        Coarse bin of each bin, and the share of the coarse bin that it holds.
+    """
+
+    axis: Ints
+    size: Ints
+    first: Ints
+    n_bins: Ints
+    ends: Floats
+    bins: Ints
+    shares: Floats
+
+
+def coarse_axes(leaf_sets: LeafSets, features: Key, binnings: Sequence[Binning]) -> CoarseAxes:
+    """The axes of a table of some features, whose bins are merged."""
+    axis = np.full(len(leaf_sets.sets), -1, dtype=np.int64)
+    axis[list(features)] = np.arange(len(features))
+    n_bins = np.array([len(binning.bins) for binning in binnings], dtype=np.int64)
+    ends = np.zeros(int((n_bins + 1).sum()))
+    bins, shares = np.zeros(len(ends), dtype=np.int64), np.zeros(len(ends))
+    first = np.cumsum([0, *(n_bins[:-1] + 1)])
+    for j, start, binning in zip(features, first, binnings, strict=True):
+        sets, n = leaf_sets.sets[j], len(binning.bins)
+        bins[start : start + n], shares[start : start + n] = binning.bins, binning.shares
+        if isinstance(sets, Intervals):
+            ends[start : start + sets.n_intervals + 1] = sets.ends(binning)
+    size = np.array([binning.size for binning in binnings], dtype=np.int64)
+    return CoarseAxes(axis, size, first, n_bins, ends, bins, shares)
+
+
+def mean_on_cells(leaves: Ints, values: Floats, flat: FlatLeaves, axes: CoarseAxes) -> Floats:
+    """Sum over some leaves of values, masses of features without axis, and shares of coarse cells; outputs last."""
+    total = add_boxes(leaves, values, flat, axes).reshape(*(axes.size + 1), -1)
+    for axis, size in enumerate(axes.size):
+        bins, everywhere = np.split(total, [size], axis=axis)
+        total = bins + everywhere
+    return np.asarray(total)
+
+
+@Kernel
+def fill_from_interval(cells: Ints, shares: Floats, ends: tuple[float, float], missing: tuple[int, float]) -> int:
+    """Put the coarse bins that an interval reaches, and its shares of them, into arrays; their number.
+
+    The interval is given by its ends in units of coarse bins; the coarse bin of missing values and its share follow,
+    which is 0 where missing values are not in the set.
+    """
+    n_cells, cell = 0, int(ends[0])
+    while cell < ends[1]:
+        share = min(ends[1], cell + 1.0) - max(ends[0], float(cell))
+        if share > 0.0:
+            cells[n_cells], shares[n_cells] = cell, share
+            n_cells += 1
+        cell += 1
+    if missing[1] > 0.0:
+        if n_cells > 0 and cells[n_cells - 1] == missing[0]:
+            n_cells -= 1
+            shares[n_cells] += missing[1]
+        else:
+            cells[n_cells], shares[n_cells] = missing
+        n_cells += 1
+    return n_cells
+
+
+@Kernel
+def fill_from_table(cells: Ints, shares: Floats, is_inside: Bools, bins: Ints, bin_shares: Floats) -> int:
+    """Put all coarse bins up to the last that a set reaches, and its shares of them, into arrays; their number."""
+    n_cells = 0
+    for b in range(len(is_inside)):
+        if is_inside[b]:
+            while n_cells <= bins[b]:
+                cells[n_cells], shares[n_cells] = n_cells, 0.0
+                n_cells += 1
+            shares[bins[b]] += bin_shares[b]
+    return n_cells
+
+
+@Kernel
+def add_boxes(leaves: Ints, values: Floats, flat: FlatLeaves, axes: CoarseAxes) -> Floats:
+    """The sum on flat cells, where the last place of each axis stands for all its bins: shape (n_cells, n_outputs)."""
+    starts, feature, low, high, missing_from, mass, has_table, table = flat
+    axis_of, sizes, firsts, n_bins, ends, bins, bin_shares = axes
+    n_outputs, most = values.shape[1], sizes.max() + 1
+    stride = np.ones(len(sizes), np.int64)
+    for axis in range(len(sizes) - 2, -1, -1):
+        stride[axis] = stride[axis + 1] * (sizes[axis + 1] + 1)
+    n_cells, everywhere = stride[0] * (sizes[0] + 1), (stride * sizes).sum()
+    total = np.zeros((n_cells, n_outputs))
+    cells, shares = np.empty(most, np.int64), np.empty(most)
+    places, weights = np.empty(n_cells, np.int64), np.empty(n_cells)
+    for leaf in leaves:
+        places[0], weights[0], n_places, factor = everywhere, 1.0, 1, 1.0
+        for entry in range(starts[leaf], starts[leaf + 1]):
+            axis, begin = axis_of[feature[entry]], low[entry]
+            if axis < 0:
+                factor *= mass[entry]
+                continue
+            first, last = firsts[axis], firsts[axis] + n_bins[axis] - 1
+            if has_table[feature[entry]]:
+                is_inside = table[begin : begin + n_bins[axis]]
+                n = fill_from_table(cells, shares, is_inside, bins[first : last + 1], bin_shares[first : last + 1])
+            else:
+                interval = ends[first + begin], ends[first + max(begin, high[entry])]
+                missing = bins[last], bin_shares[last] if missing_from[entry] < n_bins[axis] else 0.0
+                n = fill_from_interval(cells, shares, interval, missing)
+            for old in range(n_places - 1, -1, -1):
+                place, weight = places[old] - sizes[axis] * stride[axis], weights[old]
+                for i in range(n):
+                    places[old * n + i] = place + cells[i] * stride[axis]
+                    weights[old * n + i] = weight * shares[i]
+            n_places *= n
+        for i in range(n_places):
+            for output in range(n_outputs):
+                total[places[i], output] += values[leaf, output] * factor * weights[i]
+    return total
+
+
+COARSE_BINS = 16
+_SHARED_CELLS = 1 << 14  # of one table for all features
+_COMPILED_CELLS = 1 << 16  # of a table: what fits into the cache
+_LEAF_BLOCK = 1 << 14
+_COMPILED_LEAF_BLOCK = 1 << 12  # threads take blocks in turns
+_SECONDS_PER_LEAF, _SECONDS_PER_CELL = 2e-6, 4e-10
+
+
+def coarse_binnings(form: ClosedForm) -> tuple[Binning, ...]:
+    """Up to 16 bins per feature."""
+    pairs = zip(form.leaf_sets.grid.axes, form.masses, strict=True)
+    return tuple(equal_mass(axis, masses, COARSE_BINS) for axis, masses in pairs)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class CoarseMeans:
+    """Means over coarse cells, from which terms of high order follow.
+
+    Attributes
+    ----------
+    form
+        The terms at full resolution.
+    binnings
+        Coarse bins of each feature, merged two by two for the limit of an order.
+    bins
+        Limit of bins per feature for terms of each order.
+    tables
+        Means by the limit of bins and the features of a table; outputs last.
+    """
+
+    form: ClosedForm
+    binnings: tuple[Binning, ...]
+    bins: Mapping[int, int]
+    tables: Mapping[tuple[int, Key], Floats]
+
+    def term(self, key: Key, limit: int) -> Floats:
+        """A term on its coarse cells with at most `limit` bins per feature, at most those of its order; outputs last.
+
+        Cells must be those of the tables or larger ones.
+        """
+        at_most = self.bins[len(key)]
+        values = self._centred(key, at_most)
+        for axis, j in enumerate(key):
+            values = self._onto(j, at_most, limit).average(values, axis)
+        return values
+
+    def _centred(self, key: Key, limit: int) -> Floats:
+        features = self._holders[limit, key]
+        values = self.tables[limit, features]
+        for axis in reversed(range(len(features))):
+            mean = _mean_along(axis, values, self._masses(features[axis], limit))
+            values = values - np.expand_dims(mean, axis) if features[axis] in key else mean
+        return values
+
+    @functools.cached_property
+    def _holders(self) -> dict[tuple[int, Key], Key]:
+        """Features of the smallest table with the features of each key that was asked for."""
+        return _Holders(self.tables)
+
+    def _masses(self, feature: int, limit: int) -> Floats:
+        if (feature, limit) not in self._known_masses:
+            masses = np.bincount(self.binnings[feature].coarser(limit), self.form.masses[feature])
+            self._known_masses[feature, limit] = masses.astype(np.float64)
+        return self._known_masses[feature, limit]
+
+    @functools.cached_property
+    def _known_masses(self) -> dict[tuple[int, int], Floats]:
+        return {}
+
+    def _onto(self, feature: int, limit: int, coarser: int) -> Binning:
+        """Bins of a limit merged to those of a lower one, with the shares of all bins."""
+        if (feature, limit, coarser) not in self._known_mergings:
+            binning = self.binnings[feature]
+            fine, coarse = binning.coarser(limit), binning.coarser(coarser)
+            shares = np.bincount(fine, binning_by(coarse, self.form.masses[feature]).shares).astype(np.float64)
+            inside = np.arange(len(shares)) >> (binning.shift(coarser) - binning.shift(limit))
+            self._known_mergings[feature, limit, coarser] = Binning(inside, shares, int(inside[-1]) + 1)
+        return self._known_mergings[feature, limit, coarser]
+
+    @functools.cached_property
+    def _known_mergings(self) -> dict[tuple[int, int, int], Binning]:
+        return {}
+
+
+def _mean_along(axis: int, values: Floats, masses: Floats) -> Floats:
+    """Weighted mean along an axis; numpy.tensordot gives the same, but is slow on small arrays."""
+    before, after = values.shape[:axis], values.shape[axis + 1 :]
+    flat = values.reshape(math.prod(before), len(masses), math.prod(after))
+    mean: Floats = np.matmul(masses, flat).reshape(before + after)
+    return mean
+
+
+class _Holders(dict[tuple[int, Key], Key]):
+    """The smallest table for each key, found when it is asked for."""
+
+    def __init__(self, tables: Iterable[tuple[int, Key]]) -> None:
+        super().__init__()
+        self._tables = sorted(tables, key=lambda table: len(table[1]))
+
+    def __missing__(self, wanted: tuple[int, Key]) -> Key:
+        limit, key = wanted
+        holder = next(f for at_most, f in self._tables if at_most == limit and set(key) <= set(f))
+        self[wanted] = holder
+        return holder
+
+
+def coarse_means(
+    form: ClosedForm, keys: Sequence[Key], bins: Mapping[int, int], n_jobs: int = 1, progress: Progress = quiet
+) -> CoarseMeans:
+    """Tables of means that hold all of some terms on the coarse cells of their orders."""
+    binnings = coarse_binnings(form)
+    by_limit = {limit: [key for key in keys if bins[len(key)] == limit] for limit in sorted(set(bins.values()))}
+    merged = {
+        limit: {j: binning_by(binnings[j].coarser(limit), form.masses[j]) for j in sorted(set().union(*some))}
+        for limit, some in by_limit.items()
+    }
+    sizes = {limit: {j: binning.size for j, binning in own.items()} for limit, own in merged.items()}
+    dense = {limit: _tables_for(form, some, sizes[limit]) for limit, some in by_limit.items()}
+    is_compiled = is_worthwhile(sum(_seconds(form, tables, sizes[limit]) for limit, tables in dense.items()))
+    plans = {limit: _covering(some, sizes[limit]) for limit, some in by_limit.items()} if is_compiled else dense
+    n_leaves = (form.leaf_sets.n_leaves_with_some(*table) for tables in plans.values() for table in tables)
+    block = _COMPILED_LEAF_BLOCK if is_compiled else _LEAF_BLOCK
+    steps = Steps(progress, "high orders on coarse cells", sum(-(-n // block) for n in n_leaves))
+    means = _compiled_means if is_compiled else _means
+    tables = {
+        (limit, features): _sum_over_leaves(
+            means(form, features, [merged[limit][j] for j in features]),
+            _blocks(form.leaf_sets.leaves_with_some(features, lowest), block),
+            n_jobs,
+            steps,
+        )
+        for limit, of_limit in plans.items()
+        for features, lowest in of_limit
+    }
+    return CoarseMeans(form, binnings, bins, tables)
+
+
+Tables = list[tuple[Key, int]]
+"""Features of tables, and the number of these that a leaf must have: terms of that order have no part of others."""
+
+
+def _tables_for(form: ClosedForm, keys: Sequence[Key], sizes: Mapping[int, int]) -> Tables:
+    """The cheapest dense tables that hold all keys: one for all, the largest keys, or all."""
+    lowest = min(map(len, keys), default=0)
+    options = [[(key, len(key)) for key in keys], [(key, lowest) for key in _largest_keys(keys)]]
+    if keys and math.prod(sizes.values()) <= _SHARED_CELLS:
+        options.append([(tuple(sorted(sizes)), lowest)])
+    return min(options, key=lambda tables: _seconds(form, tables, sizes))
+
+
+def _seconds(form: ClosedForm, tables: Tables, sizes: Mapping[int, int]) -> float:
+    """Time of numpy for dense tables: for each leaf, and for each leaf and cell."""
+    n_leaves = (form.leaf_sets.n_leaves_with_some(*table) for table in tables)
+    cells = (math.prod(sizes[j] for j in features) for features, _ in tables)
+    return sum(n * (_SECONDS_PER_LEAF + _SECONDS_PER_CELL * size) for n, size in zip(n_leaves, cells, strict=True))
+
+
+def _covering(keys: Sequence[Key], sizes: Mapping[int, int]) -> Tables:
+    """Few tables of a limited size that hold all keys: features are added that complete the most keys."""
+    lowest = min(map(len, keys), default=0)
+    left = set(keys)
+    tables: Tables = []
+    while left:
+        features = set(next(key for key in sorted(left) if len(key) == max(map(len, left))))
+        while True:
+            room = _COMPILED_CELLS // math.prod(sizes[j] + 1 for j in features)
+            others = [j for j in sizes if j not in features and sizes[j] + 1 <= room]
+            if not others:
+                break
+            features.add(max(others, key=lambda j: _gain(features | {j}, left)))
+        tables.append((tuple(sorted(features)), lowest))
+        left = {key for key in left if not features.issuperset(key)}
+    return tables
+
+
+def _gain(features: Collection[int], keys: Collection[Key]) -> tuple[int, int]:
+    """Number of keys that some features contain, and of those that they contain but for one."""
+    missing = [len(set(key).difference(features)) for key in keys]
+    return missing.count(0), missing.count(1)
+
+
+def _largest_keys(keys: Sequence[Key]) -> list[Key]:
+    """Keys that no other key contains; the subsets of keys are keys, down to the lowest order."""
+    below = {key[:i] + key[i + 1 :] for key in keys for i in range(len(key))}
+    return [key for key in keys if key not in below]
+
+
+def _blocks(leaves: Ints, size: int) -> list[Ints]:
+    """Leaves in blocks of a size, at least one."""
+    return [leaves[start : start + size] for start in range(0, max(len(leaves), 1), size)]
+
+
+def _sum_over_leaves(mean_of: Callable[[Ints], Floats], blocks: list[Ints], n_jobs: int, steps: Steps) -> Floats:
+    """The sum of parts of a table, some leaves at a time, in threads."""
+    total: Floats = np.zeros(())
+    with ThreadPoolExecutor(n_jobs) as pool:
+        for mean in pool.map(mean_of, blocks) if len(blocks) > 1 else map(mean_of, blocks):
+            total = total + mean
+            steps.advance()
+    return total
+
+
+def _means(form: ClosedForm, features: Key, binnings: Sequence[Binning]) -> Callable[[Ints], Floats]:
+    """The part that some leaves have in the mean of the forest given the coarse bins of some features; outputs last."""
+
+    def mean_of(leaves: Ints) -> Floats:
+        """A sum of outer products."""
+        factors = [_shares(form, j, binning, leaves) for j, binning in zip(features, binnings, strict=True)]
+        return outer_sum(factors, form.coefficients_without(features, leaves))
+
+    return mean_of
+
+
+def _compiled_means(form: ClosedForm, features: Key, binnings: Sequence[Binning]) -> Callable[[Ints], Floats]:
+    """The same by a compiled kernel."""
+    axes, flat = coarse_axes(form.leaf_sets, features, binnings), form.flat()
+    return lambda leaves: mean_on_cells(leaves, form.leaf_sets.values, flat, axes)
+
+
+def _shares(form: ClosedForm, feature: int, binning: Binning, leaves: Ints) -> Floats:
+    """Share of each merged bin that leads to each leaf: 1 where the feature is not on its path."""
+    sets = form.leaf_sets
+    having = sets.have(feature, leaves)
+    shares = np.ones((len(leaves), binning.size))
+    shares[having] = sets.sets[feature].onto(binning, sets.positions(feature, leaves[having]))
+    return shares

@@ -1,0 +1,699 @@
+"""Leaf sets: for each leaf of a forest and each feature on its path, the bins that reach it.
+
+Bins may be merged: a leaf then holds a share of each merged bin, the mass of its own bins in it over the mass of all.
+Intervals of bins are kept by their ends, so that forests with a million leaves on thousands of bins fit; sets of
+categories, and the odd ones of nodes that take zero for missing, are kept bin by bin.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import functools
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse
+import scipy.special
+
+from treeanova.core.arrays import BinIndices, Bools, Floats, Ints, Key
+from treeanova.core.compiled import Kernel, is_worthwhile
+from treeanova.model.axes import Axis
+from treeanova.model.forest import Forest, goes_left
+from treeanova.model.grid import Binning, Grid
+
+_BLOCK_CELLS = 1 << 23  # nodes times features at a time: 80 MB
+_NUMPY_SECONDS = 1e-7  # for a node and a feature
+
+
+class LeafBins(NamedTuple):
+    """For some features: the bins low <= bin < high that reach each leaf; all arrays are (n_features, n_leaves).
+
+    Attributes
+    ----------
+    features
+        Positions of the features.
+    low, high
+        Ends of the intervals; only those of ordered features mean something.
+    missing
+        Whether missing values reach the leaf.
+    used
+        Whether the feature is on the path to the leaf.
+    """
+
+    features: range
+    low: BinIndices
+    high: BinIndices
+    missing: Bools
+    used: Bools
+
+
+def leaf_bins(forest: Forest, grid: Grid) -> Iterator[LeafBins]:
+    """The bins that reach the leaves, some features at a time."""
+    n_features = len(grid.axes)
+    ends = _bins_below_bounds(forest, grid)
+    levels = list(_levels(forest))
+    size = max(1, _BLOCK_CELLS // max(len(forest.feature), 1))
+    for start in range(0, n_features, size):
+        yield _descend(forest, grid, ends, levels, range(start, min(start + size, n_features)))
+
+
+def _bins_below_bounds(forest: Forest, grid: Grid) -> BinIndices:
+    """Number of bins to the left of each node's bound, 0 at leaves and splits of categories."""
+    ends = np.zeros(len(forest.feature), dtype=np.int32)
+    for j, axis in enumerate(grid.axes):
+        if axis.is_ordered:
+            nodes = np.flatnonzero(forest.feature == j)
+            ends[nodes] = np.searchsorted(axis.thresholds, forest.bound[nodes], side="left") + 1
+    return ends
+
+
+def _levels(forest: Forest) -> Iterator[Ints]:
+    """Inner nodes of all trees, level by level from the roots."""
+    nodes = forest.roots
+    while len(nodes := nodes[forest.feature[nodes] >= 0]):
+        yield nodes
+        nodes = np.concatenate([forest.left[nodes], forest.right[nodes]])
+
+
+def _descend(forest: Forest, grid: Grid, ends: BinIndices, levels: Sequence[Ints], features: range) -> LeafBins:
+    sizes = [grid.axes[j].n_regular if grid.axes[j].is_ordered else 0 for j in features]
+    limits = np.array(sizes, dtype=np.int32)
+    n_cells = len(forest.feature) * len(features)
+    walk = _walk_compiled if is_worthwhile(n_cells * _NUMPY_SECONDS) else _walk_levels
+    low, high, missing, used = walk(forest, ends, levels, features, limits)
+    leaves = np.flatnonzero(forest.feature < 0)
+    columns = [np.minimum(low[leaves], limits), np.minimum(high[leaves], limits), missing[leaves], used[leaves]]
+    return LeafBins(features, *(np.ascontiguousarray(column.T) for column in columns))
+
+
+NodeBins = tuple[BinIndices, BinIndices, Bools, Bools]
+
+
+def _walk_levels(
+    forest: Forest, ends: BinIndices, levels: Sequence[Ints], features: range, limits: BinIndices
+) -> NodeBins:
+    """Low and high ends, whether missing values arrive and whether the path has the feature: (n_nodes, n_features)."""
+    shape = len(forest.feature), len(features)
+    low, missing, used = np.zeros(shape, dtype=np.int32), np.ones(shape, dtype=bool), np.zeros(shape, dtype=bool)
+    high = np.empty(shape, dtype=np.int32)
+    high[:] = limits
+    for nodes in levels:
+        split = np.flatnonzero((forest.feature[nodes] >= features.start) & (forest.feature[nodes] < features.stop))
+        at = split, forest.feature[nodes[split]] - features.start
+        end, to_left = ends[nodes[split]], forest.missing_left[nodes[split]]
+        left, right = forest.left[nodes], forest.right[nodes]
+        low[left], high[right] = (rows := low[nodes]), (tops := high[nodes])
+        rows[at], tops[at] = np.maximum(rows[at], end), np.minimum(tops[at], end)
+        low[right], high[left] = rows, tops
+        on_path = used[nodes]
+        on_path[at] = True
+        used[left] = used[right] = on_path
+        for children, stays in ((left, to_left), (right, ~to_left)):
+            reached = missing[nodes]
+            reached[at] &= stays
+            missing[children] = reached
+    return low, high, missing, used
+
+
+def _walk_compiled(
+    forest: Forest, ends: BinIndices, levels: Sequence[Ints], features: range, limits: BinIndices
+) -> NodeBins:
+    """The same, node by node."""
+    nodes = np.concatenate([np.zeros(0, np.int64), *levels])
+    places = forest.feature[nodes] - features.start
+    splits = Splits(nodes, forest.left[nodes], forest.right[nodes], places, ends[nodes], forest.missing_left[nodes])
+    made: NodeBins = walk_down(splits, limits, len(ends))
+    return made
+
+
+class Splits(NamedTuple):
+    """Inner nodes in an order in which parents come before their children.
+
+    Attributes
+    ----------
+    nodes, left, right
+        Nodes and their children.
+    place
+        Column of the node's feature; outside the columns, the split does not matter.
+    end
+        First bin that goes right.
+    missing_left
+        Whether missing values go left.
+    """
+
+    nodes: Ints
+    left: Ints
+    right: Ints
+    place: Ints
+    end: BinIndices
+    missing_left: Bools
+
+
+@Kernel
+def walk_down(splits: Splits, limits: BinIndices, n_nodes: int) -> NodeBins:
+    """Bins that reach each of the nodes."""
+    n_features = len(limits)
+    low, high = np.zeros((n_nodes, n_features), np.int32), np.empty((n_nodes, n_features), np.int32)
+    missing, used = np.ones((n_nodes, n_features), np.bool_), np.zeros((n_nodes, n_features), np.bool_)
+    for node in range(n_nodes):
+        for j in range(n_features):
+            high[node, j] = limits[j]
+    for i in range(len(splits.nodes)):
+        node, a, b = splits.nodes[i], splits.left[i], splits.right[i]
+        for j in range(n_features):
+            low[a, j] = low[b, j] = low[node, j]
+            high[a, j] = high[b, j] = high[node, j]
+            missing[a, j] = missing[b, j] = missing[node, j]
+            used[a, j] = used[b, j] = used[node, j]
+        j = splits.place[i]
+        if 0 <= j < n_features:
+            low[b, j] = max(low[node, j], splits.end[i])
+            high[a, j] = min(high[node, j], splits.end[i])
+            missing[a, j] = missing[node, j] and splits.missing_left[i]
+            missing[b, j] = missing[node, j] and not splits.missing_left[i]
+            used[a, j] = used[b, j] = True
+    return low, high, missing, used
+
+
+_MAX_PLACES = 1 << 25  # leaves times features: 256 MB
+
+Paths = list[tuple[Ints, Ints, Bools]]
+
+
+class BinSets(abc.ABC):
+    """The bins of one feature that reach the leaves that have it on their path."""
+
+    leaves: Ints
+
+    @abc.abstractmethod
+    def contain(self, which: Ints, codes: BinIndices) -> Bools:
+        """Whether rows with these bins are in the sets of some of the leaves, shape (n_leaves, n_rows)."""
+
+    @abc.abstractmethod
+    def mass(self, masses: Floats) -> Floats:
+        """Mass of each set."""
+
+    @abc.abstractmethod
+    def changes(self) -> Bools:
+        """Whether the set of each leaf differs from that of the leaf before it."""
+
+    @abc.abstractmethod
+    def onto(self, binning: Binning, which: Ints | slice = slice(None)) -> Floats:
+        """Share of each merged bin that is in the sets, shape (n_leaves, n_merged_bins)."""
+
+    @abc.abstractmethod
+    def steps(self, binning: Binning) -> scipy.sparse.csr_array:
+        """Differences of `onto` along the merged bins: its running sums are `onto`, and few are not zero."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Intervals(BinSets):
+    """Bins low <= bin < high, and the bin of missing values where it is apart and `missing` says so."""
+
+    leaves: Ints
+    low: BinIndices
+    high: BinIndices
+    missing: Bools
+    n_intervals: int
+
+    def contain(self, which: Ints, codes: BinIndices) -> Bools:
+        """Whether rows are in the sets."""
+        inside = codes >= self.low[which, None]
+        inside &= codes < self.high[which, None]
+        missing = np.flatnonzero(codes >= self.n_intervals)
+        if len(missing):
+            inside[:, missing] = self.missing[which, None]
+        return inside
+
+    def mass(self, masses: Floats) -> Floats:
+        """Mass of each set."""
+        cumulative = np.concatenate([[0.0], np.cumsum(masses[: self.n_intervals])])
+        apart = float(masses[self.n_intervals :].sum())
+        inside: Floats = np.where(self.high > self.low, cumulative[self.high] - cumulative[self.low], 0.0)
+        return inside + self.missing * apart
+
+    def changes(self) -> Bools:
+        """Whether neighbours differ."""
+        columns = (self.low, self.high, self.missing)
+        differ: Bools = np.any([np.diff(column, prepend=column[:1]) != 0 for column in columns], axis=0)
+        return differ
+
+    def onto(self, binning: Binning, which: Ints | slice = slice(None)) -> Floats:
+        """Shares of merged bins."""
+        ends = self.ends(binning)
+        bins = np.arange(binning.size)
+        shares: Floats = np.clip(ends[np.maximum(self.high, self.low)[which], None] - bins, 0.0, 1.0)
+        shares -= np.clip(ends[self.low[which], None] - bins, 0.0, 1.0)
+        if len(binning.bins) > self.n_intervals:
+            shares[:, binning.bins[-1]] += self.missing[which] * binning.shares[-1]
+        return shares
+
+    def ends(self, binning: Binning) -> Floats:
+        """Ends of the bins in units of merged bins: shares add up to 1 in each."""
+        ends = np.concatenate([[0.0], np.cumsum(binning.shares[: self.n_intervals])])
+        whole = np.flatnonzero(np.diff(binning.bins[: self.n_intervals]))
+        ends[whole + 1] = binning.bins[whole + 1]  # exact where a merged bin begins
+        return ends
+
+    def steps(self, binning: Binning) -> scipy.sparse.csr_array:
+        """Differences: where a set begins and ends, two each where this lies within a merged bin."""
+        ends = self.ends(binning)
+        rows, columns, values = [], [], []
+        everyone = np.arange(len(self.leaves))
+        for position, sign in ((ends[self.low], 1.0), (ends[np.maximum(self.high, self.low)], -1.0)):
+            whole = np.floor(position)
+            part = position - whole
+            for shift, value in ((0, 1 - part), (1, part)):
+                rows.append(everyone)
+                columns.append(whole.astype(np.int64) + shift)
+                values.append(sign * value)
+        if len(binning.bins) > self.n_intervals:
+            for shift, sign in ((0, 1.0), (1, -1.0)):
+                rows.append(everyone)
+                columns.append(np.full(len(everyone), binning.bins[-1] + shift))
+                values.append(sign * binning.shares[-1] * self.missing)
+        entries = np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))
+        inside = (entries[1][1] < binning.size) & (entries[0] != 0)
+        placed = entries[0][inside], (entries[1][0][inside], entries[1][1][inside])
+        return scipy.sparse.csr_array(placed, shape=(len(everyone), binning.size))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class AnySets(BinSets):
+    """Sets bin by bin, shape (n_leaves, n_bins)."""
+
+    leaves: Ints
+    sets: Bools
+
+    def contain(self, which: Ints, codes: BinIndices) -> Bools:
+        """Whether rows are in the sets."""
+        inside: Bools = self.sets[which][:, codes]
+        return inside
+
+    def mass(self, masses: Floats) -> Floats:
+        """Mass of each set."""
+        mass: Floats = self.sets @ masses
+        return mass
+
+    def changes(self) -> Bools:
+        """Whether neighbours differ."""
+        differ: Bools = np.any(np.diff(self.sets, axis=0, prepend=self.sets[:1]), axis=1)
+        return differ
+
+    def onto(self, binning: Binning, which: Ints | slice = slice(None)) -> Floats:
+        """Shares of merged bins."""
+        if binning.is_identity:
+            return self.sets[which].astype(np.float64)
+        spread = np.zeros((len(binning.bins), binning.size))
+        spread[np.arange(len(binning.bins)), binning.bins] = binning.shares
+        shares: Floats = self.sets[which] @ spread
+        return shares
+
+    def steps(self, binning: Binning) -> scipy.sparse.csr_array:
+        """Differences of the shares."""
+        return scipy.sparse.csr_array(np.diff(self.onto(binning), axis=1, prepend=0.0))
+
+
+class _Built(NamedTuple):
+    """What leaf sets are made of: distinct sets of features, those of each leaf, and sets of bins by feature."""
+
+    keys: tuple[Key, ...]
+    group: Ints
+    sets: tuple[BinSets, ...]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class LeafSets:
+    """All leaves of a forest: their features, sets of bins, and values; built when they are first asked for.
+
+    Attributes
+    ----------
+    forest
+        The forest.
+    grid
+        Its grid.
+    """
+
+    forest: Forest
+    grid: Grid
+
+    @functools.cached_property
+    def _built(self) -> _Built:
+        return _build(self.forest, self.grid)
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        """Distinct sets of features on paths to leaves."""
+        return self._built.keys
+
+    @property
+    def group(self) -> Ints:
+        """Position of each leaf's set of features in `keys`."""
+        return self._built.group
+
+    @property
+    def sets(self) -> tuple[BinSets, ...]:
+        """Sets of bins, feature by feature."""
+        return self._built.sets
+
+    @property
+    def values(self) -> Floats:
+        """Values of the leaves, shape (n_leaves, n_outputs)."""
+        return self.forest.values
+
+    @property
+    def intercept(self) -> Floats:
+        """Intercept of the forest."""
+        return self.forest.intercept
+
+    @functools.cached_property
+    def members(self) -> tuple[Ints, ...]:
+        """Leaves of each key."""
+        order = np.argsort(self.group, kind="stable")
+        ends = np.cumsum(np.bincount(self.group, minlength=len(self.keys)))
+        return tuple(order[start:end] for start, end in itertools.pairwise([0, *ends.tolist()]))
+
+    def positions(self, feature: int, leaves: Ints) -> Ints:
+        """Positions of leaves among those that have a feature on their path."""
+        having = self.sets[feature].leaves
+        if len(having) == len(self.group):
+            return leaves
+        if len(self.group) * len(self.sets) > _MAX_PLACES:
+            return np.searchsorted(having, leaves)
+        return self._places(feature)[leaves]
+
+    def _places(self, feature: int) -> Ints:
+        """Position of every leaf among those that have a feature, kept for the next time."""
+        if feature not in self._known_places:
+            having = self.sets[feature].leaves
+            places = np.zeros(len(self.group), dtype=np.int64)
+            places[having] = np.arange(len(having))
+            self._known_places[feature] = places
+        return self._known_places[feature]
+
+    @functools.cached_property
+    def _known_places(self) -> dict[int, Ints]:
+        return {}
+
+    def pooled(self, key: Key, leaves: Ints, coefficients: Floats) -> tuple[Ints, Floats]:
+        """Some leaves, one of each run of neighbours that have the same sets of a key, and sums of coefficients.
+
+        Neighbours in a tree often differ by a split on another feature.
+        """
+        if not len(leaves):
+            return leaves, coefficients
+        is_first = np.zeros(len(leaves), dtype=bool)
+        is_first[0] = True
+        for j in key:
+            numbers = self._run_numbers(j)[self.positions(j, leaves)]
+            is_first[1:] |= numbers[1:] != numbers[:-1]
+        starts = np.flatnonzero(is_first)
+        return leaves[starts], np.add.reduceat(coefficients, starts, axis=0)
+
+    def _run_numbers(self, feature: int) -> Ints:
+        """Numbers of the sets of a feature, equal for neighbours with the same set; kept for the next time."""
+        if feature not in self._known_numbers:
+            self._known_numbers[feature] = np.cumsum(self.sets[feature].changes())
+        return self._known_numbers[feature]
+
+    @functools.cached_property
+    def _known_numbers(self) -> dict[int, Ints]:
+        return {}
+
+    @functools.cached_property
+    def _with_feature(self) -> Bools:
+        """Whether each set of features contains each feature, shape (n_features, n_keys)."""
+        table = np.zeros((len(self.sets), len(self.keys)), dtype=bool)
+        places = np.repeat(np.arange(len(self.keys)), [len(key) for key in self.keys])
+        table[np.fromiter(itertools.chain.from_iterable(self.keys), np.int64, len(places)), places] = True
+        return table
+
+    @functools.cached_property
+    def _group_sizes(self) -> Ints:
+        """Number of leaves with each set of features."""
+        return np.bincount(self.group, minlength=len(self.keys))
+
+    def _groups_with(self, key: Sequence[int]) -> Bools:
+        """Whether each set of features contains all of some features."""
+        having: Bools = np.logical_and.reduce(self._with_feature[list(key)], axis=0)
+        return having
+
+    def _groups_with_some(self, features: Sequence[int], n_features: int) -> Bools:
+        """Whether each set of features contains at least `n_features` of some features."""
+        counts = np.add.reduce(self._with_feature[list(features)], axis=0, dtype=np.int32)
+        having: Bools = counts >= n_features
+        return having
+
+    def leaves_with(self, key: Sequence[int]) -> Ints:
+        """Leaves that have all of some features on their path."""
+        return np.flatnonzero(self._groups_with(key)[self.group])
+
+    def leaves_with_some(self, features: Sequence[int], n_features: int) -> Ints:
+        """Leaves that have at least `n_features` of some features on their path."""
+        return np.flatnonzero(self._groups_with_some(features, n_features)[self.group])
+
+    def n_leaves_with_some(self, features: Sequence[int], n_features: int) -> int:
+        """Number of leaves that have at least `n_features` of some features on their path."""
+        return int(self._group_sizes[self._groups_with_some(features, n_features)].sum())
+
+    def have(self, feature: int, leaves: Ints) -> Bools:
+        """Whether leaves have a feature on their path."""
+        having: Bools = self._with_feature[feature][self.group[leaves]]
+        return having
+
+    def n_leaves_with(self, key: Sequence[int]) -> int:
+        """Number of leaves that have all of some features on their path."""
+        return int(self._group_sizes[self._groups_with(key)].sum())
+
+    def n_subsets_with(self, key: Sequence[int], order: int) -> Floats:
+        """For each feature, the number of pairs of a leaf and a set of `order` features on its path.
+
+        Only sets that contain both the key and the feature count.
+        """
+        having = self._groups_with(key)
+        used, n_leaves = self._with_feature[:, having], self._group_sizes[having]
+        n_others, n_free = used.sum(axis=0) - len(key), order - len(key)
+        counts: Floats = used @ (n_leaves * scipy.special.comb(n_others - 1, n_free - 1))
+        counts[list(key)] = (n_leaves * scipy.special.comb(n_others, n_free)).sum()
+        return counts
+
+    def n_groups_with(self, keys: Sequence[Key]) -> int:
+        """Number of pairs of a key and a set of features of leaves that contains it."""
+        return sum(int(np.count_nonzero(self._groups_with(key))) for key in keys)
+
+    @functools.cached_property
+    def used_features(self) -> Ints:
+        """Features that some leaf has on its path."""
+        return np.flatnonzero(self._with_feature.any(axis=1))
+
+    @functools.cached_property
+    def outputs_per_leaf(self) -> float:
+        """Mean number of outputs that a leaf has a value for, at least 1."""
+        return max(np.count_nonzero(self.values) / max(len(self.values), 1), 1.0)
+
+    @functools.cached_property
+    def n_features_of_leaves(self) -> Ints:
+        """Number of features on the path to each leaf."""
+        return np.array([len(key) for key in self.keys], dtype=np.int64)[self.group]
+
+    def n_subsets(self, order: int) -> int:
+        """An upper bound on the number of sets of `order` features that some leaf has on its path."""
+        of_keys = sum(math.comb(len(key), order) for key in self.keys)
+        return min(of_keys, math.comb(len(self.used_features), order))
+
+    def has_more_subsets(self, order: int, limit: int) -> bool:
+        """Whether there are more sets of `order` features than a limit, without listing them all."""
+        found: set[Key] = set()
+        for key in self.keys:
+            found.update(itertools.islice(itertools.combinations(key, order), limit + 1))
+            if len(found) > limit:
+                return True
+        return False
+
+    def subsets(self, orders: Iterable[int]) -> list[Key]:
+        """All sets of features of given orders that some leaf has on its path, sorted."""
+        return [key for order in sorted(set(orders)) for key in self._subsets_of(order)]
+
+    def _subsets_of(self, order: int) -> list[Key]:
+        """Sets of one order, sorted; kept, since they are asked for several times."""
+        if order not in self._known_subsets:
+            self._known_subsets[order] = sorted(self._find_subsets(order))
+        return self._known_subsets[order]
+
+    @functools.cached_property
+    def _known_subsets(self) -> dict[int, list[Key]]:
+        return {}
+
+    def _find_subsets(self, order: int) -> Iterable[Key]:
+        """From the keys, or by trying all where these are fewer."""
+        used = self.used_features.tolist()
+        if sum(math.comb(len(key), order) for key in self.keys) <= math.comb(len(used), order):
+            return {subset for key in self.keys for subset in itertools.combinations(key, order)}
+        columns = np.packbits(self._with_feature, axis=1)
+        tried = itertools.combinations(used, order)
+        return [key for key in tried if np.bitwise_and.reduce(columns[list(key)]).any()]
+
+
+def leaf_keys(used: Bools) -> tuple[list[Key], Ints]:
+    """Distinct sets of features of leaves, and the position of each leaf's set among them.
+
+    `used` tells whether each leaf has each feature on its path, shape (n_leaves, n_features).
+    """
+    packed = np.packbits(used, axis=1)
+    words = np.zeros((len(packed), -(-packed.shape[1] // 8) * 8), dtype=np.uint8)
+    words[:, : packed.shape[1]] = packed
+    numbers = words.view(">u8").astype(np.uint64)
+    if numbers.shape[1] == 1:
+        _, first, positions = np.unique(numbers[:, 0], return_index=True, return_inverse=True)
+    else:
+        _, first, positions = np.unique(numbers, axis=0, return_index=True, return_inverse=True)
+    return [tuple(np.flatnonzero(used[leaf]).tolist()) for leaf in first], positions.ravel()
+
+
+def paths_of(forest: Forest) -> Paths:
+    """Steps up from all leaves at a time: leaves with such an ancestor, the ancestor, whether they lie to its left."""
+    inner = np.flatnonzero(forest.feature >= 0)
+    parent = np.full(len(forest.feature), -1, dtype=np.int64)
+    parent[forest.left[inner]] = inner
+    parent[forest.right[inner]] = inner
+    is_left = np.zeros(len(parent), dtype=bool)
+    is_left[forest.left[inner]] = True
+    steps: Paths = []
+    node = np.flatnonzero(forest.feature < 0)
+    leaves = np.arange(len(node))
+    while True:
+        has_parent = parent[node] >= 0
+        if not has_parent.any():
+            return steps
+        leaves, node = leaves[has_parent], node[has_parent]
+        steps.append((leaves, parent[node], is_left[node]))
+        node = parent[node]
+
+
+def memberships(forest: Forest, grid: Grid, paths: Paths, feature: int) -> tuple[Ints, Bools]:
+    """Leaves that have a feature on their path, and the bins of it that reach each, shape (n_such_leaves, n_bins)."""
+    reached = np.zeros(forest.n_leaves, dtype=bool)
+    for leaves, nodes, _ in paths:
+        reached[leaves[forest.feature[nodes] == feature]] = True
+    with_feature = np.flatnonzero(reached)
+    sets = np.ones((len(with_feature), grid.axes[feature].size), dtype=bool)
+    for step_leaves, step_nodes, step_left in paths:
+        own = forest.feature[step_nodes] == feature
+        leaves, nodes, left = step_leaves[own], step_nodes[own], step_left[own]
+        here = goes_left(forest, grid.axes[feature], nodes)
+        sets[np.searchsorted(with_feature, leaves)] &= here == left[:, None]
+    return with_feature, sets
+
+
+def _build(forest: Forest, grid: Grid) -> _Built:
+    used = np.zeros((forest.n_leaves, len(grid.axes)), dtype=bool)
+    sets: list[BinSets] = []
+    paths = functools.cache(lambda: paths_of(forest))
+    for bins in leaf_bins(forest, grid):
+        used[:, bins.features.start : bins.features.stop] = bins.used.T
+        for place, j in enumerate(bins.features):
+            if not grid.axes[j].is_ordered or forest.zero_missing[forest.feature == j].any():
+                sets.append(AnySets(*memberships(forest, grid, paths(), j)))
+            else:
+                sets.append(_intervals(bins, place, grid.axes[j]))
+    keys, group = leaf_keys(used)
+    return _Built(tuple(keys), group, tuple(sets))
+
+
+def _intervals(bins: LeafBins, place: int, axis: Axis) -> Intervals:
+    leaves = np.flatnonzero(bins.used[place])
+    missing = bins.missing[place, leaves] & (axis.n_extra > 0)
+    return Intervals(leaves, bins.low[place, leaves], bins.high[place, leaves], missing, axis.n_regular)
+
+
+_NO_BIN = 2**31 - 1  # above all bins
+
+
+class FlatLeaves(NamedTuple):
+    """Sets of bins of all leaves: entries of a leaf are next to each other, sorted by feature.
+
+    Attributes
+    ----------
+    start
+        Entries of leaf i are start[i] to start[i + 1].
+    feature
+        Feature of each entry.
+    low, high, missing_from
+        Bins low <= bin < high, and those from `missing_from` on.
+    mass
+        Mass of the set of each entry.
+    has_table
+        Features whose sets are given bin by bin, in `table` from `low` of the entry on.
+    table
+        Whether the sets that are given bin by bin contain each bin.
+    """
+
+    start: Ints
+    feature: BinIndices
+    low: BinIndices
+    high: BinIndices
+    missing_from: BinIndices
+    mass: Floats
+    has_table: Bools
+    table: Bools
+
+
+class FlatParts(NamedTuple):
+    """Parts as plain arrays, for the compiled kernel.
+
+    Attributes
+    ----------
+    part_leaves, leaves
+        Leaves of part i are those from part_leaves[i] to part_leaves[i + 1].
+    part_keys, column, n_shared
+        Keys of each part in lexical order: their columns, and how many features each begins with like the one before.
+    key_start, key_features
+        Features of each key.
+    part_coefficients, coefficients
+        Where coefficients of each part begin: leaf by leaf, in each key by key, shape (n_coefficients, n_outputs).
+    """
+
+    part_leaves: Ints
+    leaves: Ints
+    part_keys: Ints
+    column: Ints
+    n_shared: Ints
+    key_start: Ints
+    key_features: Ints
+    part_coefficients: Ints
+    coefficients: Floats
+
+
+def flatten(leaf_sets: LeafSets, set_masses: Sequence[Floats] | None) -> FlatLeaves:
+    """The sets of all leaves; masses are zero where none are given."""
+    sets = leaf_sets.sets
+    sizes = [one.sets.size if isinstance(one, AnySets) else 0 for one in sets]
+    ends = [_ends(one, offset) for one, offset in zip(sets, np.cumsum([0, *sizes]), strict=False)]
+    leaves = np.concatenate([one.leaves for one in sets])
+    order = np.argsort(leaves, kind="stable")
+    masses = np.zeros(len(leaves)) if set_masses is None else np.concatenate(set_masses)
+    return FlatLeaves(
+        start=np.searchsorted(leaves[order], np.arange(len(leaf_sets.values) + 1)),
+        feature=np.repeat(np.arange(len(sets), dtype=np.int32), [len(one.leaves) for one in sets])[order],
+        low=np.concatenate([low for low, _, _ in ends])[order],
+        high=np.concatenate([high for _, high, _ in ends])[order],
+        missing_from=np.concatenate([missing_from for _, _, missing_from in ends])[order],
+        mass=masses[order],
+        has_table=np.array([isinstance(one, AnySets) for one in sets], dtype=bool),
+        table=np.concatenate([np.zeros(0, bool), *(one.sets.ravel() for one in sets if isinstance(one, AnySets))]),
+    )
+
+
+def _ends(sets: BinSets, offset: int) -> tuple[BinIndices, BinIndices, BinIndices]:
+    """Ends of intervals and first bins of their missing values, or where the sets begin in the table."""
+    n_leaves = len(sets.leaves)
+    if isinstance(sets, Intervals):
+        missing_from = np.where(sets.missing, sets.n_intervals, _NO_BIN).astype(np.int32)
+        return sets.low.astype(np.int32), sets.high.astype(np.int32), missing_from
+    n_bins = sets.sets.shape[1] if isinstance(sets, AnySets) else 0
+    starts = (offset + n_bins * np.arange(n_leaves)).astype(np.int32)
+    return starts, np.zeros(n_leaves, np.int32), np.full(n_leaves, _NO_BIN, dtype=np.int32)

@@ -1,1 +1,0 @@
-"""Words, colours and rankings that plots, report, command line and notebooks share; never computes."""
