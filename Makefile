@@ -9,7 +9,7 @@ BIN := .venv/bin
 
 .PHONY: demo test paper check bench clean
 demo: .venv/ready
-	$(BIN)/python -m treeanova.demo
+	$(BIN)/python examples/demo.py
 
 test: .venv/ready
 	$(BIN)/python -m pytest -n auto --dist loadfile

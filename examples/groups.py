@@ -13,7 +13,7 @@ import pandas as pd
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 import treeanova
-from treeanova.testing.datasets import adult
+from tests.support.datasets import adult
 
 folder = Path(os.environ.get("TREEANOVA_OUT", "."))
 data = Path(os.environ.get("TREEANOVA_DATA", "../shared/data")) / "adult.csv.gz"

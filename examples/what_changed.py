@@ -13,7 +13,7 @@ import pandas as pd
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 import treeanova
-from treeanova.testing.datasets import bike_hour
+from tests.support.datasets import bike_hour
 
 folder = Path(os.environ.get("TREEANOVA_OUT", "."))
 data = Path(os.environ.get("TREEANOVA_DATA", "../shared/data")) / "bike_hour.csv.gz"

@@ -21,7 +21,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 import numpy as np  # noqa: E402  after the variables are set
 import pytest  # noqa: E402
 
-from treeanova.testing.training import shifted_seed  # noqa: E402
+from tests.support.training import shifted_seed  # noqa: E402
 
 
 def full_data_folder():
@@ -31,7 +31,7 @@ def full_data_folder():
 
 def _data_sources():
     """Simulated tables, and the full ones where these are on the machine."""
-    from treeanova.testing.datasets import SIMULATED
+    from tests.support.datasets import SIMULATED
 
     has_all = all((full_data_folder() / name).is_file() for name in SIMULATED)
     return ["simulated", "full"] if has_all else ["simulated"]
@@ -67,7 +67,7 @@ def data_folder(request, tmp_path_factory):
     """Folder of public tables, such as adult.csv.gz: of simulated ones, or of the full ones."""
     if request.param == "full":
         return full_data_folder()
-    from treeanova.testing.datasets import write_simulated
+    from tests.support.datasets import write_simulated
 
     folder = tmp_path_factory.mktemp("tables")
     write_simulated(folder)

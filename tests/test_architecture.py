@@ -26,7 +26,6 @@ LAYERS = [
     ["decomposition"],
     ["_decompose", "export"],
     ["plot", "report"],
-    ["demo"],
     ["cli"],
     ["__main__"],
 ]
@@ -34,7 +33,7 @@ RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 MODULES = {
     ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__"): path
     for path in SOURCE.rglob("*.py")
-    if "testing" not in path.parts and path != SOURCE / "__init__.py"
+    if path not in {SOURCE / "__init__.py", SOURCE / "testing.py"}
 }
 
 
@@ -98,10 +97,10 @@ def is_training(node):
 
 
 def test_all_training_of_tests_takes_the_shift():
-    for path in [*TESTS.rglob("*.py"), *(SOURCE / "testing").rglob("*.py")]:
+    for path in TESTS.rglob("*.py"):
         nodes = nodes_of(path)
         lines = [node.lineno for node in nodes if is_training(node) and path.name not in TRAINING]
-        assert not lines, f"{path}, lines {lines}: train by `fit` or `train` of treeanova.testing.training"
+        assert not lines, f"{path}, lines {lines}: train by `fit` or `train` of tests.support.training"
 
 
 def test_public_names():

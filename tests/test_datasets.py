@@ -10,10 +10,10 @@ import functools
 import numpy as np
 import pytest
 
+from tests.support.decompositions import as_matrix, assert_close, assert_marginals, assert_pure
+from tests.support.training import fit
 from treeanova import decompose
 from treeanova.terms.tree_model import TreeModel
-from treeanova.testing.decompositions import as_matrix, assert_close, assert_marginals, assert_pure
-from treeanova.testing.training import fit
 
 lightgbm = pytest.importorskip("lightgbm")
 pd = pytest.importorskip("pandas")

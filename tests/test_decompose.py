@@ -18,20 +18,20 @@ import scipy.sparse
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tests.support.decompositions import as_matrix, assert_close, assert_marginals, assert_pure, bins_within
+from tests.support.effects import pair_on_few_bins
+from tests.support.forests import chains, random_forest, rows_on_bounds, scale_of
+from tests.support.oracles import brute_force
+from tests.support.recorded import Recorded
+from tests.support.simulated import deep_model, named_rows
+from tests.support.strategies import SEEDS
+from tests.support.training import fit
 from treeanova import BudgetError, DensityWarning, Effects, UnsupportedModelError, bag, decompose, plan
 from treeanova.core import progress as bar
 from treeanova.density.kinds import Laplace, Reference, Shrinkage
 from treeanova.model.axes import IntervalAxis
 from treeanova.terms import tree_model as making
 from treeanova.terms.closed_form import expand
-from treeanova.testing import brute_force
-from treeanova.testing.decompositions import as_matrix, assert_close, assert_marginals, assert_pure, bins_within
-from treeanova.testing.effects import pair_on_few_bins
-from treeanova.testing.forests import chains, random_forest, rows_on_bounds, scale_of
-from treeanova.testing.recorded import Recorded
-from treeanova.testing.simulated import deep_model, named_rows
-from treeanova.testing.strategies import SEEDS
-from treeanova.testing.training import fit
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")

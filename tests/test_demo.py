@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from treeanova import demo
+from examples import demo
 from treeanova.core.progress import quiet
 
 KINDS = ("raw", "uniform", "empirical", "auto")

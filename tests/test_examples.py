@@ -38,7 +38,7 @@ EXPECTED = {
 
 
 def scripts():
-    return {path.stem: path for path in FOLDER.glob("*.py")}
+    return {path.stem: path for path in FOLDER.glob("*.py") if path.stem not in {"__init__", "demo"}}
 
 
 def go_offline(monkeypatch):
@@ -55,7 +55,7 @@ def go_offline(monkeypatch):
 def tables(tmp_path_factory):
     """A folder with a simulated table of California."""
     pytest.importorskip("pandas")
-    from treeanova.testing.datasets import california_housing
+    from tests.support.datasets import california_housing
 
     folder = tmp_path_factory.mktemp("tables")
     california_housing().to_csv(folder / "california_housing.csv.gz", index=False)

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from treeanova.testing.command_line import plain_environment
+from tests.support.command_line import plain_environment
 
 pytest.importorskip("typer")
 pytest.importorskip("rich")

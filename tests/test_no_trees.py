@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import treeanova
-from treeanova.testing.forests import chains
+from tests.support.forests import chains
 
 DATA = np.random.default_rng(0).normal(size=(60, 3))
 FORESTS = {"no trees": chains(), "trees without splits": chains((), ())}

@@ -30,7 +30,7 @@ from studies import (
 )
 from studies import snp_generators as snps
 from studies.__main__ import NAMES, main, page
-from treeanova.testing.training import fit
+from tests.support.training import fit
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import treeanova
-from treeanova.testing.training import fit
+from tests.support.training import fit
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("matplotlib")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from treeanova.testing import training
-from treeanova.testing.training import fit, seeded, shifted, train
+from tests.support import training
+from tests.support.training import fit, seeded, shifted, train
 
 ROWS = np.random.default_rng(0).normal(size=(300, 3))
 TARGET = ROWS[:, 0] * ROWS[:, 1] + ROWS[:, 2]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.support.oracles import brute_force
 from treeanova import NotPureError, purify
 from treeanova.anova.cascade import cascade, cut_weights
 from treeanova.anova.solvers.base import Options
 from treeanova.anova.support import marginal
-from treeanova.testing import brute_force, correlated_weights
+from treeanova.testing import correlated_weights
 
 SIZES = (6, 4)  # bins of the main effects
 COARSE = (3, 2)  # bins of their pair: every two bins are one

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 
+from tests.support.oracles import brute_force, exact_terms, relative_gap
+from tests.support.strategies import KINDS, problems, random_weights
 from treeanova import purify
-from treeanova.testing import brute_force, exact_terms
-from treeanova.testing.oracles import relative_gap
-from treeanova.testing.strategies import KINDS, problems, random_weights
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -8,8 +8,8 @@ import warnings
 import numpy as np
 import pytest
 
+from tests.support.oracles import exact_interaction, exact_pair, exact_terms
 from treeanova import purify
-from treeanova.testing import exact_interaction, exact_pair, exact_terms
 
 N_CASES = int(os.environ.get("TREEANOVA_FUZZ_CASES", "600")) // 4
 SHAPES = [(2, 2), (3, 2), (4, 3), (2, 2, 2), (3, 2, 2), (2, 2, 2, 2)]

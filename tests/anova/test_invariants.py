@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.strategies import problems
 from treeanova import purify
-from treeanova.testing.strategies import problems
 
 
 def close(first, second, scale, tolerance=1e-9):

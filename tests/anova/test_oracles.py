@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from tests.support.oracles import brute_force, relative_gap
+from tests.support.strategies import problems
 from treeanova import purify
-from treeanova.testing import brute_force, correlated_weights
-from treeanova.testing.oracles import relative_gap
-from treeanova.testing.strategies import problems
+from treeanova.testing import correlated_weights
 
 
 @given(problems(orders=(2, 3), max_bins=5, kinds=("dense", "correlated")))

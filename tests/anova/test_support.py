@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.strategies import random_weights
 from treeanova import purify
 from treeanova.anova.support import bin_components, face_correlation, is_product, maximal_correlation, normalise
 from treeanova.testing import correlated_weights
-from treeanova.testing.strategies import random_weights
 
 
 def second_singular_value(weights):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import treeanova
-from treeanova.testing.command_line import TERMINAL_VARIABLES
-from treeanova.testing.training import fit
+from tests.support.command_line import TERMINAL_VARIABLES
+from tests.support.training import fit
 
 
 @pytest.fixture(autouse=True)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import treeanova
+from tests.support.command_line import printed
+from tests.support.diamonds import diamonds_decomposition, labels_by_variance
+from tests.support.remainders import model_with_a_feature_called_remainder
+from tests.support.training import fit
 from treeanova.cli.answers import summary
-from treeanova.testing.command_line import printed
-from treeanova.testing.diamonds import diamonds_decomposition, labels_by_variance
-from treeanova.testing.remainders import model_with_a_feature_called_remainder
-from treeanova.testing.training import fit
 from treeanova.views import NEGATIVE_SHARE
 
 pytest.importorskip("typer")

@@ -8,16 +8,15 @@ import numpy as np
 import pytest
 
 import treeanova
-from treeanova.core.progress import quiet
-from treeanova.testing.command_line import printed, refused
+from tests.support.command_line import printed, refused
 
 pytest.importorskip("typer")
 pytest.importorskip("rich")
 pd = pytest.importorskip("pandas")
 xgboost = pytest.importorskip("xgboost")
 
+from tests.support.training import fit  # noqa: E402
 from treeanova.cli import commands  # noqa: E402
-from treeanova.testing.training import fit  # noqa: E402
 
 
 def test_explain_as_json_is_the_decomposition(folder, fx, capsys, data):
@@ -67,17 +66,6 @@ def test_a_table_for_people_has_all_labels_in_columns(folder, fx, capsys):
     assert values == pytest.approx(fx.terms["city"].values.tolist(), rel=1e-4)
 
 
-def test_demo_writes_where_it_is_told(tmp_path, monkeypatch, capsys):
-    from treeanova import demo
-
-    def quick(folder, say, progress):
-        assert progress is quiet
-        say(f"to {folder}")
-
-    monkeypatch.setattr(demo, "demonstrate", quick)
-    assert printed(["demo", "--out", tmp_path / "d"], capsys) == f"to {tmp_path / 'd'}\n"
-
-
 def test_the_report_is_opened_only_on_request(folder, tmp_path, monkeypatch, capsys):
     pytest.importorskip("vl_convert")
     opened = []
@@ -92,7 +80,7 @@ def test_the_report_is_opened_only_on_request(folder, tmp_path, monkeypatch, cap
 def test_help_names_every_command_and_option(capsys):
     for arguments in ([], ["--help"], ["-h"]):
         text = printed(arguments, capsys)
-        assert all(name in text for name in ("demo", "explain", "table", "compare", "bench", "--version"))
+        assert all(name in text for name in ("explain", "table", "compare", "--version"))
     text = printed(["explain", "--help"], capsys)
     options = ("--data", "--density", "--target", "--out", "--save", "--max-order", "--open", "--json", "--trusted")
     assert all(option in text for option in options)
@@ -136,7 +124,6 @@ BAD = {
     "damaged pickle": (["explain", "junk.pkl", "--data", "rows.csv", "--trusted"], "must be a whole pickle"),
     "folder": (["explain", "model.json", "--data", "rows.csv", "--out", "."], "got the folder"),
     "no folder": (["explain", "model.json", "--data", "rows.csv", "--save", "no/fx.tav"], "folder that exists"),
-    "file as folder": (["demo", "--out", "rows.csv"], "must be a folder, got the file"),
     "budget": (["explain", "model.json", "--data", "rows.csv", "--budget", "1e-6"], "`budget` must be at least about"),
     "term": (["table", "fx.tav", "--term", "a,d"], r"got 'a,d'; there are .*a,b"),
     "term of two lines": (["table", "fx.tav", "--term", "a\nb"], r"got 'a\\nb'; there are "),
@@ -154,7 +141,6 @@ BAD = {
     "density of no rows": (["compare", "bare.tav", "--density", "uniform", "--density", "laplace"], "-from` must be"),
     "rows of no density": (["compare", "model.json", "--density", "uniform", "--density", "auto"], "`--data` must be"),
     "density of its own": (["explain", "own.tav", "--density-from", "rows.csv"], "own.tav has a density of its own, "),
-    "library": (["bench", "weka"], "one of xgboost, lightgbm, catboost, sklearn, got 'weka'"),
     "command": (["expand"], "No such command 'expand'"),
     "option": (["explain", "model.json", "--fast"], "No such option: --fast"),
 }  # fmt: skip

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import treeanova
-from treeanova.testing.command_line import printed, refused
-from treeanova.testing.pages import ParsedPage
-from treeanova.testing.training import fit
+from tests.support.command_line import printed, refused
+from tests.support.pages import ParsedPage
+from tests.support.training import fit
 
 pytest.importorskip("typer")
 pytest.importorskip("rich")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import treeanova
-from treeanova.testing.command_line import printed, refused
+from tests.support.command_line import printed, refused
 
 pytest.importorskip("typer")
 pytest.importorskip("rich")

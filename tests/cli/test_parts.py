@@ -5,7 +5,7 @@ import json
 import pytest
 
 import treeanova
-from treeanova.testing.command_line import printed
+from tests.support.command_line import printed
 
 pytest.importorskip("typer")
 pytest.importorskip("rich")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import treeanova
-from treeanova.testing.command_line import printed, refused
+from tests.support.command_line import printed, refused
 
 pytest.importorskip("typer")
 pytest.importorskip("rich")

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import treeanova
+from tests.support.command_line import printed, refused
+from tests.support.training import fit
 from treeanova import readers
 from treeanova.cli import sources
-from treeanova.testing.command_line import printed, refused
-from treeanova.testing.training import fit
 
 pytest.importorskip("typer")
 pytest.importorskip("rich")

@@ -8,8 +8,8 @@ import treeanova
 pytest.importorskip("typer")
 ensemble = pytest.importorskip("sklearn.ensemble")
 
+from tests.support.training import fit  # noqa: E402
 from treeanova.cli.sources import term_named  # noqa: E402
-from treeanova.testing.training import fit  # noqa: E402
 
 
 def decomposed(names, **options):

@@ -13,18 +13,18 @@ import warnings
 import numpy as np
 import pytest
 
+from tests.support.command_line import COMMAND, plain_environment, refused
 from treeanova.core import progress as bar
 from treeanova.core.progress import quiet
-from treeanova.testing.command_line import COMMAND, plain_environment, refused
 
 pytest.importorskip("typer")
 pytest.importorskip("rich")
 pd = pytest.importorskip("pandas")
 xgboost = pytest.importorskip("xgboost")
 
+from tests.support.training import fit  # noqa: E402
 from treeanova.cli import run, sources  # noqa: E402
 from treeanova.cli.terminal import progress, say  # noqa: E402
-from treeanova.testing.training import fit  # noqa: E402
 
 
 def test_faults_of_our_own_are_one_line_unless_asked_for(folder, monkeypatch, capsys):

@@ -77,7 +77,7 @@ def test_kernels_call_each_other_and_take_any_layout():
 def test_small_jobs_do_not_import_numba():
     code = (
         "import sys, numpy, treeanova; from treeanova.core.compiled import is_worthwhile;"
-        "from treeanova.testing.closed_forms import random_closed_form;"
+        "from tests.support.closed_forms import random_closed_form;"
         "form, codes, _ = random_closed_form(0); form.at_rows(codes, form.leaf_sets.subsets([1]));"
         "is_worthwhile(0.5); print('numba' in sys.modules)"
     )

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import treeanova
+from tests.support.models import boosted_product
+from tests.support.training import fit
 from treeanova.cli.sources import term_named
 from treeanova.core.arrays import label_of, labels_of, split_label
-from treeanova.testing.models import boosted_product
-from treeanova.testing.training import fit
 from treeanova.views import as_lists, html_summary
 
 ensemble = pytest.importorskip("sklearn.ensemble")

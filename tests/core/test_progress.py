@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from tests.support.recorded import Recorded
 from treeanova.core.progress import Bar, Steps, blocks, counted, one_step, quiet, reporting, within
-from treeanova.testing.recorded import Recorded
 
 
 def test_who_reports_progress(capsys):

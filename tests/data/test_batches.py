@@ -10,10 +10,10 @@ import pytest
 import scipy.sparse
 
 import treeanova
+from tests.support.same_answers import assert_same_answers, boosted_model, mixed_rows
 from treeanova.data.features import Feature, Schema
 from treeanova.data.sources import batches_of
 from treeanova.data.streams import Selection
-from treeanova.testing.same_answers import assert_same_answers, boosted_model, mixed_rows
 
 SCHEMA = Schema((Feature("a"), Feature("b")), named=True)
 ROWS = np.array([[1.0, 2.0], [3.0, np.nan], [5.0, 6.0], [7.0, 8.0], [9.0, 0.0]])

@@ -9,10 +9,10 @@ import pytest
 import scipy.sparse
 
 import treeanova
+from tests.support.training import fit
 from treeanova.data.columns import column_named, encode, without_column
 from treeanova.data.features import Feature, Labels, Schema
 from treeanova.data.files import read_table
-from treeanova.testing.training import fit
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import treeanova
+from tests.support.same_answers import assert_same_answers, boosted_model, mixed_rows
+from tests.support.training import fit
 from treeanova.data.sources import DaskTable, batches_of, merged
 from treeanova.data.streams import Selection
-from treeanova.testing.same_answers import assert_same_answers, boosted_model, mixed_rows
-from treeanova.testing.training import fit
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("sklearn")

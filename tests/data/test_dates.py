@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import treeanova
+from tests.support.forests import chains
+from tests.support.training import fit
 from treeanova.data.features import (
     DateNumber,
     Feature,
@@ -18,8 +20,6 @@ from treeanova.data.features import (
     numbers_of_days,
     with_dates,
 )
-from treeanova.testing.forests import chains
-from treeanova.testing.training import fit
 
 pd = pytest.importorskip("pandas")
 tree = pytest.importorskip("sklearn.tree")

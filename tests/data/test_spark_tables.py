@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import treeanova
+from tests.support.same_answers import assert_same_answers, boosted_model, mixed_rows
 from treeanova.data.sources import batches_of
-from treeanova.testing.same_answers import assert_same_answers, boosted_model, mixed_rows
 
 pytest.importorskip("sklearn")
 pa = pytest.importorskip("pyarrow")

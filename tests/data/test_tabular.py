@@ -8,11 +8,11 @@ import json
 import numpy as np
 import pytest
 
+from tests.support.training import fit
 from treeanova.data.columns import encode
 from treeanova.data.features import Feature, Schema
 from treeanova.data.files import LIBRARIES, read_column, read_table, records
 from treeanova.readers import read_model
-from treeanova.testing.training import fit
 
 pd = pytest.importorskip("pandas")
 FORMATS = ("rows.csv", "index.csv", "rows.tsv", "rows.csv.gz", "rows.parquet", "rows.feather", "rows.jsonl")

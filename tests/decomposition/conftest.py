@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import treeanova
-from treeanova.testing.simulated import boosted_in_pairs, deep_decomposition, deep_model, dependent_rows, interacting
-from treeanova.testing.training import fit
+from tests.support.simulated import boosted_in_pairs, deep_decomposition, deep_model, dependent_rows, interacting
+from tests.support.training import fit
 
 
 @pytest.fixture(scope="package")

@@ -10,15 +10,7 @@ import pytest
 import scipy.sparse
 
 import treeanova
-from treeanova import mean
-from treeanova.data.features import Feature, Labels
-from treeanova.density import counting as sample
-from treeanova.model.effects import Effects
-from treeanova.model.forest import weighted_sum
-from treeanova.terms.additive import AdditiveModel
-from treeanova.terms.tree_model import TreeModel
-from treeanova.testing import brute_force
-from treeanova.testing.decompositions import (
+from tests.support.decompositions import (
     assert_terms,
     cell_scores,
     cell_shares,
@@ -26,10 +18,18 @@ from treeanova.testing.decompositions import (
     names_at_rows,
     sum_of,
 )
-from treeanova.testing.effects import grid_of_sizes, on_full_bins, pair_on_few_bins, rows_of_effects
-from treeanova.testing.forests import chains, stumps
-from treeanova.testing.simulated import boosted, boosted_in_pairs, dependent_rows, interacting
-from treeanova.testing.training import fit
+from tests.support.effects import grid_of_sizes, on_full_bins, pair_on_few_bins, rows_of_effects
+from tests.support.forests import chains, stumps
+from tests.support.oracles import brute_force
+from tests.support.simulated import boosted, boosted_in_pairs, dependent_rows, interacting
+from tests.support.training import fit
+from treeanova import mean
+from treeanova.data.features import Feature, Labels
+from treeanova.density import counting as sample
+from treeanova.model.effects import Effects
+from treeanova.model.forest import weighted_sum
+from treeanova.terms.additive import AdditiveModel
+from treeanova.terms.tree_model import TreeModel
 
 ensemble = pytest.importorskip("sklearn.ensemble")
 tree = pytest.importorskip("sklearn.tree")

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import treeanova
-from treeanova.testing.recorded import Recorded
-from treeanova.testing.simulated import dependent_rows
+from tests.support.recorded import Recorded
+from tests.support.simulated import dependent_rows
 from treeanova.views import as_lists
 
 pd = pytest.importorskip("pandas")

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import treeanova
+from tests.support.forests import stumps
+from tests.support.simulated import boosted, deep_model, dependent_rows, high_order_rows, interacting
+from tests.support.training import fit
 from treeanova.data.features import Feature, Labels
 from treeanova.decomposition.bags import errors_by_term
-from treeanova.testing.forests import stumps
-from treeanova.testing.simulated import boosted, deep_model, dependent_rows, high_order_rows, interacting
-from treeanova.testing.training import fit
 
 trees = pytest.importorskip("sklearn.tree")
 ensemble = pytest.importorskip("sklearn.ensemble")

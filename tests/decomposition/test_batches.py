@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import treeanova
+from tests.support.forests import chains, rows_on_bounds
+from tests.support.training import fit
 from treeanova.density import counting as sample
-from treeanova.testing.forests import chains, rows_on_bounds
-from treeanova.testing.training import fit
 
 pd = pytest.importorskip("pandas")
 trees = pytest.importorskip("sklearn.ensemble")

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import treeanova
+from tests.support.forests import chains, stumps
+from tests.support.training import fit
 from treeanova.data.features import Feature, Numeric
 from treeanova.decomposition.term import Evaluation
-from treeanova.testing.forests import chains, stumps
-from treeanova.testing.training import fit
 
 NAMES = ("x0", "x1", "x2")
 PAIRS = list(itertools.combinations(NAMES, 2))

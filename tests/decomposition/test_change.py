@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import treeanova
-from treeanova.testing.library_models import DEEP_MODELS, LIBRARY_MODELS
-from treeanova.testing.simulated import boosted, dependent_rows, high_order_rows, interacting
-from treeanova.testing.training import fit
+from tests.support.library_models import DEEP_MODELS, LIBRARY_MODELS
+from tests.support.simulated import boosted, dependent_rows, high_order_rows, interacting
+from tests.support.training import fit
 
 decompose = functools.partial(treeanova.decompose, n_jobs=1)
 EVERY_LIBRARY = LIBRARY_MODELS | DEEP_MODELS

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 import treeanova
+from tests.support.decompositions import as_matrix, names_at_rows, names_in_tables
+from tests.support.effects import grid_of_sizes, on_full_bins, pair_on_few_bins, rows_of_effects
+from tests.support.forests import random_forest, stumps
+from tests.support.recorded import Recorded
+from tests.support.simulated import dependent_rows
+from tests.support.training import fit
 from treeanova import compare
 from treeanova.core.arrays import label_of
 from treeanova.data.features import Feature, Labels
 from treeanova.model.effects import Effects
-from treeanova.testing.decompositions import as_matrix, names_at_rows, names_in_tables
-from treeanova.testing.effects import grid_of_sizes, on_full_bins, pair_on_few_bins, rows_of_effects
-from treeanova.testing.forests import random_forest, stumps
-from treeanova.testing.recorded import Recorded
-from treeanova.testing.simulated import dependent_rows
-from treeanova.testing.training import fit
 
 tree = pytest.importorskip("sklearn.tree")
 

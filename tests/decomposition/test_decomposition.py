@@ -11,16 +11,7 @@ import numpy as np
 import pytest
 
 import treeanova
-from treeanova.data.features import Feature, Schema
-from treeanova.decomposition.explanation import Explanation
-from treeanova.density import Empirical, Laplace, Uniform
-from treeanova.model.axes import IntervalAxis
-from treeanova.model.effects import Effects
-from treeanova.model.grid import Grid
-from treeanova.terms.correction import no_correction
-from treeanova.terms.terms import Selected
-from treeanova.testing import brute_force, example
-from treeanova.testing.decompositions import (
+from tests.support.decompositions import (
     assert_terms,
     cell_scores,
     cell_shares,
@@ -29,10 +20,20 @@ from treeanova.testing.decompositions import (
     purified,
     sum_of,
 )
-from treeanova.testing.effects import on_full_bins, pair_on_few_bins, rows_of_effects
-from treeanova.testing.recorded import Recorded
-from treeanova.testing.simulated import boosted, dependent_rows, interacting, named_rows
-from treeanova.testing.training import fit
+from tests.support.effects import on_full_bins, pair_on_few_bins, rows_of_effects
+from tests.support.oracles import brute_force
+from tests.support.recorded import Recorded
+from tests.support.simulated import boosted, dependent_rows, interacting, named_rows
+from tests.support.training import fit
+from treeanova.data.features import Feature, Schema
+from treeanova.decomposition.explanation import Explanation
+from treeanova.density import Empirical, Laplace, Uniform
+from treeanova.model.axes import IntervalAxis
+from treeanova.model.effects import Effects
+from treeanova.model.grid import Grid
+from treeanova.terms.correction import no_correction
+from treeanova.terms.terms import Selected
+from treeanova.testing import example
 from treeanova.views import adding_up
 
 ensemble = pytest.importorskip("sklearn.ensemble")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import treeanova
-from treeanova.testing.decompositions import assert_pure
-from treeanova.testing.simulated import dependent_rows
+from tests.support.decompositions import assert_pure
+from tests.support.simulated import dependent_rows
 
 HELD_OUT = dependent_rows(50, seed=1)
 

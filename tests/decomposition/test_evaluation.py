@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import treeanova
-from treeanova.testing.effects import pair_on_few_bins, rows_of_effects
+from tests.support.effects import pair_on_few_bins, rows_of_effects
 
 
 @pytest.fixture(scope="module")

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 import treeanova
+from tests.support.simulated import boosted, dependent_rows, named_rows
+from tests.support.training import fit
 from treeanova import compare
 from treeanova.data.columns import Table, backend_of
-from treeanova.testing.simulated import boosted, dependent_rows, named_rows
-from treeanova.testing.training import fit
 from treeanova.views import as_lists
 
 tree = pytest.importorskip("sklearn.tree")

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import treeanova
+from tests.support.decompositions import sum_of
+from tests.support.effects import pair_on_few_bins, random_effects, rows_of_effects
 from treeanova.testing import example
-from treeanova.testing.decompositions import sum_of
-from treeanova.testing.effects import pair_on_few_bins, random_effects, rows_of_effects
 
 
 @pytest.mark.usefixtures("_budget_of_tables")

@@ -8,15 +8,9 @@ import numpy as np
 import pytest
 
 import treeanova
-from treeanova.data.features import Feature, Schema
-from treeanova.density import Uniform
-from treeanova.model.axes import IntervalAxis
-from treeanova.model.effects import Effects
-from treeanova.model.grid import Grid
-from treeanova.terms.tree_model import TreeModel
-from treeanova.testing.decompositions import names_at_rows, purified
-from treeanova.testing.recorded import Recorded
-from treeanova.testing.simulated import (
+from tests.support.decompositions import names_at_rows, purified
+from tests.support.recorded import Recorded
+from tests.support.simulated import (
     boosted,
     boosted_in_pairs,
     boosted_on_few_bins,
@@ -24,7 +18,13 @@ from treeanova.testing.simulated import (
     interacting,
     named_rows,
 )
-from treeanova.testing.training import fit
+from tests.support.training import fit
+from treeanova.data.features import Feature, Schema
+from treeanova.density import Uniform
+from treeanova.model.axes import IntervalAxis
+from treeanova.model.effects import Effects
+from treeanova.model.grid import Grid
+from treeanova.terms.tree_model import TreeModel
 
 ensemble = pytest.importorskip("sklearn.ensemble")
 pd = pytest.importorskip("pandas")

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import treeanova
+from tests.support.library_models import DEEP_MODELS, LIBRARY_MODELS
+from tests.support.simulated import dependent_rows
 from treeanova.decomposition import importance as parts_module
 from treeanova.decomposition.gap import two_groups
 from treeanova.testing import example
-from treeanova.testing.library_models import DEEP_MODELS, LIBRARY_MODELS
-from treeanova.testing.simulated import dependent_rows
 
 EVERY_LIBRARY = LIBRARY_MODELS | DEEP_MODELS
 ROWS = dependent_rows(seed=1)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from tests.support.training import train
 from treeanova.decomposition.held_out import CoxRows, Question, RankedRows, Rows, held_out, mean_and_error
 from treeanova.decomposition.losses import FunctionLoss, named_losses
-from treeanova.testing.training import train
 
 
 def rows_of(text, score, outcome, weights=None, group=None):

@@ -9,19 +9,19 @@ import pytest
 import threadpoolctl
 
 import treeanova
+from tests.support.decompositions import cell_scores
+from tests.support.diamonds import NAMES as STONE_NAMES
+from tests.support.diamonds import diamonds
+from tests.support.effects import pair_on_few_bins, random_effects, rows_of_effects
+from tests.support.recorded import Recorded
+from tests.support.simulated import dependent_rows
+from tests.support.training import fit
 from treeanova.decomposition import importance
 from treeanova.decomposition.importance import strongest_first
 from treeanova.decomposition.term import Evaluation
 from treeanova.density import Laplace, Shrinkage
 from treeanova.model.effects import Effects
 from treeanova.model.grid import binning_by
-from treeanova.testing.decompositions import cell_scores
-from treeanova.testing.diamonds import NAMES as STONE_NAMES
-from treeanova.testing.diamonds import diamonds
-from treeanova.testing.effects import pair_on_few_bins, random_effects, rows_of_effects
-from treeanova.testing.recorded import Recorded
-from treeanova.testing.simulated import dependent_rows
-from treeanova.testing.training import fit
 
 tree = pytest.importorskip("sklearn.tree")
 

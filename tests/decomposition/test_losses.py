@@ -8,8 +8,8 @@ import scipy.optimize
 import scipy.special
 import scipy.stats
 
+from tests.support.training import train
 from treeanova.decomposition.losses import FunctionLoss, MulticlassLogLoss, PinballLoss, named_losses
-from treeanova.testing.training import train
 
 SMOOTH = [
     "squared",

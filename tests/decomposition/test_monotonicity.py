@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import treeanova
+from tests.support.simulated import dependent_rows, interacting
+from tests.support.training import fit
 from treeanova.decomposition.monotonicity import _direction
-from treeanova.testing.simulated import dependent_rows, interacting
-from treeanova.testing.training import fit
 
 ensemble = pytest.importorskip("sklearn.ensemble")
 pd = pytest.importorskip("pandas")

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 import treeanova
+from tests.support.forests import chains
+from tests.support.library_models import LIBRARY_MODELS
 from treeanova.data import parquet as parquet_files
 from treeanova.data import streams
 from treeanova.decomposition import explanation as parquet_rows
 from treeanova.testing import example
-from treeanova.testing.forests import chains
-from treeanova.testing.library_models import LIBRARY_MODELS
 
 pd = pytest.importorskip("pandas")
 pa = pytest.importorskip("pyarrow")

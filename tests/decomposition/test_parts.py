@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import treeanova
+from tests.support.simulated import deep_model, dependent_rows, high_order_rows
 from treeanova.decomposition import importance as parts_module
 from treeanova.decomposition.importance import Parts, largest_first, mean_parts, parts_at, parts_of
 from treeanova.density.row_sources import statistics_of
-from treeanova.testing.simulated import deep_model, dependent_rows, high_order_rows
 
 
 @pytest.fixture(scope="module")

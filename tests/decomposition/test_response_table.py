@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import treeanova
-from treeanova.testing.decompositions import assert_pure
-from treeanova.testing.simulated import dependent_rows, interacting
-from treeanova.testing.training import fit
+from tests.support.decompositions import assert_pure
+from tests.support.simulated import dependent_rows, interacting
+from tests.support.training import fit
 
 ensemble = pytest.importorskip("sklearn.ensemble")
 ROWS, HELD_OUT = dependent_rows(), dependent_rows(50, seed=1)

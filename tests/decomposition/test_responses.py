@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import treeanova
+from tests.support.training import fit
 from treeanova.data.features import Schema
 from treeanova.decomposition.term import is_response, response_changes
-from treeanova.testing.training import fit
 
 ensemble = pytest.importorskip("sklearn.ensemble")
 pytest.importorskip("pandas")

@@ -7,13 +7,13 @@ import itertools
 import numpy as np
 import pytest
 
+from tests.support.decompositions import names_at_rows
+from tests.support.densities import normals
+from tests.support.effects import pair_on_few_bins, rows_of_effects
+from tests.support.recorded import Recorded
+from tests.support.training import fit
 from treeanova import decompose, density_sensitivity
 from treeanova.core.arrays import label_of
-from treeanova.testing.decompositions import names_at_rows
-from treeanova.testing.densities import normals
-from treeanova.testing.effects import pair_on_few_bins, rows_of_effects
-from treeanova.testing.recorded import Recorded
-from treeanova.testing.training import fit
 
 AND_ROWS = np.array([[0, 0]] * 4 + [[0, 1]] * 1 + [[1, 0]] * 1 + [[1, 1]] * 4, dtype=float)
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import treeanova
+from tests.support.training import fit
 from treeanova.decomposition.change import effect_sides
-from treeanova.testing.training import fit
 
 ensemble = pytest.importorskip("sklearn.ensemble")
 pd = pytest.importorskip("pandas")

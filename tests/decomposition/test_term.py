@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import treeanova
-from treeanova.testing.simulated import dependent_rows
+from tests.support.simulated import dependent_rows
 
 NAMES = ("x0", "x1", "x2")
 PAIRS = list(itertools.combinations(NAMES, 2))

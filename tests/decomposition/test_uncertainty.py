@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.support.decompositions import names_in_tables
+from tests.support.densities import boosted as dependent_model
+from tests.support.densities import normals
+from tests.support.effects import pair_on_few_bins, rows_of_effects
+from tests.support.training import fit
 from treeanova import decompose
 from treeanova.density import Empirical, Kernel
-from treeanova.testing.decompositions import names_in_tables
-from treeanova.testing.densities import boosted as dependent_model
-from treeanova.testing.densities import normals
-from treeanova.testing.effects import pair_on_few_bins, rows_of_effects
-from treeanova.testing.training import fit
 
 
 @pytest.fixture(scope="module")

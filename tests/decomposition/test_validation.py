@@ -9,10 +9,10 @@ import pytest
 import scipy.stats
 
 import treeanova
+from tests.support.library_models import LIBRARY_MODELS
+from tests.support.simulated import boosted, dependent_rows, interacting
+from tests.support.training import fit
 from treeanova.decomposition.validation import holm
-from treeanova.testing.library_models import LIBRARY_MODELS
-from treeanova.testing.simulated import boosted, dependent_rows, interacting
-from treeanova.testing.training import fit
 
 
 def library(name):
@@ -62,7 +62,7 @@ def test_losses_are_those_of_predictions(name):
 
 def test_terms_at_rows_rests_and_remainders_are_rows_too():
     pytest.importorskip("xgboost")
-    from treeanova.testing.simulated import deep_decomposition, high_order_rows
+    from tests.support.simulated import deep_decomposition, high_order_rows
 
     fx = deep_decomposition()
     x, y = high_order_rows(n_rows=300, seed=9)

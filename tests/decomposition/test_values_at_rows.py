@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import treeanova
-from treeanova.testing.anchored import anchored_term
-from treeanova.testing.library_models import DEEP_MODELS, LIBRARY_MODELS
-from treeanova.testing.simulated import dependent_rows, high_order_rows
-from treeanova.testing.training import fit
+from tests.support.anchored import anchored_term
+from tests.support.library_models import DEEP_MODELS, LIBRARY_MODELS
+from tests.support.simulated import dependent_rows, high_order_rows
+from tests.support.training import fit
 
 DATA, HELD_OUT = dependent_rows(), dependent_rows(60, seed=1)
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.densities import MIXED_GRID, MIXED_KEYS, mixed_cell, mixed_rows
 from treeanova.data.columns import encode
 from treeanova.data.streams import Batch
 from treeanova.density.counting import Accumulator, Counting, Request, merge, merge_parts, tables
 from treeanova.model.grid import binning_by
-from treeanova.testing.densities import MIXED_GRID, MIXED_KEYS, mixed_cell, mixed_rows
 
 COARSE = binning_by(np.array([0, 0, 1, 2]))
 REQUESTS = [*map(Request, MIXED_KEYS), Request((0,), [COARSE])]

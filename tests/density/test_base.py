@@ -8,13 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from treeanova.data.features import Feature, Schema
-from treeanova.density import Empirical, Table, Uniform, density_of
-from treeanova.density.kinds import KINDS
-from treeanova.density.row_sources import statistics_of
-from treeanova.model.axes import IntervalAxis
-from treeanova.model.grid import Grid
-from treeanova.testing.densities import (
+from tests.support.densities import (
     MIXED_GRID,
     MIXED_KEYS,
     MIXED_SIZES,
@@ -25,6 +19,12 @@ from treeanova.testing.densities import (
     mixed_rows,
     mixed_shares,
 )
+from treeanova.data.features import Feature, Schema
+from treeanova.density import Empirical, Table, Uniform, density_of
+from treeanova.density.kinds import KINDS
+from treeanova.density.row_sources import statistics_of
+from treeanova.model.axes import IntervalAxis
+from treeanova.model.grid import Grid
 
 
 @pytest.mark.parametrize("kind", range(10))

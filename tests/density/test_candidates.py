@@ -6,12 +6,7 @@ import numpy as np
 import pytest
 from sklearn.ensemble import GradientBoostingRegressor
 
-from treeanova import decompose
-from treeanova.density.smooth import choice as estimates
-from treeanova.density.smooth.margins import Margin
-from treeanova.density.smooth.pairs import full_table, pair_of
-from treeanova.density.table import rake_to_marginals
-from treeanova.testing.dependence import (
+from tests.support.dependence import (
     FLOOR,
     LAWS,
     QUANTILES,
@@ -25,7 +20,12 @@ from treeanova.testing.dependence import (
     pair_of_codes,
     related_codes,
 )
-from treeanova.testing.training import fit
+from tests.support.training import fit
+from treeanova import decompose
+from treeanova.density.smooth import choice as estimates
+from treeanova.density.smooth.margins import Margin
+from treeanova.density.smooth.pairs import full_table, pair_of
+from treeanova.density.table import rake_to_marginals
 
 
 @pytest.mark.parametrize("ordered", [(7, 5), (6, 5), (7, 4), (0, 5), (7, 0)])

@@ -5,12 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from treeanova.density.smooth import choice as estimates
-from treeanova.density.smooth.choice import BANDWIDTHS, all_candidates, kernel_candidates
-from treeanova.density.smooth.pairs import log_likelihood
-from treeanova.model.axes import IntervalAxis
-from treeanova.testing.densities import bind_columns, normals
-from treeanova.testing.dependence import (
+from tests.support.densities import bind_columns, normals
+from tests.support.dependence import (
     QUANTILES,
     clayton,
     copula_cells,
@@ -21,6 +17,10 @@ from treeanova.testing.dependence import (
     pair_of_codes,
     related_codes,
 )
+from treeanova.density.smooth import choice as estimates
+from treeanova.density.smooth.choice import BANDWIDTHS, all_candidates, kernel_candidates
+from treeanova.density.smooth.pairs import log_likelihood
+from treeanova.model.axes import IntervalAxis
 
 
 @pytest.mark.parametrize(("cells", "start"), [

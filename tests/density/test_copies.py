@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import treeanova
+from tests.support.densities import grid_of_axes, normals, quantile_axes
+from tests.support.training import fit
 from treeanova.density import counting as sample
 from treeanova.density.counts import without_copies
 from treeanova.density.row_sources import statistics_of
 from treeanova.model.axes import IntervalAxis
-from treeanova.testing.densities import grid_of_axes, normals, quantile_axes
-from treeanova.testing.training import fit
 
 RNG = np.random.default_rng(0)
 NORMAL = np.stack(normals(0.6, 1000), axis=1)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from tests.support.dependence import LAWS, related_codes
 from treeanova.density.smooth import margins as copulas
-from treeanova.testing.dependence import LAWS, related_codes
 
 
 @pytest.mark.parametrize(("name", "tau", "theta"), [

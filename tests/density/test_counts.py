@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.support.densities import MIXED_GRID, MIXED_KEYS, mixed_rows
 from treeanova.density import counting as sample
 from treeanova.density.counting import Request
 from treeanova.density.row_sources import statistics_of
 from treeanova.model.grid import binning_by
-from treeanova.testing.densities import MIXED_GRID, MIXED_KEYS, mixed_rows
 
 BINNINGS = [binning_by(np.array([0, 0, 1, 2])), binning_by(np.array([0, 1])), binning_by(np.array([0, 1, 0]))]
 

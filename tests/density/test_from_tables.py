@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import treeanova
+from tests.support.densities import boosted
 from treeanova.density import Table
 from treeanova.density.table import check_agreement, joint_of_tables
-from treeanova.testing.densities import boosted
 
 
 def test_tables_that_contradict_each_other_are_refused():

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.support.densities import MIXED_GRID, MIXED_KEYS, MIXED_SIZES, marginal, mixed_rows, mixed_shares
 from treeanova.density import joint as joints
 from treeanova.density.joint import Blocks, Cells, Mixture, Product, Rows, draw_bins
 from treeanova.density.row_sources import statistics_of
-from treeanova.testing.densities import MIXED_GRID, MIXED_KEYS, MIXED_SIZES, marginal, mixed_rows, mixed_shares
 
 MASSES = [np.array([0.1, 0.2, 0.3, 0.4]), np.array([0.25, 0.75]), np.array([0.5, 0.0, 0.5])]
 TABLE = np.random.default_rng(0).dirichlet(np.ones(24)).reshape(MIXED_SIZES)

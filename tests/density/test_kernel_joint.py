@@ -7,9 +7,9 @@ import itertools
 import numpy as np
 import pytest
 
+from tests.support.densities import bind_columns, normals
 from treeanova.density import Kernel
 from treeanova.model.axes import CategoryAxis, IntervalAxis
-from treeanova.testing.densities import bind_columns, normals
 
 
 @pytest.mark.parametrize("kind", ["auto", "kernel"])

@@ -8,9 +8,9 @@ import itertools
 import numpy as np
 import pytest
 
+from tests.support.densities import bind_columns, normals
 from treeanova.density.smooth import kernel as kernel_search
 from treeanova.density.smooth.kernel import KernelSearch, spaced_triples
-from treeanova.testing.densities import bind_columns, normals
 
 
 def test_independent_features_have_an_independent_joint_density():

@@ -13,14 +13,7 @@ from hypothesis import strategies as st
 from sklearn.tree import DecisionTreeRegressor
 
 import treeanova
-from treeanova import decompose
-from treeanova.data.features import Feature, Schema
-from treeanova.density import Empirical, Laplace, Shrinkage, Uniform, density_of
-from treeanova.density.kinds import KINDS
-from treeanova.density.row_sources import statistics_of
-from treeanova.model.axes import IntervalAxis
-from treeanova.model.grid import Grid
-from treeanova.testing.densities import (
+from tests.support.densities import (
     MIXED_GRID,
     MIXED_KEYS,
     MIXED_SIZES,
@@ -34,7 +27,14 @@ from treeanova.testing.densities import (
     mixed_shares,
     product_of_marginals,
 )
-from treeanova.testing.training import fit
+from tests.support.training import fit
+from treeanova import decompose
+from treeanova.data.features import Feature, Schema
+from treeanova.density import Empirical, Laplace, Shrinkage, Uniform, density_of
+from treeanova.density.kinds import KINDS
+from treeanova.density.row_sources import statistics_of
+from treeanova.model.axes import IntervalAxis
+from treeanova.model.grid import Grid
 
 
 def test_uniform_weighs_bins_alike():

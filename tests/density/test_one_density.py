@@ -11,10 +11,10 @@ from sklearn.ensemble import GradientBoostingRegressor, RandomForestClassifier
 from sklearn.tree import DecisionTreeRegressor
 
 import treeanova
+from tests.support.densities import boosted
+from tests.support.simulated import boosted_on_few_bins
+from tests.support.training import fit
 from treeanova.density import Auto, Independent, Laplace, Shrinkage
-from treeanova.testing.densities import boosted
-from treeanova.testing.simulated import boosted_on_few_bins
-from treeanova.testing.training import fit
 
 CORNERS = np.array([[0.0, 0], [0, 1], [1, 0], [1, 1]])
 

@@ -7,10 +7,10 @@ import itertools
 import numpy as np
 import pytest
 
+from tests.support.densities import bind_columns, quantile_axes
 from treeanova.density.smooth import estimate_pairs
 from treeanova.density.smooth.choice import all_candidates, choose, kernel_candidates
 from treeanova.density.smooth.pairs import full_table, pair_of
-from treeanova.testing.densities import bind_columns, quantile_axes
 
 
 def columns_and_axes(n_rows=500):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.support.dependence import listed, pair_of_codes, related_codes
 from treeanova.density.smooth.choice import all_candidates
 from treeanova.density.smooth.margins import Margin
 from treeanova.density.smooth.pairs import full_table, log_likelihood, make_candidates, pair_of
-from treeanova.testing.dependence import listed, pair_of_codes, related_codes
 
 
 def test_log_likelihood_is_the_mean_over_rows():

@@ -8,8 +8,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import treeanova
+from tests.support.forests import chains
 from treeanova.density.table import rake_to_marginals
-from treeanova.testing.forests import chains
 
 
 def test_raked_tables_keep_their_odds_ratios():

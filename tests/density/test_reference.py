@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import treeanova
+from tests.support.anchored import anchored_term
+from tests.support.simulated import boosted, deep_decomposition, deep_model, dependent_rows, interacting
+from tests.support.training import fit
 from treeanova.density import Reference
-from treeanova.testing.anchored import anchored_term
-from treeanova.testing.simulated import boosted, deep_decomposition, deep_model, dependent_rows, interacting
-from treeanova.testing.training import fit
 
 pd = pytest.importorskip("pandas")
 ensemble = pytest.importorskip("sklearn.ensemble")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.support.densities import MIXED_GRID, MIXED_KEYS, mixed_rows
 from treeanova.density import counting as sample
 from treeanova.density.counting import Request
 from treeanova.density.row_sources import statistics_of
-from treeanova.testing.densities import MIXED_GRID, MIXED_KEYS, mixed_rows
 
 pd = pytest.importorskip("pandas")
 WANTED = list(map(Request, MIXED_KEYS))

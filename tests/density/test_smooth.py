@@ -8,10 +8,10 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.densities import assert_marginals_of_rows, bind_columns, near_copy, normals, quantile_axes
+from tests.support.dependence import influence, kernel_ratio, related_codes
 from treeanova.density import Auto, Kernel, Laplace
 from treeanova.model.axes import CategoryAxis, IntervalAxis
-from treeanova.testing.densities import assert_marginals_of_rows, bind_columns, near_copy, normals, quantile_axes
-from treeanova.testing.dependence import influence, kernel_ratio, related_codes
 
 # Exact marginals
 

@@ -10,11 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treeanova.density import Uniform
-from treeanova.density.row_sources import check_weighted_rows, statistics_of
-from treeanova.model.axes import IntervalAxis
-from treeanova.model.grid import binning_by
-from treeanova.testing.densities import (
+from tests.support.densities import (
     MIXED_GRID,
     MIXED_KEYS,
     assert_mixed_tables,
@@ -25,6 +21,10 @@ from treeanova.testing.densities import (
     mixed_rows,
     mixed_shares,
 )
+from treeanova.density import Uniform
+from treeanova.density.row_sources import check_weighted_rows, statistics_of
+from treeanova.model.axes import IntervalAxis
+from treeanova.model.grid import binning_by
 
 GRID = grid_of_axes([IntervalAxis("a", 3, np.array([0.0, 1.0])), IntervalAxis("b", -1, np.array([5.0]))])
 VALUES = np.array([[-2.0, 1], [0, 2], [0.5, 3], [np.inf, 4], [np.nan, 5], [3, 6], [-np.inf, 7], [1, 8]])

@@ -7,10 +7,10 @@ import itertools
 import numpy as np
 import pytest
 
+from tests.support.densities import MIXED_GRID, MIXED_KEYS, MIXED_SIZES, assert_mixed_tables, marginal
+from tests.support.training import fit
 from treeanova import decompose
 from treeanova.density import Table, density_of
-from treeanova.testing.densities import MIXED_GRID, MIXED_KEYS, MIXED_SIZES, assert_mixed_tables, marginal
-from treeanova.testing.training import fit
 
 
 def random_joint(seed=3):

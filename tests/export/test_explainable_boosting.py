@@ -7,9 +7,9 @@ import warnings
 import numpy as np
 import pytest
 
+from tests.support.training import fit
 from treeanova import decompose, read_model
 from treeanova.export import ebm as to_ebm
-from treeanova.testing.training import fit
 
 glassbox = pytest.importorskip("interpret.glassbox")
 pandas = pytest.importorskip("pandas")

@@ -14,7 +14,7 @@ import xgboost
 from interpret.glassbox import ExplainableBoostingClassifier, ExplainableBoostingRegressor
 from sklearn import ensemble, tree
 
-from treeanova.testing.training import fit
+from tests.support.training import fit
 
 
 def plain(model, X):

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.forests import LETTERS, category_axis, numeric_axis, stumps
 from treeanova.data.features import Feature, IntegerCategory
 from treeanova.model.axes import CategoryAxis, IntervalAxis, axis_of, of_feature
 from treeanova.model.forest import NEAR_ZERO
 from treeanova.model.grid import grid_of
-from treeanova.testing.forests import LETTERS, category_axis, numeric_axis, stumps
 
 
 def index(axis, *values):

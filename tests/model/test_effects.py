@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 
 import treeanova
+from tests.support.effects import grid_of_sizes, random_effects
+from tests.support.strategies import SEEDS
 from treeanova.data.features import Feature, Schema
 from treeanova.model.axes import IntervalAxis
 from treeanova.model.effects import Effects, refined_axes, weighted_sum
 from treeanova.model.grid import Grid, binning_by, union, unmerged
-from treeanova.testing.effects import grid_of_sizes, random_effects
-from treeanova.testing.examples import FIGURE_1
-from treeanova.testing.strategies import SEEDS
+from treeanova.testing import FIGURE_1
 
 ONE = binning_by(np.array([0, 0, 1, 1]))
 TWO = binning_by(np.array([0, 1, 1, 1]))

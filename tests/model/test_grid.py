@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given
 
-from treeanova.data.features import Feature, Schema
-from treeanova.model.grid import Grid, grid_of
-from treeanova.testing.effects import grid_of_sizes
-from treeanova.testing.forests import (
+from tests.support.effects import grid_of_sizes
+from tests.support.forests import (
     NUMBER_AND_LETTER,
     chains,
     number_and_letter_rows,
     random_forest,
     random_stumps,
 )
-from treeanova.testing.strategies import SEEDS
+from tests.support.strategies import SEEDS
+from treeanova.data.features import Feature, Schema
+from treeanova.model.grid import Grid, grid_of
 
 
 @given(SEEDS)

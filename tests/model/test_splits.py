@@ -7,11 +7,11 @@ import math
 import numpy as np
 from hypothesis import given
 
+from tests.support.forests import BOUNDS, BOUNDS_NEAR_ZERO, random_forest, rows_on_bounds
+from tests.support.strategies import SEEDS
 from treeanova.data.columns import encode
 from treeanova.model.forest import NEAR_ZERO, goes_left
 from treeanova.model.grid import grid_of
-from treeanova.testing.forests import BOUNDS, BOUNDS_NEAR_ZERO, random_forest, rows_on_bounds
-from treeanova.testing.strategies import SEEDS
 
 
 def rule(forest, node, value):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.support.forests import BOUNDS_NEAR_ZERO, random_forest, rows_on_bounds
 from treeanova.core.compiled import has_numba
 from treeanova.data.columns import encode
 from treeanova.model.forest import NEAR_ZERO, Nodes, leaves_reached
-from treeanova.testing.forests import BOUNDS_NEAR_ZERO, random_forest, rows_on_bounds
 
 ways = [
     pytest.param(leaves_reached.function, id="plain"),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import treeanova
-from treeanova.testing.training import fit
+from tests.support.training import fit
 
 os.environ.setdefault("MPLBACKEND", "Agg")  # before matplotlib is loaded
 LONG = "the_median_income_of_all_households_in_the_block_group_$_and_year"
@@ -27,7 +27,7 @@ def closed_figures():
 def model():
     """A model of `mixed_table`."""
     xgboost = pytest.importorskip("xgboost")
-    from treeanova.testing.tables import mixed_response, mixed_table
+    from tests.support.tables import mixed_response, mixed_table
 
     X = mixed_table()
     booster = xgboost.XGBRegressor(n_estimators=40, learning_rate=0.3, **TREES, **CATEGORIES)
@@ -37,7 +37,7 @@ def model():
 @pytest.fixture(scope="session")
 def fx(model):
     """Numbers, categories and missing values; main effects and pairs."""
-    from treeanova.testing.tables import mixed_table
+    from tests.support.tables import mixed_table
 
     return treeanova.decompose(model, mixed_table(), density="empirical", n_jobs=1)
 
@@ -46,7 +46,7 @@ def fx(model):
 def deep():
     """Terms of three features without a table."""
     xgboost = pytest.importorskip("xgboost")
-    from treeanova.testing.tables import mixed_response, mixed_table
+    from tests.support.tables import mixed_response, mixed_table
 
     X = mixed_table()
     booster = xgboost.XGBRegressor(n_estimators=10, max_depth=3, n_jobs=1, **CATEGORIES)

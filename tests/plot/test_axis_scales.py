@@ -5,10 +5,10 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
+from tests.support.drawings import step_curves
 from treeanova import plot
 from treeanova.model.axes import CategoryAxis, IntervalAxis
 from treeanova.plot.axes import scale_and_ends
-from treeanova.testing.drawings import step_curves
 
 
 def entry(thresholds, weights, ends=None):

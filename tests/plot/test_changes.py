@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import treeanova
+from tests.support.tables import mixed_response, mixed_table
+from tests.support.training import fit
 from treeanova import plot
 from treeanova.plot.scales import STRIP
-from treeanova.testing.tables import mixed_response, mixed_table
-from treeanova.testing.training import fit
 
 xgboost = pytest.importorskip("xgboost")
 

@@ -10,10 +10,10 @@ pytest.importorskip("pandas")
 plt = pytest.importorskip("matplotlib.pyplot")
 xgboost = pytest.importorskip("xgboost")
 
+from tests.support.drawings import heat_map, step_curves, tick_places  # noqa: E402
+from tests.support.tables import COLOURS, mixed_response, mixed_table  # noqa: E402
+from tests.support.training import fit  # noqa: E402
 from treeanova import plot  # noqa: E402
-from treeanova.testing.drawings import heat_map, step_curves, tick_places  # noqa: E402
-from treeanova.testing.tables import COLOURS, mixed_response, mixed_table  # noqa: E402
-from treeanova.testing.training import fit  # noqa: E402
 
 X = mixed_table()
 

@@ -11,10 +11,10 @@ pytest.importorskip("matplotlib")
 pd = pytest.importorskip("pandas")
 tree = pytest.importorskip("sklearn.tree")
 
+from tests.support.forests import chains  # noqa: E402
+from tests.support.training import fit  # noqa: E402
 from treeanova import plot  # noqa: E402
 from treeanova.plot.scales import date_labels  # noqa: E402
-from treeanova.testing.forests import chains  # noqa: E402
-from treeanova.testing.training import fit  # noqa: E402
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.support.tables import mixed_table
 from treeanova import plot
-from treeanova.testing.tables import mixed_table
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,9 @@ pytest.importorskip("pandas")
 
 from matplotlib.collections import QuadMesh
 
+from tests.support.drawings import heat_map, tick_places
+from tests.support.tables import COLOURS, GRADES
 from treeanova import plot
-from treeanova.testing.drawings import heat_map, tick_places
-from treeanova.testing.tables import COLOURS, GRADES
 
 
 def test_a_pair_is_drawn_on_its_bins_and_cells_without_mass_are_left_out(three):

@@ -9,9 +9,9 @@ pytest.importorskip("matplotlib")
 
 from matplotlib.collections import LineCollection
 
+from tests.support.diamonds import diamonds_decomposition, labels_by_variance
+from tests.support.drawings import tick_places
 from treeanova import plot
-from treeanova.testing.diamonds import diamonds_decomposition, labels_by_variance
-from treeanova.testing.drawings import tick_places
 
 
 def test_importance_draws_its_table(fx):

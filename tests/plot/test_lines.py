@@ -6,9 +6,9 @@ import pytest
 pytest.importorskip("matplotlib")
 pytest.importorskip("pandas")
 
+from tests.support.drawings import heat_map, step_curves, tick_places
+from tests.support.tables import COLOURS
 from treeanova import plot
-from treeanova.testing.drawings import heat_map, step_curves, tick_places
-from treeanova.testing.tables import COLOURS
 
 
 def test_a_category_and_a_number_are_lines(fx):

@@ -8,10 +8,10 @@ import treeanova
 pytest.importorskip("matplotlib")
 pd = pytest.importorskip("pandas")
 
+from tests.support.drawings import bar_widths, data_strip, step_curves, tick_places  # noqa: E402
+from tests.support.tables import COLOURS, GRADES, mixed_table  # noqa: E402
+from tests.support.training import fit  # noqa: E402
 from treeanova import plot  # noqa: E402
-from treeanova.testing.drawings import bar_widths, data_strip, step_curves, tick_places  # noqa: E402
-from treeanova.testing.tables import COLOURS, GRADES, mixed_table  # noqa: E402
-from treeanova.testing.training import fit  # noqa: E402
 
 X = mixed_table()
 

@@ -7,9 +7,9 @@ pytest.importorskip("matplotlib")
 
 from matplotlib.patches import StepPatch
 
+from tests.support.drawings import heat_map
+from tests.support.models import terms_on_own_axes
 from treeanova import plot
-from treeanova.testing.drawings import heat_map
-from treeanova.testing.models import terms_on_own_axes
 
 
 def curve(inset):

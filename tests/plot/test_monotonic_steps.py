@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import treeanova
+from tests.support.training import fit
 from treeanova import plot
-from treeanova.testing.training import fit
 
 ensemble = pytest.importorskip("sklearn.ensemble")
 LEVELS = np.arange(-3.0, 4.0)

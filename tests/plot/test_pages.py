@@ -8,10 +8,10 @@ import pytest
 plt = pytest.importorskip("matplotlib.pyplot")
 
 import treeanova  # noqa: E402
+from tests.support.drawings import heat_map, step_curves, tick_places  # noqa: E402
+from tests.support.training import fit  # noqa: E402
 from treeanova import plot  # noqa: E402
 from treeanova.plot.pages import checked_columns  # noqa: E402
-from treeanova.testing.drawings import heat_map, step_curves, tick_places  # noqa: E402
-from treeanova.testing.training import fit  # noqa: E402
 
 
 def test_terms_without_a_table_are_listed(deep):

@@ -7,10 +7,10 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
+from tests.support.drawings import heat_map
+from tests.support.models import terms_on_own_axes
 from treeanova import plot
 from treeanova.plot.pairs import is_drawn_as_lines, name_across
-from treeanova.testing.drawings import heat_map
-from treeanova.testing.models import terms_on_own_axes
 
 
 def test_a_category_and_a_number_are_lines_unless_a_heat_map_is_asked_for(fx):

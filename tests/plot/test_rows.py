@@ -10,8 +10,8 @@ pytest.importorskip("matplotlib")
 
 from matplotlib import pyplot as plt
 
+from tests.support.drawings import tick_places
 from treeanova.plot.bars import list_names
-from treeanova.testing.drawings import tick_places
 
 
 def axes(height):

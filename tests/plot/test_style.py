@@ -9,9 +9,9 @@ plt = pytest.importorskip("matplotlib.pyplot")
 
 from matplotlib.colors import to_rgb  # noqa: E402
 
+from tests.support.drawings import step_curves, visible_texts  # noqa: E402
+from tests.support.tables import mixed_table  # noqa: E402
 from treeanova import plot  # noqa: E402
-from treeanova.testing.drawings import step_curves, visible_texts  # noqa: E402
-from treeanova.testing.tables import mixed_table  # noqa: E402
 
 X = mixed_table()
 

@@ -10,8 +10,8 @@ import pytest
 pytest.importorskip("matplotlib")
 
 import treeanova
+from tests.support.simulated import boosted, dependent_rows, interacting
 from treeanova import plot
-from treeanova.testing.simulated import boosted, dependent_rows, interacting
 
 
 @pytest.fixture(scope="module")

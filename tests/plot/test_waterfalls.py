@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 
 import treeanova
-from treeanova.testing.remainders import main_effects_and_remainder, model_with_a_feature_called_remainder
+from tests.support.remainders import main_effects_and_remainder, model_with_a_feature_called_remainder
 
 pytest.importorskip("matplotlib")
 pd = pytest.importorskip("pandas")
 ensemble = pytest.importorskip("sklearn.ensemble")
 
+from tests.support.drawings import tick_places  # noqa: E402
+from tests.support.tables import COLOURS, mixed_table  # noqa: E402
+from tests.support.training import fit  # noqa: E402
 from treeanova import plot  # noqa: E402
-from treeanova.testing.drawings import tick_places  # noqa: E402
-from treeanova.testing.tables import COLOURS, mixed_table  # noqa: E402
-from treeanova.testing.training import fit  # noqa: E402
 
 X = mixed_table()
 

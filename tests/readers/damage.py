@@ -11,7 +11,7 @@ import zipfile
 
 import numpy as np
 
-from treeanova.testing.training import fit, shifted, train
+from tests.support.training import fit, shifted, train
 
 MODELS = pathlib.Path(__file__).parent / "models"
 SUFFIXES = {

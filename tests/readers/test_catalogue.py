@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import treeanova
+from tests.support.training import fit, shifted, train
 from treeanova import UnsupportedModelError
 from treeanova.readers import registry as catalogue
 from treeanova.readers.registry import LIBRARIES
-from treeanova.testing.training import fit, shifted, train
 
 ROOT = pathlib.Path(__file__).parents[2]
 KEPT = pathlib.Path(__file__).parent / "models"

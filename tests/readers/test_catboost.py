@@ -13,6 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import treeanova
+from tests.support.edge_values import numeric_rows
+from tests.support.training import fit, shifted
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.effects import respond
 from treeanova.model.grid import grid_of
@@ -22,8 +24,6 @@ from treeanova.readers.catboost.files import from_json
 from treeanova.readers.catboost.model import category_hash
 from treeanova.readers.catboost.splits import ctr_values
 from treeanova.readers.catboost.unfolding import Table, grow
-from treeanova.testing.edge_values import numeric_rows
-from treeanova.testing.training import fit, shifted
 
 catboost = pytest.importorskip("catboost")
 pd = pytest.importorskip("pandas")

@@ -39,10 +39,10 @@ from sklearn.preprocessing import (
 )
 
 import treeanova
+from tests.support.training import fit
 from treeanova.errors import UnsupportedModelError
 from treeanova.readers import read_for_rows
 from treeanova.readers.pipelines.maps import floats, ranks
-from treeanova.testing.training import fit
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Found unknown categories:UserWarning"),

@@ -14,9 +14,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import treeanova
+from tests.support.training import fit
 from treeanova.errors import UnsupportedModelError
 from treeanova.readers import read_for_rows
-from treeanova.testing.training import fit
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the package warns of pandas' future
 RNG = np.random.default_rng(0)

@@ -13,14 +13,14 @@ import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.edge_values import SPECIAL, numeric_candidates
+from tests.support.training import fit
 from treeanova.errors import UnsupportedModelError
 from treeanova.model.axes import CategoryAxis
 from treeanova.model.grid import unmerged
 from treeanova.readers import ebm as reader
 from treeanova.readers import read_model
 from treeanova.storage.schema import describe, restore
-from treeanova.testing.edge_values import SPECIAL, numeric_candidates
-from treeanova.testing.training import fit
 
 pytest.importorskip("interpret")
 pd = pytest.importorskip("pandas")

@@ -14,14 +14,14 @@ import scipy.special
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support import training
+from tests.support.edge_values import numeric_rows
+from tests.support.training import fit, shifted
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.forest import NEAR_ZERO
 from treeanova.model.grid import grid_of
 from treeanova.readers import read_model
 from treeanova.readers.lightgbm import read, read_file
-from treeanova.testing import training
-from treeanova.testing.edge_values import numeric_rows
-from treeanova.testing.training import fit, shifted
 
 lgb = pytest.importorskip("lightgbm")
 pd = pytest.importorskip("pandas")
@@ -779,8 +779,8 @@ def test_outputs_without_trees_are_bounded(tmp_path):
 @pytest.mark.parametrize(
     ("limit", "what", "size"),
     [
-        ("forest._MAX_ENTRIES", "category tables", 4),
-        ("splits._MAX_MEMBERS", "category sets", 2),
+        ("_MAX_ENTRIES", "category tables", 4),
+        ("features._MAX_MEMBERS", "category sets", 2),
         ("features._MAX_CATEGORIES", "categories", 2),
     ],
 )

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import treeanova
+from tests.support.training import fit
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.effects import class_probabilities, respond
 from treeanova.readers import read_model
 from treeanova.readers.onnx.graph import fields, floats, integers, signed
-from treeanova.testing.training import fit
 
 onnx = pytest.importorskip("onnx")
 runtime = pytest.importorskip("onnxruntime")

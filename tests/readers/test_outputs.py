@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import treeanova
+from tests.support.training import fit, shifted, train
 from treeanova import read_model
 from treeanova.model.effects import class_labels
 from treeanova.readers.checks import plain_labels
-from treeanova.testing.training import fit, shifted, train
 
 # Older versions of LightGBM warn about arrays without names.
 pytestmark = pytest.mark.filterwarnings("ignore:X does not have valid feature names")

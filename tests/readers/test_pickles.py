@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import treeanova
+from tests.support.training import fit
 from treeanova import ModelFileError, UnsupportedModelError, read_model
-from treeanova.testing.training import fit
 
 sklearn_tree = pytest.importorskip("sklearn.tree")
 X = np.arange(20.0)[:, None]

@@ -18,10 +18,10 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
 import treeanova
+from tests.support.training import fit
 from treeanova.errors import UnsupportedModelError
 from treeanova.readers import read_model
 from treeanova.readers.pipelines import final_step
-from treeanova.testing.training import fit
 
 X = np.random.default_rng(0).normal(size=(300, 4))
 Y = np.sin(2 * X[:, 0]) * X[:, 2] + 3 * X[:, 1] + X[:, 3] * (X[:, 0] > 0)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import treeanova
+from tests.support.edge_values import numeric_rows
+from tests.support.training import fit
 from treeanova import UnsupportedModelError, read_model
-from treeanova.testing.edge_values import numeric_rows
-from treeanova.testing.training import fit
 
 quantile_forest = pytest.importorskip("quantile_forest")
 KINDS = ["RandomForestQuantileRegressor", "ExtraTreesQuantileRegressor"]

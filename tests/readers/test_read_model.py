@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import treeanova
+from tests.support.training import fit, shifted, train
 from treeanova import ModelFileError, UnsupportedModelError, read_model
-from treeanova.testing.training import fit, shifted, train
 
 sklearn_tree = pytest.importorskip("sklearn.tree")
 X = np.arange(20.0)[:, None]

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import treeanova
+from tests.support.training import fit
 from treeanova import Effects, Feature, Grid, IntervalAxis, Schema, UnsupportedModelError, read_model
 from treeanova.model.forest import assemble
 from treeanova.readers import registry
-from treeanova.testing.training import fit
 
 SCHEMA = Schema((Feature("a"), Feature("b")))
 

@@ -38,13 +38,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier, ExtraTreeRegressor
 
+from tests.support.edge_values import numeric_rows
+from tests.support.training import fit
 from treeanova.data.features import Labels
 from treeanova.errors import UnsupportedModelError
 from treeanova.model.grid import grid_of
 from treeanova.readers import read_model
 from treeanova.readers.sklearn import LabelsWithNone
-from treeanova.testing.edge_values import numeric_rows
-from treeanova.testing.training import fit
 
 N_ROWS, N_FEATURES = 300, 4
 

@@ -10,12 +10,12 @@ import pytest
 import scipy.sparse
 
 import treeanova
+from tests.support.edge_values import numeric_rows
+from tests.support.training import fit
 from treeanova import UnsupportedModelError, read_model
 from treeanova.errors import ModelFileError
 from treeanova.model.effects import respond
 from treeanova.readers.treelite import forest_of, parse
-from treeanova.testing.edge_values import numeric_rows
-from treeanova.testing.training import fit
 
 treelite = pytest.importorskip("treelite")
 from treelite import gtil  # noqa: E402

@@ -10,12 +10,12 @@ import sys
 import numpy as np
 import pytest
 
+from tests.support.training import fit
 from treeanova.errors import UnsupportedModelError
 from treeanova.model.forest import assemble
 from treeanova.readers import checks as versions
 from treeanova.readers import read_model
 from treeanova.readers.catboost import files as cbm
-from treeanova.testing.training import fit
 
 catboost = pytest.importorskip("catboost")
 glassbox = pytest.importorskip("interpret.glassbox")
@@ -132,7 +132,7 @@ def larger(schema, intercept, *, values, **fields):
 
 def change_assembly(monkeypatch, library, change):
     """Make the reader of a library assemble another forest."""
-    for module in ["sklearn.trees", "sklearn.histogram"] if library == "sklearn" else [f"{library}.forest"]:
+    for module in [library]:
         monkeypatch.setattr(f"treeanova.readers.{module}.assemble", change)
 
 

@@ -47,10 +47,10 @@ from sklearn.svm import SVR
 from sklearn.tree import DecisionTreeClassifier
 
 import treeanova
+from tests.support.edge_values import numeric_rows
+from tests.support.training import fit
 from treeanova.errors import UnsupportedModelError
 from treeanova.readers import read_model
-from treeanova.testing.edge_values import numeric_rows
-from treeanova.testing.training import fit
 
 RNG = np.random.default_rng(0)
 X = np.column_stack([RNG.normal(size=(200, 3)), RNG.integers(-3, 4, 200) / 10])

@@ -15,6 +15,8 @@ import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.edge_values import numeric_rows
+from tests.support.training import fit, shifted, train
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.forest import Forest
 from treeanova.model.grid import grid_of
@@ -23,8 +25,6 @@ from treeanova.readers import xgboost as reader
 from treeanova.readers.xgboost import predicted_margin, stored_margin, ubjson
 from treeanova.readers.xgboost.nodes import Reading
 from treeanova.storage.schema import describe, restore
-from treeanova.testing.edge_values import numeric_rows
-from treeanova.testing.training import fit, shifted, train
 
 xgb = pytest.importorskip("xgboost")
 pd = pytest.importorskip("pandas")

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import treeanova
+from tests.support.edge_values import numeric_candidates
+from tests.support.training import fit
 from treeanova import UnsupportedModelError, read_model
 from treeanova.errors import ModelFileError
 from treeanova.model.effects import class_probabilities, respond
-from treeanova.testing.edge_values import numeric_candidates
-from treeanova.testing.training import fit
 
 pd = pytest.importorskip("pandas")
 ydf = pytest.importorskip("ydf")

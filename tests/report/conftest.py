@@ -8,8 +8,8 @@ import shutil
 
 import pytest
 
-from treeanova.testing.models import boosted_product
-from treeanova.testing.pages import ParsedPage
+from tests.support.models import boosted_product
+from tests.support.pages import ParsedPage
 
 
 @pytest.fixture(scope="session")

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import treeanova
+from tests.support.models import boosted_product
+from tests.support.pages import HOSTILE_NAMES, ParsedPage
+from tests.support.training import fit
 from treeanova.report import write_report
-from treeanova.testing.models import boosted_product
-from treeanova.testing.pages import HOSTILE_NAMES, ParsedPage
-from treeanova.testing.training import fit
 
 pytest.importorskip("sklearn")
 

@@ -16,17 +16,17 @@ import numpy as np
 import pytest
 
 import treeanova
+from tests.support.effects import grid_of_sizes
+from tests.support.pages import ParsedPage, names_on_page, values_on_page
 from treeanova.report import write_report
-from treeanova.testing.effects import grid_of_sizes
-from treeanova.testing.pages import ParsedPage, names_on_page, values_on_page
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("vl_convert")
 load_wine = pytest.importorskip("sklearn.datasets").load_wine
 ensemble = pytest.importorskip("sklearn.ensemble")
 
-from treeanova.testing.diamonds import diamonds  # noqa: E402
-from treeanova.testing.training import fit  # noqa: E402
+from tests.support.diamonds import diamonds  # noqa: E402
+from tests.support.training import fit  # noqa: E402
 
 SECONDS = 120  # to wait for a page before giving up
 SCRIPT, IMAGE = "<script>alert(1)</script>", '"><img src=x onerror=alert(1)>'

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import treeanova
+from tests.support.models import terms_on_own_axes
 from treeanova.report.tables import RAW, Forms
-from treeanova.testing.models import terms_on_own_axes
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def test_rows_and_weights_on_common_axes(forms, rows, names):
 
 def test_the_page_holds_terms_on_axes_of_their_own(fx, rows):
     pytest.importorskip("vl_convert")
-    from treeanova.testing.pages import ParsedPage, names_on_page, values_on_page
+    from tests.support.pages import ParsedPage, names_on_page, values_on_page
 
     data = ParsedPage(treeanova.write_report(fx, rows=rows[:2])).data
     pair = next(term for term in data["terms"] if names_on_page(data, term) == ("x", "y"))

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import treeanova
+from tests.support.pages import ParsedPage, names_on_page
+from tests.support.simulated import boosted, dependent_rows, interacting
 from treeanova.report import write_report
 from treeanova.report.payload import checked_errors, checked_validation, plain_validation
-from treeanova.testing.pages import ParsedPage, names_on_page
-from treeanova.testing.simulated import boosted, dependent_rows, interacting
 
 pytest.importorskip("vl_convert")
 pytest.importorskip("sklearn")

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.models import boosted_product
+from tests.support.pages import ParsedPage, names_on_page
 from treeanova.report import write_report
-from treeanova.testing.models import boosted_product
-from treeanova.testing.pages import ParsedPage, names_on_page
 
 pytest.importorskip("vl_convert")
 ensemble = pytest.importorskip("sklearn.ensemble")

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 import treeanova
+from tests.support.models import boosted_product
+from tests.support.pages import HOSTILE_NAMES, ParsedPage
+from tests.support.recorded import Recorded
+from tests.support.remainders import main_effects_and_remainder
+from tests.support.training import fit
 from treeanova.report import write_report
 from treeanova.report.page import as_json
-from treeanova.testing.models import boosted_product
-from treeanova.testing.pages import HOSTILE_NAMES, ParsedPage
-from treeanova.testing.recorded import Recorded
-from treeanova.testing.remainders import main_effects_and_remainder
-from treeanova.testing.training import fit
 
 pytest.importorskip("vl_convert")
 pytest.importorskip("sklearn")

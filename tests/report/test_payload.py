@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 import treeanova
+from tests.support.models import boosted_product
+from tests.support.pages import ParsedPage, names_on_page, values_on_page
+from tests.support.remainders import main_effects_and_remainder, model_with_a_feature_called_remainder
+from tests.support.training import fit
 from treeanova.report import write_report
 from treeanova.report.payload import Asked, payload
-from treeanova.testing.models import boosted_product
-from treeanova.testing.pages import ParsedPage, names_on_page, values_on_page
-from treeanova.testing.remainders import main_effects_and_remainder, model_with_a_feature_called_remainder
-from treeanova.testing.training import fit
 from treeanova.views import as_lists
 
 pytest.importorskip("vl_convert")

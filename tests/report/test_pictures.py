@@ -7,10 +7,10 @@ import re
 import numpy as np
 import pytest
 
+from tests.support.pages import ParsedPage
+from tests.support.training import fit
 from treeanova.density.row_sources import statistics_of
 from treeanova.report.static import Curve, RowsOf, Span, bar, effect_picture, ticks
-from treeanova.testing.pages import ParsedPage
-from treeanova.testing.training import fit
 
 pytest.importorskip("sklearn")
 

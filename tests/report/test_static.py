@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import re
 
+from tests.support.pages import HOSTILE_NAMES, ParsedPage
 from treeanova.report.static import digest, element, numbers, rows_of_table, section, static_page
-from treeanova.testing.pages import HOSTILE_NAMES, ParsedPage
 
 
 def test_a_page_runs_nothing_loads_nothing_and_escapes_names():

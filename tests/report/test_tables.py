@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import treeanova
+from tests.support.pages import ParsedPage, names_on_page, values_on_page
+from tests.support.training import fit
 from treeanova.report import write_report
-from treeanova.testing.pages import ParsedPage, names_on_page, values_on_page
-from treeanova.testing.training import fit
 from treeanova.views import as_lists
 
 pytest.importorskip("vl_convert")

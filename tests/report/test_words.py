@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import treeanova
+from tests.support.pages import ParsedPage
+from tests.support.training import fit
 from treeanova.report import write_report
 from treeanova.report.words import blind_spots, checks
-from treeanova.testing.pages import ParsedPage
-from treeanova.testing.training import fit
 
 
 def titles(fx):

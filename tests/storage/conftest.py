@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from treeanova.testing.library_models import LIBRARY_MODELS
+from tests.support.library_models import LIBRARY_MODELS
 
 
 @pytest.fixture

@@ -16,20 +16,20 @@ import zipfile
 import numpy as np
 import pytest
 
-from treeanova import ArchiveError, Effects, Grid, load
-from treeanova.data.features import Feature, Numeric, Schema
-from treeanova.density.kinds import Uniform
-from treeanova.model.axes import IntervalAxis
-from treeanova.storage import archive
-from treeanova.storage.archive import SCHEMA
-from treeanova.testing.archives import (
+from tests.support.archives import (
     arrays_in_file,
     assert_same_bits,
     assert_same_decomposition,
     reference,
     saved_and_loaded,
 )
-from treeanova.testing.decompositions import purified
+from tests.support.decompositions import purified
+from treeanova import ArchiveError, Effects, Grid, load
+from treeanova.data.features import Feature, Numeric, Schema
+from treeanova.density.kinds import Uniform
+from treeanova.model.axes import IntervalAxis
+from treeanova.storage import archive
+from treeanova.storage.archive import SCHEMA
 
 # Nothing pickled
 
@@ -486,7 +486,7 @@ def test_a_folder_that_is_not_there_is_named(tmp_path):
 KILLED = """
 import os, signal, sys
 import numpy as np
-from treeanova.testing.archives import reference
+from tests.support.archives import reference
 calls = []
 real = np.lib.format.write_array
 def die(*args):

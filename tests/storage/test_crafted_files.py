@@ -21,9 +21,9 @@ import pytest
 from sklearn.ensemble import RandomForestRegressor
 
 import treeanova
+from tests.support.archives import reference
+from tests.support.training import fit
 from treeanova import ArchiveError, load
-from treeanova.testing.archives import reference
-from treeanova.testing.training import fit
 
 VALUES = [None, True, -1, 0, 1, 2.5, 70_000, 10**30, math.nan, math.inf, -1e300, "", "x", [], {}, [[]], [1, 2]]
 

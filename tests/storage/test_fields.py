@@ -10,21 +10,21 @@ import numpy as np
 import pytest
 
 import treeanova
-from treeanova import Effects, Grid, load
-from treeanova.data.features import Feature, Labels, Schema
-from treeanova.decomposition.decomposition import Decomposition
-from treeanova.density.kinds import Empirical, Uniform
-from treeanova.model.axes import CategoryAxis
-from treeanova.testing.archives import (
+from tests.support.archives import (
     arrays_in_file,
     assert_same_bits,
     assert_same_decomposition,
     reference,
     saved_and_loaded,
 )
-from treeanova.testing.decompositions import purified
-from treeanova.testing.library_models import LIBRARY_MODELS, number_rows
-from treeanova.testing.training import fit
+from tests.support.decompositions import purified
+from tests.support.library_models import LIBRARY_MODELS, number_rows
+from tests.support.training import fit
+from treeanova import Effects, Grid, load
+from treeanova.data.features import Feature, Labels, Schema
+from treeanova.decomposition.decomposition import Decomposition
+from treeanova.density.kinds import Empirical, Uniform
+from treeanova.model.axes import CategoryAxis
 
 # Round trips
 

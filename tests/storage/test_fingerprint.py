@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import treeanova
+from tests.support.library_models import LIBRARY_MODELS, number_rows
+from tests.support.training import fit
 from treeanova.storage.archive import fingerprint
-from treeanova.testing.library_models import LIBRARY_MODELS, number_rows
-from treeanova.testing.training import fit
 
 CODE = """
 from treeanova.storage.archive import fingerprint
-from treeanova.testing.library_models import LIBRARY_MODELS
+from tests.support.library_models import LIBRARY_MODELS
 for name in {names!r}:
     fx, _ = LIBRARY_MODELS[name].make()
     print(fingerprint(fx.source, fx.termset, fx.scope))

@@ -1,6 +1,6 @@
 """Files that earlier versions wrote are read, and say what they said then.
 
-`tests/archives/schema-N.tav` holds `reference` of treeanova.testing.archives in schema N, one small file per schema.
+`tests/archives/schema-N.tav` holds `reference` of tests.support.archives in schema N, one small file per schema.
 ``python -m tests.storage.test_kept_archives`` writes the one of the present schema; those of older schemas are never
 written again. `tests/make_archives.py` made the files in `tests/kept_archives`.
 """
@@ -14,8 +14,8 @@ import pytest
 
 import treeanova
 from tests.make_archives import CASES, said, table
+from tests.support.archives import reference
 from treeanova.storage.archive import SCHEMA
-from treeanova.testing.archives import reference
 
 TESTS = pathlib.Path(__file__).parents[1]
 REFERENCES = TESTS / "archives"

@@ -7,14 +7,14 @@ import pandas as pd
 import pytest
 
 import treeanova
+from tests.support.archives import saved_and_loaded
+from tests.support.densities import MIXED_GRID
+from tests.support.training import fit
 from treeanova.decomposition import importance
 from treeanova.density import counting as sample
 from treeanova.density.row_sources import statistics_of
 from treeanova.storage import statistics as kept_statistics
 from treeanova.storage.statistics import pack_statistics, unpack_statistics
-from treeanova.testing.archives import saved_and_loaded
-from treeanova.testing.densities import MIXED_GRID
-from treeanova.testing.training import fit
 
 trees = pytest.importorskip("sklearn.ensemble")
 DENSITIES = ("auto", "empirical", "laplace", "shrinkage", "independent", "uniform")

@@ -10,13 +10,13 @@ import pytest
 
 import treeanova
 from tests.make_archives import merged_bins
+from tests.support.archives import arrays_in_file, saved_and_loaded
+from tests.support.library_models import number_rows
+from tests.support.training import fit
 from treeanova.storage import compact as faces
 from treeanova.storage import compact as ratios
 from treeanova.storage import compact as rests
 from treeanova.storage.compact import pack_pairs, unpack_pairs
-from treeanova.testing.archives import arrays_in_file, saved_and_loaded
-from treeanova.testing.library_models import number_rows
-from treeanova.testing.training import fit
 
 tree = pytest.importorskip("sklearn.tree")
 

@@ -9,6 +9,7 @@ import warnings
 import numpy as np
 import pytest
 
+from tests.support.training import fit
 from treeanova.data.columns import encode
 from treeanova.data.features import DateNumber, Encoder, Feature, IntegerCategory, Labels, Numeric, Schema
 from treeanova.readers import read_model
@@ -21,7 +22,6 @@ from treeanova.readers.treelite import UnsignedCodes
 from treeanova.readers.xgboost.nodes import CodedCategory, NamedCategory, Number
 from treeanova.readers.ydf import TextItems
 from treeanova.storage.schema import describe, restore
-from treeanova.testing.training import fit
 
 pd = pytest.importorskip("pandas")
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import treeanova
+from tests.support.archives import assert_same_bits, saved_and_loaded
+from tests.support.library_models import number_rows
+from tests.support.training import fit
 from treeanova.storage.trees import pack_leaf_terms, unpack_leaf_terms
 from treeanova.terms.at_rows import PureLeafTerms, RawLeafTerms
-from treeanova.testing.archives import assert_same_bits, saved_and_loaded
-from treeanova.testing.library_models import number_rows
-from treeanova.testing.training import fit
 
 tree = pytest.importorskip("sklearn.tree")
 

@@ -9,6 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.effects import grid_of_sizes, on_full_bins, random_effects
+from tests.support.forests import all_cells
+from tests.support.oracles import brute_force
+from tests.support.strategies import SEEDS
 from treeanova.core.progress import quiet
 from treeanova.density import Empirical, Independent, Table, Uniform
 from treeanova.density.row_sources import statistics_of
@@ -17,10 +21,6 @@ from treeanova.model.grid import binning_by, unmerged
 from treeanova.terms.additive import AdditiveModel, purify_tensors
 from treeanova.terms.source import Settings
 from treeanova.terms.terms import Tensors
-from treeanova.testing import brute_force
-from treeanova.testing.effects import grid_of_sizes, on_full_bins, random_effects
-from treeanova.testing.forests import all_cells
-from treeanova.testing.strategies import SEEDS
 
 
 def random_rows(rng, grid, n_rows=40):
@@ -198,7 +198,7 @@ def test_weights_of_terms_are_those_of_the_density_on_their_axes():
 
 def test_terms_without_tables_cannot_be_purified_again():
     pytest.importorskip("xgboost")
-    from treeanova.testing.simulated import deep_decomposition
+    from tests.support.simulated import deep_decomposition
 
     fx = deep_decomposition()
     with pytest.raises(ValueError, match=f"needs all terms of a deep ensemble, got {len(fx.terms)} selected terms"):

@@ -7,15 +7,15 @@ import itertools
 import numpy as np
 import pytest
 
+from tests.support.anchored import anchored_term
+from tests.support.effects import random_effects
+from tests.support.forests import random_forest
 from treeanova.terms.additive import AdditiveModel
 from treeanova.terms.anchored import AnchoredTerms, AnchoredTrees, anchored
 from treeanova.terms.layout import choose_layout
 from treeanova.terms.terms import Tensors
 from treeanova.terms.tree_model import TreeModel
 from treeanova.terms.trees import lay_out, leaves_of
-from treeanova.testing.anchored import anchored_term
-from treeanova.testing.effects import random_effects
-from treeanova.testing.forests import random_forest
 
 
 def random_rows(rng, sizes, n_rows):

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from tests.support.forests import all_cells, random_forest, random_masses, rows_on_bounds, scale_of
+from tests.support.strategies import SEEDS
 from treeanova.model.grid import unmerged
 from treeanova.terms import closed_form
 from treeanova.terms.closed_form import ClosedForm, raw_at_rows
 from treeanova.terms.trees import leaves_of
-from treeanova.testing.forests import all_cells, random_forest, random_masses, rows_on_bounds, scale_of
-from treeanova.testing.strategies import SEEDS
 
 
 def averaged_terms(forest, grid, masses):

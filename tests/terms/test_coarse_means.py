@@ -7,13 +7,13 @@ import pytest
 from sklearn.ensemble import RandomForestRegressor
 
 import treeanova.terms.coarse
+from tests.support.training import fit
 from treeanova import read_model
 from treeanova.core.compiled import has_numba
 from treeanova.model.grid import binning_by, grid_of, unmerged
 from treeanova.terms.closed_form import ClosedForm
 from treeanova.terms.coarse import coarse_means
 from treeanova.terms.leaves import LeafSets
-from treeanova.testing.training import fit
 
 
 def _form(seed=0, n_features=5):

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import treeanova
+from tests.support.decompositions import names_at_rows
+from tests.support.simulated import boosted_on_few_bins, high_order_rows
+from tests.support.training import fit
 from treeanova.terms import correction
-from treeanova.testing.decompositions import names_at_rows
-from treeanova.testing.simulated import boosted_on_few_bins, high_order_rows
-from treeanova.testing.training import fit
 
 
 def test_on_few_bins_the_correction_is_the_exact_purification():

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from tests.support.forests import BOUNDS_NEAR_ZERO, chains, random_forest, rows_on_bounds, scale_of
+from tests.support.strategies import SEEDS
 from treeanova.model.grid import grid_of
 from treeanova.terms import closed_form as module
 from treeanova.terms.closed_form import expand as expand_sets
 from treeanova.terms.layout import plan_of
 from treeanova.terms.leaves import LeafSets
-from treeanova.testing.forests import BOUNDS_NEAR_ZERO, chains, random_forest, rows_on_bounds, scale_of
-from treeanova.testing.strategies import SEEDS
 
 
 def expand(forest, grid):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.support.closed_forms import random_closed_form
+from tests.support.forests import stumps
 from treeanova.data.features import Feature, IntegerCategory
 from treeanova.terms.leaves import AnySets, Intervals, flatten
 from treeanova.terms.trees import leaves_of
-from treeanova.testing.closed_forms import random_closed_form
-from treeanova.testing.forests import stumps
 
 
 def contains(flat, entry, code):

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import treeanova
+from tests.support.forests import chains, random_forest
+from tests.support.simulated import deep_decomposition, deep_model
 from treeanova import BudgetError
 from treeanova.terms import layout
 from treeanova.terms.layout import choose_layout
 from treeanova.terms.leaves import LeafSets
 from treeanova.terms.trees import leaves_of
-from treeanova.testing.forests import chains, random_forest
-from treeanova.testing.simulated import deep_decomposition, deep_model
 
 
 @pytest.fixture(scope="module")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.support.closed_forms import random_closed_form
 from treeanova.core.compiled import has_numba
 from treeanova.terms.kernels import Sums
-from treeanova.testing.closed_forms import random_closed_form
 
 
 def sums_of(form, keys, *, is_raw=False):

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import assume, given
 
 import treeanova
+from tests.support.decompositions import names_at_rows
+from tests.support.forests import random_forest, rows_on_bounds, scale_of
+from tests.support.simulated import deep_decomposition, deep_model
+from tests.support.strategies import SEEDS
+from tests.support.training import fit
 from treeanova.terms.at_rows import Joined, PureLeafTerms, RawLeafTerms
 from treeanova.terms.correction import Allotment, no_correction
 from treeanova.terms.tree_model import TreeModel
-from treeanova.testing.decompositions import names_at_rows
-from treeanova.testing.forests import random_forest, rows_on_bounds, scale_of
-from treeanova.testing.simulated import deep_decomposition, deep_model
-from treeanova.testing.strategies import SEEDS
-from treeanova.testing.training import fit
 
 
 @pytest.fixture(scope="module")

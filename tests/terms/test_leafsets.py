@@ -7,12 +7,12 @@ import itertools
 import numpy as np
 from hypothesis import given
 
+from tests.support.forests import BOUNDS_NEAR_ZERO, chains, random_forest, random_masses, rows_on_bounds
+from tests.support.strategies import SEEDS
 from treeanova.data.columns import encode
 from treeanova.model.grid import equal_mass, grid_of, unmerged
 from treeanova.terms.leaves import LeafSets
 from treeanova.terms.trees import leaves_of
-from treeanova.testing.forests import BOUNDS_NEAR_ZERO, chains, random_forest, random_masses, rows_on_bounds
-from treeanova.testing.strategies import SEEDS
 
 
 @given(SEEDS)

@@ -7,13 +7,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from tests.support.forests import chains
 from treeanova.density.joint import Points
 from treeanova.model.grid import unmerged
 from treeanova.terms import correction as module
 from treeanova.terms.closed_form import ClosedForm
 from treeanova.terms.correction import find_leftover, nothing_left
 from treeanova.terms.trees import leaves_of
-from treeanova.testing.forests import chains
 
 MAINS = [(0,), (1,), (2,)]
 PAIRS = [(0, 1), (0, 2), (1, 2)]

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from tests.support.forests import chains, random_forest, rows_on_bounds, scale_of
+from tests.support.strategies import SEEDS
 from treeanova.core.progress import quiet
 from treeanova.data.columns import encode
 from treeanova.density import Uniform
@@ -14,8 +16,6 @@ from treeanova.terms.layout import choose_layout
 from treeanova.terms.source import Settings
 from treeanova.terms.tree_model import TreeModel, source_of_forest
 from treeanova.terms.trees import leaves_of
-from treeanova.testing.forests import chains, random_forest, rows_on_bounds, scale_of
-from treeanova.testing.strategies import SEEDS
 
 
 @pytest.mark.parametrize(("tensor_order", "kind"), [(2, TreeModel), (3, AdditiveModel), (None, AdditiveModel)])

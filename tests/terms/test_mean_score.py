@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import treeanova
+from tests.support.forests import all_cells, random_forest, rows_on_bounds
 from treeanova.density import counting as sample
 from treeanova.terms import trees as module
-from treeanova.testing.forests import all_cells, random_forest, rows_on_bounds
 
 BOUNDS = (-1.5, -0.5, 0.0, 0.4, 1.1)
 

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.effects import grid_of_sizes, random_effects
+from tests.support.forests import all_cells
+from tests.support.strategies import SEEDS
 from treeanova.density import Empirical, Independent, Laplace, Uniform
 from treeanova.density.row_sources import statistics_of
 from treeanova.model.effects import Effects
 from treeanova.model.grid import binning_by
 from treeanova.terms.moments import Moments, covariance_changes, moments, moments_of_values
-from treeanova.testing.effects import grid_of_sizes, random_effects
-from treeanova.testing.forests import all_cells
-from treeanova.testing.strategies import SEEDS
 
 
 def weighted(values, weights):

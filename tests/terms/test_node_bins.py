@@ -5,11 +5,11 @@ import pytest
 from sklearn.ensemble import RandomForestRegressor
 
 import treeanova.terms.leaves
+from tests.support.training import fit
 from treeanova import read_model
 from treeanova.core.compiled import has_numba
 from treeanova.model.grid import grid_of
 from treeanova.terms.leaves import leaf_bins
-from treeanova.testing.training import fit
 
 NEEDS_NUMBA = pytest.mark.skipif(not has_numba(), reason="Numba is not installed")
 

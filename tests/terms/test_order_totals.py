@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.support.closed_forms import random_closed_form
+from tests.support.forests import random_forest
 from treeanova.core.compiled import has_numba
 from treeanova.model.grid import unmerged
 from treeanova.terms.at_rows import OrderTotals
 from treeanova.terms.closed_form import ClosedForm
 from treeanova.terms.trees import leaves_of
-from treeanova.testing.closed_forms import random_closed_form
-from treeanova.testing.forests import random_forest
 
 
 def form_of(seed):

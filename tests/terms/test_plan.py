@@ -13,18 +13,18 @@ import pytest
 from hypothesis import given
 
 import treeanova
+from tests.support.decompositions import names_at_rows
+from tests.support.effects import grid_of_sizes
+from tests.support.forests import chains, random_forest
+from tests.support.simulated import deep_model
+from tests.support.strategies import SEEDS
+from tests.support.training import fit
 from treeanova import BudgetError
 from treeanova.model.effects import Effects
 from treeanova.model.grid import binning_by, grid_of
 from treeanova.terms.closed_form import expand
 from treeanova.terms.layout import DEFAULT_BUDGET, plan_of, plan_of_effects
 from treeanova.terms.leaves import LeafSets
-from treeanova.testing.decompositions import names_at_rows
-from treeanova.testing.effects import grid_of_sizes
-from treeanova.testing.forests import chains, random_forest
-from treeanova.testing.simulated import deep_model
-from treeanova.testing.strategies import SEEDS
-from treeanova.testing.training import fit
 
 
 def walked_feature_sets(forest):

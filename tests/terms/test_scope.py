@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import treeanova
+from tests.support.effects import random_effects
+from tests.support.simulated import boosted_on_few_bins, deep_decomposition, deep_model
 from treeanova.terms.terms import Complete, Selected, Truncated
-from treeanova.testing.effects import random_effects
-from treeanova.testing.simulated import boosted_on_few_bins, deep_decomposition, deep_model
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import treeanova
+from tests.support.forests import random_forest
+from tests.support.training import fit
 from treeanova.core.compiled import has_numba
 from treeanova.model.grid import unmerged
 from treeanova.terms import layout as layouts
@@ -15,8 +17,6 @@ from treeanova.terms import screening
 from treeanova.terms.closed_form import ClosedForm
 from treeanova.terms.screening import largest_with_subsets, screen, screened_orders, sizes_without_rows
 from treeanova.terms.trees import leaves_of
-from treeanova.testing.forests import random_forest
-from treeanova.testing.training import fit
 
 
 def closed_form(seed, **options):

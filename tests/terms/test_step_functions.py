@@ -7,10 +7,10 @@ import itertools
 import numpy as np
 import pytest
 
+from tests.support.effects import random_effects
+from tests.support.forests import random_forest
 from treeanova.terms.extremes import Search, steps_of_tables, steps_of_trees
 from treeanova.terms.trees import leaves_of
-from treeanova.testing.effects import random_effects
-from treeanova.testing.forests import random_forest
 
 
 def changes_in_cells(score, sizes, feature, n_regular):

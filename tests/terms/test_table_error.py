@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import treeanova
+from tests.support.forests import random_forest
 from treeanova.terms import tree_model
-from treeanova.testing.forests import random_forest
 
 BOUNDS = (-1.5, -0.5, 0.0, 0.4, 1.1, 1.9)
 

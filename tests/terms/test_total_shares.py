@@ -8,13 +8,13 @@ import math
 import numpy as np
 import pytest
 
+from tests.support.closed_forms import random_closed_form
+from tests.support.forests import random_forest, scale_of
 from treeanova.core.compiled import has_numba
 from treeanova.model.grid import unmerged
 from treeanova.terms.at_rows import OrderTotals, TotalShares
 from treeanova.terms.closed_form import ClosedForm
 from treeanova.terms.trees import leaves_of
-from treeanova.testing.closed_forms import random_closed_form
-from treeanova.testing.forests import random_forest, scale_of
 
 
 def form_of(seed, **options):

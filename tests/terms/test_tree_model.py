@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import treeanova
+from tests.support.decompositions import names_at_rows, names_in_tables, sum_of
+from tests.support.forests import chains, random_forest, rows_on_bounds, scale_of
+from tests.support.simulated import deep_decomposition, deep_model, high_order_rows
+from tests.support.training import fit
 from treeanova.terms import layout, tree_model
 from treeanova.terms.tree_model import TreeModel
-from treeanova.testing.decompositions import names_at_rows, names_in_tables, sum_of
-from treeanova.testing.forests import chains, random_forest, rows_on_bounds, scale_of
-from treeanova.testing.simulated import deep_decomposition, deep_model, high_order_rows
-from treeanova.testing.training import fit
 
 
 @pytest.fixture(scope="module")

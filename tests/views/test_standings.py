@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from treeanova.testing.models import boosted_product
+from tests.support.models import boosted_product
 from treeanova.views import Standing, as_lists, shares_by_order, standings
 
 MEASURES = {"variance": [0.5, 0.3, 0.2], "share": [0.4, 0.3, 0.3], "mean_abs": [1.0, 2.0, 3.0]}

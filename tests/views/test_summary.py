@@ -8,11 +8,11 @@ import re
 import pytest
 
 import treeanova
+from tests.support.diamonds import diamonds_decomposition, labels_by_variance
+from tests.support.models import boosted_product
+from tests.support.pages import HOSTILE_NAMES, ParsedPage
+from tests.support.remainders import main_effects_and_remainder, model_with_a_feature_called_remainder
 from treeanova.report.words import checks
-from treeanova.testing.diamonds import diamonds_decomposition, labels_by_variance
-from treeanova.testing.models import boosted_product
-from treeanova.testing.pages import HOSTILE_NAMES, ParsedPage
-from treeanova.testing.remainders import main_effects_and_remainder, model_with_a_feature_called_remainder
 from treeanova.views import NEGATIVE_SHARE, Standing, adding_up, caveats, headline, html_summary, percent, standings
 
 

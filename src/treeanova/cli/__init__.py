@@ -1,4 +1,4 @@
-"""The command line: ``treeanova demo | explain | table | compare | bench``.
+"""The command line: ``treeanova explain | table | compare | …``.
 
 Answers go to standard output; progress goes to standard error if that is a terminal. Exit status: 0, also when the
 reader of a pipe has gone; 2, with one line, for bad input; 130 on Ctrl-C; 1 for faults of treeanova itself.

@@ -41,7 +41,7 @@ from treeanova.core.progress import one_step, within
 app = typer.Typer(
     name="treeanova",
     help="Pure main effects and interactions of a trained tree ensemble, which add up to the model exactly.",
-    epilog="Start: treeanova demo. Then: treeanova explain model.json --data rows.csv --target y --out report.html",
+    epilog="Start: treeanova explain model.json --data rows.csv --target y --out report.html",
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -62,23 +62,6 @@ def _root(
     ] = False,
 ) -> None:
     """Pure main effects and interactions of a trained tree ensemble, which add up to the model exactly."""
-
-
-@app.command()
-def demo(
-    *,
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for report.html and pictures.")] = Path("demo"),
-) -> None:
-    """Train a model whose true effects are known, and show how close each density comes to them.
-
-    Takes a few seconds, downloads nothing, and writes report.html and pictures.
-    """
-    from treeanova.demo import demonstrate  # noqa: PLC0415  slow to load
-
-    if out.exists() and not out.is_dir():
-        raise ValueError(f"`--out` must be a folder, got the file {out}; choose another name.")
-    with progress() as report:
-        demonstrate(out, say, report)
 
 
 @app.command()
@@ -491,31 +474,6 @@ def monotonicity(
         found = [fx.monotonicity(name, output=output) for name in feature]
     plain = answers.plain_monotonicity(found, model.name)
     say(terminal.as_json(plain) if json else "\n\n".join(terminal.printable_lines(str(one)) for one in found))
-
-
-@app.command()
-def bench(
-    library: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[LIBRARY]", help="xgboost, lightgbm, catboost or sklearn; default: all that are installed."
-        ),
-    ] = None,
-    *,
-    rows: Annotated[int, typer.Option(min=100, metavar="N", help="Rows of simulated data.")] = 20_000,
-    trees: Annotated[int, typer.Option(min=1, metavar="N", help="Trees of depth 2.")] = 300,
-    json: AsJson = False,
-) -> None:
-    """Measure on this machine: seconds to decompose a model, and for its own predict, on simulated data."""
-    from treeanova.cli import (  # noqa: PLC0415
-        measure,
-        terminal,
-    )
-
-    with progress() as report:
-        seconds = measure.measure(library, rows, trees, report)
-    words = f"Seconds, best of three: {rows:,} rows, 8 dependent features, {trees:,} trees of depth 2\n\n"
-    say(terminal.as_json(seconds) if json else f"{words}{terminal.aligned(seconds)}")
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -7,11 +7,11 @@ import itertools
 import numpy as np
 import pytest
 
+from tests.support.oracles import exact_interaction
+from tests.support.strategies import KINDS, random_weights
 from treeanova.anova.solvers import SOLVERS
 from treeanova.anova.solvers.base import Options
 from treeanova.anova.support import take_out
-from treeanova.testing import exact_interaction
-from treeanova.testing.strategies import KINDS, random_weights
 
 SIZES = [(4,), (3, 4), (5, 2), (2, 2, 3), (3, 2, 2), (2, 2, 2, 2)]
 OPTIONS = Options("auto", tol=1e-15, max_iterations=50_000)

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import scipy.sparse
 
+from tests.support.oracles import brute_force, exact_interaction
 from treeanova import purify
 from treeanova.anova.solvers import solver_for
 from treeanova.anova.solvers.base import Options
 from treeanova.anova.support import take_out
-from treeanova.testing import brute_force, correlated_weights, exact_interaction
+from treeanova.testing import correlated_weights
 
 
 @pytest.mark.parametrize("shape", [(7,), (9, 6), (6, 9), (5, 4, 6), (3, 4, 3, 2)])

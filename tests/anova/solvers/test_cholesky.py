@@ -7,13 +7,14 @@ import pytest
 import scipy.linalg
 import scipy.sparse
 
+from tests.support.oracles import brute_force, exact_pair
 from treeanova import purify
 from treeanova.anova.solvers import SOLVERS
 from treeanova.anova.solvers import pairs as cholesky
 from treeanova.anova.solvers import pairs as star_mesh
 from treeanova.anova.solvers.base import Options
 from treeanova.anova.support import take_out
-from treeanova.testing import brute_force, correlated_weights, exact_pair
+from treeanova.testing import correlated_weights
 
 SOLVER = next(solver for solver in SOLVERS if isinstance(solver, cholesky.Cholesky))
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.support.oracles import exact_interaction
 from treeanova.anova.solvers.base import Options
 from treeanova.anova.solvers.elimination import Elimination, eliminated_faces, graded_weights, is_affordable
 from treeanova.anova.support import take_out
-from treeanova.testing import exact_interaction
 
 
 @pytest.mark.parametrize("shape", [(2, 3), (2, 2, 3), (3, 3, 2), (2, 2, 2, 2)])

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.support.oracles import brute_force
 from treeanova.anova.solvers.base import with_probe, without_probe
 from treeanova.anova.support import sweep_product, zero_faces
-from treeanova.testing import brute_force
 
 SHAPES = [(3, 4), (2, 3, 4), (2, 2, 3, 2)]
 

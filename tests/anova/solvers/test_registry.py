@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import scipy.sparse
 
+from tests.support.oracles import brute_force
 from treeanova import choose_method, purify
 from treeanova.anova import solvers as registry
 from treeanova.anova.solvers.base import MethodChoice, Solution, Solver
-from treeanova.testing import brute_force, correlated_weights
+from treeanova.testing import correlated_weights
 
 
 @pytest.mark.parametrize(

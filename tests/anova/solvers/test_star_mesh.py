@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.support.oracles import exact_pair
 from treeanova.anova.solvers.base import Options
 from treeanova.anova.solvers.pairs import StarMesh, star_mesh_faces
 from treeanova.anova.support import take_out
-from treeanova.testing import exact_pair
 
 
 @pytest.mark.parametrize("shape", [(4, 5), (6, 3), (5, 5), (1, 4), (4, 1)])

@@ -53,7 +53,7 @@ class ParsedPage(html.parser.HTMLParser):
         elif self._open == "style":
             self.style += data
 
-    def handle_endtag(self, tag: str) -> None:  # noqa: ARG002
+    def handle_endtag(self, tag: str) -> None:
         """Close an element."""
         self._open = None
 

@@ -1,4 +1,4 @@
-"""The demonstration (``treeanova demo``, ``make demo``): a boosted model whose true effects are known.
+"""The demonstration (``make demo``): a boosted model whose true effects are known.
 
 x1 and x2 are normal with correlation ρ, x3 is correlated with both, and the group depends on x3. The target is
 x1 x2 + a wave of x3 + a step per group + noise. Under the density of these features the pure effects are known:
@@ -231,7 +231,7 @@ def _compare_with_truth(
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the demonstration and print it."""
-    parser = argparse.ArgumentParser(prog="python -m treeanova.demo", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python examples/demo.py", description=__doc__)
     parser.add_argument("--out", default="demo", help="folder for report.html and pictures (default: demo)")
     demonstrate(pathlib.Path(parser.parse_args(arguments).out), print)
 

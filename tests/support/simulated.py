@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from tests.support.training import fit
 from treeanova.core.arrays import Floats
-from treeanova.testing.training import fit
 
 
 def dependent_rows(n_rows: int = 300, seed: int = 0) -> Floats:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from treeanova.testing.training import fit
+from tests.support.training import fit
 
 
 @functools.cache

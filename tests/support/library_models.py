@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tests.support.training import fit
 from treeanova.core.arrays import Floats
-from treeanova.testing.training import fit
 
 
 class LibraryModel(NamedTuple):

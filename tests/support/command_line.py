@@ -41,7 +41,7 @@ def refused(arguments: Iterable[object], capsys: Any, status: int = 2) -> str:
 
 
 def _run(arguments: Sequence[str], capsys: Any) -> tuple[int, str, str]:
-    from treeanova.cli import run  # noqa: PLC0415  needs typer
+    from treeanova.cli import run
 
     status = run(arguments)
     captured = capsys.readouterr()

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from treeanova.testing.training import fit
+from tests.support.training import fit
 
 NAMES = ("carat", "x", "y", "z", "clarity", "color", "table")
 

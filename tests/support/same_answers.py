@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from treeanova.testing.training import fit
+from tests.support.training import fit
 
 _NAMES = ["a", "b", "c", "k"]
 

@@ -1,4 +1,4 @@
-"""Small known problems: the paper's Figure 1, and weights of normal features."""
+"""Small known problems for examples: a tree of x0 AND x1, the paper's Figure 1, weights of normal features."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from treeanova.core.arrays import Floats
-from treeanova.testing.training import fit
 
 # Intercept, main effect of X1, main effect of X2, table over X1 (rows) and X2 (columns), each for values 0 and 1.
 FIGURE_1: dict[str, tuple[float, list[float], list[float], list[list[float]]]] = {
@@ -42,4 +41,4 @@ def example(kind: str = "regressor") -> tuple[Any, Any]:
     decompose = importlib.import_module("treeanova").decompose
     tree = trees.DecisionTreeClassifier() if kind == "classifier" else trees.DecisionTreeRegressor()
     X = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
-    return decompose(fit(tree, X, [0, 0, 0, 1]), X), X
+    return decompose(tree.fit(X, [0, 0, 0, 1]), X), X

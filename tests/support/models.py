@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from tests.support.training import fit
 from treeanova.core.arrays import Floats
 from treeanova.data.features import Feature, Schema
 from treeanova.model.axes import IntervalAxis
 from treeanova.model.effects import Effects
 from treeanova.model.grid import Grid, binning_by
-from treeanova.testing.training import fit
 
 
 def boosted_product(

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.support.decompositions import purified
 from treeanova.core.arrays import Arrays
 from treeanova.data.features import Feature, Labels, Numeric, Schema
 from treeanova.decomposition.decomposition import Decomposition, load
@@ -20,7 +21,6 @@ from treeanova.model.axes import Axis, CategoryAxis, IntervalAxis
 from treeanova.model.effects import Effects
 from treeanova.model.grid import Grid
 from treeanova.storage.schema import describe
-from treeanova.testing.decompositions import purified
 
 
 def reference() -> Decomposition:

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tests.support.forests import random_forest, rows_on_bounds, scale_of
 from treeanova.core.arrays import BinIndices
 from treeanova.model.grid import unmerged
 from treeanova.terms.closed_form import ClosedForm
 from treeanova.terms.trees import leaves_of
-from treeanova.testing.forests import random_forest, rows_on_bounds, scale_of
 
 
 class FormAtRows(NamedTuple):

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.support.training import fit
 from treeanova.core.arrays import Floats, Key
 from treeanova.data.features import Feature, Labels, Schema
 from treeanova.density import (
@@ -26,7 +27,6 @@ from treeanova.density import (
 from treeanova.density.row_sources import statistics_of
 from treeanova.model.axes import Axis, CategoryAxis, IntervalAxis
 from treeanova.model.grid import Grid
-from treeanova.testing.training import fit
 
 # Three features of 4 bins (the last for missing), 2 (missing with the first) and 3 (unseen and missing with "w").
 MIXED_GRID = Grid(
