@@ -27,7 +27,7 @@ to one digit, or rounded to whole numbers. "weights" is the error with each row 
 `sample_weight`. The next columns are errors with copies, divided by it: as if every row were evidence of its own, and
 by the rule of `density/counts.py`. Model: {setting}. Geometric means over {seeds} seeds from {first} on; the numbers
 of the rule were set on seeds 0 to 3 of the same dependences and on real tables. Written by
-`python -m benchmarks copies`."""
+`python -m benchmarks copies --full`."""
 _SEEDS = 2
 _SIZES = 300, 1_000
 _FULL_SIZES = 300, 1_000, 5_000
