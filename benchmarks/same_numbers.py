@@ -278,7 +278,7 @@ DEEP: dict[str, Case] = {
         "catboost", 6, "numbers", "three classes", {"iterations": 20}, {"density": "empirical"}
     ),
     "deep forest, up to order 2": Case("forest", 8, how={"max_order": 2}),
-    "deep forest, merged bins": Case("forest", 8, how={"density": "empirical", "budget": 1e6}),
+    "deep forest, merged bins": Case("forest", 8, how={"density": "empirical", "budget": 2.1e7}),
     "deep hist, uniform": Case("hist", 6, "gaps", "two classes", {"max_iter": 10}, {"density": "uniform"}),
     "deep extra trees, shrinkage": Case("extra trees", 6, how={"density": "shrinkage", "tensor_order": 2}),
     "deep boosting, tables": Case(

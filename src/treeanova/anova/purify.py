@@ -1,4 +1,4 @@
-"""Checks of what users give to `purify`: scores, weights, options."""
+"""purify(scores, weights): the pure terms of one tensor, after checks of what users give."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""Properties of weights: product or not, connected components of the support, maximal correlation of the axes.
+"""What solvers need of weights: the support, its slices, the convention for what it leaves open, iterations.
 
-The limit minimises in turn: first under w; among the minimisers, under the product π of marginals; last, in the bins
-never seen. With L the functions of fewer axes, and F the element of L that is taken out of T:
+One convention holds where weights leave something undetermined: the limit, for ε towards 0, of weights mixed with a
+share ε of the product of their marginals. The limit minimises in turn: first under w; among the minimisers, under the
+product π of marginals; last, in the bins never seen. With L the functions of fewer axes, and F the element of L that is
+taken out of T:
 
 1. Components of the support, which no cell with mass connects, and slices without mass. Taking the π-pure part of T
    first makes T orthogonal to L under π, so the second step asks for the F of least π-norm among those that agree on

@@ -1,4 +1,4 @@
-"""Names for the kinds of arrays and keys that all rooms share, and a check of whole numbers."""
+"""Kinds of arrays and keys that all rooms share, cells, labels of terms, checks of whole numbers, BLAS threads."""
 
 from __future__ import annotations
 

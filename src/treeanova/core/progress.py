@@ -1,4 +1,4 @@
-"""Progress: a function that is called with the stage, the steps done and the number of steps.
+"""Progress and time: a function that is told the stage and its steps, the bar that draws it, a clock for limits.
 
 A stage begins with 0 steps done and ends with all of them, then the next begins. A stage of one step is one whose steps
 cannot be counted.

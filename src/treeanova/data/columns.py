@@ -1,4 +1,4 @@
-"""User data in: any table or matrix becomes the encoded float64 matrix of a model's features."""
+"""Tables in and out: any table or matrix as encoded float64 columns of a model's features, results as data frames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows beyond memory: `batches_of` tells whether data come in batches, and reads them.
+"""Rows beyond memory: `batches_of` tells whether data come in batches; tables of Dask and Spark.
 
 Workers get a function and the number of their part of the rows, and return named parts as bytes. The engine merges the
 parts of one name, two at a time, in any order.

@@ -1,4 +1,4 @@
-"""Rows from queries, streams and iterables of frames.
+"""Batches of rows: the interface, and rows from queries, streams and iterables of frames.
 
 Every batch knows where its rows come from, so that errors name the file and rows can be drawn by their number. A column
 must hold the same kind of values in all batches: a category that is a text in one file and a number in another would

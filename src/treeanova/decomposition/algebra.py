@@ -1,4 +1,4 @@
-"""Sums of models: the source of a weighted sum of decomposed models."""
+"""Sums and edits of models: the source of a weighted sum of decomposed models, and of scaled terms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Comparison of decompositions: distances of terms, signs of main effects, ranks of importance.
+"""Comparison of decompositions: distances of terms, signs, ranks; sensitivity to the density.
 
 Terms of two decompositions are compared at rows: both models are evaluated at the rows of each, in the bins that these
 rows have in each model. Masses of bins would not do where the models have different bins, because nothing says how the

@@ -1,4 +1,4 @@
-"""Explanation: the value of every term at every row.
+"""Explanation: the value of every term at every row, in memory or in a Parquet file.
 
 Each batch becomes a file of its own, whose name has a digest of everything that it follows from: the decomposition, the
 terms, and the content of the rows. A second call computes the digests again and leaves out the batches that are there.

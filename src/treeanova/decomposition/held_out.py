@@ -1,4 +1,4 @@
-"""Held-out rows with their outcome: the mean loss of scores, its change with a standard error, and its derivatives.
+"""Held-out rows with their outcome: which loss fits them, its mean, its change with an error, its derivatives.
 
 The rows of most losses are independent. Those of Cox's partial likelihood share their risk sets, and those of a ranking
 are compared within groups: their standard errors add up what each row, or each group, contributes.

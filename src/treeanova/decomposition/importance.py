@@ -1,4 +1,4 @@
-"""Importance: how much each term matters, and tables of terms and features, the strongest first.
+"""Importance: how much each term matters; sums of terms by feature and family; tables with the strongest first.
 
 Parts are listed terms, sums of terms that are not listed (one per order), and a remainder. Two models with the same
 features have their parts side by side: a term that one of them lists and the other only adds up is evaluated for both.

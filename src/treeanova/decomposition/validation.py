@@ -1,4 +1,4 @@
-"""Validation: which terms hold up on held-out rows.
+"""Validation: which terms hold up on held-out rows, and which p-values they have.
 
 Two questions, in this order. How much worse is the loss without the term? And does the outcome follow the term, given
 all the others?

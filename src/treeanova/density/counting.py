@@ -1,4 +1,4 @@
-"""Accumulator: all that is counted from rows, batch by batch, on one machine or on many.
+"""Accumulator: all that is counted from rows, batch by batch, on one machine or many; the sample of rows it keeps.
 
 `tables(batches, counting)` reads batches into an `Accumulator`; `merge` adds up those of several workers. An
 accumulator is a set of named parts (tables of cells, totals of rows, of features, a sample), each of which can be

@@ -1,4 +1,4 @@
-"""Counts: how many rows fall in the cells of any features, from tables, from a sample, or by another pass over rows.
+"""Counts of rows in the cells of any features, quantiles of values, and which rows are copies of others.
 
 Where the sample is all rows, as it is up to 262,144 of them, every table is counted from it. Of more rows, tables that
 were not counted take another pass; where rows cannot be read again, tables are estimated from the sample if that will

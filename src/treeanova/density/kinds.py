@@ -1,4 +1,4 @@
-"""Kinds of densities: uniform, empirical, Laplace, independent and shrinkage; and the names of all kinds."""
+"""Kinds of densities: uniform, empirical, Laplace, independent, shrinkage, reference rows; the names of all."""
 
 from __future__ import annotations
 

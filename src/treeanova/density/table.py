@@ -1,4 +1,4 @@
-"""Table: weights given by the user as arrays or by a callable."""
+"""Table: weights given by the user as arrays or by a callable, and how tables are fitted to marginals."""
 
 from __future__ import annotations
 

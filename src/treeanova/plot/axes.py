@@ -1,4 +1,4 @@
-"""Where the bins of an axis are drawn: true thresholds in a finite range, categories in order, extra bins apart.
+"""Axes of plots: where bins, categories and extra bins are drawn, in which range and order.
 
 Extra bins are those that hold nothing but missing or unseen values.
 

@@ -1,4 +1,4 @@
-"""importance(): how much each term, or feature, contributes to the variance of the score."""
+"""importance(), waterfall(), validation(): terms as horizontal bars."""
 
 from __future__ import annotations
 

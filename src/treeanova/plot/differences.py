@@ -1,4 +1,4 @@
-"""change(): what moved the mean score, and how one effect changed."""
+"""change(), gap(), compare(), monotonicity(): how decompositions, groups and steps of a feature differ."""
 
 from __future__ import annotations
 

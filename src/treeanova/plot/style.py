@@ -1,4 +1,4 @@
-"""What all plots share: axes to draw on, colours for light and dark backgrounds, legends, frames."""
+"""What all plots share: axes to draw on, colours for light and dark backgrounds, legends, text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks that several readers make: numbers and arrays of a file, limits on sizes, and errors that name the file.
+"""What several readers share: checks of files and sizes, errors that name the file, tested versions, objectives.
 
 A format can change so that it can still be read but means something else. So a model of another version is accepted
 only if its library gives the same raw prediction for rows on and next to the thresholds, missing values and categories.

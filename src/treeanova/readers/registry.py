@@ -1,4 +1,4 @@
-"""The list of readers: `register_reader` adds to it, `find_reader` looks for the one that recognises a model.
+"""The list of readers: what is read, how a model's reader is found, and models in pickles.
 
 Readers that users register come before those of the package, the latest first.
 

@@ -1,4 +1,4 @@
-"""All that the page shows, as plain data: forms, terms, rankings, tables, rows, checks and words."""
+"""All that the page shows, as plain data: forms, terms, rankings, rows, checks, words and where they come from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages without scripts: one file of text, tables and pictures, in the colours of the report, light and dark."""
+"""Pages without scripts: one file of text, tables and pictures drawn as SVG, light and dark."""
 
 from __future__ import annotations
 

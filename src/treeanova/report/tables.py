@@ -1,4 +1,4 @@
-"""Tables of terms for the page: whole numbers of one unit, on few bins.
+"""Tables of terms for the page: forms on common axes, bins for drawing, whole numbers of one unit.
 
 All that the report reads of a decomposition's density and grid, other than windows and histograms, is read here.
 """

@@ -1,4 +1,4 @@
-"""One file for a header of plain data and named arrays: a zip of JSON and .npy parts, nothing pickled."""
+"""One file for a header of plain data and named arrays: a zip of JSON and .npy parts, nothing pickled; its digest."""
 
 from __future__ import annotations
 

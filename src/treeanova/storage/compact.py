@@ -1,4 +1,4 @@
-"""Tables of pairs as rests: what a pure table has beyond the closed form, which follows from the trees.
+"""Tables that follow from others: pairs as what the closed form lacks, weights as ratios, corrections as faces.
 
 Purification under dependent features adds to the closed form of a pair what the correction of high orders moves to it,
 a table over coarse cells, and what is left of it in high orders, which is saved with these; it takes out one number per

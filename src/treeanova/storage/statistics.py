@@ -1,4 +1,4 @@
-"""Statistics of rows in a file: totals, quantiles of values, a sample of rows by their bins, and tables of cells.
+"""Densities and the statistics of their rows in a file: totals, quantiles, a sample by its bins, tables of cells.
 
 Rows are kept by their bins, not by their values: at most 65,536 of them and 4 million bins, each with its weight and
 its number. Tables are kept where the sample is not all rows. Without the sample, tables are all that is known of

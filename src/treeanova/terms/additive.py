@@ -1,4 +1,4 @@
-"""Additive models: a sum of terms is the model itself."""
+"""Additive models: a source whose sum of tables is the model itself, purified table by table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Leaf terms: terms of high order as sums over leaves, evaluated at rows instead of held as tensors.
+"""Leaf terms: terms of high order as sums over leaves, evaluated at rows; totals per order and their shares.
 
 A leaf with value v and sets of bins of mass p_j, of which z_j tells whether a row is in them, has the function
 v Π_j z_j. For independent features the coefficient of t^k in

@@ -1,4 +1,4 @@
-"""The functional ANOVA of a forest under independent features, in closed form: any depth, any order.
+"""The functional ANOVA of a forest under independent features, in closed form; leaves as tables.
 
 A leaf with value v, features F and sets of bins of mass p_j adds to every set u of its features
 

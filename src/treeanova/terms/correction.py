@@ -1,4 +1,4 @@
-"""Correction of terms of high order for the dependence of features, on coarse cells.
+"""Correction of terms of high order for dependence, on coarse cells; what is left of low orders; its error.
 
 Terms that are pure under independent features have only smooth impurity left under the real density. So the terms of
 orders above those kept as tensors are brought to coarse bins (means over the merged bins, under independence within

@@ -1,4 +1,4 @@
-"""The smallest value of a step function over all cells of its partners, by branch and bound.
+"""Extremes and steps of a forest: the smallest value of a step function over all cells, by branch and bound.
 
 Over a product of sets of columns, the sum of the smallest values of all parts is a bound from below; the value of any
 cell is one from above. The product with the lowest bound is split, along one partner, until both bounds meet, or until

@@ -1,4 +1,4 @@
-"""Compiled kernels of the closed form: totals per order, their shares and terms at rows, as loops over leaves.
+"""Sums over leaves: compiled kernels of the closed form, the same by numpy, and corners of pairs of leaves.
 
 Rows come with shape (n_features, n_rows); few at a time, so that what is held for each fits into the cache.
 

@@ -1,4 +1,4 @@
-"""Layout: which terms of a forest are tensors, which are evaluated at rows, and which form the remainder.
+"""Layout: which terms of a forest are tensors or evaluated at rows, and the plan of what they take.
 
 Memory is planned for the whole work: tables, and what the leaves of the trees take (`work_bytes`). Bins of tables are
 merged where they would not fit; and where tables are large, to as many as the rows justify, about 16 times the root of

@@ -1,4 +1,4 @@
-"""Term sets: the terms of a decomposition, whether they are tensors or evaluated at rows."""
+"""Term sets: the terms of a decomposition, as tensors or at rows; and which part of the model they are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tree models: tensors for low orders, exact values at rows for all others.
+"""Tree models: tensors for low orders, exact values at rows for all others; the source of a forest.
 
 Tensors of order 3 and more on all bins of an ensemble soon stop fitting. So terms are first computed in closed form for
 independent features (`closed_form`), at full resolution and for any depth; terms of high order are then corrected for

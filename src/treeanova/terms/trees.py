@@ -1,4 +1,4 @@
-"""Trees: a forest with the sets of bins of its leaves, and the merged bins of its tensors.
+"""Trees: a forest with the bins of its leaves and of its tensors, and the mean of its score.
 
 Under rows it is the mean of their scores. A smooth density is a weighted sum of products: given a row, each feature is
 moved by itself, so a leaf has the mass Σ_rows w Π_j P(bin of j in its set | row). Weighted sums and independent blocks

@@ -1,7 +1,7 @@
-"""Solvers: one file each, with one interface (`base.Solver`); `registry.SOLVERS` lists them in the order of choice.
+"""Solvers: classes with one interface (`base.Solver`); `SOLVERS` lists them in the order of choice.
 
-A solver finds the faces to take out of a term, so that what is left is pure under the weights. To add one, write a file
-with a class derived from `Solver` and add an instance to `registry.SOLVERS`.
+A solver finds the faces to take out of a term, so that what is left is pure under the weights. To add one, write a
+class derived from `Solver` and add an instance to `SOLVERS`.
 """
 
 from __future__ import annotations

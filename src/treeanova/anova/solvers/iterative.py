@@ -1,8 +1,9 @@
-"""Any order by conjugate gradients on the normal equations of min Σ w (T - Σ_i g_i)² over faces g_i.
+"""Solvers that iterate: conjugate gradients for any order, mass moving; and the one step under product weights.
 
-Pairs: on the scaled Laplacian of `cholesky`. Higher orders: on all faces, each scaled by the roots of its slices'
-masses. Sweeps of slice means before each round move most of the mass, show how pure the values are, and serve slices of
-almost no mass, to which the norm of conjugate gradients is blind.
+Conjugate gradients solve the normal equations of min Σ w (T - Σ_i g_i)² over faces g_i. Pairs: on the scaled Laplacian
+of `pairs`. Higher orders: on all faces, each scaled by the roots of its slices' masses. Sweeps of slice means before
+each round move most of the mass, show how pure the values are, and serve slices of almost no mass, to which the norm of
+conjugate gradients is blind.
 """
 
 from __future__ import annotations

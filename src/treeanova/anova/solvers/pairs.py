@@ -1,4 +1,4 @@
-"""Pairs by one linear system over the bins of the shorter axis, with a Cholesky factor.
+"""Solvers of pairs: a Cholesky factor over the bins of the shorter axis; star-mesh elimination for any weights.
 
 With row masses r and column masses c, eliminating the rows leaves the graph Laplacian
 L = diag(c) - Wᵀ diag(1/r) W over the columns; L b = column sums of W∘(T - row means) gives the column face b.

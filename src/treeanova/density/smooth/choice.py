@@ -1,4 +1,4 @@
-"""The choice among estimates of a pair by leave-one-out likelihood.
+"""Estimates of the dependence of a pair, and the choice among them by leave-one-out likelihood.
 
 Independence and the Gaussian copula are kept unless another estimate is likelier by more than its standard error.
 

@@ -1,4 +1,4 @@
-"""Margins: the bins of one feature with their masses, and the kernels over them.
+"""Margins: the bins of one feature with their masses, the kernels over them, and families of copulas.
 
 Ordered bins have normal scores of their mid-ranks, and mean values; in one of these, z, the kernel of a bandwidth h is
 the symmetric matrix A(i, j) = d_i φ((z_i - z_j) / h) d_j with factors d such that A m = 1 for the masses m. So

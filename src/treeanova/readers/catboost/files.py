@@ -1,4 +1,4 @@
-"""CatBoost's binary model files, decoded into a model's content.
+"""CatBoost's model files, .cbm and .json, decoded into a model's content.
 
 A .cbm file is "CBM1", the size of a FlatBuffers table, the table, and then one such table for each CTR table. Trees are
 symmetric, or nodes with steps (left, right) to the next node, where 0 means "stop here", so that a node can be a split

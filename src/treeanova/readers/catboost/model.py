@@ -1,4 +1,4 @@
-"""The content of a CatBoost model, the same whether it comes from .cbm or from .json.
+"""The content of a CatBoost model, the same from .cbm and .json, and the hash by which it stores categories.
 
 Splits have one global order: the borders of all numeric features, then the one-hot values of all categorical features,
 then the borders of all CTRs. A tree holds positions in this order.

@@ -1,4 +1,4 @@
-"""Which features of a LightGBM model are categories, and which labels they have."""
+"""LightGBM's model text: its sections, its features with their categories, and its splits."""
 
 from __future__ import annotations
 

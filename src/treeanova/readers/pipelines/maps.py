@@ -1,4 +1,4 @@
-"""Raw columns of categories: the values to try, and the encoder that tells them apart."""
+"""Maps from a raw column to transformed ones: values to try, encoders of numbers and categories, evaluation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fields of a PMML document as features of a Schema."""
+"""PMML documents: elements read with limits, fields as features of a Schema, predicates of nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The nodes of XGBoost's trees as flat arrays, with their leaf values and lists of categories."""
+"""XGBoost's documents: features with their encoders, and nodes of trees as flat arrays."""
 
 from __future__ import annotations
 
