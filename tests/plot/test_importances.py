@@ -72,7 +72,8 @@ def test_plots_have_the_same_order_and_show_opposing_terms():
 
 
 def label(ax):
-    return ax.get_xlabel().replace("\n", " ")
+    assert not any(line.startswith("%") for line in ax.get_xlabel().splitlines())
+    return ax.get_xlabel().replace("\n", " ").replace("\u00a0", " ")
 
 
 @pytest.mark.parametrize("k", [3, 100])

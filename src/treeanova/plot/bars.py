@@ -183,7 +183,7 @@ def importance(
 def _sum_words(variance: Floats) -> str:
     """What bars add up to, where that is not 100 %."""
     total = round(100 * float(variance.sum()))
-    return "" if total in {0, 100} else f"; bars add up to {total} %"
+    return "" if total in {0, 100} else f"; bars add up to {total}\u00a0%"
 
 
 def _shares(fx: Decomposition, by: str, position: int) -> _Shares:

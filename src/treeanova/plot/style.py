@@ -51,7 +51,7 @@ def feature_names(names: Sequence[str], n_characters: int) -> dict[str, str]:
 
 def wrapped(text: object, n_characters: int = 44, n_lines: int = 2) -> str:
     """The text on at most `n_lines` lines, broken after spaces and underscores; without its middle where it is long."""
-    whole = " ".join(str(text).split())
+    whole = re.sub(r"[^\S\u00a0]+", " ", str(text)).strip()  # a space that does not break stays
     lines = _lines(whole, n_characters)
     if len(lines) > n_lines:
         lines = textwrap.wrap(_middle_out(whole, n_characters * n_lines - 4), n_characters, break_on_hyphens=False)
