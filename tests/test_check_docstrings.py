@@ -118,6 +118,16 @@ def test_members(check, monkeypatch):
     assert codes(check.faults_of_member("method", Derived.method, Derived)) == []
 
 
+def test_members_of_building_blocks_that_users_call(check):
+    import treeanova
+
+    assert check.is_called_by_users("log_likelihood", treeanova.density.Auto)
+    assert not check.is_called_by_users("prepare", treeanova.density.Auto)
+    assert check.is_called_by_users("labels", treeanova.IntervalAxis)
+    assert not check.is_called_by_users("plain", treeanova.IntervalAxis)
+    assert check.is_called_by_users("explain", treeanova.Decomposition)
+
+
 def test_public_objects_include_those_of_public_modules(check):
     import treeanova
 
