@@ -25,13 +25,10 @@ def _public_names() -> dict[str, str]:
 # Modules are loaded when a name is first used, so that `import treeanova` stays quick.
 _HOMES = _public_names()
 __all__ = sorted(_HOMES)  # noqa: PLE0605
-_FORMER_MODULES = {"interop": "export"}
 
 
 def __getattr__(name: str) -> Any:
     """A public name, its module imported on first use."""
-    if name in _FORMER_MODULES:
-        return _former_module(name)
     if name not in _HOMES:
         raise AttributeError(f"module 'treeanova' has no attribute {name!r}")
     home = _HOMES[name]
@@ -40,15 +37,6 @@ def __getattr__(name: str) -> Any:
     value = getattr(importlib.import_module(home), name)
     globals()[name] = value
     return value
-
-
-def _former_module(name: str) -> Any:
-    import warnings  # noqa: PLC0415  rarely needed
-
-    new = _FORMER_MODULES[name]
-    warnings.warn(f"treeanova.{name} is now treeanova.{new}", DeprecationWarning, stacklevel=3)
-    globals()[name] = importlib.import_module(f"treeanova.{new}")
-    return globals()[name]
 
 
 def __dir__() -> list[str]:

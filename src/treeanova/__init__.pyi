@@ -1,20 +1,15 @@
 # The public names: read by type checkers, and by __init__.py to find the module of each name.
 from treeanova import density as density
 from treeanova import export as export
+from treeanova import model as model
 from treeanova import plot as plot
 from treeanova._decompose import bag as bag
 from treeanova._decompose import decompose as decompose
 from treeanova._decompose import density_sensitivity as density_sensitivity
 from treeanova._decompose import plan as plan
 from treeanova.anova.certificate import Certificate as Certificate
-from treeanova.anova.certificate import HigherCertificate as HigherCertificate
-from treeanova.anova.certificate import TermCertificate as TermCertificate
 from treeanova.anova.purify import Purified as Purified
-from treeanova.anova.purify import choose_method as choose_method
 from treeanova.anova.purify import purify as purify
-from treeanova.anova.solvers.base import MethodChoice as MethodChoice
-from treeanova.data.features import Feature as Feature
-from treeanova.data.features import Schema as Schema
 from treeanova.decomposition.bags import Bag as Bag
 from treeanova.decomposition.change import Change as Change
 from treeanova.decomposition.change import change as change
@@ -38,13 +33,7 @@ from treeanova.errors import NotPureError as NotPureError
 from treeanova.errors import NotPureWarning as NotPureWarning
 from treeanova.errors import ScoreWarning as ScoreWarning
 from treeanova.errors import UnsupportedModelError as UnsupportedModelError
-from treeanova.model.axes import Axis as Axis
-from treeanova.model.axes import CategoryAxis as CategoryAxis
-from treeanova.model.axes import IntervalAxis as IntervalAxis
 from treeanova.model.effects import Effects as Effects
-from treeanova.model.forest import Forest as Forest
-from treeanova.model.grid import Grid as Grid
-from treeanova.model.grid import grid_of as grid_of
 from treeanova.readers import read_model as read_model
 from treeanova.readers import register_reader as register_reader
 from treeanova.report import write_report as write_report

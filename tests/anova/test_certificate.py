@@ -9,8 +9,9 @@ import pickle
 import numpy as np
 import pytest
 
-from treeanova import Certificate, HigherCertificate, TermCertificate, purify
+from treeanova import Certificate, purify
 from treeanova.anova.certificate import impurity
+from treeanova.model import HigherCertificate, TermCertificate
 
 GOOD = TermCertificate(1e-13, 0.5, 1, 0.25, "direct", 1)
 HIGHER = HigherCertificate((3, 5), 40, 30, 1e-3, {3: 16, 4: 8}, 0.002, is_exact=False, measured=0.03, n_measured=12)

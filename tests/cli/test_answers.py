@@ -115,7 +115,7 @@ def test_the_command_line_names_the_remainder(tmp_path, capsys):
 
 
 def test_what_was_not_measured_is_null_in_json(fx):
-    higher = treeanova.HigherCertificate(
+    higher = treeanova.model.HigherCertificate(
         (3, 5), 4, 0, 0.0, {}, np.nan, is_exact=False, measured=None, table_error=np.nan
     )
     known = dataclasses.replace(fx, certificate=dataclasses.replace(fx.certificate, higher=higher))

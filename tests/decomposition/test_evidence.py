@@ -7,7 +7,6 @@ import pytest
 import scipy.optimize
 import scipy.stats
 
-from treeanova import Feature, Schema
 from treeanova.decomposition.held_out import Question, Rows, held_out
 from treeanova.decomposition.losses import (
     FunctionLoss,
@@ -20,6 +19,7 @@ from treeanova.decomposition.losses import (
     named_losses,
 )
 from treeanova.decomposition.validation import curve_columns, evidence_of, slope_of
+from treeanova.model import Feature, Schema
 
 SCHEMA = Schema((Feature("a"), Feature("b")))
 KEYS = [(0,), (1,), (0, 1)]

@@ -7,8 +7,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from treeanova import Feature, Schema
 from treeanova.decomposition.held_out import outcome_of, questions_of
+from treeanova.model import Feature, Schema
 
 REGRESSION = Schema((Feature("a"),), objective="squared")
 BINARY = dataclasses.replace(REGRESSION, link="logit", classes=("no", "yes"), objective="log")

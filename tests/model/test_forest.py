@@ -10,8 +10,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from treeanova import Feature, ModelFileError, Schema
+from treeanova import ModelFileError
 from treeanova.data.features import IntegerCategory
+from treeanova.model import Feature, Schema
 from treeanova.model.forest import NEAR_ZERO, assemble, bound_below, bound_up_to, weighted_sum
 
 NAN = float("nan")

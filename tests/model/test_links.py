@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from treeanova import Feature, Schema
+from treeanova.model import Feature, Schema
 from treeanova.model.effects import class_labels, class_probabilities, is_classifier, respond
 
 ONE = np.array([[-2.0], [0.0], [3.0]])

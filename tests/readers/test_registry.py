@@ -11,7 +11,8 @@ import pytest
 
 import treeanova
 from tests.support.training import fit
-from treeanova import Effects, Feature, Grid, IntervalAxis, Schema, UnsupportedModelError, read_model
+from treeanova import Effects, UnsupportedModelError, read_model
+from treeanova.model import Feature, Grid, IntervalAxis, Schema
 from treeanova.model.forest import assemble
 from treeanova.readers import registry
 

@@ -24,9 +24,10 @@ from tests.support.archives import (
     saved_and_loaded,
 )
 from tests.support.decompositions import purified
-from treeanova import ArchiveError, Effects, Grid, load
+from treeanova import ArchiveError, Effects, load
 from treeanova.data.features import Feature, Numeric, Schema
 from treeanova.density.kinds import Uniform
+from treeanova.model import Grid
 from treeanova.model.axes import IntervalAxis
 from treeanova.storage import archive
 from treeanova.storage.archive import SCHEMA

@@ -145,7 +145,7 @@ def test_a_remainder_is_a_caveat(fx):
 )
 def test_nothing_is_called_corrected_that_was_not_and_no_number_is_nan(fx, n_corrected, table_error, words):
     bins = {3: 16} if n_corrected else {}
-    higher = treeanova.HigherCertificate(
+    higher = treeanova.model.HigherCertificate(
         (3, 11), 0, n_corrected, 0.0, bins, math.nan, is_exact=False, table_error=table_error
     )
     certificate = dataclasses.replace(fx.certificate, higher=higher)

@@ -111,7 +111,7 @@ class HigherCertificate:
     Examples
     --------
     >>> import treeanova
-    >>> higher = treeanova.HigherCertificate((3, 5), 40, 0, 0.0, {}, 0.0, is_exact=True)
+    >>> higher = treeanova.model.HigherCertificate((3, 5), 40, 0, 0.0, {}, 0.0, is_exact=True)
     >>> print(higher)
     orders 3 to 5: 40 terms at rows; pure in closed form, features being independent
     >>> higher.purity
@@ -156,7 +156,7 @@ class HigherCertificate:
         Examples
         --------
         >>> import treeanova
-        >>> treeanova.HigherCertificate((3, 5), 0, 0, 0.0, {}, 0.0, is_exact=True).above(1).orders
+        >>> treeanova.model.HigherCertificate((3, 5), 0, 0, 0.0, {}, 0.0, is_exact=True).above(1).orders
         (2, 5)
         """
         return dataclasses.replace(self, orders=(min(self.orders[0], order + 1), self.orders[1]))

@@ -272,7 +272,7 @@ def choose_method(weights: npt.ArrayLike) -> MethodChoice:
     Examples
     --------
     >>> import treeanova
-    >>> choice = treeanova.choose_method([[1, 0], [0, 1]])
+    >>> choice = treeanova.model.choose_method([[1, 0], [0, 1]])
     >>> choice.method
     'direct'
     >>> choice.reason

@@ -247,7 +247,7 @@ class Axis(abc.ABC):
         Examples
         --------
         >>> import numpy as np, treeanova
-        >>> axis = treeanova.IntervalAxis("age", missing_bin=2, bounds=np.array([40.0]))
+        >>> axis = treeanova.model.IntervalAxis("age", missing_bin=2, bounds=np.array([40.0]))
         >>> axis.index(np.array([40.0, 41.0, np.nan])).tolist()
         [0, 1, 2]
         """
@@ -264,7 +264,7 @@ class Axis(abc.ABC):
         Examples
         --------
         >>> import numpy as np, treeanova
-        >>> treeanova.IntervalAxis("age", missing_bin=2, bounds=np.array([40.0])).examples().tolist()
+        >>> treeanova.model.IntervalAxis("age", missing_bin=2, bounds=np.array([40.0])).examples().tolist()
         [40.0, inf, nan]
         """
 
@@ -285,7 +285,7 @@ class Axis(abc.ABC):
         Examples
         --------
         >>> import numpy as np, treeanova
-        >>> axis = treeanova.IntervalAxis("age", missing_bin=-1, bounds=np.array([20.0, 40.0, 60.0]))
+        >>> axis = treeanova.model.IntervalAxis("age", missing_bin=-1, bounds=np.array([20.0, 40.0, 60.0]))
         >>> axis.coarsened(np.array([0, 0, 1, 1])).labels
         ('≤ 40', '> 40')
         """
@@ -307,7 +307,7 @@ class Axis(abc.ABC):
         Examples
         --------
         >>> import numpy as np, treeanova
-        >>> age, years = (treeanova.IntervalAxis(name, -1, np.array([40.0])) for name in ("age", "years"))
+        >>> age, years = (treeanova.model.IntervalAxis(name, -1, np.array([40.0])) for name in ("age", "years"))
         >>> age.has_bins_of(years)
         True
         """
@@ -324,7 +324,7 @@ class Axis(abc.ABC):
         Examples
         --------
         >>> import numpy as np, treeanova
-        >>> treeanova.IntervalAxis("age", missing_bin=-1, bounds=np.array([40.0])).plain()
+        >>> treeanova.model.IntervalAxis("age", missing_bin=-1, bounds=np.array([40.0])).plain()
         {'name': 'age', 'missing_bin': -1}
         """
 

@@ -41,10 +41,10 @@ class Effects:
     Two features with two bins each; the interaction is 1 where both are in their second bin:
 
     >>> import numpy as np, treeanova
-    >>> axes = tuple(treeanova.IntervalAxis(name, -1, np.array([0.5])) for name in "ab")
-    >>> schema = treeanova.Schema(tuple(treeanova.Feature(axis.name) for axis in axes))
+    >>> axes = tuple(treeanova.model.IntervalAxis(name, -1, np.array([0.5])) for name in "ab")
+    >>> schema = treeanova.model.Schema(tuple(treeanova.model.Feature(axis.name) for axis in axes))
     >>> pair = np.array([[0.0, 0.0], [0.0, 1.0]])[..., None]
-    >>> effects = treeanova.Effects(treeanova.Grid(schema, axes), np.array([0.5]), {(0, 1): pair})
+    >>> effects = treeanova.Effects(treeanova.model.Grid(schema, axes), np.array([0.5]), {(0, 1): pair})
     >>> effects.score(np.array([[0, 1], [1, 1]])).ravel().tolist()
     [0.5, 1.5]
     """
@@ -322,7 +322,7 @@ class Effects:
         >>> import treeanova
         >>> from treeanova.testing import example
         >>> fx, X = example()
-        >>> schema = treeanova.Schema((treeanova.Feature("a"), treeanova.Feature("b")))
+        >>> schema = treeanova.model.Schema((treeanova.model.Feature("a"), treeanova.model.Feature("b")))
         >>> fx.effects.with_schema(schema).schema.names
         ('a', 'b')
         """
@@ -371,8 +371,8 @@ class Effects:
         >>> import numpy as np, treeanova
         >>> from treeanova.testing import example
         >>> fx, X = example()
-        >>> axes = [treeanova.IntervalAxis(name, -1, np.array([0.5, 0.7])) for name in ("x0", "x1")]
-        >>> finer = treeanova.Grid(fx.schema, tuple(axes))
+        >>> axes = [treeanova.model.IntervalAxis(name, -1, np.array([0.5, 0.7])) for name in ("x0", "x1")]
+        >>> finer = treeanova.model.Grid(fx.schema, tuple(axes))
         >>> fx.effects.on_union(finer, [np.array([0, 1, 1])] * 2).terms[(0,)].ravel().tolist()
         [-0.25, 0.25, 0.25]
         """

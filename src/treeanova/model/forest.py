@@ -168,7 +168,7 @@ class Forest:
         >>> import treeanova
         >>> from sklearn.tree import DecisionTreeRegressor
         >>> forest = treeanova.read_model(DecisionTreeRegressor().fit([[0.0], [1.0]], [3, 5]))
-        >>> schema = treeanova.Schema((treeanova.Feature("age"),))
+        >>> schema = treeanova.model.Schema((treeanova.model.Feature("age"),))
         >>> forest.with_schema(schema).schema.names
         ('age',)
         """
@@ -414,7 +414,7 @@ def assemble(
 
     >>> import treeanova
     >>> forest = assemble(
-    ...     treeanova.Schema((treeanova.Feature("age"),)),
+    ...     treeanova.model.Schema((treeanova.model.Feature("age"),)),
     ...     intercept=0.0,
     ...     roots=[0],
     ...     feature=[0, -1, -1],

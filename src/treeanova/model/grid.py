@@ -164,7 +164,7 @@ def grid_of(forest: Forest) -> Grid:
     >>> import treeanova
     >>> from sklearn.tree import DecisionTreeRegressor
     >>> tree = DecisionTreeRegressor().fit([[0.0], [1.0], [4.0]], [0, 1, 2])
-    >>> treeanova.grid_of(treeanova.read_model(tree)).axes[0].labels
+    >>> treeanova.model.grid_of(treeanova.read_model(tree)).axes[0].labels
     ('≤ 0.5', '(0.5, 2.5]', '> 2.5 or missing')
     """
     order = np.argsort(forest.feature, kind="stable")

@@ -462,7 +462,7 @@ def register_reader(recognises: Callable[[Any], bool], read: Callable[[Any], For
     ...     threshold: float
     >>> def read_stump(stump):
     ...     return assemble(
-    ...         treeanova.Schema((treeanova.Feature("age"),)),
+    ...         treeanova.model.Schema((treeanova.model.Feature("age"),)),
     ...         intercept=0.0,
     ...         roots=[0],
     ...         feature=[0, -1, -1],

@@ -7,9 +7,10 @@ import pytest
 import scipy.sparse
 
 from tests.support.oracles import brute_force
-from treeanova import choose_method, purify
+from treeanova import purify
 from treeanova.anova import solvers as registry
 from treeanova.anova.solvers.base import MethodChoice, Solution, Solver
+from treeanova.model import choose_method
 from treeanova.testing import correlated_weights
 
 

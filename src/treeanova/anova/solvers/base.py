@@ -41,7 +41,7 @@ class MethodChoice(NamedTuple):
     Examples
     --------
     >>> import treeanova
-    >>> method, reason = treeanova.choose_method([1, 2, 3])
+    >>> method, reason = treeanova.model.choose_method([1, 2, 3])
     >>> method
     'direct'
     >>> reason
