@@ -98,7 +98,7 @@ def grid_of(folder: pathlib.Path) -> Grid:
 def count(folder: pathlib.Path) -> dict[str, Any]:
     """Counts of all pairs, with all else that one pass gives."""
     grid = grid_of(folder)
-    statistics = statistics_of(folder / "rows", grid, wanted=[Request(key) for key in PAIRS])
+    statistics = statistics_of(folder / "rows", grid, required=[Request(key) for key in PAIRS])
     return {"digest": digest(statistics.tables[key].sums for key in PAIRS)}
 
 
@@ -147,7 +147,7 @@ def on_workers(folder: pathlib.Path, n_workers: int) -> dict[str, Any]:
         client.run(importlib.import_module, "treeanova._decompose")
         start = time.perf_counter()
         rows = frames.read_parquet(folder / "rows")
-        statistics = statistics_of(rows, grid, wanted=[Request(key) for key in PAIRS])
+        statistics = statistics_of(rows, grid, required=[Request(key) for key in PAIRS])
         seconds = time.perf_counter() - start
     return {"seconds": seconds, "digest": digest(statistics.tables[key].sums for key in PAIRS)}
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.densities import MIXED_GRID, MIXED_KEYS, MIXED_SIZES, marginal, mixed_rows, mixed_shares
 from treeanova.density import joint as joints
-from treeanova.density.joint import Blocks, Cells, Mixture, Product, Rows, draw_bins
+from treeanova.density.joint import Blocks, Cells, EmpiricalJoint, Mixture, Product, draw_bins
 from treeanova.density.row_sources import statistics_of
 
 MASSES = [np.array([0.1, 0.2, 0.3, 0.4]), np.array([0.25, 0.75]), np.array([0.5, 0.0, 0.5])]
@@ -23,9 +23,9 @@ def blocks():
 def cases():
     statistics = statistics_of(mixed_rows(), MIXED_GRID)
     product = np.einsum("a,b,c->abc", *MASSES)
-    mixture = Mixture((0.3, 0.7, 0.0), (Product(MASSES), Cells(TABLE), Rows(statistics)))
+    mixture = Mixture((0.3, 0.7, 0.0), (Product(MASSES), Cells(TABLE), EmpiricalJoint(statistics)))
     return {
-        "rows": (Rows(statistics), mixed_shares(mixed_rows())),
+        "rows": (EmpiricalJoint(statistics), mixed_shares(mixed_rows())),
         "product": (Product(MASSES), product),
         "cells": (Cells(TABLE), TABLE),
         "blocks": blocks(),
@@ -87,12 +87,12 @@ def test_points_on_a_finer_grid_are_rows_in_their_bins_or_drawn_within():
         return codes * 10 + rng.integers(0, 10, codes.shape)
 
     rng = np.random.default_rng(0)
-    exact = Rows(statistics).points_on(MIXED_GRID, refine, 5, rng)
+    exact = EmpiricalJoint(statistics).points_on(MIXED_GRID, refine, 5, rng)
     np.testing.assert_array_equal(exact.codes, statistics.points().codes)
     drawn = Product(MASSES).points_on(MIXED_GRID, refine, 50, rng)
     assert (drawn.codes // 10 <= [3, 1, 2]).all()
     assert drawn.codes.max() > 3
-    mixed = Mixture((0.5, 0.5), (Rows(statistics), Product(MASSES))).points_on(MIXED_GRID, refine, 50, rng)
+    mixed = Mixture((0.5, 0.5), (EmpiricalJoint(statistics), Product(MASSES))).points_on(MIXED_GRID, refine, 50, rng)
     assert len(mixed.codes) == 90
     assert mixed.weights[:40].sum() == pytest.approx(0.5)
 

@@ -234,6 +234,6 @@ def test_loading_does_not_look_for_leaves(deep, monkeypatch, tmp_path):
         monkeypatch.setattr(kept_statistics, "_MAX_ROWS", most)
         again = saved_and_loaded(deep, tmp_path)
         assert "_built" not in again.source.trees.leaf_sets.__dict__
-        asked = {request.key for request in again.statistics.wanted}
+        asked = {request.key for request in again.statistics.required}
         assert asked == {request.key for request in deep.source.wanted_tables()}
         assert again.statistics.is_complete == (most > 600)

@@ -61,7 +61,7 @@ def standard_errors_of_tables(
         raise ValueError(f"`n_resamples` must be at least 2, got {n_resamples!r}; 50 is the default.")
     effects = evaluation.terms.tables.effects
     if not statistics.is_complete:
-        density = density.settled
+        density = density.with_fixed_tuning
     totals = {key: np.zeros((2, *values.shape)) for key, values in effects.terms.items()}
     with one_step(progress, "tables before purification"):
         raw = evaluation.source.tables_to_purify(evaluation.terms)

@@ -133,7 +133,7 @@ class Decomposition(Answers):
     @property
     def _shown_density(self) -> Density:
         """The density whose weights terms are shown with."""
-        return self.density.population if self.density.shows_population else self.density
+        return self.density.population if self.density.ranks_on_population else self.density
 
     def __repr__(self) -> str:
         tables = [len(key) for key in self.effects.terms]
@@ -541,7 +541,7 @@ def counted_for(source: Source, kind: Density, X: Any, sample_weight: Any) -> St
     """Statistics of user data with all that a source needs under a kind of density; None without data."""
     if X is None:
         return None
-    score = source.row_score if kind.has_rows_as_they_are and isinstance(source, AdditiveModel) else None
+    score = source.row_score if kind.is_empirical and isinstance(source, AdditiveModel) else None
     return statistics_of(X, source.grid, sample_weight, source.wanted_tables(), score)
 
 
@@ -559,7 +559,7 @@ def decomposed(
 
     `clock` has the time of the settings, and may have begun before.
     """
-    if density.is_one_cell and not density.shows_population:
+    if density.is_one_cell and not density.ranks_on_population:
         warnings.warn(one_cell_words(density.name), DensityWarning, stacklevel=3)
     clock = Clock(settings.seconds) if clock is None else clock
     pure = source.purify(density, settings, progress, clock)
@@ -572,7 +572,7 @@ def decomposed(
     evaluation = Evaluation(source, pure.terms, scope, settings.n_jobs)
     certificate = certify(evaluation, pure, density, settings.options, oracle, clock=clock)
     terms = pure.terms
-    if density.shows_population:
+    if density.ranks_on_population:
         effects = terms.tables.effects
         tables = {key: density.population.table(key, effects.binnings.get(key)) for key in effects.terms}
         terms = terms.with_weights(tables)

@@ -335,7 +335,7 @@ def _moments_of_terms(
     else:
         with one_step(listener(), "variances of tables"):
             rng, is_whole = np.random.default_rng(random_state), not evaluation.scope.is_part
-            if joint is not None and is_whole and density.has_rows_as_they_are and density.statistics is not None:
+            if joint is not None and is_whole and density.is_empirical and density.statistics is not None:
                 density.statistics.add_scores(evaluation.source.row_score)
             result = moments(effects, weights, joint, rng, is_whole=is_whole)
     if joint is None:

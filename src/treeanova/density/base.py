@@ -33,7 +33,7 @@ class Density(abc.ABC):
         Statistics of the rows that define the density; None where there are no rows.
     baseline
         What the mean score under the density is, in words.
-    shows_population
+    ranks_on_population
         Whether terms are shown with the weights of `population` in place of those of the density.
 
     Examples
@@ -51,8 +51,8 @@ class Density(abc.ABC):
     name: ClassVar[str]
     needs_data: ClassVar[bool] = True
     baseline: ClassVar[str] = "average"
-    shows_population: ClassVar[bool] = False
-    has_rows_as_they_are: ClassVar[bool] = False  # whether rows themselves, not smoothed, are part of it
+    ranks_on_population: ClassVar[bool] = False
+    is_empirical: ClassVar[bool] = False  # whether rows themselves, not smoothed, are part of it
     grid: Grid | None = dataclasses.field(default=None, kw_only=True, repr=False)
     statistics: Statistics | None = dataclasses.field(default=None, kw_only=True, repr=False)
 
@@ -130,7 +130,7 @@ class Density(abc.ABC):
         return False
 
     @property
-    def settled(self) -> Self:
+    def with_fixed_tuning(self) -> Self:
         """The same density with all that was chosen by the number of rows given, for resamples that have fewer."""
         return self
 

@@ -252,7 +252,7 @@ class Counting:
         return bool(self.tables) or self.describes_features
 
 
-class Rows(NamedTuple):
+class EncodedBatch(NamedTuple):
     """Encoded rows of one source: values, weights, number of the source, numbers of the rows, and bins if known."""
 
     values: Floats
@@ -261,11 +261,11 @@ class Rows(NamedTuple):
     numbers: Ints
     codes: BinIndices | None = None
 
-    def take(self, chosen: Any) -> Rows:
+    def take(self, chosen: Any) -> EncodedBatch:
         """Some of the rows."""
         weights = None if self.weights is None else self.weights[chosen]
         codes = None if self.codes is None else self.codes[chosen]
-        return Rows(self.values[chosen], weights, self.source, self.numbers[chosen], codes)
+        return EncodedBatch(self.values[chosen], weights, self.source, self.numbers[chosen], codes)
 
 
 class Part(Protocol):
@@ -447,11 +447,11 @@ class Accumulator:
     Examples
     --------
     >>> import numpy as np
-    >>> from treeanova.density.counting import Accumulator, Counting, Request, Rows
+    >>> from treeanova.density.counting import Accumulator, Counting, Request, EncodedBatch
     >>> from treeanova.testing import example
     >>> fx, X = example()
     >>> accumulator = Accumulator(Counting(fx.grid, [Request((0, 1))]))
-    >>> accumulator.update(Rows(X.astype(float), None, 0, np.arange(4)))
+    >>> accumulator.update(EncodedBatch(X.astype(float), None, 0, np.arange(4)))
     >>> accumulator.tables[0].sums.tolist()
     [[1, 1], [1, 1]]
     """
@@ -464,7 +464,7 @@ class Accumulator:
         self.features: dict[int, FeatureTotals] = {}
         self.sampled = SamplePart((), counting.n_sampled)
 
-    def update(self, rows: Rows) -> None:
+    def update(self, rows: EncodedBatch) -> None:
         """Add rows; those of negligible weight are left out.
 
         Parameters
@@ -485,7 +485,7 @@ class Accumulator:
         if counting.n_sampled:
             self._sample(rows)
 
-    def _count(self, codes: BinIndices, rows: Rows) -> None:
+    def _count(self, codes: BinIndices, rows: EncodedBatch) -> None:
         counting, sizes = self.counting, self.counting.grid.sizes
         scores = None if counting.score is None else counting.score(rows.values, codes)
         if scores is not None and rows.weights is not None:
@@ -499,12 +499,12 @@ class Accumulator:
                 elif more is not None:
                     kept[number] = CellSums(more)
 
-    def _describe(self, codes: BinIndices, rows: Rows) -> None:
+    def _describe(self, codes: BinIndices, rows: EncodedBatch) -> None:
         for j, size in enumerate(self.counting.grid.sizes if self.counting.describes_features else ()):
             more = feature_totals(rows.values[:, j], codes[:, j], rows.weights, size)
             self.features[j] = self.features[j].merged(more) if j in self.features else more
 
-    def _sample(self, rows: Rows) -> None:
+    def _sample(self, rows: EncodedBatch) -> None:
         hashes = hashes_of(rows.source, rows.numbers)
         chosen = hashes <= min(self.sampled.limit, self.counting.largest_hash)
         if not chosen.all():
@@ -625,12 +625,12 @@ def counted_parts(batches: Iterable[Any], counting: Counting) -> dict[str, bytes
     return tables(batches, counting).parts()
 
 
-def encoded_rows(batch: Any, counting: Counting) -> Rows:
+def encoded_rows(batch: Any, counting: Counting) -> EncodedBatch:
     """The rows of a batch, encoded; ValueError for weights that are negative or not finite."""
     values = batch.encoded(counting.grid.schema)
     numbers = batch.first_row + np.arange(len(values))
     if not counting.has_weights:
-        return Rows(values, None, batch.number, numbers)
+        return EncodedBatch(values, None, batch.number, numbers)
     is_bad = ~np.isfinite(batch.weights) | (batch.weights < 0)
     if is_bad.any():
         row = int(is_bad.argmax())
@@ -638,4 +638,4 @@ def encoded_rows(batch: Any, counting: Counting) -> Rows:
             f"{batch.source}: `sample_weight` must be finite and not negative, got {batch.weights[row]:g} at row "
             f"{batch.first_row + row}; correct the weights or leave these rows out."
         )
-    return Rows(values, batch.weights, batch.number, numbers)
+    return EncodedBatch(values, batch.weights, batch.number, numbers)

@@ -265,8 +265,8 @@ class CountedTable(NamedTuple):
         """Sums over other bins; None where these are not unions of the bins of the table."""
         if self.binnings is None:
             return pool_table(self.sums, binnings)  # type: ignore[arg-type]
-        wanted = [unmerged(size) for size in sizes] if binnings is None else binnings
-        pairs = list(zip(self.binnings, wanted, strict=True))
+        required = [unmerged(size) for size in sizes] if binnings is None else binnings
+        pairs = list(zip(self.binnings, required, strict=True))
         if not all(fine.refines(coarse) for fine, coarse in pairs):
             return None
         return pool_table(self.sums, [binning_by(coarse.within(fine)) for fine, coarse in pairs])  # type: ignore[arg-type]
@@ -286,7 +286,7 @@ class Counts:
         Whether rows came with weights.
     sample
         Rows with the smallest hashes of their numbers: all rows where there are no more than 262,144.
-    wanted
+    required
         Tables that a decomposition on this grid needs.
     tables
         Tables that were counted, by positions of features.
@@ -306,7 +306,7 @@ class Counts:
     totals: RowTotals
     has_weights: bool
     sample: Sample
-    wanted: tuple[Request, ...] = ()
+    required: tuple[Request, ...] = ()
     tables: Mapping[Key, CountedTable] = dataclasses.field(default_factory=dict)
     features: Mapping[int, FeatureTotals] = dataclasses.field(default_factory=dict)
     source: RowSource | None = None
@@ -549,7 +549,7 @@ class Counts:
         if self.is_complete or self.source is None or any(table.scores is not None for table in self.tables.values()):
             return
         if not self._scored:
-            counting = Counting(self.grid, self.wanted, score=score, describes_features=False)
+            counting = Counting(self.grid, self.required, score=score, describes_features=False)
             self._scored.update(counted_tables(self.source.count(counting)))
 
     def counted(self, requests: Sequence[Request]) -> dict[Key, CountedTable]:

@@ -1,7 +1,7 @@
 """Joint densities of all features: one definition, from which tables of any order and weighted points both follow.
 
 A table of fewer features is the marginal of a table of more, by construction. `points` are bins and weights of rows
-that represent the density: exact where few cells have mass, otherwise draws. Kinds: the rows themselves (`Rows`),
+that represent the density: exact where few cells have mass, otherwise draws. Kinds: the rows (`EmpiricalJoint`),
 independent features (`Product`), a whole table (`Cells`), independent blocks of features (`Blocks`) and weighted sums
 (`Mixture`). `kernel_joint` has rows moved by kernels.
 """
@@ -21,7 +21,7 @@ from treeanova.density.counting import Binnings, pool_masses, pool_table
 from treeanova.density.statistics import Points, Statistics
 from treeanova.model.grid import Grid
 
-__all__ = ["MAX_CELLS", "Blocks", "Cells", "Joint", "Mixture", "Points", "Product", "Rows", "draw_bins"]
+__all__ = ["MAX_CELLS", "Blocks", "Cells", "EmpiricalJoint", "Joint", "Mixture", "Points", "Product", "draw_bins"]
 
 MAX_CELLS = 1 << 20
 Refinement = Callable[[BinIndices, np.random.Generator], BinIndices]
@@ -61,7 +61,7 @@ class Joint(abc.ABC):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Rows(Joint):
+class EmpiricalJoint(Joint):
     """The rows themselves, with their weights."""
 
     statistics: Statistics

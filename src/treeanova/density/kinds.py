@@ -16,7 +16,7 @@ from treeanova.core.arrays import Floats, Key
 from treeanova.data.columns import encode_rows
 from treeanova.density.base import Density
 from treeanova.density.counting import Binnings, Request
-from treeanova.density.joint import Joint, Mixture, Product, Rows
+from treeanova.density.joint import EmpiricalJoint, Joint, Mixture, Product
 from treeanova.density.row_sources import shown_weights, statistics_of
 from treeanova.density.smooth import Auto, Kernel
 from treeanova.density.statistics import Statistics
@@ -133,7 +133,7 @@ class Empirical(Density):
     """
 
     name: ClassVar[str] = "empirical"
-    has_rows_as_they_are: ClassVar[bool] = True
+    is_empirical: ClassVar[bool] = True
     X: Any = dataclasses.field(default=None, repr=False)
     sample_weight: Any = dataclasses.field(default=None, repr=False)
     data: dataclasses.InitVar[Any] = dataclasses.field(default=None, kw_only=True)
@@ -177,13 +177,13 @@ class Empirical(Density):
                 "`sample_weight` must weigh the rows that define the density, got weights of X with Empirical(X=…); "
                 "pass Empirical(X, sample_weight=…)."
             )
-        wanted = () if statistics is None else statistics.wanted
-        return super().bind(grid, statistics_of(self.X, grid, self.sample_weight, wanted))
+        required = () if statistics is None else statistics.required
+        return super().bind(grid, statistics_of(self.X, grid, self.sample_weight, required))
 
     @functools.cached_property
     def joint(self) -> Joint:
         """The rows."""
-        return Rows(self._bound_statistics)
+        return EmpiricalJoint(self._bound_statistics)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -219,7 +219,7 @@ class Laplace(Density):
     """
 
     name: ClassVar[str] = "laplace"
-    has_rows_as_they_are: ClassVar[bool] = True
+    is_empirical: ClassVar[bool] = True
     mix: float = _DEFAULT_MIX
     counts: float | None = None
 
@@ -250,7 +250,7 @@ class Laplace(Density):
     @functools.cached_property
     def joint(self) -> Joint:
         """Mixture of both; the rows alone with `counts`."""
-        rows = Rows(self._bound_statistics)
+        rows = EmpiricalJoint(self._bound_statistics)
         return rows if self.counts is not None else Mixture((1 - self.mix, self.mix), (rows, self._uniform))
 
     @functools.cached_property
@@ -360,7 +360,7 @@ class Shrinkage(Density):
     """
 
     name: ClassVar[str] = "shrinkage"
-    has_rows_as_they_are: ClassVar[bool] = True
+    is_empirical: ClassVar[bool] = True
     intensity: float | None = None
 
     def __post_init__(self) -> None:
@@ -373,7 +373,7 @@ class Shrinkage(Density):
         return _james_stein(self._bound_statistics) if self.intensity is None else self.intensity
 
     @property
-    def settled(self) -> Self:
+    def with_fixed_tuning(self) -> Self:
         """The density with λ given."""
         return dataclasses.replace(self, intensity=self.used_intensity)
 
@@ -381,7 +381,7 @@ class Shrinkage(Density):
     def joint(self) -> Joint:
         """Mixture of both."""
         share, statistics = self.used_intensity, self._bound_statistics
-        return Mixture((1 - share, share), (Rows(statistics), _product_of_marginals(statistics)))
+        return Mixture((1 - share, share), (EmpiricalJoint(statistics), _product_of_marginals(statistics)))
 
 
 def _james_stein(statistics: Statistics) -> float:
@@ -477,7 +477,7 @@ class Reference(Density):
     name: ClassVar[str] = "reference"
     needs_data: ClassVar[bool] = False
     baseline: ClassVar[str] = "score of the reference"
-    shows_population: ClassVar[bool] = True
+    ranks_on_population: ClassVar[bool] = True
     row: Any = dataclasses.field(default=None, repr=False)
 
     def bind(self, grid: Grid, statistics: Statistics | None) -> Self:

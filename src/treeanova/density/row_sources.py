@@ -22,8 +22,8 @@ from treeanova.density.counting import (
     NEGLIGIBLE_WEIGHT,
     Accumulator,
     Counting,
+    EncodedBatch,
     Request,
-    Rows,
     RowScore,
     RowSource,
     counted_parts,
@@ -69,7 +69,7 @@ class RowsInMemory(RowSource):
         """One update."""
         accumulator = Accumulator(dataclasses.replace(counting, has_weights=self.has_weights))
         codes = self._codes(counting.grid) if counting.needs_bins else None
-        accumulator.update(Rows(self.values, self.weights, 0, self.numbers, codes))
+        accumulator.update(EncodedBatch(self.values, self.weights, 0, self.numbers, codes))
         accumulator.totals = dataclasses.replace(accumulator.totals, unit=self.unit)
         return accumulator
 
@@ -88,11 +88,11 @@ class RowsInMemory(RowSource):
     def _last(self) -> dict[str, tuple[Grid, BinIndices]]:
         return {}
 
-    def statistics(self, grid: Grid, wanted: Sequence[Request]) -> Statistics:
+    def statistics(self, grid: Grid, required: Sequence[Request]) -> Statistics:
         """Statistics on a grid; tables are counted when they are asked for."""
         size = sample_size(len(grid.axes))
         counted = self.count(Counting(grid, n_sampled=size, describes_features=False))
-        return frozen(counted, wanted, None if len(self.values) <= size else self)
+        return frozen(counted, required, None if len(self.values) <= size else self)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -119,13 +119,13 @@ class RowsElsewhere(RowSource):
         """What to count, with what is known of the weights of this source."""
         return dataclasses.replace(counting, has_weights=self.has_weights, least_weight=self.least_weight)
 
-    def statistics(self, grid: Grid, wanted: Sequence[Request], score: RowScore | None = None) -> Statistics:
+    def statistics(self, grid: Grid, required: Sequence[Request], score: RowScore | None = None) -> Statistics:
         """Statistics on a grid, with all tables that are wanted; a second pass where some weights are negligible."""
-        counted = self.count(Counting(grid, wanted, sample_size(len(grid.axes)), score=score))
+        counted = self.count(Counting(grid, required, sample_size(len(grid.axes)), score=score))
         _check_totals(counted, has_weights=self.has_weights)
         if counted.totals.needs_cut:
-            return self._with_cut(counted).statistics(grid, wanted, score)
-        return frozen(counted, wanted, self if self.is_rereadable else None)
+            return self._with_cut(counted).statistics(grid, required, score)
+        return frozen(counted, required, self if self.is_rereadable else None)
 
     def _with_cut(self, counted: Accumulator) -> Self:
         totals = counted.totals
@@ -206,7 +206,7 @@ def check_weighted_rows(X: Any, sample_weight: Any) -> None:
 
 
 def statistics_of(
-    X: Any, grid: Grid, sample_weight: Any = None, wanted: Sequence[Request] = (), score: RowScore | None = None
+    X: Any, grid: Grid, sample_weight: Any = None, required: Sequence[Request] = (), score: RowScore | None = None
 ) -> Statistics:
     """Statistics of user data on a grid.
 
@@ -220,29 +220,31 @@ def statistics_of(
         The bins to count in.
     sample_weight
         Weights of the rows, or the name of the column that holds them; None where all weigh the same.
-    wanted
+    required
         Tables that will be asked for.
     score
         Score of rows, to be added up in the cells of these tables where rows are not held in memory.
     """
     if isinstance(X, Statistics):
-        return _given_statistics(X, grid, sample_weight, wanted)
+        return _given_statistics(X, grid, sample_weight, required)
     batches = batches_of(X)
     if batches is not None:
         chosen = batches.for_model(grid.schema, _weight_column(sample_weight))
         rows = RowsInBatches(sample_weight is not None, batches=chosen)
-        return rows.statistics(grid, wanted, score)
+        return rows.statistics(grid, required, score)
     with one_step(listener(), "bins of the rows"):
-        return _rows_in_memory(X, grid, sample_weight).statistics(grid, wanted)
+        return _rows_in_memory(X, grid, sample_weight).statistics(grid, required)
 
 
-def _given_statistics(statistics: Statistics, grid: Grid, sample_weight: Any, wanted: Sequence[Request]) -> Statistics:
+def _given_statistics(
+    statistics: Statistics, grid: Grid, sample_weight: Any, required: Sequence[Request]
+) -> Statistics:
     if sample_weight is not None:
         raise ValueError(
             f"`sample_weight` must weigh rows, got {shown_weights(sample_weight)} and statistics, whose rows are "
             "counted already; leave it out."
         )
-    return dataclasses.replace(statistics.on(grid), wanted=tuple(wanted))
+    return dataclasses.replace(statistics.on(grid), required=tuple(required))
 
 
 def _weight_column(sample_weight: Any) -> str | None:

@@ -332,7 +332,7 @@ class Statistics(Counts):
         if self.grid.has_bins_of(grid):
             return dataclasses.replace(self, grid=grid)
         features = {} if self.sample_grid is None else _features_on(self, grid)
-        other = dataclasses.replace(self, grid=grid, wanted=(), tables={}, features=features)
+        other = dataclasses.replace(self, grid=grid, required=(), tables={}, features=features)
         other.__dict__.update(
             {name: self.__dict__[name] for name in ("_estimated", "distinct") if name in self.__dict__}
         )
@@ -427,8 +427,8 @@ class Statistics(Counts):
                 "statistics must both have weights of rows to be merged, or none, got one of each; count one again."
             )
         unit = max(self.totals.unit, other.totals.unit)
-        wanted = self.wanted or other.wanted
-        merged = _merged(_in_unit(self, unit, wanted), _in_unit(other, unit, wanted))
+        required = self.required or other.required
+        merged = _merged(_in_unit(self, unit, required), _in_unit(other, unit, required))
         if merged.totals.needs_cut:
             raise ValueError(
                 f"statistics must have weights of similar size to be merged, got some below {NEGLIGIBLE_WEIGHT:g} of "
@@ -484,9 +484,9 @@ _GONE = (
 )
 
 
-def _check_bins(known: Grid, wanted: Grid) -> None:
+def _check_bins(known: Grid, required: Grid) -> None:
     """Raise NoRowsError where rows that are known by their bins on one grid have no certain bins on another."""
-    name = first_unresolved(known, wanted)
+    name = first_unresolved(known, required)
     if name is not None:
         raise NoRowsError(
             f"rows must be known by their values for other bins of {name!r}, got their bins only, which is all that a "
@@ -530,13 +530,13 @@ def _features_on(statistics: Statistics, grid: Grid) -> dict[int, FeatureTotals]
     return {j: totals.onto(bins[j], grid.sizes[j]) for j, totals in statistics.described().items()}
 
 
-def _in_unit(statistics: Statistics, unit: float, wanted: Sequence[Request]) -> Statistics:
+def _in_unit(statistics: Statistics, unit: float, required: Sequence[Request]) -> Statistics:
     """The same statistics with weights as multiples of another unit, and with some tables."""
     totals, sample = statistics.totals, statistics.sample
     factor = totals.unit / unit
     if factor == 1 or sample.weights is None:
         return statistics
-    tables = {key: table.scaled(factor) for key, table in statistics.counted(wanted).items()}
+    tables = {key: table.scaled(factor) for key, table in statistics.counted(required).items()}
     return dataclasses.replace(
         statistics,
         totals=totals.in_unit(unit),
@@ -553,7 +553,7 @@ def _merged(first: Statistics, second: Statistics) -> Statistics:
     n_features = len(first.grid.axes)
     sample = joined([first.sample, last], sample_size(n_features))
     totals = first.totals.merged(second.totals)
-    merged = Statistics(first.grid, totals, first.has_weights, sample, first.wanted or second.wanted)
+    merged = Statistics(first.grid, totals, first.has_weights, sample, first.required or second.required)
     grids = [known for known in (first.sample_grid, second.sample_grid) if known is not None]
     changes: dict[str, object] = {"sample_grid": grids[0] if grids else None}
     if grids or not merged.is_complete:
@@ -565,7 +565,7 @@ def _merged(first: Statistics, second: Statistics) -> Statistics:
     if grids:
         changes["spreads"] = {j: first.spread(j).merged(second.spread(j)) for j in range(n_features)}
     if not merged.is_complete:
-        changes["tables"] = _sums_of_both(first.counted(merged.wanted), second.counted(merged.wanted))
+        changes["tables"] = _sums_of_both(first.counted(merged.required), second.counted(merged.required))
     return dataclasses.replace(merged, **changes)  # type: ignore[arg-type]
 
 
@@ -586,7 +586,7 @@ def rows_as_statistics(grid: Grid, values: Floats, weights: Floats | None) -> St
     return Statistics(grid, totals_of(len(values), weights), weights is not None, sample)
 
 
-def frozen(accumulator: Accumulator, wanted: Sequence[Request], source: RowSource | None) -> Statistics:
+def frozen(accumulator: Accumulator, required: Sequence[Request], source: RowSource | None) -> Statistics:
     """The statistics that an accumulator has counted; `source` for what is asked beyond that."""
     counting = accumulator.counting
     return Statistics(
@@ -594,7 +594,7 @@ def frozen(accumulator: Accumulator, wanted: Sequence[Request], source: RowSourc
         accumulator.totals,
         counting.has_weights,
         accumulator.sampled.sample(),
-        tuple(wanted),
+        tuple(required),
         counted_tables(accumulator),
         dict(accumulator.features),
         source,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from treeanova.core.arrays import Floats, Key
-from treeanova.density.joint import Joint, Product, Rows
+from treeanova.density.joint import EmpiricalJoint, Joint, Product
 from treeanova.model.effects import Effects
 from treeanova.model.grid import Binning, common_refinements
 
@@ -139,7 +139,7 @@ RawMoments = tuple[Floats, Floats, Floats]  # means of terms, of their squares, 
 def _raw_moments(effects: Effects, part: Joint, rng: np.random.Generator, *, is_whole: bool) -> RawMoments:
     if isinstance(part, Product):
         return _raw_moments_of_product(effects, part)
-    if isinstance(part, Rows) and is_whole and not part.has_exact_points:
+    if isinstance(part, EmpiricalJoint) and is_whole and not part.has_exact_points:
         sums = {key: part.statistics.score_sums(key, effects.binnings.get(key)) for key in effects.terms}
         known = {key: of_key for key, of_key in sums.items() if of_key is not None}
         if len(known) == len(sums):
@@ -161,7 +161,7 @@ def _raw_moments(effects: Effects, part: Joint, rng: np.random.Generator, *, is_
     return first, squares, products
 
 
-def _raw_moments_of_sums(effects: Effects, part: Rows, score_sums: Mapping[Key, Floats]) -> RawMoments:
+def _raw_moments_of_sums(effects: Effects, part: EmpiricalJoint, score_sums: Mapping[Key, Floats]) -> RawMoments:
     """The same for all rows of many, of which scores were added up in the cells of each term.
 
     The sum of all terms is the score without the intercept, so that the mean of its product with a term is the sum

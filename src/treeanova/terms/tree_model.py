@@ -21,7 +21,7 @@ from treeanova.anova.observed import slice_impurity
 from treeanova.core.arrays import BinIndices, Floats, Key, single_threaded
 from treeanova.core.progress import Clock, OutOfTime, Progress, counted, one_step, quiet, reporting
 from treeanova.density.counting import Request
-from treeanova.density.joint import Points, Rows
+from treeanova.density.joint import EmpiricalJoint, Points
 from treeanova.density.kinds import Density
 from treeanova.density.statistics import Statistics
 from treeanova.model.effects import Effects, without_rounding
@@ -484,7 +484,9 @@ class _Unsampled:
 
     @functools.cached_property
     def _sampled(self) -> list[tuple[float, Statistics]]:
-        parts = ((share, joint) for share, joint in self.density.joint.components() if isinstance(joint, Rows))
+        parts = (
+            (share, joint) for share, joint in self.density.joint.components() if isinstance(joint, EmpiricalJoint)
+        )
         return [(share, joint.statistics.on(self.grid)) for share, joint in parts if not joint.has_exact_points]
 
 

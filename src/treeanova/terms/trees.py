@@ -16,7 +16,7 @@ import numpy as np
 
 from treeanova.core.arrays import BinIndices, Floats, Ints, Key
 from treeanova.density.counting import Counting, Request
-from treeanova.density.joint import Blocks, Cells, Joint, Mixture, Points, Product, Rows
+from treeanova.density.joint import Blocks, Cells, EmpiricalJoint, Joint, Mixture, Points, Product
 from treeanova.density.kinds import Density
 from treeanova.density.smooth.kernel import FLOOR, KernelJoint
 from treeanova.density.statistics import Statistics
@@ -156,7 +156,7 @@ def mean_score(trees: Trees, joint: Joint) -> Floats | None:
         shares = [share for share, _ in joint.components()]
         known = [mean for mean in means if mean is not None]
         return None if len(known) < len(means) else np.asarray(sum(s * m for s, m in zip(shares, known, strict=True)))
-    if isinstance(joint, Rows):
+    if isinstance(joint, EmpiricalJoint):
         return _mean_at_rows(trees, joint)
     masses = _leaf_masses(trees, joint, range(len(trees.binnings)))
     return None if masses is None else trees.leaf_sets.intercept + masses @ trees.leaf_sets.values
@@ -175,7 +175,7 @@ def mean_of_tables(tables: Tensors, density: Density) -> Floats:
     return mean
 
 
-def _mean_at_rows(trees: Trees, joint: Rows) -> Floats | None:
+def _mean_at_rows(trees: Trees, joint: EmpiricalJoint) -> Floats | None:
     """Mean of the scores of all rows, in another pass over them where they are not all held."""
     statistics = joint.statistics.on(trees.grid)
     if statistics.n_rows * trees.forest.n_trees > _MAX_SCORED:
