@@ -314,7 +314,7 @@ def numbers_of(fx: treeanova.Decomposition, data: Data) -> dict[str, npt.NDArray
     found = {
         "intercept": np.asarray(fx.intercept),
         "score": fx.decision_function(data.rows),
-        "met": np.asarray(certificate.met),
+        "met": np.asarray(certificate.is_pure),
         "reconstruction error": np.asarray(certificate.reconstruction_error),
     }
     if data.is_class:

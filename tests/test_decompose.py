@@ -344,7 +344,7 @@ def test_terms_are_pure_and_add_up_to_the_model(name, density):
         assert_close(fx.explain(rows).scores, expected, case.tolerance)
     assert_pure(fx)
     assert_marginals(fx)
-    assert fx.certificate.met
+    assert fx.certificate.is_pure
     assert fx.certificate.reconstruction_error < 1e-12
 
 

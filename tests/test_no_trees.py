@@ -22,7 +22,7 @@ def test_the_intercept_is_the_score(forest, density, tmp_path):
     fx = treeanova.decompose(forest, DATA, density=density)
     assert not fx.terms
     np.testing.assert_array_equal(fx.decision_function(DATA), np.full(60, fx.intercept))
-    assert fx.certificate.met
+    assert fx.certificate.is_pure
     assert not len(fx.importance())
     assert fx.explain(DATA).shap_values().shape == (60, 3)
     fx.save(tmp_path / "constant.tav")

@@ -28,7 +28,7 @@ class NotPureWarning(UserWarning):
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
     ...     pure = treeanova.purify([[0, 0], [0, 1]], weights, method="mass-moving", max_iterations=3)
-    >>> caught[0].category is treeanova.NotPureWarning, pure.certificate.met
+    >>> caught[0].category is treeanova.NotPureWarning, pure.certificate.is_pure
     (True, False)
     """
 

@@ -43,8 +43,8 @@ def test_nan_never_passes_for_pure():
     }
     for order in (list(terms), list(terms)[::-1]):
         certificate = Certificate({key: terms[key] for key in order}, 0.0, 1e-10)
-        assert not certificate.met
-        assert not certificate.tables_met
+        assert not certificate.is_pure
+        assert not certificate.tables_are_pure
         assert np.isnan(certificate.impurity)
         assert certificate.least_pure[0] == ("b",)
 
@@ -58,7 +58,7 @@ def test_an_error_is_derived_from_impurity_and_correlation():
 def test_an_error_far_above_the_tolerance_is_not_pure():
     term = TermCertificate(1e-16, 1.0, 1, 0.0, "direct", 1)
     assert term.error > 0.1
-    assert not Certificate({("a", "b"): term}, 0.0, 1e-10).met
+    assert not Certificate({("a", "b"): term}, 0.0, 1e-10).is_pure
 
 
 def test_the_worst_of_all_terms():
@@ -70,13 +70,13 @@ def test_the_worst_of_all_terms():
     assert certificate.n_components == 3
     assert certificate.empty_share == 0.5
     assert certificate.iterations == 40
-    assert certificate.met
+    assert certificate.is_pure
 
 
 def test_no_terms_at_all():
     certificate = Certificate({}, 0.0, 1e-10)
     assert (certificate.impurity, certificate.n_components, certificate.iterations) == (0.0, 1, 0)
-    assert certificate.met
+    assert certificate.is_pure
     assert certificate.purity == "no terms"
 
 
@@ -102,7 +102,7 @@ def test_certificate_tells_what_the_weights_leave_open():
     assert pair.empty_share == pytest.approx(11 / 16)
     assert certificate.terms[0,].empty_share == pytest.approx(1 / 4)
     assert certificate.reconstruction_error < 1e-15
-    assert certificate.met
+    assert certificate.is_pure
     assert "2   68.8%" in str(certificate)
 
 
@@ -160,7 +160,7 @@ def test_purity_of_terms_at_rows(change, purity, words):
     np.testing.assert_equal(higher.purity, purity)
     assert higher.in_short == f"orders 3 to 5 {words}"
     assert str(higher).startswith("orders 3 to 5: ")
-    assert Certificate({("a",): GOOD}, 0.0, 1e-10, higher).met == (purity == 0.0)
+    assert Certificate({("a",): GOOD}, 0.0, 1e-10, higher).is_pure == (purity == 0.0)
 
 
 @pytest.mark.parametrize(
@@ -179,8 +179,8 @@ def test_errors_of_tables_include_those_of_the_orders_above_them(change, words):
     certificate = Certificate({("a",): GOOD}, 0.0, 1e-10, higher)
     assert words in higher.accuracy
     assert higher.accuracy.startswith(("tables of orders 1 and 2", "accuracy of tables of orders 1 and 2"))
-    assert certificate.tables_met
-    assert not certificate.met
+    assert certificate.tables_are_pure
+    assert not certificate.is_pure
     np.testing.assert_equal(certificate.error, GOOD.error + higher.table_error)
     for text in (str(certificate), certificate.purity, higher.accuracy):
         assert "nan" not in text

@@ -135,7 +135,7 @@ def test_too_few_sweeps_warn_or_raise():
     with pytest.warns(NotPureWarning, match='relative to the largest score.*use method="auto"') as caught:
         pure = purify(scores, weights, method="mass-moving", max_iterations=5)
     assert caught[0].filename == __file__  # the warning points to the caller
-    assert not pure.certificate.met
+    assert not pure.certificate.is_pure
     assert str(pure.certificate).startswith("orders 1 and 2 NOT pure: slice means up to ")
     with pytest.raises(NotPureError, match=r"its maximal correlation is 0\.\d+; a sweep removes little"):
         purify(scores, weights, method="mass-moving", max_iterations=5, strict=True)

@@ -21,7 +21,7 @@ PAIRS = list(itertools.combinations(NAMES, 2))
 
 def test_the_certificate_has_all_terms_by_name(fx):
     assert set(fx.certificate.terms) == set(fx.terms)
-    assert fx.certificate.met
+    assert fx.certificate.is_pure
     assert fx.certificate.impurity <= 1e-10
     assert fx.certificate.reconstruction_error <= 1e-12
     printed = str(fx.certificate)
@@ -54,8 +54,8 @@ def test_the_certificate_is_of_terms_and_remainder(triple, monkeypatch):
 def test_the_trees_of_a_deep_ensemble_as_they_are_do_not_pass_for_pure(triple):
     model, rows = triple
     deep = treeanova.decompose(model, rows, density="empirical", tensor_order=2)
-    assert deep.certificate.tables_met
-    assert not deep.raw.certificate.met
+    assert deep.certificate.tables_are_pure
+    assert not deep.raw.certificate.is_pure
     values, weights = deep.raw.terms["a", "b"].values, deep.raw.terms["a", "b"].weights
     sums = [(values * weights).sum(axis) / weights.sum(axis) for axis in (0, 1)]  # every bin has rows
     expected = max(np.abs(means).max() for means in sums) / np.abs(values).max()

@@ -198,7 +198,7 @@ def test_the_raw_form_has_the_same_scores_and_is_not_pure(model, fx):
     assert max(largest_slice_mean(term) for term in fx.terms.values()) < 1e-10
     assert max(largest_slice_mean(term) for term in raw.terms.values()) > 1e-2
     assert raw.certificate.impurity > 1e-2
-    assert not raw.certificate.met
+    assert not raw.certificate.is_pure
     assert fx.raw is fx.raw
     assert raw != fx
 
@@ -346,9 +346,9 @@ def test_terms_have_the_axes_of_the_model(own_axes):
     np.testing.assert_allclose(found.decision_function(rows), effects.score(rows)[:, 0], atol=1e-12)
     np.testing.assert_allclose(found.raw.decision_function(rows), effects.score(rows)[:, 0], atol=1e-12)
     assert found.raw.terms["x0", "x1"].values.shape == (3, 2)
-    assert found.certificate.met
+    assert found.certificate.is_pure
     assert max(map(largest_slice_mean, found.terms.values())) < 1e-10
-    assert not found.raw.certificate.met
+    assert not found.raw.certificate.is_pure
 
 
 def test_weights_and_tables_are_of_the_rows_in_the_terms_own_bins(own_axes):

@@ -189,7 +189,7 @@ def test_a_certificate_with_unlisted_terms_is_not_met_under_dependence(few_liste
     model = fit(ensemble.RandomForestRegressor(4, max_depth=6, random_state=0), X, X @ np.arange(5.0))
     certificate = treeanova.decompose(model, X, density="empirical", tensor_order=2).certificate
     assert certificate.higher.n_left_out > 0
-    assert not certificate.met
+    assert not certificate.is_pure
     assert "others added up by order" in str(certificate)
 
 
@@ -206,11 +206,11 @@ def dependent():
 def test_truncation_leaves_no_sums_of_unlisted_terms(few_listed, dependent):
     model, X = dependent
     fx = treeanova.decompose(model, X, density="empirical", tensor_order=2)
-    assert not fx.certificate.met
+    assert not fx.certificate.is_pure
     for part in (fx.truncate(2), fx.select(order=[1, 2])):
         assert part.certificate.higher.n_left_out == 0
-        assert part.certificate.tables_met
-        assert not part.certificate.met  # tables have the error of the correction, whatever is shown
+        assert part.certificate.tables_are_pure
+        assert not part.certificate.is_pure  # tables have the error of the correction, whatever is shown
         assert part.certificate.error == fx.certificate.error > 1e-6
         assert "in the remainder" in part.certificate.purity
     assert fx.truncate(4).certificate.higher.n_left_out > 0

@@ -41,8 +41,8 @@ def errors_of(seeds, density):
         higher = fx.certificate.higher
         if higher is not None and not higher.is_exact:
             found.append((true_error(fx, exact, rows), fx.certificate.error))
-            assert fx.certificate.tables_met
-            assert fx.certificate.met <= (found[-1][0] <= 1e3 * fx.certificate.tol)
+            assert fx.certificate.tables_are_pure
+            assert fx.certificate.is_pure <= (found[-1][0] <= 1e3 * fx.certificate.tol)
     return np.array(found).T
 
 
@@ -68,7 +68,7 @@ def test_a_correction_that_was_not_made_counts_as_error(monkeypatch):
     higher = fx.certificate.higher
     assert higher.n_corrected == 0
     assert np.isnan(higher.refinement)
-    assert not fx.certificate.met
+    assert not fx.certificate.is_pure
     assert fx.certificate.error >= 0.5 * true_error(fx, exact, rows)
     for text in (repr(fx), str(fx.certificate), fx.certificate.purity, higher.accuracy):
         assert "nan" not in text
@@ -89,7 +89,7 @@ def test_an_error_that_was_not_measured_is_no_number_and_nothing_is_met(monkeypa
     assert fx.certificate.higher.n_corrected
     assert "a trial with half the bins" in fx.certificate.higher.skipped
     assert np.isnan(fx.certificate.error)
-    assert not fx.certificate.met
+    assert not fx.certificate.is_pure
     assert "nan" not in repr(fx) + str(fx.certificate)
     assert "accuracy of tables of orders 1 and 2 not measured, for lack of time" in repr(fx)
 
@@ -97,6 +97,6 @@ def test_an_error_that_was_not_measured_is_no_number_and_nothing_is_met(monkeypa
 def test_independent_features_leave_no_error():
     forest, rows = case(3)
     fx = treeanova.decompose(forest, rows, density="independent", tensor_order=2, max_order=2)
-    assert fx.certificate.met
+    assert fx.certificate.is_pure
     assert fx.certificate.higher.table_error == 0
     assert fx.certificate.higher.accuracy == ""

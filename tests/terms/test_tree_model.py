@@ -72,8 +72,8 @@ def test_deep_is_chosen_by_the_plan(boosted, fx):
     np.testing.assert_allclose(fx.decision_function(x), model.predict(x, output_margin=True), atol=1e-5)
     np.testing.assert_allclose(sum_of(fx.explain(x[:200])), fx.decision_function(x[:200]), atol=1e-12)
     assert not fx.has_remainder
-    assert fx.certificate.tables_met
-    assert not fx.certificate.met  # orders 3 to 6 are pure to some per cent only
+    assert fx.certificate.tables_are_pure
+    assert not fx.certificate.is_pure  # orders 3 to 6 are pure to some per cent only
     assert fx.certificate.reconstruction_error < 1e-13
     text = repr(fx)
     assert "of higher orders at rows" in text
@@ -249,7 +249,7 @@ def test_when_time_is_over_every_phase_stops_and_the_sum_is_exact(stage, monkeyp
     explained = fx.explain(rows)
     assert explained.remainder is None  # so that scores are sums of terms
     np.testing.assert_allclose(explained.scores, forest.score(rows), rtol=1e-12)
-    assert not fx.certificate.met
+    assert not fx.certificate.is_pure
 
 
 def test_with_time_for_all_nothing_is_left_out():

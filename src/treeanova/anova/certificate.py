@@ -285,7 +285,7 @@ class Certificate:
     --------
     >>> import treeanova
     >>> certificate = treeanova.purify([[0, 0], [0, 1]], [[1, 1], [1, 1]]).certificate
-    >>> certificate.met, certificate.n_components
+    >>> certificate.is_pure, certificate.n_components
     (True, 1)
     >>> certificate.purity
     'orders 1 and 2 pure to 0.0e+00'
@@ -366,19 +366,19 @@ class Certificate:
         return max((term.iterations for term in self.terms.values()), default=0)
 
     @property
-    def tables_met(self) -> bool:
+    def tables_are_pure(self) -> bool:
         """Whether every term that has a table is pure to the tolerance, with an error of at most 1,000 times it.
 
         This is the error of purification: tables may be pure and still have an error from the orders above, as `error`
-        and `met` say.
+        and `is_pure` say.
         """
         return bool(self.impurity <= self.tol and self.purification_error <= _ERROR_FACTOR * self.tol)
 
     @property
-    def met(self) -> bool:
+    def is_pure(self) -> bool:
         """Whether every term is pure to the tolerance, with or without a table, and `error` at most 1,000 times it."""
         is_accurate = bool(self.error <= _ERROR_FACTOR * self.tol)
-        return self.tables_met and is_accurate and (self.higher is None or self.higher.purity <= self.tol)
+        return self.tables_are_pure and is_accurate and (self.higher is None or self.higher.purity <= self.tol)
 
     @property
     def purity(self) -> str:
@@ -390,7 +390,7 @@ class Certificate:
 
     def _purity_of_tables(self) -> str:
         orders = sorted({len(key) for key in self.terms})
-        verdict = "pure to" if self.tables_met else "NOT pure: slice means up to"
+        verdict = "pure to" if self.tables_are_pure else "NOT pure: slice means up to"
         error = self.purification_error
         errors = f", errors up to {error:.1e}" if error > _ERROR_FACTOR * self.tol else ""
         return f"{_orders(orders)} {verdict} {self.impurity:.1e}{errors}"

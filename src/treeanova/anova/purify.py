@@ -237,7 +237,7 @@ def purify(
     all_axes = tuple(range(cell_weights.ndim))
     result = cascade({all_axes: values}, lambda axes: marginal(cell_weights, axes), options)
     certificate = Certificate(result.measured, _reconstruction_error(values, result), options.tol)
-    if not certificate.tables_met:
+    if not certificate.tables_are_pure:
         report_impurity(certificate, strict=strict)
     return _as_purified(result, certificate, has_outputs=has_outputs)
 

@@ -64,8 +64,8 @@ def _plain_terms(fx: Decomposition) -> list[dict[str, Any]]:
 
 def _plain_certificate(certificate: Certificate, *, is_part: bool) -> dict[str, Any]:
     return {
-        "pure": certificate.met,
-        "tables_pure": certificate.tables_met,
+        "pure": certificate.is_pure,
+        "tables_pure": certificate.tables_are_pure,
         "impurity": certificate.impurity,
         "error": _measured(certificate.error),
         "aliases": [list(group) for group in certificate.aliases],

@@ -64,7 +64,7 @@ def certify(
         aliases=_aliases(evaluation.grid, density),
         mean_gap=_mean_gap(evaluation, pure, density),
     )
-    if not certificate.tables_met:
+    if not certificate.tables_are_pure:
         report_impurity(certificate, strict=False)
     if certificate.aliases:
         sentences = ". ".join(sentence_of_aliases(group) for group in certificate.aliases)

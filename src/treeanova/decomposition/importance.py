@@ -406,7 +406,7 @@ def _are_uncorrelated(density: Density, certificate: Certificate, weights: Mappi
     """Whether terms are pure under independent features, so that they have no covariances."""
     was_purified = all(term.method != "none" for term in certificate.terms.values())
     higher = certificate.higher
-    is_pure = was_purified and certificate.met and (higher is None or higher.is_exact)
+    is_pure = was_purified and certificate.is_pure and (higher is None or higher.is_exact)
     return is_pure and density.is_product and all(map(is_product, weights.values()))
 
 

@@ -52,12 +52,12 @@ def _sum(fx: Decomposition) -> Entry:
 def _purity(fx: Decomposition) -> Entry:
     certificate = fx.certificate
     largest = f"{certificate.impurity:.1e} of the largest score"
-    if certificate.tables_met:
+    if certificate.tables_are_pure:
         text = (
             "In every term with a table the weighted mean over each feature is zero: the largest one left is "
             f"{largest} (tolerance: {certificate.tol:.0e}). No part of a main effect is left in an interaction."
         )
-        return _entry("good", "The terms are pure" if certificate.met else "The terms with a table are pure", text)
+        return _entry("good", "The terms are pure" if certificate.is_pure else "The terms with a table are pure", text)
     error = f"its numerical error is up to {certificate.purification_error:.1e}"
     text = f"The largest weighted mean left in a term is {largest}, {error}; the tolerance is {certificate.tol:.0e}."
     return _entry("bad", "Some terms are not pure", text)
