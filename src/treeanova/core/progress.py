@@ -1,4 +1,4 @@
-"""Progress and time: a function that is told the stage and its steps, the bar that draws it, a clock for limits.
+"""Progress and time: a function that is told the stage and its steps, the bar that shows it, a clock for limits.
 
 A stage begins with 0 steps done and ends with all of them, then the next begins. A stage of one step is one whose steps
 cannot be counted.
@@ -8,65 +8,32 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import dataclasses
 import math
-import os
 import sys
-import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Self, TextIO, TypeVar
 
-_FULL = 30  # characters of a bar
-_SHORTEST = 5
-_STAGE_WIDTH = 28
-_LEAST_NAME = 12  # characters of a stage's name, for which counts are left out
-_USUAL_COLUMNS = 80
-_SILENCE = 0.5  # seconds at the start of all work, and of a stage before the time that is left is estimated
-_PAUSE = 0.1  # seconds between two drawings
-_REDRAWING = 0.25  # seconds, so that the time goes on while a step takes long
+from tqdm import tqdm
+
 _SLOW = 2.0  # seconds after which a stage is worth a line that stays
+_COUNTED = "{desc:<28} |{bar:20}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}]"
+_NOT_COUNTED = "{desc} [{elapsed}]"
 
 
-@dataclasses.dataclass
-class _Stage:
-    """A stage under way: when it began, and when its last step was done."""
+class _Line(tqdm):  # type: ignore[misc]  # tqdm has no types
+    """One stage on a terminal, without tqdm's thread."""
 
-    name: str
-    total: int
-    start: float
-    done: int = 0
-    last: float = 0.0
-    is_told: bool = False
-
-    @property
-    def has_ended(self) -> bool:
-        return self.done >= self.total
-
-    def line(self, now: float, columns: int) -> str:
-        """The line that shows this stage on a terminal."""
-        return line_of(self.name, self.done, self.total, now - self.start, self._left(now), columns=columns)
-
-    def words(self, now: float) -> str:
-        """The line that shows this stage in a log, which has the time in front."""
-        left = self._left(now)
-        parts = [f"{self.done:,} of {self.total:,}"] * (self.total > 1) + [f"{duration(now - self.start)} so far"]
-        parts += [] if left is None else [f"about {duration(max(left, 1.0))} left"]
-        return f"{printable(self.name)}: {', '.join(parts)}"
-
-    def _left(self, now: float) -> float | None:
-        elapsed = now - self.start
-        is_early = elapsed < (_SLOW if self.done == 1 else _SILENCE)  # the first step may load what the others use
-        return None if is_early else seconds_left(self.done, self.total, self.last - self.start, elapsed)
+    monitor_interval = 0
 
 
 class Bar:
-    """Progress on standard error; as a context it goes on by itself while a step takes long, and clears up in the end.
+    """Progress on standard error; as a context it clears up in the end.
 
-    On a terminal, and in a notebook, it is one line that is written again and again, from half a second after the start
-    on. A stage that took two seconds or more leaves its line where `keeps_lines`. Elsewhere, as in a log file, lines of
-    plain text begin with the time since the start: one when a stage has taken two seconds, one when it ends, others
-    when that time has doubled since the last line, and one in the end. There are no escape codes.
+    On a terminal, and in a notebook, it is one line that is written again and again (tqdm). A stage that took two
+    seconds or more leaves its line where `keeps_lines`. Elsewhere, as in a log file, lines of plain text begin with the
+    time since the start: one when a stage that took two seconds ends, others when that time has doubled since the last
+    line, and one in the end.
     """
 
     def __init__(
@@ -79,106 +46,81 @@ class Bar:
         self._stream = sys.stderr if stream is None else stream
         self._keeps_lines = keeps_lines
         self._clock = clock
-        self._rewrites = rewrites_lines(self._stream)
-        self._start: float | None = None
-        self._stage: _Stage | None = None
-        self._drawn = float("-inf")
-        self._told = _SLOW / 2  # seconds from the start to the last line of a log
-        self._n_shown = 0
-        self._closed = threading.Event()
-        self._lock = threading.RLock()  # a signal may come while it is held, and clears the line
-        self._thread = threading.Thread(target=self._redraw_often, daemon=True)
+        self._is_log = not rewrites_lines(self._stream)
+        self._start = self._stage_start = clock()
+        self._logged = _SLOW / 2  # seconds from the start to the last line of a log
+        self._stage = ("", 0, 0)
+        self._line: _Line | None = None
+        self._is_closed = False
 
     def __enter__(self) -> Self:
-        self._thread.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.close(is_done=kind is None)
-        self._thread.join()
 
     def __call__(self, stage: str, done: int, total: int) -> None:
         """Take note of a step, and show it unless another was shown a moment ago."""
-        with self._lock:
-            now = self._clock()
-            self._start = now if self._start is None else self._start
-            known = self._stage
-            if known is None or known.has_ended or (known.name, known.total) != (stage, total) or done < known.done:
-                known = self._stage = _Stage(stage, total, now)
-            if done > known.done:
-                known.done, known.last = done, now
-            if known.has_ended:
-                self._end(known, now)
+        with tqdm.get_lock():
+            if self._is_closed:
+                return
+            name, last, last_total = self._stage
+            if (name, last_total) != (stage, total) or done < last or last >= last_total:
+                self._begin(stage, total)
+            self._stage = (stage, done, total)
+            if self._line is not None:
+                self._line.update(done - self._line.n)
             else:
-                self._draw(known, now)
+                self._log_step()
+            if done >= total:
+                self._end()
 
-    def redraw(self) -> None:
-        """Show the same stage at a later time."""
-        with self._lock:
-            if self._stage is not None and not self._stage.has_ended:
-                self._draw(self._stage, self._clock())
+    def _begin(self, stage: str, total: int) -> None:
+        if self._line is not None:  # a stage that did not come to its end
+            self._end()
+        self._stage_start = self._clock()
+        if not self._is_log:
+            encoding = getattr(self._stream, "encoding", None) or "utf-8"
+            text = printable(stage).encode(encoding, "replace").decode(encoding)
+            form = _COUNTED if total > 1 else _NOT_COUNTED
+            self._line = _Line(
+                total=total, desc=text, file=self._stream, bar_format=form, dynamic_ncols=True, leave=False
+            )
 
-    def _redraw_often(self) -> None:
-        while not self._closed.wait(_REDRAWING):
-            self.redraw()
+    def _end(self) -> None:
+        seconds = self._clock() - self._stage_start
+        if self._line is not None:
+            self._line.leave = self._keeps_lines and seconds >= _SLOW and not self._is_closed
+            self._line.close()
+            self._line = None
+        elif self._is_log and seconds >= _SLOW and self._stage[1] >= self._stage[2] > 0:
+            self._log(f"{printable(self._stage[0])}: done in {duration(seconds)}")
 
-    def _draw(self, stage: _Stage, now: float) -> None:
-        if not self._rewrites:
-            self._tell(stage, now)
-        elif self._start is not None and now - self._start >= _SILENCE and now - self._drawn >= _PAUSE:
-            self._drawn = now
-            self._show(stage.line(now, columns_of(self._stream)))
+    def _log_step(self) -> None:
+        stage, done, total = self._stage
+        if done < total and self._clock() - self._start >= 2 * self._logged:
+            counts = f"{done:,} of {total:,}, " if total > 1 else ""
+            self._log(f"{printable(stage)}: {counts}{duration(self._clock() - self._stage_start)} so far")
 
-    def _tell(self, stage: _Stage, now: float) -> None:
-        """Write a line of a log where a stage takes long, or where there was none for as long as before."""
-        is_slow = now - stage.start >= _SLOW
-        if (is_slow and not stage.is_told) or self._elapsed(now) >= 2 * self._told:
-            stage.is_told = stage.is_told or is_slow
-            self._log(stage.words(now), now)
-
-    def _elapsed(self, now: float) -> float:
-        """Seconds since the start of all work."""
-        return 0.0 if self._start is None else now - self._start
-
-    def _log(self, words: str, now: float) -> None:
-        self._told = max(self._told, self._elapsed(now))
-        self._write(f"[{duration(self._elapsed(now))}] {words}\n")
-
-    def _end(self, stage: _Stage, now: float) -> None:
-        if not self._rewrites:
-            if stage.is_told or now - stage.start >= _SLOW:
-                self._log(f"{printable(stage.name)}: done in {duration(now - stage.start)}", now)
-        elif self._keeps_lines and now - stage.start >= _SLOW:
-            self._show(stage.line(now, columns_of(self._stream)))
-            self._write("\n")
-            self._n_shown = 0
-
-    def _show(self, line: str) -> None:
-        """Write a line over the one before."""
-        self._write(f"\r{line:<{self._n_shown}}")
-        self._n_shown = len(line)
+    def _log(self, words: str) -> None:
+        """Write a line of a log; a stream that is gone or lacks a character must not stop the work."""
+        self._logged = max(self._logged, self._clock() - self._start)
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.write(f"[{duration(self._clock() - self._start)}] {words}\n")
+            self._stream.flush()
 
     def clear(self) -> None:
         """Leave an empty line to others, such as messages; the next step is shown again."""
-        with self._lock:
-            if self._n_shown:
-                self._write(f"\r{'':<{self._n_shown}}\r")
-                self._n_shown = 0
+        if self._line is not None:
+            self._line.clear()
 
     def close(self, *, is_done: bool = False) -> None:
         """Leave an empty line, or the end of a log where all is done, and show nothing any more."""
-        with self._lock:
-            self.clear()
-            if is_done and not self._rewrites and self._told > _SLOW / 2:
-                self._log("done", self._clock())
-            self._closed.set()
-
-    def _write(self, text: str) -> None:
-        """Write to the stream; one that is gone or lacks a character must not stop the work."""
-        if not self._closed.is_set():
-            with contextlib.suppress(OSError, ValueError):
-                self._stream.write(text)
-                self._stream.flush()
+        if self._is_log and is_done and self._logged > _SLOW / 2:
+            self._log("done")
+        self._is_closed = True
+        if self._line is not None:
+            self._end()
 
 
 def rewrites_lines(stream: TextIO) -> bool:
@@ -190,76 +132,13 @@ def rewrites_lines(stream: TextIO) -> bool:
     return is_terminal or type(stream).__module__.partition(".")[0] == "ipykernel"
 
 
-def columns_of(stream: TextIO) -> int:
-    """Characters that fit into a line of a terminal; the last column stays free, so that no line is wrapped."""
-    try:
-        columns = os.get_terminal_size(stream.fileno()).columns
-    except (AttributeError, OSError, ValueError):
-        columns = 0
-    return (columns or _USUAL_COLUMNS) - 1
-
-
-def seconds_left(done: int, total: int, until_last: float, elapsed: float) -> float | None:
-    """Seconds until a stage ends, if its steps take equally long; None where nothing tells.
-
-    The step under way counts by its share of the mean time of those before, so that the number falls between steps.
-
-    Parameters
-    ----------
-    done, total
-        Steps done and in all.
-    until_last
-        Seconds from the beginning of the stage to the end of the last step that is done.
-    elapsed
-        Seconds since the beginning of the stage.
-    """
-    if not 0 < done < total:
-        return None
-    per_step = until_last / done
-    under_way = min((elapsed - until_last) / per_step, 1.0) if per_step > 0 else 1.0
-    steps = done + under_way
-    return elapsed * (total - steps) / steps if steps < total else None
-
-
-def line_of(stage: str, done: int, total: int, elapsed: float, left: float | None, *, columns: int) -> str:
-    """A stage, a bar, counts and times in one line; what does not fit is left out, the bar first.
-
-    >>> line_of("low orders", 3, 12, 4.2, 12.6, columns=79)
-    'low orders                   [#####                ] 3/12  4 s, about 13 s left'
-    >>> line_of("low orders", 3, 12, 4.2, 12.6, columns=42)
-    'low orders  3/12  4 s, about 13 s left'
-    >>> line_of("low orders", 3, 12, 4.2, 12.6, columns=33)
-    'low orders  4 s, about 13 s left'
-    >>> line_of("leaf sets", 0, 1, 4.2, None, columns=79)
-    'leaf sets  4 s'
-    """
-    stage = printable(stage)
-    times = duration(elapsed) if left is None else f"{duration(elapsed)}, about {duration(max(left, 1.0))} left"
-    if total <= 1:
-        return _shortened(stage, times, columns)
-    ending = f"{done:,}/{total:,}  {times}"
-    room = columns - max(len(stage), _STAGE_WIDTH) - len(ending) - 4
-    if room < _SHORTEST:
-        return _shortened(stage, ending if len(ending) + _LEAST_NAME <= columns else times, columns)
-    width = min(room, _FULL)
-    filled = width * done // total
-    return f"{stage:<{_STAGE_WIDTH}} [{'#' * filled}{' ' * (width - filled)}] {ending}"
-
-
 def printable(text: str) -> str:
-    """The text with a question mark for each character that could move the cursor."""
+    """Return the text with a question mark for each character that could move the cursor."""
     return "".join(character if character.isprintable() else "?" for character in text)
 
 
-def _shortened(stage: str, ending: str, columns: int) -> str:
-    """A stage and what follows it, cut to a number of columns: the name of the stage first."""
-    room = columns - len(ending) - 2
-    name = stage if len(stage) <= room else f"{stage[: max(room - 3, 0)]}..."
-    return f"{name}  {ending}"[:columns]
-
-
 def duration(seconds: float) -> str:
-    """A time in words.
+    """Return a time in words.
 
     >>> [duration(seconds) for seconds in (0.4, 12.3, 89, 90, 3_700, 7_300)]
     ['0 s', '12 s', '89 s', '2 min', '62 min', '2 h 2 min']
