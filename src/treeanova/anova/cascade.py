@@ -41,23 +41,8 @@ def descend(
 ) -> Iterator[tuple[Key, Result]]:
     """Solve terms from the highest order down, adding the faces of each to what the terms below receive.
 
-    Parameters
-    ----------
-    keys
-        The terms to solve; those of one order are solved in the order given.
-    solve
-        Gives the results and faces of terms of one order: face i of a term goes to the term without its feature i.
-        `in_turn` makes it from a function of one term.
-    received
-        What terms have at the start, changed in place. A term is removed when it is solved; what remains at the end was
-        received by terms that are not among `keys`.
-    widen
-        Brings a face to the axes of the term that receives it; by default terms share their axes.
-
-    Yields
-    ------
-    key, result
-        Each term with its result, as soon as it is solved.
+    `solve` gives results and faces of terms of one order: face i goes to the term without feature i, brought to its
+    axes by `widen`. `received` is changed in place: what remains in the end was received by terms not among `keys`.
     """
     by_order: dict[int, list[Key]] = {}
     for key in keys:
@@ -243,21 +228,9 @@ def cascade(
 ) -> Cascade:
     """Purify orders from the highest to the lowest; what is taken out of a term goes to the terms one order below.
 
-    Parameters
-    ----------
-    terms
-        Raw terms, outputs first. Their subsets become terms too.
-    table
-        Gives the weights of a set of axes, of sum 1.
-    options
-        How to purify.
-    n_jobs
-        Number of threads for terms of one order, where they are large.
-    progress
-        Called with the stage, and the terms done and in all.
-    widen
-        Where terms have axes of their own, ``widen(above, below, face)`` brings a face of the term `above`, outputs
-        first and on its axes, to the axes of the term `below`; it is not called for the intercept.
+    Raw terms have outputs first, and their subsets become terms too. `table` gives the weights of a set of axes, of
+    sum 1. Where terms have axes of their own, ``widen(above, below, face)`` brings a face of the term `above` to the
+    axes of the term `below`; it is not called for the intercept.
     """
     scales = np.max([largest(values) for values in terms.values()], axis=0)
     units = _units(scales)

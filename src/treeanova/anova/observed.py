@@ -28,21 +28,6 @@ class ObservedCells:
     has axes. A product with it costs microseconds where one with whole tensors (`solvers.cg`) costs half a millisecond,
     which matters for hundreds of small problems. Rows and columns are scaled by the roots of masses. Unlike the
     solvers, it leaves slices without mass alone: their faces are zero.
-
-    Attributes
-    ----------
-    positions
-        Positions of the cells in the flat tensor.
-    roots
-        Roots of the cells' masses.
-    matrix
-        The scaled matrix.
-    slices
-        Positions of the slices with mass, among those along all axes one after another.
-    scales
-        One over the roots of the masses of these slices.
-    shapes
-        Shapes of the faces, without outputs.
     """
 
     positions: Ints
@@ -147,18 +132,10 @@ def _slices_of_cells(positions: Ints, shape: tuple[int, ...]) -> Ints:
 
 
 def slice_impurity(values: Floats, cells: Ints, weights: Floats, *, are_drawn: bool) -> float:
-    """Root mean square of slice means relative to that of the term, the largest over axes and outputs.
+    """Return the root mean square of slice means relative to that of the term, the largest over axes and outputs.
 
-    Parameters
-    ----------
-    values
-        The term at rows, shape (n_rows, n_outputs).
-    cells
-        Bins of the rows in the features of the term, few per feature, shape (n_rows, n_features).
-    weights
-        Weights of the rows, of sum 1.
-    are_drawn
-        Whether the rows are draws from the density, rather than all of its mass.
+    `values` has shape (n_rows, n_outputs), `cells` the few bins of the rows in the features of the term; `weights` have
+    sum 1. `are_drawn` says that the rows are draws from the density, rather than all of its mass.
     """
     squares = weights @ values**2
     worst = np.zeros(values.shape[1])

@@ -65,11 +65,6 @@ class Kernel:
 
     It calls only numpy and kernels of the same module, whose code the cache on disk keeps together. Called from Python
     it writes to no argument and returns new arrays; it holds no lock, so that threads run it at the same time.
-
-    Attributes
-    ----------
-    function
-        The same in plain Python.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:

@@ -52,7 +52,6 @@ class EqualCells(Cells):
     n_cells: int
 
     def of(self, values: Floats) -> Positions:
-        """The cell of each value; the first and the last also have all that lies beyond."""
         with np.errstate(over="ignore"):
             places = values - self.low
             places *= self.scale
@@ -70,7 +69,6 @@ class BitCells(Cells):
     n_cells: int
 
     def of(self, values: Floats) -> Positions:
-        """The cell of each value."""
         places = _rank(values) >> self.shift
         places -= self.low
         return np.clip(places, 0, self.n_cells - 1, out=places)
@@ -84,21 +82,7 @@ def _rank(values: Floats) -> npt.NDArray[np.int64]:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Lookup:
-    """A table of the bins (-inf, bounds[0]], (bounds[0], bounds[1]], …, (bounds[-1], inf).
-
-    Attributes
-    ----------
-    bounds
-        Upper ends of the intervals, ascending.
-    cells
-        The step function.
-    first
-        Number of bounds in earlier cells, for each cell.
-    bound
-        The bound in each cell; infinity where there is none.
-    has_several
-        Whether a cell has several bounds.
-    """
+    """A table of the bins (-inf, bounds[0]], (bounds[0], bounds[1]], …, (bounds[-1], inf)."""
 
     bounds: Floats
     cells: Cells
@@ -232,101 +216,23 @@ class Axis(abc.ABC):
 
     @abc.abstractmethod
     def index(self, column: Floats) -> BinIndices:
-        """Bin of each value of an encoded column.
-
-        Parameters
-        ----------
-        column
-            Encoded values: numbers as they are, positions of categories, NaN for missing values.
-
-        Returns
-        -------
-        numpy.ndarray
-            A bin per value.
-
-        Examples
-        --------
-        >>> import numpy as np, treeanova
-        >>> axis = treeanova.model.IntervalAxis("age", missing_bin=2, bounds=np.array([40.0]))
-        >>> axis.index(np.array([40.0, 41.0, np.nan])).tolist()
-        [0, 1, 2]
-        """
+        """Bin of each value of an encoded column."""
 
     @abc.abstractmethod
     def examples(self) -> Floats:
-        """An encoded value that falls in each bin.
-
-        Returns
-        -------
-        numpy.ndarray
-            A value per bin; NaN for a bin of missing values.
-
-        Examples
-        --------
-        >>> import numpy as np, treeanova
-        >>> treeanova.model.IntervalAxis("age", missing_bin=2, bounds=np.array([40.0])).examples().tolist()
-        [40.0, inf, nan]
-        """
+        """An encoded value that falls in each bin."""
 
     @abc.abstractmethod
     def coarsened(self, bins: Ints) -> Axis:
-        """The axis with neighbouring bins merged.
-
-        Parameters
-        ----------
-        bins
-            Coarse bin of each bin, ascending.
-
-        Returns
-        -------
-        Axis
-            An axis of the same kind with fewer bins.
-
-        Examples
-        --------
-        >>> import numpy as np, treeanova
-        >>> axis = treeanova.model.IntervalAxis("age", missing_bin=-1, bounds=np.array([20.0, 40.0, 60.0]))
-        >>> axis.coarsened(np.array([0, 0, 1, 1])).labels
-        ('≤ 40', '> 40')
-        """
+        """The axis with neighbouring bins merged."""
 
     @abc.abstractmethod
     def has_bins_of(self, other: Axis) -> bool:
-        """Whether both axes have the same bins.
-
-        Parameters
-        ----------
-        other
-            Another axis, of any name.
-
-        Returns
-        -------
-        bool
-            True where every value has the same bin on both.
-
-        Examples
-        --------
-        >>> import numpy as np, treeanova
-        >>> age, years = (treeanova.model.IntervalAxis(name, -1, np.array([40.0])) for name in ("age", "years"))
-        >>> age.has_bins_of(years)
-        True
-        """
+        """Whether both axes have the same bins."""
 
     @abc.abstractmethod
     def plain(self) -> dict[str, Any]:
-        """All but thresholds and categories, as plain data for a file; `axis_of` is the way back.
-
-        Returns
-        -------
-        dict
-            Names and numbers only.
-
-        Examples
-        --------
-        >>> import numpy as np, treeanova
-        >>> treeanova.model.IntervalAxis("age", missing_bin=-1, bounds=np.array([40.0])).plain()
-        {'name': 'age', 'missing_bin': -1}
-        """
+        """All but thresholds and categories, as plain data for a file; `axis_of` is the way back."""
 
     @property
     def n_extra(self) -> int:
@@ -377,12 +283,10 @@ class IntervalAxis(Axis):
 
     @property
     def is_ordered(self) -> bool:
-        """True."""
         return True
 
     @property
     def n_regular(self) -> int:
-        """Number of intervals."""
         return len(self.bounds) + 1
 
     @property
@@ -392,12 +296,10 @@ class IntervalAxis(Axis):
 
     @property
     def thresholds(self) -> Floats:
-        """Upper ends of all intervals but the last."""
         return self.bounds
 
     @property
     def unseen(self) -> int:
-        """-1: any number has a bin."""
         return -1
 
     @functools.cached_property
@@ -413,7 +315,6 @@ class IntervalAxis(Axis):
         return _with_extra(names, self.missing_bin, "missing")
 
     def index(self, column: Floats) -> BinIndices:
-        """Bin of each value of an encoded column."""
         table = self._lookup if len(column) >= FEWEST_VALUES else None
         if table is None:
             codes = np.searchsorted(self.bounds, column, side="left").astype(np.int32)
@@ -430,11 +331,9 @@ class IntervalAxis(Axis):
         return lookup_of(self.bounds)
 
     def examples(self) -> Floats:
-        """Upper ends of the intervals, infinity, and NaN for missing values."""
         return np.concatenate([self.bounds, [np.inf], np.full(self.n_extra, np.nan)])
 
     def coarsened(self, bins: Ints) -> IntervalAxis:
-        """The axis with neighbouring bins merged."""
         if not np.isin(np.diff(bins[: self.n_regular]), [0, 1]).all():
             raise ValueError(f"neighbouring intervals of {self.name!r} must be merged in order, got bins {bins}.")
         ends = np.flatnonzero(np.diff(bins[: self.n_regular]))
@@ -442,12 +341,10 @@ class IntervalAxis(Axis):
         return IntervalAxis(self.name, missing_bin, self.bounds[ends], self.date_unit)
 
     def has_bins_of(self, other: Axis) -> bool:
-        """Whether both axes have the same bins."""
         is_same_kind = other.is_ordered and self.missing_bin == other.missing_bin
         return is_same_kind and np.array_equal(self.bounds, other.thresholds)
 
     def plain(self) -> dict[str, Any]:
-        """Name and bin of missing values, and the unit of dates."""
         dates = {"date_unit": self.date_unit} if self.date_unit else {}
         return {"name": self.name, "missing_bin": self.missing_bin, **dates}
 
@@ -475,12 +372,10 @@ class CategoryAxis(Axis):
 
     @property
     def is_ordered(self) -> bool:
-        """False."""
         return False
 
     @property
     def n_regular(self) -> int:
-        """Number of categories."""
         return len(self.categories)
 
     @property
@@ -490,12 +385,10 @@ class CategoryAxis(Axis):
 
     @property
     def thresholds(self) -> Floats:
-        """Empty."""
         return np.empty(0)
 
     @property
     def unseen(self) -> int:
-        """Bin of categories never seen in training; -1 where the model refuses them."""
         return self.unseen_bin
 
     @functools.cached_property
@@ -505,7 +398,6 @@ class CategoryAxis(Axis):
         return _with_extra(list(names), self.missing_bin, "missing")
 
     def index(self, column: Floats) -> BinIndices:
-        """Bin of each value of an encoded column."""
         missing = np.isnan(column)
         codes = np.where(missing, 0, column).astype(np.int32)
         codes[codes == len(self.categories)] = self.unseen_bin
@@ -513,7 +405,6 @@ class CategoryAxis(Axis):
         return codes
 
     def examples(self) -> Floats:
-        """Positions of the categories; the number of categories for unseen, NaN for missing."""
         known = len(self.categories)
         values = np.arange(self.size, dtype=np.float64)
         if self.missing_bin >= known:
@@ -523,17 +414,14 @@ class CategoryAxis(Axis):
         return values
 
     def coarsened(self, bins: Ints) -> CategoryAxis:
-        """Itself: categories have no neighbours and are never merged."""
         if len(np.unique(bins)) < self.size:
             raise ValueError(f"categories of {self.name!r} must stay apart, got bins that merge them.")
         return self
 
     def has_bins_of(self, other: Axis) -> bool:
-        """Whether both axes have the same categories."""
         return self.labels == other.labels
 
     def plain(self) -> dict[str, Any]:
-        """Name, and bins of missing and unseen values."""
         return {"name": self.name, "missing_bin": self.missing_bin, "unseen_bin": self.unseen_bin}
 
 

@@ -134,47 +134,11 @@ class Effects:
         return len(self.intercept)
 
     def binnings_of(self, key: Key) -> tuple[Binning, ...]:
-        """From the features' bins to those of a term, one per feature.
-
-        Parameters
-        ----------
-        key
-            Positions of the term's features.
-
-        Returns
-        -------
-        tuple of Binning
-            Binnings that merge nothing for a term on the bins of the grid.
-
-        Examples
-        --------
-        >>> from treeanova.testing import example
-        >>> fx, X = example()
-        >>> [binning.bins.tolist() for binning in fx.effects.binnings_of((0, 1))]
-        [[0, 1], [0, 1]]
-        """
+        """From the features' bins to those of a term, one per feature."""
         return self.binnings[key] if key in self.binnings else tuple(unmerged(self.grid.sizes[j]) for j in key)
 
     def axes_of(self, key: Key) -> tuple[Axis, ...]:
-        """The axes of a term: those of the grid, or coarser ones of its own.
-
-        Parameters
-        ----------
-        key
-            Positions of the term's features.
-
-        Returns
-        -------
-        tuple of Axis
-            An axis per feature.
-
-        Examples
-        --------
-        >>> from treeanova.testing import example
-        >>> fx, X = example()
-        >>> [(axis.name, axis.size) for axis in fx.effects.axes_of((0, 1))]
-        [('x0', 2), ('x1', 2)]
-        """
+        """The axes of a term: those of the grid, or coarser ones of its own."""
         axes = tuple(self.grid.axes[j] for j in key)
         if key not in self.binnings:
             return axes
@@ -203,77 +167,18 @@ class Effects:
         return self.score_codes(self.grid.index(X))
 
     def score_encoded(self, encoded: Floats) -> Floats:
-        """Sum of intercept and terms at encoded rows.
-
-        Parameters
-        ----------
-        encoded
-            Numbers, and codes of categories, as the encoders of the schema return them, shape (n_rows, n_features).
-
-        Returns
-        -------
-        numpy.ndarray
-            Shape (n_rows, n_outputs).
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from treeanova.testing import example
-        >>> fx, X = example()
-        >>> fx.effects.score_encoded(np.array([[1.0, 1.0], [0.0, 1.0]])).tolist()
-        [[1.0], [0.0]]
-        """
+        """Sum of intercept and terms at encoded rows."""
         return self.score_codes(self.grid.index_encoded(encoded))
 
     def score_codes(self, codes: BinIndices) -> Floats:
-        """Sum of intercept and terms at rows given by their bins.
-
-        Parameters
-        ----------
-        codes
-            Bins on the grid, shape (n_rows, n_features).
-
-        Returns
-        -------
-        numpy.ndarray
-            Shape (n_rows, n_outputs).
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from treeanova.testing import example
-        >>> fx, X = example()
-        >>> fx.effects.score_codes(np.array([[1, 1], [0, 1]])).tolist()
-        [[1.0], [0.0]]
-        """
+        """Sum of intercept and terms at rows given by their bins."""
         total = np.repeat(self.intercept[None], len(codes), axis=0)
         for key in self.terms:
             total += self.at(key, codes)
         return total
 
     def at(self, key: Key, codes: BinIndices) -> Floats:
-        """One term at rows given by their bins.
-
-        Parameters
-        ----------
-        key
-            Positions of the term's features.
-        codes
-            Bins on the grid, shape (n_rows, n_features).
-
-        Returns
-        -------
-        numpy.ndarray
-            Shape (n_rows, n_outputs).
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from treeanova.testing import example
-        >>> fx, X = example()
-        >>> fx.effects.at((0,), np.array([[1, 1], [0, 1]])).tolist()
-        [[0.25], [-0.25]]
-        """
+        """One term at rows given by their bins."""
         if key not in self.binnings:
             values: Floats = self.terms[key][tuple(codes[:, j] for j in key)]
             return values
@@ -282,100 +187,21 @@ class Effects:
         return coarse
 
     def keep(self, wanted: Callable[[Key], bool]) -> Effects:
-        """The intercept and those terms whose key is wanted.
-
-        Parameters
-        ----------
-        wanted
-            Function of a key (positions of features) that returns whether its term stays.
-
-        Returns
-        -------
-        Effects
-            The same intercept with fewer terms.
-
-        Examples
-        --------
-        >>> from treeanova.testing import example
-        >>> fx, X = example()
-        >>> list(fx.effects.keep(lambda key: len(key) == 1).terms)
-        [(0,), (1,)]
-        """
+        """The intercept and those terms whose key is wanted."""
         terms = {key: values for key, values in self.terms.items() if wanted(key)}
         return Effects(self.grid, self.intercept, terms, self.binnings)
 
     def with_schema(self, schema: Schema) -> Effects:
-        """The same effects with another schema, for example with other names of the features.
-
-        Parameters
-        ----------
-        schema
-            Features in the same order.
-
-        Returns
-        -------
-        Effects
-            The same intercept and terms.
-
-        Examples
-        --------
-        >>> import treeanova
-        >>> from treeanova.testing import example
-        >>> fx, X = example()
-        >>> schema = treeanova.model.Schema((treeanova.model.Feature("a"), treeanova.model.Feature("b")))
-        >>> fx.effects.with_schema(schema).schema.names
-        ('a', 'b')
-        """
+        """The same effects with another schema, for example with other names of the features."""
         axes = tuple(of_feature(axis, feature) for axis, feature in zip(self.grid.axes, schema.features, strict=True))
         return dataclasses.replace(self, grid=Grid(schema, axes))
 
     def thresholds_of(self, feature: int) -> Floats:
-        """Upper ends of all intervals of a numeric feature but the last.
-
-        Parameters
-        ----------
-        feature
-            Position of the feature.
-
-        Returns
-        -------
-        numpy.ndarray
-            Ascending numbers; empty for categories.
-
-        Examples
-        --------
-        >>> from treeanova.testing import example
-        >>> fx, X = example()
-        >>> fx.effects.thresholds_of(0).round(6).tolist()
-        [0.5]
-        """
+        """Upper ends of all intervals of a numeric feature but the last."""
         return self.grid.axes[feature].thresholds
 
     def on_union(self, grid: Grid, old_bins: Sequence[Ints]) -> Effects:
-        """The same effects on a grid of finer axes.
-
-        Parameters
-        ----------
-        grid
-            The finer grid.
-        old_bins
-            For each feature, the present bin that contains each bin of the finer grid.
-
-        Returns
-        -------
-        Effects
-            The same function.
-
-        Examples
-        --------
-        >>> import numpy as np, treeanova
-        >>> from treeanova.testing import example
-        >>> fx, X = example()
-        >>> axes = [treeanova.model.IntervalAxis(name, -1, np.array([0.5, 0.7])) for name in ("x0", "x1")]
-        >>> finer = treeanova.model.Grid(fx.schema, tuple(axes))
-        >>> fx.effects.on_union(finer, [np.array([0, 1, 1])] * 2).terms[(0,)].ravel().tolist()
-        [-0.25, 0.25, 0.25]
-        """
+        """The same effects on a grid of finer axes."""
         binnings = {
             key: tuple(binning_by(binning.bins[old_bins[j]]) for j, binning in zip(key, own, strict=True))
             for key, own in self.binnings.items()
@@ -390,28 +216,7 @@ class Effects:
         return Effects(grid, self.intercept, terms, binnings)
 
     def on_binnings(self, key: Key, binnings: Sequence[Binning]) -> Floats:
-        """The tensor of a term on finer binnings than its own.
-
-        Parameters
-        ----------
-        key
-            Positions of the term's features.
-        binnings
-            One per feature, each at least as fine as the term's.
-
-        Returns
-        -------
-        numpy.ndarray
-            An axis per feature, over the bins of its binning, and a last axis of outputs.
-
-        Examples
-        --------
-        >>> from treeanova.testing import example
-        >>> fx, X = example()
-        >>> effects = fx.effects
-        >>> effects.on_binnings((0,), effects.binnings_of((0,))).ravel().tolist()
-        [-0.25, 0.25]
-        """
+        """The tensor of a term on finer binnings than its own."""
         own = self.binnings_of(key)
         return _taken(self.terms[key], [coarse.within(fine) for coarse, fine in zip(own, binnings, strict=True)])
 

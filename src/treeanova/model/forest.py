@@ -151,50 +151,11 @@ class Forest:
         return len(np.unique(tree[self.leaf >= 0] * len(labels) + labels[self.leaf[self.leaf >= 0]]))
 
     def with_schema(self, schema: Schema) -> Forest:
-        """The same forest with another schema, for example with other names of the features.
-
-        Parameters
-        ----------
-        schema
-            Features in the same order.
-
-        Returns
-        -------
-        Forest
-            The same trees.
-
-        Examples
-        --------
-        >>> import treeanova
-        >>> from sklearn.tree import DecisionTreeRegressor
-        >>> forest = treeanova.read_model(DecisionTreeRegressor().fit([[0.0], [1.0]], [3, 5]))
-        >>> schema = treeanova.model.Schema((treeanova.model.Feature("age"),))
-        >>> forest.with_schema(schema).schema.names
-        ('age',)
-        """
+        """The same forest with another schema, for example with other names of the features."""
         return dataclasses.replace(self, schema=schema)
 
     def thresholds_of(self, feature: int) -> Floats:
-        """The finite bounds of a numeric feature's splits, in no order.
-
-        Parameters
-        ----------
-        feature
-            Position of the feature.
-
-        Returns
-        -------
-        numpy.ndarray
-            A number per split.
-
-        Examples
-        --------
-        >>> import treeanova
-        >>> from sklearn.tree import DecisionTreeRegressor
-        >>> forest = treeanova.read_model(DecisionTreeRegressor().fit([[0.0], [1.0]], [3, 5]))
-        >>> forest.thresholds_of(0).round(6).tolist()
-        [0.5]
-        """
+        """The finite bounds of a numeric feature's splits, in no order."""
         bounds: Floats = self.bound[(self.feature == feature) & np.isfinite(self.bound)]
         return bounds
 
@@ -204,26 +165,7 @@ class Forest:
         return len(self.intercept)
 
     def leaf_ids(self, X: Any) -> Ints:
-        """The library's number of the leaf that each row reaches in each tree.
-
-        Parameters
-        ----------
-        X
-            Rows: numpy, pandas, polars, pyarrow or scipy.sparse.
-
-        Returns
-        -------
-        numpy.ndarray
-            Shape (n_rows, n_trees).
-
-        Examples
-        --------
-        >>> import treeanova
-        >>> from sklearn.tree import DecisionTreeRegressor
-        >>> forest = treeanova.read_model(DecisionTreeRegressor().fit([[0.0], [1.0]], [3, 5]))
-        >>> forest.leaf_ids([[0.0], [1.0]]).tolist()
-        [[1], [2]]
-        """
+        """The library's number of the leaf that each row reaches in each tree."""
         encoded = encode(X, self.schema)
         result = np.empty((len(encoded), self.n_trees), dtype=np.int64)
         for rows, leaves in self._leaves_in_chunks(encoded):
@@ -254,27 +196,7 @@ class Forest:
         return self.score_encoded(encode(X, self.schema))
 
     def score_encoded(self, encoded: Floats) -> Floats:
-        """The raw prediction for encoded rows.
-
-        Parameters
-        ----------
-        encoded
-            Float64 in the form that the bounds compare, shape (n_rows, n_features).
-
-        Returns
-        -------
-        numpy.ndarray
-            Shape (n_rows, n_outputs).
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import treeanova
-        >>> from sklearn.tree import DecisionTreeRegressor
-        >>> forest = treeanova.read_model(DecisionTreeRegressor().fit([[0.0], [1.0]], [3, 5]))
-        >>> forest.score_encoded(np.array([[0.5], [0.6]])).tolist()
-        [[3.0], [5.0]]
-        """
+        """The raw prediction for encoded rows."""
         result = np.empty((len(encoded), self.n_outputs))
         for rows, leaves in self._leaves_in_chunks(encoded):
             result[rows] = self.intercept + self.values[leaves].sum(axis=1)
@@ -289,27 +211,7 @@ class Forest:
             yield rows, leaves_reached(encoded[rows], nodes, NEAR_ZERO) if nodes else self.leaves(encoded[rows])
 
     def leaves(self, encoded: Floats) -> Ints:
-        """Positions among all leaves of the leaf that each encoded row reaches in each tree.
-
-        Parameters
-        ----------
-        encoded
-            Float64 in the form that the bounds compare, shape (n_rows, n_features).
-
-        Returns
-        -------
-        numpy.ndarray
-            Shape (n_rows, n_trees).
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import treeanova
-        >>> from sklearn.tree import DecisionTreeRegressor
-        >>> forest = treeanova.read_model(DecisionTreeRegressor().fit([[0.0], [1.0]], [3, 5]))
-        >>> forest.leaves(np.array([[0.5], [0.6]])).tolist()
-        [[0], [1]]
-        """
+        """Positions among all leaves of the leaf that each encoded row reaches in each tree."""
         node = np.repeat(self.roots[None], len(encoded), axis=0)
         rows = np.arange(len(encoded))[:, None]
         while True:
@@ -321,29 +223,7 @@ class Forest:
             node = np.where(self.goes_left(node, values), self.left[node], self.right[node])
 
     def goes_left(self, node: Ints, values: Floats) -> Bools:
-        """Whether encoded values go left at nodes, one value for each.
-
-        Parameters
-        ----------
-        node
-            Inner nodes.
-        values
-            Float64 in the form that the bounds compare, of the same shape.
-
-        Returns
-        -------
-        numpy.ndarray
-            Of the same shape.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import treeanova
-        >>> from sklearn.tree import DecisionTreeRegressor
-        >>> forest = treeanova.read_model(DecisionTreeRegressor().fit([[0.0], [1.0]], [3, 5]))
-        >>> forest.goes_left(np.array([0, 0]), np.array([0.5, 0.6])).tolist()
-        [True, False]
-        """
+        """Whether encoded values go left at nodes, one value for each."""
         missing = np.isnan(values)
         goes = values <= self.bound[node]
         start = self.category_start[node]

@@ -73,75 +73,19 @@ class Grid:
         return self.index_encoded(encode(X, self.schema))
 
     def index_encoded(self, encoded: Floats) -> BinIndices:
-        """Bins of all features at encoded rows.
-
-        Parameters
-        ----------
-        encoded
-            Float64 as `Forest.leaves` takes it, shape (n_rows, n_features).
-
-        Returns
-        -------
-        numpy.ndarray
-            Shape (n_rows, n_features), column by column in memory.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from treeanova.testing import example
-        >>> fx, X = example()
-        >>> fx.grid.index_encoded(np.array([[0.2, 0.9]])).tolist()
-        [[0, 1]]
-        """
+        """Bins of all features at encoded rows."""
         codes = np.empty(encoded.shape, dtype=np.int32, order="F")
         for j, axis in enumerate(self.axes):
             codes[:, j] = axis.index(encoded[:, j])
         return codes
 
     def encoded(self, codes: BinIndices) -> Floats:
-        """Encoded rows that fall in given bins.
-
-        Parameters
-        ----------
-        codes
-            Bins, shape (n_rows, n_features).
-
-        Returns
-        -------
-        numpy.ndarray
-            Float64, shape (n_rows, n_features).
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from treeanova.testing import example
-        >>> fx, X = example()
-        >>> fx.grid.encoded(np.array([[0, 1]])).round(6).tolist()
-        [[0.5, inf]]
-        """
+        """Encoded rows that fall in given bins."""
         columns = [axis.examples()[codes[:, j]] for j, axis in enumerate(self.axes)]
         return np.stack(columns, axis=1) if columns else np.empty(codes.shape)
 
     def has_bins_of(self, other: Grid) -> bool:
-        """Whether two grids have the same features with the same bins.
-
-        Parameters
-        ----------
-        other
-            Another grid.
-
-        Returns
-        -------
-        bool
-            True where names and bins of all features are equal.
-
-        Examples
-        --------
-        >>> from treeanova.testing import example
-        >>> fx, X = example()
-        >>> fx.grid.has_bins_of(fx.raw.grid)
-        True
-        """
+        """Whether two grids have the same features with the same bins."""
         pairs = zip(self.axes, other.axes, strict=False)
         return self.schema.names == other.schema.names and all(a.has_bins_of(b) for a, b in pairs)
 
@@ -381,23 +325,9 @@ def _probes(first: Axis, second: Axis) -> Floats:
 class Binning:
     """A coarse bin for each fine bin of an axis, and the share of the coarse bin that each fine bin holds.
 
-    Attributes
-    ----------
-    bins
-        Coarse bin of each fine bin.
-    shares
-        Share of each fine bin in the mass of its coarse bin; these add up to 1 in every coarse bin.
-    size
-        Number of coarse bins.
-
-    Examples
-    --------
-    >>> import numpy as np
     >>> halves = binning_by(np.array([0, 0, 1]), masses=np.array([1.0, 3.0, 6.0]))
-    >>> halves.shares.tolist()
-    [0.25, 0.75, 1.0]
-    >>> halves.pool(np.array([1.0, 3.0, 6.0])).tolist()
-    [4.0, 6.0]
+    >>> halves.shares.tolist(), halves.pool(np.array([1.0, 3.0, 6.0])).tolist()
+    ([0.25, 0.75, 1.0], [4.0, 6.0])
     """
 
     bins: Ints

@@ -277,16 +277,13 @@ class SavedDensity(Density):
 
     @property
     def baseline(self) -> str:  # type: ignore[override]
-        """What the intercept is, in words."""
         return Reference.baseline if self.kind == Reference.name else Density.baseline
 
     @property
     def is_product(self) -> bool:
-        """Whether features were independent under the density that was saved."""
         return self.was_product
 
     def bind(self, grid: Grid, statistics: Statistics | None) -> Any:
-        """A density of the saved kind, estimated from other rows."""
         if self.kind not in KINDS:
             raise ValueError(
                 f"`density` must be given again, got the saved one of the kind {self.kind!r}, whose weights are "
@@ -296,13 +293,11 @@ class SavedDensity(Density):
 
     @property
     def joint(self) -> Joint:
-        """Raises NoRowsError: the rows were not saved."""
         raise NoRowsError(
             "a saved decomposition must have rows for this, got none; use with_density(density, X) first."
         )
 
     def table(self, key: Key, binnings: Sequence[Binning] | None = None) -> Floats:
-        """The saved weights of a term, or sums of those of the smallest term with these features and finer bins."""
         sizes = [self._bound_grid.sizes[j] for j in key]
         wanted = [unmerged(size) for size in sizes] if binnings is None else binnings
         for larger in sorted((other for other in self.saved if set(key) <= set(other)), key=len):

@@ -54,31 +54,14 @@ class MethodChoice(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Solution:
-    """The faces to take out of a term, and how they were found.
+    """The faces to take out of a term, and how they were found."""
 
-    Attributes
-    ----------
-    faces
-        One per axis, outputs first.
-    method
-        Name of the way taken, for the certificate.
-    iterations
-        Number of iterations or sweeps; 1 for exact solvers.
-    correlation
-        Maximal correlation of the axes under the weights, exact or estimated.
-    error
-        Bound on the error of the values left, relative to the largest score; None where the solver knows no more than
-        what slice means and the correlation imply.
-    trace
-        Unpurified mass before the first pass and after each one, where it was recorded.
-    """
-
-    faces: Faces
+    faces: Faces  # one per axis, outputs first
     method: str
-    iterations: int
-    correlation: float
-    error: float | None = None
-    trace: Floats | None = None
+    iterations: int  # 1 for exact solvers
+    correlation: float  # maximal correlation of the axes under the weights, exact or estimated
+    error: float | None = None  # bound relative to the largest score; None: what slice means and correlation imply
+    trace: Floats | None = None  # unpurified mass before the first pass and after each
 
     def flipped(self) -> Solution:
         """The solution of a pair with its axes exchanged."""
@@ -86,20 +69,10 @@ class Solution:
 
 
 class Solver(abc.ABC):
-    """One way to find the faces that make a term pure.
+    """One way to find the faces that make a term pure."""
 
-    Attributes
-    ----------
-    method
-        The name by which users ask for it; several solvers may share one, each for other weights.
-    name
-        The name in certificates.
-    remedy
-        What helps where a term solved this way is not pure to the tolerance.
-    """
-
-    method: ClassVar[str]
-    name: ClassVar[str]
+    method: ClassVar[str]  # as users ask for it; several solvers may share one, each for other weights
+    name: ClassVar[str]  # in certificates
     remedy: ClassVar[str] = (
         "its features determine each other almost exactly: drop one of them from the model, or use a density that "
         "spreads its mass more widely, such as 'laplace' or 'independent'"
@@ -127,7 +100,6 @@ class SeenBinsSolver(Solver):
         """The faces to take out of a term whose every bin has mass; right wherever cells have mass."""
 
     def solve(self, term: Floats, weights: Floats, options: Options) -> Solution:
-        """The faces by `solve_seen` on the bins with mass, then for bins and slices without."""
         bin_masses = marginals(weights)
         if all(masses.all() for masses in bin_masses):
             return self._solve_tied(term, weights, options)

@@ -38,17 +38,14 @@ class Elimination(Solver):
     name = "elimination"
 
     def can_solve(self, weights: Floats) -> bool:
-        """Whether elimination takes about a second at most."""
         return weights.ndim > 2 and is_affordable(weights.shape)
 
     def reason(self, sizes: Sequence[int], weights: Floats | None) -> str | None:  # noqa: ARG002 - any weights will do
-        """At most 256 cells of order 3 or more."""
         if len(sizes) > 2 and math.prod(sizes) <= FEW_CELLS:
             return f"order {len(sizes)} with at most {FEW_CELLS} cells"
         return None
 
     def solve(self, term: Floats, weights: Floats, options: Options) -> Solution:  # noqa: ARG002 - needs none
-        """The faces of the function of fewer axes nearest to the term, with their error measured."""
         faces, rest = without_probe(eliminated_faces(with_probe(term), weights), weights.shape)
         error = max(rest, 8 * weights.size * EPSILON)
         return Solution(faces, self.name, 1, face_correlation(weights), error=error)

@@ -60,18 +60,15 @@ class ConjugateGradients(SeenBinsSolver):
         self._exact = exact
 
     def can_solve(self, weights: Floats) -> bool:
-        """Any weights."""
         del weights
         return True
 
     def reason(self, sizes: Sequence[int], weights: Floats | None) -> str | None:  # noqa: ARG002 - any weights will do
-        """Everything too large for a factor."""
         if len(sizes) == 2:
             return f"a pair whose shorter axis has {min(sizes):,} bins, over {MAX_BINS:,}"
         return f"order {len(sizes)} with over {FEW_CELLS} cells: a factor would be too large"
 
     def solve(self, term: Floats, weights: Floats, options: Options) -> Solution:
-        """The faces, with their measured error."""
         if weights.ndim == 1:
             return super().solve(term, weights, options)
         solution = super().solve(with_probe(term), weights, options)
@@ -81,7 +78,6 @@ class ConjugateGradients(SeenBinsSolver):
         return dataclasses.replace(solution, faces=faces, error=_SAFETY * error)
 
     def solve_seen(self, term: Floats, weights: Floats, options: Options) -> Solution:
-        """The faces, output by output."""
         return self._solve_in_place(term.copy(), weights, options)
 
     def _solve_in_place(self, values: Floats, weights: Floats, options: Options) -> Solution:
@@ -149,18 +145,15 @@ class _PairSystem(_System):
         self._matrix, self._row_root, self._root = normalise(weights)
 
     def gather(self, values: Floats) -> Floats:
-        """Scaled column sums of values whose row means are zero."""
         rows = slice_means(values, self.weights, 1)
         sums: Floats = slice_sums(values - spread(rows, 1), self.weights, 0)[0] / self._root
         return sums
 
     def apply(self, vector: Floats) -> Floats:
-        """The matrix times a vector."""
         image: Floats = vector - self._matrix.T @ (self._matrix @ vector)
         return image
 
     def faces(self, vector: Floats) -> Faces:
-        """The face of the columns, and what it leaves to the rows."""
         return [(vector / self._root)[None], -(self._matrix @ vector / self._row_root)[None]]
 
 
@@ -176,12 +169,10 @@ class _FaceSystem(_System):
         self._cells = np.empty((1, *weights.shape))
 
     def gather(self, values: Floats) -> Floats:
-        """Scaled slice sums."""
         sums = [slice_sums(values, self.weights, axis).ravel() for axis in range(self.weights.ndim)]
         return np.concatenate(sums) * self._inverse_root
 
     def apply(self, vector: Floats) -> Floats:
-        """The matrix times a vector, by way of the whole tensor."""
         faces = self.faces(vector)
         np.add(spread(faces[0], 0), spread(faces[1], 1), out=self._cells)
         for axis in range(2, len(faces)):
@@ -189,7 +180,6 @@ class _FaceSystem(_System):
         return self.gather(self._cells)
 
     def faces(self, vector: Floats) -> Faces:
-        """The faces of a solution, without its scales."""
         blocks = np.split(vector * self._inverse_root, self._ends)
         return [block.reshape(1, *shape) for block, shape in zip(blocks, self._shapes, strict=True)]
 
@@ -208,12 +198,10 @@ class MassMoving(SeenBinsSolver):
     remedy = 'a sweep removes little at such a correlation: use method="auto", or raise max_iterations'
 
     def can_solve(self, weights: Floats) -> bool:
-        """Any weights."""
         del weights
         return True
 
     def solve_seen(self, term: Floats, weights: Floats, options: Options) -> Solution:
-        """The sum of all slice means that were moved."""
         values, faces, scales = term.copy(), zero_faces(term), largest(term)
         masses = [unpurified_mass(values, weights)]
         for _ in range(options.max_iterations):
@@ -252,11 +240,9 @@ class Product(Solver):
     method = name = "direct"
 
     def can_solve(self, weights: Floats) -> bool:
-        """Whether the weights are a product of marginals."""
         return is_product(weights)
 
     def reason(self, sizes: Sequence[int], weights: Floats | None) -> str | None:
-        """One axis, or a product of marginals."""
         if len(sizes) == 1:
             return "one axis: its mean is all there is to move"
         if weights is not None and is_product(weights):
@@ -264,6 +250,5 @@ class Product(Solver):
         return None
 
     def solve(self, term: Floats, weights: Floats, options: Options) -> Solution:  # noqa: ARG002 - needs none
-        """The means along each axis in turn."""
         faces = sweep_product(term.copy(), marginals(weights))
         return Solution(faces, self.name, iterations=1, correlation=0.0, error=0.0)

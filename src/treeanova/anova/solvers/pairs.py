@@ -44,11 +44,9 @@ class StarMesh(SeenBinsSolver):
     name = "star-mesh"
 
     def can_solve(self, weights: Floats) -> bool:
-        """Whether the weights are those of a pair whose shorter axis is short enough."""
         return weights.ndim == 2 and min(weights.shape) <= _MAX_BINS
 
     def solve_seen(self, term: Floats, weights: Floats, options: Options) -> Solution:  # noqa: ARG002 - needs none
-        """The potentials of rows and columns."""
         return self.solution(term, weights, maximal_correlation(weights))
 
     def solution(self, term: Floats, weights: Floats, correlation: float) -> Solution:
@@ -110,15 +108,7 @@ _ACCURATE = 1e-12
 
 
 class Cholesky(SeenBinsSolver):
-    """Pairs by a Cholesky factor; by another solver where the weights are so uneven that the factor loses digits.
-
-    Parameters
-    ----------
-    exact
-        Takes over where the error is too large.
-    iterative
-        Takes over where `exact` cannot, being slow for many bins, and there is no factor.
-    """
+    """Pairs by a Cholesky factor; by another solver where the weights are so uneven that the factor loses digits."""
 
     method = name = "direct"
 
@@ -127,17 +117,14 @@ class Cholesky(SeenBinsSolver):
         self._iterative = iterative
 
     def can_solve(self, weights: Floats) -> bool:
-        """Whether the weights are those of a pair."""
         return weights.ndim == 2
 
     def reason(self, sizes: Sequence[int], weights: Floats | None) -> str | None:  # noqa: ARG002 - any weights will do
-        """A pair whose shorter axis is not too long."""
         if len(sizes) == 2 and min(sizes) <= MAX_BINS:
             return f"a pair whose shorter axis has {min(sizes):,} bins, at most {MAX_BINS:,}"
         return None
 
     def solve_seen(self, term: Floats, weights: Floats, options: Options) -> Solution:
-        """The faces by the factor, where its error is small, else by one of the other two."""
         if weights.shape[0] < weights.shape[1]:
             return self.solve_seen(term.swapaxes(1, 2), weights.T, options).flipped()
         correlation = maximal_correlation(weights)
