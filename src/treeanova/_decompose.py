@@ -29,10 +29,9 @@ from treeanova.density.statistics import Statistics
 from treeanova.model.effects import Effects
 from treeanova.model.forest import Forest
 from treeanova.readers import read_for_rows, unpickled
-from treeanova.terms.additive import AdditiveModel
 from treeanova.terms.layout import DEFAULT_BUDGET, Plan, check_leaves, choose_layout, plan_of_effects
 from treeanova.terms.leaves import LeafSets
-from treeanova.terms.source import Settings, Source
+from treeanova.terms.source import AdditiveModel, Settings, Source
 from treeanova.terms.terms import Tensors
 from treeanova.terms.tree_model import source_of_forest
 from treeanova.terms.trees import leaves_of

@@ -33,7 +33,7 @@ class ScopeLike(Protocol):
         """Whether terms were selected, so that they do not add up to the model."""
 
     @property
-    def n_terms_of_model(self) -> int | None:
+    def n_terms(self) -> int | None:
         """Number of terms before a selection; None where there was none."""
 
 

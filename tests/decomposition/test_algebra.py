@@ -28,7 +28,7 @@ from treeanova.data.features import Feature, Labels
 from treeanova.density import counting as sample
 from treeanova.model.effects import Effects
 from treeanova.model.forest import weighted_sum
-from treeanova.terms.additive import AdditiveModel
+from treeanova.terms.source import AdditiveModel
 from treeanova.terms.tree_model import TreeModel
 
 ensemble = pytest.importorskip("sklearn.ensemble")

@@ -32,7 +32,7 @@ from treeanova.model.axes import IntervalAxis
 from treeanova.model.effects import Effects
 from treeanova.model.grid import Grid
 from treeanova.terms.correction import no_correction
-from treeanova.terms.terms import Selected
+from treeanova.terms.terms import Scope
 from treeanova.testing import example
 from treeanova.views import adding_up
 
@@ -169,7 +169,7 @@ def test_parts_of_a_deep_decomposition(deep, deep_fx):
     np.testing.assert_allclose(without.decision_function(x), without.decision_function(moved), atol=1e-12)
     uniform = low.with_density("uniform")
     np.testing.assert_allclose(uniform.decision_function(x), low.decision_function(x), atol=1e-12)
-    assert uniform.scope == low.scope == Selected(len(deep_fx.terms))
+    assert uniform.scope == low.scope == Scope(n_terms=len(deep_fx.terms))
     with pytest.raises(ValueError, match=f"needs all terms of a deep ensemble, got {len(without.terms)} selected"):
         without.with_density("uniform")
 
@@ -282,7 +282,7 @@ def test_equal_tensors_do_not_make_equal_decompositions(triple):
     deep = treeanova.decompose(model, rows, density="empirical", tensor_order=2)
     assert deep == treeanova.decompose(model, rows, density="empirical", tensor_order=2)
     uncorrected = dataclasses.replace(deep.termset.leaf_terms, correction=no_correction())
-    assert deep != dataclasses.replace(deep, termset=dataclasses.replace(deep.termset, leaf_terms=uncorrected))
+    assert deep != dataclasses.replace(deep, termset=dataclasses.replace(deep.termset, high=uncorrected))
 
 
 def test_deep_and_dense_ones_can_be_compared_for_equality(triple):

@@ -16,8 +16,7 @@ from treeanova.density.base import Density
 from treeanova.model.axes import Axis
 from treeanova.model.effects import Effects
 from treeanova.model.grid import Grid
-from treeanova.terms.additive import AdditiveModel
-from treeanova.terms.source import Settings
+from treeanova.terms.source import AdditiveModel, Settings
 from treeanova.terms.terms import Tensors
 
 # Parts of decompositions

@@ -18,8 +18,7 @@ from treeanova.density import Empirical, Independent, Table, Uniform
 from treeanova.density.row_sources import statistics_of
 from treeanova.model.effects import Effects
 from treeanova.model.grid import binning_by, unmerged
-from treeanova.terms.additive import AdditiveModel, purify_tensors
-from treeanova.terms.source import Settings
+from treeanova.terms.source import AdditiveModel, Settings, purify_tensors
 from treeanova.terms.terms import Tensors
 
 

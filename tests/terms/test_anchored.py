@@ -10,9 +10,9 @@ import pytest
 from tests.support.anchored import anchored_term
 from tests.support.effects import random_effects
 from tests.support.forests import random_forest
-from treeanova.terms.additive import AdditiveModel
-from treeanova.terms.anchored import AnchoredTerms, AnchoredTrees, anchored
+from treeanova.terms.anchored import AnchoredTerms, AnchoredTrees, distinct_points
 from treeanova.terms.layout import choose_layout
+from treeanova.terms.source import AdditiveModel
 from treeanova.terms.terms import Tensors
 from treeanova.terms.tree_model import TreeModel
 from treeanova.terms.trees import lay_out, leaves_of
@@ -50,7 +50,7 @@ def test_trees_against_references(seed):
     sets = leaves_of(forest)
     source = TreeModel(lay_out(forest, sets, choose_layout(sets, budget=1e9, tensor_order=2), None))
     codes, references = random_rows(rng, sets.grid.sizes, 6), random_rows(rng, sets.grid.sizes, 1 + seed % 3)
-    found = anchored(source, references)
+    found = source.anchored(distinct_points(references))
     assert isinstance(found, AnchoredTrees)
     assert found.keys is None
     keys = sets.subsets(range(1, max(map(len, sets.keys), default=0) + 1))
@@ -64,7 +64,7 @@ def test_tables_against_references(seed):
     effects = random_effects(rng)
     sizes = effects.grid.sizes
     codes, references = random_rows(rng, sizes, 6), random_rows(rng, sizes, 1 + seed % 3)
-    found = anchored(AdditiveModel(Tensors(effects)), references)
+    found = AdditiveModel(Tensors(effects)).anchored(distinct_points(references))
     assert isinstance(found, AnchoredTerms)
     assert set(effects.terms) <= set(found.keys) <= set(all_keys(len(sizes)))
     assert_anchored(found, effects.score_codes, codes, references, found.keys)

@@ -107,7 +107,7 @@ def test_equality_is_of_leaves_terms_and_corrections(fx):
     assert terms.equals(dataclasses.replace(terms))
     others = [
         terms.keep(lambda key: len(key) < 5),
-        dataclasses.replace(terms, leaf_terms=dataclasses.replace(leaf_terms, correction=no_correction())),
+        dataclasses.replace(terms, high=dataclasses.replace(leaf_terms, correction=no_correction())),
         fx.raw.termset,
         terms.tables,
     ]

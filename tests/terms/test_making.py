@@ -11,9 +11,8 @@ from tests.support.strategies import SEEDS
 from treeanova.core.progress import quiet
 from treeanova.data.columns import encode
 from treeanova.density import Uniform
-from treeanova.terms.additive import AdditiveModel
 from treeanova.terms.layout import choose_layout
-from treeanova.terms.source import Settings
+from treeanova.terms.source import AdditiveModel, Settings
 from treeanova.terms.tree_model import TreeModel, source_of_forest
 from treeanova.terms.trees import leaves_of
 

@@ -8,26 +8,32 @@ import pytest
 import treeanova
 from tests.support.effects import random_effects
 from tests.support.simulated import boosted_on_few_bins, deep_decomposition, deep_model
-from treeanova.terms.terms import Complete, Selected, Truncated
+from treeanova.terms.terms import Scope
 
 
 @pytest.mark.parametrize(
-    ("scope", "is_part", "leaves_rest", "n_terms", "words"),
+    ("scope", "is_part", "order", "n_terms", "words"),
     [
-        (Complete(), False, False, None, "all terms"),
-        (Truncated(2), False, True, None, "terms up to order 2, and a remainder"),
-        (Selected(6), True, False, 6, "a selection from 6 terms"),
+        (Scope(), False, None, None, "all terms"),
+        (Scope(order=2), False, 2, None, "terms up to order 2, and a remainder"),
+        (Scope(n_terms=6), True, None, 6, "a selection from 6 terms"),
     ],
 )
-def test_what_a_scope_says(scope, is_part, leaves_rest, n_terms, words):
-    assert (scope.is_part, scope.leaves_rest, scope.n_terms_of_model) == (is_part, leaves_rest, n_terms)
+def test_what_a_scope_says(scope, is_part, order, n_terms, words):
+    assert (scope.is_part, scope.order, scope.n_terms) == (is_part, order, n_terms)
     assert str(scope) == words
 
 
+@pytest.mark.parametrize("fields", [{"order": 2, "n_terms": 3}, {"edits": ("a times 2",)}])
+def test_a_scope_has_one_meaning(fields):
+    with pytest.raises(ValueError, match="either a remainder or a selection"):
+        Scope(**fields)
+
+
 def test_scopes_are_equal_by_value():
-    assert Complete() == Complete()
-    assert Truncated(1) == Truncated(1) != Truncated(2)
-    assert Selected(3) != Truncated(3)
+    assert Scope() == Scope()
+    assert Scope(order=1) == Scope(order=1) != Scope(order=2)
+    assert Scope(n_terms=3) != Scope(order=3)
 
 
 @pytest.fixture(scope="module")
@@ -41,19 +47,19 @@ def transitions(fx, again):
     """Steps from a decomposition of three orders, with the scope and the orders that must come out."""
     n_terms = len(fx.terms)
     return [
-        (fx, Complete(), {1, 2, 3}),
-        (fx.truncate(3), Complete(), {1, 2, 3}),
-        (fx.truncate(9), Complete(), {1, 2, 3}),
-        (fx.truncate(2), Truncated(2), {1, 2}),
-        (fx.truncate(2).truncate(1), Truncated(1), {1}),
-        (fx.truncate(1).truncate(2), Truncated(1), {1}),
-        (fx.select(order=[1, 3]), Selected(n_terms), {1, 3}),
-        (fx.select(order=[1, 3]).select(order=1), Selected(n_terms), {1}),
-        (fx.select(order=[1, 2]).truncate(1), Selected(n_terms), {1}),
-        (fx.truncate(2).select(order=1), Selected(n_terms - 1 + 1), {1}),  # the remainder counts as a term
-        (again(fx), Complete(), {1, 2, 3}),
-        (again(fx.truncate(2)), Truncated(2), {1, 2}),
-        (again(fx.select(order=[1, 2])), Selected(n_terms), {1, 2}),
+        (fx, Scope(), {1, 2, 3}),
+        (fx.truncate(3), Scope(), {1, 2, 3}),
+        (fx.truncate(9), Scope(), {1, 2, 3}),
+        (fx.truncate(2), Scope(order=2), {1, 2}),
+        (fx.truncate(2).truncate(1), Scope(order=1), {1}),
+        (fx.truncate(1).truncate(2), Scope(order=1), {1}),
+        (fx.select(order=[1, 3]), Scope(n_terms=n_terms), {1, 3}),
+        (fx.select(order=[1, 3]).select(order=1), Scope(n_terms=n_terms), {1}),
+        (fx.select(order=[1, 2]).truncate(1), Scope(n_terms=n_terms), {1}),
+        (fx.truncate(2).select(order=1), Scope(n_terms=n_terms - 1 + 1), {1}),  # the remainder counts as a term
+        (again(fx), Scope(), {1, 2, 3}),
+        (again(fx.truncate(2)), Scope(order=2), {1, 2}),
+        (again(fx.select(order=[1, 2])), Scope(n_terms=n_terms), {1, 2}),
     ]
 
 
@@ -62,20 +68,20 @@ def check(fx, again, x):
     for part, scope, orders in transitions(fx, again):
         assert part.scope == scope
         assert {len(names) for names in part.terms} == orders
-        assert part.has_remainder == isinstance(scope, Truncated)
+        assert part.has_remainder == (scope.order is not None)
         explained = part.explain(x)
         np.testing.assert_allclose(explained.scores, part.decision_function(x), atol=1e-10)
         if not scope.is_part:
             np.testing.assert_allclose(explained.scores, model, atol=1e-10)
         assert ("a remainder" in repr(part)) == part.has_remainder
-        assert (f"(of {scope.n_terms_of_model})" in repr(part)) == scope.is_part
+        assert (f"(of {scope.n_terms})" in repr(part)) == scope.is_part
 
 
 def test_scopes_of_tables(dense):
     fx, x = dense
     check(fx, lambda part: part.with_density("uniform"), x)
     for part in (fx.truncate(2), fx.select(order=1)):
-        assert part.raw.scope == (part.scope if part.scope.is_part else Complete())
+        assert part.raw.scope == (part.scope if part.scope.is_part else Scope())
 
 
 def test_scopes_are_saved(dense, tmp_path):
@@ -90,22 +96,22 @@ def test_scopes_are_saved(dense, tmp_path):
 
 def test_scopes_of_sums(dense):
     fx, _ = dense
-    assert (fx + fx).scope == Complete()
-    assert (fx + fx.truncate(2)).scope == Truncated(2)
-    assert (fx.truncate(1) + fx.truncate(2)).scope == Truncated(1)
-    assert treeanova.mean([fx.select(order=1), fx]).scope == Selected(len(fx.terms))
+    assert (fx + fx).scope == Scope()
+    assert (fx + fx.truncate(2)).scope == Scope(order=2)
+    assert (fx.truncate(1) + fx.truncate(2)).scope == Scope(order=1)
+    assert treeanova.mean([fx.select(order=1), fx]).scope == Scope(n_terms=len(fx.terms))
 
 
 def test_scopes_of_deep_ensembles():
     pytest.importorskip("xgboost")
     fx, x = deep_decomposition(), deep_model()[1][:50]
-    assert fx.scope == Complete()
-    assert fx.truncate(2).scope == Truncated(2)
-    assert fx.truncate(2).with_density("uniform").scope == Truncated(2)
+    assert fx.scope == Scope()
+    assert fx.truncate(2).scope == Scope(order=2)
+    assert fx.truncate(2).with_density("uniform").scope == Scope(order=2)
     low = fx.select(order=[1, 2])
-    assert low.scope == low.with_density("uniform").scope == Selected(len(fx.terms))
+    assert low.scope == low.with_density("uniform").scope == Scope(n_terms=len(fx.terms))
     np.testing.assert_allclose(fx.truncate(3).explain(x).scores, fx.decision_function(x), atol=1e-10)
-    assert fx.raw.truncate(1).scope == Truncated(1)
+    assert fx.raw.truncate(1).scope == Scope(order=1)
     np.testing.assert_allclose(fx.raw.truncate(1).explain(x).scores, fx.decision_function(x), atol=1e-10)
 
 
@@ -115,4 +121,4 @@ def test_the_former_name_of_truncate_warns():
     with pytest.warns(DeprecationWarning, match=r"cut\(\) is now truncate\(\)"):
         part = fx.cut(1)
     assert part == fx.truncate(1)
-    assert part.scope == Truncated(1)
+    assert part.scope == Scope(order=1)

@@ -19,12 +19,10 @@ from treeanova.model.forest import Forest
 from treeanova.model.forest import weighted_sum as weighted_sum_of_forests
 from treeanova.model.grid import common_schema, union
 from treeanova.readers import read_model
-from treeanova.terms.additive import AdditiveModel
-from treeanova.terms.at_rows import Joined
 from treeanova.terms.layout import DEFAULT_BUDGET, choose_layout
-from treeanova.terms.source import Source
+from treeanova.terms.source import AdditiveModel, Source
 from treeanova.terms.terms import Scope, Tensors, TermSet
-from treeanova.terms.tree_model import TreeModel, source_of_forest
+from treeanova.terms.tree_model import source_of_forest
 from treeanova.terms.trees import leaves_of
 
 
@@ -47,7 +45,7 @@ def combined_source(summands: Sequence[Summand], factors: Sequence[float]) -> So
     kinds = dict.fromkeys(f"{', '.join(s.schema.outputs)} ({s.schema.link})" for s in summands)
     if len(kinds) > 1:
         raise ValueError(f"decompositions must have the same outputs and link, got {' and '.join(kinds)}.")
-    if any(isinstance(s.source, TreeModel) or s.source.raw().keys_at_rows for s in summands):
+    if any(s.source.forest is not None or s.source.raw().keys_at_rows for s in summands):
         return _sum_of_forests(summands, factors)
     objective = _common_objective(summands, factors)
     parts = [s.source.raw().tables.effects for s in summands]
@@ -119,8 +117,8 @@ def _forest_of(summand: Summand) -> Forest:
             f"decompositions of deep ensembles must have all terms to be combined, got {summand.scope}; combine them "
             "before select() or drop()."
         )
-    if isinstance(summand.source, TreeModel):
-        return summand.source.trees.forest
+    if summand.source.forest is not None:
+        return summand.source.forest
     content = None if summand.model is None else read_model(summand.model)
     if not isinstance(content, Forest):
         kind = "a decomposition from a file" if content is None else "an additive model"
@@ -170,4 +168,4 @@ def scaled(terms: TermSet, factors: Mapping[Key, float], name_of: Callable[[Key]
     effects = tensors.effects
     changed = {key: values * factors.get(key, 1.0) for key, values in effects.terms.items()}
     edited = Tensors(Effects(effects.grid, effects.intercept, changed, effects.binnings), tensors.weights)
-    return Joined(edited, terms.leaf_terms) if isinstance(terms, Joined) else edited
+    return terms.with_tables(edited)

@@ -30,9 +30,8 @@ from treeanova.decomposition.term import Evaluation, on_scale, rest_label, term_
 from treeanova.decomposition.validation import Validation, validate
 from treeanova.density.joint import Points
 from treeanova.density.kinds import Density
-from treeanova.terms.additive import purify_tensors
 from treeanova.terms.moments import Moments, moments_of_values
-from treeanova.terms.source import Settings
+from treeanova.terms.source import Settings, purify_tensors
 
 
 def standard_errors_of_tables(

@@ -28,10 +28,9 @@ from treeanova.model.grid import Binning
 from treeanova.storage import archive
 from treeanova.storage.codec import Saved, pack, unpack
 from treeanova.storage.statistics import as_loaded, kept
-from treeanova.terms.additive import AdditiveModel
 from treeanova.terms.moments import Moments
-from treeanova.terms.source import Settings, Source
-from treeanova.terms.terms import Complete, Edited, Scope, Selected, Tensors, TermSet, Truncated
+from treeanova.terms.source import AdditiveModel, Settings, Source
+from treeanova.terms.terms import Scope, Tensors, TermSet
 from treeanova.views import caveats, html_summary, scale_of
 
 
@@ -74,7 +73,7 @@ class Decomposition(Answers):
     termset: TermSet
     density: Density
     certificate: Certificate
-    scope: Scope = dataclasses.field(default_factory=Complete)
+    scope: Scope = dataclasses.field(default_factory=Scope)
     settings: Settings = dataclasses.field(default_factory=Settings)
     model: Any = None
     saved_moments: Moments | None = None
@@ -104,7 +103,7 @@ class Decomposition(Answers):
     def raw(self) -> Decomposition:
         """The same model with its terms as they were before purification, to compare."""
         terms = self.source.raw()
-        scope = self.scope if self.scope.is_part else Complete()
+        scope = self.scope if self.scope.is_part else Scope()
         effects = terms.tables.effects
         weights = {key: self._weights_on(key, effects.binnings.get(key)) for key in effects.terms}
         certificate = certify_raw(self.certificate, self._names, effects.terms, weights)
@@ -145,7 +144,7 @@ class Decomposition(Answers):
             counts += "; all others added up by order"
         if self.has_remainder:
             counts += "; a remainder"
-        partial = f" (of {self.scope.n_terms_of_model})" if self.scope.is_part and not self.history else ""
+        partial = f" (of {self.scope.n_terms})" if self.scope.is_part and not self.history else ""
         lines = [
             f"Decomposition of {len(self.termset.keys):,} terms{partial}: {counts or 'none'}",
             f"  density {self.density.name}, link {self.link}: {scale_of(self.schema)}{self._listed_outputs()}",
@@ -253,9 +252,9 @@ class Decomposition(Answers):
 
     def _keep(self, wanted: Callable[[Key], bool]) -> Decomposition:
         terms = self.termset.keep(wanted)
-        n_terms = self.scope.n_terms_of_model or self.evaluation.n_parts
+        n_terms = self.scope.n_terms or self.evaluation.n_parts
         certificate = self._certificate_of(terms)
-        scope = Edited(n_terms, self.history) if self.history else Selected(n_terms)
+        scope = Scope(n_terms=n_terms, edits=self.history)
         return self._with(source=AdditiveModel(terms), termset=terms, certificate=certificate, scope=scope)
 
     def _certificate_of(self, terms: TermSet) -> Certificate:
@@ -288,7 +287,7 @@ class Decomposition(Answers):
             return self
         if self.scope.is_part:
             return self._keep(lambda key: len(key) <= max_order)
-        scope = Truncated(max_order)
+        scope = Scope(order=max_order)
         evaluation = Evaluation(self.source, terms, scope, self.settings.n_jobs)
         share = remainder_share(evaluation, self.density.statistics)
         certificate = self._certificate_of(terms)
@@ -337,16 +336,16 @@ class Decomposition(Answers):
 
     def _edited(self, terms: TermSet, edits: Sequence[str]) -> Decomposition:
         """Other terms as a new function, with what was done added to its history."""
-        n_terms = self.scope.n_terms_of_model or self.evaluation.n_parts
+        n_terms = self.scope.n_terms or self.evaluation.n_parts
         history = (*self.history, *edits)
         certificate = dataclasses.replace(self.certificate, edits=history)
-        scope = Edited(n_terms, history)
+        scope = Scope(n_terms=n_terms, edits=history)
         return self._with(source=AdditiveModel(terms), termset=terms, certificate=certificate, scope=scope, model=None)
 
     @property
     def history(self) -> tuple[str, ...]:
         """What was done to the terms by hand, the first edit first; empty for the terms of a model."""
-        return self.scope.history
+        return self.scope.edits
 
     def on_response_scale(self, *, progress: bool | Progress | None = None) -> Decomposition:
         """The decomposition of the response, such as the probability, in place of the score: exact, from all cells.
@@ -541,7 +540,7 @@ def counted_for(source: Source, kind: Density, X: Any, sample_weight: Any) -> St
     """Statistics of user data with all that a source needs under a kind of density; None without data."""
     if X is None:
         return None
-    score = source.row_score if kind.is_empirical and isinstance(source, AdditiveModel) else None
+    score = source.row_score if kind.is_empirical and source.is_sum_of_terms else None
     return statistics_of(X, source.grid, sample_weight, source.wanted_tables(), score)
 
 
@@ -563,12 +562,12 @@ def decomposed(
         warnings.warn(one_cell_words(density.name), DensityWarning, stacklevel=3)
     clock = Clock(settings.seconds) if clock is None else clock
     pure = source.purify(density, settings, progress, clock)
-    scope: Scope = Complete()
+    scope = Scope()
     if source.max_order is not None:
         limit = source.max_order
         higher = None if pure.higher is None else pure.higher.above(limit)
         pure = pure._replace(terms=pure.terms.up_to(limit), higher=higher)
-        scope = Truncated(limit)
+        scope = Scope(order=limit)
     evaluation = Evaluation(source, pure.terms, scope, settings.n_jobs)
     certificate = certify(evaluation, pure, density, settings.options, oracle, clock=clock)
     terms = pure.terms
@@ -581,9 +580,9 @@ def decomposed(
 
 def purified_again(fx: Decomposition, density: Density, progress: Progress = quiet) -> Decomposition:
     """The same model under another density that is bound to its grid, with the same orders or selection of terms."""
-    source = fx.source.up_to(fx.scope.order) if isinstance(fx.scope, Truncated) else fx.source
+    source = fx.source if fx.scope.order is None else fx.source.up_to(fx.scope.order)
     again = decomposed(source, density, fx.settings, model=fx.model, progress=progress)
-    if isinstance(fx.scope, Truncated):
+    if fx.scope.order is not None:
         return again.truncate(fx.scope.order)
     if not fx.scope.is_part:
         return again
@@ -603,10 +602,10 @@ def _combined(parts: Sequence[Decomposition], factors: Sequence[float], progress
     statistics = first.density.statistics
     bound = first.density.bind(source.grid, None if statistics is None else statistics.on(source.grid))
     fx = decomposed(source, bound, first.settings, progress=progress)
-    n_terms = max((part.scope.n_terms_of_model or 0 for part in parts), default=0)
-    orders = [part.scope.order for part in parts if isinstance(part.scope, Truncated)]
+    n_terms = max((part.scope.n_terms or 0 for part in parts), default=0)
+    orders = [part.scope.order for part in parts if part.scope.order is not None]
     if n_terms:
-        return dataclasses.replace(fx, scope=Selected(n_terms))
+        return dataclasses.replace(fx, scope=Scope(n_terms=n_terms))
     return fx.truncate(min(orders)) if orders else fx
 
 

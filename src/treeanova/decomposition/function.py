@@ -22,8 +22,7 @@ from treeanova.decomposition.term import Evaluation, RowTerm, TableTerm, Term, T
 from treeanova.model.effects import class_labels, class_probabilities, is_classifier, respond
 from treeanova.model.grid import Grid
 from treeanova.storage.archive import fingerprint
-from treeanova.terms.anchored import Anchored, anchored
-from treeanova.terms.terms import Truncated
+from treeanova.terms.anchored import Anchored, distinct_points
 
 
 class ValuesAtRows(NamedTuple):
@@ -67,8 +66,8 @@ def values_at_rows(evaluation: Evaluation, encoded: Floats, keys: Sequence[Key],
 def values_against(evaluation: Evaluation, encoded: Floats, references: Floats, max_order: int | None) -> ValuesAtRows:
     """Anchored terms at rows, the mean over references; they add up to the score minus that of the references."""
     grid, scope = evaluation.grid, evaluation.scope
-    model = anchored(evaluation.source, grid.index_encoded(references))
-    limit = scope.order if isinstance(scope, Truncated) else None
+    model = evaluation.source.anchored(distinct_points(grid.index_encoded(references)))
+    limit = scope.order
     known, rests = (evaluation.terms.keys, evaluation.rest_orders) if model.keys is None else (model.keys, ())
     keys = [key for key in known if _is_wanted(len(key), max_order) and _is_wanted(len(key), limit)]
     orders = tuple(order for order in rests if _is_wanted(order, max_order))

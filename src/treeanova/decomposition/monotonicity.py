@@ -18,10 +18,9 @@ from treeanova.model.forest import Forest
 from treeanova.model.grid import Grid
 from treeanova.readers import read_for_rows
 from treeanova.terms.closed_form import expand
-from treeanova.terms.extremes import Extreme, Search, StepFunction, steps_of_tables, steps_of_trees
+from treeanova.terms.extremes import Extreme, Search, StepFunction, steps_of_trees
 from treeanova.terms.leaves import LeafSets
 from treeanova.terms.terms import Tensors
-from treeanova.terms.tree_model import TreeModel
 from treeanova.terms.trees import leaves_of
 
 _MOST_ORDERS_BY_TABLES = 2
@@ -289,21 +288,13 @@ def _steps(
 ) -> tuple[Grid, Callable[[], Iterator[StepFunction]]]:
     """The steps of the whole function, from trees where they are known, else from tables; and their grid."""
     source = evaluation.source
-    if isinstance(source, TreeModel):
-        trees = source.trees
-        return trees.grid, functools.partial(steps_of_trees, trees.forest, trees.leaf_sets, feature, output)
-    terms = source.raw()
-    if any(feature in key for key in terms.keys_at_rows):
-        raise ValueError(
-            "monotonicity() must have all terms of a deep ensemble, or tables of those with the feature, got selected "
-            "terms of which some have no table; call it before select() or drop()."
-        )
-    effects = terms.tables.effects
-    if max((len(key) for key in effects.terms if feature in key), default=0) > _MOST_ORDERS_BY_TABLES:
-        known = None if evaluation.scope.is_part else _trees_of(effects, model)
-        if known is not None:
-            return known[1].grid, functools.partial(steps_of_trees, *known, feature, output)
-    return effects.grid, functools.partial(steps_of_tables, effects, feature, output)
+    if source.is_sum_of_terms and not evaluation.scope.is_part:
+        effects = source.raw().tables.effects
+        if max((len(key) for key in effects.terms if feature in key), default=0) > _MOST_ORDERS_BY_TABLES:
+            known = _trees_of(effects, model)
+            if known is not None:
+                return known[1].grid, functools.partial(steps_of_trees, *known, feature, output)
+    return source.steps(feature, output)[0], lambda: source.steps(feature, output)[1]
 
 
 def _trees_of(effects: Effects, model: Any) -> tuple[Forest, LeafSets] | None:

@@ -275,7 +275,7 @@ class Evaluation:
     @property
     def has_remainder(self) -> bool:
         """Whether the model is more than the sum of its terms."""
-        return self.scope.leaves_rest or (not self.scope.is_part and self.terms.leaves_rest)
+        return self.scope.order is not None or (not self.scope.is_part and self.terms.leaves_rest)
 
     def score(self, encoded: Floats) -> Floats:
         """Score of encoded rows, shape (n_rows, n_outputs)."""

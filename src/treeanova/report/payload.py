@@ -30,7 +30,6 @@ from treeanova.density.kinds import Reference
 from treeanova.errors import BudgetError
 from treeanova.report.tables import RAW, Forms, TableMaker, plain_features, six_digits, tables_of, unit_of
 from treeanova.report.words import blind_spots, checks
-from treeanova.terms.terms import Truncated
 from treeanova.views import (
     Standing,
     as_lists,
@@ -150,7 +149,7 @@ def model_name(fx: Decomposition) -> str:
 
 def call_of(fx: Decomposition) -> str:
     """The call that gives a decomposition like this one."""
-    max_order = f", max_order={max(map(len, fx.terms), default=1)}" if fx.scope.leaves_rest else ""
+    max_order = f", max_order={max(map(len, fx.terms), default=1)}" if fx.scope.order is not None else ""
     is_reference = fx.density.name == Reference.name
     density = "treeanova.density.Reference(row)" if is_reference else json.dumps(fx.density.name)
     return f"treeanova.decompose(model, X, density={density}{max_order})"
@@ -284,7 +283,7 @@ def payload(
         "negative_share": views.NEGATIVE_SHARE,
         "offset_share": views.OFFSET,
         "call": call_of(fx),
-        "n_terms_of_model": fx.scope.n_terms_of_model,
+        "n_terms_of_model": fx.scope.n_terms,
         "has_remainder": fx.has_remainder,
         "reconstruction_errors": content.reconstruction_errors(),
         "features": plain_features(fx),
@@ -345,7 +344,7 @@ def _is_product(fx: Decomposition, kind: Any) -> bool:
 
 def _raw_of(fx: Decomposition) -> Decomposition:
     """The form before purification, with the same highest order."""
-    return fx.raw.truncate(fx.scope.order) if isinstance(fx.scope, Truncated) else fx.raw
+    return fx.raw if fx.scope.order is None else fx.raw.truncate(fx.scope.order)
 
 
 def _rank(pure: Mapping[str, Decomposition], raw: Mapping[str, Decomposition], progress: Progress) -> None:

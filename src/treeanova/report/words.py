@@ -38,7 +38,7 @@ def _entry(verdict: str, title: str, text: str) -> Entry:
 
 def _sum(fx: Decomposition) -> Entry:
     if fx.scope.is_part:
-        n_terms = fx.scope.n_terms_of_model
+        n_terms = fx.scope.n_terms
         text = f"This page shows a selection from {n_terms} terms: they do not add up to the model."
         return _entry("mind", "Some terms only", text)
     error = fx.certificate.reconstruction_error

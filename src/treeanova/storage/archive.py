@@ -23,11 +23,8 @@ from treeanova.model.effects import Effects
 from treeanova.model.forest import Forest
 from treeanova.storage.schema import describe
 from treeanova.storage.trees import pack_leaf_terms
-from treeanova.terms.additive import AdditiveModel
-from treeanova.terms.at_rows import Joined
 from treeanova.terms.source import Source
 from treeanova.terms.terms import Scope, TermSet
-from treeanova.terms.tree_model import TreeModel
 
 SCHEMA = 4
 _HEADER = "header.json"
@@ -207,15 +204,16 @@ def fingerprint(source: Source, terms: TermSet, scope: Scope) -> str:
 
 def _content(source: Source, terms: TermSet) -> Iterator[bytes]:
     yield from _of_effects(terms.tables.effects)
-    if isinstance(terms, Joined):
+    if terms.leaf_terms is not None:
         header, arrays = pack_leaf_terms(terms.leaf_terms)
         yield _plain(header)
         for name in sorted(arrays):
             yield from (name.encode(), *_update_by_array(arrays[name]))
-    if isinstance(source, AdditiveModel) and source.terms is not terms:
-        yield from _of_effects(source.terms.tables.effects)
-    if isinstance(source, TreeModel):
-        yield from _of_forest(source.trees.forest)
+    tables = source.tables_to_save(terms)
+    if tables is not None:
+        yield from _of_effects(tables)
+    if source.forest is not None:
+        yield from _of_forest(source.forest)
 
 
 def _of_effects(effects: Effects) -> Iterator[bytes]:

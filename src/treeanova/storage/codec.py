@@ -40,12 +40,11 @@ from treeanova.storage.statistics import (
     unpack_statistics,
 )
 from treeanova.storage.trees import pack_leaf_terms, unpack_leaf_terms
-from treeanova.terms.additive import AdditiveModel
 from treeanova.terms.at_rows import Joined
 from treeanova.terms.moments import Moments
 from treeanova.terms.source import Settings, Source
-from treeanova.terms.terms import Complete, Edited, Scope, Selected, Tensors, TermSet, Truncated
-from treeanova.terms.tree_model import TreeModel
+from treeanova.terms.terms import Scope, Tensors, TermSet
+from treeanova.terms.tree_model import SOURCES
 
 _LATER_FIELDS = (  # of certificates
     "density_gap",
@@ -88,15 +87,16 @@ def pack(saved: Saved, *, rows: bool = True) -> tuple[dict[str, Any], Arrays]:
         "backend": settings.backend,
         "random_state": settings.random_state,
         "scope": _describe_scope(saved.scope),
+        "source": saved.source.tag,
     }
-    leaf_terms = saved.terms.leaf_terms if isinstance(saved.terms, Joined) else None
+    leaf_terms = saved.terms.leaf_terms
     arrays: Arrays = {f"bounds/{j}": axis.thresholds for j, axis in enumerate(effects.grid.axes) if axis.is_ordered}
     rests, whole = pack_pairs(effects.terms, leaf_terms)
     arrays |= _effects_arrays("pure", effects, whole) | _named("rests", rests)
     ratios, whole = pack_weights(tensors.weights)
     arrays |= _named("weights", whole) | _named("ratios", ratios)
-    if isinstance(saved.source, AdditiveModel) and saved.source.terms is not saved.terms:
-        raw = saved.source.terms.tables.effects
+    raw = saved.source.tables_to_save(saved.terms)
+    if raw is not None:
         arrays |= _effects_arrays("raw", raw, raw.terms)
     if saved.moments is not None:
         arrays |= {f"moments/{name}": getattr(saved.moments, name) for name in _MOMENTS}
@@ -136,7 +136,7 @@ def unpack(header: Mapping[str, Any], arrays: Arrays) -> Saved:
     tensors = Tensors(effects, weights)
     terms: TermSet = tensors if leaf_terms is None else Joined(tensors, leaf_terms)
     scope = _restore_scope(header, terms)
-    source = _restore_source(terms, scope, arrays)
+    source = _restore_source(header, terms, scope, arrays)
     statistics = None
     if "rows" in header or of_rows:
         wanted = source.wanted_tables() if leaf_terms is None else _tables_of_trees(effects, of_rows)
@@ -199,48 +199,43 @@ def _restore_settings(header: Mapping[str, Any]) -> Settings:
     )
 
 
-def _restore_source(terms: TermSet, scope: Scope, arrays: Arrays) -> Source:
-    """The trees if there are any, otherwise the raw terms; the source of a selection is its terms."""
-    if isinstance(terms, Joined) and not scope.is_part:
-        return TreeModel(terms.leaf_terms.trees)
-    if scope.is_part or "raw_intercept" not in arrays:
-        return AdditiveModel(terms)
-    return AdditiveModel(Tensors(_restore_effects(terms.tables.grid, arrays, "raw", {})))
+def _restore_source(header: Mapping[str, Any], terms: TermSet, scope: Scope, arrays: Arrays) -> Source:
+    """The kind of source that the header names; in older files trees if there are any, except for a selection."""
+    is_old = "type" in header.get("scope", ["type"])
+    is_additive = terms.leaf_terms is None or scope.is_part
+    tag = ("additive" if is_additive else "trees") if is_old else header["source"]
+    tables = _restore_effects(terms.tables.grid, arrays, "raw", {}) if "raw_intercept" in arrays else None
+    return SOURCES[tag].restored(terms, tables)
 
 
 def _describe_scope(scope: Scope) -> dict[str, Any]:
-    return {"type": type(scope).__name__.lower(), **dataclasses.asdict(scope)}  # type: ignore[call-overload]
+    return dataclasses.asdict(scope)
 
 
 def _is_truncated(header: Mapping[str, Any]) -> bool:
-    return "is_cut" in header or header.get("scope", {}).get("type") == "truncated"
+    return "is_cut" in header or header.get("scope", {}).get("order") is not None
 
 
 def _restore_scope(header: Mapping[str, Any], terms: TermSet) -> Scope:
     if "scope" not in header:
         return _scope_of_schema_1(header, terms)
     plain = dict(header["scope"])
-    kinds: dict[str, type[Scope]] = {
-        "complete": Complete,
-        "truncated": Truncated,
-        "selected": Selected,
-        "edited": Edited,
-    }
-    lists = {"edits": tuple(plain["edits"])} if "edits" in plain else {}
-    scope: Scope = make(kinds[plain.pop("type")], plain | lists)
+    if "type" in plain:
+        plain = {"order": None, "n_terms": None, "edits": (), **plain}
+    scope: Scope = make(Scope, {"order": plain["order"], "n_terms": plain["n_terms"], "edits": tuple(plain["edits"])})
     check_measures(scope)
     return scope
 
 
 def _scope_of_schema_1(header: Mapping[str, Any], terms: TermSet) -> Scope:
     if header["n_all_terms"]:
-        return Selected(int(header["n_all_terms"]))
-    layout = terms.leaf_terms.trees.layout if isinstance(terms, Joined) else None
+        return Scope(n_terms=int(header["n_all_terms"]))
+    layout = None if terms.leaf_terms is None else terms.leaf_terms.trees.layout
     if layout is not None and "deep/masses/0" not in header["arrays"]:
-        return Complete()
+        return Scope()
     if header.get("is_cut") is True or (layout is not None and layout.is_truncated):
-        return Truncated(max(map(len, terms.keys), default=0))
-    return Complete()
+        return Scope(order=max(map(len, terms.keys), default=0))
+    return Scope()
 
 
 def _check(arrays: Arrays, weights: Mapping[Key, Floats], effects: Effects, *, may_have_more: bool) -> None:

@@ -25,9 +25,7 @@ from treeanova.density.statistics import Points
 from treeanova.model.grid import unmerged
 from treeanova.terms.at_rows import OrderTotals, TotalShares
 from treeanova.terms.closed_form import ClosedForm
-from treeanova.terms.source import Source
 from treeanova.terms.terms import TermSet
-from treeanova.terms.tree_model import TreeModel
 from treeanova.terms.trees import Trees
 
 _STAGE = "references"
@@ -54,13 +52,10 @@ class Anchored(abc.ABC):
         """All terms of some orders, each shared equally by its features: shape (n_rows, n_features, n_outputs)."""
 
 
-def anchored(source: Source, references: BinIndices) -> Anchored:
-    """A model against rows given by their bins, which all weigh the same."""
-    codes, counts = np.unique(references, axis=0, return_counts=True)
-    points = Points(np.asfortranarray(codes), counts / counts.sum())
-    if isinstance(source, TreeModel):
-        return AnchoredTrees(source.trees, points)
-    return AnchoredTerms(source.raw(), points)
+def distinct_points(codes: BinIndices) -> Points:
+    """Return rows given by their bins, which all weigh the same, without repeats."""
+    distinct, counts = np.unique(codes, axis=0, return_counts=True)
+    return Points(np.asfortranarray(distinct), counts / counts.sum())
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

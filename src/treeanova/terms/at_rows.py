@@ -468,7 +468,11 @@ class Joined(TermSet):
     """Terms of low order as tensors, terms of high order at rows."""
 
     tensors: Tensors
-    leaf_terms: LeafTerms
+    high: LeafTerms
+
+    @property
+    def leaf_terms(self) -> LeafTerms:
+        return self.high
 
     @property
     def grid(self) -> Grid:
@@ -531,9 +535,8 @@ class Joined(TermSet):
         """The same with all that is above an order left out."""
         return Joined(self.tensors.up_to(max_order), self.leaf_terms.up_to(max_order))
 
-    def with_weights(self, weights: Mapping[Key, Floats]) -> Joined:
-        """The same with weights of the cells of tensors."""
-        return Joined(self.tensors.with_weights(weights), self.leaf_terms)
+    def with_tables(self, tables: Tensors) -> Joined:
+        return Joined(tables, self.high)
 
     def equals(self, other: TermSet) -> bool:
         """Whether tensors and terms at rows are another's."""

@@ -1,23 +1,32 @@
-"""Sources: what a decomposition is made from, which can score rows and be purified under a density."""
+"""Sources: models that score rows and can be purified under a density; additive models, the sums of tables.
+
+A new kind of source is one class derived from `Source`: what sums of models, anchored terms, monotonicity and files ask
+of a model are methods of it, and `SOURCES` (`terms/tree_model.py`) lists it by the tag that files have.
+"""
 
 from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from treeanova.anova.cascade import cascade, with_subsets
 from treeanova.anova.certificate import HigherCertificate, TermCertificate
 from treeanova.anova.solvers.base import Options
-from treeanova.core.arrays import BinIndices, Floats, Key
-from treeanova.core.progress import Clock, Progress
+from treeanova.core.arrays import BinIndices, Floats, Key, single_threaded
+from treeanova.core.progress import Clock, Progress, quiet
 from treeanova.density.counting import Request
+from treeanova.density.joint import Points
 from treeanova.density.kinds import Density
-from treeanova.model.effects import Effects
-from treeanova.model.grid import Grid
-from treeanova.terms.terms import TermSet
+from treeanova.model.effects import Effects, refined_axes
+from treeanova.model.forest import Forest
+from treeanova.model.grid import Binning, Grid
+from treeanova.terms.anchored import Anchored, AnchoredTerms
+from treeanova.terms.extremes import StepFunction, steps_of_tables
+from treeanova.terms.terms import Tensors, TermSet
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,6 +64,8 @@ class PureTerms(NamedTuple):
 
 class Source(abc.ABC):
     """A model that can score rows and be purified under a density."""
+
+    tag: ClassVar[str]
 
     @property
     @abc.abstractmethod
@@ -99,4 +110,147 @@ class Source(abc.ABC):
 
     @abc.abstractmethod
     def tables_to_purify(self, terms: TermSet) -> Effects:
-        """The tensors from which the tables of `terms` were purified, with what terms of higher order gave to them."""
+        """Return the tables before purification, with what was moved to them from the higher orders of `terms`."""
+
+    @property
+    def forest(self) -> Forest | None:
+        """The trees of the model; None where the source does not hold them."""
+        return None
+
+    @property
+    def is_sum_of_terms(self) -> bool:
+        """Whether the score is the sum of `raw()` terms, so that bins on `grid` suffice to score a row."""
+        return False
+
+    @abc.abstractmethod
+    def steps(self, feature: int, output: int) -> tuple[Grid, Iterator[StepFunction]]:
+        """Return the changes of the score between neighbouring bins of a feature, and the grid of these bins."""
+
+    def anchored(self, references: Points) -> Anchored:
+        """Return the terms of the model against reference rows."""
+        return AnchoredTerms(self.raw(), references)
+
+    def tables_to_save(self, terms: TermSet) -> Effects | None:
+        """Return the tables that a file needs to restore the source, besides `terms`; None where it needs none."""
+        del terms
+        return None
+
+    @classmethod
+    @abc.abstractmethod
+    def restored(cls, terms: TermSet, tables: Effects | None) -> Source:
+        """Return the source from the terms and tables of a file."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class AdditiveModel(Source):
+    """A model that is the sum of its terms: an EBM, a forest as tensors, or a selection of terms."""
+
+    tag = "additive"
+
+    terms: TermSet
+
+    @property
+    def grid(self) -> Grid:
+        """The grid of the tensors."""
+        return self.terms.tables.grid
+
+    @property
+    def max_order(self) -> int | None:
+        """None: all orders are reported."""
+        return None
+
+    def score(self, encoded: Floats, n_jobs: int = 1) -> Floats:
+        """Sum of the terms."""
+        return self.terms.sum_at(self.terms.grid.index_encoded(encoded), n_jobs)
+
+    def row_score(self, encoded: Floats, codes: BinIndices) -> Floats:
+        """Sum of the terms at bins."""
+        del encoded
+        return self.terms.sum_at(codes)
+
+    def wanted_tables(self) -> list[Request]:
+        """Tables of all terms, of subsets of their features and of single features."""
+        effects = self.terms.tables.effects
+        axes = refined_axes(effects)
+        singles: list[Key] = [(j,) for j in range(len(effects.grid.axes))]
+        tables = [Request(key, axes.get(key)) for key in with_subsets(effects.terms) if len(key) > 1]
+        return [*map(Request, singles), *tables]
+
+    def raw(self) -> TermSet:
+        """The terms as they are."""
+        return self.terms
+
+    def purify(self, density: Density, settings: Settings, progress: Progress, clock: Clock | None = None) -> PureTerms:
+        """The pure terms, all of them tensors."""
+        del clock
+        if self.terms.keys_at_rows:
+            raise ValueError(
+                f"with_density() needs all terms of a deep ensemble, got {len(self.terms.keys)} selected terms of "
+                "which some have no table; call it before select() or drop()."
+            )
+        return purify_tensors(self.terms.tables.effects, density, settings, progress)
+
+    def tables_to_purify(self, terms: TermSet) -> Effects:
+        """The tensors as they are."""
+        del terms
+        return self.terms.tables.effects
+
+    @property
+    def is_sum_of_terms(self) -> bool:
+        return True
+
+    def steps(self, feature: int, output: int) -> tuple[Grid, Iterator[StepFunction]]:
+        if any(feature in key for key in self.terms.keys_at_rows):
+            raise ValueError(
+                "monotonicity() must have all terms of a deep ensemble, or tables of those with the feature, got "
+                "selected terms of which some have no table; call it before select() or drop()."
+            )
+        return self.grid, steps_of_tables(self.terms.tables.effects, feature, output)
+
+    def tables_to_save(self, terms: TermSet) -> Effects | None:
+        return None if self.terms is terms else self.terms.tables.effects
+
+    @classmethod
+    def restored(cls, terms: TermSet, tables: Effects | None) -> AdditiveModel:
+        return cls(terms if tables is None else Tensors(tables))
+
+
+def purify_tensors(effects: Effects, density: Density, settings: Settings, progress: Progress = quiet) -> PureTerms:
+    """Pure tensors under a density, with the weights of their cells, and what was measured on each."""
+    if not effects.terms:
+        return PureTerms(Tensors(effects), {})
+    axes = refined_axes(effects)
+    weights: dict[Key, Floats] = {}
+
+    def table(key: Key) -> Floats:
+        """Weights of a term's cells, kept for the result."""
+        weights[key] = density.table(key, axes[key]) if axes else density.table(key)
+        return weights[key]
+
+    density.prepare(with_subsets(effects.terms), axes or None, settings.n_jobs)
+    tensors = {key: effects.on_binnings(key, axes[key]) for key in effects.terms} if axes else effects.terms
+    raw = {key: np.ascontiguousarray(np.moveaxis(values, -1, 0)) for key, values in tensors.items()}
+    widen = _Widening(axes) if axes else None
+    with single_threaded():
+        result = cascade(raw, table, settings.options, settings.n_jobs, progress, widen=widen)
+    terms = {key: np.ascontiguousarray(np.moveaxis(result.terms.pop(key), 0, -1)) for key in list(result.terms)}
+    pure = Effects(effects.grid, effects.intercept + result.intercept, terms, axes)
+    measured: dict[Key, TermCertificate] = {key: result.measured[key] for key in pure.terms}
+    return PureTerms(Tensors(pure, weights), measured)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Widening:
+    """Brings what is taken out of a term onto the finer axes of the term below."""
+
+    axes: Mapping[Key, tuple[Binning, ...]]
+
+    def __call__(self, above: Key, below: Key, face: Floats) -> Floats:
+        """A face of the term above, outputs first, on the axes of the term below."""
+        if not below:
+            return face
+        coarse = dict(zip(above, self.axes[above], strict=True))
+        for position, (j, fine) in enumerate(zip(below, self.axes[below], strict=True), start=1):
+            if not coarse[j].equals(fine):
+                face = face.take(coarse[j].within(fine), axis=position)
+        return face

@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +15,9 @@ from treeanova.density.joint import Points
 from treeanova.density.kinds import Density
 from treeanova.model.effects import Effects
 from treeanova.model.grid import Grid
+
+if TYPE_CHECKING:
+    from treeanova.terms.at_rows import LeafTerms
 
 
 class TermSet(abc.ABC):
@@ -56,9 +60,9 @@ class TermSet(abc.ABC):
     def keep(self, wanted: Callable[[Key], bool]) -> TermSet:
         """The same with fewer terms."""
 
-    @abc.abstractmethod
     def with_weights(self, weights: Mapping[Key, Floats]) -> TermSet:
         """The same with weights of the cells of tables."""
+        return self.with_tables(Tensors(self.tables.effects, weights))
 
     @abc.abstractmethod
     def equals(self, other: TermSet) -> bool:
@@ -67,6 +71,15 @@ class TermSet(abc.ABC):
     @abc.abstractmethod
     def points(self, density: Density, n_rows: int, rng: np.random.Generator) -> Points:
         """Bins on `grid` and weights of rows that represent a density."""
+
+    @property
+    def leaf_terms(self) -> LeafTerms | None:
+        """The terms without tables, as sums over leaves; None where all terms have tables."""
+        return None
+
+    @abc.abstractmethod
+    def with_tables(self, tables: Tensors) -> TermSet:
+        """The same with other tables."""
 
     @property
     def rest_orders(self) -> tuple[int, ...]:
@@ -181,9 +194,8 @@ class Tensors(TermSet):
         """The terms up to an order."""
         return self.keep(lambda key: len(key) <= max_order)
 
-    def with_weights(self, weights: Mapping[Key, Floats]) -> Tensors:
-        """The same with weights of the cells."""
-        return Tensors(self.effects, weights)
+    def with_tables(self, tables: Tensors) -> Tensors:
+        return tables
 
     def with_intercept(self, intercept: Floats) -> Tensors:
         """The same with another intercept."""
@@ -210,117 +222,37 @@ class Tensors(TermSet):
         return density.points(n_rows, rng)
 
 
-class Scope(abc.ABC):
-    """How much of a model the terms hold: all, the orders up to a limit, or a selection."""
-
-    @property
-    def is_part(self) -> bool:
-        """Whether the terms were selected, so that they add up to another function than the model."""
-        return False
-
-    @property
-    def leaves_rest(self) -> bool:
-        """Whether the rest of the model is an exact remainder."""
-        return False
-
-    @property
-    def n_terms_of_model(self) -> int | None:
-        """Number of terms before a selection; None where there was none."""
-        return None
-
-    @property
-    def history(self) -> tuple[str, ...]:
-        """What was done to the terms by hand, the first edit first."""
-        return ()
-
-    @abc.abstractmethod
-    def __str__(self) -> str: ...
-
-
 @dataclasses.dataclass(frozen=True)
-class Complete(Scope):
-    """All terms of the model."""
-
-    def __str__(self) -> str:
-        return "all terms"
-
-
-@dataclasses.dataclass(frozen=True)
-class Truncated(Scope):
-    """All terms up to an order; the others form one exact remainder.
+class Scope:
+    """How much of a model the terms hold; by default all of it.
 
     Attributes
     ----------
     order
-        Highest order of the terms.
-    """
-
-    order: int
-
-    @property
-    def leaves_rest(self) -> bool:
-        """True."""
-        return True
-
-    def __str__(self) -> str:
-        return f"terms up to order {self.order}, and a remainder"
-
-
-@dataclasses.dataclass(frozen=True)
-class Selected(Scope):
-    """A selection of terms: their sum is another function than the model.
-
-    Attributes
-    ----------
+        Highest order of the terms where all others form one exact remainder; None without such a limit.
     n_terms
-        Number of terms of the model, a remainder included.
-    """
-
-    n_terms: int
-
-    @property
-    def is_part(self) -> bool:
-        """True."""
-        return True
-
-    @property
-    def n_terms_of_model(self) -> int | None:
-        """Number of terms before the selection."""
-        return self.n_terms
-
-    def __str__(self) -> str:
-        return f"a selection from {self.n_terms} terms"
-
-
-@dataclasses.dataclass(frozen=True)
-class Edited(Scope):
-    """Terms that were edited, such as scaled: their sum is another function than the model.
-
-    Attributes
-    ----------
-    n_terms
-        Number of terms of the model, a remainder included.
+        Number of terms of the model, a remainder included, where the terms are a selection or were edited, so that
+        they add up to another function; else None.
     edits
-        What was done, the first edit first.
+        What was done to the terms by hand, the first edit first.
     """
 
-    n_terms: int
-    edits: tuple[str, ...]
+    order: int | None = None
+    n_terms: int | None = None
+    edits: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if (self.is_part and self.order is not None) or (self.edits and not self.is_part):
+            raise ValueError(f"a scope must have either a remainder or a selection of terms, got {self!r}")
 
     @property
     def is_part(self) -> bool:
-        """True: the terms do not add up to the model."""
-        return True
-
-    @property
-    def n_terms_of_model(self) -> int | None:
-        """Number of terms before the edits."""
-        return self.n_terms
-
-    @property
-    def history(self) -> tuple[str, ...]:
-        """What was done."""
-        return self.edits
+        """Whether the terms add up to another function than the model, without a remainder."""
+        return self.n_terms is not None
 
     def __str__(self) -> str:
-        return f"edited terms ({', '.join(self.edits)})"
+        if self.edits:
+            return f"edited terms ({', '.join(self.edits)})"
+        if self.is_part:
+            return f"a selection from {self.n_terms} terms"
+        return "all terms" if self.order is None else f"terms up to order {self.order}, and a remainder"

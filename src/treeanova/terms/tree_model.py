@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
@@ -27,15 +27,16 @@ from treeanova.density.statistics import Statistics
 from treeanova.model.effects import Effects, without_rounding
 from treeanova.model.forest import Forest
 from treeanova.model.grid import Grid
-from treeanova.terms.additive import AdditiveModel, purify_tensors
+from treeanova.terms.anchored import AnchoredTrees
 from treeanova.terms.at_rows import Joined, PureLeafTerms, RawLeafTerms
 from treeanova.terms.closed_form import ClosedForm, expand
 from treeanova.terms.coarse import coarse_binnings, coarse_means
 from treeanova.terms.correction import Correction, TableErrors, choose_bins, correct, find_leftover, no_correction
+from treeanova.terms.extremes import StepFunction, steps_of_trees
 from treeanova.terms.layout import TermLayout, seconds_of_tables
 from treeanova.terms.leaves import LeafSets
 from treeanova.terms.screening import Screened, Sizes, largest_with_subsets, screen, screened_orders, sizes_without_rows
-from treeanova.terms.source import PureTerms, Settings, Source
+from treeanova.terms.source import AdditiveModel, PureTerms, Settings, Source, purify_tensors
 from treeanova.terms.terms import Tensors, TermSet
 from treeanova.terms.trees import Trees, lay_out, mean_of_tables, mean_score
 
@@ -70,6 +71,8 @@ _SECONDS_PER_LEFTOVER = 1e-3, 1e-7  # for a table, and for a row, table and outp
 @dataclasses.dataclass(frozen=True, eq=False)
 class TreeModel(Source):
     """A forest whose terms of high order are evaluated at rows."""
+
+    tag = "trees"
 
     trees: Trees
 
@@ -137,11 +140,29 @@ class TreeModel(Source):
 
         A file does not keep what is moved; the pure tables have the same sum, and so the same pure terms.
         """
-        if not isinstance(terms, Joined) or not isinstance(terms.leaf_terms, PureLeafTerms):
+        if not isinstance(terms.leaf_terms, PureLeafTerms):
             raise TypeError("`terms` must be the pure terms of this model.")
         if terms.leaf_terms.correction.tables and not terms.leaf_terms.correction.moved:
             return terms.tables.effects
         return _low_orders(terms.leaf_terms, 1, quiet)
+
+    @property
+    def forest(self) -> Forest:
+        return self.trees.forest
+
+    def steps(self, feature: int, output: int) -> tuple[Grid, Iterator[StepFunction]]:
+        trees = self.trees
+        return trees.grid, steps_of_trees(trees.forest, trees.leaf_sets, feature, output)
+
+    def anchored(self, references: Points) -> AnchoredTrees:
+        return AnchoredTrees(self.trees, references)
+
+    @classmethod
+    def restored(cls, terms: TermSet, tables: Effects | None) -> TreeModel:
+        del tables
+        if terms.leaf_terms is None:
+            raise ValueError("a tree model must have its trees")
+        return cls(terms.leaf_terms.trees)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -613,3 +634,6 @@ def source_of_forest(forest: Forest, sets: LeafSets, layout: TermLayout, statist
     if layout.is_dense:
         return AdditiveModel(Tensors(without_rounding(expand(sets), forest.rounding)))
     return TreeModel(lay_out(forest, sets, layout, statistics))
+
+
+SOURCES: dict[str, type[Source]] = {kind.tag: kind for kind in (AdditiveModel, TreeModel)}
