@@ -27,7 +27,7 @@ from treeanova.core.arrays import Floats, Key
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.density import Auto, Density, Empirical, Independent
 from treeanova.density.smooth import choice as candidates
-from treeanova.density.smooth.choice import Tried, all_candidates, tried
+from treeanova.density.smooth.choice import all_candidates
 from treeanova.density.smooth.margins import SCALES, Scale
 from treeanova.density.smooth.pairs import Candidates, PairStack
 from treeanova.model.grid import Binning
@@ -182,18 +182,18 @@ class OneCandidate(Auto):
     make: Callable[[PairStack], Candidates] | None = None
     least_ordered: int = 2
 
-    def candidates(self, pairs: PairStack) -> Iterator[Tried]:
+    def candidates(self, pairs: PairStack) -> Iterator[Candidates]:
         """The one candidate, or all."""
         if self.make is None or pairs.n_ordered < self.least_ordered:
             return all_candidates(pairs)
-        return iter([tried(pairs, self.make(pairs))])
+        return iter([self.make(pairs)])
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class WithoutFamilies(Auto):
     """Auto with the Gaussian copula as its only family."""
 
-    def candidates(self, pairs: PairStack) -> Iterator[Tried]:
+    def candidates(self, pairs: PairStack) -> Iterator[Candidates]:
         """All candidates without families."""
         return all_candidates(pairs, families=False)
 

@@ -16,6 +16,7 @@ from tests.support.dependence import (
     kernel_ratio,
     normal_cells,
     of_one_pair,
+    pair_of,
     pair_of_cells,
     pair_of_codes,
     related_codes,
@@ -24,7 +25,7 @@ from tests.support.training import fit
 from treeanova import decompose
 from treeanova.density.smooth import choice as estimates
 from treeanova.density.smooth.margins import Margin
-from treeanova.density.smooth.pairs import full_table, pair_of
+from treeanova.density.smooth.pairs import full_table
 from treeanova.density.table import rake_to_marginals
 
 
@@ -127,8 +128,8 @@ def test_a_corrected_start_is_a_loop_over_rows_each_weighed_by_the_start(bandwid
     monkeypatch.setattr(estimates, "_RAKING_TOLERANCE", 1e-12)
     first, second = related_codes(seed=7)
     pair = pair_of_codes(first, second, (7, 5))
-    start = of_one_pair(estimates.gaussian, pair)
-    floored = np.maximum(start.ratio, 0.05)
+    start = estimates.gaussian(pair.alone)
+    floored = np.maximum(start.ratio[0], 0.05)
     width = bandwidth * 60 ** (-1 / 6)
     of_first, of_second = influence(first, 7, 7, width), influence(second, 5, 5, width)
 

@@ -19,7 +19,6 @@ from tests.support.dependence import (
 )
 from treeanova.density.smooth import choice as estimates
 from treeanova.density.smooth.choice import BANDWIDTHS, all_candidates, kernel_candidates
-from treeanova.density.smooth.pairs import log_likelihood
 from treeanova.model.axes import IntervalAxis
 
 
@@ -43,7 +42,7 @@ def test_families_are_tried_where_the_gaussian_copula_or_a_kernel_beats_independ
         rng = np.random.default_rng(seed)
         pair = pair_of_codes(rng.integers(0, 7, 400), rng.integers(0, 5, 400), (7, 5))
         found = listed(all_candidates(pair.alone))
-        likelihoods = {c.name: log_likelihood(pair, c) for c in found}
+        likelihoods = {c.name: c.likelihood for c in found}
         others = {name for name in likelihoods if name not in {"empirical", "independent", "gaussian"}}
         parametric = {name for name in others if not name.startswith("kernel ")}
         simpler = max(likelihoods[name] for name in ("gaussian", *(others - parametric)))
@@ -55,9 +54,9 @@ def test_families_are_tried_where_the_gaussian_copula_or_a_kernel_beats_independ
 def test_the_search_finds_the_likeliest_of_all_bandwidths():
     for seed in range(5):
         pair = pair_of_codes(*related_codes(400, seed=seed), (7, 5))
-        every = [log_likelihood(pair, of_one_pair(estimates.kernel, pair, h, 0.0)) for h in BANDWIDTHS]
+        every = [of_one_pair(estimates.kernel, pair, h, 0.0).likelihood for h in BANDWIDTHS]
         candidates = [c for c in listed(kernel_candidates(pair.alone, scales=("ranks",))) if "twice" not in c.name]
-        found = [log_likelihood(pair, c) for c in candidates]
+        found = [c.likelihood for c in candidates]
         assert max(found) == pytest.approx(max(every), abs=1e-3)
         assert len(found) < len(every)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.support.densities import bind_columns, normals
-from treeanova.density.smooth import kernel as kernel_search
+from treeanova.density import costs
 from treeanova.density.smooth.kernel import KernelSearch, spaced_triples
 
 
@@ -42,19 +42,19 @@ def test_independent_features_stay_independent_in_triples():
 def test_rows_beyond_fifty_thousand_are_sampled(monkeypatch):
     columns = normals(0.5, 900, order=2)
     statistics = bind_columns("auto", columns, (6, 6)).statistics
-    monkeypatch.setattr(kernel_search, "_MAX_ROWS", 400)
+    monkeypatch.setattr(costs, "MAX_SEARCH_ROWS", 400)
     rows = KernelSearch(statistics, [])._rows
     chosen = set(map(tuple, rows.sample.values.tolist()))
     assert len(chosen) == rows.n_rows == 300  # every third of 900, the most that are at most 400
     assert chosen < set(zip(*(column.tolist() for column in columns), strict=True))
-    monkeypatch.setattr(kernel_search, "_MAX_ROWS", 900)
+    monkeypatch.setattr(costs, "MAX_SEARCH_ROWS", 900)
     assert KernelSearch(statistics, [])._rows is statistics
 
 
 def test_many_features_are_compared_with_their_most_correlated_partners(monkeypatch):
     columns = [*normals(0.8, 1500, order=2), *normals(0.0, 1500, seed=1, order=4)]
-    monkeypatch.setattr(kernel_search, "_MAX_FEATURES", 3)
-    monkeypatch.setattr(kernel_search, "_PARTNERS", 1)
+    monkeypatch.setattr(costs, "MAX_COMPARED_FEATURES", 3)
+    monkeypatch.setattr(costs, "N_PARTNERS", 1)
     density = bind_columns("auto", columns, (6,) * 6)
     has_kernel = [kernel is not None for kernel in density.joint.kernels]
     assert has_kernel[:2] == [True, True]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from treeanova.density.smooth.margins import FAMILIES, Margin, MarginStack, StackedMargins, shape_of
+from treeanova.density.smooth.margins import FAMILIES, Margin, Margins, shape_of
 
 
 def margins_of_one_shape(n_ordered=20, n_margins=4):
@@ -19,7 +19,7 @@ def margins_of_one_shape(n_ordered=20, n_margins=4):
 @pytest.mark.parametrize("scale", ["ranks", "values"])
 @pytest.mark.parametrize("bandwidth", [0.05, 0.5, 3.0])
 def test_kernels_of_a_stack_are_those_of_its_margins(scale, bandwidth):
-    stacked = MarginStack(tuple(margins_of_one_shape())).kernels(bandwidth, scale)
+    stacked = Margins(margins_of_one_shape(), np.arange(4)).kernels(bandwidth, scale)
     for place, margin in enumerate(margins_of_one_shape()):
         alone = margin.kernel(bandwidth, scale)
         np.testing.assert_allclose(stacked[place].ordered, alone.ordered, rtol=1e-12)
@@ -29,7 +29,7 @@ def test_kernels_of_a_stack_are_those_of_its_margins(scale, bandwidth):
 def test_kernels_that_are_known_are_not_computed_again():
     margins = margins_of_one_shape()
     known = margins[2].kernel(0.5)
-    stacked = MarginStack(tuple(margins)).kernels(0.5, "ranks")
+    stacked = Margins(margins, np.arange(4)).kernels(0.5, "ranks")
     np.testing.assert_array_equal(stacked[2].ordered, known.ordered)
     assert margins[2].kernel(0.5) is known
     np.testing.assert_allclose(stacked[0].left(margins[0].masses[:, None]), 1.0, atol=1e-11)
@@ -37,7 +37,7 @@ def test_kernels_that_are_known_are_not_computed_again():
 
 def test_margins_of_pairs_are_taken_from_their_places():
     margins = margins_of_one_shape()
-    stacked = StackedMargins(MarginStack(tuple(margins)), np.array([3, 0, 0]))
+    stacked = Margins(margins, np.array([3, 0, 0]))
     for place, margin in enumerate([margins[3], margins[0], margins[0]]):
         np.testing.assert_array_equal(stacked.group_masses[place], margin.group_masses)
         np.testing.assert_array_equal(stacked.points[place].reshape(-1, 20).T, margin.points)
@@ -45,13 +45,13 @@ def test_margins_of_pairs_are_taken_from_their_places():
         kernel = stacked.take(np.array([place])).kernels(0.7, "ranks")[0]
         np.testing.assert_array_equal(kernel.ordered, margin.kernel(0.7).ordered)
         for law in FAMILIES:
-            scores = margin.copula_scores(law, is_reversed=True).T.ravel()
-            np.testing.assert_array_equal(stacked.copula_scores(law, is_reversed=True)[place], scores)
+            scores = margin.copula_scores(law.scores, is_reversed=True).T.ravel()
+            np.testing.assert_array_equal(stacked.copula_scores(law.scores, is_reversed=True)[place], scores)
 
 
 def test_coarse_groups_are_pooled():
     masses = np.random.default_rng(1).dirichlet(np.full(100, 1e4), size=4)
-    stacked = StackedMargins(MarginStack(tuple(Margin(m, 100, 300.0) for m in masses)), np.arange(4))
+    stacked = Margins([Margin(m, 100, 300.0) for m in masses], np.arange(4))
     coarse = stacked.coarse
     pooled = np.einsum("kij,kj->ki", coarse.pooling, stacked.group_masses)
     np.testing.assert_allclose(pooled, coarse.group_masses, rtol=1e-12)

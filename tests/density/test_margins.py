@@ -8,10 +8,9 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.dependence import influence, kernel_ratio, of_one_pair, pair_of_codes, related_codes
+from tests.support.dependence import influence, kernel_ratio, of_one_pair, pair_of, pair_of_codes, related_codes
 from treeanova.density.smooth import choice as estimates
 from treeanova.density.smooth.margins import Margin
-from treeanova.density.smooth.pairs import pair_of
 
 
 def test_kernels_of_values_measure_distance_in_values():

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from tests.support.densities import bind_columns, quantile_axes
+from tests.support.dependence import pair_of
 from treeanova.density.smooth import estimate_pairs
 from treeanova.density.smooth.choice import all_candidates, choose, kernel_candidates
-from treeanova.density.smooth.pairs import full_table, pair_of
+from treeanova.density.smooth.pairs import full_table
 
 
 def columns_and_axes(n_rows=500):
@@ -33,10 +34,8 @@ def estimate_alone(density, key, make_candidates):
     statistics = density.statistics
     margins = [density._margin(j, None) for j in key]
     pair = pair_of(*margins, statistics.counts(key))
-    chosen = choose(pair.alone, make_candidates(pair.alone))
-    if chosen.choices[0].name == "empirical":
-        return statistics.counts(key), chosen.choices[0]
-    return full_table(*margins, chosen.ratio[0]), chosen.choices[0]
+    [choice], [ratio] = choose(pair.alone, make_candidates(pair.alone))
+    return statistics.counts(key) if choice.name == "empirical" else full_table(*margins, ratio), choice
 
 
 @pytest.mark.parametrize(("name", "make_candidates"), [("auto", all_candidates), ("kernel", kernel_candidates)])
@@ -58,4 +57,4 @@ def test_tables_of_many_pairs_are_those_of_each_pair_alone(name, make_candidates
 
 def test_no_pairs_have_no_tables():
     density = bind_columns("auto", columns_and_axes()[0][2:4], (3, 3))
-    assert estimate_pairs([], density.statistics, all_candidates) == []
+    assert estimate_pairs([], [], density.statistics, all_candidates) == []

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.support.dependence import listed, pair_of_codes, related_codes
+from tests.support.dependence import listed, pair_of, pair_of_codes, related_codes
 from treeanova.density.smooth.choice import all_candidates
 from treeanova.density.smooth.margins import Margin
-from treeanova.density.smooth.pairs import full_table, log_likelihood, make_candidates, pair_of
+from treeanova.density.smooth.pairs import full_table, make_candidates
 
 
 def test_log_likelihood_is_the_mean_over_rows():
@@ -16,7 +16,7 @@ def test_log_likelihood_is_the_mean_over_rows():
     pair = pair_of_codes(first, second, (7, 5))
     for candidate in listed(all_candidates(pair.alone)):
         expected = np.mean(np.log(candidate.left_out[first, second]))
-        assert log_likelihood(pair, candidate) == pytest.approx(expected)
+        assert candidate.likelihood == pytest.approx(expected)
 
 
 def test_a_pair_of_bins_is_pooled_into_groups():
@@ -32,16 +32,18 @@ def test_a_pair_of_bins_is_pooled_into_groups():
 
 @pytest.mark.parametrize(("ordered", "expected"), [((7, 5), 2), ((7, 0), 1), ((0, 4), 1), ((0, 0), 0)])
 def test_the_number_of_features_with_ordered_bins(ordered, expected):
-    assert pair_of_codes(*related_codes(), (7, 5), ordered).n_ordered == expected
+    assert pair_of_codes(*related_codes(), (7, 5), ordered).alone.n_ordered == expected
 
 
 def test_a_row_left_out_is_compared_with_some_independence_at_least():
-    mixed = make_candidates(["any"], np.array([0.0, 2.0]), np.array([0.0, 1.0]), 0.25)
-    np.testing.assert_allclose(mixed.ratio, [0.25, 1.75])
-    np.testing.assert_allclose(mixed.left_out, [0.25, 1.0])
-    plain = make_candidates(["any"], np.array([0.0, 2.0]), np.array([0.0, 1.0]))
-    np.testing.assert_allclose(plain.ratio, [0.0, 2.0])
-    np.testing.assert_allclose(plain.left_out, [0.01, 1.0])
+    pairs = pair_of_codes(np.array([0, 0]), np.array([0, 1]), (1, 2)).alone
+    mixed = make_candidates(pairs, "any", np.array([[[0.0, 2.0]]]), np.array([[[0.0, 1.0]]]), 0.25)
+    np.testing.assert_allclose(mixed.ratio, [[[0.25, 1.75]]])
+    np.testing.assert_allclose(mixed.left_out, [[[0.25, 1.0]]])
+    plain = make_candidates(pairs, "any", np.array([[[0.0, 2.0]]]), np.array([[[0.0, 1.0]]]))
+    np.testing.assert_allclose(plain.ratio, [[[0.0, 2.0]]])
+    np.testing.assert_allclose(plain.left_out, [[[0.01, 1.0]]])
+    np.testing.assert_allclose(plain.likelihoods, [np.log(0.01) / 2])
 
 
 def test_a_full_table_has_the_marginals_of_the_bins_and_the_ratio_of_the_groups():

@@ -2,21 +2,56 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.optimize
 import scipy.stats
 
 from treeanova.core.arrays import Floats, Ints
-from treeanova.density.smooth.choice import Tried
-from treeanova.density.smooth.margins import Margin
-from treeanova.density.smooth.pairs import Candidate, Candidates, Pair, pair_of
+from treeanova.density.counting import pool_table
+from treeanova.density.smooth.margins import Margin, Margins
+from treeanova.density.smooth.pairs import Candidates, PairStack
 
 FLOOR = 0.01  # least share of independence in the ratio of a row that is left out
 QUANTILES = np.arange(1, 40) / 40
+
+
+@dataclasses.dataclass(frozen=True)
+class Pair:
+    """One pair: its margins, the shares of the rows in the cells of their groups, and a stack of it alone."""
+
+    first: Margin
+    second: Margin
+    shares: Floats
+
+    @property
+    def product(self) -> Floats:
+        """Product of the groups' masses."""
+        return np.multiply.outer(self.first.group_masses, self.second.group_masses)
+
+    @property
+    def alone(self) -> PairStack:
+        """A stack of this pair only."""
+        first, second = (Margins([margin], np.array([0])) for margin in (self.first, self.second))
+        return PairStack(first, second, self.shares[None], np.array([0]))
+
+
+def pair_of(first: Margin, second: Margin, shares: Floats) -> Pair:
+    """The pair of two margins, from the shares of the rows in the cells of its bins."""
+    return Pair(first, second, pool_table(shares, (first.binning, second.binning)))
+
+
+class Candidate(NamedTuple):
+    """The estimate of a single pair."""
+
+    name: str
+    ratio: Floats
+    left_out: Floats
+    likelihood: float
 
 
 # Rows
@@ -59,19 +94,18 @@ def pair_of_cells(cells: Floats, n_rows: float = 1e5) -> Pair:
 
 
 def of_one_pair(make: Callable[..., Candidates], pair: Pair, *options: Any) -> Candidate:
-    """The estimate of a single pair by a function of stacks; a start among the options may be that of a single pair."""
-    start = [
-        Candidates([option.name], option.ratio[None], option.left_out[None])
-        if isinstance(option, Candidate)
-        else option
-        for option in options
-    ]
-    return make(pair.alone, *start).one(0)
+    """The estimate of a single pair by a function of stacks."""
+    return _only(make(pair.alone, *options))
 
 
-def listed(tried: Iterable[Tried]) -> list[Candidate]:
+def listed(candidates: Iterable[Candidates]) -> list[Candidate]:
     """The candidates of a stack of one pair, in the order in which they were tried."""
-    return [some.estimates.one(0) for some in tried]
+    return list(map(_only, candidates))
+
+
+def _only(candidates: Candidates) -> Candidate:
+    [name], [ratio], [left_out], [likelihood], _ = candidates
+    return Candidate(name, ratio, left_out, float(likelihood))
 
 
 # Kernels

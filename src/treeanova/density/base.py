@@ -19,11 +19,13 @@ from treeanova.model.grid import Grid
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Density(abc.ABC):
-    """Weights of the cells of any set of features.
+    """Give weights to the cells of any set of features.
 
     A density is described by an object such as ``Laplace(mix=0.5)`` and bound to a grid and to statistics of rows by
     `decompose`. Each kind defines one thing, `joint`, a probability over the cells of all features. Tables of any set
-    of features, rows that represent the density, and moments of terms all follow from it.
+    of features (`table`), rows that represent the density (`points`), and moments of terms all follow from it. A set of
+    features is given by their positions, ascending; `binnings` are one binning per feature, for coarse bins, or None
+    for all bins of the grid.
 
     Attributes
     ----------
@@ -31,10 +33,6 @@ class Density(abc.ABC):
         The bins; None until the density is bound.
     statistics
         Statistics of the rows that define the density; None where there are no rows.
-    baseline
-        What the mean score under the density is, in words.
-    ranks_on_population
-        Whether terms are shown with the weights of `population` in place of those of the density.
 
     Examples
     --------
@@ -50,9 +48,10 @@ class Density(abc.ABC):
 
     name: ClassVar[str]
     needs_data: ClassVar[bool] = True
-    baseline: ClassVar[str] = "average"
-    ranks_on_population: ClassVar[bool] = False
+    baseline: ClassVar[str] = "average"  # what the mean score under the density is, in words
+    ranks_on_population: ClassVar[bool] = False  # whether terms are shown with the weights of `population`
     is_empirical: ClassVar[bool] = False  # whether rows themselves, not smoothed, are part of it
+    smooths_rows: ClassVar[bool] = False  # whether it is a smoothed one of rows, for which these are a fair sample
     grid: Grid | None = dataclasses.field(default=None, kw_only=True, repr=False)
     statistics: Statistics | None = dataclasses.field(default=None, kw_only=True, repr=False)
 
@@ -62,33 +61,7 @@ class Density(abc.ABC):
         return "" if self.statistics is None or not self.needs_data else self.statistics.caveat
 
     def bind(self, grid: Grid, statistics: Statistics | None) -> Self:
-        """The density on a grid, estimated from rows.
-
-        Parameters
-        ----------
-        grid
-            The bins.
-        statistics
-            Statistics of the rows on that grid; None for a density that needs no rows.
-
-        Returns
-        -------
-        Density
-            A density of the same kind that has tables.
-
-        Raises
-        ------
-        ValueError
-            Where the kind needs rows and has none.
-
-        Examples
-        --------
-        >>> from treeanova.density import density_of
-        >>> from treeanova.testing import example
-        >>> fx, X = example()
-        >>> density_of("uniform").bind(fx.grid, None).table((0,)).tolist()
-        [0.5, 0.5]
-        """
+        """Return the density on a grid, estimated from rows; ValueError where the kind needs rows and has none."""
         if self.needs_data and statistics is None:
             raise ValueError(
                 f"`X` must be given for the density {self.name!r}, got None; pass the rows that define it."
@@ -96,27 +69,7 @@ class Density(abc.ABC):
         return dataclasses.replace(self, grid=grid, statistics=statistics)
 
     def with_statistics(self, statistics: Statistics) -> Self:
-        """The density estimated from other rows on the same grid.
-
-        Parameters
-        ----------
-        statistics
-            Statistics of the other rows.
-
-        Returns
-        -------
-        Density
-            A density of the same kind and options.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from treeanova.testing import example
-        >>> fx, X = example()
-        >>> statistics = fx.density.statistics.resampled(np.random.default_rng(0))
-        >>> fx.density.with_statistics(statistics).name
-        'auto'
-        """
+        """Return the density estimated from other rows on the same grid."""
         return dataclasses.replace(self, statistics=statistics)
 
     @property
@@ -125,13 +78,8 @@ class Density(abc.ABC):
         """The probability over the cells of all features."""
 
     @property
-    def smooths_rows(self) -> bool:
-        """Whether the density is a smoothed one of rows, for which these are a fair sample."""
-        return False
-
-    @property
     def with_fixed_tuning(self) -> Self:
-        """The same density with all that was chosen by the number of rows given, for resamples that have fewer."""
+        """A copy with data-dependent tuning frozen, for bootstrap resamples."""
         return self
 
     @property
@@ -160,138 +108,33 @@ class Density(abc.ABC):
     def check_trees(self, *, has_merged_bins: bool) -> None:
         """Raise ValueError where the density cannot serve trees whose terms of high order have no tables.
 
-        Parameters
-        ----------
-        has_merged_bins
-            Whether tables have fewer bins than the trees.
-
-        Examples
-        --------
-        >>> from treeanova.density import density_of
-        >>> density_of("auto").check_trees(has_merged_bins=True)
+        `has_merged_bins` tells whether tables have fewer bins than the trees.
         """
         del has_merged_bins  # most densities can
 
     def table(self, key: Key, binnings: Binnings | None = None) -> Floats:
-        """Weights of the cells of some features, of sum 1.
-
-        Parameters
-        ----------
-        key
-            Positions of the features, ascending.
-        binnings
-            One binning per feature, for weights of its coarse bins; None for all bins of the grid.
-
-        Returns
-        -------
-        numpy.ndarray
-            One axis per feature.
-
-        Examples
-        --------
-        >>> from treeanova.testing import example
-        >>> fx, X = example()
-        >>> fx.density.table((0,)).tolist()
-        [0.5, 0.5]
-        """
+        """Return the weights of the cells of some features, of sum 1, with one axis per feature."""
         return self.joint.table(key, binnings)
 
     def prepare(self, keys: Sequence[Key], binnings: Mapping[Key, Binnings] | None = None, n_jobs: int = 1) -> None:
-        """Compute what the tables of some sets of features need, where that takes less time at once than one by one.
-
-        Parameters
-        ----------
-        keys
-            Positions of the features of each set, ascending.
-        binnings
-            Binnings of the features of each set, where it has coarse bins.
-        n_jobs
-            Number of threads.
-
-        Examples
-        --------
-        >>> from treeanova.testing import example
-        >>> fx, X = example()
-        >>> fx.density.prepare([(0, 1)])
-        """
+        """Compute what the tables of some sets of features need, where that takes less time at once than one by one."""
         del keys, binnings, n_jobs  # most densities count each table when it is asked for
 
     def points(self, n_rows: int, rng: np.random.Generator) -> Points:
-        """Bins and weights of rows that represent the density.
-
-        Parameters
-        ----------
-        n_rows
-            Number of draws, where it takes draws.
-        rng
-            Generator of the draws.
-
-        Returns
-        -------
-        Points
-            All rows or all cells of the density where these are few, otherwise draws from it.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from treeanova.testing import example
-        >>> fx, X = example()
-        >>> fx.with_density("empirical").density.points(10, np.random.default_rng(0)).weights.tolist()
-        [0.25, 0.25, 0.25, 0.25]
-        """
+        """Return all rows or all cells of the density where these are few, otherwise `n_rows` draws from it."""
         return self.joint.points(n_rows, rng)
 
     def difference(self, key: Key, binnings: Binnings | None = None) -> Floats | None:  # noqa: ARG002
-        """The table of a pair minus that of the joint density.
-
-        Parameters
-        ----------
-        key
-            Positions of the two features.
-        binnings
-            One binning per feature, for coarse bins.
-
-        Returns
-        -------
-        numpy.ndarray or None
-            None where both are the same by definition.
-
-        Examples
-        --------
-        >>> from treeanova.testing import example
-        >>> fx, X = example()
-        >>> fx.with_density("empirical").density.difference((0, 1)) is None
-        True
-        """
+        """Return the table of a pair minus that of the joint density; None where both are the same by definition."""
         return None
 
     def gap(self, key: Key, binnings: Binnings | None = None) -> float:
-        """Share of the mass by which the table of a pair differs from that of the joint density.
-
-        Parameters
-        ----------
-        key
-            Positions of the two features.
-        binnings
-            One binning per feature, for coarse bins.
-
-        Returns
-        -------
-        float
-            From 0 to 1.
-
-        Examples
-        --------
-        >>> from treeanova.testing import example
-        >>> fx, X = example()
-        >>> fx.with_density("empirical").density.gap((0, 1))
-        0.0
-        """
+        """Return the share of the mass by which the table of a pair differs from that of the joint density."""
         difference = self.difference(key, binnings)
         return 0.0 if difference is None else float(np.abs(difference).sum()) / 2
 
     def log_likelihood(self, X: Any, features: Sequence[str] | None = None) -> float:
-        """Mean log weight of the cells of some rows, to compare densities on held-out rows.
+        """Return the mean log weight of the cells of some rows, to compare densities on held-out rows.
 
         Parameters
         ----------
@@ -317,7 +160,8 @@ class Density(abc.ABC):
         """
         grid = self._bound_grid
         codes = grid.index(X)
-        keys = _pairs(len(grid.axes)) if features is None else [_key_of(features, grid)]
+        pairs: list[Key] = list(itertools.combinations(range(len(grid.axes)), 2))
+        keys = (pairs or [(0,)]) if features is None else [_key_of(features, grid)]
         with np.errstate(divide="ignore"):
             means = [np.log(self.table(key)[tuple(codes[:, j] for j in key)]).mean() for key in keys]
         return float(np.mean(means))
@@ -333,10 +177,6 @@ class Density(abc.ABC):
         if self.statistics is None:
             raise ValueError(f"the density {self.name!r} must be bound to rows first; decompose() does that.")
         return self.statistics
-
-
-def _pairs(n_features: int) -> list[Key]:
-    return list(itertools.combinations(range(n_features), 2)) or [(0,)]
 
 
 def _key_of(features: Sequence[str], grid: Grid) -> Key:

@@ -10,7 +10,6 @@ counted once per pair; every bandwidth is then two products of matrices.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,7 +28,7 @@ from treeanova.density.smooth.margins import (
     Scale,
     kendall_tau,
 )
-from treeanova.density.smooth.pairs import Candidates, PairStack, make_candidates, outer_products
+from treeanova.density.smooth.pairs import Candidates, PairStack, judged, logs_of, make_candidates, outer_products
 from treeanova.density.table import rake_to_marginals
 
 _SCALE_SUFFIX: dict[Scale, str] = {"ranks": "", "values": " of values"}
@@ -43,7 +42,7 @@ _SAME_CORRELATION = 0.01
 def independent(pairs: PairStack) -> Candidates:
     """Independence."""
     ones = np.ones(pairs.shares.shape)
-    return Candidates(["independent"] * len(pairs), ones, ones)
+    return judged(pairs, "independent", ones, ones)
 
 
 def empirical(pairs: PairStack, shrinkage: float) -> Candidates:
@@ -52,7 +51,7 @@ def empirical(pairs: PairStack, shrinkage: float) -> Candidates:
     ratio = pairs.shares * inverse
     name = f"shrinkage {shrinkage:g}" if shrinkage else "empirical"
     left_out = _without_row(ratio, inverse / _others(pairs), pairs)
-    return make_candidates([name] * len(pairs), ratio, left_out, shrinkage)
+    return make_candidates(pairs, name, ratio, left_out, shrinkage)
 
 
 def _others(pairs: PairStack) -> float:
@@ -71,7 +70,7 @@ def kernel(pairs: PairStack, bandwidth: float, shrinkage: float, scale: Scale = 
     """Kernel estimate with a bandwidth in units of n^(-1/6), mixed with independence."""
     ratio, left_out = _smoothed(pairs, bandwidth, None, scale)
     name = f"kernel {bandwidth:g}{_SCALE_SUFFIX[scale]}" + (f", shrinkage {shrinkage:g}" if shrinkage else "")
-    return make_candidates([name] * len(pairs), ratio, left_out, shrinkage)
+    return make_candidates(pairs, name, ratio, left_out, shrinkage)
 
 
 def _kernels(pairs: PairStack, bandwidth: float, scale: Scale) -> tuple[KernelMatrix, KernelMatrix]:
@@ -103,7 +102,7 @@ def corrected(pairs: PairStack, start: Candidates, bandwidth: float) -> Candidat
     ratio, left_out = _smoothed(pairs, bandwidth, np.maximum(start.ratio, _SMALLEST_START))
     ratio, factors = _normalised(pairs, ratio)
     left_out *= factors
-    return make_candidates([f"{name} x kernel {bandwidth:g}" for name in start.names], ratio, left_out)
+    return make_candidates(pairs, [f"{name} x kernel {bandwidth:g}" for name in start.names], ratio, left_out)
 
 
 def sharpened(pairs: PairStack, bandwidth: float, scale: Scale = "ranks") -> Candidates:
@@ -120,7 +119,7 @@ def sharpened(pairs: PairStack, bandwidth: float, scale: Scale = "ranks") -> Can
     start_without = np.maximum(n - self_weight, 0.0) * start
     left_out = start_without * np.maximum(n * mean - self_weight + growth, 0.0) / (n * max(n - 1, 1.0))
     name = f"kernel {bandwidth:g} twice{_SCALE_SUFFIX[scale]}"
-    return make_candidates([name] * len(pairs), ratio, left_out * factors)
+    return make_candidates(pairs, name, ratio, left_out * factors)
 
 
 def gaussian(pairs: PairStack) -> Candidates:
@@ -130,13 +129,13 @@ def gaussian(pairs: PairStack) -> Candidates:
     some = np.flatnonzero(differ)
     if len(some):
         few = pairs.take(some)
-        likelihoods = few.mean_log(best[some])
+        likelihoods = few.mean(logs_of(best[some]))
         for r in correlations[some, 1:].T:
             ratio = _gaussian_ratio(few, r)
-            attempts = few.mean_log(ratio)
+            attempts = few.mean(logs_of(ratio))
             better = attempts > likelihoods
             best[some[better]], likelihoods[better] = ratio[better], attempts[better]
-    return _parametric(pairs, ["gaussian"] * len(pairs), best, 1)
+    return _parametric(pairs, "gaussian", best, 1)
 
 
 def _gaussian_ratio(pairs: PairStack, correlations: Floats) -> Floats:
@@ -195,9 +194,9 @@ def _refined_tau(pairs: PairStack, law: Family, tau: Floats, likelihood: Floats)
 
 def _family_ratio(pairs: PairStack, law: Family, tau: Floats) -> Floats:
     """The family's ratio; for τ < 0 that of |τ| with the second feature reversed."""
-    u = pairs.first.copula_scores(law, is_reversed=bool(law.is_rotated))
+    u = pairs.first.copula_scores(law.scores, is_reversed=bool(law.is_rotated))
     v, turned = (
-        pairs.second.copula_scores(law, is_reversed=turn) for turn in (bool(law.is_rotated), not law.is_rotated)
+        pairs.second.copula_scores(law.scores, is_reversed=turn) for turn in (bool(law.is_rotated), not law.is_rotated)
     )
     v = np.where(tau[:, None] < 0, turned, v)
     bounded = np.clip(np.abs(tau), *TAU_RANGE)[:, None, None]
@@ -205,7 +204,7 @@ def _family_ratio(pairs: PairStack, law: Family, tau: Floats) -> Floats:
 
 
 def _family_likelihood(pairs: PairStack, law: Family, tau: Floats) -> Floats:
-    return pairs.mean_log(_family_ratio(pairs, law, tau)) - law.n_parameters / pairs.n_rows
+    return pairs.mean(logs_of(_family_ratio(pairs, law, tau))) - law.n_parameters / pairs.n_rows
 
 
 def _cell_means(pairs: PairStack, logs: Floats) -> Floats:
@@ -220,11 +219,11 @@ def _cell_means(pairs: PairStack, logs: Floats) -> Floats:
     return ratio
 
 
-def _parametric(pairs: PairStack, names: Sequence[str], ratio: Floats, n_parameters: Floats | int) -> Candidates:
+def _parametric(pairs: PairStack, names: str | Sequence[str], ratio: Floats, n_parameters: Floats | int) -> Candidates:
     """Candidates with exact marginals; each parameter costs one unit of log-likelihood."""
     ratio, _ = _normalised(pairs, ratio)
     costs = np.exp(-np.broadcast_to(n_parameters, len(pairs)) / pairs.n_rows)
-    return make_candidates(names, ratio, ratio * costs[:, None, None])
+    return make_candidates(pairs, names, ratio, ratio * costs[:, None, None])
 
 
 def _normalised(pairs: PairStack, ratio: Floats) -> tuple[Floats, Floats]:
@@ -273,52 +272,38 @@ class Choice(NamedTuple):
     over_empirical: float
 
 
-class Tried(NamedTuple):
-    """Estimates of some pairs of a stack, given by their places, and their leave-one-out likelihoods."""
-
-    places: Ints
-    estimates: Candidates
-    likelihoods: Floats
-
-    def take(self, numbers: Ints) -> Tried:
-        """Some of them."""
-        return Tried(self.places[numbers], self.estimates.take(numbers), self.likelihoods[numbers])
-
-
-def tried(pairs: PairStack, estimates: Candidates, places: Ints | None = None) -> Tried:
-    """Estimates of some pairs of a stack, of all by default, with their likelihoods."""
-    at = np.arange(len(pairs)) if places is None else places
-    return Tried(at, estimates, pairs.take(at).mean_log(estimates.left_out))
-
-
-class Chosen(NamedTuple):
-    """The choices for the pairs of a stack, and the ratios over groups that they give."""
-
-    choices: list[Choice]
-    ratio: Floats
-
-
-def choose(pairs: PairStack, candidates: Iterator[Tried]) -> Chosen:
-    """For each pair the candidate of highest leave-one-out likelihood.
+def choose(pairs: PairStack, candidates: Iterator[Candidates]) -> tuple[list[Choice], Floats]:
+    """Return for each pair of a whole stack the candidate of highest leave-one-out likelihood, and their ratios.
 
     A simple candidate is taken instead where it is less than a standard error below.
     """
-    best, simple = _Best.of(pairs), dict[str, Tried]()
+    shape, n_pairs = pairs.shares.shape, len(pairs)
+    best = Candidates([""] * n_pairs, np.empty(shape), np.empty(shape), np.full(n_pairs, -np.inf), pairs.places)
+    simple = dict[str, Candidates]()
     for some in candidates:
-        best.compare(some)
-        if some.estimates.names[0] in _SIMPLE:
-            simple[some.estimates.names[0]] = some
+        _put(best, some, np.flatnonzero(some.likelihoods > best.likelihoods[some.places]))
+        if some.names[0] in _SIMPLE:
+            simple[some.names[0]] = some
         del some  # before the next is made: tables of many categories are large
-    undecided = np.arange(len(pairs))
+    undecided = np.arange(n_pairs)
     for name in (name for name in _SIMPLE if name in simple):
-        gains = pairs.logs(best.left_out[undecided])
-        gains -= pairs.logs(simple[name].estimates.left_out[undecided])
+        gains = logs_of(best.left_out[undecided])
+        gains -= logs_of(simple[name].left_out[undecided])
         is_near = _is_near(pairs.take(undecided), gains)
-        best.put(undecided[is_near], simple[name])
+        _put(best, simple[name], undecided[is_near])
         undecided = undecided[~is_near]
-    of_shares = pairs.mean_log(empirical(pairs, 0.0).left_out)
-    found = zip(best.names, best.likelihoods.tolist(), (best.likelihoods - of_shares).tolist(), strict=True)
-    return Chosen([Choice(*one) for one in found], best.ratio)
+    over_empirical = best.likelihoods - empirical(pairs, 0.0).likelihoods
+    each = zip(best.names, best.likelihoods.tolist(), over_empirical.tolist(), strict=True)
+    return [Choice(*one) for one in each], best.ratio
+
+
+def _put(best: Candidates, some: Candidates, numbers: Ints) -> None:
+    """Replace the estimates of a whole stack by some others, those at the given positions."""
+    at = some.places[numbers]
+    best.likelihoods[at] = some.likelihoods[numbers]
+    best.ratio[at], best.left_out[at] = some.ratio[numbers], some.left_out[numbers]
+    for place, number in zip(at.tolist(), numbers.tolist(), strict=True):
+        best.names[place] = some.names[number]
 
 
 def _is_near(pairs: PairStack, gains: Floats) -> Bools:
@@ -329,52 +314,19 @@ def _is_near(pairs: PairStack, gains: Floats) -> Bools:
     return near
 
 
-@dataclasses.dataclass(eq=False)
-class _Best:
-    """The likeliest candidate so far for each pair of a stack."""
-
-    pairs: PairStack
-    names: list[str]
-    likelihoods: Floats
-    ratio: Floats
-    left_out: Floats
-
-    @classmethod
-    def of(cls, pairs: PairStack) -> _Best:
-        """No candidate yet."""
-        shape = pairs.shares.shape
-        return cls(pairs, [""] * len(pairs), np.full(len(pairs), -np.inf), np.empty(shape), np.empty(shape))
-
-    def compare(self, some: Tried) -> None:
-        """Take over the estimates of those pairs for which they are likelier."""
-        better = np.flatnonzero(some.likelihoods > self.likelihoods[some.places])
-        self._take_over(some, better)
-
-    def put(self, places: Ints, everyone: Tried) -> None:
-        """Replace what was best for some pairs; the estimates are those of all pairs."""
-        self._take_over(everyone, places)
-
-    def _take_over(self, some: Tried, numbers: Ints) -> None:
-        at = some.places[numbers]
-        self.likelihoods[at] = some.likelihoods[numbers]
-        self.ratio[at], self.left_out[at] = some.estimates.ratio[numbers], some.estimates.left_out[numbers]
-        for place, number in zip(at.tolist(), numbers.tolist(), strict=True):
-            self.names[place] = some.estimates.names[number]
-
-
-def all_candidates(pairs: PairStack, *, families: bool = True) -> Iterator[Tried]:
-    """All estimates that `Auto` chooses from; without parametric families other than the Gaussian on request.
+def all_candidates(pairs: PairStack, *, families: bool = True) -> Iterator[Candidates]:
+    """Yield all estimates that `Auto` chooses from; without parametric families other than the Gaussian on request.
 
     Families, and corrections of them, take longest: they are tried where the Gaussian copula or a kernel estimate is
     likelier than independence, which few pairs of independent features have.
     """
-    yield tried(pairs, empirical(pairs, 0.0))
-    nothing = tried(pairs, independent(pairs))
+    yield empirical(pairs, 0.0)
+    nothing = independent(pairs)
     yield nothing
     if pairs.n_ordered < 2:
         yield from kernel_candidates(pairs)
         return
-    start = tried(pairs, gaussian(pairs))
+    start = gaussian(pairs)
     yield start
     likelihoods = start.likelihoods.copy()
     for some in kernel_candidates(pairs):
@@ -382,31 +334,27 @@ def all_candidates(pairs: PairStack, *, families: bool = True) -> Iterator[Tried
         yield some
     places = np.flatnonzero(likelihoods > nothing.likelihoods)
     if len(places):
-        yield from _parametric_candidates(pairs.take(places), start.take(places), places, families=families)
+        yield from _parametric_candidates(pairs.take(places), start.take(places), families=families)
 
 
-def _parametric_candidates(pairs: PairStack, start: Tried, places: Ints, *, families: bool) -> Iterator[Tried]:
-    """The likeliest family of each pair and corrections of it; `places` are those of the pairs in the whole stack."""
-    start = start._replace(places=np.arange(len(pairs)))
+def _parametric_candidates(pairs: PairStack, start: Candidates, *, families: bool) -> Iterator[Candidates]:
+    """Yield the likeliest family of each pair, and kernel corrections of it or of the start."""
     if families:
-        of_family = tried(pairs, family(pairs))
-        yield of_family._replace(places=places)
+        of_family = family(pairs)
+        yield of_family
         start = _likelier(start, of_family)
-    correct = functools.partial(_correct, pairs, start.estimates)
-    for some in _Search(pairs, _CORRECTION_BANDWIDTHS, {("ranks", 0.0): correct}).candidates():
-        yield some._replace(places=places[some.places])
+    correct = functools.partial(_correct, pairs, start)
+    yield from _Search(pairs, _CORRECTION_BANDWIDTHS, {("ranks", 0.0): correct}).candidates()
 
 
-def _likelier(first: Tried, second: Tried) -> Tried:
-    """The first or, where it is likelier, the second estimate of each pair."""
+def _likelier(first: Candidates, second: Candidates) -> Candidates:
+    """Return the first or, where it is likelier, the second estimate of each pair."""
     takes_second = second.likelihoods > first.likelihoods
-    both = zip(first.estimates.names, second.estimates.names, takes_second, strict=True)
+    names = [second.names[i] if better else first.names[i] for i, better in enumerate(takes_second)]
     ratio, left_out = (
-        np.where(takes_second[:, None, None], new, old)
-        for old, new in zip(first.estimates[1:], second.estimates[1:], strict=True)
+        np.where(takes_second[:, None, None], new, old) for old, new in zip(first[1:3], second[1:3], strict=True)
     )
-    names = [new if better else old for old, new, better in both]
-    return Tried(first.places, Candidates(names, ratio, left_out), np.maximum(first.likelihoods, second.likelihoods))
+    return Candidates(names, ratio, left_out, np.maximum(first.likelihoods, second.likelihoods), first.places)
 
 
 def _correct(pairs: PairStack, start: Candidates, places: Ints, bandwidth: float) -> Candidates:
@@ -415,7 +363,7 @@ def _correct(pairs: PairStack, start: Candidates, places: Ints, bandwidth: float
 
 def kernel_candidates(
     pairs: PairStack, bandwidths: Sequence[float] = BANDWIDTHS, scales: Sequence[Scale] = SCALES
-) -> Iterator[Tried]:
+) -> Iterator[Candidates]:
     """Kernel estimates at several bandwidths; where one feature has no order, also shrunk towards independence.
 
     Where no feature has an order, a kernel estimate is the table of shares itself. With the bandwidths of this module,
@@ -423,7 +371,7 @@ def kernel_candidates(
     """
     if pairs.n_ordered == 0:
         for shrinkage in _SHRINKAGES:
-            yield tried(pairs, empirical(pairs, shrinkage))
+            yield empirical(pairs, shrinkage)
         return
     makers: dict[_Form, _Make] = {
         (scale, shrinkage): functools.partial(_smooth, pairs, shrinkage, scale)
@@ -433,7 +381,7 @@ def kernel_candidates(
     yield from search.candidates()
     if tuple(bandwidths) == BANDWIDTHS:
         for bandwidth, (scale, _), places in search.best():
-            yield tried(pairs, sharpened(pairs.take(places), _SHARPENED_BANDWIDTHS[bandwidth], scale), places)
+            yield sharpened(pairs.take(places), _SHARPENED_BANDWIDTHS[bandwidth], scale)
 
 
 def _smooth(pairs: PairStack, shrinkage: float, scale: Scale, places: Ints, bandwidth: float) -> Candidates:
@@ -449,7 +397,7 @@ class _Search:
         self._makers = list(makers.items())
         self._likelihoods = np.full((len(makers), len(bandwidths), len(pairs)), -np.inf)
 
-    def candidates(self) -> Iterator[Tried]:
+    def candidates(self) -> Iterator[Candidates]:
         """The candidates, as they are tried."""
         everyone = np.arange(len(self._pairs))
         first = range(len(self._bandwidths) > 1, len(self._bandwidths), _STRIDE)
@@ -467,8 +415,8 @@ class _Search:
         for form, i in np.unique(np.stack([likeliest, bandwidth]), axis=1).T.tolist():
             yield i, self._makers[form][0], np.flatnonzero((likeliest == form) & (bandwidth == i))
 
-    def _try(self, form: int, i: int, places: Ints) -> Tried:
-        some = tried(self._pairs, self._makers[form][1](places, self._bandwidths[i]), places)
+    def _try(self, form: int, i: int, places: Ints) -> Candidates:
+        some = self._makers[form][1](places, self._bandwidths[i])
         self._likelihoods[form, i, places] = some.likelihoods
         return some
 

@@ -22,13 +22,14 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse
 
 from treeanova.anova.support import outer
 from treeanova.core.arrays import BinIndices, Floats, Ints, Key, count_cells, single_threaded
+from treeanova.core.memo import memo
+from treeanova.density import costs
 from treeanova.density.counting import Binnings, merging, pool_masses
 from treeanova.density.joint import Joint, draw_bins
 from treeanova.density.smooth.margins import SCALES, KernelMatrix, Margin, stacked
@@ -39,23 +40,14 @@ _BANDWIDTHS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 2.0)
 _SHRINKAGES = (0.0, 0.05, 0.2, 0.5)
 _SWEEPS = 2
 _FLOOR = 0.01  # share of independence in the leave-one-out likelihood
-_MAX_FEATURES = 24  # with more, each is compared with its most correlated partners only
-_PARTNERS = 12
-_MAX_ROWS = 50_000
-_CELLS_AT_ONCE = 1 << 19  # of the estimates that are compared together
-_MAX_CELLS = 1 << 22  # of a table that kernels are compared by: categories of several features may give more
-_MAX_TRIPLES = 200
 _TRIPLE_GROUPS = 8
 _TRIPLE_BANDWIDTHS = (0.5, 1.0, 2.0)
 _TRIPLE_SHRINKAGE = 0.05
 _TRIPLE_ERRORS = 4.0  # standard errors by which a triple must beat independence: there are many triples
 
 
-class _Option(NamedTuple):
-    """A kernel to compare by pairs, and a function that makes the one to use for all orders."""
-
-    compared: KernelMatrix
-    make_used: Callable[[], KernelMatrix]
+_Option = tuple[KernelMatrix, Callable[[], KernelMatrix]]
+"""A kernel to compare by pairs, and a function that makes the one to use for all orders."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -69,7 +61,7 @@ class KernelSearch:
         """The kernels chosen, None where a feature is independent of all others."""
         varied = [j for j, margin in enumerate(self.margins) if np.count_nonzero(margin.group_masses) > 1]
         dependent = self._by_pairs(varied)
-        used = {j: option.make_used() for j, option in dependent.items()}
+        used = {j: make_used() for j, (_, make_used) in dependent.items()}
         used |= self._by_triples([j for j in varied if j not in dependent], varied)
         return [used.get(j) for j in range(len(self.margins))]
 
@@ -77,9 +69,9 @@ class KernelSearch:
     def _rows(self) -> Statistics:
         """All rows, or a sample of very many."""
         n_rows = len(self.statistics.sample)
-        if n_rows <= _MAX_ROWS and self.statistics.is_complete:
+        if n_rows <= costs.MAX_SEARCH_ROWS and self.statistics.is_complete:
             return self.statistics
-        step = max(-(-n_rows // _MAX_ROWS), 1)
+        step = max(-(-n_rows // costs.MAX_SEARCH_ROWS), 1)
         return self.statistics.thinned(n_rows // step)
 
     @functools.cached_property
@@ -106,10 +98,10 @@ class KernelSearch:
         """The likeliest kernel of a feature given those of others; None where independence is about as likely."""
         n = self._rows.effective_rows
         gains = np.zeros((2, len(options)))  # sums over partners of means and variances of log ratios over rows
-        kernels = stacked([option.compared for option in options])
+        kernels = stacked([compared for compared, _ in options])
         for k, (kernel, _) in others.items():
             shares = self._shares(j, k)
-            moved, step = kernel.right(shares), max(1, _CELLS_AT_ONCE // shares.size)
+            moved, step = kernel.right(shares), max(1, costs.CELLS_AT_ONCE // shares.size)
             for start in range(0, len(options), step):
                 some = kernels[start : start + step]
                 self_weight = some.diagonal[:, :, None] * kernel.diagonal
@@ -122,27 +114,24 @@ class KernelSearch:
             return None
         return options[best]
 
-    @functools.cached_property
-    def _tables(self) -> dict[Key, Floats]:
-        return {}
-
     def _shares(self, j: int, k: int) -> Floats:
-        """Shares of the rows in the groups of two features."""
-        key = (min(j, k), max(j, k))
-        if key not in self._tables:
-            self._tables[key] = self._rows.counts(key, [self.margins[i].binning for i in key])
-        return self._tables[key] if j < k else self._tables[key].T
+        """Return the shares of the rows in the groups of two features."""
+        return self._ordered_shares(j, k) if j < k else self._ordered_shares(k, j).T
+
+    @memo
+    def _ordered_shares(self, j: int, k: int) -> Floats:
+        return self._rows.counts((j, k), [self.margins[j].binning, self.margins[k].binning])
 
     def _partners(self, varied: Sequence[int]) -> Mapping[int, Sequence[int]]:
         """Other features to compare a feature with: all, or the most correlated ones where there are many."""
-        if len(varied) <= _MAX_FEATURES:
+        if len(varied) <= costs.MAX_COMPARED_FEATURES:
             return {j: [k for k in varied if k != j and _is_small(self.margins, (j, k))] for j in varied}
         columns = np.stack([self._mid_ranks(j) for j in varied])
         columns -= columns.mean(axis=1, keepdims=True)
         columns /= np.maximum(np.linalg.norm(columns, axis=1, keepdims=True), 1e-300)
         correlations = np.abs(columns @ columns.T)
         np.fill_diagonal(correlations, -1.0)
-        nearest = np.argsort(-correlations, axis=1)[:, :_PARTNERS]
+        nearest = np.argsort(-correlations, axis=1)[:, : costs.N_PARTNERS]
         return {
             j: [varied[k] for k in nearest[i] if _is_small(self.margins, (j, varied[k]))] for i, j in enumerate(varied)
         }
@@ -158,7 +147,7 @@ class KernelSearch:
     def _by_triples(self, alone: Sequence[int], varied: Sequence[int]) -> dict[int, KernelMatrix]:
         """Kernels of features that depend on others in triples only, by the bandwidth that is likeliest there."""
         best: dict[int, tuple[float, float]] = {}
-        triples = spaced_triples(varied, alone, _MAX_TRIPLES)
+        triples = spaced_triples(varied, alone, costs.MAX_TRIPLES)
         for key in (triple for triple in triples if _is_small(self._coarse, triple)):
             known = tuple(j for j in key if j not in alone)
             for bandwidth in _TRIPLE_BANDWIDTHS:
@@ -223,7 +212,7 @@ def spaced_triples(features: Sequence[int], alone: Collection[int], n_triples: i
 
 def _is_small(margins: Sequence[Margin], key: Key) -> bool:
     """Whether a table of groups of some features takes little memory: many categories of several would not."""
-    return math.prod(len(margins[j].group_masses) for j in key) <= _MAX_CELLS
+    return math.prod(len(margins[j].group_masses) for j in key) <= costs.MAX_COMPARED_CELLS
 
 
 def moved_by(kernel: KernelMatrix, table: Floats) -> Floats:
@@ -242,19 +231,14 @@ def _left_out_logs(ratios: Floats, self_weight: Floats, n_rows: float) -> Floats
 def _options(margin: Margin, n_rows: float) -> list[_Option]:
     """Kernels to choose from, narrow to wide: Student's t for ordered bins, shrinkage for others."""
     if margin.n_ordered_groups < 2:
-        return [_shrinkage_option(margin, share) for share in _SHRINKAGES]
+        return [(margin.shrinkage(share), functools.partial(margin.shrinkage, share)) for share in _SHRINKAGES]
     widths = [width * n_rows ** (-1 / 6) for width in _BANDWIDTHS]
     of_scales = zip(*(margin.kernels(widths, scale) for scale in SCALES), strict=True)
     return [
-        _Option(kernel, functools.partial(margin.kernel, _WIDENING * width, scale))
+        (kernel, functools.partial(margin.kernel, _WIDENING * width, scale))
         for width, kernels in zip(widths, of_scales, strict=True)
         for scale, kernel in zip(SCALES, kernels, strict=True)
     ]
-
-
-def _shrinkage_option(margin: Margin, share: float) -> _Option:
-    make = functools.partial(margin.shrinkage, share)
-    return _Option(make(), make)
 
 
 FLOOR = 1e-6

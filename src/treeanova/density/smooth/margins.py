@@ -12,13 +12,14 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 import scipy.special
 
 from treeanova.anova.support import safe_inverse
 from treeanova.core.arrays import Floats, Ints
+from treeanova.core.memo import memo, memo_of
 from treeanova.model.grid import Binning, binning_by, equal_mass_groups, unmerged
 
 _TIED = 1e-12
@@ -332,17 +333,11 @@ class Margin:
         n_steps = self.n_points // max(self.n_ordered_groups, 1)
         return self._scores_at(min(_MAX_POINTS_PER_GROUP, max(1, n_steps)))
 
-    def copula_scores(self, law: Family, *, is_reversed: bool) -> Floats:
-        """What a family needs of the ranks of these points among ordered rows, or of 1 minus these."""
-        known = law.scores, is_reversed
-        if known not in self._copula_scores:
-            ranks = np.clip(scipy.special.ndtr(self.points), _EDGE, 1 - _EDGE)
-            self._copula_scores[known] = law.scores(1 - ranks if is_reversed else ranks)
-        return self._copula_scores[known]
-
-    @functools.cached_property
-    def _copula_scores(self) -> dict[Hashable, Floats]:
-        return {}
+    @memo
+    def copula_scores(self, scores: Callable[[Floats], Floats], *, is_reversed: bool) -> Floats:
+        """Return the scores of the ranks of these points among ordered rows, or of 1 minus these."""
+        ranks = np.clip(scipy.special.ndtr(self.points), _EDGE, 1 - _EDGE)
+        return scores(1 - ranks if is_reversed else ranks)
 
     def _scores_at(self, n_points: int) -> Floats:
         masses = self.group_masses[: self.n_ordered_groups, None]
@@ -388,21 +383,17 @@ class Margin:
     # Kernels
 
     def kernel(self, bandwidth: float, scale: Scale = "ranks") -> KernelMatrix:
-        """The matrix A of a bandwidth, over groups."""
+        """Return the matrix A of a bandwidth, over groups."""
         return self.kernels([bandwidth], scale)[0]
 
     def kernels(self, bandwidths: Sequence[float], scale: Scale) -> list[KernelMatrix]:
-        """The matrices A of several bandwidths, those that are new computed together."""
-        new = [bandwidth for bandwidth in bandwidths if (bandwidth, scale) not in self.known_kernels]
+        """Return the matrices A of several bandwidths; those that are new are computed together."""
+        computed = memo_of(self, "kernels")
+        new = [bandwidth for bandwidth in bandwidths if (bandwidth, scale) not in computed]
         if new:
             matrices = _new_kernels([self], new, scale)
-            self.known_kernels.update({(bandwidth, scale): matrices[i] for i, bandwidth in enumerate(new)})
-        return [self.known_kernels[bandwidth, scale] for bandwidth in bandwidths]
-
-    @functools.cached_property
-    def known_kernels(self) -> dict[tuple[float, Scale], KernelMatrix]:
-        """Matrices that were computed before, by bandwidth and scale."""
-        return {}
+            computed.update({(bandwidth, scale): matrices[i] for i, bandwidth in enumerate(new)})
+        return [computed[bandwidth, scale] for bandwidth in bandwidths]
 
     @functools.cached_property
     def squares(self) -> Mapping[Scale, Floats]:
@@ -423,16 +414,17 @@ def _padded_size(n_groups: int) -> int:
     return min(_N_POINTS // n_steps, _COARSE_GROUPS)
 
 
-def kernels_of(margins: Sequence[Margin], bandwidth: float, scale: Scale) -> KernelMatrix:
-    """The matrices A of a bandwidth for margins of the same shape; each is computed once."""
-    new = [margin for margin in margins if (bandwidth, scale) not in margin.known_kernels]
+def _kernels_of(margins: Sequence[Margin], bandwidth: float, scale: Scale) -> KernelMatrix:
+    """Return the matrices A of a bandwidth for margins of the same shape; each is computed once."""
+    computed = [memo_of(margin, "kernels") for margin in margins]
+    new = [place for place, of_margin in enumerate(computed) if (bandwidth, scale) not in of_margin]
     if new:
-        matrices = _new_kernels(new, [bandwidth], scale)
-        for place, margin in enumerate(new):
-            margin.known_kernels[bandwidth, scale] = matrices[place]
+        matrices = _new_kernels([margins[place] for place in new], [bandwidth], scale)
+        for number, place in enumerate(new):
+            computed[place][bandwidth, scale] = matrices[number]
         if len(new) == len(margins):
             return matrices
-    return stacked([margin.known_kernels[bandwidth, scale] for margin in margins])
+    return stacked([of_margin[bandwidth, scale] for of_margin in computed])
 
 
 def _new_kernels(margins: Sequence[Margin], bandwidths: Sequence[float], scale: Scale) -> KernelMatrix:
@@ -477,114 +469,78 @@ def shape_of(margin: Margin) -> Hashable:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class MarginStack:
-    """Margins of the same shape."""
+class Margins:
+    """Margins of the same shape, one for each pair of a stack: `distinct[places]`.
 
-    margins: tuple[Margin, ...]
+    A margin may be that of many pairs. What is computed of the distinct margins is shared with all that `take` returns.
+    """
 
-    @functools.cached_property
-    def group_masses(self) -> Floats:
-        """Mass of each group."""
-        return np.stack([margin.group_masses for margin in self.margins])
-
-    @functools.cached_property
-    def coarse(self) -> MarginStack:
-        """The groups as bins of margins with fewer groups and points."""
-        return MarginStack(tuple(margin.coarse for margin in self.margins))
-
-    @functools.cached_property
-    def pooling(self) -> Floats:
-        """Whether each bin (columns) is in each group (rows)."""
-        return np.stack([np.equal.outer(np.arange(len(m.group_masses)), m.groups) for m in self.margins]).astype(float)
-
-    @functools.cached_property
-    def points(self) -> Floats:
-        """Normal scores at equal steps within each ordered group: the first point of all groups, then the second."""
-        return np.stack([margin.points.T.ravel() for margin in self.margins])
-
-    @functools.cached_property
-    def mean_points(self) -> Floats:
-        """Mean of the points of each ordered group."""
-        return np.stack([margin.points.mean(axis=1) for margin in self.margins])
-
-    def copula_scores(self, law: Family, *, is_reversed: bool) -> Floats:
-        """What a family needs of the ranks of the points, or of 1 minus these."""
-        known = law.scores, is_reversed
-        if known not in self._copula_scores:
-            scores = [margin.copula_scores(law, is_reversed=is_reversed).T.ravel() for margin in self.margins]
-            self._copula_scores[known] = np.stack(scores)
-        return self._copula_scores[known]
-
-    @functools.cached_property
-    def _copula_scores(self) -> dict[Hashable, Floats]:
-        return {}
-
-    def kernels(self, bandwidth: float, scale: Scale) -> KernelMatrix:
-        """The matrix A of a bandwidth for each margin."""
-        if (bandwidth, scale) not in self._kernels:
-            self._kernels[bandwidth, scale] = kernels_of(self.margins, bandwidth, scale)
-        return self._kernels[bandwidth, scale]
-
-    @functools.cached_property
-    def _kernels(self) -> dict[tuple[float, Scale], KernelMatrix]:
-        return {}
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class StackedMargins:
-    """Margins of a stack, one for each pair; the same margin may appear in many pairs."""
-
-    stack: MarginStack
+    distinct: Sequence[Margin]
     places: Ints
+    _arrays: dict[Hashable, Any] = dataclasses.field(default_factory=dict, repr=False)
 
-    def take(self, places: Ints) -> StackedMargins:
-        """The margins of some of the pairs."""
-        return StackedMargins(self.stack, self.places[places])
+    def take(self, numbers: Ints) -> Margins:
+        """Return the margins of some of the pairs."""
+        return Margins(self.distinct, self.places[numbers], self._arrays)
 
     @property
     def n_rows(self) -> float:
-        """Effective number of rows."""
-        return self.stack.margins[0].n_rows
+        return self.distinct[0].n_rows
+
+    @property
+    def n_groups(self) -> int:
+        return len(self.distinct[0].group_masses)
 
     @property
     def n_ordered_groups(self) -> int:
-        """Number of groups of ordered bins."""
-        return self.stack.margins[0].n_ordered_groups
+        return self.distinct[0].n_ordered_groups
 
     @property
     def has_unmerged_bins(self) -> bool:
         """Whether each group is one bin."""
-        return self.stack.margins[0].binning.is_identity
+        return self.distinct[0].binning.is_identity
 
     @property
-    def coarse(self) -> StackedMargins:
+    def coarse(self) -> Margins:
         """The groups as bins of margins with fewer groups and points."""
-        return StackedMargins(self.stack.coarse, self.places)
+        everyone = np.arange(len(self.distinct))
+        coarse = self._shared("coarse", lambda: Margins([margin.coarse for margin in self.distinct], everyone))
+        return Margins(coarse.distinct, self.places, coarse._arrays)  # noqa: SLF001  of the same class
 
     @property
     def group_masses(self) -> Floats:
-        """Mass of each group."""
-        return self.stack.group_masses[self.places]
+        return self._stacked("group_masses", lambda margin: margin.group_masses)
 
     @property
     def pooling(self) -> Floats:
         """Whether each bin (columns) is in each group (rows)."""
-        return self.stack.pooling[self.places]
+        return self._stacked("pooling", lambda margin: np.equal.outer(np.arange(self.n_groups), margin.groups) * 1.0)
 
     @property
     def points(self) -> Floats:
         """Normal scores at equal steps within each ordered group: the first point of all groups, then the second."""
-        return self.stack.points[self.places]
+        return self._stacked("points", lambda margin: margin.points.T.ravel())
 
     @property
     def mean_points(self) -> Floats:
         """Mean of the points of each ordered group."""
-        return self.stack.mean_points[self.places]
+        return self._stacked("mean_points", lambda margin: margin.points.mean(axis=1))
 
-    def copula_scores(self, law: Family, *, is_reversed: bool) -> Floats:
-        """What a family needs of the ranks of the points, or of 1 minus these."""
-        return self.stack.copula_scores(law, is_reversed=is_reversed)[self.places]
+    def copula_scores(self, scores: Callable[[Floats], Floats], *, is_reversed: bool) -> Floats:
+        """Return the scores that a family needs of the ranks of the points, or of 1 minus these."""
+        name = scores, is_reversed
+        return self._stacked(name, lambda margin: margin.copula_scores(scores, is_reversed=is_reversed).T.ravel())
 
     def kernels(self, bandwidth: float, scale: Scale) -> KernelMatrix:
-        """The matrix A of a bandwidth for each pair."""
-        return self.stack.kernels(bandwidth, scale)[self.places]
+        """Return the matrix A of a bandwidth for each pair."""
+        matrices = self._shared((bandwidth, scale), lambda: _kernels_of(self.distinct, bandwidth, scale))
+        return cast("KernelMatrix", matrices[self.places])
+
+    def _stacked(self, name: Hashable, value_of: Callable[[Margin], Floats]) -> Floats:
+        stack = self._shared(name, lambda: np.stack([value_of(margin) for margin in self.distinct]))
+        return cast("Floats", stack[self.places])
+
+    def _shared(self, name: Hashable, compute: Callable[[], Any]) -> Any:
+        if name not in self._arrays:
+            self._arrays[name] = compute()
+        return self._arrays[name]
