@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from treeanova.data.features import Feature, IntegerCategory, Labels, Numeric, Schema, distinct, is_missing
-from treeanova.readers.ebm import NumberOrText
-from treeanova.readers.xgboost.nodes import CodedCategory, NamedCategory, Number
+from treeanova.readers.xgboost.nodes import NamedCategory
 
 pd = pytest.importorskip("pandas")
 
@@ -64,9 +63,9 @@ def test_other_values_are_not_missing(value):
     assert not is_missing(value)
 
 
-def test_labels_of_numbers_and_labels_under_a_key():
+def test_labels_of_numbers_and_labels_as_text():
     np.testing.assert_array_equal(Labels((10, 20)).encode(np.array([20.0, NAN, 10.0, 15.0]), "k"), [1, NAN, 0, 2])
-    np.testing.assert_array_equal(Labels(("1", "2"), key=str).encode(objects(2, "1", 3), "k"), [1, 0, 2])
+    np.testing.assert_array_equal(Labels(("1", "2"), spelling="text").encode(objects(2, "1", 3), "k"), [1, 0, 2])
     np.testing.assert_array_equal(Labels(("a", "b")).encode(np.array(["b", "z"]), "k"), [1, 2])
 
 
@@ -90,12 +89,12 @@ def test_distinct_values_give_the_column_back(column):
     [
         Numeric,
         lambda nan: IntegerCategory(3, None, nan),
-        Number,
-        lambda nan: CodedCategory(3, nan),
+        lambda nan: Numeric(nan, "float32"),
+        lambda nan: IntegerCategory(3, missing=nan, cast="float32"),
         lambda nan: NamedCategory(((("a",), (1,)),), nan),
-        NumberOrText,
+        lambda nan: Numeric(nan, "text"),
         lambda nan: Feature("a", Numeric(nan)),
-        lambda nan: Schema((Feature("a", Number(nan)),), absent=nan),
+        lambda nan: Schema((Feature("a", Numeric(nan, "float32")),), absent=nan),
     ],
 )
 def test_values_with_nan_are_equal(make):
@@ -105,8 +104,35 @@ def test_values_with_nan_are_equal(make):
     assert one != make(-999.0)
 
 
-def test_encoders_of_different_classes_differ():
-    assert Numeric() != Number()
-    assert Numeric() != NumberOrText()
+def test_encoders_with_different_fields_differ():
+    assert Numeric() != Numeric(cast="float32")
+    assert Numeric() != Numeric(cast="text")
     assert Schema((Feature("a"),)) != Schema((Feature("b"),))
     assert Numeric() != "Numeric"
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Numeric(cast="float16"), "`cast` of an encoder must be one of 'float64', 'float32'"),
+        (
+            lambda: IntegerCategory(3, cast="text"),
+            "`cast` of an encoder must be one of 'float64', 'float32', got 'text'",
+        ),
+        (lambda: Labels(("a",), "upper"), "`spelling` of an encoder must be one of 'value', 'text', 'short text'"),
+        (lambda: Labels(("a",), none="first"), "`none` of an encoder must be one of 'missing', 'category', 'refused'"),
+    ],
+)
+def test_policies_must_be_known(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("raw", "code"), [(0, 0), (5.9, 1), (-0.5, 2), (-1, 2), (3, 2), (NAN, NAN), (2.0**32 - 0.5, 2)]
+)
+def test_listed_codes_may_leave_out_negative_and_large_numbers(raw, code):
+    encoder = IntegerCategory((0, 5), cuts_negative=False, largest=2.0**32 - 1)
+    np.testing.assert_array_equal(encoder.encode(np.array([raw], dtype=float), "k"), [code])
+    whole = IntegerCategory((0, 5, 2**32 - 1), largest=2.0**32 - 1)
+    assert whole.encode(np.array([2.0**32 - 0.5, 2.0**32 - 1, -0.5]), "k").tolist() == [3, 2, 0]

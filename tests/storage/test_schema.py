@@ -11,16 +11,19 @@ import pytest
 
 from tests.support.training import fit
 from treeanova.data.columns import encode
-from treeanova.data.features import DateNumber, Encoder, Feature, IntegerCategory, Labels, Numeric, Schema
+from treeanova.data.features import (
+    DateNumber,
+    Encoder,
+    Feature,
+    IgnoredColumn,
+    IntegerCategory,
+    Labels,
+    Numeric,
+    Schema,
+)
 from treeanova.readers import read_model
 from treeanova.readers.catboost import HashedCategory
-from treeanova.readers.ebm import IgnoredColumn, NumberOrText, TextCategory
-from treeanova.readers.lightgbm.features import ListedCodes, OrderedCategory, PandasCategory
-from treeanova.readers.pipelines.maps import DoubleNumber, EncodedLabels
-from treeanova.readers.sklearn import LabelsWithNone
-from treeanova.readers.treelite import UnsignedCodes
-from treeanova.readers.xgboost.nodes import CodedCategory, NamedCategory, Number
-from treeanova.readers.ydf import TextItems
+from treeanova.readers.xgboost.nodes import NamedCategory
 from treeanova.storage.schema import describe, restore
 
 pd = pytest.importorskip("pandas")
@@ -36,23 +39,29 @@ def objects(*values):
 
 ENCODERS = {
     "numeric": (Numeric(-999.0), np.array([-999.0, 1.0, NAN])),
-    "double numbers": (DoubleNumber(), np.array([1.0, NAN])),
+    "double numbers": (Numeric(cast="float64 only"), np.array([1.0, NAN])),
     "codes": (IntegerCategory(3, ("a", "b", "c"), -1.0), np.array([-1.0, 2.0, 7.0])),
     "labels": (Labels(("a", 1, 2.5, True)), objects("a", 2.5, None, "q")),
-    "labels with none": (LabelsWithNone(("a", None)), objects("a", None, NAN)),
-    "encoded labels": (EncodedLabels(("a", None), none="category"), objects("a", None, NAN)),
+    "labels with none": (Labels(("a", None), none="category"), objects("a", None, NAN)),
+    "encoded labels": (Labels(("a", None), none="category", refuses_na=True), objects("a", None, NAN)),
     "hashed": (HashedCategory((1867, 4_294_967_295), ("a", "b")), objects("a", "b", "c")),
     "dates": (DateNumber("D", Numeric(-1.0)), np.array([-1.0, 2.0, NAN])),
-    "ebm numbers": (NumberOrText(), objects("1.5", None, 2)),
-    "ebm texts": (TextCategory(("a", "1")), objects("a", "1", None, "q")),
+    "ebm numbers": (Numeric(cast="text"), objects("1.5", None, 2)),
+    "ebm texts": (Labels(("a", "1"), "short text"), objects("a", "1", None, "q")),
     "ebm unread": (IgnoredColumn(), objects("a", None)),
-    "lightgbm codes": (ListedCodes((1, 5)), np.array([5.0, 1.0, 2.0, NAN])),
-    "lightgbm labels": (PandasCategory(("a", "b")), objects("b", None, "q")),
-    "lightgbm ordered": (OrderedCategory(("a", "b")), objects("b", None, "q")),
-    "treelite codes": (UnsignedCodes((1, 5), False), np.array([5.5, 1.0, -1.0, NAN])),
-    "ydf texts": (TextItems(("a", "true", "3")), objects("a", True, 3, "", None, "q")),
-    "xgboost number": (Number(0.0), np.array([0.0, 0.1, NAN])),
-    "xgboost codes": (CodedCategory(2, -1.0), np.array([0.0, -1.0, 5.0])),
+    "lightgbm codes": (IntegerCategory((1, 5)), np.array([5.0, 1.0, 2.0, NAN])),
+    "lightgbm labels": (Labels(("a", "b"), numbers_are_codes=True), objects("b", None, "q")),
+    "lightgbm ordered": (Labels(("a", "b"), numbers_are_codes=True, is_ordered=True), objects("b", None, "q")),
+    "treelite codes": (
+        IntegerCategory((1, 5), cast="float32", cuts_negative=False, largest=2.0**32 - 1),
+        np.array([5.5, 1.0, -1.0, NAN]),
+    ),
+    "ydf texts": (Labels(("a", "true", "3"), "text", empty_is_missing=True), objects("a", True, 3, "", None, "q")),
+    "xgboost number": (Numeric(0.0, "float32"), np.array([0.0, 0.1, NAN])),
+    "xgboost codes": (
+        IntegerCategory(2, missing=-1.0, cast="float32", cuts_negative=False),
+        np.array([0.0, -1.0, 5.0]),
+    ),
     "xgboost labels": (NamedCategory(((("a", "b"), (1, 1)),)), objects("b", "a", None)),
 }
 
@@ -177,12 +186,11 @@ def test_no_foreign_class_is_made(name):
     [
         Numeric(NAN),
         IntegerCategory(3, None, NAN),
-        Number(NAN),
-        CodedCategory(3, NAN),
+        Numeric(NAN, "float32"),
         NamedCategory(((("a",), (1,)),), NAN),
-        NumberOrText(NAN),
+        Numeric(NAN, "text"),
         Feature("a", Numeric(NAN)),
-        Schema((Feature("a", Number(NAN)),), absent=NAN),
+        Schema((Feature("a", Numeric(NAN, "float32")),), absent=NAN),
     ],
 )
 def test_values_with_nan_come_back_equal(value):

@@ -15,6 +15,7 @@ import abc
 import dataclasses
 import datetime as dt
 import functools
+import numbers
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
@@ -29,7 +30,6 @@ class _Value:
     """Equality of dataclasses by their fields, where NaN equals NaN; for classes declared with ``eq=False``."""
 
     def _comparable(self) -> tuple[object, ...]:
-        """The fields, None in place of NaN, which does not equal itself."""
         compared = [field.name for field in dataclasses.fields(self) if field.compare]  # type: ignore[arg-type]
         values = [getattr(self, name) for name in compared]
         return tuple(None if isinstance(value, float) and np.isnan(value) else value for value in values)
@@ -44,7 +44,10 @@ class _Value:
 
 
 class Encoder(_Value, abc.ABC):
-    """Turns a raw column (a 1-d numpy array of numbers or objects) into encoded float64."""
+    """Turns a raw column (a 1-d numpy array of numbers or objects) into encoded float64.
+
+    What an encoder does follows from its class and its fields, so that it can be saved and written in other languages.
+    """
 
     @property
     def labels(self) -> tuple[Hashable, ...] | None:
@@ -62,12 +65,17 @@ class Encoder(_Value, abc.ABC):
         return False
 
     def labelled(self, column: npt.NDArray[Any], name: str) -> Encoder:  # noqa: ARG002
-        """The encoder with names of categories from a raw column; itself if it knows them."""
+        """Return the encoder with names of categories from a raw column; itself if it knows them."""
         return self
 
     @abc.abstractmethod
     def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
-        """The column as float64; `name` is used in error messages."""
+        """Return the column as float64; `name` is used in error messages."""
+
+
+def _check_choice(field: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ValueError(f"`{field}` of an encoder must be one of {', '.join(map(repr, choices))}, got {value!r}.")
 
 
 def _as_float(column: npt.NDArray[Any], name: str) -> Floats:
@@ -82,7 +90,6 @@ def _as_float(column: npt.NDArray[Any], name: str) -> Floats:
 
 
 def _remedy(sample: Sequence[Any]) -> str:
-    """What to do about values that are not numbers."""
     is_date = any(isinstance(value, dt.date | np.datetime64) for value in sample)
     return f"convert it as for training{', or name it in `dates` of decompose()' if is_date else ''}"
 
@@ -95,66 +102,292 @@ def _is_number(value: object) -> bool:
     return True
 
 
+def singles(values: npt.ArrayLike) -> npt.NDArray[np.float32]:
+    """Numbers as float32, infinite where they are too large."""
+    with np.errstate(over="ignore"):
+        return np.asarray(values).astype(np.float32)
+
+
+def _as_single(column: npt.NDArray[Any], name: str) -> npt.NDArray[np.float32]:
+    """The column cast to float32 directly; a column of objects only if all of it is missing."""
+    if column.dtype.kind in "biuf":
+        return singles(column)
+    if not all(is_missing(value) for value in column):
+        # XGBoost would use the codes of a category column as numbers, whatever its labels; they are unknown here.
+        raise TypeError(
+            f"column {name!r} must hold numbers, because the model has no labels for it, got {column.dtype}; convert "
+            "it (categories to the codes used in training)."
+        )
+    return np.full(len(column), np.nan, dtype=np.float32)
+
+
+def _as_spelled(column: npt.NDArray[Any], name: str) -> Floats:
+    """Numbers, or text that spells them; beside text, all values are text: True is then a word, not a number."""
+    _check_numbers_or_text(column, name)
+    if column.dtype.kind != "O":
+        return _as_float(column, name)
+    is_present = np.array([not is_missing(value) for value in column], dtype=bool)
+    values = column[is_present]
+    if any(isinstance(value, (str, bytes)) for value in values):
+        values = values.astype(str)
+    result = np.full(len(column), np.nan)
+    result[is_present] = _as_float(values, name)
+    return result
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Numeric(Encoder):
-    """A number; `missing` is another value that means missing (XGBoost's ``missing=``)."""
+    """A number.
+
+    Attributes
+    ----------
+    missing
+        Another value that means missing (XGBoost's ``missing=``).
+    cast
+        "float64"; "float32", which splits compare: whole numbers are rounded to it, `missing` is compared in it;
+        "float64 only", where columns of shorter floats are refused; or "text", where values beside text are read as
+        text.
+    """
 
     missing: float = np.nan
+    cast: str = "float64"
+
+    def __post_init__(self) -> None:
+        _check_choice("cast", self.cast, ("float64", "float32", "float64 only", "text"))
 
     def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
-        """The numbers, NaN where missing."""
-        values = _as_float(column, name)
+        if self.cast == "float32":
+            single = _as_single(column, name)
+            # Large integers would be rounded twice if they were cast to float64 first.
+            values = (column if column.dtype.kind == "f" else single).astype(np.float64)
+            return np.where(single == np.float32(self.missing), np.nan, values)
+        if self.cast == "float64 only" and column.dtype.kind == "f" and column.dtype != np.float64:
+            raise TypeError(
+                f"column {name!r} must be float64, got {column.dtype}, in which the pipeline's transformers round "
+                "otherwise; convert it with astype('float64')."
+            )
+        values = _as_spelled(column, name) if self.cast == "text" else _as_float(column, name)
         return values if np.isnan(self.missing) else np.where(values == self.missing, np.nan, values)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class IntegerCategory(Encoder):
-    """A category given as a code 0 .. n_categories - 1; fractions are truncated, other numbers are unseen.
+    """A category given as an integer code; fractions are cut off, numbers that are not codes are unseen.
 
-    `names` are labels of the codes, where they are known.
+    Attributes
+    ----------
+    codes
+        The codes, which ascend, or their number: 3 stands for 0, 1, 2.
+    names
+        Labels of the codes, where they are known.
+    missing
+        Another value that means missing.
+    cast
+        "float64" or "float32": what numbers are rounded to first.
+    cuts_negative
+        Whether -0.5 is cut to 0; else all negative numbers are unseen.
+    largest
+        Numbers above it are unseen, also where they would be cut to a code.
     """
 
-    n_categories: int
+    codes: int | tuple[int, ...]
     names: tuple[Hashable, ...] | None = None
     missing: float = np.nan
+    cast: str = "float64"
+    cuts_negative: bool = True
+    largest: float = np.inf
+
+    def __post_init__(self) -> None:
+        _check_choice("cast", self.cast, ("float64", "float32"))
+
+    @property
+    def n_categories(self) -> int:
+        return self.codes if isinstance(self.codes, int) else len(self.codes)
+
+    @property
+    def code_values(self) -> Sequence[int]:
+        """The codes one by one."""
+        return range(self.codes) if isinstance(self.codes, int) else self.codes
 
     @property
     def labels(self) -> tuple[Hashable, ...]:
-        """Names, or the codes themselves."""
-        return self.names if self.names is not None else tuple(range(self.n_categories))
+        return self.names if self.names is not None else tuple(self.code_values)
 
     def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
-        """Codes truncated to integers, n_categories where unseen, NaN where missing."""
-        values = Numeric(self.missing).encode(column, name)
-        codes = np.trunc(values)
-        known = (values > -1) & (codes < self.n_categories)
-        result: Floats = np.where(known, np.abs(codes), float(self.n_categories))
-        return np.where(np.isnan(values), np.nan, result)
+        if self.cast == "float32":
+            values, missing = _as_single(column, name).astype(np.float64), float(np.float32(self.missing))
+        else:
+            values, missing = _as_float(column, name), self.missing
+        is_absent = np.isnan(values) | (values == missing)
+        whole = np.trunc(np.where(is_absent, -1, values))
+        is_code = (values > -1 if self.cuts_negative else values >= 0) & (values <= self.largest)
+        if isinstance(self.codes, int):
+            position = np.abs(whole)
+            is_code &= whole < self.codes
+        else:
+            listed = np.array(self.codes, dtype=np.float64)
+            position = np.searchsorted(listed, whole)
+            is_code &= np.append(listed, np.nan)[position] == whole
+        return np.where(is_absent, np.nan, np.where(is_code, position, float(self.n_categories)))
 
 
-def same(value: Any) -> Any:
-    """The value itself."""
-    return value
-
-
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Labels(Encoder):
-    """A category given by its label; `key` maps raw values and labels to values to compare (for example, str)."""
+    """A category given by its label.
+
+    Attributes
+    ----------
+    names
+        The labels.
+    spelling
+        What is compared with the labels: "value", the values themselves; "text", texts, where booleans are "true" and
+        "false", whole numbers are their decimals and others are refused; "short text", texts of all values, where
+        floats lose their ".0" and dates are refused.
+    none
+        What None is: "missing", as NaN; "category", one of the labels; or "refused".
+    refuses_na
+        Whether pandas' NA and NaT are refused; else they are missing.
+    empty_is_missing
+        Whether the empty text is missing.
+    numbers_are_codes
+        Whether columns of plain numbers hold positions of labels.
+    is_ordered
+        Whether splits compare the positions as numbers; unseen labels are then missing.
+    """
 
     names: tuple[Hashable, ...]
-    key: Callable[[Any], Hashable] = same
+    spelling: str = "value"
+    none: str = "missing"
+    refuses_na: bool = False
+    empty_is_missing: bool = False
+    numbers_are_codes: bool = False
+    is_ordered: bool = False
+
+    def __post_init__(self) -> None:
+        _check_choice("spelling", self.spelling, tuple(_SPELLINGS))
+        _check_choice("none", self.none, ("missing", "category", "refused"))
 
     @property
-    def labels(self) -> tuple[Hashable, ...]:
-        """The labels."""
-        return self.names
+    def labels(self) -> tuple[Hashable, ...] | None:
+        return None if self.is_ordered else self.names
+
+    def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
+        if self.numbers_are_codes and self._holds_codes(column, name):
+            codes: Encoder = Numeric() if self.is_ordered else IntegerCategory(len(self.names))
+            return codes.encode(column, name)
+        values, inverse = _SPELLINGS[self.spelling](column, name)
+        position = {label: float(code) for code, label in enumerate(self.names)}
+        unseen = np.nan if self.is_ordered else float(len(self.names))
+        is_absent = [is_missing(value) or (self.empty_is_missing and value == "") for value in values]
+        found = [np.nan if a else position.get(v, unseen) for v, a in zip(values, is_absent, strict=True)]
+        encoded = np.array(found, dtype=np.float64)[inverse]
+        return self._with_none(encoded, column, name) if column.dtype == object else encoded
+
+    def _holds_codes(self, column: npt.NDArray[Any], name: str) -> bool:
+        """Whether a column is of plain numbers, which are codes; an error if they could also be labels."""
+        if column.dtype.kind not in "biuf":
+            return False
+        has_numbers = any(isinstance(label, (int, float)) for label in self.names)
+        if has_numbers and self.names != tuple(range(len(self.names))):
+            raise TypeError(
+                f"column {name!r} must hold categories, got plain numbers ({column.dtype}), which could be codes or "
+                "labels; pass it as a category column of a table, as in training."
+            )
+        return True
+
+    def _with_none(self, encoded: Floats, column: npt.NDArray[Any], name: str) -> Floats:
+        if self.refuses_na and any(type(value).__name__ in {"NAType", "NaTType"} for value in column):
+            raise TypeError(
+                f"column {name!r} must have NaN or None where it is missing, got pandas' NA or NaT, which encoders "
+                "read in different ways; convert it with astype(object) and where(column.notna(), np.nan)."
+            )
+        if self.none == "missing":
+            return encoded
+        is_none = np.array([value is None for value in column], dtype=bool)
+        if self.none == "refused" and is_none.any():
+            raise ValueError(
+                f"column {name!r} must not hold None, got it in {is_none.sum()} rows; the pipeline's encoder refuses "
+                "it too, use NaN for missing values."
+            )
+        if self.none == "category":
+            encoded[is_none] = self.names.index(None)
+        return encoded
+
+
+def _check_numbers_or_text(column: npt.NDArray[Any], name: str) -> None:
+    if column.dtype.kind not in "biufOSU":
+        raise TypeError(f"column {name!r} must hold numbers or text, got {column.dtype}; convert it as in training.")
+
+
+def _texts(column: npt.NDArray[Any], name: str) -> _Spelled:
+    values, inverse = distinct(column)
+    return [None if is_missing(value) else _text(value, name) for value in values], inverse
+
+
+def _text(value: Any, name: str) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    if isinstance(value, (bool, np.bool_)):
+        return "true" if value else "false"
+    if isinstance(value, numbers.Integral):
+        return str(int(value))
+    raise TypeError(
+        f"column {name!r} must hold texts, booleans or whole numbers, got {value!r}, whose text is not certain; "
+        "convert it as for training."
+    )
+
+
+# Columns that hold nothing else are turned into text unchanged, including Python's bool (an int).
+_AS_TEXT = (str, bytes, int, np.integer, np.datetime64, np.timedelta64)
+_DATES = (dt.date, dt.time, dt.timedelta, np.datetime64, np.timedelta64)
+
+
+def _short_texts(column: npt.NDArray[Any], name: str) -> _Spelled:
+    """Texts as EBMs compare them."""
+    _check_numbers_or_text(column, name)
+    if column.dtype.kind != "O":
+        values, inverse = distinct(column)
+        return [_short_text(value, name) for value in values], inverse
+    # The type is part of the key: True == 1, but their texts may differ.
+    objects = column.tolist()
+    keys, inverse = positions_of(list(zip(map(type, objects), objects, strict=True)))
+    types = {kind for kind, value in keys if not is_missing(value)}
+    only_bools = all(issubclass(kind, (bool, np.bool_)) for kind in types)
+    words = not only_bools and all(issubclass(kind, _AS_TEXT) for kind in types)
+    return [_short_text(value, name, words=words) for _, value in keys], inverse
+
+
+def _short_text(value: Any, name: str, *, words: bool = False) -> str | None:
+    """The text of a value; if `words`, booleans are "True" and "False", else "1" and "0"."""
+    if is_missing(value):
+        return None
+    if isinstance(value, (float, np.floating)):
+        return repr(float(value) + 0.0).removesuffix(".0")
+    if isinstance(value, (bool, np.bool_)):
+        return str(bool(value)) if words else str(int(value))
+    if isinstance(value, _DATES):
+        raise TypeError(f"column {name!r} must hold numbers or text, got {value!r}; convert it as in training.")
+    text = value.decode("ascii") if isinstance(value, bytes) else str(value)
+    return text.rstrip("\0")  # as numpy's fixed-width text does
+
+
+_Spelled = tuple[Sequence[Any], npt.NDArray[np.int64]]
+# Distinct spellings of the values of a column, None where missing, and the position of each row's among them.
+_SPELLINGS: dict[str, Callable[[npt.NDArray[Any], str], _Spelled]] = {
+    "value": lambda column, _: distinct(column),
+    "text": _texts,
+    "short text": _short_texts,
+}
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class IgnoredColumn(Encoder):
+    """A column that the model does not use; it may hold anything."""
 
     def encode(self, column: npt.NDArray[Any], name: str) -> Floats:  # noqa: ARG002
-        """Positions of the labels, n_categories where unseen, NaN for None and NaN."""
-        values, inverse = distinct(column)
-        positions = {self.key(label): float(code) for code, label in enumerate(self.names)}
-        codes = [np.nan if is_missing(v) else positions.get(self.key(v), float(len(self.names))) for v in values]
-        return np.array(codes, dtype=np.float64)[inverse]
+        return np.zeros(len(column))
 
 
 def is_missing(value: object) -> bool:
@@ -361,7 +594,6 @@ class DateNumber(Encoder):
 
     @property
     def date_unit(self) -> str:
-        """The unit."""
         return self.unit
 
     @property
@@ -370,7 +602,6 @@ class DateNumber(Encoder):
         return float(getattr(self.number, "missing", np.nan))
 
     def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
-        """The numbers, NaN where missing."""
         return self.number.encode(_counted(_as_dates(column), self.unit, name), name)
 
 

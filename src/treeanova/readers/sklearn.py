@@ -18,7 +18,6 @@ two). scikit-learn refuses infinite inputs for trees of float32; the Forest scor
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
@@ -32,19 +31,6 @@ from treeanova.errors import UnsupportedModelError
 from treeanova.model.forest import Forest, assemble, bound_up_to
 from treeanova.readers import checks
 from treeanova.readers.checks import block_starts, objective_text, plain_labels
-
-
-@dataclasses.dataclass(frozen=True)
-class LabelsWithNone(Labels):
-    """Labels that include None; only NaN is missing."""
-
-    def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
-        """Positions of the labels, n_categories where unseen, NaN for NaN."""
-        encoded = super().encode(column, name)
-        if column.dtype == object:
-            encoded[[value is None for value in column]] = self.names.index(None)
-        return encoded
-
 
 _LINKS = {"IdentityLink": "identity", "LogLink": "log", "LogitLink": "logit", "MultinomialLogit": "softmax"}
 
@@ -354,7 +340,7 @@ def _labels(categories: npt.NDArray[Any]) -> Labels:
     labels: list[Hashable] = categories.tolist()
     if labels and isinstance(labels[-1], float) and np.isnan(labels[-1]):
         del labels[-1]
-    return LabelsWithNone(tuple(labels)) if None in labels else Labels(tuple(labels))
+    return Labels(tuple(labels), none="category" if None in labels else "missing")
 
 
 def _bitsets(predictors: Sequence[Any], nodes: npt.NDArray[Any], tree_of: Ints) -> Callable[[Ints], Bools]:

@@ -45,7 +45,6 @@ from treeanova.readers.checks import (
     parsed_json,
     whole_number,
 )
-from treeanova.readers.ydf import TextItems
 
 _BYTES_PER_ROW = 4
 _VALUES_PER_BYTE = 64
@@ -262,7 +261,7 @@ def _indexed(indexer: _Indexer) -> Column:
     """A column of texts as their positions."""
     feature = Feature(
         indexer.name,
-        TextItems(indexer.labels, empty_is_missing=False),
+        Labels(indexer.labels, "text"),
         accepts_missing=indexer.keeps,
         accepts_unseen=indexer.keeps,
     )

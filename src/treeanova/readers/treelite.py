@@ -26,11 +26,10 @@ import numpy as np
 import numpy.typing as npt
 
 from treeanova.core.arrays import Bools, Floats, Ints
-from treeanova.data.features import Encoder, Feature, Numeric, Schema
+from treeanova.data.features import Feature, IntegerCategory, Numeric, Schema
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.forest import Forest, assemble, bound_below, bound_up_to
 from treeanova.readers.checks import block_starts, check_size, check_values, damage_reported, objective_of_probabilities
-from treeanova.readers.xgboost.nodes import Number
 
 _TYPES: dict[int, np.dtype[Any]] = {2: np.dtype("<f4"), 3: np.dtype("<f8")}
 _MAX_TREES = 10_000_000
@@ -191,38 +190,6 @@ class _Stream:
             raise ModelFileError("a treelite checkpoint must end after its trees, got more bytes; file damaged?")
 
 
-@dataclasses.dataclass(frozen=True)
-class UnsignedCodes(Encoder):
-    """A category given as a number among `codes`, which ascend; fractions are cut off, all others are unseen.
-
-    Numbers are cast to float32 unless `is_double`, beyond which whole numbers are not exact and match nothing.
-    """
-
-    codes: tuple[int, ...]
-    is_double: bool
-
-    @property
-    def labels(self) -> tuple[int, ...]:
-        """The codes."""
-        return self.codes
-
-    def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
-        """Positions of the codes, n_categories where unseen, NaN where missing."""
-        values = Numeric().encode(column, name) if self.is_double else _rounded(column, name)
-        known = np.array(self.codes, dtype=np.float64)
-        whole = np.trunc(np.where(np.isnan(values), 0, values))
-        position = np.searchsorted(known, whole)
-        is_known = (np.append(known, np.nan)[position] == whole) & (values >= 0)
-        is_known &= values <= (2.0**32 - 1 if self.is_double else 2.0**24)
-        return np.where(np.isnan(values), np.nan, np.where(is_known, position, len(known)))
-
-
-def _rounded(column: npt.NDArray[Any], name: str) -> Floats:
-    """Numbers cast to float32."""
-    with np.errstate(over="ignore"):
-        return Number().encode(column, name).astype(np.float32).astype(np.float64)
-
-
 _LEAF, _NUMERICAL, _CATEGORICAL = range(3)
 _TESTS = (_NUMERICAL, _CATEGORICAL)
 _EQ, _LT, _LE, _GT, _GE = range(1, 6)
@@ -343,13 +310,12 @@ class _Sets:
 
     def features(self) -> tuple[Feature, ...]:
         """All features: numbers, or codes of categories."""
-        is_double = self.checkpoint.is_double
-        number: Encoder = Numeric() if is_double else Number()
-        encoders = [
-            UnsignedCodes(tuple(self.codes[j].tolist()), is_double) if j in self.codes else number
-            for j in range(self.checkpoint.n_features)
-        ]
-        return tuple(Feature(f"x{j}", encoder) for j, encoder in enumerate(encoders))
+        cast = "float64" if self.checkpoint.is_double else "float32"
+        numbers = [Feature(f"x{j}", Numeric(cast=cast)) for j in range(self.checkpoint.n_features)]
+        for j, codes in self.codes.items():
+            encoder = IntegerCategory(tuple(codes.tolist()), cast=cast, cuts_negative=False, largest=2.0**32 - 1)
+            numbers[j] = Feature(f"x{j}", encoder)
+        return tuple(numbers)
 
     def tables(self) -> tuple[Ints, Bools]:
         """Start of each category node's table, and all tables: whether each code, last an unseen one, goes left."""

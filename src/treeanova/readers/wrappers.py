@@ -37,9 +37,7 @@ from treeanova.model.effects import Effects
 from treeanova.model.forest import Forest, weighted_sum
 from treeanova.model.grid import same_or_none
 from treeanova.readers.checks import common_objective, objective_of_probabilities, objective_text, plain_labels
-from treeanova.readers.pipelines.maps import DoubleNumber
 from treeanova.readers.sklearn import check_methods, is_sklearn
-from treeanova.readers.xgboost.nodes import Number
 
 
 class Member(NamedTuple):
@@ -154,7 +152,8 @@ def _common(wrapper: Any, j: int, features: Sequence[Feature]) -> Feature:
             raise refusal(
                 wrapper, f"its members read column {features[0].name!r} in different ways (categories, missing values)"
             )
-        encoders = [DoubleNumber() if DoubleNumber() in encoders else Numeric()]
+        strict = Numeric(cast="float64 only")
+        encoders = [strict if strict in encoders else Numeric()]
     return Feature(
         features[0].name,
         encoders[0],
@@ -165,7 +164,7 @@ def _common(wrapper: Any, j: int, features: Sequence[Feature]) -> Feature:
 
 def _is_plain_number(encoder: Encoder) -> bool:
     """Whether a column is read as numbers of which only NaN is missing."""
-    return type(encoder) in {Numeric, Number, DoubleNumber} and bool(np.isnan(getattr(encoder, "missing", np.nan)))
+    return isinstance(encoder, Numeric) and encoder.cast != "text" and bool(np.isnan(encoder.missing))
 
 
 def _names(wrapper: Any, members: Sequence[Member], n_features: int) -> tuple[list[str], bool]:

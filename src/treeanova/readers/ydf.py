@@ -22,59 +22,17 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import numbers
 import pathlib
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from treeanova.core.arrays import Floats
-from treeanova.data.features import Encoder, Feature, Labels, Schema, distinct, is_missing
+from treeanova.data.features import Feature, Labels, Numeric, Schema
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.forest import Forest, assemble, bound_below
 from treeanova.readers.checks import check_inside, damage_reported, objective_among
-from treeanova.readers.xgboost.nodes import Number
-
-
-@dataclasses.dataclass(frozen=True)
-class TextItems(Encoder):
-    """A category given as text, as a boolean or as a whole number; the empty text may be missing."""
-
-    names: tuple[str, ...]
-    empty_is_missing: bool = True
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The texts."""
-        return self.names
-
-    def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
-        """Positions of the texts, n_categories where unseen, NaN where missing."""
-        values, inverse = distinct(column)
-        position = {text: float(code) for code, text in enumerate(self.names)}
-        texts = [None if is_missing(value) else _text(value, name) for value in values]
-        is_absent = [text is None or (self.empty_is_missing and not text) for text in texts]
-        unseen = float(len(self.names))
-        codes = [np.nan if a else position.get(t or "", unseen) for t, a in zip(texts, is_absent, strict=True)]
-        return np.array(codes, dtype=np.float64)[inverse]
-
-
-def _text(value: Any, name: str) -> str:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, bytes):
-        return value.decode(errors="replace")
-    if isinstance(value, (bool, np.bool_)):
-        return "true" if value else "false"
-    if isinstance(value, numbers.Integral):
-        return str(int(value))
-    raise TypeError(
-        f"column {name!r} must hold texts, booleans or whole numbers, got {value!r}, whose text is not certain; "
-        "convert it as for training."
-    )
-
 
 _READ = {
     "IsMissingInCondition",
@@ -218,7 +176,7 @@ def _features(model: Any) -> tuple[tuple[Feature, ...], dict[int, Column]]:
         n_categories, boundaries = 0, ()
         if semantic == "CATEGORICAL":
             names = _dictionary(spec)
-            features.append(Feature(given.name, TextItems(names)))
+            features.append(Feature(given.name, Labels(names, "text", empty_is_missing=True)))
             n_categories = len(names)
         elif semantic == "BOOLEAN":
             features.append(Feature(given.name, _BOOLEAN, accepts_missing=False, accepts_unseen=False))
@@ -229,7 +187,7 @@ def _features(model: Any) -> tuple[tuple[Feature, ...], dict[int, Column]]:
                 f"{semantic}, which has no single value; make columns of single values of it."
             )
         else:
-            features.append(Feature(given.name, Number()))
+            features.append(Feature(given.name, Numeric(cast="float32")))
             boundaries = tuple(spec.discretized_numerical.boundaries)
         columns[given.column_idx] = Column(position, n_categories, boundaries)
     return tuple(features), columns

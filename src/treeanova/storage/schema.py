@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from treeanova.core.arrays import Key
-from treeanova.data.features import UNITS, Schema, is_writable, same
+from treeanova.data.features import UNITS, Schema, is_writable
 
 _LARGEST = 2**62
 _SCALARS = (bool, int, float, str)
@@ -52,8 +52,6 @@ def _fits(value: Any, hint: Any) -> bool:  # noqa: PLR0911  a line per kind of t
         return isinstance(value, tuple) and len(value) == len(each) and all(map(_fits, value, each))
     if origin is collections.abc.Mapping:
         return isinstance(value, dict) and all(_fits(k, inner[0]) and _fits(v, inner[1]) for k, v in value.items())
-    if origin is collections.abc.Callable:
-        return value is same
     if hint is Any or hint is Hashable:
         return value is None or isinstance(value, tuple) or _is_scalar(value)
     if hint is float:
@@ -122,20 +120,8 @@ _CLASSES = {
     "integer-category": "data.features:IntegerCategory",
     "labels": "data.features:Labels",
     "date-number": "data.features:DateNumber",
-    "double-number": "readers.pipelines.maps:DoubleNumber",
-    "encoded-labels": "readers.pipelines.maps:EncodedLabels",
-    "labels-or-none": "readers.sklearn:LabelsWithNone",
-    "ebm-number": "readers.ebm:NumberOrText",
-    "ebm-text": "readers.ebm:TextCategory",
-    "ebm-unread": "readers.ebm:IgnoredColumn",
-    "lightgbm-codes": "readers.lightgbm.features:ListedCodes",
-    "lightgbm-category": "readers.lightgbm.features:PandasCategory",
-    "lightgbm-ordered-category": "readers.lightgbm.features:OrderedCategory",
+    "ignored-column": "data.features:IgnoredColumn",
     "catboost-hash": "readers.catboost:HashedCategory",
-    "treelite-codes": "readers.treelite:UnsignedCodes",
-    "ydf-text": "readers.ydf:TextItems",
-    "xgboost-number": "readers.xgboost.nodes:Number",
-    "xgboost-codes": "readers.xgboost.nodes:CodedCategory",
     "xgboost-category": "readers.xgboost.nodes:NamedCategory",
 }
 # Files of schema 1 name Python classes instead.
@@ -169,8 +155,6 @@ def describe(value: Any) -> Any:
         return {"type": _tag_of(type(value)), "fields": fields}
     if isinstance(value, (tuple, list)):
         return {"tuple": [describe(item) for item in value]}
-    if value is same:
-        return {"same": None}
     plain = value.item() if isinstance(value, np.generic) else value
     if plain is None or isinstance(plain, (bool, int, float, str)):
         return plain
@@ -192,8 +176,6 @@ def restore(plain: Any) -> Any:
         return plain
     if "tuple" in plain:
         return tuple(restore(item) for item in _listed(plain["tuple"]))
-    if "same" in plain:
-        return same
     return make(_class_of(plain), {key: restore(value) for key, value in plain["fields"].items()})
 
 

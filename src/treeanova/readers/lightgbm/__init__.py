@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from treeanova.core.arrays import Bools, Floats, Ints
-from treeanova.data.features import Encoder, Feature, Schema
+from treeanova.data.features import Encoder, Feature, IntegerCategory, Schema
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.forest import Forest, assemble
 from treeanova.readers import checks
@@ -42,7 +42,6 @@ from treeanova.readers.checks import (
     plain_labels,
 )
 from treeanova.readers.lightgbm.features import (
-    ListedCodes,
     Members,
     ModelText,
     Splits,
@@ -173,7 +172,7 @@ def _category_tables(splits: Splits, members: Members, encoders: list[Encoder]) 
 
 def _positions(feature: Ints, code: Ints, encoders: list[Encoder]) -> Ints:
     """Positions of codes among the categories of their features."""
-    codes = [e.codes if isinstance(e, ListedCodes) else range(len(e.labels or ())) for e in encoders]
+    codes = [e.code_values if isinstance(e, IntegerCategory) else range(len(e.labels or ())) for e in encoders]
     sizes = np.array([len(one) for one in codes], dtype=np.int64)
     known = np.fromiter(itertools.chain.from_iterable(codes), np.int64, int(sizes.sum()))
     known += np.repeat(np.arange(len(codes)) << 32, sizes)
@@ -281,9 +280,9 @@ def _score_of(booster: Any, forest: Forest, rows: Floats) -> Floats:
     """LightGBM's score of encoded rows: the mean of the trees of a random forest, else their sum."""
     raw = rows.copy()
     for j, feature in enumerate(forest.schema.features):
-        if isinstance(feature.encoder, ListedCodes):
+        if isinstance(feature.encoder, IntegerCategory):
             known = np.isfinite(rows[:, j])
-            codes = np.append(feature.encoder.codes, max(feature.encoder.codes, default=-1) + 1)
+            codes = np.append(feature.encoder.code_values, max(feature.encoder.code_values, default=-1) + 1)
             raw[known, j] = codes[rows[known, j].astype(np.int64)]
     score = np.asarray(booster.predict(raw, raw_score=True), dtype=np.float64).reshape(len(rows), -1)
     is_mean = "\naverage_output\n" in booster.model_to_string(num_iteration=1)

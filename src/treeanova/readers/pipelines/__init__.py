@@ -38,14 +38,12 @@ import numpy.typing as npt
 import scipy.sparse
 
 from treeanova.core.arrays import Bools, Floats, Ints
-from treeanova.data.features import Feature, Numeric, Schema
+from treeanova.data.features import Feature, IgnoredColumn, Numeric, Schema
 from treeanova.errors import UnsupportedModelError
 from treeanova.model.effects import Effects
 from treeanova.model.forest import NEAR_ZERO, Forest, assemble
-from treeanova.readers.ebm import IgnoredColumn
 from treeanova.readers.pipelines.maps import (
     CategoryMap,
-    DoubleNumber,
     Question,
     Transformation,
     breakpoints,
@@ -384,7 +382,7 @@ class _Pulled:
             return Feature(name, mapped.encoder, missing, unseen)
         if j not in accepts_missing:
             return self._unused(j, name)
-        return Feature(name, DoubleNumber() if j in self._computed else Numeric(), accepts_missing[j])
+        return Feature(name, Numeric(cast="float64 only" if j in self._computed else "float64"), accepts_missing[j])
 
     def _unused(self, j: int, name: str) -> Feature:
         """A column that no split sees; it may hold anything only if no transformer refuses text in it."""

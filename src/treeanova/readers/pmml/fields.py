@@ -13,12 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from treeanova.core.arrays import Bools, Floats, Ints
-from treeanova.data.features import Encoder, Feature, Numeric
+from treeanova.data.features import Feature, Labels, Numeric
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.forest import bound_below, bound_up_to
 from treeanova.readers.checks import decimal_number, whole_number
-from treeanova.readers.xgboost.nodes import Number
-from treeanova.readers.ydf import TextItems
 
 _MAX_DEPTH = 300
 # Others have several bytes per letter, which the parser would misread, or are not known to it.
@@ -280,8 +278,8 @@ def _add_copy(by_name: dict[str, Field], element: Element) -> None:
 def _field(declared: Element, mining: Element, position: int, used: list[str]) -> tuple[Feature, Field]:
     name, kind = declared.get("name"), declared.get("dataType")
     if declared.get("optype") == "continuous" and kind in _NUMBERS:
-        encoder: Encoder = Number() if kind == "float" else Numeric()
-        return Feature(name, encoder), Field(position, kind == "float")
+        is_single = kind == "float"
+        return Feature(name, Numeric(cast="float32" if is_single else "float64")), Field(position, is_single)
     if kind not in {"string", "boolean"}:
         raise refusal(f"field {name!r} must hold numbers or texts, got {declared.get('optype')} {kind}")
     listed = [value.get("value") for value in declared.all("Value") if value.get("property", "valid") == "valid"]
@@ -293,7 +291,7 @@ def _field(declared: Element, mining: Element, position: int, used: list[str]) -
         )
     # "asIs" is missing in some scorers, and a text like others in others.
     accepts_unseen = treatment == "asMissing" or not listed
-    feature = Feature(name, TextItems(names, empty_is_missing=False), accepts_unseen=accepts_unseen)
+    feature = Feature(name, Labels(names, "text"), accepts_unseen=accepts_unseen)
     return feature, Field(position, False, names, unseen_is_missing=treatment == "asMissing" and bool(listed))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treeanova.core.arrays import Bools, Floats, Ints
-from treeanova.data.features import Encoder, Feature, distinct, is_missing
+from treeanova.data.features import Encoder, Feature, IntegerCategory, Numeric, distinct, is_missing, singles
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.readers.checks import block_starts, check_size, check_values, parsed_json, whole_number
 from treeanova.readers.xgboost import ubjson
@@ -67,59 +67,6 @@ def n_outputs_of(learner: Document) -> int:
 
 
 Singles = npt.NDArray[np.float32]
-
-
-def singles(values: npt.ArrayLike) -> Singles:
-    """Numbers as float32, infinite where they are too large."""
-    with np.errstate(over="ignore"):
-        return np.asarray(values).astype(np.float32)
-
-
-def _single_column(column: npt.NDArray[Any], name: str) -> Singles:
-    """The column as float32, as XGBoost reads it; a column of objects only if all of it is missing."""
-    if column.dtype.kind in "biuf":
-        return singles(column)
-    if not all(is_missing(value) for value in column):
-        # XGBoost would use the codes of a category column as numbers, whatever its labels; they are unknown here.
-        raise TypeError(
-            f"column {name!r} must hold numbers, because the model has no labels for it, got {column.dtype}; convert "
-            "it (categories to the codes used in training)."
-        )
-    return np.full(len(column), np.nan, dtype=np.float32)
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Number(Encoder):
-    """A number that XGBoost compares in float32; missing where it equals `missing` in float32."""
-
-    missing: float = np.nan
-
-    def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
-        """The numbers, NaN where missing."""
-        single = _single_column(column, name)
-        # Integers are cast to float32 directly; large ones would be rounded twice if they were cast to float64 first.
-        values = (column if column.dtype.kind == "f" else single).astype(np.float64)
-        return np.where(single == np.float32(self.missing), np.nan, values)
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class CodedCategory(Encoder):
-    """A category given as a code 0 .. n_categories - 1, cast to float32 and truncated; all other codes are unseen."""
-
-    n_categories: int
-    missing: float = np.nan
-
-    @property
-    def labels(self) -> tuple[Hashable, ...]:
-        """The codes."""
-        return tuple(range(self.n_categories))
-
-    def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
-        """Codes, n_categories where unseen, NaN where missing."""
-        single = _single_column(column, name)
-        known = (single >= 0) & (single < self.n_categories)
-        codes = np.where(known, np.trunc(single), self.n_categories).astype(np.float64)
-        return np.where(np.isnan(single) | (single == np.float32(self.missing)), np.nan, np.abs(codes))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,7 +124,7 @@ class NamedCategory(Encoder):
 
     def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
         """Codes of the labels, NaN where missing."""
-        coded = CodedCategory(len(self.readings[0].names), self.missing)
+        coded = _codes(len(self.readings[0].names), self.missing)
         if column.dtype.kind in "biuf":
             return coded.encode(column, name)
         if self.missing >= 0 and self.missing.is_integer():
@@ -467,6 +414,10 @@ def _check_splits(nodes: Nodes, n_features: int) -> None:
         )
 
 
+def _codes(n_codes: int, missing: float) -> IntegerCategory:
+    return IntegerCategory(n_codes, missing=missing, cast="float32", cuts_negative=False)
+
+
 def _encoder(n_codes: int, readings: tuple[Reading, ...], missing: float) -> Encoder:
     if readings:
         n_names = len(readings[0].names)
@@ -475,7 +426,7 @@ def _encoder(n_codes: int, readings: tuple[Reading, ...], missing: float) -> Enc
                 f"categories must be below {n_names}, which have names, got {n_codes - 1}; file damaged?"
             )
         return NamedCategory(tuple((reading.names, reading.lengths) for reading in readings), missing)
-    return Number(missing) if n_codes < 0 else CodedCategory(n_codes, missing)
+    return Numeric(missing, "float32") if n_codes < 0 else _codes(n_codes, missing)
 
 
 def _readings(stored: Document) -> tuple[Reading, ...]:
