@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import pathlib
+import sys
 import zipfile
 
 import numpy as np
@@ -13,8 +14,7 @@ import pytest
 import treeanova
 from tests.support.training import fit, shifted, train
 from treeanova import UnsupportedModelError
-from treeanova.readers import registry as catalogue
-from treeanova.readers.registry import LIBRARIES
+from treeanova.readers.registry import LIBRARIES, in_words
 
 ROOT = pathlib.Path(__file__).parents[2]
 KEPT = pathlib.Path(__file__).parent / "models"
@@ -25,29 +25,33 @@ Y = X[:, 0] * X[:, 1]
 
 def tool():
     spec = importlib.util.spec_from_file_location("write_catalogue", ROOT / "tools" / "write_catalogue.py")
-    module = importlib.util.module_from_spec(spec)
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-@pytest.mark.parametrize("name", tool().PAGES)
+catalogue = tool()
+
+
+@pytest.mark.parametrize("name", catalogue.PAGES)
 def test_pages_say_what_the_catalogue_says(name):
     text = (ROOT / name).read_text(encoding="utf-8")
     assert "<!-- catalogue: " in text
-    assert tool().written(text) == text, "run: python tools/write_catalogue.py"
+    assert catalogue.written(text) == text, "run: python tools/write_catalogue.py"
 
 
 def test_every_reader_has_an_entry():
-    modules = [entry.module for entry in catalogue.READ]
-    assert sorted(modules) == sorted({reader.module for reader in LIBRARIES} | {"wrappers"})
-    for module in modules:
+    assert sorted(entry.name for entry in catalogue.READ) == sorted(
+        ["wrappers of scikit-learn", *(reader.title for reader in LIBRARIES)]
+    )
+    for module in ("wrappers", *(reader.module for reader in LIBRARIES)):
         assert callable(importlib.import_module(f"treeanova.readers.{module}").read)
 
 
 def test_every_kind_of_file_is_named():
     named = {kind for entry in catalogue.READ for kind in entry.files}
     assert named == {".json", ".ubj", ".txt", ".cbm", ".onnx", ".tl", ".treelite", ".pmml", "folder"}
-    assert all(suffix in catalogue.in_words() for suffix in named)
+    assert all(suffix in in_words() for suffix in named)
 
 
 def test_every_refusal_is_of_a_library_that_is_read():

@@ -15,7 +15,7 @@ from treeanova.model.effects import Effects
 from treeanova.model.forest import Forest
 from treeanova.readers.checks import damage_reported
 from treeanova.readers.pipelines import final_step
-from treeanova.readers.registry import find_reader, is_model_path, register_reader, unpickled
+from treeanova.readers.registry import is_model_path, read, register_reader, unpickled
 
 __all__ = ["final_step", "read_for_rows", "read_model", "register_reader", "unpickled"]
 
@@ -64,11 +64,11 @@ def read_model(model: Any, *, trusted: bool = False) -> Forest | Effects:
     if isinstance(model, (Forest, Effects)):
         return model
     if isinstance(model, (str, pathlib.Path)):
-        return find_reader(_existing(pathlib.Path(model))).read(pathlib.Path(model))
+        return read(_existing(pathlib.Path(model)))
     if path is None:
-        return find_reader(model).read(model)
+        return read(model)
     with damage_reported("a pickled model", path):
-        return find_reader(model).read(model)
+        return read(model)
 
 
 def read_for_rows(model: Any, X: Any = None) -> Forest | Effects:
@@ -79,7 +79,7 @@ def read_for_rows(model: Any, X: Any = None) -> Forest | Effects:
     """
     if isinstance(model, (Forest, Effects, str, pathlib.Path)):
         return read_model(model)
-    return find_reader(model).read_for_rows(model, X)
+    return read(model, for_rows=True, X=X)
 
 
 def _existing(path: pathlib.Path) -> pathlib.Path:

@@ -1,14 +1,11 @@
-"""The list of readers: what is read, how a model's reader is found, and models in pickles.
+"""The list of readers: how a model's reader is found, and models in pickles.
 
-Readers that users register come before those of the package, the latest first.
-
-``python tools/write_catalogue.py`` writes the pages; tests hold that every reader has an entry here and that every
-refusal listed is raised.
+Readers that users register come before those of the package, the latest first. ``python tools/write_catalogue.py``
+writes what is read into the pages.
 """
 
 from __future__ import annotations
 
-import abc
 import contextlib
 import dataclasses
 import functools
@@ -30,42 +27,28 @@ from treeanova.readers.wrappers import is_wrapper
 from treeanova.readers.wrappers import read as read_wrapper
 
 
-class Reader(abc.ABC):
-    """Recognises some models, which may also be paths of existing files, and reads them."""
-
-    @abc.abstractmethod
-    def recognises(self, model: Any) -> bool:
-        """Whether this reader is for a model."""
-
-    @abc.abstractmethod
-    def read(self, model: Any) -> Forest | Effects:
-        """The model as a Forest or as Effects."""
-
-    def read_for_rows(self, model: Any, X: Any = None) -> Forest | Effects:  # noqa: ARG002
-        """The model as a function of the rows that its user has.
-
-        The same as `read`, except for models that change these rows before their trees see them; those are checked at
-        rows of X, if it is given.
-        """
-        return self.read(model)
-
-
 @dataclasses.dataclass(frozen=True)
-class LibraryReader(Reader):
+class LibraryReader:
     """Reads objects of a library's classes, files by their suffix, JSON files by their names at the top level, folders.
 
-    A folder is one of the library if all of `names_in_folder` are in it.
+    A folder is one of the library if all of `names_in_folder` are in it. `title` is the library's name in messages.
     `module` is that of treeanova.readers, with a function `read`, and `read_file` if the library has files.
     """
 
+    title: str
     library: str
     module: str
     suffixes: tuple[str, ...] = ()
     names_in_json: tuple[str, ...] = ()
     names_in_folder: tuple[str, ...] = ()
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Suffixes of files, or "folder"."""
+        json = (".json",) if self.names_in_json else ()
+        return (*json, *self.suffixes, *(("folder",) if self.names_in_folder else ()))
+
     def recognises(self, model: Any) -> bool:
-        """Whether the class of a model, or the name and content of a file, is of this library."""
         if not isinstance(model, pathlib.Path):
             return _library_of(model) == self.library
         if model.is_dir():
@@ -74,26 +57,32 @@ class LibraryReader(Reader):
         return suffix in self.suffixes or (suffix == ".json" and not json_keys(model).isdisjoint(self.names_in_json))
 
     def read(self, model: Any) -> Forest | Effects:
-        """The model, read by the library's module."""
         module = importlib.import_module(f"treeanova.readers.{self.module}")
         content: Forest | Effects = module.read_file(model) if isinstance(model, pathlib.Path) else module.read(model)
         return content
 
 
 LIBRARIES = (
-    LibraryReader("xgboost", "xgboost", (".ubj",), ("learner",)),
-    LibraryReader("lightgbm", "lightgbm", (".txt",)),
-    LibraryReader("catboost", "catboost", (".cbm",), ("oblivious_trees", "trees")),
-    LibraryReader("interpret", "ebm"),
-    LibraryReader("quantile_forest", "quantile_forest"),
-    LibraryReader("sklearn", "sklearn"),
-    LibraryReader("onnx", "onnx", (".onnx",)),
-    LibraryReader("pmml", "pmml", (".pmml",)),
-    LibraryReader("pyspark", "spark", names_in_folder=("metadata",)),
-    LibraryReader("treelite", "treelite", (".tl", ".treelite")),
-    LibraryReader("ydf", "ydf", names_in_folder=("data_spec.pb", "header.pb")),
+    LibraryReader("XGBoost", "xgboost", "xgboost", (".ubj",), ("learner",)),
+    LibraryReader("LightGBM", "lightgbm", "lightgbm", (".txt",)),
+    LibraryReader("CatBoost", "catboost", "catboost", (".cbm",), ("oblivious_trees", "trees")),
+    LibraryReader("scikit-learn", "sklearn", "sklearn"),
+    LibraryReader("InterpretML", "interpret", "ebm"),
+    LibraryReader("quantile-forest", "quantile_forest", "sklearn"),
+    LibraryReader("ONNX", "onnx", "onnx", (".onnx",)),
+    LibraryReader("Yggdrasil Decision Forests", "ydf", "ydf", names_in_folder=("data_spec.pb", "header.pb")),
+    LibraryReader("treelite", "treelite", "treelite", (".tl", ".treelite")),
+    LibraryReader("Spark ML", "pyspark", "spark", names_in_folder=("metadata",)),
+    LibraryReader("PMML", "pmml", "pmml", (".pmml",)),
 )
 _NAMES = {reader.library for reader in LIBRARIES}
+
+
+def in_words() -> str:
+    """What is read, in one sentence of an error message."""
+    names = ", ".join(reader.title for reader in LIBRARIES)
+    files = ", ".join(f"{'/'.join(reader.files)} ({reader.title})" for reader in LIBRARIES if reader.files)
+    return f"models of {names} and wrappers of scikit-learn, and files {files}"
 
 
 def _library_of(model: Any) -> str | None:
@@ -124,7 +113,7 @@ _MAX_RATIO, _FREE_BYTES = 100, 1 << 26
 def unpickled(model: Any, *, trusted: bool) -> Any:
     """The model in a trusted pickle, or in a file of skops, whose path is given; anything else unchanged."""
     path = pathlib.Path(model) if isinstance(model, (str, pathlib.Path)) else None
-    if path is None or path.suffix.lower() not in _SUFFIXES | {_SKOPS} or not is_file(path):
+    if path is None or path.suffix.lower() not in _SUFFIXES | {_SKOPS} or not is_model_path(path) or path.is_dir():
         return model
     if path.suffix.lower() == _SKOPS:
         return _load_skops(path, trusted=trusted)
@@ -206,16 +195,8 @@ def _check_unpacked_size(path: pathlib.Path) -> None:
         )
 
 
-def is_file(path: pathlib.Path) -> bool:
-    """Whether a path is that of a file; False if the system cannot use it as a path, for example if it is too long."""
-    try:
-        return path.is_file()
-    except (OSError, ValueError):
-        return False
-
-
 def is_model_path(path: pathlib.Path) -> bool:
-    """Whether a path is that of a file or of a folder; False if the system cannot use it as a path."""
+    """Whether a path is that of a file or of a folder; False if the system cannot use it, for example if too long."""
     try:
         return path.is_file() or path.is_dir()
     except (OSError, ValueError):
@@ -223,127 +204,7 @@ def is_model_path(path: pathlib.Path) -> bool:
 
 
 @dataclasses.dataclass(frozen=True)
-class Entry:
-    """What is read of a library; `module` is that of its reader in treeanova.readers, `in_short` is for README.md."""
-
-    name: str
-    module: str
-    models: str
-    in_short: str = ""
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        """Suffixes of files, or "folder"."""
-        readers = [reader for reader in LIBRARIES if reader.module == self.module]
-        return tuple(kind for reader in readers for kind in _files(reader))
-
-
-def _files(reader: LibraryReader) -> tuple[str, ...]:
-    json = (".json",) if reader.names_in_json else ()
-    return (*json, *reader.suffixes, *(("folder",) if reader.names_in_folder else ()))
-
-
-@dataclasses.dataclass(frozen=True)
-class Refusal:
-    """What is refused of a library, and why."""
-
-    library: str
-    what: str
-    why: str
-
-
-READ = (
-    Entry("XGBoost", "xgboost", "`Booster`, `XGBRegressor`, `XGBClassifier` and others"),
-    Entry("LightGBM", "lightgbm", "`Booster`, `LGBMRegressor`, `LGBMClassifier` and others"),
-    Entry("CatBoost", "catboost", "`CatBoost`, `CatBoostRegressor`, `CatBoostClassifier`"),
-    Entry(
-        "scikit-learn",
-        "sklearn",
-        "trees, random forests, extra trees, gradient boosting, histogram gradient boosting, AdaBoost classifiers, "
-        "bagging of these",
-        "trees, forests, extra trees, both kinds of gradient boosting",
-    ),
-    Entry(
-        "wrappers of scikit-learn",
-        "wrappers",
-        "Pipelines that change columns one by one; searches, soft votes, bags, stacks with a linear last step, "
-        "transformed targets, calibrated classifiers, one model per output or class, around models of any library",
-        "Pipelines that change columns one by one, searches, votes, stacks, bags and others",
-    ),
-    Entry("InterpretML", "ebm", "`ExplainableBoostingRegressor`, `ExplainableBoostingClassifier`"),
-    Entry("quantile-forest", "quantile_forest", "forests that predict the mean of one row per leaf"),
-    Entry("ONNX", "onnx", "`TreeEnsembleRegressor`, `TreeEnsembleClassifier`, `TreeEnsemble`"),
-    Entry("Yggdrasil Decision Forests", "ydf", "boosted trees, random forests, CART"),
-    Entry("treelite", "treelite", "`Model`, checkpoints of version 4"),
-    Entry(
-        "Spark ML",
-        "spark",
-        "trees, random forests and boosted trees, also in a PipelineModel with StringIndexer, VectorAssembler and "
-        "VectorIndexer",
-    ),
-    Entry("PMML", "pmml", "`TreeModel`, and sums, means and votes of these in `MiningModel`"),
-)
-REFUSED = (
-    Refusal("XGBoost", "`gblinear`", "it has no trees"),
-    Refusal("LightGBM", "`linear_tree`", "its leaves are linear functions"),
-    Refusal("CatBoost", "text and embedding features", "they are not single values"),
-    Refusal("scikit-learn", "`AdaBoostRegressor`", "it predicts a weighted median of trees"),
-    Refusal("scikit-learn", "`IsolationForest`", "its score is a power of the mean path length"),
-    Refusal("wrappers of scikit-learn", "hard votes", "they count labels"),
-    Refusal(
-        "wrappers of scikit-learn", "votes and bags of boosted classifiers", "a mean of logistic functions is no sum"
-    ),
-    Refusal("wrappers of scikit-learn", "Pipelines that mix columns (PCA)", "splits are on several columns"),
-    Refusal("quantile-forest", "quantiles", "they are those of rows pooled over trees"),
-    Refusal("ONNX", "minima and maxima of trees", "they are no sums"),
-    Refusal("Yggdrasil Decision Forests", "oblique conditions", "splits are on several columns"),
-    Refusal("treelite", "checkpoints of version 3", "the format is another one"),
-    Refusal("Spark ML", "other stages in a PipelineModel", "they may mix columns"),
-    Refusal("PMML", "`modelChain` and other ensembles", "they are no sums"),
-    Refusal("PMML", "documents with a DTD", "entities could be attacks"),
-)
-
-
-def in_words() -> str:
-    """What is read, in one sentence of an error message."""
-    names = ", ".join(entry.name for entry in READ)
-    files = ", ".join(f"{'/'.join(entry.files)} ({entry.name})" for entry in READ if entry.files)
-    return f"models of {names}, and files {files}"
-
-
-def table_of_models() -> str:
-    """The table of docs/models.md."""
-    rows = [f"| {entry.name} | {entry.models} | {_quoted(entry.files) or 'none'} |" for entry in READ]
-    return "\n".join(["| library | in memory | files |", "|---|---|---|", *rows])
-
-
-def table_of_refusals() -> str:
-    """The table of what is refused in docs/models.md."""
-    rows = [f"| {refusal.library} | {refusal.what} | {refusal.why} |" for refusal in REFUSED]
-    return "\n".join(["| library | refused | because |", "|---|---|---|", *rows])
-
-
-def table_of_readme() -> str:
-    """The table of README.md."""
-    models = ", ".join(f"{entry.name} ({entry.in_short})" if entry.in_short else entry.name for entry in READ)
-    files = ", ".join(f"{_quoted(entry.files)} of {entry.name}" for entry in READ if entry.files)
-    pickles = "pickles, `.joblib` and `.skops` with `trusted=True`"
-    rows = {
-        "models": models,
-        "files": f"{files}; {pickles}",
-        "your own model": "`treeanova.register_reader`",
-        "data": "numpy, pandas, polars, pyarrow, scipy.sparse; in batches Parquet files, DuckDB, Arrow streams, Dask, "
-        "Spark; on the command line CSV, Parquet, Feather and JSON lines",
-    }
-    return "\n".join(["| | |", "|---|---|", *(f"| {name} | {text} |" for name, text in rows.items())])
-
-
-def _quoted(files: tuple[str, ...]) -> str:
-    return ", ".join("folders" if kind == "folder" else f"`{kind}`" for kind in files)
-
-
-@dataclasses.dataclass(frozen=True)
-class RegisteredReader(Reader):
+class RegisteredReader:
     """A reader of a user: errors name it, and what it returns is checked."""
 
     recognise: Callable[[Any], bool]
@@ -351,12 +212,10 @@ class RegisteredReader(Reader):
 
     @property
     def name(self) -> str:
-        """The name of the function that reads, with that of its module."""
         read = self.read_model
         return f"{read.__module__}.{read.__qualname__}" if hasattr(read, "__qualname__") else repr(read)
 
     def recognises(self, model: Any) -> bool:
-        """The answer of the user's function."""
         try:
             return bool(self.recognise(model))
         except Exception as error:
@@ -364,7 +223,6 @@ class RegisteredReader(Reader):
             raise
 
     def read(self, model: Any) -> Forest | Effects:
-        """What the user's function returns, after checks."""
         try:
             content = self.read_model(model)
         except Exception as error:
@@ -385,43 +243,6 @@ class RegisteredReader(Reader):
         for array in (content.intercept, *arrays):
             if not np.isfinite(array).all():
                 raise ValueError(f"reader {self.name} must return finite values, got {array[~np.isfinite(array)][0]}.")
-
-
-class PipelineReader(Reader):
-    """Reads the final step of a scikit-learn Pipeline."""
-
-    def recognises(self, model: Any) -> bool:
-        """Whether a model is a Pipeline."""
-        return is_pipeline(model)
-
-    def read(self, model: Any) -> Forest | Effects:
-        """The final step, by its own reader."""
-        return read_pipeline(model, _read)
-
-    def read_for_rows(self, model: Any, X: Any = None) -> Forest | Effects:
-        """The final step as a function of the columns that enter the Pipeline."""
-        return read_in_raw_columns(model, _read, X)
-
-
-class WrapperReader(Reader):
-    """Reads the models in a wrapper of scikit-learn as one."""
-
-    def recognises(self, model: Any) -> bool:
-        """Whether a model is a wrapper."""
-        return is_wrapper(model)
-
-    def read(self, model: Any) -> Forest | Effects:
-        """The members, each by its own reader, brought together."""
-        return self.read_for_rows(model)
-
-    def read_for_rows(self, model: Any, X: Any = None) -> Forest | Effects:
-        """The members, each as a function of the columns that enter it, brought together."""
-        return read_wrapper(model, lambda member: find_reader(member).read_for_rows(member, X))
-
-
-def _read(model: Any) -> Forest | Effects:
-    """A model by its own reader."""
-    return find_reader(model).read(model)
 
 
 _registered: list[RegisteredReader] = []
@@ -494,10 +315,24 @@ def _remove(reader: RegisteredReader) -> None:
         _registered.remove(reader)
 
 
-def find_reader(model: Any) -> Reader:
-    """The first reader that recognises a model or a file; an error that lists what can be read if there is none."""
-    readers = (*_registered, PipelineReader(), WrapperReader(), *LIBRARIES)
-    reader = next((reader for reader in readers if reader.recognises(model)), None)
+def read(model: Any, *, for_rows: bool = False, X: Any = None) -> Forest | Effects:
+    """Read a model or a file by the first reader that recognises it.
+
+    A Pipeline is read as its final step; if `for_rows`, as a function of the columns that enter it, which is compared
+    with its steps at rows of X, if they are given. Members of wrappers are always read in the second way.
+    """
+    registered = next((reader for reader in _registered if reader.recognises(model)), None)
+    if registered is not None:
+        return registered.read(model)
+    if is_pipeline(model):
+        return read_in_raw_columns(model, read, X) if for_rows else read_pipeline(model, read)
+    if is_wrapper(model):
+        return read_wrapper(model, lambda member: read(member, for_rows=True, X=X))
+    return _library_reader(model).read(model)
+
+
+def _library_reader(model: Any) -> LibraryReader:
+    reader = next((reader for reader in LIBRARIES if reader.recognises(model)), None)
     if reader is not None:
         return reader
     if not isinstance(model, pathlib.Path):

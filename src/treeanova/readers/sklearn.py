@@ -1,4 +1,4 @@
-"""scikit-learn (1.5 and later): trees, forests, bagged trees, AdaBoost and both kinds of gradient boosting as a Forest.
+"""scikit-learn (1.5 and later) and quantile-forest: trees, forests, bags, AdaBoost and gradient boosting as a Forest.
 
 The facts that the reader relies on:
 
@@ -14,10 +14,21 @@ The facts that the reader relies on:
 The score is the sum that the estimators compute: `predict` of regressors (before an inverse log link),
 `decision_function` of boosted classifiers, `predict_proba` of other classifiers (of the second class, if there are
 two). scikit-learn refuses infinite inputs for trees of float32; the Forest scores them as very large numbers.
+
+Quantile forests (the package quantile-forest) whose prediction is a mean:
+
+- Each leaf keeps training rows: one, drawn at random, by default (max_samples_leaf=1). `tree_.value` is not used.
+- A quantile is that of the rows in all leaves that a row reaches, pooled: it is not a sum over trees, and is refused.
+  What `predict` gives without arguments is set by `default_quantiles`, 0.5 by default.
+- With default_quantiles="mean" and one row in each leaf, `predict` gives the mean over trees of these rows' targets,
+  clipped to the leaf's bounds where there are monotonic constraints. That is a sum over leaves, and is read.
+- With more rows in each leaf the mean is that of all rows pooled: its denominator depends on the leaves of all trees,
+  so that it is not a sum, and is refused.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
@@ -365,6 +376,50 @@ def _category_sets(
     return start, category_left
 
 
+_QUANTILE_FORESTS = {"RandomForestQuantileRegressor", "ExtraTreesQuantileRegressor"}
+
+
+def _check_quantile_forest(model: Any) -> None:
+    """Raise UnsupportedModelError unless the prediction is a mean of one value per tree."""
+    name = type(model).__name__
+    if name not in _QUANTILE_FORESTS:
+        raise UnsupportedModelError(f"{name} cannot be read: it is not one of {', '.join(sorted(_QUANTILE_FORESTS))}.")
+    if not hasattr(model, "forest_"):
+        raise UnsupportedModelError(f"{name} cannot be read before training; fit it first.")
+    if model.max_samples_leaf != 1:
+        raise UnsupportedModelError(
+            f"{name} cannot be read: with max_samples_leaf={model.max_samples_leaf!r} its mean and its quantiles are "
+            "those of the training rows of many leaves pooled, which are no sums over trees; fit it with "
+            'max_samples_leaf=1 and default_quantiles="mean", or fit a RandomForestRegressor.'
+        )
+    if model.default_quantiles not in (None, "mean", ["mean"]):
+        raise UnsupportedModelError(
+            f"{name} cannot be read: it predicts a quantile over its trees (default_quantiles="
+            f"{model.default_quantiles!r}), which is no sum; its mean can be read, after "
+            'model.set_params(default_quantiles="mean").'
+        )
+
+
+def _read_quantile_forest(model: Any) -> Forest:
+    """A quantile forest that predicts means; its score is what `predict` gives without arguments."""
+    forest = read_forest(model)
+    nodes = np.flatnonzero(forest.leaf >= 0)
+    tree = np.searchsorted(forest.roots, nodes, side="right") - 1
+    return dataclasses.replace(forest, values=_kept_targets(model, tree, forest.leaf_label) / model.n_estimators)
+
+
+def _kept_targets(model: Any, tree: Ints, leaf: Ints) -> Floats:
+    """Target of the training row that each leaf keeps, one column per target."""
+    row = np.asarray(model.forest_.y_train_leaves)[tree, leaf, :, 0].astype(np.int64) - 1  # numbered from 1
+    if (row < 0).any():
+        raise UnsupportedModelError(f"{type(model).__name__} cannot be read: a leaf keeps no training row.")
+    targets: Floats = np.take_along_axis(np.asarray(model.forest_.y_train, dtype=np.float64).T, row, axis=0)
+    if model.monotonic_cst is None:
+        return targets
+    bounds = np.asarray(model.forest_.y_bound_leaves)[tree, leaf]
+    return np.clip(targets, bounds[:, :1], bounds[:, 1:])
+
+
 _REFUSED = {
     "AdaBoostRegressor": "its prediction is a weighted median of trees, not a sum; AdaBoostClassifier can be read",
     "IsolationForest": "its score is a power of the mean path length, not a sum over leaves",
@@ -390,6 +445,9 @@ _READERS: dict[str, tuple[Callable[[Any], Forest], str]] = {
 
 def read(model: Any) -> Forest:
     """The Forest of a fitted estimator; its score is the estimator's raw prediction."""
+    if any(cls.__module__.partition(".")[0] == "quantile_forest" for cls in type(model).__mro__):
+        _check_quantile_forest(model)
+        return _read_live("quantile_forest", model, _read_quantile_forest)
     names = [cls.__name__ for cls in type(model).__mro__ if is_sklearn(cls)]
     kind = next((name for name in names if name in _READERS or name in _REFUSED), None)
     if kind is None or kind in _REFUSED:
@@ -399,8 +457,12 @@ def read(model: Any) -> Forest:
     read_kind, evidence = _READERS[kind]
     if not hasattr(model, evidence):
         raise UnsupportedModelError(f"{type(model).__name__} cannot be read before training; fit it first.")
+    return _read_live("sklearn", model, read_kind)
+
+
+def _read_live(library: str, model: Any, read_kind: Callable[[Any], Forest]) -> Forest:
     return checks.read_live(
-        "sklearn",
+        library,
         lambda: read_kind(model),
         lambda forest: functools.partial(checks.estimator_score, model, forest),
     )
