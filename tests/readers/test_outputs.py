@@ -12,7 +12,7 @@ import treeanova
 from tests.support.training import fit, shifted, train
 from treeanova import read_model
 from treeanova.model.effects import class_labels
-from treeanova.readers.checks import plain_labels
+from treeanova.readers.outputs import plain_labels
 
 # Older versions of LightGBM warn about arrays without names.
 pytestmark = pytest.mark.filterwarnings("ignore:X does not have valid feature names")

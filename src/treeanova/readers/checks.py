@@ -1,4 +1,4 @@
-"""What several readers share: checks of files and sizes, errors that name the file, tested versions, objectives.
+"""What several readers share: checks of files and sizes, errors that name the file, tested versions.
 
 A format can change so that it can still be read but means something else. So a model of another version is accepted
 only if its library gives the same raw prediction for rows on and next to the thresholds, missing values and categories.
@@ -16,7 +16,7 @@ import pathlib
 import re
 import struct
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -149,6 +149,19 @@ def block_starts(sizes: Ints) -> Ints:
     """Position of the first entry of each of consecutive blocks."""
     starts: Ints = np.cumsum(sizes) - sizes
     return starts
+
+
+def stacked_trees(sizes: Ints, left: Ints, right: Ints) -> dict[str, Ints]:
+    """Arguments of `assemble` for trees one after the other; children are numbered in their tree, -1 at leaves."""
+    roots = block_starts(sizes)
+    first = np.repeat(roots, sizes)
+    is_leaf = left < 0
+    return {
+        "roots": roots,
+        "left": np.where(is_leaf, -1, left + first),
+        "right": np.where(is_leaf, -1, right + first),
+        "leaf_label": np.arange(len(first)) - first,
+    }
 
 
 Read = TypeVar("Read", bound=Forest | Effects)
@@ -336,53 +349,3 @@ def _unseen_label(labels: Sequence[Hashable]) -> Hashable:
     """A label of the same type that is not among those given."""
     largest = [label for label in labels if isinstance(label, (int, float))]
     return max(largest) + 1 if len(largest) == len(labels) and largest else "no such category"
-
-
-def plain_labels(classes: npt.ArrayLike) -> tuple[Hashable, ...]:
-    """Labels as plain Python values, which can be saved: text, numbers and booleans unchanged, all others as text.
-
-    >>> plain_labels(np.array(["no", "yes"])), plain_labels(np.array([0, 1]))
-    (('no', 'yes'), (0, 1))
-    """
-    labels = np.asarray(classes).tolist()
-    return tuple(label if isinstance(label, (str, bool, int, float)) else str(label) for label in labels)
-
-
-_OF_PROBABILITIES = {"logit": "log", "softmax": "multiclass", "probability": "brier"}
-
-
-def objective_text(name: str, *parameters: float | str) -> str:
-    """An objective in the words of `validate(loss=...)`.
-
-    >>> objective_text("pinball", 0.9), objective_text("aft", "normal", 1.0)
-    ('pinball:0.9', 'aft:normal:1')
-    """
-    return ":".join([name, *(one if isinstance(one, str) else f"{one:.9g}" for one in parameters)])
-
-
-def objective_among(name: str, objectives: Mapping[str, str]) -> str:
-    """The objective of a library's name, from names to our words for them; the library's own name if it has none.
-
-    >>> objective_among("MAE", {"squared": "RMSE MultiRMSE", "absolute": "MAE"})
-    'absolute'
-    """
-    return next((ours for ours, theirs in objectives.items() if name in theirs.split()), name)
-
-
-def objective_of_probabilities(link: str) -> str:
-    """The objective of a classifier whose file states the link only; empty for other links.
-
-    >>> objective_of_probabilities("logit"), objective_of_probabilities("identity")
-    ('log', '')
-    """
-    return _OF_PROBABILITIES.get(link, "")
-
-
-def common_objective(objectives: Iterable[str]) -> str:
-    """The objective that all members of a model have; empty where they differ.
-
-    >>> common_objective(["squared", "squared"]), common_objective(["squared", "absolute"])
-    ('squared', '')
-    """
-    different = set(objectives)
-    return different.pop() if len(different) == 1 else ""

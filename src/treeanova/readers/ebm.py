@@ -32,7 +32,7 @@ from treeanova.model.axes import Axis, CategoryAxis, IntervalAxis
 from treeanova.model.effects import Effects
 from treeanova.model.grid import Binning, Grid, binning_by, unmerged
 from treeanova.readers import checks
-from treeanova.readers.checks import objective_of_probabilities, objective_text, plain_labels
+from treeanova.readers.outputs import objective_of_probabilities, objective_text, output_names, plain_labels
 
 
 @dataclasses.dataclass(frozen=True)
@@ -244,13 +244,12 @@ def _check_model(model: Any) -> None:
 
 def _schema(model: Any, features: Sequence[BinnedFeature], n_outputs: int, *, named: bool) -> Schema:
     classes = plain_labels(getattr(model, "classes_", ()))
-    outputs = ("score",) if n_outputs == 1 else tuple(str(label) for label in model.classes_)
     link = _LINKS.get(model.link_, "other")
     stated = getattr(model, "objective", None)  # models that merge_ebms made have none
     objective = objective_of_probabilities(link) if stated is None else _objective(str(stated), link)
     return Schema(
         tuple(feature.feature for feature in features),
-        outputs,
+        output_names(n_outputs, classes),
         link,
         named=named,
         classes=classes,

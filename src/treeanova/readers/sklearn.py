@@ -41,7 +41,8 @@ from treeanova.data.features import Encoder, Feature, Labels, Numeric, Schema
 from treeanova.errors import UnsupportedModelError
 from treeanova.model.forest import Forest, assemble, bound_up_to
 from treeanova.readers import checks
-from treeanova.readers.checks import block_starts, objective_text, plain_labels
+from treeanova.readers.checks import block_starts, stacked_trees
+from treeanova.readers.outputs import class_outputs, objective_text, output_names, plain_labels, without_first_of_two
 
 _LINKS = {"IdentityLink": "identity", "LogLink": "log", "LogitLink": "logit", "MultinomialLogit": "softmax"}
 
@@ -78,15 +79,14 @@ def numeric_schema(model: Any, outputs: tuple[str, ...], link: str, *, accepts_m
     return Schema(features, outputs, link, named, classes=class_labels(model), objective=objective)
 
 
-def class_outputs(model: Any) -> tuple[str, ...]:
-    """One output per class, a single one for two classes."""
+def _class_outputs(model: Any) -> tuple[str, ...]:
     if isinstance(model.classes_, list):
         raise UnsupportedModelError(
             f"{type(model).__name__} cannot be read: it predicts several targets; fit one classifier for each."
         )
     if len(model.classes_) == 1:
         raise UnsupportedModelError(f"{type(model).__name__} cannot be read: it was trained on one class only.")
-    return ("score",) if len(model.classes_) == 2 else tuple(str(label) for label in model.classes_.tolist())
+    return class_outputs(model.classes_.tolist())
 
 
 def class_labels(model: Any) -> tuple[Hashable, ...]:
@@ -96,7 +96,7 @@ def class_labels(model: Any) -> tuple[Hashable, ...]:
 
 def boosted_outputs(model: Any) -> tuple[str, ...]:
     """One output for regressors and two classes, else one per class."""
-    return class_outputs(model) if hasattr(model, "classes_") else ("score",)
+    return _class_outputs(model) if hasattr(model, "classes_") else ("score",)
 
 
 def loss_link(model: Any) -> str:
@@ -139,19 +139,12 @@ def _sizes(trees: Sequence[Any]) -> Ints:
 def _structure(trees: Sequence[Any]) -> dict[str, npt.NDArray[Any]]:
     """Nodes of all trees, one after the other, as arguments of `assemble`."""
     arrays = [tree.tree_ for tree in trees]
-    sizes = _sizes(trees)
-    roots = block_starts(sizes)
-    offset = np.repeat(roots, sizes)
-    left = np.concatenate([tree.children_left for tree in arrays])
-    right = np.concatenate([tree.children_right for tree in arrays])
+    left, right = (np.concatenate([getattr(tree, f"children_{side}") for tree in arrays]) for side in ("left", "right"))
     return {
-        "roots": roots,
         "feature": np.concatenate([tree.feature for tree in arrays]),
         "bound": bound_up_to(np.concatenate([tree.threshold for tree in arrays])),
-        "left": np.where(left < 0, -1, left + offset),
-        "right": np.where(right < 0, -1, right + offset),
         "missing_left": np.concatenate([tree.missing_go_to_left for tree in arrays]),
-        "leaf_label": np.arange(len(offset)) - offset,
+        **stacked_trees(_sizes(trees), left, right),
     }
 
 
@@ -181,11 +174,11 @@ def read_bagging(model: Any) -> Forest:
 def _average(model: Any, trees: Sequence[Any], structure: dict[str, npt.NDArray[Any]]) -> Forest:
     """The mean of the trees: of their values, or of their class probabilities."""
     if hasattr(model, "classes_"):
-        outputs, link, objective = class_outputs(model), "probability", "brier"
-        values = np.concatenate([_probabilities(tree, len(model.classes_)) for tree in trees])[:, -len(outputs) :]
+        outputs, link, objective = _class_outputs(model), "probability", "brier"
+        values = without_first_of_two(np.concatenate([_probabilities(tree, len(model.classes_)) for tree in trees]))
     else:
         values = np.concatenate([tree.tree_.value[:, :, 0] for tree in trees])
-        outputs, link, objective = _target_names(values.shape[1]), "identity", _leaf_objective(trees[0])
+        outputs, link, objective = output_names(values.shape[1]), "identity", _leaf_objective(trees[0])
     schema = numeric_schema(model, outputs, link, accepts_missing=accepts_missing(trees[0]), objective=objective)
     return assemble(schema, np.zeros(len(outputs)), values=values / len(trees), **structure)
 
@@ -193,10 +186,6 @@ def _average(model: Any, trees: Sequence[Any], structure: dict[str, npt.NDArray[
 def _leaf_objective(tree: Any) -> str:
     """What leaf values minimise: medians the absolute error, means the squared error, whatever chooses the splits."""
     return "absolute" if tree.criterion == "absolute_error" else "squared"
-
-
-def _target_names(n_targets: int) -> tuple[str, ...]:
-    return ("score",) if n_targets == 1 else tuple(f"y{k}" for k in range(n_targets))
 
 
 def _probabilities(tree: Any, n_classes: int) -> Floats:
@@ -256,7 +245,7 @@ def read_adaboost(model: Any) -> Forest:
     _check_trees(model, trees)
     if getattr(model, "algorithm", "SAMME") == "SAMME.R":
         raise UnsupportedModelError('AdaBoostClassifier can be read with algorithm="SAMME" only; fit it with that.')
-    outputs = class_outputs(model)
+    outputs = _class_outputs(model)
     vote = np.concatenate([tree.tree_.value[:, 0, :].argmax(axis=1) for tree in trees])
     weights = model.estimator_weights_
     weight = np.repeat(weights[: len(trees)] / weights.sum(), _sizes(trees))
@@ -285,8 +274,6 @@ def read_histogram_boosting(model: Any) -> Forest:
     nodes = np.concatenate([tree.nodes for tree in predictors])
     sizes = np.array([len(tree.nodes) for tree in predictors], dtype=np.int64)
     tree_of = np.repeat(np.arange(len(sizes)), sizes)
-    roots = block_starts(sizes)
-    offset = roots[tree_of]
     is_leaf = nodes["is_leaf"].astype(bool)
     schema = _hist_schema(model)
     feature = _hist_columns(model)[_checked_columns(np.where(is_leaf, 0, nodes["feature_idx"]), len(schema.features))]
@@ -300,16 +287,13 @@ def read_histogram_boosting(model: Any) -> Forest:
     return assemble(
         schema,
         np.ravel(model._baseline_prediction),  # noqa: SLF001  no public form
-        roots=roots,
         feature=feature,
         bound=nodes["num_threshold"],
-        left=np.where(is_leaf, -1, nodes["left"] + offset),
-        right=np.where(is_leaf, -1, nodes["right"] + offset),
         missing_left=missing_left,
         values=in_column(nodes["value"], tree_of % n_outputs, n_outputs),
-        leaf_label=np.arange(len(nodes)) - offset,
         category_start=start,
         category_left=category_left,
+        **stacked_trees(sizes, np.where(is_leaf, -1, nodes["left"].astype(np.int64)), nodes["right"].astype(np.int64)),
     )
 
 

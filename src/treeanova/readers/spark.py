@@ -43,8 +43,10 @@ from treeanova.readers.checks import (
     damage_reported,
     decimal_number,
     parsed_json,
+    stacked_trees,
     whole_number,
 )
+from treeanova.readers.outputs import class_outputs, without_first_of_two
 
 _BYTES_PER_ROW = 4
 _VALUES_PER_BYTE = 64
@@ -317,11 +319,9 @@ def forest_of(trees: Sequence[Sequence[Row]], columns: Sequence[Column], values:
     """The Forest of all trees; `values` has one row per node, in the order of the trees' nodes."""
     nodes = [node for tree in trees for node in tree]
     sizes = np.array([len(tree) for tree in trees], dtype=np.int64)
-    roots = block_starts(sizes)
-    offset = np.repeat(roots, sizes)
-    position = _positions(trees)
+    _check_numbers(trees)
     splits = [node["split"] for node in nodes]
-    left, right = (_children(nodes, side, position, sizes) for side in ("leftChild", "rightChild"))
+    left, right = (_children(nodes, side, sizes) for side in ("leftChild", "rightChild"))
     is_inner = left >= 0
     if not np.array_equal(is_inner, right >= 0):
         raise ModelFileError("nodes of Spark's trees must have two children or none, got one; folder damaged?")
@@ -340,16 +340,13 @@ def forest_of(trees: Sequence[Sequence[Row]], columns: Sequence[Column], values:
     forest = assemble(
         _with_features(schema_of, columns),
         np.zeros(values.shape[1]),
-        roots=roots,
         feature=feature,
         bound=[_threshold(split) if number else 0.0 for split, number in zip(splits, is_number, strict=True)],
-        left=left,
-        right=right,
         missing_left=[bool(len(table)) and bool(table[-1]) for table in tables],
         values=values,
-        leaf_label=np.arange(len(offset)) - offset,
         category_start=np.where(lengths > 0, block_starts(lengths), -1),
         category_left=np.concatenate([*(table[:-1] for table in tables), np.zeros(0, bool)]),
+        **stacked_trees(sizes, left, right),
     )
     if len(forest.feature) < len(nodes):
         raise ModelFileError("Spark's trees must reach all of their nodes, got some that none leads to; damaged?")
@@ -360,22 +357,17 @@ def _with_features(schema: Schema, columns: Sequence[Column]) -> Schema:
     return dataclasses.replace(schema, features=tuple(column.feature for column in columns))
 
 
-def _positions(trees: Sequence[Sequence[Row]]) -> dict[tuple[int, int], int]:
-    """Positions among the nodes of all trees, by the number of the tree and of the node in it."""
-    keys = [(k, whole_number(node["id"])) for k, tree in enumerate(trees) for node in tree]
-    if keys != [(k, number) for k, tree in enumerate(trees) for number in range(len(tree))]:
+def _check_numbers(trees: Sequence[Sequence[Row]]) -> None:
+    if any([whole_number(node["id"]) for node in tree] != list(range(len(tree))) for tree in trees):
         raise ModelFileError("nodes of Spark's trees must be numbered from 0 on, got other numbers; folder damaged?")
-    return {key: position for position, key in enumerate(keys)}
 
 
-def _children(nodes: Sequence[Row], side: str, position: dict[tuple[int, int], int], sizes: Ints) -> Ints:
-    tree = np.repeat(np.arange(len(sizes)), sizes).tolist()
-    numbers = [whole_number(node[side]) for node in nodes]
-    try:
-        found = [-1 if number == -1 else position[k, number] for k, number in zip(tree, numbers, strict=True)]
-    except KeyError as error:
-        raise ModelFileError("Spark's trees must link nodes that exist, got others; folder damaged?") from error
-    return np.array(found, dtype=np.int64)
+def _children(nodes: Sequence[Row], side: str, sizes: Ints) -> Ints:
+    """Numbers of children in their trees, -1 at leaves."""
+    child = np.array([whole_number(node[side]) for node in nodes], dtype=np.int64)
+    if not ((child >= -1) & (child < np.repeat(sizes, sizes))).all():
+        raise ModelFileError("Spark's trees must link nodes that exist, got others; folder damaged?")
+    return child
 
 
 def _with_codes(columns: Sequence[Column], feature: Ints, splits: Sequence[Row], is_inner: Bools) -> list[Column]:
@@ -460,8 +452,7 @@ def _read(saved: Stage) -> Forest:
     trees, weights = _trees(model)
     schema = dataclasses.replace(_schema(model, before), named=named)
     values = _values(model, trees, weights)
-    kept = values[:, -len(schema.outputs) :]  # of two probabilities, that of the second class
-    return forest_of(trees, columns, kept, schema)
+    return forest_of(trees, columns, without_first_of_two(values), schema)
 
 
 def _trees(model: Stage) -> tuple[list[list[Row]], Floats]:
@@ -520,9 +511,8 @@ def _schema(model: Stage, before: list[Stage]) -> Schema:
     n_classes = _n_classes(model)
     labels = labels_of(before, model.parameter("labelCol", "label"))
     classes: tuple[Hashable, ...] = labels if len(labels) == n_classes else tuple(float(k) for k in range(n_classes))
-    outputs = ("score",) if n_classes == 2 else tuple(str(label) for label in classes)
     link, objective = ("logit", "log") if model.kind in _BOOSTED else ("probability", "brier")
-    return Schema((), outputs, link, classes=classes, objective=objective)
+    return Schema((), class_outputs(classes), link, classes=classes, objective=objective)
 
 
 __all__ = ["read", "read_file"]

@@ -29,7 +29,8 @@ from treeanova.core.arrays import Bools, Floats, Ints
 from treeanova.data.features import Feature, IntegerCategory, Numeric, Schema
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.forest import Forest, assemble, bound_below, bound_up_to
-from treeanova.readers.checks import block_starts, check_size, check_values, damage_reported, objective_of_probabilities
+from treeanova.readers.checks import block_starts, check_size, check_values, damage_reported, stacked_trees
+from treeanova.readers.outputs import are_shares, objective_of_probabilities, output_names, without_first_of_two
 
 _TYPES: dict[int, np.dtype[Any]] = {2: np.dtype("<f4"), 3: np.dtype("<f8")}
 _MAX_TREES = 10_000_000
@@ -213,29 +214,24 @@ def forest_of(checkpoint: Checkpoint) -> Forest:
     nodes = {name: np.concatenate([tree[name] for tree in checkpoint.trees]) for name in _NAMES}
     sizes = np.array([len(tree["node_type"]) for tree in checkpoint.trees], dtype=np.int64)
     _check_nodes(nodes, sizes)
-    roots = block_starts(sizes)
-    offset = np.repeat(roots, sizes)
     values, intercept = _values(checkpoint)
     sets = _Sets(checkpoint, nodes)
     category_start, category_left = sets.tables()
     swaps = np.isin(nodes["cmp"], (_GT, _GE)) & (nodes["node_type"] == _NUMERICAL)
-    left, right = (np.where(nodes[side] < 0, -1, nodes[side] + offset) for side in ("cleft", "cright"))
+    left, right = (nodes[side].astype(np.int64) for side in ("cleft", "cright"))
     schema, values, intercept = _outputs(checkpoint, sets.features(), values, intercept)
     forest = assemble(
         schema,
         intercept,
-        roots=roots,
         feature=nodes["split_index"],
         bound=_bounds(nodes, is_double=checkpoint.is_double),
-        left=np.where(swaps, right, left),
-        right=np.where(swaps, left, right),
         missing_left=nodes["default_left"].astype(bool) != swaps,
         values=values,
-        leaf_label=np.arange(len(offset)) - offset,
         category_start=category_start,
         category_left=category_left,
+        **stacked_trees(sizes, np.where(swaps, right, left), np.where(swaps, left, right)),
     )
-    if len(forest.feature) < len(offset):
+    if len(forest.feature) < len(left):
         raise ModelFileError("trees of a treelite model must reach all of their nodes, got one apart; file damaged?")
     return forest
 
@@ -392,28 +388,20 @@ def _outputs(
     if is_scaled or (n_targets > 1 and link in {"softmax", "probability"}):
         link = "other"
     if link == "probability":
-        link = link if n_outputs > 1 and _adds_up_to_one(checkpoint, values, intercept) else "other"
-    if link == "probability" and n_outputs == 2:
-        values, intercept, n_outputs = values[:, 1:], intercept[1:], 1
-    if n_outputs == 1:
-        names: tuple[str, ...] = ("score",)
-    elif n_targets == 1:
-        names = tuple(str(k) for k in range(n_outputs))
-    elif n_outputs == n_targets:
-        names = tuple(f"y{k}" for k in range(n_targets))
-    else:
-        names = tuple(f"y{t}:{k}" for t, n_classes in enumerate(checkpoint.num_class) for k in range(n_classes))
+        leaf_values = values[np.concatenate([tree["cleft"] < 0 for tree in checkpoint.trees])]
+        has_shares = n_outputs > 1 and are_shares(leaf_values, 1 / len(checkpoint.trees), intercept)
+        link = link if has_shares else "other"
+    if link == "probability":
+        values, intercept = without_first_of_two(values), without_first_of_two(intercept)
+    prefix = "" if n_targets == 1 else "y"
+    names = [
+        f"y{t}:{k}" for t, n in enumerate(checkpoint.num_class) for k in range(n) if n_targets not in {1, n_outputs}
+    ]
+    outputs = output_names(values.shape[1], names, prefix)
     objective = objective_of_probabilities(link)
     single = not checkpoint.is_double
-    schema = Schema(features, names, link, absent=np.nan, single_integers=single, objective=objective)
+    schema = Schema(features, outputs, link, absent=np.nan, single_integers=single, objective=objective)
     return schema, values, intercept
-
-
-def _adds_up_to_one(checkpoint: Checkpoint, values: Floats, intercept: Floats) -> bool:
-    """Whether the classes of every leaf add up to its tree's share of 1."""
-    is_leaf = np.concatenate([tree["cleft"] < 0 for tree in checkpoint.trees])
-    totals = values[is_leaf].sum(axis=1)
-    return bool(not intercept.any() and np.allclose(totals, 1 / len(checkpoint.trees), rtol=1e-4, atol=0))
 
 
 def read(model: Any) -> Forest:

@@ -36,7 +36,13 @@ from treeanova.errors import ScoreWarning, UnsupportedModelError
 from treeanova.model.effects import Effects
 from treeanova.model.forest import Forest, weighted_sum
 from treeanova.model.grid import same_or_none
-from treeanova.readers.checks import common_objective, objective_of_probabilities, objective_text, plain_labels
+from treeanova.readers.outputs import (
+    class_outputs,
+    common_objective,
+    objective_of_probabilities,
+    objective_text,
+    plain_labels,
+)
 from treeanova.readers.sklearn import check_methods, is_sklearn
 
 
@@ -82,8 +88,7 @@ def with_classes(wrapper: Any, forest: Forest, link: str) -> Forest:
     classes = plain_labels(wrapper.classes_)
     if forest.n_outputs != (1 if len(classes) == 2 else len(classes)):
         raise refusal(wrapper, f"its members must know all of its {len(classes)} classes")
-    outputs = ("score",) if len(classes) == 2 else tuple(str(label) for label in classes)
-    objective = objective_of_probabilities(link)
+    outputs, objective = class_outputs(classes), objective_of_probabilities(link)
     return forest.with_schema(
         dataclasses.replace(forest.schema, outputs=outputs, link=link, classes=classes, objective=objective)
     )

@@ -32,7 +32,8 @@ from treeanova.core.arrays import Floats
 from treeanova.data.features import Feature, Labels, Numeric, Schema
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.forest import Forest, assemble, bound_below
-from treeanova.readers.checks import check_inside, damage_reported, objective_among
+from treeanova.readers.checks import check_inside, damage_reported
+from treeanova.readers.outputs import output_names, without_first_of_two, word_for
 
 _READ = {
     "IsMissingInCondition",
@@ -99,15 +100,10 @@ def _outside(mask: Any, n_categories: int) -> tuple[bool, ...]:
 _FORESTS, _BOOSTED = "RandomForestModel", "GradientBoostedTreesModel"
 _LOSSES = "yggdrasil_decision_forests.model.gradient_boosted_trees.gradient_boosted_trees_pb2"
 _LINKS = {
-    "SQUARED_ERROR": "identity",
-    "MEAN_AVERAGE_ERROR": "identity",
-    "LAMBDA_MART_NDCG": "identity",
-    "LAMBDA_MART_NDCG5": "identity",
-    "XE_NDCG_MART": "identity",
-    "POISSON": "log",
-    "BINOMIAL_LOG_LIKELIHOOD": "logit",
-    "BINARY_FOCAL_LOSS": "logit",
-    "MULTINOMIAL_LOG_LIKELIHOOD": "softmax",
+    "identity": "SQUARED_ERROR MEAN_AVERAGE_ERROR LAMBDA_MART_NDCG LAMBDA_MART_NDCG5 XE_NDCG_MART",
+    "log": "POISSON",
+    "logit": "BINOMIAL_LOG_LIKELIHOOD BINARY_FOCAL_LOSS",
+    "softmax": "MULTINOMIAL_LOG_LIKELIHOOD",
 }
 _OBJECTIVES = {
     "squared": "SQUARED_ERROR",
@@ -159,7 +155,7 @@ def read(model: Any) -> Forest:
     classes = tuple(model.label_classes()) if model.task().name == "CLASSIFICATION" else ()
     content = _forest_values(model, nodes.value, classes) if kind == _FORESTS else _boosted(model, nodes.value, owner)
     values, intercept, link, objective = content
-    outputs = tuple(classes) if values.shape[1] > 1 else ("score",)
+    outputs = output_names(values.shape[1], classes)
     schema = Schema(features, outputs, link, named=True, classes=classes, single_integers=True, objective=objective)
     return assemble(schema, intercept, roots=trees, values=values, **nodes.arrays())
 
@@ -267,7 +263,7 @@ def _forest_values(model: Any, leaves: Sequence[Any], classes: tuple[str, ...]) 
     shares = np.array([[0.0] * len(classes) if leaf is None else leaf.probability for leaf in leaves])
     if model.winner_takes_all():
         shares = (shares.argmax(axis=1)[:, None] == np.arange(len(classes))).astype(np.float64)
-    values = shares[:, 1:] if len(classes) == 2 else shares
+    values = without_first_of_two(shares)
     return values / model.num_trees(), np.zeros(values.shape[1]), "probability", "brier"
 
 
@@ -279,7 +275,7 @@ def _boosted(model: Any, leaves: Sequence[Any], owner: Any) -> tuple[Floats, Flo
     values[np.arange(len(leaves)), owner % n_outputs] = plain
     loss = importlib.import_module(_LOSSES).Loss.Name(model._model.loss())  # noqa: SLF001  no public form
     intercept = np.asarray(model.initial_predictions(), dtype=np.float64)
-    return values, intercept, _LINKS.get(loss, "other"), objective_among(loss, _OBJECTIVES)
+    return values, intercept, word_for(loss, _LINKS, "other"), word_for(loss, _OBJECTIVES, loss)
 
 
 __all__ = ["read", "read_file"]

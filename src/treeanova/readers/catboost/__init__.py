@@ -41,11 +41,9 @@ from treeanova.readers.catboost.unfolding import unfold
 from treeanova.readers.checks import (
     check_values,
     damage_reported,
-    objective_among,
-    objective_text,
     parsed_json,
-    plain_labels,
 )
+from treeanova.readers.outputs import objective_text, output_names, plain_labels, word_for
 
 
 @dataclasses.dataclass(frozen=True)
@@ -190,7 +188,7 @@ def _schema(model: Model, features: Sequence[AnyFeature], known: Mapping[int, In
     return Schema(
         features=tuple(_feature(name, feature, model, known) for name, feature in zip(names, features, strict=True)),
         outputs=_outputs(model),
-        link=_link(str(model.loss.get("type"))),
+        link=word_for(str(model.loss.get("type")), _LINKS, "other"),
         named=named,
         classes=_classes(model),
         objective=_objective(model.loss),
@@ -205,13 +203,10 @@ def _feature(name: str, feature: AnyFeature, model: Model, known: Mapping[int, I
     return Feature(name, HashedCategory(hashes, labels), accepts_missing=False)
 
 
-def _link(loss: str) -> str:
-    return next((link for link, losses in _LINKS.items() if loss in losses.split()), "other")
-
-
 def _objective(loss: Mapping[str, Any]) -> str:
     """The loss function in the words of `validate(loss=...)`; CatBoost's defaults where nothing is stored."""
-    name = objective_among(str(loss.get("type", "")), _OBJECTIVES)
+    stated_name = str(loss.get("type", ""))
+    name = word_for(stated_name, _OBJECTIVES, stated_name)
     parameters = dict(loss.get("params") or {})
     if name == "aft":
         distribution = str(parameters.get("dist", "Normal")).lower()
@@ -232,8 +227,6 @@ def _classes(model: Model) -> tuple[Hashable, ...]:
 def _outputs(model: Model) -> tuple[str, ...]:
     """Names of classes, quantiles or targets."""
     n_outputs, loss = model.values.shape[1], model.loss.get("type")
-    if n_outputs == 1:
-        return ("score",)
     names: Sequence[object] = ()
     if loss == "RMSEWithUncertainty":
         names = ["mean", "log_std"]
@@ -241,7 +234,7 @@ def _outputs(model: Model) -> tuple[str, ...]:
         names = str(dict(model.loss.get("params") or {}).get("alpha")).split(",")
     elif len(model.class_names) == n_outputs:
         names = model.class_names
-    return tuple(map(str, names)) if len(names) == n_outputs else tuple(f"y{output}" for output in range(n_outputs))
+    return output_names(n_outputs, names)
 
 
 _KIND = "a CatBoost model"

@@ -37,9 +37,6 @@ from treeanova.readers.checks import (
     check_values,
     damage_reported,
     decimal_number,
-    objective_among,
-    objective_text,
-    plain_labels,
 )
 from treeanova.readers.lightgbm.features import (
     Members,
@@ -52,14 +49,13 @@ from treeanova.readers.lightgbm.features import (
     read_splits,
     version_of,
 )
+from treeanova.readers.outputs import objective_text, output_names, plain_labels, word_for
 
 _LINKS = {
-    **dict.fromkeys(["regression", "regression_l1", "huber", "fair", "quantile", "mape"], "identity"),
-    **dict.fromkeys(["lambdarank", "rank_xendcg"], "identity"),
-    **dict.fromkeys(["poisson", "gamma", "tweedie"], "log"),
-    **dict.fromkeys(["binary", "cross_entropy"], "logit"),
-    "multiclass": "softmax",
-    "multiclassova": "logit",
+    "identity": "regression regression_l1 huber fair quantile mape lambdarank rank_xendcg",
+    "log": "poisson gamma tweedie",
+    "logit": "binary cross_entropy multiclassova",
+    "softmax": "multiclass",
 }
 _OBJECTIVES = {
     "squared": "regression",
@@ -185,7 +181,7 @@ def _schema(text: ModelText, names: list[str], encoders: list[Encoder], n_output
     names = names if named else [f"x{j}" for j in range(len(names))]
     return Schema(
         features=tuple(Feature(name, encoder) for name, encoder in zip(names, encoders, strict=True)),
-        outputs=_outputs(n_outputs, classes),
+        outputs=output_names(n_outputs, () if classes is None else classes, prefix=""),
         link=_link(text.header.get("objective", ""), n_outputs),
         named=named,
         underscores=True,
@@ -194,13 +190,6 @@ def _schema(text: ModelText, names: list[str], encoders: list[Encoder], n_output
         predicts_share=classes is None and _name(text.header) == "cross_entropy",
         objective=_objective(text),
     )
-
-
-def _outputs(n_outputs: int, classes: Any) -> tuple[str, ...]:
-    if n_outputs == 1:
-        return ("score",)
-    is_known = classes is not None and len(classes) == n_outputs
-    return tuple(str(name) for name in (classes if is_known else range(n_outputs)))
 
 
 def _name(header: Mapping[str, str]) -> str:
@@ -214,7 +203,7 @@ def _objective(text: ModelText) -> str:
     name, *options = stated.split() or [""]
     if _is_scaled(options):
         return stated
-    words, parameter = objective_among(name, _OBJECTIVES), ""
+    words, parameter = word_for(name, _OBJECTIVES, name), ""
     if words in _PARAMETERS:
         parameter = text.tail_entry(f"[{_PARAMETERS[words]}: ", "").rstrip("]")
         words = objective_text(words, float(parameter)) if parameter else name
@@ -229,7 +218,7 @@ def _is_scaled(options: Sequence[str]) -> bool:
 def _link(objective: str, n_outputs: int) -> str:
     """The link of an objective as written in the text: its name, then options such as sigmoid:1 or sqrt."""
     name, *options = objective.split() or [""]
-    link = _LINKS.get(name, "other")
+    link = word_for(name, _LINKS, "other")
     if not name:
         return "identity"  # a custom objective: predict returns the raw score
     if link != "other" and (n_outputs > 1) != (name in _MULTICLASS):

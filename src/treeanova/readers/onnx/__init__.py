@@ -32,8 +32,9 @@ from treeanova.core.arrays import Floats, Ints
 from treeanova.data.features import Feature, Schema
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.forest import Forest, assemble
-from treeanova.readers.checks import check_size, check_values, damage_reported, objective_of_probabilities
+from treeanova.readers.checks import check_size, check_values, damage_reported
 from treeanova.readers.onnx.graph import MODES, Conditions, TreeOperator, left_and_right, tree_operator, with_chains
+from treeanova.readers.outputs import are_shares, objective_of_probabilities, output_names, without_first_of_two
 
 _Number = TypeVar("_Number", bound=np.generic)
 _MAX_VALUES = 200_000_000
@@ -80,7 +81,7 @@ def forest_of(tree: TreeOperator) -> Forest:
     values = _values(parts)
     if kind == "TreeEnsembleClassifier":
         return _classifier(tree, parts, values, _labels(attributes))
-    outputs = ("score",) if parts.n_outputs == 1 else tuple(f"y{k}" for k in range(parts.n_outputs))
+    outputs = output_names(parts.n_outputs)
     # onnxruntime applies neither LOGISTIC nor SOFTMAX to a single target, which other runtimes may.
     several = {"NONE": "identity", "LOGISTIC": "logit", "SOFTMAX": "softmax"}
     links = {"NONE": "identity"} if parts.n_outputs == 1 else several
@@ -140,13 +141,14 @@ def _classifier(tree: TreeOperator, parts: Parts, values: Floats, labels: tuple[
             "an ONNX classifier of two classes must have weights for the first only to have base values, got weights "
             "for both, which onnxruntime adds in another way; convert the model again."
         )
-    names = tuple(str(label) for label in labels)
-    base = parts.base
-    links = {"NONE": "probability" if _adds_up_to_one(parts, values) else "other", "SOFTMAX": "softmax"}
+    base, share = parts.base, 1.0 if parts.aggregate == "AVERAGE" else 1 / len(parts.roots)
+    has_shares = (values >= 0).all() and are_shares(values[parts.conditions.mode < 0], share, base)
+    links = {"NONE": "probability" if has_shares else "other", "SOFTMAX": "softmax"}
     link = links.get(parts.transform, "other")
-    if parts.n_outputs == 2 and link == "probability":
-        names, values, base = ("score",), values[:, 1:], base[1:]
-    return _assembled(dataclasses.replace(schema, outputs=names, link=link), parts, values, base)
+    if link == "probability":
+        values, base = without_first_of_two(values), without_first_of_two(base)
+    outputs = output_names(values.shape[1], labels)
+    return _assembled(dataclasses.replace(schema, outputs=outputs, link=link), parts, values, base)
 
 
 def _is_one_score(parts: Parts) -> bool:
@@ -159,14 +161,6 @@ def _two_classes(schema: Schema, parts: Parts, values: Floats) -> Forest:
     is_share = bool((parts.weights >= 0).all()) and parts.transform == "NONE"
     link = "logit" if parts.transform == "LOGISTIC" else "probability" if is_share else "other"
     return _assembled(dataclasses.replace(schema, link=link), parts, values, parts.base)
-
-
-def _adds_up_to_one(parts: Parts, values: Floats) -> bool:
-    """Whether scores are probabilities: none negative, and those of a leaf add up to its tree's share of 1."""
-    is_leaf = parts.conditions.mode < 0
-    totals = values[is_leaf].sum(axis=1)
-    share = 1.0 if parts.aggregate == "AVERAGE" else 1 / len(parts.roots)
-    return bool((values >= 0).all() and not parts.base.any() and np.allclose(totals, share, rtol=1e-4))
 
 
 # Attributes

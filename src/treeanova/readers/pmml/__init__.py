@@ -33,6 +33,7 @@ from treeanova.data.features import Feature, Schema
 from treeanova.errors import UnsupportedModelError
 from treeanova.model.forest import Forest, assemble
 from treeanova.readers.checks import check_size, damage_reported, decimal_number
+from treeanova.readers.outputs import class_outputs, without_first_of_two
 from treeanova.readers.pmml.fields import (
     TRUE,
     UNKNOWN,
@@ -325,9 +326,9 @@ def _read(document: Element) -> Forest:
     arrays = builder.arrays(n_outputs)
     schema = Schema(tuple(_accepting(builder, j, feature) for j, feature in enumerate(fields.features)), named=True)
     if is_classifier:
-        outputs = ("score",) if n_outputs == 2 else classes
+        outputs = class_outputs(classes)
         schema = dataclasses.replace(schema, outputs=outputs, link="probability", classes=classes, objective="brier")
-        arrays["values"] = arrays["values"][:, -len(outputs) :]
+        arrays["values"] = without_first_of_two(arrays["values"])
     return assemble(schema, np.full(len(schema.outputs), constant), roots=roots, **arrays)
 
 

@@ -32,7 +32,8 @@ from treeanova.data.features import Schema
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.forest import Forest, assemble, bound_below
 from treeanova.readers import checks
-from treeanova.readers.checks import damage_reported, objective_among, objective_text, whole_number
+from treeanova.readers.checks import damage_reported, whole_number
+from treeanova.readers.outputs import objective_text, output_names, word_for
 from treeanova.readers.xgboost import ubjson
 from treeanova.readers.xgboost.nodes import (
     Document,
@@ -48,20 +49,12 @@ from treeanova.readers.xgboost.nodes import (
     tree_model,
 )
 
-_LOGISTIC = {"binary:logistic", "reg:logistic"}
-_LOG = {"count:poisson", "reg:gamma", "reg:tweedie", "survival:aft", "survival:cox"}
-_SOFTMAX = {"multi:softprob", "multi:softmax"}
-_IDENTITY = {
-    "binary:logitraw",
-    "rank:map",
-    "rank:ndcg",
-    "rank:pairwise",
-    "reg:absoluteerror",
-    "reg:linear",
-    "reg:pseudohubererror",
-    "reg:quantileerror",
-    "reg:squarederror",
-    "reg:squaredlogerror",
+_LINKS = {
+    "logit": "binary:logistic reg:logistic",
+    "softmax": "multi:softprob multi:softmax",
+    "log": "count:poisson reg:gamma reg:tweedie survival:aft survival:cox",
+    "identity": "binary:logitraw rank:map rank:ndcg rank:pairwise reg:absoluteerror reg:linear reg:pseudohubererror "
+    "reg:quantileerror reg:squarederror reg:squaredlogerror",
 }
 _OBJECTIVES = {
     "squared": "reg:squarederror reg:linear",
@@ -77,15 +70,6 @@ _OBJECTIVES = {
     "aft": "survival:aft",
     "pairwise": "rank:pairwise rank:ndcg rank:map",
 }
-# The margin is a plain sum; `predict` turns it into 0 or 1, which is no link.
-_OTHER = {"binary:hinge"}
-
-
-def link_of(learner: Document) -> str:
-    """The link of the model's objective."""
-    name = objective_of(learner)
-    links = {"logit": _LOGISTIC, "softmax": _SOFTMAX, "log": _LOG, "identity": _IDENTITY}
-    return next((link for link, names in links.items() if name in names), "other")
 
 
 def objective_of(learner: Document) -> str:
@@ -96,7 +80,7 @@ def objective_of(learner: Document) -> str:
 def objective_words(learner: Document) -> str:
     """The model's objective in the words of `validate(loss=...)`."""
     stated = learner["objective"]
-    name = objective_among(objective_of(learner), _OBJECTIVES)
+    name = word_for(objective_of(learner), _OBJECTIVES, objective_of(learner))
     if name == "pinball":
         return objective_text(name, *json.loads(stated["quantile_loss_param"]["quantile_alpha"]))
     if name == "tweedie":
@@ -114,7 +98,9 @@ def objective_words(learner: Document) -> str:
 def stored_margin(learner: Document, version: Any) -> Floats:
     """The base margin from the stored base score, in float32 as XGBoost computes it."""
     name = objective_of(learner)
-    if name not in _LOGISTIC | _LOG | _SOFTMAX | _IDENTITY | _OTHER:
+    link = word_for(name, _LINKS, "other")
+    # The margin of binary:hinge is a plain sum; `predict` turns it into 0 or 1, for which there is no link.
+    if link == "other" and name != "binary:hinge":
         raise UnsupportedModelError(
             f"an XGBoost file must have a known objective, got {name!r}, whose base score could mean anything; pass "
             "the loaded model."
@@ -127,7 +113,7 @@ def stored_margin(learner: Document, version: Any) -> Floats:
     score = json.loads(learner["learner_model_param"]["base_score"])
     base = np.asarray(score, dtype=np.float64).astype(np.float32).reshape(-1)
     with np.errstate(all="ignore"):
-        margin = _logit(base) if name in _LOGISTIC else _log(base) if name in _LOG else base
+        margin = _logit(base) if link == "logit" else _log(base) if link == "log" else base
     return margin.astype(np.float64)
 
 
@@ -181,7 +167,7 @@ def forest_of(
     schema = Schema(
         features=features_of(learner, nodes, missing, counts_bytes=tuple(version) >= _COUNTS_BYTES),
         outputs=_outputs(learner, n_outputs),
-        link="other" if is_custom else link_of(learner),
+        link="other" if is_custom else word_for(objective_of(learner), _LINKS, "other"),
         named=bool(learner.get("feature_names")),
         absent=np.nan,
         predicts_share=objective_of(learner) == "reg:logistic",
@@ -218,13 +204,10 @@ def _intercept(margin: Floats, n_outputs: int) -> Floats:
 
 def _outputs(learner: Document, n_outputs: int) -> tuple[str, ...]:
     """Names of outputs: quantiles by their level, others by their number."""
-    if n_outputs == 1:
-        return ("score",)
     quantiles = str(learner["objective"].get("quantile_loss_param", {}).get("quantile_alpha", ""))
     levels = quantiles.strip("[]").split(",")
-    if len(levels) != n_outputs:
-        return tuple(str(number) for number in range(n_outputs))
-    return tuple(f"{float(level):g}" for level in levels)
+    is_named = len(levels) == n_outputs > 1
+    return output_names(n_outputs, [f"{float(level):g}" for level in levels] if is_named else (), prefix="")
 
 
 def _check_tree_count(model: Document) -> None:

@@ -1,0 +1,85 @@
+"""Outputs of models: their names, which of two probabilities is kept, links and objectives in one set of words."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from treeanova.core.arrays import Floats
+
+_OF_PROBABILITIES = {"logit": "log", "softmax": "multiclass", "probability": "brier"}
+
+
+def output_names(n_outputs: int, names: Sequence[object] = (), prefix: str = "y") -> tuple[str, ...]:
+    """Return "score" for one output; else the names, if there is one for each output, or numbers after a prefix.
+
+    >>> output_names(1, ["no"]), output_names(2, ["no", "yes"]), output_names(2)
+    (('score',), ('no', 'yes'), ('y0', 'y1'))
+    """
+    if n_outputs == 1:
+        return ("score",)
+    return tuple(map(str, names)) if len(names) == n_outputs else tuple(f"{prefix}{k}" for k in range(n_outputs))
+
+
+def class_outputs(classes: Sequence[object]) -> tuple[str, ...]:
+    """Return names of the outputs of a classifier: one of two classes, which is for the second, else one for each."""
+    return output_names(1 if len(classes) == 2 else len(classes), classes)
+
+
+def without_first_of_two(scores: Floats) -> Floats:
+    """Scores of classes along the last axis; of two probabilities that of the second, which determines the first."""
+    return scores[..., 1:] if scores.shape[-1] == 2 else scores
+
+
+def are_shares(leaf_values: Floats, total: float, intercept: Floats) -> bool:
+    """Whether scores add up to probabilities: the classes of every leaf to its tree's share of 1, and nothing else."""
+    return bool(not intercept.any() and np.allclose(leaf_values.sum(axis=1), total, rtol=1e-4, atol=0))
+
+
+def plain_labels(classes: npt.ArrayLike) -> tuple[Hashable, ...]:
+    """Labels as plain Python values, which can be saved: text, numbers and booleans unchanged, all others as text.
+
+    >>> plain_labels(np.array(["no", "yes"])), plain_labels(np.array([0, 1]))
+    (('no', 'yes'), (0, 1))
+    """
+    labels = np.asarray(classes).tolist()
+    return tuple(label if isinstance(label, (str, bool, int, float)) else str(label) for label in labels)
+
+
+def word_for(name: str, words: Mapping[str, str], default: str) -> str:
+    """Return our word for a library's name, from a table of our words and the names, separated by spaces, of each.
+
+    >>> word_for("MAE", {"squared": "RMSE MultiRMSE", "absolute": "MAE"}, "other")
+    'absolute'
+    """
+    return next((ours for ours, theirs in words.items() if name in theirs.split()), default)
+
+
+def objective_text(name: str, *parameters: float | str) -> str:
+    """An objective in the words of `validate(loss=...)`.
+
+    >>> objective_text("pinball", 0.9), objective_text("aft", "normal", 1.0)
+    ('pinball:0.9', 'aft:normal:1')
+    """
+    return ":".join([name, *(one if isinstance(one, str) else f"{one:.9g}" for one in parameters)])
+
+
+def objective_of_probabilities(link: str) -> str:
+    """The objective of a classifier whose file states the link only; empty for other links.
+
+    >>> objective_of_probabilities("logit"), objective_of_probabilities("identity")
+    ('log', '')
+    """
+    return _OF_PROBABILITIES.get(link, "")
+
+
+def common_objective(objectives: Iterable[str]) -> str:
+    """The objective that all members of a model have; empty where they differ.
+
+    >>> common_objective(["squared", "squared"]), common_objective(["squared", "absolute"])
+    ('squared', '')
+    """
+    different = set(objectives)
+    return different.pop() if len(different) == 1 else ""
