@@ -225,7 +225,7 @@ def refuse_in_little_memory(path, header, parts):
         (("axes", 1, "unseen_bin"), 10**9),
         (
             ("features", "fields", "features", "tuple", 1, "fields", "encoder"),
-            {"type": "integer-category", "fields": {"n_categories": 10**9}},
+            {"type": "integer-category", "fields": {"codes": 10**9}},
         ),
     ],
     ids=["missing", "unseen", "categories"],

@@ -21,19 +21,20 @@ A model's folder is read through ydf, which must be installed.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
 import pathlib
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from treeanova.core.arrays import Floats
 from treeanova.data.features import Feature, Labels, Numeric, Schema
 from treeanova.errors import ModelFileError, UnsupportedModelError
-from treeanova.model.forest import Forest, assemble, bound_below
+from treeanova.model.forest import Forest, TreeBuilder, bound_below
 from treeanova.readers.checks import check_inside, damage_reported
-from treeanova.readers.outputs import output_names, without_first_of_two, word_for
+from treeanova.readers.outputs import class_outputs, output_names, without_first_of_two, word_for
 
 _READ = {
     "IsMissingInCondition",
@@ -54,18 +55,8 @@ class Column:
     boundaries: tuple[float, ...] = ()
 
 
-@dataclasses.dataclass(frozen=True)
-class Split:
-    """A node: a closed bound, or for each category whether it goes left, the last one for unseen categories."""
-
-    feature: int
-    missing_left: bool
-    bound: float = np.nan
-    left_categories: tuple[bool, ...] = ()
-
-
-def split_of(condition: Any, columns: dict[int, Column]) -> Split:
-    """The node of a condition; UnsupportedModelError for conditions on several columns, or on none."""
+def _split_of(condition: Any, columns: dict[int, Column]) -> dict[str, Any]:
+    """The split of a condition, as arguments of `TreeBuilder.append`; conditions on several columns are refused."""
     kind = type(condition).__name__
     if kind not in _READ:
         reason = _OBLIQUE if "Oblique" in kind else f"its trees have conditions of the kind {kind}, which is not read"
@@ -75,16 +66,18 @@ def split_of(condition: Any, columns: dict[int, Column]) -> Split:
             f"conditions of a ydf model must be on its input features, got column {condition.attribute}; file damaged?"
         )
     column = columns[condition.attribute]
+    split: dict[str, Any] = {"feature": column.position, "missing_left": not condition.missing}
     if kind == "IsMissingInCondition":
-        return Split(column.position, False, np.inf, (True,) * (column.n_categories + 1) if column.n_categories else ())
-    missing_left = not condition.missing
+        is_number = not column.n_categories
+        split["missing_left"] = False
+        return split | ({"bound": np.inf} if is_number else {"categories": [True] * (column.n_categories + 1)})
     if kind == "NumericalHigherThanCondition":
-        return Split(column.position, missing_left, _below(condition.threshold))
+        return split | {"bound": _below(condition.threshold)}
     if kind == "DiscretizedNumericalHigherThanCondition":
-        return Split(column.position, missing_left, _below(column.boundaries[condition.threshold_idx - 1]))
+        return split | {"bound": _below(column.boundaries[condition.threshold_idx - 1])}
     if kind == "IsTrueCondition":
-        return Split(column.position, missing_left, left_categories=(True, False, True))
-    return Split(column.position, missing_left, left_categories=_outside(condition.mask, column.n_categories))
+        return split | {"categories": [True, False, True]}
+    return split | {"categories": _outside(condition.mask, column.n_categories)}
 
 
 def _below(threshold: float) -> float:
@@ -147,17 +140,26 @@ def read(model: Any) -> Forest:
             f"ranking, got {type(model).__name__}{task}; its prediction is no sum over leaves."
         )
     features, columns = _features(model)
-    nodes = _Nodes(columns)
-    trees = [nodes.add(tree.root) for tree in model.iter_trees()]
+    trees = list(model.iter_trees())
     if not trees:
         raise UnsupportedModelError("`model` must have trees, got a ydf model without; train it on more rows.")
-    owner = np.repeat(np.arange(len(trees)), np.diff([*trees, len(nodes.value)]))
     classes = tuple(model.label_classes()) if model.task().name == "CLASSIFICATION" else ()
-    content = _forest_values(model, nodes.value, classes) if kind == _FORESTS else _boosted(model, nodes.value, owner)
-    values, intercept, link, objective = content
-    outputs = output_names(values.shape[1], classes)
-    schema = Schema(features, outputs, link, named=True, classes=classes, single_integers=True, objective=objective)
-    return assemble(schema, intercept, roots=trees, values=values, **nodes.arrays())
+    scores = _forest_scores(model, classes) if kind == _FORESTS else _boosted_scores(model)
+    builder = TreeBuilder()
+    roots = [
+        _add_tree(builder, tree.root, columns, functools.partial(scores.leaf_values, output=k % len(scores.intercept)))
+        for k, tree in enumerate(trees)
+    ]
+    schema = Schema(
+        features,
+        output_names(len(scores.intercept), classes),
+        scores.link,
+        named=True,
+        classes=classes,
+        single_integers=True,
+        objective=scores.objective,
+    )
+    return builder.forest(schema, scores.intercept, roots)
 
 
 # Columns
@@ -206,76 +208,62 @@ def _dictionary(spec: Any) -> tuple[str, ...]:
 # Nodes
 
 
-class _Nodes:
-    """Nodes of all trees, appended one by one; a condition that is false leads to the left."""
-
-    def __init__(self, columns: dict[int, Column]) -> None:
-        self.columns = columns
-        self.split: list[Split | None] = []
-        self.left: list[int] = []
-        self.right: list[int] = []
-        self.leaf_label: list[int] = []
-        self.value: list[Any] = []
-
-    def add(self, root: Any) -> int:
-        """Append a tree, and give the position of its root; leaves are numbered as ydf does."""
-        start, n_leaves = len(self.split), 0
-        waiting: list[tuple[Any, list[int] | None, int]] = [(root, None, 0)]
-        while waiting:
-            node, side, parent = waiting.pop()
-            position = len(self.split)
-            if side is not None:
-                side[parent] = position
-            self.split.append(None if node.is_leaf else split_of(node.condition, self.columns))
-            self.left.append(-1)
-            self.right.append(-1)
-            self.value.append(node.value if node.is_leaf else None)
-            self.leaf_label.append(n_leaves)
-            n_leaves += node.is_leaf
-            if not node.is_leaf:
-                waiting += [(node.pos_child, self.right, position), (node.neg_child, self.left, position)]
-        return start
-
-    def arrays(self) -> dict[str, Any]:
-        """Arguments of `assemble`."""
-        sets = [split.left_categories if split else () for split in self.split]
-        sizes = np.array([len(one) for one in sets], dtype=np.int64)
-        return {
-            "feature": [split.feature if split else -1 for split in self.split],
-            "bound": [split.bound if split and not split.left_categories else 0.0 for split in self.split],
-            "left": self.left,
-            "right": self.right,
-            "missing_left": [bool(split and split.missing_left) for split in self.split],
-            "leaf_label": self.leaf_label,
-            "category_start": np.where(sizes > 0, np.cumsum(sizes) - sizes, -1),
-            "category_left": [entry for one in sets for entry in one],
-        }
+def _add_tree(trees: TreeBuilder, root: Any, columns: dict[int, Column], leaf_values: Callable[[Any], Floats]) -> int:
+    """Append a tree and return its root; leaves are numbered as ydf does. A condition that is false leads left."""
+    start, n_leaves = len(trees.nodes), 0
+    waiting: list[tuple[Any, list[int] | None, int]] = [(root, None, 0)]
+    while waiting:
+        node, side, parent = waiting.pop()
+        if side is not None:
+            side[parent] = len(trees.nodes)
+        if node.is_leaf:
+            trees.append(values=leaf_values(node.value), label=n_leaves)
+            n_leaves += 1
+        else:
+            position = trees.append(**_split_of(node.condition, columns))
+            waiting += [(node.pos_child, trees.right, position), (node.neg_child, trees.left, position)]
+    return start
 
 
 # Leaves
 
 
-def _forest_values(model: Any, leaves: Sequence[Any], classes: tuple[str, ...]) -> tuple[Floats, Floats, str, str]:
+class _Scores(NamedTuple):
+    """What leaves add to the outputs; `leaf_values` takes a leaf's value and the output of its tree."""
+
+    leaf_values: Callable[..., Floats]
+    intercept: Floats
+    link: str
+    objective: str
+
+
+def _forest_scores(model: Any, classes: tuple[str, ...]) -> _Scores:
     """The mean over trees of values, of class probabilities, or of votes."""
-    if not classes:
-        values = np.array([[0.0 if leaf is None else leaf.value] for leaf in leaves])
-        return values / model.num_trees(), np.zeros(1), "identity", "squared"
-    shares = np.array([[0.0] * len(classes) if leaf is None else leaf.probability for leaf in leaves])
-    if model.winner_takes_all():
-        shares = (shares.argmax(axis=1)[:, None] == np.arange(len(classes))).astype(np.float64)
-    values = without_first_of_two(shares)
-    return values / model.num_trees(), np.zeros(values.shape[1]), "probability", "brier"
+    n_trees, winner_takes_all = model.num_trees(), bool(classes) and model.winner_takes_all()
+
+    def leaf_values(leaf: Any, *, output: int) -> Floats:  # noqa: ARG001
+        values = np.array(leaf.probability if classes else [leaf.value], dtype=np.float64)
+        if winner_takes_all:
+            values = (np.arange(len(classes)) == values.argmax()).astype(np.float64)
+        return np.asarray((without_first_of_two(values) if classes else values) / n_trees)
+
+    n_outputs = len(class_outputs(classes)) if classes else 1
+    link, objective = ("probability", "brier") if classes else ("identity", "squared")
+    return _Scores(leaf_values, np.zeros(n_outputs), link, objective)
 
 
-def _boosted(model: Any, leaves: Sequence[Any], owner: Any) -> tuple[Floats, Floats, str, str]:
-    """Values in the columns of their classes, the initial predictions, and the link and the name of the loss."""
+def _boosted_scores(model: Any) -> _Scores:
+    """The initial predictions, and values in the columns of their classes."""
     n_outputs = model.num_trees_per_iteration()
-    values = np.zeros((len(leaves), n_outputs))
-    plain = [0.0 if leaf is None else leaf.value for leaf in leaves]
-    values[np.arange(len(leaves)), owner % n_outputs] = plain
     loss = importlib.import_module(_LOSSES).Loss.Name(model._model.loss())  # noqa: SLF001  no public form
     intercept = np.asarray(model.initial_predictions(), dtype=np.float64)
-    return values, intercept, word_for(loss, _LINKS, "other"), word_for(loss, _OBJECTIVES, loss)
+    columns = np.eye(n_outputs)
+    return _Scores(
+        lambda leaf, output: columns[output] * leaf.value,
+        intercept,
+        word_for(loss, _LINKS, "other"),
+        word_for(loss, _OBJECTIVES, loss),
+    )
 
 
 __all__ = ["read", "read_file"]
