@@ -11,7 +11,7 @@ import numpy as np
 from treeanova.core.arrays import BinIndices, Floats
 from treeanova.data.features import Feature, IntegerCategory, Labels, Numeric, Schema
 from treeanova.model.axes import Axis
-from treeanova.model.forest import NEAR_ZERO, Forest, assemble
+from treeanova.model.forest import NEAR_ZERO, Forest, TreeBuilder, assemble
 from treeanova.model.grid import Grid, grid_of
 
 BOUNDS = (-2.5, -1.0, float(np.nextafter(-NEAR_ZERO, -np.inf)), NEAR_ZERO, 0.1, 1.0, 1e10, np.inf)
@@ -32,10 +32,10 @@ def random_forest(
     """A forest of numbers and categories, given or random: missing values go either way, zeros may count as missing."""
     n_outputs = int(rng.integers(1, 4)) if n_outputs is None else n_outputs
     schema = _random_schema(rng, n_outputs, max_features)
-    nodes = _Nodes(rng, schema if features is None else Schema(tuple(features), schema.outputs), bounds)
+    growth = _Growth(rng, schema if features is None else Schema(tuple(features), schema.outputs), bounds)
     n_trees = int(rng.integers(1, max_trees + 1))
-    roots = [nodes.grow(int(rng.integers(0, max_depth + 1))) for _ in range(n_trees)]
-    return nodes.forest(roots, rng.normal(size=n_outputs))
+    roots = [growth.grow(int(rng.integers(0, max_depth + 1))) for _ in range(n_trees)]
+    return growth.trees.forest(growth.schema, rng.normal(size=n_outputs), roots)
 
 
 def _random_schema(rng: np.random.Generator, n_outputs: int, max_features: int) -> Schema:
@@ -49,53 +49,29 @@ def _random_schema(rng: np.random.Generator, n_outputs: int, max_features: int) 
     return Schema(tuple(features), tuple(f"y{k}" for k in range(n_outputs)))
 
 
-class _Nodes:
-    """Nodes of trees as they grow, in the form that `assemble` takes."""
+class _Growth:
+    """Random trees as they grow."""
 
     def __init__(self, rng: np.random.Generator, schema: Schema, bounds: Sequence[float]) -> None:
         self.rng, self.schema, self.bounds = rng, schema, bounds
-        self.rows: list[dict[str, Any]] = []
-        self.category_left: list[bool] = []
+        self.trees = TreeBuilder()
 
     def grow(self, depth: int) -> int:
         """Position of a new subtree's root."""
-        node = len(self.rows)
-        leaf = {"feature": -1, "bound": 0.0, "left": -1, "right": -1, "start": -1, "missing": False, "zero": False}
-        self.rows.append(leaf | {"values": self.rng.normal(size=len(self.schema.outputs))})
+        values = self.rng.normal(size=len(self.schema.outputs))
         if depth == 0 or self.rng.random() < 0.15:
-            return node
-        self.rows[node] |= self._random_split()
-        self.rows[node] |= {"left": self.grow(depth - 1), "right": self.grow(depth - 1)}
+            return self.trees.append(values=values)
+        node = self.trees.append(**self._random_split())
+        self.trees.link(node, self.grow(depth - 1), self.grow(depth - 1))
         return node
 
     def _random_split(self) -> dict[str, Any]:
         j = int(self.rng.integers(len(self.schema.features)))
         feature = self.schema.features[j]
-        split: dict[str, Any] = {"feature": j, "missing": self.rng.random() < 0.5}
+        split: dict[str, Any] = {"feature": j, "missing_left": self.rng.random() < 0.5}
         if feature.is_category:
-            split["start"] = len(self.category_left)
-            self.category_left += (self.rng.random(feature.n_categories + 1) < 0.5).tolist()
-            return split
-        return split | {"bound": self.rng.choice(self.bounds), "zero": self.rng.random() < 0.3}
-
-    def forest(self, roots: Sequence[int], intercept: Floats) -> Forest:
-        """The forest of all nodes."""
-        column = {name: [row[name] for row in self.rows] for name in self.rows[0]}
-        return assemble(
-            self.schema,
-            intercept,
-            roots=roots,
-            feature=column["feature"],
-            bound=column["bound"],
-            left=column["left"],
-            right=column["right"],
-            missing_left=column["missing"],
-            zero_missing=column["zero"],
-            category_start=column["start"],
-            category_left=self.category_left,
-            values=np.array(column["values"]),
-            leaf_label=np.arange(len(self.rows)),
-        )
+            return split | {"categories": self.rng.random(feature.n_categories + 1) < 0.5}
+        return split | {"bound": self.rng.choice(self.bounds), "zero_missing": self.rng.random() < 0.3}
 
 
 def rows_on_bounds(forest: Forest, rng: np.random.Generator, n_rows: int = 200) -> Floats:
@@ -154,30 +130,15 @@ def chains(*trees: Sequence[tuple[int, float]], n_features: int = 3, n_outputs: 
 
 def stumps(features: Sequence[Feature], splits: Sequence[tuple[Any, ...]]) -> Forest:
     """Trees of one split each: (feature, bound or set of codes, missing goes left[, zero counts as missing])."""
-    nodes: dict[str, list[Any]] = {
-        name: [] for name in ("feature", "bound", "missing_left", "zero_missing", "category_start")
-    }
-    category_left: list[bool] = []
-    for j, rule, missing_left, *zero in splits:
+    trees, roots = TreeBuilder(), []
+    for count, (j, rule, missing_left, *zero) in enumerate(splits):
         is_set = isinstance(rule, (set, frozenset))
-        start = len(category_left) if is_set else -1
-        row = (j, np.nan if is_set else rule, missing_left, bool(zero and zero[0]), start)
-        if is_set:
-            category_left += [code in rule for code in range(features[j].n_categories + 1)]
-        for values, value in zip(nodes.values(), row, strict=True):
-            values += [value] + [0 if isinstance(value, int) else value] * 2
-    count = len(splits)
-    return assemble(
-        Schema(tuple(features)),
-        [0.0],
-        roots=np.arange(count) * 3,
-        left=np.array([[3 * i + 1, -1, -1] for i in range(count)]).ravel(),
-        right=np.array([[3 * i + 2, -1, -1] for i in range(count)]).ravel(),
-        values=np.arange(3.0 * count)[:, None],
-        leaf_label=np.tile([0, 1, 2], count),
-        category_left=category_left,
-        **nodes,
-    )
+        categories = [code in rule for code in range(features[j].n_categories + 1)] if is_set else ()
+        rules = {"missing_left": missing_left, "zero_missing": bool(zero and zero[0]), "categories": categories}
+        roots.append(trees.append(j, np.nan if is_set else rule, **rules))
+        leaves = [trees.append(values=[3.0 * count + side], label=side) for side in (1, 2)]
+        trees.link(roots[-1], *leaves)
+    return trees.forest(Schema(tuple(features)), [0.0], roots)
 
 
 # Axes of stumps, and rows of a number and a letter

@@ -340,13 +340,6 @@ def assemble(
 class TreeBuilder:
     """Nodes of trees, appended one by one, for readers that walk the trees of a model.
 
-    Attributes
-    ----------
-    nodes
-        For each node the arguments of `append`.
-    left, right
-        Children, -1 at leaves; `link` sets them.
-
     Examples
     --------
     One tree: 1 for ages up to 40, else 3.
@@ -355,15 +348,21 @@ class TreeBuilder:
     >>> trees = TreeBuilder()
     >>> root = trees.append(feature=0, bound=40)
     >>> trees.link(root, trees.append(values=[1]), trees.append(values=[3]))
-    >>> forest = trees.forest(treeanova.Schema((treeanova.Feature("age"),)), intercept=0.0, roots=[root])
-    >>> forest.score([[40], [41]]).ravel().tolist()
+    >>> schema = treeanova.model.Schema((treeanova.model.Feature("age"),))
+    >>> trees.forest(schema, intercept=0.0, roots=[root]).score([[40], [41]]).ravel().tolist()
     [1.0, 3.0]
     """
 
     def __init__(self) -> None:
-        self.nodes: list[tuple[int, float, bool, bool, Sequence[bool] | Bools, npt.ArrayLike | None, int]] = []
         self.left: list[int] = []
         self.right: list[int] = []
+        self._columns: dict[str, list[Any]] = {
+            name: [] for name in ("feature", "bound", "missing_left", "zero_missing", "values", "leaf_label")
+        }
+        self._categories: list[Bools] = []
+
+    def __len__(self) -> int:
+        return len(self.left)
 
     def append(
         self,
@@ -376,94 +375,38 @@ class TreeBuilder:
         values: npt.ArrayLike | None = None,
         label: int | None = None,
     ) -> int:
-        """Append a node without children and return its position.
+        """Append a node without children and return its position, by default the label of a leaf.
 
-        Parameters
-        ----------
-        feature, bound, missing_left, zero_missing
-            The split, as in `assemble`; not used at leaves.
-        categories
-            Whether each category goes left, the last entry for unseen ones; empty for a split at a bound.
-        values
-            Of a leaf, one per output.
-        label
-            The library's number of a leaf; its position by default.
-
-        Returns
-        -------
-        int
-            Position of the node.
-
-        Examples
-        --------
-        >>> TreeBuilder().append(values=[1.0])
-        0
+        `categories` tells whether each category goes left, the last entry for unseen ones; empty for a split at a
+        bound. `values` are those of a leaf, one per output.
         """
-        position = len(self.nodes)
-        number = position if label is None else label
-        self.nodes.append((feature, bound, missing_left, zero_missing, categories, values, number))
+        position = len(self)
+        row = (feature, bound, missing_left, zero_missing, values, position if label is None else label)
+        for column, entry in zip(self._columns.values(), row, strict=True):
+            column.append(entry)
+        self._categories.append(np.asarray(categories, dtype=bool))
         self.left.append(-1)
         self.right.append(-1)
         return position
 
     def link(self, node: int, left: int, right: int) -> None:
-        """Set the children of a node.
-
-        Parameters
-        ----------
-        node, left, right
-            Positions of nodes.
-
-        Examples
-        --------
-        >>> trees = TreeBuilder()
-        >>> trees.link(trees.append(feature=0), trees.append(values=[1]), trees.append(values=[3]))
-        >>> trees.left, trees.right
-        ([1, -1, -1], [2, -1, -1])
-        """
+        """Set the children of a node."""
         self.left[node], self.right[node] = left, right
 
     def forest(self, schema: Schema, intercept: npt.ArrayLike, roots: npt.ArrayLike) -> Forest:
-        """Return the checked Forest of all nodes that the roots reach.
-
-        Parameters
-        ----------
-        schema
-            Features, outputs and link.
-        intercept
-            One value per output.
-        roots
-            Node of each tree's root.
-
-        Returns
-        -------
-        Forest
-            As `assemble` returns it.
-
-        Examples
-        --------
-        >>> import treeanova
-        >>> trees = TreeBuilder()
-        >>> trees.forest(treeanova.Schema(()), 0.0, roots=[trees.append(values=[2.0])]).values.tolist()
-        [[2.0]]
-        """
-        feature, bound, missing_left, zero_missing, categories, values, label = map(list, zip(*self.nodes, strict=True))
-        sizes = np.array([len(one) for one in categories], dtype=np.int64)
+        """Return the checked Forest of all nodes that the roots reach."""
+        sizes = np.array([len(one) for one in self._categories], dtype=np.int64)
         zero = np.zeros(len(schema.outputs))
+        values = [zero if one is None else one for one in self._columns["values"]] or np.zeros((0, len(zero)))
         return assemble(
             schema,
             intercept,
             roots=roots,
-            feature=feature,
-            bound=bound,
             left=self.left,
             right=self.right,
-            missing_left=missing_left,
-            zero_missing=zero_missing,
-            values=np.array([zero if one is None else one for one in values]),
-            leaf_label=label,
             category_start=np.where(sizes > 0, np.cumsum(sizes) - sizes, -1),
-            category_left=np.concatenate([np.zeros(0, bool), *(np.asarray(one, bool) for one in categories)]),
+            category_left=np.concatenate([np.zeros(0, dtype=bool), *self._categories]),
+            **self._columns | {"values": values},
         )
 
 

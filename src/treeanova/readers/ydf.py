@@ -210,12 +210,12 @@ def _dictionary(spec: Any) -> tuple[str, ...]:
 
 def _add_tree(trees: TreeBuilder, root: Any, columns: dict[int, Column], leaf_values: Callable[[Any], Floats]) -> int:
     """Append a tree and return its root; leaves are numbered as ydf does. A condition that is false leads left."""
-    start, n_leaves = len(trees.nodes), 0
+    start, n_leaves = len(trees), 0
     waiting: list[tuple[Any, list[int] | None, int]] = [(root, None, 0)]
     while waiting:
         node, side, parent = waiting.pop()
         if side is not None:
-            side[parent] = len(trees.nodes)
+            side[parent] = len(trees)
         if node.is_leaf:
             trees.append(values=leaf_values(node.value), label=n_leaves)
             n_leaves += 1
