@@ -28,12 +28,12 @@ def check_sums(fx, rows):
         evaluation = part.evaluation
         codes = evaluation.grid.index(rows)
         values = evaluation.all_at(codes)
-        assert len(values) == len(part.terms) + part.has_remainder
-        total = evaluation.terms.intercept + values.sum(axis=0)
+        assert values.shape[1] == len(part.terms) + part.has_remainder
+        total = evaluation.terms.intercept + values.sum(axis=1)
         np.testing.assert_allclose(total[:, 0], part.decision_function(rows), atol=1e-10)
         np.testing.assert_allclose(evaluation.score(evaluation.grid.encoded(codes)), total, atol=1e-10)
         if part.has_remainder:
-            np.testing.assert_allclose(values[-1, :, 0], part.remainder(rows), atol=1e-10)
+            np.testing.assert_allclose(values[:, -1, 0], part.remainder(rows), atol=1e-10)
 
 
 def test_terms_and_remainder_add_up_to_the_score(own_axes):
@@ -59,4 +59,4 @@ def test_one_term_at_a_time_is_the_same(own_axes):
     fx, rows = own_axes
     codes = fx.evaluation.grid.index(rows)
     for i, key in enumerate(fx.termset.keys):
-        np.testing.assert_array_equal(fx.evaluation.at(codes, [key])[0], fx.evaluation.all_at(codes)[i])
+        np.testing.assert_array_equal(fx.evaluation.at(codes, [key])[:, 0], fx.evaluation.all_at(codes)[:, i])

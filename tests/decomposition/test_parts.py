@@ -26,10 +26,10 @@ def assert_adds_up(fx, rows, parts):
     codes = fx.evaluation.grid.index(rows)
     values = parts_at(fx.evaluation, codes, parts)
     score = fx.decision_function(rows).reshape(len(rows), -1)
-    assert values.shape == (len(parts), len(rows), score.shape[1])
-    assert np.allclose(values.sum(axis=0) + fx.termset.intercept, score, rtol=0, atol=1e-10)
+    assert values.shape == (len(rows), len(parts), score.shape[1])
+    assert np.allclose(values.sum(axis=1) + fx.termset.intercept, score, rtol=0, atol=1e-10)
     means = mean_parts(fx.evaluation, statistics_of(rows, fx.grid), parts)
-    assert np.allclose(means, values.mean(axis=1), rtol=0, atol=1e-11)
+    assert np.allclose(means, values.mean(axis=0), rtol=0, atol=1e-11)
 
 
 def test_parts_of_tables_are_those_of_an_explanation(several):
@@ -37,7 +37,7 @@ def test_parts_of_tables_are_those_of_an_explanation(several):
     parts = parts_of(several.evaluation)
     explained = several.explain(rows)
     values = parts_at(several.evaluation, several.evaluation.grid.index(rows), parts)
-    assert np.array_equal(np.moveaxis(values, 0, 1), explained.values)
+    assert np.array_equal(values, explained.values)
     assert parts.labels(several.schema.names) == list(explained.parts)
     assert_adds_up(several, rows, parts)
 
@@ -58,11 +58,11 @@ def test_terms_that_another_model_lists_leave_the_sums_of_their_order(screened, 
     assert_adds_up(screened, rows, together)
     values = parts_at(screened.evaluation, screened.evaluation.grid.index(rows), together)
     # All terms are listed by the other model, so that nothing is left of the sums.
-    assert np.abs(values[len(together.keys) :]).max() < 1e-10
+    assert np.abs(values[:, len(together.keys) :]).max() < 1e-10
     place, key = next((i, key) for i, key in enumerate(together.keys) if key not in screened.termset.keys)
     expected = screened.term_values(rows, [f"x{j}" for j in key])
     assert np.abs(expected).max() > 1e-6
-    assert np.allclose(values[place][:, 0], expected, rtol=0, atol=1e-12)
+    assert np.allclose(values[:, place, 0], expected, rtol=0, atol=1e-12)
     assert_adds_up(screened, rows, parts_of(screened.evaluation))
 
 

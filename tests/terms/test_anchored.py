@@ -33,10 +33,10 @@ def assert_anchored(found, score, codes, references, keys):
     """Values at rows, totals and shares are those of the definition, the mean over references."""
     expected = np.array([np.mean([anchored_term(score, codes, r, key) for r in references], axis=0) for key in keys])
     scale = 1 + np.abs(score(codes)).max()
-    np.testing.assert_allclose(found.at(codes, keys, 1), expected, rtol=0, atol=1e-12 * scale)
+    np.testing.assert_allclose(found.at(codes, keys, 1), expected.swapaxes(0, 1), rtol=0, atol=1e-12 * scale)
     orders = sorted({len(key) for key in keys})
     totals = [sum(v for key, v in zip(keys, expected, strict=True) if len(key) == order) for order in orders]
-    np.testing.assert_allclose(found.totals_at(codes, orders, 1), totals, rtol=0, atol=1e-12 * scale)
+    np.testing.assert_allclose(found.totals_at(codes, orders, 1), np.stack(totals, axis=1), rtol=0, atol=1e-12 * scale)
     shares = np.zeros((*codes.shape, expected.shape[-1]))
     for key, values in zip(keys, expected, strict=True):
         shares[:, list(key)] += (values / len(key))[:, None]

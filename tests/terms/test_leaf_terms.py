@@ -59,7 +59,7 @@ def test_raw_terms_are_sums_of_the_leaves_that_rows_reach(seed):
     for row, reached in enumerate(leaves_reached(forest, encoded)):
         for i, key in enumerate(raw.keys):
             expected = sum((value for features, value in reached if features == key), np.zeros(forest.n_outputs))
-            np.testing.assert_allclose(values[i, row], expected, atol=1e-12 * scale_of(forest))
+            np.testing.assert_allclose(values[row, i], expected, atol=1e-12 * scale_of(forest))
 
 
 def test_keys_of_leaf_terms(fx):
@@ -84,7 +84,7 @@ def test_tables_come_first_and_rows_have_all_bins(boosted, fx):
     mixed = [terms.keys[i] for i in np.random.default_rng(0).permutation(len(terms.keys))[:20]]
     values = terms.at(codes, mixed)
     for i, key in enumerate(mixed):
-        np.testing.assert_array_equal(values[i, :, 0], fx.term_values(x, [f"x{j}" for j in key]))
+        np.testing.assert_array_equal(values[:, i, 0], fx.term_values(x, [f"x{j}" for j in key]))
 
 
 def test_fewer_terms_have_the_same_values(boosted, fx):
@@ -202,7 +202,7 @@ def test_features_share_terms_that_are_not_listed(screened, density):
     assert terms.leaf_terms.keys
     shares = terms.rest_shares_at(codes, 2)
     np.testing.assert_allclose(shares, shares_of_enumerated_terms(terms.leaf_terms, codes), rtol=0, atol=1e-12)
-    np.testing.assert_allclose(shares.sum(axis=1), terms.rests_at(codes, {}).sum(axis=0), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(shares.sum(axis=1), terms.rests_at(codes, {}).sum(axis=1), rtol=0, atol=1e-12)
 
 
 def test_the_shares_above_have_all_kinds_of_parts(screened):

@@ -33,10 +33,10 @@ def test_totals_are_the_sums_of_enumerated_terms(seed):
     forest, form, codes = form_of(seed)
     totals = OrderTotals(form).at_rows(codes, n_jobs=2)
     scale = np.abs(forest.values).sum() + 1.0
-    for order in range(1, len(totals)):
+    for order in range(1, totals.shape[1]):
         keys = form.leaf_sets.subsets([order])
-        np.testing.assert_allclose(totals[order], form.at_rows(codes, keys).sum(axis=1), rtol=0, atol=1e-13 * scale)
-    np.testing.assert_allclose(totals[0], np.broadcast_to(form.intercept, totals[0].shape), atol=1e-13 * scale)
+        np.testing.assert_allclose(totals[:, order], form.at_rows(codes, keys).sum(axis=1), rtol=0, atol=1e-13 * scale)
+    np.testing.assert_allclose(totals[:, 0], np.broadcast_to(form.intercept, totals[:, 0].shape), atol=1e-13 * scale)
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -44,7 +44,7 @@ def test_totals_add_up_to_the_trees(seed):
     forest, form, codes = form_of(seed)
     totals = OrderTotals(form).at_rows(codes)
     expected = forest.score_encoded(form.leaf_sets.grid.encoded(codes))
-    np.testing.assert_allclose(totals.sum(axis=0), expected, atol=1e-13 * (np.abs(forest.values).sum() + 1.0))
+    np.testing.assert_allclose(totals.sum(axis=1), expected, atol=1e-13 * (np.abs(forest.values).sum() + 1.0))
 
 
 def test_rows_and_leaves_come_in_blocks(monkeypatch):
@@ -60,7 +60,7 @@ def test_any_number_of_rows_and_threads(n_rows, n_jobs):
     form, codes, scale = random_closed_form(3, n_rows=600)
     every = OrderTotals(form).at_rows(codes)
     some = OrderTotals(form).at_rows(codes[:n_rows], n_jobs)
-    np.testing.assert_allclose(some, every[:, :n_rows], rtol=0, atol=1e-14 * scale)
+    np.testing.assert_allclose(some, every[:n_rows], rtol=0, atol=1e-14 * scale)
 
 
 @pytest.mark.skipif(not has_numba(), reason="Numba is not installed")
@@ -80,7 +80,7 @@ def test_large_jobs_run_in_the_kernel(monkeypatch):
     totals = OrderTotals(form)
     monkeypatch.setattr("treeanova.core.compiled._SECONDS_WORTH_LOADING", 0.0)
     monkeypatch.setattr(OrderTotals, "at_rows_by_numpy", None)
-    np.testing.assert_array_equal(totals.at_rows(codes)[1:], totals.at_rows_by_kernel(codes)[1:])
+    np.testing.assert_array_equal(totals.at_rows(codes)[:, 1:], totals.at_rows_by_kernel(codes)[:, 1:])
 
 
 @pytest.mark.skipif(not has_numba(), reason="Numba is not installed")
@@ -91,4 +91,4 @@ def test_rows_have_the_same_digits_alone_and_among_many_in_any_number_of_threads
     monkeypatch.setattr("treeanova.core.compiled._SECONDS_WORTH_LOADING", 0.0)
     every = totals.at_rows(codes)
     for n_jobs in (1, 2, 3):
-        np.testing.assert_array_equal(totals.at_rows(codes[:3], n_jobs), every[:, :3])
+        np.testing.assert_array_equal(totals.at_rows(codes[:3], n_jobs), every[:3])

@@ -29,8 +29,8 @@ def test_terms_at_rows_are_looked_up(seed):
         binnings = effects.binnings_of(key)
         for row, cell in enumerate(cells):
             bins = tuple(int(b.bins[cell[j]]) for j, b in zip(key, binnings, strict=True))
-            np.testing.assert_array_equal(values[i, row], effects.terms[key][bins])
-    np.testing.assert_allclose(terms.sum_at(cells), effects.intercept + values.sum(axis=0), atol=1e-12)
+            np.testing.assert_array_equal(values[row, i], effects.terms[key][bins])
+    np.testing.assert_allclose(terms.sum_at(cells), effects.intercept + values.sum(axis=1), atol=1e-12)
 
 
 def test_what_all_tensors_have():

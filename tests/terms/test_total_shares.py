@@ -57,7 +57,7 @@ def test_shares_add_up_to_totals(seed):
     totals = OrderTotals(form)
     orders = list(range(1, totals.top_order + 1))[1:]
     shares = TotalShares(totals, orders).at_rows(codes)
-    expected = totals.at_rows(codes)[orders].sum(axis=0)
+    expected = totals.at_rows(codes)[:, orders].sum(axis=1)
     np.testing.assert_allclose(shares.sum(axis=1), expected, rtol=0, atol=1e-13 * scale_of(forest))
 
 

@@ -136,7 +136,7 @@ class Answers(Function):
         codes, weights = self.density_rows
         evaluation = self.evaluation
         score = evaluation.score(evaluation.grid.encoded(codes))
-        both = np.stack([evaluation.at(codes, [self._any_key(key)])[0], score])
+        both = np.stack([evaluation.at(codes, [self._any_key(key)])[:, 0], score], axis=1)
         of_term, of_score = moments_of_values(both, weights).variance
         share = np.divide(of_term, of_score, out=np.zeros_like(of_term), where=of_score > 0)
         return float(share[0]) if self._has_one_output else share

@@ -222,7 +222,7 @@ def _at_cells(fx: Decomposition, member: Decomposition, term: Term, points: Sequ
         codes = np.zeros((len(cells[0][start : start + _CELLS_AT_ONCE]), len(evaluation.grid.axes)), dtype=np.int32)
         for j, along in zip(key, cells, strict=True):
             codes[:, j] = along[start : start + _CELLS_AT_ONCE]
-        found.append(evaluation.at(codes, [key])[0])
+        found.append(evaluation.at(codes, [key])[:, 0])
     return np.concatenate(found).reshape(term.values.shape)
 
 

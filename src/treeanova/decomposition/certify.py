@@ -184,7 +184,7 @@ def _reconstruction_error(
         encoded = statistics.rows(_COMPARED_ROWS if oracle is None else n_checked).values
         codes = evaluation.grid.index_encoded(encoded)
     expected = score(encoded)
-    total = evaluation.terms.intercept + evaluation.all_at(codes).sum(axis=0)
+    total = evaluation.terms.intercept + evaluation.all_at(codes).sum(axis=1)
     both = np.stack([total, expected if oracle is None else evaluation.score(encoded)])
     difference, largest_score = np.abs(both - expected).max(), np.abs(expected).max()
     is_real = largest_score > evaluation.source.rounding.max(initial=0.0)
@@ -202,8 +202,8 @@ def remainder_share(evaluation: Evaluation, statistics: Statistics | None, steps
         return None
     rows = statistics.rows(_n_rows(evaluation, _REMAINDER_ROWS, steps))
     values = evaluation.all_at(evaluation.grid.index_encoded(rows.values))
-    score = values.sum(axis=0).var(axis=0)
-    shares = np.divide(values[-1].var(axis=0), score, out=np.zeros_like(score), where=score > 0)
+    score = values.sum(axis=1).var(axis=0)
+    shares = np.divide(values[:, -1].var(axis=0), score, out=np.zeros_like(score), where=score > 0)
     return float(shares.max())
 
 

@@ -24,6 +24,7 @@ from treeanova.decomposition.importance import strongest_first
 from treeanova.density.row_sources import check_weighted_rows, statistics_of
 from treeanova.density.statistics import Statistics
 from treeanova.model.grid import bins_within, union
+from treeanova.terms.terms import each_in_one_piece
 
 _TERMS_AT_ONCE = 256
 _VALUES_AT_ONCE = 1 << 22
@@ -226,7 +227,7 @@ class _Pair:
                     _values_at(part, bins[chosen], some) for part, bins in zip(self.parts, rows.bins, strict=True)
                 )
                 weights = rows.weights[chosen]
-                sums += np.einsum("tnk,n->tk", (first - second) ** 2, weights), _opposite(first, second, weights)
+                sums += np.einsum("ntk,n->tk", (first - second) ** 2, weights), _opposite(first, second, weights)
             yield from ((key, _Gap(*both)) for key, both in zip(some, sums.swapaxes(0, 1), strict=True))
 
     def _gaps_by_weights(self, key: Key) -> list[_Gap]:
@@ -265,7 +266,7 @@ def _mean(gaps: Sequence[_Gap], n_outputs: int) -> _Gap:
 def _opposite(first: Floats, second: Floats, weights: Floats) -> Floats:
     """Share of the rows at which two terms have opposite signs, shape (n_terms, n_outputs)."""
     is_opposite = np.sign(first) * np.sign(second) < 0
-    shares: Floats = np.einsum("tnk,n->tk", is_opposite.astype(np.float64), weights)
+    shares: Floats = np.einsum("ntk,n->tk", is_opposite.astype(np.float64), weights)
     return shares
 
 
@@ -299,11 +300,11 @@ def _bins_in(part: Decomposition, values: Floats, statistics: Statistics) -> tup
 
 
 def _values_at(part: Decomposition, bins: BinIndices, keys: list[Key]) -> Floats:
-    """Terms at rows given by their bins, shape (n_keys, n_rows, n_outputs); zero without a term."""
-    values = np.zeros((len(keys), len(bins), part.termset.n_outputs))
+    """Terms at rows given by their bins, shape (n_rows, n_keys, n_outputs); zero without a term."""
+    values = each_in_one_piece(len(bins), len(keys), part.termset.n_outputs)
     known = [i for i, key in enumerate(keys) if part.evaluation.knows(key)]
     if known:
-        values[known] = part.evaluation.at(bins, [keys[i] for i in known])
+        values[:, known] = part.evaluation.at(bins, [keys[i] for i in known])
     return values
 
 
@@ -470,8 +471,8 @@ def _under_each(
     if higher:
         codes, weights = base.density_rows
         for some in chunks(higher):
-            values = np.stack([fx.evaluation.at(codes, some) for fx in found.values()], axis=1)
-            yield from ((key, list(own), weights) for key, own in zip(some, values, strict=True))
+            values = [fx.evaluation.at(codes, some) for fx in found.values()]
+            yield from ((key, [one[:, i] for one in values], weights) for i, key in enumerate(some))
 
 
 def _shares_by_key(fx: Decomposition) -> dict[Key, Floats]:

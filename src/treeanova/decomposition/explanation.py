@@ -120,7 +120,7 @@ class Explanation:
     def parts(self) -> dict[str, Floats]:
         """Values of each term by its label, such as ``Latitude × Longitude``; a remainder comes last."""
         labels = labels_of(self.terms, self.features)
-        parts: dict[str, Floats] = dict(zip(labels, np.moveaxis(self.values, 1, 0), strict=True))
+        parts: dict[str, Floats] = {label: self.values[:, i] for i, label in enumerate(labels)}
         for order, values in self.others.items():
             parts[free_name(rest_label(order), parts)] = values
         if self.remainder is not None:
@@ -239,10 +239,10 @@ class Explanation:
         families = families_of(groups, self.features)
         position = {name: j for j, name in enumerate(self.features)}
         keys, places = families.merged([tuple(position[name] for name in term) for term in self.terms])
-        values = summed(np.moveaxis(self.values, 1, 0), places, len(keys))
+        values = summed(self.values, places, len(keys), axis=1)
         return dataclasses.replace(
             self,
-            values=np.ascontiguousarray(np.moveaxis(values, 0, 1)),
+            values=np.ascontiguousarray(values),
             terms=tuple(tuple(families.names[i] for i in key) for key in keys),
             features=families.names,
             other_shares=None if self.other_shares is None else self._other_shares_of(families),
@@ -253,9 +253,8 @@ class Explanation:
 
         def add_up() -> Floats:
             """The sums, when they are first needed."""
-            by_feature = np.moveaxis(self.other_shares.array, 1, 0)  # type: ignore[union-attr]
-            of_families = summed(by_feature, np.array(families.places), len(families.names))
-            return np.moveaxis(of_families, 0, 1)
+            by_feature = self.other_shares.array  # type: ignore[union-attr]
+            return summed(by_feature, np.array(families.places), len(families.names), axis=1)
 
         return Deferred(add_up)
 

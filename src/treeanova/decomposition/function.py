@@ -26,7 +26,7 @@ from treeanova.terms.anchored import Anchored, distinct_points
 
 
 class ValuesAtRows(NamedTuple):
-    """Terms at rows, shape (n_terms, n_rows, n_outputs), and what else adds up to the score.
+    """Terms at rows, shape (n_rows, n_terms, n_outputs), and what else adds up to the score.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ def values_at_rows(evaluation: Evaluation, encoded: Floats, keys: Sequence[Key],
     """Some terms of a decomposition at rows, with sums of the others of each order up to one."""
     codes = evaluation.grid.index_encoded(encoded)
     values = evaluation.at(codes, keys)
-    others = _rests(evaluation, codes, dict(zip(keys, values, strict=True)), max_order)
+    others = _rests(evaluation, codes, {key: values[:, i] for i, key in enumerate(keys)}, max_order)
     shares = Deferred(functools.partial(_shares_of_rests, evaluation, codes)) if others else None
     n_parts = len(evaluation.terms.keys) + len(evaluation.rest_orders)
     leaves_rest = evaluation.has_remainder or len(keys) + len(others) < n_parts
@@ -95,15 +95,14 @@ class _Against:
 
     def _listed(self) -> Iterator[tuple[Key, Floats]]:
         """The listed terms of the orders, of which others are not listed."""
-        pairs = zip(self.keys, self.values, strict=True)
-        return ((key, values) for key, values in pairs if len(key) in self.orders)
+        return ((key, self.values[:, i]) for i, key in enumerate(self.keys) if len(key) in self.orders)
 
     def rests(self) -> dict[int, Floats]:
         """Totals of the orders minus the listed terms."""
         if not self.orders:
             return {}
         totals = self.model.totals_at(self.codes, self.orders, self.n_jobs)
-        rests = dict(zip(self.orders, totals, strict=True))
+        rests = {order: totals[:, i] for i, order in enumerate(self.orders)}
         for key, values in self._listed():
             rests[len(key)] -= values
         return rests
@@ -127,8 +126,8 @@ def _rests(
     orders = evaluation.rest_orders
     if not orders or not _is_wanted(orders[0], max_order):
         return {}
-    rests = dict(zip(orders, evaluation.rests_at(codes, listed), strict=True))
-    return {order: values for order, values in rests.items() if _is_wanted(order, max_order)}
+    rests = evaluation.rests_at(codes, listed)
+    return {order: rests[:, i] for i, order in enumerate(orders) if _is_wanted(order, max_order)}
 
 
 def _shares_of_rests(evaluation: Evaluation, codes: BinIndices) -> Floats:
@@ -233,7 +232,7 @@ class Function(abc.ABC):
         codes = np.zeros((len(encoded), len(grid.axes)), dtype=np.int32)
         for column, j in enumerate(key):
             codes[:, j] = grid.axes[j].index(encoded[:, column])
-        return self._per_row(self.evaluation.at(codes, [key])[0])
+        return self._per_row(self.evaluation.at(codes, [key])[:, 0])
 
     def _any_key(self, key: str | Collection[str]) -> Key:
         """Positions of the features of a term that can be evaluated, listed or not."""
@@ -369,7 +368,7 @@ class Function(abc.ABC):
         >>> fx.term_values(X, ["x0", "x1"]).tolist()
         [0.25, -0.25, -0.25, 0.25]
         """
-        values: Floats = self.evaluation.at(self.evaluation.grid.index(X), [self._any_key(key)])[0]
+        values: Floats = self.evaluation.at(self.evaluation.grid.index(X), [self._any_key(key)])[:, 0]
         return self._per_row(values)
 
     def remainder(self, X: Any) -> Floats:
@@ -480,12 +479,12 @@ class Function(abc.ABC):
             rows = encode_rows(reference, self.schema, name="reference")
             found = values_against(evaluation, encoded, rows, max_order)
             baseline = "score of the reference" if len(rows) == 1 else f"mean score of {len(rows):,} references"
-        by_row, rest = np.moveaxis(found.values, 0, 1), None
+        rest = None
         if found.leaves_rest:
-            total = by_row.sum(axis=1) + sum(found.others.values())
+            total = found.values.sum(axis=1) + sum(found.others.values())
             rest = self._per_row(evaluation.score(encoded) - found.intercept - total)
         return Explanation(
-            values=by_row[:, :, 0] if self._has_one_output else by_row,
+            values=found.values[:, :, 0] if self._has_one_output else found.values,
             terms=tuple(self._names(key) for key in found.keys),
             intercept=float(found.intercept[0]) if self._has_one_output else found.intercept,
             features=self.schema.names,

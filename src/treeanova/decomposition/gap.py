@@ -255,14 +255,14 @@ class _Running:
         self.squares = np.zeros(shape)
 
     def add(self, values: Floats, weights: Floats) -> None:
-        """Add rows: shapes (n_sums, n_rows, n_outputs) and (n_rows,)."""
+        """Add rows: shapes (n_rows, n_sums, n_outputs) and (n_rows,)."""
         new = float(weights.sum())
         if not new:
             return
-        weighted = weights[:, None]
-        mean = (values * weighted).sum(axis=1) / new
+        weighted = weights[:, None, None]
+        mean = (values * weighted).sum(axis=0) / new
         change, total = mean - self.mean, self.total + new
-        self.squares += ((values - mean[:, None]) ** 2 * weighted).sum(axis=1) + change**2 * (self.total * new / total)
+        self.squares += ((values - mean) ** 2 * weighted).sum(axis=0) + change**2 * (self.total * new / total)
         self.mean += change * (new / total)
         self.total = total
 
@@ -278,8 +278,8 @@ class _Spread:
         self._by_squares = _Running(shape) if is_weighted else self._weighted  # all weights 1 are their squares
 
     def add(self, values: Floats, weights: Floats) -> None:
-        """Add rows: values of all parts at them, shape (n_parts, n_rows, n_outputs)."""
-        values = summed(values, self._sums.places, len(self.mean))
+        """Add rows: values of all parts at them, shape (n_rows, n_parts, n_outputs)."""
+        values = summed(values, self._sums.places, len(self.mean), axis=1)
         self._weighted.add(values, weights)
         if self._by_squares is not self._weighted:
             self._by_squares.add(values, weights**2)

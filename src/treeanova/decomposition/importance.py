@@ -29,6 +29,7 @@ from treeanova.density.row_sources import RowsInMemory
 from treeanova.density.statistics import Points, Statistics
 from treeanova.model.grid import Grid
 from treeanova.terms.moments import Moments, covariance_changes, moments, moments_of_values
+from treeanova.terms.terms import each_in_one_piece
 
 _NUMBERS_AT_ONCE = 1 << 22
 
@@ -89,28 +90,29 @@ def parts_of(*models: Evaluation) -> Parts:
 
 
 def parts_at(model: Evaluation, codes: BinIndices, parts: Parts) -> Floats:
-    """Values of all parts at rows given by their bins, shape (n_parts, n_rows, n_outputs); zero where it has none."""
+    """Values of all parts at rows given by their bins, shape (n_rows, n_parts, n_outputs); zero where it has none."""
     values = _listed_and_rests_at(model, codes, parts)
     if not parts.has_remainder:
         return values
-    rest = np.zeros(values.shape[1:])
+    rest = np.zeros((len(codes), model.terms.n_outputs))
     if model.has_remainder:
-        rest = model.score(model.grid.encoded(codes)) - model.terms.intercept - values.sum(axis=0)
-    return np.concatenate([values, rest[None]])
+        rest = model.score(model.grid.encoded(codes)) - model.terms.intercept - values.sum(axis=1)
+    return np.concatenate([values, rest[:, None]], axis=1)
 
 
 def _listed_and_rests_at(model: Evaluation, codes: BinIndices, parts: Parts) -> Floats:
     """Values of terms, and of the sums of all terms that are not among them, without a remainder."""
-    values = np.zeros((len(parts.keys) + len(parts.rest_orders), len(codes), model.terms.n_outputs))
+    values = each_in_one_piece(len(codes), len(parts.keys) + len(parts.rest_orders), model.terms.n_outputs)
     known = [i for i, key in enumerate(parts.keys) if model.knows(key)]
-    values[known] = model.at(codes, [parts.keys[i] for i in known])
+    values[:, known] = model.at(codes, [parts.keys[i] for i in known])
     if not model.rest_orders:
         return values
-    at_keys = {parts.keys[i]: values[i] for i in known}
+    at_keys = {parts.keys[i]: values[:, i] for i in known}
     added = [key for key in at_keys if key not in set(model.terms.keys)]  # in the model's own sums
-    for order, rest in zip(model.rest_orders, model.rests_at(codes, at_keys), strict=True):
+    rests = model.rests_at(codes, at_keys)
+    for i, order in enumerate(model.rest_orders):
         place = len(parts.keys) + parts.rest_orders.index(order)
-        values[place] = rest - sum(at_keys[key] for key in added if len(key) == order)
+        values[:, place] = rests[:, i] - sum(at_keys[key] for key in added if len(key) == order)
     return values
 
 
@@ -164,7 +166,7 @@ def _means_at_rows(model: Evaluation, statistics: Statistics, parts: Parts) -> F
     codes, weights = all_points(statistics, model.grid)
     total = np.zeros((len(parts), model.terms.n_outputs))
     for rows in parts.blocks(len(codes), model.terms.n_outputs):
-        total += np.einsum("pnk,n->pk", _listed_and_rests_at(model, codes[rows], parts), weights[rows])
+        total += np.einsum("npk,n->pk", _listed_and_rests_at(model, codes[rows], parts), weights[rows])
     return total
 
 
@@ -248,8 +250,10 @@ def _family_of_each(groups: Any, features: Sequence[str]) -> dict[str, str]:
     return family_of
 
 
-def summed(values: Floats, places: Ints, n_sums: int) -> Floats:
-    """Sums of arrays along the first axis: that of the i-th goes to the sum at ``places[i]``."""
+def summed(values: Floats, places: Ints, n_sums: int, axis: int = 0) -> Floats:
+    """Sums of arrays along an axis: that of the i-th goes to the sum at ``places[i]``."""
+    if axis:
+        return summed(values.swapaxes(0, axis), places, n_sums).swapaxes(0, axis)
     n_parts = len(places)
     which = scipy.sparse.csr_array((np.ones(n_parts), (places, np.arange(n_parts))), shape=(n_sums, n_parts))
     total: Floats = which @ values.reshape(n_parts, math.prod(values.shape[1:]))
@@ -356,26 +360,26 @@ def _moments_at_rows(evaluation: Evaluation, density: Density, rng: np.random.Ge
     n_tables, n_rows = len(evaluation.terms.tables.keys), _ROWS[0]
     values = evaluation.all_at(codes[:n_rows])
     while 2 * n_rows <= min(_n_rows(evaluation), len(codes)) and _largest_error(values, n_tables) > _ERROR:
-        values = np.concatenate([values, evaluation.all_at(codes[n_rows : 2 * n_rows])], axis=1)
+        values = np.concatenate([values, evaluation.all_at(codes[n_rows : 2 * n_rows])])
         n_rows *= 2
-    few = moments_of_values(values, np.full(values.shape[1], 1 / values.shape[1]))
+    few = moments_of_values(values, np.full(len(values), 1 / len(values)))
     return _joined(few, _moments_of_tables_at(evaluation, many), n_tables)
 
 
 def _largest_error(values: Floats, n_tables: int) -> float:
     """Largest standard error of the share of a term without a table: its covariance with the score over that of it."""
-    centred = values - values.mean(axis=1, keepdims=True)
-    score = centred.sum(axis=0)
+    centred = values - values.mean(axis=0)
+    score = centred.sum(axis=1)
     variance = score.var(axis=0)
-    products = centred[n_tables:] * score / np.where(variance > 0, variance, 1.0)
-    return float(products.std(axis=1).max(initial=0.0) / np.sqrt(values.shape[1]))
+    products = centred[:, n_tables:] * (score / np.where(variance > 0, variance, 1.0))[:, None]
+    return float(products.std(axis=0).max(initial=0.0) / np.sqrt(len(values)))
 
 
 def _moments_of_tables_at(evaluation: Evaluation, rows: Points) -> Moments:
     """Moments of tables at rows, and last of all else, which is the score minus these."""
     tables = evaluation.at(rows.codes, evaluation.terms.tables.keys)
     score = evaluation.score(evaluation.grid.encoded(rows.codes))
-    return moments_of_values(np.concatenate([tables, (score - tables.sum(axis=0))[None]]), rows.weights)
+    return moments_of_values(np.concatenate([tables, (score - tables.sum(axis=1))[:, None]], axis=1), rows.weights)
 
 
 def _joined(few: Moments, many: Moments, n_tables: int) -> Moments:
@@ -440,7 +444,7 @@ def _merged_moments(evaluation: Evaluation, places: Ints, merged: Ints, rows: Po
     within = np.searchsorted(merged, places[terms])
     values = evaluation.at(rows.codes, [evaluation.terms.keys[i] for i in terms])
     own = summed(moments_of_values(values, rows.weights).variance, within, len(merged))
-    together = moments_of_values(summed(values, within, len(merged)), rows.weights)
+    together = moments_of_values(summed(values, within, len(merged), axis=1), rows.weights)
     return together.variance - own, together.mean_abs
 
 

@@ -282,7 +282,7 @@ class Evaluation:
         return self.source.score(encoded, self.n_jobs)
 
     def at(self, codes: BinIndices, keys: Sequence[Key]) -> Floats:
-        """Terms at rows given by their bins, shape (n_terms, n_rows, n_outputs)."""
+        """Terms at rows given by their bins, shape (n_rows, n_terms, n_outputs)."""
         return self.terms.at(codes, keys, self.n_jobs)
 
     @property
@@ -304,12 +304,12 @@ class Evaluation:
         return frozenset(self.terms.keys)
 
     def rests_at(self, codes: BinIndices, listed: Mapping[Key, Floats]) -> Floats:
-        """Sums of the terms of each order that are not listed, shape (n_rest_orders, n_rows, n_outputs).
+        """Sums of the terms of each order that are not listed, shape (n_rows, n_rest_orders, n_outputs).
 
         `listed` are values of listed terms at these rows as far as they are known already.
         """
         if not self.rest_orders:
-            return np.zeros((0, len(codes), self.terms.n_outputs))
+            return np.zeros((len(codes), 0, self.terms.n_outputs))
         return self.terms.rests_at(codes, listed, self.n_jobs)
 
     def rest_shares_at(self, codes: BinIndices) -> Floats:
@@ -321,11 +321,12 @@ class Evaluation:
     def all_at(self, codes: BinIndices) -> Floats:
         """All terms at rows given by their bins, then rests of orders, and last the remainder where there is one."""
         terms = self.at(codes, self.terms.keys)
-        values = np.concatenate([terms, self.rests_at(codes, dict(zip(self.terms.keys, terms, strict=True)))])
+        listed = {key: terms[:, i] for i, key in enumerate(self.terms.keys)}
+        values = np.concatenate([terms, self.rests_at(codes, listed)], axis=1)
         if not self.has_remainder:
             return values
-        rest = self.score(self.grid.encoded(codes)) - self.terms.intercept - values.sum(axis=0)
-        return np.concatenate([values, rest[None]])
+        rest = self.score(self.grid.encoded(codes)) - self.terms.intercept - values.sum(axis=1)
+        return np.concatenate([values, rest[:, None]], axis=1)
 
 
 def rest_label(order: int) -> str:

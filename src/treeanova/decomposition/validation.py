@@ -491,13 +491,13 @@ def validate(
     with one_step(progress, "terms at rows"):
         values = evaluation.all_at(evaluation.grid.index_encoded(encoded))
     score = evaluation.score(encoded)
-    keys: list[Key | None] = [*evaluation.terms.keys, *[None] * (len(values) - len(evaluation.terms.keys))]
+    keys: list[Key | None] = [*evaluation.terms.keys, *[None] * (values.shape[1] - len(evaluation.terms.keys))]
     found = _Found(*_labels_and_orders(evaluation), schema.names)
     pairs = list(zip(questions, outcomes, strict=True))
     for question, outcome in counted(progress, "losses", pairs, len(pairs)):
         held = held_out(question, score[:, question.outputs], outcome, weights, ids)
         _check_number(_UNITS.get(held.loss.outcome, "rows"), "`y`", held.n_units)
-        chosen = values[..., question.outputs]
+        chosen = np.swapaxes(values[..., question.outputs], 0, 1)  # terms first, as columns of a regression
         evidence = evidence_of(held, chosen, keys, encoded, schema)
         output = schema.outputs[question.outputs[0]] if len(questions) > 1 else None
         found.add(held, _measured(held, chosen), evidence, output)

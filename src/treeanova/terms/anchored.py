@@ -25,7 +25,7 @@ from treeanova.density.statistics import Points
 from treeanova.model.grid import unmerged
 from treeanova.terms.at_rows import OrderTotals, TotalShares
 from treeanova.terms.closed_form import ClosedForm
-from treeanova.terms.terms import TermSet
+from treeanova.terms.terms import TermSet, each_in_one_piece
 from treeanova.terms.trees import Trees
 
 _STAGE = "references"
@@ -41,11 +41,11 @@ class Anchored(abc.ABC):
 
     @abc.abstractmethod
     def at(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int = 1) -> Floats:
-        """Terms at rows, shape (n_keys, n_rows, n_outputs)."""
+        """Terms at rows, shape (n_rows, n_keys, n_outputs)."""
 
     @abc.abstractmethod
     def totals_at(self, codes: BinIndices, orders: Sequence[int], n_jobs: int = 1) -> Floats:
-        """Sums of all terms of some orders at rows, shape (n_orders, n_rows, n_outputs)."""
+        """Sums of all terms of some orders at rows, shape (n_rows, n_orders, n_outputs)."""
 
     @abc.abstractmethod
     def shares_at(self, codes: BinIndices, orders: Collection[int], n_jobs: int = 1) -> Floats:
@@ -84,13 +84,13 @@ class AnchoredTrees(Anchored):
         values = np.zeros((len(codes), len(keys), self.trees.leaf_sets.values.shape[1]))
         for weight, form in self._forms():
             values += weight * form.at_rows(codes, keys, n_jobs)
-        return np.moveaxis(values, 1, 0)
+        return values
 
     def totals_at(self, codes: BinIndices, orders: Sequence[int], n_jobs: int = 1) -> Floats:
         """Totals of orders by the closed form."""
-        totals = np.zeros((len(orders), len(codes), self.trees.leaf_sets.values.shape[1]))
+        totals = np.zeros((len(codes), len(orders), self.trees.leaf_sets.values.shape[1]))
         for weight, form in self._forms():
-            totals += weight * OrderTotals(form).at_rows(codes, n_jobs)[list(orders)]
+            totals += weight * OrderTotals(form).at_rows(codes, n_jobs)[:, list(orders)]
         return totals
 
     def shares_at(self, codes: BinIndices, orders: Collection[int], n_jobs: int = 1) -> Floats:
@@ -116,7 +116,7 @@ class AnchoredTerms(Anchored):
     def at(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int = 1) -> Floats:
         """Terms at rows."""
         place = {key: i for i, key in enumerate(keys)}
-        values = np.zeros((len(keys), len(codes), self.terms.n_outputs))
+        values = each_in_one_piece(len(codes), len(keys), self.terms.n_outputs)
         pairs = zip(self.references.weights, self.references.codes, strict=True)
         for weight, row in blocks(_STAGE, pairs, len(self.references.weights)):
             for key in self.terms.keys:
@@ -124,7 +124,7 @@ class AnchoredTerms(Anchored):
                 if wanted:
                     corners = self._corners(codes, row, key, max(map(len, wanted)), n_jobs)
                     for subset in wanted:
-                        values[place[subset]] += weight * _difference(corners, subset)
+                        values[:, place[subset]] += weight * _difference(corners, subset)
         return values
 
     def _corners(self, codes: BinIndices, row: BinIndices, key: Key, max_order: int, n_jobs: int) -> dict[Key, Floats]:
@@ -134,23 +134,24 @@ class AnchoredTerms(Anchored):
             if len(chosen) <= max_order:
                 mixed = np.repeat(row[None], len(codes), axis=0)
                 mixed[:, list(chosen)] = codes[:, list(chosen)]
-                corners[chosen] = self.terms.at(mixed, [key], n_jobs)[0]
+                corners[chosen] = self.terms.at(mixed, [key], n_jobs)[:, 0]
         return corners
 
     def totals_at(self, codes: BinIndices, orders: Sequence[int], n_jobs: int = 1) -> Floats:
         """Sums of the terms of some orders."""
-        totals = np.zeros((len(orders), len(codes), self.terms.n_outputs))
+        totals = np.zeros((len(codes), len(orders), self.terms.n_outputs))
         for i, order in enumerate(orders):
             keys = [key for key in self.keys if len(key) == order]
-            totals[i] = self.at(codes, keys, n_jobs).sum(axis=0)
+            totals[:, i] = self.at(codes, keys, n_jobs).sum(axis=1)
         return totals
 
     def shares_at(self, codes: BinIndices, orders: Collection[int], n_jobs: int = 1) -> Floats:
         """Shares of features in the terms of some orders."""
         shares = np.zeros((*codes.shape, self.terms.n_outputs))
         keys = [key for key in self.keys if len(key) in orders]
-        for key, values in zip(keys, self.at(codes, keys, n_jobs), strict=True):
-            shares[:, list(key)] += (values / len(key))[:, None]
+        values = self.at(codes, keys, n_jobs)
+        for i, key in enumerate(keys):
+            shares[:, list(key)] += values[:, [i]] / len(key)
         return shares
 
 

@@ -41,7 +41,7 @@ from treeanova.model.grid import Grid
 from treeanova.terms.closed_form import ClosedForm, raw_at_rows, totals_cost
 from treeanova.terms.correction import Allotment, Correction, Leftover, nothing_left
 from treeanova.terms.kernels import sum_polynomials, sum_shares
-from treeanova.terms.terms import Tensors, TermSet
+from treeanova.terms.terms import Tensors, TermSet, each_in_one_piece
 from treeanova.terms.trees import Trees
 
 _BLOCK_CELLS = 1 << 14  # leaves times rows whose polynomials fit into a core's cache
@@ -112,17 +112,17 @@ class OrderTotals:
         return runs
 
     def at_rows(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
-        """Totals at rows given by their bins, shape (n_orders + 1, n_rows, n_outputs); order 0 is the mean."""
+        """Totals at rows given by their bins, shape (n_rows, n_orders + 1, n_outputs); order 0 is the mean."""
         per_row = totals_cost(self.form.leaf_sets) * _SECONDS_PER_TOTAL
         per_row += sum(map(len, self.form.leaf_sets.keys)) * _SECONDS_PER_RUN / _BLOCK_ROWS
         totals = (self.at_rows_by_kernel if is_worthwhile_at_rows(per_row) else self.at_rows_by_numpy)(codes, n_jobs)
-        totals[0] += self.form.leaf_sets.intercept
+        totals[:, 0] += self.form.leaf_sets.intercept
         return totals
 
     def at_rows_by_kernel(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
         """Totals without the intercept by the compiled kernel, spans of rows and leaves in threads."""
         values, n_orders = self.form.leaf_sets.values, self.top_order + 1
-        totals = np.zeros((n_orders, len(codes), values.shape[1]))
+        totals = each_in_one_piece(len(codes), n_orders, values.shape[1])
         parts = [slice(start, start + _KERNEL_ROWS) for start in range(0, len(codes), _KERNEL_ROWS)]
         flat = self.form.flat()
 
@@ -134,19 +134,19 @@ class OrderTotals:
         tasks = list(itertools.product(parts, spans(len(values), LEAVES_OF_A_TASK)))
         with ThreadPoolExecutor(n_jobs) as pool:
             for rows, total in blocks(_STAGE, pool.map(fill, tasks), len(tasks)):
-                totals[:, rows] += np.moveaxis(total, 1, 2)
+                totals[rows] += total.transpose(2, 0, 1)
         return totals
 
     def at_rows_by_numpy(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
         """Totals without the intercept by numpy, spans of rows and leaves in threads."""
         values = self.form.leaf_sets.values
-        totals = np.zeros((self.top_order + 1, len(codes), values.shape[1]))
+        totals = each_in_one_piece(len(codes), self.top_order + 1, values.shape[1])
         parts = [slice(start, start + _BLOCK_ROWS) for start in range(0, len(codes), _BLOCK_ROWS)]
 
         def fill(task: tuple[slice, Span]) -> tuple[slice, Floats]:
             """Totals of some blocks of leaves at some rows."""
             rows, numbers = task
-            total = np.zeros((len(totals), len(range(len(codes))[rows]), values.shape[1]))
+            total = each_in_one_piece(len(range(len(codes))[rows]), self.top_order + 1, values.shape[1])
             for block in self.blocks[slice(*numbers)]:
                 self._add(total, np.asfortranarray(codes[rows]), block)
             return rows, total
@@ -154,7 +154,7 @@ class OrderTotals:
         tasks = list(itertools.product(parts, spans(len(self.blocks), BLOCKS_OF_A_TASK)))
         with ThreadPoolExecutor(n_jobs) as pool:
             for rows, total in blocks(_STAGE, pool.map(fill, tasks), len(tasks)):
-                totals[:, rows] += total
+                totals[rows] += total
         return totals
 
     def _add(self, totals: Floats, codes: BinIndices, block: Block) -> None:
@@ -162,7 +162,7 @@ class OrderTotals:
         n_leaves, n_rows = polynomials.shape[1:]
         values = self.form.leaf_sets.values[block.leaves]
         sums = values.T @ polynomials.transpose(1, 0, 2).reshape(n_leaves, -1)
-        totals[: len(polynomials)] += np.moveaxis(sums.reshape(-1, len(polynomials), n_rows), 0, -1)
+        totals[:, : len(polynomials)] += sums.reshape(-1, len(polynomials), n_rows).transpose(2, 1, 0)
 
     def _polynomials(self, codes: BinIndices, block: Block) -> Floats:
         """Coefficients of Π_j (p_j + t (z_j - p_j)), shape (n_features + 1, n_leaves, n_rows)."""
@@ -229,7 +229,8 @@ class TotalShares:
 
         def shares(part: BinIndices, leaves: Span) -> Floats:
             """Shares of some leaves at some rows."""
-            return np.moveaxis(sum_shares(part.T, leaves, weights, values, flat), 2, 0)
+            by_feature: Floats = sum_shares(part.T, leaves, weights, values, flat)
+            return by_feature.transpose(2, 0, 1)
 
         return self._in_threads(shares, codes, spans(len(values), LEAVES_OF_A_TASK), n_jobs)
 
@@ -306,9 +307,9 @@ class LeafTerms(abc.ABC):
         return ()
 
     def rests_at(self, codes: BinIndices, listed: Mapping[Key, Floats], n_jobs: int) -> Floats:
-        """Sums of the terms that are not listed, shape (n_rest_orders, n_rows, n_outputs)."""
+        """Sums of the terms that are not listed, shape (n_rows, n_rest_orders, n_outputs)."""
         del listed, n_jobs
-        return np.zeros((0, len(codes), self.trees.leaf_sets.values.shape[1]))
+        return np.zeros((len(codes), 0, self.trees.leaf_sets.values.shape[1]))
 
     def rest_shares_at(self, codes: BinIndices, n_jobs: int) -> Floats:
         """Shares of features in all terms that are not listed, shape (n_rows, n_features, n_outputs)."""
@@ -388,11 +389,11 @@ class PureLeafTerms(LeafTerms):
     def rests_at(self, codes: BinIndices, listed: Mapping[Key, Floats], n_jobs: int) -> Floats:
         """Totals of the orders with all corrections, less what is moved to low orders, minus the terms listed."""
         orders = self.screened_orders
-        rests = self._totals.at_rows(codes, n_jobs)[list(orders)]
+        rests = self._totals.at_rows(codes, n_jobs)[:, list(orders)]
         for key, values in self._changes_of_totals(codes, listed, n_jobs):
-            rests[orders.index(len(key))] += values
+            rests[:, orders.index(len(key))] += values
         if self._allotment.order in orders:
-            rests[orders.index(self._allotment.order)] -= self.leftover.at_rows(codes)
+            rests[:, orders.index(self._allotment.order)] -= self.leftover.at_rows(codes)
         return rests
 
     def rest_shares_at(self, codes: BinIndices, n_jobs: int) -> Floats:
@@ -420,7 +421,8 @@ class PureLeafTerms(LeafTerms):
         listed = [key for key in self.keys if len(key) in self.screened_orders]
         unknown = [key for key in listed if key not in known]
         yield from ((key, -known[key]) for key in listed if key in known)
-        yield from zip(unknown, -np.moveaxis(self.at(codes, unknown, n_jobs), 1, 0), strict=True)
+        values = self.at(codes, unknown, n_jobs)
+        yield from ((key, -values[:, i]) for i, key in enumerate(unknown))
 
     def at(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int) -> Floats:
         """Closed form and correction at rows, less what is moved to low orders."""
@@ -501,13 +503,13 @@ class Joined(TermSet):
 
     def at(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int = 1) -> Floats:
         """Terms at rows."""
-        values = np.empty((len(keys), len(codes), self.n_outputs))
+        values = each_in_one_piece(len(codes), len(keys), self.n_outputs)
         low = [i for i, key in enumerate(keys) if self.has_table(key)]
         high = [i for i, key in enumerate(keys) if not self.has_table(key)]
         if low:
-            values[low] = self.tensors.at(self.leaf_terms.trees.merged(codes), [keys[i] for i in low])
+            values[:, low] = self.tensors.at(self.leaf_terms.trees.merged(codes), [keys[i] for i in low])
         if high:
-            values[high] = np.moveaxis(self.leaf_terms.at(codes, [keys[i] for i in high], n_jobs), 1, 0)
+            values[:, high] = self.leaf_terms.at(codes, [keys[i] for i in high], n_jobs)
         return values
 
     def can_evaluate(self, key: Key) -> bool:

@@ -255,7 +255,7 @@ class Sums:
         def fill(start: int) -> None:
             """Sums of a block of rows."""
             rows = slice(start, start + n_rows)
-            values[rows] = np.moveaxis(sum_products(codes[rows].T, n_columns, *flat), 2, 0)
+            values[rows] = sum_products(codes[rows].T, n_columns, *flat).transpose(2, 0, 1)
 
         starts = range(0, len(codes), n_rows)
         with ThreadPoolExecutor(n_jobs) as pool:

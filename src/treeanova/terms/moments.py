@@ -221,11 +221,11 @@ def _pure_parts(effects: Effects, key: Key, part: Product) -> dict[Key, _Part]:
 
 
 def moments_of_values(values: Floats, weights: Floats) -> Moments:
-    """Moments of terms given by their values at weighted rows, shape (n_terms, n_rows, n_outputs)."""
-    centred = values - np.einsum("tnk,n->tk", values, weights)[:, None]
-    variance = np.einsum("tnk,tnk,n->tk", centred, centred, weights)
-    with_all = np.einsum("tnk,nk,n->tk", centred, centred.sum(axis=0), weights)
-    return Moments(variance, with_all - variance, np.einsum("tnk,n->tk", np.abs(values), weights))
+    """Moments of terms given by their values at weighted rows, shape (n_rows, n_terms, n_outputs)."""
+    centred = values - np.einsum("ntk,n->tk", values, weights)
+    variance = np.einsum("ntk,ntk,n->tk", centred, centred, weights)
+    with_all = np.einsum("ntk,nk,n->tk", centred, centred.sum(axis=1), weights)
+    return Moments(variance, with_all - variance, np.einsum("ntk,n->tk", np.abs(values), weights))
 
 
 def _mean(values: Floats, weights: Floats) -> Floats:

@@ -20,6 +20,14 @@ if TYPE_CHECKING:
     from treeanova.terms.at_rows import LeafTerms
 
 
+def each_in_one_piece(n_rows: int, n_terms: int, n_outputs: int) -> Floats:
+    """Return an array of zeros (rows, terms, outputs) in which the values of a term are next to each other in memory.
+
+    Terms are computed and added up one by one, which takes several times longer where they are scattered.
+    """
+    return np.zeros((n_terms, n_rows, n_outputs)).swapaxes(0, 1)
+
+
 class TermSet(abc.ABC):
     """An intercept and terms; some have tables, all can be evaluated at rows given by their bins on `grid`."""
 
@@ -50,7 +58,7 @@ class TermSet(abc.ABC):
 
     @abc.abstractmethod
     def at(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int = 1) -> Floats:
-        """Terms at rows given by their bins, shape (n_keys, n_rows, n_outputs)."""
+        """Return terms at rows given by their bins, shape (n_rows, n_keys, n_outputs)."""
 
     @abc.abstractmethod
     def can_evaluate(self, key: Key) -> bool:
@@ -87,12 +95,12 @@ class TermSet(abc.ABC):
         return ()
 
     def rests_at(self, codes: BinIndices, listed: Mapping[Key, Floats], n_jobs: int = 1) -> Floats:
-        """Sums of the terms that are not listed at rows, shape (n_rest_orders, n_rows, n_outputs).
+        """Sums of the terms that are not listed at rows, shape (n_rows, n_rest_orders, n_outputs).
 
         `listed` are values of listed terms at these rows as far as they are known already.
         """
         del listed, n_jobs
-        return np.zeros((0, len(codes), self.n_outputs))
+        return np.zeros((len(codes), 0, self.n_outputs))
 
     def rest_shares_at(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
         """Shares of features in all terms that are not listed, at rows, shape (n_rows, n_features, n_outputs)."""
@@ -124,7 +132,7 @@ class TermSet(abc.ABC):
 
     def sum_at(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
         """Intercept plus all terms at rows, shape (n_rows, n_outputs)."""
-        total: Floats = self.intercept + self.at(codes, self.keys, n_jobs).sum(axis=0)
+        total: Floats = self.intercept + self.at(codes, self.keys, n_jobs).sum(axis=1)
         return total
 
 
@@ -171,10 +179,10 @@ class Tensors(TermSet):
     def at(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int = 1) -> Floats:
         """Terms at rows."""
         del n_jobs
-        values = np.empty((len(keys), len(codes), self.n_outputs))
+        values = each_in_one_piece(len(codes), len(keys), self.n_outputs)
         columns = np.asfortranarray(codes)
         for i, key in enumerate(blocks("tables at rows", keys, len(keys))):
-            values[i] = self.effects.at(key, columns)
+            values[:, i] = self.effects.at(key, columns)
         return values
 
     def sum_at(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
