@@ -445,6 +445,25 @@ def test_operators_in_a_circle_are_refused():
     assert read_model(model).n_trees == 3
 
 
+def test_outputs_from_a_circle_beside_the_trees_are_refused():
+    model = regressor(np.random.default_rng(0))
+    model.graph.node.extend(identities(("b", "a"), ("a", "b")))
+    model.graph.output[0].name = "a"
+    with pytest.raises(ModelFileError, match="must follow each other, got a loop"):
+        read_model(model)
+
+
+def test_outputs_that_do_not_come_from_the_trees_are_refused():
+    model = regressor(np.random.default_rng(0))
+    model.graph.node.extend(identities(("X", "copy")))
+    model.graph.output[0].name = "copy"
+    with pytest.raises(ModelFileError, match="must come from its trees, got none that does"):
+        read_model(model)
+    model.graph.node.extend(identities(("scores", "same")))
+    model.graph.output[0].name = "same"
+    assert read_model(model).n_trees == 3
+
+
 def test_targets_without_weights_are_refused():
     model = regressor(np.random.default_rng(0), n_targets=1)
     next(a for a in model.graph.node[0].attribute if a.name == "n_targets").i = 1_000_000

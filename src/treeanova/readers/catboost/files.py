@@ -396,48 +396,30 @@ def _symmetric_trees(trees: Sequence[Mapping[str, Any]] | None, n_bias: int) -> 
     return symmetric_nodes(sizes, splits), values.reshape(-1, n_outputs)
 
 
-class _Walk:
-    """Nodes of nested trees, numbered in the order in which a depth-first walk visits them, left before right."""
-
-    def __init__(self) -> None:
-        self.split: list[int] = []
-        self.left: list[int] = []
-        self.right: list[int] = []
-        self.values: list[Any] = []
-
-    def visit(self, tree: Mapping[str, Any]) -> None:
-        """Append the nodes of one tree."""
+def _nested_trees(trees: Sequence[Mapping[str, Any]]) -> tuple[Nodes, Floats]:
+    """Nodes and leaf values of trees that are not symmetric, depth-first; leaves are numbered from left to right."""
+    split, left, right = list[Any](), list[int](), list[int]()
+    roots, leaves, n_leaves = list[int](), list[Any](), [0]
+    for tree in trees:
+        roots.append(len(split))
         waiting: list[tuple[Mapping[str, Any], int]] = [(tree, -1)]
         while waiting:
             node, parent = waiting.pop()
             if parent >= 0:
-                self.right[parent] = len(self.split)
-            while "split" in node:
-                waiting.append((node["right"], len(self.split)))
-                self._append(node["split"]["split_index"], left=len(self.split) + 1)
-                node = node["left"]
-            self.values.append(node["value"])
-            self._append(-1, left=-1)
-
-    def _append(self, split: int, left: int) -> None:
-        self.split.append(split)
-        self.left.append(left)
-        self.right.append(-1)
-
-
-def _nested_trees(trees: Sequence[Mapping[str, Any]]) -> tuple[Nodes, Floats]:
-    """Nodes and leaf values of trees that are not symmetric; leaves are numbered from left to right."""
-    walk = _Walk()
-    roots, n_leaves = [], [0]
-    for tree in trees:
-        roots.append(len(walk.split))
-        walk.visit(tree)
-        n_leaves.append(len(walk.values))
-    rows = [value if isinstance(value, list) else [value] for value in walk.values]
+                right[parent] = len(split)
+            is_inner = "split" in node
+            split.append(node["split"]["split_index"] if is_inner else -1)
+            left.append(len(split) if is_inner else -1)
+            right.append(-1)
+            if is_inner:
+                waiting += [(node["right"], len(split) - 1), (node["left"], -1)]
+            else:
+                leaves.append(node["value"])
+        n_leaves.append(len(leaves))
+    rows = [value if isinstance(value, list) else [value] for value in leaves]
     values = _numbers(list(itertools.chain.from_iterable(rows))).reshape(len(rows), -1)
     if any(len(row) != values.shape[1] for row in rows):
         raise ModelFileError("the model's leaves must have a value per output each, got others; file damaged?")
-    split, left = _whole_numbers(walk.split), np.array(walk.left)
-    leaf = np.cumsum(left < 0) - 1
+    leaf = np.cumsum(np.array(left) < 0) - 1
     label = leaf - np.repeat(n_leaves[:-1], np.diff([*roots, len(split)]))
-    return Nodes(np.array(roots), split, left, np.array(walk.right), leaf, label), values
+    return Nodes(np.array(roots), _whole_numbers(split), np.array(left), np.array(right), leaf, label), values

@@ -31,9 +31,16 @@ import numpy.typing as npt
 from treeanova.core.arrays import Floats, Ints
 from treeanova.data.features import Feature, Schema
 from treeanova.errors import ModelFileError, UnsupportedModelError
-from treeanova.model.forest import Forest, assemble
+from treeanova.model.forest import Forest
 from treeanova.readers.checks import check_size, check_values, damage_reported
-from treeanova.readers.onnx.graph import MODES, Conditions, TreeOperator, left_and_right, tree_operator, with_chains
+from treeanova.readers.onnx.graph import (
+    MODES,
+    Conditions,
+    TreeOperator,
+    forest_of_conditions,
+    tree_operator,
+    with_chains,
+)
 from treeanova.readers.outputs import are_shares, objective_of_probabilities, output_names, without_first_of_two
 
 _Number = TypeVar("_Number", bound=np.generic)
@@ -52,7 +59,7 @@ _AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 
 
 @dataclasses.dataclass(frozen=True)
-class Parts:
+class Ensemble:
     """What both families of operators say: conditions, roots, and a weight per entry of (node, output)."""
 
     conditions: Conditions
@@ -72,53 +79,55 @@ def forest_of(tree: TreeOperator) -> Forest:
     unknown = [name for name in attributes if name.removesuffix("_as_tensor") not in _ATTRIBUTES]
     if unknown:
         raise ModelFileError(f"ONNX trees must have known attributes, got {unknown[0]!r:.60}; file damaged?")
-    parts = _newer_parts(attributes, tree) if kind == "TreeEnsemble" else _older_parts(attributes, tree)
-    if parts.aggregate not in {"SUM", "AVERAGE"}:
+    ensemble = _newer_ensemble(attributes, tree) if kind == "TreeEnsemble" else _older_ensemble(attributes, tree)
+    if ensemble.aggregate not in {"SUM", "AVERAGE"}:
         raise UnsupportedModelError(
-            f"an ONNX model must add up its trees, got the aggregate function {parts.aggregate}; only SUM and AVERAGE "
-            "are sums over leaves."
+            f"an ONNX model must add up its trees, got the aggregate function {ensemble.aggregate}; only SUM and "
+            "AVERAGE are sums over leaves."
         )
-    values = _values(parts)
+    values = _values(ensemble)
     if kind == "TreeEnsembleClassifier":
-        return _classifier(tree, parts, values, _labels(attributes))
-    outputs = output_names(parts.n_outputs)
+        return _classifier(tree, ensemble, values, _labels(attributes))
+    outputs = output_names(ensemble.n_outputs)
     # onnxruntime applies neither LOGISTIC nor SOFTMAX to a single target, which other runtimes may.
     several = {"NONE": "identity", "LOGISTIC": "logit", "SOFTMAX": "softmax"}
-    links = {"NONE": "identity"} if parts.n_outputs == 1 else several
-    link = links.get(parts.transform, "other")
-    schema = dataclasses.replace(_schema(tree, parts), outputs=outputs, link=link, predicts_share=link != "identity")
-    return _assembled(schema, parts, values, parts.base)
+    links = {"NONE": "identity"} if ensemble.n_outputs == 1 else several
+    link = links.get(ensemble.transform, "other")
+    schema = dataclasses.replace(_schema(tree, ensemble), outputs=outputs, link=link, predicts_share=link != "identity")
+    return _assembled(schema, ensemble, values, ensemble.base)
 
 
-def _assembled(schema: Schema, parts: Parts, values: Floats, base: Floats) -> Forest:
-    structure, origin = left_and_right(parts.conditions, parts.roots)
+def _assembled(schema: Schema, ensemble: Ensemble, values: Floats, base: Floats) -> Forest:
     schema = dataclasses.replace(schema, objective=objective_of_probabilities(schema.link))
-    scale = 1 / len(parts.roots) if parts.aggregate == "AVERAGE" else 1.0
-    return assemble(schema, base, values=values[origin] * scale, leaf_label=origin, **structure)
+    scale = 1 / len(ensemble.roots) if ensemble.aggregate == "AVERAGE" else 1.0
+    return forest_of_conditions(schema, base, ensemble.conditions, ensemble.roots, values * scale)
 
 
-def _schema(tree: TreeOperator, parts: Parts) -> Schema:
-    inner = parts.conditions.feature[parts.conditions.mode >= 0]
+def _schema(tree: TreeOperator, ensemble: Ensemble) -> Schema:
+    inner = ensemble.conditions.feature[ensemble.conditions.mode >= 0]
     n_columns = tree.n_columns or int(inner.max(initial=-1)) + 1
     check_size("columns", n_columns, _MAX_COLUMNS)
     return Schema(tuple(Feature(f"x{j}") for j in range(n_columns)))
 
 
-def _values(parts: Parts) -> Floats:
+def _values(ensemble: Ensemble) -> Floats:
     """Weights as a matrix of a row per node and a column per output."""
-    n_nodes = len(parts.conditions.mode)
-    if parts.n_outputs > max(2, len(parts.weights)):
+    n_nodes = len(ensemble.conditions.mode)
+    if ensemble.n_outputs > max(2, len(ensemble.weights)):
         raise ModelFileError(
-            f"an ONNX model must have weights for each of {parts.n_outputs} outputs, got {len(parts.weights)}; damaged?"
+            f"an ONNX model must have weights for each of {ensemble.n_outputs} outputs, got "
+            f"{len(ensemble.weights)}; file damaged?"
         )
-    check_size("leaf values", n_nodes * parts.n_outputs, _MAX_VALUES)
-    if len(parts.weights) and not (parts.weight_output.min() >= 0 and parts.weight_output.max() < parts.n_outputs):
+    check_size("leaf values", n_nodes * ensemble.n_outputs, _MAX_VALUES)
+    if len(ensemble.weights) and not (
+        ensemble.weight_output.min() >= 0 and ensemble.weight_output.max() < ensemble.n_outputs
+    ):
         raise ModelFileError("weights of ONNX trees must be for outputs that exist, got others; file damaged?")
-    places = parts.weight_node * parts.n_outputs + parts.weight_output
+    places = ensemble.weight_node * ensemble.n_outputs + ensemble.weight_output
     if len(np.unique(places)) < len(places):
         raise ModelFileError("leaves of ONNX trees must have a weight per output, got several; file damaged?")
-    values = np.zeros((n_nodes, parts.n_outputs))
-    np.add.at(values, (parts.weight_node, parts.weight_output), parts.weights)
+    values = np.zeros((n_nodes, ensemble.n_outputs))
+    np.add.at(values, (ensemble.weight_node, ensemble.weight_output), ensemble.weights)
     return values
 
 
@@ -130,43 +139,43 @@ def _labels(attributes: dict[str, Any]) -> tuple[Hashable, ...]:
     return tuple(texts or attributes.get("classlabels_int64s") or ())
 
 
-def _classifier(tree: TreeOperator, parts: Parts, values: Floats, labels: tuple[Hashable, ...]) -> Forest:
-    if parts.n_outputs < 2:
+def _classifier(tree: TreeOperator, ensemble: Ensemble, values: Floats, labels: tuple[Hashable, ...]) -> Forest:
+    if ensemble.n_outputs < 2:
         raise UnsupportedModelError("an ONNX classifier must have two or more classes, got fewer; train it on more.")
-    schema = dataclasses.replace(_schema(tree, parts), classes=labels)
-    if _is_one_score(parts):
-        return _two_classes(schema, parts, values[:, :1])
-    if parts.n_outputs == 2 and parts.base.any():
+    schema = dataclasses.replace(_schema(tree, ensemble), classes=labels)
+    if _is_one_score(ensemble):
+        return _two_classes(schema, ensemble, values[:, :1])
+    if ensemble.n_outputs == 2 and ensemble.base.any():
         raise UnsupportedModelError(
             "an ONNX classifier of two classes must have weights for the first only to have base values, got weights "
             "for both, which onnxruntime adds in another way; convert the model again."
         )
-    base, share = parts.base, 1.0 if parts.aggregate == "AVERAGE" else 1 / len(parts.roots)
-    has_shares = (values >= 0).all() and are_shares(values[parts.conditions.mode < 0], share, base)
+    base, share = ensemble.base, 1.0 if ensemble.aggregate == "AVERAGE" else 1 / len(ensemble.roots)
+    has_shares = (values >= 0).all() and are_shares(values[ensemble.conditions.mode < 0], share, base)
     links = {"NONE": "probability" if has_shares else "other", "SOFTMAX": "softmax"}
-    link = links.get(parts.transform, "other")
+    link = links.get(ensemble.transform, "other")
     if link == "probability":
         values, base = without_first_of_two(values), without_first_of_two(base)
     outputs = output_names(values.shape[1], labels)
-    return _assembled(dataclasses.replace(schema, outputs=outputs, link=link), parts, values, base)
+    return _assembled(dataclasses.replace(schema, outputs=outputs, link=link), ensemble, values, base)
 
 
-def _is_one_score(parts: Parts) -> bool:
+def _is_one_score(ensemble: Ensemble) -> bool:
     """Whether a classifier of two classes has weights for the first only, which then mean a score of the second."""
-    return parts.n_outputs == 2 and not parts.weight_output.any()
+    return ensemble.n_outputs == 2 and not ensemble.weight_output.any()
 
 
-def _two_classes(schema: Schema, parts: Parts, values: Floats) -> Forest:
+def _two_classes(schema: Schema, ensemble: Ensemble, values: Floats) -> Forest:
     """One score for two classes."""
-    is_share = bool((parts.weights >= 0).all()) and parts.transform == "NONE"
-    link = "logit" if parts.transform == "LOGISTIC" else "probability" if is_share else "other"
-    return _assembled(dataclasses.replace(schema, link=link), parts, values, parts.base)
+    is_share = bool((ensemble.weights >= 0).all()) and ensemble.transform == "NONE"
+    link = "logit" if ensemble.transform == "LOGISTIC" else "probability" if is_share else "other"
+    return _assembled(dataclasses.replace(schema, link=link), ensemble, values, ensemble.base)
 
 
 # Attributes
 
 
-def _older_parts(attributes: dict[str, Any], tree: TreeOperator) -> Parts:
+def _older_ensemble(attributes: dict[str, Any], tree: TreeOperator) -> Ensemble:
     """TreeEnsembleRegressor and TreeEnsembleClassifier: nodes are named by their tree and a number in it."""
     is_classifier = tree.operator.kind == "TreeEnsembleClassifier"
     prefix = "class" if is_classifier else "target"
@@ -194,7 +203,7 @@ def _older_parts(attributes: dict[str, Any], tree: TreeOperator) -> Parts:
     n_outputs = len(_labels(attributes)) if is_classifier else _n_targets(attributes)
     outputs = _integers(attributes, f"{prefix}_ids", len(owners))
     n_scores = 1 if is_classifier and n_outputs == 2 and not outputs.any() else n_outputs
-    return Parts(
+    return Ensemble(
         conditions=conditions,
         roots=_roots(conditions, trees),
         weight_node=weight_node,
@@ -207,7 +216,7 @@ def _older_parts(attributes: dict[str, Any], tree: TreeOperator) -> Parts:
     )
 
 
-def _newer_parts(attributes: dict[str, Any], tree: TreeOperator) -> Parts:
+def _newer_ensemble(attributes: dict[str, Any], tree: TreeOperator) -> Ensemble:
     """TreeEnsemble: inner nodes and leaves are in lists of their own; each branch gets a leaf of its own here."""
     mode = np.asarray(attributes["nodes_modes"], dtype=np.int64)
     check_values("nodes of ONNX trees must have known modes", mode, (mode >= 0) & (mode < len(MODES)))
@@ -237,7 +246,7 @@ def _newer_parts(attributes: dict[str, Any], tree: TreeOperator) -> Parts:
         is_double=tree.is_double,
     )
     n_outputs = _n_targets(attributes)
-    return Parts(
+    return Ensemble(
         conditions=with_chains(conditions, _sets(_array(attributes.get("membership_values", ()), tree))),
         roots=_integers(attributes, "tree_roots"),
         weight_node=n_nodes + np.arange(len(leaves)),

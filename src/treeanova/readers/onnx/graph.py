@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import graphlib
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -11,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from treeanova.core.arrays import Bools, Floats, Ints
+from treeanova.data.features import Schema
 from treeanova.errors import ModelFileError, UnsupportedModelError
-from treeanova.model.forest import bound_below, bound_up_to
+from treeanova.model.forest import Forest, TreeBuilder, assemble, bound_below, bound_up_to
 from treeanova.readers.checks import check_size
 
 # Conditions, by the names of the older operators and in the order of the numbers of the newer one.
@@ -57,36 +59,37 @@ def with_chains(conditions: Conditions, sets: Sequence[Floats]) -> Conditions:
             entry = (columns["feature"][node], member, EQ, columns["true"][node], following, columns["tracks"][node])
             for values, value in zip(columns.values(), entry, strict=True):
                 values[place : place + 1] = [value]
-    return Conditions(
-        feature=np.array(columns["feature"], dtype=np.int64),
-        threshold=np.array(columns["threshold"], dtype=np.float64),
-        mode=np.array(columns["mode"], dtype=np.int64),
-        true=np.array(columns["true"], dtype=np.int64),
-        false=np.array(columns["false"], dtype=np.int64),
-        tracks=np.array(columns["tracks"], dtype=bool),
-        is_double=conditions.is_double,
-    )
+    arrays: dict[str, Any] = {
+        name: np.array(column, getattr(conditions, name).dtype) for name, column in columns.items()
+    }
+    return dataclasses.replace(conditions, **arrays)
 
 
-def left_and_right(conditions: Conditions, roots: Ints) -> tuple[dict[str, Ints | Floats | Bools], Ints]:
-    """Arguments of `assemble` for the structure of trees, and the node of the file that each node comes from."""
+def forest_of_conditions(
+    schema: Schema, intercept: Floats, conditions: Conditions, roots: Ints, values: Floats
+) -> Forest:
+    """The Forest of trees of conditions; `values` has a row for each node of the file, which labels leaves."""
     _check(conditions, roots)
     up_to, below = _bounds(conditions)
-    is_equality = (conditions.mode == EQ) | (conditions.mode == NEQ)
-    if is_equality.any() or _is_shared(conditions):
-        return _expanded(conditions, roots, up_to, below)
     mode = conditions.mode
+    if ((mode == EQ) | (mode == NEQ)).any() or _is_shared(conditions):
+        expansion = _Expansion(conditions, up_to, below, values)
+        starts = [expansion.add_tree(int(root)) for root in roots]
+        return expansion.trees.forest(schema, intercept, starts)
     swaps = (mode == GT) | (mode == GTE)
     is_leaf = mode < 0
-    structure: dict[str, Ints | Floats | Bools] = {
-        "roots": roots,
-        "feature": np.where(is_leaf, -1, conditions.feature),
-        "bound": np.where((mode == LEQ) | (mode == GT), up_to, below),
-        "left": np.where(is_leaf, -1, np.where(swaps, conditions.false, conditions.true)),
-        "right": np.where(is_leaf, -1, np.where(swaps, conditions.true, conditions.false)),
-        "missing_left": conditions.tracks != swaps,
-    }
-    return structure, np.arange(len(mode))
+    return assemble(
+        schema,
+        intercept,
+        roots=roots,
+        feature=np.where(is_leaf, -1, conditions.feature),
+        bound=np.where((mode == LEQ) | (mode == GT), up_to, below),
+        left=np.where(is_leaf, -1, np.where(swaps, conditions.false, conditions.true)),
+        right=np.where(is_leaf, -1, np.where(swaps, conditions.true, conditions.false)),
+        missing_left=conditions.tracks != swaps,
+        values=values,
+        leaf_label=np.arange(len(mode)),
+    )
 
 
 def _check(conditions: Conditions, roots: Ints) -> None:
@@ -133,64 +136,34 @@ def _bounds(conditions: Conditions) -> tuple[Floats, Floats]:
     return bound_up_to(threshold), bound_below(threshold)
 
 
-def _expanded(
-    conditions: Conditions, roots: Ints, up_to: Floats, below: Floats
-) -> tuple[dict[str, Ints | Floats | Bools], Ints]:
+_Waiting = tuple[int, dict[int, Range], list[int] | None, int]
+
+
+class _Expansion:
     """Trees with equalities or shared nodes: x == t is two nodes, after which the branch of x != t comes twice.
 
     Where the values that reach a node leave one answer only, the node is left out, so that chains of equalities of one
     feature stay small.
     """
-    builder = _Builder(conditions, up_to, below)
-    starts = [builder.tree(int(root)) for root in roots]
-    structure: dict[str, Ints | Floats | Bools] = {
-        "roots": np.array(starts, dtype=np.int64),
-        "feature": np.array(builder.feature, dtype=np.int64),
-        "bound": np.array(builder.bound, dtype=np.float64),
-        "left": np.array(builder.left, dtype=np.int64),
-        "right": np.array(builder.right, dtype=np.int64),
-        "missing_left": np.array(builder.missing_left, dtype=bool),
-    }
-    return structure, np.array(builder.origin, dtype=np.int64)
 
-
-class _Builder:
-    """Nodes of a Forest, appended one by one."""
-
-    def __init__(self, conditions: Conditions, up_to: Floats, below: Floats) -> None:
-        self.conditions = conditions
+    def __init__(self, conditions: Conditions, up_to: Floats, below: Floats, values: Floats) -> None:
+        self.conditions, self.values = conditions, values
         self.up_to, self.below = up_to.tolist(), below.tolist()
-        self.feature: list[int] = []
-        self.bound: list[float] = []
-        self.left: list[int] = []
-        self.right: list[int] = []
-        self.missing_left: list[bool] = []
-        self.origin: list[int] = []
+        self.trees = TreeBuilder()
 
-    def tree(self, root: int) -> int:
-        """Append a tree, and give the position of its root."""
-        start = len(self.origin)
+    def add_tree(self, root: int) -> int:
+        """Append a tree, and return the position of its root."""
+        start = len(self.trees)
         # Node of the file, ranges of features so far, and where its position is to be written.
-        waiting: list[tuple[int, dict[int, Range], list[int] | None, int]] = [(root, {}, None, 0)]
+        waiting: list[_Waiting] = [(root, {}, None, 0)]
         while waiting:
             node, ranges, parent_side, parent = waiting.pop()
             node = self._undecided(node, ranges)
-            check_size("trees with equalities", len(self.origin), _MAX_NODES)
-            position = self._append(node)
+            check_size("trees with equalities", len(self.trees), _MAX_NODES)
             if parent_side is not None:
-                parent_side[parent] = position
-            if self.conditions.mode[node] >= 0:
-                waiting += self._children(node, position, ranges)
+                parent_side[parent] = len(self.trees)
+            waiting += self._append(node, ranges)
         return start
-
-    def _append(self, node: int) -> int:
-        self.feature.append(-1)
-        self.bound.append(0.0)
-        self.left.append(-1)
-        self.right.append(-1)
-        self.missing_left.append(False)
-        self.origin.append(node)
-        return len(self.origin) - 1
 
     def _undecided(self, node: int, ranges: dict[int, Range]) -> int:
         """The first node from here on whose answer the ranges leave open."""
@@ -205,33 +178,31 @@ class _Builder:
             node = int(conditions.false[node] if mode == EQ else conditions.true[node])
         raise ModelFileError("the model's trees must reach each node once, got a loop; file damaged?")
 
-    def _children(
-        self, node: int, position: int, ranges: dict[int, Range]
-    ) -> list[tuple[int, dict[int, Range], list[int] | None, int]]:
-        """Fill in a node, and give what comes after it; an equality gets a second node on its left."""
+    def _append(self, node: int, ranges: dict[int, Range]) -> list[_Waiting]:
+        """Append a node, with a second one on its left if it is an equality, and return what comes after it."""
         conditions, mode = self.conditions, int(self.conditions.mode[node])
+        if mode < 0:
+            self.trees.append(values=self.values[node], label=node)
+            return []
         true, false, tracks = int(conditions.true[node]), int(conditions.false[node]), bool(conditions.tracks[node])
-        feature = int(conditions.feature[node])
-        self.feature[position] = feature
+        feature, left, right = int(conditions.feature[node]), self.trees.left, self.trees.right
+        up_to, below = self.up_to[node], self.below[node]
         if mode not in {EQ, NEQ}:
             swaps = mode in {GT, GTE}
-            left, right = (false, true) if swaps else (true, false)
-            self.bound[position] = self.up_to[node] if mode in {LEQ, GT} else self.below[node]
-            self.missing_left[position] = tracks != swaps
-            return [(left, ranges, self.left, position), (right, ranges, self.right, position)]
+            bound = up_to if mode in {LEQ, GT} else below
+            position = self.trees.append(feature, bound, missing_left=tracks != swaps)
+            if swaps:
+                true, false = false, true
+            return [(true, ranges, left, position), (false, ranges, right, position)]
         equal, other = (true, false) if mode == EQ else (false, true)
         low, high = ranges.get(feature, (-np.inf, np.inf))
-        up_to, below = self.up_to[node], self.below[node]
         # NaN is not equal to anything; where it counts as true at x == t, it goes with equal values.
-        missing_is_equal = tracks and mode == EQ
-        self.bound[position], self.missing_left[position] = up_to, missing_is_equal
-        second = self._append(node)
-        self.left[position] = second
-        self.feature[second], self.bound[second], self.missing_left[second] = feature, below, False
+        position = self.trees.append(feature, up_to, missing_left=tracks and mode == EQ)
+        second = left[position] = self.trees.append(feature, below)
         return [
-            (other, ranges | {feature: (low, min(high, below))}, self.left, second),
-            (equal, ranges | {feature: (max(low, below), min(high, up_to))}, self.right, second),
-            (other, ranges | {feature: (max(low, up_to), high)}, self.right, position),
+            (other, ranges | {feature: (low, min(high, below))}, left, second),
+            (equal, ranges | {feature: (max(low, below), min(high, up_to))}, right, second),
+            (other, ranges | {feature: (max(low, up_to), high)}, right, position),
         ]
 
 
@@ -377,6 +348,7 @@ def tree_operator(data: bytes) -> TreeOperator:
             "decompose the model that was converted."
         )
     tree = trees[0]
+    _check_connected(tree, operators, [text(single(fields(raw(value)), 1)) for value in graph.get(12, [])])
     inputs = {name: kind for name, *kind in map(_input, graph.get(11, []))}
     source = _source(tree.inputs[0], operators, inputs)
     _check_after(tree, operators, _ones(graph))
@@ -453,14 +425,34 @@ def _input(value: Value) -> tuple[str, int, int | None]:
     return name, integers(tensor.get(1, [0]))[0], (signed(columns[0]) if columns and signed(columns[0]) > 0 else None)
 
 
+def _check_connected(tree: Operator, operators: Sequence[Operator], outputs: Sequence[str]) -> None:
+    """Raise ModelFileError if outputs of the graph come from operators in a loop, or none comes from the trees."""
+    makers = {name: k for k, operator in enumerate(operators) for name in operator.outputs if name}
+    sources: dict[int, list[int]] = {}
+    waiting = [makers[name] for name in (*tree.outputs, *outputs) if name in makers]
+    while waiting:
+        k = waiting.pop()
+        if k not in sources:
+            sources[k] = [makers[name] for name in operators[k].inputs if name in makers]
+            waiting += sources[k]
+    try:
+        order = list(graphlib.TopologicalSorter(sources).static_order())
+    except graphlib.CycleError as error:
+        raise ModelFileError(
+            "the operators of an ONNX model must follow each other, got a loop; file damaged?"
+        ) from error
+    from_trees = set(tree.outputs)
+    for k in order:
+        if not from_trees.isdisjoint(operators[k].inputs):
+            from_trees |= set(operators[k].outputs)
+    if outputs and from_trees.isdisjoint(outputs):
+        raise ModelFileError("an output of an ONNX model must come from its trees, got none that does; file damaged?")
+
+
 def _source(name: str, operators: Sequence[Operator], inputs: dict[str, list[Any]]) -> str:
     """The graph's input that a tree operator sees, with nothing between that changes columns."""
     makers = {output: operator for operator in operators for output in operator.outputs}
-    n_steps = 0
     while name not in inputs:
-        n_steps += 1
-        if n_steps > len(operators):
-            raise ModelFileError("the operators of an ONNX model must follow each other, got a loop; file damaged?")
         maker = makers.get(name)
         if maker is None or maker.kind != "Identity":
             kind = "a constant" if maker is None else maker.kind

@@ -28,10 +28,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from treeanova.core.arrays import Bools, Floats, Ints
+from treeanova.core.arrays import Floats, Ints
 from treeanova.data.features import Feature, Schema
 from treeanova.errors import UnsupportedModelError
-from treeanova.model.forest import Forest, assemble
+from treeanova.model.forest import Forest, TreeBuilder
 from treeanova.readers.checks import check_size, damage_reported, decimal_number
 from treeanova.readers.outputs import class_outputs, without_first_of_two
 from treeanova.readers.pmml.fields import (
@@ -57,7 +57,6 @@ _REST, _STAY, _NULL = -1, -2, -3
 _MAX_COPIES, _FREE_NODES = 10, 100_000
 _MAX_COMPARISONS = 1 << 30
 _MAX_ENTRIES = 1 << 27
-_NO_TABLE: Bools = np.zeros(0, dtype=bool)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,85 +72,48 @@ class _Choice:
     outcomes: Ints
 
 
-class TreeBuilder:
-    """Nodes of all trees, appended one by one; `leaf_values` takes a Node element to the values of its score."""
+class _Trees:
+    """Trees of TreeModels, on one field at a time; features for which a row may have no prediction are noted."""
 
     def __init__(self, fields: Fields, n_elements: int) -> None:
-        self.fields = fields
+        self.fields, self.builder = fields, TreeBuilder()
         self.max_nodes = _FREE_NODES + _MAX_COPIES * n_elements
         self.n_choices = self.n_entries = 0
-        self.nodes: list[tuple[int, float, bool, Bools]] = []  # feature, bound, missing_left, categories
-        self.left: list[int] = []
-        self.right: list[int] = []
-        self.values: list[Floats | None] = []
         self.without_missing: set[int] = set()
         self.without_unseen: set[int] = set()
 
     def add(self, model: Element, leaf_values: Callable[[Element], Floats]) -> int:
-        """Append the tree of a TreeModel, and give the position of its root."""
-        strategy = model.get("missingValueStrategy", "none")
-        if strategy not in {"none", "defaultChild", "lastPrediction", "nullPrediction"}:
-            raise refusal(f"missingValueStrategy must be none, defaultChild or a prediction, got {strategy}")
+        """Append the tree of a TreeModel and return its root; `leaf_values` takes a Node to the values of its score."""
+        self.strategy = model.get("missingValueStrategy", "none")
+        if self.strategy not in {"none", "defaultChild", "lastPrediction", "nullPrediction"}:
+            raise refusal(f"missingValueStrategy must be none, defaultChild or a prediction, got {self.strategy}")
         root = model.first("Node")
         if root is None or predicate_of(root).name != "True":
             raise refusal("each TreeModel must have a root whose predicate is True")
         otherwise = model.get("noTrueChildStrategy", "returnNullPrediction")
         if otherwise not in {"returnNullPrediction", "returnLastPrediction"}:
             raise refusal(f"noTrueChildStrategy must be that of PMML, got {otherwise!r:.40}")
-        stays = otherwise == "returnLastPrediction"
-        return _Tree(self, strategy, stays, leaf_values).node(root)
-
-    def append(
-        self, feature: int, bound: float, *, missing_left: bool, table: Bools = _NO_TABLE, values: Floats | None = None
-    ) -> int:
-        """Append a node without children."""
-        self.n_entries += len(table)
-        check_size("trees on one field at a time", len(self.nodes), self.max_nodes)
-        check_size("category tables", self.n_entries, _MAX_ENTRIES)
-        self.nodes.append((feature, bound, missing_left, table))
-        self.left.append(-1)
-        self.right.append(-1)
-        self.values.append(values)
-        return len(self.nodes) - 1
-
-    def arrays(self, n_outputs: int) -> dict[str, Any]:
-        """Arguments of `assemble`."""
-        sizes = np.array([len(node[3]) for node in self.nodes], dtype=np.int64)
-        zero = np.zeros(n_outputs)
-        return {
-            "feature": [node[0] for node in self.nodes],
-            "bound": [node[1] for node in self.nodes],
-            "missing_left": [node[2] for node in self.nodes],
-            "left": self.left,
-            "right": self.right,
-            "values": np.array([zero if values is None else values for values in self.values]),
-            "leaf_label": np.arange(len(self.nodes)),
-            "category_start": np.where(sizes > 0, np.cumsum(sizes) - sizes, -1),
-            "category_left": np.concatenate([_NO_TABLE, *(node[3] for node in self.nodes)]),
-        }
-
-
-class _Tree:
-    """One TreeModel."""
-
-    def __init__(
-        self, builder: TreeBuilder, strategy: str, stays: bool, leaf_values: Callable[[Element], Floats]
-    ) -> None:
-        self.builder, self.fields = builder, builder.fields
-        self.strategy, self.stays, self.leaf_values = strategy, stays, leaf_values
+        self.stays, self.leaf_values = otherwise == "returnLastPrediction", leaf_values
         self.choices: dict[tuple[int, int], _Choice] = {}
+        return self.node(root)
+
+    def append(self, **node: Any) -> int:
+        """Append a node to the builder, within limits."""
+        self.n_entries += len(node.get("categories", ()))
+        check_size("trees on one field at a time", len(self.builder), self.max_nodes)
+        check_size("category tables", self.n_entries, _MAX_ENTRIES)
+        return self.builder.append(**node)
 
     def node(self, element: Element) -> int:
-        """Append a node and all that follows it."""
         return self.choose(element, 0) if element.all("Node") else self.leaf(element)
 
     def leaf(self, element: Element) -> int:
-        return self.builder.append(-1, 0.0, missing_left=False, values=self.leaf_values(element))
+        return self.append(values=self.leaf_values(element))
 
     def choose(self, element: Element, start: int) -> int:
         """Append the splits by which the children from `start` on are chosen."""
-        self.builder.n_choices += 1
-        check_size("trees on one field at a time", self.builder.n_choices, self.builder.max_nodes)
+        self.n_choices += 1
+        check_size("trees on one field at a time", self.n_choices, self.max_nodes)
         if (id(element), start) not in self.choices:
             self.choices[id(element), start] = self.choice(element, start)
         choice = self.choices[id(element), start]
@@ -224,7 +186,7 @@ class _Tree:
         pairs = zip(choice.edges.tolist(), known, strict=True)
         groups = [list(group)[-1] for _, group in itertools.groupby(pairs, key=lambda pair: pair[1])]
         if last == _NULL:
-            self.builder.without_missing.add(field.position)
+            self.without_missing.add(field.position)
         return self.intervals(field.position, groups, None if last == _NULL else last, follow)
 
     def intervals(
@@ -235,16 +197,15 @@ class _Tree:
             return follow(groups[0][1])
         if len(groups) == 1:
             assert missing is not None  # noqa: S101  asked before
-            position = self.builder.append(feature, np.inf, missing_left=False)
-            self.builder.left[position] = follow(groups[0][1])
-            self.builder.right[position] = follow(missing)
+            position = self.append(feature=feature, bound=np.inf)
+            self.builder.link(position, follow(groups[0][1]), follow(missing))
             return position
         half = len(groups) // 2
         lower, upper = groups[:half], groups[half:]
         missing_left = missing in [outcome for _, outcome in lower]
-        position = self.builder.append(feature, lower[-1][0], missing_left=missing_left)
-        self.builder.left[position] = self.intervals(feature, lower, missing if missing_left else None, follow)
-        self.builder.right[position] = self.intervals(feature, upper, None if missing_left else missing, follow)
+        position = self.append(feature=feature, bound=lower[-1][0], missing_left=missing_left)
+        left = self.intervals(feature, lower, missing if missing_left else None, follow)
+        self.builder.link(position, left, self.intervals(feature, upper, None if missing_left else missing, follow))
         return position
 
     def categories(self, field: Field, outcomes: Ints, follow: Callable[[int], int]) -> int:
@@ -253,18 +214,17 @@ class _Tree:
         _check_certain(known)
         unseen = missing if field.unseen_is_missing else unseen
         if unseen == _NULL:
-            self.builder.without_unseen.add(field.position)
+            self.without_unseen.add(field.position)
         if missing == _NULL:
-            self.builder.without_missing.add(field.position)
-        every = [chosen for chosen in dict.fromkeys([*known.tolist(), unseen, missing]) if chosen != _NULL]
+            self.without_missing.add(field.position)
+        every = [outcome for outcome in dict.fromkeys([*known.tolist(), unseen, missing]) if outcome != _NULL]
         if not every:
             raise refusal("a row may have no prediction")
         starts: list[int] = []
-        for chosen in every[:-1]:
-            table = np.append(known == chosen, unseen == chosen)
-            position = self.builder.append(field.position, 0.0, missing_left=missing == chosen, table=table)
-            self.builder.left[position] = follow(chosen)
-            starts.append(position)
+        for outcome in every[:-1]:
+            table = np.append(known == outcome, unseen == outcome)
+            starts.append(self.append(feature=field.position, missing_left=missing == outcome, categories=table))
+            self.builder.left[starts[-1]] = follow(outcome)
         last = follow(every[-1])
         for position, after in zip(starts, [*starts[1:], last], strict=True):
             self.builder.right[position] = after
@@ -300,7 +260,7 @@ def read_file(path: str | pathlib.Path) -> Forest:
             raise refusal("its trees are too deep; train it with a lower depth") from error
 
 
-class _Part(NamedTuple):
+class _Member(NamedTuple):
     """A TreeModel and its share in the score; whether it votes for a class."""
 
     model: Element
@@ -319,36 +279,33 @@ def _read(document: Element) -> Forest:
         raise refusal(f"its functionName must be regression or classification, got {function!r:.40}")
     is_classifier = function == "classification"
     classes = _classes(document, model) if is_classifier else ()
-    builder = TreeBuilder(fields, sum(1 for _ in document.below("Node")))
-    parts, constant = _parts(model, is_classifier=is_classifier)
-    roots = [builder.add(part.model, functools.partial(_values, part=part, classes=classes)) for part in parts]
-    n_outputs = max(1, len(classes))
-    arrays = builder.arrays(n_outputs)
-    schema = Schema(tuple(_accepting(builder, j, feature) for j, feature in enumerate(fields.features)), named=True)
+    trees = _Trees(fields, sum(1 for _ in document.below("Node")))
+    members, constant = _members(model, is_classifier=is_classifier)
+    roots = [trees.add(member.model, functools.partial(_values, member=member, classes=classes)) for member in members]
+    schema = Schema(tuple(_accepting(trees, j, feature) for j, feature in enumerate(fields.features)), named=True)
     if is_classifier:
         outputs = class_outputs(classes)
         schema = dataclasses.replace(schema, outputs=outputs, link="probability", classes=classes, objective="brier")
-        arrays["values"] = without_first_of_two(arrays["values"])
-    return assemble(schema, np.full(len(schema.outputs), constant), roots=roots, **arrays)
+    return trees.builder.forest(schema, np.full(len(schema.outputs), constant), roots)
 
 
-def _accepting(builder: TreeBuilder, j: int, feature: Feature) -> Feature:
+def _accepting(trees: _Trees, j: int, feature: Feature) -> Feature:
     """The feature, without missing values and unseen categories for which there is no prediction."""
     return dataclasses.replace(
         feature,
-        accepts_missing=feature.accepts_missing and j not in builder.without_missing,
-        accepts_unseen=feature.accepts_unseen and j not in builder.without_unseen,
+        accepts_missing=feature.accepts_missing and j not in trees.without_missing,
+        accepts_unseen=feature.accepts_unseen and j not in trees.without_unseen,
     )
 
 
 # Models in models
 
 
-def _parts(model: Element, *, is_classifier: bool) -> tuple[list[_Part], float]:
+def _members(model: Element, *, is_classifier: bool) -> tuple[list[_Member], float]:
     """All TreeModels with their factors, and the constant that is added."""
     slope, constant = _rescaling(model)
     if model.name == "TreeModel":
-        return [_Part(model, slope, False)], constant
+        return [_Member(model, slope, False)], constant
     segmentation = model.first("Segmentation") if model.name == "MiningModel" else None
     if segmentation is None:
         raise refusal(f"models must be TreeModel or MiningModel with segments, got {model.name}")
@@ -356,19 +313,19 @@ def _parts(model: Element, *, is_classifier: bool) -> tuple[list[_Part], float]:
     if method not in _METHODS or (is_classifier and method in {"sum", "weightedSum"}):
         raise refusal(f"segments must be added up or averaged, got multipleModelMethod={method!r}")
     segments = segmentation.all("Segment")
-    parts = []
+    members = []
     for segment, factor in zip(segments, _factors(segments, method), strict=True):
         if predicate_of(segment).name != "True":
             raise refusal("segments must be for all rows, got a predicate")
         inner = [child for child in segment.children if child.name.endswith("Model")]
         if len(inner) != 1:
             raise refusal(f"segments must have one model each, got {len(inner)}")
-        nested, shift = _parts(inner[0], is_classifier=is_classifier)
+        nested, shift = _members(inner[0], is_classifier=is_classifier)
         if method in _VOTES and inner[0].name != "TreeModel":
             raise refusal("votes must be those of trees, got votes of ensembles")
-        parts += [_Part(m, slope * factor * f, is_vote or method in _VOTES) for m, f, is_vote in nested]
+        members += [_Member(m, slope * factor * f, is_vote or method in _VOTES) for m, f, is_vote in nested]
         constant += slope * factor * shift
-    return parts, constant
+    return members, constant
 
 
 def _factors(segments: list[Element], method: str) -> Floats:
@@ -415,20 +372,21 @@ def _named(model: Element) -> Iterator[str]:
         yield distribution.get("value")
 
 
-def _values(node: Element, part: _Part, classes: tuple[str, ...]) -> Floats:
+def _values(node: Element, member: _Member, classes: tuple[str, ...]) -> Floats:
     """The score of a node, or the shares of classes in it."""
     if not classes:
-        return np.array([part.factor * decimal_number(node.attributes["score"])])
-    if part.is_vote:
-        return part.factor * np.array([float(label == node.attributes["score"]) for label in classes])
+        return np.array([member.factor * decimal_number(node.attributes["score"])])
+    if member.is_vote:
+        return without_first_of_two(
+            member.factor * np.array([float(label == node.attributes["score"]) for label in classes])
+        )
     listed = node.all("ScoreDistribution")
     shares = {one.get("value"): _share(one) for one in listed}
     is_whole = len(shares) == len(listed) and all(share >= 0 for share in shares.values())
     if not shares or not set(shares) <= set(classes) or not is_whole:
         raise refusal("leaves of a classifier must have a ScoreDistribution of its classes")
-    found = np.array([shares.get(label, 0.0) for label in classes])
-    values: Floats = part.factor * found / found.sum()
-    return values
+    counts = np.array([shares.get(label, 0.0) for label in classes])
+    return without_first_of_two(member.factor * counts / counts.sum())
 
 
 def _share(distribution: Element) -> float:
