@@ -3,18 +3,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from treeanova.plot.bars import Contributions, contributions_of, frame_of, leaves, with_rest, write_numbers
+from treeanova.plot.bars import Bars, bars_of, frame_of, leaves, with_rest, write_numbers
 
 
 def test_rows_of_one_output_and_the_rest():
     table = {"term": ["a", "b", "a", "b"], "output": ["u", "u", "v", "v"], "gap": [1.0, 2.0, 3.0, 4.0]}
-    found = contributions_of(table, ("gap",), ("u", "v"), 1)
+    found = bars_of(table, ("gap",), "v")
     assert found.names == ["a", "b"]
-    assert found.columns[0].tolist() == [3.0, 4.0]
-    terms = Contributions(list("abcd"), (np.array([4.0, 3.0, 2.0, 1.0]),))
+    assert found.columns["gap"].tolist() == [3.0, 4.0]
+    terms = Bars(list("abcd"), {"gap": np.array([4.0, 3.0, 2.0, 1.0]), "error": np.ones(4)})
     assert with_rest(terms, 4) is terms
-    names, (values,) = with_rest(terms, 2)
-    assert (names, values.tolist()) == (["a", "3 other terms"], [4.0, 6.0])
+    names, columns = with_rest(terms, 2)
+    assert (names, columns["gap"].tolist()) == (["a", "3 other terms"], [4.0, 6.0])
+    assert np.isnan(columns["error"][-1])  # errors do not add up
 
 
 @pytest.mark.parametrize(("head", "is_cut"), [(3.0, False), (-100.0, True)])

@@ -5,8 +5,7 @@ import pytest
 
 from treeanova.model.axes import CategoryAxis, IntervalAxis
 from treeanova.plot.axes import LINEAR, draw_axis
-from treeanova.plot.effects import Distribution, draw_category_distributions, draw_interval_distributions
-from treeanova.plot.scales import STRIP
+from treeanova.plot.scales import STRIP, Distribution, draw_category_distributions, draw_interval_distributions
 
 plt = pytest.importorskip("matplotlib.pyplot")
 

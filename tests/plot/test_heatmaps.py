@@ -48,7 +48,8 @@ def test_colours_are_white_at_zero_and_the_range_is_written(three):
     assert drawn.norm.vmin == -drawn.norm.vmax
     assert drawn.cmap(drawn.norm(0.0))[:3] == pytest.approx((1, 1, 1), abs=0.01)
     words = list(tick_places(drawn.colorbar.ax, "y"))
-    assert words == [f"−{drawn.norm.vmax:.3g}", "0", f"+{drawn.norm.vmax:.3g}"]
+    ends = [signs + f"{drawn.norm.vmax / part:.3g}" for part, signs in ((1, "−"), (2, "−"), (2, "+"), (1, "+"))]
+    assert words == [*ends[:2], "0", *ends[2:]]
     assert "(low)" in drawn.colorbar.ax.get_ylabel()
     assert drawn.norm.vmax <= np.abs(drawn.get_array()).max()
     assert (drawn.colorbar.extend == "both") == (np.abs(drawn.get_array()).max() > drawn.norm.vmax)

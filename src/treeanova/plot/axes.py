@@ -20,15 +20,27 @@ from treeanova.model.axes import Axis, IntervalAxis
 from treeanova.model.grid import Binning, binning_by, unmerged
 
 Ends = tuple[float, float]
+Entry = tuple[Axis, Floats, Ends | None]  # an axis, the weights of its bins, and the ends of nearly all data
+Extras = bool | Collection[str] | None
+X_SCALES = ("linear", "log", "quantile")
+ORDERS = ("auto", "given", "name", "value", "weight")
+GAP = -1
 _TAIL = 0.01  # share of the weight that a tail may hold and still be cut
-_STRETCH = 0.5  # length of the longest tail that is kept, relative to the range without tails
+_STRETCH = 0.5  # length of the longest tail that is drawn, relative to the range without tails
 _MARGIN = 0.04  # beyond the outermost thresholds, relative to the range between them
+_EMPTY_SHARE = 0.05  # of an axis by quantile, shared equally by all bins: those without data can be seen
+_SMALLEST = 1e-6  # threshold, relative to the largest; libraries write "above zero" as a tiny one
+_SCALE_WORDS = {"linear": "", "log": "log scale", "quantile": "widths are shares of the data"}
+_FIRST_NUMBER = re.compile(r"^\s*([<>≤≥]?)[\s=(\[$€£~]*(-?\d+(?:\.\d+)?)")
+_DIRECTIONS = {"<": -np.inf, "≤": -np.inf, ">": np.inf, "≥": np.inf}
+
+# Ranges.
 
 
 def range_of(axis: Axis, weights: Floats, data_ends: Ends | None = None) -> Ends:
-    """Ends of a numeric range: a little beyond the outermost thresholds, or the ends of the data where these are near.
+    """Return the ends of an axis: a little beyond the outermost thresholds, or the ends of the data if these are near.
 
-    Long tails that hold next to no weight are cut. `data_ends` are the ends of nearly all values of the data.
+    Long tails that hold next to no weight are cut.
     """
     thresholds = axis.thresholds
     if not len(thresholds):
@@ -43,7 +55,7 @@ def range_of(axis: Axis, weights: Floats, data_ends: Ends | None = None) -> Ends
 
 
 def _without_tails(thresholds: Floats, masses: Floats, data_ends: Ends | None) -> Ends:
-    """The outermost thresholds, or the ends of the data where thresholds lie far beyond them."""
+    """Return the outermost thresholds, or the ends of the data if thresholds lie far beyond them."""
     start, end = data_ends or _bulk(thresholds, masses)
     longest = _STRETCH * (end - start)
     low = start if 0 < longest < start - thresholds[0] else thresholds[0]
@@ -52,19 +64,16 @@ def _without_tails(thresholds: Floats, masses: Floats, data_ends: Ends | None) -
 
 
 def _bulk(thresholds: Floats, masses: Floats) -> Ends:
-    """Thresholds with next to no weight beyond them."""
+    """Return the thresholds that have next to no weight beyond them."""
     below = np.cumsum(masses)[:-1] / masses.sum() if masses.sum() > 0 else np.linspace(0, 1, len(thresholds))
     start = max(int(np.searchsorted(below, _TAIL, side="right")) - 1, 0)
     end = min(int(np.searchsorted(below, 1 - _TAIL)), len(thresholds) - 1)
     return float(thresholds[start]), float(thresholds[end])
 
 
-def common_range(axes: Sequence[tuple[Axis, Floats, Ends | None]]) -> Ends | None:
-    """Ends that contain the ranges of several axes of a feature; None for categories.
-
-    Each entry is an axis, the weights of its bins, and the ends of the data where they are known.
-    """
-    ordered = [entry for entry in axes if entry[0].is_ordered]
+def common_range(entries: Sequence[Entry]) -> Ends | None:
+    """Return ends that contain the ranges of several axes of a feature; None for categories."""
+    ordered = [entry for entry in entries if entry[0].is_ordered]
     if not ordered:
         return None
     split = [entry for entry in ordered if len(entry[0].thresholds)]
@@ -73,7 +82,6 @@ def common_range(axes: Sequence[tuple[Axis, Floats, Ends | None]]) -> Ends | Non
 
 
 def checked_limits(limits: Any) -> Ends:
-    """Two finite numbers in ascending order."""
     ends = tuple(float(end) for end in limits)
     if len(ends) != 2 or not np.isfinite(ends).all() or not ends[0] < ends[1]:
         raise ValueError(
@@ -83,11 +91,7 @@ def checked_limits(limits: Any) -> Ends:
     return ends[0], ends[1]
 
 
-X_SCALES = ("linear", "log", "quantile")
-_EMPTY_SHARE = 0.05  # of the axis, shared equally by all bins, so that those without data can be seen
-_SMALLEST = 1e-6  # threshold, relative to the largest; libraries write "above zero" as a tiny one
-_WORDS = {"linear": "", "log": "log scale", "quantile": "widths are shares of the data"}
-Entry = tuple[Axis, Floats, Ends | None]
+# Scales.
 
 
 def _same(numbers: Any) -> Any:
@@ -104,50 +108,36 @@ class AxisScale:
 
     @property
     def is_linear(self) -> bool:
-        """Whether positions are the numbers themselves."""
         return self.kind == "linear"
 
     @property
     def words(self) -> str:
-        """What to write at the axis; empty for a linear one."""
-        return _WORDS[self.kind]
+        return _SCALE_WORDS[self.kind]
 
 
 LINEAR = AxisScale()
 
 
 def scale_and_ends(kind: str, entries: Sequence[Entry], limits: Any, name: str) -> tuple[AxisScale, Ends | None]:
-    """The scale of an axis that several drawings share, and its ends; None for categories.
+    """Return the scale of an axis that several drawings share, and its ends; None for categories.
 
-    Parameters
-    ----------
-    kind
-        One of X_SCALES.
-    entries
-        Axes of one feature with the weights of their bins, and the ends of nearly all data where they are known.
-    limits
-        Ends that were asked for, or None.
-    name
-        Name of the argument that gave `kind`, for errors.
+    Errors speak of the argument `name`, which gave `kind`.
     """
     if kind not in X_SCALES:
         raise ValueError(f"`{name}` must be one of {', '.join(map(repr, X_SCALES))}, got {kind!r}; leave it out.")
-    given = None if limits is None else checked_limits(limits)
+    ends = None if limits is None else checked_limits(limits)
     if kind == "linear":
-        return LINEAR, given or common_range(entries)
+        return LINEAR, ends or common_range(entries)
     axis = entries[0][0]
     if not axis.is_ordered:
         raise ValueError(f"`{name}` must be 'linear' for the categories of {axis.name!r}, got {kind!r}; leave it out.")
     if axis.date_unit and kind == "log":
         raise ValueError(f"`{name}` must be 'linear' or 'quantile' for the dates of {axis.name!r}, got 'log'.")
-    return _log_scale(entries, given) if kind == "log" else _quantile_scale(entries, given)
-
-
-# Logarithms.
+    return _log_scale(entries, ends) if kind == "log" else _quantile_scale(entries, ends)
 
 
 def _log_scale(entries: Sequence[Entry], limits: Ends | None) -> tuple[AxisScale, Ends]:
-    """Logarithms where all is above zero; else of 1 + |x| / c, with the sign of x and the smallest threshold as c."""
+    """Take logarithms if all is above zero; else of 1 + |x| / c, with the sign of x and the smallest threshold as c."""
     lowest = [min([*axis.thresholds, *(ends or ())], default=1.0) for axis, _, ends in entries]
     if min(*lowest, limits[0] if limits else np.inf, np.inf) > 0:
         scale = AxisScale("log", _log, np.exp)
@@ -167,24 +157,17 @@ def _log(numbers: Any) -> Any:
 
 
 def _range_on(scale: AxisScale, entries: Sequence[Entry]) -> Ends:
-    """Ends that look on a scale as those of `range_of` look on a linear one."""
-    found = [
-        range_of(IntervalAxis(axis.name, -1, scale.forward(axis.thresholds)), weights, _ends_on(scale, ends))
-        for axis, weights, ends in entries
-    ]
-    low, high = scale.inverse(np.array([min(low for low, _ in found), max(high for _, high in found)]))
+    """Return ends that look on a scale as those of `range_of` look on a linear one."""
+    ranges = []
+    for axis, weights, ends in entries:
+        places = None if ends is None else (float(scale.forward(ends[0])), float(scale.forward(ends[1])))
+        ranges.append(range_of(IntervalAxis(axis.name, -1, scale.forward(axis.thresholds)), weights, places))
+    low, high = scale.inverse(np.array([min(low for low, _ in ranges), max(high for _, high in ranges)]))
     return float(low), float(high)
 
 
-def _ends_on(scale: AxisScale, ends: Ends | None) -> Ends | None:
-    return None if ends is None else (float(scale.forward(ends[0])), float(scale.forward(ends[1])))
-
-
-# Shares of the data.
-
-
 def _quantile_scale(entries: Sequence[Entry], limits: Ends | None) -> tuple[AxisScale, Ends]:
-    """Each bin of the first axis as wide as its share of the weight; no tail is cut."""
+    """Make each bin of the first axis as wide as its share of the weight; no tail is cut."""
     low, high = limits or _whole_range(entries)
     axis, weights, _ = entries[0]
     inside = (axis.thresholds > low) & (axis.thresholds < high)
@@ -206,36 +189,26 @@ def _whole_range(entries: Sequence[Entry]) -> Ends:
         return 0.0, 1.0
     margin = _MARGIN * (numbers.max() - numbers.min()) or max(abs(numbers.max()) * 0.1, 0.5)
     starts = [ends[0] for axis, _, ends in entries if ends is not None]
-    low = numbers.min() if starts and min(starts) < _first(entries) else numbers.min() - margin
+    first = min(min(axis.thresholds, default=np.inf) for axis, _, _ in entries)
+    low = numbers.min() if starts and min(starts) < first else numbers.min() - margin
     return float(low), float(numbers.max() + margin)
 
 
-def _first(entries: Sequence[Entry]) -> float:
-    return min(min(axis.thresholds, default=np.inf) for axis, _, _ in entries)
-
-
 def _between(knots: Floats, places: Floats, numbers: Any) -> Any:
-    """Linear interpolation between knots, and beyond them with the mean slope."""
+    """Interpolate linearly between knots, and extrapolate with the mean slope."""
     slope = (places[-1] - places[0]) / (knots[-1] - knots[0])
     numbers = np.asarray(numbers, dtype=np.float64)
     inner = np.interp(numbers, knots, places)
     return inner + slope * (np.minimum(numbers - knots[0], 0) + np.maximum(numbers - knots[-1], 0))
 
 
-ORDERS = ("auto", "given", "name", "value", "weight")
-_FIRST_NUMBER = re.compile(r"^\s*([<>≤≥]?)[\s=(\[$€£~]*(-?\d+(?:\.\d+)?)")
-_DIRECTIONS = {"<": -np.inf, "≤": -np.inf, ">": np.inf, "≥": np.inf}
+# Categories.
 
 
 def category_order(labels: Sequence[str], order: str, weights: Floats, values: Floats | None) -> Ints:
-    """Positions of categories in the order in which they are drawn.
+    """Return positions of categories in the order in which they are drawn.
 
-    Parameters
-    ----------
-    labels, weights, values
-        One per category; values only where categories may be sorted by them.
-    order
-        One of ORDERS; "auto" sorts by number where every label begins with one, else by value.
+    "auto" sorts by number if every label begins with one, else by value, or as given without values.
     """
     if order not in ORDERS:
         raise ValueError(
@@ -245,7 +218,7 @@ def category_order(labels: Sequence[str], order: str, weights: Floats, values: F
 
 
 def _sort_keys(labels: Sequence[str], order: str, weights: Floats, values: Floats | None) -> Floats:
-    """A number per category: the lowest is drawn first."""
+    """Return a number per category: the lowest is drawn first."""
     as_given = np.arange(float(len(labels)))
     if order == "weight":
         return -weights
@@ -260,7 +233,7 @@ def _sort_keys(labels: Sequence[str], order: str, weights: Floats, values: Float
 
 
 def numbers_in(labels: Sequence[str]) -> Floats | None:
-    """The number that each label begins with ("10", "< 5", "20-29"); None unless all begin with one."""
+    """Return the number that each label begins with ("10", "< 5", "20-29"); None unless all begin with one."""
     matches = [_FIRST_NUMBER.match(label) for label in labels]
     if not matches or not all(matches):
         return None
@@ -268,8 +241,7 @@ def numbers_in(labels: Sequence[str]) -> Floats | None:
     return np.array([np.nextafter(number, _DIRECTIONS.get(sign, number)) for sign, number in numbers])
 
 
-GAP = -1
-Extras = bool | Collection[str] | None
+# Drawings.
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -278,8 +250,6 @@ class AxisDrawing:
 
     Attributes
     ----------
-    name
-        Name of the feature.
     binning
         Bins as they are drawn: rare categories may be merged to one.
     edges
@@ -289,15 +259,11 @@ class AxisDrawing:
     n_regular
         Number of cells before the gap.
     labels
-        A label per cell of categories; of intervals, which have a scale of numbers, labels of the extra cells only.
-    is_numeric
-        Whether the axis has a scale of numbers.
+        A label per cell of categories; for numbers, labels of the extra cells only.
     beyond
         Weight of the intervals that end outside the range: at most this share of the data lies there.
-    scale
-        Where numbers lie along the axis.
     date_unit
-        The unit of time that numbers count, where they are dates; else empty.
+        The unit of time that numbers count, if they are dates; else empty.
     """
 
     name: str
@@ -313,64 +279,60 @@ class AxisDrawing:
 
     @property
     def low(self) -> float:
-        """The lower end of the numbers or categories."""
         return float(self.edges[0])
 
     @property
     def high(self) -> float:
-        """The upper end of the numbers or categories; extra cells come after it."""
+        """Return the upper end of the numbers or categories; extra cells come after it."""
         return float(self.edges[self.n_regular])
 
     @functools.cached_property
     def centres(self) -> Floats:
-        """Middles of the cells."""
         places = self.scale.forward(self.edges)
         middles: Floats = self.scale.inverse((places[1:] + places[:-1]) / 2)
         return middles
 
     @property
     def widths(self) -> Floats:
-        """Widths of the cells as they are drawn."""
+        """Return the widths of the cells as they are drawn."""
         drawn: Floats = np.diff(self.scale.forward(self.edges))
         return drawn
 
-    def evenly(self, n_parts: int) -> Floats:
-        """Numbers that cut the drawn range into parts of equal width."""
+    def evenly(self, n_pieces: int) -> Floats:
+        """Return numbers that cut the drawn range into pieces of equal width."""
         low, high = self.scale.forward(np.array([self.low, self.high]))
-        points: Floats = self.scale.inverse(np.linspace(low, high, n_parts + 1))
+        points: Floats = self.scale.inverse(np.linspace(low, high, n_pieces + 1))
         return points
 
     @property
     def filled(self) -> Bools:
-        """Cells that show a bin."""
         is_bin: Bools = self.cells != GAP
         return is_bin
 
     @property
     def extra(self) -> Ints:
-        """Positions of the cells of extra bins."""
         return np.arange(self.n_regular + 1, len(self.cells))
 
     def values(self, values: Floats, weights: Floats) -> Floats:
-        """One number per cell from one per bin: the weighted mean of merged bins, NaN in gaps."""
+        """Return a number per cell from one per bin: the weighted mean of merged bins, NaN in gaps."""
         pooled = values if self.binning.is_identity else binning_by(self.binning.bins, weights).average(values)
         drawn: Floats = np.where(self.filled, pooled[self.cells], np.nan)
         return drawn
 
     def masses(self, weights: Floats) -> Floats:
-        """Weight of each cell: the sum over merged bins, 0 in gaps."""
+        """Return the weight of each cell: the sum over merged bins, 0 in gaps."""
         drawn: Floats = np.where(self.filled, self.binning.pool(weights)[self.cells], 0.0)
         return drawn
 
     def spread(self, weights: Floats, points: Floats) -> Floats:
-        """Weight between ascending points; that of an interval is spread evenly over its drawn width."""
+        """Return the weight between ascending points; that of an interval is spread evenly over its drawn width."""
         below = np.concatenate([[0.0], np.cumsum(self.masses(weights)[: self.n_regular])])
         places = self.scale.forward(self.edges[: self.n_regular + 1])
         between: Floats = np.diff(np.interp(self.scale.forward(points), places, below))
         return between
 
     def plane(self, table: Floats, other: AxisDrawing, fill: float) -> Floats:
-        """A table over the bins of this axis and another, neither of them merged, as an array over their cells."""
+        """Return a table over the bins of this axis and another, neither of them merged, as an array over cells."""
         both = self.filled[:, None] & other.filled[None]
         drawn: Floats = np.where(both, table[np.ix_(self.cells, other.cells)], fill)
         return drawn
@@ -387,22 +349,11 @@ def draw_axis(
     order: str = "auto",
     max_bars: int | None = None,
 ) -> AxisDrawing:
-    """Where the bins of an axis are drawn.
+    """Lay out the bins of an axis.
 
-    Parameters
-    ----------
-    axis, weights, values
-        The bins, their weights, and the values that categories may be sorted by.
-    limits
-        Ends of a numeric range; by default those of `range_of`.
-    scale
-        Where numbers lie along the axis.
-    extras
-        Whether extra bins are drawn, or the labels of those that are; by default those that have weight.
-    order
-        Order of categories; see `category_order`.
-    max_bars
-        Number of bars for categories; those with the least weight share the last.
+    `values` are those that categories may be sorted by. `extras` says whether extra bins are drawn, or the labels of
+    those that are; by default those that have weight. Of more than `max_bars` categories, those with the least weight
+    share the last bar.
     """
     shown = extras_with_weight(axis, weights) if extras is None else extras
     extra = [b for b in extra_bins(axis) if (shown if isinstance(shown, bool) else axis.labels[b] in shown)]
@@ -415,26 +366,11 @@ def draw_axis(
     return _draw_categories(axis, binning, alone[position], extra)
 
 
-@dataclasses.dataclass(frozen=True)
-class AxisChoice:
-    """How one axis of a pair is drawn: its ends and scale, or the order of its categories."""
-
-    limits: Ends | None = None
-    scale: AxisScale = LINEAR
-    order: str = "auto"
-
-    def draw(self, axis: Axis, weights: Floats, extras: Extras) -> AxisDrawing:
-        """Where the bins of the axis are drawn."""
-        return draw_axis(axis, weights, limits=self.limits, scale=self.scale, extras=extras, order=self.order)
-
-
 def extra_bins(axis: Axis) -> range:
-    """Bins that hold nothing but missing or unseen values."""
     return range(axis.n_regular, axis.size)
 
 
 def extras_with_weight(axis: Axis, weights: Floats) -> frozenset[str]:
-    """Labels of the extra bins that have weight."""
     return frozenset(axis.labels[b] for b in extra_bins(axis) if weights[b] > 0)
 
 
@@ -463,7 +399,7 @@ def _draw_intervals(axis: Axis, weights: Floats, limits: Ends, scale: AxisScale,
 
 
 def _weight_beyond(axis: Axis, weights: Floats, cells: Ints, limits: Ends) -> float:
-    """Weight of the intervals that are not drawn whole; infinite ones count as whole."""
+    """Return the weight of the intervals that are not drawn whole; infinite ones count as whole."""
     starts, ends = axis.edges[cells], axis.edges[cells + 1]
     whole = ((starts >= limits[0]) | np.isinf(starts)) & ((ends <= limits[1]) | np.isinf(ends))
     beyond = float(weights[: axis.n_regular].sum() - weights[cells[whole]].sum())
@@ -473,7 +409,6 @@ def _weight_beyond(axis: Axis, weights: Floats, cells: Ints, limits: Ends) -> fl
 def _with_extra_cells(
     edges: Floats, cells: Ints, extra: list[int] | Ints, *, gap: float, width: float
 ) -> tuple[Floats, Ints]:
-    """Edges and cells with a gap and the extra bins after it."""
     if not len(extra):
         return edges, cells
     further = edges[-1] + gap + width * np.arange(len(extra) + 1)
@@ -481,7 +416,7 @@ def _with_extra_cells(
 
 
 def _merged_categories(axis: Axis, weights: Floats, max_bars: int | None) -> Binning:
-    """Categories with those of the least weight merged to one, where there are more than `max_bars`."""
+    """Merge the categories of the least weight to one, if there are more than `max_bars`."""
     if max_bars is None or axis.n_regular <= max_bars:
         return unmerged(axis.size)
     bins = np.arange(axis.size)
@@ -491,7 +426,7 @@ def _merged_categories(axis: Axis, weights: Floats, max_bars: int | None) -> Bin
 
 
 def _draw_categories(axis: Axis, binning: Binning, alone: Ints, extra: list[int]) -> AxisDrawing:
-    """Categories with a bar each, in this order, then the bar of merged categories, then the extra bins."""
+    """Lay out categories with a bar each, in this order, then the bar of merged categories, then the extra bins."""
     members = np.bincount(binning.bins)
     merged = np.flatnonzero(members > 1)
     cells = np.concatenate([binning.bins[alone], merged])

@@ -1,7 +1,4 @@
-"""The caller's choices, checked: terms, outputs, standard errors, decompositions by name.
-
-All that plots read of a decomposition, other than its methods, is read here.
-"""
+"""The caller's choices, checked: terms, outputs, standard errors, decompositions by name."""
 
 from __future__ import annotations
 
@@ -26,20 +23,21 @@ _SHOWN_TERMS = 8
 
 
 def names_of(key: KeyLike) -> Names:
-    """Names of the features that a key names."""
     return (key,) if isinstance(key, str) else tuple(key)
 
 
-def checked_decomposition(fx: object) -> Decomposition:
-    """The decomposition, or an error that names what was passed instead."""
-    if not isinstance(fx, Decomposition):
-        kind = type(fx).__name__
-        raise TypeError(f"`fx` must be a Decomposition, got {kind}; make one with treeanova.decompose(model, X).")
-    return fx
+def checked_kind(value: object, kind: type, name: str, call: str) -> None:
+    if not isinstance(value, kind):
+        raise TypeError(f"`{name}` must be a {kind.__name__}, got {type(value).__name__}; make one with {call}.")
+
+
+def checked_decomposition(fx: Any) -> Decomposition:
+    checked_kind(fx, Decomposition, "fx", "treeanova.decompose(model, X)")
+    decomposition: Decomposition = fx
+    return decomposition
 
 
 def checked_count(k: Any) -> int:
-    """A number of bars or panels."""
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
         raise ValueError(f"`k` must be a whole number from 1 on, got {k!r}; leave it out for the default.")
     return int(k)
@@ -49,25 +47,23 @@ def checked_count(k: Any) -> int:
 
 
 def tables_of(fx: Decomposition) -> dict[Names, Term]:
-    """The terms that have a table."""
     return {names: term for names, term in fx.terms.items() if term.has_table}
 
 
 def find_term(fx: Decomposition, key: KeyLike) -> Term | None:
-    """The term of some features, in any order; None where there is none with a table."""
-    wanted = sorted(names_of(key))
-    names = next((names for names in fx.terms if sorted(names) == wanted), None)
-    term = None if names is None else fx.terms[names]
+    """Return the term of some features, in any order; None if there is none with a table."""
+    features = sorted(names_of(key))
+    term = next((fx.terms[names] for names in fx.terms if sorted(names) == features), None)
     return term if term is not None and term.has_table else None
 
 
 def term_of(fx: Decomposition, key: KeyLike, scale: str = "score") -> Term:
-    """The term of some features, in any order; an error that lists those of the same order where there is none."""
+    """Return the term of some features, in any order, or raise an error that lists the terms of the same order."""
     term = find_term(fx, key)
     if term is None:
         names = names_of(key)
-        known = [label_of(other) for other in tables_of(fx) if len(other) == len(names)] or ["none of that order"]
-        shown = ", ".join(known[:_SHOWN_TERMS]) + (", …" if len(known) > _SHOWN_TERMS else "")
+        labels = [label_of(other) for other in tables_of(fx) if len(other) == len(names)] or ["none of that order"]
+        shown = ", ".join(labels[:_SHOWN_TERMS]) + (", …" if len(labels) > _SHOWN_TERMS else "")
         raise ValueError(
             f"`key` must be a term of the decomposition that has a table, got {label_of(names)!r}; there are {shown}."
         )
@@ -75,7 +71,6 @@ def term_of(fx: Decomposition, key: KeyLike, scale: str = "score") -> Term:
 
 
 def check_order(key: KeyLike, order: int, remedy: str) -> None:
-    """Raise ValueError for a key that does not name `order` features."""
     names = names_of(key)
     if len(names) != order:
         what = "one feature" if order == 1 else "two features"
@@ -86,7 +81,7 @@ def check_order(key: KeyLike, order: int, remedy: str) -> None:
 
 
 def output_position(fx: Decomposition, output: str | int | None) -> int:
-    """Position of an output given by name or position; the first by default."""
+    """Return the position of an output given by name or position; the first by default."""
     outputs = fx.outputs
     if output is None:
         return 0
@@ -101,25 +96,23 @@ def output_position(fx: Decomposition, output: str | int | None) -> int:
     )
 
 
-def of_output(fx: Decomposition, values: Floats, position: int) -> Floats:
-    """Values of one output."""
+def of_output(fx: Decomposition, values: Any, position: int) -> Any:
     return values if len(fx.outputs) == 1 else values[..., position]
 
 
 def data_ends(fx: Decomposition, name: str) -> Ends | None:
-    """Numbers between which 99 % of a feature's finite values lie; None where the rows are not known."""
     statistics = fx.density.statistics
     return None if statistics is None else data_ends_of(statistics, fx.schema.names.index(name))
 
 
 def data_ends_of(statistics: Statistics, j: int) -> Ends | None:
-    """Numbers between which 99 % of a feature's finite values lie; None where there are none."""
+    """Return the numbers between which 99 % of a feature's finite values lie; None if there are none."""
     ends = statistics.quantiles(j, _BULK)
     return None if ends is None else (float(ends[0]), float(ends[1]))
 
 
 def value_words(fx: Decomposition, position: int | None, scale: str) -> str:
-    """What values of terms mean, of one output or (None) of all in one frame."""
+    """Return what values of terms mean, of one output or (None) of all in one frame."""
     output = None if position is None else fx.outputs[position]
     if not is_response(fx.schema, scale):
         return views.effect_words(fx.schema, output, fx.baseline)
@@ -127,8 +120,12 @@ def value_words(fx: Decomposition, position: int | None, scale: str) -> str:
     return views.response_words(fx.schema, output, base, is_raw=fx.certificate.is_raw)
 
 
+def is_probability(fx: Decomposition, scale: str) -> bool:
+    return is_response(fx.schema, scale) and views.RESPONSES.get(fx.link) == "probability"
+
+
 def band_of(errors: Errors | None, fx: Decomposition, term: Term, scale: str) -> Band | None:
-    """Values two standard errors below and above those of a term, on a scale; None where no errors are given."""
+    """Return values two standard errors below and above those of a term, on a scale; None without errors."""
     deviations = _errors_of(errors, term)
     if deviations is None:
         return None
@@ -145,13 +142,12 @@ def band_of(errors: Errors | None, fx: Decomposition, term: Term, scale: str) ->
 
 
 def uncertain_cells(errors: Errors | None, term: Term) -> Bools | None:
-    """Cells of a term whose values are within two standard errors of zero; None where no errors are given."""
+    """Return the cells of a term whose values are within two standard errors of zero; None without errors."""
     deviations = _errors_of(errors, term)
     return None if deviations is None else np.abs(term.values) <= 2 * deviations
 
 
 def _errors_of(errors: Errors | None, term: Term) -> Floats | None:
-    """Standard errors of one term from those of all terms; None where none are given."""
     if errors is None:
         return None
     if not isinstance(errors, Mapping | Bag):
@@ -169,43 +165,39 @@ def _errors_of(errors: Errors | None, term: Term) -> Floats | None:
     return np.asarray(deviations)
 
 
-def backend_of_tables(fx: Decomposition) -> str | None:
-    """Name of the data frame library of a decomposition's tables."""
-    return fx.settings.backend
-
-
 # Several decompositions.
 
 
-def named_decompositions(parts: Mapping[str, Decomposition] | Sequence[Decomposition]) -> dict[str, Decomposition]:
-    """Decompositions by name; those in a list are named by their densities."""
-    if isinstance(parts, Decomposition) or not isinstance(parts, Mapping | Sequence):
-        kind = type(parts).__name__
+def named_decompositions(
+    decompositions: Mapping[str, Decomposition] | Sequence[Decomposition],
+) -> dict[str, Decomposition]:
+    """Return decompositions by name; those in a list are named by their densities."""
+    if isinstance(decompositions, Decomposition) or not isinstance(decompositions, Mapping | Sequence):
+        kind = type(decompositions).__name__
         raise TypeError(
             f"`decompositions` must be a mapping or a list, got {kind}; pass {{'raw': fx.raw, 'pure': fx}}."
         )
-    if not parts:
+    if not decompositions:
         raise ValueError(
-            f"`decompositions` must hold at least one decomposition, got {parts!r}; pass {{'raw': fx.raw, 'pure': fx}}."
+            f"`decompositions` must hold at least one decomposition, got {decompositions!r}; pass {{'raw': fx.raw, "
+            "'pure': fx}."
         )
-    named = dict(parts) if isinstance(parts, Mapping) else _by_density(parts)
-    for part in named.values():
-        checked_decomposition(part)
-    kinds = dict.fromkeys(f"{', '.join(part.outputs)} ({part.link})" for part in named.values())
+    named = dict(decompositions) if isinstance(decompositions, Mapping) else _by_density(decompositions)
+    kinds = dict.fromkeys(f"{', '.join(checked_decomposition(fx).outputs)} ({fx.link})" for fx in named.values())
     if len(kinds) > 1:
         raise ValueError(
             f"`decompositions` must have the same outputs and link, got {' and '.join(kinds)}; compare models of one "
             "kind."
         )
-    return {str(name): part for name, part in named.items()}
+    return {str(name): fx for name, fx in named.items()}
 
 
-def _by_density(parts: Sequence[Decomposition]) -> dict[str, Decomposition]:
+def _by_density(decompositions: Sequence[Decomposition]) -> dict[str, Decomposition]:
     named: dict[str, Decomposition] = {}
-    for part in parts:
-        base = name = "raw" if checked_decomposition(part).certificate.is_raw else str(part.density.name)
+    for fx in decompositions:
+        base = name = "raw" if checked_decomposition(fx).certificate.is_raw else str(fx.density.name)
         number = 2
         while name in named:
             name, number = f"{base} ({number})", number + 1
-        named[name] = part
+        named[name] = fx
     return named

@@ -24,8 +24,8 @@ from treeanova.plot.axes import Ends
 from treeanova.plot.bars import (
     BAR_HEIGHT,
     CUT_WORDS,
-    Contributions,
-    contributions_of,
+    Bars,
+    bars_of,
     frame_of,
     leaves,
     list_names,
@@ -37,6 +37,7 @@ from treeanova.plot.choices import (
     check_order,
     checked_count,
     checked_decomposition,
+    checked_kind,
     data_ends,
     data_ends_of,
     find_term,
@@ -46,7 +47,7 @@ from treeanova.plot.choices import (
     output_position,
     term_of,
 )
-from treeanova.plot.effects import Distribution, MainOptions, Series, draw_mains
+from treeanova.plot.effects import MainOptions, Series, draw_mains
 from treeanova.plot.pairs import (
     PairOptions,
     axis_choices,
@@ -56,10 +57,19 @@ from treeanova.plot.pairs import (
     name_across,
     plane_of,
 )
-from treeanova.plot.scales import name_effect
-from treeanova.plot.style import bin_name, shortened
+from treeanova.plot.scales import Distribution, name_effect
+from treeanova.plot.style import bin_name, documented, shortened
+
+ALL = "all together"
+_MOST_LABELS = 7
+_LABEL_LENGTH = 18
+_MOST_CHARACTERS = 55  # of all labels side by side
 
 
+# Groups of rows.
+
+
+@documented
 def gap(
     gap: Gap,
     key: KeyLike | None = None,
@@ -72,7 +82,7 @@ def gap(
     max_bars: int | None = None,
     ax: Any = None,
 ) -> Any:
-    """Axes with what makes the mean scores of two groups differ, or with one effect over the rows of both.
+    """Draw what makes the mean scores of two groups differ, or one effect over the rows of both.
 
     Parameters
     ----------
@@ -80,14 +90,11 @@ def gap(
         Result of ``fx.gap``.
     key
         Name of a feature, to draw its main effect with the rows of both groups below. By default bars of all terms.
-    k
-        Number of bars. Terms beyond the first ``k - 1`` are drawn together as the last bar, without its error.
-    output
-        Name or position of a class or target; by default the first.
+    {k}
+    {output}
     limits, x_scale, order, max_bars
         How a main effect is drawn, as in `effect`.
-    ax
-        Axes to draw on; by default those of a new figure.
+    {ax}
 
     Returns
     -------
@@ -95,7 +102,7 @@ def gap(
 
     Notes
     -----
-    Thin lines reach two standard errors over rows to either side.
+    Thin lines reach two standard errors over rows to either side. The last bar has none if it holds several terms.
 
     Examples
     --------
@@ -107,66 +114,72 @@ def gap(
     ['all together', 'x0', 'x1', 'x0 × x1']
     >>> [float(bar.get_width()) for bar in ax.patches]
     [0.5, 0.5, 0.0, 0.0]
-    >>> import matplotlib.pyplot as plt
-    >>> plt.close(ax.figure)
     """
-    if not isinstance(gap, Gap):
-        raise TypeError(f"`gap` must be a Gap, got {type(gap).__name__}; make one with fx.gap(X, group).")
-    fx = checked_decomposition(gap.fx)
-    position = output_position(fx, output)
+    checked_kind(gap, Gap, "gap", "fx.gap(X, group)")
+    position = output_position(checked_decomposition(gap.fx), output)
     if key is None:
         return _draw_gap_terms(gap, position, checked_count(k), ax)
     options = MainOptions(limits=limits, order=order, max_bars=max_bars, x_scale=x_scale)
     return _draw_gap_effect(gap, key, position, options, ax)
 
 
+def gap_bars(gap: Gap, position: int) -> Bars:
+    """Return the gap and its error in one output: of all terms together, then of each term."""
+    bars = bars_of(gap.table, ("gap", "error"), gap.fx.outputs[position])
+    return _with_total(bars, (gap.total, gap.error), position)
+
+
+def change_bars(change: Change, position: int) -> Bars:
+    """Return population and model of a change in one output: of all together, of the intercept, then of each term."""
+    bars = bars_of(change.table, ("population", "model"), change.old.outputs[position])
+    return _with_total(bars, (change.population, change.model), position)
+
+
+def _with_total(bars: Bars, totals: Sequence[float | Floats], position: int) -> Bars:
+    sums = [np.atleast_1d(total)[position] for total in totals]
+    columns = {name: np.append(total, bars.columns[name]) for name, total in zip(bars.columns, sums, strict=True)}
+    return Bars([ALL, *bars.names], columns)
+
+
 def _draw_gap_terms(gap: Gap, position: int, k: int, ax: Any) -> Any:
     fx = gap.fx
-    terms = with_rest(contributions_of(gap.table, ("gap", "error"), fx.outputs, position), k)
-    n_listed = len(gap.table) // len(fx.outputs)
-    if n_listed > k:
-        terms.columns[1][-1] = np.nan  # errors do not add up
-    total, error = (float(np.atleast_1d(value)[position]) for value in (gap.total, gap.error))
-    values, errors = (np.append(first, column) for first, column in zip((total, error), terms.columns, strict=True))
-    shown = Contributions(["all together", *terms.names], (values, errors))
-    ax = style.checked_axes(ax, 7.2, 1.4 + BAR_HEIGHT * max(len(shown.names), 4))
-    _draw_bars(ax, values, errors)
-    list_names(ax, shown.names)
-    scale = f"{views.scale_of(fx.schema)}{views.of_output(fx.schema, fx.outputs[position])}"
-    name_effect(ax, f"difference in mean {scale}: {gap.groups[1]} minus {gap.groups[0]}", "x")
-    style.tidy(ax)
-    return ax
-
-
-def _draw_bars(ax: Any, values: Floats, errors: Floats) -> None:
-    """Draw bars with two standard errors to either side; the first row is the sum of all others."""
-    rows = np.arange(len(values))
+    bars = with_rest(gap_bars(gap, position), k + 1)  # besides the sum of all
+    values, errors = bars.columns["gap"], bars.columns["error"]
+    ax = style.checked_axes(ax, 7.2, 1.4 + BAR_HEIGHT * max(len(bars.names), 4))
+    rows, known = np.arange(len(values)), np.isfinite(errors)
     style.zero_line(ax, "x")
-    colours = [style.tone(views.POSITIVE if value >= 0 else views.NEGATIVE) for value in values]
-    ax.barh(rows, values, 0.66, color=colours, alpha=0.9, zorder=2)
-    known = np.isfinite(errors)
+    ax.barh(rows, values, 0.66, color=style.sign_colours(values), alpha=0.9, zorder=2)
     ink = mpl.rcParams["text.color"]
     ax.errorbar(values[known], rows[known], xerr=2 * errors[known], fmt="none", ecolor=ink, elinewidth=1.0, zorder=4)
     reach = np.where(known, 2 * errors, 0.0)
     low, high = np.minimum(values - reach, 0.0), np.maximum(values + reach, 0.0)
     ends = list(zip(low.tolist(), high.tolist(), strict=True))
     write_numbers(ax, ends, values.tolist(), frame_of(ends, n_heads=len(ends)))
+    scale = f"{views.scale_of(fx.schema)}{views.of_output(fx.schema, fx.outputs[position])}"
+    _finish_terms(ax, bars.names, f"difference in mean {scale}: {gap.groups[1]} minus {gap.groups[0]}")
+    return ax
+
+
+def _finish_terms(ax: Any, names: Sequence[str], words: str) -> None:
+    """Name the bars and their axis, and draw a line below the sum of all."""
     ax.axhline(0.5, color=mpl.rcParams["axes.edgecolor"], linewidth=0.8, alpha=0.5)
+    list_names(ax, names)
+    name_effect(ax, words, "x")
+    style.tidy(ax)
 
 
 def _draw_gap_effect(gap: Gap, key: KeyLike, position: int, options: MainOptions, ax: Any) -> Any:
-    """The main effect of one feature, over the rows of the two groups."""
+    """Draw the main effect of one feature over the rows of the two groups."""
     check_order(key, 1, "the gap of an interaction is in gap.table")
     fx, name = checked_decomposition(gap.fx), names_of(key)[0]
     term, j = term_of(fx, name), fx.schema.names.index(name)
     shares = [shares_of_cells(fx.evaluation, rows, (j,)) for rows in gap.rows]
-    pooled = np.average(shares, axis=0, weights=[rows.totals.weight for rows in gap.rows])
     ends = [end for rows in gap.rows if (end := data_ends_of(rows, j)) is not None]
     series = Series(
         name="effect",
         axis=term.axes[0],
         values=of_output(fx, term.values, position),
-        weights=pooled,
+        weights=np.average(shares, axis=0, weights=[rows.totals.weight for rows in gap.rows]),
         colour=style.tone(views.MAIN),
         ends=(min(low for low, _ in ends), max(high for _, high in ends)) if ends else None,
     )
@@ -176,6 +189,9 @@ def _draw_gap_effect(gap: Gap, key: KeyLike, position: int, options: MainOptions
     )
     words = views.effect_words(fx.schema, fx.outputs[position])
     return draw_mains([series], words, dataclasses.replace(options, distributions=spread), ax)
+
+
+# Several decompositions.
 
 
 class _Side(NamedTuple):
@@ -188,6 +204,7 @@ class _Side(NamedTuple):
     has_term: bool
 
 
+@documented
 def compare(
     decompositions: Mapping[str, Decomposition] | Sequence[Decomposition],
     key: KeyLike,
@@ -201,7 +218,7 @@ def compare(
     data: bool = True,
     ax: Any = None,
 ) -> Any:
-    """One term of several decompositions: a main effect in one frame, or heat maps of a pair side by side.
+    """Draw one term of several decompositions: a main effect in one frame, or heat maps of a pair side by side.
 
     Parameters
     ----------
@@ -210,19 +227,12 @@ def compare(
         densities. One that lacks the term is drawn at zero.
     key
         Name of one feature, or names of two; of two, the one named first goes across.
-    output
-        Name or position of a class or target; by default the first.
-    limits
-        Ends of the numeric axis of a main effect, as in `effect`.
+    {output}
     x_scale
         How numbers are spread along the axis of a main effect, as in `effect`; "quantile" is that of the data of the
         first decomposition. For a pair, along the axis that goes across.
-    extras
-        Whether missing and unseen values are shown, as in `effect`.
-    order
-        Order of categories of a main effect, as in `effect`; "value" sorts by the last decomposition.
-    max_bars
-        Number of bars of a main effect, as in `effect`.
+    limits, extras, order, max_bars
+        How a main effect is drawn, as in `effect`; the order "value" sorts by the last decomposition.
     data
         Whether to show how the data of the first decomposition are spread, for a main effect.
     ax
@@ -250,33 +260,32 @@ def compare(
     ...     print(ax.get_title(), ax.collections[0].get_array().tolist())
     raw [[0.0, 0.0], [0.0, 1.0]]
     pure [[0.25, -0.25], [-0.25, 0.25]]
-    >>> import matplotlib.pyplot as plt
-    >>> plt.close(axes[0].figure)
     """
-    parts = named_decompositions(decompositions)
-    first = next(iter(parts.values()))
+    by_name = named_decompositions(decompositions)
+    first = next(iter(by_name.values()))
     position = output_position(first, output)
     words = views.effect_words(first.schema, first.outputs[position])
+    if any(fx.certificate.is_raw for fx in by_name.values()):
+        words = words.removesuffix(" against the average")  # raw terms have other averages
     if len(names_of(key)) == 1:
         options = MainOptions(limits, extras, order, max_bars, data, x_scale)
-        return draw_mains(_main_series(_sides(parts, key, position)), words, options, ax)
+        return draw_mains(_main_series(_sides(by_name, key, position)), words, options, ax)
     check_order(key, 2, "a comparison has room for one or two")
-    return _compare_pairs(
-        _sides(parts, key, position), key, PairOptions(extras=extras, words=words, x_scale=x_scale), ax
-    )
+    pair_options = PairOptions(extras=extras, words=words, x_scale=x_scale)
+    return _compare_pairs(_sides(by_name, key, position), key, pair_options, ax)
 
 
-def _sides(parts: Mapping[str, Decomposition], key: KeyLike, position: int) -> list[_Side]:
-    """The term in each decomposition; zero, on the bins of another, where one lacks it."""
-    terms = {name: find_term(fx, key) for name, fx in parts.items()}
-    known = next((term for term in terms.values() if term is not None), None)
-    if known is None:
-        known = term_of(next(iter(parts.values())), key)  # raises, with a list of the terms that there are
+def _sides(decompositions: Mapping[str, Decomposition], key: KeyLike, position: int) -> list[_Side]:
+    """Return the term in each decomposition; zero, on the bins of another, where one lacks it."""
+    terms = {name: find_term(fx, key) for name, fx in decompositions.items()}
+    template = next((term for term in terms.values() if term is not None), None)
+    if template is None:
+        template = term_of(next(iter(decompositions.values())), key)  # raises, with a list of the terms that there are
     sides = []
-    for name, fx in parts.items():
+    for name, fx in decompositions.items():
         term = terms[name]
-        values = of_output(fx, np.zeros_like(known.values) if term is None else term.values, position)
-        sides.append(_Side(name, fx, term or known, values, term is not None))
+        values = of_output(fx, np.zeros_like(template.values) if term is None else term.values, position)
+        sides.append(_Side(name, fx, term or template, values, term is not None))
     return sides
 
 
@@ -296,7 +305,7 @@ def _main_series(sides: Sequence[_Side]) -> list[Series]:
 
 
 def _compare_pairs(sides: Sequence[_Side], key: KeyLike, options: PairOptions, ax: Any) -> Any:
-    """Heat maps side by side on one scale of colours."""
+    """Draw heat maps side by side on one scale of colours."""
     across = name_across(key, sides[0].term)
     choices = axis_choices(options, [(side.fx, side.term) for side in sides], across)
     planes = [plane_of(side.term, side.values, across, choices, options.extras) for side in sides]
@@ -312,9 +321,10 @@ def _compare_pairs(sides: Sequence[_Side], key: KeyLike, options: PairOptions, a
     return np.array(row, dtype=object)
 
 
-_ALL = "all together"
+# Two models and their rows.
 
 
+@documented
 def change(
     change: Change,
     key: KeyLike | None = None,
@@ -327,7 +337,7 @@ def change(
     max_bars: int | None = None,
     ax: Any = None,
 ) -> Any:
-    """Axes with what moved the mean score, term by term, or with one effect before and after.
+    """Draw what moved the mean score, term by term, or one effect before and after.
 
     Parameters
     ----------
@@ -336,14 +346,11 @@ def change(
     key
         Name of a feature, to draw its main effect in both models, with the old and the new rows below; or names of two,
         for heat maps of both. By default bars of all terms.
-    k
-        Number of bars of terms. Terms beyond the first ``k - 1`` are drawn together as the last bar.
-    output
-        Name or position of a class or target; by default the first.
+    {k}
+    {output}
     limits, x_scale, order, max_bars
         How a main effect is drawn, as in `effect`.
-    ax
-        Axes to draw on; by default those of a new figure.
+    {ax}
 
     Returns
     -------
@@ -366,12 +373,8 @@ def change(
     ['all together', 'intercept', 'x0', 'x1', 'x0 × x1']
     >>> [float(bar.get_width()) for bar in ax.containers[0]]
     [0.25, 0.0, 0.25, 0.0, 0.0]
-    >>> import matplotlib.pyplot as plt
-    >>> plt.close(ax.figure)
     """
-    if not isinstance(change, Change):
-        kind = type(change).__name__
-        raise TypeError(f"`change` must be a Change, got {kind}; make one with treeanova.change(old, new).")
+    checked_kind(change, Change, "change", "treeanova.change(old, new)")
     position = output_position(change.old, output)
     if key is None:
         return _draw_change_terms(change, position, checked_count(k), ax)
@@ -381,72 +384,50 @@ def change(
     return _draw_change_effect(change, key, position, options, ax)
 
 
-# Bars.
-
-
 def _draw_change_terms(change: Change, position: int, k: int, ax: Any) -> Any:
     fx = change.old
-    terms = contributions_of(change.table, ("population", "model"), fx.outputs, position)
-    shown = _with_total(with_rest(terms, k + 1), change, position)  # the intercept is no term
-    ax = style.checked_axes(ax, 7.2, 1.6 + BAR_HEIGHT * max(len(shown.names), 4))
-    handles, is_cut = _draw_stacks(ax, *shown.columns)
-    ax.axhline(0.5, color=mpl.rcParams["axes.edgecolor"], linewidth=0.8, alpha=0.5)
-    list_names(ax, shown.names)
+    bars = with_rest(change_bars(change, position), k + 2)  # besides the sum of all and the intercept
+    ax = style.checked_axes(ax, 7.2, 1.6 + BAR_HEIGHT * max(len(bars.names), 4))
+    handles, is_cut = _draw_stacks(ax, *bars.columns.values())
     before, after = (float(np.atleast_1d(mean)[position]) for mean in (change.old_mean, change.new_mean))
     scale = f"{views.scale_of(fx.schema)}{views.of_output(fx.schema, fx.outputs[position])}"
     ends = f"from {before:.4g} to {after:.4g}".replace("-", "−")
-    name_effect(ax, f"what moved the mean {scale} {ends}{CUT_WORDS if is_cut else ''}", "x")
+    _finish_terms(ax, bars.names, f"what moved the mean {scale} {ends}{CUT_WORDS if is_cut else ''}")
     style.legend(ax, list(handles.values()), list(handles), loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=3)
-    style.tidy(ax)
     return ax
-
-
-def _with_total(terms: Contributions, change: Change, position: int) -> Contributions:
-    """The same with the sums of all terms first."""
-    sums = (np.atleast_1d(value)[position] for value in (change.population, change.model))
-    columns = tuple(np.append(total, column) for total, column in zip(sums, terms.columns, strict=True))
-    return Contributions([_ALL, *terms.names], columns)
 
 
 def _draw_stacks(ax: Any, population: Floats, model: Floats) -> tuple[dict[str, Any], bool]:
     """Draw both parts of each row on one line, positive ones to the right and negative ones to the left of zero.
 
-    Returns what a legend explains, and whether some bars leave the frame.
+    Returns what a legend explains, and whether some bars leave the frame: these are drawn in proportion.
     """
     total = population + model
-    ends = [_ends(*row) for row in zip(population.tolist(), model.tolist(), strict=True)]
+    ends = [_ends_of_stack(*row) for row in zip(population.tolist(), model.tolist(), strict=True)]
     frame = frame_of(ends, n_heads=2)
     is_cut = np.array([leaves(end, frame) for end in ends])
     write_numbers(ax, ends, total.tolist(), frame)
-    shrunk = np.array([min([1.0, *(side / own for side, own in zip(frame, end, strict=True) if own)]) for end in ends])
-    bars = _draw_pieces(ax, population * shrunk, model * shrunk)  # in proportion where they are cut
+    shrunk = np.array([min([1.0, *(side / x for side, x in zip(frame, end, strict=True) if x)]) for end in ends])
+    rows, first, second = np.arange(len(total)), population * shrunk, model * shrunk
+    start = np.where(np.sign(first) == np.sign(second), first, 0.0)
+    style.zero_line(ax, "x")
     ink, edge = mpl.rcParams["text.color"], mpl.rcParams["axes.facecolor"]
+    handles = {
+        "population": ax.barh(rows, first, 0.66, color=style.series_colour(0), alpha=0.9, zorder=3),
+        "model": ax.barh(rows, second, 0.66, left=start, color=style.series_colour(1), alpha=0.9, zorder=3),
+    }
     dots = np.flatnonzero(~is_cut)
     (sums,) = ax.plot(total[dots], dots, "o", color=ink, markeredgecolor=edge, markersize=6, zorder=4)
-    return bars | {"their sum": sums}, bool(is_cut.any())
+    return handles | {"their sum": sums}, bool(is_cut.any())
 
 
-def _draw_pieces(ax: Any, population: Floats, model: Floats) -> dict[str, Any]:
-    rows = np.arange(len(population))
-    style.zero_line(ax, "x")
-    start = np.where(np.sign(population) == np.sign(model), population, 0.0)
-    return {
-        "population": ax.barh(rows, population, 0.66, color=style.series_colour(0), alpha=0.9, zorder=3),
-        "model": ax.barh(rows, model, 0.66, left=start, color=style.series_colour(1), alpha=0.9, zorder=3),
-    }
-
-
-def _ends(population: float, model: float) -> Ends:
-    """Left and right end of the bars of a row."""
+def _ends_of_stack(population: float, model: float) -> Ends:
     corners = [0.0, population, model, *([population + model] if population * model > 0 else [])]
     return min(corners), max(corners)
 
 
-# One effect.
-
-
 def _draw_change_effect(change: Change, key: KeyLike, position: int, options: MainOptions, ax: Any) -> Any:
-    """The main effect of one feature before and after, over the old and the new rows."""
+    """Draw the main effect of one feature before and after, over the old and the new rows."""
     name = names_of(key)[0]
     if all(find_term(fx, name) is None for fx in (change.old, change.new)):
         term_of(change.old, name)  # raises, with a list of the terms that there are
@@ -454,8 +435,8 @@ def _draw_change_effect(change: Change, key: KeyLike, position: int, options: Ma
     series, spread = [], []
     for i, (label, side) in enumerate(zip(("old", "new"), effect_sides(change, name), strict=True)):
         colour, rows = style.series_colour(i), (change.old_rows, change.new_rows)[i]
-        values = side.values[..., position]
         weights = side.shares if side.rows_axis is side.axis else _pooled(side)
+        values = side.values[..., position]
         series.append(Series(label, side.axis, values, weights, colour, ends=data_ends_of(rows, j)))
         spread.append(Distribution(f"{label} rows", side.rows_axis, side.shares, colour))
     words = views.effect_words(schema, schema.outputs[position])
@@ -463,28 +444,25 @@ def _draw_change_effect(change: Change, key: KeyLike, position: int, options: Ma
 
 
 def _pooled(side: EffectSide) -> Floats:
-    """Share of the rows in each bin of a model's own axis of numbers."""
+    """Return the share of the rows in each bin of a model's own axis of numbers."""
     return binning_by(side.axis.index(side.rows_axis.examples()).astype(np.int64)).pool(side.shares)
 
 
-_MOST_LABELS = 7
-_LABEL_LENGTH = 18
-_MOST_CHARACTERS = 55  # of all labels side by side
+# Steps of a feature.
 
 
+@documented
 def monotonicity(monotonicity: Monotonicity, *, ax: Any = None) -> Any:
-    """Axes with the range of changes of the score from each bin of a feature to the next.
+    """Draw the range of changes of the score from each bin of a feature to the next.
 
     A bar reaches from the smallest to the largest change over all cells of the other features. A feature is increasing
-    where no bar is below zero, and decreasing where none is above. Pale bars are bounds where exact ranges are not
-    known.
+    if no bar is below zero, and decreasing if none is above. Pale bars are bounds where exact ranges are not known.
 
     Parameters
     ----------
     monotonicity
         Result of ``fx.monotonicity(feature)``.
-    ax
-        Axes to draw on; by default those of a new figure.
+    {ax}
 
     Returns
     -------
@@ -500,57 +478,56 @@ def monotonicity(monotonicity: Monotonicity, *, ax: Any = None) -> Any:
     'x0: increasing'
     >>> [(float(bar.get_y()), float(bar.get_height())) for bar in ax.patches]
     [(0.0, 1.0)]
-    >>> import matplotlib.pyplot as plt
-    >>> plt.close(ax.figure)
     """
-    if not isinstance(monotonicity, Monotonicity):
-        kind = type(monotonicity).__name__
-        raise TypeError(f"`monotonicity` must be a Monotonicity, got {kind}; make one with fx.monotonicity(feature).")
+    checked_kind(monotonicity, Monotonicity, "monotonicity", "fx.monotonicity(feature)")
     steps = monotonicity.all_steps
     is_new = ax is None
     ax = style.checked_axes(ax, 6.4, 3.6)
     bounds = np.array([(step.smallest, step.largest) for step in steps]).reshape(-1, 2)
-    found = np.array([(step.smallest_found, step.largest_found) for step in steps]).reshape(-1, 2)
+    exact = np.array([(step.smallest_found, step.largest_found) for step in steps]).reshape(-1, 2)
     ax.use_sticky_edges = False  # room below the lowest bar
     style.zero_line(ax, "y")
-    if not all(step.is_exact for step in steps):
+    has_bounds = not all(step.is_exact for step in steps)
+    if has_bounds:
         _draw_ranges(ax, bounds, monotonicity.tolerance, alpha=0.3)
-    drawn = _draw_ranges(ax, found, monotonicity.tolerance, alpha=0.9)
+    handles = _draw_ranges(ax, exact, monotonicity.tolerance, alpha=0.9)
+    if has_bounds:
+        handles["pale: bounds, not exact"] = Patch(color=mpl.rcParams["text.color"], alpha=0.3)
     _name_steps(ax, monotonicity)
     style.tidy(ax)
-    if len(drawn) > 1:
-        where = {"loc": "outside upper right", "ncols": 2} if is_new else {"loc": "best"}
-        style.legend(ax.figure if is_new else ax, list(drawn.values()), list(drawn), **where)
+    if len(handles) > 1:
+        where = {"loc": "outside upper right", "ncols": 3} if is_new else {"loc": "best"}
+        style.legend(ax.figure if is_new else ax, list(handles.values()), list(handles), **where)
     return ax
 
 
 def _draw_ranges(ax: Any, ranges: Floats, tolerance: float, *, alpha: float) -> dict[str, Any]:
-    """Draw a bar for each step, in two colours where it reaches to both sides of zero; returns what was drawn."""
+    """Draw a bar for each step, in two colours if it reaches to both sides of zero; returns handles for a legend."""
     ranges = np.where(np.abs(ranges) <= tolerance, 0.0, ranges)
     places = np.arange(len(ranges))
-    drawn = {}
+    handles = {}
     sides = (("rises", views.POSITIVE, np.maximum(ranges, 0.0)), ("falls", views.NEGATIVE, np.minimum(ranges, 0.0)))
     for name, colour, ends in sides:
-        some = ends.any(axis=1)
-        if some.any():
-            low, high = ends[some].T
+        rows = ends.any(axis=1)
+        if rows.any():
+            low, high = ends[rows].T
             tint = style.tone(colour)
-            ax.bar(places[some], high - low, 0.8, bottom=low, color=tint, edgecolor=tint, alpha=alpha, zorder=2)
-            drawn[name] = Patch(color=tint)
-    return drawn
+            ax.bar(places[rows], high - low, 0.8, bottom=low, color=tint, edgecolor=tint, alpha=alpha, zorder=2)
+            handles[name] = Patch(color=tint)
+    return handles
 
 
-def _name_steps(ax: Any, found: Monotonicity) -> None:
-    """Title, names of the axes, and labels of some bins."""
-    n_steps = len(found.all_steps)
-    words = {"neither": "neither increasing nor decreasing"}
-    ax.set_title(f"{shortened(found.feature, 40)}: {words.get(found.direction, found.direction)}")
-    name_effect(ax, "change from the bin below" + (f" ({found.output})" if found.output else ""), "y")
-    ax.set_xlabel(shortened(found.feature, 60))
-    ax.set_xlim(-0.6, max(n_steps, 1) - 0.4)
-    chosen = np.unique(np.linspace(0, n_steps - 1, min(n_steps, _MOST_LABELS)).astype(int)).tolist()
-    labels = [bin_name(found.all_steps[k].above, _LABEL_LENGTH) for k in chosen]
+def _name_steps(ax: Any, monotonicity: Monotonicity) -> None:
+    """Write the title, names of the axes, and labels of some bins."""
+    steps = monotonicity.all_steps
+    words = {"neither": "neither increasing nor decreasing"}.get(monotonicity.direction, monotonicity.direction)
+    ax.set_title(f"{shortened(monotonicity.feature, 40)}: {words}")
+    name_effect(ax, "change from the bin below" + (f" ({monotonicity.output})" if monotonicity.output else ""), "y")
+    ax.set_xlabel(shortened(monotonicity.feature, 60))
+    ax.set_xlim(-0.6, max(len(steps), 1) - 0.4)
+    places = np.unique(np.linspace(0, len(steps) - 1, min(len(steps), _MOST_LABELS)).astype(int)).tolist()
+    labels = [bin_name(steps[place].above, _LABEL_LENGTH) for place in places]
     turned: dict[str, Any] = {"rotation": 25, "ha": "right"} if sum(map(len, labels)) > _MOST_CHARACTERS else {}
-    ax.set_xticks(chosen, labels=labels, **turned)
-    if not n_steps:
+    ax.set_xticks(places, labels=labels, **turned)
+    if not steps:
         ax.text(0.5, 0.5, "one bin: no changes", transform=ax.transAxes, ha="center", va="center")

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -31,7 +31,7 @@ from treeanova.plot.choices import (
 )
 from treeanova.plot.effects import MainOptions, draw_mains, main_series
 from treeanova.plot.pairs import PairOptions, draw_pair
-from treeanova.plot.style import feature_names, percent, shortened, term_name
+from treeanova.plot.style import documented, feature_names, percent, shortened, term_name
 from treeanova.views import Standing, standings
 
 _PANEL = (4.2, 3.1)  # in inches
@@ -43,11 +43,7 @@ _LISTED_TERMS = 4
 _SMALL = {"xtick.labelsize": "small", "ytick.labelsize": "small", "axes.labelsize": "small"}
 
 
-class _Ranked(NamedTuple):
-    """A term and its rank."""
-
-    rank: int
-    term: Standing
+_Ranked = tuple[int, Standing]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -62,6 +58,7 @@ class _Page:
     short: Mapping[str, str]
 
 
+@documented
 def grid(
     fx: Decomposition,
     *,
@@ -80,8 +77,7 @@ def grid(
 
     Parameters
     ----------
-    fx
-        The decomposition.
+    {fx}
     k
         Number of terms, the strongest first.
     keys
@@ -109,23 +105,18 @@ def grid(
     >>> panels = treeanova.plot.grid(fx, k=2)
     >>> [panel.get_title("left") for panel in panels]
     ['1. x0   33 %', '2. x1   33 %']
-    >>> import matplotlib.pyplot as plt
-    >>> plt.close(panels[0].figure)
     """
     position = output_position(checked_decomposition(fx), output)
     ranking = standings(fx)[fx.outputs[position]]
-    chosen, left_out = _strongest(fx, ranking, checked_count(k)) if keys is None else (_given(fx, keys), [])
-    words = (
-        ""
-        if ax is None
-        else views.effect_words(fx.schema, None if output is None else fx.outputs[position], fx.baseline)
-    )
-    limit = _largest_value(fx, chosen, output) if same_scale else None
+    terms, left_out = _strongest(fx, ranking, checked_count(k)) if keys is None else (_checked_keys(fx, keys), [])
+    name = None if output is None else fx.outputs[position]
+    words = "" if ax is None else views.effect_words(fx.schema, name, fx.baseline)
+    limit = _largest_value(fx, terms, output) if same_scale else None
     page = _Page(output, position, errors, limit, words, feature_names(fx.schema.names, _AXIS_NAME))
-    panels = _panels(ax, len(chosen), n_columns)
+    panels = _panels(ax, len(terms), n_columns)
     titles = _titles(fx, ranking)
     with mpl.rc_context(_SMALL if ax is None else {}):
-        for names, panel in zip(chosen, panels, strict=True):
+        for names, panel in zip(terms, panels, strict=True):
             _draw_panel(fx, names, panel, page)
             panel.set_title(titles[names], fontsize="small", fontweight="bold", loc="left")
     if ax is None:
@@ -137,8 +128,7 @@ def grid(
 # Terms.
 
 
-def _given(fx: Decomposition, keys: Sequence[KeyLike]) -> list[Names]:
-    """The terms asked for."""
+def _checked_keys(fx: Decomposition, keys: Sequence[KeyLike]) -> list[Names]:
     if isinstance(keys, str) or not keys:
         raise ValueError(f"`keys` must be a list of terms, got {keys!r}; pass ['a', ('a', 'b')] or leave it out.")
     for key in keys:
@@ -148,21 +138,20 @@ def _given(fx: Decomposition, keys: Sequence[KeyLike]) -> list[Names]:
 
 
 def _strongest(fx: Decomposition, ranking: Sequence[Standing], k: int) -> tuple[list[Names], list[_Ranked]]:
-    """The k strongest terms that have a plot, and the ranks of stronger ones that have none."""
+    """Return the k strongest terms that have a plot, and stronger ones that have none, with their ranks."""
     drawable = {names for names in tables_of(fx) if len(names) <= 2}
-    chosen = [term.features for term in ranking if term.features in drawable][:k]
-    if not chosen:
+    terms = [term.features for term in ranking if term.features in drawable][:k]
+    if not terms:
         raise ValueError(
             f"`fx` must have tables of main effects or pairs to be drawn, got {len(ranking)} terms without; see "
             "fx.importance()."
         )
-    last = next(i for i, term in enumerate(ranking) if term.features == chosen[-1])
-    ranked = [_Ranked(rank, term) for rank, term in enumerate(ranking[:last], start=1)]
-    return chosen, [one for one in ranked if one.term.features not in drawable]
+    last = next(i for i, term in enumerate(ranking) if term.features == terms[-1])
+    return terms, [one for one in enumerate(ranking[:last], start=1) if one[1].features not in drawable]
 
 
 def _foot(fx: Decomposition, left_out: Sequence[_Ranked]) -> str:
-    """What the numbers in titles are, and which ranks are not drawn because their terms have no plot."""
+    """Say what the numbers in titles are, and which ranks are not drawn because their terms have no plot."""
     words = f"Titles: rank and {views.variance_words(fx.schema, is_part=fx.scope.is_part)}."
     if not left_out:
         return words
@@ -174,7 +163,7 @@ def _foot(fx: Decomposition, left_out: Sequence[_Ranked]) -> str:
 
 
 def _titles(fx: Decomposition, ranking: Sequence[Standing]) -> dict[Names, str]:
-    """Rank, name and variance of each term; names of features stay distinct where they are shortened."""
+    """Return rank, name and variance of each term; names of features stay distinct when they are shortened."""
     short = functools.cache(lambda room: feature_names(fx.schema.names, room))
     return {
         term.features: f"{rank}. {term_name(term.features, short(_room(term.features)))}   {percent(term.variance)}"
@@ -184,13 +173,13 @@ def _titles(fx: Decomposition, ranking: Sequence[Standing]) -> dict[Names, str]:
 
 
 def _room(names: Names) -> int:
-    """Characters of each name in a title: a short one leaves its room to the other."""
+    """Return the characters of each name in a title: a short one leaves its room to the other."""
     return _TITLE if len(names) == 1 else max(_TITLE // 2, _TITLE - min(map(len, names)))
 
 
-def _largest_value(fx: Decomposition, chosen: Sequence[Names], output: str | int | None) -> float:
-    """The largest absolute value of some terms, over all outputs where none is given."""
-    tables = [fx.terms[names].values for names in chosen]
+def _largest_value(fx: Decomposition, terms: Sequence[Names], output: str | int | None) -> float:
+    """Return the largest absolute value of some terms, over all outputs if none is named."""
+    tables = [fx.terms[names].values for names in terms]
     if output is not None:
         tables = [of_output(fx, table, output_position(fx, output)) for table in tables]
     return max(float(np.abs(table).max()) for table in tables) or 1.0
@@ -200,7 +189,6 @@ def _largest_value(fx: Decomposition, chosen: Sequence[Names], output: str | int
 
 
 def _panels(ax: Any, n_panels: int, n_columns: int | None) -> list[Any]:
-    """The axes given, or those of a new figure."""
     if ax is not None:
         return style.axes_row(ax, n_panels, *_PANEL)
     width = checked_columns(n_columns, n_panels)
@@ -214,7 +202,7 @@ def _panels(ax: Any, n_panels: int, n_columns: int | None) -> list[Any]:
 
 
 def checked_columns(n_columns: int | None, n_panels: int) -> int:
-    """Panels in a row; by default four or three, whichever leaves fewer places empty."""
+    """Return the panels in a row; by default four or three, whichever leaves fewer places empty."""
     if n_columns is None:
         return min(n_panels, min((4, 3), key=lambda width: -n_panels % width))
     if n_columns < 1:
