@@ -25,7 +25,8 @@ LAYERS = [
     ["storage"],
     ["decomposition"],
     ["_decompose", "export"],
-    ["plot", "report"],
+    ["plot"],
+    ["report"],
     ["cli"],
     ["__main__"],
 ]

@@ -14,6 +14,7 @@ from tests.support.training import fit
 from treeanova.report import write_report
 
 pytest.importorskip("sklearn")
+pytest.importorskip("matplotlib")
 
 
 @pytest.fixture(scope="module")
@@ -51,9 +52,9 @@ def test_the_table_of_a_change_adds_up_in_sight(change):
     assert found[0] == pytest.approx([change.population, change.model, change.total], abs=1e-3)
     assert np.allclose(found[1:], expected, atol=1e-3)
     assert found[1:].sum(axis=0) == pytest.approx(found[0], abs=5e-3)
-    assert "old rows" in page
-    assert "old model and rows" in page
+    assert {"old rows", "new rows", "population", "model"} <= set(re.findall(r"<text [^>]*>([^<]*)</text>", page))
     assert page.count("<article>") == 3
+    assert page.count("<svg") == 3 + 2  # bars for screens and for phones
 
 
 def test_the_table_and_routes_of_a_gap(gap):
@@ -72,9 +73,9 @@ def test_every_output_has_its_sections():
     model = fit(ensemble.GradientBoostingClassifier(n_estimators=2, max_depth=2, random_state=0), X, classes)
     fx = treeanova.decompose(model, X, density="empirical")
     page = write_report(treeanova.change(fx, fx, X_new=X[:50]))
-    assert [page.count(f"What moved the average ({name})") for name in "uvw"] == [1, 1, 1]
+    assert [page.count(f"<h2>What moved the average ({name})<") for name in "uvw"] == [1, 1, 1]
     page = write_report(fx.gap(X, X[:, 1] > 0))
-    assert [page.count(f"Term by term ({name})") for name in "uvw"] == [1, 1, 1]
+    assert [page.count(f"<h2>Term by term ({name})<") for name in "uvw"] == [1, 1, 1]
 
 
 def test_names_are_text():
@@ -87,6 +88,7 @@ def test_names_are_text():
         parsed = ParsedPage(page)
         assert parsed.scripts == []
         assert "<i>" not in page
+        assert page.count("&lt;script&gt;alert(1)") > 3  # in text, tables and pictures
         assert not [attrs for _, attrs in parsed.tags if {"src", "href", "style"} & set(attrs)]
 
 

@@ -70,8 +70,8 @@ def with_rest(bars: Bars, k: int, by: str = "term") -> Bars:
     return Bars([*names[: k - 1], f"{len(names) - k + 1} other {by}s"], summed)
 
 
-def frame_of(ends: Sequence[Ends], n_heads: int) -> Ends:
-    """Return the ends of the frame for bars with these ends, with room for numbers.
+def frame_of(ends: Sequence[Ends], n_heads: int, ax: Any = None) -> Ends:
+    """Return the ends of the frame for bars with these ends, with room for numbers, more on narrow axes.
 
     The first `n_heads` rows are sums and the intercept. Where they are far longer than all others, the frame ends
     before them, because the bars of terms would be too short to see.
@@ -80,7 +80,9 @@ def frame_of(ends: Sequence[Ends], n_heads: int) -> Ends:
     length, shortest = (high - low for low, high in (whole, terms))
     low, high = terms if 0 < shortest * _LONGEST_HEAD < length else whole
     span = (high - low) or 1.0
-    return low - 0.18 * span, high + 0.18 * span
+    inches = np.inf if ax is None else ax.get_window_extent().width / ax.figure.dpi
+    room = float(np.clip(0.9 / inches, 0.18, 0.35)) * span
+    return low - room, high + room
 
 
 def _hull(ends: Sequence[Ends]) -> Ends:

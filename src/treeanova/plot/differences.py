@@ -154,7 +154,7 @@ def _draw_gap_terms(gap: Gap, position: int, k: int, ax: Any) -> Any:
     reach = np.where(known, 2 * errors, 0.0)
     low, high = np.minimum(values - reach, 0.0), np.maximum(values + reach, 0.0)
     ends = list(zip(low.tolist(), high.tolist(), strict=True))
-    write_numbers(ax, ends, values.tolist(), frame_of(ends, n_heads=len(ends)))
+    write_numbers(ax, ends, values.tolist(), frame_of(ends, len(ends), ax))
     scale = f"{views.scale_of(fx.schema)}{views.of_output(fx.schema, fx.outputs[position])}"
     _finish_terms(ax, bars.names, f"difference in mean {scale}: {gap.groups[1]} minus {gap.groups[0]}")
     return ax
@@ -404,7 +404,7 @@ def _draw_stacks(ax: Any, population: Floats, model: Floats) -> tuple[dict[str, 
     """
     total = population + model
     ends = [_ends_of_stack(*row) for row in zip(population.tolist(), model.tolist(), strict=True)]
-    frame = frame_of(ends, n_heads=2)
+    frame = frame_of(ends, 2, ax)
     is_cut = np.array([leaves(end, frame) for end in ends])
     write_numbers(ax, ends, total.tolist(), frame)
     shrunk = np.array([min([1.0, *(side / x for side, x in zip(frame, end, strict=True) if x)]) for end in ends])

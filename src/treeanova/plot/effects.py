@@ -185,7 +185,8 @@ def draw_mains(series: Sequence[Series], words: str, options: MainOptions, ax: A
     names = [*(one.name for one in series), *(one.name for one in options.distributions)]
     if options.legend and len(names) > 1:
         above: dict[str, Any] = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0), "ncols": min(len(names), 4)}
-        style.legend(ax, handles[: len(names)], names, **({"loc": "best"} if is_ordered else above))
+        is_inside = is_ordered and not options.distributions
+        style.legend(ax, handles[: len(names)], names, **({"loc": "best"} if is_inside else above))
     return ax
 
 

@@ -23,7 +23,6 @@ from treeanova.decomposition.change import Change
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.gap import Gap
 from treeanova.decomposition.validation import Validation
-from treeanova.report.answer_pages import change_page, gap_page
 from treeanova.report.payload import Asked, checked_errors, checked_validation, payload
 from treeanova.report.static import asset, colours, digest
 
@@ -193,6 +192,8 @@ def write_report(
         if densities is not None or rows is not None:
             kind = type(fx).__name__
             raise ValueError(f"`densities` and `rows` must be left out for a {kind}, got one; its page has neither.")
+        from treeanova.report.answer_pages import change_page, gap_page  # noqa: PLC0415  needs matplotlib
+
         text = change_page(fx, title) if isinstance(fx, Change) else gap_page(fx, title)
         return _written(text, target, open_browser=open_browser)
     kinds = _checked_densities(DENSITIES if densities is None else densities)
