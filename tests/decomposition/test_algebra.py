@@ -25,7 +25,7 @@ from tests.support.simulated import boosted, boosted_in_pairs, dependent_rows, i
 from tests.support.training import fit
 from treeanova import mean
 from treeanova.data.features import Feature, Labels
-from treeanova.density import counting as sample
+from treeanova.density import costs
 from treeanova.model.effects import Effects
 from treeanova.model.forest import weighted_sum
 from treeanova.terms.source import AdditiveModel
@@ -159,7 +159,7 @@ def test_a_sum_with_a_model_that_refuses_missing_values_refuses_them(model, fx):
 @pytest.mark.parametrize("max_rows", [2**18, 3])
 def test_categories_keep_their_rows_where_models_number_them_differently(max_rows, monkeypatch):
     """The first model knows fewer letters: its rows are counted by letters, not by its numbers of them."""
-    monkeypatch.setattr(sample, "MAX_ROWS", max_rows)
+    monkeypatch.setattr(costs, "MAX_SAMPLE_ROWS", max_rows)
     narrow, wide = (stumps([Feature("k", Labels(tuple(letters)))], [(0, {0}, True)]) for letters in ("pq", "rqp"))
     rows = np.array([["p"]] * 6 + [["q"]] * 2 + [[None]], dtype=object)
     first, second = (decompose(own, rows, n_jobs=1) for own in (narrow, wide))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import treeanova
 from tests.support.forests import chains, rows_on_bounds
 from tests.support.training import fit
-from treeanova.density import counting as sample
+from treeanova.density import costs
 
 pd = pytest.importorskip("pandas")
 trees = pytest.importorskip("sklearn.ensemble")
@@ -61,7 +61,7 @@ def assert_same(fx, other, tolerance):
 @pytest.mark.parametrize("size", [1 << 18, 300])
 def test_batches_of_any_size_give_the_decomposition_in_memory(size, depth, cuts, density, weighted):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sample, "MAX_ROWS", size)
+        patch.setattr(costs, "MAX_SAMPLE_ROWS", size)
         weights = WEIGHTS if weighted else None
         fx = treeanova.decompose(MODELS[depth], DATA, density=density, sample_weight=weights, n_jobs=1, **HOW[depth])
         batches = pieces(cuts, weights)
@@ -96,7 +96,7 @@ def test_rows_in_another_order_give_the_same_decomposition(depth, density, weigh
 def test_more_rows_than_the_sample_give_the_terms_and_covariances_of_all(depth, monkeypatch):
     """Under the empirical density all that matters is counted from all rows."""
     fx = treeanova.decompose(MODELS[depth], DATA, density="empirical", **HOW[depth])
-    monkeypatch.setattr(sample, "MAX_ROWS", 700)
+    monkeypatch.setattr(costs, "MAX_SAMPLE_ROWS", 700)
     for rows in (pieces([100]), DATA):
         other = treeanova.decompose(MODELS[depth], rows, density="empirical", **HOW[depth])
         assert len(other.statistics.sample) == 700
@@ -109,7 +109,7 @@ def test_more_rows_than_the_sample_give_the_terms_and_covariances_of_all(depth, 
 
 
 def test_rows_that_are_read_once_say_what_was_estimated(monkeypatch):
-    monkeypatch.setattr(sample, "MAX_ROWS", 700)
+    monkeypatch.setattr(costs, "MAX_SAMPLE_ROWS", 700)
     shallow = treeanova.decompose(MODELS[2], iter(pieces([300])), density="empirical")
     assert shallow.certificate.sampled_rows is None
     deep = treeanova.decompose(MODELS[4], iter(pieces([300])), density="empirical", tensor_order=2)

@@ -56,10 +56,10 @@ def test_batches_of_any_size_and_order_give_the_counts_of_all_rows(seed, n_rows,
         for number, request in enumerate(REQUESTS):
             expected = counted_by_hand(rows, request, np.ones(n_rows) if weights is None else weights)
             if weighted:
-                np.testing.assert_allclose(found.tables[number].sums, expected, rtol=1e-12)
+                np.testing.assert_allclose(found.tables[number], expected, rtol=1e-12)
             else:
-                np.testing.assert_array_equal(found.tables[number].sums, expected)
-                assert found.tables[number].sums.dtype == np.int64
+                np.testing.assert_array_equal(found.tables[number], expected)
+                assert found.tables[number].dtype == np.int64
         assert found.totals.n_rows == n_rows
         np.testing.assert_array_equal(found.sampled.sample().values, whole.sampled.sample().values)
         assert found.features[0].low == whole.features[0].low
@@ -75,7 +75,7 @@ def test_scores_are_added_up_in_each_cell():
         return np.stack([codes[:, 0] + 0.5, 2.0 * codes[:, 1]], axis=1)
 
     counting = Counting(MIXED_GRID, [Request((0, 1))], has_weights=True, score=score)
-    found = tables(in_batches(rows, [7, 30], weights), counting).scores[0].sums
+    found = tables(in_batches(rows, [7, 30], weights), counting).scores[0]
     expected = np.zeros((*MIXED_GRID.sizes[:2], 2))
     for weight, codes in zip(weights, MIXED_GRID.index_encoded(encoded), strict=True):
         expected[codes[0], codes[1]] += weight * np.array([codes[0] + 0.5, 2.0 * codes[1]])

@@ -8,9 +8,9 @@ import pytest
 import treeanova
 from tests.support.densities import grid_of_axes, normals, quantile_axes
 from tests.support.training import fit
-from treeanova.density import counting as sample
-from treeanova.density.counts import without_copies
+from treeanova.density import costs
 from treeanova.density.row_sources import statistics_of
+from treeanova.density.sample import without_copies
 from treeanova.model.axes import IntervalAxis
 
 RNG = np.random.default_rng(0)
@@ -109,7 +109,7 @@ def test_statistics_merge_copies_in_batches_and_in_samples(monkeypatch):
     pieces = statistics_of(rows[:400], grid_of(NORMAL)) + statistics_of(rows[400:], grid_of(NORMAL))
     assert pieces.effective_rows == pytest.approx(statistics.effective_rows)
     many = resampled(np.random.default_rng(7).normal(size=(20_000, 3)))
-    monkeypatch.setattr(sample, "MAX_ROWS", 5_000)
+    monkeypatch.setattr(costs, "MAX_SAMPLE_ROWS", 5_000)
     sampled = statistics_of(many, grid_of(NORMAL))
     assert not sampled.is_complete
     assert sampled.effective_rows == pytest.approx(of_distinct_rows(many), rel=0.1)

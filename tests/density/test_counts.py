@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.support.densities import MIXED_GRID, MIXED_KEYS, mixed_rows
-from treeanova.density import counting as sample
+from treeanova.density import costs
 from treeanova.density.counting import Request
 from treeanova.density.row_sources import statistics_of
 from treeanova.model.grid import binning_by
@@ -19,7 +19,7 @@ def both(monkeypatch):
     """Statistics of all rows, and of the same with a sample of 30."""
     rows = mixed_rows(n_rows=120)
     whole = statistics_of(rows, MIXED_GRID)
-    monkeypatch.setattr(sample, "MAX_ROWS", 30)
+    monkeypatch.setattr(costs, "MAX_SAMPLE_ROWS", 30)
     return whole, statistics_of([rows[:50], rows[50:]], MIXED_GRID, None, [Request(key) for key in MIXED_KEYS])
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.support.densities import MIXED_GRID, MIXED_KEYS, MIXED_SIZES, marginal, mixed_rows, mixed_shares
-from treeanova.density import joint as joints
+from treeanova.density import costs
 from treeanova.density.joint import Blocks, Cells, EmpiricalJoint, Mixture, Product, draw_bins
 from treeanova.density.row_sources import statistics_of
 
@@ -70,7 +70,7 @@ def test_points_of_a_single_block_are_all_its_cells():
 
 
 def test_points_of_very_many_cells_are_draws(monkeypatch):
-    monkeypatch.setattr(joints, "MAX_CELLS", 10)
+    monkeypatch.setattr(costs, "MAX_CELLS", 10)
     joint = Cells(TABLE)
     assert not joint.has_exact_points
     codes, weights = joint.points(30_000, np.random.default_rng(0))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.support.densities import MIXED_GRID, MIXED_KEYS, mixed_rows
-from treeanova.density import counting as sample
+from treeanova.density import costs
 from treeanova.density.counting import Request
 from treeanova.density.row_sources import statistics_of
 
@@ -24,7 +24,7 @@ def frames(rows, weights=None):
 @pytest.fixture
 def few(monkeypatch):
     """Samples of 50 rows."""
-    monkeypatch.setattr(sample, "MAX_ROWS", 50)
+    monkeypatch.setattr(costs, "MAX_SAMPLE_ROWS", 50)
 
 
 @pytest.mark.parametrize("weighted", [False, True])

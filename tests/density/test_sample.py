@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treeanova.density.counting import MAX_ROWS, enough_hashes, hashes_of, joined, sample_of, sample_size
+from treeanova.density.costs import MAX_SAMPLE_ROWS
+from treeanova.density.sample import enough_hashes, hashes_of, joined, sample_of, sample_size
 
 
 def lot(source, first, n_rows, *, weighted=False):
@@ -41,8 +42,8 @@ def test_every_row_is_as_likely_as_every_other():
 
 
 def test_samples_of_many_features_are_smaller():
-    assert sample_size(8) == MAX_ROWS
-    assert sample_size(0) == MAX_ROWS
+    assert sample_size(8) == MAX_SAMPLE_ROWS
+    assert sample_size(0) == MAX_SAMPLE_ROWS
     assert sample_size(1000) * 1000 * 8 <= 1 << 28
 
 

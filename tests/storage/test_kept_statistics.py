@@ -11,7 +11,7 @@ from tests.support.archives import saved_and_loaded
 from tests.support.densities import MIXED_GRID
 from tests.support.training import fit
 from treeanova.decomposition import importance
-from treeanova.density import counting as sample
+from treeanova.density import costs
 from treeanova.density.row_sources import statistics_of
 from treeanova.storage import statistics as kept_statistics
 from treeanova.storage.statistics import pack_statistics, unpack_statistics
@@ -117,7 +117,7 @@ def test_months_are_merged_from_files(tmp_path):
 
 @pytest.mark.parametrize("size", [1 << 18, 100])
 def test_months_in_memory_are_merged(size, monkeypatch):
-    monkeypatch.setattr(sample, "MAX_ROWS", size)
+    monkeypatch.setattr(costs, "MAX_SAMPLE_ROWS", size)
     data = dependent_rows(500)
     model = boosted(data)
     first, second, whole = (
@@ -136,7 +136,7 @@ def test_months_in_memory_are_merged(size, monkeypatch):
 @pytest.mark.parametrize("is_loaded", [False, True])
 def test_lots_of_different_weights_are_merged(size, factor, is_loaded, monkeypatch, tmp_path):
     """The intercept under merged rows is the mean of the model's predictions by the weights that were given."""
-    monkeypatch.setattr(sample, "MAX_ROWS", size)
+    monkeypatch.setattr(costs, "MAX_SAMPLE_ROWS", size)
     data = dependent_rows(500)
     data[300:] += 0.5
     model = boosted(data)

@@ -9,7 +9,7 @@ import pytest
 
 import treeanova
 from tests.support.forests import all_cells, random_forest, rows_on_bounds
-from treeanova.density import counting as sample
+from treeanova.density import costs
 from treeanova.terms import trees as module
 
 BOUNDS = (-1.5, -0.5, 0.0, 0.4, 1.1)
@@ -109,7 +109,7 @@ def test_given_tables_and_independent_blocks():
 
 @pytest.mark.parametrize("as_rows", [lambda rows: rows, lambda rows: [rows[:700], rows[700:]]])
 def test_all_rows_count_where_the_sample_is_smaller(as_rows, monkeypatch):
-    monkeypatch.setattr(sample, "MAX_ROWS", 500)
+    monkeypatch.setattr(costs, "MAX_SAMPLE_ROWS", 500)
     forest, rows, _ = dependent_case(SEEDS[0], n_rows=2000)
     frame = pytest.importorskip("pandas").DataFrame(rows, columns=forest.schema.names)
     fx = treeanova.decompose(forest, as_rows(frame), density="empirical", tensor_order=2)
@@ -119,7 +119,7 @@ def test_all_rows_count_where_the_sample_is_smaller(as_rows, monkeypatch):
 
 
 def test_rows_that_are_read_once_give_an_estimate_with_its_error(monkeypatch):
-    monkeypatch.setattr(sample, "MAX_ROWS", 500)
+    monkeypatch.setattr(costs, "MAX_SAMPLE_ROWS", 500)
     forest, rows, _ = dependent_case(SEEDS[0], n_rows=2000)
     frame = pytest.importorskip("pandas").DataFrame(rows, columns=forest.schema.names)
     once = (frame[start : start + 500] for start in range(0, 2000, 500))

@@ -286,12 +286,12 @@ def _rows_of(statistics: Statistics, n_rows: int, parts: Sequence[Decomposition]
 
 def _bins_in(part: Decomposition, values: Floats, statistics: Statistics) -> tuple[BinIndices, set[int]]:
     """Bins of encoded rows on the grid of a model, which may number categories differently, and uncertain features."""
-    grid, known = part.evaluation.grid, statistics.sample_grid
+    grid, binned = part.evaluation.grid, statistics.binned
     codes, uncertain = np.zeros(values.shape, dtype=np.int32), set[int]()
     pairs = zip(statistics.grid.schema.features, grid.schema.features, strict=True)
     for j, (theirs, ours) in enumerate(pairs):
         column = recoded_column(values[:, j], theirs, ours)
-        is_divided = known is not None and bins_within(known.axes[j], grid.axes[j]) is None
+        is_divided = binned is not None and bins_within(binned.grid.axes[j], grid.axes[j]) is None
         if column is None or is_divided:
             uncertain.add(j)
         else:

@@ -17,13 +17,13 @@ import numpy as np
 
 from treeanova.anova.support import outer
 from treeanova.core.arrays import BinIndices, Floats, Key
+from treeanova.density import costs
 from treeanova.density.counting import Binnings, pool_masses, pool_table
 from treeanova.density.statistics import Points, Statistics
 from treeanova.model.grid import Grid
 
-__all__ = ["MAX_CELLS", "Blocks", "Cells", "EmpiricalJoint", "Joint", "Mixture", "Points", "Product", "draw_bins"]
+__all__ = ["Blocks", "Cells", "EmpiricalJoint", "Joint", "Mixture", "Points", "Product", "draw_bins"]
 
-MAX_CELLS = 1 << 20
 Refinement = Callable[[BinIndices, np.random.Generator], BinIndices]
 """Draws a fine bin within each of some coarse bins."""
 
@@ -112,7 +112,7 @@ class Cells(Joint):
     @property
     def has_exact_points(self) -> bool:
         """Whether cells with mass are few enough to be taken all."""
-        return int(np.count_nonzero(self.weights)) <= MAX_CELLS
+        return int(np.count_nonzero(self.weights)) <= costs.MAX_CELLS
 
     def table(self, key: Key, binnings: Binnings | None = None) -> Floats:
         """Its marginal."""
@@ -123,7 +123,7 @@ class Cells(Joint):
         """All cells with mass, or draws where there are very many."""
         places = np.flatnonzero(self.weights)
         shares = self.weights.ravel()[places]
-        if len(places) > MAX_CELLS:
+        if len(places) > costs.MAX_CELLS:
             places = places[draw_bins(shares, n_rows, rng)]
             shares = np.full(n_rows, 1 / n_rows)
         codes = np.stack(np.unravel_index(places, self.weights.shape), axis=1).astype(np.int32)

@@ -14,6 +14,7 @@ import numpy as np
 
 from treeanova.core.arrays import Floats, Key
 from treeanova.data.columns import encode_rows
+from treeanova.density import costs
 from treeanova.density.base import Density
 from treeanova.density.counting import Binnings, Request
 from treeanova.density.joint import EmpiricalJoint, Joint, Mixture, Product
@@ -37,7 +38,6 @@ __all__ = [
     "density_of",
 ]
 
-_PAIRS_FOR_SHRINKAGE = 100
 _DEFAULT_MIX = 0.5
 
 
@@ -389,7 +389,7 @@ def _james_stein(statistics: Statistics) -> float:
     varied = [j for j in range(len(statistics.grid.axes)) if np.count_nonzero(statistics.counts((j,))) > 1]
     pairs = list(itertools.combinations(varied, 2))
     variance = distance = 0.0
-    chosen = pairs[:: max(1, -(-len(pairs) // _PAIRS_FOR_SHRINKAGE))]
+    chosen = pairs[:: max(1, -(-len(pairs) // costs.MAX_SHRINKAGE_PAIRS))]
     statistics.prepare([Request(pair) for pair in chosen])
     for pair in chosen:
         table = statistics.counts(pair, may_estimate=True)

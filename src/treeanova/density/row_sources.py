@@ -1,4 +1,4 @@
-"""Sources of rows: in memory, in batches that are read one after the other, and several sources in turn.
+"""Sources of rows: in memory, and in batches that are read one after the other or by workers.
 
 `statistics_of` counts the rows that a user gives. Rows in memory are one update of an accumulator, and are kept to be
 counted again; batches are read in one pass, in which all tables are counted that the decomposition will need.
@@ -9,12 +9,13 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from treeanova.core.arrays import BinIndices, Floats, Ints
+from treeanova.core.memo import memo_of
 from treeanova.core.progress import listener, one_step
 from treeanova.data.columns import encode, without_column
 from treeanova.data.sources import Batches, Distributed, batches_of
@@ -28,11 +29,10 @@ from treeanova.density.counting import (
     RowSource,
     counted_parts,
     encoded_rows,
-    enough_hashes,
     merge_parts,
-    sample_size,
 )
-from treeanova.density.statistics import Statistics, frozen
+from treeanova.density.sample import enough_hashes, sample_size
+from treeanova.density.statistics import Statistics, statistics_from
 from treeanova.model.grid import Grid
 
 _READING = "reading rows"
@@ -62,11 +62,9 @@ class RowsInMemory(RowSource):
 
     @property
     def has_weights(self) -> bool:  # type: ignore[override]
-        """Whether rows came with weights."""
         return self.weights is not None
 
     def count(self, counting: Counting) -> Accumulator:
-        """One update."""
         accumulator = Accumulator(dataclasses.replace(counting, has_weights=self.has_weights))
         codes = self._codes(counting.grid) if counting.needs_bins else None
         accumulator.update(EncodedBatch(self.values, self.weights, 0, self.numbers, codes))
@@ -74,89 +72,61 @@ class RowsInMemory(RowSource):
         return accumulator
 
     def recoded(self, recode: Callable[[Floats], Floats]) -> RowsInMemory:
-        """The same rows with other numbers of categories."""
         return dataclasses.replace(self, values=recode(self.values))
 
     def _codes(self, grid: Grid) -> BinIndices:
-        """Bins on a grid; those of the last grid are kept."""
-        known = self._last.get("grid")
-        if known is None or known[0] is not grid:
-            self._last["grid"] = known = grid, grid.index_encoded(self.values)
-        return known[1]
-
-    @functools.cached_property
-    def _last(self) -> dict[str, tuple[Grid, BinIndices]]:
-        return {}
+        """Return the bins on a grid; those of the last grid are remembered."""
+        last = memo_of(self, "codes")
+        if last.get("grid") is not grid:
+            last.update(grid=grid, codes=grid.index_encoded(self.values))
+        codes: BinIndices = last["codes"]
+        return codes
 
     def statistics(self, grid: Grid, required: Sequence[Request]) -> Statistics:
-        """Statistics on a grid; tables are counted when they are asked for."""
+        """Return statistics on a grid; tables are counted when they are asked for."""
         size = sample_size(len(grid.axes))
         counted = self.count(Counting(grid, n_sampled=size, describes_features=False))
-        return frozen(counted, required, None if len(self.values) <= size else self)
+        return statistics_from(counted, required, None if len(self.values) <= size else self)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class RowsElsewhere(RowSource):
-    """Rows that are not held in memory: each source of them defines `count`, a pass over all rows.
+class RowsInBatches(RowSource):
+    """Rows that are read batch by batch on this machine, or by the workers that have them.
 
     Attributes
     ----------
+    batches
+        The batches, with the columns of the model.
     has_weights
         Whether rows come with weights.
     least_weight
         Rows of this weight or less are left out.
     """
 
+    batches: Batches
     has_weights: bool = False
-    least_weight: float = dataclasses.field(default=0.0, kw_only=True)
-
-    @property
-    def is_rereadable(self) -> bool:
-        """Whether there can be another pass."""
-        return True
-
-    def of_source(self, counting: Counting) -> Counting:
-        """What to count, with what is known of the weights of this source."""
-        return dataclasses.replace(counting, has_weights=self.has_weights, least_weight=self.least_weight)
+    least_weight: float = 0.0
 
     def statistics(self, grid: Grid, required: Sequence[Request], score: RowScore | None = None) -> Statistics:
-        """Statistics on a grid, with all tables that are wanted; a second pass where some weights are negligible."""
+        """Return statistics on a grid, with all required tables; a second pass where some weights are negligible."""
         counted = self.count(Counting(grid, required, sample_size(len(grid.axes)), score=score))
-        _check_totals(counted, has_weights=self.has_weights)
-        if counted.totals.needs_cut:
-            return self._with_cut(counted).statistics(grid, required, score)
-        return frozen(counted, required, self if self.is_rereadable else None)
-
-    def _with_cut(self, counted: Accumulator) -> Self:
         totals = counted.totals
-        if not self.is_rereadable:
+        _check_totals(counted, has_weights=self.has_weights)
+        if not totals.needs_cut:
+            return statistics_from(counted, required, self if self.batches.is_rereadable else None)
+        if not self.batches.is_rereadable:
             raise ValueError(
                 f"`sample_weight` must not have weights below {NEGLIGIBLE_WEIGHT:g} of the largest where rows are read "
                 f"once, got {totals.smallest:g} and {totals.largest:g}; leave these rows out."
             )
-        return dataclasses.replace(self, least_weight=NEGLIGIBLE_WEIGHT * totals.largest)
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class RowsInBatches(RowsElsewhere):
-    """Rows that are read batch by batch on this machine.
-
-    Attributes
-    ----------
-    batches
-        The batches, with the columns of the model.
-    """
-
-    batches: Batches = dataclasses.field(kw_only=True)
-
-    @property
-    def is_rereadable(self) -> bool:
-        """Whether iterating again gives the same rows."""
-        return self.batches.is_rereadable
+        cut = dataclasses.replace(self, least_weight=NEGLIGIBLE_WEIGHT * totals.largest)
+        return cut.statistics(grid, required, score)
 
     def count(self, counting: Counting) -> Accumulator:
-        """One pass over all batches, by the workers that have them where there are such."""
-        counting = self._with_limit(self.of_source(counting))
+        counting = dataclasses.replace(counting, has_weights=self.has_weights, least_weight=self.least_weight)
+        if counting.n_sampled and not self.has_weights:  # weights may leave rows out
+            limit = enough_hashes(counting.n_sampled, self.batches.n_rows or 0)
+            counting = dataclasses.replace(counting, largest_hash=limit)
         if isinstance(self.batches, Distributed):
             return _count_on_workers(self.batches, counting)
         accumulator = Accumulator(counting)
@@ -170,15 +140,9 @@ class RowsInBatches(RowsElsewhere):
         report(_READING, total, total)
         return accumulator
 
-    def _with_limit(self, counting: Counting) -> Counting:
-        """What to count, with no more rows gathered for the sample than will be in it; weights may leave rows out."""
-        if not counting.n_sampled or self.has_weights:
-            return counting
-        return dataclasses.replace(counting, largest_hash=enough_hashes(counting.n_sampled, self.batches.n_rows or 0))
-
 
 def _count_on_workers(batches: Distributed, counting: Counting) -> Accumulator:
-    """The parts of an accumulator from all partitions, merged by the engine."""
+    """Count all partitions by the engine, which merges what each has counted."""
     with one_step(listener(), _READING):
         parts = batches.reduced(functools.partial(counted_parts, counting=counting), merge_parts)
     return Accumulator.of_parts(counting, parts)
@@ -208,7 +172,7 @@ def check_weighted_rows(X: Any, sample_weight: Any) -> None:
 def statistics_of(
     X: Any, grid: Grid, sample_weight: Any = None, required: Sequence[Request] = (), score: RowScore | None = None
 ) -> Statistics:
-    """Statistics of user data on a grid.
+    """Count user data on a grid.
 
     Rows whose weight is at most 1e-12 of the largest are left out.
 
@@ -229,9 +193,8 @@ def statistics_of(
         return _given_statistics(X, grid, sample_weight, required)
     batches = batches_of(X)
     if batches is not None:
-        chosen = batches.for_model(grid.schema, _weight_column(sample_weight))
-        rows = RowsInBatches(sample_weight is not None, batches=chosen)
-        return rows.statistics(grid, required, score)
+        columns = batches.for_model(grid.schema, _weight_column(sample_weight))
+        return RowsInBatches(columns, sample_weight is not None).statistics(grid, required, score)
     with one_step(listener(), "bins of the rows"):
         return _rows_in_memory(X, grid, sample_weight).statistics(grid, required)
 
@@ -244,7 +207,7 @@ def _given_statistics(
             f"`sample_weight` must weigh rows, got {shown_weights(sample_weight)} and statistics, whose rows are "
             "counted already; leave it out."
         )
-    return dataclasses.replace(statistics.on(grid), required=tuple(required))
+    return statistics.on(grid).with_required(required)
 
 
 def _weight_column(sample_weight: Any) -> str | None:
@@ -266,18 +229,18 @@ def _rows_in_memory(X: Any, grid: Grid, sample_weight: Any) -> RowsInMemory:
         return RowsInMemory(encoded, None, np.arange(len(encoded)))
     weights = checked_weights(sample_weight, len(encoded))
     unit = _unit_of(float(weights.max()))
-    kept = weights > NEGLIGIBLE_WEIGHT * weights.max()
-    return RowsInMemory(np.asfortranarray(encoded[kept]), weights[kept] / unit, np.flatnonzero(kept), unit)
+    numbers = np.flatnonzero(weights > NEGLIGIBLE_WEIGHT * weights.max())
+    return RowsInMemory(np.asfortranarray(encoded[numbers]), weights[numbers] / unit, numbers, unit)
 
 
 def _unit_of(largest: float) -> float:
-    """What to divide weights by, so that sums of their squares neither overflow nor vanish: 1 for most weights."""
+    """Return what to divide weights by, so that sums of their squares neither overflow nor vanish: mostly 1."""
     exponent = int(np.frexp(largest)[1]) - 1
     return 1.0 if abs(exponent) <= _LARGEST_EXPONENT else float(np.ldexp(1.0, exponent))
 
 
 def checked_weights(sample_weight: npt.ArrayLike, n_rows: int) -> Floats:
-    """Weights of rows as given; ValueError where they are not one number from zero on for each row."""
+    """Return weights of rows as given; ValueError where they are not one number from zero on for each row."""
     given = np.asarray(sample_weight)
     try:
         weights = given.astype(np.float64, casting="unsafe" if given.dtype.kind == "O" else "same_kind")
@@ -298,6 +261,6 @@ def checked_weights(sample_weight: npt.ArrayLike, n_rows: int) -> Floats:
 
 
 def shown_weights(sample_weight: Any) -> str:
-    """Weights in a message: their shape, or the value itself where it is none."""
+    """Return weights for a message: their shape, or the value itself where it is none."""
     shape = np.shape(sample_weight)
     return f"weights of shape {shape}" if shape else repr(sample_weight)

@@ -9,28 +9,41 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from treeanova.core.arrays import BinIndices, Floats, Ints, Key
+from treeanova.core.memo import memo_of
 from treeanova.data.features import Schema, have_same_categories, recoded_column
 from treeanova.density.counting import (
     NEGLIGIBLE_WEIGHT,
     Accumulator,
+    Binnings,
     Counting,
     FeatureTotals,
     Request,
+    RowScore,
     RowSource,
+    RowTotals,
+    Sums,
     feature_totals,
+    merging,
+    pool_table,
+    table_of,
+    totals_of,
+)
+from treeanova.density.sample import (
+    Distinct,
+    Quantiles,
+    Sample,
+    all_rows,
     joined,
     order_of_contents,
     sample_of,
     sample_size,
-    totals_of,
 )
-from treeanova.density.counts import CountedTable, Counts, Spread, are_same, counted_tables
-from treeanova.model.grid import Binning, Grid, first_unresolved
+from treeanova.model.grid import Binning, Grid, binning_by, first_unresolved, unmerged
 
 
 class NoRowsError(ValueError):
@@ -38,210 +51,331 @@ class NoRowsError(ValueError):
 
 
 class Points(NamedTuple):
-    """Rows that represent a density.
-
-    Attributes
-    ----------
-    codes
-        Bins, shape (n_rows, n_features).
-    weights
-        Weights of the rows, of sum 1.
-    """
+    """Rows that represent a density: bins of shape (n_rows, n_features), and weights of sum 1."""
 
     codes: BinIndices
     weights: Floats
 
 
 class EncodedRows(NamedTuple):
-    """Rows with their values.
-
-    Attributes
-    ----------
-    values
-        Encoded values, shape (n_rows, n_features).
-    weights
-        Weights of the rows, of sum 1.
-    """
+    """Rows with their encoded values, shape (n_rows, n_features), and weights of sum 1."""
 
     values: Floats
     weights: Floats
 
 
+class CountedTable(NamedTuple):
+    """A table that was counted: its coarse bins (None for the bins of the grid), and sums over rows in each cell."""
+
+    binnings: Binnings | None
+    sums: Sums
+    scores: Floats | None = None
+
+    def scaled(self, factor: float) -> CountedTable:
+        sums: Floats = self.sums.astype(float) * factor
+        return CountedTable(self.binnings, sums, None if self.scores is None else self.scores * factor)
+
+    def onto(self, binnings: Binnings | None, sizes: Sequence[int]) -> Sums | None:
+        """Return sums over other bins; None where these are not unions of the bins of the table."""
+        if self.binnings is None:
+            return pool_table(self.sums, binnings)  # type: ignore[arg-type]
+        coarser = [unmerged(size) for size in sizes] if binnings is None else binnings
+        pairs = list(zip(self.binnings, coarser, strict=True))
+        if not all(fine.refines(coarse) for fine, coarse in pairs):
+            return None
+        return pool_table(self.sums, [binning_by(coarse.within(fine)) for fine, coarse in pairs])  # type: ignore[arg-type]
+
+
+class BinnedValues(NamedTuple):
+    """What a file keeps of values: the grid by whose bins rows are known, and quantiles by position of the feature."""
+
+    grid: Grid
+    quantiles: Mapping[int, Quantiles]
+
+
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Statistics(Counts):
-    """Statistics of weighted rows on a grid.
+class Statistics:
+    """Answer what a decomposition asks of weighted rows on a grid.
 
     Weights of rows have sum 1 in all answers; without weights all rows weigh the same. Features are given by position,
     cells by the bins of the grid or by coarser bins. `a + b` are the statistics of the rows of both.
+
+    Rows are known in one of three ways. Up to 262,144 of them are all in the sample (`is_complete`), and every table is
+    counted from it. Of more rows, tables that were not counted take another pass over the `source`; where there is
+    none, they are estimated from the sample if that will do (`is_estimated`), and refused otherwise. Statistics from a
+    file (`binned`) know rows by their bins, and of values what the file keeps.
+
+    Attributes
+    ----------
+    grid
+        The bins.
+    totals
+        Number of rows, and sums of their weights.
+    has_weights
+        Whether rows came with weights.
+    sample
+        Rows with the smallest hashes of their numbers: all rows where there are no more than 262,144.
+    required
+        Tables that a decomposition on this grid needs.
+    tables
+        Tables that were counted, by positions of features.
+    features
+        Means and ranges of values, by position of the feature, where they were counted.
+    source
+        The rows, to be counted again; None where they are all in the sample, or gone.
+    binned
+        What is known of values where the sample has bins only; None where it has values.
+    known_excess
+        What copies of rows add to the sum of squared shares (`Distinct.excess`); None to find it in the sample.
+    origin
+        Statistics on the same grid whose rows these are with other weights; None where they are not a resample.
 
     Examples
     --------
     >>> from treeanova.testing import example
     >>> fx, X = example()
-    >>> fx.statistics.n_rows, fx.statistics.has_weights
-    (4, False)
+    >>> statistics = fx.statistics
+    >>> statistics.n_rows, statistics.has_weights, (statistics + statistics).n_rows
+    (4, False, 8)
+    >>> statistics.counts((0, 1)).tolist()
+    [[0.25, 0.25], [0.25, 0.25]]
+    >>> statistics.value_range(0), statistics.quantiles(0, [0.5]).tolist()
+    ((0.0, 1.0), [0.5])
     """
+
+    grid: Grid
+    totals: RowTotals
+    has_weights: bool
+    sample: Sample
+    required: tuple[Request, ...] = ()
+    tables: Mapping[Key, CountedTable] = dataclasses.field(default_factory=dict)
+    features: Mapping[int, FeatureTotals] = dataclasses.field(default_factory=dict)
+    source: RowSource | None = None
+    binned: BinnedValues | None = None
+    known_excess: float | None = None
+    origin: Statistics | None = None
+    _estimated: set[Key] = dataclasses.field(default_factory=set)
 
     def __repr__(self) -> str:
         weighted = "weighted " if self.has_weights else ""
         sampled = "" if self.is_complete else f", {len(self.sample):,} of them sampled"
         return f"Statistics of {self.n_rows:,} {weighted}rows of {len(self.grid.axes)} features{sampled}"
 
+    @property
+    def n_rows(self) -> int:
+        return self.totals.n_rows
+
+    @property
+    def effective_rows(self) -> float:
+        """Kish's effective number of rows, 1 / Σ w², copies of a row counted as one row."""
+        return self._without_excess(self.totals)
+
+    def _without_excess(self, totals: RowTotals) -> float:
+        excess = self.copied_excess
+        return 1 / (1 / totals.effective_rows + excess) if excess else totals.effective_rows
+
+    @property
+    def copied_excess(self) -> float:
+        """What copies of rows add to Σ w², the inverse of the effective number of rows."""
+        return self.sample.distinct.excess if self.known_excess is None else self.known_excess
+
+    @property
+    def distinct(self) -> Distinct:
+        """The rows of the sample without copies, as far as these have to be found."""
+        return self.sample.distinct if self.known_excess is None else all_rows(self.sample.shares)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the sample holds all rows."""
+        return len(self.sample) == self.n_rows
+
+    @property
+    def is_one_cell(self) -> bool:
+        """Whether all rows are in one cell of the grid."""
+        return self.is_complete and bool((self.bins == self.bins[:1]).all())
+
+    @property
+    def is_estimated(self) -> bool:
+        """Whether something that needs all rows was estimated from the sample, because they cannot be read again."""
+        return bool(self._estimated)
+
+    @functools.cached_property
+    def bins(self) -> BinIndices:
+        """Bins of the rows of the sample, shape (n_rows, n_features)."""
+        return self.grid.index_encoded(self.sample.values) if self.origin is None else self.origin.bins
+
+    # Tables
+
+    def counts(self, key: Key, binnings: Binnings | None = None, *, may_estimate: bool = False) -> Floats:
+        """Return the share of the rows in each cell of some features, with axes in the order of the key.
+
+        `may_estimate` tells whether the shares of the sample will do where rows cannot be counted again.
+        """
+        request = Request(key, merging(binnings))
+        sums = self._counted_sums(request)
+        if sums is None and not self.is_complete and self.source is not None:
+            self.prepare([request])
+            sums = self._counted_sums(request)
+        if sums is not None:
+            return sums / self.totals.weight
+        if not self.is_complete:
+            self._check_estimate(key, is_allowed=may_estimate and len(self.sample) > 0)
+        return self.sampled_counts(key, binnings)
+
+    def sampled_counts(self, key: Key, binnings: Binnings | None = None) -> Floats:
+        """Return the share of the rows of the sample in each cell of some features."""
+        sums, _ = table_of(self.bins, Request(key, merging(binnings)), self.grid.sizes, self.sample.weights)
+        return sums / self._sampled_totals.weight
+
+    def rows_counted(self, key: Key) -> float:
+        """Return the effective number of the rows that `counts` counts: all, or the sample's where it estimates."""
+        return self._without_excess(self._sampled_totals) if key in self._estimated else self.effective_rows
+
+    def _check_estimate(self, key: Key, *, is_allowed: bool) -> None:
+        self._estimated.add(key)
+        if not is_allowed:
+            names = " and ".join(repr(self.grid.schema.names[j]) for j in key)
+            raise ValueError(
+                f"rows must be read again to count {names} together, got rows that are gone, of which the tables of "
+                "the terms are known only; use with_density(density, X) first."
+            )
+
+    @functools.cached_property
+    def _sampled_totals(self) -> RowTotals:
+        return totals_of(len(self.sample), self.sample.weights)
+
+    def _counted_sums(self, request: Request) -> Sums | None:
+        """Return sums over the cells of a table that were counted, or follow from such; None where there are none."""
+        key, binnings = request
+        order = sorted(range(len(key)), key=key.__getitem__)
+        if order != list(range(len(key))):
+            ascending = Request(tuple(key[i] for i in order), binnings and [binnings[i] for i in order])
+            sums = self._counted_sums(ascending)
+            return None if sums is None else sums.transpose([order.index(i) for i in range(len(key))])
+        tables = [*self._later_tables.get(key, ()), *([self.tables[key]] if key in self.tables else [])]
+        on_bins = (table.onto(binnings, [self.grid.sizes[j] for j in key]) for table in tables)
+        return next((sums for sums in on_bins if sums is not None), None)
+
+    @property
+    def _later_tables(self) -> dict[Key, list[CountedTable]]:
+        """Tables of later passes over the rows."""
+        return memo_of(self, "tables")
+
+    def prepare(self, requests: Sequence[Request]) -> None:
+        """Count tables in one pass over the rows, where they cannot be had otherwise."""
+        if self.is_complete or self.source is None:
+            return
+        ascending = [Request(key, merging(binnings)) for key, binnings in requests if list(key) == sorted(key)]
+        unknown = [request for request in ascending if self._counted_sums(request) is None]
+        if unknown:
+            counted = self.source.count(Counting(self.grid, unknown, describes_features=False))
+            for request, sums in zip(unknown, counted.tables.values(), strict=True):
+                self._later_tables.setdefault(request.key, []).append(CountedTable(request.binnings, sums))
+
+    def score_sums(self, key: Key, binnings: Binnings | None = None) -> Floats | None:
+        """Return sums of weight times score over the rows in each cell of a term, relative to the weight of all rows.
+
+        Outputs are the last axis; None where scores were not added up on these bins.
+        """
+        tables = [table for table in (memo_of(self, "scores").get(key), self.tables.get(key)) if table is not None]
+        fitting = (table.scores for table in tables if _are_same(merging(table.binnings), merging(binnings)))
+        scores = next((scores for scores in fitting if scores is not None), None)
+        return None if scores is None else scores / self.totals.weight
+
+    def add_scores(self, score: RowScore) -> None:
+        """Add up scores in the cells of all required tables, where that takes another pass over the rows."""
+        if self.is_complete or self.source is None or any(table.scores is not None for table in self.tables.values()):
+            return
+        tables = memo_of(self, "scores")
+        if not tables:
+            counting = Counting(self.grid, self.required, score=score, describes_features=False)
+            tables.update(_counted_tables(self.source.count(counting)))
+
+    def counted(self, requests: Sequence[Request]) -> dict[Key, CountedTable]:
+        """Return tables, one for a set of features, counted as far as rows can be counted."""
+        self.prepare(requests)
+        tables: dict[Key, CountedTable] = {}
+        for request in requests:
+            key, binnings = request
+            scores = self.tables[key].scores if key in self.tables else None
+            sums = self._counted_sums(Request(key, merging(binnings)))
+            if sums is None and self.is_complete:
+                sums, _ = table_of(self.bins, request, self.grid.sizes, self.sample.weights)
+            if sums is not None:
+                fits = scores is not None and scores.shape[:-1] == sums.shape
+                tables[key] = CountedTable(binnings, sums, scores if fits else None)
+        return tables
+
     # Values
 
     def bin_means(self, j: int, binning: Binning | None = None) -> Floats:
-        """Mean of the finite values in each bin of a feature.
+        """Return the mean of the finite values in each bin of a feature; NaN where there are none."""
+        return self._totals_of(j).means(binning)
 
-        Parameters
-        ----------
-        j
-            Position of the feature.
-        binning
-            A binning of its bins, for means in coarse bins.
-
-        Returns
-        -------
-        numpy.ndarray
-            One mean per bin, NaN where there are no finite values.
-
-        Examples
-        --------
-        >>> from treeanova.testing import example
-        >>> fx, X = example()
-        >>> fx.density.statistics.bin_means(0).tolist()
-        [0.0, 1.0]
-        """
-        return self._feature(j).means(binning)
-
-    def _feature(self, j: int) -> FeatureTotals:
-        if j not in self._features:
-            if self.sample_grid is not None:
+    def _totals_of(self, j: int) -> FeatureTotals:
+        if j in self.features:
+            return self.features[j]
+        totals: dict[int, FeatureTotals] = memo_of(self, "features")
+        if j not in totals:
+            if self.binned is not None:
                 raise NoRowsError(f"values of {self.grid.axes[j].name!r} {_GONE}")
             if self.is_complete or self.source is None:
                 values, codes = self.sample.values[:, j], self.bins[:, j]
-                self._features[j] = feature_totals(values, codes, self.sample.weights, self.grid.sizes[j])
+                totals[j] = feature_totals(values, codes, self.sample.weights, self.grid.sizes[j])
             else:
-                self._features.update(self.source.count(Counting(self.grid)).features)
-        return self._features[j]
-
-    @functools.cached_property
-    def _features(self) -> dict[int, FeatureTotals]:
-        return dict(self.features)
+                totals.update(self.source.count(Counting(self.grid)).features)
+        return totals[j]
 
     def value_range(self, j: int) -> tuple[float, float] | None:
-        """Smallest and largest finite value of a feature.
-
-        Parameters
-        ----------
-        j
-            Position of the feature.
-
-        Returns
-        -------
-        tuple or None
-            None where there are no finite values.
-
-        Examples
-        --------
-        >>> from treeanova.testing import example
-        >>> fx, X = example()
-        >>> fx.density.statistics.value_range(0)
-        (0.0, 1.0)
-        """
-        known = self._feature(j)
-        return (known.low, known.high) if known.low <= known.high else None
+        """Return the smallest and largest finite value of a feature; None where there are none."""
+        totals = self._totals_of(j)
+        return (totals.low, totals.high) if totals.low <= totals.high else None
 
     def quantiles(self, j: int, probabilities: Sequence[float]) -> Floats | None:
-        """Quantiles of the finite values of a feature, weights ignored.
-
-        Parameters
-        ----------
-        j
-            Position of the feature.
-        probabilities
-            Shares of the values that lie below the quantiles, from 0 to 1.
-
-        Returns
-        -------
-        numpy.ndarray or None
-            None where there are no finite values.
-
-        Examples
-        --------
-        >>> from treeanova.testing import example
-        >>> fx, X = example()
-        >>> fx.density.statistics.quantiles(0, [0.0, 0.5, 1.0]).tolist()
-        [0.0, 0.5, 1.0]
-        """
-        if j in self.spreads:
-            return self.spreads[j].quantiles(probabilities)
+        """Return quantiles of the finite values of a feature, weights ignored; None where there are none."""
+        if self.binned is not None:
+            return self.binned.quantiles[j].at(probabilities)
         column = self.sample.values[:, j]
         finite = column[np.isfinite(column)]
         return np.quantile(finite, probabilities) if len(finite) else None
 
     def histogram(self, j: int, low: float, high: float, n_bins: int) -> Floats:
-        """Share of the rows in each of some intervals of equal length.
+        """Return the share of the rows in each of some intervals of equal length, the last of which includes `high`."""
+        if self.binned is not None:
+            return self.binned.quantiles[j].histogram(low, high, n_bins)
+        shares, _ = np.histogram(self.sample.values[:, j], n_bins, (low, high), weights=self.sample.shares)
+        return shares
 
-        Parameters
-        ----------
-        j
-            Position of the feature.
-        low
-            Lower end of the first interval.
-        high
-            Upper end of the last interval, which includes it.
-        n_bins
-            Number of intervals.
+    def described(self) -> dict[int, FeatureTotals]:
+        """Return means and ranges of the values of all features, by position."""
+        return {j: self._totals_of(j) for j in range(len(self.grid.axes))}
 
-        Returns
-        -------
-        numpy.ndarray
-            One share per interval.
-
-        Examples
-        --------
-        >>> from treeanova.testing import example
-        >>> fx, X = example()
-        >>> fx.density.statistics.histogram(0, 0.0, 1.5, 3).tolist()
-        [0.5, 0.0, 0.5]
-        """
-        if j in self.spreads:
-            return self.spreads[j].histogram(low, high, n_bins)
-        column, shares = self.sample.values[:, j], self.sample.shares
-        found, _ = np.histogram(column, bins=n_bins, range=(low, high), weights=shares)
-        return found
+    def file_quantiles(self) -> dict[int, Quantiles]:
+        """Return the quantiles of all features that a file keeps, by position."""
+        if self.binned is not None:
+            return dict(self.binned.quantiles)
+        values, weights = self.sample.values, self.sample.weights
+        return {j: Quantiles.of(values[:, j], weights) for j in range(len(self.grid.axes))}
 
     # Rows
 
     def rows(self, n_rows: int) -> EncodedRows:
-        """Some of the rows, whichever order they came in.
+        """Return some of the rows, whichever order they came in, copies as one row.
 
-        Parameters
-        ----------
-        n_rows
-            Number of rows wanted.
-
-        Returns
-        -------
-        EncodedRows
-            `n_rows` or more, fewer than twice as many; all rows where there are no more, copies as one row.
-
-        Examples
-        --------
-        >>> from treeanova.testing import example
-        >>> fx, X = example()
-        >>> len(fx.density.statistics.rows(2).values)
-        2
+        They are `n_rows` or more, fewer than twice as many; all rows where there are no more.
         """
         self._check_sample()
-        places, shares = self._by_content
+        places, shares = self.by_content
         step = max(1, len(places) // n_rows)
         weights = shares[::step]
         return EncodedRows(self.sample.values[places[::step]], weights / weights.sum())
 
     @functools.cached_property
-    def _by_content(self) -> tuple[Ints, Floats]:
+    def by_content(self) -> tuple[Ints, Floats]:
         """Positions and shares of the rows of the sample without copies, in an order that their contents give."""
+        if self.origin is not None and self.sample.weights is not None:
+            places, _ = self.origin.by_content
+            return places, self.sample.weights[places]
         places, shares, excess = self.distinct
         if not excess:
             order = order_of_contents(self.bins, self.sample.values, self.sample.weights)
@@ -250,145 +384,30 @@ class Statistics(Counts):
         return places[order], shares[order]
 
     def points(self) -> Points:
-        """Bins and weights of all rows, in an order that does not depend on the one in which they came.
-
-        Copies of a row are one row with the weight of all.
-
-        Returns
-        -------
-        Points
-            Bins of shape (n_rows, n_features), and weights of sum 1.
-
-        Examples
-        --------
-        >>> from treeanova.testing import example
-        >>> fx, X = example()
-        >>> sorted(fx.density.statistics.points().codes.tolist())
-        [[0, 0], [0, 1], [1, 0], [1, 1]]
-        """
+        """Return all rows in an order that does not depend on the one in which they came, copies as one row."""
         self._check_sample()
         return self._points
 
     @functools.cached_property
     def _points(self) -> Points:
-        places, shares = self._by_content
+        places, shares = self.by_content
         return Points(self.bins[places], shares)
 
     def _check_sample(self) -> None:
         if not len(self.sample):
             raise NoRowsError(f"rows {_GONE}")
 
-    def thinned(self, n_rows: int) -> Statistics:
-        """Statistics of some of the rows.
-
-        Parameters
-        ----------
-        n_rows
-            Number of rows wanted.
-
-        Returns
-        -------
-        Statistics
-            Of `n_rows` or more, fewer than twice as many; of all rows where there are no more.
-
-        Examples
-        --------
-        >>> from treeanova.testing import example
-        >>> fx, X = example()
-        >>> fx.statistics.thinned(2).n_rows
-        2
-        """
-        values, weights = self.rows(n_rows)
-        are_weighted = self.has_weights or self.distinct.excess > 0
-        thinned = rows_as_statistics(self.grid, values, weights if are_weighted else None)
-        return dataclasses.replace(thinned, known_excess=self.known_excess or 0.0)
-
-    def on(self, grid: Grid) -> Statistics:
-        """Statistics of the same rows on another grid.
-
-        Parameters
-        ----------
-        grid
-            Bins of the same features.
-
-        Returns
-        -------
-        Statistics
-            Statistics on that grid.
-
-        Examples
-        --------
-        >>> from treeanova.testing import example
-        >>> fx, X = example()
-        >>> fx.density.statistics.on(fx.grid).n_rows
-        4
-        """
-        if grid is self.grid:
-            return self
-        if not have_same_categories(self.grid.schema, grid.schema):
-            return _recoded(self, grid)
-        if self.sample_grid is not None and not self.sample_grid.has_bins_of(grid):
-            _check_bins(self.sample_grid, grid)
-        if self.grid.has_bins_of(grid):
-            return dataclasses.replace(self, grid=grid)
-        features = {} if self.sample_grid is None else _features_on(self, grid)
-        other = dataclasses.replace(self, grid=grid, required=(), tables={}, features=features)
-        other.__dict__.update(
-            {name: self.__dict__[name] for name in ("_estimated", "distinct") if name in self.__dict__}
-        )
-        return other
-
-    def resampled(self, rng: np.random.Generator) -> Statistics:
-        """Statistics of as many rows, drawn with replacement (bootstrap): copies of a row together, with its weight.
-
-        Parameters
-        ----------
-        rng
-            Generator of the draws.
-
-        Returns
-        -------
-        Statistics
-            Statistics of the rows drawn.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from treeanova.testing import example
-        >>> fx, X = example()
-        >>> fx.density.statistics.resampled(np.random.default_rng(0)).has_weights
-        True
-        """
-        self._check_sample()
-        places, shares = self._by_content
-        drawn = rng.multinomial(len(places), np.full(len(places), 1 / len(places))) * shares
-        weights = np.zeros(len(self.sample))
-        weights[places] = drawn / drawn.sum()
-        sample = dataclasses.replace(self.sample, weights=weights)
-        totals = totals_of(len(self.sample), weights)
-        other = Statistics(self.grid, totals, has_weights=True, sample=sample, known_excess=self.known_excess or 0.0)
-        other.__dict__.update(bins=self.bins, _by_content=(places, weights[places]))  # known already
-        return other
-
     @property
     def resampling_factor(self) -> float:
         """Standard errors of all rows over those of the rows that `resampled` draws from: √(m / n)."""
         if self.is_complete and not self.known_excess:
             return 1.0
-        n_drawn = 1 / np.square(self._by_content[1]).sum()
+        n_drawn = 1 / np.square(self.by_content[1]).sum()
         return float(np.sqrt(n_drawn / self.effective_rows))
 
     @property
     def caveat(self) -> str:
-        """That copies of rows count as one row, if there are copies; otherwise empty.
-
-        Examples
-        --------
-        >>> from treeanova.testing import example
-        >>> fx, X = example()
-        >>> fx.statistics.caveat
-        ''
-        """
+        """That copies of rows count as one row, if there are copies; otherwise empty."""
         if not self.copied_excess:
             return ""
         return (
@@ -397,25 +416,47 @@ class Statistics(Counts):
 
     # Others made from it
 
+    def thinned(self, n_rows: int) -> Statistics:
+        """Return statistics of some of the rows: `n_rows` or more, fewer than twice as many."""
+        values, weights = self.rows(n_rows)
+        are_weighted = self.has_weights or self.distinct.excess > 0
+        thinned = rows_as_statistics(self.grid, values, weights if are_weighted else None)
+        return dataclasses.replace(thinned, known_excess=self.known_excess or 0.0)
+
+    def resampled(self, rng: np.random.Generator) -> Statistics:
+        """Return statistics of as many rows, drawn with replacement: copies of a row together, with its weight."""
+        self._check_sample()
+        places, shares = self.by_content
+        drawn = rng.multinomial(len(places), np.full(len(places), 1 / len(places))) * shares
+        weights = np.zeros(len(self.sample))
+        weights[places] = drawn / drawn.sum()
+        sample = dataclasses.replace(self.sample, weights=weights)
+        totals = totals_of(len(self.sample), weights)
+        return Statistics(
+            self.grid, totals, has_weights=True, sample=sample, known_excess=self.known_excess or 0.0, origin=self
+        )
+
+    def with_required(self, required: Sequence[Request]) -> Statistics:
+        """Return the same statistics for a decomposition that needs some tables."""
+        return dataclasses.replace(self, required=tuple(required), origin=None, _estimated=set())
+
+    def on(self, grid: Grid) -> Statistics:
+        """Return statistics of the same rows on another grid, of bins of the same features."""
+        if grid is self.grid:
+            return self
+        if not have_same_categories(self.grid.schema, grid.schema):
+            return _recoded(self, grid)
+        if self.binned is not None and not self.binned.grid.has_bins_of(grid):
+            _check_bins(self.binned.grid, grid)
+        if self.grid.has_bins_of(grid):
+            return dataclasses.replace(self, grid=grid, origin=None)
+        features = {} if self.binned is None else _features_on(self, grid)
+        return dataclasses.replace(self, grid=grid, required=(), tables={}, features=features, origin=None)
+
     def merge(self, other: Statistics) -> Statistics:
-        """Statistics of the rows of both, such as those of two months.
+        """Return statistics of the rows of both, such as those of two months, on the same bins.
 
-        Parameters
-        ----------
-        other
-            Statistics of other rows on the same bins.
-
-        Returns
-        -------
-        Statistics
-            As if all rows had been counted together with the weights that were given, those of `other` last.
-
-        Examples
-        --------
-        >>> from treeanova.testing import example
-        >>> fx, X = example()
-        >>> (fx.statistics + fx.statistics).n_rows
-        8
+        They are as if all rows had been counted together with the weights that were given, those of `other` last.
         """
         if not self.grid.has_bins_of(other.grid):
             raise ValueError(
@@ -439,44 +480,6 @@ class Statistics(Counts):
     def __add__(self, other: Statistics) -> Statistics:
         return self.merge(other) if isinstance(other, Statistics) else NotImplemented
 
-    def described(self) -> dict[int, FeatureTotals]:
-        """Means and ranges of the values of all features.
-
-        Returns
-        -------
-        dict
-            Positions of features to what is known of their values.
-
-        Examples
-        --------
-        >>> from treeanova.testing import example
-        >>> fx, X = example()
-        >>> fx.statistics.described()[0].high
-        1.0
-        """
-        return {j: self._feature(j) for j in range(len(self.grid.axes))}
-
-    def spread(self, j: int) -> Spread:
-        """Quantiles of the values of a feature, for a file.
-
-        Parameters
-        ----------
-        j
-            Position of the feature.
-
-        Returns
-        -------
-        Spread
-
-        Examples
-        --------
-        >>> from treeanova.testing import example
-        >>> fx, X = example()
-        >>> fx.statistics.spread(0).plain.tolist()
-        [0.0, 1.0]
-        """
-        return self.spreads[j] if j in self.spreads else Spread.of(self.sample.values[:, j], self.sample.weights)
-
 
 _GONE = (
     "must be known for this, got none: a file keeps bins of rows only, and none at all with save(path, rows=False); "
@@ -484,9 +487,9 @@ _GONE = (
 )
 
 
-def _check_bins(known: Grid, required: Grid) -> None:
+def _check_bins(sampled: Grid, grid: Grid) -> None:
     """Raise NoRowsError where rows that are known by their bins on one grid have no certain bins on another."""
-    name = first_unresolved(known, required)
+    name = first_unresolved(sampled, grid)
     if name is not None:
         raise NoRowsError(
             f"rows must be known by their values for other bins of {name!r}, got their bins only, which is all that a "
@@ -495,8 +498,8 @@ def _check_bins(known: Grid, required: Grid) -> None:
 
 
 def _recoded(statistics: Statistics, grid: Grid) -> Statistics:
-    """Statistics on a grid whose features number their categories differently."""
-    if statistics.sample_grid is not None:
+    """Return statistics on a grid whose features number their categories differently."""
+    if statistics.binned is not None:
         raise NoRowsError(
             "rows must be known by their values where categories are numbered differently, got their bins only, which "
             "is all that a file keeps; use with_density(density, X) first."
@@ -508,7 +511,7 @@ def _recoded(statistics: Statistics, grid: Grid) -> Statistics:
 
 
 def _recoded_values(values: Floats, old: Schema, new: Schema) -> Floats:
-    """Encoded rows of one schema as another encodes them; NoRowsError where that is not certain."""
+    """Return encoded rows of one schema as another encodes them; NoRowsError where that is not certain."""
     recoded = np.empty_like(values, order="F")
     for j, (ours, theirs) in enumerate(zip(old.features, new.features, strict=True)):
         column = recoded_column(values[:, j], ours, theirs)
@@ -522,7 +525,7 @@ def _recoded_values(values: Floats, old: Schema, new: Schema) -> Floats:
 
 
 def _features_on(statistics: Statistics, grid: Grid) -> dict[int, FeatureTotals]:
-    """What is known of values on a grid of coarser bins; nothing on another."""
+    """Return what is known of values on a grid of coarser bins; nothing on another."""
     if first_unresolved(statistics.grid, grid) is not None:
         return {}
     pairs = enumerate(zip(statistics.grid.axes, grid.axes, strict=True))
@@ -531,63 +534,82 @@ def _features_on(statistics: Statistics, grid: Grid) -> dict[int, FeatureTotals]
 
 
 def _in_unit(statistics: Statistics, unit: float, required: Sequence[Request]) -> Statistics:
-    """The same statistics with weights as multiples of another unit, and with some tables."""
-    totals, sample = statistics.totals, statistics.sample
+    """Return the same statistics with weights as multiples of another unit, and with some tables."""
+    totals, sample, binned = statistics.totals, statistics.sample, statistics.binned
     factor = totals.unit / unit
     if factor == 1 or sample.weights is None:
         return statistics
-    tables = {key: table.scaled(factor) for key, table in statistics.counted(required).items()}
+    if binned is not None:
+        binned = binned._replace(quantiles={j: quantiles.scaled(factor) for j, quantiles in binned.quantiles.items()})
     return dataclasses.replace(
         statistics,
         totals=totals.in_unit(unit),
         sample=dataclasses.replace(sample, weights=sample.weights * factor),
-        tables=tables,
+        tables={key: table.scaled(factor) for key, table in statistics.counted(required).items()},
         features={j: feature.scaled(factor) for j, feature in statistics.described().items()},
         source=None,
-        spreads={j: spread.scaled(factor) for j, spread in statistics.spreads.items()},
+        binned=binned,
+        origin=None,
     )
 
 
 def _merged(first: Statistics, second: Statistics) -> Statistics:
     last = second.sample.after(first.sample)
-    n_features = len(first.grid.axes)
-    sample = joined([first.sample, last], sample_size(n_features))
+    sample = joined([first.sample, last], sample_size(len(first.grid.axes)))
     totals = first.totals.merged(second.totals)
     merged = Statistics(first.grid, totals, first.has_weights, sample, first.required or second.required)
-    grids = [known for known in (first.sample_grid, second.sample_grid) if known is not None]
-    changes: dict[str, object] = {"sample_grid": grids[0] if grids else None}
-    if grids or not merged.is_complete:
+    both = first, second
+    binned = next((statistics.binned for statistics in both if statistics.binned is not None), None)
+    changes: dict[str, Any] = {}
+    if binned is not None or not merged.is_complete:
         ours, theirs = first.described(), second.described()
         changes["features"] = {j: ours[j].merged(theirs[j]) for j in ours}
     if first.known_excess is not None or second.known_excess is not None:
-        shares = first.totals.weight / totals.weight, second.totals.weight / totals.weight
+        shares = [statistics.totals.weight / totals.weight for statistics in both]
         changes["known_excess"] = shares[0] ** 2 * first.copied_excess + shares[1] ** 2 * second.copied_excess
-    if grids:
-        changes["spreads"] = {j: first.spread(j).merged(second.spread(j)) for j in range(n_features)}
+    if binned is not None:
+        one, other = (statistics.file_quantiles() for statistics in both)
+        changes["binned"] = BinnedValues(binned.grid, {j: one[j].merged(other[j]) for j in one})
     if not merged.is_complete:
-        changes["tables"] = _sums_of_both(first.counted(merged.required), second.counted(merged.required))
-    return dataclasses.replace(merged, **changes)  # type: ignore[arg-type]
+        changes["tables"] = _sums_of_both(*(statistics.counted(merged.required) for statistics in both))
+    return dataclasses.replace(merged, **changes)
 
 
 def _sums_of_both(first: Mapping[Key, CountedTable], second: Mapping[Key, CountedTable]) -> dict[Key, CountedTable]:
-    """Sums of the tables that both have on the same bins."""
-    found: dict[Key, CountedTable] = {}
+    """Return sums of the tables that both have on the same bins."""
+    sums: dict[Key, CountedTable] = {}
     for key in first.keys() & second.keys():
         ours, theirs = first[key], second[key]
-        if are_same(ours.binnings, theirs.binnings):
+        if _are_same(ours.binnings, theirs.binnings):
             scores = None if ours.scores is None or theirs.scores is None else ours.scores + theirs.scores
-            found[key] = CountedTable(ours.binnings, ours.sums + theirs.sums, scores)
-    return found
+            sums[key] = CountedTable(ours.binnings, ours.sums + theirs.sums, scores)
+    return sums
+
+
+def _are_same(first: Binnings | None, second: Binnings | None) -> bool:
+    """Return whether two tables have the same bins; None stands for those of the grid."""
+    if first is None or second is None:
+        return first is second
+    return all(map(Binning.equals, first, second))
+
+
+def _counted_tables(accumulator: Accumulator) -> dict[Key, CountedTable]:
+    """Return the tables of an accumulator, by positions of features."""
+    requests = accumulator.counting.tables
+    return {
+        requests[number].key: CountedTable(requests[number].binnings, sums, accumulator.scores.get(number))
+        for number, sums in accumulator.tables.items()
+    }
 
 
 def rows_as_statistics(grid: Grid, values: Floats, weights: Floats | None) -> Statistics:
-    """Statistics of encoded rows that are all kept."""
+    """Return statistics of encoded rows that are all kept."""
     sample = sample_of(values, weights, 0, np.arange(len(values)))
     return Statistics(grid, totals_of(len(values), weights), weights is not None, sample)
 
 
-def frozen(accumulator: Accumulator, required: Sequence[Request], source: RowSource | None) -> Statistics:
-    """The statistics that an accumulator has counted; `source` for what is asked beyond that."""
+def statistics_from(accumulator: Accumulator, required: Sequence[Request], source: RowSource | None) -> Statistics:
+    """Return the statistics that an accumulator has counted; `source` for what is asked beyond that."""
     counting = accumulator.counting
     return Statistics(
         counting.grid,
@@ -595,7 +617,7 @@ def frozen(accumulator: Accumulator, required: Sequence[Request], source: RowSou
         counting.has_weights,
         accumulator.sampled.sample(),
         tuple(required),
-        counted_tables(accumulator),
+        _counted_tables(accumulator),
         dict(accumulator.features),
         source,
     )

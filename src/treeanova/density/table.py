@@ -12,9 +12,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from treeanova.core.arrays import Floats, Key
+from treeanova.density import costs
 from treeanova.density.base import Density
 from treeanova.density.counting import Binnings, pool_table
-from treeanova.density.joint import MAX_CELLS, Blocks, Cells, Joint
+from treeanova.density.joint import Blocks, Cells, Joint
 
 _SWEEPS = 2_000
 _SWEEP_TOLERANCE = 1e-13
@@ -151,7 +152,7 @@ def _block(features: Key, tables: Mapping[Key, Floats], sizes: Sequence[int]) ->
             f"`density` must give weights for the feature at position {features[0]}, got tables of {list(tables)}; "
             "add them to the table."
         )
-    if n_cells > MAX_CELLS:
+    if n_cells > costs.MAX_CELLS:
         raise ValueError(
             f"`density` must give one table of the features at positions {features}, got tables of {list(inside)} and "
             f"{n_cells:,} cells, too many to join them by raking; add their joint table."
@@ -222,10 +223,10 @@ class Table(Density):
         if not callable(self.weights):
             return joint_of_tables(self._tables, grid.sizes)
         n_cells = math.prod(grid.sizes)
-        if n_cells > MAX_CELLS:
+        if n_cells > costs.MAX_CELLS:
             raise ValueError(
                 f"`density` must be a table or a density of this module here, got a callable over {n_cells:,} cells of "
-                f"all features, more than {MAX_CELLS:,}; give tables instead."
+                f"all features, more than {costs.MAX_CELLS:,}; give tables instead."
             )
         return Cells(self._call(tuple(range(len(grid.axes)))))
 

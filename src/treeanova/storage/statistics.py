@@ -16,11 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from treeanova.core.arrays import Arrays, Floats, Ints, Key
-from treeanova.density.counting import FeatureTotals, Request, RowTotals, Sample, hashes_of, pool_table
-from treeanova.density.counts import CountedTable, Spread
+from treeanova.density.counting import FeatureTotals, Request, RowTotals, pool_table
 from treeanova.density.joint import Joint
 from treeanova.density.kinds import KINDS, Density, Reference, Table
-from treeanova.density.statistics import NoRowsError, Statistics
+from treeanova.density.sample import Quantiles, Sample, hashes_of
+from treeanova.density.statistics import BinnedValues, CountedTable, NoRowsError, Statistics
 from treeanova.model.effects import Effects
 from treeanova.model.grid import Binning, Grid, binning_by, unmerged
 from treeanova.storage.schema import check_fields, finite, integers, key_of, make
@@ -82,7 +82,7 @@ def _pack_features(statistics: Statistics, n_features: int, *, rows: bool) -> Ar
     totals = statistics.described()
     if not rows:
         totals = {j: _without_few(totals[j], statistics.counts((j,)) * statistics.n_rows) for j in totals}
-    spreads = [statistics.spread(j) for j in range(n_features)]
+    spreads = list(statistics.file_quantiles().values())
     arrays: Arrays = {
         "masses": np.concatenate([np.zeros(0), *(totals[j].masses for j in range(n_features))]),
         "sums": np.concatenate([np.zeros(0), *(totals[j].sums for j in range(n_features))]),
@@ -133,8 +133,7 @@ def unpack_statistics(
         tuple(wanted),
         tables,
         _unpack_features(arrays, grid),
-        spreads=_unpack_spreads(arrays, len(grid.axes)),
-        sample_grid=fine,
+        binned=BinnedValues(fine, _unpack_spreads(arrays, len(grid.axes))),
         known_excess=excess,
     )
 
@@ -171,7 +170,7 @@ def _unpack_features(arrays: Mapping[str, npt.NDArray[Any]], grid: Grid) -> dict
     return {j: FeatureTotals(masses, sums, *low_high) for j, (masses, sums, low_high) in by_feature}
 
 
-def _unpack_spreads(arrays: Mapping[str, npt.NDArray[Any]], n_features: int) -> dict[int, Spread]:
+def _unpack_spreads(arrays: Mapping[str, npt.NDArray[Any]], n_features: int) -> dict[int, Quantiles]:
     totals = finite(arrays["spreads"]).reshape(n_features, len(_SPREAD_TOTALS))
     n_quantiles = integers(arrays["n_quantiles"])
     ends = np.cumsum(n_quantiles)
@@ -183,7 +182,7 @@ def _unpack_spreads(arrays: Mapping[str, npt.NDArray[Any]], n_features: int) -> 
     plain, by_weight = (np.split(quantiles, ends[:-1]) for quantiles in flat)
     if any((np.diff(quantiles) < 0).any() for quantiles in (*plain, *by_weight)):
         raise ValueError("quantiles must ascend")
-    return {j: Spread(plain[j], by_weight[j], *totals[j].tolist()) for j in range(n_features)}
+    return {j: Quantiles(plain[j], by_weight[j], *totals[j].tolist()) for j in range(n_features)}
 
 
 def _shape(request: Request, grid: Grid) -> tuple[int, ...]:

@@ -188,7 +188,7 @@ def _mean_at_rows(trees: Trees, joint: EmpiricalJoint) -> Floats | None:
         return None
     score = functools.partial(_score, trees.forest)
     counted = statistics.source.count(Counting(trees.grid, [Request((0,))], score=score, describes_features=False))
-    total: Floats = counted.scores[0].sums.sum(axis=0) / counted.totals.weight
+    total: Floats = counted.scores[0].sum(axis=0) / counted.totals.weight
     return total
 
 

@@ -1,0 +1,370 @@
+"""The sample of rows that statistics keep: which rows it has, which of them are copies, and quantiles of values.
+
+Which rows are kept depends on the source and number of each row alone: not on the size of batches, the order in which
+they are read, or who reads them, and never on what a row contains, so that equal rows do not stay or go together. The
+sample of two lots of rows follows from their samples.
+
+Bootstrap resamples, oversampled classes and joins repeat whole rows. A copy is no new evidence: it agrees with the row
+that it was copied from, whatever the density. Rows of discrete features repeat too, and there each row is evidence of
+its own. Where rows are copies, most rows that agree in one half of the features agree in the other half too, also rows
+in sparse regions; where features are discrete, the other half mostly differs. So equal rows are copies if that is so,
+beyond chance, for every way of halving the features that is tried. The numbers of this rule were set by
+`python -m benchmarks copies`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from treeanova.core.arrays import BinIndices, Bools, Floats, Ints
+from treeanova.density import costs
+
+Hashes = npt.NDArray[np.uint64]
+_MULTIPLIERS = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)  # of the finalizer of SplitMix64
+LARGEST_HASH = np.uint64(2**64 - 1)
+_STEP = np.uint64(0x9E3779B97F4A7C15)
+_FEWEST_COPIES = 0.005  # of all rows: fewer change no choice
+_LARGEST_SHARE = 0.2  # of all repeated rows: a row with more of them is a value, such as zero in all features
+_MOST_REPEATS = 10  # on average: a table whose rows repeat more often is discrete
+_LEAST_AGREEMENT = 0.25  # of pairs of rows that agree in half of the features, beyond chance
+_LEAST_SPARSE_AGREEMENT = 0.5  # the same in sparse regions, where few rows agree by chance
+_SPARSE = 0.1  # of all sets of rows that agree in half of the features: those of fewest rows
+_FEWEST_SPARSE = 10
+_LEAST_SHARE = 0.5  # of copies among pairs of equal rows: with fewer, chance outweighs copies, which do no harm
+
+
+def sample_size(n_features: int) -> int:
+    """Return the number of rows of a sample: 262,144, fewer where these would take more than 256 MB."""
+    return int(min(costs.MAX_SAMPLE_ROWS, costs.MAX_SAMPLE_BYTES // (8 * max(n_features, 1))))
+
+
+def hashes_of(source: int, rows: Ints) -> Hashes:
+    """Return hashes of rows, given by the number of their source and by their numbers within it."""
+    with np.errstate(over="ignore"):
+        of_source = _mixed(np.array([source], dtype=np.int64).astype(np.uint64) + _STEP)
+        return _mixed(rows.astype(np.uint64) * _STEP + of_source)
+
+
+def order_of_contents(bins: BinIndices, values: Floats, weights: Floats | None) -> Ints:
+    """Return positions of rows in an order that looks random and depends on what the rows contain alone.
+
+    By hashes of bins, then of values, then by weights: equal rows are next to each other. What is drawn from rows in
+    this order, or taken at equal distances, does not depend on the order in which they came.
+    """
+    keys: list[Any] = [_content_hashes(values + 0.0, np.uint64), _content_hashes(bins, np.uint32)]  # -0.0 is 0.0
+    return np.lexsort(keys if weights is None else [weights, *keys])
+
+
+def _content_hashes(table: npt.NDArray[Any], as_type: type[np.unsignedinteger[Any]]) -> Hashes:
+    """Return a hash of each row of a table, from the bits of its entries; all missing values are the same."""
+    hashes = np.zeros(len(table), dtype=np.uint64)
+    with np.errstate(over="ignore"):
+        for column in table.T:
+            hashes = _mixed(hashes * _STEP + _bits(column, as_type) + np.uint64(1))
+    return hashes
+
+
+def _bits(column: npt.NDArray[Any], as_type: type[np.unsignedinteger[Any]]) -> npt.NDArray[Any]:
+    known = np.where(np.isnan(column), np.nan, column) if column.dtype.kind == "f" else column
+    return np.ascontiguousarray(known).view(as_type)
+
+
+def column_sums_of_hashes(values: Floats, chosen: Bools) -> list[Hashes]:
+    """Return, for several choices of columns, a hash of each row: the sum of those of its entries there."""
+    sums = [np.zeros(len(values), dtype=np.uint64) for _ in chosen]
+    numbers = _mixed(np.arange(1, values.shape[1] + 1).astype(np.uint64))
+    for column, number, are_added in zip(values.T, numbers, chosen.T, strict=True):
+        hashes = _mixed(_bits(column + 0.0, np.uint64) * _STEP + number)  # -0.0 is 0.0
+        for place in np.flatnonzero(are_added):
+            sums[place] += hashes
+    return sums
+
+
+def _mixed(numbers: Hashes) -> Hashes:
+    """Return each number as one that looks random; different numbers stay different."""
+    numbers = (numbers ^ (numbers >> np.uint64(30))) * _MULTIPLIERS[0]
+    numbers = (numbers ^ (numbers >> np.uint64(27))) * _MULTIPLIERS[1]
+    return numbers ^ (numbers >> np.uint64(31))
+
+
+def enough_hashes(size: int, n_rows: int) -> np.uint64:
+    """Return a hash below which there are `size` of so many rows, but for a chance of one in a billion or less.
+
+    The number of rows below a share p of all hashes is binomial, so that six standard deviations are added.
+    """
+    share = (size + 6 * size**0.5 + 6) / max(n_rows, 1)
+    return LARGEST_HASH if share >= 1 else np.uint64(int(share * 2**64))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Sample:
+    """Encoded rows with their weights, hashes and places, in the order of places.
+
+    Attributes
+    ----------
+    values
+        Encoded values, shape (n_rows, n_features), column by column in memory.
+    weights
+        Weights of the rows, as given; None where all weigh the same.
+    hashes
+        What decides which rows stay in a smaller sample: the smallest.
+    sources, rows
+        Number of the source of each row, and the row's number within it.
+    """
+
+    values: Floats
+    weights: Floats | None
+    hashes: Hashes
+    sources: Ints
+    rows: Ints
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @functools.cached_property
+    def shares(self) -> Floats:
+        """Weights of sum 1."""
+        n_rows = len(self)
+        return np.full(n_rows, 1 / max(n_rows, 1)) if self.weights is None else self.weights / self.weights.sum()
+
+    @functools.cached_property
+    def distinct(self) -> Distinct:
+        """The rows without copies."""
+        return without_copies(self.values, self.shares)
+
+    def smallest(self, size: int) -> Sample:
+        """Return the rows with the smallest hashes, at most `size`."""
+        if len(self) <= size:
+            return self
+        chosen = np.zeros(len(self), dtype=bool)
+        chosen[np.argpartition(self.hashes, size - 1)[:size] if size else slice(0)] = True
+        return self.take(chosen)
+
+    def take(self, chosen: Bools) -> Sample:
+        values = np.asfortranarray(self.values[chosen])
+        weights = None if self.weights is None else self.weights[chosen]
+        return Sample(values, weights, self.hashes[chosen], self.sources[chosen], self.rows[chosen])
+
+    def after(self, other: Sample) -> Sample:
+        """Return the same rows from sources that come after those of another sample."""
+        first = int(other.sources.max(initial=-1)) + 1 - int(self.sources.min(initial=0))
+        return dataclasses.replace(self, sources=self.sources + first)
+
+
+def sample_of(values: Floats, weights: Floats | None, source: int, rows: Ints) -> Sample:
+    return Sample(values, weights, hashes_of(source, rows), np.full(len(rows), source), rows)
+
+
+def joined(samples: Sequence[Sample], size: int) -> Sample:
+    """Return the sample of several lots of rows from their samples: the smallest hashes of all."""
+    if len(samples) == 1:
+        return samples[0].smallest(size)
+    hashes = np.concatenate([sample.hashes for sample in samples])
+    limit = np.partition(hashes, size - 1)[size - 1] if len(hashes) > size else np.uint64(2**64 - 1)
+    kept = [sample if len(hashes) <= size else sample.take(sample.hashes <= limit) for sample in samples]
+    weights = [sample.weights for sample in kept if sample.weights is not None]
+    whole = Sample(
+        np.concatenate([sample.values for sample in kept]),
+        np.concatenate(weights) if len(weights) == len(kept) else None,
+        *(np.concatenate([getattr(sample, name) for sample in kept]) for name in ("hashes", "sources", "rows")),
+    )
+    return _in_order(whole).smallest(size)
+
+
+def _in_order(sample: Sample) -> Sample:
+    order = np.lexsort((sample.rows, sample.sources))
+    weights = None if sample.weights is None else sample.weights[order]
+    others = (getattr(sample, name)[order] for name in ("hashes", "sources", "rows"))
+    return Sample(np.asfortranarray(sample.values[order]), weights, *others)
+
+
+class Distinct(NamedTuple):
+    """Rows without their copies.
+
+    Attributes
+    ----------
+    places
+        Position of one row of each set of copies; a row without copies is a set of its own.
+    shares
+        Weight of each set, of sum 1.
+    excess
+        Sum of the products of the shares of two rows over all pairs of copies, each pair twice. The effective number of
+        rows is 1 / (Σ share² + excess); a random sample of the rows has the same excess, but for chance.
+    """
+
+    places: Ints
+    shares: Floats
+    excess: float
+
+
+def all_rows(shares: Floats) -> Distinct:
+    return Distinct(np.arange(len(shares)), shares, 0.0)
+
+
+def without_copies(values: Floats, shares: Floats) -> Distinct:
+    """Return rows without copies, all of them where equal rows are no copies, or hardly any.
+
+    Of each set of copies, one row stays. What is a copy does not depend on the order of the rows or on their weights.
+    """
+    if min(values.shape) < 2:
+        return all_rows(shares)
+    whole, *halves = column_sums_of_hashes(values, _halves(values.shape[1]))
+    numbers, sizes = _groups(whole)
+    are_repeats = ~_are_values(sizes)[numbers]
+    if not _are_copies([hashes[are_repeats] for hashes in (whole, *halves)]):
+        return all_rows(shares)
+    alone = len(sizes) + np.arange(len(numbers))
+    _, places, sets = np.unique(np.where(are_repeats, numbers, alone), return_index=True, return_inverse=True)
+    masses = np.bincount(sets, shares).astype(np.float64)
+    return Distinct(places, masses, float(np.square(masses).sum() - np.square(shares).sum()))
+
+
+def _halves(n_features: int) -> Bools:
+    """Return which features are summed up: all, then halves such that any two features are in different halves once."""
+    bits = np.arange((n_features - 1).bit_length())[:, None]
+    return np.vstack([np.ones((1, n_features), dtype=bool), (np.arange(n_features) >> bits) & 1 == 0])
+
+
+def _groups(hashes: Hashes) -> tuple[Ints, Ints]:
+    """Return the number of the group of equal rows that each row is in, and the size of each group."""
+    _, numbers, sizes = np.unique(hashes, return_inverse=True, return_counts=True)
+    return numbers, sizes
+
+
+def _are_values(sizes: Ints) -> Bools:
+    """Return which groups of equal rows are values: the largest, while each is a large part of the rows that repeat."""
+    order = np.argsort(-sizes, kind="stable")
+    repeated = np.where(sizes[order] > 1, sizes[order], 0)
+    rest = np.cumsum(repeated[::-1])[::-1]
+    are_values = np.empty(len(sizes), dtype=bool)
+    are_values[order] = np.logical_and.accumulate(repeated > _LARGEST_SHARE * rest)
+    return are_values
+
+
+def _are_copies(hashes: Sequence[Hashes]) -> bool:
+    """Whether equal rows are copies, from hashes of all features and of one half of them, for each way of halving."""
+    whole, *halves = hashes
+    numbers, sizes = _groups(whole)
+    n_rows, n_distinct = len(numbers), len(sizes)
+    if n_rows - n_distinct <= _FEWEST_COPIES * n_rows or n_rows > _MOST_REPEATS * n_distinct:
+        return False
+    return all(_agree_like_copies(numbers, sizes, (_groups(half), _groups(whole - half))) for half in halves)
+
+
+def _agree_like_copies(numbers: Ints, sizes: Ints, halves: Sequence[tuple[Ints, Ints]]) -> bool:
+    """Whether rows that agree in one half of the features agree in the other, and mostly as copies do."""
+    (rows, n_alike), (_, n_others) = sorted(halves, key=lambda groups: float(_n_pairs(groups[1]).sum()))
+    sets = np.empty(len(sizes), dtype=np.int64)  # rows that agree in a half, for each group of equal rows
+    sets[numbers] = rows
+    if _share_of_copies(sets, sizes) < _LEAST_SHARE:
+        return False
+    n_pairs, n_equal = _n_pairs(n_alike), np.bincount(sets, _n_pairs(sizes), minlength=len(n_alike))
+    n_different = len(numbers) * (len(numbers) - 1) / 2 - n_pairs.sum()
+    by_chance = float((_n_pairs(n_others).sum() - n_equal.sum()) / max(n_different, 1.0))
+    if _beyond(float(n_equal.sum() / n_pairs.sum()), by_chance) >= _LEAST_AGREEMENT:
+        return True
+    are_sparse = (n_alike > 1) & (n_alike <= np.quantile(n_alike[n_alike > 1], _SPARSE, method="higher"))
+    shares = n_equal[are_sparse] / n_pairs[are_sparse]
+    return len(shares) >= _FEWEST_SPARSE and _beyond(float(shares.mean()), by_chance) >= _LEAST_SPARSE_AGREEMENT
+
+
+def _share_of_copies(sets: Ints, sizes: Ints) -> float:
+    """Share of copies among pairs of equal rows, if all rows have as many copies as rows that are alone in a set."""
+    are_alone = np.bincount(sets)[sets] == 1
+    n_copies = 2 * _n_pairs(sizes[are_alone]).sum() / max(sizes[are_alone].sum(), 1)
+    return float(n_copies * sizes.sum() / (2 * _n_pairs(sizes).sum()))
+
+
+def _n_pairs(sizes: Ints) -> Floats:
+    counts = sizes.astype(np.float64)
+    return counts * (counts - 1) / 2
+
+
+def _beyond(share: float, by_chance: float) -> float:
+    """A share of agreements beyond chance, 1 for agreement of all (Cohen's kappa)."""
+    return (share - by_chance) / (1 - by_chance) if by_chance < 1 else 0.0
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Quantiles:
+    """Quantiles of the finite values of a feature at equal distances from 0 to 1.
+
+    Attributes
+    ----------
+    plain
+        Quantiles with all rows weighing the same; empty where there are no finite values.
+    by_weight
+        Quantiles by weight.
+    n_finite
+        Number of finite values.
+    finite_weight, weight
+        Weight of the rows that have a finite value, and of all rows.
+    """
+
+    plain: Floats
+    by_weight: Floats
+    n_finite: float
+    finite_weight: float
+    weight: float
+
+    @classmethod
+    def of(cls, column: Floats, weights: Floats | None) -> Quantiles:
+        finite = np.isfinite(column)
+        values, n_finite = column[finite], float(finite.sum())
+        n_quantiles = min(costs.N_QUANTILES, 2 + len(values) // 10)  # one for ten values does not tell all of them
+        plain = np.quantile(values, np.linspace(0, 1, n_quantiles)) if len(values) else np.empty(0)
+        if weights is None:
+            return cls(plain, plain, n_finite, n_finite, float(len(column)))
+        by_weight = _weighted_quantiles(values, weights[finite], n_quantiles) if len(values) else plain
+        return cls(plain, by_weight, n_finite, float(weights[finite].sum()), float(weights.sum()))
+
+    def at(self, probabilities: Sequence[float]) -> Floats | None:
+        """Return quantiles, weights ignored; None where there are no finite values."""
+        if not len(self.plain):
+            return None
+        quantiles: Floats = np.interp(probabilities, np.linspace(0, 1, len(self.plain)), self.plain)
+        return quantiles
+
+    def histogram(self, low: float, high: float, n_bins: int) -> Floats:
+        """Return the share of the rows in intervals of equal length; each quantile has the same mass."""
+        mass = self.finite_weight / self.weight / max(len(self.by_weight), 1)
+        counts, _ = np.histogram(self.by_weight, n_bins, (low, high), weights=np.full(len(self.by_weight), mass))
+        return counts
+
+    def scaled(self, factor: float) -> Quantiles:
+        return dataclasses.replace(self, finite_weight=self.finite_weight * factor, weight=self.weight * factor)
+
+    def merged(self, other: Quantiles) -> Quantiles:
+        return Quantiles(
+            _mixture((self.plain, other.plain), (self.n_finite, other.n_finite)),
+            _mixture((self.by_weight, other.by_weight), (self.finite_weight, other.finite_weight)),
+            self.n_finite + other.n_finite,
+            self.finite_weight + other.finite_weight,
+            self.weight + other.weight,
+        )
+
+
+def _mixture(quantiles: tuple[Floats, Floats], masses: tuple[float, float]) -> Floats:
+    pairs = [(values, mass) for values, mass in zip(quantiles, masses, strict=True) if len(values)]
+    if len(pairs) < 2:
+        return pairs[0][0] if pairs else np.empty(0)
+    weights = [np.full(len(values), mass / len(values)) for values, mass in pairs]
+    return _weighted_quantiles(np.concatenate(quantiles), np.concatenate(weights), max(map(len, quantiles)))
+
+
+def _weighted_quantiles(values: Floats, weights: Floats, n_quantiles: int) -> Floats:
+    """Return quantiles: half of a value's weight lies below it; the smallest and largest value are the ends.
+
+    numpy's quantiles take weights only with steps (`method="inverted_cdf"`), which would not interpolate.
+    """
+    order = np.argsort(values, kind="stable")
+    masses = weights[order]
+    middles = (np.cumsum(masses) - masses / 2) / masses.sum()
+    quantiles: Floats = np.interp(np.linspace(0, 1, n_quantiles), middles, values[order])
+    return quantiles
