@@ -82,7 +82,6 @@ def test_no_test_imports_another():
 
 # Files that train models themselves: those that write models which are kept, and the test of the training itself.
 TRAINING = {
-    "make_archives.py",
     "make_models.py",
     "make_spark_models.py",
     "test_training.py",

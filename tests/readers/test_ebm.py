@@ -20,7 +20,7 @@ from treeanova.model.axes import CategoryAxis
 from treeanova.model.grid import unmerged
 from treeanova.readers import ebm as reader
 from treeanova.readers import read_model
-from treeanova.storage.schema import describe, restore
+from treeanova.storage.codec import describe, restore
 
 pytest.importorskip("interpret")
 pd = pytest.importorskip("pandas")

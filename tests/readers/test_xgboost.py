@@ -24,7 +24,7 @@ from treeanova.readers import read_model
 from treeanova.readers import xgboost as reader
 from treeanova.readers.xgboost import predicted_margin, stored_margin, ubjson
 from treeanova.readers.xgboost.nodes import Reading
-from treeanova.storage.schema import describe, restore
+from treeanova.storage.codec import describe, restore
 
 xgb = pytest.importorskip("xgboost")
 pd = pytest.importorskip("pandas")

@@ -221,8 +221,8 @@ def refuse_in_little_memory(path, header, parts):
 @pytest.mark.parametrize(
     ("place", "value"),
     [
-        (("axes", 0, "missing_bin"), 10**9),
-        (("axes", 1, "unseen_bin"), 10**9),
+        (("axes", "tuple", 0, "fields", "missing_bin"), 10**9),
+        (("axes", "tuple", 1, "fields", "unseen_bin"), 10**9),
         (
             ("features", "fields", "features", "tuple", 1, "fields", "encoder"),
             {"type": "integer-category", "fields": {"codes": 10**9}},

@@ -133,9 +133,7 @@ def test_rows_and_models_are_not_in_the_file(regression, tmp_path):
     for rows, n_rows in ((True, 200), (False, 0)):
         fx.save(tmp_path / "fx.tav", rows=rows)
         parts = arrays_in_file(tmp_path / "fx.tav")
-        assert {name.partition("/")[0] for name in parts} == {
-            "bounds", "pure", "raw", "weights", "moments", "pure_intercept.npy", "raw_intercept.npy", "rows"
-        }  # fmt: skip
+        assert {name.partition("/")[0] for name in parts} == {"axes", "pure", "raw", "weights", "moments", "rows"}
         codes = parts.pop("rows/codes.npy")
         assert (codes.shape, codes.dtype) == ((3, n_rows), np.uint8)
         assert parts.pop("rows/numbers.npy").shape == (n_rows,)
@@ -157,3 +155,25 @@ def test_categories_that_cannot_be_saved_are_named_and_the_old_file_stays(tmp_pa
 def test_a_loaded_decomposition_is_one(tmp_path):
     reference().save(tmp_path / "fx.tav")
     assert isinstance(load(tmp_path / "fx.tav"), Decomposition)
+
+
+def test_a_loaded_file_says_what_was_computed_by_hand(tmp_path):
+    """Means 3/8; mains ±1/4 whatever the correlation; all by hand."""
+    fx = saved_and_loaded(reference(), tmp_path)
+    np.testing.assert_allclose(fx.intercept, [10.375, 20.75], atol=1e-14)
+    for name in ("age", "kind"):
+        np.testing.assert_allclose(fx.terms[name].values, [[0.25, 0.5], [-0.25, -0.5]], atol=1e-14)
+    pair = np.array([[0.125, -0.375], [-0.375, 0.125]])
+    np.testing.assert_allclose(fx.terms["age", "kind"].values, np.stack([pair, 2 * pair], axis=-1), atol=1e-14)
+    np.testing.assert_allclose(fx.terms["age", "kind"].weights, np.array([[3, 1], [1, 3]]) / 8, atol=1e-15)
+    rows = np.array([[0.5, "a"], [-999, "a"], [np.nan, "unheard of"], [-7, "zz"]], dtype=object)
+    np.testing.assert_allclose(fx.decision_function(rows), [[11, 22], [10, 20], [10, 20], [11, 22]], atol=1e-13)
+    np.testing.assert_allclose(fx.raw.decision_function(rows), [[11, 22], [10, 20], [10, 20], [11, 22]], atol=1e-13)
+    # Variances 1/16, 1/16 and 3/64, the mains' covariance 1/32, of 15/64 in all.
+    np.testing.assert_allclose(fx.moments.variance, np.array([[1, 4], [1, 4], [0.75, 3]]) / 16, atol=1e-14)
+    np.testing.assert_allclose(fx.moments.covariance, np.array([[1, 4], [1, 4], [0, 0]]) / 32, atol=1e-14)
+    assert fx.terms["age"].axes[0].labels == ("≤ 0.5", "> 0.5 or missing")
+    assert fx.terms["kind"].axes[0].labels == ("a or unseen", "b")
+    assert fx.schema.outputs == ("low", "high")
+    assert (fx.density.name, fx.schema.link, fx.schema.named) == ("empirical", "identity", True)
+    assert fx.certificate.terms["age", "kind"].max_correlation == pytest.approx(0.5, abs=1e-6)

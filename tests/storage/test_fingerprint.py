@@ -10,10 +10,10 @@ import pytest
 import treeanova
 from tests.support.library_models import LIBRARY_MODELS, number_rows
 from tests.support.training import fit
-from treeanova.storage.archive import fingerprint
+from treeanova.storage.saved import fingerprint
 
 CODE = """
-from treeanova.storage.archive import fingerprint
+from treeanova.storage.saved import fingerprint
 from tests.support.library_models import LIBRARY_MODELS
 for name in {names!r}:
     fx, _ = LIBRARY_MODELS[name].make()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from treeanova.storage.schema import finite, integers, key_of, masses, whole
+from treeanova.storage.codec import finite, integers, key_of, masses, whole
 
 
 @pytest.mark.parametrize("value", [True, 1.0, "1", None, -1, 11, 10**30])

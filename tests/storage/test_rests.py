@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import treeanova
-from tests.make_archives import merged_bins
 from tests.support.archives import arrays_in_file, saved_and_loaded
 from tests.support.library_models import number_rows
 from tests.support.training import fit
@@ -39,13 +38,22 @@ def decomposed(**options):
     return treeanova.decompose(model, ROWS, **{"density": "auto", "tensor_order": 2, "n_jobs": 1, **options})
 
 
+def with_merged_bins():
+    data = np.random.default_rng(0).normal(size=(300, 4))
+    data[:, 1:] += 0.7 * data[:, :-1]
+    target = data[:, 0] * data[:, 1] + np.sin(2 * data[:, 2]) + (data[:, 0] > 0) * data[:, 1] * data[:, 3]
+    ensemble = pytest.importorskip("sklearn.ensemble")
+    model = ensemble.ExtraTreesRegressor(6, max_depth=7, min_samples_leaf=5, random_state=0, n_jobs=1)
+    return treeanova.decompose(fit(model, data, target), data, density="empirical", budget=6e4, n_jobs=1)
+
+
 DENSITIES = ["auto", "empirical", "independent"]
 
 
 @pytest.mark.parametrize("density", [*DENSITIES, "merged bins"])
 @pytest.mark.usefixtures("_budget_of_tables")
 def test_tables_of_pairs_follow_from_the_trees(density):
-    fx = merged_bins()[0] if density == "merged bins" else decomposed(density=density)
+    fx = with_merged_bins() if density == "merged bins" else decomposed(density=density)
     assert fx.termset.leaf_terms.trees.has_merged_bins == (density == "merged bins")
     tables, leaf_terms = fx.effects.terms, fx.termset.leaf_terms
     packed, whole = pack_pairs(tables, leaf_terms)
@@ -101,8 +109,8 @@ def test_a_file_answers_as_before_without_the_tables_that_follow(density, tmp_pa
     again = saved_and_loaded(fx, tmp_path)
     folders = {name.rpartition("/")[0] for name in arrays_in_file(tmp_path / "fx.tav") if name != "padding"}
     assert "rests" in folders
-    assert ("deep/faces" in folders) == (density != "independent")
-    assert "deep/table" not in folders
+    assert ("trees/purity/faces" in folders) == (density != "independent")
+    assert "trees/purity/tables" not in folders
     for twice in (again, saved_and_loaded(again, tmp_path)):
         found = answers(twice)
         for name, array in answers(fx).items():
@@ -112,12 +120,11 @@ def test_a_file_answers_as_before_without_the_tables_that_follow(density, tmp_pa
     assert again.importance().equals(fx.importance())
 
 
-@pytest.mark.parametrize("where", ["file", "trees"])
-def test_a_header_that_states_another_size_of_what_follows_is_refused(where, tmp_path):
+def test_a_header_that_states_another_size_of_what_follows_is_refused(tmp_path):
     decomposed().save(tmp_path / "fx.tav")
     with zipfile.ZipFile(tmp_path / "fx.tav") as old, zipfile.ZipFile(tmp_path / "new.tav", "w") as new:
         header = json.loads(old.read("header.json"))
-        (header if where == "file" else header["deep"])["derived"] -= 8
+        header["derived"] -= 8
         for name in old.namelist():
             new.writestr(name, json.dumps(header) if name == "header.json" else old.read(name))
     with pytest.raises(treeanova.ArchiveError, match=r"new\.tav must be a whole file saved by treeanova"):

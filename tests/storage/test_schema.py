@@ -24,7 +24,7 @@ from treeanova.data.features import (
 from treeanova.readers import read_model
 from treeanova.readers.catboost import HashedCategory
 from treeanova.readers.xgboost.nodes import NamedCategory
-from treeanova.storage.schema import describe, restore
+from treeanova.storage.codec import describe, restore
 
 pd = pytest.importorskip("pandas")
 
@@ -178,7 +178,7 @@ def test_numpy_labels_become_plain_ones_and_others_are_refused():
 )
 def test_no_foreign_class_is_made(name):
     with pytest.raises(ValueError, match=f"must hold treeanova's own types, got '{name}'"):
-        restore({"class": name, "fields": {}})
+        restore({"type": name, "fields": {}})
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ import treeanova
 from tests.support.archives import assert_same_bits, saved_and_loaded
 from tests.support.library_models import number_rows
 from tests.support.training import fit
-from treeanova.storage.trees import pack_leaf_terms, unpack_leaf_terms
+from treeanova.storage.codec import describe, restore
+from treeanova.storage.saved import leaf_tables, leaf_terms_of
 from treeanova.terms.at_rows import PureLeafTerms, RawLeafTerms
 
 tree = pytest.importorskip("sklearn.tree")
@@ -35,20 +36,30 @@ def fx(model):
     return decomposed(model)
 
 
+def pack(terms):
+    """Header and arrays of terms at rows."""
+    arrays = {}
+    return describe(leaf_tables(terms), arrays, "trees"), arrays
+
+
+def unpack(header, arrays, grid):
+    return leaf_terms_of(restore(header, arrays), grid)
+
+
 @pytest.fixture
 def packed(fx):
     """Header and arrays of the terms at rows, and the grid of the tables."""
-    return (*pack_leaf_terms(fx.termset.leaf_terms), fx.grid)
+    return (*pack(fx.termset.leaf_terms), fx.grid)
 
 
 def test_the_forest_in_a_file_scores_rows_as_the_model_does(model, packed):
-    trees = unpack_leaf_terms(*packed).trees
+    trees = unpack(*packed).trees
     np.testing.assert_allclose(trees.forest.score(NEW_ROWS), model.predict(NEW_ROWS), rtol=0, atol=1e-12)
 
 
 def test_what_is_unpacked_packs_to_the_same(packed):
     header, arrays, grid = packed
-    again, arrays_again = pack_leaf_terms(unpack_leaf_terms(header, arrays, grid))
+    again, arrays_again = pack(unpack(header, arrays, grid))
     assert again == header
     assert arrays_again.keys() == arrays.keys()
     for name, array in arrays.items():
@@ -73,15 +84,15 @@ def test_terms_at_rows_come_back(part, density, model, tmp_path):
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [
-        ("masses/0", lambda array: array[:-1], "arrays must hold finite numbers, of shape"),
-        ("merging/1/bins", lambda array: array[:-1], "merged bins must fit the bins of the forest"),
-        ("merging/1/bins", lambda array: array - 1, "merged bins must fit the bins of the forest"),
-        ("merging/1/shares", lambda array: array[:-1], "arrays must hold finite numbers, of shape"),
-        ("coarse/2/shares", lambda array: array[:-1], "arrays must hold finite numbers, of shape"),
-        ("table/0-1-2", lambda array: array[:-1], "tables must fit the coarse bins"),
+        ("trees/purity/masses/0", lambda array: array[:-1], "arrays must hold finite numbers, of shape"),
+        ("trees/merging/1/bins", lambda array: array[:-1], "merged bins must fit the bins of the forest"),
+        ("trees/merging/1/bins", lambda array: array.astype(int) - 1, "merged bins must fit the bins of the forest"),
+        ("trees/merging/1/shares", lambda array: array[:-1], "arrays must hold finite numbers, of shape"),
+        ("trees/purity/coarse/2/shares", lambda array: array[:-1], "arrays must hold finite numbers, of shape"),
+        ("trees/purity/tables/0-1-2", lambda array: array[:-1], "tables must fit the coarse bins"),
     ],
 )
 def test_arrays_that_do_not_fit_the_forest_are_refused(name, change, message, packed):
     header, arrays, grid = packed
     with pytest.raises(ValueError, match=message):
-        unpack_leaf_terms(header, {**arrays, name: change(arrays[name])}, grid)
+        unpack(header, {**arrays, name: change(arrays[name])}, grid)

@@ -20,7 +20,7 @@ from treeanova.density.row_sources import statistics_of
 from treeanova.model.axes import Axis, CategoryAxis, IntervalAxis
 from treeanova.model.effects import Effects
 from treeanova.model.grid import Grid
-from treeanova.storage.schema import describe
+from treeanova.storage.codec import describe
 
 
 def reference() -> Decomposition:

@@ -26,7 +26,7 @@ from treeanova.errors import ArchiveError, DensityWarning
 from treeanova.model.effects import Effects
 from treeanova.model.grid import Binning
 from treeanova.storage import archive
-from treeanova.storage.codec import Saved, pack, unpack
+from treeanova.storage.saved import Saved, pack, unpack
 from treeanova.storage.statistics import as_loaded, kept
 from treeanova.terms.moments import Moments
 from treeanova.terms.source import AdditiveModel, Settings, Source

@@ -21,7 +21,7 @@ from treeanova.decomposition.explanation import Deferred, Explanation, Job, colu
 from treeanova.decomposition.term import Evaluation, RowTerm, TableTerm, Term, Terms, names_in
 from treeanova.model.effects import class_labels, class_probabilities, is_classifier, respond
 from treeanova.model.grid import Grid
-from treeanova.storage.archive import fingerprint
+from treeanova.storage.saved import fingerprint
 from treeanova.terms.anchored import Anchored, distinct_points
 
 

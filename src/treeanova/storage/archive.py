@@ -1,9 +1,7 @@
-"""One file for a header of plain data and named arrays: a zip of JSON and .npy parts, nothing pickled; its digest."""
+"""One file for a header of plain data and named arrays: a zip of JSON and .npy parts, nothing pickled."""
 
 from __future__ import annotations
 
-import dataclasses
-import hashlib
 import io
 import json
 import math
@@ -11,22 +9,17 @@ import os
 import pathlib
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from treeanova import __version__
 from treeanova.core.files import replacing
 from treeanova.errors import ArchiveError
-from treeanova.model.effects import Effects
-from treeanova.model.forest import Forest
-from treeanova.storage.schema import describe
-from treeanova.storage.trees import pack_leaf_terms
-from treeanova.terms.source import Source
-from treeanova.terms.terms import Scope, TermSet
 
-SCHEMA = 4
+SCHEMA = 1
 _HEADER = "header.json"
 _KIND = "treeanova decomposition"
 _PADDING = "padding"
@@ -64,7 +57,8 @@ def write(path: str | os.PathLike[str], header: Mapping[str, Any], arrays: Mappi
     The entry "derived" of the header is the number of bytes that follow from the arrays once the file is loaded.
     """
     shapes, parts = _join_small(arrays)
-    content = {"kind": _KIND, "schema": SCHEMA, "arrays": sorted(parts), **header}
+    writer = {"treeanova": __version__}
+    content = {"kind": _KIND, "schema": SCHEMA, "writer": writer, "arrays": sorted(parts), **header}
     if shapes:
         content[_JOINED] = shapes
     with replacing(path) as whole, zipfile.ZipFile(whole, "w") as file:
@@ -178,8 +172,8 @@ def _header(file: zipfile.ZipFile, name: str, size: int) -> dict[str, Any]:
     header = json.loads(file.read(_HEADER))
     if not isinstance(header, dict) or header.get("kind") != _KIND or not isinstance(header.get("arrays"), list):
         raise ArchiveError(f"{name} must be a file saved by treeanova, got another kind of archive.")
-    if header.get("schema") not in range(1, SCHEMA + 1):
-        raise ArchiveError(f"{name} has schema {header.get('schema')}, this treeanova reads up to {SCHEMA}; update it.")
+    if type(header.get("schema")) is not int or header["schema"] != SCHEMA:
+        raise ArchiveError(f"{name} has schema {header.get('schema')}, this treeanova reads {SCHEMA}; update it.")
     return header
 
 
@@ -192,55 +186,3 @@ def _array(file: zipfile.ZipFile, part: zipfile.ZipInfo) -> npt.NDArray[Any]:
         raise ValueError("an array must be as long as its header says")
     flat = np.frombuffer(content, dtype, offset=stream.tell()) if math.prod(shape) else np.zeros(0, dtype)
     return flat.reshape(shape, order="F" if is_fortran else "C")
-
-
-def fingerprint(source: Source, terms: TermSet, scope: Scope) -> str:
-    """A digest of all that decides the values of terms and scores at rows."""
-    digest = hashlib.sha256(repr(scope).encode())
-    for part in _content(source, terms):
-        digest.update(part)
-    return digest.hexdigest()
-
-
-def _content(source: Source, terms: TermSet) -> Iterator[bytes]:
-    yield from _of_effects(terms.tables.effects)
-    if terms.leaf_terms is not None:
-        header, arrays = pack_leaf_terms(terms.leaf_terms)
-        yield _plain(header)
-        for name in sorted(arrays):
-            yield from (name.encode(), *_update_by_array(arrays[name]))
-    tables = source.tables_to_save(terms)
-    if tables is not None:
-        yield from _of_effects(tables)
-    if source.forest is not None:
-        yield from _of_forest(source.forest)
-
-
-def _of_effects(effects: Effects) -> Iterator[bytes]:
-    grid = effects.grid
-    yield _plain([describe(grid.schema), [axis.plain() for axis in grid.axes]])
-    for axis in grid.axes:
-        yield from _update_by_array(axis.thresholds)
-    yield from _update_by_array(effects.intercept)
-    for key in sorted(effects.terms):
-        yield from (_plain(key), *_update_by_array(effects.terms[key]))
-        for binning in effects.binnings.get(key, ()):
-            yield from _update_by_array(binning.bins)
-
-
-def _of_forest(forest: Forest) -> Iterator[bytes]:
-    yield _plain(describe(forest.schema))
-    for field in dataclasses.fields(forest):
-        value = getattr(forest, field.name)
-        if isinstance(value, np.ndarray):
-            yield from _update_by_array(value)
-
-
-def _plain(content: Any) -> bytes:
-    return json.dumps(content, sort_keys=True, default=repr).encode()
-
-
-def _update_by_array(array: npt.NDArray[Any]) -> Iterator[bytes]:
-    whole = np.ascontiguousarray(array)
-    yield f"{whole.dtype.str}{whole.shape}".encode()
-    yield whole.tobytes()

@@ -1,354 +1,256 @@
-"""A decomposition as a header of plain data and named arrays, without the model."""
+"""One codec for files: it walks dataclasses, named tuples, tuples and mappings to plain data and named arrays.
+
+Files name types by stable tags, so that modules can move. Reading checks every value against the annotation of its
+field; classes and `saved` check what annotations cannot say.
+"""
 
 from __future__ import annotations
 
+import collections.abc
 import dataclasses
-import math
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+import functools
+import importlib
+import types
+import typing
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
 
-import narwhals.stable.v1 as nw
 import numpy as np
 
-from treeanova.anova.certificate import Certificate, HigherCertificate, TermCertificate
-from treeanova.anova.solvers import check_method
-from treeanova.anova.solvers.base import Options
-from treeanova.core.arrays import Arrays, Floats, Key
-from treeanova.data.features import Schema
-from treeanova.density.counting import Request
-from treeanova.density.kinds import Density
-from treeanova.model.axes import Axis, axis_of
-from treeanova.model.effects import Effects
-from treeanova.model.grid import Binning, Grid, binning_by
-from treeanova.storage.compact import n_cells_of_ratios, pack_pairs, pack_weights, unpack_pairs, unpack_weights
-from treeanova.storage.schema import (
-    check_measures,
-    check_schema,
-    describe,
-    finite,
-    integers,
-    make,
-    masses,
-    restore,
-    whole,
-)
-from treeanova.storage.statistics import (
-    describe_density,
-    keys_of_tables,
-    pack_statistics,
-    restore_density,
-    unpack_statistics,
-)
-from treeanova.storage.trees import pack_leaf_terms, unpack_leaf_terms
-from treeanova.terms.at_rows import Joined
-from treeanova.terms.moments import Moments
-from treeanova.terms.source import Settings, Source
-from treeanova.terms.terms import Scope, Tensors, TermSet
-from treeanova.terms.tree_model import SOURCES
+from treeanova.core.arrays import Arrays, Key
+from treeanova.data.features import UNITS, Schema, is_writable
 
-_LATER_FIELDS = (  # of certificates
-    "density_gap",
-    "remainder_share",
-    "marginal_gap",
-    "edits",
-    "sampled_rows",
-    "aliases",
-    "mean_gap",
-)
-_MOMENTS = ("variance", "covariance", "mean_abs")
-_DEEP = "deep/"
-_ROWS = "rows/"
+_LARGEST = 2**62
+_SCALARS = (bool, int, float, str)
 
 
-class Saved(NamedTuple):
-    """The parts of a decomposition that are saved."""
-
-    source: Source
-    terms: TermSet
-    density: Density
-    certificate: Certificate
-    scope: Scope
-    settings: Settings
-    moments: Moments | None
+def check_fields(kind: Any, fields: Mapping[str, Any]) -> None:
+    """Raise TypeError where values do not have the types of a class's fields of these names."""
+    hints = _hints(kind)
+    for name, value in fields.items():
+        if name not in hints or not fits(value, hints[name]):
+            raise TypeError(f"{kind.__name__}.{name} must be {hints.get(name, 'a known field')}, got {value!r:.100}")
 
 
-def pack(saved: Saved, *, rows: bool = True) -> tuple[dict[str, Any], Arrays]:
-    """Header and arrays of a decomposition, with or without rows of a sample; `unpack` reverses this."""
-    tensors = saved.terms.tables
-    effects = tensors.effects
-    check_schema(effects.grid.schema)
-    settings = saved.settings
-    header = {
-        "features": describe(effects.grid.schema),
-        "axes": [axis.plain() for axis in effects.grid.axes],
-        "density": describe_density(saved.density),
-        "certificate": _describe_certificate(saved.certificate),
-        "options": list(settings.options),
-        "backend": settings.backend,
-        "random_state": settings.random_state,
-        "scope": _describe_scope(saved.scope),
-        "source": saved.source.tag,
-    }
-    leaf_terms = saved.terms.leaf_terms
-    arrays: Arrays = {f"bounds/{j}": axis.thresholds for j, axis in enumerate(effects.grid.axes) if axis.is_ordered}
-    rests, whole = pack_pairs(effects.terms, leaf_terms)
-    arrays |= _effects_arrays("pure", effects, whole) | _named("rests", rests)
-    ratios, whole = pack_weights(tensors.weights)
-    arrays |= _named("weights", whole) | _named("ratios", ratios)
-    raw = saved.source.tables_to_save(saved.terms)
-    if raw is not None:
-        arrays |= _effects_arrays("raw", raw, raw.terms)
-    if saved.moments is not None:
-        arrays |= {f"moments/{name}": getattr(saved.moments, name) for name in _MOMENTS}
-    if leaf_terms is not None:
-        header["deep"], more = pack_leaf_terms(leaf_terms)
-        arrays |= {f"{_DEEP}{name}": array for name, array in more.items()}
-    statistics = saved.density.statistics
-    if statistics is not None:
-        header["rows"], more = pack_statistics(statistics, saved.terms.grid, saved.source.wanted_tables(), rows=rows)
-        arrays |= {f"{_ROWS}{name}": array for name, array in more.items()}
-    n_derived = _n_derived(header, rests, effects.grid, effects.n_outputs) + 8 * n_cells_of_ratios(ratios, whole)
-    return header | ({"derived": n_derived} if n_derived else {}), arrays
+@functools.cache
+def _hints(kind: Any) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
 
 
-def _n_derived(header: Mapping[str, Any], rests: Mapping[Key, Floats], grid: Grid, n_outputs: int) -> int:
-    """Bytes of the tables of terms that are not saved, because they follow from the trees or from faces."""
-    n_of_pairs = sum(math.prod(grid.sizes[j] for j in key) for key in rests)
-    return 8 * n_outputs * n_of_pairs + int(header.get("deep", {}).get("derived", 0))
+def fits(value: Any, hint: Any) -> bool:  # noqa: PLR0911  a line per kind of type
+    """Whether a value from a file has an annotated type; booleans are no numbers here."""
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (types.UnionType, typing.Union):
+        return any(fits(value, one) for one in inner)
+    if origin is tuple:
+        each = [inner[0]] * len(value) if inner[-1] is ... and isinstance(value, tuple) else inner
+        return isinstance(value, tuple) and len(value) == len(each) and all(map(fits, value, each))
+    if origin is collections.abc.Mapping:
+        return isinstance(value, dict) and all(fits(k, inner[0]) and fits(v, inner[1]) for k, v in value.items())
+    if origin is np.ndarray:
+        return isinstance(value, np.ndarray) and value.dtype == typing.get_args(inner[1])[0]
+    if hint is Any or hint is Hashable:
+        return value is None or isinstance(value, tuple) or _is_scalar(value)
+    if hint is float:
+        return type(value) is float or (type(value) is int and abs(value) < _LARGEST)
+    if hint in _SCALARS:
+        return type(value) is hint and _is_scalar(value)
+    return isinstance(value, hint)
 
 
-def unpack(header: Mapping[str, Any], arrays: Arrays) -> Saved:
-    """The saved parts of a decomposition, from the header and arrays of a file."""
-    of_trees, of_rows = _below(arrays, _DEEP), _below(arrays, _ROWS)
-    arrays = {name: array for name, array in arrays.items() if not name.startswith((_DEEP, _ROWS))}
-    _check_numbers(arrays)
-    grid = _restore_grid(header, arrays)
-    rests, ratios, whole = (_by_key(arrays, folder) for folder in ("rests/", "ratios/", "weights/"))
-    n_outputs = len(grid.schema.outputs)
-    if any(arrays[name].shape != (n_outputs,) for name in ("pure_intercept", "raw_intercept") if name in arrays):
-        raise ValueError("intercepts must have a number per output")
-    if _n_derived(header, rests, grid, n_outputs) + 8 * n_cells_of_ratios(ratios, whole) != header.get("derived", 0):
-        raise ValueError("tables that follow from others must be as large as the header says")
-    leaf_terms = unpack_leaf_terms(header["deep"], of_trees, grid) if "deep" in header else None
-    effects = _restore_effects(grid, arrays, "pure", unpack_pairs(rests, leaf_terms))
-    weights = unpack_weights(ratios, whole)
-    _check(arrays, weights, effects, may_have_more="deep" in header or _is_truncated(header))
-    tensors = Tensors(effects, weights)
-    terms: TermSet = tensors if leaf_terms is None else Joined(tensors, leaf_terms)
-    scope = _restore_scope(header, terms)
-    source = _restore_source(header, terms, scope, arrays)
-    statistics = None
-    if "rows" in header or of_rows:
-        wanted = source.wanted_tables() if leaf_terms is None else _tables_of_trees(effects, of_rows)
-        statistics = unpack_statistics(header["rows"], of_rows, grid, terms.grid, wanted)
-    return Saved(
-        source=source,
-        terms=terms,
-        density=restore_density(header["density"], effects, weights, statistics),
-        certificate=_restore_certificate(header["certificate"], grid.schema.names),
-        scope=scope,
-        settings=_restore_settings(header),
-        moments=_restore_moments(arrays),
+def _is_scalar(value: Any) -> bool:
+    """Whether a value is a boolean, a text that can be written, or a number that NumPy can hold."""
+    if type(value) is int:
+        return abs(value) < _LARGEST
+    return type(value) in _SCALARS and (type(value) is not str or is_writable(value))
+
+
+def whole(value: Any, low: int = 0, high: int = _LARGEST) -> int:
+    """A whole number from a file; ValueError where it is another thing or out of range."""
+    if type(value) is not int or not low <= value <= high:
+        raise ValueError(f"a number in a file must be whole and from {low} to {high}, got {value!r:.100}")
+    return value
+
+
+def key_of(plain: Any, n_features: int) -> Key:
+    """Positions of the features of a term, ascending; ValueError where they are not."""
+    key = tuple(whole(j, 0, n_features - 1) for j in plain)
+    if not key or list(key) != sorted(set(key)):
+        raise ValueError(f"the features of a term must ascend, got {key}")
+    return key
+
+
+def check_measures(measured: Any, but: Sequence[str] = ()) -> None:
+    """Raise ValueError where a number of a dataclass is negative; NaN is one that was not measured."""
+    for field in dataclasses.fields(measured):
+        value = getattr(measured, field.name)
+        if field.name not in but and isinstance(value, int | float) and value < 0:
+            raise ValueError(f"{field.name} must not be negative, got {value}")
+
+
+def finite(array: Any, shape: tuple[int, ...] | None = None) -> Any:
+    """The array itself; ValueError where it does not hold finite floats, or has another shape than a given one."""
+    if array.dtype != np.float64 or (shape is not None and array.shape != shape) or not np.isfinite(array).all():
+        raise ValueError(f"arrays must hold finite numbers, of shape {shape or array.shape}")
+    return array
+
+
+def masses(array: Any, shape: tuple[int, ...] | None = None) -> Any:
+    """The array itself; ValueError where it does not hold finite masses, some of them positive."""
+    if finite(array, shape).size and ((array < 0).any() or not 0 < array.sum() < np.inf):
+        raise ValueError("masses must not be negative, and have a positive sum")
+    return array
+
+
+def integers(array: Any) -> Any:
+    """The array as int64; ValueError where it holds other things than integers."""
+    if array.dtype.kind not in "iu" or (array.size and int(array.max()) >= _LARGEST):
+        raise ValueError(f"positions and counts must be integers, got {array.dtype}")
+    return array.astype(np.int64)
+
+
+# Tags in files, and the class of each: a class may move or be renamed, its tag stays.
+_CLASSES = {
+    "tables": "storage.saved:Tables",
+    "trees": "storage.saved:LeafTables",
+    "nodes": "storage.saved:Nodes",
+    "correction": "storage.saved:Purity",
+    "binning": "model.grid:Binning",
+    "interval-axis": "model.axes:IntervalAxis",
+    "category-axis": "model.axes:CategoryAxis",
+    "moments": "terms.moments:Moments",
+    "settings": "terms.source:Settings",
+    "options": "anova.solvers.base:Options",
+    "certificate": "anova.certificate:Certificate",
+    "term-certificate": "anova.certificate:TermCertificate",
+    "higher-certificate": "anova.certificate:HigherCertificate",
+    "scope": "terms.terms:Scope",
+    "row-totals": "density.counting:RowTotals",
+    "schema": "data.features:Schema",
+    "feature": "data.features:Feature",
+    "number": "data.features:Numeric",
+    "integer-category": "data.features:IntegerCategory",
+    "labels": "data.features:Labels",
+    "date-number": "data.features:DateNumber",
+    "ignored-column": "data.features:IgnoredColumn",
+    "catboost-hash": "readers.catboost:HashedCategory",
+    "xgboost-category": "readers.xgboost.nodes:NamedCategory",
+}
+_LINKS = ("identity", "logit", "softmax", "log", "probability", "other")
+_MOST_CODES = 1 << 22  # without names, so that a small file cannot fill the memory with labels
+_TAGS = {home: tag for tag, home in _CLASSES.items()}
+
+
+def describe(value: Any, arrays: Arrays | None = None, name: str = "") -> Any:
+    """Return plain data of a value, for a file, and add its arrays by names that begin with `name`."""
+    if isinstance(value, np.ndarray) and arrays is not None:
+        arrays[name] = narrow(value)
+        return {"array": name}
+    fields = _fields_of(value)
+    if fields is not None:
+        plain = {key: describe(item, arrays, f"{name}/{key}") for key, item in fields.items()}
+        return {"type": _tag_of(type(value)), "fields": plain}
+    if isinstance(value, (tuple, list)):
+        return {"tuple": [describe(item, arrays, f"{name}/{i}") for i, item in enumerate(value)]}
+    if isinstance(value, Mapping):
+        if arrays is not None and value and all(isinstance(item, np.ndarray) for item in value.values()):
+            arrays |= {f"{name}/{_text(key)}": narrow(item) for key, item in value.items()}
+            return {"arrays": name}
+        items = value.items()
+        return {"map": [[describe(key), describe(item, arrays, f"{name}/{_text(key)}")] for key, item in items]}
+    scalar = value.item() if isinstance(value, np.generic) else value
+    if scalar is None or isinstance(scalar, _SCALARS):
+        return scalar
+    raise TypeError(
+        f"categories must be text, numbers or booleans to be saved, got {value!r}; rename them before training."
     )
 
 
-def _tables_of_trees(effects: Effects, of_rows: Arrays) -> list[Request]:
-    """Tables of the low orders of trees, as far as terms and the file have them: leaves would take long to find."""
-    keys = [*effects.terms, *keys_of_tables(of_rows)]
-    singles: list[Key] = [(j,) for j in range(len(effects.grid.axes))]
-    return [Request(key) for key in dict.fromkeys([*singles, *keys])]
+def _fields_of(value: Any) -> dict[str, Any] | None:
+    if hasattr(value, "_fields"):
+        return dict(value._asdict())
+    if not dataclasses.is_dataclass(value) or isinstance(value, type):
+        return None
+    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.init}
 
 
-def _restore_grid(header: Mapping[str, Any], arrays: Arrays) -> Grid:
-    schema = restore(header["features"])
-    if not isinstance(schema, Schema):
-        raise TypeError("a saved decomposition must have a schema")
-    check_schema(schema)
-    if not isinstance(header["axes"], list):
-        raise TypeError("a saved decomposition must list its axes")
-    axes = tuple(
-        axis_of(plain, feature.encoder.labels, arrays.get(f"bounds/{j}"))
-        for j, (plain, feature) in enumerate(zip(header["axes"], schema.features, strict=True))
-    )
-    for axis in axes:
-        _check_axis(axis)
-    return Grid(schema, axes)
+def _text(key: Any) -> str:
+    """Return the name of a key of a mapping; that of no features is a dash."""
+    return "-".join(map(str, key)) or "-" if isinstance(key, tuple) else str(key)
 
 
-def _check_axis(axis: Axis) -> None:
-    """Raise ValueError for thresholds that do not ascend, and for bins beyond those that a feature can have."""
-    thresholds = axis.thresholds
-    if thresholds.ndim != 1 or thresholds.dtype != np.float64 or not (np.diff(thresholds) > 0).all():
-        raise ValueError("thresholds must ascend")
-    extra = [whole(bin_, -1) for bin_ in (axis.missing_bin, axis.unseen)]
-    own = sorted({bin_ for bin_ in extra if bin_ >= axis.n_regular})
-    if own != list(range(axis.n_regular, axis.n_regular + len(own))):
-        raise ValueError("bins of missing and unseen values must follow those of the feature")
+def narrow(array: Any) -> Any:
+    """Return integers in as few bytes as hold them: zeros take time to pack and to unpack too."""
+    if array.dtype.kind != "i":
+        return array
+    ends = array.min(initial=0), array.max(initial=0)
+    kind = np.result_type(*map(np.min_scalar_type, ends))
+    return array.astype(kind) if kind.kind in "iu" else array
 
 
-def _restore_settings(header: Mapping[str, Any]) -> Settings:
-    options = make(Options, dict(zip(Options._fields, header["options"], strict=True)))
-    check_method(options.method)
-    if not 0 < options.tol < math.inf or options.max_iterations < 1:
-        raise ValueError("tolerance and iterations must be positive")
-    backend = header["backend"]
-    if backend is not None and nw.Implementation.from_backend(backend) is nw.Implementation.UNKNOWN:
-        raise ValueError("the library of tables must be one of data frames")
-    return make(  # type: ignore[no-any-return]
-        Settings, {"options": options, "backend": backend, "random_state": whole(header["random_state"])}
-    )
+def _tag_of(kind: type) -> str:
+    home = f"{kind.__module__.removeprefix('treeanova.')}:{kind.__qualname__}"
+    if home not in _TAGS:
+        raise TypeError(f"only treeanova's own features can be saved, got {kind.__name__}; save the model instead.")
+    return _TAGS[home]
 
 
-def _restore_source(header: Mapping[str, Any], terms: TermSet, scope: Scope, arrays: Arrays) -> Source:
-    """The kind of source that the header names; in older files trees if there are any, except for a selection."""
-    is_old = "type" in header.get("scope", ["type"])
-    is_additive = terms.leaf_terms is None or scope.is_part
-    tag = ("additive" if is_additive else "trees") if is_old else header["source"]
-    tables = _restore_effects(terms.tables.grid, arrays, "raw", {}) if "raw_intercept" in arrays else None
-    return SOURCES[tag].restored(terms, tables)
-
-
-def _describe_scope(scope: Scope) -> dict[str, Any]:
-    return dataclasses.asdict(scope)
-
-
-def _is_truncated(header: Mapping[str, Any]) -> bool:
-    return "is_cut" in header or header.get("scope", {}).get("order") is not None
-
-
-def _restore_scope(header: Mapping[str, Any], terms: TermSet) -> Scope:
-    if "scope" not in header:
-        return _scope_of_schema_1(header, terms)
-    plain = dict(header["scope"])
-    if "type" in plain:
-        plain = {"order": None, "n_terms": None, "edits": (), **plain}
-    scope: Scope = make(Scope, {"order": plain["order"], "n_terms": plain["n_terms"], "edits": tuple(plain["edits"])})
-    check_measures(scope)
-    return scope
-
-
-def _scope_of_schema_1(header: Mapping[str, Any], terms: TermSet) -> Scope:
-    if header["n_all_terms"]:
-        return Scope(n_terms=int(header["n_all_terms"]))
-    layout = None if terms.leaf_terms is None else terms.leaf_terms.trees.layout
-    if layout is not None and "deep/masses/0" not in header["arrays"]:
-        return Scope()
-    if header.get("is_cut") is True or (layout is not None and layout.is_truncated):
-        return Scope(order=max(map(len, terms.keys), default=0))
-    return Scope()
-
-
-def _check(arrays: Arrays, weights: Mapping[Key, Floats], effects: Effects, *, may_have_more: bool) -> None:
-    """Raise ValueError where arrays do not fit each other; there may be more moments than tensors."""
-    for table in weights.values():
-        masses(table)
-    shapes = {key: tuple(binning.size for binning in effects.binnings_of(key)) for key in weights}
-    if (
-        any(array.dtype != np.float64 for name, array in arrays.items() if "_axes/" not in name)
-        or any(array.ndim != 1 for array in _below(arrays, "bounds/").values())
-        or any(table.shape != shapes[key] for key, table in weights.items())
-        or not _moments_fit(arrays, effects, may_have_more=may_have_more)
-    ):
-        raise ValueError("arrays must be float64 and have the shapes of the grid")
-
-
-def _check_numbers(arrays: Arrays) -> None:
-    """Raise ValueError for numbers that are not finite; thresholds may be infinite, moments unknown."""
-    for name, array in arrays.items():
-        if not name.startswith(("bounds/", "moments/")) and "_axes/" not in name:
-            finite(array)
-
-
-def _moments_fit(arrays: Arrays, effects: Effects, *, may_have_more: bool) -> bool:
-    """Whether all moments are there, with a shape that fits the terms and outputs, or none is."""
-    shapes = [array.shape for array in _below(arrays, "moments/").values()]
-    if not shapes:
-        return True
-    n_terms, n_outputs = len(effects.terms), effects.n_outputs
-    rows_fit = len(shapes[0]) == 2 and (shapes[0][0] == n_terms or (may_have_more and shapes[0][0] > n_terms))
-    return len(shapes) == len(_MOMENTS) and len(set(shapes)) == 1 and rows_fit and shapes[0][1] == n_outputs
-
-
-def _restore_moments(arrays: Arrays) -> Moments | None:
-    """Saved moments; None where they were not known when the file was written."""
-    saved = _below(arrays, "moments/")
-    return Moments(**{name: saved[name] for name in _MOMENTS}) if saved else None
-
-
-def _text(key: Key) -> str:
-    return "-".join(map(str, key))
+def restore(plain: Any, arrays: Mapping[str, Any] | None = None) -> Any:
+    """Return the value that `describe` turned into plain data; only classes listed above are created."""
+    if not isinstance(plain, dict):
+        return plain
+    arrays = {} if arrays is None else arrays
+    if "array" in plain:
+        return widened(arrays[plain["array"]])
+    if "arrays" in plain:
+        below = f"{plain['arrays']}/"
+        names = [name for name in arrays if name.startswith(below)]
+        return {_key(name.removeprefix(below)): widened(arrays[name]) for name in names}
+    if "tuple" in plain:
+        return tuple(restore(item, arrays) for item in _listed(plain["tuple"]))
+    if "map" in plain:
+        return {restore(key): restore(item, arrays) for key, item in _listed(plain["map"])}
+    kind = _class_of(plain)
+    fields = {name: restore(value, arrays) for name, value in plain["fields"].items()}
+    check_fields(kind, fields)
+    return kind(**fields)
 
 
 def _key(text: str) -> Key:
-    return tuple(int(part) for part in text.split("-"))
+    return () if text == "-" else tuple(map(int, text.split("-")))
 
 
-def _below(arrays: Arrays, prefix: str) -> Arrays:
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+def widened(array: Any) -> Any:
+    """Return integers as int64; ValueError where they are too large for it, other arrays unchanged."""
+    return integers(array) if array.dtype.kind in "iu" else array
 
 
-def _named(folder: str, arrays: Mapping[Key, Floats]) -> Arrays:
-    return {f"{folder}/{_text(key)}": array for key, array in arrays.items()}
+def check_schema(schema: Schema) -> None:
+    """Raise ValueError for a schema that cannot be saved, or that a file cannot have."""
+    if schema.link not in _LINKS or not schema.outputs:
+        raise ValueError(f"a schema must have outputs and a known link to be saved, got {schema.link!r}.")
+    if schema.trained_names and len(schema.trained_names) != len(schema.features):
+        raise ValueError("a schema must have as many names as features to be saved.")
+    for feature in schema.features:
+        unit, n_codes = feature.encoder.date_unit, getattr(feature.encoder, "n_categories", 0)
+        if unit and unit not in UNITS:
+            raise ValueError(f"feature {feature.name!r} must have a known unit of dates, got {unit!r}.")
+        if not 0 <= n_codes <= _MOST_CODES:
+            raise ValueError(
+                f"feature {feature.name!r} must have at most {_MOST_CODES:,} categories to be saved, got {n_codes:,}."
+            )
 
 
-def _by_key(arrays: Arrays, folder: str) -> dict[Key, Floats]:
-    return {_key(text): array for text, array in _below(arrays, folder).items()}
+def _listed(plain: Any) -> list[Any]:
+    if not isinstance(plain, list):
+        raise TypeError("items in a file must be listed")
+    return plain
 
 
-def _effects_arrays(name: str, effects: Effects, terms: Mapping[Key, Floats]) -> Arrays:
-    arrays = _named(name, terms)
-    arrays[f"{name}_intercept"] = effects.intercept
-    for key, binnings in effects.binnings.items():
-        arrays |= {f"{name}_axes/{_text(key)}/{i}": binning.bins for i, binning in enumerate(binnings)}
-    return arrays
-
-
-def _restore_effects(grid: Grid, arrays: Arrays, name: str, derived: Mapping[Key, Floats]) -> Effects:
-    terms = _by_key(arrays, f"{name}/") | dict(derived)
-    saved_bins = _below(arrays, f"{name}_axes/")
-    merged = {_key(text.partition("/")[0]) for text in saved_bins}
-    binnings = {
-        key: tuple(_restore_binning(saved_bins[f"{_text(key)}/{i}"], grid.sizes[j]) for i, j in enumerate(key))
-        for key in merged
-    }
-    return Effects(grid, arrays[f"{name}_intercept"], terms, binnings)
-
-
-def _restore_binning(bins: Any, n_bins: int) -> Binning:
-    binning = binning_by(integers(bins))
-    if bins.shape != (n_bins,) or not np.array_equal(binning.bins, bins):
-        raise ValueError("the axes of a term must fit the bins of its features")
-    return binning
-
-
-def _describe_certificate(certificate: Certificate) -> dict[str, Any]:
-    fields = [field.name for field in dataclasses.fields(TermCertificate)]  # all numbers and text: nothing to copy
-    terms = [[list(names), {name: getattr(term, name) for name in fields}] for names, term in certificate.terms.items()]
-    higher = None if certificate.higher is None else dataclasses.asdict(certificate.higher)
-    if higher is not None:
-        higher["bins"] = [list(item) for item in higher["bins"].items()]
-    error, tol = certificate.reconstruction_error, certificate.tol
-    plain = {"terms": terms, "reconstruction_error": error, "tol": tol, "higher": higher}
-    return plain | {name: getattr(certificate, name) for name in _LATER_FIELDS}
-
-
-def _restore_certificate(plain: Mapping[str, Any], names: Sequence[str]) -> Certificate:
-    terms = {tuple(key): make(TermCertificate, term) for key, term in plain["terms"]}
-    aliases = tuple(map(tuple, plain.get("aliases", ())))
-    if not all(key and set(key) <= set(names) for key in (*terms, *aliases)):
-        raise ValueError("a certificate must name features")
-    saved = plain.get("higher")
-    higher = None
-    if saved is not None:
-        bins = {whole(order): whole(size) for order, size in saved["bins"]}
-        lists = {"orders": tuple(saved["orders"]), "skipped": tuple(saved.get("skipped", ()))}
-        higher = make(HigherCertificate, {**saved, **lists, "bins": bins})
-        if not (1 if higher.is_exact else 2) <= higher.orders[0] <= higher.orders[1]:
-            raise ValueError("orders without tables must ascend, above those with tables")
-    later = {name: plain[name] for name in _LATER_FIELDS if name in plain} | {"edits": tuple(plain.get("edits", ()))}
-    later["aliases"] = aliases
-    first = {name: plain[name] for name in ("reconstruction_error", "tol")}
-    certificate: Certificate = make(Certificate, {"terms": terms, **first, "higher": higher, **later})
-    for part in (certificate, *terms.values(), *([] if higher is None else [higher])):
-        check_measures(part, but=["mean_gap"])
-    return certificate
+def _class_of(plain: Mapping[str, Any]) -> type:
+    tag = plain["type"]
+    if tag not in _CLASSES:
+        raise ValueError(f"a file must hold treeanova's own types, got {tag!r}.")
+    module, _, name = _CLASSES[tag].partition(":")
+    kind: type = getattr(importlib.import_module(f"treeanova.{module}"), name)
+    return kind

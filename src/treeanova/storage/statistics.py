@@ -23,12 +23,11 @@ from treeanova.density.sample import Quantiles, Sample, hashes_of
 from treeanova.density.statistics import BinnedValues, CountedTable, NoRowsError, Statistics
 from treeanova.model.effects import Effects
 from treeanova.model.grid import Binning, Grid, binning_by, unmerged
-from treeanova.storage.schema import check_fields, finite, integers, key_of, make
+from treeanova.storage.codec import check_fields, describe, finite, integers, key_of, narrow, restore
 
 _MAX_ROWS = 1 << 16
 _MAX_BINS = 1 << 22
 _FEW_ROWS = 10
-_TOTALS = ("n_rows", "weight", "squares", "smallest", "largest", "unit")
 _SPREAD_TOTALS = ("n_finite", "finite_weight", "weight")
 
 
@@ -46,8 +45,11 @@ def pack_statistics(
 
     `fine` is the grid on which rows are kept, whose bins are within those of the statistics' own.
     """
-    header = {name: getattr(statistics.totals, name) for name in _TOTALS}
-    header |= {"has_weights": statistics.has_weights, "copied_excess": statistics.copied_excess}
+    header = {
+        "totals": describe(statistics.totals),
+        "has_weights": statistics.has_weights,
+        "copied_excess": statistics.copied_excess,
+    }
     n_features = len(fine.axes)
     size = min(_MAX_ROWS, _MAX_BINS // max(n_features, 1)) if rows else 0
     sample = statistics.sample.smallest(size)
@@ -63,16 +65,16 @@ def _pack_tables(tables: Mapping[Key, Any]) -> Arrays:
     arrays: Arrays = {}
     for order in sorted({len(key) for key in tables}):
         keys = [key for key in tables if len(key) == order]
-        arrays[f"keys/{order}"] = _smallest(np.array(keys))
-        arrays[f"tables/{order}"] = _smallest(np.concatenate([tables[key].ravel() for key in keys]))
+        arrays[f"keys/{order}"] = narrow(np.array(keys))
+        arrays[f"tables/{order}"] = narrow(np.concatenate([tables[key].ravel() for key in keys]))
     return arrays
 
 
 def _pack_sample(sample: Sample, fine: Grid) -> Arrays:
-    codes = _smallest(fine.index_encoded(sample.values).T)
-    arrays: Arrays = {"codes": codes, "numbers": _smallest(_steps(sample.rows))}
+    codes = narrow(fine.index_encoded(sample.values).T)
+    arrays: Arrays = {"codes": codes, "numbers": narrow(np.diff(sample.rows, prepend=0))}
     if sample.sources.any():
-        arrays["sources"] = _smallest(_steps(sample.sources))
+        arrays["sources"] = narrow(np.diff(sample.sources, prepend=0))
     if not np.array_equal(sample.hashes, _hashes(sample.sources, sample.rows)):
         arrays["hashes"] = sample.hashes
     return arrays if sample.weights is None else arrays | {"weights": sample.weights}
@@ -106,13 +108,13 @@ def unpack_statistics(
     header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], grid: Grid, fine: Grid, wanted: Sequence[Request]
 ) -> Statistics:
     """Statistics from header and arrays; ValueError where these do not fit the grids."""
-    totals = make(RowTotals, {"unit": 1.0} | {name: header[name] for name in _TOTALS if name in header})
+    totals = restore(header["totals"])
     sample = _unpack_sample(arrays, fine)
     is_possible = 0 < totals.weight < np.inf and 0 < totals.squares < np.inf and 0 <= len(sample) <= totals.n_rows
     is_possible = is_possible and totals.n_rows > 0 and 0 < totals.smallest <= totals.largest < np.inf
     is_possible = is_possible and 0 < totals.unit < np.inf
-    excess = header.get("copied_excess", 0.0)
-    if type(excess) not in (int, float) or type(header["has_weights"]) is not bool:
+    excess = header["copied_excess"]
+    if type(excess) not in (int, float) or type(header["has_weights"]) is not bool or type(totals) is not RowTotals:
         raise TypeError("statistics of rows must state their weights and copies")
     is_possible = is_possible and 0 <= excess < 1
     if not is_possible or (sample.weights is not None) != bool(header["has_weights"]):
@@ -193,8 +195,7 @@ def _shape(request: Request, grid: Grid) -> tuple[int, ...]:
 
 def keys_of_tables(arrays: Mapping[str, npt.NDArray[Any]]) -> list[Key]:
     """Features of the tables in a file."""
-    listed = [tuple(key) for name, keys in arrays.items() if name.startswith("keys/") for key in keys.tolist()]
-    return [*listed, *_tables_of_their_own(arrays)]
+    return [tuple(key) for name, keys in arrays.items() if name.startswith("keys/") for key in keys.tolist()]
 
 
 def _unpack_tables(
@@ -213,10 +214,6 @@ def _unpack_tables(
         tables |= {
             key: part.reshape(shape) for key, part, shape in zip(keys, np.split(wide, ends), shapes, strict=False)
         }
-    for key, table in _tables_of_their_own(arrays).items():
-        if table.shape != shape_of(key):
-            raise ValueError("tables of rows must fit the bins")
-        tables[key] = _counts(table)
     return tables
 
 
@@ -233,30 +230,6 @@ def _hashes(sources: Ints, rows: Ints) -> npt.NDArray[np.uint64]:
     for source in np.unique(sources):
         found[sources == source] = hashes_of(int(source), rows[sources == source])
     return found
-
-
-def _steps(numbers: Ints) -> Ints:
-    return np.diff(numbers, prepend=0)
-
-
-def _smallest(numbers: Any) -> npt.NDArray[Any]:
-    """Whole numbers in as few bytes as hold them all; others unchanged."""
-    if numbers.dtype.kind == "f":
-        return np.asarray(numbers)
-    low, high = int(numbers.min(initial=0)), int(numbers.max(initial=0))
-    kinds: tuple[Any, ...] = (np.uint8, np.uint16, np.uint32) if low >= 0 else (np.int8, np.int16, np.int32)
-    fitting = [kind for kind in kinds if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max]
-    return np.ascontiguousarray(numbers, dtype=fitting[0] if fitting else np.int64)
-
-
-def _tables_of_their_own(arrays: Mapping[str, npt.NDArray[Any]]) -> dict[Key, npt.NDArray[Any]]:
-    """Tables that have an array each, as in the first files with statistics."""
-    start = "table/"
-    names = [name for name in arrays if name.startswith(start)]
-    return {tuple(map(int, name.removeprefix(start).split("-"))): arrays[name] for name in names}
-
-
-_PRODUCTS = ("uniform", "independent")  # in files that do not say it
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -331,7 +304,7 @@ def restore_density(
     known = {field.name for field in dataclasses.fields(kind)}
     options = {name: value for name, value in plain["options"].items() if name in known}
     check_fields(kind, options)
-    if type(plain.get("is_product", True)) is not bool or not isinstance(plain["name"], str):
+    if type(plain["is_product"]) is not bool or not isinstance(plain["name"], str):
         raise TypeError("a saved density must have a name, and say whether it is a product")
     if statistics is not None and plain["name"] in KINDS:
         return kind(**options).bind(grid, statistics)
@@ -340,13 +313,12 @@ def restore_density(
         tables = ((restored.table(key, effects.binnings.get(key)), table) for key, table in weights.items())
         if all(np.array_equal(again, table) for again, table in tables):
             return restored
-    is_product = plain.get("is_product", plain["name"] in _PRODUCTS)
     return SavedDensity(
         kind=plain["name"],
         options=options,
         saved=weights,
         binnings=dict(effects.binnings),  # a mapping proxy has no pickle
-        was_product=is_product,
+        was_product=plain["is_product"],
         grid=grid,
         statistics=statistics,
     )

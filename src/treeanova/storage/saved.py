@@ -1,0 +1,477 @@
+"""What a file holds of a decomposition: plain data and named arrays, without the model."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import narwhals.stable.v1 as nw
+import numpy as np
+
+from treeanova.anova.certificate import Certificate
+from treeanova.anova.solvers import check_method
+from treeanova.core.arrays import Arrays, Bools, Floats, Ints, Key
+from treeanova.data.features import UNITS, Schema
+from treeanova.density.counting import Request
+from treeanova.density.kinds import Density
+from treeanova.model.axes import Axis, CategoryAxis
+from treeanova.model.effects import Effects
+from treeanova.model.forest import Forest, assemble
+from treeanova.model.grid import Binning, Grid, binning_by
+from treeanova.storage.codec import check_measures, check_schema, describe, finite, fits, key_of, masses, restore, whole
+from treeanova.storage.compact import (
+    CoarseCells,
+    n_cells_of_faces,
+    n_cells_of_ratios,
+    pack_pairs,
+    pack_tables,
+    pack_weights,
+    unpack_pairs,
+    unpack_tables,
+    unpack_weights,
+)
+from treeanova.storage.statistics import (
+    describe_density,
+    keys_of_tables,
+    pack_statistics,
+    restore_density,
+    unpack_statistics,
+)
+from treeanova.terms.at_rows import Joined, LeafTerms, PureLeafTerms, RawLeafTerms
+from treeanova.terms.closed_form import ClosedForm
+from treeanova.terms.correction import Correction, Leftover, no_correction
+from treeanova.terms.layout import FEWEST_MERGED, TermLayout, plan_of
+from treeanova.terms.moments import Moments
+from treeanova.terms.source import Settings, Source
+from treeanova.terms.terms import Scope, Tensors, TermSet
+from treeanova.terms.tree_model import SOURCES
+from treeanova.terms.trees import Trees, leaves_of
+
+_ROWS = "rows/"
+_MAY_BE_INFINITE = ("axes/", "moments/", _ROWS)  # thresholds, moments that are not known, ends of values
+
+
+class Saved(NamedTuple):
+    """The parts of a decomposition that are saved."""
+
+    source: Source
+    terms: TermSet
+    density: Density
+    certificate: Certificate
+    scope: Scope
+    settings: Settings
+    moments: Moments | None
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Tables:
+    """Effects without their grid; `bins` are those of terms on coarser axes of their own."""
+
+    intercept: Floats
+    terms: Mapping[Key, Floats]
+    bins: Mapping[Key, tuple[Ints, ...]]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Nodes:
+    """A forest as `assemble` takes it."""
+
+    intercept: Floats
+    roots: Ints
+    feature: Ints
+    bound: Floats
+    left: Ints
+    right: Ints
+    missing_left: Bools
+    values: Floats
+    leaf_label: Ints
+    zero_missing: Bools
+    category_start: Ints
+    category_left: Bools
+
+    def __post_init__(self) -> None:
+        if any(array.ndim != (2 if name == "values" else 1) for name, array in vars(self).items()):
+            raise ValueError("nodes must be listed, with a row of values each")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Purity:
+    """What makes leaf terms pure: masses of bins, the correction on coarse cells, and what is left of low orders."""
+
+    masses: tuple[Floats, ...]
+    limits: Mapping[int, int]
+    coarse: tuple[Binning, ...]
+    tables: Mapping[Key, Floats]
+    faces: Mapping[Key, Floats]
+    left_bins: tuple[Binning, ...]
+    left: Mapping[Key, Floats]
+    screened_orders: tuple[int, ...]
+
+    @property
+    def cells(self) -> CoarseCells:
+        return CoarseCells(self.coarse, self.limits)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class LeafTables:
+    """Terms that are evaluated at rows: the trees, how their terms are laid out, and what makes them pure."""
+
+    nodes: Nodes
+    merging: tuple[Binning, ...]
+    keys: tuple[Key, ...]
+    tensor_order: int
+    row_order: int
+    top_order: int
+    max_bins: int | None
+    has_many_terms: bool
+    asked: tuple[Key, ...]
+    purity: Purity | None
+
+    @property
+    def n_derived(self) -> int:
+        """Number of entries of the tables that follow from faces."""
+        if self.purity is None:
+            return 0
+        return n_cells_of_faces(self.purity.cells, self.purity.faces, self.nodes.values.shape[1])
+
+
+def pack(saved: Saved, *, rows: bool = True) -> tuple[dict[str, Any], Arrays]:
+    """Return header and arrays of a decomposition, with or without rows of a sample; `unpack` reverses this."""
+    arrays: Arrays = {}
+    tensors, leaf_terms = saved.terms.tables, saved.terms.leaf_terms
+    grid = tensors.effects.grid
+    check_schema(grid.schema)
+    rests, whole_tables = pack_pairs(tensors.effects.terms, leaf_terms)
+    ratios, weights = pack_weights(tensors.weights)
+    trees = None if leaf_terms is None else leaf_tables(leaf_terms)
+    raw = saved.source.tables_to_save(saved.terms)
+    entries = {
+        "features": grid.schema,
+        "axes": _axes_alone(grid),
+        "certificate": saved.certificate,
+        "scope": saved.scope,
+        "settings": dataclasses.replace(saved.settings, n_jobs=1, seconds=None),
+        "pure": _tables_of(tensors.effects, whole_tables),
+        "rests": rests,
+        "weights": weights,
+        "ratios": ratios,
+        "raw": None if raw is None else _tables_of(raw),
+        "moments": saved.moments,
+        "trees": trees,
+    }
+    header = {name: describe(value, arrays, name) for name, value in entries.items()}
+    header["source"] = saved.source.tag
+    header["density"] = describe_density(saved.density)
+    header["derived"] = _n_derived(rests, grid, ratios, weights, trees)
+    if saved.density.statistics is not None:
+        requests = saved.source.wanted_tables()
+        header["rows"], of_rows = pack_statistics(saved.density.statistics, saved.terms.grid, requests, rows=rows)
+        arrays |= {f"{_ROWS}{name}": array for name, array in of_rows.items()}
+    return header, arrays
+
+
+def _axes_alone(grid: Grid) -> tuple[Axis, ...]:
+    """Return axes without their categories, which the features have too."""
+    return tuple(
+        dataclasses.replace(axis, categories=()) if isinstance(axis, CategoryAxis) else axis for axis in grid.axes
+    )
+
+
+def _tables_of(effects: Effects, terms: Mapping[Key, Floats] | None = None) -> Tables:
+    bins = {key: tuple(binning.bins for binning in binnings) for key, binnings in effects.binnings.items()}
+    return Tables(effects.intercept, effects.terms if terms is None else terms, bins)
+
+
+def _n_derived(
+    rests: Mapping[Key, Floats],
+    grid: Grid,
+    ratios: Mapping[Key, Floats],
+    weights: Mapping[Key, Floats],
+    trees: LeafTables | None,
+) -> int:
+    """Return the bytes of the tables that are not saved, because they follow from trees, ratios or faces."""
+    n_of_pairs = len(grid.schema.outputs) * sum(math.prod(grid.sizes[j] for j in key) for key in rests)
+    return 8 * (n_of_pairs + n_cells_of_ratios(ratios, weights) + (0 if trees is None else trees.n_derived))
+
+
+def unpack(header: Mapping[str, Any], arrays: Arrays) -> Saved:
+    """Return what was saved, from the header and arrays of a file; entries of other names are ignored."""
+    for name, array in arrays.items():
+        if array.dtype.kind not in "iub" and not name.startswith(_MAY_BE_INFINITE):
+            finite(array)
+    entry = _Entries(header, arrays)
+    grid = _restore_grid(entry)
+    trees = entry.of("trees", LeafTables | None)
+    rests, ratios, whole_weights = (entry.of(name, Mapping[Key, Floats]) for name in ("rests", "ratios", "weights"))
+    if _n_derived(rests, grid, ratios, whole_weights, trees) != header["derived"]:
+        raise ValueError("tables that follow from others must be as large as the header says")
+    leaf_terms = None if trees is None else leaf_terms_of(trees, grid)
+    effects = _effects_of(entry.of("pure", Tables), grid, unpack_pairs(rests, leaf_terms))
+    tensors = Tensors(effects, _checked_weights(unpack_weights(ratios, whole_weights), effects))
+    terms: TermSet = tensors if leaf_terms is None else Joined(tensors, leaf_terms)
+    scope = entry.of("scope", Scope)
+    check_measures(scope)
+    raw = entry.of("raw", Tables | None)
+    source = SOURCES[header["source"]].restored(terms, None if raw is None else _effects_of(raw, grid, {}))
+    statistics = None
+    of_rows = {name.removeprefix(_ROWS): array for name, array in arrays.items() if name.startswith(_ROWS)}
+    if "rows" in header or of_rows:
+        requests = source.wanted_tables() if leaf_terms is None else _tables_of_trees(effects, of_rows)
+        statistics = unpack_statistics(header["rows"], of_rows, grid, terms.grid, requests)
+    may_have_more = trees is not None or scope.order is not None
+    return Saved(
+        source=source,
+        terms=terms,
+        density=restore_density(header["density"], effects, tensors.weights, statistics),
+        certificate=_checked_certificate(entry.of("certificate", Certificate), grid.schema.names),
+        scope=scope,
+        settings=_checked_settings(entry.of("settings", Settings)),
+        moments=_checked_moments(entry.of("moments", Moments | None), effects, may_have_more=may_have_more),
+    )
+
+
+class _Entries(NamedTuple):
+    """The entries of a header, restored with their arrays."""
+
+    header: Mapping[str, Any]
+    arrays: Arrays
+
+    def of(self, name: str, kind: Any) -> Any:
+        value = restore(self.header[name], self.arrays)
+        if not fits(value, kind):
+            raise TypeError(f"the entry {name!r} of a file must be {kind}, got {value!r:.100}")
+        return value
+
+
+def _tables_of_trees(effects: Effects, of_rows: Arrays) -> list[Request]:
+    """Tables of the low orders of trees, as far as terms and the file have them: leaves would take long to find."""
+    keys = [*effects.terms, *keys_of_tables(of_rows)]
+    singles: list[Key] = [(j,) for j in range(len(effects.grid.axes))]
+    return [Request(key) for key in dict.fromkeys([*singles, *keys])]
+
+
+def _restore_grid(entry: _Entries) -> Grid:
+    schema = entry.of("features", Schema)
+    check_schema(schema)
+    axes = []
+    for axis, feature in zip(entry.of("axes", tuple[Axis, ...]), schema.features, strict=True):
+        labels = feature.encoder.labels or ()
+        axes.append(dataclasses.replace(axis, categories=labels) if isinstance(axis, CategoryAxis) else axis)
+        _check_axis(axes[-1])
+    return Grid(schema, tuple(axes))
+
+
+def _check_axis(axis: Axis) -> None:
+    """Raise ValueError for thresholds that do not ascend, and for bins beyond those that a feature can have."""
+    if axis.thresholds.ndim != 1 or not (np.diff(axis.thresholds) > 0).all():
+        raise ValueError("thresholds must ascend")
+    if axis.date_unit and axis.date_unit not in UNITS:
+        raise ValueError("dates must have a known unit")
+    extra = [whole(bin_, -1) for bin_ in (axis.missing_bin, axis.unseen)]
+    added = sorted({bin_ for bin_ in extra if bin_ >= axis.n_regular})
+    if added != list(range(axis.n_regular, axis.n_regular + len(added))):
+        raise ValueError("bins of missing and unseen values must follow those of the feature")
+
+
+def _effects_of(tables: Tables, grid: Grid, derived: Mapping[Key, Floats]) -> Effects:
+    if tables.intercept.shape != (len(grid.schema.outputs),):
+        raise ValueError("intercepts must have a number per output")
+    binnings = {
+        key: tuple(_binning_by(bins, grid.sizes[j]) for bins, j in zip(tables.bins[key], key, strict=True))
+        for key in tables.bins
+    }
+    return Effects(grid, tables.intercept, {**tables.terms, **derived}, binnings)
+
+
+def _binning_by(bins: Ints, n_bins: int) -> Binning:
+    binning = binning_by(bins)
+    if bins.shape != (n_bins,) or not np.array_equal(binning.bins, bins):
+        raise ValueError("the axes of a term must fit the bins of its features")
+    return binning
+
+
+def _checked_weights(weights: Mapping[Key, Floats], effects: Effects) -> Mapping[Key, Floats]:
+    for key, table in weights.items():
+        masses(table, tuple(binning.size for binning in effects.binnings_of(key)))
+    return weights
+
+
+def _checked_settings(settings: Settings) -> Settings:
+    options = settings.options
+    backend: Any = settings.backend
+    check_method(options.method)
+    if not 0 < options.tol < math.inf or options.max_iterations < 1 or settings.random_state < 0:
+        raise ValueError("tolerance and iterations must be positive, and a seed not negative")
+    if backend is not None and nw.Implementation.from_backend(backend) is nw.Implementation.UNKNOWN:
+        raise ValueError("the library of tables must be one of data frames")
+    return dataclasses.replace(settings, n_jobs=1, seconds=None)
+
+
+def _checked_moments(moments: Moments | None, effects: Effects, *, may_have_more: bool) -> Moments | None:
+    """Return moments; ValueError where they do not fit terms and outputs. There may be more of them than tables."""
+    if moments is None:
+        return None
+    shapes = {array.shape for array in vars(moments).values()}
+    n_terms, n_outputs = max(shapes)
+    fit_terms = n_terms == len(effects.terms) or (may_have_more and n_terms > len(effects.terms))
+    if len(shapes) > 1 or not fit_terms or n_outputs != effects.n_outputs:
+        raise ValueError("moments must fit the terms and outputs")
+    return moments
+
+
+def _checked_certificate(certificate: Certificate, names: Sequence[str]) -> Certificate:
+    higher = certificate.higher
+    if not all(key and set(key) <= set(names) for key in (*certificate.terms, *certificate.aliases)):
+        raise ValueError("a certificate must name features")
+    if higher is not None and not (1 if higher.is_exact else 2) <= higher.orders[0] <= higher.orders[1]:
+        raise ValueError("orders without tables must ascend, above those with tables")
+    for measured in (certificate, *certificate.terms.values(), *([] if higher is None else [higher])):
+        check_measures(measured, but=["mean_gap"])
+    return certificate
+
+
+def leaf_tables(terms: LeafTerms) -> LeafTables:
+    """Return what a file holds of leaf terms; `leaf_terms_of` reverses this."""
+    layout = terms.trees.layout
+    return LeafTables(
+        nodes=_nodes_of(terms.trees.forest),
+        merging=terms.trees.binnings,
+        keys=terms.keys,
+        tensor_order=layout.tensor_order,
+        row_order=layout.row_order,
+        top_order=layout.top_order,
+        max_bins=layout.max_bins,
+        has_many_terms=layout.has_many_terms,
+        asked=layout.asked,
+        purity=_purity_of(terms) if isinstance(terms, PureLeafTerms) else None,
+    )
+
+
+def _purity_of(terms: PureLeafTerms) -> Purity:
+    correction, leftover = terms.correction, terms.leftover
+    faces, whole_tables = pack_tables(CoarseCells(correction.binnings, correction.bins), correction.tables)
+    has_cells = any(leftover.tables)
+    return Purity(
+        masses=terms.form.masses,
+        limits=dict(correction.bins),
+        coarse=correction.binnings,
+        tables=whole_tables,
+        faces=faces,
+        left_bins=leftover.binnings if has_cells else (),
+        left=leftover.tables,
+        screened_orders=terms.screened_orders,
+    )
+
+
+def _nodes_of(forest: Forest) -> Nodes:
+    is_leaf = forest.feature < 0
+    values = np.zeros((len(is_leaf), forest.n_outputs))
+    labels = np.zeros(len(is_leaf), dtype=np.int64)
+    values[is_leaf], labels[is_leaf] = forest.values[forest.leaf[is_leaf]], forest.leaf_label[forest.leaf[is_leaf]]
+    left, right = (np.where(is_leaf, -1, side) for side in (forest.left, forest.right))
+    copied: dict[str, Any] = {field.name: getattr(forest, field.name, None) for field in dataclasses.fields(Nodes)}
+    return Nodes(**{**copied, "left": left, "right": right, "values": values, "leaf_label": labels})
+
+
+def leaf_terms_of(tables: LeafTables, grid: Grid) -> LeafTerms:
+    """Return leaf terms, with tensors on a grid; ValueError where the tables do not fit the forest."""
+    forest = assemble(grid.schema, **vars(tables.nodes))
+    _check_categories(forest)
+    sets = leaves_of(forest)
+    sizes = sets.grid.sizes
+    merging = _checked_binnings(tables.merging, sizes)
+    trees = Trees(forest, sets, _layout_of(tables, sets.grid, forest.n_outputs), merging, grid)
+    keys = tuple(key_of(key, len(sizes)) for key in tables.keys)
+    purity = tables.purity
+    if purity is None:
+        return RawLeafTerms(trees, keys)
+    form = ClosedForm(sets, tuple(masses(*pair) for pair in _by_feature(purity.masses, sizes)), merging)
+    for order in purity.screened_orders:
+        whole(order, 1, len(sizes))
+    correction = _correction_of(purity, sizes, forest.n_outputs)
+    leftover = _leftover_of(purity, sizes, forest.n_outputs)
+    return PureLeafTerms(trees, keys, form, correction, purity.screened_orders, leftover)
+
+
+def _by_feature(arrays: Sequence[Floats], sizes: Sequence[int]) -> list[tuple[Floats, tuple[int]]]:
+    return [(array, (size,)) for array, size in zip(arrays, sizes, strict=True)]
+
+
+def _layout_of(tables: LeafTables, grid: Grid, n_outputs: int) -> TermLayout:
+    """Return the layout; the leaves, which tell the highest order of the forest, would take long to find."""
+    n_features = len(grid.sizes)
+    orders = {name: whole(getattr(tables, name), 0, n_features) for name in ("tensor_order", "row_order", "top_order")}
+    if max(orders["tensor_order"], orders["row_order"]) > orders["top_order"]:
+        raise ValueError("no order must be above that of the forest")
+    max_bins = tables.max_bins
+    return TermLayout(
+        **orders,
+        max_bins=None if max_bins is None else whole(max_bins, 1, max(*grid.sizes, FEWEST_MERGED)),
+        plan=plan_of(set(), grid, n_outputs),
+        lists_all=tables.purity is None or not tables.purity.screened_orders,
+        asked=tuple(key_of(key, n_features) for key in tables.asked),
+        has_many_terms=tables.has_many_terms,
+    )
+
+
+def _check_categories(forest: Forest) -> None:
+    """Raise ValueError for splits by categories that the file does not list."""
+    n_codes = np.array([feature.n_categories + 1 for feature in forest.schema.features], dtype=np.int64)
+    by_category = forest.category_start >= 0
+    ends = forest.category_start[by_category] + n_codes[forest.feature[by_category]]
+    if ends.max(initial=0) > len(forest.category_left):
+        raise ValueError("splits by categories must list them")
+
+
+def _checked_binnings(binnings: tuple[Binning, ...], sizes: Sequence[int]) -> tuple[Binning, ...]:
+    for binning, size in zip(binnings, sizes, strict=True):
+        bins, shares = binning.bins, finite(binning.shares, (size,))
+        if bins.shape != (size,) or bins.min(initial=0) < 0 or (shares < 0).any():
+            raise ValueError("merged bins must fit the bins of the forest")
+        if binning.size != bins.max(initial=-1) + 1 or binning.size > size:
+            raise ValueError("merged bins must fit the bins of the forest")
+    return binnings
+
+
+def _correction_of(purity: Purity, sizes: Sequence[int], n_outputs: int) -> Correction:
+    if not purity.limits:
+        return no_correction()
+    for order, bins in purity.limits.items():
+        whole(order, 1), whole(bins, 1)
+    _checked_binnings(purity.coarse, sizes)
+    cells = purity.cells
+    if any(table.shape != (*cells.shape(key), n_outputs) for key, table in purity.tables.items()):
+        raise ValueError("tables must fit the coarse bins")
+    tables = unpack_tables(cells, purity.faces, purity.tables, n_outputs)
+    return Correction(purity.coarse, purity.limits, tables, {}, 0.0)
+
+
+def _leftover_of(purity: Purity, sizes: Sequence[int], n_outputs: int) -> Leftover:
+    binnings = _checked_binnings(purity.left_bins, sizes) if any(purity.left) else ()
+    for key, table in purity.left.items():
+        fit_bins = [binnings[j].coarser_size(n) == n for j, n in zip(key, table.shape, strict=False)]
+        if table.ndim != len(key) + 1 or not all(fit_bins) or table.shape[-1] != n_outputs:
+            raise ValueError("what is left of low orders must fit its bins")
+    return Leftover(binnings, purity.left)
+
+
+def fingerprint(source: Source, terms: TermSet, scope: Scope) -> str:
+    """Return a digest of all that decides the values of terms and scores at rows."""
+    arrays: Arrays = {}
+    effects = [terms.tables.effects, *filter(None, [source.tables_to_save(terms)])]
+    content = (
+        scope,
+        tuple((table.grid.schema, table.grid.axes, _tables_of(table)) for table in effects),
+        None if terms.leaf_terms is None else leaf_tables(terms.leaf_terms),
+        None if source.forest is None else _nodes_of(source.forest),
+    )
+    digest = hashlib.sha256(json.dumps(describe(content, arrays)).encode())
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        digest.update(f"{name}{array.dtype.str}{array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
