@@ -73,12 +73,12 @@ def test_axes_that_do_not_fit_are_refused(tmp_path):
     fx.save(tmp_path / "fx.tav")
     with zipfile.ZipFile(tmp_path / "fx.tav") as file:
         parts = {name: file.read(name) for name in file.namelist()}
-    assert "pure_axes/0-1/0.npy" in parts
+    assert "pure/bins/0-1/0.npy" in parts
     for bins in ([0, 0, 1, 1, 1], [0, 0, 1, 1, 1, 5], [0, 0, 1, 1, 1, 1]):
         buffer = io.BytesIO()
         np.save(buffer, np.array(bins))
         with zipfile.ZipFile(tmp_path / "other.tav", "w") as file:
-            for name, content in {**parts, "pure_axes/0-1/0.npy": buffer.getvalue()}.items():
+            for name, content in {**parts, "pure/bins/0-1/0.npy": buffer.getvalue()}.items():
                 file.writestr(name, content)
         with pytest.raises(treeanova.ArchiveError, match="must be a whole file saved by treeanova"):
             treeanova.load(tmp_path / "other.tav")
