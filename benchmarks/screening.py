@@ -29,6 +29,7 @@ from benchmarks.timing import print_table
 from studies.common import data_folder
 from treeanova.core.arrays import BinIndices, Floats, Key
 from treeanova.data.columns import encode
+from treeanova.model.rows import Rows
 from treeanova.terms import layout
 from treeanova.terms.at_rows import Joined, PureLeafTerms
 
@@ -223,12 +224,12 @@ def _some_codes(fx: treeanova.Decomposition, rows: Any) -> BinIndices:
     """Bins of 2,000 of the rows, or of all."""
     encoded = encode(rows, fx.schema)
     chosen = np.random.default_rng(5).permutation(len(encoded))[:_ROWS]
-    return fx.termset.grid.index_encoded(encoded[chosen])
+    return fx.termset.grid.index(Rows(encoded[chosen]))
 
 
 def shares_of_variance(terms: PureLeafTerms, codes: BinIndices, keys: Sequence[Key]) -> Floats:
     """Mean square of each term at rows over the variance of the score there, the largest of all outputs."""
-    score = terms.trees.forest.score_encoded(terms.trees.grid.encoded(codes)).var(axis=0)
+    score = terms.trees.forest.score(Rows.in_bins(terms.trees.grid, codes)).var(axis=0)
     squares = np.zeros((len(keys), len(score)))
     for start in range(0, len(codes), _BLOCK):
         squares += np.square(terms.at(codes[start : start + _BLOCK], keys, 1)).sum(axis=0) / len(codes)

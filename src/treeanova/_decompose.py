@@ -177,7 +177,7 @@ def decompose(
         marginals = None if layout.max_bins is None else _marginals(X, sets, sample_weight)
         source = source_of_forest(forest, sets, layout, marginals)
         bound = kind.bind(source.grid, counted_for(source, kind, X, sample_weight))
-        oracle = None if bound.statistics is None else forest.score_encoded
+        oracle = None if bound.statistics is None else forest.score
         fx = decomposed(source, bound, settings, model=model, oracle=oracle, progress=report, clock=clock)
         return fx.truncate(layout.row_order)
 

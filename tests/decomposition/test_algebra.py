@@ -28,6 +28,7 @@ from treeanova.data.features import Feature, Labels
 from treeanova.density import costs
 from treeanova.model.effects import Effects
 from treeanova.model.forest import weighted_sum
+from treeanova.model.rows import Rows
 from treeanova.terms.source import AdditiveModel
 from treeanova.terms.tree_model import TreeModel
 
@@ -274,7 +275,7 @@ def test_deep_models_of_different_libraries_are_combined():
     first, second = (treeanova.decompose(forest, data, density="empirical", tensor_order=2) for forest in (one, other))
     assert not isinstance(first.source, AdditiveModel)
     difference = first - second
-    expected = one.score_encoded(data) - other.score_encoded(data)
+    expected = one.score(Rows(data)) - other.score(Rows(data))
     np.testing.assert_allclose(difference.decision_function(data), expected[:, 0], atol=1e-12)
     assert difference.schema.absent is None
     with pytest.raises(ValueError, match="read absent entries in different ways"):

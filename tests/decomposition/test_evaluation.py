@@ -7,6 +7,7 @@ import pytest
 
 import treeanova
 from tests.support.effects import pair_on_few_bins, rows_of_effects
+from treeanova.model.rows import Rows
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +32,7 @@ def check_sums(fx, rows):
         assert values.shape[1] == len(part.terms) + part.has_remainder
         total = evaluation.terms.intercept + values.sum(axis=1)
         np.testing.assert_allclose(total[:, 0], part.decision_function(rows), atol=1e-10)
-        np.testing.assert_allclose(evaluation.score(evaluation.grid.encoded(codes)), total, atol=1e-10)
+        np.testing.assert_allclose(evaluation.score(Rows.in_bins(evaluation.grid, codes)), total, atol=1e-10)
         if part.has_remainder:
             np.testing.assert_allclose(values[:, -1, 0], part.remainder(rows), atol=1e-10)
 

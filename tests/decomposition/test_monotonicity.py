@@ -11,6 +11,7 @@ import treeanova
 from tests.support.simulated import dependent_rows, interacting
 from tests.support.training import fit
 from treeanova.decomposition.monotonicity import _direction
+from treeanova.model.rows import Rows
 
 ensemble = pytest.importorskip("sklearn.ensemble")
 pd = pytest.importorskip("pandas")
@@ -29,7 +30,7 @@ def changes_in_cells(fx, feature, output=0):
     grid = fx.evaluation.grid
     j = grid.schema.names.index(feature)
     cells = np.array(list(itertools.product(*map(range, grid.sizes))), dtype=np.int32)
-    scores = fx.evaluation.score(grid.encoded(cells))[:, output].reshape(grid.sizes)
+    scores = fx.evaluation.score(Rows.in_bins(grid, cells))[:, output].reshape(grid.sizes)
     return np.diff(np.moveaxis(scores, j, 0)[: grid.axes[j].n_regular], axis=0)
 
 

@@ -15,6 +15,7 @@ from treeanova.data.columns import encode
 from treeanova.data.streams import Batch
 from treeanova.density.counting import Accumulator, Counting, Request, merge, merge_parts, tables
 from treeanova.model.grid import binning_by
+from treeanova.model.rows import Rows
 
 COARSE = binning_by(np.array([0, 0, 1, 2]))
 REQUESTS = [*map(Request, MIXED_KEYS), Request((0,), [COARSE])]
@@ -71,13 +72,14 @@ def test_scores_are_added_up_in_each_cell():
     encoded = encode(rows, MIXED_GRID.schema)
     weights = np.arange(1.0, 51)
 
-    def score(values, codes):
+    def score(batch):
+        codes = batch.bins(MIXED_GRID)
         return np.stack([codes[:, 0] + 0.5, 2.0 * codes[:, 1]], axis=1)
 
     counting = Counting(MIXED_GRID, [Request((0, 1))], has_weights=True, score=score)
     found = tables(in_batches(rows, [7, 30], weights), counting).scores[0]
     expected = np.zeros((*MIXED_GRID.sizes[:2], 2))
-    for weight, codes in zip(weights, MIXED_GRID.index_encoded(encoded), strict=True):
+    for weight, codes in zip(weights, MIXED_GRID.index(Rows(encoded)), strict=True):
         expected[codes[0], codes[1]] += weight * np.array([codes[0] + 0.5, 2.0 * codes[1]])
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 

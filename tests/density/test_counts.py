@@ -59,7 +59,7 @@ def test_passes_over_the_rows_are_made_once(both):
 def test_scores_are_added_up_in_a_pass(both):
     whole, sampled = both
     assert sampled.score_sums((0, 1)) is None
-    sampled.add_scores(lambda values, codes: codes[:, :1] + 10.0 * codes[:, 1:2])
+    sampled.add_scores(lambda rows: rows.bins(sampled.grid)[:, :1] + 10.0 * rows.bins(sampled.grid)[:, 1:2])
     codes = whole.points().codes
     expected = np.zeros((*MIXED_GRID.sizes[:2], 1))
     np.add.at(expected, (codes[:, 0], codes[:, 1], 0), (codes[:, 0] + 10.0 * codes[:, 1]) / 120)

@@ -16,6 +16,7 @@ from treeanova.data.features import Feature, Schema
 from treeanova.model.axes import IntervalAxis
 from treeanova.model.effects import Effects, refined_axes, weighted_sum
 from treeanova.model.grid import Grid, binning_by, union, unmerged
+from treeanova.model.rows import Rows
 from treeanova.testing import FIGURE_1
 
 ONE = binning_by(np.array([0, 0, 1, 1]))
@@ -41,8 +42,8 @@ def test_scores_are_sums_of_terms_looked_up_cell_by_cell(seed):
     effects = random_effects(np.random.default_rng(seed))
     cells = all_cells(effects.grid)
     expected = [looked_up(effects, cell) for cell in cells]
-    np.testing.assert_allclose(effects.score_codes(cells), expected, atol=1e-12)
-    np.testing.assert_allclose(effects.score_encoded(effects.grid.encoded(cells)), expected, atol=1e-12)
+    np.testing.assert_allclose(effects.score(Rows.in_bins(effects.grid, cells)), expected, atol=1e-12)
+    np.testing.assert_allclose(effects.score(Rows.in_bins(effects.grid, cells)), expected, atol=1e-12)
 
 
 @given(SEEDS)
@@ -81,8 +82,8 @@ def test_weighted_sums_are_sums_of_scores(seed):
     second = random_effects(rng, sizes=(4, 3, 2), n_outputs=first.n_outputs)
     both = weighted_sum([first, second], [2.0, -0.5])
     cells = all_cells(both.grid)
-    expected = 2 * first.score_codes(cells) - 0.5 * second.score_codes(cells)
-    np.testing.assert_allclose(both.score_codes(cells), expected, atol=1e-12)
+    expected = 2 * first.score(Rows.in_bins(first.grid, cells)) - 0.5 * second.score(Rows.in_bins(second.grid, cells))
+    np.testing.assert_allclose(both.score(Rows.in_bins(both.grid, cells)), expected, atol=1e-12)
 
 
 def test_terms_of_a_sum_meet_on_the_coarsest_axes_that_fit_both():
@@ -146,11 +147,15 @@ def test_effects_can_be_pickled_and_renamed():
     effects = random_effects(np.random.default_rng(3))
     again = pickle.loads(pickle.dumps(effects))
     cells = all_cells(effects.grid)
-    np.testing.assert_array_equal(again.score_codes(cells), effects.score_codes(cells))
+    np.testing.assert_array_equal(
+        again.score(Rows.in_bins(again.grid, cells)), effects.score(Rows.in_bins(effects.grid, cells))
+    )
     names = tuple(f"renamed {j}" for j in range(len(effects.grid.axes)))
     renamed = effects.with_schema(Schema(tuple(map(Feature, names)), effects.schema.outputs))
     assert tuple(axis.name for axis in renamed.grid.axes) == renamed.schema.names == names
-    np.testing.assert_array_equal(renamed.score_codes(cells), effects.score_codes(cells))
+    np.testing.assert_array_equal(
+        renamed.score(Rows.in_bins(renamed.grid, cells)), effects.score(Rows.in_bins(effects.grid, cells))
+    )
 
 
 def test_fewer_terms_keep_their_axes():

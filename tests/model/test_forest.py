@@ -14,6 +14,7 @@ from treeanova import ModelFileError
 from treeanova.data.features import IntegerCategory
 from treeanova.model import Feature, Schema
 from treeanova.model.forest import NEAR_ZERO, assemble, bound_below, bound_up_to, weighted_sum
+from treeanova.model.rows import Rows
 
 NAN = float("nan")
 SINGLES = st.floats(width=32, allow_nan=False)
@@ -130,7 +131,7 @@ def test_scores_and_leaves_are_those_of_a_walk_through_the_nodes(seed):
     forest, rows = forest_of(nodes, roots, intercept), encoded_rows(seed)
     leaves = [[leaf_of(nodes, root, row) for root in roots] for row in rows]
     expected = [intercept + sum(nodes[leaf]["value"] for leaf in reached) for reached in leaves]
-    np.testing.assert_allclose(forest.score_encoded(rows), expected, rtol=1e-13, atol=1e-13)
+    np.testing.assert_allclose(forest.score(Rows(rows)), expected, rtol=1e-13, atol=1e-13)
     np.testing.assert_array_equal(forest.leaf_label[forest.leaves(rows)], leaves)
     assert forest.n_trees == 3
     assert forest.n_outputs == 2
@@ -140,16 +141,16 @@ def test_scores_and_leaves_are_those_of_a_walk_through_the_nodes(seed):
 def test_user_data_are_encoded():
     nodes, roots, intercept = random_nodes(0)
     forest, rows = forest_of(nodes, roots, intercept), encoded_rows(0)
-    np.testing.assert_array_equal(forest.score(rows), forest.score_encoded(rows))
+    np.testing.assert_array_equal(forest.score(rows), forest.score(Rows(rows)))
     np.testing.assert_array_equal(forest.leaf_ids(rows), forest.leaf_label[forest.leaves(rows)])
 
 
 def test_many_rows_are_scored_in_chunks(monkeypatch):
     nodes, roots, intercept = random_nodes(1)
     forest, rows = forest_of(nodes, roots, intercept), encoded_rows(1, 100)
-    whole = forest.score_encoded(rows)
+    whole = forest.score(Rows(rows))
     monkeypatch.setattr("treeanova.model.forest._CHUNK", 21)
-    np.testing.assert_array_equal(forest.score_encoded(rows), whole)
+    np.testing.assert_array_equal(forest.score(Rows(rows)), whole)
 
 
 def test_nodes_that_no_root_reaches_are_dropped():
@@ -229,8 +230,8 @@ def test_leaves_with_the_same_label_in_a_tree_are_one_of_the_library():
 def test_a_weighted_sum_scores_the_sum_of_scores():
     forests = [forest_of(*random_nodes(seed)) for seed in range(3)]
     total, rows = weighted_sum(forests, [2.0, -1.0, 0.5]), encoded_rows(9)
-    expected = sum(f * forest.score_encoded(rows) for f, forest in zip([2.0, -1.0, 0.5], forests, strict=True))
-    np.testing.assert_allclose(total.score_encoded(rows), expected, rtol=1e-12, atol=1e-12)
+    expected = sum(f * forest.score(Rows(rows)) for f, forest in zip([2.0, -1.0, 0.5], forests, strict=True))
+    np.testing.assert_allclose(total.score(Rows(rows)), expected, rtol=1e-12, atol=1e-12)
     assert total.n_trees == 9
 
 
@@ -239,7 +240,7 @@ def test_classes_need_not_be_known_to_all():
     known = dataclasses.replace(SCHEMA, classes=("no", "yes"))
     total = weighted_sum([forest_of(*nodes, schema=known), forest_of(*nodes)], [0.5, 0.5])
     rows = encoded_rows(0)
-    np.testing.assert_allclose(total.score_encoded(rows), forest_of(*nodes).score_encoded(rows), rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(total.score(Rows(rows)), forest_of(*nodes).score(Rows(rows)), rtol=1e-12, atol=1e-14)
     assert total.schema.classes == ("no", "yes")
 
 

@@ -16,6 +16,7 @@ from tests.support.forests import (
 from tests.support.strategies import SEEDS
 from treeanova.data.features import Feature, Schema
 from treeanova.model.grid import Grid, grid_of
+from treeanova.model.rows import Rows
 
 
 @given(SEEDS)
@@ -37,7 +38,7 @@ def test_encoded_rows_fall_into_the_bins_that_they_stand_for(seed):
     rng = np.random.default_rng(seed)
     grid = grid_of(random_forest(rng))
     codes = np.stack([rng.integers(size, size=30) for size in grid.sizes], axis=1).astype(np.int32)
-    np.testing.assert_array_equal(grid.index_encoded(grid.encoded(codes)), codes)
+    np.testing.assert_array_equal(grid.index(Rows(grid.encoded(codes))), codes)
 
 
 def test_grids_have_the_same_bins_where_names_and_axes_agree():

@@ -12,6 +12,7 @@ from tests.support.strategies import SEEDS
 from treeanova.data.columns import encode
 from treeanova.model.forest import NEAR_ZERO, goes_left
 from treeanova.model.grid import grid_of
+from treeanova.model.rows import Rows
 
 
 def rule(forest, node, value):
@@ -29,7 +30,7 @@ def test_a_bin_goes_where_all_its_values_go(seed):
     forest = random_forest(rng, bounds=BOUNDS_NEAR_ZERO if seed % 2 else BOUNDS)
     grid = grid_of(forest)
     encoded = encode(rows_on_bounds(forest, rng, 60), forest.schema)
-    codes = grid.index_encoded(encoded)
+    codes = grid.index(Rows(encoded))
     for j, axis in enumerate(grid.axes):
         nodes = np.flatnonzero(forest.feature == j)
         left = goes_left(forest, axis, nodes)

@@ -22,6 +22,7 @@ import treeanova
 from treeanova.model.effects import class_probabilities
 from treeanova.model.forest import Forest
 from treeanova.model.grid import grid_of
+from treeanova.model.rows import Rows
 from treeanova.readers import checks as versions
 
 MEMORY = 2 << 30
@@ -44,13 +45,13 @@ def read(_kind: str, path: pathlib.Path) -> dict[str, object]:
     except Exception as error:  # noqa: BLE001  which class it is, is the question
         return {"error": type(error).__name__, "message": str(error)}
     rows = versions.probe_rows(forest)[:200]
-    grid_of(forest).index_encoded(rows)
+    grid_of(forest).index(Rows(rows))
     return {"scores": scores_at(forest, rows).tolist(), "content": content_of(forest)}
 
 
 def scores_at(forest: Forest, rows: np.ndarray) -> np.ndarray:
     """Scores, or probabilities of classes where a library gives these only."""
-    scores = forest.score_encoded(rows)
+    scores = forest.score(Rows(rows))
     return class_probabilities(forest.schema, scores) if forest.schema.classes else scores
 
 

@@ -18,6 +18,7 @@ from treeanova.density import Empirical, Independent, Table, Uniform
 from treeanova.density.row_sources import statistics_of
 from treeanova.model.effects import Effects
 from treeanova.model.grid import binning_by, unmerged
+from treeanova.model.rows import Rows
 from treeanova.terms.source import AdditiveModel, Settings, purify_tensors
 from treeanova.terms.terms import Tensors
 
@@ -43,7 +44,7 @@ def test_pure_terms_add_up_to_the_raw_ones_in_every_cell(seed, kind):
     density = kind().bind(effects.grid, statistics_of(random_rows(rng, effects.grid), effects.grid))
     pure = pure_effects(effects, density)
     cells = all_cells(effects.grid)
-    found, expected = pure.score_codes(cells), effects.score_codes(cells)
+    found, expected = pure.score(Rows.in_bins(pure.grid, cells)), effects.score(Rows.in_bins(effects.grid, cells))
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * scale_of(effects))
 
 
@@ -67,7 +68,9 @@ def test_slices_of_a_term_on_its_own_bins_have_mean_zero_over_the_rows(seed):
 
 def averaged_terms(effects, masses):
     """Terms under independent features by their definition: alternating sums of means over all other features."""
-    whole = effects.score_codes(all_cells(effects.grid)).reshape(*effects.grid.sizes, effects.n_outputs)
+    whole = effects.score(Rows.in_bins(effects.grid, all_cells(effects.grid))).reshape(
+        *effects.grid.sizes, effects.n_outputs
+    )
     features = range(len(effects.grid.sizes))
     subsets = [key for order in range(len(features) + 1) for key in itertools.combinations(features, order)]
     means = {}
@@ -124,7 +127,7 @@ def test_merged_bins_change_no_term_where_features_are_independent_within_merged
     weights = TWO.spread(ONE.spread(coarse, 0), 1) * np.multiply.outer(*shares)
     density = Table({("x0", "x1"): weights}).bind(effects.grid, None)
     pure, cells = pure_effects(effects, density), all_cells(effects.grid)
-    expected = brute_force(effects.score_codes(cells).reshape(5, 4), weights)
+    expected = brute_force(effects.score(Rows.in_bins(effects.grid, cells)).reshape(5, 4), weights)
     for key, values in pure.terms.items():
         wide = expected[key][tuple(cells[:, j] for j in key)]
         np.testing.assert_allclose(pure.at(key, cells)[:, 0], wide, atol=1e-10)
@@ -143,7 +146,9 @@ def test_under_dependence_within_merged_cells_the_pair_is_pure_on_its_own_bins_o
     pair, masses = pure.terms[0, 1][..., 0], TWO.pool(ONE.pool(weights, 0), 1)
     np.testing.assert_allclose((pair * masses).sum(axis=0), 0, atol=1e-12)
     np.testing.assert_allclose((pair * masses).sum(axis=1), 0, atol=1e-12)
-    np.testing.assert_allclose(pure.score_codes(cells), effects.score_codes(cells), atol=1e-12)
+    np.testing.assert_allclose(
+        pure.score(Rows.in_bins(pure.grid, cells)), effects.score(Rows.in_bins(effects.grid, cells)), atol=1e-12
+    )
 
 
 def test_a_main_effect_receives_what_pairs_give_up_on_the_axes_of_both():

@@ -10,6 +10,7 @@ import pytest
 from tests.support.anchored import anchored_term
 from tests.support.effects import random_effects
 from tests.support.forests import random_forest
+from treeanova.model.rows import Rows
 from treeanova.terms.anchored import AnchoredTerms, AnchoredTrees, distinct_points
 from treeanova.terms.layout import choose_layout
 from treeanova.terms.source import AdditiveModel
@@ -55,7 +56,7 @@ def test_trees_against_references(seed):
     assert found.keys is None
     keys = sets.subsets(range(1, max(map(len, sets.keys), default=0) + 1))
     if keys:
-        assert_anchored(found, lambda mixed: forest.score_encoded(sets.grid.encoded(mixed)), codes, references, keys)
+        assert_anchored(found, lambda mixed: forest.score(Rows.in_bins(sets.grid, mixed)), codes, references, keys)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -67,4 +68,6 @@ def test_tables_against_references(seed):
     found = AdditiveModel(Tensors(effects)).anchored(distinct_points(references))
     assert isinstance(found, AnchoredTerms)
     assert set(effects.terms) <= set(found.keys) <= set(all_keys(len(sizes)))
-    assert_anchored(found, effects.score_codes, codes, references, found.keys)
+    assert_anchored(
+        found, lambda mixed: effects.score(Rows.in_bins(effects.grid, mixed)), codes, references, found.keys
+    )

@@ -11,6 +11,7 @@ from hypothesis import given
 from tests.support.forests import all_cells, random_forest, random_masses, rows_on_bounds, scale_of
 from tests.support.strategies import SEEDS
 from treeanova.model.grid import unmerged
+from treeanova.model.rows import Rows
 from treeanova.terms import closed_form
 from treeanova.terms.closed_form import ClosedForm, raw_at_rows
 from treeanova.terms.trees import leaves_of
@@ -18,7 +19,7 @@ from treeanova.terms.trees import leaves_of
 
 def averaged_terms(forest, grid, masses):
     """Every term under independent features by its definition: means over all cells, then alternating sums."""
-    whole = forest.score_encoded(grid.encoded(all_cells(grid))).reshape(*grid.sizes, forest.n_outputs)
+    whole = forest.score(Rows.in_bins(grid, all_cells(grid))).reshape(*grid.sizes, forest.n_outputs)
     n = len(grid.sizes)
     means = {}
     for order in range(n + 1):

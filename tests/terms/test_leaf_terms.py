@@ -15,6 +15,7 @@ from tests.support.forests import random_forest, rows_on_bounds, scale_of
 from tests.support.simulated import deep_decomposition, deep_model
 from tests.support.strategies import SEEDS
 from tests.support.training import fit
+from treeanova.model.rows import Rows
 from treeanova.terms.at_rows import Joined, PureLeafTerms, RawLeafTerms
 from treeanova.terms.correction import Allotment, no_correction
 from treeanova.terms.tree_model import TreeModel
@@ -55,7 +56,7 @@ def test_raw_terms_are_sums_of_the_leaves_that_rows_reach(seed):
     raw = fx.raw.termset
     assert isinstance(raw.leaf_terms, RawLeafTerms)
     encoded = treeanova.data.columns.encode(rows, forest.schema)
-    values = raw.at(raw.grid.index_encoded(encoded), raw.keys)
+    values = raw.at(raw.grid.index(Rows(encoded)), raw.keys)
     for row, reached in enumerate(leaves_reached(forest, encoded)):
         for i, key in enumerate(raw.keys):
             expected = sum((value for features, value in reached if features == key), np.zeros(forest.n_outputs))

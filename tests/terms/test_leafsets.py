@@ -11,6 +11,7 @@ from tests.support.forests import BOUNDS_NEAR_ZERO, chains, random_forest, rando
 from tests.support.strategies import SEEDS
 from treeanova.data.columns import encode
 from treeanova.model.grid import equal_mass, grid_of, unmerged
+from treeanova.model.rows import Rows
 from treeanova.terms.leaves import LeafSets
 from treeanova.terms.trees import leaves_of
 
@@ -21,7 +22,7 @@ def test_rows_are_in_the_sets_of_the_leaves_that_they_reach(seed):
     forest = random_forest(rng, bounds=BOUNDS_NEAR_ZERO) if seed % 2 else random_forest(rng)
     sets = LeafSets(forest, grid_of(forest))
     encoded = encode(rows_on_bounds(forest, rng), forest.schema)
-    codes = sets.grid.index_encoded(encoded)
+    codes = sets.grid.index(Rows(encoded))
     inside = np.ones((forest.n_leaves, len(codes)), dtype=bool)
     for j, own in enumerate(sets.sets):
         inside[own.leaves] &= own.contain(np.arange(len(own.leaves)), codes[:, j])

@@ -11,6 +11,7 @@ from tests.support.strategies import SEEDS
 from treeanova.core.progress import quiet
 from treeanova.data.columns import encode
 from treeanova.density import Uniform
+from treeanova.model.rows import Rows
 from treeanova.terms.layout import choose_layout
 from treeanova.terms.source import AdditiveModel, Settings
 from treeanova.terms.tree_model import TreeModel, source_of_forest
@@ -32,12 +33,12 @@ def test_sources_score_as_the_forest_and_purify_to_the_same_sum(seed):
     forest = random_forest(rng, max_depth=3, max_trees=4)
     sets = leaves_of(forest)
     encoded = encode(rows_on_bounds(forest, rng, 40), forest.schema)
-    expected, atol = forest.score_encoded(encoded), 1e-11 * scale_of(forest)
+    expected, atol = forest.score(Rows(encoded)), 1e-11 * scale_of(forest)
     for tensor_order in (2, 9):
         layout = choose_layout(sets, budget=1e9, tensor_order=tensor_order)
         source = source_of_forest(forest, sets, layout, None)
-        np.testing.assert_allclose(source.score(encoded), expected, atol=atol)
-        raw, codes = source.raw(), sets.grid.index_encoded(encoded)
+        np.testing.assert_allclose(source.score(Rows(encoded)), expected, atol=atol)
+        raw, codes = source.raw(), sets.grid.index(Rows(encoded))
         np.testing.assert_allclose(raw.sum_at(codes), expected, atol=atol)
         pure = source.purify(Uniform().bind(source.grid, None), Settings(), quiet).terms
         np.testing.assert_allclose(pure.sum_at(codes), expected, atol=atol)

@@ -10,6 +10,7 @@ import pytest
 import treeanova
 from tests.support.forests import all_cells, random_forest, rows_on_bounds
 from treeanova.density import costs
+from treeanova.model.rows import Rows
 from treeanova.terms import trees as module
 
 BOUNDS = (-1.5, -0.5, 0.0, 0.4, 1.1)
@@ -38,7 +39,7 @@ def mean_and_spread(fx, forest):
     """Mean and standard deviation of the score over all cells of the joint density."""
     cells = all_cells(fx.grid)
     weights = fx.density.joint.table(tuple(range(len(fx.grid.sizes))))[tuple(cells.T)]
-    score = forest.score_encoded(fx.grid.encoded(cells))
+    score = forest.score(Rows.in_bins(fx.grid, cells))
     mean = weights @ score
     return mean, np.sqrt(weights @ (score - mean) ** 2)
 

@@ -9,6 +9,7 @@ from tests.support.closed_forms import random_closed_form
 from tests.support.forests import random_forest
 from treeanova.core.compiled import has_numba
 from treeanova.model.grid import unmerged
+from treeanova.model.rows import Rows
 from treeanova.terms.at_rows import OrderTotals
 from treeanova.terms.closed_form import ClosedForm
 from treeanova.terms.trees import leaves_of
@@ -43,7 +44,7 @@ def test_totals_are_the_sums_of_enumerated_terms(seed):
 def test_totals_add_up_to_the_trees(seed):
     forest, form, codes = form_of(seed)
     totals = OrderTotals(form).at_rows(codes)
-    expected = forest.score_encoded(form.leaf_sets.grid.encoded(codes))
+    expected = forest.score(Rows.in_bins(form.leaf_sets.grid, codes))
     np.testing.assert_allclose(totals.sum(axis=1), expected, atol=1e-13 * (np.abs(forest.values).sum() + 1.0))
 
 

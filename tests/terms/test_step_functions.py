@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.effects import random_effects
 from tests.support.forests import random_forest
+from treeanova.model.rows import Rows
 from treeanova.terms.extremes import Search, steps_of_tables, steps_of_trees
 from treeanova.terms.trees import leaves_of
 
@@ -44,7 +45,7 @@ def test_steps_of_trees_are_the_changes_of_their_score(seed):
         pytest.skip("no feature with an order, or too many cells to try")
     for j in ordered[:2]:
         changes = changes_in_cells(
-            lambda cells: forest.score_encoded(grid.encoded(cells))[:, 0], grid.sizes, j, grid.axes[j].n_regular
+            lambda cells: forest.score(Rows.in_bins(grid, cells))[:, 0], grid.sizes, j, grid.axes[j].n_regular
         )
         assert_steps(steps_of_trees(forest, sets, j, 0), changes, j)
 
@@ -54,6 +55,6 @@ def test_steps_of_tables_are_the_changes_of_their_sum(seed):
     effects = random_effects(np.random.default_rng(seed), n_outputs=2)
     for j, axis in enumerate(effects.grid.axes):
         changes = changes_in_cells(
-            lambda cells: effects.score_codes(cells)[:, 1], effects.grid.sizes, j, axis.n_regular
+            lambda cells: effects.score(Rows.in_bins(effects.grid, cells))[:, 1], effects.grid.sizes, j, axis.n_regular
         )
         assert_steps(steps_of_tables(effects, j, 1), changes, j)

@@ -12,6 +12,7 @@ from tests.support.closed_forms import random_closed_form
 from tests.support.forests import random_forest, scale_of
 from treeanova.core.compiled import has_numba
 from treeanova.model.grid import unmerged
+from treeanova.model.rows import Rows
 from treeanova.terms.at_rows import OrderTotals, TotalShares
 from treeanova.terms.closed_form import ClosedForm
 from treeanova.terms.trees import leaves_of
@@ -88,7 +89,7 @@ def test_shares_of_all_orders_are_shapley_values(seed):
     masses = tuple(rng.dirichlet(np.ones(size)) for size in grid.sizes)
     form = ClosedForm(leaves_of(forest), masses, tuple(map(unmerged, grid.sizes)))
     cells = np.indices(grid.sizes).reshape(len(grid.sizes), -1).T.astype(np.int32)
-    scores = forest.score_encoded(grid.encoded(cells)).reshape(*grid.sizes, -1)
+    scores = forest.score(Rows.in_bins(grid, cells)).reshape(*grid.sizes, -1)
     some = cells[rng.choice(len(cells), min(6, len(cells)), replace=False)]
     totals = OrderTotals(form)
     shares = TotalShares(totals, range(1, totals.top_order + 1)).at_rows(some)

@@ -30,6 +30,7 @@ from treeanova.decomposition.term import Evaluation, on_scale, rest_label, term_
 from treeanova.decomposition.validation import Validation, validate
 from treeanova.density.joint import Points
 from treeanova.density.kinds import Density
+from treeanova.model.rows import Rows
 from treeanova.terms.moments import Moments, moments_of_values
 from treeanova.terms.source import Settings, purify_tensors
 
@@ -135,7 +136,7 @@ class Answers(Function):
         """
         codes, weights = self.density_rows
         evaluation = self.evaluation
-        score = evaluation.score(evaluation.grid.encoded(codes))
+        score = evaluation.score(Rows.in_bins(evaluation.grid, codes))
         both = np.stack([evaluation.at(codes, [self._any_key(key)])[:, 0], score], axis=1)
         of_term, of_score = moments_of_values(both, weights).variance
         share = np.divide(of_term, of_score, out=np.zeros_like(of_term), where=of_score > 0)

@@ -20,6 +20,7 @@ from treeanova.density.kinds import Density
 from treeanova.density.statistics import Statistics
 from treeanova.errors import AliasWarning
 from treeanova.model.grid import Grid, binning_by
+from treeanova.model.rows import Rows
 from treeanova.terms.source import PureTerms
 from treeanova.terms.terms import Tensors
 from treeanova.terms.trees import mean_of_tables
@@ -32,7 +33,7 @@ _WAYS = 1e6  # to divide the rows: what fewer allow may be chance
 _STEPS = 2.0**29  # products of all terms at rows
 _STEPS_PER_SECOND = 1e8
 
-Score = Callable[[Floats], Floats]
+Score = Callable[[Rows], Floats]
 
 
 def certify(
@@ -87,7 +88,7 @@ def _aliases(grid: Grid, density: Density) -> tuple[Names, ...]:
         values = statistics.rows(n_rows).values
         tables: list[Floats | BinIndices] = [values]
         if not density.smooths_rows:
-            tables.append(grid.index_encoded(values))
+            tables.append(grid.index(Rows(values)))
         groups = [group for known in groups for group in _determining_each_other(tables, known)]
     names = grid.schema.names
     return tuple(tuple(names[j] for j in group) for group in groups)
@@ -143,7 +144,7 @@ def _mean_gap(evaluation: Evaluation, pure: PureTerms, density: Density) -> floa
     statistics, tables = density.statistics, pure.terms.tables
     if statistics is None or not len(statistics.sample) or not _uses_joint(pure):
         return 0.0
-    spread = evaluation.score(statistics.rows(_COMPARED_ROWS).values).std(axis=0)
+    spread = evaluation.score(Rows(statistics.rows(_COMPARED_ROWS).values)).std(axis=0)
     gap = np.abs(mean_of_tables(tables, density))
     return float(np.divide(gap, spread, out=np.zeros_like(gap), where=spread > 0).max())
 
@@ -178,14 +179,13 @@ def _reconstruction_error(
     if statistics is None or not len(statistics.sample):
         sizes = evaluation.grid.sizes
         codes = np.stack([np.arange(_COMPARED_ROWS) % size for size in sizes], axis=1).astype(np.int32)
-        encoded = evaluation.grid.encoded(codes)
+        rows = Rows.in_bins(evaluation.grid, codes)
     else:
         n_checked = _n_rows(evaluation, _CHECKED_ROWS, steps)
-        encoded = statistics.rows(_COMPARED_ROWS if oracle is None else n_checked).values
-        codes = evaluation.grid.index_encoded(encoded)
-    expected = score(encoded)
-    total = evaluation.terms.intercept + evaluation.all_at(codes).sum(axis=1)
-    both = np.stack([total, expected if oracle is None else evaluation.score(encoded)])
+        rows = Rows(statistics.rows(_COMPARED_ROWS if oracle is None else n_checked).values)
+    expected = score(rows)
+    total = evaluation.terms.intercept + evaluation.all_at(rows.bins(evaluation.grid)).sum(axis=1)
+    both = np.stack([total, expected if oracle is None else evaluation.score(rows)])
     difference, largest_score = np.abs(both - expected).max(), np.abs(expected).max()
     is_real = largest_score > evaluation.source.rounding.max(initial=0.0)
     return float(difference / largest_score) if is_real else float(difference)
@@ -201,7 +201,7 @@ def remainder_share(evaluation: Evaluation, statistics: Statistics | None, steps
     if statistics is None or not len(statistics.sample) or not evaluation.has_remainder:
         return None
     rows = statistics.rows(_n_rows(evaluation, _REMAINDER_ROWS, steps))
-    values = evaluation.all_at(evaluation.grid.index_encoded(rows.values))
+    values = evaluation.all_at(evaluation.grid.index(Rows(rows.values)))
     score = values.sum(axis=1).var(axis=0)
     shares = np.divide(values[:, -1].var(axis=0), score, out=np.zeros_like(score), where=score > 0)
     return float(shares.max())

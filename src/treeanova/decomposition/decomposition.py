@@ -540,7 +540,7 @@ def counted_for(source: Source, kind: Density, X: Any, sample_weight: Any) -> St
     """Statistics of user data with all that a source needs under a kind of density; None without data."""
     if X is None:
         return None
-    score = source.row_score if kind.is_empirical and source.is_sum_of_terms else None
+    score = source.score if kind.is_empirical and source.is_sum_of_terms else None
     return statistics_of(X, source.grid, sample_weight, source.wanted_tables(), score)
 
 

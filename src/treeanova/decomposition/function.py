@@ -14,13 +14,14 @@ import numpy.typing as npt
 
 from treeanova.core.arrays import BinIndices, Floats, Key, Names
 from treeanova.core.progress import Progress, reporting
-from treeanova.data.columns import backend_of, encode, encode_rows
+from treeanova.data.columns import backend_of, encode_rows
 from treeanova.data.features import Schema
 from treeanova.data.sources import Batches, Distributed, Selection, batches_of
 from treeanova.decomposition.explanation import Deferred, Explanation, Job, columns_of, digest_of
 from treeanova.decomposition.term import Evaluation, RowTerm, TableTerm, Term, Terms, names_in
 from treeanova.model.effects import class_labels, class_probabilities, is_classifier, respond
 from treeanova.model.grid import Grid
+from treeanova.model.rows import Rows
 from treeanova.storage.saved import fingerprint
 from treeanova.terms.anchored import Anchored, distinct_points
 
@@ -52,9 +53,9 @@ class ValuesAtRows(NamedTuple):
     leaves_rest: bool
 
 
-def values_at_rows(evaluation: Evaluation, encoded: Floats, keys: Sequence[Key], max_order: int | None) -> ValuesAtRows:
+def values_at_rows(evaluation: Evaluation, rows: Rows, keys: Sequence[Key], max_order: int | None) -> ValuesAtRows:
     """Some terms of a decomposition at rows, with sums of the others of each order up to one."""
-    codes = evaluation.grid.index_encoded(encoded)
+    codes = rows.bins(evaluation.grid)
     values = evaluation.at(codes, keys)
     others = _rests(evaluation, codes, {key: values[:, i] for i, key in enumerate(keys)}, max_order)
     shares = Deferred(functools.partial(_shares_of_rests, evaluation, codes)) if others else None
@@ -63,15 +64,15 @@ def values_at_rows(evaluation: Evaluation, encoded: Floats, keys: Sequence[Key],
     return ValuesAtRows(keys, values, others, shares, evaluation.terms.intercept, leaves_rest)
 
 
-def values_against(evaluation: Evaluation, encoded: Floats, references: Floats, max_order: int | None) -> ValuesAtRows:
+def values_against(evaluation: Evaluation, rows: Rows, references: Rows, max_order: int | None) -> ValuesAtRows:
     """Anchored terms at rows, the mean over references; they add up to the score minus that of the references."""
     grid, scope = evaluation.grid, evaluation.scope
-    model = evaluation.source.anchored(distinct_points(grid.index_encoded(references)))
+    model = evaluation.source.anchored(distinct_points(references.bins(grid)))
     limit = scope.order
     known, rests = (evaluation.terms.keys, evaluation.rest_orders) if model.keys is None else (model.keys, ())
     keys = [key for key in known if _is_wanted(len(key), max_order) and _is_wanted(len(key), limit)]
     orders = tuple(order for order in rests if _is_wanted(order, max_order))
-    found = _Against(model, grid.index_encoded(encoded), keys, orders, evaluation.n_jobs)
+    found = _Against(model, rows.bins(grid), keys, orders, evaluation.n_jobs)
     shares = Deferred(found.shares_of_rests) if orders else None
     intercept = evaluation.score(references).mean(axis=0)
     leaves_rest = limit is not None or len(keys) + len(orders) < len(known) + len(rests)
@@ -265,7 +266,7 @@ class Function(abc.ABC):
         >>> fx.decision_function(X).tolist()
         [0.0, 0.0, 0.0, 1.0]
         """
-        return self._per_row(self.evaluation.score(encode(X, self.schema)))
+        return self._per_row(self.evaluation.score(Rows.of(X, self.schema)))
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """The prediction for each row: labels for a classifier, the mean on the response scale for other models.
@@ -293,7 +294,7 @@ class Function(abc.ABC):
         [0.0, 0.0, 0.0, 1.0]
         """
         if is_classifier(self.schema):
-            return class_labels(self.schema, self.evaluation.score(encode(X, self.schema)))
+            return class_labels(self.schema, self.evaluation.score(Rows.of(X, self.schema)))
         return self.predict_response(X)
 
     def predict_response(self, X: Any) -> Floats:
@@ -316,7 +317,7 @@ class Function(abc.ABC):
         >>> fx.predict_response(X).tolist()
         [0.0, 0.0, 0.0, 1.0]
         """
-        return self._per_row(respond(self.schema, self.evaluation.score(encode(X, self.schema))))
+        return self._per_row(respond(self.schema, self.evaluation.score(Rows.of(X, self.schema))))
 
     def predict_proba(self, X: Any) -> Floats:
         """Probabilities of all classes of a classifier.
@@ -338,7 +339,7 @@ class Function(abc.ABC):
         >>> fx.predict_proba(X[:1]).tolist()
         [[1.0, 0.0]]
         """
-        return class_probabilities(self.schema, self.evaluation.score(encode(X, self.schema)))
+        return class_probabilities(self.schema, self.evaluation.score(Rows.of(X, self.schema)))
 
     def term_values(self, X: Any, key: str | Collection[str]) -> Floats:
         """One term at rows; for a deep ensemble, the term may be part of the remainder.
@@ -458,39 +459,35 @@ class Function(abc.ABC):
                 "file with explain_to(path, X)."
             )
         keys = self._wanted(max_order)
-        one_row = np.zeros((1, len(self.schema.features)))
-        columns = columns_of(self._explained_encoded(one_row, None, keys, max_order, reference))
+        one_row = Rows(np.zeros((1, len(self.schema.features))))
+        columns = columns_of(self._explained(one_row, keys, max_order, reference))
         return batches.reading(Selection(self.schema)).mapped(
             functools.partial(_columns_at, self, keys, max_order, reference), list(columns)
         )
 
     def _explained(self, X: Any, keys: Sequence[Key], max_order: int | None, reference: Any = None) -> Explanation:
         """Some terms at rows, with sums of the others of each order up to one; the rest is the remainder."""
-        return self._explained_encoded(encode(X, self.schema), X, keys, max_order, reference)
-
-    def _explained_encoded(
-        self, encoded: Floats, X: Any, keys: Sequence[Key], max_order: int | None, reference: Any
-    ) -> Explanation:
-        """The same at encoded rows, with the rows as they were given."""
+        rows, table = Rows.of(X, self.schema), None if isinstance(X, Rows) else X
         evaluation, baseline = self.evaluation, self.baseline
         if reference is None:
-            found = values_at_rows(evaluation, encoded, keys, max_order)
+            found = values_at_rows(evaluation, rows, keys, max_order)
         else:
-            rows = encode_rows(reference, self.schema, name="reference")
-            found = values_against(evaluation, encoded, rows, max_order)
-            baseline = "score of the reference" if len(rows) == 1 else f"mean score of {len(rows):,} references"
+            references = Rows(encode_rows(reference, self.schema, name="reference"))
+            found = values_against(evaluation, rows, references, max_order)
+            n_rows = len(references)
+            baseline = "score of the reference" if n_rows == 1 else f"mean score of {n_rows:,} references"
         rest = None
         if found.leaves_rest:
             total = found.values.sum(axis=1) + sum(found.others.values())
-            rest = self._per_row(evaluation.score(encoded) - found.intercept - total)
+            rest = self._per_row(evaluation.score(rows) - found.intercept - total)
         return Explanation(
             values=found.values[:, :, 0] if self._has_one_output else found.values,
             terms=tuple(self._names(key) for key in found.keys),
             intercept=float(found.intercept[0]) if self._has_one_output else found.intercept,
             features=self.schema.names,
             outputs=self.schema.outputs,
-            backend=backend_of(X),
-            data=X,
+            backend=backend_of(table),
+            data=table,
             remainder=rest,
             others={order: self._per_row(values) for order, values in found.others.items()},
             other_shares=found.shares,

@@ -308,7 +308,7 @@ def held_out(
     if isinstance(loss, FunctionLoss):
         return FunctionRows(loss, score, outcome, weights)
     if isinstance(loss, RowLoss):
-        return Rows(loss, score, outcome, weights)
+        return LossRows(loss, score, outcome, weights)
     assert isinstance(loss, JointLoss)  # noqa: S101  there is no other kind
     if loss.outcome == "times":
         return CoxRows(loss, score, outcome[:, 0], weights)
@@ -363,7 +363,7 @@ class FunctionRows(_IndependentRows):
         return np.nan
 
 
-class Rows(_IndependentRows, Differentiable):
+class LossRows(_IndependentRows, Differentiable):
     """Rows with a loss of the library."""
 
     def __init__(self, loss: RowLoss, score: Floats, outcome: Floats, weights: Floats) -> None:
@@ -375,9 +375,9 @@ class Rows(_IndependentRows, Differentiable):
         """Whether the loss has no second derivative."""
         return isinstance(self._row_loss, PinballLoss)
 
-    def smooth(self) -> Rows:
+    def smooth(self) -> LossRows:
         """The same rows with a loss that has two derivatives."""
-        return Rows(self._row_loss.smooth(self.score, self.outcome), self.score, self.outcome, self.row_weights)
+        return LossRows(self._row_loss.smooth(self.score, self.outcome), self.score, self.outcome, self.row_weights)
 
     def _at(self, score: Floats) -> Floats:
         return self._row_loss.at(score, self.outcome)

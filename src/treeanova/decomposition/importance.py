@@ -28,6 +28,7 @@ from treeanova.density.kinds import Density
 from treeanova.density.row_sources import RowsInMemory
 from treeanova.density.statistics import Points, Statistics
 from treeanova.model.grid import Grid
+from treeanova.model.rows import Rows
 from treeanova.terms.moments import Moments, covariance_changes, moments, moments_of_values
 from treeanova.terms.terms import each_in_one_piece
 
@@ -96,7 +97,7 @@ def parts_at(model: Evaluation, codes: BinIndices, parts: Parts) -> Floats:
         return values
     rest = np.zeros((len(codes), model.terms.n_outputs))
     if model.has_remainder:
-        rest = model.score(model.grid.encoded(codes)) - model.terms.intercept - values.sum(axis=1)
+        rest = model.score(Rows.in_bins(model.grid, codes)) - model.terms.intercept - values.sum(axis=1)
     return np.concatenate([values, rest[:, None]], axis=1)
 
 
@@ -158,7 +159,7 @@ def all_points(statistics: Statistics, grid: Grid) -> Points:
             "pass rows in memory as `X_old` and `X_new`, or decompose with `max_order=2`."
         )
     weights = np.ones(len(source.values)) if source.weights is None else source.weights
-    return Points(grid.index_encoded(source.values), weights / weights.sum())
+    return Points(grid.index(Rows(source.values)), weights / weights.sum())
 
 
 def _means_at_rows(model: Evaluation, statistics: Statistics, parts: Parts) -> Floats:
@@ -173,7 +174,7 @@ def _means_at_rows(model: Evaluation, statistics: Statistics, parts: Parts) -> F
 def _mean_score(model: Evaluation, statistics: Statistics) -> Floats:
     """Mean of the model's score over rows, shape (n_outputs,)."""
     codes, weights = all_points(statistics, model.grid)
-    mean: Floats = weights @ model.score(model.grid.encoded(codes))
+    mean: Floats = weights @ model.score(Rows.in_bins(model.grid, codes))
     return mean
 
 
@@ -340,7 +341,7 @@ def _moments_of_terms(
         with one_step(listener(), "variances of tables"):
             rng, is_whole = np.random.default_rng(random_state), not evaluation.scope.is_part
             if joint is not None and is_whole and density.is_empirical and density.statistics is not None:
-                density.statistics.add_scores(evaluation.source.row_score)
+                density.statistics.add_scores(evaluation.source.score)
             result = moments(effects, weights, joint, rng, is_whole=is_whole)
     if joint is None:
         return result
@@ -378,7 +379,7 @@ def _largest_error(values: Floats, n_tables: int) -> float:
 def _moments_of_tables_at(evaluation: Evaluation, rows: Points) -> Moments:
     """Moments of tables at rows, and last of all else, which is the score minus these."""
     tables = evaluation.at(rows.codes, evaluation.terms.tables.keys)
-    score = evaluation.score(evaluation.grid.encoded(rows.codes))
+    score = evaluation.score(Rows.in_bins(evaluation.grid, rows.codes))
     return moments_of_values(np.concatenate([tables, (score - tables.sum(axis=1))[:, None]], axis=1), rows.weights)
 
 

@@ -25,6 +25,7 @@ from treeanova.errors import BudgetError
 from treeanova.model.axes import Axis
 from treeanova.model.effects import Effects, is_classifier, respond
 from treeanova.model.grid import Grid
+from treeanova.model.rows import Rows
 from treeanova.terms.source import Source
 from treeanova.terms.terms import Scope, TermSet
 from treeanova.views import RESPONSES
@@ -277,9 +278,9 @@ class Evaluation:
         """Whether the model is more than the sum of its terms."""
         return self.scope.order is not None or (not self.scope.is_part and self.terms.leaves_rest)
 
-    def score(self, encoded: Floats) -> Floats:
-        """Score of encoded rows, shape (n_rows, n_outputs)."""
-        return self.source.score(encoded, self.n_jobs)
+    def score(self, rows: Rows) -> Floats:
+        """Score of rows, shape (n_rows, n_outputs)."""
+        return self.source.score(rows, self.n_jobs)
 
     def at(self, codes: BinIndices, keys: Sequence[Key]) -> Floats:
         """Terms at rows given by their bins, shape (n_rows, n_terms, n_outputs)."""
@@ -325,7 +326,7 @@ class Evaluation:
         values = np.concatenate([terms, self.rests_at(codes, listed)], axis=1)
         if not self.has_remainder:
             return values
-        rest = self.score(self.grid.encoded(codes)) - self.terms.intercept - values.sum(axis=1)
+        rest = self.score(Rows.in_bins(self.grid, codes)) - self.terms.intercept - values.sum(axis=1)
         return np.concatenate([values, rest[:, None]], axis=1)
 
 
@@ -398,7 +399,7 @@ def response_effects(evaluation: Evaluation) -> Effects:
     cells = np.indices(sizes, dtype=np.int32).reshape(len(sizes), -1).T
     codes = np.zeros((len(cells), len(grid.axes)), dtype=np.int32)
     codes[:, list(key)] = cells
-    response = respond(schema, evaluation.score(grid.encoded(codes)))
+    response = respond(schema, evaluation.score(Rows.in_bins(grid, codes)))
     on_response = Grid(_response_schema(schema), grid.axes)
     table = response.reshape(*sizes, -1)
     if not key:

@@ -30,11 +30,12 @@ from treeanova.core.arrays import Bools, Floats, Ints, Key, labels_of
 from treeanova.core.progress import Progress, counted, one_step
 from treeanova.data.columns import encode, frame, free_name, table_text
 from treeanova.data.features import Schema
-from treeanova.decomposition.held_out import Differentiable, HeldOut, Rows, held_out, outcome_of, questions_of
+from treeanova.decomposition.held_out import Differentiable, HeldOut, LossRows, held_out, outcome_of, questions_of
 from treeanova.decomposition.losses import AftLoss
 from treeanova.decomposition.term import Evaluation, rest_label
 from treeanova.density.counting import NEGLIGIBLE_WEIGHT
 from treeanova.density.row_sources import checked_weights
+from treeanova.model.rows import Rows
 
 _MOST_KNOTS = 16
 _UNITS_PER_COLUMN = 5
@@ -53,7 +54,7 @@ def slope_of(held: HeldOut, values: Floats) -> float:
     if not np.abs(values).max(initial=0.0) > _ROUNDING * np.abs(held.score).max(initial=0.0):
         return np.nan
     offset = held.score - values
-    if isinstance(held, Differentiable) and not (isinstance(held, Rows) and held.is_kinked):
+    if isinstance(held, Differentiable) and not (isinstance(held, LossRows) and held.is_kinked):
         return float(_fitted(held, values[None], offset, np.ones(1))[0][0])
     found = scipy.optimize.minimize_scalar(lambda multiple: held.mean_loss(offset + multiple * values), bracket=(0, 1))
     return float(found.x)
@@ -123,7 +124,7 @@ def evidence_of(held: HeldOut, values: Floats, keys: Sequence[Key | None], encod
     if not isinstance(held, Differentiable):
         reason = f"{held.loss.name} has no derivatives, by which the regression is fitted"
         return Evidence(np.full(len(values), np.nan), none, none, reason)
-    rows = held.smooth() if isinstance(held, Rows) else held
+    rows = held.smooth() if isinstance(held, LossRows) else held
     values = rows.loss.invariant(values)
     regression = _Regression(rows, _design(rows, values, keys, encoded, schema), values)
     if not regression.has_converged:
@@ -488,9 +489,10 @@ def validate(
     outcomes = [outcome_of(schema, question, y, n_rows, chosen) for question in questions]
     ids = None if group is None else _group_ids(group, chosen)
     _check_number("rows", "`X`", len(encoded))
+    rows = Rows(encoded)
     with one_step(progress, "terms at rows"):
-        values = evaluation.all_at(evaluation.grid.index_encoded(encoded))
-    score = evaluation.score(encoded)
+        values = evaluation.all_at(rows.bins(evaluation.grid))
+    score = evaluation.score(rows)
     keys: list[Key | None] = [*evaluation.terms.keys, *[None] * (values.shape[1] - len(evaluation.terms.keys))]
     found = _Found(*_labels_and_orders(evaluation), schema.names)
     pairs = list(zip(questions, outcomes, strict=True))
@@ -570,7 +572,7 @@ def _shares(held: HeldOut, values: Floats) -> list[tuple[float, float]]:
     centred, score = (_centred(held.loss.invariant(numbers), weights) for numbers in (values, held.score))
     of_score = float((weights * score**2).sum())
     model_shares = (centred * weights * score).sum(axis=(1, 2)) / of_score if of_score > 0 else np.zeros(len(values))
-    if not isinstance(held, Rows) or isinstance(held.loss, AftLoss):
+    if not isinstance(held, LossRows) or isinstance(held.loss, AftLoss):
         return [(np.nan, share) for share in model_shares.tolist()]
     outcome = _centred(held.outcome, weights)
     of_outcome = (weights * outcome**2).sum()

@@ -21,13 +21,14 @@ import numpy.typing as npt
 from treeanova.core.arrays import BinIndices, Floats, Ints, Key, number_cells
 from treeanova.density.sample import LARGEST_HASH, Sample, hashes_of, joined
 from treeanova.model.grid import Binning, Grid
+from treeanova.model.rows import Rows
 
 Binnings = Sequence[Binning]
 NEGLIGIBLE_WEIGHT = 1e-12  # of the largest: rows of so small a weight are left out
 _UNIT = 2.0**-64  # of sums of values: those of huge values would overflow
 Sums = npt.NDArray[np.int64] | Floats
 """Numbers of rows, or sums of their weights."""
-RowScore = Callable[[Floats, BinIndices], Floats]
+RowScore = Callable[[Rows], Floats]
 """Score of rows given by encoded values and bins, shape (n_rows, n_outputs)."""
 
 
@@ -281,7 +282,7 @@ class Accumulator:
             return
         self.totals = self.totals.merged(totals_of(len(rows.values), rows.weights))
         if counting.needs_bins:
-            codes = counting.grid.index_encoded(rows.values) if rows.codes is None else rows.codes
+            codes = counting.grid.index(Rows(rows.values)) if rows.codes is None else rows.codes
             self._count(codes, rows)
             self._describe(codes, rows)
         if counting.n_sampled:
@@ -289,7 +290,7 @@ class Accumulator:
 
     def _count(self, codes: BinIndices, rows: EncodedBatch) -> None:
         counting, sizes = self.counting, self.counting.grid.sizes
-        scores = None if counting.score is None else counting.score(rows.values, codes)
+        scores = None if counting.score is None else counting.score(Rows(rows.values, {counting.grid: codes}))
         if scores is not None and rows.weights is not None:
             scores = scores * rows.weights[:, None]
         for number, request in enumerate(counting.tables):

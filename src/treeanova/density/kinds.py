@@ -23,6 +23,7 @@ from treeanova.density.smooth import Auto, Kernel
 from treeanova.density.statistics import Statistics
 from treeanova.density.table import Table
 from treeanova.model.grid import Grid
+from treeanova.model.rows import Rows
 
 __all__ = [
     "KINDS",
@@ -518,7 +519,7 @@ class Reference(Density):
     def joint(self) -> Joint:
         """Independent features, each in one bin."""
         grid = self._bound_grid
-        bins = grid.index_encoded(encode_rows(self.row, grid.schema, name="row"))[0]
+        bins = grid.index(Rows(encode_rows(self.row, grid.schema, name="row")))[0]
         return Product([(np.arange(size) == b).astype(np.float64) for size, b in zip(grid.sizes, bins, strict=True)])
 
     @functools.cached_property

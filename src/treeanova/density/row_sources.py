@@ -34,6 +34,7 @@ from treeanova.density.counting import (
 from treeanova.density.sample import enough_hashes, sample_size
 from treeanova.density.statistics import Statistics, statistics_from
 from treeanova.model.grid import Grid
+from treeanova.model.rows import Rows
 
 _READING = "reading rows"
 _LARGEST_EXPONENT = 40  # weights from 2**-40 to 2**40 are kept as they are given
@@ -78,7 +79,7 @@ class RowsInMemory(RowSource):
         """Return the bins on a grid; those of the last grid are remembered."""
         last = memo_of(self, "codes")
         if last.get("grid") is not grid:
-            last.update(grid=grid, codes=grid.index_encoded(self.values))
+            last.update(grid=grid, codes=grid.index(Rows(self.values)))
         codes: BinIndices = last["codes"]
         return codes
 

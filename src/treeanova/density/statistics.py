@@ -44,6 +44,7 @@ from treeanova.density.sample import (
     sample_size,
 )
 from treeanova.model.grid import Binning, Grid, binning_by, first_unresolved, unmerged
+from treeanova.model.rows import Rows
 
 
 class NoRowsError(ValueError):
@@ -202,7 +203,7 @@ class Statistics:
     @functools.cached_property
     def bins(self) -> BinIndices:
         """Bins of the rows of the sample, shape (n_rows, n_features)."""
-        return self.grid.index_encoded(self.sample.values) if self.origin is None else self.origin.bins
+        return self.grid.index(Rows(self.sample.values)) if self.origin is None else self.origin.bins
 
     # Tables
 

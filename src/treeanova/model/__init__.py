@@ -13,6 +13,7 @@ from treeanova.model.axes import Axis, CategoryAxis, IntervalAxis
 from treeanova.model.effects import Effects
 from treeanova.model.forest import Forest
 from treeanova.model.grid import Grid, grid_of
+from treeanova.model.rows import Rows
 
 __all__ = [
     "Axis",
@@ -24,6 +25,7 @@ __all__ = [
     "HigherCertificate",
     "IntervalAxis",
     "MethodChoice",
+    "Rows",
     "Schema",
     "TermCertificate",
     "choose_method",

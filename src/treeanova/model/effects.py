@@ -16,6 +16,7 @@ from treeanova.core.arrays import ROUNDING, BinIndices, Floats, Ints, Key
 from treeanova.data.features import Feature, Labels, Schema
 from treeanova.model.axes import Axis, CategoryAxis, IntervalAxis, of_feature
 from treeanova.model.grid import Binning, Grid, binning_by, common_refinement, common_refinements, unmerged
+from treeanova.model.rows import Rows
 
 _LINKS = ("identity", "logit", "log")
 
@@ -150,7 +151,7 @@ class Effects:
         Parameters
         ----------
         X
-            Rows: numpy, pandas, polars, pyarrow or scipy.sparse.
+            Rows: numpy, pandas, polars, pyarrow or scipy.sparse; or `Rows`, encoded or in bins.
 
         Returns
         -------
@@ -164,14 +165,7 @@ class Effects:
         >>> fx.effects.score(X).ravel().tolist()
         [0.0, 0.0, 0.0, 1.0]
         """
-        return self.score_codes(self.grid.index(X))
-
-    def score_encoded(self, encoded: Floats) -> Floats:
-        """Sum of intercept and terms at encoded rows."""
-        return self.score_codes(self.grid.index_encoded(encoded))
-
-    def score_codes(self, codes: BinIndices) -> Floats:
-        """Sum of intercept and terms at rows given by their bins."""
+        codes = Rows.of(X, self.schema).bins(self.grid)
         total = np.repeat(self.intercept[None], len(codes), axis=0)
         for key in self.terms:
             total += self.at(key, codes)

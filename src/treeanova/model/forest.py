@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from treeanova.core.arrays import ROUNDING, Bools, Floats, Ints
 from treeanova.core.compiled import Kernel, is_worthwhile
-from treeanova.data.columns import encode
 from treeanova.data.features import Schema
 from treeanova.errors import ModelFileError
 from treeanova.model.axes import Axis, CategoryAxis, IntervalAxis
+from treeanova.model.rows import Rows
 
 
 class Nodes(NamedTuple):
@@ -166,7 +166,7 @@ class Forest:
 
     def leaf_ids(self, X: Any) -> Ints:
         """The library's number of the leaf that each row reaches in each tree."""
-        encoded = encode(X, self.schema)
+        encoded = Rows.of(X, self.schema).values
         result = np.empty((len(encoded), self.n_trees), dtype=np.int64)
         for rows, leaves in self._leaves_in_chunks(encoded):
             result[rows] = self.leaf_label[leaves]
@@ -178,7 +178,7 @@ class Forest:
         Parameters
         ----------
         X
-            Rows: numpy, pandas, polars, pyarrow or scipy.sparse.
+            Rows: numpy, pandas, polars, pyarrow or scipy.sparse; or `Rows`, encoded or in bins.
 
         Returns
         -------
@@ -193,10 +193,7 @@ class Forest:
         >>> forest.score([[0.0], [1.0]]).tolist()
         [[3.0], [5.0]]
         """
-        return self.score_encoded(encode(X, self.schema))
-
-    def score_encoded(self, encoded: Floats) -> Floats:
-        """The raw prediction for encoded rows."""
+        encoded = Rows.of(X, self.schema).values
         result = np.empty((len(encoded), self.n_outputs))
         for rows, leaves in self._leaves_in_chunks(encoded):
             result[rows] = self.intercept + self.values[leaves].sum(axis=1)

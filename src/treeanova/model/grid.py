@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from treeanova.core.arrays import BinIndices, Bools, Floats, Ints
-from treeanova.data.columns import encode
 from treeanova.data.features import Feature, Schema
 from treeanova.model.axes import Axis, CategoryAxis, IntervalAxis
 from treeanova.model.forest import NEAR_ZERO, Forest
+from treeanova.model.rows import Rows
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -56,7 +56,7 @@ class Grid:
         Parameters
         ----------
         X
-            Rows: numpy, pandas, polars, pyarrow or scipy.sparse.
+            Rows: numpy, pandas, polars, pyarrow or scipy.sparse; or `Rows`, encoded or in bins.
 
         Returns
         -------
@@ -70,14 +70,7 @@ class Grid:
         >>> fx.grid.index([[0.2, 0.9]]).tolist()
         [[0, 1]]
         """
-        return self.index_encoded(encode(X, self.schema))
-
-    def index_encoded(self, encoded: Floats) -> BinIndices:
-        """Bins of all features at encoded rows."""
-        codes = np.empty(encoded.shape, dtype=np.int32, order="F")
-        for j, axis in enumerate(self.axes):
-            codes[:, j] = axis.index(encoded[:, j])
-        return codes
+        return Rows.of(X, self.schema).bins(self)
 
     def encoded(self, codes: BinIndices) -> Floats:
         """Encoded rows that fall in given bins."""

@@ -27,6 +27,7 @@ from treeanova.data.features import Feature, Schema
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.effects import Effects
 from treeanova.model.forest import Forest
+from treeanova.model.rows import Rows
 
 # What Python and numpy raise for content that is not what a reader expects.
 DAMAGE = (
@@ -277,7 +278,7 @@ def _uncheckable(library: str, version: Sequence[int], reason: str) -> Unsupport
 def _check(library: str, version: Sequence[int], model: Forest | Effects, predict: Predict) -> None:
     """Raise UnsupportedModelError for a model whose scores are not those of its library."""
     rows = probe_rows(model)
-    scores = model.score_encoded(rows)
+    scores = model.score(Rows(rows))
     try:
         expected = np.asarray(predict(rows), dtype=np.float64).reshape(scores.shape)
     except Exception as error:  # libraries have errors of their own

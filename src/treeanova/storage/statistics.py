@@ -23,6 +23,7 @@ from treeanova.density.sample import Quantiles, Sample, hashes_of
 from treeanova.density.statistics import BinnedValues, CountedTable, NoRowsError, Statistics
 from treeanova.model.effects import Effects
 from treeanova.model.grid import Binning, Grid, binning_by, unmerged
+from treeanova.model.rows import Rows
 from treeanova.storage.codec import check_fields, describe, finite, integers, key_of, narrow, restore
 
 _MAX_ROWS = 1 << 16
@@ -71,7 +72,7 @@ def _pack_tables(tables: Mapping[Key, Any]) -> Arrays:
 
 
 def _pack_sample(sample: Sample, fine: Grid) -> Arrays:
-    codes = narrow(fine.index_encoded(sample.values).T)
+    codes = narrow(fine.index(Rows(sample.values)).T)
     arrays: Arrays = {"codes": codes, "numbers": narrow(np.diff(sample.rows, prepend=0))}
     if sample.sources.any():
         arrays["sources"] = narrow(np.diff(sample.sources, prepend=0))

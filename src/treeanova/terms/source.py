@@ -16,7 +16,7 @@ import numpy as np
 from treeanova.anova.cascade import cascade, with_subsets
 from treeanova.anova.certificate import HigherCertificate, TermCertificate
 from treeanova.anova.solvers.base import Options
-from treeanova.core.arrays import BinIndices, Floats, Key, single_threaded
+from treeanova.core.arrays import Floats, Key, single_threaded
 from treeanova.core.progress import Clock, Progress, quiet
 from treeanova.density.counting import Request
 from treeanova.density.joint import Points
@@ -24,6 +24,7 @@ from treeanova.density.kinds import Density
 from treeanova.model.effects import Effects, refined_axes
 from treeanova.model.forest import Forest
 from treeanova.model.grid import Binning, Grid
+from treeanova.model.rows import Rows
 from treeanova.terms.anchored import Anchored, AnchoredTerms
 from treeanova.terms.extremes import StepFunction, steps_of_tables
 from treeanova.terms.terms import Tensors, TermSet
@@ -88,17 +89,12 @@ class Source(abc.ABC):
         return self
 
     @abc.abstractmethod
-    def score(self, encoded: Floats, n_jobs: int = 1) -> Floats:
-        """Score of encoded rows, shape (n_rows, n_outputs)."""
+    def score(self, rows: Rows, n_jobs: int = 1) -> Floats:
+        """Return the score of rows, shape (n_rows, n_outputs)."""
 
     @abc.abstractmethod
     def wanted_tables(self) -> list[Request]:
         """Tables of rows that a density bound to `grid` needs to purify the model."""
-
-    def row_score(self, encoded: Floats, codes: BinIndices) -> Floats:
-        """Score of rows given by encoded values and by their bins on `grid`, shape (n_rows, n_outputs)."""
-        del codes
-        return self.score(encoded)
 
     @abc.abstractmethod
     def raw(self) -> TermSet:
@@ -159,14 +155,8 @@ class AdditiveModel(Source):
         """None: all orders are reported."""
         return None
 
-    def score(self, encoded: Floats, n_jobs: int = 1) -> Floats:
-        """Sum of the terms."""
-        return self.terms.sum_at(self.terms.grid.index_encoded(encoded), n_jobs)
-
-    def row_score(self, encoded: Floats, codes: BinIndices) -> Floats:
-        """Sum of the terms at bins."""
-        del encoded
-        return self.terms.sum_at(codes)
+    def score(self, rows: Rows, n_jobs: int = 1) -> Floats:
+        return self.terms.sum_at(rows.bins(self.terms.grid), n_jobs)
 
     def wanted_tables(self) -> list[Request]:
         """Tables of all terms, of subsets of their features and of single features."""

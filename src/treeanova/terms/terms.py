@@ -15,6 +15,7 @@ from treeanova.density.joint import Points
 from treeanova.density.kinds import Density
 from treeanova.model.effects import Effects
 from treeanova.model.grid import Grid
+from treeanova.model.rows import Rows
 
 if TYPE_CHECKING:
     from treeanova.terms.at_rows import LeafTerms
@@ -188,7 +189,7 @@ class Tensors(TermSet):
     def sum_at(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
         """Intercept plus all terms at rows, one term at a time."""
         del n_jobs
-        return self.effects.score_codes(codes)
+        return self.effects.score(Rows.in_bins(self.effects.grid, codes))
 
     def can_evaluate(self, key: Key) -> bool:
         """Whether the term is listed."""

@@ -27,6 +27,7 @@ from treeanova.density.statistics import Statistics
 from treeanova.model.effects import Effects, without_rounding
 from treeanova.model.forest import Forest
 from treeanova.model.grid import Grid
+from treeanova.model.rows import Rows
 from treeanova.terms.anchored import AnchoredTrees
 from treeanova.terms.at_rows import Joined, PureLeafTerms, RawLeafTerms
 from treeanova.terms.closed_form import ClosedForm, expand
@@ -98,10 +99,9 @@ class TreeModel(Source):
             return self
         return TreeModel(dataclasses.replace(self.trees, layout=dataclasses.replace(layout, row_order=max_order)))
 
-    def score(self, encoded: Floats, n_jobs: int = 1) -> Floats:
-        """Score by the trees themselves."""
+    def score(self, rows: Rows, n_jobs: int = 1) -> Floats:
         del n_jobs
-        return self.trees.forest.score_encoded(encoded)
+        return self.trees.forest.score(rows)
 
     def wanted_tables(self) -> list[Request]:
         """Tables of low orders."""
@@ -288,8 +288,8 @@ class _AtRows(NamedTuple):
 
 def _at_rows(trees: Trees, tables: Tensors, density: Density, rows: Points) -> _AtRows:
     scored = _scored_in_time(trees, rows)
-    score = trees.forest.score_encoded(trees.grid.encoded(scored.codes))
-    high = score - tables.effects.score_codes(trees.merged(scored.codes))
+    score = trees.forest.score(Rows.in_bins(trees.grid, scored.codes))
+    high = score - tables.effects.score(Rows.in_bins(tables.effects.grid, trees.merged(scored.codes)))
     return _AtRows(scored, score, high, scored is not rows or not density.joint.has_exact_points)
 
 
@@ -389,7 +389,7 @@ def _shares_at_rows(
     rng = np.random.default_rng(0)
     for sample in samples:
         codes = rng.permutation(sample.codes)[: max(n_rows // len(samples), 1)]
-        score = terms.trees.forest.score_encoded(terms.trees.grid.encoded(codes)).var(axis=0)
+        score = terms.trees.forest.score(Rows.in_bins(terms.trees.grid, codes)).var(axis=0)
         squares = np.square(terms.at(codes, keys, n_jobs)).mean(axis=0)
         of_sample = np.divide(squares, score, out=np.zeros_like(squares), where=score > 0).max(axis=1)
         shares = np.maximum(shares, of_sample)
@@ -481,7 +481,7 @@ def _corrected(
         rough = correct(means, keys, rows, half, advance=stage, unsampled=unsampled)
     except OutOfTime:
         return _Corrected(terms, float("nan"), None, [*skipped, "a trial with half the bins"])
-    score = trees.forest.score_encoded(trees.grid.encoded(rows.codes[:: max(1, len(rows.codes) // _SCALE_ROWS)]))
+    score = trees.forest.score(Rows.in_bins(trees.grid, rows.codes[:: max(1, len(rows.codes) // _SCALE_ROWS)]))
     return _Corrected(terms, _change(fine, rough, rows, float(score.std(axis=0).max())), rough, skipped)
 
 
@@ -619,8 +619,8 @@ def _can_find_leftover(low: Effects, rows: Points, clock: Clock) -> bool:
 def _without_low_orders(terms: PureLeafTerms, low: Effects, rows: Points) -> tuple[PureLeafTerms, Effects]:
     """The terms and the tables with what the former still hold of the latter's orders moved."""
     trees = terms.trees
-    score = trees.forest.score_encoded(trees.grid.encoded(rows.codes))
-    high = score - low.score_codes(trees.merged(rows.codes))
+    score = trees.forest.score(Rows.in_bins(trees.grid, rows.codes))
+    high = score - low.score(Rows.in_bins(low.grid, trees.merged(rows.codes)))
     leftover = find_leftover(terms.form, tuple(filter(terms.can_give_up, low.terms)), rows, high)
     moved = {
         key: table + leftover.spread(key, trees.first_bins(key)) if key in leftover.tables else table

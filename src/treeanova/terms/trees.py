@@ -23,6 +23,7 @@ from treeanova.density.statistics import Statistics
 from treeanova.model.effects import Effects
 from treeanova.model.forest import Forest
 from treeanova.model.grid import Binning, Grid, binning_by, equal_mass, grid_of, unmerged
+from treeanova.model.rows import Rows
 from treeanova.terms.closed_form import expand, row_cost
 from treeanova.terms.layout import TermLayout
 from treeanova.terms.leaves import LeafSets
@@ -182,20 +183,14 @@ def _mean_at_rows(trees: Trees, joint: EmpiricalJoint) -> Floats | None:
         return None
     if joint.has_exact_points:
         codes, weights = statistics.points()
-        mean: Floats = weights @ trees.forest.score_encoded(trees.grid.encoded(codes))
+        mean: Floats = weights @ trees.forest.score(Rows.in_bins(trees.grid, codes))
         return mean
     if statistics.source is None:
         return None
-    score = functools.partial(_score, trees.forest)
-    counted = statistics.source.count(Counting(trees.grid, [Request((0,))], score=score, describes_features=False))
+    counting = Counting(trees.grid, [Request((0,))], score=trees.forest.score, describes_features=False)
+    counted = statistics.source.count(counting)
     total: Floats = counted.scores[0].sum(axis=0) / counted.totals.weight
     return total
-
-
-def _score(forest: Forest, encoded: Floats, codes: BinIndices) -> Floats:
-    """Score of rows; a function that workers can receive."""
-    del codes
-    return forest.score_encoded(encoded)
 
 
 def _leaf_masses(trees: Trees, joint: Joint, features: Sequence[int]) -> Floats | None:

@@ -1,0 +1,79 @@
+"""Rows: their encoded values, and their bins on any grid, each computed once."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from treeanova.core.arrays import BinIndices, Floats
+from treeanova.core.memo import memo
+from treeanova.data.columns import encode
+from treeanova.data.features import Schema
+
+if TYPE_CHECKING:
+    from treeanova.model.grid import Grid
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows of a model's features, given by encoded values, by bins on a grid, or by both.
+
+    Whatever scores rows or finds their bins takes them, besides the tables that users have.
+
+    Attributes
+    ----------
+    encoded
+        Float64 in the form that the bounds of a model compare, shape (n_rows, n_features); None where bins are given.
+    known_bins
+        Bins on some grids, shape (n_rows, n_features), where they are known already.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from treeanova.testing import example
+    >>> fx, X = example()
+    >>> rows = Rows(np.array([[0.2, 0.9]]))
+    >>> rows.bins(fx.grid).tolist()
+    [[0, 1]]
+    >>> fx.effects.score(Rows.in_bins(fx.grid, np.array([[1, 1]]))).tolist()
+    [[1.0]]
+    """
+
+    encoded: Floats | None = None
+    known_bins: Mapping[Grid, BinIndices] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def of(cls, X: Any, schema: Schema) -> Rows:
+        """Return the rows of a user's table; rows as they are."""
+        return X if isinstance(X, Rows) else cls(encode(X, schema))
+
+    @classmethod
+    def in_bins(cls, grid: Grid, codes: BinIndices) -> Rows:
+        """Return rows given by their bins."""
+        return cls(known_bins={grid: codes})
+
+    def __len__(self) -> int:
+        return len(self.values if self.encoded is not None else next(iter(self.known_bins.values())))
+
+    @functools.cached_property
+    def values(self) -> Floats:
+        """Encoded values, shape (n_rows, n_features); of rows given by their bins, values that fall in these."""
+        if self.encoded is not None:
+            return self.encoded
+        [(grid, codes)] = self.known_bins.items()
+        return grid.encoded(codes)
+
+    def bins(self, grid: Grid) -> BinIndices:
+        """Return the bins on a grid, shape (n_rows, n_features), column by column in memory."""
+        return self.known_bins[grid] if grid in self.known_bins else self._found_bins(grid)
+
+    @memo
+    def _found_bins(self, grid: Grid) -> BinIndices:
+        codes = np.empty(self.values.shape, dtype=np.int32, order="F")
+        for j, axis in enumerate(grid.axes):
+            codes[:, j] = axis.index(self.values[:, j])
+        return codes
