@@ -87,6 +87,27 @@ def test_help_names_every_command_and_option(capsys):
     assert printed(["--version"], capsys) == f"treeanova {treeanova.__version__}\n"
 
 
+def test_all_commands_share_the_options_of_a_request(capsys):
+    names = [command.callback.__name__ for command in commands.app.registered_commands]
+    assert len(names) == 8
+    for name in names:
+        text = printed([name, "--help"], capsys)
+        assert all(option in text for option in ("--density-from", "--weight", "--max-order", "--budget", "--trusted"))
+        assert "<bool>" not in text.partition("--help")[0]
+        assert "--data" in text
+    text = " ".join(printed(["explain", "--help"], capsys).split())
+    assert all(suffix in text for suffix in (".ubj", ".txt", ".cbm", ".onnx", ".pmml", ".tl", ".tav"))
+
+
+def test_few_cells_of_a_table_are_the_largest(folder, fx, capsys):
+    cells = json.loads(printed(["table", folder / "fx.tav", "--term", "a", "--top", "2", "--json"], capsys))
+    values = fx.terms["a"].values
+    largest = sorted(np.argsort(-np.abs(values), kind="stable")[:2])
+    assert [cell["value"] for cell in cells] == pytest.approx(values[largest].tolist())
+    text = printed(["table", folder / "fx.tav", "--term", "a", "--top", "2"], capsys)
+    assert text.endswith(f"{len(values) - 2} more cells, with smaller values\n")
+
+
 def test_the_table_of_a_category_that_is_a_formula_is_harmless(tmp_path, capsys):
     cities = pd.Categorical(np.tile(["=1+1", "@SUM(A1)", "Rome"], 50))
     X = pd.DataFrame({"-city": cities})
@@ -116,6 +137,10 @@ BAD = {
     "target": (["explain", "model.json", "--data", "rows.csv", "--target", "price"], "none named 'price'"),
     "weight": (["explain", "model.json", "--data", "rows.csv", "--weight", "v"], "none named 'v'"),
     "density": (["explain", "model.json", "--data", "rows.csv", "--density", "smooth"], "uniform, .* got 'smooth'"),
+    "density misspelt": (["explain", "model.json", "--data", "rows.csv", "--density", "Atuo"], "did you mean auto?"),
+    "term misspelt": (["table", "fx.tav", "--term", "CTY"], r"got 'CTY'; did you mean city\? there are "),
+    "no held-out rows": (["validate", "fx.tav", "--target", "y"], "`--data` must be given"),
+    "no outcome": (["validate", "fx.tav", "--data", "rows.csv"], "`--target` must be given"),
     "damaged json": (["explain", "junk.json", "--data", "rows.csv"], "junk.json must"),
     "damaged ubj": (["explain", "junk.ubj", "--data", "rows.csv"], "junk.ubj must"),
     "damaged tav": (["explain", "junk.tav"], "junk.tav must be a whole file"),

@@ -26,10 +26,20 @@ def test_reasons_add_up_to_the_difference_of_two_scores(folder, data, rows, caps
     values = [row["value"] for row in found["terms"]]
     assert sum(values) == pytest.approx(scores[13] - scores[4], abs=1e-9)
     assert np.abs(values).tolist() == sorted(np.abs(values), reverse=True)
-    text = printed([*asked, "--top", "2"], capsys)
+    text = printed([*asked, "--top", "1"], capsys)
     assert f"score of the reference {scores[4]:.4g}" in text
     assert text.splitlines()[3].startswith(found["terms"][0]["term"])
-    assert text.splitlines()[-1].startswith(f"{len(values) - 2} more terms")
+    n_zero = values.count(0.0)
+    assert (f"\n{len(values) - n_zero - 1} more terms " in text) == (len(values) - n_zero > 1)
+    assert text.endswith(f"\n{n_zero} terms add nothing\n") == (n_zero > 0)
+    numbers = [line for line in printed(asked, capsys).splitlines()[3:] if "." in line]
+    assert len({line.rindex(".") for line in numbers}) == 1  # decimals are below each other
+
+
+def test_terms_that_add_nothing_are_counted_only(folder, data, capsys):
+    asked = ["reasons", folder / "model.json", *data, "--row", "13", "--reference", "13"]
+    n_terms = len(json.loads(printed([*asked, "--json"], capsys))["terms"])
+    assert printed(asked, capsys).endswith(f"(no rows)\n{n_terms} terms add nothing\n")
 
 
 def test_without_a_reference_a_row_is_compared_with_the_average(folder, data, rows, fx, capsys):

@@ -171,8 +171,10 @@ def test_a_pickled_model_is_read_once(kind, rows, own_folder, monkeypatch, capsy
     model = fit((model if kind == "model" else make_pipeline(model)), rows[0][["a", "b"]], rows[1])
     (own_folder / "model.pkl").write_bytes(pickle.dumps(model))
     read, OPENED[:] = [], []
-    find_reader = readers.find_reader
-    monkeypatch.setattr(readers, "find_reader", lambda model: read.append(type(model).__name__) or find_reader(model))
+    read_once = readers.read
+    monkeypatch.setattr(
+        readers, "read", lambda model, *rest: read.append(type(model).__name__) or read_once(model, *rest)
+    )
     printed(["explain", "model.pkl", "--data", "rows.csv", "--trusted"], capsys)
     assert read == [type(model).__name__]
     assert [name for name in OPENED if name.endswith("model.pkl")] == ["model.pkl"]

@@ -514,12 +514,16 @@ def reasoned(plain: Row, top: int) -> str:
 
 
 def _first_terms(rows: Sequence[Row], top: int) -> str:
-    """The first terms, and the sum of all others."""
-    shown = [{"term": row["term"], "value": row["value"]} for row in rows[:top]]
-    others = rows[top:]
-    if others:
-        shown.append({"term": f"{len(others):,} more terms", "value": float(np.sum([row["value"] for row in others]))})
-    return aligned(shown)
+    """Return the first terms, and the sum of all others; those that add nothing are only counted."""
+    added = [row for row in rows if row["value"]]
+    largest = max((abs(row["value"]) for row in added), default=1.0)
+    decimals = max(3 - math.floor(math.log10(largest)), 0)
+    shown = {row["term"]: row["value"] for row in added[:top]}
+    if len(added) > top:
+        shown[f"{len(added) - top:,} more terms"] = float(np.sum([row["value"] for row in added[top:]]))
+    n_zero = len(rows) - len(added)
+    idle = f"\n{n_zero:,} terms add nothing" if n_zero else ""
+    return aligned([{"term": term, "value": f"{value:+.{decimals}f}"} for term, value in shown.items()]) + idle
 
 
 # What monotonicity answers.

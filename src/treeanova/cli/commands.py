@@ -2,54 +2,45 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import inspect
 import sys
 import webbrowser
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
 from treeanova import __version__
-from treeanova.cli.sources import (
-    DEFAULT_BUDGET,
+from treeanova.cli.options import (
+    DENSITIES,
     AsJson,
-    Budget,
-    Data,
-    DensityFrom,
-    DensityName,
-    DensityNames,
-    MaxOrder,
     ModelArgument,
     ModelArguments,
-    NewData,
-    NewModel,
-    OldData,
-    OldModel,
     Page,
-    Seconds,
-    Target,
+    Request,
     Top,
-    Trusted,
-    Weight,
-    check_outputs,
+    flag,
+    option,
 )
-from treeanova.cli.terminal import prepare, progress, run_app, say
+from treeanova.cli.terminal import as_csv, as_json, prepare, printable_lines, progress, run_app, say
 from treeanova.core.files import write_text
 from treeanova.core.progress import one_step, within
 
 app = typer.Typer(
     name="treeanova",
     help="Pure main effects and interactions of a trained tree ensemble, which add up to the model exactly.",
-    epilog="Start: treeanova explain model.json --data rows.csv --target y --out report.html",
+    epilog="Start: treeanova explain model.json --data rows.csv --out report.html",
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
         say(f"treeanova {__version__}")
         raise typer.Exit
 
@@ -58,61 +49,76 @@ def _print_version(wanted: bool) -> None:
 def _root(
     *,
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+        bool,
+        typer.Option("--version", metavar=" ", callback=_print_version, is_eager=True, help="Print the version."),
     ] = False,
 ) -> None:
     """Pure main effects and interactions of a trained tree ensemble, which add up to the model exactly."""
 
 
-@app.command()
+def _command(*, without: str = "") -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a command of a function: its own arguments and the fields of `request`, but for one, become options."""
+    hints = get_type_hints(Request, include_extras=True)
+    shared = [
+        inspect.Parameter(
+            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name]
+        )
+        for field in dataclasses.fields(Request)
+        if field.name != without
+    ]
+
+    def register(function: Callable[..., None]) -> Callable[..., None]:
+        signature = inspect.signature(function, eval_str=True)
+        arguments = [*(one for one in signature.parameters.values() if one.name != "request"), *shared]
+
+        @functools.wraps(function)
+        def command(**given: Any) -> None:
+            request = Request(**{one.name: given.pop(one.name) for one in shared})
+            function(request=request, **given)
+
+        command.__signature__ = signature.replace(parameters=arguments)  # type: ignore[attr-defined]
+        command.__annotations__ = {one.name: one.annotation for one in arguments}
+        app.command()(command)
+        return function
+
+    return register
+
+
+def _print(plain: Any, text: Callable[[], str], *, json: bool, files: Mapping[str, str] | None = None) -> None:
+    """Print an answer: for machines, or for people with the files that were written."""
+    say(as_json(plain) if json else "\n\n".join([text(), *(f"wrote {path}" for path in (files or {}).values())]))
+
+
+@_command()
 def explain(
     model: ModelArgument,
+    request: Request,
     *,
-    data: Data = None,
-    density: DensityName = None,
-    density_from: DensityFrom = None,
-    target: Target = None,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a report: one HTML page.")] = None,
-    save: Annotated[Path | None, typer.Option(metavar="FILE", help="Save the decomposition to a file (.tav).")] = None,
-    rows_out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write all terms at all rows to a Parquet file.")
-    ] = None,
-    rows: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The rows for --rows-out; those of --data by default.")
-    ] = None,
-    open_report: Annotated[bool, typer.Option("--open", help="Open the report in a browser.")] = False,
-    weight: Weight = None,
-    max_order: MaxOrder = None,
-    seconds: Seconds = None,
+    out: Annotated[Path | None, option("Write a report: one HTML page.", "FILE")] = None,
+    save: Annotated[Path | None, option("Save the decomposition to a file (.tav).", "FILE")] = None,
+    rows_out: Annotated[Path | None, option("Write all terms at all rows to a Parquet file.", "FILE")] = None,
+    rows: Annotated[Path | None, option("The rows for --rows-out; those of --data by default.", "FILE")] = None,
+    open_report: Annotated[bool, flag("Open the report in a browser.", "--open")] = False,
     top: Top = 15,
-    budget: Budget = DEFAULT_BUDGET,
-    trusted: Trusted = False,
     json: AsJson = False,
 ) -> None:
     """Decompose a model: which main effects and interactions matter, and how pure they are.
 
-    Example: treeanova explain model.json --data rows.csv --target price --out report.html
+    Example: treeanova explain model.json --data rows.csv --out report.html
     """
-    from treeanova.cli import (  # noqa: PLC0415
-        answers,
-        sources,
-        terminal,
-    )
+    from treeanova.cli import answers, sources  # noqa: PLC0415  slow to load
 
     if open_report and out is None:
         raise ValueError("`--open` must come with a report to open, got no --out; add --out report.html.")
-    explained_rows = sources.rows_to_explain(rows, data, rows_out)
-    check_outputs(
-        {"--out": out, "--save": save, "--rows-out": rows_out},
-        {"MODEL": model, "--data": data, "--rows": rows, "--density-from": density_from},
-    )
-    request = sources.Request(data, target or (), weight, budget, max_order, trusted, seconds, density_from)
+    explained_rows = sources.rows_to_explain(rows, request.data, rows_out)
+    outputs = {"--out": out, "--save": save, "--rows-out": rows_out}
+    sources.check_outputs(outputs, {"MODEL": model, **sources.inputs_of(request), "--rows": rows})
     files = {}
     with progress() as report:
         opened = sources.open_model(model, request, report)
         if rows_out is None or rows is not None:
             sources.refuse_idle_rows(opened, request)
-        fx = sources.decomposed(opened, request, density, report)
+        fx = sources.decomposed(opened, request, request.density, report)
         fx.importance(progress=within(report, "importance"))
         if save is not None:
             with one_step(report, f"writing {save.name}"):
@@ -128,89 +134,79 @@ def explain(
             fx.explain_to(rows_out, sources.rows_of(explained_rows, fx.schema, drop), progress=report)
             files["rows"] = str(rows_out)
         summary = answers.summary(fx, model.name) | {"files": files}
-    say(terminal.as_json(summary) if json else answers.explained(fx, summary, top))
+    _print(summary, lambda: answers.explained(fx, summary, top), json=json)
     if open_report and out is not None:
         webbrowser.open(out.resolve().as_uri())
 
 
-@app.command()
+@_command()
 def table(
     model: ModelArgument,
+    request: Request,
     *,
-    term: Annotated[str, typer.Option(metavar="A,B", help='A feature, or several: "Latitude,Longitude".')],
-    data: Data = None,
-    density: DensityName = None,
-    density_from: DensityFrom = None,
-    target: Target = None,
-    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write CSV to a file; - is standard output.")] = None,
-    raw: Annotated[bool, typer.Option("--raw", help="The term before purification.")] = False,
-    weight: Weight = None,
-    budget: Budget = DEFAULT_BUDGET,
-    trusted: Trusted = False,
+    term: Annotated[str, option('A feature, or several: "Latitude,Longitude".', "A,B")],
+    csv: Annotated[Path | None, option("Write CSV to a file; - is standard output.", "FILE")] = None,
+    raw: Annotated[bool, flag("The term before purification.", "--raw")] = False,
+    top: Annotated[int | None, option("Print the N cells with the largest values only.", "N", minimum=1)] = None,
     json: AsJson = False,
 ) -> None:
     """Print one term as a table: bins, value and weight of each cell.
 
     Example: treeanova table fx.tav --term Latitude,Longitude --csv -
     """
-    from treeanova.cli import (  # noqa: PLC0415
-        answers,
-        sources,
-        terminal,
-    )
-    from treeanova.cli.sources import term_named  # noqa: PLC0415  slow to load
-    from treeanova.data.files import records  # noqa: PLC0415  slow to load
+    from treeanova.cli import answers, sources, terminal  # noqa: PLC0415  slow to load
+    from treeanova.data.files import records  # noqa: PLC0415
 
     to_pipe = str(csv) == "-"
     if json and csv is not None:
         raise ValueError(f"`--json` must come without --csv, got --csv {csv} too; choose one.")
-    check_outputs({"--csv": None if to_pipe else csv}, {"MODEL": model, "--data": data, "--density-from": density_from})
+    sources.check_outputs({"--csv": None if to_pipe else csv}, {"MODEL": model, **sources.inputs_of(request)})
     with progress() as report:
-        request = sources.Request(data, target or (), weight, budget, trusted=trusted, density_from=density_from)
         opened = sources.open_model(model, request, report)
         sources.refuse_idle_rows(opened, request)
-        pure = sources.decomposed(opened, request, density, report)
+        pure = sources.decomposed(opened, request, request.density, report)
         fx = pure.raw if raw else pure
         with one_step(report, "table"):
-            names = term_named(term, fx)
+            names = sources.term_named(term, fx)
             cells = records(fx.table(names))
+    n_more = max(len(cells) - (top or len(cells)), 0)
+    if n_more:
+        values = [max(abs(v) for name, v in cell.items() if name.startswith("value")) for cell in cells]
+        strongest = sorted(sorted(range(len(cells)), key=lambda i: -values[i])[:top])
+        cells = [cells[i] for i in strongest]
     if csv is not None and not to_pipe:
-        write_text(csv, terminal.as_csv(cells))
+        write_text(csv, as_csv(cells))
         say(f"wrote {csv}")
     elif json or to_pipe:
-        say(terminal.as_json(cells) if json else terminal.as_csv(cells)[:-1])
+        say(as_json(cells) if json else as_csv(cells)[:-1])
     else:
-        say(f"{answers.table_words(fx, names, is_raw=raw)}\n\n{terminal.aligned(cells)}")
+        more = f"\n{n_more} more cells, with smaller values" if n_more else ""
+        say(f"{answers.table_words(fx, names, is_raw=raw)}\n\n{terminal.aligned(cells)}{more}")
 
 
-@app.command()
+@_command(without="density")
 def compare(
     models: ModelArguments,
+    request: Request,
     *,
-    data: Data = None,
-    density: DensityNames = None,
-    density_from: DensityFrom = None,
-    target: Target = None,
-    weight: Weight = None,
-    max_order: MaxOrder = None,
-    seconds: Seconds = None,
+    density: Annotated[
+        list[str] | None,
+        option(
+            f"A density: {DENSITIES}; or raw for the model before purification. Repeat the option for more; the others "
+            "are compared with the first. Default: auto, raw, uniform and empirical for one model, auto for several.",
+            "NAME",
+        ),
+    ] = None,
     top: Top = 15,
-    budget: Budget = DEFAULT_BUDGET,
-    trusted: Trusted = False,
     json: AsJson = False,
 ) -> None:
     """Compare densities of one model, or several models: distances, signs and ranks of terms.
 
-    Example: treeanova compare model.json --data rows.csv --target y --density auto --density uniform
+    Example: treeanova compare model.json --data rows.csv --density auto --density uniform
     """
-    from treeanova.cli import (  # noqa: PLC0415
-        answers,
-        sources,
-        terminal,
-    )
-    from treeanova.decomposition.comparison import compare as compare_decompositions  # noqa: PLC0415  slow to load
+    from treeanova.cli import answers, sources  # noqa: PLC0415  slow to load
+    from treeanova.decomposition.comparison import compare as compare_decompositions  # noqa: PLC0415
 
-    request = sources.Request(data, target or (), weight, budget, max_order, trusted, seconds, density_from)
     with progress() as report:
         answers.check_different(models)
         files = [sources.open_model(model, request, report) for model in models]
@@ -218,168 +214,115 @@ def compare(
         decompositions = answers.parts_of(files, request, densities, report)
         rows = answers.rows_to_compare(files, request, next(iter(decompositions.values())).schema)
         comparison = compare_decompositions(decompositions, **rows, progress=within(report, "comparing"))
-    say(terminal.as_json(answers.plain_comparison(comparison)) if json else answers.compared(comparison, top))
+    _print(answers.plain_comparison(comparison), lambda: answers.compared(comparison, top), json=json)
 
 
-@app.command()
+@_command(without="data")
 def change(
-    old: OldModel,
-    new: NewModel,
+    old: Annotated[Path, typer.Argument(metavar="OLD", help="The model before, as MODEL of other commands.")],
+    new: Annotated[
+        Path, typer.Argument(metavar="NEW", help="The model after; the same file again to compare two sets of rows.")
+    ],
+    request: Request,
     *,
-    data_old: OldData,
-    data_new: NewData,
-    density: DensityName = None,
-    density_from: DensityFrom = None,
-    target: Target = None,
+    data_old: Annotated[Path, option("The old rows, as --data of other commands.", "FILE")],
+    data_new: Annotated[Path, option("The new rows, as --data of other commands.", "FILE")],
     out: Page = None,
-    weight: Weight = None,
-    max_order: MaxOrder = None,
-    seconds: Seconds = None,
     top: Top = 15,
-    budget: Budget = DEFAULT_BUDGET,
-    trusted: Trusted = False,
     json: AsJson = False,
 ) -> None:
     """Say what moved the mean score from one model and its rows to another: population and model, term by term.
 
-    Example: treeanova change old.json new.json --data-old 2011.csv --data-new 2012.csv --target y --out change.html
+    Example: treeanova change old.json new.json --data-old 2011.csv --data-new 2012.csv --out change.html
     """
-    from treeanova.cli import (  # noqa: PLC0415
-        answers,
-        sources,
-        terminal,
-    )
+    from treeanova.cli import answers, sources  # noqa: PLC0415  slow to load
 
-    check_outputs(
-        {"--out": out},
-        {"OLD": old, "NEW": new, "--data-old": data_old, "--data-new": data_new, "--density-from": density_from},
-    )
-    requests = [
-        sources.Request(data, target or (), weight, budget, max_order, trusted, seconds, density_from)
-        for data in (data_old, data_new)
-    ]
+    inputs = {"OLD": old, "NEW": new, "--data-old": data_old, "--data-new": data_new}
+    sources.check_outputs({"--out": out}, inputs | sources.inputs_of(request))
+    requests = [dataclasses.replace(request, data=data) for data in (data_old, data_new)]
     with progress() as report:
         pairs = zip((old, new), requests, strict=True)
-        models = [sources.open_model(model, request, report) for model, request in pairs]
-        found = answers.change_between(models, requests, density, report)
-        files = _write_page(found, out)
+        models = [sources.open_model(model, one, report) for model, one in pairs]
+        answer = answers.change_between(models, requests, request.density, report)
+        files = _write_page(answer, out)
     names = ("old", "new") if old.name == new.name else (old.name, new.name)
-    plain = answers.plain_change(found, names) | {"models": [str(old), str(new)], "files": files}
-    say(terminal.as_json(plain) if json else _with_files(answers.changed(found, plain, top), files))
+    plain = answers.plain_change(answer, names) | {"models": [str(old), str(new)], "files": files}
+    _print(plain, lambda: answers.changed(answer, plain, top), json=json, files=files)
 
 
-@app.command()
+@_command()
 def gap(
     model: ModelArgument,
+    request: Request,
     *,
-    group: Annotated[str, typer.Option(metavar="COLUMN", help="A column of the data that makes the groups.")],
-    data: Data = None,
-    value: Annotated[
-        str | None, typer.Option(metavar="VALUE", help="Compare rows with this value with all others.")
-    ] = None,
-    against: Annotated[
-        str | None, typer.Option(metavar="VALUE", help="Compare --value with rows of this value only.")
-    ] = None,
+    group: Annotated[str, option("A column of the data that makes the groups.", "COLUMN")],
+    value: Annotated[str | None, option("Compare rows with this value with all others.", "VALUE")] = None,
+    against: Annotated[str | None, option("Compare --value with rows of this value only.", "VALUE")] = None,
     feature: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Tell apart what flows through this feature; default: the group.")
+        str | None, option("Separate what flows through this feature; default: the group.", "NAME")
     ] = None,
-    density: DensityName = None,
-    density_from: DensityFrom = None,
-    target: Target = None,
-    weight: Weight = None,
     out: Page = None,
-    max_order: MaxOrder = None,
-    seconds: Seconds = None,
     top: Top = 15,
-    budget: Budget = DEFAULT_BUDGET,
-    trusted: Trusted = False,
     json: AsJson = False,
 ) -> None:
     """Say what makes the mean scores of two groups of rows differ, term by term, with standard errors.
 
-    Example: treeanova gap model.json --data rows.csv --target income --group sex --out gap.html
+    Example: treeanova gap model.json --data rows.csv --group sex --out gap.html
     """
-    from treeanova.cli import (  # noqa: PLC0415
-        answers,
-        sources,
-        terminal,
-    )
+    from treeanova.cli import answers, sources  # noqa: PLC0415  slow to load
 
-    check_outputs({"--out": out}, {"MODEL": model, "--data": data, "--density-from": density_from})
-    request = sources.Request(data, target or (), weight, budget, max_order, trusted, seconds, density_from)
+    sources.check_outputs({"--out": out}, {"MODEL": model, **sources.inputs_of(request)})
     groups = answers.Groups(group, value, against)
     with progress() as report:
-        fx = sources.decomposed(sources.open_model(model, request, report), request, density, report)
-        found = answers.gap_in(fx, request, groups, feature, within(report, "gap"))
-        files = _write_page(found, out)
-    plain = answers.plain_gap(found, model.name) | {"files": files}
-    say(terminal.as_json(plain) if json else _with_files(answers.parted(found, plain, top), files))
+        fx = sources.decomposed(sources.open_model(model, request, report), request, request.density, report)
+        answer = answers.gap_in(fx, request, groups, feature, within(report, "gap"))
+        files = _write_page(answer, out)
+    plain = answers.plain_gap(answer, model.name) | {"files": files}
+    _print(plain, lambda: answers.parted(answer, plain, top), json=json, files=files)
 
 
-def _write_page(found: Any, out: Path | None) -> dict[str, str]:
-    """Write the page of a change or a gap, where a file is named; the files that were written."""
+def _write_page(answer: Any, out: Path | None) -> dict[str, str]:
+    """Write the page of a change or a gap, if a file is named, and return the files that were written."""
     if out is None:
         return {}
     from treeanova.report import write_report  # noqa: PLC0415  an extra
 
-    write_report(found, out)
+    write_report(answer, out)
     return {"page": str(out)}
 
 
-def _with_files(text: str, files: Mapping[str, str]) -> str:
-    return "\n\n".join([text, *("wrote " + path for path in files.values())])
-
-
-@app.command()
+@_command()
 def validate(
     model: ModelArgument,
+    request: Request,
     *,
-    data: Annotated[Path, typer.Option(metavar="FILE", help="Held-out rows with their outcome; files as for explain.")],
-    target: Annotated[
-        list[str],
-        typer.Option(
-            metavar="COLUMN",
-            help="The column of the data with the outcome; repeat the option for several targets, or for the lower and "
-            "the upper end of survival times.",
-        ),
-    ],
     loss: Annotated[
         str | None,
-        typer.Option(
-            metavar="LOSS",
-            help="For example squared, absolute, pinball:0.9, log, poisson, cox; default: the model's objective.",
+        option(
+            "For example squared, absolute, pinball:0.9, log, poisson, cox; default: the model's objective.", "LOSS"
         ),
     ] = None,
     group: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The column with the group (query) of each row, for rankings.")
+        str | None, option("The column with the group (query) of each row, for rankings.", "COLUMN")
     ] = None,
-    density: DensityName = None,
-    density_from: DensityFrom = None,
-    weight: Weight = None,
-    max_order: MaxOrder = None,
+    out: Annotated[Path | None, option("Write a report with this validation.", "FILE")] = None,
     top: Top = 15,
-    budget: Budget = DEFAULT_BUDGET,
-    trusted: Trusted = False,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a report with this validation.")] = None,
     json: AsJson = False,
 ) -> None:
-    """Ask held-out rows two questions about each term.
+    """Ask held-out rows (--data, with the outcome in --target) two questions about each term.
 
-    How much worse is the loss without the term? And does the outcome follow the term, given all the others?
+    How much worse is the loss without the term? And does the outcome follow the term, given all the others? Several
+    targets are several outcomes, or the lower and the upper end of survival times.
 
     Example: treeanova validate model.json --data held_out.csv --target price
     """
-    from treeanova.cli import (  # noqa: PLC0415
-        answers,
-        sources,
-        terminal,
-    )
+    from treeanova.cli import answers, sources  # noqa: PLC0415  slow to load
 
-    check_outputs({"--out": out}, {"MODEL": model, "--data": data, "--density-from": density_from})
-    others = (*target, group) if group else tuple(target)
-    held_out = sources.Request(data, others, weight, budget, max_order, trusted, density_from=density_from)
+    data, target = _needed("--data", request.data), _needed("--target", request.target)
+    sources.check_outputs({"--out": out}, {"MODEL": model, **sources.inputs_of(request)})
+    held_out = dataclasses.replace(request, target=[*target, group] if group else target)
     with progress() as report:
-        fx = sources.decomposed(sources.open_model(model, held_out, report), held_out, density, report)
+        fx = sources.decomposed(sources.open_model(model, held_out, report), held_out, request.density, report)
         with one_step(report, f"reading {data.name}"):
             outcome, groups = held_out.columns(target), held_out.column(group) if group else None
             rows, weights = held_out.table(fx.schema), held_out.weights()
@@ -390,98 +333,72 @@ def validate(
             from treeanova.report import write_report  # noqa: PLC0415  an extra
 
             write_report(fx, out, title=model.name, validation=validation, progress=report)
-    if json:
-        say(terminal.as_json(answers.plain_validation(validation)))
-    else:
-        say(answers.validated(validation, top) + ("" if out is None else f"\n\nwrote {out}"))
+    files = {} if out is None else {"report": str(out)}
+    _print(answers.plain_validation(validation), lambda: answers.validated(validation, top), json=json, files=files)
 
 
-@app.command()
+def _needed(name: str, value: Any) -> Any:
+    if not value:
+        raise ValueError(f"`{name}` must be given, got none; add the held-out rows and the column with the outcome.")
+    return value
+
+
+@_command()
 def reasons(
     model: ModelArgument,
+    request: Request,
     *,
-    data: Annotated[
-        Path,
-        typer.Option(
-            metavar="FILE",
-            help="The rows; they also define the density of a model, unless --density-from names others.",
-        ),
-    ],
-    row: Annotated[int, typer.Option(min=0, metavar="N", help="The row to explain, by its number from 0 on.")],
+    row: Annotated[int, option("The row of --data to explain, by its number from 0 on.", "N", minimum=0)],
     reference: Annotated[
-        int | None, typer.Option(min=0, metavar="N", help="The row to compare with; default: the average.")
+        int | None, option("The row of --data to compare with; default: the average.", "N", minimum=0)
     ] = None,
-    density: DensityName = None,
-    density_from: DensityFrom = None,
-    target: Target = None,
-    max_order: MaxOrder = None,
-    seconds: Seconds = None,
     top: Top = 15,
-    budget: Budget = DEFAULT_BUDGET,
-    trusted: Trusted = False,
     json: AsJson = False,
 ) -> None:
     """Say why a row has its score: what each term adds to the score of another row, or to the average.
 
-    Example: treeanova reasons model.json --data rows.csv --target y --row 13 --reference 4
+    Example: treeanova reasons model.json --data rows.csv --row 13 --reference 4
     """
-    from treeanova.cli import (  # noqa: PLC0415
-        answers,
-        sources,
-        terminal,
-    )
+    from treeanova.cli import answers, sources  # noqa: PLC0415  slow to load
 
-    request = sources.Request(data, target or (), None, budget, max_order, trusted, seconds, density_from)
     with progress() as report:
         opened = sources.open_model(model, request, report)
-        fx = answers.decomposed_for_reasons(opened, request, density, reference, report)
+        fx = answers.decomposed_for_reasons(opened, request, request.density, reference, report)
         plain = answers.plain_reasons(answers.reasons_for(fx, request, row, reference), fx, model.name)
-    say(terminal.as_json(plain) if json else answers.reasoned(plain, top))
+    _print(plain, lambda: answers.reasoned(plain, top), json=json)
 
 
-@app.command()
+@_command()
 def monotonicity(
     model: ModelArgument,
+    request: Request,
     *,
-    feature: Annotated[list[str], typer.Option(metavar="NAME", help="A feature; repeat the option for more.")],
-    output: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The class or target; needed where there are several.")
-    ] = None,
-    data: Data = None,
-    density: DensityName = None,
-    density_from: DensityFrom = None,
-    target: Target = None,
-    budget: Budget = DEFAULT_BUDGET,
-    trusted: Trusted = False,
+    feature: Annotated[list[str], option("A feature; repeat the option for more.", "NAME")],
+    output: Annotated[str | None, option("The class or target; needed if there are several.", "NAME")] = None,
     json: AsJson = False,
 ) -> None:
     """Say whether the score only rises or only falls in a feature, whatever the others are; with counterexamples.
 
     Example: treeanova monotonicity model.json --feature age
     """
-    from treeanova.cli import (  # noqa: PLC0415
-        answers,
-        sources,
-        terminal,
-    )
+    from treeanova.cli import answers, sources  # noqa: PLC0415  slow to load
 
-    request = sources.Request(data, target or (), None, budget, trusted=trusted, density_from=density_from)
     with progress() as report:
         opened = sources.open_model(model, request, report)
         sources.refuse_idle_rows(opened, request)
         needs_no_rows = opened.saved is None and request.rows_of_density.data is None  # the answer asks no density
-        fx = sources.decomposed(opened, request, density or ("uniform" if needs_no_rows else None), report)
-        found = [fx.monotonicity(name, output=output) for name in feature]
-    plain = answers.plain_monotonicity(found, model.name)
-    say(terminal.as_json(plain) if json else "\n\n".join(terminal.printable_lines(str(one)) for one in found))
+        density = request.density or ("uniform" if needs_no_rows else None)
+        fx = sources.decomposed(opened, request, density, report)
+        directions = [fx.monotonicity(name, output=output) for name in feature]
+    text = "\n\n".join(map(str, directions))
+    _print(answers.plain_monotonicity(directions, model.name), lambda: printable_lines(text), json=json)
 
 
 def run(arguments: Sequence[str]) -> int:
-    """The exit status of the command line with these arguments."""
+    """Run the command line with these arguments and return its exit status."""
     return run_app(app, arguments or ["--help"])
 
 
 def main() -> None:
-    """Run the command line and exit."""
     prepare()
     sys.exit(run(sys.argv[1:]))

@@ -18,21 +18,19 @@ from typing import Any
 import typer
 
 from treeanova.core.progress import Bar, Progress, quiet, rewrites_lines
-from treeanova.data.columns import aligned as aligned_columns
-from treeanova.data.columns import is_number, printable
 
 _SECONDS_TO_STOP = 1.5
 # The base of typer's own errors, wherever a version of typer has it.
 _UsageError: type[Exception] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 _BAD_INPUT = (ValueError, TypeError, KeyError, OSError, MemoryError, ImportError, _UsageError)
 STOPPED = 130
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
-
+Row = Mapping[str, Any]
 _SHOWN: list[Bar] = []  # the bar of the command that runs
 
 
 def say(text: str) -> None:
-    """Print an answer."""
     _clear_line()
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
@@ -40,7 +38,7 @@ def say(text: str) -> None:
 
 @contextlib.contextmanager
 def progress() -> Iterator[Progress]:
-    """A function that shows what is being done, and about how long it takes: on a terminal only."""
+    """Show what is being done, and about how long it takes: on a terminal only."""
     if not rewrites_lines(sys.stderr):
         yield quiet
         return
@@ -59,7 +57,6 @@ def _clear_line() -> None:
 
 
 def line_of(error: BaseException) -> str:
-    """An error in one line."""
     if hasattr(error, "format_message"):
         text = str(error.format_message())
     elif isinstance(error, OSError) and error.strerror:
@@ -70,8 +67,8 @@ def line_of(error: BaseException) -> str:
 
 
 def _one_line(text: str) -> str:
-    """Text in one line, without characters that steer a terminal: names come from files."""
-    return printable(" ".join(text.split()))
+    """Return text in one line, without characters that steer a terminal: names come from files."""
+    return printable_lines(" ".join(text.split()))
 
 
 def _complain(text: str) -> None:
@@ -89,7 +86,7 @@ def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
 
 
 def run_app(app: typer.Typer, arguments: Sequence[str]) -> int:
-    """The exit status of an app with these arguments."""
+    """Run an app with these arguments and return its exit status."""
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _warn
@@ -131,35 +128,39 @@ def prepare() -> None:
             stream.reconfigure(errors="replace")
 
 
-Row = Mapping[str, Any]
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+# Answers as text, CSV and JSON.
 
 
 def percent(share: float) -> str:
-    """A share with one digit after the point; a dash for NaN."""
     if math.isnan(share):
         return "–"
     return f"{round(100 * share, 1) + 0.0:.1f} %"  # never -0.0
 
 
 def aligned(rows: Sequence[Row]) -> str:
-    """Rows as columns of text, numbers to the right."""
+    """Return rows as columns of text, numbers to the right."""
+    from treeanova.data.columns import aligned as aligned_columns  # noqa: PLC0415  slow to load
+
     return aligned_columns({name: [row[name] for row in rows] for name in (rows[0] if rows else {})})
 
 
 def printable_lines(text: str) -> str:
-    """Lines of text that cannot move the cursor."""
+    """Return lines of text that cannot move the cursor."""
+    from treeanova.data.columns import printable  # noqa: PLC0415  slow to load
+
     return "\n".join(map(printable, text.splitlines()))
 
 
 def as_csv(rows: Sequence[Row]) -> str:
-    """Rows as CSV; NaN and None are empty, and no text is a formula to a spreadsheet."""
+    """Return rows as CSV; NaN and None are empty, and no text is a formula to a spreadsheet."""
     lines = [list(rows[0]), *(row.values() for row in rows)] if rows else [[]]
     return "".join(f"{','.join(map(_csv_cell, line))}\n" for line in lines)
 
 
 def _csv_cell(value: Any) -> str:
-    """A cell of CSV: text that a spreadsheet would run as a formula gets a single quote in front."""
+    """Return a cell of CSV: text that a spreadsheet would run as a formula gets a single quote in front."""
+    from treeanova.data.columns import is_number  # noqa: PLC0415  slow to load
+
     if value is None or value != value:  # noqa: PLR0124
         return ""
     text = str(value)
@@ -171,7 +172,7 @@ def _csv_cell(value: Any) -> str:
 
 
 def as_json(value: Any) -> str:
-    """A value as JSON, None for NaN and infinities."""
+    """Return a value as JSON, null for NaN and infinities."""
     return json.dumps(_plain(value), indent=2, allow_nan=False, ensure_ascii=False)
 
 
