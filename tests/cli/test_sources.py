@@ -173,7 +173,7 @@ def test_a_pickled_model_is_read_once(kind, rows, own_folder, monkeypatch, capsy
     read, OPENED[:] = [], []
     read_once = readers.read
     monkeypatch.setattr(
-        readers, "read", lambda model, *rest: read.append(type(model).__name__) or read_once(model, *rest)
+        readers, "read", lambda model, **options: read.append(type(model).__name__) or read_once(model, **options)
     )
     printed(["explain", "model.pkl", "--data", "rows.csv", "--trusted"], capsys)
     assert read == [type(model).__name__]

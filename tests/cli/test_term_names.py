@@ -43,7 +43,8 @@ def test_names_may_hold_commas_in_quotes():
 
 def test_unknown_terms_are_answered_with_near_ones(fx):
     with pytest.raises(
-        ValueError, match=r"`--term` must be a term that has a table, got 'carats'; did you mean carat.*there are carat.*7 in"
+        ValueError,
+        match=r"`--term` must be a term that has a table, got 'carats'; did you mean carat.*there are carat.*7 in",
     ):
         term_named("carats", fx)
 
