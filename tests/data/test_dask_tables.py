@@ -100,7 +100,7 @@ def test_only_the_columns_of_the_model_are_read():
     schema = treeanova.read_model(boosted_model(ROWS)).schema
     table = batches_of(frame()).reading(Selection(schema, "weight"))
     assert isinstance(table, DaskTable)
-    kept = [list(lazy.compute().columns) for lazy in table._partitions(table.selection)]
+    kept = [list(lazy.compute().columns) for lazy in table.partitions()]
     assert kept == [[*FEATURES, "weight"]] * 5
 
 

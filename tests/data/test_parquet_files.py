@@ -9,7 +9,7 @@ import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
 
-from treeanova.data import parquet as parquet_files
+from treeanova.data import streams
 from treeanova.data.features import Feature, Labels, Schema
 from treeanova.data.sources import batches_of
 from treeanova.data.streams import Selection
@@ -51,7 +51,7 @@ def test_rows_are_counted_over_all_files(folder, source):
 
 
 def test_large_files_come_in_batches(folder, source, monkeypatch):
-    monkeypatch.setattr(parquet_files, "ROWS_PER_BATCH", 4)
+    monkeypatch.setattr(streams, "ROWS_PER_BATCH", 4)
     write(folder / "2.parquet", np.arange(10.0))
     batches = list(batches_of(source(folder)))
     assert [batch.n_rows for batch in batches] == [2, 4, 4, 2, 2]

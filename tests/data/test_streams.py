@@ -8,7 +8,7 @@ import pytest
 from treeanova.data import streams
 from treeanova.data.features import Feature, Schema
 from treeanova.data.sources import batches_of
-from treeanova.data.streams import Query, Selection, arrow_tables
+from treeanova.data.streams import Selection, Stream, arrow_tables
 
 SCHEMA = Schema((Feature("b"), Feature("a")), named=True)
 
@@ -47,7 +47,7 @@ def test_a_query_is_asked_for_the_columns_of_the_model_only():
         asked.append(columns)
         return [pl.DataFrame({"a": [1], "b": [2]})]
 
-    query = Query(read, ("a", "b", "c", "w")).reading(Selection(SCHEMA, "w"))
+    query = Stream(read, ("a", "b", "c", "w")).reading(Selection(SCHEMA, "w"))
     with pytest.raises(ValueError, match="batch 1: `X` must have the columns that are named"):
         list(query)
     assert asked == [["b", "a", "w"]]

@@ -9,7 +9,6 @@ import pytest
 import treeanova
 from tests.support.forests import chains
 from tests.support.library_models import LIBRARY_MODELS
-from treeanova.data import parquet as parquet_files
 from treeanova.data import streams
 from treeanova.decomposition import explanation as parquet_rows
 from treeanova.testing import example
@@ -21,8 +20,7 @@ pq = pytest.importorskip("pyarrow.parquet")
 
 @pytest.fixture
 def small_batches(monkeypatch):
-    for module in (streams, parquet_files):
-        monkeypatch.setattr(module, "ROWS_PER_BATCH", 50)
+    monkeypatch.setattr(streams, "ROWS_PER_BATCH", 50)
 
 
 @pytest.fixture(scope="module")

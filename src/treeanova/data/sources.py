@@ -9,7 +9,6 @@ of 64 neighbouring partitions, so that no task holds the tables of all partition
 
 from __future__ import annotations
 
-import abc
 import dataclasses
 import functools
 import importlib
@@ -30,160 +29,112 @@ from treeanova.data.streams import (
     ROWS_PER_BATCH,
     Batch,
     Batches,
-    OneShot,
-    Piece,
     Selection,
+    Stream,
     arrow_tables,
-    chosen,
     duckdb_relation,
     frames_in_list,
     gathered,
     is_frame,
     lazy_frame,
-    n_rows_of,
     numbered,
-    repeated_frames,
+    read_once,
+    select,
 )
 
+__all__ = ["ROWS_PER_BATCH", "Batch", "Batches", "Distributed", "Selection", "batches_of"]
+
 Work = Callable[[Iterable[Batch]], Mapping[str, bytes]]
+"""Returns named parts for the batches of a partition."""
 Merge = Callable[[bytes, bytes], bytes]
-Table = Callable[[Any], Any]
-
-
-class Distributed(Batches):
-    """Rows in partitions that workers read; iterating brings them here, one partition after the other."""
-
-    @property
-    def is_rereadable(self) -> bool:
-        """True: engines compute their tables anew each time."""
-        return True
-
-    @abc.abstractmethod
-    def reading(self, selection: Selection) -> Distributed:
-        """The same rows with other columns."""
-
-    @abc.abstractmethod
-    def reduced(self, work: Work, merge: Merge) -> dict[str, bytes]:
-        """What `work` returns for the batches of each partition, merged by name."""
-
-    @abc.abstractmethod
-    def mapped(self, work: Table, names: Iterable[str]) -> Any:
-        """A lazy table of the engine: `work` takes a table and returns float64 columns with these names."""
+Map = Callable[[Any], Any]
+"""Takes a table and returns float64 columns."""
+_HEAD_ROWS = 10_000  # of the first rows that an engine is asked for
+_MERGED_AT_ONCE = 64  # neighbouring partitions of Spark, so that no task holds the tables of all
 
 
 def batches_of_part(tables: Iterable[Any], number: int, selection: Selection) -> Iterator[Batch]:
-    """The batches of one partition, as workers read them; rows are counted within it."""
-    return chosen(numbered(tables, f"partition {number}", number), selection)
+    """Yield the batches of one partition, as workers read them; rows are counted within it."""
+    return select(numbered(tables, f"partition {number}", number), selection)
 
 
 def merged(first: Mapping[str, bytes], second: Mapping[str, bytes], merge: Merge) -> dict[str, bytes]:
-    """Parts of two workers, merged by name."""
+    """Merge the parts of two workers by name."""
     both = {name: merge(part, second[name]) if name in second else part for name, part in first.items()}
     return both | {name: part for name, part in second.items() if name not in first}
 
 
-_HEAD_ROWS = 10_000
-
-
 @dataclasses.dataclass(frozen=True)
-class DaskTable(Distributed):
-    """A Dask DataFrame, or a Dask array of two axes.
-
-    Attributes
-    ----------
-    table
-        The table of Dask.
-    selection
-        The columns to read.
-    """
+class DaskTable(Batches):
+    """A Dask DataFrame, or a Dask array of two axes; iterating brings it here, one partition after the other."""
 
     table: Any
     selection: Selection = ALL_COLUMNS
 
-    def reading(self, selection: Selection) -> DaskTable:
-        """The same rows with other columns."""
-        return dataclasses.replace(self, selection=selection)
-
     @property
-    def _is_frame(self) -> bool:
+    def reads_selection(self) -> bool:
+        """Whether it is a frame: an array has no names."""
         return hasattr(self.table, "map_partitions") and hasattr(self.table, "columns")
 
     @functools.cached_property
     def n_rows(self) -> int:
-        """Number of rows, which Dask counts."""
         return len(self.table)
-
-    def _first(self) -> Any:
-        """The first rows."""
-        return self._head if n_rows_of(self._head) else None
 
     @functools.cached_property
     def _head(self) -> Any:
-        first = self.table
-        return first.head(_HEAD_ROWS, npartitions=-1) if self._is_frame else first[:_HEAD_ROWS].compute()
+        if self.reads_selection:
+            return self.table.head(_HEAD_ROWS, npartitions=-1)
+        return self.table[:_HEAD_ROWS].compute()
 
-    def _partitions(self, selection: Selection) -> list[Any]:
-        """A lazy table for each partition."""
-        if not self._is_frame:
+    def _first(self) -> Any:
+        return self._head
+
+    def partitions(self) -> list[Any]:
+        """Return a lazy table with the selected columns for each partition."""
+        if not self.reads_selection:
             return list(self.table.rechunk({1: -1}).to_delayed().ravel())
         names = [str(name) for name in self.table.columns]
-        wanted = selection.read(names)
-        if wanted == names:
+        columns = self.selection.read(names)
+        if columns == names:
             return list(self.table.to_delayed())
-        return list(self.table[[self.table.columns[names.index(name)] for name in wanted]].to_delayed())
+        return list(self.table[[self.table.columns[names.index(name)] for name in columns]].to_delayed())
 
-    def _pieces(self, selection: Selection) -> Iterator[Piece]:
-        for number, partition in enumerate(self._partitions(selection)):
+    def _tables(self) -> Iterator[Batch]:
+        for number, partition in enumerate(self.partitions()):
             yield from numbered([partition.compute()], f"partition {number}", number)
 
-    @property
-    def _selection_of_pieces(self) -> Selection:
-        return self.selection.after_reading if self._is_frame else self.selection
-
     def reduced(self, work: Work, merge: Merge) -> dict[str, bytes]:
-        """What `work` returns for the batches of each partition, merged by name in a tree of tasks."""
+        """Return what `work` returns for the batches of each partition, merged by name in a tree of tasks."""
         delayed = importlib.import_module("dask").delayed
-        shared = delayed(_PartWork(work, self._selection_of_pieces), traverse=False)
+        shared = delayed((work, self.selection_of_tables), traverse=False)
         of_part = delayed(_counted_part)
-        results = [of_part(shared, part, number) for number, part in enumerate(self._partitions(self.selection))]
+        results = [of_part(shared, part, number) for number, part in enumerate(self.partitions())]
         merge_two = delayed(functools.partial(merged, merge=merge))
         while len(results) > 1:
             pairs = itertools.zip_longest(results[::2], results[1::2])
             results = [one if two is None else merge_two(one, two) for one, two in pairs]
-        found: dict[str, bytes] = results[0].compute()
-        return found
+        by_name: dict[str, bytes] = results[0].compute()
+        return by_name
 
-    def mapped(self, work: Table, names: Iterable[str]) -> Any:
-        """A Dask DataFrame with the index of the rows."""
-        pandas = importlib.import_module("pandas")
-        frames = importlib.import_module("dask.dataframe")
-        shared = importlib.import_module("dask").delayed(work, traverse=False)
+    def mapped(self, work: Map, names: Iterable[str]) -> Any:
+        """Return a lazy Dask DataFrame of the columns with these names that `work` returns, with the rows' index."""
+        pandas, dask = importlib.import_module("pandas"), importlib.import_module("dask")
+        shared = dask.delayed(work, traverse=False)
         meta = pandas.DataFrame({name: np.empty(0) for name in names})
-        if self._is_frame:
-            return self.table.map_partitions(_mapped_part, shared, meta=meta.set_index(_no_rows(self.table).index))
-        part = importlib.import_module("dask").delayed(_mapped_part)
-        parts = [part(block, shared) for block in self._partitions(ALL_COLUMNS)]
-        return frames.from_delayed(parts, meta=meta)
+        if self.reads_selection:
+            no_rows = self.table._meta[:0]  # noqa: SLF001  the documented name for the shape of a partition
+            return self.table.map_partitions(_mapped_part, shared, meta=meta.set_index(no_rows.index))
+        part = dask.delayed(_mapped_part)
+        blocks = [part(block, shared) for block in self.partitions()]
+        return importlib.import_module("dask.dataframe").from_delayed(blocks, meta=meta)
 
 
-def _no_rows(table: Any) -> Any:
-    """An empty table with the index of a Dask DataFrame."""
-    return table._meta[:0]  # noqa: SLF001  the documented name for the shape of a partition
+def _counted_part(shared: tuple[Work, Selection], table: Any, number: int) -> Mapping[str, bytes]:
+    work, selection = shared
+    return work(batches_of_part([table], number, selection))
 
 
-@dataclasses.dataclass(frozen=True)
-class _PartWork:
-    """What to do with a partition."""
-
-    work: Work
-    selection: Selection
-
-
-def _counted_part(shared: _PartWork, table: Any, number: int) -> Mapping[str, bytes]:
-    return shared.work(batches_of_part([table], number, shared.selection))
-
-
-def _mapped_part(table: Any, work: Table) -> Any:
+def _mapped_part(table: Any, work: Map) -> Any:
     """The columns of a partition as a pandas table with its index."""
     pandas = importlib.import_module("pandas")
     return pandas.DataFrame(work(table), index=getattr(table, "index", None))
@@ -194,72 +145,62 @@ _AT_ONCE = 64
 
 
 @dataclasses.dataclass(frozen=True)
-class SparkTable(Distributed):
-    """A Spark DataFrame.
-
-    Attributes
-    ----------
-    table
-        The DataFrame.
-    selection
-        The columns to read.
-    """
+class SparkTable(Batches):
+    """A Spark DataFrame; iterating brings it here."""
 
     table: Any
     selection: Selection = ALL_COLUMNS
 
-    def reading(self, selection: Selection) -> SparkTable:
-        """The same rows with other columns."""
-        return dataclasses.replace(self, selection=selection)
-
-    def _first(self) -> Any:
-        """The first rows."""
-        return self._head if len(self._head) else None
+    @functools.cached_property
+    def n_rows(self) -> int:
+        return int(self.table.count())
 
     @functools.cached_property
     def _head(self) -> Any:
         return self.table.limit(_HEAD_ROWS).toArrow()
 
-    def _columns(self, selection: Selection) -> Any:
-        return self.table.select(*map(_quoted, selection.read(self.table.columns)))
+    def _first(self) -> Any:
+        return self._head
 
-    def _pieces(self, selection: Selection) -> Iterator[Piece]:
+    def _columns(self) -> Any:
+        escaped = (name.replace("`", "``") for name in self.selection.read(self.table.columns))
+        return self.table.select(*(f"`{name}`" for name in escaped))
+
+    def _tables(self) -> Iterator[Batch]:
         pyarrow = importlib.import_module("pyarrow")
-        rows = self._columns(selection).toLocalIterator()
-        schema = self._columns(selection).limit(0).toArrow().schema
+        rows = self._columns().toLocalIterator()
+        schema = self._columns().limit(0).toArrow().schema
         chunks = iter(lambda: [row.asDict() for row in itertools.islice(rows, ROWS_PER_BATCH)], [])
         return numbered(pyarrow.Table.from_pylist(chunk, schema) for chunk in chunks)
 
-    @property
-    def _selection_of_pieces(self) -> Selection:
-        return self.selection.after_reading
-
-    @functools.cached_property
-    def n_rows(self) -> int:
-        """Number of rows, which Spark counts."""
-        return int(self.table.count())
-
     def reduced(self, work: Work, merge: Merge) -> dict[str, bytes]:
-        """What `work` returns for the batches of each partition, merged by name."""
+        """Return what `work` returns for the batches of each partition, merged by name."""
         functions = importlib.import_module("pyspark.sql.functions")
-        parts = self._columns(self.selection).mapInArrow(_counting(work, self._selection_of_pieces), _PARTS)
-        for place in (f"place div {_AT_ONCE}", "0L"):
+        parts = self._columns().mapInArrow(_counting(work, self.selection_of_tables), _PARTS)
+        for place in (f"place div {_MERGED_AT_ONCE}", "0L"):
             parts = parts.withColumn("place", functions.expr(place))
             parts = parts.groupBy("name", "place").applyInArrow(_merging(merge), _PARTS)
         return {row["name"]: bytes(row["part"]) for row in parts.toLocalIterator()}
 
-    def mapped(self, work: Table, names: Iterable[str]) -> Any:
-        """A Spark DataFrame with these columns, then those of the rows that the model does not use, such as keys."""
+    def mapped(self, work: Map, names: Iterable[str]) -> Any:
+        """Return a lazy Spark DataFrame of the columns with these names that `work` returns.
+
+        Columns of the rows that the model does not use, such as keys, follow.
+        """
         types = importlib.import_module("pyspark.sql.types")
         fields = {name: types.StructField(name, types.DoubleType()) for name in names}
         used = set(self.selection.columns(self.table.columns))
-        kept = [field for field in self.table.schema.fields if field.name not in used]
-        for field in kept:
+        unused = [field for field in self.table.schema.fields if field.name not in used]
+        for field in unused:
             name = free_name(field.name, fields)
             fields[name] = types.StructField(name, field.dataType, field.nullable)
-        mapping = _mapping(work, list(fields), [field.name for field in kept])
+        mapping = _mapping(work, list(fields), [field.name for field in unused])
         return self.table.mapInArrow(mapping, types.StructType(list(fields.values())))
 
+
+Distributed = DaskTable | SparkTable
+"""Rows in partitions that workers read."""
+_PARTS = "name string, part binary, place long"
 
 # Functions for workers. Spark counts the arguments of a function, so that what they need is bound by closures.
 
@@ -290,22 +231,14 @@ def _row(name: str, part: bytes, place: int) -> Any:
     return pyarrow.RecordBatch.from_arrays(columns, names=["name", "part", "place"])
 
 
-def _mapping(work: Table, names: Sequence[str], kept: Sequence[str]) -> Callable[[Iterator[Any]], Iterator[Any]]:
+def _mapping(work: Map, names: Sequence[str], unused: Sequence[str]) -> Callable[[Iterator[Any]], Iterator[Any]]:
     def explain(batches: Iterator[Any]) -> Iterator[Any]:
         pyarrow = importlib.import_module("pyarrow")
         for table in gathered(batches):
-            columns = [*map(pyarrow.array, work(table).values()), *(table[name] for name in kept)]
+            columns = [*map(pyarrow.array, work(table).values()), *(table[name] for name in unused)]
             yield from pyarrow.table(columns, names=names).to_batches()
 
     return explain
-
-
-def _quoted(name: str) -> str:
-    escaped = name.replace("`", "``")
-    return f"`{escaped}`"
-
-
-__all__ = ["ROWS_PER_BATCH", "Batch", "Batches", "Selection", "batches_of"]
 
 
 def batches_of(X: Any) -> Batches | None:
@@ -358,11 +291,11 @@ def _of_library(X: Any) -> Batches | None:
         if owner is not None and isinstance(X, owner):
             return read(X)
     is_table = hasattr(X, "__arrow_c_stream__") and not hasattr(X, "__array__")  # a column has both
-    return OneShot(arrow_tables(X)) if is_table else None
+    return read_once(arrow_tables(X)) if is_table else None
 
 
 def _of_iterable(X: Any) -> Batches | None:
     if isinstance(X, Iterator):
-        return OneShot(X)
+        return read_once(X)
     is_array = hasattr(X, "__array__") or hasattr(X, "__len__")
-    return repeated_frames(X) if hasattr(X, "__iter__") and not is_array else None
+    return Stream(lambda _: X) if hasattr(X, "__iter__") and not is_array else None

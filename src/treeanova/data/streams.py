@@ -18,7 +18,7 @@ import itertools
 import pathlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import narwhals.stable.v1 as nw
 import numpy as np
@@ -26,7 +26,7 @@ import scipy.sparse
 
 from treeanova.core.arrays import Floats
 from treeanova.core.files import is_same_file
-from treeanova.data.columns import as_table, blanks_around, column_positions, encode, raw_column
+from treeanova.data.columns import as_table, blanks_around, column_positions, encode, n_rows_of, raw_column
 from treeanova.data.features import Feature, Schema, is_missing
 
 ROWS_PER_BATCH = 262_144  # smaller batches take longer for each row, larger ones more memory
@@ -38,7 +38,7 @@ class Batch(NamedTuple):
     Attributes
     ----------
     table
-        A table or matrix in memory, with the columns of the model only.
+        A table or matrix in memory; of batches that were iterated, with the columns of the model only.
     source
         Where the rows are from, for messages: the name of a file, or "batch 3".
     number
@@ -60,18 +60,17 @@ class Batch(NamedTuple):
 
     @property
     def n_rows(self) -> int:
-        """Number of rows."""
         return n_rows_of(self.table)
 
     def encoded(self, schema: Schema) -> Floats:
-        """The rows as `encode` returns them; errors name the source."""
+        """Encode the rows; errors name the source."""
         with naming(self.source):
             return encode(self.table, schema)
 
 
 @contextlib.contextmanager
 def naming(source: str) -> Iterator[None]:
-    """A context whose errors about data begin with the name of the source, unless they have it already."""
+    """Let errors about data begin with the name of the source, unless they have it already."""
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -79,11 +78,6 @@ def naming(source: str) -> Iterator[None]:
             raise
         kind = TypeError if isinstance(error, TypeError) else ValueError  # others need more than a message
         raise kind(f"{source}: {error}") from error
-
-
-def n_rows_of(table: Any) -> int:
-    """Number of rows of a table or matrix in memory."""
-    return int(table.shape[0] if hasattr(table, "shape") else len(table))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,136 +102,118 @@ class Selection:
     keep: tuple[str, ...] = ()
 
     def columns(self, names: Sequence[str]) -> list[str]:
-        """Names of the model's columns among those of a table."""
-        others = self.others
-        unknown = sorted(others - set(names))
+        """Return the names of the model's columns among those of a table."""
+        unknown = sorted(self.beside - set(names))
         if unknown:
             raise ValueError(
                 f"`X` must have the columns that are named, got none named {', '.join(map(repr, unknown))}; "
                 f"{blanks_around(unknown, names) or 'check the names of weights, targets and columns to keep'}."
             )
         if self.schema is None:
-            return [name for name in names if name not in others]
+            return [name for name in names if name not in self.beside]
         left = [name for name in names if self.schema.named or name not in self.drop]
-        return [left[j] for j in column_positions(left, self.schema, others)]
+        return [left[j] for j in column_positions(left, self.schema, self.beside)]
 
     def read(self, names: Sequence[str]) -> list[str]:
-        """Names of all columns to read among those of a table."""
+        """Return the names of all columns to read among those of a table."""
         return list(dict.fromkeys([*self.columns(names), *self._extra]))
 
     @property
-    def after_reading(self) -> Selection:
-        """The same for tables that were read without the columns to leave out."""
-        return dataclasses.replace(self, drop=())
-
-    @property
-    def others(self) -> set[str]:
+    def beside(self) -> set[str]:
         """Names of columns that are not the model's, unless it has them by name."""
         return {*self.drop, *self._extra}
 
     @property
     def _extra(self) -> tuple[str, ...]:
-        """Columns to read that need not be the model's."""
         return self.keep if self.weight is None else (*self.keep, self.weight)
 
 
 ALL_COLUMNS = Selection()
 
 
-class Piece(NamedTuple):
-    """Rows as a source has them, with at least the columns that are asked for."""
-
-    table: Any
-    source: str
-    number: int
-    first_row: int
-
-
 class Batches(abc.ABC):
-    """The rows of a table in pieces, in an order that is the same each time.
-
-    Each source of rows is a class derived from it that defines `_pieces`.
-    """
+    """The rows of a table in batches, in an order that is the same each time; subclasses are frozen dataclasses."""
 
     selection: Selection = ALL_COLUMNS
-
-    @property
-    @abc.abstractmethod
-    def is_rereadable(self) -> bool:
-        """Whether iterating again gives the same rows."""
+    is_rereadable: bool = True  # whether iterating again gives the same rows
 
     @property
     def n_rows(self) -> int | None:
         """Number of rows, where it is known before they are read."""
         return None
 
+    @property
+    def reads_selection(self) -> bool:
+        """Whether tables are read without the columns to leave out."""
+        return True
+
     def reads(self, file: pathlib.Path) -> bool:  # noqa: ARG002  sources without files read none
-        """Whether rows come from a file, or would come from it once it is written, as far as that is known."""
+        """Return whether rows come from a file, or would once it is written, as far as that is known."""
         return False
 
-    @abc.abstractmethod
-    def reading(self, selection: Selection) -> Batches:
-        """The same rows with other columns; of a source that can be read once, in place of it."""
+    def reading(self, selection: Selection) -> Self:
+        """Return the same rows with other columns."""
+        return dataclasses.replace(self, selection=selection)  # type: ignore[type-var]
 
     @abc.abstractmethod
-    def _pieces(self, selection: Selection) -> Iterator[Piece]:
-        """Tables that are not much longer than `ROWS_PER_BATCH`, from the first row on."""
+    def _tables(self) -> Iterator[Batch]:
+        """Yield batches with at least the selected columns, not much longer than `ROWS_PER_BATCH`."""
 
     @abc.abstractmethod
     def _first(self) -> Any:
-        """The first table that has rows, with all its columns; None where there is no row."""
+        """Return the first table that has rows, with all its columns; None or an empty one where there is no row."""
 
     def head(self, schema: Schema | None = None) -> Any:
-        """The first table that has rows, with all columns that may be the model's; None where there is no row."""
-        table = self._first()
-        extra = self.selection.others
-        if not extra or not nw.dependencies.is_into_dataframe(table):
+        """Return the first table that has rows, with all columns that may be the model's; None if there is no row."""
+        table, beside = self._first(), self.selection.beside
+        if table is None or not n_rows_of(table):
+            return None
+        if not beside or not nw.dependencies.is_into_dataframe(table):
             return table
         frame = as_table(table)
         spellings = () if schema is None else schema.spellings
-        extra = extra.difference(*(names for names in spellings if set(names) <= set(frame.columns)))
-        return frame.select([name for name in frame.columns if name not in extra]).to_native()
+        beside = beside.difference(*(names for names in spellings if set(names) <= set(frame.columns)))
+        return frame.select([name for name in frame.columns if name not in beside]).to_native()
 
-    def for_model(self, schema: Schema | None, weight: str | None = None) -> Batches:
-        """The same rows with the columns of a model, and of weights."""
+    def for_model(self, schema: Schema | None, weight: str | None = None) -> Self:
+        """Return the same rows with the columns of a model, and of weights."""
         return self.reading(dataclasses.replace(self.selection, schema=schema, weight=weight))
 
     def __iter__(self) -> Iterator[Batch]:
-        return chosen(self._pieces(self.selection), self._selection_of_pieces)
+        return select(self._tables(), self.selection_of_tables)
 
     @property
-    def _selection_of_pieces(self) -> Selection:
-        """What to choose from the pieces: they may have been read without the columns to leave out."""
-        return self.selection
+    def selection_of_tables(self) -> Selection:
+        """The columns to take from the tables."""
+        return dataclasses.replace(self.selection, drop=()) if self.reads_selection else self.selection
 
 
-def chosen(pieces: Iterable[Piece], selection: Selection) -> Iterator[Batch]:
-    """Pieces that have rows, with the columns that are wanted, which hold the same kind of values in all of them."""
-    kinds = _Kinds(selection.schema)
-    for piece in pieces:
-        if n_rows_of(piece.table):
-            with naming(piece.source):
-                batch = _selected(piece, selection)
-            kinds.check(batch)
-            yield batch
+def select(batches: Iterable[Batch], selection: Selection) -> Iterator[Batch]:
+    """Yield batches that have rows, with the selected columns, which hold the same kind of values in all of them."""
+    kinds: dict[str, tuple[str, str]] = {}
+    for batch in batches:
+        if batch.n_rows:
+            with naming(batch.source):
+                selected = _selected(batch, selection)
+            _check_kinds(selected, selection.schema, kinds)
+            yield selected
 
 
-def _selected(piece: Piece, selection: Selection) -> Batch:
-    """A piece with the columns of the model only, and its weights."""
-    table, source, number, first_row = piece
-    if not nw.dependencies.is_into_dataframe(table):
+def _selected(batch: Batch, selection: Selection) -> Batch:
+    """Return a batch with the columns of the model only, and its weights."""
+    if not nw.dependencies.is_into_dataframe(batch.table):
         named = [*selection.drop, *selection.keep, *([] if selection.weight is None else [selection.weight])]
         if named:
             raise TypeError(
                 f"`X` must have names of columns to find {', '.join(map(repr, named))}, got a matrix; pass data frames."
             )
-        return Batch(table, source, number, first_row)
-    frame = as_table(table)
+        return batch
+    frame = as_table(batch.table)
     names = selection.columns(frame.columns)
     weights = None if selection.weight is None else _weights(frame[selection.weight])
     kept = frame.select([nw.col(name) for name in selection.keep]).to_native() if selection.keep else None
     columns = [nw.col(name) for name in names]  # names may be numbers
-    return Batch(frame.select(columns).to_native(), source, number, first_row, weights, kept)
+    return batch._replace(table=frame.select(columns).to_native(), weights=weights, kept=kept)
 
 
 def _weights(column: nw.Series[Any]) -> Floats:
@@ -246,33 +222,26 @@ def _weights(column: nw.Series[Any]) -> Floats:
     return np.asarray(raw_column(column), dtype=np.float64)
 
 
-class _Kinds:
-    """The kind of values that each column had so far, and the source where it was seen first."""
+def _check_kinds(batch: Batch, schema: Schema | None, kinds: dict[str, tuple[str, str]]) -> None:
+    """Raise TypeError if a column has another kind of values than before, unless all of them are missing.
 
-    def __init__(self, schema: Schema | None) -> None:
-        self._features = {} if schema is None else {f.name: f for f in schema.features}
-        self._names = () if schema is None else schema.names
-        self._seen: dict[str, tuple[str, str]] = {}
-
-    def check(self, batch: Batch) -> None:
-        """Raise TypeError if a column has another kind of values than before, unless all of them are missing."""
-        if not nw.dependencies.is_into_dataframe(batch.table) or not self._names:
-            return
-        table = as_table(batch.table)
-        for j, name in enumerate(self._names[: len(table.columns)]):
-            column = table[:, j]
-            kind = _kind_of(column, self._features[name])
-            seen, source = self._seen.get(name, (kind, batch.source))
-            if name in self._seen and kind == seen:
-                continue
-            if _is_all_missing(column):
-                continue
-            if kind != seen:
-                raise TypeError(
-                    f"{batch.source}: column {column.name!r} must hold the same kind of values in all of `X`, got "
-                    f"{kind} ({column.dtype}), but {seen} in {source}; convert one of them."
-                )
-            self._seen[name] = kind, batch.source
+    `kinds` has the kind of values that each column had so far, and the source where it was seen first.
+    """
+    if schema is None or not nw.dependencies.is_into_dataframe(batch.table):
+        return
+    table = as_table(batch.table)
+    for j, feature in enumerate(schema.features[: len(table.columns)]):
+        column = table[:, j]
+        kind = _kind_of(column, feature)
+        first_kind, source = kinds.get(feature.name, ("", ""))
+        if kind == first_kind or _is_all_missing(column):
+            continue
+        if first_kind:
+            raise TypeError(
+                f"{batch.source}: column {column.name!r} must hold the same kind of values in all of `X`, got "
+                f"{kind} ({column.dtype}), but {first_kind} in {source}; convert one of them."
+            )
+        kinds[feature.name] = kind, batch.source
 
 
 def _kind_of(column: nw.Series[Any], feature: Feature) -> str:
@@ -297,12 +266,9 @@ def _is_all_missing(column: nw.Series[Any]) -> bool:
     return values.dtype.kind not in "biu" and all(map(is_missing, values))
 
 
-Read = Callable[[Sequence[str] | None], Iterable[Any]]
-
-
 @dataclasses.dataclass(frozen=True)
-class Query(Batches):
-    """Rows that can be asked for again: a query of a database, or frames in a list.
+class Stream(Batches):
+    """Rows of a function that returns tables: of a query, of frames in a list, or of an iterator.
 
     Attributes
     ----------
@@ -310,106 +276,65 @@ class Query(Batches):
         Takes names of columns, or None for all, and returns tables.
     names
         Names of the columns, where they are known before reading.
-    length
+    n_rows
         Number of rows, where it is known.
+    preview
+        Returns the first rows, where `read` would compute all of them or could not be asked again.
+    files
+        Returns the files that rows come from, as far as they are known.
+    is_rereadable
+        Whether `read` can be called again.
     selection
         The columns to read.
     """
 
-    read: Read
+    read: Callable[[Sequence[str] | None], Iterable[Any]]
     names: Sequence[str] | None = None
-    length: int | None = None
+    n_rows: int | None = None
+    preview: Callable[[], Any] | None = None
+    files: Callable[[], Iterable[pathlib.Path]] = tuple
+    is_rereadable: bool = True
     selection: Selection = ALL_COLUMNS
 
     @property
-    def is_rereadable(self) -> bool:
-        """True."""
-        return True
+    def reads_selection(self) -> bool:
+        return self.names is not None
 
-    @property
-    def n_rows(self) -> int | None:
-        """Number of rows, where it is known."""
-        return self.length
-
-    def reading(self, selection: Selection) -> Query:
-        """The same rows with other columns."""
-        return dataclasses.replace(self, selection=selection)
+    def reads(self, file: pathlib.Path) -> bool:
+        return any(is_same_file(file, source) for source in self.files())
 
     def _first(self) -> Any:
-        """The first table that has rows."""
+        if self.preview is not None:
+            return self.preview()
         return next((table for table in self.read(None) if n_rows_of(table)), None)
 
-    def _pieces(self, selection: Selection) -> Iterator[Piece]:
-        columns = None if self.names is None else selection.read(self.names)
-        return numbered(self.read(columns))
-
-    @property
-    def _selection_of_pieces(self) -> Selection:
-        return self.selection if self.names is None else self.selection.after_reading
+    def _tables(self) -> Iterator[Batch]:
+        return numbered(self.read(None if self.names is None else self.selection.read(self.names)))
 
 
-class OneShot(Batches):
-    """Rows that can be read once: of an iterator, or of an Arrow stream."""
-
-    def __init__(self, tables: Iterable[Any], selection: Selection = ALL_COLUMNS) -> None:
-        self._tables: Iterator[Any] | None = iter(tables)
-        self.selection = selection
-
-    @property
-    def is_rereadable(self) -> bool:
-        """False."""
-        return False
-
-    def reading(self, selection: Selection) -> OneShot:
-        """The same rows with other columns; this source is empty after it."""
-        return OneShot(self._take(), selection)
-
-    def _first(self) -> Any:
-        """The first table that has rows, which stays in the source."""
-        tables = self._take()
-        seen: list[Any] = []
-        for table in tables:
-            seen.append(as_frame(table, f"batch {len(seen) + 1}"))
-            if n_rows_of(seen[-1]):
-                break
-        self._tables = itertools.chain(seen, tables)
-        return seen[-1] if seen and n_rows_of(seen[-1]) else None
-
-    def _take(self) -> Iterator[Any]:
-        if self._tables is None:
-            raise ValueError(
-                "`X` must be readable more than once here, got a stream that has been read; pass a list of frames, or "
-                "the path of Parquet files."
-            )
-        tables, self._tables = self._tables, None
-        return tables
-
-    def _pieces(self, selection: Selection) -> Iterator[Piece]:  # noqa: ARG002  a stream has the columns that it has
-        return numbered(self._take())
-
-
-def numbered(tables: Iterable[Any], source: str = "batch {}", number: int = 0, first_row: int = 0) -> Iterator[Piece]:
-    """Tables in pieces, with the number of each and that of its first row."""
+def numbered(tables: Iterable[Any], source: str = "batch {}", number: int = 0) -> Iterator[Batch]:
+    """Yield tables as batches that are not too long, with the number of each and that of its first row."""
     whole = (as_frame(table, source.format(i)) for i, table in enumerate(tables, start=1))
+    first_row = 0
     for i, table in enumerate(itertools.chain.from_iterable(map(_cut, whole)), start=1):
-        yield Piece(table, source.format(i), number, first_row)
+        yield Batch(table, source.format(i), number, first_row)
         first_row += n_rows_of(table)
 
 
 def is_frame(entry: Any) -> bool:
-    """Whether something is a table or matrix in memory."""
+    """Return whether something is a table or matrix in memory."""
     is_matrix = isinstance(entry, np.ndarray) and entry.ndim == 2
     return is_matrix or scipy.sparse.issparse(entry) or nw.dependencies.is_into_dataframe(entry) or _is_batch(entry)
 
 
 def _is_batch(entry: Any) -> bool:
-    """Whether something is a record batch of pyarrow."""
+    """Return whether something is a record batch of pyarrow."""
     pyarrow = sys.modules.get("pyarrow")
     return pyarrow is not None and isinstance(entry, pyarrow.RecordBatch)
 
 
 def as_frame(entry: Any, source: str) -> Any:
-    """A table or matrix in memory; TypeError for anything else."""
+    """Return a table or matrix in memory; TypeError for anything else."""
     if _is_batch(entry):
         return sys.modules["pyarrow"].Table.from_batches([entry])
     if not is_frame(entry):
@@ -421,7 +346,7 @@ def as_frame(entry: Any, source: str) -> Any:
 
 
 def _cut(table: Any) -> Iterator[Any]:
-    """A table in pieces of at most twice the usual size."""
+    """Yield a table in pieces of at most twice the usual size."""
     n_rows = n_rows_of(table)
     if n_rows <= 2 * ROWS_PER_BATCH:
         yield table
@@ -431,42 +356,56 @@ def _cut(table: Any) -> Iterator[Any]:
 
 
 def some_rows(table: Any, start: int, stop: int) -> Any:
-    """Rows of a table or matrix in memory."""
+    """Return rows of a table or matrix in memory."""
     if hasattr(table, "iloc"):
         return table.iloc[start:stop]
     return table.slice(start, stop - start) if hasattr(table, "slice") else table[start:stop]
 
 
-def frames_in_list(frames: Sequence[Any]) -> Query:
-    """Frames in a list, which can be read again."""
-    return Query(lambda _: frames, length=sum(map(n_rows_of, frames)))
+def frames_in_list(frames: Sequence[Any]) -> Stream:
+    return Stream(lambda _: frames, n_rows=sum(map(n_rows_of, frames)))
 
 
-def repeated_frames(frames: Iterable[Any]) -> Query:
-    """Frames of an object that makes a new iterator each time."""
-    return Query(lambda _: frames)
+def read_once(tables: Iterable[Any]) -> Stream:
+    """Return the rows of an iterator, or of an Arrow stream, which can be read once."""
+    remaining = [iter(tables)]
+
+    def read(_: Sequence[str] | None = None) -> Iterator[Any]:
+        if not remaining:
+            raise ValueError(
+                "`X` must be readable more than once here, got a stream that has been read; pass a list of frames, or "
+                "the path of Parquet files."
+            )
+        return remaining.pop()
+
+    def preview() -> Any:
+        tables, seen = read(), list[Any]()
+        for table in tables:
+            seen.append(as_frame(table, f"batch {len(seen) + 1}"))
+            if n_rows_of(seen[-1]):
+                break
+        remaining.append(itertools.chain(seen, tables))
+        return seen[-1] if seen else None
+
+    return Stream(read, preview=preview, is_rereadable=False)
 
 
-def lazy_frame(frame: Any) -> Query:
-    """The rows of a polars LazyFrame, which is computed anew each time."""
+def lazy_frame(frame: Any) -> Stream:
+    """Return the rows of a polars LazyFrame, which is computed anew each time."""
     if not hasattr(frame, "collect_batches"):
         raise ImportError("reading a LazyFrame in batches needs polars 1.34 or later; update it, or pass X.collect().")
 
     def read(columns: Sequence[str] | None) -> Iterable[Any]:
-        chosen = frame if columns is None else frame.select(columns)
-        batches: Iterable[Any] = chosen.collect_batches(chunk_size=ROWS_PER_BATCH)
+        selected = frame if columns is None else frame.select(columns)
+        batches: Iterable[Any] = selected.collect_batches(chunk_size=ROWS_PER_BATCH)
         return batches
 
-    return _Lazy(
-        read,
-        frame.collect_schema().names(),
-        preview=lambda: frame.head(ROWS_PER_BATCH).collect(),
-        files=lambda: _scanned_files(frame),
-    )
+    names, files = frame.collect_schema().names(), lambda: _scanned_files(frame)
+    return Stream(read, names, preview=lambda: frame.head(ROWS_PER_BATCH).collect(), files=files)
 
 
 def _scanned_files(frame: Any) -> list[pathlib.Path]:
-    """The files that a polars LazyFrame scans, as far as its plan shows them."""
+    """Return the files that a polars LazyFrame scans, as far as its plan shows them."""
     files: list[pathlib.Path] = []
     with contextlib.suppress(Exception):  # polars may change how it shows a plan, or not show it
         plan = frame._ldf.visit()  # noqa: SLF001  polars has no public way
@@ -479,49 +418,28 @@ def _scanned_files(frame: Any) -> list[pathlib.Path]:
     return files
 
 
-def duckdb_relation(relation: Any) -> Query:
-    """The rows of a DuckDB relation, whose query runs anew each time."""
+def duckdb_relation(relation: Any) -> Stream:
+    """Return the rows of a DuckDB relation, whose query runs anew each time."""
 
     def read(columns: Sequence[str] | None) -> Iterator[Any]:
-        chosen = relation if columns is None else relation.project(", ".join(map(_quoted, columns)))
-        reader = chosen.to_arrow_reader if hasattr(chosen, "to_arrow_reader") else chosen.fetch_record_batch
+        escaped = (name.replace('"', '""') for name in columns or ())
+        selected = relation if columns is None else relation.project(", ".join(f'"{name}"' for name in escaped))
+        reader = selected.to_arrow_reader if hasattr(selected, "to_arrow_reader") else selected.fetch_record_batch
         return arrow_tables(reader(ROWS_PER_BATCH))
 
-    return _Lazy(
-        read, list(relation.columns), preview=lambda: next(iter(arrow_tables(relation.limit(ROWS_PER_BATCH))), None)
-    )
+    def preview() -> Any:
+        return next(arrow_tables(relation.limit(ROWS_PER_BATCH)), None)
 
-
-def _quoted(name: str) -> str:
-    """A name of a column in SQL."""
-    escaped = name.replace('"', '""')
-    return f'"{escaped}"'
-
-
-@dataclasses.dataclass(frozen=True)
-class _Lazy(Query):
-    """A query whose first rows are asked for by a query of their own, since it would run to its end."""
-
-    preview: Callable[[], Any] = lambda: None
-    files: Callable[[], Iterable[pathlib.Path]] = tuple
-
-    def reads(self, file: pathlib.Path) -> bool:
-        """Whether the query reads a file."""
-        return any(is_same_file(file, source) for source in self.files())
-
-    def _first(self) -> Any:
-        """The first rows."""
-        table = self.preview()
-        return None if table is None or not n_rows_of(table) else table
+    return Stream(read, list(relation.columns), preview=preview)
 
 
 def arrow_tables(stream: Any) -> Iterator[Any]:
-    """Tables of pyarrow from anything that has an Arrow stream."""
+    """Yield tables of pyarrow from anything that has an Arrow stream."""
     return gathered(importlib.import_module("pyarrow").RecordBatchReader.from_stream(stream))
 
 
 def gathered(batches: Iterable[Any]) -> Iterator[Any]:
-    """Record batches of pyarrow as tables of at least the usual size, the last one excepted."""
+    """Yield record batches of pyarrow as tables of at least the usual size, the last one excepted."""
     pyarrow = importlib.import_module("pyarrow")
     several: list[Any] = []
     for batch in batches:
