@@ -123,8 +123,8 @@ def test_members_of_building_blocks_that_users_call(check):
 
     assert check.is_called_by_users("log_likelihood", treeanova.density.Auto)
     assert not check.is_called_by_users("prepare", treeanova.density.Auto)
-    assert check.is_called_by_users("labels", treeanova.IntervalAxis)
-    assert not check.is_called_by_users("plain", treeanova.IntervalAxis)
+    assert check.is_called_by_users("labels", treeanova.model.IntervalAxis)
+    assert not check.is_called_by_users("plain", treeanova.model.IntervalAxis)
     assert check.is_called_by_users("explain", treeanova.Decomposition)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.support.forests import LETTERS, category_axis, numeric_axis, stumps
 from treeanova.data.features import Feature, IntegerCategory
-from treeanova.model.axes import CategoryAxis, IntervalAxis, axis_of, of_feature
+from treeanova.model.axes import CategoryAxis, IntervalAxis, of_feature
 from treeanova.model.forest import NEAR_ZERO
 from treeanova.model.grid import grid_of
 
@@ -147,16 +147,6 @@ AXES = [
 def test_an_example_falls_into_each_bin(axis):
     assert axis.index(axis.examples()).tolist() == list(range(axis.size))
     assert axis.n_regular + axis.n_extra == axis.size == len(axis.labels)
-
-
-@pytest.mark.parametrize("axis", AXES)
-def test_plain_data_lead_back_to_the_axis(axis):
-    again = axis_of(axis.plain(), getattr(axis, "categories", None), axis.thresholds if axis.is_ordered else None)
-    assert type(again) is type(axis)
-    assert again.has_bins_of(axis)
-    assert (again.name, again.missing_bin, again.unseen, again.labels) == (
-        axis.name, axis.missing_bin, axis.unseen, axis.labels
-    )  # fmt: skip
 
 
 def test_axes_have_the_bins_of_no_other():

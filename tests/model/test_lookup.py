@@ -1,5 +1,7 @@
 """Bins by a table are those of numpy's binary search, at every float."""
 
+from unittest import mock
+
 import numpy as np
 import pytest
 from hypothesis import example, given
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from treeanova.model import axes as module
-from treeanova.model.axes import BitCells, EqualCells, IntervalAxis, lookup_of
+from treeanova.model.axes import IntervalAxis, bit_cells, equal_cells, lookup_of
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 BOUNDS = st.one_of(
@@ -31,34 +33,34 @@ def values_around(bounds, others):
 @example(np.array([-0.0, 5e-324]), [])
 def test_tables_find_the_bins_of_a_binary_search(bounds, others):
     values = values_around(bounds, others)
-    for cells in module._candidates(bounds):
-        table = module._table(bounds, cells)
+    for cells, n_cells in module._candidates(bounds):
+        table = module._table(bounds, cells, n_cells)
         np.testing.assert_array_equal(table.index(values), np.searchsorted(bounds, values, side="left"))
 
 
 @given(BOUNDS, st.integers(1, 1 << 12))
-def test_cells_never_fall(bounds, n_cells):
+def test_cells_never_fall(bounds, factor):
     values = np.sort(values_around(bounds, []))
-    for make in (module._equal_cells, module._bit_cells):
-        for cells in make(bounds, n_cells) if len(bounds) > 1 else ():
-            places = cells.of(values)
+    with mock.patch.object(module, "_CELLS_PER_BOUND", (factor,)):
+        for cells, n_cells in module._candidates(bounds):
+            places = cells(values)
             assert (np.diff(places) >= 0).all()
             assert places[0] >= 0
-            assert places[-1] < cells.n_cells
+            assert places[-1] < n_cells
 
 
 @pytest.mark.parametrize(
     ("draw", "kind"),
     [
-        (lambda rng, n: rng.normal(size=n), EqualCells),
-        (lambda rng, n: rng.lognormal(0, 4, size=n), BitCells),
-        (lambda rng, n: -rng.lognormal(0, 4, size=n), BitCells),
+        (lambda rng, n: rng.normal(size=n), equal_cells),
+        (lambda rng, n: rng.lognormal(0, 4, size=n), bit_cells),
+        (lambda rng, n: -rng.lognormal(0, 4, size=n), bit_cells),
     ],
 )
 def test_few_values_are_searched_for_where_bounds_are_quantiles(draw, kind):
     values = draw(np.random.default_rng(0), 20_000)
     table = lookup_of(np.unique(values[::100]))
-    assert isinstance(table.cells, kind)
+    assert table.cells.func is kind
     assert table.share_searched < 0.05
     np.testing.assert_array_equal(table.index(values), np.searchsorted(table.bounds, values))
 

@@ -141,24 +141,7 @@ class HigherCertificate:
         return float("nan") if self.measured is None else self.measured
 
     def above(self, order: int) -> HigherCertificate:
-        """The same where all terms above an order are in the remainder, those with tables among them.
-
-        Parameters
-        ----------
-        order
-            Highest order of the terms that are kept.
-
-        Returns
-        -------
-        HigherCertificate
-            With all orders above.
-
-        Examples
-        --------
-        >>> import treeanova
-        >>> treeanova.model.HigherCertificate((3, 5), 0, 0, 0.0, {}, 0.0, is_exact=True).above(1).orders
-        (2, 5)
-        """
+        """Return the same where all terms above an order are in the remainder, those with tables among them."""
         return dataclasses.replace(self, orders=(min(self.orders[0], order + 1), self.orders[1]))
 
     @property
@@ -308,19 +291,8 @@ class Certificate:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A mapping proxy cannot be pickled.
-        return Certificate, (
-            dict(self.terms),
-            self.reconstruction_error,
-            self.tol,
-            self.higher,
-            self.density_gap,
-            self.remainder_share,
-            self.marginal_gap,
-            self.edits,
-            self.sampled_rows,
-            self.aliases,
-            self.mean_gap,
-        )
+        fields = [getattr(self, field.name) for field in dataclasses.fields(self)]
+        return Certificate, (dict(self.terms), *fields[1:])
 
     @property
     def is_raw(self) -> bool:
@@ -408,28 +380,10 @@ class Certificate:
     def of_terms(
         self, names: Collection[tuple[Any, ...]], n_higher: int | None = None, *, has_rests: bool = False
     ) -> Certificate:
-        """The certificate of fewer terms, without a remainder.
+        """Return the certificate of fewer terms, without a remainder.
 
-        Parameters
-        ----------
-        names
-            Keys of the terms to keep; those without a table may be among them.
-        n_higher
-            Number of terms kept that are evaluated at rows; None if it does not change.
-        has_rests
-            Whether other terms of an order, added up, are kept too.
-
-        Returns
-        -------
-        Certificate
-            What was measured on these terms.
-
-        Examples
-        --------
-        >>> import treeanova
-        >>> certificate = treeanova.purify([[0, 0], [0, 1]], [[1, 1], [1, 1]]).certificate
-        >>> certificate.of_terms([(0,), (1,)]).purity
-        'order 1 pure to 0.0e+00'
+        `n_higher` is the number of terms kept that are evaluated at rows, `has_rests` whether other terms of an order,
+        added up, are kept too.
         """
         terms = {key: term for key, term in self.terms.items() if key in names}
         higher = self.higher

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 import scipy.sparse
 
-from treeanova.anova.support import conjugate_gradients_of_blocks
+from treeanova.anova.support import block_dot, conjugate_gradients
 from treeanova.core.arrays import Faces, Floats, Ints
 
 _MAX_ITERATIONS = 300
@@ -100,9 +100,8 @@ def faces_of_all(
     pairs = zip(problems, values, strict=True)
     right = transposed @ np.concatenate([problem.scaled(own).T for problem, own in pairs])
     lengths = np.array([problem.matrix.shape[1] for problem in problems])
-    solution = conjugate_gradients_of_blocks(
-        lambda v: transposed @ (matrix @ v), right, lengths, np.array(tolerances), max_iterations
-    )
+    goals = block_dot(right, right, lengths) * np.array(tolerances)[:, None] ** 2
+    solution, _ = conjugate_gradients(lambda v: transposed @ (matrix @ v), right, goals, max_iterations, lengths)
     parts = np.split(solution, np.cumsum(lengths)[:-1])
     return [problem.split(part) for problem, part in zip(problems, parts, strict=True)]
 

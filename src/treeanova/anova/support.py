@@ -276,57 +276,49 @@ _SLOW = 0.7  # a sweep that leaves more than this share of the slice means is th
 
 
 def conjugate_gradients(
-    apply: Callable[[Floats], Floats], rhs: Floats, tolerance: float, max_iterations: int
-) -> tuple[Floats, int, float]:
-    """Solution of a singular but consistent system, steps taken, and the smallest Ritz value (of the Lanczos process).
+    apply: Callable[[Floats], Floats], rhs: Floats, goal: Any, max_iterations: int, lengths: Ints | None = None
+) -> tuple[Floats, list[tuple[Any, Any]]]:
+    """Solve a singular but consistent system until the square of the residual is at most `goal`; with its coefficients.
 
-    Written here because `scipy.sparse.linalg.cg` does not return its coefficients, from which the smallest relevant
-    eigenvalue follows at no cost.
+    With `lengths`, these are systems that do not touch each other, whose unknowns follow one another, with a column per
+    output: each of them and each output has its own goal. Written here because `scipy.sparse.linalg.cg` does not return
+    its coefficients, from which the smallest relevant eigenvalue follows at no cost (`smallest_ritz_value`).
     """
+    dot = _dot if lengths is None else functools.partial(block_dot, lengths=lengths)
     solution, residual, direction = np.zeros_like(rhs), rhs.copy(), rhs.copy()
-    square = _dot(residual, residual)
-    steps: list[tuple[float, float]] = []
-    while square > tolerance**2 and len(steps) < max_iterations:
+    square: Any = dot(residual, residual)
+    goes_on = np.greater(square, goal)
+    steps: list[tuple[Any, Any]] = []
+    while goes_on.any() and len(steps) < max_iterations:
         image = apply(direction)
-        curvature = _dot(direction, image)
-        if curvature <= 0.0:
-            break
-        alpha = square / curvature
-        solution += alpha * direction
-        residual -= alpha * image
-        before, square = square, _dot(residual, residual)
-        direction *= square / before
-        direction += residual
-        steps.append((alpha, square / before))
-    return solution, len(steps), _smallest_ritz_value(steps)
-
-
-def conjugate_gradients_of_blocks(
-    apply: Callable[[Floats], Floats], rhs: Floats, lengths: Ints, tolerances: Floats, max_iterations: int
-) -> Floats:
-    """Solutions of systems that do not touch each other, whose unknowns follow one another; shape (n, n_outputs).
-
-    Each block and output stops when its residual is its tolerance times what it was at the start.
-    """
-    starts = np.cumsum([0, *lengths[:-1]])
-    solution, residual, direction = np.zeros_like(rhs), rhs.copy(), rhs.copy()
-    square = np.add.reduceat(residual * residual, starts)
-    goal = square * tolerances[:, None] ** 2
-    goes_on = square > goal
-    for _ in range(max_iterations):
+        curvature = dot(direction, image)
+        goes_on &= np.greater(curvature, 0.0)
         if not goes_on.any():
             break
-        image = apply(direction)
-        curvature = np.add.reduceat(direction * image, starts)
-        goes_on &= curvature > 0
-        alpha = np.repeat(np.divide(square, curvature, out=np.zeros_like(square), where=goes_on), lengths, axis=0)
-        solution += alpha * direction
-        residual -= alpha * image
-        before, square = square, np.add.reduceat(residual * residual, starts)
-        direction *= np.repeat(np.divide(square, before, out=np.zeros_like(square), where=goes_on), lengths, axis=0)
+        alpha = _quotient(square, curvature, goes_on)
+        solution += _of_unknowns(alpha, lengths) * direction
+        residual -= _of_unknowns(alpha, lengths) * image
+        before, square = square, dot(residual, residual)
+        beta = _quotient(square, before, goes_on)
+        direction *= _of_unknowns(beta, lengths)
         direction += residual
-        goes_on &= square > goal
-    return solution
+        steps.append((alpha, beta))
+        goes_on &= np.greater(square, goal)
+    return solution, steps
+
+
+def _quotient(first: Any, second: Any, where: Any) -> Any:
+    return np.divide(first, second, out=np.zeros_like(first), where=where)
+
+
+def _of_unknowns(numbers: Any, lengths: Ints | None) -> Any:
+    return numbers if lengths is None else np.repeat(numbers, lengths, axis=0)
+
+
+def block_dot(first: Floats, second: Floats, lengths: Ints) -> Floats:
+    """Inner products of blocks of vectors, one row per block."""
+    products: Floats = np.add.reduceat(first * second, np.cumsum([0, *lengths[:-1]]))
+    return products
 
 
 def _dot(first: Floats, second: Floats) -> float:
@@ -334,7 +326,8 @@ def _dot(first: Floats, second: Floats) -> float:
     return float(np.einsum("i,i->", first, second))
 
 
-def _smallest_ritz_value(steps: list[tuple[float, float]]) -> float:
+def smallest_ritz_value(steps: Sequence[tuple[Any, Any]]) -> float:
+    """Return the smallest eigenvalue that conjugate gradients have met (by the Lanczos process)."""
     if not steps:
         return 1.0
     alpha, beta = np.array(steps).T
@@ -446,7 +439,7 @@ def _potential(target: Floats, support: Ints, bin_masses: Sequence[Floats], scal
         sweep_product(tensor, bin_masses)  # leaves the pure part, (1 - P) φ
         return vector - flat[support] * root
 
-    solution, _, _ = conjugate_gradients(apply, target * root, _TIE_TOLERANCE * scale, _TIE_ITERATIONS)
+    solution, _ = conjugate_gradients(apply, target * root, (_TIE_TOLERANCE * scale) ** 2, _TIE_ITERATIONS)
     fill(solution)
     return tensor
 

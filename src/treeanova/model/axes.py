@@ -14,8 +14,7 @@ import abc
 import dataclasses
 import functools
 import itertools
-from collections.abc import Hashable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Hashable, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -31,47 +30,7 @@ _FEW = 0.02  # share of the bounds that may lie in cells with others
 _MANY = 0.5
 
 Positions = npt.NDArray[np.intp]
-
-
-class Cells(abc.ABC):
-    """A step function from numbers to cells 0 .. n_cells - 1 that never falls; NaN has any cell."""
-
-    n_cells: int
-
-    @abc.abstractmethod
-    def of(self, values: Floats) -> Positions:
-        """The cell of each value."""
-
-
-@dataclasses.dataclass(frozen=True)
-class EqualCells(Cells):
-    """Cells of equal length, from `low` on."""
-
-    low: float
-    scale: float
-    n_cells: int
-
-    def of(self, values: Floats) -> Positions:
-        with np.errstate(over="ignore"):
-            places = values - self.low
-            places *= self.scale
-        np.fmax(places, 0, out=places)
-        np.fmin(places, self.n_cells - 1, out=places)
-        return places.astype(np.intp)
-
-
-@dataclasses.dataclass(frozen=True)
-class BitCells(Cells):
-    """Cells of equal length in the order of floats, which are dense near zero: for values over several magnitudes."""
-
-    shift: int
-    low: int
-    n_cells: int
-
-    def of(self, values: Floats) -> Positions:
-        places = _rank(values) >> self.shift
-        places -= self.low
-        return np.clip(places, 0, self.n_cells - 1, out=places)
+Cells = Callable[[Floats], Positions]
 
 
 def _rank(values: Floats) -> npt.NDArray[np.int64]:
@@ -80,12 +39,29 @@ def _rank(values: Floats) -> npt.NDArray[np.int64]:
     return bits ^ ((bits >> 63) & np.iinfo(np.int64).max)
 
 
+def equal_cells(values: Floats, low: float, scale: float, n_cells: int) -> Positions:
+    """Return cells of equal length, from `low` on."""
+    with np.errstate(over="ignore"):
+        places = values - low
+        places *= scale
+    np.fmax(places, 0, out=places)
+    np.fmin(places, n_cells - 1, out=places)
+    return places.astype(np.intp)
+
+
+def bit_cells(values: Floats, shift: int, low: int, n_cells: int) -> Positions:
+    """Return cells of equal length in the order of floats, which are dense near zero: for several magnitudes."""
+    places = _rank(values) >> shift
+    places -= low
+    return np.clip(places, 0, n_cells - 1, out=places)
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Lookup:
     """A table of the bins (-inf, bounds[0]], (bounds[0], bounds[1]], …, (bounds[-1], inf)."""
 
     bounds: Floats
-    cells: Cells
+    cells: Cells  # a step function from numbers to 0 .. n_cells - 1 that never falls; NaN has any cell
     first: BinIndices
     bound: Floats
     has_several: Bools
@@ -96,7 +72,7 @@ class Lookup:
         several = self.has_several if self.has_several.any() else None
         for start in range(0, len(column), _CHUNK):
             values, part = column[start : start + _CHUNK], codes[start : start + _CHUNK]
-            cells = self.cells.of(values)
+            cells = self.cells(values)
             self.first.take(cells, out=part, mode="clip")
             part += values > self.bound.take(cells, mode="clip")
             if several is not None:
@@ -107,14 +83,14 @@ class Lookup:
     @property
     def share_searched(self) -> float:
         """Share of the bounds that lie in cells with several: about that of the values that are searched for."""
-        return float(self.has_several[self.cells.of(self.bounds)].mean())
+        return float(self.has_several[self.cells(self.bounds)].mean())
 
 
 def lookup_of(bounds: Floats) -> Lookup | None:
     """A table for bounds; None where half of them or more would be searched for."""
     best = None
-    for cells in _candidates(bounds):
-        lookup = _table(bounds, cells)
+    for cells, n_cells in _candidates(bounds):
+        lookup = _table(bounds, cells, n_cells)
         if best is None or lookup.share_searched < best.share_searched:
             best = lookup
         if best.share_searched <= _FEW:
@@ -122,32 +98,24 @@ def lookup_of(bounds: Floats) -> Lookup | None:
     return best if best is not None and best.share_searched < _MANY else None
 
 
-def _candidates(bounds: Floats) -> Iterator[Cells]:
-    """Step functions, the cheaper first."""
+def _candidates(bounds: Floats) -> Iterator[tuple[Cells, int]]:
+    """Step functions and their numbers of cells, the cheaper first."""
     if len(bounds) < 2:
         return
+    low, high = (int(rank) for rank in _rank(bounds[[0, -1]]))
     for factor in _CELLS_PER_BOUND:
         n_cells = min(factor * len(bounds), _MOST_CELLS)
-        yield from _equal_cells(bounds, n_cells)
-        yield from _bit_cells(bounds, n_cells)
+        with np.errstate(all="ignore"):
+            scale = (n_cells - 1) / (bounds[-1] - bounds[0])
+        if np.isfinite(bounds[0]) and np.isfinite(scale) and scale > 0:
+            yield functools.partial(equal_cells, low=float(bounds[0]), scale=float(scale), n_cells=n_cells), n_cells
+        shift = max((high - low) // n_cells, 1).bit_length()
+        n_bit_cells = (high >> shift) - (low >> shift) + 1
+        yield functools.partial(bit_cells, shift=shift, low=low >> shift, n_cells=n_bit_cells), n_bit_cells
 
 
-def _equal_cells(bounds: Floats, n_cells: int) -> Iterator[EqualCells]:
-    with np.errstate(all="ignore"):
-        scale = (n_cells - 1) / (bounds[-1] - bounds[0])
-    if np.isfinite(bounds[0]) and np.isfinite(scale) and scale > 0:
-        yield EqualCells(float(bounds[0]), float(scale), n_cells)
-
-
-def _bit_cells(bounds: Floats, n_cells: int) -> Iterator[BitCells]:
-    low, high = (int(rank) for rank in _rank(bounds[[0, -1]]))
-    shift = max((high - low) // n_cells, 1).bit_length()
-    yield BitCells(shift, low >> shift, (high >> shift) - (low >> shift) + 1)
-
-
-def _table(bounds: Floats, cells: Cells) -> Lookup:
-    of_bounds = cells.of(bounds)
-    counts = np.bincount(of_bounds, minlength=cells.n_cells)
+def _table(bounds: Floats, cells: Cells, n_cells: int) -> Lookup:
+    counts = np.bincount(cells(bounds), minlength=n_cells)
     first = np.cumsum(counts) - counts
     bound = np.where(counts > 0, np.append(bounds, np.inf)[first], np.inf)
     return Lookup(bounds, cells, first.astype(np.int32), bound, counts > 1)
@@ -229,10 +197,6 @@ class Axis(abc.ABC):
     @abc.abstractmethod
     def has_bins_of(self, other: Axis) -> bool:
         """Whether both axes have the same bins."""
-
-    @abc.abstractmethod
-    def plain(self) -> dict[str, Any]:
-        """All but thresholds and categories, as plain data for a file; `axis_of` is the way back."""
 
     @property
     def n_extra(self) -> int:
@@ -344,10 +308,6 @@ class IntervalAxis(Axis):
         is_same_kind = other.is_ordered and self.missing_bin == other.missing_bin
         return is_same_kind and np.array_equal(self.bounds, other.thresholds)
 
-    def plain(self) -> dict[str, Any]:
-        dates = {"date_unit": self.date_unit} if self.date_unit else {}
-        return {"name": self.name, "missing_bin": self.missing_bin, **dates}
-
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class CategoryAxis(Axis):
@@ -420,16 +380,6 @@ class CategoryAxis(Axis):
 
     def has_bins_of(self, other: Axis) -> bool:
         return self.labels == other.labels
-
-    def plain(self) -> dict[str, Any]:
-        return {"name": self.name, "missing_bin": self.missing_bin, "unseen_bin": self.unseen_bin}
-
-
-def axis_of(plain: Mapping[str, Any], categories: tuple[Hashable, ...] | None, bounds: Floats | None) -> Axis:
-    """An axis from what `Axis.plain` gave, with its thresholds or its categories."""
-    if bounds is not None:
-        return IntervalAxis(plain["name"], plain["missing_bin"], bounds, plain.get("date_unit", ""))
-    return CategoryAxis(plain["name"], plain["missing_bin"], categories or (), plain["unseen_bin"])
 
 
 def of_feature(axis: Axis, feature: Feature) -> Axis:

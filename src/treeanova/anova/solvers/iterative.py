@@ -33,6 +33,7 @@ from treeanova.anova.support import (
     safe_inverse,
     slice_means,
     slice_sums,
+    smallest_ritz_value,
     spread,
     sweep,
     sweep_product,
@@ -110,8 +111,8 @@ def _purify(values: Floats, faces: Faces, system: _System, max_iterations: int) 
             if moved > PURE_ENOUGH * scale:
                 polish(values, faces, means, scale)
             break
-        solution, more_steps, ritz_value = conjugate_gradients(system.apply, rhs, goal, max_iterations - n_steps)
-        n_steps, smallest = n_steps + more_steps, min(smallest, ritz_value)
+        solution, steps = conjugate_gradients(system.apply, rhs, goal**2, max_iterations - n_steps)
+        n_steps, smallest = n_steps + len(steps), min(smallest, smallest_ritz_value(steps))
         more = system.faces(solution)
         take_out(values, more)
         add_faces(faces, more)
