@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import decimal
 import itertools
 from collections.abc import Mapping
+from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -78,7 +80,7 @@ def exact_terms(scores: npt.ArrayLike, weights: npt.ArrayLike, digits: int = 40)
     under its marginal of w_ε.
     """
     table = np.vectorize(Fraction, otypes=[object])(np.asarray(weights, dtype=float))
-    table = _mixed_fractions(table / table.sum(), Fraction(1, 10**digits))
+    table = _mixed(table / table.sum(), Fraction(1, 10**digits))
     values = np.asarray(scores, dtype=float)
     everything = range(values.ndim)
     subsets = [u for order in range(values.ndim + 1) for u in itertools.combinations(everything, order)]
@@ -111,27 +113,29 @@ def exact_pair(scores: npt.ArrayLike, weights: npt.ArrayLike) -> Floats:
 
 
 def exact_interaction(scores: npt.ArrayLike, weights: npt.ArrayLike, digits: int = 40) -> Floats:
-    """The pure term of all axes by the definition, in rational arithmetic, with ε = 10**-digits; faster than all terms.
+    """The pure term of all axes by the definition, with ε = 10**-digits; faster than all terms.
 
     Under weights w a term R is pure when w R is orthogonal to all functions of fewer axes, that is when w R = C y with
-    the contrasts C of all axes; and T - R is such a function when Cᵀ R = Cᵀ T. So (Cᵀ diag(1/w) C) y = Cᵀ T.
+    the contrasts C of all axes; and T - R is such a function when Cᵀ R = Cᵀ T. So (Cᵀ diag(1/w) C) y = Cᵀ T, which is
+    positive definite: decimals with far more digits than the weights span leave no rounding in a float.
     """
     values = np.asarray(scores, dtype=float)
-    table = np.vectorize(Fraction, otypes=[object])(np.asarray(weights, dtype=float))
-    masses = _mixed_fractions(table / table.sum(), Fraction(1, 10**digits)).ravel()
-    exact_scores = [Fraction(float(score)) for score in values.ravel()]
-    contrasts = [_contrast(corner, values.shape) for corner in itertools.product(*(range(1, n) for n in values.shape))]
-    rows: list[Row] = []
-    for one in contrasts:
-        products = (sum((one[c] * other[c] / masses[c] for c in one if c in other), Fraction(0)) for other in contrasts)
-        entries = {column: product for column, product in enumerate(products) if product}
-        rows.append((entries, sum((sign * exact_scores[cell] for cell, sign in one.items()), Fraction(0))))
-    solution = _solve_rational(rows, len(contrasts))
-    found = [Fraction(0)] * values.size
-    for one, factor in zip(contrasts, solution, strict=True):
-        for cell, sign in one.items():
-            found[cell] += sign * factor / masses[cell]
-    return np.array([float(value) for value in found]).reshape(values.shape)
+    with decimal.localcontext(decimal.Context(prec=_DIGITS + 4 * digits)):
+        table = np.vectorize(Decimal, otypes=[object])(np.asarray(weights, dtype=float))
+        inverse = 1 / _mixed(table / table.sum(), Decimal(10) ** -digits).ravel()
+        corners = itertools.product(*(range(1, n) for n in values.shape))
+        contrasts = np.array([_contrast(corner, values.shape) for corner in corners])
+        system = (contrasts * inverse) @ contrasts.T
+        right = contrasts @ np.array([Decimal(float(score)) for score in values.ravel()])
+        for k in range(len(right)):
+            for i in range(k + 1, len(right)):
+                factor = system[i, k] / system[k, k]
+                system[i, k:] -= factor * system[k, k:]
+                right[i] -= factor * right[k]
+        for k in reversed(range(len(right))):
+            right[k] = (right[k] - system[k, k + 1 :] @ right[k + 1 :]) / system[k, k]
+        pure: Floats = (inverse * (right @ contrasts)).astype(float).reshape(values.shape)
+    return pure
 
 
 def relative_gap(pure: Purified, expected: Mapping[Axes, Floats], scores: npt.ArrayLike) -> float:
@@ -141,20 +145,21 @@ def relative_gap(pure: Purified, expected: Mapping[Axes, Floats], scores: npt.Ar
     return float(max(gaps) / np.abs(scores).max())
 
 
-def _contrast(corner: tuple[int, ...], shape: tuple[int, ...]) -> dict[int, int]:
-    """Signs of the cells between the first one and a corner: their sum is zero for functions of fewer axes."""
-    signs = {}
+def _contrast(corner: tuple[int, ...], shape: tuple[int, ...]) -> list[int]:
+    """Signs of all cells: those between the first one and a corner sum to zero for functions of fewer axes."""
+    signs = np.zeros(shape, dtype=int)
     for chosen in itertools.product((0, 1), repeat=len(shape)):
         cell = tuple(bin_ if taken else 0 for bin_, taken in zip(corner, chosen, strict=True))
-        signs[int(np.ravel_multi_index(cell, shape))] = (-1) ** (len(shape) - sum(chosen))
-    return signs
+        signs[cell] = (-1) ** (len(shape) - sum(chosen))
+    return [int(sign) for sign in signs.ravel()]
 
 
+_DIGITS = 200
 Row = tuple[dict[int, Fraction], Fraction]
 
 
-def _mixed_fractions(table: npt.NDArray[np.object_], epsilon: Fraction) -> npt.NDArray[np.object_]:
-    product: npt.NDArray[np.object_] = np.array(Fraction(1), dtype=object)
+def _mixed(table: npt.NDArray[np.object_], epsilon: Fraction | Decimal) -> npt.NDArray[np.object_]:
+    product: npt.NDArray[np.object_] = np.array(1, dtype=object)
     for axis, size in enumerate(table.shape):
         others = tuple(a for a in range(table.ndim) if a != axis)
         bins = table.sum(axis=others) if others else table
