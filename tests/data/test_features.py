@@ -52,6 +52,15 @@ def test_codes_have_names_and_may_have_a_value_for_missing():
     )
 
 
+@pytest.mark.parametrize(
+    ("labels", "value"), [((1, 20), "20"), ((1.0, 2.5), "2.5"), (("1", "20"), 20), (("1", "20"), 20.0)]
+)
+def test_a_label_of_another_type_is_refused(labels, value):
+    with pytest.raises(TypeError, match=f"'k' must hold labels of the type that the model knows, got {value!r}"):
+        Labels(labels).encode(objects(labels[0], None, value), "k")
+    np.testing.assert_array_equal(Labels(labels).encode(objects(*labels, "new", None), "k"), [0, 1, 2, NAN])
+
+
 @pytest.mark.parametrize("missing", [None, NAN, pd.NA, pd.NaT, np.datetime64("NaT", "D"), np.float32("nan")])
 def test_every_kind_of_missing_label_is_missing(missing):
     assert is_missing(missing)

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from tests.support import training
 from tests.support.edge_values import numeric_rows
 from tests.support.training import fit, shifted
+from treeanova import decompose
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.forest import NEAR_ZERO
 from treeanova.model.grid import grid_of
@@ -479,6 +480,30 @@ def test_arrays_of_codes_for_a_model_of_text_categories():
     booster = training.train(lgb, {**BASE, **CATEGORY}, lgb.Dataset(shifted(frame), shifted(table_target(table()))), 12)
     codes = np.column_stack([frame["number"], frame["word"].cat.codes]).astype(float)
     codes[:60, 1] = np.resize(ODD_CODES, 60)
+    check_data(read(booster), booster, codes, codes)
+
+
+def test_text_for_labels_that_are_numbers_is_refused(tmp_path):
+    """All rows would be unseen without a word."""
+    frame = table()[["number", "whole"]].dropna()
+    y = shifted(table_target(table())[frame.index])
+    booster = training.train(lgb, {**BASE, **CATEGORY}, lgb.Dataset(shifted(frame), y), 12)
+    text = frame.assign(whole=frame["whole"].astype(str))
+    text.to_parquet(tmp_path / "rows.parquet")
+    for rows in (text, text.astype({"whole": "category"}), pl.from_pandas(text), tmp_path):
+        with pytest.raises(TypeError, match=r"'whole' must hold labels of the type that the model knows, got '-?\d+'"):
+            decompose(booster, rows, density="empirical")
+
+
+def test_numbers_for_labels_that_spell_numbers_are_refused_in_tables():
+    """In arrays they are codes, as for LightGBM."""
+    frame = table()[["number", "whole"]].dropna()
+    y = shifted(table_target(table())[frame.index])
+    words = frame.assign(whole=frame["whole"].astype(str).astype("category"))
+    booster = training.train(lgb, {**BASE, **CATEGORY}, lgb.Dataset(shifted(words), y), 12)
+    with pytest.raises(TypeError, match=r"'whole' must hold categories, got plain numbers .* codes or labels"):
+        read(booster).score(frame.astype({"whole": int}))
+    codes = np.column_stack([words["number"], words["whole"].cat.codes]).astype(float)
     check_data(read(booster), booster, codes, codes)
 
 

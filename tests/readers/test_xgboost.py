@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from tests.support.edge_values import numeric_rows
 from tests.support.training import fit, shifted, train
+from treeanova import decompose
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.forest import Forest
 from treeanova.model.grid import grid_of
@@ -534,6 +535,42 @@ def test_matrices_hold_codes() -> None:
     np.testing.assert_array_equal(forest.score(matrix), forest.score(frame))
     matrix[::3, 1], matrix[1::3, 2] = -1, 77
     assert_equal_scores(forest, matrix, model.predict(matrix, output_margin=True))
+
+
+def whole_number_labels(labels):
+    """A table with a category column, the same table with its labels as plain values, and a model of the first."""
+    rng = np.random.default_rng(0)
+    kind, x = np.array(labels)[rng.integers(0, len(labels), 400)], rng.normal(size=400)
+    frame = pd.DataFrame({"kind": pd.Categorical(kind, categories=labels), "x": x})
+    y = frame["kind"].cat.codes * 2 + x
+    model = fit(xgb.XGBRegressor(**SMALL, enable_categorical=True), frame, y.to_numpy())
+    return model, frame, frame.assign(kind=kind)
+
+
+def test_whole_numbers_in_a_table_are_labels(tmp_path) -> None:
+    """XGBoost refuses them in a table; Parquet loses the type of the categories."""
+    model, frame, plain = whole_number_labels([1, 3, 7, 20])
+    forest, expected = read_model(model), model.predict(frame, output_margin=True)
+    with pytest.raises(xgb.core.XGBoostError, match="Invalid new DataFrame input"):
+        model.predict(plain)
+    frame.to_parquet(tmp_path / "rows.parquet")
+    for rows in (plain, plain.astype({"kind": float}), pl.from_pandas(plain), pl.read_parquet(tmp_path / "*.parquet")):
+        assert_equal_scores(forest, rows, expected)
+    matrix = np.c_[frame["kind"].cat.codes, frame["x"]]
+    assert_equal_scores(forest, matrix, model.predict(matrix, output_margin=True))
+    right = decompose(model, frame, density="empirical")
+    from_folder = decompose(model, tmp_path, density="empirical")
+    np.testing.assert_allclose(from_folder.intercept, right.intercept, rtol=1e-12)
+
+
+def test_numbers_in_a_table_that_are_no_labels_are_refused() -> None:
+    """Codes of categories that are numbers, or are texts that spell numbers."""
+    model, frame, plain = whole_number_labels([1, 3, 7, 20])
+    with pytest.raises(ValueError, match=r"'kind' must hold categories of the model, got [02]"):
+        read_model(model).score(frame.assign(kind=frame["kind"].cat.codes))
+    model, frame, plain = whole_number_labels(["1", "20", "3", "7"])
+    with pytest.raises(ValueError, match=r"'kind' must hold categories of the model, got [1372]"):
+        read_model(model).score(plain.astype({"kind": int}))
 
 
 def test_missing_value_is_compared_with_codes() -> None:

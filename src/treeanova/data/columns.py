@@ -195,7 +195,7 @@ def _table_columns(table: nw.DataFrame[Any], schema: Schema) -> tuple[list[npt.N
 def _column_of(feature: Feature, series: nw.Series[Any]) -> npt.NDArray[Any]:
     """A raw column; of dates, where the feature is one."""
     dates = date_column(series) if feature.encoder.date_unit else None
-    return raw_column(series) if dates is None else dates
+    return feature.encoder.of_table(raw_column(series), feature.name) if dates is None else dates
 
 
 def column_positions(columns: Sequence[Any], schema: Schema, beside: Collection[str] = ()) -> list[int]:

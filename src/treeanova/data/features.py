@@ -68,6 +68,13 @@ class Encoder(_Value, abc.ABC):
         """Return the encoder with names of categories from a raw column; itself if it knows them."""
         return self
 
+    def of_table(self, column: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:  # noqa: ARG002
+        """Return a raw column of a table as `encode` takes it: its numbers may be labels, those of a matrix are codes.
+
+        TypeError where that cannot be told.
+        """
+        return column
+
     @abc.abstractmethod
     def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
         """Return the column as float64; `name` is used in error messages."""
@@ -92,6 +99,25 @@ def _as_float(column: npt.NDArray[Any], name: str) -> Floats:
 def _remedy(sample: Sequence[Any]) -> str:
     is_date = any(isinstance(value, dt.date | np.datetime64) for value in sample)
     return f"convert it as for training{', or name it in `dates` of decompose()' if is_date else ''}"
+
+
+def could_be_labels(labels: Sequence[Hashable]) -> bool:
+    """Whether numbers in a table may be labels rather than codes: some labels are numbers, or texts that spell them.
+
+    >>> could_be_labels((1, 3, 7)), could_be_labels(("a", "7")), could_be_labels((0, 1, 2)), could_be_labels(("a", "b"))
+    (True, True, False, False)
+    """
+    spelled = [_spelled_number(label) for label in labels]
+    return any(number is not None for number in spelled) and spelled != list(range(len(spelled)))
+
+
+def _spelled_number(value: Any) -> float | None:
+    """The finite number that a value is or spells; None for others."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if np.isfinite(number) else None
 
 
 def _is_number(value: object) -> bool:
@@ -280,20 +306,35 @@ class Labels(Encoder):
         unseen = np.nan if self.is_ordered else float(len(self.names))
         is_absent = [is_missing(value) or (self.empty_is_missing and value == "") for value in values]
         found = [np.nan if a else position.get(v, unseen) for v, a in zip(values, is_absent, strict=True)]
+        if self.spelling == "value":
+            self._check_types([v for v, a in zip(values, is_absent, strict=True) if not a and v not in position], name)
         encoded = np.array(found, dtype=np.float64)[inverse]
         return self._with_none(encoded, column, name) if column.dtype == object else encoded
+
+    def of_table(self, column: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
+        if self.numbers_are_codes and column.dtype.kind in "biuf" and could_be_labels(self.names):
+            raise _codes_or_labels(column, name)
+        return column
 
     def _holds_codes(self, column: npt.NDArray[Any], name: str) -> bool:
         """Whether a column is of plain numbers, which are codes; an error if they could also be labels."""
         if column.dtype.kind not in "biuf":
             return False
         has_numbers = any(isinstance(label, (int, float)) for label in self.names)
-        if has_numbers and self.names != tuple(range(len(self.names))):
-            raise TypeError(
-                f"column {name!r} must hold categories, got plain numbers ({column.dtype}), which could be codes or "
-                "labels; pass it as a category column of a table, as in training."
-            )
+        if has_numbers and could_be_labels(self.names):
+            raise _codes_or_labels(column, name)
         return True
+
+    def _check_types(self, unseen: Sequence[Any], name: str) -> None:
+        """Raise TypeError for a text that spells a label that is a number, and for a number that a label spells."""
+        labels = {_spelled_number(label): label for label in self.names}
+        for value in unseen:
+            number = _spelled_number(value)
+            if number is not None and number in labels and isinstance(value, str) != isinstance(labels[number], str):
+                raise TypeError(
+                    f"column {name!r} must hold labels of the type that the model knows, got {value!r} where it knows "
+                    f"{labels[number]!r}; convert the column as for training."
+                )
 
     def _with_none(self, encoded: Floats, column: npt.NDArray[Any], name: str) -> Floats:
         if self.refuses_na and any(type(value).__name__ in {"NAType", "NaTType"} for value in column):
@@ -312,6 +353,13 @@ class Labels(Encoder):
         if self.none == "category":
             encoded[is_none] = self.names.index(None)
         return encoded
+
+
+def _codes_or_labels(column: npt.NDArray[Any], name: str) -> TypeError:
+    return TypeError(
+        f"column {name!r} must hold categories, got plain numbers ({column.dtype}), which could be codes or labels; "
+        "pass it as a category column of a table, as in training."
+    )
 
 
 def _check_numbers_or_text(column: npt.NDArray[Any], name: str) -> None:

@@ -512,7 +512,7 @@ def _share_known(reading: Reading, feature: Feature) -> float:
         column = np.empty(len(distinct), dtype=object)
         column[:] = distinct
     try:
-        encoded = feature.encoder.encode(column, feature.name)
+        encoded = feature.encoder.encode(feature.encoder.of_table(column, feature.name), feature.name)
     except (TypeError, ValueError):
         return -1
     known = encoded < feature.n_categories if feature.is_category else ~np.isnan(encoded)

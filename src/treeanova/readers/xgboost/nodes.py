@@ -12,7 +12,16 @@ import numpy as np
 import numpy.typing as npt
 
 from treeanova.core.arrays import Bools, Floats, Ints
-from treeanova.data.features import Encoder, Feature, IntegerCategory, Numeric, distinct, is_missing, singles
+from treeanova.data.features import (
+    Encoder,
+    Feature,
+    IntegerCategory,
+    Numeric,
+    could_be_labels,
+    distinct,
+    is_missing,
+    singles,
+)
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.readers.checks import block_starts, check_size, check_values, parsed_json, whole_number
 from treeanova.readers.xgboost import ubjson
@@ -103,6 +112,7 @@ class Reading:
 class NamedCategory(Encoder):
     """A category given by its label in a table, by its code in a matrix of numbers.
 
+    Numbers in a table are codes too, unless they could be labels: tables from Parquet have lost the type of categories.
     `stored` has, for each way to read the model's names, the names and their lengths. Unseen labels are an error:
     XGBoost refuses those that sort last and treats any other as the next known label.
     """
@@ -121,6 +131,11 @@ class NamedCategory(Encoder):
         first = self.readings[0]
         cut = set(first.cut)
         return tuple(f"{name}… ({code})" if code in cut else name for code, name in enumerate(first.names))
+
+    def of_table(self, column: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:  # noqa: ARG002
+        """Numbers as objects, which `encode` reads as labels, where they could be labels."""
+        is_number = column.dtype.kind in "biuf"
+        return column.astype(object) if is_number and could_be_labels(self.readings[0].names) else column
 
     def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
         """Codes of the labels, NaN where missing."""
