@@ -19,6 +19,7 @@ import treeanova
 from benchmarks.timing import best_of, print_table
 from studies.common import data_folder
 from treeanova.core.arrays import Floats
+from treeanova.decomposition.predictions import function_of
 
 _TREES, _DEPTH = 1_000, 2
 _PEER_TREES, _PEER_ROWS = 50, 500
@@ -139,7 +140,7 @@ def scaling_row(size: Size) -> list[str]:
         return treeanova.decompose(model, rows, density="empirical")
 
     seconds, fx = best_of(work, most=3)
-    n_terms, n_cells = len(fx.terms), sum(values.size for values in fx.effects.terms.values())
+    n_terms, n_cells = len(fx.terms), sum(values.size for values in function_of(fx).effects.terms.values())
     del fx
     peak = peak_bytes(work)
     shape = [f"{size.n_rows:,}", f"{size.n_trees:,}", f"{size.n_features:,}"]

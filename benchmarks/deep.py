@@ -22,6 +22,7 @@ from benchmarks import known_truth
 from benchmarks.decompose import california_housing, peak_bytes
 from benchmarks.timing import best_of, print_table
 from treeanova.core.arrays import Floats
+from treeanova.decomposition.predictions import function_of
 
 _TREES, _DEPTH = 100, 6
 _PEER_TREES = 5
@@ -205,7 +206,7 @@ def cost(size: Size) -> list[str]:
     remainder = "none"
     if fx.has_remainder:
         remainder = f"{np.var(fx.remainder(rows[:4000])) / np.var(fx.decision_function(rows[:4000])):.1%}"
-    n_tables = len(fx.termset.tables.keys)
+    n_tables = len(function_of(fx).terms.tables.keys)
     terms = f"{n_tables:,} + {len(fx.terms) - n_tables:,}"
     del fx
     peak = peak_bytes(lambda: treeanova.decompose(model, rows, density="empirical"))

@@ -20,6 +20,7 @@ import numpy as np
 
 import treeanova
 from treeanova.core.arrays import Floats, Key
+from treeanova.decomposition.predictions import function_of
 from treeanova.density.counting import Request
 from treeanova.density.row_sources import statistics_of
 from treeanova.model.forest import Forest
@@ -176,7 +177,7 @@ def engine(folder: pathlib.Path, name: str) -> dict[str, Any]:
 def differences(fx: Any, expected: Any, rows: Any) -> tuple[float, int]:
     """Largest difference of terms at rows, and number of cells with other counts."""
     values = np.abs(fx.explain(rows).values - expected.explain(rows).values).max()
-    keys = expected.termset.tables.keys
+    keys = function_of(expected).terms.tables.keys
     cells = (fx.statistics.counts(key) != expected.statistics.counts(key) for key in keys)
     return float(values), int(sum(different.sum() for different in cells))
 

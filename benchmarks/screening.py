@@ -29,6 +29,7 @@ from benchmarks.timing import print_table
 from studies.common import data_folder
 from treeanova.core.arrays import BinIndices, Floats, Key
 from treeanova.data.columns import encode
+from treeanova.decomposition.predictions import function_of
 from treeanova.model.rows import Rows
 from treeanova.terms import layout
 from treeanova.terms.at_rows import Joined, PureLeafTerms
@@ -216,7 +217,7 @@ def _screening_of_all() -> Iterator[None]:
 
 def _leaf_terms(fx: treeanova.Decomposition) -> PureLeafTerms | None:
     """Terms without tables; None where all have one."""
-    terms = fx.termset
+    terms = function_of(fx).terms
     return terms.leaf_terms if isinstance(terms, Joined) and isinstance(terms.leaf_terms, PureLeafTerms) else None
 
 
@@ -224,7 +225,7 @@ def _some_codes(fx: treeanova.Decomposition, rows: Any) -> BinIndices:
     """Bins of 2,000 of the rows, or of all."""
     encoded = encode(rows, fx.schema)
     chosen = np.random.default_rng(5).permutation(len(encoded))[:_ROWS]
-    return fx.termset.grid.index(Rows(encoded[chosen]))
+    return function_of(fx).terms.grid.index(Rows(encoded[chosen]))
 
 
 def shares_of_variance(terms: PureLeafTerms, codes: BinIndices, keys: Sequence[Key]) -> Floats:

@@ -247,7 +247,7 @@ def test_california_pairs(data_folder):
 
 def check_deep(model, data, *, raw, rows=slice(None, 300), **options):
     fx = decompose(model, data, **options)
-    assert isinstance(fx.source, TreeModel)
+    assert isinstance(fx._function.source, TreeModel)
     some = data.iloc[rows]
     expected = raw(some)
     np.testing.assert_allclose(fx.decision_function(some), expected, atol=2e-5 * max(1, np.abs(expected).max()))

@@ -771,7 +771,7 @@ def test_names_given_to_features():
     fx = decompose(model, x, feature_names=["p", "q", "r", "s"])
     plain = decompose(model, x)
     assert fx.schema.names == ("p", "q", "r", "s")
-    assert [tuple("pqrs".index(name) for name in names) for names in fx.terms] == list(plain.effects.terms)
+    assert [tuple("pqrs".index(name) for name in names) for names in fx.terms] == list(plain._function.effects.terms)
     np.testing.assert_array_equal(fx.terms["q"].values, plain.terms["x1"].values)
     assert fx.terms["q"].axes[0].name == "q"
     assert_close(fx.decision_function(x), model.predict(x), 1e-12)
@@ -937,7 +937,7 @@ def test_numbers_of_numpy_and_threads(deep, tmp_path):
     model, x = deep
     fx = decompose(model, x, density="empirical", max_order=np.int64(2), tensor_order=np.int64(2), n_jobs=np.int64(1))
     fx.save(tmp_path / "fx.tav")
-    assert decompose(model, x, density="empirical", n_jobs=-1).settings.n_jobs == os.cpu_count()
+    assert decompose(model, x, density="empirical", n_jobs=-1)._settings.n_jobs == os.cpu_count()
     with pytest.raises(ValueError, match="`n_jobs` must be a whole number from 1 on, or -1 for all cores, got -2"):
         decompose(model, x, n_jobs=-2)
 
@@ -955,14 +955,14 @@ def test_progress_is_told_of_tensors_too():
 def test_the_bar_of_slow_work_is_plain_text_where_there_is_no_terminal(deep, capfd, monkeypatch):
     model, x = deep
     monkeypatch.setattr(bar, "_SLOW", 0.0)
-    numbers = decompose(model, x, density="empirical", progress=True).effects.terms
+    numbers = decompose(model, x, density="empirical", progress=True)._function.effects.terms
     out, err = capfd.readouterr()
     assert out == ""
     assert "high orders" in err
     assert re.search(r"\[\d+ s\] high orders.*: done in \d+ s\n", err)
     assert "\r" not in err
     assert "\x1b" not in err
-    quietly = decompose(model, x, density="empirical").effects.terms
+    quietly = decompose(model, x, density="empirical")._function.effects.terms
     assert capfd.readouterr() == ("", "")
     assert all((numbers[key] == quietly[key]).all() for key in quietly)
 
@@ -1011,8 +1011,8 @@ def test_terms_are_listed_in_addition(few_listed, deep):
 def test_all_terms_are_listed(few_listed, deep):
     model, x = deep
     fx = decompose(model, x, density="independent", terms="all")
-    assert fx.evaluation.rest_orders == ()
-    features = [{f"x{j}" for j in path} for path in fx.source.trees.leaf_sets.keys]
+    assert fx._function.rest_orders == ()
+    features = [{f"x{j}" for j in path} for path in fx._function.source.trees.leaf_sets.keys]
     sets = (names for order in range(3, 7) for names in itertools.combinations([f"x{j}" for j in range(6)], order))
     assert listed(fx) == [names for names in sets if any(set(names) <= path for path in features)]
     explained = fx.explain(x[:50])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from numbers import Integral, Real
@@ -29,7 +30,7 @@ from treeanova.density.statistics import Statistics
 from treeanova.model.effects import Effects
 from treeanova.model.forest import Forest
 from treeanova.readers import read_for_rows, unpickled
-from treeanova.terms.layout import DEFAULT_BUDGET, Plan, check_leaves, choose_layout, plan_of_effects
+from treeanova.terms.layout import DEFAULT_BUDGET, Plan, TermLayout, check_leaves, choose_layout, plan_of_effects
 from treeanova.terms.leaves import LeafSets
 from treeanova.terms.source import AdditiveModel, Settings, Source
 from treeanova.terms.terms import Tensors
@@ -51,12 +52,12 @@ def decompose(
     method: str = "auto",
     budget: float = DEFAULT_BUDGET,
     seconds: float | None = None,
-    n_jobs: int | None = None,
+    n_jobs: int | None = -1,
     progress: bool | Progress | None = None,
     random_state: int = 0,
     trusted: bool = False,
 ) -> Decomposition:
-    """The functional ANOVA of a trained tree ensemble: intercept, pure main effects and pure interactions.
+    """Decompose a trained tree ensemble into its intercept, pure main effects and pure interactions.
 
     Parameters
     ----------
@@ -66,10 +67,10 @@ def decompose(
     X
         The rows that define the density: numpy, pandas, polars, pyarrow or scipy.sparse; or rows that are read in
         batches: paths of Parquet files, a pyarrow Dataset, a DuckDB relation, a polars LazyFrame, an Arrow stream or an
-        iterable of frames. Statistics of rows (`Decomposition.statistics`) will do too. None is allowed for "uniform".
+        iterable of frames; or statistics of rows (`Decomposition.statistics`). None is allowed for "uniform".
         Columns of tables are matched by name, in any order, if the model was trained with names or `feature_names` are
-        given, and others are ignored. If not, they are matched by name where they are exactly x0, x1, ..., the names
-        that are shown then, and by position otherwise.
+        given, and others are ignored. If not, they are matched by name if they are exactly x0, x1, ..., the names that
+        are shown then, and by position otherwise.
     density
         A name ("auto", "kernel", "empirical", "laplace", "independent", "shrinkage", "uniform"), an object of
         `treeanova.density`, an array over the bins of all features, a mapping from names to arrays, or a callable.
@@ -105,13 +106,13 @@ def decompose(
         remainder. Where that is not enough, BudgetError is raised before any work. Tables above 200 MB have no more
         bins than the rows justify, about 16 times the root of their number, whatever the budget.
     seconds
-        Time to stay within, about. Tables then have merged bins, or pairs are evaluated at rows and have no tables;
-        fewer terms of high order are corrected for dependence, fewer are tried for their weight, and less is
-        measured. The sum of terms is exact all the same. What was left out is in the certificate
-        (`certificate.higher.skipped`). Where the leaves of the trees alone take longer, BudgetError is raised before
-        any work and says how long; less than two seconds count as two. The answer may differ from run to run.
+        Approximate time limit; reading the model is not interrupted. Tables then have merged bins, or pairs are
+        evaluated at rows and have no tables; fewer terms of high order are corrected for dependence, fewer candidate
+        terms are evaluated, and less is measured. The sum of terms stays exact. The certificate says what was left out
+        (`certificate.higher.skipped`). If the leaves of the trees alone take longer, BudgetError is raised before any
+        work and says how long; less than two seconds count as two. The answer may differ from run to run.
     n_jobs
-        Number of threads; all cores by default and for -1.
+        Number of threads; -1, the default, takes all cores, and None takes one, as in scikit-learn.
     progress
         True for a progress bar on standard error, or a function of stage, number of steps done and number of steps.
         Each stage is reported first with 0 steps done and last with all; a stage of one step is one that cannot be
@@ -144,10 +145,7 @@ def decompose(
             model = unpickled(model, trusted=trusted)
             X = _in_batches(X, sample_weight)
             check_weighted_rows(X, sample_weight)
-            max_order = _checked_order("max_order", max_order, 1)
-            tensor_order = _checked_order("tensor_order", tensor_order, 2)
-            _check_budget(budget)
-            _check_terms(terms)
+            limits = _Limits(max_order, tensor_order, terms, budget)
             content = _with_names(read_for_rows(model, _head_of(X, sample_weight)), feature_names)
             head = _head_of(X, sample_weight, content.schema)
             content = _with_dates(content, head, dates or {})
@@ -165,15 +163,7 @@ def decompose(
             check_texts(forest.schema)
             check_leaves(forest, budget, clock.left)
             sets = leaves_of(forest)
-            layout = choose_layout(
-                sets,
-                budget=budget,
-                max_order=max_order,
-                tensor_order=tensor_order,
-                terms=_wanted_keys(terms, sets),
-                seconds=clock.left,
-                n_rows=_n_known_rows(X),
-            )
+            layout = limits.layout(sets, n_rows=_n_known_rows(X), seconds=clock.left)
         marginals = None if layout.max_bins is None else _marginals(X, sets, sample_weight)
         source = source_of_forest(forest, sets, layout, marginals)
         bound = kind.bind(source.grid, counted_for(source, kind, X, sample_weight))
@@ -182,8 +172,44 @@ def decompose(
         return fx.truncate(layout.row_order)
 
 
+@dataclasses.dataclass(frozen=True)
+class _Limits:
+    """How many terms are asked for, and the memory for them, checked."""
+
+    max_order: int | None
+    tensor_order: int | None
+    terms: str | Collection[Collection[str]]
+    budget: float
+
+    def __post_init__(self) -> None:
+        for name, least in (("max_order", 1), ("tensor_order", 2)):
+            order = getattr(self, name)
+            if order is not None:
+                object.__setattr__(self, name, checked_whole(name, order, least, "leave it out for all that fits"))
+        budget, terms = self.budget, self.terms
+        if isinstance(budget, bool) or not isinstance(budget, Real) or not float(budget) > 0:
+            raise ValueError(
+                f"`budget` must be a number of bytes above 0, got {budget!r}; leave it out for the default."
+            )
+        is_list = isinstance(terms, Collection) and all(isinstance(term, Collection) for term in terms)
+        if terms not in ("auto", "all") if isinstance(terms, str) else not is_list:
+            raise ValueError(f"`terms` must be 'auto', 'all' or a list of sets of features, got {terms!r}.")
+
+    def layout(self, sets: LeafSets, *, n_rows: float, seconds: float = math.inf) -> TermLayout:
+        """The layout of the terms of a forest."""
+        return choose_layout(
+            sets,
+            budget=self.budget,
+            max_order=self.max_order,
+            tensor_order=self.tensor_order,
+            terms=_keys_of(self.terms, sets),
+            seconds=seconds,
+            n_rows=n_rows,
+        )
+
+
 def _in_batches(X: Any, sample_weight: Any) -> Any:
-    """Data that come in batches as such, with the name of their weights; others as they are."""
+    """Wrap batch sources and remember the weight column; return anything else unchanged."""
     batches = None if isinstance(X, Statistics) else batches_of(X)
     if batches is None:
         return X
@@ -191,9 +217,9 @@ def _in_batches(X: Any, sample_weight: Any) -> Any:
 
 
 def _head_of(X: Any, sample_weight: Any, schema: Schema | None = None) -> Any:
-    """Rows that tell what kind of table the data are, without weights: of a table in memory all, of batches the first.
+    """A sample of rows for inspecting column types, without weights: the whole table, or the first batch.
 
-    With a schema, weights that are a feature too are there. None where there are no rows, or only their statistics.
+    With a schema, weights that are a feature too are there. None if there are no rows, or only their statistics.
     """
     if X is None or isinstance(X, Statistics):
         return None
@@ -232,32 +258,14 @@ def _n_known_rows(X: Any) -> float:
         return float("inf")
 
 
-def _checked_order(name: str, order: int | None, least: int) -> int | None:
-    return None if order is None else checked_whole(name, order, least, "leave it out for all that fits")
-
-
-def _check_budget(budget: Any) -> None:
-    if isinstance(budget, bool) or not isinstance(budget, Real) or not float(budget) > 0:
-        raise ValueError(f"`budget` must be a number of bytes above 0, got {budget!r}; leave it out for the default.")
-
-
-def _check_terms(terms: Any) -> None:
-    if isinstance(terms, str):
-        is_known = terms in ("auto", "all")
-    else:
-        is_known = isinstance(terms, Collection) and all(isinstance(term, Collection) for term in terms)
-    if not is_known:
-        raise ValueError(f"`terms` must be 'auto', 'all' or a list of sets of features, got {terms!r}.")
-
-
-def _wanted_keys(terms: str | Collection[Collection[str]], sets: LeafSets) -> Sequence[Key] | Literal["auto", "all"]:
+def _keys_of(terms: str | Collection[Collection[str]], sets: LeafSets) -> Sequence[Key] | Literal["auto", "all"]:
     """Positions of the features of terms that are asked for by names."""
     if isinstance(terms, str):
         return "all" if terms == "all" else "auto"
-    return [_wanted_key((term,) if isinstance(term, str) else tuple(term), sets) for term in terms]
+    return [_key_of((term,) if isinstance(term, str) else tuple(term), sets) for term in terms]
 
 
-def _wanted_key(names: Names, sets: LeafSets) -> Key:
+def _key_of(names: Names, sets: LeafSets) -> Key:
     known = sets.grid.schema.names
     unknown = [name for name in names if name not in known]
     if unknown or len(set(names)) < len(names) or not names:
@@ -281,8 +289,9 @@ def _checked_seconds(seconds: float | None) -> float | None:
 
 
 def _n_threads(n_jobs: int | None) -> int:
-    """Threads to use: all cores for None and -1."""
-    if n_jobs is None or n_jobs == -1:
+    if n_jobs is None:
+        return 1
+    if n_jobs == -1:
         return os.cpu_count() or 1
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs < 1:
         raise ValueError(f"`n_jobs` must be a whole number from 1 on, or -1 for all cores, got {n_jobs!r}.")
@@ -298,7 +307,7 @@ def plan(
     budget: float = DEFAULT_BUDGET,
     trusted: bool = False,
 ) -> Plan:
-    """The tables that `decompose` will compute for a model, and the memory of the work, before it starts; `print` it.
+    """Plan the tables that `decompose` will compute for a model, and the memory of the work; `print` it.
 
     Parameters
     ----------
@@ -325,20 +334,12 @@ def plan(
     order 2: 1 terms, 4 cells, direct
     1 output, 192 bytes in all
     """
-    max_order = _checked_order("max_order", max_order, 1)
-    tensor_order = _checked_order("tensor_order", tensor_order, 2)
-    _check_budget(budget)
+    limits = _Limits(max_order, tensor_order, "auto", budget)
     content = read_for_rows(unpickled(model, trusted=trusted))
     if isinstance(content, Effects):
         return plan_of_effects(content)
     check_leaves(content, budget)
-    layout = choose_layout(
-        leaves_of(content),
-        budget=budget,
-        max_order=max_order,
-        tensor_order=tensor_order,
-        n_rows=_n_known_rows(_in_batches(X, None)),
-    )
+    layout = limits.layout(leaves_of(content), n_rows=_n_known_rows(_in_batches(X, None)))
     return dataclasses.replace(layout.plan, notes=(*layout.plan.notes, *_notes_on_leaves(content)))
 
 
@@ -362,7 +363,7 @@ def density_sensitivity(
     progress: bool | Progress | None = None,
     **options: Any,
 ) -> Sensitivity:
-    """How much each effect depends on the density: the model purified under several densities.
+    """Purify a model under several densities, and say how much each effect depends on them.
 
     Parameters
     ----------
@@ -443,7 +444,7 @@ def bag(
     progress: bool | Progress | None = None,
     **options: Any,
 ) -> Bag:
-    """A model fitted again to resampled rows, each time decomposed: how sure its effects are.
+    """Fit a model again to resampled rows, and decompose it each time, to see how sure its effects are.
 
     Parameters
     ----------

@@ -12,8 +12,8 @@ from tests.support.command_line import printed
 from tests.support.diamonds import diamonds_decomposition, labels_by_variance
 from tests.support.remainders import model_with_a_feature_called_remainder
 from tests.support.training import fit
-from treeanova.cli.answers import summary
-from treeanova.views import NEGATIVE_SHARE
+from treeanova.decomposition.summary import plain_summary, summary_text
+from treeanova.views import NEGATIVE_SHARE, percent
 
 pytest.importorskip("typer")
 pytest.importorskip("rich")
@@ -23,12 +23,11 @@ xgboost = pytest.importorskip("xgboost")
 def test_explain_prints_the_strongest_terms_of_the_decomposition(folder, fx, capsys, data):
     text = printed(["explain", folder / "model.json", *data, "--top", "3"], capsys)
     table = fx.importance().set_index("term")
-    lines = re.findall(r"^(\S.*?)" + 3 * r"  +(-?[\d.]+) %", text, flags=re.MULTILINE)
+    lines = re.findall(r"^(\S.*?)" + 3 * "  +([−<]? ?[\\d.]+\u00a0%)", text, flags=re.MULTILINE)
     assert [name for name, *_ in lines] == list(table.index[:3])
     for name, *numbers in lines:
-        expected = 100 * table.loc[name, ["variance", "covariance", "share"]]
-        assert [float(number) for number in numbers] == pytest.approx(expected.tolist(), abs=0.051)
-    left = {name: f"{100 * table[name][3:].sum():.1f} %" for name in ("variance", "share")}
+        assert numbers == [percent(share) for share in table.loc[name, ["variance", "covariance", "share"]]]
+    left = {name: percent(table[name][3:].sum()) for name in ("variance", "share")}
     assert f"{len(table) - 3} more terms: variance {left['variance']}, share {left['share']}\n" in text
     assert "model.json: 4 features, density auto, 800 rows, prediction" in text
 
@@ -59,7 +58,7 @@ def test_densities_of_one_model_are_compared(folder, fx, capsys, data):
     start = next(i for i, line in enumerate(lines) if line.startswith("term"))
     for line, term, relative in zip(lines[start + 1 :], largest["term"], largest["relative"], strict=False):
         assert line.startswith(f"{term} ")
-        assert f" {100 * relative:.1f} %" in line
+        assert f" {percent(relative)}" in line
     assert text.endswith(f"{len(fx.terms) - 2} more terms\n")
 
 
@@ -88,14 +87,11 @@ def test_the_command_line_has_the_same_order_and_a_foot_line():
     pytest.importorskip("xgboost")
     pytest.importorskip("pandas")
     fx, expected = diamonds_decomposition(), labels_by_variance()
-    answers = pytest.importorskip("treeanova.cli.answers")
-    found = answers.summary(fx, "model") | {"files": {}}
-    assert [row["term"] for row in found["terms"]] == expected
-    text = answers.explained(fx, found, 8)
-    assert re.findall(r"^(\S.*?)  +[\d.]+ %", text, flags=re.MULTILINE) == expected[:8]
+    assert [row["term"] for row in plain_summary(fx, "model")["terms"]] == expected
+    text = summary_text(fx, "model", 8)
+    assert re.findall("^(\\S.*?)  +[< ]*[\\d.]+\u00a0%", text, flags=re.MULTILINE) == expected[:8]
     assert NEGATIVE_SHARE in text
-    none_shown = answers.explained(fx, found, 1)
-    assert NEGATIVE_SHARE not in none_shown
+    assert NEGATIVE_SHARE not in summary_text(fx, "model", 1)
 
 
 def test_the_command_line_names_the_remainder(tmp_path, capsys):
@@ -119,7 +115,7 @@ def test_what_was_not_measured_is_null_in_json(fx):
         (3, 5), 4, 0, 0.0, {}, np.nan, is_exact=False, measured=None, table_error=np.nan
     )
     known = dataclasses.replace(fx, certificate=dataclasses.replace(fx.certificate, higher=higher))
-    certificate = summary(known, "model.json")["certificate"]
+    certificate = plain_summary(known, "model.json")["certificate"]
     at_rows = json.loads(json.dumps(certificate, allow_nan=False))["at_rows"]
     assert [at_rows[name] for name in ("purity", "refinement", "table_error")] == [None] * 3
     assert at_rows["n_corrected"] == 0

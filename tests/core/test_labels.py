@@ -15,7 +15,8 @@ from tests.support.models import boosted_product
 from tests.support.training import fit
 from treeanova.cli.sources import term_named
 from treeanova.core.arrays import label_of, labels_of, split_label
-from treeanova.views import as_lists, html_summary
+from treeanova.data.columns import columns_of
+from treeanova.decomposition.summary import html_summary
 
 ensemble = pytest.importorskip("sklearn.ensemble")
 NAMES = ["carat", "x", "y"]
@@ -72,8 +73,8 @@ def test_tables_tell_a_feature_from_the_interaction_that_reads_like_it():
     """Values of each row are those of the term itself, found by its features."""
     fx, rows = boosted_product(["a", "b", "a × b"], density="independent", n_rows=300)
     labels = {("a", "b"): "a × b", ("a × b",): '"a × b"'}
-    columns = as_lists(fx.explain(rows).to_frame())
-    variance = as_lists(fx.importance())
+    columns = columns_of(fx.explain(rows).to_frame())
+    variance = columns_of(fx.importance())
     for names, label in labels.items():
         np.testing.assert_allclose(columns[label], fx.term_values(rows, names), atol=1e-12)
         term = fx.terms[names]
@@ -84,12 +85,12 @@ def test_tables_tell_a_feature_from_the_interaction_that_reads_like_it():
     validation = fx.validate(rows, rows[:, 0])
     tables = [treeanova.compare({"one": fx, "two": fx}).ranks, fx.gap(rows, rows[:, 0] > 0).table, validation.table]
     for table in [*tables, treeanova.change(fx, fx, X_new=rows[:99]).table]:
-        assert set(labels.values()) <= set(as_lists(table)["term"])
+        assert set(labels.values()) <= set(columns_of(table)["term"])
 
 
 def test_a_feature_called_intercept_is_not_the_intercept():
     fx, rows = boosted_product(["intercept", "b", "c"], density="independent", n_rows=300)
-    table = as_lists(treeanova.change(fx, fx, X_new=rows[:99]).table)
+    table = columns_of(treeanova.change(fx, fx, X_new=rows[:99]).table)
     assert table["term"][0] == "(intercept)"
     values = fx.term_values(rows, "intercept")
     moved = values[:99].mean() - values.mean()

@@ -273,7 +273,7 @@ def test_deep_models_of_different_libraries_are_combined():
     other = other.with_schema(dataclasses.replace(other.schema, underscores=True, absent=np.nan))
     data = np.random.default_rng(0).normal(size=(200, 3))
     first, second = (treeanova.decompose(forest, data, density="empirical", tensor_order=2) for forest in (one, other))
-    assert not isinstance(first.source, AdditiveModel)
+    assert not isinstance(first._function.source, AdditiveModel)
     difference = first - second
     expected = one.score(Rows(data)) - other.score(Rows(data))
     np.testing.assert_allclose(difference.decision_function(data), expected[:, 0], atol=1e-12)
@@ -298,7 +298,7 @@ def test_equal_deep_models_cancel_out_exactly():
     forest = chains([(0, 0.1), (1, 0.2), (2, 0.3)], [(2, 0.4), (1, -0.2), (0, 0.3)])
     data = np.random.default_rng(0).normal(size=(200, 3))
     fx, again = (treeanova.decompose(forest, data, density="empirical", tensor_order=2) for _ in range(2))
-    assert not isinstance(fx.source, AdditiveModel)
+    assert not isinstance(fx._function.source, AdditiveModel)
     nothing = fx - again
     assert not nothing.decision_function(data).any()
     assert not nothing.explain(data).values.any()
@@ -316,7 +316,7 @@ def test_models_that_rounding_alone_distinguishes_have_no_shares(tensor_order):
     fx = treeanova.decompose(forest, data, **options)
     next_to = dataclasses.replace(forest, values=np.nextafter(forest.values, np.inf))
     nothing = fx - treeanova.decompose(next_to, data, **options)
-    assert isinstance(fx.source, AdditiveModel) == (tensor_order == 3)
+    assert isinstance(fx._function.source, AdditiveModel) == (tensor_order == 3)
     assert np.abs(nothing.decision_function(data)).max() < 1e-14
     assert not np.asarray(nothing.importance()[["variance", "share", "mean_abs"]]).any()
     assert nothing.certificate.reconstruction_error < 1e-14
@@ -330,7 +330,7 @@ def test_trees_that_cancel_out_up_to_rounding_have_no_shares():
     data = np.random.default_rng(0).normal(size=(200, 3))
     next_to = dataclasses.replace(forest, values=np.nextafter(forest.values, np.inf))
     nothing = treeanova.decompose(weighted_sum([forest, next_to], [1.0, -1.0]), data, tensor_order=2)
-    assert isinstance(nothing.source, TreeModel)
+    assert isinstance(nothing._function.source, TreeModel)
     assert nothing.explain(data).values.any()
     assert not np.asarray(nothing.importance()[["variance", "share", "mean_abs"]]).any()
     assert nothing.certificate.reconstruction_error < 1e-14

@@ -10,7 +10,7 @@ import pytest
 import treeanova
 from tests.support.recorded import Recorded
 from tests.support.simulated import dependent_rows
-from treeanova.views import as_lists
+from treeanova.data.columns import columns_of
 
 pd = pytest.importorskip("pandas")
 pa = pytest.importorskip("pyarrow")
@@ -68,7 +68,7 @@ def test_a_table_of_several_outputs_has_a_value_each(several):
 @pytest.mark.parametrize("name", ["value", "weight"])
 def test_features_may_be_called_as_columns_of_a_table_are(model, name):
     found = decompose(model, DATA, feature_names=[name, "b", "c"], n_jobs=1)
-    text = [values for values in as_lists(found.table(name)).values() if isinstance(values[0], str)]
+    text = [values for values in columns_of(found.table(name)).values() if isinstance(values[0], str)]
     assert text == [list(found.terms[name].axes[0].labels)]
 
 

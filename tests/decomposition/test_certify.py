@@ -13,7 +13,7 @@ import treeanova
 from tests.support.forests import chains, stumps
 from tests.support.training import fit
 from treeanova.data.features import Feature, Numeric
-from treeanova.decomposition.term import Evaluation
+from treeanova.decomposition.function import Function
 
 NAMES = ("x0", "x1", "x2")
 PAIRS = list(itertools.combinations(NAMES, 2))
@@ -45,8 +45,8 @@ def test_the_certificate_is_of_terms_and_remainder(triple, monkeypatch):
     mains = treeanova.decompose(model, rows, density="empirical", max_order=1)
     assert "sum of terms and remainder within" in repr(mains)
     assert mains.certificate.reconstruction_error < 1e-12
-    real = Evaluation.score
-    monkeypatch.setattr(Evaluation, "score", lambda self, encoded: real(self, encoded) + 1.0)
+    real = Function.score
+    monkeypatch.setattr(Function, "score", lambda self, encoded: real(self, encoded) + 1.0)
     wrong = treeanova.decompose(model, rows, density="empirical", max_order=1)
     assert wrong.certificate.reconstruction_error > 0.1
 

@@ -112,7 +112,7 @@ def test_several_outputs_have_a_column(several):
     assert_adds_up(change, several, several, OLD, NEW)
     assert list(change.table.columns) == ["term", "output", "population", "model", "total"]
     assert change.table["output"].unique().tolist() == list(several.outputs)
-    assert repr(change).count("mean score of") == 3
+    assert repr(change).count(": mean class score ") == 3
 
 
 def test_weights_of_rows_are_those_of_the_decompositions(model):

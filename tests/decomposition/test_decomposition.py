@@ -27,14 +27,13 @@ from tests.support.simulated import boosted, dependent_rows, interacting, named_
 from tests.support.training import fit
 from treeanova.data.features import Feature, Schema
 from treeanova.decomposition.explanation import Explanation
+from treeanova.decomposition.summary import adding_up
 from treeanova.density import Empirical, Laplace, Uniform
 from treeanova.model.axes import IntervalAxis
 from treeanova.model.effects import Effects
 from treeanova.model.grid import Grid
 from treeanova.terms.correction import no_correction
 from treeanova.terms.terms import Scope
-from treeanova.testing import example
-from treeanova.views import adding_up
 
 ensemble = pytest.importorskip("sklearn.ensemble")
 tree = pytest.importorskip("sklearn.tree")
@@ -169,7 +168,7 @@ def test_parts_of_a_deep_decomposition(deep, deep_fx):
     np.testing.assert_allclose(without.decision_function(x), without.decision_function(moved), atol=1e-12)
     uniform = low.with_density("uniform")
     np.testing.assert_allclose(uniform.decision_function(x), low.decision_function(x), atol=1e-12)
-    assert uniform.scope == low.scope == Scope(n_terms=len(deep_fx.terms))
+    assert uniform._function.scope == low._function.scope == Scope(n_terms=len(deep_fx.terms))
     with pytest.raises(ValueError, match=f"needs all terms of a deep ensemble, got {len(without.terms)} selected"):
         without.with_density("uniform")
 
@@ -217,7 +216,7 @@ def test_raw_of_a_deep_model_is_what_the_trees_hold(deep, deep_fx):
     x = deep[1]
     raw = deep_fx.raw.explain(x[:300])
     np.testing.assert_allclose(sum_of(raw), deep_fx.decision_function(x[:300]), atol=1e-12)
-    sets = deep_fx.source.trees.leaf_sets
+    sets = deep_fx._function.source.trees.leaf_sets
     assert set(raw.terms) == {tuple(f"x{j}" for j in key) for key in sets.keys if key}
 
 
@@ -277,12 +276,16 @@ def test_equality_is_of_bounds_and_bins_of_missing_values():
     assert parts[1] != parts[2]
 
 
+def with_terms(fx, terms):
+    return dataclasses.replace(fx, _function=dataclasses.replace(fx._function, terms=terms))
+
+
 def test_equal_tensors_do_not_make_equal_decompositions(triple):
     model, rows = triple
     deep = treeanova.decompose(model, rows, density="empirical", tensor_order=2)
     assert deep == treeanova.decompose(model, rows, density="empirical", tensor_order=2)
-    uncorrected = dataclasses.replace(deep.termset.leaf_terms, correction=no_correction())
-    assert deep != dataclasses.replace(deep, termset=dataclasses.replace(deep.termset, high=uncorrected))
+    uncorrected = dataclasses.replace(deep._function.terms.leaf_terms, correction=no_correction())
+    assert deep != with_terms(deep, dataclasses.replace(deep._function.terms, high=uncorrected))
 
 
 def test_deep_and_dense_ones_can_be_compared_for_equality(triple):
@@ -398,12 +401,6 @@ def test_axes_are_part_of_equality(own_axes):
     assert full != coarse
     for names in full.terms:
         np.testing.assert_allclose(full.term_values(rows, names), coarse.term_values(rows, names), atol=1e-12)
-
-
-def test_the_former_name_of_terms_without_a_table_warns():
-    fx, _ = example()
-    with pytest.warns(DeprecationWarning, match="see Term.has_table in terms"):
-        assert fx.higher_terms == ()
 
 
 def test_progress_of_other_densities_and_of_means(fx):

@@ -26,7 +26,7 @@ def parts(fx):
 
 def check_sums(fx, rows):
     for part in parts(fx):
-        evaluation = part.evaluation
+        evaluation = part._function
         codes = evaluation.grid.index(rows)
         values = evaluation.all_at(codes)
         assert values.shape[1] == len(part.terms) + part.has_remainder
@@ -49,15 +49,15 @@ def test_terms_of_deep_ensembles_add_up_to_the_score(deep, deep_fx):
 def test_merged_bins_leave_a_remainder_but_none_to_a_selection(deep):
     model, x = deep
     merged = treeanova.decompose(model, x, density="empirical", budget=1.5e6)
-    assert merged.evaluation.has_remainder
-    assert max(merged.grid.sizes) < max(merged.evaluation.grid.sizes)
-    assert not merged.select(order=[1, 2]).evaluation.has_remainder
-    assert merged.raw.evaluation.has_remainder
+    assert merged._function.has_remainder
+    assert max(merged.grid.sizes) < max(merged._function.grid.sizes)
+    assert not merged.select(order=[1, 2])._function.has_remainder
+    assert merged.raw._function.has_remainder
     check_sums(merged, x[:30])
 
 
 def test_one_term_at_a_time_is_the_same(own_axes):
     fx, rows = own_axes
-    codes = fx.evaluation.grid.index(rows)
-    for i, key in enumerate(fx.termset.keys):
-        np.testing.assert_array_equal(fx.evaluation.at(codes, [key])[:, 0], fx.evaluation.all_at(codes)[:, i])
+    codes = fx._function.grid.index(rows)
+    for i, key in enumerate(fx._function.terms.keys):
+        np.testing.assert_array_equal(fx._function.at(codes, [key])[:, 0], fx._function.all_at(codes)[:, i])

@@ -17,8 +17,7 @@ import treeanova
 from tests.support.simulated import boosted, dependent_rows, named_rows
 from tests.support.training import fit
 from treeanova import compare
-from treeanova.data.columns import Table, backend_of
-from treeanova.views import as_lists
+from treeanova.data.columns import Table, backend_of, columns_of
 
 tree = pytest.importorskip("sklearn.tree")
 pd = pytest.importorskip("pandas")
@@ -59,7 +58,7 @@ def test_tables_come_back_in_the_library_of_the_data(model, wrap, kind):
     frame = explanation.to_frame()
     assert isinstance(frame, kind)
     expected = {" × ".join(names): found.term_values(HELD_OUT, names).tolist() for names in found.terms}
-    assert as_lists(frame) == expected
+    assert columns_of(frame) == expected
     for table in (found.importance(), found.importance(by="feature"), found.table("x0"), found.table(("x0", "x1"))):
         assert isinstance(table, kind)
     comparison = compare({"pure": found, "raw": found.raw})
@@ -257,9 +256,9 @@ def test_shap_values_add_up_to_the_score_under_dependence(few_listed, deep, dens
 def test_unlisted_terms_are_shared_on_the_first_call_only(few_listed, factorial, monkeypatch):
     model, x = factorial
     fx = treeanova.decompose(model, x, density="independent", tensor_order=2)
-    share = type(fx.evaluation).rest_shares_at
+    share = type(fx._function).rest_shares_at
     calls = []
-    monkeypatch.setattr(type(fx.evaluation), "rest_shares_at", lambda *given: calls.append(1) or share(*given))
+    monkeypatch.setattr(type(fx._function), "rest_shares_at", lambda *given: calls.append(1) or share(*given))
     explained = fx.explain(x[:5])
     assert not calls
     expected = explained.shap_values()

@@ -55,7 +55,7 @@ def test_terms_on_axes_of_their_own_are_saved_and_loaded(density, seed, tmp_path
         part.save(tmp_path / "fx.tav")
         for after in (treeanova.load(tmp_path / "fx.tav"), pickle.loads(pickle.dumps(part))):
             assert after == part
-            assert after.scope == part.scope
+            assert after._function.scope == part._function.scope
             for names, term in part.terms.items():
                 assert after.terms[names].axes[0].labels == term.axes[0].labels
                 assert after.terms[names].values.tobytes() == term.values.tobytes()

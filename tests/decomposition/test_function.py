@@ -148,8 +148,8 @@ def test_max_order_of_a_dense_model():
     model, x = boosted_on_few_bins()
     whole = treeanova.decompose(model, x, density="empirical")
     cut = treeanova.decompose(model, x, density="empirical", max_order=2)
-    assert not isinstance(whole.source, TreeModel)
-    assert not isinstance(cut.source, TreeModel)
+    assert not isinstance(whole._function.source, TreeModel)
+    assert not isinstance(cut._function.source, TreeModel)
     for names in cut.terms:
         np.testing.assert_array_equal(cut.terms[names].values, whole.terms[names].values)
     np.testing.assert_allclose(cut.remainder(x), whole.term_values(x, ("x0", "x1", "x2")), atol=1e-12)
@@ -208,7 +208,7 @@ def test_labels_of_forests_are_the_most_probable_classes():
     classes = np.array(["low", "mid", "high"])[np.digitize(DATA[:, 0], [-0.5, 0.5])]
     forest = fit(ensemble.RandomForestClassifier(4, max_depth=2, random_state=0, n_jobs=1), DATA, classes)
     found = decompose(forest, DATA, n_jobs=1)
-    assert found.link == "probability"
+    assert found.schema.link == "probability"
     np.testing.assert_array_equal(found.predict(HELD_OUT), forest.predict(HELD_OUT))
 
 
@@ -242,8 +242,8 @@ def test_separate_yes_no_questions_have_an_answer_each():
 def test_features_outputs_and_link_are_told(fx, several):
     assert fx.feature_names_in_.tolist() == ["x0", "x1", "x2"]
     assert fx.feature_names_in_.dtype == object  # as scikit-learn's
-    assert (fx.outputs, fx.link) == (("score",), "identity")
-    assert (several.outputs, several.link) == (("u", "v", "w"), "softmax")
+    assert (fx.outputs, fx.schema.link) == (("score",), "identity")
+    assert (several.outputs, several.schema.link) == (("u", "v", "w"), "softmax")
 
 
 def test_terms_at_rows_can_be_called_with_their_columns(deep, deep_fx):
@@ -263,7 +263,7 @@ def test_progress_of_explanations(deep, deep_fx, capsys):
     rows, told = deep[1][:50], Recorded()
     explained = deep_fx.explain(rows, progress=told)
     assert told.stages == ["tables at rows", "terms of high order at rows"]
-    n_tables = len(deep_fx.effects.terms)
+    n_tables = len(deep_fx._function.effects.terms)
     assert told.calls[: n_tables + 1] == [("tables at rows", done, n_tables) for done in range(n_tables + 1)]
     assert (explained.values == deep_fx.explain(rows).values).all()
     assert capsys.readouterr() == ("", "")

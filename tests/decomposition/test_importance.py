@@ -17,8 +17,8 @@ from tests.support.recorded import Recorded
 from tests.support.simulated import dependent_rows
 from tests.support.training import fit
 from treeanova.decomposition import importance
+from treeanova.decomposition.function import Function
 from treeanova.decomposition.importance import strongest_first
-from treeanova.decomposition.term import Evaluation
 from treeanova.density import Laplace, Shrinkage
 from treeanova.model.effects import Effects
 from treeanova.model.grid import binning_by
@@ -68,9 +68,9 @@ def test_shares_of_raw_terms_are_those_of_values_at_rows(fx):
     values = np.stack([raw.term_values(DATA, names) for names in raw.terms])
     assert np.abs(values.mean(axis=1)).max() > 1e-3
     covariances = np.cov(values, ddof=0)
-    np.testing.assert_allclose(raw.moments.variance[:, 0], np.diag(covariances), atol=1e-12)
+    np.testing.assert_allclose(raw._moments.variance[:, 0], np.diag(covariances), atol=1e-12)
     expected = covariances.sum(axis=1) - np.diag(covariances)
-    np.testing.assert_allclose(raw.moments.covariance[:, 0], expected, atol=1e-12)
+    np.testing.assert_allclose(raw._moments.covariance[:, 0], expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("density", ["independent", "uniform"])
@@ -95,7 +95,7 @@ def test_raw_terms_under_a_product_are_correlated(model, density):
     joint = np.einsum("a,b,c->abc", *(found.terms[name].weights for name in NAMES))
     scores = cell_scores(model.predict, found.grid)
     total = (joint * scores**2).sum() - (joint * scores).sum() ** 2
-    moments = found.raw.moments
+    moments = found.raw._moments
     # Draws may stand for the density, so the tolerance is theirs.
     assert (moments.variance + moments.covariance).sum() == pytest.approx(total, rel=0.05)
 
@@ -178,8 +178,8 @@ def slow(monkeypatch):
     monkeypatch.setattr(importance, "_FEW_STEPS", 0)
     monkeypatch.setattr(importance, "_ROWS", (100, 4000))
     n_rows = []
-    whole = Evaluation.all_at
-    monkeypatch.setattr(Evaluation, "all_at", lambda self, codes: n_rows.append(len(codes)) or whole(self, codes))
+    whole = Function.all_at
+    monkeypatch.setattr(Function, "all_at", lambda self, codes: n_rows.append(len(codes)) or whole(self, codes))
     return n_rows
 
 
@@ -197,7 +197,7 @@ def standard_error(part, score, n_rows):
 def names_of_others(fx):
     """Labels of the parts that have no tables."""
     listed = [" × ".join(names) for names, term in fx.terms.items() if not term.has_table]
-    rests = [f"other terms of order {order}" for order in fx.evaluation.rest_orders]
+    rests = [f"other terms of order {order}" for order in fx._function.rest_orders]
     return listed + rests + ["remainder"] * fx.has_remainder
 
 
@@ -276,7 +276,7 @@ def test_sums_of_other_terms_have_shares_at_few_rows(slow, deep, monkeypatch):
     monkeypatch.setattr("treeanova.terms.layout._LISTED_TERMS", 3)
     monkeypatch.setattr(importance, "_ERROR", 1.0)
     fx = treeanova.decompose(*deep, density="empirical", n_jobs=1)
-    assert fx.evaluation.rest_orders
+    assert fx._function.rest_orders
     slow.clear()
     assert_near(fx, deep[1], 100)
     assert slow == [100]
@@ -321,10 +321,10 @@ def test_importance_of_terms_on_their_own_axes_is_that_of_values_at_rows(seed):
     for part in (found, found.raw):
         values = np.stack([part.term_values(rows, names) for names in part.terms])
         covariances = np.cov(values, ddof=0)
-        np.testing.assert_allclose(part.moments.variance[:, 0], np.diag(covariances), atol=1e-10)
+        np.testing.assert_allclose(part._moments.variance[:, 0], np.diag(covariances), atol=1e-10)
         expected = covariances.sum(axis=1) - np.diag(covariances)
-        np.testing.assert_allclose(part.moments.covariance[:, 0], expected, atol=1e-10)
-        np.testing.assert_allclose(part.moments.mean_abs[:, 0], np.abs(values).mean(axis=1), atol=1e-10)
+        np.testing.assert_allclose(part._moments.covariance[:, 0], expected, atol=1e-10)
+        np.testing.assert_allclose(part._moments.mean_abs[:, 0], np.abs(values).mean(axis=1), atol=1e-10)
         assert part.importance()["share"].sum() == pytest.approx(1.0)
 
 

@@ -27,10 +27,10 @@ def few_values(n_rows=600, n_features=4, seed=0):
 
 def changes_in_cells(fx, feature, output=0):
     """Change of the score between neighbouring regular bins in all cells, and these cells."""
-    grid = fx.evaluation.grid
+    grid = fx._function.grid
     j = grid.schema.names.index(feature)
     cells = np.array(list(itertools.product(*map(range, grid.sizes))), dtype=np.int32)
-    scores = fx.evaluation.score(Rows.in_bins(grid, cells))[:, output].reshape(grid.sizes)
+    scores = fx._function.score(Rows.in_bins(grid, cells))[:, output].reshape(grid.sizes)
     return np.diff(np.moveaxis(scores, j, 0)[: grid.axes[j].n_regular], axis=0)
 
 
@@ -54,7 +54,7 @@ def assert_as_in_cells(fx, feature, output=0):
         assert step.largest >= expected.max() - 1e-9
         if step.is_exact:
             np.testing.assert_allclose([step.smallest, step.largest], [expected.min(), expected.max()], atol=1e-9)
-    axes = {axis.name: axis for axis in fx.evaluation.grid.axes}
+    axes = {axis.name: axis for axis in fx._function.grid.axes}
     for level in found.levels:
         bin_ = axes[level.partner].labels.index(level.level)
         inside = np.take(changes, bin_, axis=1 + names.index(level.partner))
@@ -86,18 +86,18 @@ def test_answers_for_one_of_several_outputs():
     model = fit(ensemble.GradientBoostingClassifier(max_depth=2, n_estimators=3, random_state=0), x, classes)
     fx = treeanova.decompose(model, x, n_jobs=1)
     assert_as_in_cells(fx, "x0", output=2)
-    with pytest.raises(ValueError, match="`output` must be one of '0', '1', '2', or its position, got None"):
+    with pytest.raises(ValueError, match="`output` must be one of '0', '1', '2', or its position, got none; name one"):
         fx.monotonicity("x0")
 
 
-def test_missing_values_are_apart():
+def test_missing_values_are_excluded():
     x, y = few_values()
     x[::7, 0] = np.nan
     model = ensemble.HistGradientBoostingRegressor(max_iter=5, max_leaf_nodes=6, min_samples_leaf=5, random_state=0)
     fx = treeanova.decompose(fit(model, x, np.where(np.isnan(x[:, 0]), 50, y)), x, n_jobs=1)
     assert fx.grid.axes[0].n_extra == 1
     assert_as_in_cells(fx, "x0")
-    assert "missing values are apart" in str(fx.monotonicity("x0"))
+    assert "missing values are excluded" in str(fx.monotonicity("x0"))
 
 
 def constrained(library):

@@ -42,7 +42,7 @@ def test_a_product_of_means_is_a_sum_of_logarithms():
     fx = treeanova.decompose(treeanova.Effects.from_tables(tables, link="log"), density="uniform")
     assert ("a", "b") not in fx.terms
     response = fx.on_response_scale()
-    assert response.link == "identity"
+    assert response.schema.link == "identity"
     np.testing.assert_allclose(response.intercept, 25 / 9)
     np.testing.assert_allclose(response.terms["a"].values, [-20 / 9, 20 / 9])
     np.testing.assert_allclose(response.terms["a", "b"].values, [[16 / 9, -16 / 9], [-16 / 9, 16 / 9]])

@@ -55,9 +55,9 @@ def test_changes_of_a_mean_with_the_link_log():
 @pytest.mark.parametrize(
     ("link", "message"),
     [
-        ("identity", "`scale` must be 'score' where the score is the response already, got 'response'"),
-        ("probability", "where the score is the response already"),
-        ("other", "`scale` must be 'score' with the link 'other', got 'response'"),
+        ("identity", "`scale` must be 'score' if the score is already the response, got 'response'"),
+        ("probability", "if the score is already the response"),
+        ("other", "`scale` must be 'score' for link 'other', got 'response'"),
     ],
 )
 def test_scales_without_meaning_are_refused(link, message):

@@ -36,7 +36,7 @@ def test_a_term_that_is_not_there_is_a_key_error(fx, key):
 @pytest.mark.parametrize("key", [0, None, (), (0, 1)])
 def test_a_key_that_is_no_name_is_a_key_error(fx, key):
     assert key not in fx.terms
-    message = re.escape(f"terms go by names of features, got {key!r}; a main effect is")
+    message = re.escape(f"a key must be a name, a label or names of features, got {key!r}; a main effect is")
     for ask in (fx.terms.__getitem__, lambda key: fx.term_values(HELD_OUT, key), fx.variance_share):
         with pytest.raises(KeyError, match=message):
             ask(key)

@@ -67,7 +67,7 @@ def test_terms_at_rows_rests_and_remainders_are_rows_too():
     fx = deep_decomposition()
     x, y = high_order_rows(n_rows=300, seed=9)
     table = fx.validate(x, y + np.random.default_rng(0).normal(size=300)).table
-    assert len(table) == len(fx.terms) + len(fx.evaluation.rest_orders)
+    assert len(table) == len(fx.terms) + len(fx._function.rest_orders)
     shares = table["model_share"].sum()
     assert shares == pytest.approx(1, abs=1e-6)
     short = fx.truncate(2).validate(x, y).table
@@ -318,7 +318,7 @@ def test_a_saved_decomposition_keeps_the_objective(tmp_path):
     y = outcome_of("pinball:0.9", x, np.random.default_rng(1))
     fx.save(tmp_path / "fx.tav")
     loaded = treeanova.load(tmp_path / "fx.tav")
-    assert loaded.objective == "pinball:0.9"
+    assert loaded.schema.objective == "pinball:0.9"
     assert loaded.validate(x, y).table.equals(fx.validate(x, y).table)
 
 
@@ -345,9 +345,9 @@ def test_a_loss_of_the_user_takes_the_place_of_the_objective():
 def test_sums_keep_an_objective_only_if_they_are_means():
     fx, _ = written_down("absolute")
     other, _ = written_down("squared")
-    assert treeanova.mean([fx, fx]).objective == "absolute"
-    assert treeanova.mean([fx, other]).objective == ""
-    assert (fx - fx).objective == ""
+    assert treeanova.mean([fx, fx]).schema.objective == "absolute"
+    assert treeanova.mean([fx, other]).schema.objective == ""
+    assert (fx - fx).schema.objective == ""
 
 
 def test_a_copy_hides_no_term():
@@ -361,7 +361,7 @@ def test_a_copy_hides_no_term():
     assert table["p_value"]["a"] == table["p_value"]["copy of a"] < 1e-10
     assert set(validation.significant) >= {"a", "copy of a"}
     assert validation.groups == (("a", "copy of a"),)
-    assert "tested together, since these rows cannot distinguish them: a or copy of a" in str(validation)
+    assert "Tested together, since these rows cannot distinguish them: a or copy of a" in str(validation)
 
 
 def test_rows_that_are_too_few_are_counted_in_units_of_the_loss():

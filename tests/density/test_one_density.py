@@ -108,7 +108,7 @@ def test_covariances_of_smooth_densities_are_those_of_pairs_and_of_the_joint_den
     model, x = boosted()
     fx = treeanova.decompose(model, x, density=kind)
     fx = fx if form == "pure" else fx.raw
-    total = fx.moments.variance.sum() + fx.moments.covariance.sum()
+    total = fx._moments.variance.sum() + fx._moments.covariance.sum()
     expected = dict.fromkeys(fx.terms, 0.0)
     for one, other in itertools.permutations(fx.terms, 2):
         features = tuple(sorted({fx.schema.names.index(name) for name in (*one, *other)}))

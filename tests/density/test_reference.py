@@ -100,7 +100,7 @@ def test_a_saved_decomposition_keeps_terms_and_baseline(tmp_path):
     anchored.save(tmp_path / "fx.tav")
     loaded = treeanova.load(tmp_path / "fx.tav")
     assert loaded == anchored
-    assert loaded.baseline == anchored.baseline == "score of the reference"
+    assert loaded.density.baseline == anchored.density.baseline == "score of the reference"
     np.testing.assert_array_equal(loaded.terms["x0"].weights, anchored.terms["x0"].weights)
 
 

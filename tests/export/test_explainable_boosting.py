@@ -100,14 +100,14 @@ def test_predictions_do_not_change(both):
 def test_terms_are_the_pure_ones(both):
     _, fx, pure = both
     again = read_model(pure)
-    assert set(again.terms) == set(fx.effects.terms)
+    assert set(again.terms) == set(fx._function.effects.terms)
     frame = adversarial(fx)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         per_term = pure.eval_terms(frame)
     by_key = {tuple(key): i for i, key in enumerate(pure.term_features_)}
     explained = fx.explain(frame).values
-    for i, key in enumerate(fx.effects.terms):
+    for i, key in enumerate(fx._function.effects.terms):
         np.testing.assert_allclose(per_term[:, by_key[key]], explained[:, i], atol=1e-12)
 
 
@@ -115,7 +115,11 @@ def test_terms_are_the_pure_ones(both):
 def test_own_plots_work_and_show_the_density(both):
     _, fx, pure = both
     explanation = pure.explain_global()
-    drawn = [key for key in fx.effects.terms if len(key) == 1 or (len(key) == 2 and fx.effects.n_outputs == 1)]
+    drawn = [
+        key
+        for key in fx._function.effects.terms
+        if len(key) == 1 or (len(key) == 2 and fx._function.effects.n_outputs == 1)
+    ]
     assert len(explanation.data()["names"]) >= len(drawn)
     figures = [explanation.visualize(i) for i in range(len(drawn))]
     assert all(figure is not None for figure in figures)
@@ -141,7 +145,7 @@ def test_weights_are_those_of_the_rows_at_every_place(both):
     frame = rows()
     for key, weights in zip(pure.term_features_, pure.bin_weights_, strict=True):
         places = []
-        for j, axis in zip(key, fx.effects.axes_of(key), strict=True):
+        for j, axis in zip(key, fx._function.effects.axes_of(key), strict=True):
             levels = pure.bins_[j]
             level = levels[min(len(key), len(levels)) - 1]
             column = frame.iloc[:, j]

@@ -34,7 +34,7 @@ def terms_at_rows(fx):
 
 def tables_before(fx):
     """The tensors from which tables were purified."""
-    return fx.source.tables_to_purify(fx.termset).terms
+    return fx._function.source.tables_to_purify(fx._function.terms).terms
 
 
 def bins_within(fine, coarse):
@@ -54,7 +54,7 @@ def awkward_rows(fx, X, seed=0):
     rng = np.random.default_rng(seed)
     some = X[rng.permutation(len(X))[:60]]
     shuffled = np.stack([rng.permutation(np.resize(column, 60)) for column in X.T], axis=1)
-    near = [_near_thresholds(axis, j, X, rng) for j, axis in enumerate(fx.evaluation.grid.axes)]
+    near = [_near_thresholds(axis, j, X, rng) for j, axis in enumerate(fx._function.grid.axes)]
     near = np.concatenate(near)
     return np.concatenate([some, shuffled, near[rng.permutation(len(near))[:200]]])
 
@@ -154,9 +154,9 @@ def check_higher(fx, seed=0):
 
 
 def _has_orders_above_tables(fx):
-    if not isinstance(fx.source, TreeModel):
+    if not isinstance(fx._function.source, TreeModel):
         return False
-    layout = fx.source.trees.layout
+    layout = fx._function.source.trees.layout
     return layout.top_order > layout.tensor_order
 
 
@@ -166,8 +166,8 @@ def impurity_at_rows(fx, seed=0):
     Squares of means are products of the means of two halves of the rows, so that noise averages out.
     """
     rng = np.random.default_rng(seed)
-    codes, weights = fx.density_rows
-    rows = fx.evaluation.grid.encoded(codes)
+    codes, weights = fx._density_rows
+    rows = fx._function.grid.encoded(codes)
     first = rng.random(len(rows)) < 0.5
     quarters = [_quarters(column, weights) for column in codes.T]
     worst = 0.0
@@ -207,7 +207,7 @@ def _means(slices, weights, values, n_slices):
 def check_closed_form(fx, seed=0):
     """Means of terms at rows over one feature, by its masses, are zero where features are independent."""
     rng = np.random.default_rng(seed)
-    grid = fx.evaluation.grid
+    grid = fx._function.grid
     for names in rng.permutation(np.array(terms_at_rows(fx), dtype=object))[:LARGEST_TERMS]:
         key = positions(fx, names)
         codes = np.stack([rng.integers(size, size=3) for size in grid.sizes], axis=1).astype(np.int32)
@@ -274,7 +274,7 @@ def check_own_moments(fx):
     """Variances and mean absolute values are those of the tables of terms under their weights; shares add to one."""
     n_outputs = len(fx.schema.outputs)
     found = rows_by_term(fx)
-    total = (fx.moments.variance + fx.moments.covariance).sum(axis=0)
+    total = (fx._moments.variance + fx._moments.covariance).sum(axis=0)
     for names, term in tables_of(fx).items():
         values, weights = outputs_last(term.values, n_outputs), term.weights[..., None]
         axes = tuple(range(term.order))

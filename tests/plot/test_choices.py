@@ -66,5 +66,5 @@ def test_wrong_outputs_list_the_choices(three, output):
         lambda fx, **kw: plot.effect(fx, "a", **kw),
         lambda fx, **kw: plot.pair(fx, ("a", "c"), **kw),
     ):
-        with pytest.raises(ValueError, match="`output` must be one of 'low', 'mid', 'top' or a position below 3"):
+        with pytest.raises(ValueError, match="`output` must be one of 'low', 'mid', 'top', or its position, got"):
             draw(three, output=output)

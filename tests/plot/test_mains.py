@@ -56,7 +56,7 @@ def test_missing_values_stand_apart_with_their_share(fx):
     values, edges, _ = step_curves(ax)[0].get_data()
     found = pd.DataFrame(fx.table("size")).set_index("size")
     (word,) = (label for label in tick_places(ax, "x") if label.startswith("missing"))
-    assert word == f"missing\n{100 * X['size'].isna().mean():.0f} %"
+    assert word == f"missing\n{100 * X['size'].isna().mean():.0f}\u00a0%"
     place = tick_places(ax, "x")[word]
     cell = int(np.searchsorted(edges, place)) - 1
     assert values[cell] == found.loc["missing", "value"]
@@ -87,7 +87,7 @@ def test_long_tails_without_data_are_cut_and_the_axis_says_so(tailed):
     low, high = ax.get_xlim()
     assert high < 20
     name, note = ax.get_xlabel().split("\n")
-    share = float(note.removeprefix("(at most ").split(" %")[0]) / 100
+    share = float(note.removeprefix("(at most ").split("\u00a0%")[0]) / 100
     assert name == "a"
     found = pd.DataFrame(fx.table("a")).dropna()
     cut = (found["a_low"] < low) & np.isfinite(found["a_low"]) | (found["a_high"] > high) & np.isfinite(found["a_high"])

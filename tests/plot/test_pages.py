@@ -12,6 +12,7 @@ from tests.support.drawings import heat_map, step_curves, tick_places  # noqa: E
 from tests.support.training import fit  # noqa: E402
 from treeanova import plot  # noqa: E402
 from treeanova.plot.pages import checked_columns  # noqa: E402
+from treeanova.views import percent  # noqa: E402
 
 
 def test_terms_without_a_table_are_listed(deep):
@@ -25,9 +26,9 @@ def test_terms_without_a_table_are_listed(deep):
     drawn = [term for term, order in zip(table["term"], table["order"], strict=True) if order < 3][:10]
     assert [title.split(".")[0] for title in titles] == [str(ranks[term]) for term in drawn]
     assert ranks[first] < ranks[drawn[-1]]  # so that the page has to say that it is left out
-    share = 100 * triples["variance"].iloc[0]
+    share = percent(triples["variance"].iloc[0])
     foot = axes[0].figure.get_supxlabel()
-    assert f"{ranks[first]}. {first} ({share:.{1 if share < 9.95 else 0}f} %)" in foot  # the rank that is skipped
+    assert f"{ranks[first]}. {first} ({share})" in foot  # the rank that is skipped
     assert foot.startswith("Titles: rank and variance of the term, relative to that of the prediction.\nNot drawn, ")
     for draw in (plot.effect, plot.pair):
         with pytest.raises(ValueError, match=r"got 3 \(.*\); .*terms of more features have no plot"):
@@ -39,9 +40,7 @@ def test_a_page_has_the_strongest_terms_in_order(fx):
     axes = plot.grid(fx, k=5)
     assert len(axes) == 5
     for rank, (ax, row) in enumerate(zip(axes, found.itertuples(), strict=False), start=1):
-        own = 100 * row.variance
-        digits = 1 if own < 9.95 else 0
-        assert ax.get_title("left") == f"{rank}. {row.term}   {own:.{digits}f} %"
+        assert ax.get_title("left") == f"{rank}. {row.term}   {percent(row.variance)}"
     assert axes[0].figure.get_supylabel() == "change in prediction against the average"
     assert len(axes[0].figure.axes) == 5 + sum(
         mesh_.colorbar is not None for ax in axes for mesh_ in ax.collections[:1]

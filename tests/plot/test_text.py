@@ -46,13 +46,6 @@ def test_the_label_of_a_bin_is_shortened_before_its_name():
     assert text.bin_name("red or unseen or missing", 20) == "red or other"
 
 
-@pytest.mark.parametrize(
-    ("share", "words"), [(0.0, "0.0 %"), (0.0004, "< 0.1 %"), (0.0123, "1.2 %"), (0.12, "12 %"), (-0.3, "-30 %")]
-)
-def test_shares_in_words(share, words):
-    assert text.percent(share) == words
-
-
 def test_numbers_have_a_sign_and_a_true_minus():
     assert [text.signed(value, ".2g") for value in (1.5, -1.5, 0.0)] == ["+1.5", "−1.5", "0"]
 

@@ -8,9 +8,9 @@ from tests.support.models import boosted_product
 from tests.support.pages import ParsedPage, names_on_page, values_on_page
 from tests.support.remainders import main_effects_and_remainder, model_with_a_feature_called_remainder
 from tests.support.training import fit
+from treeanova.data.columns import columns_of
 from treeanova.report import write_report
 from treeanova.report.payload import Asked, payload
-from treeanova.views import as_lists
 
 pytest.importorskip("vl_convert")
 ensemble = pytest.importorskip("sklearn.ensemble")
@@ -24,7 +24,7 @@ def test_the_page_holds_the_numbers_of_all_tables(fx, page):
         names = names_on_page(data, term)
         for form, found in {"auto": fx, "uniform": fx.with_density("uniform"), "raw": fx.raw}.items():
             if names in found.terms:
-                expected = as_lists(found.table(names))["value"]
+                expected = columns_of(found.table(names))["value"]
                 np.testing.assert_allclose(values_on_page(term, form) * data["unit"], expected, atol=2 * data["unit"])
         if term["order"] == 2:  # forms of a pair differ by faces only: that keeps the page small
             assert isinstance(term["values"]["uniform"], dict)
@@ -44,7 +44,7 @@ def test_the_unit_keeps_six_digits_and_bounds_are_the_models(fx, page):
 
 def test_shares_and_words_come_from_importance(fx, page):
     data = page.data
-    table = as_lists(fx.importance())
+    table = columns_of(fx.importance())
     shown = {" × ".join(names_on_page(data, t)): t["standing"]["auto"][0] for t in data["terms"]}
     assert list(shown) == table["term"]
     ranks, variances, shares, sizes = zip(*shown.values(), strict=True)
@@ -69,7 +69,7 @@ def test_every_output_has_its_numbers():
     assert data["scale"]["response"] == "probability"
     for term in data["terms"]:
         for k, output in enumerate(fx.schema.outputs):
-            expected = as_lists(fx.table(names_on_page(data, term)))[f"value_{output}"]
+            expected = columns_of(fx.table(names_on_page(data, term)))[f"value_{output}"]
             np.testing.assert_allclose(values_on_page(term, "auto", k) * data["unit"], expected, atol=2 * data["unit"])
     assert {name: len(found) for name, found in data["headlines"].items()} == {"auto": 3, "auto/raw": 3}
 
@@ -86,7 +86,7 @@ def test_deep_models_list_what_has_no_table():
     X = rng.normal(size=(2000, 5))
     model = fit(xgboost.XGBRegressor(n_estimators=20, max_depth=5, n_jobs=1), X, X[:, 0] * X[:, 1] * X[:, 2] + X[:, 3])
     fx = treeanova.decompose(model, X)
-    ranking = as_lists(fx.importance())
+    ranking = columns_of(fx.importance())
     tables = {" × ".join(names) for names, term in fx.terms.items() if term.has_table}
     assert tables < set(ranking["term"])
     data = ParsedPage(write_report(fx, rows=X[:2])).data
@@ -112,7 +112,7 @@ def test_terms_with_one_label_are_two_terms():
     assert sorted(names_on_page(data, term) for term in data["terms"]) == sorted(fx.terms)
     for term in data["terms"]:
         names = names_on_page(data, term)
-        expected = as_lists(fx.table(names))["value"]
+        expected = columns_of(fx.table(names))["value"]
         np.testing.assert_allclose(values_on_page(term, "empirical") * data["unit"], expected, atol=2 * data["unit"])
         variance = np.average(fx.terms[names].values ** 2, weights=fx.terms[names].weights)
         score = np.var(fx.decision_function(X))
@@ -180,7 +180,7 @@ def test_dependent_densities_are_left_out_unless_named_where_terms_are_added_up(
     fit(model, x, x[:, 0] * x[:, 1] * x[:, 2])
     monkeypatch.setattr("treeanova.terms.layout._LISTED_TERMS", 0)
     fx = treeanova.decompose(model, x, density="empirical", tensor_order=2)
-    assert fx.evaluation.rest_orders
+    assert fx._function.rest_orders
     asked, further = {"title": None, "rows": None, "max_terms": 10}, {"uniform": "uniform", "auto": "auto"}
     content = payload(fx, densities=Asked(further, are_named=False), **asked)
     assert content["densities"] == ["empirical", "uniform"]

@@ -8,8 +8,8 @@ import pytest
 import treeanova
 from tests.support.pages import ParsedPage, names_on_page, values_on_page
 from tests.support.training import fit
+from treeanova.data.columns import columns_of
 from treeanova.report import write_report
-from treeanova.views import as_lists
 
 pytest.importorskip("vl_convert")
 ensemble = pytest.importorskip("sklearn.ensemble")
@@ -30,7 +30,7 @@ def test_three_features_bring_their_strongest_cells():
     fx = treeanova.decompose(model, X, density="empirical")
     data = ParsedPage(write_report(fx)).data
     term = next(term for term in data["terms"] if term["order"] == 3)
-    table = as_lists(fx.table(("x0", "x1", "x2")))
+    table = columns_of(fx.table(("x0", "x1", "x2")))
     whole = set(
         zip(table["x0"], table["x1"], table["x2"], np.rint(np.array(table["value"]) / data["unit"]), strict=True)
     )

@@ -170,8 +170,8 @@ def test_a_loaded_file_says_what_was_computed_by_hand(tmp_path):
     np.testing.assert_allclose(fx.decision_function(rows), [[11, 22], [10, 20], [10, 20], [11, 22]], atol=1e-13)
     np.testing.assert_allclose(fx.raw.decision_function(rows), [[11, 22], [10, 20], [10, 20], [11, 22]], atol=1e-13)
     # Variances 1/16, 1/16 and 3/64, the mains' covariance 1/32, of 15/64 in all.
-    np.testing.assert_allclose(fx.moments.variance, np.array([[1, 4], [1, 4], [0.75, 3]]) / 16, atol=1e-14)
-    np.testing.assert_allclose(fx.moments.covariance, np.array([[1, 4], [1, 4], [0, 0]]) / 32, atol=1e-14)
+    np.testing.assert_allclose(fx._moments.variance, np.array([[1, 4], [1, 4], [0.75, 3]]) / 16, atol=1e-14)
+    np.testing.assert_allclose(fx._moments.covariance, np.array([[1, 4], [1, 4], [0, 0]]) / 32, atol=1e-14)
     assert fx.terms["age"].axes[0].labels == ("≤ 0.5", "> 0.5 or missing")
     assert fx.terms["kind"].axes[0].labels == ("a or unseen", "b")
     assert fx.schema.outputs == ("low", "high")

@@ -17,13 +17,13 @@ from treeanova.storage.saved import fingerprint
 from tests.support.library_models import LIBRARY_MODELS
 for name in {names!r}:
     fx, _ = LIBRARY_MODELS[name].make()
-    print(fingerprint(fx.source, fx.termset, fx.scope))
+    print(fingerprint(fx._function.source, fx._function.terms, fx._function.scope))
 """
 NAMES = ["regression", "order three"]
 
 
 def print_of(fx):
-    return fingerprint(fx.source, fx.termset, fx.scope)
+    return fingerprint(fx._function.source, fx._function.terms, fx._function.scope)
 
 
 def decompositions():

@@ -50,7 +50,7 @@ def test_other_densities_from_the_file_are_those_from_the_rows(kind, density, re
     again = saved_and_loaded(fx, tmp_path).with_density(density)
     expected = fx.with_density(density)
     assert again == expected
-    np.testing.assert_array_equal(again.moments.covariance, expected.moments.covariance)
+    np.testing.assert_array_equal(again._moments.covariance, expected._moments.covariance)
 
 
 @pytest.mark.parametrize("kind", ["shallow", "deep"])
@@ -112,7 +112,7 @@ def test_months_are_merged_from_files(tmp_path):
     again = saved[0].with_density("auto", merged)
     for names, term in whole.terms.items():
         np.testing.assert_allclose(again.terms[names].values, term.values, atol=1e-12)
-    np.testing.assert_allclose(again.moments.variance, whole.moments.variance, atol=1e-12)
+    np.testing.assert_allclose(again._moments.variance, whole._moments.variance, atol=1e-12)
 
 
 @pytest.mark.parametrize("size", [1 << 18, 100])
@@ -195,11 +195,11 @@ def test_a_report_from_the_file_has_histograms(shallow, tmp_path):
 
 
 def test_tables_are_one_array_of_each_order(shallow):
-    wanted = shallow.source.wanted_tables()
-    header, arrays = pack_statistics(shallow.statistics, shallow.termset.grid, wanted, rows=False)
+    wanted = shallow._function.source.wanted_tables()
+    header, arrays = pack_statistics(shallow.statistics, shallow._function.terms.grid, wanted, rows=False)
     n_tables = {order: len(arrays[f"keys/{order}"]) for order in (1, 2)}
-    assert n_tables == {1: 4, 2: sum(len(key) == 2 for key in shallow.termset.keys)}
-    grids = shallow.statistics.grid, shallow.termset.grid
+    assert n_tables == {1: 4, 2: sum(len(key) == 2 for key in shallow._function.terms.keys)}
+    grids = shallow.statistics.grid, shallow._function.terms.grid
     for key, table in unpack_statistics(header, arrays, *grids, wanted).tables.items():
         np.testing.assert_array_equal(table.sums / shallow.statistics.n_rows, shallow.statistics.counts(key))
     with pytest.raises(ValueError, match="tables of rows must fit the bins"):
@@ -209,10 +209,10 @@ def test_tables_are_one_array_of_each_order(shallow):
 def test_importances_that_take_long_are_kept_if_they_are_known(deep, monkeypatch, tmp_path):
     monkeypatch.setattr(importance, "_MANY_TERMS", 1)
     fresh = deep.with_density("auto")
-    assert saved_and_loaded(fresh, tmp_path).saved_moments is None
+    assert saved_and_loaded(fresh, tmp_path)._saved_moments is None
     expected = fresh.importance()
     again = saved_and_loaded(fresh, tmp_path)
-    assert again.saved_moments is not None
+    assert again._saved_moments is not None
     assert again.importance().equals(expected)
 
 
@@ -221,7 +221,7 @@ def test_loading_does_not_look_for_leaves(deep, monkeypatch, tmp_path):
     for most in (1 << 16, 100):
         monkeypatch.setattr(kept_statistics, "_MAX_ROWS", most)
         again = saved_and_loaded(deep, tmp_path)
-        assert "_built" not in again.source.trees.leaf_sets.__dict__
+        assert "_built" not in again._function.source.trees.leaf_sets.__dict__
         asked = {request.key for request in again.statistics.required}
-        assert asked == {request.key for request in deep.source.wanted_tables()}
+        assert asked == {request.key for request in deep._function.source.wanted_tables()}
         assert again.statistics.is_complete == (most > 600)

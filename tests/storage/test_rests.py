@@ -54,8 +54,8 @@ DENSITIES = ["auto", "empirical", "independent"]
 @pytest.mark.usefixtures("_budget_of_tables")
 def test_tables_of_pairs_follow_from_the_trees(density):
     fx = with_merged_bins() if density == "merged bins" else decomposed(density=density)
-    assert fx.termset.leaf_terms.trees.has_merged_bins == (density == "merged bins")
-    tables, leaf_terms = fx.effects.terms, fx.termset.leaf_terms
+    assert fx._function.terms.leaf_terms.trees.has_merged_bins == (density == "merged bins")
+    tables, leaf_terms = fx._function.effects.terms, fx._function.terms.leaf_terms
     packed, whole = pack_pairs(tables, leaf_terms)
     assert {len(key) for key in whole} == {1}
     for key, table in unpack_pairs(packed, leaf_terms).items():
@@ -64,9 +64,9 @@ def test_tables_of_pairs_follow_from_the_trees(density):
 
 def test_other_tables_are_kept():
     fx = decomposed(density="independent")  # no coarse cells, which could hold any table of few bins
-    tables = dict(fx.effects.terms)
+    tables = dict(fx._function.effects.terms)
     tables[0, 1] = np.random.default_rng(0).random(tables[0, 1].shape)
-    packed, whole = pack_pairs(tables, fx.termset.leaf_terms)
+    packed, whole = pack_pairs(tables, fx._function.terms.leaf_terms)
     assert whole[0, 1] is tables[0, 1]
     assert (0, 2) in packed
 
@@ -75,17 +75,17 @@ def test_other_tables_are_kept():
 def test_small_tables_are_kept_to_the_last_bit(name, monkeypatch):
     fx = decomposed()
     monkeypatch.setattr(rests, name, 10**6)
-    packed, whole = pack_pairs(fx.effects.terms, fx.termset.leaf_terms)
+    packed, whole = pack_pairs(fx._function.effects.terms, fx._function.terms.leaf_terms)
     assert not packed
-    assert whole == dict(fx.effects.terms)
+    assert whole == dict(fx._function.effects.terms)
 
 
 def test_rests_that_do_not_fit_are_refused():
     fx = decomposed()
-    packed, _ = pack_pairs(fx.effects.terms, fx.termset.leaf_terms)
+    packed, _ = pack_pairs(fx._function.effects.terms, fx._function.terms.leaf_terms)
     with pytest.raises(ValueError, match="rests must fit the bins of the tables"):
-        unpack_pairs({(0, 1): packed[0, 1][:-1]}, fx.termset.leaf_terms)
-    for others in (None, fx.raw.termset.leaf_terms):
+        unpack_pairs({(0, 1): packed[0, 1][:-1]}, fx._function.terms.leaf_terms)
+    for others in (None, fx.raw._function.terms.leaf_terms):
         with pytest.raises(TypeError, match="tables that follow from trees must have them"):
             unpack_pairs(packed, others)
 
@@ -96,7 +96,7 @@ def test_rests_that_do_not_fit_are_refused():
 def answers(fx):
     values = fx.explain(NEW_ROWS).values
     found = {"explain": values, "score": fx.decision_function(NEW_ROWS), "raw": fx.raw.decision_function(NEW_ROWS)}
-    found["variance"], found["intercept"] = fx.moments.variance, fx.intercept
+    found["variance"], found["intercept"] = fx._moments.variance, fx.intercept
     for names, term in fx.terms.items():
         if term.has_table:
             found[f"values {names}"], found[f"weights {names}"] = term.values, term.weights

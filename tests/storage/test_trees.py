@@ -49,7 +49,7 @@ def unpack(header, arrays, grid):
 @pytest.fixture
 def packed(fx):
     """Header and arrays of the terms at rows, and the grid of the tables."""
-    return (*pack(fx.termset.leaf_terms), fx.grid)
+    return (*pack(fx._function.terms.leaf_terms), fx.grid)
 
 
 def test_the_forest_in_a_file_scores_rows_as_the_model_does(model, packed):
@@ -74,7 +74,7 @@ def test_terms_at_rows_come_back(part, density, model, tmp_path):
     made = fx if part == "pure" else fx.raw
     again = saved_and_loaded(made, tmp_path)
     kind = PureLeafTerms if part == "pure" else RawLeafTerms
-    assert isinstance(again.termset.leaf_terms, kind)
+    assert isinstance(again._function.terms.leaf_terms, kind)
     assert again == made
     assert_same_bits(again.explain(NEW_ROWS).values, made.explain(NEW_ROWS).values)
     scores = again.explain(NEW_ROWS).values.sum(axis=1) + again.intercept

@@ -61,18 +61,18 @@ def assert_same_decomposition(fx: Decomposition, again: Decomposition, rows: Any
     _assert_equal(again, fx)
     _assert_equal(fx, again)
     _assert_equal(json.dumps(describe(again.schema)), json.dumps(describe(fx.schema)))
-    _assert_same_effects(fx.effects, again.effects)
-    _assert_same_effects(fx.raw.effects, again.raw.effects)
-    _assert_equal(fx.weights.keys(), again.weights.keys())
-    for key, weights in fx.weights.items():
-        assert_same_bits(weights, again.weights[key])
-        assert_same_bits(weights, again.density.table(key, again.effects.binnings.get(key)))
+    _assert_same_effects(fx._function.effects, again._function.effects)
+    _assert_same_effects(fx.raw._function.effects, again.raw._function.effects)
+    _assert_equal(fx._weights.keys(), again._weights.keys())
+    for key, weights in fx._weights.items():
+        assert_same_bits(weights, again._weights[key])
+        assert_same_bits(weights, again.density.table(key, again._function.effects.binnings.get(key)))
     for axis, other in zip(fx.grid.axes, again.grid.axes, strict=True):
         _assert_same_axis(axis, other)
     _assert_equal(dict(fx.certificate.terms), dict(again.certificate.terms))
     _assert_equal(str(fx.certificate), str(again.certificate))
-    _assert_equal(dataclasses.replace(fx.settings, n_jobs=1), again.settings)
-    _assert_equal(fx.scope, again.scope)
+    _assert_equal(dataclasses.replace(fx._settings, n_jobs=1), again._settings)
+    _assert_equal(fx._function.scope, again._function.scope)
     _assert_equal(repr(fx), repr(again))
     _assert_same_answers(fx, again, rows)
 

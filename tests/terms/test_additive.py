@@ -206,4 +206,4 @@ def test_terms_without_tables_cannot_be_purified_again():
 
     fx = deep_decomposition()
     with pytest.raises(ValueError, match=f"needs all terms of a deep ensemble, got {len(fx.terms)} selected terms"):
-        AdditiveModel(fx.termset).purify(fx.density, Settings(), quiet)
+        AdditiveModel(fx._function.terms).purify(fx.density, Settings(), quiet)

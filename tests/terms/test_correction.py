@@ -39,7 +39,9 @@ def test_the_certificate_tells_what_is_left_of_the_means_of_slices(monkeypatch):
     names = ("x0", "x1", "x2")
     left = treeanova.decompose(model, x, density="empirical", tensor_order=2)
     before = treeanova.decompose(model, x, density="independent", tensor_order=2).term_values(x, names)
-    values = left.term_values(x, names) + left.termset.leaf_terms.leftover.tables[()]  # before the mean is moved
+    values = (
+        left.term_values(x, names) + left._function.terms.leaf_terms.leftover.tables[()]
+    )  # before the mean is moved
     squares = []
     for others in itertools.combinations(range(3), 2):
         _, slices = np.unique(left.grid.index(x)[:, others], axis=0, return_inverse=True)
@@ -72,7 +74,7 @@ def test_forests_with_very_many_leaf_sets_are_corrected():
     model = fit(ensemble.RandomForestRegressor(n_estimators=40, random_state=0, n_jobs=1), x, y)
     fx = treeanova.decompose(model, x, density="empirical", budget=5e7, max_order=2)
     assert fx.certificate.higher.n_corrected >= 220  # all triples of the 12 features
-    keys = fx.source.trees.leaf_sets
+    keys = fx._function.source.trees.leaf_sets
     assert keys.subsets([3]) == sorted({sub for key in keys.keys for sub in itertools.combinations(key, 3)})
 
 

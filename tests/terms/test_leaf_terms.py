@@ -52,8 +52,8 @@ def test_raw_terms_are_sums_of_the_leaves_that_rows_reach(seed):
     forest = random_forest(rng, max_depth=5, max_trees=4)
     rows = rows_on_bounds(forest, rng, 30)
     fx = treeanova.decompose(forest, rows, density="independent", tensor_order=2, n_jobs=1)
-    assume(isinstance(fx.source, TreeModel))  # some leaf has more than two features
-    raw = fx.raw.termset
+    assume(isinstance(fx._function.source, TreeModel))  # some leaf has more than two features
+    raw = fx.raw._function.terms
     assert isinstance(raw.leaf_terms, RawLeafTerms)
     encoded = treeanova.data.columns.encode(rows, forest.schema)
     values = raw.at(raw.grid.index(Rows(encoded)), raw.keys)
@@ -64,20 +64,20 @@ def test_raw_terms_are_sums_of_the_leaves_that_rows_reach(seed):
 
 
 def test_keys_of_leaf_terms(fx):
-    raw, pure = fx.raw.termset.leaf_terms, fx.termset.leaf_terms
-    held = fx.source.trees.leaf_sets.keys
+    raw, pure = fx.raw._function.terms.leaf_terms, fx._function.terms.leaf_terms
+    held = fx._function.source.trees.leaf_sets.keys
     assert set(raw.keys) == {key for key in held if len(key) > 2}
     closure = {sub for key in held for order in range(3, 7) for sub in itertools.combinations(key, order)}
     assert set(pure.keys) == closure
     assert all(pure.can_evaluate(key) for key in closure)
     assert not pure.can_evaluate((0, 1))  # a table
     assert not any(raw.can_evaluate(key) for key in closure - set(held))
-    assert fx.termset.can_evaluate((0, 1))
-    assert not fx.termset.has_table((0, 1, 2))
+    assert fx._function.terms.can_evaluate((0, 1))
+    assert not fx._function.terms.has_table((0, 1, 2))
 
 
 def test_tables_come_first_and_rows_have_all_bins(boosted, fx):
-    terms, x = fx.termset, boosted[1][:40]
+    terms, x = fx._function.terms, boosted[1][:40]
     assert isinstance(terms, Joined)
     assert terms.keys == (*terms.tables.keys, *terms.leaf_terms.keys)
     assert terms.keys_at_rows == terms.leaf_terms.keys
@@ -89,33 +89,33 @@ def test_tables_come_first_and_rows_have_all_bins(boosted, fx):
 
 
 def test_fewer_terms_have_the_same_values(boosted, fx):
-    codes = fx.termset.grid.index(boosted[1][:20])
-    kept = fx.termset.keep(lambda key: 0 not in key)
-    assert kept.keys == tuple(key for key in fx.termset.keys if 0 not in key)
-    np.testing.assert_array_equal(kept.at(codes, kept.keys), fx.termset.at(codes, kept.keys))
+    codes = fx._function.terms.grid.index(boosted[1][:20])
+    kept = fx._function.terms.keep(lambda key: 0 not in key)
+    assert kept.keys == tuple(key for key in fx._function.terms.keys if 0 not in key)
+    np.testing.assert_array_equal(kept.at(codes, kept.keys), fx._function.terms.at(codes, kept.keys))
 
 
 def test_threads_change_nothing(boosted, fx):
-    codes = fx.termset.grid.index(boosted[1][:200])
-    one, two = (fx.termset.at(codes, fx.termset.keys, n_jobs) for n_jobs in (1, 2))
+    codes = fx._function.terms.grid.index(boosted[1][:200])
+    one, two = (fx._function.terms.at(codes, fx._function.terms.keys, n_jobs) for n_jobs in (1, 2))
     assert one.tobytes() == two.tobytes()
 
 
 def test_equality_is_of_leaves_terms_and_corrections(fx):
-    terms = fx.termset
+    terms = fx._function.terms
     leaf_terms = terms.leaf_terms
     assert isinstance(leaf_terms, PureLeafTerms)
     assert terms.equals(dataclasses.replace(terms))
     others = [
         terms.keep(lambda key: len(key) < 5),
         dataclasses.replace(terms, high=dataclasses.replace(leaf_terms, correction=no_correction())),
-        fx.raw.termset,
+        fx.raw._function.terms,
         terms.tables,
     ]
     for other in others:
         assert not terms.equals(other)
         assert not other.equals(terms)
-    assert fx.raw.termset.equals(fx.source.raw())
+    assert fx.raw._function.terms.equals(fx._function.source.raw())
 
 
 def test_a_term_at_rows_can_be_called_with_its_own_columns(boosted, fx):
@@ -161,7 +161,7 @@ def test_single_terms_of_an_order_add_up_to_what_explain_says_of_it(screened, de
     fx, rows = screened[0][density], screened[1]
     explained = fx.explain(rows)
     names = fx.schema.names
-    keys = fx.termset.leaf_terms.trees.leaf_sets.subsets(range(3, 7))
+    keys = fx._function.terms.leaf_terms.trees.leaf_sets.subsets(range(3, 7))
     for order, rest in explained.others.items():
         of_order = [tuple(names[j] for j in key) for key in keys if len(key) == order]
         total = sum(fx.term_values(rows, key) for key in of_order)
@@ -172,7 +172,9 @@ def test_single_terms_of_an_order_add_up_to_what_explain_says_of_it(screened, de
 def test_a_term_is_the_same_however_it_is_asked_for(screened):
     fx, rows = screened[0]["empirical"], screened[1][:20]
     names = fx.schema.names
-    key = next(key for key in fx.termset.leaf_terms.trees.leaf_sets.subsets([3]) if key not in fx.termset.keys)
+    key = next(
+        key for key in fx._function.terms.leaf_terms.trees.leaf_sets.subsets([3]) if key not in fx._function.terms.keys
+    )
     unlisted = tuple(names[j] for j in key)
     values = fx.term_values(rows, unlisted)
     np.testing.assert_array_equal(fx.truncate(2).term_values(rows, unlisted), values)
@@ -182,7 +184,7 @@ def test_a_term_is_the_same_however_it_is_asked_for(screened):
 
 def test_what_is_moved_is_taken_from_terms_in_proportion_to_their_leaves(screened):
     """Leaves of each term, and pairs of a leaf and a term, counted one by one."""
-    sets = screened[0]["empirical"].termset.leaf_terms.trees.leaf_sets
+    sets = screened[0]["empirical"]._function.terms.leaf_terms.trees.leaf_sets
     leaves = [key for key, members in zip(sets.keys, sets.members, strict=True) for _ in members]
     allotment = Allotment(sets, 3)
     for key in [(), (0,), (1, 4)]:
@@ -197,7 +199,7 @@ def test_what_is_moved_is_taken_from_terms_in_proportion_to_their_leaves(screene
 
 @pytest.mark.parametrize("density", ["independent", "empirical", "auto"])
 def test_features_share_terms_that_are_not_listed(screened, density):
-    terms = screened[0][density].termset
+    terms = screened[0][density]._function.terms
     codes = terms.grid.index(screened[1])
     assert terms.rest_orders
     assert terms.leaf_terms.keys
@@ -208,7 +210,7 @@ def test_features_share_terms_that_are_not_listed(screened, density):
 
 def test_the_shares_above_have_all_kinds_of_parts(screened):
     """Under dependence unlisted terms have corrections, and leave something to tables of two features."""
-    leaf_terms = screened[0]["empirical"].termset.leaf_terms
+    leaf_terms = screened[0]["empirical"]._function.terms.leaf_terms
     assert leaf_terms.correction.tables.keys() - set(leaf_terms.keys)
     assert 2 in {len(key) for key in leaf_terms.leftover.tables}
 
@@ -216,7 +218,12 @@ def test_the_shares_above_have_all_kinds_of_parts(screened):
 def test_without_unlisted_terms_there_is_nothing_to_share(screened):
     whole, rows = screened[0]["empirical"], screened[1][:3]
     selected = whole.select(order=[1, 2])
-    for terms in (whole.raw.termset, whole.termset.tables, whole.termset.up_to(2), selected.termset):
+    for terms in (
+        whole.raw._function.terms,
+        whole._function.terms.tables,
+        whole._function.terms.up_to(2),
+        selected._function.terms,
+    ):
         np.testing.assert_array_equal(terms.rest_shares_at(terms.grid.index(rows)), np.zeros((3, 6, 2)))
-    evaluation = selected.evaluation
+    evaluation = selected._function
     np.testing.assert_array_equal(evaluation.rest_shares_at(evaluation.grid.index(rows)), np.zeros((3, 6, 2)))

@@ -150,6 +150,6 @@ def test_merged_bins_of_tables_do_not_change_the_mean():
     forest = random_forest(rng, max_depth=7, max_trees=40, n_outputs=1, max_features=5, bounds=bounds)
     rows = rows_on_bounds(forest, rng, 200)
     fx = treeanova.decompose(forest, rows, density="empirical", budget=66_000)
-    assert fx.source.trees.has_merged_bins
+    assert fx._function.source.trees.has_merged_bins
     score = forest.score(rows)[:, 0]
     assert abs(fx.intercept - score.mean()) <= 1e-12 * score.std()

@@ -180,7 +180,7 @@ def test_the_plan_is_what_decompose_holds(tensor_order):
     model = fit(tree.DecisionTreeRegressor(max_depth=4, random_state=0), x, x.prod(axis=1))
     fx = treeanova.decompose(model, x, density="empirical", tensor_order=tensor_order)
     plan = treeanova.plan(model, tensor_order=tensor_order)
-    assert dict(plan.cells) == {key: values[..., 0].size for key, values in fx.effects.terms.items()}
+    assert dict(plan.cells) == {key: values[..., 0].size for key, values in fx._function.effects.terms.items()}
     assert ("evaluated at rows" in str(plan)) == bool(names_at_rows(fx))
     assert plan.max_order == {None: 4, 2: 2, 3: 3, 9: 4}[tensor_order]
 

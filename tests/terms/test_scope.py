@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import treeanova
-from tests.support.effects import random_effects
 from tests.support.simulated import boosted_on_few_bins, deep_decomposition, deep_model
 from treeanova.terms.terms import Scope
 
@@ -66,7 +65,7 @@ def transitions(fx, again):
 def check(fx, again, x):
     model = fx.decision_function(x)
     for part, scope, orders in transitions(fx, again):
-        assert part.scope == scope
+        assert part._function.scope == scope
         assert {len(names) for names in part.terms} == orders
         assert part.has_remainder == (scope.order is not None)
         explained = part.explain(x)
@@ -81,7 +80,7 @@ def test_scopes_of_tables(dense):
     fx, x = dense
     check(fx, lambda part: part.with_density("uniform"), x)
     for part in (fx.truncate(2), fx.select(order=1)):
-        assert part.raw.scope == (part.scope if part.scope.is_part else Scope())
+        assert part.raw._function.scope == (part._function.scope if part._function.scope.is_part else Scope())
 
 
 def test_scopes_are_saved(dense, tmp_path):
@@ -96,29 +95,20 @@ def test_scopes_are_saved(dense, tmp_path):
 
 def test_scopes_of_sums(dense):
     fx, _ = dense
-    assert (fx + fx).scope == Scope()
-    assert (fx + fx.truncate(2)).scope == Scope(order=2)
-    assert (fx.truncate(1) + fx.truncate(2)).scope == Scope(order=1)
-    assert treeanova.mean([fx.select(order=1), fx]).scope == Scope(n_terms=len(fx.terms))
+    assert (fx + fx)._function.scope == Scope()
+    assert (fx + fx.truncate(2))._function.scope == Scope(order=2)
+    assert (fx.truncate(1) + fx.truncate(2))._function.scope == Scope(order=1)
+    assert treeanova.mean([fx.select(order=1), fx])._function.scope == Scope(n_terms=len(fx.terms))
 
 
 def test_scopes_of_deep_ensembles():
     pytest.importorskip("xgboost")
     fx, x = deep_decomposition(), deep_model()[1][:50]
-    assert fx.scope == Scope()
-    assert fx.truncate(2).scope == Scope(order=2)
-    assert fx.truncate(2).with_density("uniform").scope == Scope(order=2)
+    assert fx._function.scope == Scope()
+    assert fx.truncate(2)._function.scope == Scope(order=2)
+    assert fx.truncate(2).with_density("uniform")._function.scope == Scope(order=2)
     low = fx.select(order=[1, 2])
-    assert low.scope == low.with_density("uniform").scope == Scope(n_terms=len(fx.terms))
+    assert low._function.scope == low.with_density("uniform")._function.scope == Scope(n_terms=len(fx.terms))
     np.testing.assert_allclose(fx.truncate(3).explain(x).scores, fx.decision_function(x), atol=1e-10)
-    assert fx.raw.truncate(1).scope == Scope(order=1)
+    assert fx.raw.truncate(1)._function.scope == Scope(order=1)
     np.testing.assert_allclose(fx.raw.truncate(1).explain(x).scores, fx.decision_function(x), atol=1e-10)
-
-
-def test_the_former_name_of_truncate_warns():
-    effects = random_effects(np.random.default_rng(0), sizes=(2, 2), share_of_terms=1.0)
-    fx = treeanova.decompose(effects, density="uniform")
-    with pytest.warns(DeprecationWarning, match=r"cut\(\) is now truncate\(\)"):
-        part = fx.cut(1)
-    assert part == fx.truncate(1)
-    assert part.scope == Scope(order=1)

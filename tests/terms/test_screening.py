@@ -157,7 +157,7 @@ def test_others_of_an_order_are_added_up(few_listed, monkeypatch, density, tmp_p
     explained = fx.explain(X[:50])
     assert not fx.has_remainder
     assert explained.remainder is None
-    assert set(explained.others) == set(fx.evaluation.rest_orders) != set()
+    assert set(explained.others) == set(fx._function.rest_orders) != set()
     np.testing.assert_allclose(explained.scores, model.predict(X[:50]), atol=1e-12)
     listed = [names for names, term in fx.terms.items() if not term.has_table]
     assert ("x0", "x1", "x2") in listed
@@ -260,7 +260,10 @@ def test_a_loaded_decomposition_is_purified_again_as_before(few_listed, dependen
     expected = fx.with_density("empirical")
     assert list(again.terms) == list(expected.terms)
     assert asked[0] in again.terms
-    assert again.termset.leaf_terms.leftover.tables.keys() == expected.termset.leaf_terms.leftover.tables.keys()
+    assert (
+        again._function.terms.leaf_terms.leftover.tables.keys()
+        == expected._function.terms.leaf_terms.leftover.tables.keys()
+    )
     for names, term in expected.terms.items():
         if term.has_table:
             np.testing.assert_allclose(again.terms[names].values, term.values, rtol=0, atol=1e-12)

@@ -54,7 +54,7 @@ def test_deep_is_dense_where_features_are_independent(seed, density):
     rows = rows_on_bounds(forest, rng, 150)
     dense = treeanova.decompose(forest, rows, density=density, tensor_order=9)
     deep = treeanova.decompose(forest, rows, density=density, tensor_order=2)
-    assert not isinstance(dense.source, TreeModel)
+    assert not isinstance(dense._function.source, TreeModel)
     atol = 1e-9 * scale_of(forest)
     np.testing.assert_allclose(deep.intercept, dense.intercept, atol=atol)
     assert set(deep.terms) == set(dense.terms)
@@ -66,7 +66,7 @@ def test_deep_is_dense_where_features_are_independent(seed, density):
 
 def test_deep_is_chosen_by_the_plan(boosted, fx):
     model, x = boosted
-    assert isinstance(fx.source, TreeModel)
+    assert isinstance(fx._function.source, TreeModel)
     assert {len(names) for names in names_in_tables(fx)} == {1, 2}
     assert {len(names) for names in names_at_rows(fx)} == {3, 4, 5, 6}
     np.testing.assert_allclose(fx.decision_function(x), model.predict(x, output_margin=True), atol=1e-5)
@@ -137,8 +137,8 @@ def test_sums_are_exact_after_low_orders_are_moved(few_listed, boosted, density,
     monkeypatch.setattr(tree_model, "_MAX_CORRECTED", 1)
     model, x = boosted
     fx = treeanova.decompose(model, x, density=density)
-    assert {len(key) for key in fx.evaluation.terms.leaf_terms.leftover.tables} == {0, 1, 2}
-    forest = fx.source.trees.forest
+    assert {len(key) for key in fx._function.terms.leaf_terms.leftover.tables} == {0, 1, 2}
+    forest = fx._function.source.trees.forest
     rows = rows_on_bounds(forest, np.random.default_rng(0), 300)
     assert np.isnan(rows).any()
     explained = fx.explain(rows)
@@ -193,8 +193,8 @@ def test_high_orders_hold_no_low_ones_where_most_are_not_corrected(few_listed, b
 
 def test_independent_features_have_nothing_to_move(few_listed, boosted):
     fx = treeanova.decompose(*boosted, density="independent")
-    assert fx.evaluation.rest_orders
-    assert fx.evaluation.terms.leaf_terms.leftover.tables == {}
+    assert fx._function.rest_orders
+    assert fx._function.terms.leaf_terms.leftover.tables == {}
 
 
 # A limit of time

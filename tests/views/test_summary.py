@@ -12,8 +12,11 @@ from tests.support.diamonds import diamonds_decomposition, labels_by_variance
 from tests.support.models import boosted_product
 from tests.support.pages import HOSTILE_NAMES, ParsedPage
 from tests.support.remainders import main_effects_and_remainder, model_with_a_feature_called_remainder
+from treeanova.decomposition.answers import ranking_of
+from treeanova.decomposition.importance import Standing
+from treeanova.decomposition.summary import adding_up, caveats, headline, html_summary
 from treeanova.report.words import checks
-from treeanova.views import NEGATIVE_SHARE, Standing, adding_up, caveats, headline, html_summary, percent, standings
+from treeanova.views import NEGATIVE_SHARE, percent
 
 
 def standing(label, variance, share=None):
@@ -71,7 +74,7 @@ def test_the_raw_form_of_deep_models_is_no_headline(deep):
 
 
 def test_variances_that_do_not_add_up_say_so(fx):
-    ranking = standings(fx)["score"]
+    ranking = ranking_of(fx).standings["score"]
     total = sum(term.variance for term in ranking)
     assert abs(total - 1) > 0.005
     assert f"Variances add up to {100 * total:.0f} %, because terms are correlated; shares add up to 100 %." in plain(
@@ -88,7 +91,7 @@ def test_interactions_in_the_remainder_are_not_called_absent():
 
 
 @pytest.mark.parametrize(
-    ("share", "words"), [(0.114, "11 %"), (0.004, "0.4 %"), (0.0004, "below 0.1 %"), (0.0, "0 %"), (-0.3, "−30 %")]
+    ("share", "words"), [(0.114, "11 %"), (0.004, "0.4 %"), (0.0004, "< 0.1 %"), (0.0, "0 %"), (-0.3, "−30 %")]
 )
 def test_shares_in_words(share, words):
     assert plain(percent(share)) == words
@@ -118,7 +121,7 @@ def test_html_summary_is_small_escaped_and_without_script(fx):
     }
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
     assert len(text) < 10_000
-    ranking = standings(fx)["score"]
+    ranking = ranking_of(fx).standings["score"]
     assert text.count("<tr>") == 1 + len(ranking)
     assert [term.variance for term in ranking] == sorted((term.variance for term in ranking), reverse=True)
 
@@ -173,11 +176,11 @@ def test_a_headline_does_not_deny_interactions_in_the_remainder():
     pytest.importorskip("xgboost")
     pytest.importorskip("pandas")
     mains = main_effects_and_remainder()
-    (remainder,) = (term for term in standings(mains)["score"] if term.is_remainder)
+    (remainder,) = (term for term in ranking_of(mains).standings["score"] if term.is_remainder)
     assert remainder.label == "(remainder)"
     assert 0.05 < remainder.variance < 0.9
     words = f"interactions are in the remainder ({100 * remainder.variance:.0f}\u00a0%)"
-    assert words in headline(standings(mains)["score"])
+    assert words in headline(ranking_of(mains).standings["score"])
 
 
 def test_a_headline_takes_a_feature_of_that_name_for_a_feature():
@@ -185,7 +188,7 @@ def test_a_headline_takes_a_feature_of_that_name_for_a_feature():
     pytest.importorskip("pandas")
     model, rows = model_with_a_feature_called_remainder()
     pairs = treeanova.decompose(model, rows, density="empirical", max_order=2)
-    assert "the strongest interaction a × b (" in headline(standings(pairs)["score"])
+    assert "the strongest interaction a × b (" in headline(ranking_of(pairs).standings["score"])
 
 
 def test_words_and_the_notebook_have_the_same_order():
@@ -196,7 +199,7 @@ def test_words_and_the_notebook_have_the_same_order():
     shown = re.findall(r'<tr><td style="text-align:left">([^<]+)</td>', text)
     assert [html.unescape(label) for label in shown] == expected[:10]
     assert html.escape(NEGATIVE_SHARE) in text
-    ranking = standings(fx)["score"]
+    ranking = ranking_of(fx).standings["score"]
     assert [term.label for term in ranking] == expected
     interaction = next(label for label in expected if "×" in label)
     assert f"the strongest interaction {interaction} (" in headline(ranking)

@@ -17,6 +17,10 @@ _MAX_LINES = 24  # of a printed certificate: a screen
 _ERROR_FACTOR = 1e3  # a term whose error is larger than this times the tolerance is not pure
 
 
+def _measured(number: float) -> float | None:
+    return None if math.isnan(number) else number
+
+
 @dataclasses.dataclass(frozen=True)
 class TermCertificate:
     """What was measured on one term.
@@ -143,6 +147,30 @@ class HigherCertificate:
     def above(self, order: int) -> HigherCertificate:
         """Return the same where all terms above an order are in the remainder, those with tables among them."""
         return dataclasses.replace(self, orders=(min(self.orders[0], order + 1), self.orders[1]))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what was measured as plain data; None stands for what was not measured.
+
+        Returns
+        -------
+        dict
+
+        Examples
+        --------
+        >>> import treeanova
+        >>> certificate = treeanova.model.HigherCertificate((3, 5), 4, 0, 0.0, {}, float("nan"), is_exact=False)
+        >>> certificate.to_dict()["orders"]
+        [3, 5]
+        """
+        return {
+            "orders": list(self.orders),
+            "n_terms": self.n_terms,
+            "n_corrected": self.n_corrected,
+            "purity": _measured(self.purity),
+            "refinement": _measured(self.refinement),
+            "table_error": _measured(self.table_error),
+            "mean_error": self.mean_error,
+        }
 
     @property
     def in_short(self) -> str:
@@ -293,6 +321,33 @@ class Certificate:
         # A mapping proxy cannot be pickled.
         fields = [getattr(self, field.name) for field in dataclasses.fields(self)]
         return Certificate, (dict(self.terms), *fields[1:])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what was measured as plain data that JSON can hold; None stands for what was not measured.
+
+        Returns
+        -------
+        dict
+
+        Examples
+        --------
+        >>> import treeanova
+        >>> treeanova.purify([[0, 0], [0, 1]]).certificate.to_dict()["pure"]
+        True
+        """
+        higher = self.higher
+        return {
+            "pure": self.is_pure,
+            "tables_pure": self.tables_are_pure,
+            "impurity": self.impurity,
+            "error": _measured(self.error),
+            "aliases": [list(group) for group in self.aliases],
+            "max_correlation": self.max_correlation,
+            "reconstruction_error": self.reconstruction_error,
+            "density_gap": self.density_gap,
+            "at_rows": None if higher is None else higher.to_dict(),
+            "remainder_share": self.remainder_share,
+        }
 
     @property
     def is_raw(self) -> bool:

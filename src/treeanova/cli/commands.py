@@ -25,7 +25,7 @@ from treeanova.cli.options import (
     flag,
     option,
 )
-from treeanova.cli.terminal import as_csv, as_json, prepare, printable_lines, progress, run_app, say
+from treeanova.cli.terminal import as_csv, as_json, prepare, progress, run_app, say
 from treeanova.core.files import write_text
 from treeanova.core.progress import one_step, within
 
@@ -106,7 +106,8 @@ def explain(
 
     Example: treeanova explain model.json --data rows.csv --out report.html
     """
-    from treeanova.cli import answers, sources  # noqa: PLC0415  slow to load
+    from treeanova.cli import sources  # noqa: PLC0415  slow to load
+    from treeanova.decomposition.summary import plain_summary, summary_text  # noqa: PLC0415
 
     if open_report and out is None:
         raise ValueError("`--open` must come with a report to open, got no --out; add --out report.html.")
@@ -133,8 +134,8 @@ def explain(
             drop = request.others if rows is None else ()
             fx.explain_to(rows_out, sources.rows_of(explained_rows, fx.schema, drop), progress=report)
             files["rows"] = str(rows_out)
-        summary = answers.summary(fx, model.name) | {"files": files}
-    _print(summary, lambda: answers.explained(fx, summary, top), json=json)
+        content = plain_summary(fx, model.name) | {"files": files}
+    _print(content, lambda: summary_text(fx, model.name, top), json=json, files=files)
     if open_report and out is not None:
         webbrowser.open(out.resolve().as_uri())
 
@@ -211,10 +212,10 @@ def compare(
         answers.check_different(models)
         files = [sources.open_model(model, request, report) for model in models]
         densities = density or answers.default_densities(files, request)
-        decompositions = answers.parts_of(files, request, densities, report)
+        decompositions = answers.decompositions_of(files, request, densities, report)
         rows = answers.rows_to_compare(files, request, next(iter(decompositions.values())).schema)
         comparison = compare_decompositions(decompositions, **rows, progress=within(report, "comparing"))
-    _print(answers.plain_comparison(comparison), lambda: answers.compared(comparison, top), json=json)
+    _print(comparison.to_dict(), lambda: f"{comparison:{top}}", json=json)
 
 
 @_command(without="data")
@@ -246,8 +247,8 @@ def change(
         answer = answers.change_between(models, requests, request.density, report)
         files = _write_page(answer, out)
     names = ("old", "new") if old.name == new.name else (old.name, new.name)
-    plain = answers.plain_change(answer, names) | {"models": [str(old), str(new)], "files": files}
-    _print(plain, lambda: answers.changed(answer, plain, top), json=json, files=files)
+    sides = {"old": names[0], "new": names[1], "models": [str(old), str(new)], "files": files}
+    _print(answer.to_dict() | sides, lambda: f"{answer:{top}}", json=json, files=files)
 
 
 @_command()
@@ -277,8 +278,8 @@ def gap(
         fx = sources.decomposed(sources.open_model(model, request, report), request, request.density, report)
         answer = answers.gap_in(fx, request, groups, feature, within(report, "gap"))
         files = _write_page(answer, out)
-    plain = answers.plain_gap(answer, model.name) | {"files": files}
-    _print(plain, lambda: answers.parted(answer, plain, top), json=json, files=files)
+    content = {"model": model.name} | answer.to_dict() | {"files": files}
+    _print(content, lambda: f"{answer:{top}}", json=json, files=files)
 
 
 def _write_page(answer: Any, out: Path | None) -> dict[str, str]:
@@ -316,7 +317,7 @@ def validate(
 
     Example: treeanova validate model.json --data held_out.csv --target price
     """
-    from treeanova.cli import answers, sources  # noqa: PLC0415  slow to load
+    from treeanova.cli import sources  # noqa: PLC0415  slow to load
 
     data, target = _needed("--data", request.data), _needed("--target", request.target)
     sources.check_outputs({"--out": out}, {"MODEL": model, **sources.inputs_of(request)})
@@ -334,7 +335,7 @@ def validate(
 
             write_report(fx, out, title=model.name, validation=validation, progress=report)
     files = {} if out is None else {"report": str(out)}
-    _print(answers.plain_validation(validation), lambda: answers.validated(validation, top), json=json, files=files)
+    _print(validation.to_dict(), lambda: f"{validation:{top}}", json=json, files=files)
 
 
 def _needed(name: str, value: Any) -> Any:
@@ -364,8 +365,10 @@ def reasons(
     with progress() as report:
         opened = sources.open_model(model, request, report)
         fx = answers.decomposed_for_reasons(opened, request, request.density, reference, report)
-        plain = answers.plain_reasons(answers.reasons_for(fx, request, row, reference), fx, model.name)
-    _print(plain, lambda: answers.reasoned(plain, top), json=json)
+        answer = answers.reasons_for(fx, request, row, reference)
+    content = {"model": model.name} | answer.to_dict()
+    [of_row] = content.pop("rows")
+    _print(content | of_row, lambda: f"{answer:{top}}", json=json)
 
 
 @_command()
@@ -381,7 +384,7 @@ def monotonicity(
 
     Example: treeanova monotonicity model.json --feature age
     """
-    from treeanova.cli import answers, sources  # noqa: PLC0415  slow to load
+    from treeanova.cli import sources  # noqa: PLC0415  slow to load
 
     with progress() as report:
         opened = sources.open_model(model, request, report)
@@ -390,8 +393,8 @@ def monotonicity(
         density = request.density or ("uniform" if needs_no_rows else None)
         fx = sources.decomposed(opened, request, density, report)
         directions = [fx.monotonicity(name, output=output) for name in feature]
-    text = "\n\n".join(map(str, directions))
-    _print(answers.plain_monotonicity(directions, model.name), lambda: printable_lines(text), json=json)
+    content = {"model": model.name, "features": [direction.to_dict() for direction in directions]}
+    _print(content, lambda: "\n\n".join(map(str, directions)), json=json)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -21,7 +21,6 @@ from treeanova.data.parquet import parquet_files, would_read
 from treeanova.decomposition.decomposition import Decomposition, load
 from treeanova.density.kinds import KINDS
 from treeanova.readers import read_for_rows, unpickled
-from treeanova.views import features_by_label
 
 __all__ = ["ModelFile", "Request", "is_in_batches", "rows_of"]
 
@@ -73,7 +72,7 @@ def _check_writable(path: Path) -> None:
 
 def term_named(text: str, fx: Decomposition) -> Names:
     """Return the features of a term named "a", "a,b", "a × b" or "a x b"; names may hold commas in quotes."""
-    labelled = features_by_label(fx.terms, fx.schema).get(text.strip(), ())
+    labelled = fx.terms.labels.get(text.strip(), ())
     typed = ((text,), _listed(text), split_label(text), labelled)
     readings = dict.fromkeys(tuple(sorted(name.strip() for name in names)) for names in typed)
     terms = {tuple(sorted(names)): names for names in fx.terms}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import math
 import os
 import signal
 import sys
@@ -131,12 +130,6 @@ def prepare() -> None:
 # Answers as text, CSV and JSON.
 
 
-def percent(share: float) -> str:
-    if math.isnan(share):
-        return "–"
-    return f"{round(100 * share, 1) + 0.0:.1f} %"  # never -0.0
-
-
 def aligned(rows: Sequence[Row]) -> str:
     """Return rows as columns of text, numbers to the right."""
     from treeanova.data.columns import aligned as aligned_columns  # noqa: PLC0415  slow to load
@@ -173,13 +166,6 @@ def _csv_cell(value: Any) -> str:
 
 def as_json(value: Any) -> str:
     """Return a value as JSON, null for NaN and infinities."""
-    return json.dumps(_plain(value), indent=2, allow_nan=False, ensure_ascii=False)
+    from treeanova.decomposition.result import plain  # noqa: PLC0415  slow to load
 
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    value = value.tolist() if hasattr(value, "tolist") else value
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return json.dumps(plain(value), indent=2, allow_nan=False, ensure_ascii=False)

@@ -438,7 +438,7 @@ def printable(text: str) -> str:
 def is_number(text: str) -> bool:
     """Whether a cell's text is a number, a share in percent, empty or a dash."""
     try:
-        float(text.removesuffix(" %"))
+        float(text.removesuffix("%").rstrip().removeprefix("< ").replace("−", "-"))
     except ValueError:
         return text in {"", "–"}
     return True

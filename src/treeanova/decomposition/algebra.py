@@ -12,7 +12,7 @@ import numpy as np
 
 from treeanova.core.arrays import Key, Names, label_of
 from treeanova.data.features import Schema
-from treeanova.decomposition.term import Evaluation
+from treeanova.decomposition.function import Function
 from treeanova.density.kinds import Density
 from treeanova.model.effects import Effects, weighted_sum
 from treeanova.model.forest import Forest
@@ -146,10 +146,10 @@ def factors_of(term: str | Collection[str] | Factors, factor: float | None) -> d
     return {name: float(value) for name, value in factors.items()}
 
 
-def check_editable(evaluation: Evaluation) -> None:
+def check_editable(function: Function) -> None:
     """Raise ValueError where the terms do not add up to the function, so that it would lose its rest by an edit."""
-    if evaluation.has_remainder or evaluation.rest_orders:
-        rest = "a remainder" if evaluation.has_remainder else "terms that are added up by order"
+    if function.has_remainder or function.rest_orders:
+        rest = "a remainder" if function.has_remainder else "terms that are added up by order"
         raise ValueError(
             f"scale() must have all of the function in its terms, got {rest} too; decompose with terms='all' or a "
             "larger `budget`, or choose the terms to keep with select() first."

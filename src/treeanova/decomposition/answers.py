@@ -1,32 +1,24 @@
-"""Answers about a decomposed model: importance of terms, gaps between groups, tables, standard errors."""
+"""Questions about a decomposed model: importance of terms, gaps between groups, tables, standard errors, validation."""
 
 from __future__ import annotations
 
-import abc
+import dataclasses
 import functools
 from collections.abc import Callable, Collection, Mapping
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from treeanova.anova.certificate import Certificate
 from treeanova.core.arrays import Floats, Key, Names, checked_seed, single_threaded
 from treeanova.core.progress import Progress, counted, one_step, quiet, reporting
-from treeanova.data.columns import frame, free_name
-from treeanova.decomposition.function import Function
+from treeanova.data.columns import frame
+from treeanova.decomposition.function import Function, output_position
 from treeanova.decomposition.gap import Gap, gap_between
-from treeanova.decomposition.importance import (
-    families_of,
-    feature_shares,
-    moments_of_families,
-    moments_of_terms,
-    ranked_columns,
-    rows_of_density,
-)
+from treeanova.decomposition.importance import Ranking, families_of, moments_of_terms, rank_terms, rows_of_density
 from treeanova.decomposition.monotonicity import Monotonicity, monotonicity_of
-from treeanova.decomposition.term import Evaluation, on_scale, rest_label, term_columns
+from treeanova.decomposition.predictions import Predictions
+from treeanova.decomposition.term import on_scale, term_columns
 from treeanova.decomposition.validation import Validation, validate
 from treeanova.density.joint import Points
 from treeanova.density.kinds import Density
@@ -35,92 +27,45 @@ from treeanova.terms.moments import Moments, moments_of_values
 from treeanova.terms.source import Settings, purify_tensors
 
 
-def standard_errors_of_tables(
-    evaluation: Evaluation,
-    density: Density,
-    settings: Settings,
-    n_resamples: int,
-    rng: np.random.Generator,
-    *,
-    progress: Progress = quiet,
-) -> dict[Key, Floats]:
-    """Standard deviation of every value of every table over bootstrap resamples of the density's rows.
-
-    Where m of n rows are known, resamples have m rows, and the deviation is multiplied by √(m / n).
-    """
-    statistics = density.statistics
-    if statistics is None or not len(statistics.sample):
-        raise ValueError("standard_errors() needs the rows of the density, got none; decompose with X.")
-    if density.needs_data and len(statistics.points().weights) < 2:
-        raise ValueError("standard_errors() needs at least two rows of the density, got one; decompose with more rows.")
-    if evaluation.scope.is_part:
-        raise ValueError(
-            f"standard_errors() needs all terms, got {evaluation.scope}; call it before select() or drop()."
-        )
-    if n_resamples < 2:
-        raise ValueError(f"`n_resamples` must be at least 2, got {n_resamples!r}; 50 is the default.")
-    effects = evaluation.terms.tables.effects
-    if not statistics.is_complete:
-        density = density.with_fixed_tuning
-    totals = {key: np.zeros((2, *values.shape)) for key, values in effects.terms.items()}
-    with one_step(progress, "tables before purification"):
-        raw = evaluation.source.tables_to_purify(evaluation.terms)
-    for _ in counted(progress, "bootstrap resamples", range(n_resamples), n_resamples):
-        resampled = density.with_statistics(statistics.resampled(rng))
-        tables = purify_tensors(raw, resampled, settings).terms.tables.effects
-        for key, total in totals.items():
-            change = tables.terms[key] - effects.terms[key]
-            total += change, change**2
-    factor = statistics.resampling_factor
-    return {key: factor * _deviation(total, n_resamples) for key, total in totals.items()}
-
-
-def _deviation(sums: Floats, n: int) -> Floats:
-    """Standard deviation from the sums of n numbers and of their squares."""
-    deviation: Floats = np.sqrt(np.maximum(sums[1] - sums[0] ** 2 / n, 0) / (n - 1))
-    return deviation
-
-
-class Answers(Function):
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Answers(Predictions):
     """Importances, gaps, tables and standard errors of a decomposed model."""
 
-    density: Density
-    certificate: Certificate
-    settings: Settings
-    model: Any
-    saved_moments: Moments | None
-
-    @property
-    @abc.abstractmethod
-    def weights(self) -> Mapping[Key, Floats]:
+    @functools.cached_property
+    def _weights(self) -> Mapping[Key, Floats]:
         """Weights of the cells of each term that has a table, by positions of features."""
-
-    @property
-    def baseline(self) -> str:
-        """What the intercept is, in words: "average", or "score of the reference"."""
-        return self.density.baseline
+        tensors = self._function.terms.tables
+        missing = [key for key in tensors.effects.terms if key not in tensors.weights]
+        return {**tensors.weights, **{key: self._table_weights(key) for key in missing}}
 
     @functools.cached_property
-    def moments(self) -> Moments:
+    def _moments(self) -> Moments:
         """Variance, covariance with the rest, and mean absolute value of each term and output."""
-        if self.saved_moments is not None:
-            return self.saved_moments
-        seed = self.settings.random_state
+        if self._saved_moments is not None:
+            return self._saved_moments
         with single_threaded():
-            return moments_of_terms(self.evaluation, self.density, self.certificate, self.weights, seed)
+            return moments_of_terms(
+                self._function, self.density, self.certificate, self._weights, self._settings.random_state
+            )
 
     @functools.cached_property
-    def density_rows(self) -> Points:
+    def _density_rows(self) -> Points:
         """Bins on the model's grid, and weights, of up to some thousand rows that represent the density."""
-        return rows_of_density(self.evaluation, self.density, self.settings.random_state)
+        return rows_of_density(self._function, self.density, self._settings.random_state)
+
+    def _ranking(self, by: str = "term", groups: Mapping[str, Collection[str]] | None = None) -> Ranking:
+        families = families_of(groups, self.schema.names)
+        with single_threaded():
+            rows = None if groups is None else lambda: self._density_rows
+            return rank_terms(self._function, self._moments, families, by, rows)
 
     def variance_share(self, key: str | Collection[str]) -> float | Floats:
-        """Variance of one term, which may be part of the remainder, divided by that of the score.
+        """Return the variance of one term, which may be part of the remainder, divided by that of the score.
 
         Parameters
         ----------
         key
-            Name of a feature, or names of several.
+            Name of a feature, names of several, or a label such as "a × b".
 
         Returns
         -------
@@ -134,10 +79,10 @@ class Answers(Function):
         >>> round(fx.with_density("empirical").variance_share(["x0", "x1"]), 3)
         0.333
         """
-        codes, weights = self.density_rows
-        evaluation = self.evaluation
-        score = evaluation.score(Rows.in_bins(evaluation.grid, codes))
-        both = np.stack([evaluation.at(codes, [self._any_key(key)])[:, 0], score], axis=1)
+        codes, weights = self._density_rows
+        function = self._function
+        score = function.score(Rows.in_bins(function.grid, codes))
+        both = np.stack([function.at(codes, [self._any_key(key)])[:, 0], score], axis=1)
         of_term, of_score = moments_of_values(both, weights).variance
         share = np.divide(of_term, of_score, out=np.zeros_like(of_term), where=of_score > 0)
         return float(share[0]) if self._has_one_output else share
@@ -149,7 +94,7 @@ class Answers(Function):
         groups: Mapping[str, Collection[str]] | None = None,
         progress: bool | Progress | None = None,
     ) -> Any:
-        """Table of how much each term, or each feature, contributes to the variance of the score, largest first.
+        """Rank terms, or features, by how much they contribute to the variance of the score, largest first.
 
         Parameters
         ----------
@@ -197,27 +142,8 @@ class Answers(Function):
         """
         if by not in {"term", "feature"}:
             raise ValueError(f"`by` must be 'term' or 'feature', got {by!r}; leave it out for 'term'.")
-        families, evaluation = families_of(groups, self.schema.names), self.evaluation
-        with reporting(progress), single_threaded():
-            keys, moments = list(evaluation.terms.keys), self.moments
-            if groups is not None:
-                keys, moments = moments_of_families(evaluation, moments, families, lambda: self.density_rows)
-        total = moments.score_variance
-        scale = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
-        measures = np.stack([moments.variance * scale, moments.covariance * scale, moments.mean_abs])
-        rests = evaluation.rest_orders
-        if by == "term":
-            labels, orders = families.labels(keys), list(map(len, keys))
-            orders += rests
-            highest = max([*map(len, evaluation.terms.keys), *rests], default=0)
-            orders += [highest + 1] * self.has_remainder
-        else:
-            labels, orders = list(families.names), []
-            shares = feature_shares(keys, len(labels), n_rests=len(rests) + self.has_remainder)
-            measures = np.einsum("mtk,tf->mfk", measures, shares)
-        for label in [*map(rest_label, rests), *["remainder"] * self.has_remainder]:
-            labels.append(free_name(label, labels))
-        return frame(ranked_columns(by, labels, orders, self.outputs, measures), self.settings.backend)
+        with reporting(progress):
+            return self._ranking(by, groups).table(self._settings.backend)
 
     def gap(
         self,
@@ -229,7 +155,7 @@ class Answers(Function):
         groups: Mapping[str, Collection[str]] | None = None,
         progress: bool | Progress | None = None,
     ) -> Gap:
-        """The difference of the mean scores of two groups of rows, by term, exactly, with standard errors over rows.
+        """Explain the difference of the mean scores of two groups of rows, by term, exactly, with standard errors.
 
         Parameters
         ----------
@@ -241,8 +167,8 @@ class Answers(Function):
         sample_weight
             Weights of the rows, such as those of a survey. Means are then weighted, and errors those of weighted means.
         feature
-            A feature, or a family, whose routes are told apart: how much goes through the feature by itself, through
-            its interactions, and through all other features. By default the one that `group` names.
+            A feature, or a family: `Gap.routes` then says how much of the gap comes directly from it, from its
+            interactions, and from all other features. By default the one that `group` names.
         groups
             Families of features, as for `importance`; the table then has a row per family and interaction of families.
         progress
@@ -274,26 +200,19 @@ class Answers(Function):
         ['x0 by itself', 'interactions of x0', 'other features']
         """
         return gap_between(
-            self,
-            X,
-            group,
-            sample_weight=sample_weight,
-            feature=feature,
-            groups=groups,
-            backend=self.settings.backend,
-            progress=progress,
+            self, X, group, sample_weight=sample_weight, feature=feature, groups=groups, progress=progress
         )
 
     def table(self, key: str | Collection[str], *, scale: str = "score") -> Any:
-        """Tidy table of one term: a row per cell with labels and ends of its bins, value and weight.
+        """Return a tidy table of one term: a row per cell with labels and ends of its bins, value and weight.
 
         Parameters
         ----------
         key
-            Name of a feature, or names of several.
+            Name of a feature, names of several, or a label such as "a × b".
         scale
-            "score", on which terms add up. "response" is an aid for reading, for models with the link "logit", "log" or
-            "softmax": values are then what this term alone changes in the response, all other terms being at zero,
+            "score", on which terms add up. "response" is for display only, for models with the link "logit", "log" or
+            "softmax": values are then what this term alone changes in the response, with all other terms at zero,
             their average. Such changes do not add up. "probability" is the same for classifiers.
 
         Returns
@@ -308,10 +227,10 @@ class Answers(Function):
         >>> [float(value) for value in fx.table("x0")["value"]]
         [-0.25, 0.25]
         """
-        return frame(term_columns(on_scale(self.terms[key], self.intercept, scale)), self.settings.backend)
+        return frame(term_columns(on_scale(self.terms[key], self.intercept, scale)), self._settings.backend)
 
     def monotonicity(self, feature: str, *, output: str | int | None = None) -> Monotonicity:
-        """Whether the score rises or falls in a feature, whatever all other features are: a proof or counterexamples.
+        """Prove that the score only rises or only falls in a feature, or return counterexamples.
 
         The answer is about the whole function, also in cells without data, and does not depend on the density. For each
         step from a bin to the next, the smallest and the largest change over all cells of the other features are
@@ -323,7 +242,7 @@ class Answers(Function):
         feature
             Name of a feature whose values have an order.
         output
-            Name or position of a class or target; may be left out where there is one.
+            Name or position of a class or target; may be left out if there is only one.
 
         Returns
         -------
@@ -350,19 +269,8 @@ class Answers(Function):
                 f"`feature` must have values with an order, got {feature!r} with the categories "
                 f"{', '.join(self.grid.axes[j].labels[:5])}; compare them in fx.table({feature!r})."
             )
-        position = self._output_position(output)
-        return monotonicity_of(self.evaluation, self.model, j, position, self.settings.backend)
-
-    def _output_position(self, output: str | int | None) -> int:
-        """Position of an output given by name or position; it must be given where there are several."""
-        if output is None and self._has_one_output:
-            return 0
-        names = self.outputs
-        if isinstance(output, str) and output in names:
-            return names.index(output)
-        if isinstance(output, Integral) and not isinstance(output, bool) and 0 <= output < len(names):
-            return int(output)
-        raise ValueError(f"`output` must be one of {', '.join(map(repr, names))}, or its position, got {output!r}.")
+        position = output_position(self.outputs, output)
+        return monotonicity_of(self._function, self.model, j, position, self._settings.backend)
 
     def standard_errors(
         self,
@@ -371,7 +279,7 @@ class Answers(Function):
         *,
         progress: bool | Progress | None = None,
     ) -> dict[Names, Floats]:
-        """Standard errors of all tables, due to estimating the density from a sample of rows, and to that alone.
+        """Estimate standard errors of all tables, due to estimating the density from a sample of rows alone.
 
         This is a bootstrap: rows are resampled with replacement, and the terms are purified again under each resample.
         The model is not refitted, so its own uncertainty is not included; `treeanova.bag` includes it. For deep
@@ -404,10 +312,10 @@ class Answers(Function):
         >>> fx.with_density("empirical").standard_errors(10)["x0", "x1"].shape
         (2, 2)
         """
-        rng = np.random.default_rng(self.settings.random_state if random_state is None else checked_seed(random_state))
+        rng = np.random.default_rng(self._settings.random_state if random_state is None else checked_seed(random_state))
         with reporting(progress) as report:
             errors = standard_errors_of_tables(
-                self.evaluation, self.density, self.settings, n_resamples, rng, progress=report
+                self._function, self.density, self._settings, n_resamples, rng, progress=report
             )
         return {self._names(key): e[..., 0] if self._has_one_output else e for key, e in errors.items()}
 
@@ -436,7 +344,7 @@ class Answers(Function):
             Their outcome, as for training: numbers, or labels of classes. For "cox", times, negative if censored; for
             "aft", two columns, the lower and the upper end of each time.
         loss
-            By default that of the model's objective, `fx.objective`. Else one of "squared", "absolute", "mape",
+            By default that of the model's objective, `fx.schema.objective`. Else one of "squared", "absolute", "mape",
             "log_cosh", "pinball:0.9" (the level), "expectile:0.9", "huber:1.5" (the width), "pseudo_huber:1.5",
             "fair:1.5", "log", "multiclass", "brier", "exponential", "poisson", "gamma", "tweedie:1.5" (the power),
             "cox", "aft:normal:1" (or "logistic", "extreme", and the scale), "pairwise"; with " of log", " of log1p" or
@@ -492,12 +400,76 @@ class Answers(Function):
         """
         with reporting(progress) as report:
             return validate(
-                self.evaluation,
+                self._function,
                 X,
                 y,
                 sample_weight,
                 loss=loss,
                 group=group,
-                backend=self.settings.backend,
+                backend=self._settings.backend,
                 progress=report,
             )
+
+
+def ranking_of(fx: Answers, by: str = "term") -> Ranking:
+    """Return the ranking behind `importance`, for the rooms of this package."""
+    return fx._ranking(by)  # noqa: SLF001  the one way in
+
+
+def moments_of(fx: Answers) -> Moments:
+    """Return variances and covariances of all components, in their order."""
+    return fx._moments  # noqa: SLF001
+
+
+def weights_of(fx: Answers) -> Mapping[Key, Floats]:
+    """Return the weights of the cells of each term that has a table."""
+    return fx._weights  # noqa: SLF001
+
+
+def density_rows_of(fx: Answers) -> Points:
+    """Return bins and weights of some thousand rows that represent the density."""
+    return fx._density_rows  # noqa: SLF001
+
+
+def standard_errors_of_tables(
+    function: Function,
+    density: Density,
+    settings: Settings,
+    n_resamples: int,
+    rng: np.random.Generator,
+    *,
+    progress: Progress = quiet,
+) -> dict[Key, Floats]:
+    """Standard deviation of every value of every table over bootstrap resamples of the density's rows.
+
+    Where m of n rows are known, resamples have m rows, and the deviation is multiplied by √(m / n).
+    """
+    statistics = density.statistics
+    if statistics is None or not len(statistics.sample):
+        raise ValueError("standard_errors() needs the rows of the density, got none; decompose with X.")
+    if density.needs_data and len(statistics.points().weights) < 2:
+        raise ValueError("standard_errors() needs at least two rows of the density, got one; decompose with more rows.")
+    if function.scope.is_part:
+        raise ValueError(f"standard_errors() needs all terms, got {function.scope}; call it before select() or drop().")
+    if n_resamples < 2:
+        raise ValueError(f"`n_resamples` must be at least 2, got {n_resamples!r}; 50 is the default.")
+    effects = function.effects
+    if not statistics.is_complete:
+        density = density.with_fixed_tuning
+    totals = {key: np.zeros((2, *values.shape)) for key, values in effects.terms.items()}
+    with one_step(progress, "tables before purification"):
+        raw = function.source.tables_to_purify(function.terms)
+    for _ in counted(progress, "bootstrap resamples", range(n_resamples), n_resamples):
+        resampled = density.with_statistics(statistics.resampled(rng))
+        tables = purify_tensors(raw, resampled, settings).terms.tables.effects
+        for key, total in totals.items():
+            change = tables.terms[key] - effects.terms[key]
+            total += change, change**2
+    factor = statistics.resampling_factor
+    return {key: factor * _deviation(total, n_resamples) for key, total in totals.items()}
+
+
+def _deviation(sums: Floats, n: int) -> Floats:
+    """Standard deviation from the sums of n numbers and of their squares."""
+    deviation: Floats = np.sqrt(np.maximum(sums[1] - sums[0] ** 2 / n, 0) / (n - 1))
+    return deviation

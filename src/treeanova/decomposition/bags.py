@@ -14,6 +14,8 @@ from treeanova.core.arrays import BinIndices, Floats, Key, Names
 from treeanova.data.columns import frame, free_name
 from treeanova.data.features import Feature, recoded_column
 from treeanova.decomposition.decomposition import Decomposition, mean
+from treeanova.decomposition.predictions import backend_of_tables, function_of
+from treeanova.decomposition.result import Result, aligned_rows
 from treeanova.decomposition.term import Term, term_columns
 from treeanova.density.statistics import NoRowsError
 
@@ -21,7 +23,7 @@ _CELLS_AT_ONCE = 2**18
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Bag:
+class Bag(Result):
     """A decomposition and those of models fitted to resampled rows; made by `treeanova.bag`.
 
     The spread of the members contains both the uncertainty of the model and that of the density: each was fitted to a
@@ -53,7 +55,7 @@ class Bag:
 
     def __post_init__(self) -> None:
         kinds = dict.fromkeys(
-            f"features {list(part.schema.names)}, outputs {list(part.outputs)} ({part.link})"
+            f"features {list(part.schema.names)}, outputs {list(part.outputs)} ({part.schema.link})"
             for part in (self.fx, *self.members)
         )
         if len(kinds) > 1:
@@ -67,13 +69,34 @@ class Bag:
     def __repr__(self) -> str:
         return f"Bag of {len(self.members)} decompositions of {len(self.fx.terms)} terms"
 
+    def _content(self) -> dict[str, Any]:
+        errors = self._errors
+        terms = [
+            {"term": label, "values": self.fx.terms[names].values, "errors": errors[names]}
+            for label, names in self.fx.terms.labels.items()
+            if names in errors
+        ]
+        return {"n_members": len(self.members), "outputs": list(self.fx.outputs), "terms": terms}
+
+    def _text(self, top: int) -> str:
+        rows = [
+            {
+                "term": label,
+                "largest |effect|": f"{np.abs(self.fx.terms[names].values).max():.4g}",
+                "largest error": f"{self._errors[names].max():.2g}",
+            }
+            for label, names in self.fx.terms.labels.items()
+            if names in self._errors
+        ]
+        return f"{self!r}\n\n{aligned_rows(rows, top)}"
+
     @functools.cached_property
     def mean(self) -> Decomposition:
         """The decomposition of the mean of all members (`treeanova.mean`), on the union of their bins."""
         return mean(self.members)
 
     def values(self, key: str | Collection[str]) -> Floats:
-        """Values of a term of each member at the cells of `fx`, shape (n_members, ...); zero where it has no such term.
+        """Evaluate a term of each member at the cells of `fx`, shape (n_members, ...); zero if it has no such term.
 
         Parameters
         ----------
@@ -100,7 +123,7 @@ class Bag:
         return np.stack([_at_cells(self.fx, member, term, points) for member in self.members])
 
     def standard_errors(self) -> dict[Names, Floats]:
-        """Standard errors of all tables of `fx`, due to both the model and the density.
+        """Return standard errors of all tables of `fx`, due to both the model and the density.
 
         Returns
         -------
@@ -125,7 +148,7 @@ class Bag:
         return {names: self.values(names).std(axis=0, ddof=1) for names in tables}
 
     def band(self, key: str | Collection[str], level: float = 0.95) -> Any:
-        """Table of one term with its standard errors, and the lower and upper ends of its band.
+        """Return the table of one term with its standard errors, and the lower and upper ends of its band.
 
         Parameters
         ----------
@@ -158,7 +181,7 @@ class Bag:
         for name, numbers in added.items():
             for ending, column in _by_output(numbers, self.fx.outputs, term).items():
                 columns[free_name(f"{name}{ending}", columns)] = column
-        return frame(columns, self.fx.settings.backend)
+        return frame(columns, backend_of_tables(self.fx))
 
 
 def _by_output(numbers: Floats, outputs: Sequence[str], term: Term) -> dict[str, Floats]:
@@ -200,7 +223,7 @@ def _features(fx: Decomposition, term: Term) -> list[Feature]:
 def _bins_of(member: Decomposition, j: int, feature: Feature, points: Floats) -> BinIndices:
     """Bins of a member for encoded values of a feature, of which the member may number categories differently."""
     recoded = recoded_column(points, feature, member.schema.features[j], unseen_by_both=True)
-    bins = member.evaluation.grid.axes[j].index(points if recoded is None else recoded)
+    bins = function_of(member).grid.axes[j].index(points if recoded is None else recoded)
     if bins.min(initial=0) < 0:
         raise ValueError(
             f"models of a bag must accept all values of {feature.name!r} that the first does, got one that refuses a "
@@ -211,18 +234,18 @@ def _bins_of(member: Decomposition, j: int, feature: Feature, points: Floats) ->
 
 def _at_cells(fx: Decomposition, member: Decomposition, term: Term, points: Sequence[Floats]) -> Floats:
     """A term of a member at the cells of another decomposition's term; zero where it has none."""
-    evaluation = member.evaluation
+    function = function_of(member)
     key = tuple(member.schema.names.index(name) for name in term.features)
-    if not evaluation.knows(key):
+    if not function.has_term(key):
         return np.zeros(term.values.shape)
     bins = [_bins_of(member, j, own, along) for j, own, along in zip(key, _features(fx, term), points, strict=True)]
     cells = [along.ravel() for along in np.meshgrid(*bins, indexing="ij")]
     found = []
     for start in range(0, len(cells[0]), _CELLS_AT_ONCE):
-        codes = np.zeros((len(cells[0][start : start + _CELLS_AT_ONCE]), len(evaluation.grid.axes)), dtype=np.int32)
+        codes = np.zeros((len(cells[0][start : start + _CELLS_AT_ONCE]), len(function.grid.axes)), dtype=np.int32)
         for j, along in zip(key, cells, strict=True):
             codes[:, j] = along[start : start + _CELLS_AT_ONCE]
-        found.append(evaluation.at(codes, [key])[:, 0])
+        found.append(function.at(codes, [key])[:, 0])
     return np.concatenate(found).reshape(term.values.shape)
 
 

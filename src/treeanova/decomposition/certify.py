@@ -15,7 +15,7 @@ from treeanova.anova.solvers.base import Options
 from treeanova.anova.support import largest
 from treeanova.core.arrays import BinIndices, Floats, Key, Names
 from treeanova.core.progress import Clock
-from treeanova.decomposition.term import Evaluation
+from treeanova.decomposition.function import Function
 from treeanova.density.kinds import Density
 from treeanova.density.statistics import Statistics
 from treeanova.errors import AliasWarning
@@ -37,7 +37,7 @@ Score = Callable[[Rows], Floats]
 
 
 def certify(
-    evaluation: Evaluation,
+    function: Function,
     pure: PureTerms,
     density: Density,
     options: Options,
@@ -51,19 +51,19 @@ def certify(
     fewer rows where little time is left.
     """
     steps = _STEPS if clock is None else min(_STEPS, clock.left * _STEPS_PER_SECOND)
-    names = evaluation.grid.schema.names
+    names = function.grid.schema.names
     measured = {tuple(names[j] for j in key): pure.measured[key] for key in pure.terms.tables.keys}
     certificate = Certificate(
         measured,
-        _reconstruction_error(evaluation, density.statistics, oracle, steps),
+        _reconstruction_error(function, density.statistics, oracle, steps),
         options.tol,
         higher=pure.higher,
         density_gap=_density_gap(pure, density),
-        remainder_share=remainder_share(evaluation, density.statistics, steps),
+        remainder_share=remainder_share(function, density.statistics, steps),
         marginal_gap=0.0 if density.is_consistent else _marginal_gap(pure.terms.tables),
         sampled_rows=_sampled_rows(density.statistics),
-        aliases=_aliases(evaluation.grid, density),
-        mean_gap=_mean_gap(evaluation, pure, density),
+        aliases=_aliases(function.grid, density),
+        mean_gap=_mean_gap(function, pure, density),
     )
     if not certificate.tables_are_pure:
         report_impurity(certificate, strict=False)
@@ -139,12 +139,12 @@ def _density_gap(pure: PureTerms, density: Density) -> float:
     return max(gaps, default=0.0)
 
 
-def _mean_gap(evaluation: Evaluation, pure: PureTerms, density: Density) -> float:
+def _mean_gap(function: Function, pure: PureTerms, density: Density) -> float:
     """How much the mean of the score under the joint density differs from the intercept, in standard deviations."""
     statistics, tables = density.statistics, pure.terms.tables
     if statistics is None or not len(statistics.sample) or not _uses_joint(pure):
         return 0.0
-    spread = evaluation.score(Rows(statistics.rows(_COMPARED_ROWS).values)).std(axis=0)
+    spread = function.score(Rows(statistics.rows(_COMPARED_ROWS).values)).std(axis=0)
     gap = np.abs(mean_of_tables(tables, density))
     return float(np.divide(gap, spread, out=np.zeros_like(gap), where=spread > 0).max())
 
@@ -168,40 +168,40 @@ def _marginal_gap(tables: Tensors) -> float:
 
 
 def _reconstruction_error(
-    evaluation: Evaluation, statistics: Statistics | None, oracle: Score | None, steps: float
+    function: Function, statistics: Statistics | None, oracle: Score | None, steps: float
 ) -> float:
     """Largest difference of the sum of terms to the model at some rows, relative to the largest score.
 
     It is absolute where the score is zero up to rounding, as that of a difference of two equal models is.
     The scores of the source are compared too: remainders are computed from them, also those of later truncations.
     """
-    score = evaluation.score if oracle is None else oracle
+    score = function.score if oracle is None else oracle
     if statistics is None or not len(statistics.sample):
-        sizes = evaluation.grid.sizes
+        sizes = function.grid.sizes
         codes = np.stack([np.arange(_COMPARED_ROWS) % size for size in sizes], axis=1).astype(np.int32)
-        rows = Rows.in_bins(evaluation.grid, codes)
+        rows = Rows.in_bins(function.grid, codes)
     else:
-        n_checked = _n_rows(evaluation, _CHECKED_ROWS, steps)
+        n_checked = _n_rows(function, _CHECKED_ROWS, steps)
         rows = Rows(statistics.rows(_COMPARED_ROWS if oracle is None else n_checked).values)
     expected = score(rows)
-    total = evaluation.terms.intercept + evaluation.all_at(rows.bins(evaluation.grid)).sum(axis=1)
-    both = np.stack([total, expected if oracle is None else evaluation.score(rows)])
+    total = function.terms.intercept + function.all_at(rows.bins(function.grid)).sum(axis=1)
+    both = np.stack([total, expected if oracle is None else function.score(rows)])
     difference, largest_score = np.abs(both - expected).max(), np.abs(expected).max()
-    is_real = largest_score > evaluation.source.rounding.max(initial=0.0)
+    is_real = largest_score > function.source.rounding.max(initial=0.0)
     return float(difference / largest_score) if is_real else float(difference)
 
 
-def _n_rows(evaluation: Evaluation, limits: tuple[int, int], steps: float) -> int:
+def _n_rows(function: Function, limits: tuple[int, int], steps: float) -> int:
     """As many rows as all terms can be evaluated at in a reasonable number of steps."""
-    return int(np.clip(steps / max(evaluation.terms.row_cost, 1.0), *limits))
+    return int(np.clip(steps / max(function.terms.row_cost, 1.0), *limits))
 
 
-def remainder_share(evaluation: Evaluation, statistics: Statistics | None, steps: float = _STEPS) -> float | None:
+def remainder_share(function: Function, statistics: Statistics | None, steps: float = _STEPS) -> float | None:
     """Variance of the remainder over that of the score at some rows, the largest of all outputs."""
-    if statistics is None or not len(statistics.sample) or not evaluation.has_remainder:
+    if statistics is None or not len(statistics.sample) or not function.has_remainder:
         return None
-    rows = statistics.rows(_n_rows(evaluation, _REMAINDER_ROWS, steps))
-    values = evaluation.all_at(evaluation.grid.index(Rows(rows.values)))
+    rows = statistics.rows(_n_rows(function, _REMAINDER_ROWS, steps))
+    values = function.all_at(function.grid.index(Rows(rows.values)))
     score = values.sum(axis=1).var(axis=0)
     shares = np.divide(values[:, -1].var(axis=0), score, out=np.zeros_like(score), where=score > 0)
     return float(shares.max())

@@ -19,20 +19,25 @@ import numpy as np
 
 from treeanova.core.arrays import Floats, Ints
 from treeanova.core.progress import Progress, one_step, reporting, within
-from treeanova.data.columns import frame, free_name, table_text
+from treeanova.data.columns import free_name, printable
 from treeanova.data.features import Feature
+from treeanova.data.files import records
 from treeanova.decomposition.decomposition import Decomposition, purified_again
-from treeanova.decomposition.importance import Parts, largest_first, mean_parts, parts_of
+from treeanova.decomposition.function import Components, components_of, mean_components
+from treeanova.decomposition.importance import contributions_table, largest_first
+from treeanova.decomposition.predictions import backend_of_tables, function_of
+from treeanova.decomposition.result import Result, contribution_lines, rows_of_output
 from treeanova.density.row_sources import statistics_of
 from treeanova.density.statistics import NoRowsError, Statistics
 from treeanova.model.axes import Axis
 from treeanova.model.grid import Grid, binning_by, union
+from treeanova.views import scale_of
 
 INTERCEPT = "intercept"
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Change:
+class Change(Result):
     """What moved the mean score: for each term, what the population and what the model contributed; `print` it.
 
     Attributes
@@ -62,10 +67,12 @@ class Change:
     >>> fx, X = example()  # the logical "and" of x0 and x1, on four rows
     >>> change = treeanova.change(fx, fx, X_new=X[2:])  # x0 is always 1 in the new rows
     >>> print(change)
-    mean score: 0.25 before, 0.5 after, a change of +0.25 (population +0.25, model +0)
+    mean prediction 0.25 before, 0.5 after
+    change +0.25: population +0.25, model +0
+    <BLANKLINE>
     term       population  model  total
     intercept           0      0      0
-    x0               0.25      0   0.25
+    x0              +0.25      0  +0.25
     x1                  0      0      0
     x0 × x1             0      0      0
     """
@@ -81,16 +88,24 @@ class Change:
     old_rows: Statistics
     new_rows: Statistics
 
-    def __repr__(self) -> str:
-        several = len(self.old.outputs) > 1
+    def _content(self) -> dict[str, Any]:
+        sums = {name: getattr(self, name) for name in ("old_mean", "new_mean", "population", "model", "total")}
+        table = records(self.table)
+        return {"scale": scale_of(self.old.schema), "outputs": list(self.old.outputs), **sums, "table": table}
+
+    def _text(self, top: int) -> str:
         columns = (self.old_mean, self.new_mean, self.total, self.population, self.model)
-        lines = []
+        table, blocks = records(self.table), []
         for k, output in enumerate(self.old.outputs):
-            old, new, total, population, model = (float(np.atleast_1d(column)[k]) for column in columns)
-            parts = f"population {population:+.4g}, model {model:+.4g}"
-            of = f" of {output}" if several else ""
-            lines.append(f"mean score{of}: {old:.4g} before, {new:.4g} after, a change of {total:+.4g} ({parts})")
-        return "\n".join([*lines, table_text(self.table)])
+            before, after, total, population, model = (float(np.atleast_1d(column)[k]) for column in columns)
+            of = f"{output}: " if len(self.old.outputs) > 1 else ""
+            head = printable(f"{of}mean {scale_of(self.old.schema)} {before:.4g} before, {after:.4g} after")
+            sums = f"change {total:+.4g}: population {population:+.4g}, model {model:+.4g}"
+            lines = contribution_lines(
+                rows_of_output(table, output), ("population", "model", "total"), top + 1, "total"
+            )
+            blocks.append(f"{head}\n{sums}\n\n{lines}")
+        return "\n\n".join(blocks)
 
 
 def change(
@@ -101,7 +116,7 @@ def change(
     X_new: Any = None,
     progress: bool | Progress | None = None,
 ) -> Change:
-    """What moved the mean score from one model and its rows to another: population and model, term by term, exactly.
+    """Explain what moved the mean score from one model and its rows to another: population and model, by term.
 
     Parameters
     ----------
@@ -210,7 +225,7 @@ def _check_alike(old: Any, new: Any) -> None:
             f"`old` and `new` must have the same features in the same order, got {_differing(old, new)}; train the "
             "models on the same columns, or rename them with `feature_names`."
         )
-    kinds = [f"{', '.join(fx.outputs)} ({fx.link})" for fx in (old, new)]
+    kinds = [f"{', '.join(fx.outputs)} ({fx.schema.link})" for fx in (old, new)]
     if kinds[0] != kinds[1]:
         raise ValueError(
             f"`old` and `new` must have the same outputs and link, got {' and '.join(kinds)}; compare models of one "
@@ -234,52 +249,39 @@ def _differing(old: Decomposition, new: Decomposition) -> str:
 
 def _comparable(old: Decomposition, new: Decomposition, rows: Statistics, progress: Progress) -> Decomposition:
     """The new model under the density of the old one: the old decomposition itself where the model is the same."""
-    if new.source is old.source and new.scope == old.scope:
+    if function_of(new).source is function_of(old).source and function_of(new).scope == function_of(old).scope:
         return old
     bound = old.density.bind(new.grid, rows)
     return purified_again(new, bound, within(progress, "new model under the old density"))
 
 
 def _change(old: Decomposition, new: Decomposition, sides: _Sides) -> Change:
-    parts = parts_of(old.evaluation, new.evaluation)
-    before = _means(old, sides.old_for_old, parts)
-    moved = _means(old, sides.new_for_old, parts)
-    after = moved if new is old else _means(new, sides.new_for_new, parts)
+    components = components_of(function_of(old), function_of(new))
+    before = _means(old, sides.old_for_old, components)
+    moved = _means(old, sides.new_for_old, components)
+    after = moved if new is old else _means(new, sides.new_for_new, components)
     population, model = moved - before, after - moved
-    sums = [population.sum(axis=0), model.sum(axis=0), before.sum(axis=0), after.sum(axis=0)]
-    total = sums[0] + sums[1]
-    one = [float(each[0]) if len(old.outputs) == 1 else each for each in (*sums, total)]
-    return Change(
-        table=_table(old, parts, population, model),
-        population=one[0],
-        model=one[1],
-        total=one[4],
-        old_mean=one[2],
-        new_mean=one[3],
-        old=old,
-        new=new,
-        old_rows=sides.old_for_old,
-        new_rows=sides.new_for_new,
+    totals = [population.sum(axis=0), model.sum(axis=0), before.sum(axis=0), after.sum(axis=0)]
+    of_population, of_model, old_mean, new_mean, total = (
+        float(sums[0]) if len(old.outputs) == 1 else sums for sums in (*totals, totals[0] + totals[1])
     )
-
-
-def _means(fx: Decomposition, rows: Statistics, parts: Parts) -> Floats:
-    """Intercept, then means of all parts over rows, shape (1 + n_parts, n_outputs)."""
-    return np.concatenate([fx.termset.intercept[None], mean_parts(fx.evaluation, rows, parts)])
-
-
-def _table(fx: Decomposition, parts: Parts, population: Floats, model: Floats) -> Any:
-    """A row per output and part: the intercept first, then the largest contributions."""
-    of_parts = parts.labels(fx.schema.names)
-    labels = [free_name(INTERCEPT, of_parts), *of_parts]
+    labels = components.labels(old.schema.names)
     sizes = np.abs(population[1:]) + np.abs(model[1:])
-    rows = [(k, i) for k in range(len(fx.outputs)) for i in [0, *(1 + j for j in largest_first(sizes[:, k]))]]
-    columns: dict[str, Any] = {"term": [labels[i] for _, i in rows]}
-    if len(fx.outputs) > 1:
-        columns["output"] = [fx.outputs[k] for k, _ in rows]
-    for name, values in (("population", population), ("model", model), ("total", population + model)):
-        columns[name] = np.array([values[i, k] for k, i in rows])
-    return frame(columns, fx.settings.backend)
+    table = contributions_table(
+        {"term": [free_name(INTERCEPT, labels), *labels]},
+        old.outputs,
+        {"population": population, "model": model, "total": population + model},
+        [[0, *(1 + i for i in largest_first(column))] for column in sizes.T],
+        backend_of_tables(old),
+    )
+    rows = sides.old_for_old, sides.new_for_new
+    return Change(table, of_population, of_model, total, old_mean, new_mean, old, new, *rows)
+
+
+def _means(fx: Decomposition, rows: Statistics, components: Components) -> Floats:
+    """Intercept, then means of all components over rows, shape (1 + n_components, n_outputs)."""
+    function = function_of(fx)
+    return np.concatenate([function.terms.intercept[None], mean_components(function, rows, components)])
 
 
 class EffectSide(NamedTuple):
@@ -321,13 +323,17 @@ def effect_sides(change: Change, name: str) -> tuple[EffectSide, EffectSide]:
 
 def _grid_of_axis(fx: Decomposition, j: int) -> Grid:
     """A grid of one feature with the bins of its main effect, or of the model where it has none."""
-    axis = fx.effects.axes_of((j,))[0] if (j,) in fx.effects.terms else fx.grid.axes[j]
+    axis = function_of(fx).effects.axes_of((j,))[0] if (j,) in function_of(fx).effects.terms else fx.grid.axes[j]
     return Grid(dataclasses.replace(fx.schema, features=(fx.schema.features[j],)), (axis,))
 
 
 def _values(fx: Decomposition, j: int, n_bins: int) -> Floats:
     """Values of a main effect, outputs last; zeros where there is none."""
-    return fx.effects.terms[j,] if (j,) in fx.effects.terms else np.zeros((n_bins, fx.effects.n_outputs))
+    return (
+        function_of(fx).effects.terms[j,]
+        if (j,) in function_of(fx).effects.terms
+        else np.zeros((n_bins, function_of(fx).effects.n_outputs))
+    )
 
 
 def _shares(fx: Decomposition, j: int, axis: Axis, old_bins: Ints, statistics: Statistics) -> Floats:
@@ -350,4 +356,8 @@ def _shares(fx: Decomposition, j: int, axis: Axis, old_bins: Ints, statistics: S
 
 def _bins_of_effect(fx: Decomposition, j: int) -> Ints:
     """The bin of the main effect's own axis for each bin of the grid."""
-    return fx.effects.binnings_of((j,))[0].bins if (j,) in fx.effects.terms else np.arange(fx.grid.axes[j].size)
+    return (
+        function_of(fx).effects.binnings_of((j,))[0].bins
+        if (j,) in function_of(fx).effects.terms
+        else np.arange(fx.grid.axes[j].size)
+    )

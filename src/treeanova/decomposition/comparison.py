@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,14 +17,19 @@ import numpy as np
 from treeanova.core.arrays import BinIndices, Floats, Key, labels_of
 from treeanova.core.compiled import affordable
 from treeanova.core.progress import Progress, reporting, within
-from treeanova.data.columns import frame, table_text
+from treeanova.data.columns import frame, printable
 from treeanova.data.features import recoded_column
+from treeanova.data.files import records
+from treeanova.decomposition.answers import density_rows_of, moments_of, weights_of
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.importance import strongest_first
+from treeanova.decomposition.predictions import backend_of_tables, function_of
+from treeanova.decomposition.result import Result, aligned_rows
 from treeanova.density.row_sources import check_weighted_rows, statistics_of
 from treeanova.density.statistics import Statistics
 from treeanova.model.grid import bins_within, union
 from treeanova.terms.terms import each_in_one_piece
+from treeanova.views import percent
 
 _TERMS_AT_ONCE = 256
 _VALUES_AT_ONCE = 1 << 22
@@ -32,8 +37,8 @@ _STEPS = 2.0**33  # of terms without a table, whose rows are fewer where these w
 _FEWEST_ROWS = 200
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Comparison:
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Comparison(Result):
     """Differences of decompositions to the first of them, as three tables; `print` it.
 
     Attributes
@@ -79,10 +84,43 @@ class Comparison:
     ranks: Any
     notes: tuple[str, ...] = ()
 
-    def __str__(self) -> str:
-        parts = ("distances", self.distance), ("changed signs of main effects", self.signs), ("ranks", self.ranks)
-        tables = (f"{title}\n{table_text(table)}" for title, table in parts)
-        return "\n\n".join(["\n".join([f"compared with {self.names[0]}", *self.notes]), *tables])
+    def _content(self) -> dict[str, Any]:
+        tables = {name: records(getattr(self, name)) for name in ("distance", "signs", "ranks")}
+        return {"names": list(self.names), "notes": list(self.notes), **tables}
+
+    def _text(self, top: int) -> str:
+        """One line per term, the largest change first; over several outputs the largest."""
+        content = self._content()
+        first, *others = content["names"]
+        by_name = [{"term": row["term"], row["decomposition"]: row["relative"]} for row in content["distance"]]
+        distances, signs = _largest(by_name, others), _largest(content["signs"], others)
+        ranks = {row["term"]: row for row in content["ranks"]}
+        lines = [
+            {"term": term}
+            | {f"Δ {name}": percent(distances[term][name]) for name in others}
+            | {f"rank {name}": _rank_text(ranks[term][name]) for name in content["names"]}
+            | {f"sign {name}": percent(signs[term][name]) if term in signs else "" for name in others}
+            for term in sorted(distances, key=lambda term: -np.nan_to_num([*distances[term].values()], nan=-1).max())
+        ]
+        notes = "".join(f"\n{printable(note)}" for note in self.notes)
+        return (
+            f"Compared with {first}. Δ: root mean square difference of a term, in standard deviations of the score;\n"
+            "rank: by variance, – where there is no such term; sign: share of rows where a main effect has the other "
+            f"sign.{notes}\n\n{aligned_rows(lines, top)}"
+        )
+
+
+def _rank_text(rank: float | None) -> str:
+    return "–" if rank is None or np.isnan(rank) else str(int(rank))
+
+
+def _largest(rows: Iterable[Mapping[str, Any]], names: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Per term and name the largest number over rows; NaN where one of them is NaN."""
+    largest: dict[str, dict[str, float]] = {}
+    for row in rows:
+        numbers = largest.setdefault(row["term"], dict.fromkeys(names, 0.0))
+        numbers.update({name: max(row[name], numbers[name]) for name in names if name in row})  # NaN stays, being first
+    return largest
 
 
 def compare(
@@ -92,7 +130,7 @@ def compare(
     sample_weight: Any = None,
     progress: bool | Progress | None = None,
 ) -> Comparison:
-    """What changes between decompositions: distances of terms, signs of main effects, ranks of importance.
+    """Compare decompositions: distances of terms, signs of main effects, ranks of importance.
 
     Parameters
     ----------
@@ -146,7 +184,7 @@ def compare(
 
 
 def _compared(names: list[str], parts: list[Decomposition], given: Statistics | None) -> Comparison:
-    keys = sorted({key for part in parts for key in part.termset.keys}, key=lambda key: (len(key), key))
+    keys = sorted({key for part in parts for key in function_of(part).terms.keys}, key=lambda key: (len(key), key))
     features = parts[0].schema.names
     labels = dict(zip(keys, labels_of([[features[j] for j in key] for key in keys], features), strict=True))
     pairs = [_Pair((parts[0], part), given) for part in parts[1:]]
@@ -192,12 +230,12 @@ class _Pair:
     @property
     def n_rows_without_tables(self) -> int:
         """Number of rows of a lot that terms without tables can be evaluated at."""
-        cost = max(part.termset.row_cost for part in self.parts)
+        cost = max(function_of(part).terms.row_cost for part in self.parts)
         return max(_FEWEST_ROWS, int(affordable(_STEPS) / max(cost, 1.0)))
 
     def gaps(self, keys: Sequence[Key]) -> dict[Key, _Gap]:
         """How far all terms are apart; NaN where that is not known."""
-        at_rows = {key for part in self.parts for key in part.termset.keys_at_rows}
+        at_rows = {key for part in self.parts for key in function_of(part).terms.keys_at_rows}
         found: dict[Key, list[_Gap]] = {}
         for statistics in self.lots:
             for key, gap in self._gaps_at(statistics, statistics.n_rows, [key for key in keys if key not in at_rows]):
@@ -209,7 +247,7 @@ class _Pair:
 
     @property
     def _n_outputs(self) -> int:
-        return self.parts[0].termset.n_outputs
+        return function_of(self.parts[0]).terms.n_outputs
 
     def _gaps_at(self, statistics: Statistics, n_rows: int, keys: list[Key]) -> Iterator[tuple[Key, _Gap]]:
         """Gaps of the terms whose features have certain bins at some of the rows."""
@@ -232,7 +270,7 @@ class _Pair:
 
     def _gaps_by_weights(self, key: Key) -> list[_Gap]:
         """Gaps under the weights of the cells of each that has the term as a table; none where bins are divided."""
-        if any(key in part.termset.keys_at_rows for part in self.parts):
+        if any(key in function_of(part).terms.keys_at_rows for part in self.parts):
             return []
         one, other = self.parts
         found = (_gap_by_weights(one, other, key), _gap_by_weights(other, one, key))
@@ -247,7 +285,7 @@ class _Pair:
                 f"{n_unknown:,} of {len(gaps):,} terms cannot be compared, because no rows are known by their values; "
                 "pass X"
             )
-        at_rows = any(part.termset.keys_at_rows for part in self.parts)
+        at_rows = any(function_of(part).terms.keys_at_rows for part in self.parts)
         limit = self.n_rows_without_tables if at_rows else np.inf
         for statistics in self.lots:
             if len(statistics.sample) < statistics.n_rows:
@@ -286,7 +324,7 @@ def _rows_of(statistics: Statistics, n_rows: int, parts: Sequence[Decomposition]
 
 def _bins_in(part: Decomposition, values: Floats, statistics: Statistics) -> tuple[BinIndices, set[int]]:
     """Bins of encoded rows on the grid of a model, which may number categories differently, and uncertain features."""
-    grid, binned = part.evaluation.grid, statistics.binned
+    grid, binned = function_of(part).grid, statistics.binned
     codes, uncertain = np.zeros(values.shape, dtype=np.int32), set[int]()
     pairs = zip(statistics.grid.schema.features, grid.schema.features, strict=True)
     for j, (theirs, ours) in enumerate(pairs):
@@ -301,10 +339,10 @@ def _bins_in(part: Decomposition, values: Floats, statistics: Statistics) -> tup
 
 def _values_at(part: Decomposition, bins: BinIndices, keys: list[Key]) -> Floats:
     """Terms at rows given by their bins, shape (n_rows, n_keys, n_outputs); zero without a term."""
-    values = each_in_one_piece(len(bins), len(keys), part.termset.n_outputs)
-    known = [i for i, key in enumerate(keys) if part.evaluation.knows(key)]
+    values = each_in_one_piece(len(bins), len(keys), function_of(part).terms.n_outputs)
+    known = [i for i, key in enumerate(keys) if function_of(part).has_term(key)]
     if known:
-        values[:, known] = part.evaluation.at(bins, [keys[i] for i in known])
+        values[:, known] = function_of(part).at(bins, [keys[i] for i in known])
     return values
 
 
@@ -316,18 +354,18 @@ def chunks(keys: list[Key]) -> Iterator[list[Key]]:
 
 def _gap_by_weights(owner: Decomposition, other: Decomposition, key: Key) -> _Gap | None:
     """The gap under the weights of one decomposition; None where the other divides its bins, or it lacks the term."""
-    if key not in owner.effects.terms:
+    if key not in function_of(owner).effects.terms:
         return None
-    values, weights = owner.effects.terms[key], owner.weights[key]
-    if key not in other.effects.terms:
+    values, weights = function_of(owner).effects.terms[key], weights_of(owner)[key]
+    if key not in function_of(other).effects.terms:
         return _weighted_gap(values, np.zeros_like(values), weights)
-    axes = zip(owner.effects.axes_of(key), other.effects.axes_of(key), strict=True)
+    axes = zip(function_of(owner).effects.axes_of(key), function_of(other).effects.axes_of(key), strict=True)
     places = [bins_within(ours, theirs) for ours, theirs in axes]
     if any(place is None for place in places):
         return None
     cells = np.ix_(*(place for place in places if place is not None))
     is_accepted = np.all(np.broadcast_arrays(*(cell >= 0 for cell in cells)), axis=0)
-    return _weighted_gap(values, other.effects.terms[key][cells], weights * is_accepted)
+    return _weighted_gap(values, function_of(other).effects.terms[key][cells], weights * is_accepted)
 
 
 def _weighted_gap(first: Floats, second: Floats, weights: Floats) -> _Gap:
@@ -347,7 +385,7 @@ class _SideBySide(NamedTuple):
 
 def _distances(both: _SideBySide) -> Any:
     outputs = both.first.schema.outputs
-    spread = np.sqrt(both.first.moments.score_variance)
+    spread = np.sqrt(moments_of(both.first).score_variance)
     rows: list[tuple[Any, ...]] = []
     for name, gaps in zip(both.names[1:], both.gaps, strict=True):
         for key, label in both.labels.items():
@@ -356,7 +394,7 @@ def _distances(both: _SideBySide) -> Any:
             rows += [(label, output, name, gap[k], relative[k]) for k, output in enumerate(outputs)]
     rows.sort(key=lambda row: -row[-1] if row[-1] >= 0 else np.inf)  # NaN last
     columns = ("term", "output", "decomposition", "distance", "relative")
-    return frame({column: [row[i] for row in rows] for i, column in enumerate(columns)}, both.first.settings.backend)
+    return frame({column: [row[i] for row in rows] for i, column in enumerate(columns)}, backend_of_tables(both.first))
 
 
 def _signs(both: _SideBySide) -> Any:
@@ -367,7 +405,7 @@ def _signs(both: _SideBySide) -> Any:
     for name, gaps in zip(both.names[1:], both.gaps, strict=True):
         columns[name] = [float(share) for key in mains for share in gaps[key].opposite]
     largest = np.max([columns[name] for name in both.names[1:]], axis=0, initial=0.0)
-    return frame(_sorted(columns, -largest), both.first.settings.backend)
+    return frame(_sorted(columns, -largest), backend_of_tables(both.first))
 
 
 def _sorted(columns: Mapping[str, list[Any]], keys: Sequence[float] | Floats) -> dict[str, list[Any]]:
@@ -380,18 +418,18 @@ def _ranks(names: list[str], parts: list[Decomposition], labels: dict[Key, str])
     """Ranks by variance, summed over outputs; 1 is the largest, None says that a term is not there."""
     columns: dict[str, list[Any]] = {"term": list(labels.values())}
     for name, part in zip(names, parts, strict=True):
-        order = strongest_first(part.moments.variance.sum(axis=1))
-        keys = dict(enumerate(part.termset.keys))  # a remainder comes last and has no key
+        order = strongest_first(moments_of(part).variance.sum(axis=1))
+        keys = dict(enumerate(function_of(part).terms.keys))  # a remainder comes last and has no key
         own = {keys.get(i): rank for rank, i in enumerate(order, start=1)}
         columns[name] = [own.get(key) for key in labels]
     best = [min(rank for rank in ranks if rank) for ranks in zip(*(columns[name] for name in names), strict=True)]
     first = [np.inf if rank is None else rank for rank in columns[names[0]]]
     places: Floats = np.lexsort((best, first)).argsort().astype(np.float64)
-    return frame(_sorted(columns, places), parts[0].settings.backend)
+    return frame(_sorted(columns, places), backend_of_tables(parts[0]))
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Sensitivity:
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Sensitivity(Result):
     """How much each effect of a model depends on the density; made by `treeanova.density_sensitivity`.
 
     Attributes
@@ -422,8 +460,15 @@ class Sensitivity:
     table: Any
     mains: Any
 
-    def __str__(self) -> str:
-        return table_text(self.table)
+    def _content(self) -> dict[str, Any]:
+        return {
+            "densities": list(self.decompositions),
+            "table": records(self.table),
+            "mains": records(self.mains),
+        }
+
+    def _text(self, top: int) -> str:
+        return aligned_rows(records(self.table), top)
 
 
 def sensitivity(found: Mapping[str, Decomposition], base: Decomposition) -> Sensitivity:
@@ -432,7 +477,7 @@ def sensitivity(found: Mapping[str, Decomposition], base: Decomposition) -> Sens
 
 
 def _sensitivity_table(found: Mapping[str, Decomposition], base: Decomposition) -> Any:
-    spread = np.sqrt(base.moments.score_variance)
+    spread = np.sqrt(moments_of(base).score_variance)
     names, labels = list(itertools.combinations(found, 2)), _labels_by_key(base)
     shares = {name: _shares_by_key(fx) for name, fx in found.items()}
     rows: list[dict[str, Any]] = []
@@ -447,12 +492,12 @@ def _sensitivity_table(found: Mapping[str, Decomposition], base: Decomposition) 
             row |= {f"share {name}": float(share[key][k]) if key in share else np.nan for name, share in shares.items()}
             rows.append(row | {"sign differs": float(opposite[k]), "between": _farthest(names, gaps[:, k])})
     rows.sort(key=lambda row: -row["distance"])
-    return frame({column: [row[column] for row in rows] for column in rows[0]} if rows else {}, base.settings.backend)
+    return frame({column: [row[column] for row in rows] for column in rows[0]} if rows else {}, backend_of_tables(base))
 
 
 def _labels_by_key(fx: Decomposition) -> dict[Key, str]:
     """Labels of all terms."""
-    names, keys = fx.schema.names, fx.termset.keys
+    names, keys = fx.schema.names, function_of(fx).terms.keys
     return dict(zip(keys, labels_of([[names[j] for j in key] for key in keys], names), strict=True))
 
 
@@ -465,31 +510,33 @@ def _under_each(
     found: Mapping[str, Decomposition], base: Decomposition
 ) -> Iterator[tuple[Key, Sequence[Floats], Floats]]:
     """Each term with its values under each density, and their weights: over cells, or over rows without a table."""
-    for key in base.effects.terms:
-        yield key, [fx.effects.terms[key] for fx in found.values()], base.weights[key]
-    higher = list(base.termset.keys_at_rows)
+    for key in function_of(base).effects.terms:
+        yield key, [function_of(fx).effects.terms[key] for fx in found.values()], weights_of(base)[key]
+    higher = list(function_of(base).terms.keys_at_rows)
     if higher:
-        codes, weights = base.density_rows
+        codes, weights = density_rows_of(base)
         for some in chunks(higher):
-            values = [fx.evaluation.at(codes, some) for fx in found.values()]
+            values = [function_of(fx).at(codes, some) for fx in found.values()]
             yield from ((key, [one[:, i] for one in values], weights) for i, key in enumerate(some))
 
 
 def _shares_by_key(fx: Decomposition) -> dict[Key, Floats]:
     """Share of the variance of each listed term, per output."""
-    total = fx.moments.score_variance
-    shares = (fx.moments.variance + fx.moments.covariance) / np.where(total > 0, total, 1.0)
-    return dict(zip(fx.termset.keys, shares, strict=False))  # rests and a remainder come last and have no key
+    total = moments_of(fx).score_variance
+    shares = (moments_of(fx).variance + moments_of(fx).covariance) / np.where(total > 0, total, 1.0)
+    return dict(
+        zip(function_of(fx).terms.keys, shares, strict=False)
+    )  # rests and a remainder come last and have no key
 
 
 def _main_effects(found: Mapping[str, Decomposition], base: Decomposition) -> Any:
     columns: dict[str, list[Any]] = {c: [] for c in ("term", "bin", "label", "density", "output", "value", "weight")}
-    mains = [key for key in base.effects.terms if len(key) == 1]
+    mains = [key for key in function_of(base).effects.terms if len(key) == 1]
     for (name, fx), key in itertools.product(found.items(), mains):
-        axis = base.effects.axes_of(key)[0]
-        for b, k in itertools.product(range(axis.size), range(base.effects.n_outputs)):
-            value, weight = float(fx.effects.terms[key][b, k]), float(fx.weights[key][b])
+        axis = function_of(base).effects.axes_of(key)[0]
+        for b, k in itertools.product(range(axis.size), range(function_of(base).effects.n_outputs)):
+            value, weight = float(function_of(fx).effects.terms[key][b, k]), float(weights_of(fx)[key][b])
             row = (axis.name, b, axis.labels[b], name, base.schema.outputs[k], value, weight)
             for column, entry in zip(columns, row, strict=True):
                 columns[column].append(entry)
-    return frame(columns, base.settings.backend)
+    return frame(columns, backend_of_tables(base))

@@ -7,23 +7,25 @@ import functools
 import os
 import pathlib
 import warnings
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from treeanova.anova.certificate import Certificate
-from treeanova.core.arrays import Floats, Key, Names, checked_whole, label_of
+from treeanova.core.arrays import Floats, Key, checked_whole, label_of
 from treeanova.core.files import ARCHIVE, check_folder, check_suffix
 from treeanova.core.progress import Clock, Progress, one_step, quiet, reporting
 from treeanova.decomposition.algebra import Factors, Summand, check_editable, combined_source, factors_of, scaled
 from treeanova.decomposition.answers import Answers
 from treeanova.decomposition.certify import Score, certify, certify_raw, remainder_share
+from treeanova.decomposition.function import Function
 from treeanova.decomposition.importance import moments_take_long
-from treeanova.decomposition.term import Evaluation, response_effects
+from treeanova.decomposition.predictions import function_of
+from treeanova.decomposition.summary import caveats, html_summary
+from treeanova.decomposition.term import response_effects
 from treeanova.density.kinds import Density, density_of
 from treeanova.density.row_sources import check_weighted_rows, statistics_of
 from treeanova.density.statistics import Statistics
 from treeanova.errors import ArchiveError, DensityWarning
-from treeanova.model.effects import Effects
 from treeanova.model.grid import Binning
 from treeanova.storage import archive
 from treeanova.storage.saved import Saved, pack, unpack
@@ -31,7 +33,9 @@ from treeanova.storage.statistics import as_loaded, kept
 from treeanova.terms.moments import Moments
 from treeanova.terms.source import AdditiveModel, Settings, Source
 from treeanova.terms.terms import Scope, Tensors, TermSet
-from treeanova.views import caveats, html_summary, scale_of
+from treeanova.views import scale_of
+
+_SAME = object()
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -42,22 +46,12 @@ class Decomposition(Answers):
 
     Attributes
     ----------
-    source
-        The model before purification; it scores rows exactly.
-    termset
-        The intercept and all terms; `terms` gives them by name.
     density
         The density, bound to the grid and to statistics of the rows.
     certificate
         Purity of all terms, and the largest difference of their sum, with the remainder, to the model's score.
-    scope
-        Whether these are all terms, those up to an order, or a selection.
-    settings
-        Method of purification, threads, data frame library of tables, seed.
     model
         The model that was passed to `decompose`; None for a decomposition from a file.
-    saved_moments
-        Variances and covariances of terms that were read from a file; None to compute them when they are needed.
 
     Examples
     --------
@@ -69,22 +63,6 @@ class Decomposition(Answers):
       orders 1 and 2 pure to 0.0e+00; sum of terms within 0.0e+00 of the model
     """
 
-    source: Source
-    termset: TermSet
-    density: Density
-    certificate: Certificate
-    scope: Scope = dataclasses.field(default_factory=Scope)
-    settings: Settings = dataclasses.field(default_factory=Settings)
-    model: Any = None
-    saved_moments: Moments | None = None
-
-    # What it is.
-
-    @property
-    def effects(self) -> Effects:
-        """Intercept and terms that have tables, on the grid; outputs last."""
-        return self.termset.tables.effects
-
     @property
     def statistics(self) -> Statistics | None:
         """What was counted from the rows that define the density; None where there are no rows.
@@ -94,67 +72,45 @@ class Decomposition(Answers):
         return self.density.statistics
 
     @functools.cached_property
-    def weights(self) -> Mapping[Key, Floats]:
-        """Weights of the cells of each term that has a table, by positions of features."""
-        known = self.termset.tables.weights
-        return {**known, **{key: self._table_weights(key) for key in self.effects.terms if key not in known}}
-
-    @functools.cached_property
     def raw(self) -> Decomposition:
         """The same model with its terms as they were before purification, to compare."""
-        terms = self.source.raw()
-        scope = self.scope if self.scope.is_part else Scope()
+        function = self._function
+        terms = function.source.raw()
+        scope = function.scope if function.scope.is_part else Scope()
         effects = terms.tables.effects
         weights = {key: self._weights_on(key, effects.binnings.get(key)) for key in effects.terms}
         certificate = certify_raw(self.certificate, self._names, effects.terms, weights)
-        return self._with(termset=terms.with_weights(weights), certificate=certificate, scope=scope)
+        return self._with(terms=terms.with_weights(weights), scope=scope, certificate=certificate)
 
     def _weights_on(self, key: Key, binnings: Sequence[Binning] | None) -> Floats:
         """Weights of the cells of a term on given axes: those of its table where it has these axes."""
-        own = self.effects.binnings.get(key)
-        is_same = own is None if binnings is None else own is not None and all(map(Binning.equals, own, binnings))
+        ours = self._function.effects.binnings.get(key)
+        is_same = ours is None if binnings is None else ours is not None and all(map(Binning.equals, ours, binnings))
         return self._table_weights(key) if is_same else self._shown_density.table(key, binnings)
 
-    @functools.cached_property
-    def evaluation(self) -> Evaluation:
-        """The model and its terms at rows given by their bins, for code that works on bins."""
-        return Evaluation(self.source, self.termset, self.scope, self.settings.n_jobs)
-
-    def _with(self, **changes: Any) -> Decomposition:
-        """The same with changes, without moments that were known."""
-        return dataclasses.replace(self, **{"saved_moments": None, **changes})
-
-    def _table_weights(self, key: Key) -> Floats:
-        tensors = self.termset.tables
-        known = tensors.weights.get(key)
-        return self._shown_density.table(key, tensors.effects.binnings.get(key)) if known is None else known
-
-    @property
-    def _shown_density(self) -> Density:
-        """The density whose weights terms are shown with."""
-        return self.density.population if self.density.ranks_on_population else self.density
+    def _with(self, *, certificate: Certificate, model: Any = _SAME, **changes: Any) -> Decomposition:
+        """The same with another source, terms or scope, and without moments that were known."""
+        function = dataclasses.replace(self._function, **changes)
+        model = self.model if model is _SAME else model
+        return Decomposition(function, self.density, certificate, self._settings, model)
 
     def __repr__(self) -> str:
-        tables = [len(key) for key in self.effects.terms]
-        counts = ", ".join(f"{tables.count(order)} of order {order}" for order in sorted(set(tables)))
-        at_rows = self.termset.keys_at_rows
-        if at_rows:
-            counts += f"; {len(at_rows):,} of higher orders at rows"
-        if self.evaluation.rest_orders:
-            counts += "; all others added up by order"
-        if self.has_remainder:
-            counts += "; a remainder"
-        partial = f" (of {self.scope.n_terms})" if self.scope.is_part and not self.history else ""
+        function, scope = self._function, self._function.scope
+        orders = [len(key) for key in function.effects.terms]
+        counts = ", ".join(f"{orders.count(order)} of order {order}" for order in sorted(set(orders)))
+        at_rows = function.terms.keys_at_rows
+        counts += f"; {len(at_rows):,} of higher orders at rows" if at_rows else ""
+        counts += "; all others added up by order" if function.rest_orders else ""
+        counts += "; a remainder" if self.has_remainder else ""
+        partial = f" (of {scope.n_terms})" if scope.is_part and not self.history else ""
+        outputs = "" if self._has_one_output else f", outputs {', '.join(self.outputs)}"
         lines = [
-            f"Decomposition of {len(self.termset.keys):,} terms{partial}: {counts or 'none'}",
-            f"  density {self.density.name}, link {self.link}: {scale_of(self.schema)}{self._listed_outputs()}",
+            f"Decomposition of {len(self):,} terms{partial}: {counts or 'none'}",
+            f"  density {self.density.name}, link {self.schema.link}: {scale_of(self.schema)}{outputs}",
         ]
         if self.history:
             lines.append(f"  edited ({', '.join(self.history)}): no longer the model")
         return "\n".join([*lines, *(f"  {line}" for line in caveats(self))])
-
-    def _listed_outputs(self) -> str:
-        return "" if len(self.outputs) == 1 else f", outputs {', '.join(self.outputs)}"
 
     def _repr_html_(self) -> str:
         return html_summary(self)
@@ -164,16 +120,20 @@ class Decomposition(Answers):
             return NotImplemented
         is_same_scope = self.has_remainder == other.has_remainder
         is_same_grid = self.grid.has_bins_of(other.grid)
-        return is_same_grid and is_same_scope and self.termset.equals(other.termset)
+        return is_same_grid and is_same_scope and self._function.terms.equals(other._function.terms)
 
     __hash__ = None  # type: ignore[assignment]
 
     # Others made from it.
 
     def select(
-        self, *, order: int | Collection[int] | None = None, features: Collection[str] | None = None
+        self,
+        *,
+        order: int | Collection[int] | None = None,
+        features: Collection[str] | None = None,
+        terms: Collection[str | Collection[str]] | None = None,
     ) -> Decomposition:
-        """The terms of some orders or some features only; their sum is a different function from the model.
+        """Keep the terms of some orders or features, or some terms; their sum is a different function from the model.
 
         Parameters
         ----------
@@ -181,6 +141,8 @@ class Decomposition(Answers):
             Order, or orders, of the terms to keep; all by default.
         features
             Terms whose features are all in this list are kept; all by default.
+        terms
+            Terms to keep, each given by names or by its label, such as "a × b"; all by default.
 
         Returns
         -------
@@ -197,15 +159,24 @@ class Decomposition(Answers):
         >>> fx, X = example()
         >>> list(fx.select(order=1).terms)
         [('x0',), ('x1',)]
+        >>> list(fx.select(terms=["x0", "x0 × x1"]).terms)
+        [('x0',), ('x0', 'x1')]
         """
         orders = None if order is None else self._checked_orders(order)
         names = None if features is None else self._checked_names(features)
+        if isinstance(terms, str):
+            raise TypeError(f"`terms` must be a list of terms, got {terms!r}; pass [{terms!r}].")
+        keys = None if terms is None else {self._positions(self.terms.names_of(term)) for term in terms}
         return self._keep(
-            lambda key: (orders is None or len(key) in orders) and (names is None or set(self._names(key)) <= names)
+            lambda key: (
+                (orders is None or len(key) in orders)
+                and (names is None or names.issuperset(self._names(key)))
+                and (keys is None or key in keys)
+            )
         )
 
     def drop(self, *features: str | Collection[str]) -> Decomposition:
-        """The terms that do not contain some features; their sum is a different function from the model.
+        """Leave out all terms of some features; the sum of the others is a different function from the model.
 
         This does not remove the influence of a feature: features that are correlated with it still carry part of it.
 
@@ -228,7 +199,7 @@ class Decomposition(Answers):
         """
         lists = ((entry,) if isinstance(entry, str) else entry for entry in features)
         names = self._checked_names([name for entry in lists for name in entry])
-        return self._keep(lambda key: not set(self._names(key)) & names)
+        return self._keep(lambda key: names.isdisjoint(self._names(key)))
 
     def _checked_orders(self, order: int | Collection[int]) -> set[int]:
         orders = {order} if isinstance(order, str) or not isinstance(order, Iterable) else set(order)
@@ -250,19 +221,22 @@ class Decomposition(Answers):
             )
         return names
 
-    def _keep(self, wanted: Callable[[Key], bool]) -> Decomposition:
-        terms = self.termset.keep(wanted)
-        n_terms = self.scope.n_terms or self.evaluation.n_parts
+    @property
+    def _n_terms_of_model(self) -> int:
+        return self._function.scope.n_terms or len(self._function.components)
+
+    def _keep(self, is_kept: Callable[[Key], bool]) -> Decomposition:
+        terms = self._function.terms.keep(is_kept)
+        scope = Scope(n_terms=self._n_terms_of_model, edits=self.history)
         certificate = self._certificate_of(terms)
-        scope = Scope(n_terms=n_terms, edits=self.history)
-        return self._with(source=AdditiveModel(terms), termset=terms, certificate=certificate, scope=scope)
+        return self._with(source=AdditiveModel(terms), terms=terms, scope=scope, certificate=certificate)
 
     def _certificate_of(self, terms: TermSet) -> Certificate:
         names = {self._names(key) for key in terms.tables.keys}
         return self.certificate.of_terms(names, len(terms.keys_at_rows), has_rests=bool(terms.rest_orders))
 
     def truncate(self, max_order: int) -> Decomposition:
-        """The same model with all terms above an order in one exact remainder.
+        """Put all terms above an order into one exact remainder.
 
         Parameters
         ----------
@@ -282,21 +256,22 @@ class Decomposition(Answers):
         >>> list(mains.terms), mains.has_remainder
         ([('x0',), ('x1',)], True)
         """
-        terms = self.termset.up_to(checked_whole("max_order", max_order, 0, "1 keeps the main effects"))
-        if len(terms.keys) == len(self.termset.keys) and terms.rest_orders == self.termset.rest_orders:
+        function = self._function
+        max_order = checked_whole("max_order", max_order, 0, "1 keeps the main effects")
+        terms = function.terms.up_to(max_order)
+        if len(terms.keys) == len(function.terms.keys) and terms.rest_orders == function.terms.rest_orders:
             return self
-        if self.scope.is_part:
+        if function.scope.is_part:
             return self._keep(lambda key: len(key) <= max_order)
-        scope = Scope(order=max_order)
-        evaluation = Evaluation(self.source, terms, scope, self.settings.n_jobs)
-        share = remainder_share(evaluation, self.density.statistics)
+        cut = dataclasses.replace(function, terms=terms, scope=Scope(order=max_order))
         certificate = self._certificate_of(terms)
         higher = None if certificate.higher is None else certificate.higher.above(max_order)
+        share = remainder_share(cut, self.density.statistics)
         certificate = dataclasses.replace(certificate, higher=higher, remainder_share=share)
-        return self._with(termset=terms, certificate=certificate, scope=scope)
+        return self._with(terms=terms, scope=cut.scope, certificate=certificate)
 
     def scale(self, term: str | Collection[str] | Factors, factor: float | None = None) -> Decomposition:
-        """The terms with one or several of them times a factor; their sum is a different function from the model.
+        """Multiply one or several terms by a factor; the sum is then a different function from the model.
 
         Scaled terms stay pure, and predictions change accordingly. `history` lists what was done, and the certificate
         says that the terms no longer add up to the model.
@@ -304,8 +279,8 @@ class Decomposition(Answers):
         Parameters
         ----------
         term
-            Name of a feature for its main effect, names of several for an interaction, or a mapping from terms to
-            factors.
+            Name of a feature for its main effect, names of several or a label for an interaction, or a mapping from
+            terms to factors.
         factor
             A finite number: 0.5 halves the term, 0 takes it out; left out where `term` is a mapping.
 
@@ -329,26 +304,22 @@ class Decomposition(Answers):
         >>> half.history
         ('x0 × x1 times 0.5',)
         """
-        check_editable(self.evaluation)
+        check_editable(self._function)
         named = {self.terms.names_of(name): value for name, value in factors_of(term, factor).items()}
-        terms = scaled(self.termset, {self._positions(name): value for name, value in named.items()}, self._names)
-        return self._edited(terms, [f"{label_of(name)} times {value:g}" for name, value in named.items()])
-
-    def _edited(self, terms: TermSet, edits: Sequence[str]) -> Decomposition:
-        """Other terms as a new function, with what was done added to its history."""
-        n_terms = self.scope.n_terms or self.evaluation.n_parts
-        history = (*self.history, *edits)
+        by_key = {self._positions(name): value for name, value in named.items()}
+        terms = scaled(self._function.terms, by_key, self._names)
+        history = (*self.history, *(f"{label_of(name)} times {value:g}" for name, value in named.items()))
         certificate = dataclasses.replace(self.certificate, edits=history)
-        scope = Scope(n_terms=n_terms, edits=history)
-        return self._with(source=AdditiveModel(terms), termset=terms, certificate=certificate, scope=scope, model=None)
+        scope = Scope(n_terms=self._n_terms_of_model, edits=history)
+        return self._with(source=AdditiveModel(terms), terms=terms, scope=scope, certificate=certificate, model=None)
 
     @property
     def history(self) -> tuple[str, ...]:
         """What was done to the terms by hand, the first edit first; empty for the terms of a model."""
-        return self.scope.edits
+        return self._function.scope.edits
 
     def on_response_scale(self, *, progress: bool | Progress | None = None) -> Decomposition:
-        """The decomposition of the response, such as the probability, in place of the score: exact, from all cells.
+        """Decompose the response, such as the probability, instead of the score: exact, from all cells.
 
         The inverse of the link is applied to the score in every cell of all features, and that table is purified under
         the same density. Terms then add up to the response. What is additive on one scale need not be on the other:
@@ -388,39 +359,17 @@ class Decomposition(Answers):
         >>> fx.decision_function([[0, 0], [1, 1]]).round(3).tolist()
         [0.018, 0.5]
         """
-        source = AdditiveModel(Tensors(response_effects(self.evaluation)))
+        source = AdditiveModel(Tensors(response_effects(self._function)))
         with reporting(progress) as report:
             statistics = self.density.statistics
             bound = self.density.bind(source.grid, None if statistics is None else statistics.on(source.grid))
-            fx = decomposed(source, bound, self.settings, progress=report)
-        certificate = dataclasses.replace(fx.certificate, edits=self.history)
-        return dataclasses.replace(fx, scope=self.scope, certificate=certificate) if self.scope.is_part else fx
-
-    def cut(self, max_order: int) -> Decomposition:
-        """Former name of `truncate`.
-
-        Parameters
-        ----------
-        max_order
-            Highest order of the terms to keep.
-
-        Returns
-        -------
-        Decomposition
-        """
-        warnings.warn("cut() is now truncate()", DeprecationWarning, stacklevel=2)
-        return self.truncate(max_order)
-
-    @property
-    def higher_terms(self) -> tuple[Names, ...]:
-        """Former name of the terms without a table; see `terms` and `Term.has_table`."""
-        warnings.warn("higher_terms: see Term.has_table in terms", DeprecationWarning, stacklevel=2)
-        return tuple(self._names(key) for key in self.termset.keys_at_rows)
+            fx = decomposed(source, bound, self._settings, progress=report)
+        return _with_scope_of(self, fx)
 
     def with_density(
         self, density: Any, X: Any = None, *, sample_weight: Any = None, progress: bool | Progress | None = None
     ) -> Decomposition:
-        """The same model purified under another density, or under the same kind with other rows.
+        """Purify the same model under another density, or under the same kind with other rows.
 
         Parameters
         ----------
@@ -448,17 +397,17 @@ class Decomposition(Answers):
         check_weighted_rows(X, sample_weight)
         with reporting(progress) as report:
             kind = density_of(density)
-            counted = self.statistics if X is None else counted_for(self.source, kind, X, sample_weight)
+            counted = self.statistics if X is None else counted_for(self._function.source, kind, X, sample_weight)
             return purified_again(self, kind.bind(self.grid, counted), report)
 
     def __add__(self, other: Decomposition) -> Decomposition:
-        """The sum of two models, pure under the density of the first."""
+        """Add two models; terms are pure under the density of the first."""
         if not isinstance(other, Decomposition):
             return NotImplemented
         return _combined([self, other], [1.0, 1.0])
 
     def __sub__(self, other: Decomposition) -> Decomposition:
-        """The difference of two models, pure under the density of the first.
+        """Subtract one model from another; terms are pure under the density of the first.
 
         To see what a density changes in one model, use `treeanova.compare`.
         """
@@ -498,23 +447,28 @@ class Decomposition(Answers):
         """
         check_suffix(path, ARCHIVE)
         check_folder(path, "fx.tav")
-        parts = {name: getattr(self, name) for name in _SAVED} | {"saved_moments": self._known_moments(rows=rows)}
-        archive.write(path, *pack(Saved(*parts.values()), rows=rows))
+        archive.write(path, *pack(self._saved(self.density, self._known_moments(rows=rows)), rows=rows))
 
-    def __getstate__(self) -> dict[str, Any]:
+    def _saved(self, density: Density, moments: Moments | None) -> Saved:
+        function = self._function
+        return Saved(
+            function.source, function.terms, density, self.certificate, function.scope, self._settings, moments
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
         """What `save` holds, for pickles: not the model, and of rows the bins of a sample."""
-        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        statistics = kept(self.statistics, self.termset.grid, self.source.wanted_tables())
-        density = as_loaded(self.density, self.effects, self.termset.tables.weights, statistics)
-        return fields | {"density": density, "model": None, "saved_moments": self._known_moments()}
+        function = self._function
+        statistics = kept(self.statistics, function.grid, function.source.wanted_tables())
+        density = as_loaded(self.density, function.effects, function.terms.tables.weights, statistics)
+        return _decomposition, (self._saved(density, self._known_moments()),)
 
     def _known_moments(self, *, rows: bool = True) -> Moments | None:
         """Moments for a file; None where they take long and follow from rows in it, or where rows are gone."""
-        is_known = "moments" in self.__dict__ or self.saved_moments is not None
-        if rows and not is_known and self.statistics is not None and moments_take_long(self.evaluation):
+        is_known = "_moments" in self.__dict__ or self._saved_moments is not None
+        if rows and not is_known and self.statistics is not None and moments_take_long(self._function):
             return None
         try:
-            return self.moments
+            return self._moments
         except ValueError:
             return None
 
@@ -523,9 +477,6 @@ class Decomposition(Answers):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Decomposition:
         return self
-
-
-_SAVED = ("source", "termset", "density", "certificate", "scope", "settings", "saved_moments")
 
 
 def one_cell_words(density: str) -> str:
@@ -568,49 +519,40 @@ def decomposed(
         higher = None if pure.higher is None else pure.higher.above(limit)
         pure = pure._replace(terms=pure.terms.up_to(limit), higher=higher)
         scope = Scope(order=limit)
-    evaluation = Evaluation(source, pure.terms, scope, settings.n_jobs)
-    certificate = certify(evaluation, pure, density, settings.options, oracle, clock=clock)
-    terms = pure.terms
+    function = Function(source, pure.terms, scope, settings.n_jobs)
+    certificate = certify(function, pure, density, settings.options, oracle, clock=clock)
     if density.ranks_on_population:
-        effects = terms.tables.effects
+        effects = function.effects
         tables = {key: density.population.table(key, effects.binnings.get(key)) for key in effects.terms}
-        terms = terms.with_weights(tables)
-    return Decomposition(source, terms, density, certificate, scope, settings, model)
+        function = dataclasses.replace(function, terms=pure.terms.with_weights(tables))
+    return Decomposition(function, density, certificate, settings, model)
 
 
 def purified_again(fx: Decomposition, density: Density, progress: Progress = quiet) -> Decomposition:
-    """The same model under another density that is bound to its grid, with the same orders or selection of terms."""
-    source = fx.source if fx.scope.order is None else fx.source.up_to(fx.scope.order)
-    again = decomposed(source, density, fx.settings, model=fx.model, progress=progress)
-    if fx.scope.order is not None:
-        return again.truncate(fx.scope.order)
-    if not fx.scope.is_part:
+    """Purify the same model under another density that is bound to its grid, with the same orders or selection."""
+    function = function_of(fx)
+    order = function.scope.order
+    source = function.source if order is None else function.source.up_to(order)
+    again = decomposed(source, density, settings_of(fx), model=fx.model, progress=progress)
+    return _with_scope_of(fx, again) if order is None else again.truncate(order)
+
+
+def _with_scope_of(fx: Decomposition, again: Decomposition) -> Decomposition:
+    """A new decomposition of the terms of another, which says so where these are not all terms of a model."""
+    scope = function_of(fx).scope
+    if not scope.is_part:
         return again
     certificate = dataclasses.replace(again.certificate, edits=fx.history)
-    return dataclasses.replace(again, scope=fx.scope, certificate=certificate)
+    function = dataclasses.replace(function_of(again), scope=scope)
+    return dataclasses.replace(again, _function=function, certificate=certificate)
 
 
-def _combined(parts: Sequence[Decomposition], factors: Sequence[float], progress: Progress = quiet) -> Decomposition:
-    """Weighted sum of the models of decompositions, on the union of their bins, pure under the density of the first.
-
-    The sum of the models is purified again. Where densities and bins are the same, its terms are the weighted sums of
-    terms, since purification is linear.
-    """
-    with one_step(progress, "sum of the models"):
-        source = combined_source([Summand(p.source, p.scope, p.density, p.model) for p in parts], factors)
-    first = parts[0]
-    statistics = first.density.statistics
-    bound = first.density.bind(source.grid, None if statistics is None else statistics.on(source.grid))
-    fx = decomposed(source, bound, first.settings, progress=progress)
-    n_terms = max((part.scope.n_terms or 0 for part in parts), default=0)
-    orders = [part.scope.order for part in parts if part.scope.order is not None]
-    if n_terms:
-        return dataclasses.replace(fx, scope=Scope(n_terms=n_terms))
-    return fx.truncate(min(orders)) if orders else fx
+def settings_of(fx: Decomposition) -> Settings:
+    return fx._settings  # noqa: SLF001
 
 
 def mean(parts: Sequence[Decomposition], *, progress: bool | Progress | None = None) -> Decomposition:
-    """The decomposition of the mean of several models, such as those of a bag: exact, on the union of their bins.
+    """Decompose the mean of several models, such as those of a bag: exact, on the union of their bins.
 
     Parameters
     ----------
@@ -638,6 +580,29 @@ def mean(parts: Sequence[Decomposition], *, progress: bool | Progress | None = N
         return _combined(parts, [1 / len(parts)] * len(parts), report)
 
 
+def _combined(members: Sequence[Decomposition], factors: Sequence[float], progress: Progress = quiet) -> Decomposition:
+    """Weighted sum of the models of decompositions, on the union of their bins, pure under the density of the first.
+
+    The sum of the models is purified again. Where densities and bins are the same, its terms are the weighted sums of
+    terms, since purification is linear.
+    """
+    functions = [function_of(fx) for fx in members]
+    with one_step(progress, "sum of the models"):
+        pairs = zip(members, functions, strict=True)
+        summands = [Summand(function.source, function.scope, fx.density, fx.model) for fx, function in pairs]
+        source = combined_source(summands, factors)
+    first = members[0]
+    statistics = first.density.statistics
+    bound = first.density.bind(source.grid, None if statistics is None else statistics.on(source.grid))
+    fx = decomposed(source, bound, settings_of(first), progress=progress)
+    n_terms = max((function.scope.n_terms or 0 for function in functions), default=0)
+    orders = [function.scope.order for function in functions if function.scope.order is not None]
+    if n_terms:
+        function = dataclasses.replace(function_of(fx), scope=Scope(n_terms=n_terms))
+        return dataclasses.replace(fx, _function=function)
+    return fx.truncate(min(orders)) if orders else fx
+
+
 _DAMAGE = (
     LookupError,
     ValueError,
@@ -651,7 +616,7 @@ _DAMAGE = (
 
 
 def load(path: str | os.PathLike[str]) -> Decomposition:
-    """A decomposition from a file, with the statistics of its rows.
+    """Read a decomposition from a file, with the statistics of its rows.
 
     Parameters
     ----------
@@ -686,7 +651,8 @@ def load(path: str | os.PathLike[str]) -> Decomposition:
 def _decomposition(saved: Saved) -> Decomposition:
     """The decomposition of what a file holds; ValueError where moments are those of other terms."""
     source, terms, density, certificate, scope, settings, moments = saved
-    fx = Decomposition(source, terms, density, certificate, scope, settings, saved_moments=moments)
-    if moments is not None and len(moments.variance) != fx.evaluation.n_parts:
-        raise ValueError(f"moments must be of {fx.evaluation.n_parts} terms, got {len(moments.variance)}")
-    return fx
+    function = Function(source, terms, scope, settings.n_jobs)
+    n_components = len(function.components)
+    if moments is not None and len(moments.variance) != n_components:
+        raise ValueError(f"moments must be of {n_components} terms, got {len(moments.variance)}")
+    return Decomposition(function, density, certificate, settings, _saved_moments=moments)

@@ -8,7 +8,6 @@ In the end the parts are copied to one file.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import hashlib
 import importlib
 import itertools
@@ -27,31 +26,17 @@ import scipy.sparse
 from treeanova.core.arrays import Floats, labels_of
 from treeanova.core.files import PARQUET, check_suffix, only_writer, replacing
 from treeanova.core.progress import Progress, reporting
-from treeanova.data.columns import frame, free_name
+from treeanova.data.columns import frame, free_name, printable, table_text
 from treeanova.data.sources import Batch, Batches, Selection, batches_of
 from treeanova.data.streams import frames_in_list, some_rows
+from treeanova.decomposition.function import Deferred, rest_label
 from treeanova.decomposition.importance import Families, families_of, summed
-from treeanova.decomposition.term import rest_label
-
-
-class Deferred:
-    """An array that is computed when it is first asked for; its pickle holds the array alone."""
-
-    def __init__(self, compute: Callable[[], Floats]) -> None:
-        self._compute = compute
-
-    @functools.cached_property
-    def array(self) -> Floats:
-        """The array."""
-        return self._compute()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Deferred, (functools.partial(np.asarray, self.array),)
+from treeanova.decomposition.result import Result, aligned_rows, rows_of_output
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Explanation:
-    """Values of terms at rows; with the intercept they add up to the score.
+class Explanation(Result):
+    """Values of terms at rows; with the intercept they add up to the score. Print it for the reasons of one row.
 
     Attributes
     ----------
@@ -78,6 +63,8 @@ class Explanation:
         What `shap_values` adds for the terms in `others`, of its shape; computed when it is first needed.
     baseline
         What the intercept is, in words: "average", "score of the reference" or "mean score of 20 references".
+    scale
+        What scores are, in words, such as "log-odds of yes".
 
     Examples
     --------
@@ -101,6 +88,7 @@ class Explanation:
     data: Any = None
     other_shares: Deferred | None = None
     baseline: str = "average"
+    scale: str = "score"
 
     def __repr__(self) -> str:
         rest = ", all other terms added up by order" if self.others else ""
@@ -109,6 +97,39 @@ class Explanation:
         against = "" if self.baseline == "average" else f", against the {self.baseline}"
         n_rows, n_terms = len(self.values), len(self.terms)
         return f"Explanation of {n_rows:,} rows by {n_terms:,} terms{outputs}{rest}{against}; to_frame() shows it"
+
+    def _content(self) -> dict[str, Any]:
+        components = {label: values.reshape(len(values), -1) for label, values in self.parts.items()}
+        scores = self.scores.reshape(len(self.values), -1)
+        rows = [{"score": scores[i], "terms": self._reasons(components, i)} for i in range(len(scores))]
+        outputs, intercept = list(self.outputs), np.atleast_1d(self.intercept)
+        return {
+            "scale": self.scale,
+            "outputs": outputs,
+            "baseline": self.baseline,
+            "intercept": intercept,
+            "rows": rows,
+        }
+
+    def _reasons(self, components: Mapping[str, Floats], row: int) -> list[dict[str, Any]]:
+        """What each component adds to the score of a row, the largest first."""
+        return [
+            {"term": label, **({"output": output} if len(self.outputs) > 1 else {}), "value": float(values[row, k])}
+            for k, output in enumerate(self.outputs)
+            for label, values in sorted(components.items(), key=lambda item: -abs(float(item[1][row, k])))
+        ]
+
+    def _text(self, top: int) -> str:
+        if len(self.values) != 1:
+            return f"{self!r}\n{table_text(self.to_frame())}"
+        content = self._content()
+        [row] = content["rows"]
+        blocks = []
+        for k, output in enumerate(self.outputs):
+            of = f"{output}: " if len(self.outputs) > 1 else ""
+            head = f"{of}{self.scale} {row['score'][k]:.4g}, {self.baseline} {content['intercept'][k]:.4g}"
+            blocks.append(f"{printable(head)}\n\n{_reason_lines(rows_of_output(row['terms'], output), top)}")
+        return "\n\n".join(blocks)
 
     @property
     def scores(self) -> Floats:
@@ -133,7 +154,7 @@ class Explanation:
         return dict(list(self.parts.items())[len(self.terms) :])
 
     def to_frame(self) -> Any:
-        """Table with a row per row of X and a column per term (and output), named like ``Latitude × Longitude``.
+        """Return a table with a row per row of X and a column per term, named like ``Latitude × Longitude``.
 
         Returns
         -------
@@ -162,13 +183,19 @@ class Explanation:
         }
         return frame(by_output, self.backend)
 
-    def shap_values(self) -> Floats:
-        """Values per feature: each term is shared equally among its features.
+    def shap_values(self, *, leave_remainder: bool = False) -> Floats:
+        """Share each term equally among its features, and return values per feature.
 
-        Where features are independent under the density, these are Shapley values with the density as background;
-        against references, they are the interventional Shapley values with the references as background.
-        Terms that are not listed, but added up by order in `others`, are shared exactly too: their shares are computed
-        on the first call, which takes about as long as `explain`. With the intercept, values add up to the score.
+        If features are independent under the density, these are Shapley values with the density as background. Against
+        references, they are the interventional Shapley values with the references as background. Terms in `others` are
+        shared exactly too: their shares are computed on the first call, which takes about as long as `explain`. With
+        the intercept, values add up to the score.
+
+        Parameters
+        ----------
+        leave_remainder
+            Whether a remainder is left out: values and intercept then add up to the score minus `remainder`, which
+            belongs to no feature. `to_shap` adds it to the base value of each row.
 
         Returns
         -------
@@ -178,7 +205,7 @@ class Explanation:
         Raises
         ------
         ValueError
-            Where there is a remainder, which belongs to no feature: that of `max_order`, `truncate` or merged bins.
+            If there is a remainder, from `max_order`, `truncate` or merged bins, and it is not to be left out.
 
         Examples
         --------
@@ -186,12 +213,15 @@ class Explanation:
         >>> fx, X = example()
         >>> fx.explain(X).shap_values()[3].tolist()
         [0.375, 0.375]
+        >>> mains = fx.truncate(1).explain(X)
+        >>> mains.shap_values(leave_remainder=True)[3].tolist(), float(mains.remainder[3])
+        ([0.25, 0.25], 0.25)
         """
-        if self.remainder is not None:
+        if self.remainder is not None and not leave_remainder:
             raise ValueError(
-                "shap_values() must have all of the score in terms, got a remainder that belongs to no feature; "
-                "explain with all orders (no `max_order`, no truncate()), decompose with a larger `budget` where bins "
-                "are merged, or share the terms alone: fx.select(order=[1, 2]).explain(X).shap_values()."
+                "shap_values() must have all of the score in terms, got a remainder that belongs to no feature; pass "
+                "`leave_remainder=True` to share the terms alone, explain with all orders (no `max_order`, no "
+                "truncate()), or decompose with a larger `budget` if bins are merged."
             )
         if self.others and self.other_shares is None:
             raise ValueError(
@@ -214,7 +244,7 @@ class Explanation:
         return np.ascontiguousarray(np.moveaxis(shared, 0, 1))
 
     def by_family(self, groups: Mapping[str, Collection[str]]) -> Explanation:
-        """The same with terms added up within families of features; terms of several families are interactions.
+        """Add up terms within families of features; terms of several families are interactions.
 
         Parameters
         ----------
@@ -252,19 +282,18 @@ class Explanation:
         """Shares of families in terms that are not listed: those of their features, added up."""
 
         def add_up() -> Floats:
-            """The sums, when they are first needed."""
             by_feature = self.other_shares.array  # type: ignore[union-attr]
             return summed(by_feature, np.array(families.places), len(families.names), axis=1)
 
         return Deferred(add_up)
 
     def to_shap(self) -> Any:
-        """A `shap.Explanation` of the values per feature, for shap's plots.
+        """Return a `shap.Explanation` of the values per feature, for shap's plots; needs the package shap.
 
         Returns
         -------
         shap.Explanation
-            Needs the package shap.
+            A remainder is part of the base value of each row.
 
         Examples
         --------
@@ -278,9 +307,24 @@ class Explanation:
         except ImportError as error:
             raise ImportError("to_shap() needs the package shap, which is not installed; pip install shap.") from error
         base = np.broadcast_to(self.intercept, (len(self.values), *np.shape(self.intercept)))
+        base = base if self.remainder is None else base + self.remainder
+        values = self.shap_values(leave_remainder=True)
         return shap.Explanation(
-            values=self.shap_values(), base_values=np.array(base), data=self.data, feature_names=list(self.features)
+            values=values, base_values=np.array(base), data=self.data, feature_names=list(self.features)
         )
+
+
+def _reason_lines(rows: Sequence[Mapping[str, Any]], top: int) -> str:
+    """The first terms, and the sum of all others, with equal decimals; those that add nothing are only counted."""
+    added = [(row["term"], row["value"]) for row in rows if row["value"]]
+    largest = max((abs(value) for _, value in added), default=1.0)
+    decimals = max(3 - math.floor(math.log10(largest)), 0)
+    left = [value for _, value in added[top:]]
+    shown = [*added[:top], *([(f"{len(left):,} more terms", float(np.sum(left)))] if left else [])]
+    n_zero = len(rows) - len(added)
+    idle = f"\n{n_zero:,} terms add nothing" if n_zero else ""
+    lines = [{"term": term, "value": f"{value:+.{decimals}f}"} for term, value in shown]
+    return aligned_rows(lines, top + 1) + idle
 
 
 _STAGE = "explaining rows"

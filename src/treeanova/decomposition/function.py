@@ -1,29 +1,276 @@
-"""The function of a decomposition: scores, predictions, terms and explanations at rows."""
+"""The decomposed function at rows, and the components that add up to it.
+
+Components are listed terms, sums of terms that are not listed (one per order), and a remainder. Two models with the
+same features have their components side by side: a term that one of them lists and the other only adds up is evaluated
+for both.
+"""
 
 from __future__ import annotations
 
-import abc
 import dataclasses
 import functools
-import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from treeanova.core.arrays import BinIndices, Floats, Key, Names
-from treeanova.core.progress import Progress, reporting
-from treeanova.data.columns import backend_of, encode_rows
-from treeanova.data.features import Schema
-from treeanova.data.sources import Batches, Distributed, Selection, batches_of
-from treeanova.decomposition.explanation import Deferred, Explanation, Job, columns_of, digest_of
-from treeanova.decomposition.term import Evaluation, RowTerm, TableTerm, Term, Terms, names_in
-from treeanova.model.effects import class_labels, class_probabilities, is_classifier, respond
+from treeanova.core.arrays import BinIndices, Floats, Key, labels_of
+from treeanova.core.progress import blocks
+from treeanova.data.columns import free_name
+from treeanova.density.row_sources import RowsInMemory
+from treeanova.density.statistics import Points, Statistics
+from treeanova.model.effects import Effects
 from treeanova.model.grid import Grid
 from treeanova.model.rows import Rows
-from treeanova.storage.saved import fingerprint
-from treeanova.terms.anchored import Anchored, distinct_points
+from treeanova.terms.anchored import distinct_points
+from treeanova.terms.source import Source
+from treeanova.terms.terms import Scope, TermSet, each_in_one_piece
+
+_NUMBERS_AT_ONCE = 1 << 22  # values of components that are held at a time
+
+
+def output_position(outputs: Sequence[str], output: str | int | None, *, default: int | None = None) -> int:
+    """Return the position of an output that is given by name or position; the one policy for all `output` arguments.
+
+    It may be left out if there is only one output. If there are several, leaving it out raises ValueError that lists
+    them: no number is about an output that nobody named. Plots, which state the output they show, pass a default.
+    """
+    if output is None and (default is not None or len(outputs) == 1):
+        return default or 0
+    if isinstance(output, str) and output in outputs:
+        return outputs.index(output)
+    if isinstance(output, Integral) and not isinstance(output, bool) and -len(outputs) <= output < len(outputs):
+        return int(output) % len(outputs)
+    got = "none" if output is None else repr(output)
+    raise ValueError(f"`output` must be one of {', '.join(map(repr, outputs))}, or its position, got {got}; name one.")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Function:
+    """A model and its terms at rows, or at the bins of rows on `grid`."""
+
+    source: Source
+    terms: TermSet
+    scope: Scope
+    n_jobs: int = 1
+
+    @property
+    def grid(self) -> Grid:
+        return self.terms.grid
+
+    @property
+    def effects(self) -> Effects:
+        """Intercept and terms that have tables; outputs last."""
+        return self.terms.tables.effects
+
+    @property
+    def has_remainder(self) -> bool:
+        """Whether the model is more than the sum of its terms."""
+        return self.scope.order is not None or (not self.scope.is_part and self.terms.leaves_rest)
+
+    @property
+    def rest_orders(self) -> tuple[int, ...]:
+        """Orders of which some terms are not listed, but added up."""
+        return () if self.scope.is_part else self.terms.rest_orders
+
+    def score(self, rows: Rows) -> Floats:
+        """Score rows, shape (n_rows, n_outputs)."""
+        return self.source.score(rows, self.n_jobs)
+
+    def at(self, codes: BinIndices, keys: Sequence[Key]) -> Floats:
+        """Evaluate terms at rows given by their bins, shape (n_rows, n_terms, n_outputs)."""
+        return self.terms.at(codes, keys, self.n_jobs)
+
+    def has_term(self, key: Key) -> bool:
+        """Whether a term belongs to the decomposition: it is listed, or part of the sum of its order."""
+        return key in self._listed or (len(key) in self.rest_orders and self.terms.can_evaluate(key))
+
+    @functools.cached_property
+    def _listed(self) -> frozenset[Key]:
+        return frozenset(self.terms.keys)
+
+    def rests_at(self, codes: BinIndices, listed: Mapping[Key, Floats]) -> Floats:
+        """Add up the terms of each order that are not listed, shape (n_rows, n_rest_orders, n_outputs).
+
+        `listed` are values of listed terms at these rows as far as they are known already.
+        """
+        if not self.rest_orders:
+            return np.zeros((len(codes), 0, self.terms.n_outputs))
+        return self.terms.rests_at(codes, listed, self.n_jobs)
+
+    def rest_shares_at(self, codes: BinIndices) -> Floats:
+        """Share each term that is not listed among its features: shape (n_rows, n_features, n_outputs)."""
+        if not self.rest_orders:
+            return np.zeros((*codes.shape, self.terms.n_outputs))
+        return self.terms.rest_shares_at(codes, self.n_jobs)
+
+    @property
+    def components(self) -> Components:
+        return components_of(self)
+
+    def all_at(self, codes: BinIndices) -> Floats:
+        """Evaluate all components at rows given by their bins, shape (n_rows, n_components, n_outputs)."""
+        return components_at(self, codes, self.components)
+
+    def table_weights_at(self, statistics: Statistics, key: Key) -> Floats:
+        """Share of the rows in each cell of a term that has a table, from statistics on the grid of the tables."""
+        return statistics.counts(key, self.effects.binnings.get(key))
+
+
+def rest_label(order: int) -> str:
+    """Name the sum of those terms of an order that are not listed."""
+    return f"other terms of order {order}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Components:
+    """What adds up to the score of one or several models, besides the intercept.
+
+    Attributes
+    ----------
+    keys
+        Listed terms by positions of their features.
+    rest_orders
+        Orders of which some terms are not listed, but added up.
+    has_remainder
+        Whether a remainder comes last.
+    """
+
+    keys: tuple[Key, ...]
+    rest_orders: tuple[int, ...] = ()
+    has_remainder: bool = False
+
+    def __len__(self) -> int:
+        return len(self.keys) + len(self.rest_orders) + self.has_remainder
+
+    @property
+    def orders(self) -> list[int]:
+        """The order of each component; of a remainder, the lowest order that it contains."""
+        orders = [*map(len, self.keys), *self.rest_orders]
+        return orders + [max(orders, default=0) + 1] * self.has_remainder
+
+    def labels(self, names: Sequence[str]) -> list[str]:
+        """Label all components, from the names of the features."""
+        return self.labelled(labels_of([[names[j] for j in key] for key in self.keys], names))
+
+    def labelled(self, labels: Sequence[str]) -> list[str]:
+        """Append labels of sums of other terms and a remainder to those of listed terms, or of groups of them."""
+        extended = list(labels)
+        for label in [*map(rest_label, self.rest_orders), *["remainder"] * self.has_remainder]:
+            extended.append(free_name(label, extended))
+        return extended
+
+    def blocks(self, n_rows: int, n_outputs: int) -> Iterator[slice]:
+        """Divide rows into blocks whose values fit into memory."""
+        size = max(1, _NUMBERS_AT_ONCE // max(1, len(self) * n_outputs))
+        starts = range(0, n_rows, size)
+        return blocks("rows", (slice(start, start + size) for start in starts), len(starts))
+
+
+def components_of(*functions: Function) -> Components:
+    """The components that some models have together: of one model in its own order, else by order and features."""
+    keys = tuple(dict.fromkeys(key for function in functions for key in function.terms.keys))
+    if len(functions) > 1:
+        keys = tuple(sorted(keys, key=lambda key: (len(key), key)))
+    orders = sorted({order for function in functions for order in function.rest_orders})
+    return Components(keys, tuple(orders), any(function.has_remainder for function in functions))
+
+
+def components_at(function: Function, codes: BinIndices, components: Components) -> Floats:
+    """Evaluate components at rows, shape (n_rows, n_components, n_outputs); zero where the model has none."""
+    values = _terms_and_sums_at(function, codes, components)
+    if not components.has_remainder:
+        return values
+    remainder = np.zeros((len(codes), function.terms.n_outputs))
+    if function.has_remainder:
+        score = function.score(Rows.in_bins(function.grid, codes))
+        remainder = score - function.terms.intercept - values.sum(axis=1)
+    return np.concatenate([values, remainder[:, None]], axis=1)
+
+
+def _terms_and_sums_at(function: Function, codes: BinIndices, components: Components) -> Floats:
+    """Values of terms, and of the sums of all terms that are not among them, without a remainder."""
+    keys = components.keys
+    places = [i for i, key in enumerate(keys) if function.has_term(key)]
+    at_places = function.at(codes, [keys[i] for i in places])
+    n_sums = len(components.rest_orders)
+    if len(places) == len(keys) and not n_sums:
+        return at_places
+    values = each_in_one_piece(len(codes), len(keys) + n_sums, function.terms.n_outputs)
+    values[:, places] = at_places
+    if not function.rest_orders:
+        return values
+    listed = {keys[i]: values[:, i] for i in places}
+    added = [key for key in listed if key not in set(function.terms.keys)]  # in the model's own sums
+    sums = function.rests_at(codes, listed)
+    for i, order in enumerate(function.rest_orders):
+        place = len(keys) + components.rest_orders.index(order)
+        values[:, place] = sums[:, i] - sum(listed[key] for key in added if len(key) == order)
+    return values
+
+
+def mean_components(function: Function, statistics: Statistics, components: Components) -> Floats:
+    """Means of components over rows, shape (n_components, n_outputs): of tables by counts of cells, of others at rows.
+
+    `statistics` are of rows that are encoded as the model encodes them.
+    """
+    keys = components.keys
+    means = np.zeros((len(components), function.terms.n_outputs))
+    counts = statistics.on(function.terms.tables.grid)
+    for i, key in enumerate(keys):
+        if function.terms.has_table(key):
+            shares = function.table_weights_at(counts, key)
+            means[i] = np.tensordot(shares, function.effects.terms[key], len(key))
+    at_rows = [i for i, key in enumerate(keys) if function.has_term(key) and not function.terms.has_table(key)]
+    if at_rows or function.rest_orders:
+        without_tables = Components(tuple(keys[i] for i in at_rows), components.rest_orders)
+        sums = range(len(keys), len(keys) + len(components.rest_orders))
+        means[[*at_rows, *sums]] = _means_at_rows(function, statistics, without_tables)
+    if function.has_remainder:
+        codes, weights = all_points(statistics, function.grid)
+        score = weights @ function.score(Rows.in_bins(function.grid, codes))
+        means[-1] = score - function.terms.intercept - means.sum(axis=0)
+    return means
+
+
+def all_points(statistics: Statistics, grid: Grid) -> Points:
+    """Bins and weights of all rows, which a mean of terms without tables needs."""
+    if statistics.is_complete:
+        return statistics.on(grid).points()
+    source = statistics.source
+    if not isinstance(source, RowsInMemory):
+        raise ValueError(  # noqa: TRY004  what is wrong is how many rows there are
+            f"rows must all be held in memory where terms have no tables, got a sample of {statistics.n_rows:,} rows; "
+            "pass rows in memory as `X_old` and `X_new`, or decompose with `max_order=2`."
+        )
+    weights = np.ones(len(source.values)) if source.weights is None else source.weights
+    return Points(grid.index(Rows(source.values)), weights / weights.sum())
+
+
+def _means_at_rows(function: Function, statistics: Statistics, components: Components) -> Floats:
+    codes, weights = all_points(statistics, function.grid)
+    total = np.zeros((len(components), function.terms.n_outputs))
+    for rows in components.blocks(len(codes), function.terms.n_outputs):
+        total += np.einsum("npk,n->pk", _terms_and_sums_at(function, codes[rows], components), weights[rows])
+    return total
+
+
+# Values for explanations.
+
+
+class Deferred:
+    """An array that is computed when it is first asked for; its pickle holds the array alone."""
+
+    def __init__(self, compute: Callable[[], Floats]) -> None:
+        self._compute = compute
+
+    @functools.cached_property
+    def array(self) -> Floats:
+        return self._compute()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Deferred, (functools.partial(np.asarray, self.array),)
 
 
 class ValuesAtRows(NamedTuple):
@@ -53,516 +300,52 @@ class ValuesAtRows(NamedTuple):
     leaves_rest: bool
 
 
-def values_at_rows(evaluation: Evaluation, rows: Rows, keys: Sequence[Key], max_order: int | None) -> ValuesAtRows:
-    """Some terms of a decomposition at rows, with sums of the others of each order up to one."""
-    codes = rows.bins(evaluation.grid)
-    values = evaluation.at(codes, keys)
-    others = _rests(evaluation, codes, {key: values[:, i] for i, key in enumerate(keys)}, max_order)
-    shares = Deferred(functools.partial(_shares_of_rests, evaluation, codes)) if others else None
-    n_parts = len(evaluation.terms.keys) + len(evaluation.rest_orders)
-    leaves_rest = evaluation.has_remainder or len(keys) + len(others) < n_parts
-    return ValuesAtRows(keys, values, others, shares, evaluation.terms.intercept, leaves_rest)
+def values_at_rows(function: Function, rows: Rows, keys: Sequence[Key], max_order: int | None) -> ValuesAtRows:
+    """Evaluate some terms at rows, with sums of the other terms of each order up to one."""
+    codes = rows.bins(function.grid)
+    values = function.at(codes, keys)
+    orders = function.rest_orders
+    others: dict[int, Floats] = {}
+    if orders and _is_up_to(orders[0], max_order):
+        sums = function.rests_at(codes, {key: values[:, i] for i, key in enumerate(keys)})
+        others = {order: sums[:, i] for i, order in enumerate(orders) if _is_up_to(order, max_order)}
+    shares = Deferred(lambda: _per_output(function.rest_shares_at(codes))) if others else None
+    leaves_rest = function.has_remainder or len(keys) + len(others) < len(function.terms.keys) + len(orders)
+    return ValuesAtRows(keys, values, others, shares, function.terms.intercept, leaves_rest)
 
 
-def values_against(evaluation: Evaluation, rows: Rows, references: Rows, max_order: int | None) -> ValuesAtRows:
-    """Anchored terms at rows, the mean over references; they add up to the score minus that of the references."""
-    grid, scope = evaluation.grid, evaluation.scope
-    model = evaluation.source.anchored(distinct_points(references.bins(grid)))
+def values_against(function: Function, rows: Rows, references: Rows, max_order: int | None) -> ValuesAtRows:
+    """Evaluate anchored terms at rows, as means over references; they add up to the difference of the scores."""
+    grid, scope, n_jobs = function.grid, function.scope, function.n_jobs
+    model = function.source.anchored(distinct_points(references.bins(grid)))
     limit = scope.order
-    known, rests = (evaluation.terms.keys, evaluation.rest_orders) if model.keys is None else (model.keys, ())
-    keys = [key for key in known if _is_wanted(len(key), max_order) and _is_wanted(len(key), limit)]
-    orders = tuple(order for order in rests if _is_wanted(order, max_order))
-    found = _Against(model, rows.bins(grid), keys, orders, evaluation.n_jobs)
-    shares = Deferred(found.shares_of_rests) if orders else None
-    intercept = evaluation.score(references).mean(axis=0)
-    leaves_rest = limit is not None or len(keys) + len(orders) < len(known) + len(rests)
-    return ValuesAtRows(keys, found.values, found.rests(), shares, intercept, leaves_rest)
+    all_keys, sums = (function.terms.keys, function.rest_orders) if model.keys is None else (model.keys, ())
+    keys = [key for key in all_keys if _is_up_to(len(key), max_order) and _is_up_to(len(key), limit)]
+    orders = tuple(order for order in sums if _is_up_to(order, max_order))
+    codes = rows.bins(grid)
+    values = model.at(codes, keys, n_jobs)
+    listed = [(key, values[:, i]) for i, key in enumerate(keys) if len(key) in orders]
+    others: dict[int, Floats] = {}
+    if orders:
+        totals = model.totals_at(codes, orders, n_jobs)
+        others = {order: totals[:, i] for i, order in enumerate(orders)}
+        for key, at_key in listed:
+            others[len(key)] -= at_key
 
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Against:
-    """Terms of a model against references at rows: those of some keys, and all others of some orders."""
-
-    model: Anchored
-    codes: BinIndices
-    keys: Sequence[Key]
-    orders: tuple[int, ...]
-    n_jobs: int
-
-    @functools.cached_property
-    def values(self) -> Floats:
-        """Values of the listed terms."""
-        return self.model.at(self.codes, self.keys, self.n_jobs)
-
-    def _listed(self) -> Iterator[tuple[Key, Floats]]:
-        """The listed terms of the orders, of which others are not listed."""
-        return ((key, self.values[:, i]) for i, key in enumerate(self.keys) if len(key) in self.orders)
-
-    def rests(self) -> dict[int, Floats]:
-        """Totals of the orders minus the listed terms."""
-        if not self.orders:
-            return {}
-        totals = self.model.totals_at(self.codes, self.orders, self.n_jobs)
-        rests = {order: totals[:, i] for i, order in enumerate(self.orders)}
-        for key, values in self._listed():
-            rests[len(key)] -= values
-        return rests
-
-    def shares_of_rests(self) -> Floats:
-        """Shares of features in these rests."""
-        shares = self.model.shares_at(self.codes, self.orders, self.n_jobs)
-        for key, values in self._listed():
-            shares[:, list(key)] -= (values / len(key))[:, None]
+    def shares_of_others() -> Floats:
+        shares = model.shares_at(codes, orders, n_jobs)
+        for key, at_key in listed:
+            shares[:, list(key)] -= (at_key / len(key))[:, None]
         return _per_output(shares)
 
-
-def _is_wanted(order: int, max_order: int | None) -> bool:
-    return max_order is None or order <= max_order
-
-
-def _rests(
-    evaluation: Evaluation, codes: BinIndices, listed: Mapping[Key, Floats], max_order: int | None
-) -> dict[int, Floats]:
-    """Sums of the terms of each order that are not listed, up to an order."""
-    orders = evaluation.rest_orders
-    if not orders or not _is_wanted(orders[0], max_order):
-        return {}
-    rests = evaluation.rests_at(codes, listed)
-    return {order: rests[:, i] for i, order in enumerate(orders) if _is_wanted(order, max_order)}
+    intercept = function.score(references).mean(axis=0)
+    leaves_rest = limit is not None or len(keys) + len(orders) < len(all_keys) + len(sums)
+    return ValuesAtRows(keys, values, others, Deferred(shares_of_others) if orders else None, intercept, leaves_rest)
 
 
-def _shares_of_rests(evaluation: Evaluation, codes: BinIndices) -> Floats:
-    """Shares of features in the terms that are not listed, without the axis of outputs where there is one."""
-    return _per_output(evaluation.rest_shares_at(codes))
+def _is_up_to(order: int, limit: int | None) -> bool:
+    return limit is None or order <= limit
 
 
 def _per_output(shares: Floats) -> Floats:
     return shares[:, :, 0] if shares.shape[2] == 1 else shares
-
-
-class Function(abc.ABC):
-    """The model and its terms, by name and at rows."""
-
-    @property
-    @abc.abstractmethod
-    def evaluation(self) -> Evaluation:
-        """The model and its terms."""
-
-    @abc.abstractmethod
-    def _table_weights(self, key: Key) -> Floats:
-        """Weights of the cells of a term that has a table."""
-
-    # The model.
-
-    @property
-    def grid(self) -> Grid:
-        """The axes of all features, over whose bins the tables of terms are defined."""
-        return self.evaluation.terms.tables.grid
-
-    @property
-    def schema(self) -> Schema:
-        """Features, outputs and link of the model."""
-        return self.grid.schema
-
-    @property
-    def feature_names_in_(self) -> npt.NDArray[Any]:
-        """Names of the features, in the order of the data."""
-        return np.array(self.schema.names, dtype=object)
-
-    @property
-    def outputs(self) -> Names:
-        """Names of the outputs: classes, targets, or "score" where there is one."""
-        return self.schema.outputs
-
-    @property
-    def link(self) -> str:
-        """How the score becomes the response: "identity", "logit", "softmax", "log", "probability" or "other"."""
-        return self.schema.link
-
-    @property
-    def objective(self) -> str:
-        """What training minimised, as `validate(loss=...)` names it; empty where the model does not state it."""
-        return self.schema.objective
-
-    # Terms by name.
-
-    @property
-    def intercept(self) -> float | Floats:
-        """Mean of the score under the density: a float, or an array of shape (n_outputs,)."""
-        intercept = self.evaluation.terms.intercept
-        return float(intercept[0]) if self._has_one_output else intercept
-
-    @functools.cached_property
-    def terms(self) -> Terms:
-        """Mapping from names of features to all terms; `Term.has_table` says which have a table."""
-        return Terms([self._names(key) for key in self.evaluation.terms.keys], self._term)
-
-    @property
-    def has_remainder(self) -> bool:
-        """Whether the terms leave part of the model out; `remainder` returns that part."""
-        return self.evaluation.has_remainder
-
-    @property
-    def _has_one_output(self) -> bool:
-        return self.evaluation.terms.n_outputs == 1
-
-    def _per_row(self, values: Floats) -> Floats:
-        """Values of shape (n_rows, n_outputs) without the last axis where there is one output."""
-        return values[:, 0] if self._has_one_output else values
-
-    def _names(self, key: Key) -> Names:
-        names = self.schema.names
-        return tuple(names[j] for j in key)
-
-    def _positions(self, names: Names) -> Key:
-        return tuple(self.schema.names.index(name) for name in names)
-
-    def _term(self, names: Names) -> Term:
-        key = self._positions(names)
-        terms = self.evaluation.terms
-        schema = dataclasses.replace(self.schema, features=tuple(self.schema.features[j] for j in key))
-        if not terms.has_table(key):
-            return RowTerm(names, schema, functools.partial(self._at_encoded, key))
-        effects = terms.tables.effects
-        values = effects.terms[key][..., 0] if self._has_one_output else effects.terms[key]
-        return TableTerm(names, schema, effects.axes_of(key), values, self._table_weights(key))
-
-    def _at_encoded(self, key: Key, encoded: Floats) -> Floats:
-        """A term at encoded rows that hold its features only."""
-        grid = self.evaluation.grid
-        codes = np.zeros((len(encoded), len(grid.axes)), dtype=np.int32)
-        for column, j in enumerate(key):
-            codes[:, j] = grid.axes[j].index(encoded[:, column])
-        return self._per_row(self.evaluation.at(codes, [key])[:, 0])
-
-    def _any_key(self, key: str | Collection[str]) -> Key:
-        """Positions of the features of a term that can be evaluated, listed or not."""
-        names = names_in(key)
-        if all(name in self.schema.names for name in names):
-            positions = tuple(sorted(self._positions(names)))
-            if not self.evaluation.scope.is_part and self.evaluation.terms.can_evaluate(positions):
-                return positions
-        return self._positions(self.terms.names_of(names))
-
-    # Rows.
-
-    def decision_function(self, X: Any) -> Floats:
-        """The raw score of each row, equal to the library's raw prediction.
-
-        Parameters
-        ----------
-        X
-            Rows: numpy, pandas, polars, pyarrow or scipy.sparse.
-
-        Returns
-        -------
-        numpy.ndarray
-            Shape (n_rows,), or (n_rows, n_outputs) where there are several outputs.
-
-        Examples
-        --------
-        >>> from treeanova.testing import example
-        >>> fx, X = example()
-        >>> fx.decision_function(X).tolist()
-        [0.0, 0.0, 0.0, 1.0]
-        """
-        return self._per_row(self.evaluation.score(Rows.of(X, self.schema)))
-
-    def predict(self, X: Any) -> npt.NDArray[Any]:
-        """The prediction for each row: labels for a classifier, the mean on the response scale for other models.
-
-        Parameters
-        ----------
-        X
-            Rows: numpy, pandas, polars, pyarrow or scipy.sparse.
-
-        Returns
-        -------
-        numpy.ndarray
-            Shape (n_rows,), or (n_rows, n_outputs) where there are several targets.
-
-        See Also
-        --------
-        predict_proba : Probabilities of all classes.
-        predict_response : Means, or probabilities, on the response scale.
-
-        Examples
-        --------
-        >>> from treeanova.testing import example
-        >>> fx, X = example()
-        >>> fx.predict(X).tolist()
-        [0.0, 0.0, 0.0, 1.0]
-        """
-        if is_classifier(self.schema):
-            return class_labels(self.schema, self.evaluation.score(Rows.of(X, self.schema)))
-        return self.predict_response(X)
-
-    def predict_response(self, X: Any) -> Floats:
-        """The mean of each row on the response scale; for a binary classifier, the probability of its second class.
-
-        Parameters
-        ----------
-        X
-            Rows: numpy, pandas, polars, pyarrow or scipy.sparse.
-
-        Returns
-        -------
-        numpy.ndarray
-            Shape (n_rows,), or (n_rows, n_outputs) where there are several outputs.
-
-        Examples
-        --------
-        >>> from treeanova.testing import example
-        >>> fx, X = example()
-        >>> fx.predict_response(X).tolist()
-        [0.0, 0.0, 0.0, 1.0]
-        """
-        return self._per_row(respond(self.schema, self.evaluation.score(Rows.of(X, self.schema))))
-
-    def predict_proba(self, X: Any) -> Floats:
-        """Probabilities of all classes of a classifier.
-
-        Parameters
-        ----------
-        X
-            Rows: numpy, pandas, polars, pyarrow or scipy.sparse.
-
-        Returns
-        -------
-        numpy.ndarray
-            Shape (n_rows, n_classes).
-
-        Examples
-        --------
-        >>> from treeanova.testing import example
-        >>> fx, X = example("classifier")
-        >>> fx.predict_proba(X[:1]).tolist()
-        [[1.0, 0.0]]
-        """
-        return class_probabilities(self.schema, self.evaluation.score(Rows.of(X, self.schema)))
-
-    def term_values(self, X: Any, key: str | Collection[str]) -> Floats:
-        """One term at rows; for a deep ensemble, the term may be part of the remainder.
-
-        Parameters
-        ----------
-        X
-            Rows with all features of the model.
-        key
-            Name of a feature, or names of several.
-
-        Returns
-        -------
-        numpy.ndarray
-            Shape (n_rows,), or (n_rows, n_outputs) where there are several outputs.
-
-        Raises
-        ------
-        KeyError
-            If `key` is no name of a feature nor a collection of names, names a feature twice, or names a term that is
-            not there.
-
-        Examples
-        --------
-        >>> from treeanova.testing import example
-        >>> fx, X = example()
-        >>> fx.term_values(X, ["x0", "x1"]).tolist()
-        [0.25, -0.25, -0.25, 0.25]
-        """
-        values: Floats = self.evaluation.at(self.evaluation.grid.index(X), [self._any_key(key)])[:, 0]
-        return self._per_row(values)
-
-    def remainder(self, X: Any) -> Floats:
-        """The score minus intercept and terms at rows: what truncation or merged bins left out.
-
-        Parameters
-        ----------
-        X
-            Rows with all features of the model.
-
-        Returns
-        -------
-        numpy.ndarray
-            Shape (n_rows,), or (n_rows, n_outputs) where there are several outputs.
-
-        Examples
-        --------
-        >>> from treeanova.testing import example
-        >>> fx, X = example()
-        >>> fx.truncate(1).remainder(X).tolist()
-        [0.25, -0.25, -0.25, 0.25]
-        """
-        explained = self.explain(X)
-        return np.zeros(explained.scores.shape) if explained.remainder is None else explained.remainder
-
-    def explain(
-        self, X: Any, *, reference: Any = None, max_order: int | None = None, progress: bool | Progress | None = None
-    ) -> Explanation:
-        """All terms at rows, or those up to an order, with the rest of the score in `Explanation.remainder`.
-
-        With a reference, values are those of the anchored terms: they add up to the score of a row minus that of the
-        reference, whatever the density of the decomposition is. A term is zero where one of its features is in the bin
-        of the reference.
-
-        A table of Dask or Spark gives a lazy table of the same engine, with the columns that `explain_to` writes: that
-        of Dask has the index of X, that of Spark the columns of X that the model does not use, such as keys.
-
-        Parameters
-        ----------
-        X
-            Rows with all features of the model: in memory, or a table of Dask or Spark.
-        reference
-            A row to compare with: a sequence of values, a mapping from names to values, a pandas Series, or a table or
-            matrix. Of several rows, each of the same weight, values are means over the references, and add up to the
-            difference to their mean score.
-        max_order
-            Highest order of the terms to evaluate; all by default.
-        progress
-            True for a progress bar, or a function, as for `decompose`.
-
-        Returns
-        -------
-        Explanation
-            The value of every term at every row.
-
-        Examples
-        --------
-        >>> from treeanova.testing import example
-        >>> fx, X = example()
-        >>> explained = fx.explain(X[3:])
-        >>> explained.terms
-        (('x0',), ('x1',), ('x0', 'x1'))
-        >>> explained.values.tolist()
-        [[0.25, 0.25, 0.25]]
-
-        Why (1, 1) has another score than (0, 0): only both features together make a difference.
-
-        >>> against = fx.explain(X[3:], reference=[0, 0])
-        >>> against.values.tolist(), against.intercept
-        ([[0.0, 0.0, 1.0]], 0.0)
-        """
-        batches = batches_of(X)
-        if batches is not None:
-            return self._explained_lazily(batches, reference, max_order)  # type: ignore[no-any-return]
-        with reporting(progress):
-            return self._explained(X, self._wanted(max_order), max_order, reference)
-
-    def _wanted(self, max_order: int | None) -> list[Key]:
-        """The listed terms up to an order."""
-        return [key for key in self.evaluation.terms.keys if max_order is None or len(key) <= max_order]
-
-    def _explained_lazily(self, batches: Batches, reference: Any, max_order: int | None) -> Any:
-        """A lazy table of the engine that has the rows."""
-        if not isinstance(batches, Distributed):
-            raise TypeError(
-                "`X` must be rows in memory, or a table of Dask or Spark, got rows in batches; write their terms to a "
-                "file with explain_to(path, X)."
-            )
-        keys = self._wanted(max_order)
-        one_row = Rows(np.zeros((1, len(self.schema.features))))
-        columns = columns_of(self._explained(one_row, keys, max_order, reference))
-        return batches.reading(Selection(self.schema)).mapped(
-            functools.partial(_columns_at, self, keys, max_order, reference), list(columns)
-        )
-
-    def _explained(self, X: Any, keys: Sequence[Key], max_order: int | None, reference: Any = None) -> Explanation:
-        """Some terms at rows, with sums of the others of each order up to one; the rest is the remainder."""
-        rows, table = Rows.of(X, self.schema), None if isinstance(X, Rows) else X
-        evaluation, baseline = self.evaluation, self.baseline
-        if reference is None:
-            found = values_at_rows(evaluation, rows, keys, max_order)
-        else:
-            references = Rows(encode_rows(reference, self.schema, name="reference"))
-            found = values_against(evaluation, rows, references, max_order)
-            n_rows = len(references)
-            baseline = "score of the reference" if n_rows == 1 else f"mean score of {n_rows:,} references"
-        rest = None
-        if found.leaves_rest:
-            total = found.values.sum(axis=1) + sum(found.others.values())
-            rest = self._per_row(evaluation.score(rows) - found.intercept - total)
-        return Explanation(
-            values=found.values[:, :, 0] if self._has_one_output else found.values,
-            terms=tuple(self._names(key) for key in found.keys),
-            intercept=float(found.intercept[0]) if self._has_one_output else found.intercept,
-            features=self.schema.names,
-            outputs=self.schema.outputs,
-            backend=backend_of(table),
-            data=table,
-            remainder=rest,
-            others={order: self._per_row(values) for order, values in found.others.items()},
-            other_shares=found.shares,
-            baseline=baseline,
-        )
-
-    def explain_to(
-        self,
-        path: str | os.PathLike[str],
-        X: Any,
-        *,
-        terms: Collection[str | Collection[str]] | None = None,
-        keep: Collection[str] = (),
-        progress: bool | Progress | None = None,
-    ) -> None:
-        """Write all terms, or some, at any number of rows to a Parquet file, batch by batch.
-
-        The file has a column per term, named as in `Explanation.to_frame`, then sums of terms that are not listed, a
-        remainder where there is one, "intercept" and "score", which is the sum of the others. With several outputs,
-        there is a column per output. It replaces an existing file when it is complete. What was written before an
-        interruption stays in a folder next to it, named like it with ``.parts`` at the end: the same call then goes on
-        from there. A part is used again only for the same rows, terms and options, compared by their digests.
-
-        Parameters
-        ----------
-        path
-            The Parquet file to write, which ends in .parquet or .pq. It must not be a file of X, nor in a folder or
-            pattern that X names.
-        X
-            Rows in memory or in batches, as for `decompose`.
-        terms
-            Terms to write, each a name of a feature or names of several; the rest of the score is the column
-            "remainder". All terms by default.
-        keep
-            Columns of X to copy, such as an identifier; in brackets where a term has the same name.
-        progress
-            True for a progress bar, or a function, as for `decompose`.
-
-        Raises
-        ------
-        ValueError
-            Where another process writes the same file at the same time, among others.
-
-        Examples
-        --------
-        >>> import pathlib, tempfile, pyarrow.parquet
-        >>> from treeanova.testing import example
-        >>> fx, X = example()
-        >>> path = pathlib.Path(tempfile.mkdtemp()) / "rows.parquet"
-        >>> fx.explain_to(path, X, terms=["x0"])
-        >>> pyarrow.parquet.read_table(path).slice(3).to_pylist()
-        [{'x0': 0.25, 'remainder': 0.5, 'intercept': 0.25, 'score': 1.0}]
-        """
-        keys = self.evaluation.terms.keys if terms is None else [self._any_key(term) for term in terms]
-        if len(set(keys)) < len(keys):
-            raise ValueError(f"`terms` must be different terms, got {list(terms or ())!r}; name each term once.")
-        order = None if terms is None else 0
-        evaluation = self.evaluation
-        job = Job(
-            functools.partial(self._explained, keys=keys, max_order=order),
-            Selection(self.schema, keep=tuple(keep)),
-            digest_of(fingerprint(evaluation.source, evaluation.terms, evaluation.scope), keys, list(keep)),
-            (len(keys) + len(evaluation.rest_orders) + 3) * len(self.outputs) + len(keep),
-        )
-        with reporting(progress) as report:
-            job.write(path, X, report)
-
-    @property
-    @abc.abstractmethod
-    def baseline(self) -> str:
-        """What the intercept is, in words: "average", or "score of the reference"."""
-
-
-def _columns_at(
-    function: Function, keys: Sequence[Key], max_order: int | None, reference: Any, X: Any
-) -> dict[str, Floats]:
-    """Columns of an explanation, for the workers of an engine."""
-    return columns_of(function._explained(X, keys, max_order, reference))  # noqa: SLF001  of the class above

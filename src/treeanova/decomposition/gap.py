@@ -12,22 +12,16 @@ import numpy.typing as npt
 
 from treeanova.core.arrays import Floats, Ints
 from treeanova.core.progress import Progress, reporting
-from treeanova.data.columns import column_named, columns_of, encode, frame, table_text
+from treeanova.data.columns import column_named, encode, printable
 from treeanova.data.features import Schema, distinct, is_missing
-from treeanova.decomposition.function import Function
-from treeanova.decomposition.importance import (
-    Families,
-    Parts,
-    families_of,
-    largest_first,
-    parts_at,
-    parts_of,
-    summed,
-    with_rests,
-)
-from treeanova.decomposition.term import Evaluation
+from treeanova.data.files import records
+from treeanova.decomposition.function import Components, Function, components_at
+from treeanova.decomposition.importance import Families, contributions_table, families_of, largest_first, summed
+from treeanova.decomposition.predictions import Predictions, backend_of_tables, function_of
+from treeanova.decomposition.result import Result, contribution_lines, rows_of_output
 from treeanova.density.row_sources import checked_weights
 from treeanova.density.statistics import Statistics, rows_as_statistics
+from treeanova.views import scale_of
 
 _SHOWN_LABELS = 6
 _ROUNDING = 1e-12
@@ -40,7 +34,7 @@ def error_text(error: float, digits: int = 3) -> str:
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Gap:
+class Gap(Result):
     """The difference of the mean scores of two groups of rows, the second minus the first, by term; `print` it.
 
     The terms describe the model: they say how it arrives at the difference, not whether the difference is justified.
@@ -80,13 +74,16 @@ class Gap:
     --------
     >>> from treeanova.testing import example
     >>> fx, X = example()  # the logical "and" of x0 and x1
-    >>> print(fx.gap(X, "x0"))
-    mean score: 0 in x0 = 0 (2 rows), 0.5 in x0 = 1 (2 rows), a gap of +0.5 (standard error 0.5)
-    term     gap     error
-    x0       0.5         –
-    x1         0  0.353553
-    x0 × x1    0  0.353553
-    –: one value in each group, known without error given the model
+    >>> print(fx.gap(X[:, [0, 1]], X[:, 0] == 1))
+    mean prediction 0 in all others (2 rows), 0.5 in the group (2 rows)
+    gap +0.5, standard error 0.5
+    <BLANKLINE>
+    term      gap  error
+    x0       +0.5      –
+    x1          0  0.354
+    x0 × x1     0  0.354
+    <BLANKLINE>
+    error –: one value in each group, known without error given the model
     """
 
     table: Any
@@ -97,7 +94,7 @@ class Gap:
     sizes: tuple[int, int]
     means: tuple[float | Floats, float | Floats]
     feature: str | None
-    fx: Function
+    fx: Predictions
     rows: tuple[Statistics, Statistics]
     is_weighted: bool = False
 
@@ -107,32 +104,55 @@ class Gap:
         words = "weighted rows" if self.is_weighted else "rows"
         return f"{self.sizes[0]:,} {words}", f"{self.sizes[1]:,} {words}"
 
-    def __repr__(self) -> str:
-        lines = []
+    def _content(self) -> dict[str, Any]:
+        return {
+            "scale": scale_of(self.fx.schema),
+            "outputs": list(self.fx.outputs),
+            "groups": list(self.groups),
+            "sizes": list(self.sizes),
+            "is_weighted": self.is_weighted,
+            "means": list(self.means),
+            "total": self.total,
+            "error": self.error,
+            "table": records(self.table),
+            "routes": None if self.routes is None else records(self.routes),
+        }
+
+    def _text(self, top: int) -> str:
+        content, blocks = self._content(), []
         for k, output in enumerate(self.fx.outputs):
-            of = f" of {output}" if len(self.fx.outputs) > 1 else ""
+            of = f"{output}: " if len(self.fx.outputs) > 1 else ""
             sides = [
                 f"{np.atleast_1d(mean)[k]:.4g} in {name} ({count})"
                 for name, count, mean in zip(self.groups, self.counts, self.means, strict=True)
             ]
             gap, error = np.atleast_1d(self.total)[k], np.atleast_1d(self.error)[k]
-            lines.append(
-                f"mean score{of}: {', '.join(sides)}, a gap of {gap:+.4g} (standard error {error_text(error, 2)})"
+            head = printable(f"{of}mean {content['scale']} {', '.join(sides)}")
+            blocks.append(f"{head}\ngap {gap:+.4g}, standard error {error_text(error, 2)}")
+            for name, n_rows in (("routes", None), ("table", top)):
+                rows = rows_of_output(content[name] or [], output)
+                if rows:
+                    blocks.append(contribution_lines(rows, ("gap", "error"), n_rows or len(rows), "gap"))
+        if min(self.sizes) > 1 and any(row["error"] is None or math.isnan(row["error"]) for row in content["table"]):
+            blocks.append(f"error –: {WITHOUT_ERROR}")
+        if self.feature is not None:
+            blocks.append(
+                printable(
+                    f"Dropping the terms of {self.feature} would not remove its influence: features correlated with "
+                    "it carry it."
+                )
             )
-        is_known = [math.isnan(error) for error in columns_of(self.table)["error"]]
-        note = [f"–: {WITHOUT_ERROR}"] if any(is_known) and min(self.sizes) >= 2 else []
-        return "\n".join([*lines, table_text(self.table), *note])
+        return "\n\n".join(blocks)
 
 
 def gap_between(
-    fx: Function,
+    fx: Predictions,
     X: Any,
     group: Any,
     *,
     sample_weight: npt.ArrayLike | None,
     feature: str | None,
     groups: Mapping[str, Collection[str]] | None,
-    backend: str | None,
     progress: bool | Progress | None,
 ) -> Gap:
     """The gap of the mean scores of two groups of rows; see `Decomposition.gap`."""
@@ -140,9 +160,13 @@ def gap_between(
     encoded = encode(X, fx.schema)
     two = two_groups(X, group, fx.schema, len(encoded))
     feature = _checked_feature(feature, group, fx.schema, families)
-    parts = parts_of(fx.evaluation)
-    sums = [_by_term(parts, fx.schema) if groups is None else _by_family(parts, families), _whole(parts)]
-    sums += [] if feature is None else [_by_route(parts, families, feature)]
+    function = function_of(fx)
+    components = function.components
+    sums = [
+        _by_term(components, fx.schema) if groups is None else _by_family(components, families),
+        _Sums("term", ["total"], np.zeros(len(components), dtype=np.int64)),
+    ]
+    sums += [] if feature is None else [_by_route(components, families, feature)]
     weights = None if sample_weight is None else checked_weights(sample_weight, len(encoded))
     if weights is not None:
         weights = weights / weights.max()  # so that squares neither vanish nor overflow
@@ -150,19 +174,20 @@ def gap_between(
     rows = [rows_as_statistics(fx.grid, encoded[side.rows], side.weights) for side in sides]
     with reporting(progress):
         first, second = (
-            _spreads(fx.evaluation, parts, sums, own, side.weights) for own, side in zip(rows, sides, strict=True)
+            _spreads(function, components, sums, of_group, side.weights)
+            for of_group, side in zip(rows, sides, strict=True)
         )
-    differences = [_Difference.between(*sides) for sides in zip(first, second, strict=True)]
-    tables = [_table(*pair, fx.outputs, backend) for pair in zip(sums, differences, strict=True)]
-    total, levels = differences[1], [fx.evaluation.terms.intercept + side[1].mean[0] for side in (first, second)]
+    differences = [_difference(*spreads) for spreads in zip(first, second, strict=True)]
+    tables = [_table(*pair, fx.outputs, backend_of_tables(fx)) for pair in zip(sums, differences, strict=True)]
+    total, levels = differences[1], [function.terms.intercept + side[1].mean[0] for side in (first, second)]
     return Gap(
         table=tables[0],
         routes=None if feature is None else tables[2],
-        total=_plain(total.gap[0]),
-        error=_plain(total.error[0]),
+        total=_per_output(total["gap"][0]),
+        error=_per_output(total["error"][0]),
         groups=two.names,
         sizes=(rows[0].n_rows, rows[1].n_rows),
-        means=(_plain(levels[0]), _plain(levels[1])),
+        means=(_per_output(levels[0]), _per_output(levels[1])),
         feature=feature,
         fx=fx,
         rows=(rows[0], rows[1]),
@@ -191,7 +216,7 @@ class _Side(NamedTuple):
         return cls(rows, None if weights is None else weights[rows])
 
 
-def _plain(values: Floats) -> float | Floats:
+def _per_output(values: Floats) -> float | Floats:
     """A float for one output, else the array."""
     return float(values[0]) if len(values) == 1 else values
 
@@ -209,38 +234,34 @@ def _checked_feature(feature: str | None, group: Any, schema: Schema, families: 
     return families.names[families.places[schema.names.index(feature)]]
 
 
-# Sums of parts.
+# Sums of components.
 
 
-class _PartSums(NamedTuple):
-    """How parts are added up for one table: labels of the sums, and the sum that each part goes to."""
+class _Sums(NamedTuple):
+    """How components are added up for one table: labels of the sums, and the sum that each component goes to."""
 
     by: str
     labels: list[str]
     places: Ints
 
 
-def _by_term(parts: Parts, schema: Schema) -> _PartSums:
-    return _PartSums("term", parts.labels(schema.names), np.arange(len(parts)))
+def _by_term(components: Components, schema: Schema) -> _Sums:
+    return _Sums("term", components.labels(schema.names), np.arange(len(components)))
 
 
-def _by_family(parts: Parts, families: Families) -> _PartSums:
-    keys, places = families.merged(parts.keys)
-    labels = with_rests(families.labels(keys), parts)
-    return _PartSums("term", labels, np.append(places, np.arange(len(keys), len(labels))))
+def _by_family(components: Components, families: Families) -> _Sums:
+    keys, places = families.merged(components.keys)
+    labels = components.labelled(families.labels(keys))
+    return _Sums("term", labels, np.append(places, np.arange(len(keys), len(labels))))
 
 
-def _whole(parts: Parts) -> _PartSums:
-    return _PartSums("term", ["total"], np.zeros(len(parts), dtype=np.int64))
-
-
-def _by_route(parts: Parts, families: Families, feature: str) -> _PartSums:
+def _by_route(components: Components, families: Families, feature: str) -> _Sums:
     """Through a feature by itself, through its interactions, through others; what is not listed may be any of these."""
     position = families.names.index(feature)
-    keys = [families.key(key) for key in parts.keys]
+    keys = [families.key(key) for key in components.keys]
     places = [0 if key == (position,) else 1 if position in key else 2 for key in keys]
-    labels = with_rests([f"{feature} by itself", f"interactions of {feature}", "other features"], parts)
-    return _PartSums("route", labels, np.array([*places, *range(3, len(labels))], dtype=np.int64))
+    labels = components.labelled([f"{feature} by itself", f"interactions of {feature}", "other features"])
+    return _Sums("route", labels, np.array([*places, *range(3, len(labels))], dtype=np.int64))
 
 
 # Means and errors over rows.
@@ -270,7 +291,7 @@ class _Running:
 class _Spread:
     """Means of sums of parts over rows, and their standard errors, gathered block by block."""
 
-    def __init__(self, sums: _PartSums, n_outputs: int, *, is_weighted: bool) -> None:
+    def __init__(self, sums: _Sums, n_outputs: int, *, is_weighted: bool) -> None:
         self._sums = sums
         self._n_rows = 0
         shape = len(sums.labels), n_outputs
@@ -293,52 +314,39 @@ class _Spread:
     @property
     def error_squared(self) -> Floats:
         """Square of the standard error of the mean, Σ w² (x - mean)² / (Σ w)² n / (n - 1); NaN for a single row."""
-        n, parts = self._n_rows, self._by_squares
+        n, running = self._n_rows, self._by_squares
         if n < 2:
             return np.full(self.mean.shape, np.nan)
-        squares = parts.squares + parts.total * (parts.mean - self.mean) ** 2
+        squares = running.squares + running.total * (running.mean - self.mean) ** 2
         return squares / self._weighted.total**2 * (n / (n - 1))
 
 
 def _spreads(
-    model: Evaluation, parts: Parts, sums: Sequence[_PartSums], rows: Statistics, weights: Floats | None
+    function: Function, components: Components, sums: Sequence[_Sums], rows: Statistics, weights: Floats | None
 ) -> list[_Spread]:
-    """Means and errors of sums of parts over the rows of one group."""
-    codes = rows.on(model.grid).bins
-    spreads = [_Spread(each, model.terms.n_outputs, is_weighted=weights is not None) for each in sums]
+    """Means and errors of sums of components over the rows of one group."""
+    codes, n_outputs = rows.on(function.grid).bins, function.terms.n_outputs
+    spreads = [_Spread(each, n_outputs, is_weighted=weights is not None) for each in sums]
     weights = np.ones(len(codes)) if weights is None else weights
-    for block in parts.blocks(len(codes), model.terms.n_outputs):
-        values = parts_at(model, codes[block], parts)
+    for block in components.blocks(len(codes), n_outputs):
+        values = components_at(function, codes[block], components)
         for spread in spreads:
             spread.add(values, weights[block])
     return spreads
 
 
-class _Difference(NamedTuple):
-    """Differences of means, and their standard errors, shapes (n_sums, n_outputs)."""
-
-    gap: Floats
-    error: Floats
-
-    @classmethod
-    def between(cls, first: _Spread, second: _Spread) -> _Difference:
-        """The second mean minus the first; no error where values within each group differ by rounding only."""
-        error = np.sqrt(first.error_squared + second.error_squared)
-        rounding = _ROUNDING * np.maximum(np.abs(first.mean), np.abs(second.mean))
-        return cls(second.mean - first.mean, np.where(error > rounding, error, np.nan))
+def _difference(first: _Spread, second: _Spread) -> dict[str, Floats]:
+    """The second mean minus the first, and its error; no error where values within each group differ by rounding."""
+    error = np.sqrt(first.error_squared + second.error_squared)
+    rounding = _ROUNDING * np.maximum(np.abs(first.mean), np.abs(second.mean))
+    return {"gap": second.mean - first.mean, "error": np.where(error > rounding, error, np.nan)}
 
 
-def _table(sums: _PartSums, difference: _Difference, outputs: Sequence[str], backend: str | None) -> Any:
+def _table(sums: _Sums, difference: dict[str, Floats], outputs: Sequence[str], backend: str | None) -> Any:
     """A row per output and sum, terms with the largest gap first, routes as they come."""
-    sizes = np.abs(difference.gap)
-    orders = [largest_first(of_output) if sums.by == "term" else range(len(sizes)) for of_output in sizes.T]
-    rows = [(k, i) for k, order in enumerate(orders) for i in order]
-    columns: dict[str, Any] = {sums.by: [sums.labels[i] for _, i in rows]}
-    if len(outputs) > 1:
-        columns["output"] = [outputs[k] for k, _ in rows]
-    for name, values in difference._asdict().items():
-        columns[name] = np.array([values[i, k] for k, i in rows])
-    return frame(columns, backend)
+    sizes = np.abs(difference["gap"])
+    ranks = [largest_first(column) if sums.by == "term" else range(len(sizes)) for column in sizes.T]
+    return contributions_table({sums.by: sums.labels}, outputs, difference, ranks, backend)
 
 
 # The two groups.

@@ -1,8 +1,5 @@
 """Importance: how much each term matters; sums of terms by feature and family; tables with the strongest first.
 
-Parts are listed terms, sums of terms that are not listed (one per order), and a remainder. Two models with the same
-features have their parts side by side: a term that one of them lists and the other only adds up is evaluated for both.
-
 A term whose features are all of one family belongs to that family, whatever its order. A term of features of several
 families is an interaction of these families. A feature without a family is one by itself.
 """
@@ -11,171 +8,29 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
 
 from treeanova.anova.certificate import Certificate
 from treeanova.anova.support import is_product
-from treeanova.core.arrays import BinIndices, Floats, Ints, Key, Names, labels_of
+from treeanova.core.arrays import Floats, Ints, Key, Names, labels_of
 from treeanova.core.compiled import affordable
-from treeanova.core.progress import blocks, listener, one_step
-from treeanova.data.columns import free_name
-from treeanova.decomposition.term import Evaluation, rest_label
+from treeanova.core.progress import listener, one_step
+from treeanova.data.columns import frame
+from treeanova.decomposition.function import Function
 from treeanova.density.kinds import Density
-from treeanova.density.row_sources import RowsInMemory
-from treeanova.density.statistics import Points, Statistics
-from treeanova.model.grid import Grid
+from treeanova.density.statistics import Points
 from treeanova.model.rows import Rows
 from treeanova.terms.moments import Moments, covariance_changes, moments, moments_of_values
-from treeanova.terms.terms import each_in_one_piece
-
-_NUMBERS_AT_ONCE = 1 << 22
-
-
-@dataclasses.dataclass(frozen=True)
-class Parts:
-    """Parts that add up to the score of one or several models, besides the intercept.
-
-    Attributes
-    ----------
-    keys
-        Listed terms by positions of their features.
-    rest_orders
-        Orders of which some terms are not listed, but added up.
-    has_remainder
-        Whether a remainder comes last.
-    """
-
-    keys: tuple[Key, ...]
-    rest_orders: tuple[int, ...] = ()
-    has_remainder: bool = False
-
-    def __len__(self) -> int:
-        return len(self.keys) + len(self.rest_orders) + self.has_remainder
-
-    def labels(self, names: Sequence[str]) -> list[str]:
-        """Labels of all parts for people, from the names of the features."""
-        return with_rests(labels_of([[names[j] for j in key] for key in self.keys], names), self)
-
-    def blocks(self, n_rows: int, n_outputs: int) -> Iterator[slice]:
-        """Rows in blocks whose values fit into memory."""
-        size = max(1, _NUMBERS_AT_ONCE // max(1, len(self) * n_outputs))
-        starts = range(0, n_rows, size)
-        return blocks("rows", (slice(start, start + size) for start in starts), len(starts))
-
-
-def with_rests(labels: Sequence[str], parts: Parts) -> list[str]:
-    """Labels of listed terms, or of groups of them, and after them those of sums of other terms and a remainder."""
-    found = list(labels)
-    for label in [*map(rest_label, parts.rest_orders), *["remainder"] * parts.has_remainder]:
-        found.append(free_name(label, found))
-    return found
 
 
 def largest_first(sizes: Floats) -> list[int]:
     """Positions in descending order of size; sizes that rounding alone distinguishes stay as they come."""
     scale = float(sizes.max(initial=0.0)) or 1.0
     return [int(i) for i in np.argsort(-(sizes / scale).round(12), kind="stable")]
-
-
-def parts_of(*models: Evaluation) -> Parts:
-    """The parts that some models have together: those of one model in its own order, else by order and features."""
-    keys = tuple(dict.fromkeys(key for model in models for key in model.terms.keys))
-    if len(models) > 1:
-        keys = tuple(sorted(keys, key=lambda key: (len(key), key)))
-    orders = sorted({order for model in models for order in model.rest_orders})
-    return Parts(keys, tuple(orders), any(model.has_remainder for model in models))
-
-
-def parts_at(model: Evaluation, codes: BinIndices, parts: Parts) -> Floats:
-    """Values of all parts at rows given by their bins, shape (n_rows, n_parts, n_outputs); zero where it has none."""
-    values = _listed_and_rests_at(model, codes, parts)
-    if not parts.has_remainder:
-        return values
-    rest = np.zeros((len(codes), model.terms.n_outputs))
-    if model.has_remainder:
-        rest = model.score(Rows.in_bins(model.grid, codes)) - model.terms.intercept - values.sum(axis=1)
-    return np.concatenate([values, rest[:, None]], axis=1)
-
-
-def _listed_and_rests_at(model: Evaluation, codes: BinIndices, parts: Parts) -> Floats:
-    """Values of terms, and of the sums of all terms that are not among them, without a remainder."""
-    values = each_in_one_piece(len(codes), len(parts.keys) + len(parts.rest_orders), model.terms.n_outputs)
-    known = [i for i, key in enumerate(parts.keys) if model.knows(key)]
-    values[:, known] = model.at(codes, [parts.keys[i] for i in known])
-    if not model.rest_orders:
-        return values
-    at_keys = {parts.keys[i]: values[:, i] for i in known}
-    added = [key for key in at_keys if key not in set(model.terms.keys)]  # in the model's own sums
-    rests = model.rests_at(codes, at_keys)
-    for i, order in enumerate(model.rest_orders):
-        place = len(parts.keys) + parts.rest_orders.index(order)
-        values[:, place] = rests[:, i] - sum(at_keys[key] for key in added if len(key) == order)
-    return values
-
-
-def mean_parts(model: Evaluation, statistics: Statistics, parts: Parts) -> Floats:
-    """Means of all parts over rows, shape (n_parts, n_outputs): of tables by counts of their cells, of others at rows.
-
-    `statistics` are of rows that are encoded as the model encodes them.
-    """
-    means = np.zeros((len(parts), model.terms.n_outputs))
-    counted = statistics.on(model.terms.tables.grid)
-    for i, key in enumerate(parts.keys):
-        if model.terms.has_table(key):
-            means[i] = _mean_of_table(model, counted, key)
-    at_rows = [i for i, key in enumerate(parts.keys) if model.knows(key) and not model.terms.has_table(key)]
-    if at_rows or model.rest_orders:
-        others = Parts(tuple(parts.keys[i] for i in at_rows), parts.rest_orders)
-        rests = range(len(parts.keys), len(parts.keys) + len(parts.rest_orders))
-        means[[*at_rows, *rests]] = _means_at_rows(model, statistics, others)
-    if model.has_remainder:
-        means[-1] = _mean_score(model, statistics) - model.terms.intercept - means.sum(axis=0)
-    return means
-
-
-def _mean_of_table(model: Evaluation, counted: Statistics, key: Key) -> Floats:
-    """Mean of a term that has a table, by the share of the rows in each cell."""
-    mean: Floats = np.tensordot(shares_of_cells(model, counted, key), model.terms.tables.effects.terms[key], len(key))
-    return mean
-
-
-def shares_of_cells(model: Evaluation, counted: Statistics, key: Key) -> Floats:
-    """Share of the rows in each cell of a term that has a table; `counted` are statistics on the grid of the tables."""
-    return counted.counts(key, model.terms.tables.effects.binnings.get(key))
-
-
-def all_points(statistics: Statistics, grid: Grid) -> Points:
-    """Bins and weights of all rows, which a mean of terms without tables needs."""
-    if statistics.is_complete:
-        return statistics.on(grid).points()
-    source = statistics.source
-    if not isinstance(source, RowsInMemory):
-        raise ValueError(  # noqa: TRY004  what is wrong is how many rows there are
-            f"rows must all be held in memory where terms have no tables, got a sample of {statistics.n_rows:,} rows; "
-            "pass rows in memory as `X_old` and `X_new`, or decompose with `max_order=2`."
-        )
-    weights = np.ones(len(source.values)) if source.weights is None else source.weights
-    return Points(grid.index(Rows(source.values)), weights / weights.sum())
-
-
-def _means_at_rows(model: Evaluation, statistics: Statistics, parts: Parts) -> Floats:
-    """Means of terms and of sums of other terms, evaluated at all rows."""
-    codes, weights = all_points(statistics, model.grid)
-    total = np.zeros((len(parts), model.terms.n_outputs))
-    for rows in parts.blocks(len(codes), model.terms.n_outputs):
-        total += np.einsum("npk,n->pk", _listed_and_rests_at(model, codes[rows], parts), weights[rows])
-    return total
-
-
-def _mean_score(model: Evaluation, statistics: Statistics) -> Floats:
-    """Mean of the model's score over rows, shape (n_outputs,)."""
-    codes, weights = all_points(statistics, model.grid)
-    mean: Floats = weights @ model.score(Rows.in_bins(model.grid, codes))
-    return mean
 
 
 @dataclasses.dataclass(frozen=True)
@@ -271,15 +126,15 @@ _SQUARABLE = 1e-140, 1e140
 _ERROR = 0.003  # standard error of a share of the variance
 
 
-def rows_of_density(evaluation: Evaluation, density: Density, random_state: int) -> Points:
+def rows_of_density(function: Function, density: Density, random_state: int) -> Points:
     """Bins on the model's grid and weights of rows that represent a density, fewer where they would take long."""
     rng = np.random.default_rng(random_state)
-    points = evaluation.terms.points(density.population, _DRAWS, rng)
-    return _some(points, _n_rows(evaluation), rng)
+    points = function.terms.points(density.population, _DRAWS, rng)
+    return _some(points, _n_rows(function), rng)
 
 
-def _n_rows(evaluation: Evaluation) -> int:
-    return int(np.clip(affordable(_STEPS) / max(evaluation.terms.row_cost, 1.0), *_ROWS))
+def _n_rows(function: Function) -> int:
+    return int(np.clip(affordable(_STEPS) / max(function.terms.row_cost, 1.0), *_ROWS))
 
 
 def _some(points: Points, n_rows: int, rng: np.random.Generator) -> Points:
@@ -291,15 +146,15 @@ def _some(points: Points, n_rows: int, rng: np.random.Generator) -> Points:
     return Points(codes[chosen], np.full(n_rows, 1 / n_rows))
 
 
-def moments_take_long(evaluation: Evaluation) -> bool:
+def moments_take_long(function: Function) -> bool:
     """Whether moments take seconds rather than a moment: thousands of terms, or forests at rows."""
-    terms = evaluation.terms
-    at_rows = bool(terms.keys_at_rows or evaluation.rest_orders or evaluation.has_remainder)
+    terms = function.terms
+    at_rows = bool(terms.keys_at_rows or function.rest_orders or function.has_remainder)
     return len(terms.keys) > _MANY_TERMS or (at_rows and terms.row_cost * _ROWS[1] > _LONG_STEPS)
 
 
 def moments_of_terms(
-    evaluation: Evaluation, density: Density, certificate: Certificate, weights: Mapping[Key, Floats], random_state: int
+    function: Function, density: Density, certificate: Certificate, weights: Mapping[Key, Floats], random_state: int
 ) -> Moments:
     """Variance, covariance with the rest, and mean absolute value of each term, a remainder last.
 
@@ -309,7 +164,7 @@ def moments_of_terms(
         Where terms are so large or so small that their squares are no longer numbers with all digits.
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        result = _moments_of_terms(evaluation, density, certificate, weights, random_state)
+        result = _moments_of_terms(function, density, certificate, weights, random_state)
     sizes = result.mean_abs.max(axis=0, initial=0.0)
     wrong = sizes[(sizes > 0) & ~((sizes > _SQUARABLE[0]) & (sizes < _SQUARABLE[1]))]
     if len(wrong):
@@ -317,13 +172,13 @@ def moments_of_terms(
             f"the terms' mean absolute values must be between {_SQUARABLE[0]:g} and {_SQUARABLE[1]:g} for variances, "
             f"got {wrong[0]:.6g}; express the target in another unit and train the model again."
         )
-    return result.beyond(evaluation.source.rounding)
+    return result.beyond(function.source.rounding)
 
 
 def _moments_of_terms(
-    evaluation: Evaluation, density: Density, certificate: Certificate, weights: Mapping[Key, Floats], random_state: int
+    function: Function, density: Density, certificate: Certificate, weights: Mapping[Key, Floats], random_state: int
 ) -> Moments:
-    terms = evaluation.terms
+    terms = function.terms
     effects = terms.tables.effects
     population = density.population
     if population is density:
@@ -331,40 +186,40 @@ def _moments_of_terms(
     else:  # terms are not pure under the rows at which they are ranked
         density, joint = population, population.joint
         weights = {key: density.table(key, effects.binnings.get(key)) for key in effects.terms}
-    if terms.keys_at_rows or evaluation.rest_orders or evaluation.has_remainder:
-        result = _moments_at_rows(evaluation, density, np.random.default_rng(random_state))
+    if terms.keys_at_rows or function.rest_orders or function.has_remainder:
+        result = _moments_at_rows(function, density, np.random.default_rng(random_state))
         with one_step(listener(), "variances at rows"):
             result = result.with_tables(effects.terms, weights, uncorrelated=joint is None)
     elif not effects.terms:
         return Moments(*np.zeros((3, 0, effects.n_outputs)))
     else:
         with one_step(listener(), "variances of tables"):
-            rng, is_whole = np.random.default_rng(random_state), not evaluation.scope.is_part
+            rng, is_whole = np.random.default_rng(random_state), not function.scope.is_part
             if joint is not None and is_whole and density.is_empirical and density.statistics is not None:
-                density.statistics.add_scores(evaluation.source.score)
+                density.statistics.add_scores(function.source.score)
             result = moments(effects, weights, joint, rng, is_whole=is_whole)
     if joint is None:
         return result
     with one_step(listener(), "covariances of tables"):
-        differences = _differences(evaluation, density, weights)
+        differences = _differences(function, density, weights)
         if not differences:
             return result
         return result.with_covariances(covariance_changes(effects, weights, differences, lambda j: density.table((j,))))
 
 
-def _moments_at_rows(evaluation: Evaluation, density: Density, rng: np.random.Generator) -> Moments:
+def _moments_at_rows(function: Function, density: Density, rng: np.random.Generator) -> Moments:
     """Moments over rows: of tables at thousands, of all other terms at as many as the error of their shares needs."""
-    many = _some(evaluation.terms.points(density, _DRAWS, rng), _ROWS[1], rng)
-    if evaluation.terms.row_cost * len(many.codes) <= _FEW_STEPS or np.ptp(many.weights) > 0:
-        return moments_of_values(evaluation.all_at(many.codes), many.weights)
+    many = _some(function.terms.points(density, _DRAWS, rng), _ROWS[1], rng)
+    if function.terms.row_cost * len(many.codes) <= _FEW_STEPS or np.ptp(many.weights) > 0:
+        return moments_of_values(function.all_at(many.codes), many.weights)
     codes = rng.permutation(many.codes)
-    n_tables, n_rows = len(evaluation.terms.tables.keys), _ROWS[0]
-    values = evaluation.all_at(codes[:n_rows])
-    while 2 * n_rows <= min(_n_rows(evaluation), len(codes)) and _largest_error(values, n_tables) > _ERROR:
-        values = np.concatenate([values, evaluation.all_at(codes[n_rows : 2 * n_rows])])
+    n_tables, n_rows = len(function.terms.tables.keys), _ROWS[0]
+    values = function.all_at(codes[:n_rows])
+    while 2 * n_rows <= min(_n_rows(function), len(codes)) and _largest_error(values, n_tables) > _ERROR:
+        values = np.concatenate([values, function.all_at(codes[n_rows : 2 * n_rows])])
         n_rows *= 2
     few = moments_of_values(values, np.full(len(values), 1 / len(values)))
-    return _joined(few, _moments_of_tables_at(evaluation, many), n_tables)
+    return _joined(few, _moments_of_tables_at(function, many), n_tables)
 
 
 def _largest_error(values: Floats, n_tables: int) -> float:
@@ -376,10 +231,10 @@ def _largest_error(values: Floats, n_tables: int) -> float:
     return float(products.std(axis=0).max(initial=0.0) / np.sqrt(len(values)))
 
 
-def _moments_of_tables_at(evaluation: Evaluation, rows: Points) -> Moments:
+def _moments_of_tables_at(function: Function, rows: Points) -> Moments:
     """Moments of tables at rows, and last of all else, which is the score minus these."""
-    tables = evaluation.at(rows.codes, evaluation.terms.tables.keys)
-    score = evaluation.score(Rows.in_bins(evaluation.grid, rows.codes))
+    tables = function.at(rows.codes, function.terms.tables.keys)
+    score = function.score(Rows.in_bins(function.grid, rows.codes))
     return moments_of_values(np.concatenate([tables, (score - tables.sum(axis=1))[:, None]], axis=1), rows.weights)
 
 
@@ -400,9 +255,9 @@ def _joined(few: Moments, many: Moments, n_tables: int) -> Moments:
     return Moments(variance, covariance, mean_abs)
 
 
-def _differences(evaluation: Evaluation, density: Density, weights: Mapping[Key, Floats]) -> dict[Key, Floats]:
+def _differences(function: Function, density: Density, weights: Mapping[Key, Floats]) -> dict[Key, Floats]:
     """Tables of pairs minus those of the joint density, where they differ."""
-    binnings = evaluation.terms.tables.effects.binnings
+    binnings = function.terms.tables.effects.binnings
     pairs = ((key, density.difference(key, binnings.get(key))) for key in weights if len(key) == 2)
     return {key: difference for key, difference in pairs if difference is not None}
 
@@ -416,14 +271,14 @@ def _are_uncorrelated(density: Density, certificate: Certificate, weights: Mappi
 
 
 def moments_of_families(
-    evaluation: Evaluation, moments: Moments, families: Families, rows: Callable[[], Points]
+    function: Function, moments: Moments, families: Families, rows: Callable[[], Points]
 ) -> tuple[list[Key], Moments]:
     """Terms of families, and moments of all parts when terms are added up within families.
 
     Shares of the variance are sums of those of terms. What terms of a sum have in common, and the mean absolute value
     of the sum, are found at rows of the density.
     """
-    keys, places = families.merged(evaluation.terms.keys)
+    keys, places = families.merged(function.terms.keys)
     n_rests = len(moments.variance) - len(places)
     places = np.append(places, len(keys) + np.arange(n_rests))
     n_sums = len(keys) + n_rests
@@ -433,17 +288,17 @@ def moments_of_families(
     )
     merged = np.flatnonzero(np.bincount(places, minlength=n_sums) > 1)
     if len(merged):
-        common, mean_abs[merged] = _merged_moments(evaluation, places, merged, rows())
+        common, mean_abs[merged] = _merged_moments(function, places, merged, rows())
         are_correlated = bool(moments.covariance.any())
         variance[merged] = np.maximum(variance[merged] + common * are_correlated, 0.0)
     return keys, Moments(variance, share - variance, mean_abs)
 
 
-def _merged_moments(evaluation: Evaluation, places: Ints, merged: Ints, rows: Points) -> tuple[Floats, Floats]:
+def _merged_moments(function: Function, places: Ints, merged: Ints, rows: Points) -> tuple[Floats, Floats]:
     """Covariances within sums of several terms, and mean absolute values of these sums, shapes (n_sums, n_outputs)."""
     terms = np.flatnonzero(np.isin(places, merged))
     within = np.searchsorted(merged, places[terms])
-    values = evaluation.at(rows.codes, [evaluation.terms.keys[i] for i in terms])
+    values = function.at(rows.codes, [function.terms.keys[i] for i in terms])
     own = summed(moments_of_values(values, rows.weights).variance, within, len(merged))
     together = moments_of_values(summed(values, within, len(merged), axis=1), rows.weights)
     return together.variance - own, together.mean_abs
@@ -461,26 +316,133 @@ def strongest_first(variance: Floats) -> list[int]:
     return [int(i) for i in np.argsort(-variance, kind="stable")]
 
 
-def ranked_columns(
-    by: str, labels: Sequence[str], orders: Sequence[int], outputs: Sequence[str], measures: Floats
-) -> dict[str, Any]:
-    """Columns of a table of terms or features, strongest first; measures are (3, n_labels, n_outputs).
+class Standing(NamedTuple):
+    """One row of a ranking; what is not a listed term has no features."""
 
-    Those are variance, covariance and mean absolute value; outputs are named where there are several.
+    features: Names
+    label: str
+    order: int
+    variance: float
+    share: float
+    mean_abs: float
+
+    @property
+    def is_remainder(self) -> bool:
+        """Whether this is not a listed term: other terms of an order added up, or the remainder."""
+        return not self.features
+
+    @property
+    def key(self) -> Names:
+        """The features, or a key that no term has."""
+        return self.features or key_of_rest(self.label)
+
+
+def key_of_rest(label: str) -> Names:
+    """A key, which no term has, of what is not a listed term."""
+    return "", label
+
+
+def is_rest(key: Names) -> bool:
+    return key[0] == "" and len(key) == 2
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Ranking:
+    """How much each term, or each feature, contributes to the variance of the score.
+
+    Attributes
+    ----------
+    by
+        "term" or "feature".
+    labels
+        What tables print for each entry.
+    features
+        The names of each entry; empty for sums of terms that are not listed and for a remainder.
+    orders
+        Orders of the entries.
+    outputs
+        Names of the outputs.
+    variance, covariance
+        Variance, and covariance with all other entries, relative to the variance of the score; (n_entries, n_outputs).
+    mean_abs
+        Mean absolute values, of the same shape.
     """
-    rows = [(k, i) for k in range(len(outputs)) for i in strongest_first(measures[0, :, k])]
-    columns: dict[str, Any] = {by: [labels[i] for _, i in rows]}
+
+    by: str
+    labels: Sequence[str]
+    features: Sequence[Names]
+    orders: Sequence[int]
+    outputs: Names
+    variance: Floats
+    covariance: Floats
+    mean_abs: Floats
+
+    @property
+    def share(self) -> Floats:
+        return self.variance + self.covariance
+
+    def table(self, backend: str | None) -> Any:
+        """The data frame that users see."""
+        measures = {name: getattr(self, name) for name in ("variance", "covariance", "share", "mean_abs")}
+        order = {"order": self.orders} if self.by == "term" else {}
+        ranks = [strongest_first(column) for column in self.variance.T]
+        return contributions_table({self.by: self.labels, **order}, self.outputs, measures, ranks, backend)
+
+    def of(self, output: str) -> list[Standing]:
+        """The entries of one output, the strongest first."""
+        k = self.outputs.index(output)
+        measures = self.variance[:, k], self.share[:, k], self.mean_abs[:, k]
+        rows = list(zip(self.features, self.labels, self.orders, *(each.tolist() for each in measures), strict=True))
+        return [Standing(*rows[i]) for i in strongest_first(self.variance[:, k])]
+
+    @property
+    def standings(self) -> dict[str, list[Standing]]:
+        """The entries of each output, the strongest first."""
+        return {output: self.of(output) for output in self.outputs}
+
+
+def contributions_table(
+    names: Mapping[str, Sequence[Any]],
+    outputs: Sequence[str],
+    measures: Mapping[str, Floats],
+    ranks: Sequence[Iterable[int]],
+    backend: str | None,
+) -> Any:
+    """Table with a row per output and entry, in the order of `ranks`; outputs are named where there are several.
+
+    `names` has what each entry is called, the label first; `measures` are arrays of shape (n_entries, n_outputs).
+    """
+    rows = [(k, i) for k, rank in enumerate(ranks) for i in rank]
+    columns: dict[str, Any] = {name: [entries[i] for _, i in rows] for name, entries in names.items()}
     if len(outputs) > 1:
-        columns["output"] = [outputs[k] for k, _ in rows]
+        label, *more = columns
+        columns = {label: columns[label], "output": [outputs[k] for k, _ in rows], **{n: columns[n] for n in more}}
+    return frame(
+        columns | {name: np.array([values[i, k] for k, i in rows]) for name, values in measures.items()}, backend
+    )
+
+
+def rank_terms(
+    function: Function, moments: Moments, families: Families, by: str, rows: Callable[[], Points] | None
+) -> Ranking:
+    """Rank terms, or families of features; `rows` of the density are given where families have several features."""
+    components, schema = function.components, function.grid.schema
+    keys: Sequence[Key] = components.keys
+    if rows is not None:
+        keys, moments = moments_of_families(function, moments, families, rows)
+    total = moments.score_variance
+    scale = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
+    measures = np.stack([moments.variance * scale, moments.covariance * scale, moments.mean_abs])
+    n_sums = len(components) - len(components.keys)
     if by == "term":
-        columns["order"] = [orders[i] for _, i in rows]
-    variance, covariance, mean_abs = (np.array([measure[i, k] for k, i in rows]) for measure in measures)
-    return columns | {
-        "variance": variance,
-        "covariance": covariance,
-        "share": variance + covariance,
-        "mean_abs": mean_abs,
-    }
+        labels, features = families.labels(keys), [tuple(families.names[i] for i in key) for key in keys]
+        orders = [*map(len, keys), *components.orders[len(components.keys) :]]
+    else:
+        labels, features, orders = list(families.names), [(name,) for name in families.names], []
+        measures = np.einsum("mtk,tf->mfk", measures, feature_shares(keys, len(labels), n_rests=n_sums))
+        orders = [1] * len(labels) + components.orders[len(components.keys) :]
+    entries = components.labelled(labels), [*features, *[()] * n_sums], orders
+    return Ranking(by, *entries, schema.outputs, *measures)
 
 
 def feature_shares(keys: Sequence[Key], n_features: int, *, n_rests: int) -> Floats:

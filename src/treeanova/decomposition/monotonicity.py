@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from treeanova.core.arrays import Bools, Floats, Ints, Key
-from treeanova.data.columns import frame
-from treeanova.decomposition.term import Evaluation
+from treeanova.data.columns import frame, printable
+from treeanova.data.files import records
+from treeanova.decomposition.function import Function
+from treeanova.decomposition.result import Result
 from treeanova.model.axes import Axis
 from treeanova.model.effects import Effects
 from treeanova.model.forest import Forest
@@ -69,7 +71,7 @@ class Level(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Monotonicity:
+class Monotonicity(Result):
     """Whether a model rises or falls in a feature, all other features being the same; `print` it.
 
     The statement is about the whole model, exactly, in all cells: also those without data. Bins of missing values have
@@ -154,7 +156,7 @@ class Monotonicity:
         return frame(columns, self.backend)
 
     def breaks(self, direction: str) -> Any:
-        """Table of the cells that break a direction: for each step that goes the other way, the one that does it most.
+        """Return a table of the cells that break a direction: for each step the other way, the one that does it most.
 
         Parameters
         ----------
@@ -193,11 +195,21 @@ class Monotonicity:
     def __repr__(self) -> str:
         return f"Monotonicity({self.feature}: {self.direction})"
 
-    def __str__(self) -> str:
+    def _content(self) -> dict[str, Any]:
+        return {
+            "feature": self.feature,
+            "output": self.output,
+            "direction": self.direction,
+            "levels": records(self.table),
+            "steps": records(self.steps),
+        }
+
+    def _text(self, top: int) -> str:
+        del top  # it has no long table
         words = {"neither": "neither increasing nor decreasing", "undecided": "undecided"}
         lines = [f"{self.feature}: {words.get(self.direction, self.direction)}"]
         lines += [f"  {line}" for line in (*self._extremes(), *self._by_partner(), *self.notes)]
-        return "\n".join(lines)
+        return "\n".join(map(printable, lines))
 
     def _extremes(self) -> Iterator[str]:
         """The largest rise and the largest fall."""
@@ -251,9 +263,9 @@ def _direction(never_falls: bool | None, never_rises: bool | None) -> str:
     return "neither" if never_falls is False and never_rises is False else "undecided"
 
 
-def monotonicity_of(evaluation: Evaluation, model: Any, feature: int, output: int, backend: str | None) -> Monotonicity:
+def monotonicity_of(function: Function, model: Any, feature: int, output: int, backend: str | None) -> Monotonicity:
     """The statement for a feature and an output given by position; more is tried where little leaves it undecided."""
-    grid, steps = _steps(evaluation, model, feature, output)
+    grid, steps = _steps(function, model, feature, output)
     for n_nodes in (_FEW_NODES, _MANY_NODES):
         found = _statement(grid, steps, feature, n_nodes)
         if found.direction != "undecided":
@@ -284,16 +296,16 @@ def _statement(grid: Grid, functions: Callable[[], Iterator[StepFunction]], feat
 
 
 def _steps(
-    evaluation: Evaluation, model: Any, feature: int, output: int
+    function: Function, model: Any, feature: int, output: int
 ) -> tuple[Grid, Callable[[], Iterator[StepFunction]]]:
     """The steps of the whole function, from trees where they are known, else from tables; and their grid."""
-    source = evaluation.source
-    if source.is_sum_of_terms and not evaluation.scope.is_part:
+    source = function.source
+    if source.is_sum_of_terms and not function.scope.is_part:
         effects = source.raw().tables.effects
         if max((len(key) for key in effects.terms if feature in key), default=0) > _MOST_ORDERS_BY_TABLES:
-            known = _trees_of(effects, model)
-            if known is not None:
-                return known[1].grid, functools.partial(steps_of_trees, *known, feature, output)
+            trees = _trees_of(effects, model)
+            if trees is not None:
+                return trees[1].grid, functools.partial(steps_of_trees, *trees, feature, output)
     return source.steps(feature, output)[0], lambda: source.steps(feature, output)[1]
 
 
@@ -409,6 +421,6 @@ def _level(partner: str, label: str, bounds: Floats, possible: Bools, found: Boo
 def _notes(axis: Axis) -> Iterator[str]:
     """What is said about missing values."""
     if axis.n_extra:
-        yield "missing values are apart"
+        yield "missing values are excluded"
     elif axis.missing_bin >= 0:
         yield f"missing values count as {axis.labels[axis.missing_bin]}"

@@ -7,32 +7,29 @@ under the density: ``response(intercept + value) - response(intercept)``.
 
 from __future__ import annotations
 
-import abc
 import dataclasses
 import difflib
-import functools
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
-from treeanova.core.arrays import BinIndices, Floats, Key, Names, label_of
+from treeanova.core.arrays import SEPARATOR, Floats, Key, Names, label_of, labels_of
 from treeanova.data.columns import encode
 from treeanova.data.features import Schema
+from treeanova.decomposition.function import Function
 from treeanova.errors import BudgetError
 from treeanova.model.axes import Axis
 from treeanova.model.effects import Effects, is_classifier, respond
 from treeanova.model.grid import Grid
 from treeanova.model.rows import Rows
-from treeanova.terms.source import Source
-from treeanova.terms.terms import Scope, TermSet
 from treeanova.views import RESPONSES
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Term(abc.ABC):
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Term:
     """One term: its features, its values at rows, and its table where it has one.
 
     Attributes
@@ -41,13 +38,16 @@ class Term(abc.ABC):
         Names, in the order of the data.
     schema
         The term's features, and the outputs of the model.
+    at_rows
+        The term as a function of encoded rows that hold its features; None where it has a table.
+    table
+        Axes, values over their bins, and weights of the cells; None where the term is known at rows only.
 
     Examples
     --------
-    >>> import numpy as np, treeanova
-    >>> from sklearn.tree import DecisionTreeRegressor
-    >>> X = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
-    >>> fx = treeanova.decompose(DecisionTreeRegressor().fit(X, [0, 0, 0, 1]), X)
+    >>> import numpy as np
+    >>> from treeanova.testing import example
+    >>> fx, X = example()
     >>> term = fx.terms["x0", "x1"]
     >>> term
     Term(x0 × x1: 2 × 2 bins, values -0.25 to 0.25)
@@ -58,7 +58,9 @@ class Term(abc.ABC):
     """
 
     features: Names
-    schema: Schema = dataclasses.field(repr=False)
+    schema: Schema
+    at_rows: Callable[[Floats], Floats] | None = None
+    table: tuple[tuple[Axis, ...], Floats, Floats] | None = None
 
     @property
     def order(self) -> int:
@@ -66,27 +68,36 @@ class Term(abc.ABC):
         return len(self.features)
 
     @property
-    @abc.abstractmethod
     def has_table(self) -> bool:
         """Whether `axes`, `values` and `weights` are known; all terms can be evaluated at rows."""
+        return self.table is not None
 
     @property
-    @abc.abstractmethod
     def axes(self) -> tuple[Axis, ...]:
         """The bins of each feature, which may be coarser than those of the feature in other terms."""
+        return self._table[0]
 
     @property
-    @abc.abstractmethod
     def values(self) -> Floats:
         """Values over the bins, with a last axis of outputs where there are several."""
+        return self._table[1]
 
     @property
-    @abc.abstractmethod
     def weights(self) -> Floats:
         """Weights of the cells under the density, of sum 1."""
+        return self._table[2]
+
+    @property
+    def _table(self) -> tuple[tuple[Axis, ...], Floats, Floats]:
+        if self.table is None:
+            raise ValueError(
+                f"term {label_of(self.features)!r} has no table, it is known at rows only; use "
+                f"fx.term_values(X, {self.features!r})."
+            )
+        return self.table
 
     def __call__(self, X: Any) -> Floats:
-        """The term at rows that hold the term's features.
+        """Evaluate the term at rows that hold its features.
 
         Parameters
         ----------
@@ -97,137 +108,84 @@ class Term(abc.ABC):
         -------
         array of shape (n_rows,), or (n_rows, n_outputs) where there are several
         """
-        return self._at(encode(X, self.schema))
-
-    @abc.abstractmethod
-    def _at(self, encoded: Floats) -> Floats:
-        """The term at encoded rows."""
-
-
-@dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class TableTerm(Term):
-    """A term whose values are known for all cells."""
-
-    table_axes: tuple[Axis, ...]
-    table_values: Floats
-    table_weights: Floats
-
-    @property
-    def has_table(self) -> bool:
-        """True."""
-        return True
-
-    @property
-    def axes(self) -> tuple[Axis, ...]:
-        """The bins of each feature."""
-        return self.table_axes
-
-    @property
-    def values(self) -> Floats:
-        """Values over the bins."""
-        return self.table_values
-
-    @property
-    def weights(self) -> Floats:
-        """Weights of the cells."""
-        return self.table_weights
-
-    def _at(self, encoded: Floats) -> Floats:
+        encoded = encode(X, self.schema)
+        if self.at_rows is not None:
+            return self.at_rows(encoded)
         values: Floats = self.values[tuple(axis.index(encoded[:, i]) for i, axis in enumerate(self.axes))]
         return values
 
     def __repr__(self) -> str:
+        label = label_of(self.features)
+        if not self.has_table:
+            return f"Term({label}: at rows)"
         bins = label_of(axis.size for axis in self.axes)
-        span = f"values {self.values.min():.4g} to {self.values.max():.4g}"
-        return f"Term({label_of(self.features)}: {bins} bins, {span})"
+        return f"Term({label}: {bins} bins, values {self.values.min():.4g} to {self.values.max():.4g})"
 
 
-@dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class RowTerm(Term):
-    """A term without a table, known at rows only."""
+class TermKeyError(KeyError):
+    """A key of no term; its message prints as it is, where a KeyError prints it in quotes."""
 
-    at_rows: Callable[[Floats], Floats]
-
-    @property
-    def has_table(self) -> bool:
-        """False."""
-        return False
-
-    @property
-    def axes(self) -> tuple[Axis, ...]:
-        """Raises ValueError."""
-        raise self._no_table()
-
-    @property
-    def values(self) -> Floats:
-        """Raises ValueError."""
-        raise self._no_table()
-
-    @property
-    def weights(self) -> Floats:
-        """Raises ValueError."""
-        raise self._no_table()
-
-    def _no_table(self) -> ValueError:
-        return ValueError(
-            f"term {label_of(self.features)!r} has no table, it is known at rows only; use "
-            f"fx.term_values(X, {self.features!r})."
-        )
-
-    def _at(self, encoded: Floats) -> Floats:
-        return self.at_rows(encoded)
-
-    def __repr__(self) -> str:
-        return f"Term({label_of(self.features)}: at rows)"
-
-
-def names_in(key: str | Collection[str]) -> Names:
-    """The names of features in a key, each of which it may name once; KeyError that says what a key is."""
-    names = (key,) if isinstance(key, str) else tuple(key) if isinstance(key, Collection) else ()
-    if not names or not all(isinstance(name, str) for name in names):
-        raise KeyError(
-            f'terms go by names of features, got {key!r}; a main effect is "a", an interaction ("a", "b"); see '
-            "list(fx.terms)"
-        )
-    doubled = [name for name in dict.fromkeys(names) if names.count(name) > 1]
-    if doubled:
-        raise KeyError(f"a term may name a feature only once, got {key!r}; leave out one {doubled[0]!r}")
-    return names
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class Terms(Mapping[Names, Term]):
-    """Terms by the names of their features: ``terms["a", "b"]`` in any order, ``terms["a"]`` for a main effect."""
+    """Terms by the names of their features, or by their labels.
 
-    def __init__(self, names: Sequence[Names], make: Callable[[Names], Term]) -> None:
-        self._names = tuple(names)
-        self._by_set = {frozenset(features): features for features in self._names}
-        self._make = make
+    ``terms["a", "b"]`` in any order, ``terms["a × b"]`` as tables print it, ``terms["a"]`` for a main effect.
+    """
+
+    def __init__(self, names: Sequence[Names], features: Sequence[str], make: Callable[[Names], Term]) -> None:
+        self._names, self._features, self._make = tuple(names), set(features), make
+        self._by_set = {frozenset(term): term for term in self._names}
+        self._by_label = dict(zip(labels_of(self._names, features), self._names, strict=True))
 
     def __getitem__(self, key: str | Collection[str]) -> Term:
         return self._make(self.names_of(key))
 
-    def names_of(self, key: str | Collection[str]) -> Names:
-        """The features of a term in the order of the data; KeyError with a hint where there is no such term."""
-        names = names_in(key)
-        known = self._by_set.get(frozenset(names))
-        if known is None:
-            raise KeyError(self._hint(names))
-        return known
+    @property
+    def labels(self) -> Mapping[str, Names]:
+        """The features of each term by its label in tables."""
+        return self._by_label
 
-    def _hint(self, names: Names) -> str:
-        """What to do about a term that is not there."""
+    def features_in(self, key: str | Collection[str]) -> Names:
+        """Return the names in a key, each of which it may name once; KeyError that says what a key is."""
+        if isinstance(key, str):
+            if key in self._features:
+                return (key,)
+            words = tuple(key.split(SEPARATOR))
+            key = self._by_label.get(key) or (words if self._features.issuperset(words) else (key,))
+        names = tuple(key) if isinstance(key, Collection) else ()
+        if not names or not all(isinstance(name, str) for name in names):
+            raise TermKeyError(
+                f'a key must be a name, a label or names of features, got {key!r}; a main effect is "a", an '
+                'interaction ("a", "b") or "a × b"; see list(fx.terms)'
+            )
+        doubled = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+        if doubled:
+            raise TermKeyError(f"a term may name a feature only once, got {key!r}; leave out one {doubled[0]!r}")
+        return names
+
+    def names_of(self, key: str | Collection[str]) -> Names:
+        """Return the features of a term in the order of the data; KeyError with a hint where there is no such term."""
+        names = self.features_in(key)
+        return self._by_set.get(frozenset(names)) or self._refuse(names)
+
+    def _refuse(self, names: Names) -> NoReturn:
         label = label_of(names)
-        known = {label_of(features).lower(): features for features in self._names}
-        near = [known[text] for text in difflib.get_close_matches(label.lower(), known, n=2)]
-        words = (f"terms[{', '.join(map(repr, features))}]" for features in near)
+        labels = {label_of(term).lower(): term for term in self._names}
+        near = [labels[text] for text in difflib.get_close_matches(label.lower(), labels, n=2)]
+        words = (f"terms[{', '.join(map(repr, term))}]" for term in near)
         hint = f"did you mean {' or '.join(words)}? " if near else ""
-        return f'no term {label!r} among {len(self._names)}; an interaction is terms["a", "b"]; {hint}see list(terms)'
+        raise TermKeyError(
+            f'no term {label!r} among {len(self._names)}; an interaction is terms["a", "b"]; {hint}see list(terms)'
+        )
 
     def __contains__(self, key: object) -> bool:
-        if not isinstance(key, (str, tuple, list, set, frozenset)):
+        try:
+            return isinstance(key, str | Collection) and frozenset(self.features_in(key)) in self._by_set
+        except KeyError:
             return False
-        names = (key,) if isinstance(key, str) else tuple(key)
-        return len(self._by_set.get(frozenset(names), ())) == len(names) > 0
 
     def __iter__(self) -> Iterator[Names]:
         return iter(self._names)
@@ -259,83 +217,10 @@ def term_columns(term: Term) -> dict[str, Any]:
     return columns
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Evaluation:
-    """A model and its terms at rows, given by their encoded values or by their bins on `grid`."""
-
-    source: Source
-    terms: TermSet
-    scope: Scope
-    n_jobs: int = 1
-
-    @property
-    def grid(self) -> Grid:
-        """The grid of all bins of the model."""
-        return self.terms.grid
-
-    @property
-    def has_remainder(self) -> bool:
-        """Whether the model is more than the sum of its terms."""
-        return self.scope.order is not None or (not self.scope.is_part and self.terms.leaves_rest)
-
-    def score(self, rows: Rows) -> Floats:
-        """Score of rows, shape (n_rows, n_outputs)."""
-        return self.source.score(rows, self.n_jobs)
-
-    def at(self, codes: BinIndices, keys: Sequence[Key]) -> Floats:
-        """Terms at rows given by their bins, shape (n_rows, n_terms, n_outputs)."""
-        return self.terms.at(codes, keys, self.n_jobs)
-
-    @property
-    def rest_orders(self) -> tuple[int, ...]:
-        """Orders of which some terms are not listed, but added up."""
-        return () if self.scope.is_part else self.terms.rest_orders
-
-    @property
-    def n_parts(self) -> int:
-        """Number of parts that add up to the score: terms, rests of orders, and a remainder where there is one."""
-        return len(self.terms.keys) + len(self.rest_orders) + self.has_remainder
-
-    def knows(self, key: Key) -> bool:
-        """Whether a term belongs to the decomposition: it is listed, or part of the rest of its order."""
-        return key in self._listed or (len(key) in self.rest_orders and self.terms.can_evaluate(key))
-
-    @functools.cached_property
-    def _listed(self) -> frozenset[Key]:
-        return frozenset(self.terms.keys)
-
-    def rests_at(self, codes: BinIndices, listed: Mapping[Key, Floats]) -> Floats:
-        """Sums of the terms of each order that are not listed, shape (n_rows, n_rest_orders, n_outputs).
-
-        `listed` are values of listed terms at these rows as far as they are known already.
-        """
-        if not self.rest_orders:
-            return np.zeros((len(codes), 0, self.terms.n_outputs))
-        return self.terms.rests_at(codes, listed, self.n_jobs)
-
-    def rest_shares_at(self, codes: BinIndices) -> Floats:
-        """Each term that is not listed, shared equally among its features: shape (n_rows, n_features, n_outputs)."""
-        if not self.rest_orders:
-            return np.zeros((*codes.shape, self.terms.n_outputs))
-        return self.terms.rest_shares_at(codes, self.n_jobs)
-
-    def all_at(self, codes: BinIndices) -> Floats:
-        """All terms at rows given by their bins, then rests of orders, and last the remainder where there is one."""
-        terms = self.at(codes, self.terms.keys)
-        listed = {key: terms[:, i] for i, key in enumerate(self.terms.keys)}
-        values = np.concatenate([terms, self.rests_at(codes, listed)], axis=1)
-        if not self.has_remainder:
-            return values
-        rest = self.score(Rows.in_bins(self.grid, codes)) - self.terms.intercept - values.sum(axis=1)
-        return np.concatenate([values, rest[:, None]], axis=1)
-
-
-def rest_label(order: int) -> str:
-    """Name of the sum of those terms of an order that are not listed."""
-    return f"other terms of order {order}"
-
+# The response scale.
 
 SCALES = ("score", "response", "probability")
+_SAME_SCALE = ("identity", "probability")  # links with which the score is the response
 
 
 def is_response(schema: Schema, scale: str) -> bool:
@@ -346,8 +231,7 @@ def is_response(schema: Schema, scale: str) -> bool:
     if scale == "score":
         return False
     if schema.link not in RESPONSES:
-        same = schema.link in {"identity", "probability"}
-        reason = "where the score is the response already" if same else f"with the link {schema.link!r}"
+        reason = "if the score is already the response" if schema.link in _SAME_SCALE else f"for link {schema.link!r}"
         raise ValueError(f"`scale` must be 'score' {reason}, got {scale!r}; leave it out.")
     if scale == "probability" and not is_classifier(schema):
         raise ValueError(f"`scale` must be 'score' or 'response' for a model of a mean, got {scale!r}; use 'response'.")
@@ -367,7 +251,7 @@ def on_scale(term: Term, intercept: npt.ArrayLike, scale: str) -> Term:
     if not is_response(term.schema, scale):
         return term
     changes = response_changes(term.schema, intercept, term.values)
-    return TableTerm(term.features, term.schema, term.axes, changes, term.weights)
+    return dataclasses.replace(term, table=(term.axes, changes, term.weights))
 
 
 def base_response(schema: Schema, intercept: npt.ArrayLike) -> Floats:
@@ -378,43 +262,20 @@ def base_response(schema: Schema, intercept: npt.ArrayLike) -> Floats:
 
 _MAX_CELLS = 1 << 18  # of the joint table: its terms of all orders are purified
 _MAX_FEATURES = 12  # of 2^12 terms
-_NO_CHANGE = ("identity", "probability")
 
 
-def response_effects(evaluation: Evaluation) -> Effects:
+def response_effects(function: Function) -> Effects:
     """The response in every cell of all features that the terms use, as one tensor.
 
-    Raises ValueError where terms leave a part of the function out or the response is not defined, and BudgetError
-    where there are too many cells.
+    Raises ValueError where the response is not defined, and BudgetError where there are too many cells.
     """
-    grid, schema = evaluation.grid, evaluation.grid.schema
-    if schema.link in _NO_CHANGE:
+    grid, schema = function.grid, function.grid.schema
+    if schema.link in _SAME_SCALE:
         raise ValueError(
             f"on_response_scale() must have a score that differs from the response, got the link {schema.link!r}; the "
             "terms are on the response scale already."
         )
-    key = _used(evaluation)
-    _check_size(key, grid)
-    sizes = [grid.sizes[j] for j in key]
-    cells = np.indices(sizes, dtype=np.int32).reshape(len(sizes), -1).T
-    codes = np.zeros((len(cells), len(grid.axes)), dtype=np.int32)
-    codes[:, list(key)] = cells
-    response = respond(schema, evaluation.score(Rows.in_bins(grid, codes)))
-    on_response = Grid(_response_schema(schema), grid.axes)
-    table = response.reshape(*sizes, -1)
-    if not key:
-        return Effects(on_response, table, {})
-    return Effects(on_response, np.zeros(table.shape[-1]), {key: table})
-
-
-def _used(evaluation: Evaluation) -> Key:
-    """Features that terms use; all that have bins where some terms are not listed."""
-    if evaluation.has_remainder or evaluation.rest_orders:
-        return tuple(j for j, size in enumerate(evaluation.grid.sizes) if size > 1)
-    return tuple(sorted({j for key in evaluation.terms.keys for j in key}))
-
-
-def _check_size(key: Key, grid: Grid) -> None:
+    key = _features_of(function)
     n_cells = math.prod(grid.sizes[j] for j in key)
     if n_cells > _MAX_CELLS or len(key) > _MAX_FEATURES:
         raise BudgetError(
@@ -422,9 +283,18 @@ def _check_size(key: Key, grid: Grid) -> None:
             f"{_MAX_CELLS:,} and {2**_MAX_FEATURES:,}; keep fewer features or terms with select() or drop(), train on "
             'fewer bins, or read single terms with fx.table(key, scale="response").'
         )
-
-
-def _response_schema(schema: Schema) -> Schema:
-    """The schema of a model whose score is the response."""
+    sizes = [grid.sizes[j] for j in key]
+    cells = np.indices(sizes, dtype=np.int32).reshape(len(sizes), -1).T
+    codes = np.zeros((len(cells), len(grid.axes)), dtype=np.int32)
+    codes[:, list(key)] = cells
+    table = respond(schema, function.score(Rows.in_bins(grid, codes))).reshape(*sizes, -1)
     link, objective = ("probability", "brier") if is_classifier(schema) else ("identity", "")
-    return dataclasses.replace(schema, link=link, objective=objective)
+    on_response = Grid(dataclasses.replace(schema, link=link, objective=objective), grid.axes)
+    return Effects(on_response, np.zeros(table.shape[-1]), {key: table}) if key else Effects(on_response, table, {})
+
+
+def _features_of(function: Function) -> Key:
+    """Features that terms use; all that have bins where some terms are not listed."""
+    if function.has_remainder or function.rest_orders:
+        return tuple(j for j, size in enumerate(function.grid.sizes) if size > 1)
+    return tuple(sorted({j for key in function.terms.keys for j in key}))

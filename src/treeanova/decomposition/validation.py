@@ -26,16 +26,19 @@ import numpy.typing as npt
 import scipy.optimize
 import scipy.special
 
-from treeanova.core.arrays import Bools, Floats, Ints, Key, labels_of
+from treeanova.core.arrays import Bools, Floats, Ints, Key
 from treeanova.core.progress import Progress, counted, one_step
-from treeanova.data.columns import encode, frame, free_name, table_text
+from treeanova.data.columns import encode, frame, printable
 from treeanova.data.features import Schema
+from treeanova.data.files import records
+from treeanova.decomposition.function import Function
 from treeanova.decomposition.held_out import Differentiable, HeldOut, LossRows, held_out, outcome_of, questions_of
 from treeanova.decomposition.losses import AftLoss
-from treeanova.decomposition.term import Evaluation, rest_label
+from treeanova.decomposition.result import Result, aligned_rows, first_names
 from treeanova.density.counting import NEGLIGIBLE_WEIGHT
 from treeanova.density.row_sources import checked_weights
 from treeanova.model.rows import Rows
+from treeanova.views import percent
 
 _MOST_KNOTS = 16
 _UNITS_PER_COLUMN = 5
@@ -364,7 +367,6 @@ def _knots(values: Floats, n_knots: int) -> Floats:
 
 _FEWEST_UNITS = 30
 _LEVEL = 0.05
-_MOST_LABELS = 10
 _COLUMNS = (
     "term",
     "output",
@@ -380,8 +382,8 @@ _COLUMNS = (
 )
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Validation:
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Validation(Result):
     """Answers of held-out rows about each term; made by `Decomposition.validate`.
 
     1. How much worse is the loss without the term? `loss_change` and `error`.
@@ -441,34 +443,61 @@ class Validation:
     groups: tuple[tuple[str, ...], ...] = ()
     notes: tuple[str, ...] = ()
 
-    def __str__(self) -> str:
-        losses = zip(np.atleast_1d(self.model_loss), np.atleast_1d(self.constant_loss), strict=True)
-        words = "; ".join(
-            f"{model:.6g} for the model, {constant:.6g} for the best constant" for model, constant in losses
-        )
+    def _content(self) -> dict[str, Any]:
+        return {
+            "loss": self.loss,
+            "n_rows": self.n_rows,
+            "model_loss": self.model_loss,
+            "constant_loss": self.constant_loss,
+            "dispensable": list(self.dispensable),
+            "significant": list(self.significant),
+            "groups": [list(group) for group in self.groups],
+            "notes": list(self.notes),
+            "terms": records(self.table),
+        }
+
+    def _text(self, top: int) -> str:
+        """The two answers, and one line per term, the largest change of loss first."""
+        rows = records(self.table)
         lines = [
-            f"Validation on {self.n_rows:,} rows, {self.loss}: {words}",
-            "1. How much worse is the loss without the term? loss_change, with its standard error",
-            f"   interactions that can be left out (at most two standard errors worse): {_listed(self.dispensable)}",
-            "2. Does the outcome follow the term, given all others? p_value; p_holm is corrected for all rows (Holm)",
-            f"   significant (p_holm below {_LEVEL}): {_listed(self.significant)}",
-            *[
-                f"   tested together, since these rows cannot distinguish them: {' or '.join(group)}"
-                for group in self.groups
-            ],
-            *[f"   {note}" for note in self.notes],
+            {"term": row["term"]}
+            | ({"output": row["output"]} if "output" in row else {})
+            | {"loss without": f"{row['loss_change']:+.4g}", "error": f"{row['error']:.2g}"}
+            | {"p": p_text(row["p_value"]), "p (Holm)": p_text(row["p_holm"]), "slope": f"{row['slope']:.2f}"}
+            | {"explains": percent(row["share"]), "of the score": percent(row["model_share"])}
+            | ({"tested with": row["aliases"]} if self.groups else {})
+            for row in rows
         ]
-        return "\n".join([*lines, table_text(self.table)])
+        tested = [
+            printable(f"Tested together, since these rows cannot distinguish them: {' or '.join(group)}")
+            for group in self.groups
+        ]
+        return (
+            f"{self.n_rows:,} rows, {self.loss}: {_numbers(self.model_loss)} for the model, "
+            f"{_numbers(self.constant_loss)} for the best constant\n"
+            "1. How much worse is the loss without the term? (loss without, and its standard error)\n"
+            f"   Interactions that can be left out (the loss grows by at most two errors): "
+            f"{first_names(self.dispensable)}\n"
+            "2. Does the outcome follow the term, given all the others? (p, one-sided)\n"
+            f"   Significant, corrected for all {len(lines)} rows (Holm): {first_names(self.significant)}\n"
+            f"{''.join(f'   {note}{chr(10)}' for note in (*tested, *self.notes))}\n"
+            f"{aligned_rows(lines, top)}\n\n"
+            "slope: 1 calibrated, 0 noise; explains: share of the outcome's variance, next to the term's share of the\n"
+            "score's."
+        )
 
 
-def _listed(labels: Sequence[str]) -> str:
-    """The first of some labels, and how many more there are."""
-    more = f" and {len(labels) - _MOST_LABELS} more" if len(labels) > _MOST_LABELS else ""
-    return f"{', '.join(labels[:_MOST_LABELS])}{more}" or "none"
+def p_text(p: float) -> str:
+    """Write a p-value for people."""
+    return "–" if np.isnan(p) else "<0.0001" if p < 1e-4 else f"{p:.4f}"
+
+
+def _numbers(losses: Any) -> str:
+    return ", ".join(f"{loss:.6g}" for loss in np.atleast_1d(losses))
 
 
 def validate(
-    evaluation: Evaluation,
+    function: Function,
     X: Any,
     y: Any,
     sample_weight: npt.ArrayLike | None,
@@ -479,7 +508,7 @@ def validate(
     progress: Progress,
 ) -> Validation:
     """The loss with and without each term, rests and remainder included, at rows with their outcome."""
-    schema = evaluation.grid.schema
+    schema = function.grid.schema
     questions = questions_of(schema, loss)
     encoded = encode(X, schema)
     n_rows, weights, chosen = len(encoded), np.ones(len(encoded)), np.ones(len(encoded), dtype=bool)
@@ -491,10 +520,10 @@ def validate(
     _check_number("rows", "`X`", len(encoded))
     rows = Rows(encoded)
     with one_step(progress, "terms at rows"):
-        values = evaluation.all_at(rows.bins(evaluation.grid))
-    score = evaluation.score(rows)
-    keys: list[Key | None] = [*evaluation.terms.keys, *[None] * (values.shape[1] - len(evaluation.terms.keys))]
-    found = _Found(*_labels_and_orders(evaluation), schema.names)
+        values = function.all_at(rows.bins(function.grid))
+    score = function.score(rows)
+    keys: list[Key | None] = [*function.terms.keys, *[None] * (values.shape[1] - len(function.terms.keys))]
+    found = _Found(function.components.labels(schema.names), function.components.orders, schema.names)
     pairs = list(zip(questions, outcomes, strict=True))
     for question, outcome in counted(progress, "losses", pairs, len(pairs)):
         held = held_out(question, score[:, question.outputs], outcome, weights, ids)
@@ -533,18 +562,6 @@ def _check_number(what: str, where: str, n_units: int) -> None:
         raise ValueError(
             f"{where} must have at least {_FEWEST_UNITS} {what} for standard errors, got {n_units}; add held-out rows."
         )
-
-
-def _labels_and_orders(evaluation: Evaluation) -> tuple[list[str], list[int]]:
-    """Labels and orders of all parts of the score, as in the table of importance."""
-    names = evaluation.grid.schema.names
-    keys, rests = evaluation.terms.keys, evaluation.rest_orders
-    labels = labels_of([[names[j] for j in key] for key in keys], names)
-    orders = [*map(len, keys), *rests]
-    orders += [max(orders, default=0) + 1] * evaluation.has_remainder
-    for label in [*map(rest_label, rests), *["remainder"] * evaluation.has_remainder]:
-        labels.append(free_name(label, labels))
-    return labels, orders
 
 
 # Measures of each term.

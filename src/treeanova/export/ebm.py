@@ -9,7 +9,9 @@ import numpy as np
 
 from treeanova.core.arrays import Bools, Floats, Ints, Key
 from treeanova.data.features import Feature
+from treeanova.decomposition.answers import weights_of
 from treeanova.decomposition.decomposition import Decomposition
+from treeanova.decomposition.predictions import function_of
 from treeanova.model.axes import Axis
 from treeanova.model.effects import Effects
 from treeanova.model.grid import Binning, common_refinement
@@ -56,7 +58,7 @@ def ebm(fx: Decomposition) -> Any:
     True
     """
     model = copy.deepcopy(_source_of(fx))
-    effects, features = fx.effects, fx.schema.features
+    effects, features = function_of(fx).effects, fx.schema.features
     levels = [_levels(effects, j) for j in range(len(features))]
     total = sum(float(np.sum(weights)) for weights in model.bin_weights_[:1]) or 1.0
     model.bins_ = [
@@ -148,9 +150,9 @@ def _scores(effects: Effects, key: Key, binnings: tuple[Binning, ...]) -> Floats
 
 def _weights(fx: Decomposition, key: Key, binnings: tuple[Binning, ...]) -> Floats:
     """The weights of a term as an EBM holds them."""
-    is_same = all(map(Binning.equals, fx.effects.binnings_of(key), binnings))
-    table = fx.weights[key] if is_same else fx.density.table(key, binnings)
-    axes = _axes(fx.effects, key, binnings)
+    is_same = all(map(Binning.equals, function_of(fx).effects.binnings_of(key), binnings))
+    table = weights_of(fx)[key] if is_same else fx.density.table(key, binnings)
+    axes = _axes(function_of(fx).effects, key, binnings)
     counted = np.ix_(*(_counts_once(axis) for axis in axes))
     weights = np.zeros([len(_places(axis)) for axis in axes])
     weights[counted] = table[np.ix_(*(_places(axis)[_counts_once(axis)] for axis in axes))]

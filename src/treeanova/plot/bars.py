@@ -13,10 +13,11 @@ from matplotlib.ticker import NullLocator, SymmetricalLogLocator
 
 from treeanova import views
 from treeanova.core.arrays import Bools, Floats, label_of
-from treeanova.data.columns import as_rows, encode, encode_rows
+from treeanova.data.columns import as_rows, columns_of, encode, encode_rows
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.explanation import Explanation
-from treeanova.decomposition.term import rest_label
+from treeanova.decomposition.function import rest_label
+from treeanova.decomposition.predictions import backend_of_tables, function_of
 from treeanova.decomposition.validation import Validation
 from treeanova.model.effects import respond
 from treeanova.plot import style
@@ -33,7 +34,6 @@ from treeanova.plot.style import (
     signed,
     wrapped,
 )
-from treeanova.views import as_lists
 
 CUT_WORDS = "; bars that leave the frame are cut"
 BAR_HEIGHT = 0.3  # in inches
@@ -53,7 +53,7 @@ class Bars(NamedTuple):
 
 def bars_of(table: Any, columns: Sequence[str], output: str | None = None, by: str = "term") -> Bars:
     """Return the rows of a table of results that belong to one output, where it has several."""
-    lists = as_lists(table)
+    lists = columns_of(table)
     outputs = lists.get("output", [output] * len(lists[by]))
     rows = [i for i, name in enumerate(outputs) if name == output]
     numbers = {name: np.array([lists[name][i] for i in rows], dtype=np.float64) for name in columns}
@@ -175,7 +175,7 @@ def importance(
         above: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0)}
         where = {"loc": "outside upper left", "ncols": 2} if is_new else above
         style.legend(ax.figure if is_new else ax, list(handles.values()), list(handles), **where)
-    whole = views.variance_words(fx.schema, is_part=fx.scope.is_part)
+    whole = views.variance_words(fx.schema, is_part=function_of(fx).scope.is_part)
     total = round(100 * float(variance.sum()))
     sum_words = "" if total in {0, 100} else f"; bars add up to {total}\u00a0%"
     name_effect(ax, f"{whole}{views.of_output(fx.schema, output)}{sum_words}", "x")
@@ -246,7 +246,7 @@ def waterfall(
     'prediction: average 0.25, this row 1'
     """
     position = output_position(checked_decomposition(fx), output)
-    data = as_rows(row, fx.schema, name="row", backend=fx.settings.backend)
+    data = as_rows(row, fx.schema, name="row", backend=backend_of_tables(fx))
     if data.shape[0] != 1:
         raise ValueError(f"`row` must be one row, got {data.shape[0]}; pass X.iloc[[i]] or X[i : i + 1].")
     explained = fx.explain(data, reference=reference)
@@ -319,8 +319,8 @@ def _mark_ends(ax: Any, fx: Decomposition, ends: Ends, position: int, baseline: 
         ax.text(value, 1.005, name, ha=side, **top)
     scale = f"{views.scale_of(fx.schema)}{views.of_output(fx.schema, fx.outputs[position])}"
     words = f"{scale}: {baseline} {start:.4g}, this row {end:.4g}".replace(" -", " −")
-    if fx.link in views.RESPONSES and len(fx.outputs) == 1:  # the response follows from one score alone
-        words += f" ({views.RESPONSES[fx.link]} {float(respond(fx.schema, np.array([[end]]))[0, 0]):.3g})"
+    if fx.schema.link in views.RESPONSES and len(fx.outputs) == 1:  # the response follows from one score alone
+        words += f" ({views.RESPONSES[fx.schema.link]} {float(respond(fx.schema, np.array([[end]]))[0, 0]):.3g})"
     ax.set_xlabel(wrapped(words, n_characters_along(ax, "x"), n_lines=3), loc="right")
 
 
@@ -361,7 +361,7 @@ def validation(validation: Validation, *, k: int = 20, output: str | None = None
     ['x0', 'x1', 'x0 × x1']
     """
     checked_kind(validation, Validation, "validation", "fx.validate(X, y)")
-    table = as_lists(validation.table)
+    table = columns_of(validation.table)
     outputs = list(dict.fromkeys(table.get("output", [None])))
     output = outputs[0] if output is None else output
     if output not in outputs:

@@ -11,6 +11,7 @@ from treeanova import views
 from treeanova.core.arrays import Bools, Floats, Names, label_of
 from treeanova.decomposition.bags import Bag, errors_by_term
 from treeanova.decomposition.decomposition import Decomposition
+from treeanova.decomposition.function import output_position as position_of_output
 from treeanova.decomposition.term import Term, base_response, is_response, on_scale, response_changes
 from treeanova.density.statistics import Statistics
 from treeanova.plot.axes import Ends
@@ -82,18 +83,7 @@ def check_order(key: KeyLike, order: int, remedy: str) -> None:
 
 def output_position(fx: Decomposition, output: str | int | None) -> int:
     """Return the position of an output given by name or position; the first by default."""
-    outputs = fx.outputs
-    if output is None:
-        return 0
-    if isinstance(output, int | np.integer) and not isinstance(output, bool) and -len(outputs) <= output < len(outputs):
-        return int(output) % len(outputs)
-    if str(output) in outputs and not isinstance(output, int | np.integer):
-        return outputs.index(str(output))
-    choices = ", ".join(map(repr, outputs))
-    raise ValueError(
-        f"`output` must be one of {choices} or a position below {len(outputs)}, got {output!r}; leave it out for "
-        f"{outputs[0]!r}."
-    )
+    return position_of_output(fx.outputs, output, default=0)
 
 
 def of_output(fx: Decomposition, values: Any, position: int) -> Any:
@@ -115,13 +105,13 @@ def value_words(fx: Decomposition, position: int | None, scale: str) -> str:
     """Return what values of terms mean, of one output or (None) of all in one frame."""
     output = None if position is None else fx.outputs[position]
     if not is_response(fx.schema, scale):
-        return views.effect_words(fx.schema, output, fx.baseline)
+        return views.effect_words(fx.schema, output, fx.density.baseline)
     base = None if position is None else float(base_response(fx.schema, fx.intercept)[position])
     return views.response_words(fx.schema, output, base, is_raw=fx.certificate.is_raw)
 
 
 def is_probability(fx: Decomposition, scale: str) -> bool:
-    return is_response(fx.schema, scale) and views.RESPONSES.get(fx.link) == "probability"
+    return is_response(fx.schema, scale) and views.RESPONSES.get(fx.schema.link) == "probability"
 
 
 def band_of(errors: Errors | None, fx: Decomposition, term: Term, scale: str) -> Band | None:
@@ -132,7 +122,7 @@ def band_of(errors: Errors | None, fx: Decomposition, term: Term, scale: str) ->
     ends = term.values - 2 * deviations, term.values + 2 * deviations
     if not is_response(fx.schema, scale):
         return ends
-    if fx.link == "softmax":
+    if fx.schema.link == "softmax":
         raise ValueError(
             f"`errors` must come with scale='score' for probabilities of several classes, which depend on all scores, "
             f"got {scale!r}; leave one of them out."
@@ -183,7 +173,7 @@ def named_decompositions(
             "'pure': fx}."
         )
     named = dict(decompositions) if isinstance(decompositions, Mapping) else _by_density(decompositions)
-    kinds = dict.fromkeys(f"{', '.join(checked_decomposition(fx).outputs)} ({fx.link})" for fx in named.values())
+    kinds = dict.fromkeys(f"{', '.join(checked_decomposition(fx).outputs)} ({fx.schema.link})" for fx in named.values())
     if len(kinds) > 1:
         raise ValueError(
             f"`decompositions` must have the same outputs and link, got {' and '.join(kinds)}; compare models of one "

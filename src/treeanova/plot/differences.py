@@ -15,8 +15,8 @@ from treeanova.core.arrays import Floats
 from treeanova.decomposition.change import Change, EffectSide, effect_sides
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.gap import Gap
-from treeanova.decomposition.importance import shares_of_cells
 from treeanova.decomposition.monotonicity import Monotonicity
+from treeanova.decomposition.predictions import function_of
 from treeanova.decomposition.term import Term
 from treeanova.model.grid import binning_by
 from treeanova.plot import style
@@ -173,7 +173,7 @@ def _draw_gap_effect(gap: Gap, key: KeyLike, position: int, options: MainOptions
     check_order(key, 1, "the gap of an interaction is in gap.table")
     fx, name = checked_decomposition(gap.fx), names_of(key)[0]
     term, j = term_of(fx, name), fx.schema.names.index(name)
-    shares = [shares_of_cells(fx.evaluation, rows, (j,)) for rows in gap.rows]
+    shares = [function_of(fx).table_weights_at(rows, (j,)) for rows in gap.rows]
     ends = [end for rows in gap.rows if (end := data_ends_of(rows, j)) is not None]
     series = Series(
         name="effect",

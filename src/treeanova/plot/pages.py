@@ -15,7 +15,10 @@ from matplotlib.lines import Line2D
 
 from treeanova import views
 from treeanova.core.arrays import Names
+from treeanova.decomposition.answers import ranking_of
 from treeanova.decomposition.decomposition import Decomposition
+from treeanova.decomposition.importance import Standing
+from treeanova.decomposition.predictions import function_of
 from treeanova.plot import scales, style
 from treeanova.plot.choices import (
     Errors,
@@ -31,8 +34,7 @@ from treeanova.plot.choices import (
 )
 from treeanova.plot.effects import MainOptions, draw_mains, main_series
 from treeanova.plot.pairs import PairOptions, draw_pair
-from treeanova.plot.style import documented, feature_names, percent, shortened, term_name
-from treeanova.views import Standing, standings
+from treeanova.plot.style import documented, feature_names, shortened, term_name
 
 _PANEL = (4.2, 3.1)  # in inches
 _PANEL_BARS = 12
@@ -107,10 +109,10 @@ def grid(
     ['1. x0   33 %', '2. x1   33 %']
     """
     position = output_position(checked_decomposition(fx), output)
-    ranking = standings(fx)[fx.outputs[position]]
+    ranking = ranking_of(fx).of(fx.outputs[position])
     terms, left_out = _strongest(fx, ranking, checked_count(k)) if keys is None else (_checked_keys(fx, keys), [])
     name = None if output is None else fx.outputs[position]
-    words = "" if ax is None else views.effect_words(fx.schema, name, fx.baseline)
+    words = "" if ax is None else views.effect_words(fx.schema, name, fx.density.baseline)
     limit = _largest_value(fx, terms, output) if same_scale else None
     page = _Page(output, position, errors, limit, words, feature_names(fx.schema.names, _AXIS_NAME))
     panels = _panels(ax, len(terms), n_columns)
@@ -152,11 +154,12 @@ def _strongest(fx: Decomposition, ranking: Sequence[Standing], k: int) -> tuple[
 
 def _foot(fx: Decomposition, left_out: Sequence[_Ranked]) -> str:
     """Say what the numbers in titles are, and which ranks are not drawn because their terms have no plot."""
-    words = f"Titles: rank and {views.variance_words(fx.schema, is_part=fx.scope.is_part)}."
+    words = f"Titles: rank and {views.variance_words(fx.schema, is_part=function_of(fx).scope.is_part)}."
     if not left_out:
         return words
     shown = [
-        f"{rank}. {shortened(term.label, 60)} ({percent(term.variance)})" for rank, term in left_out[:_LISTED_TERMS]
+        f"{rank}. {shortened(term.label, 60)} ({views.percent(term.variance)})"
+        for rank, term in left_out[:_LISTED_TERMS]
     ]
     more = f" and {len(left_out) - _LISTED_TERMS} more" if len(left_out) > _LISTED_TERMS else ""
     return f"{words}\nNot drawn, because terms of more than two features have no plot: {', '.join(shown)}{more}."
@@ -166,7 +169,9 @@ def _titles(fx: Decomposition, ranking: Sequence[Standing]) -> dict[Names, str]:
     """Return rank, name and variance of each term; names of features stay distinct when they are shortened."""
     short = functools.cache(lambda room: feature_names(fx.schema.names, room))
     return {
-        term.features: f"{rank}. {term_name(term.features, short(_room(term.features)))}   {percent(term.variance)}"
+        term.features: (
+            f"{rank}. {term_name(term.features, short(_room(term.features)))}   {views.percent(term.variance)}"
+        )
         for rank, term in enumerate(ranking, start=1)
         if term.features and term.order <= 2
     }
@@ -232,7 +237,7 @@ def _rename(panel: Any, which: str, name: str) -> None:
 
 def _draw_pair_panel(fx: Decomposition, names: Names, panel: Any, page: _Page) -> None:
     term = fx.terms[names]
-    words = page.words and views.effect_words(fx.schema, fx.outputs[page.position], fx.baseline)
+    words = page.words and views.effect_words(fx.schema, fx.outputs[page.position], fx.density.baseline)
     if [axis.is_ordered for axis in term.axes] == [False, True]:
         names = names[::-1]  # numbers across, categories up where their names have room
     options = PairOptions(kind="heatmap", limit=page.limit, words=words, errors=page.errors)
@@ -247,7 +252,8 @@ def _name_once(fx: Decomposition, panels: Sequence[Any], page: _Page) -> None:
     figure, outputs = panels[0].figure, fx.outputs
     is_single = len(outputs) == 1 or page.output is not None
     figure.supylabel(
-        views.effect_words(fx.schema, outputs[page.position] if is_single else None, fx.baseline), fontsize="medium"
+        views.effect_words(fx.schema, outputs[page.position] if is_single else None, fx.density.baseline),
+        fontsize="medium",
     )
     if not is_single:
         lines = [Line2D([], [], color=style.series_colour(i), linewidth=2) for i in range(len(outputs))]

@@ -26,7 +26,6 @@ from treeanova.plot.style import (
     font_size,
     n_characters_along,
     number_labels,
-    percent,
     plain,
     wrapped,
 )
@@ -52,7 +51,7 @@ def name_feature(ax: Any, drawing: AxisDrawing, which: str) -> None:
     words = wrapped(drawing.name, n_characters_along(ax, which))
     notes = [drawing.scale.words]
     if drawing.beyond > 0 and drawing.is_numeric:
-        notes.append(f"at most {percent(drawing.beyond)} of the data beyond")
+        notes.append(f"at most {views.percent(drawing.beyond)} of the data beyond")
     if any(notes):
         words += "\n" + wrapped(f"({'; '.join(filter(None, notes))})", n_characters_along(ax, which))
     getattr(ax, f"set_{which}label")(words)
@@ -86,7 +85,7 @@ def _set_numeric_ticks(ax: Any, drawing: AxisDrawing, which: str, masses: Floats
         getattr(ax, f"{which}axis").set_major_locator(MaxNLocator(nbins="auto", steps=_TICK_STEPS))
         return
     ticks, labels = _ticks_before_extra(ax, drawing, which)
-    shares = ["" if masses is None else f"\n{percent(masses[cell])}" for cell in drawing.extra]
+    shares = ["" if masses is None else f"\n{views.percent(masses[cell])}" for cell in drawing.extra]
     words = [plain(f"{name}{share}") for name, share in zip(drawing.labels, shares, strict=True)]
     getattr(ax, f"set_{which}ticks")([*ticks, *drawing.centres[drawing.extra]], labels=[*labels, *words])
     getattr(ax, f"{which}axis").set_minor_locator(NullLocator())

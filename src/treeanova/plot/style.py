@@ -111,13 +111,6 @@ def term_name(names: Sequence[str], short: Mapping[str, str]) -> str:
     return arrays.label_of(short[name] for name in names)
 
 
-def percent(share: float) -> str:
-    """Return a share in words: "12 %", "0.4 %", "< 0.1 %"."""
-    if 0 < abs(share) < 0.001:
-        return "< 0.1 %"
-    return f"{100 * share:.1f} %" if abs(share) < 0.0995 else f"{100 * share:.0f} %"
-
-
 def percent_tick(share: float, _: object = None) -> str:
     return f"{round(100 * share, 9):g} %".replace("-", "−")
 

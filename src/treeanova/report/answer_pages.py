@@ -13,8 +13,8 @@ import numpy as np
 from treeanova import plot, views
 from treeanova.core.arrays import Floats
 from treeanova.decomposition.change import INTERCEPT, Change
-from treeanova.decomposition.function import Function
 from treeanova.decomposition.gap import WITHOUT_ERROR, Gap, error_text
+from treeanova.decomposition.predictions import Predictions
 from treeanova.plot.bars import BAR_HEIGHT, Bars, bars_of
 from treeanova.plot.differences import ALL, change_bars, gap_bars
 from treeanova.report.static import (
@@ -29,7 +29,6 @@ from treeanova.report.static import (
     static_page,
     together,
 )
-from treeanova.views import features_by_label
 
 _PICTURES = 6
 _MOST_BARS = 12
@@ -45,7 +44,7 @@ def _level(mean: float) -> str:
     return f"{mean:,.4g}".replace("-", "−")
 
 
-def _scale(fx: Function, position: int) -> str:
+def _scale(fx: Predictions, position: int) -> str:
     return f"{views.scale_of(fx.schema)}{views.of_output(fx.schema, fx.outputs[position])}"
 
 
@@ -62,9 +61,9 @@ def _bar_pictures(draw: Any, label: str, n_rows: int) -> Markup:
     return together(*pictures)
 
 
-def _effect_pictures(draw: Any, bars: Bars, fx: Function) -> Markup | None:
+def _effect_pictures(draw: Any, bars: Bars, fx: Predictions) -> Markup | None:
     """Draw the main effects that contribute most and have a table; None if there are none."""
-    features = features_by_label(fx.terms, fx.schema)
+    features = fx.terms.labels
     names = [features[label][0] for label in bars.names if len(features.get(label, ())) == 1]
     articles = []
     for name in [name for name in names if fx.terms[name].has_table][:_PICTURES]:

@@ -19,11 +19,15 @@ import numpy as np
 from treeanova import __version__, views
 from treeanova.core.arrays import Floats, Names, label_of, labels_of
 from treeanova.core.progress import Progress, counted, quiet, within
-from treeanova.data.columns import encode
+from treeanova.data.columns import columns_of, encode
+from treeanova.decomposition.answers import ranking_of
 from treeanova.decomposition.bags import Bag, errors_by_term
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.explanation import Explanation
-from treeanova.decomposition.term import rest_label
+from treeanova.decomposition.function import rest_label
+from treeanova.decomposition.importance import Standing, is_rest, key_of_rest
+from treeanova.decomposition.predictions import function_of
+from treeanova.decomposition.summary import has_readable_raw_form, headline, shares_by_order
 from treeanova.decomposition.validation import Validation
 from treeanova.density import density_of
 from treeanova.density.kinds import Reference
@@ -31,14 +35,6 @@ from treeanova.errors import BudgetError
 from treeanova.report.tables import RAW, Forms, TableMaker, plain_features, six_digits, tables_of, unit_of
 from treeanova.report.words import blind_spots, checks
 from treeanova.views import (
-    Standing,
-    as_lists,
-    has_readable_raw_form,
-    headline,
-    is_rest,
-    key_of_rest,
-    shares_by_order,
-    standings,
     value_text,
 )
 
@@ -149,7 +145,7 @@ def model_name(fx: Decomposition) -> str:
 
 def call_of(fx: Decomposition) -> str:
     """The call that gives a decomposition like this one."""
-    max_order = f", max_order={max(map(len, fx.terms), default=1)}" if fx.scope.order is not None else ""
+    max_order = f", max_order={max(map(len, fx.terms), default=1)}" if function_of(fx).scope.order is not None else ""
     is_reference = fx.density.name == Reference.name
     density = "treeanova.density.Reference(row)" if is_reference else json.dumps(fx.density.name)
     return f"treeanova.decompose(model, X, density={density}{max_order})"
@@ -158,11 +154,11 @@ def call_of(fx: Decomposition) -> str:
 def scale_words(fx: Decomposition) -> dict[str, Any]:
     """Words for the scale of scores, and for the response where it differs from the score."""
     return {
-        "link": fx.link,
+        "link": fx.schema.link,
         "score": views.scale_of(fx.schema),
-        "effect": [views.effect_words(fx.schema, output, fx.baseline) for output in fx.outputs],
+        "effect": [views.effect_words(fx.schema, output, fx.density.baseline) for output in fx.outputs],
         "response": views.response_of(fx.schema),
-        "baseline": fx.baseline,
+        "baseline": fx.density.baseline,
     }
 
 
@@ -214,7 +210,7 @@ def plain_validation(validation: Validation | None) -> dict[str, Any] | None:
     """A validation as plain data: a list per term of label, output, measures and aliases, null for NaN."""
     if validation is None:
         return None
-    table = as_lists(validation.table)
+    table = columns_of(validation.table)
     outputs = table.get("output", [None] * len(table["term"]))
     measures = zip(*(map(_plain, table[name]) for name in _MEASURES), strict=True)
     return {
@@ -279,11 +275,11 @@ def payload(
         "unit": maker.unit,
         "intercepts": content.intercepts(),
         "headlines": content.headlines(),
-        "variance_words": views.variance_words(fx.schema, is_part=fx.scope.is_part),
+        "variance_words": views.variance_words(fx.schema, is_part=function_of(fx).scope.is_part),
         "negative_share": views.NEGATIVE_SHARE,
         "offset_share": views.OFFSET,
         "call": call_of(fx),
-        "n_terms_of_model": fx.scope.n_terms,
+        "n_terms_of_model": function_of(fx).scope.n_terms,
         "has_remainder": fx.has_remainder,
         "reconstruction_errors": content.reconstruction_errors(),
         "features": plain_features(fx),
@@ -307,7 +303,7 @@ def under_densities(
     forms = {fx.density.name: fx}
     missing: dict[str, str] = {}
     highest = max((term.order for term in tables_of(fx).values()), default=0)
-    are_cut = fx.evaluation.rest_orders or (fx.termset.keys_at_rows and not densities.are_named)
+    are_cut = function_of(fx).rest_orders or (function_of(fx).terms.keys_at_rows and not densities.are_named)
     tables = fx.truncate(highest) if are_cut else fx
     for name, asked in densities.kinds.items():
         if name in forms:
@@ -329,7 +325,7 @@ def _too_slow(fx: Decomposition, kind: Any) -> str | None:
     n_cells = sum(term.values.size for term in tables_of(fx).values())
     if n_cells > _MAX_CELLS:
         return f"tables have {n_cells:,} cells and each density takes as long as the first"
-    if (fx.termset.keys_at_rows or fx.evaluation.rest_orders) and not _is_product(fx, kind):
+    if (function_of(fx).terms.keys_at_rows or function_of(fx).rest_orders) and not _is_product(fx, kind):
         return "it would take as long as the first"
     return None
 
@@ -344,7 +340,8 @@ def _is_product(fx: Decomposition, kind: Any) -> bool:
 
 def _raw_of(fx: Decomposition) -> Decomposition:
     """The form before purification, with the same highest order."""
-    return fx.raw if fx.scope.order is None else fx.raw.truncate(fx.scope.order)
+    order = function_of(fx).scope.order
+    return fx.raw if order is None else fx.raw.truncate(order)
 
 
 def _rank(pure: Mapping[str, Decomposition], raw: Mapping[str, Decomposition], progress: Progress) -> None:
@@ -395,7 +392,7 @@ class Payload:
         has_table = {names for names in self.ranked if self.forms.terms(names)}
         tables = self._tables([names for names in self.ranked if names in has_table][:max_terms], maker, progress)
         standing = self._standing()
-        sums = {key_of_rest(rest_label(order)) for fx in self.pure.values() for order in fx.evaluation.rest_orders}
+        sums = {key_of_rest(rest_label(order)) for fx in self.pure.values() for order in function_of(fx).rest_orders}
         plain = []
         for names in self.ranked:
             label, order = self.labels[names]
@@ -461,7 +458,7 @@ class Payload:
         return {name: [self._headline(name, output) for output in self.main.outputs] for name in self.rankings}
 
     def _headline(self, name: str, output: str) -> dict[str, Any]:
-        ranking, is_part = self.rankings[name][output], self.main.scope.is_part
+        ranking, is_part = self.rankings[name][output], function_of(self.main).scope.is_part
         raw = self.rankings.get(f"{name}/{RAW}", {}).get(output)
         sentence = headline(ranking, None if is_part else raw, is_part=is_part)
         return {
@@ -476,13 +473,13 @@ def _rankings(pure: Mapping[str, Decomposition], raw: Mapping[str, Decomposition
     """Rankings under each density, and of the raw form where it can be ranked."""
     of_raw = {f"{name}/{RAW}": _raw_standings(fx) for name, fx in raw.items()}
     known = {name: ranking for name, ranking in of_raw.items() if ranking is not None}
-    return {name: standings(fx) for name, fx in pure.items()} | known
+    return {name: ranking_of(fx).standings for name, fx in pure.items()} | known
 
 
 def _raw_standings(raw: Decomposition) -> dict[str, list[Standing]] | None:
     """The ranking of a raw form; None where it needs rows that are gone, as for a saved decomposition."""
     try:
-        return standings(raw)
+        return ranking_of(raw).standings
     except ValueError:
         return None
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from treeanova.core.arrays import Names, label_of
 from treeanova.decomposition.decomposition import Decomposition
+from treeanova.decomposition.predictions import function_of
 from treeanova.decomposition.term import Term
 from treeanova.report.tables import binnings_of, positions_of, tables_of
 from treeanova.views import percent
@@ -37,8 +38,8 @@ def _entry(verdict: str, title: str, text: str) -> Entry:
 
 
 def _sum(fx: Decomposition) -> Entry:
-    if fx.scope.is_part:
-        n_terms = fx.scope.n_terms
+    if function_of(fx).scope.is_part:
+        n_terms = function_of(fx).scope.n_terms
         text = f"This page shows a selection from {n_terms} terms: they do not add up to the model."
         return _entry("mind", "Some terms only", text)
     error = fx.certificate.reconstruction_error

@@ -1,0 +1,475 @@
+"""The decomposed model and its terms, by name and at rows: scores, predictions, explanations."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treeanova.anova.certificate import Certificate
+from treeanova.core.arrays import Floats, Key, Names
+from treeanova.core.progress import Progress, reporting
+from treeanova.data.columns import backend_of, encode_rows
+from treeanova.data.features import Schema
+from treeanova.data.sources import Batches, Distributed, Selection, batches_of
+from treeanova.decomposition.explanation import Explanation, Job, columns_of, digest_of
+from treeanova.decomposition.function import Function, values_against, values_at_rows
+from treeanova.decomposition.term import Term, Terms
+from treeanova.density.kinds import Density
+from treeanova.model.effects import class_labels, class_probabilities, is_classifier, respond
+from treeanova.model.grid import Grid
+from treeanova.model.rows import Rows
+from treeanova.storage.saved import fingerprint
+from treeanova.terms.moments import Moments
+from treeanova.terms.source import Settings
+from treeanova.views import scale_of
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Predictions:
+    """What a decomposition holds, and what it says at rows. Other rooms reach the function by `function_of`."""
+
+    _function: Function
+    density: Density
+    certificate: Certificate
+    _settings: Settings = dataclasses.field(default_factory=Settings)
+    model: Any = None
+    _saved_moments: Moments | None = None
+
+    # The model.
+
+    @property
+    def grid(self) -> Grid:
+        """The axes of all features, over whose bins the tables of terms are defined."""
+        return self._function.effects.grid
+
+    @property
+    def schema(self) -> Schema:
+        """Features, outputs, link ("identity", "logit", "log", ...) and objective of the model."""
+        return self.grid.schema
+
+    @property
+    def feature_names_in_(self) -> npt.NDArray[Any]:
+        """Names of the features, in the order of the data."""
+        return np.array(self.schema.names, dtype=object)
+
+    @property
+    def outputs(self) -> Names:
+        """Names of the outputs: classes, targets, or "score" where there is one."""
+        return self.schema.outputs
+
+    # Terms by name.
+
+    @property
+    def intercept(self) -> float | Floats:
+        """Mean of the score under the density: a float, or an array of shape (n_outputs,)."""
+        intercept = self._function.terms.intercept
+        return float(intercept[0]) if self._has_one_output else intercept
+
+    @functools.cached_property
+    def terms(self) -> Terms:
+        """Mapping from names of features, or labels, to all terms; `Term.has_table` says which have a table."""
+        return Terms([self._names(key) for key in self._function.terms.keys], self.schema.names, self._term)
+
+    def __getitem__(self, key: str | Collection[str]) -> Term:
+        """Return a term: ``fx["a"]``, ``fx["a", "b"]`` or ``fx["a × b"]``."""
+        return self.terms[key]
+
+    def __iter__(self) -> Iterator[Names]:
+        return iter(self.terms)
+
+    def __len__(self) -> int:
+        return len(self.terms)
+
+    def __bool__(self) -> bool:
+        return True
+
+    @property
+    def has_remainder(self) -> bool:
+        """Whether the terms leave part of the model out; `remainder` returns that part."""
+        return self._function.has_remainder
+
+    @property
+    def _has_one_output(self) -> bool:
+        return self._function.terms.n_outputs == 1
+
+    def _per_row(self, values: Floats) -> Floats:
+        """Values of shape (n_rows, n_outputs) without the last axis where there is one output."""
+        return values[:, 0] if self._has_one_output else values
+
+    def _names(self, key: Key) -> Names:
+        names = self.schema.names
+        return tuple(names[j] for j in key)
+
+    def _positions(self, names: Names) -> Key:
+        return tuple(self.schema.names.index(name) for name in names)
+
+    def _table_weights(self, key: Key) -> Floats:
+        """Weights of the cells of a term that has a table."""
+        tensors = self._function.terms.tables
+        weights = tensors.weights.get(key)
+        return self._shown_density.table(key, tensors.effects.binnings.get(key)) if weights is None else weights
+
+    @property
+    def _shown_density(self) -> Density:
+        """The density whose weights terms are shown with."""
+        return self.density.population if self.density.ranks_on_population else self.density
+
+    def _term(self, names: Names) -> Term:
+        key, effects = self._positions(names), self._function.effects
+        schema = dataclasses.replace(self.schema, features=tuple(self.schema.features[j] for j in key))
+        if key not in effects.terms:
+            return Term(names, schema, at_rows=functools.partial(self._at_encoded, key))
+        values = effects.terms[key][..., 0] if self._has_one_output else effects.terms[key]
+        return Term(names, schema, table=(effects.axes_of(key), values, self._table_weights(key)))
+
+    def _at_encoded(self, key: Key, encoded: Floats) -> Floats:
+        """A term at encoded rows that hold its features only."""
+        grid = self._function.grid
+        codes = np.zeros((len(encoded), len(grid.axes)), dtype=np.int32)
+        for column, j in enumerate(key):
+            codes[:, j] = grid.axes[j].index(encoded[:, column])
+        return self._per_row(self._function.at(codes, [key])[:, 0])
+
+    def _any_key(self, key: str | Collection[str]) -> Key:
+        """Positions of the features of a term that can be evaluated, listed or not."""
+        names = self.terms.features_in(key)
+        if all(name in self.schema.names for name in names):
+            positions = tuple(sorted(self._positions(names)))
+            if not self._function.scope.is_part and self._function.terms.can_evaluate(positions):
+                return positions
+        return self._positions(self.terms.names_of(names))
+
+    # Rows.
+
+    def _scores(self, X: Any) -> Floats:
+        return self._function.score(Rows.of(X, self.schema))
+
+    def decision_function(self, X: Any) -> Floats:
+        """Return the raw score of each row, equal to the library's raw prediction.
+
+        Parameters
+        ----------
+        X
+            Rows: numpy, pandas, polars, pyarrow or scipy.sparse.
+
+        Returns
+        -------
+        numpy.ndarray
+            Shape (n_rows,), or (n_rows, n_outputs) where there are several outputs.
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.decision_function(X).tolist()
+        [0.0, 0.0, 0.0, 1.0]
+        """
+        return self._per_row(self._scores(X))
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Predict each row: labels for a classifier, the response for other models.
+
+        Parameters
+        ----------
+        X
+            Rows: numpy, pandas, polars, pyarrow or scipy.sparse.
+
+        Returns
+        -------
+        numpy.ndarray
+            Shape (n_rows,), or (n_rows, n_outputs) where there are several targets.
+
+        See Also
+        --------
+        predict_proba : Probabilities of all classes.
+        predict_response : Means, or probabilities, on the response scale.
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.predict(X).tolist()
+        [0.0, 0.0, 0.0, 1.0]
+        """
+        if is_classifier(self.schema):
+            return class_labels(self.schema, self._scores(X))
+        return self.predict_response(X)
+
+    def predict_response(self, X: Any) -> Floats:
+        """Predict the response of each row: a mean, or the probability of the second class of a binary classifier.
+
+        Parameters
+        ----------
+        X
+            Rows: numpy, pandas, polars, pyarrow or scipy.sparse.
+
+        Returns
+        -------
+        numpy.ndarray
+            Shape (n_rows,), or (n_rows, n_outputs) where there are several outputs.
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.predict_response(X).tolist()
+        [0.0, 0.0, 0.0, 1.0]
+        """
+        return self._per_row(respond(self.schema, self._scores(X)))
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Predict the probabilities of all classes of a classifier.
+
+        Parameters
+        ----------
+        X
+            Rows: numpy, pandas, polars, pyarrow or scipy.sparse.
+
+        Returns
+        -------
+        numpy.ndarray
+            Shape (n_rows, n_classes).
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example("classifier")
+        >>> fx.predict_proba(X[:1]).tolist()
+        [[1.0, 0.0]]
+        """
+        return class_probabilities(self.schema, self._scores(X))
+
+    def term_values(self, X: Any, key: str | Collection[str]) -> Floats:
+        """Evaluate one term at rows; for a deep ensemble, the term may be part of the remainder.
+
+        Parameters
+        ----------
+        X
+            Rows with all features of the model.
+        key
+            Name of a feature, names of several, or a label such as "a × b".
+
+        Returns
+        -------
+        numpy.ndarray
+            Shape (n_rows,), or (n_rows, n_outputs) where there are several outputs.
+
+        Raises
+        ------
+        KeyError
+            If there is no such term.
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.term_values(X, ["x0", "x1"]).tolist()
+        [0.25, -0.25, -0.25, 0.25]
+        """
+        values: Floats = self._function.at(self._function.grid.index(X), [self._any_key(key)])[:, 0]
+        return self._per_row(values)
+
+    def remainder(self, X: Any) -> Floats:
+        """Return the score minus intercept and terms at rows: what truncation or merged bins left out.
+
+        Parameters
+        ----------
+        X
+            Rows with all features of the model.
+
+        Returns
+        -------
+        numpy.ndarray
+            Shape (n_rows,), or (n_rows, n_outputs) where there are several outputs.
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.truncate(1).remainder(X).tolist()
+        [0.25, -0.25, -0.25, 0.25]
+        """
+        explained = self.explain(X)
+        return np.zeros(explained.scores.shape) if explained.remainder is None else explained.remainder
+
+    def explain(
+        self, X: Any, *, reference: Any = None, max_order: int | None = None, progress: bool | Progress | None = None
+    ) -> Explanation:
+        """Evaluate all terms at rows, or those up to an order; the rest of the score is `Explanation.remainder`.
+
+        With a reference, values are those of the anchored terms: they add up to the score of a row minus that of the
+        reference, under any density. A term is zero if one of its features is in the bin of the reference.
+
+        A table of Dask or Spark gives a lazy table of the same engine, with the columns that `explain_to` writes: that
+        of Dask has the index of X, that of Spark the columns of X that the model does not use, such as keys.
+
+        Parameters
+        ----------
+        X
+            Rows with all features of the model: in memory, or a table of Dask or Spark.
+        reference
+            A row to compare with: a sequence of values, a mapping from names to values, a pandas Series, or a table or
+            matrix. Of several rows, each of the same weight, values are means over the references, and add up to the
+            difference to their mean score.
+        max_order
+            Highest order of the terms to evaluate; all by default.
+        progress
+            True for a progress bar, or a function, as for `decompose`.
+
+        Returns
+        -------
+        Explanation
+            The value of every term at every row.
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> explained = fx.explain(X[3:])
+        >>> explained.terms
+        (('x0',), ('x1',), ('x0', 'x1'))
+        >>> explained.values.tolist()
+        [[0.25, 0.25, 0.25]]
+
+        Why (1, 1) has another score than (0, 0): only both features together make a difference.
+
+        >>> against = fx.explain(X[3:], reference=[0, 0])
+        >>> against.values.tolist(), against.intercept
+        ([[0.0, 0.0, 1.0]], 0.0)
+        """
+        batches = batches_of(X)
+        if batches is not None:
+            return self._explained_lazily(batches, reference, max_order)  # type: ignore[no-any-return]
+        with reporting(progress):
+            return self._explained(X, self._keys_up_to(max_order), max_order, reference)
+
+    def _keys_up_to(self, max_order: int | None) -> list[Key]:
+        return [key for key in self._function.terms.keys if max_order is None or len(key) <= max_order]
+
+    def _explained_lazily(self, batches: Batches, reference: Any, max_order: int | None) -> Any:
+        """A lazy table of the engine that has the rows."""
+        if not isinstance(batches, Distributed):
+            raise TypeError(
+                "`X` must be rows in memory, or a table of Dask or Spark, got rows in batches; write their terms to a "
+                "file with explain_to(path, X)."
+            )
+        keys = self._keys_up_to(max_order)
+        one_row = Rows(np.zeros((1, len(self.schema.features))))
+        columns = columns_of(self._explained(one_row, keys, max_order, reference))
+        return batches.reading(Selection(self.schema)).mapped(
+            functools.partial(_columns_at, self, keys, max_order, reference), list(columns)
+        )
+
+    def _explained(self, X: Any, keys: Sequence[Key], max_order: int | None, reference: Any = None) -> Explanation:
+        """Some terms at rows, with sums of the others of each order up to one; the rest is the remainder."""
+        rows, table = Rows.of(X, self.schema), None if isinstance(X, Rows) else X
+        function, baseline = self._function, self.density.baseline
+        if reference is None:
+            at_rows = values_at_rows(function, rows, keys, max_order)
+        else:
+            references = Rows(encode_rows(reference, self.schema, name="reference"))
+            at_rows = values_against(function, rows, references, max_order)
+            n_rows = len(references)
+            baseline = "score of the reference" if n_rows == 1 else f"mean score of {n_rows:,} references"
+        remainder = None
+        if at_rows.leaves_rest:
+            total = at_rows.values.sum(axis=1) + sum(at_rows.others.values())
+            remainder = self._per_row(function.score(rows) - at_rows.intercept - total)
+        return Explanation(
+            values=at_rows.values[:, :, 0] if self._has_one_output else at_rows.values,
+            terms=tuple(self._names(key) for key in at_rows.keys),
+            intercept=float(at_rows.intercept[0]) if self._has_one_output else at_rows.intercept,
+            features=self.schema.names,
+            outputs=self.schema.outputs,
+            backend=backend_of(table),
+            data=table,
+            remainder=remainder,
+            others={order: self._per_row(values) for order, values in at_rows.others.items()},
+            other_shares=at_rows.shares,
+            baseline=baseline,
+            scale=scale_of(self.schema),
+        )
+
+    def explain_to(
+        self,
+        path: str | os.PathLike[str],
+        X: Any,
+        *,
+        terms: Collection[str | Collection[str]] | None = None,
+        keep: Collection[str] = (),
+        progress: bool | Progress | None = None,
+    ) -> None:
+        """Write all terms, or some, at any number of rows to a Parquet file, batch by batch.
+
+        The file has a column per term, named as in `Explanation.to_frame`, then sums of terms that are not listed, a
+        remainder where there is one, "intercept" and "score", which is the sum of the others. With several outputs,
+        there is a column per output. It replaces an existing file when it is complete. What was written before an
+        interruption stays in a folder next to it, named like it with ``.parts`` at the end: the same call then goes on
+        from there. A part is used again only for the same rows, terms and options, compared by their digests.
+
+        Parameters
+        ----------
+        path
+            The Parquet file to write, which ends in .parquet or .pq. It must not be a file of X, nor in a folder or
+            pattern that X names.
+        X
+            Rows in memory or in batches, as for `decompose`.
+        terms
+            Terms to write, each a name of a feature or names of several; the rest of the score is the column
+            "remainder". All terms by default.
+        keep
+            Columns of X to copy, such as an identifier; in brackets where a term has the same name.
+        progress
+            True for a progress bar, or a function, as for `decompose`.
+
+        Raises
+        ------
+        ValueError
+            Where another process writes the same file at the same time, among others.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile, pyarrow.parquet
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "rows.parquet"
+        >>> fx.explain_to(path, X, terms=["x0"])
+        >>> pyarrow.parquet.read_table(path).slice(3).to_pylist()
+        [{'x0': 0.25, 'remainder': 0.5, 'intercept': 0.25, 'score': 1.0}]
+        """
+        keys = self._function.terms.keys if terms is None else [self._any_key(term) for term in terms]
+        if len(set(keys)) < len(keys):
+            raise ValueError(f"`terms` must be different terms, got {list(terms or ())!r}; name each term once.")
+        order = None if terms is None else 0
+        function = self._function
+        job = Job(
+            functools.partial(self._explained, keys=keys, max_order=order),
+            Selection(self.schema, keep=tuple(keep)),
+            digest_of(fingerprint(function.source, function.terms, function.scope), keys, list(keep)),
+            (len(keys) + len(function.rest_orders) + 3) * len(self.outputs) + len(keep),
+        )
+        with reporting(progress) as report:
+            job.write(path, X, report)
+
+
+def function_of(fx: Predictions) -> Function:
+    """Return the machinery behind a decomposition, for the rooms of this package: its source, terms and scope."""
+    return fx._function  # noqa: SLF001  the one way in
+
+
+def backend_of_tables(fx: Predictions) -> str | None:
+    """Return the name of the data frame library of a decomposition's tables."""
+    return fx._settings.backend  # noqa: SLF001
+
+
+def _columns_at(
+    fx: Predictions, keys: Sequence[Key], max_order: int | None, reference: Any, X: Any
+) -> dict[str, Floats]:
+    """Columns of an explanation, for the workers of an engine."""
+    return columns_of(fx._explained(X, keys, max_order, reference))  # noqa: SLF001

@@ -1,0 +1,109 @@
+"""What all results share: plain data for machines, text for people."""
+
+from __future__ import annotations
+
+import abc
+import html
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from treeanova.data.columns import aligned, printable
+
+TOP = 15  # rows that are printed
+_MOST_NAMES = 10
+_ROUNDING = 1e-12  # relative to the largest number of a table
+
+
+class Result(abc.ABC):
+    """An answer: `print` it, turn it into plain data with `to_dict`, or print n rows of it with ``f"{answer:n}"``."""
+
+    @abc.abstractmethod
+    def _content(self) -> dict[str, Any]:
+        """What `to_dict` returns, with arrays and NaN."""
+
+    @abc.abstractmethod
+    def _text(self, top: int) -> str:
+        """What is printed, with the first rows of its table."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answer as plain data that JSON can hold; None stands for numbers that are not defined.
+
+        Returns
+        -------
+        dict
+            Numbers, and tables as lists of rows.
+
+        Examples
+        --------
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> fx.gap(X, "x0").to_dict()["table"][0]
+        {'term': 'x0', 'gap': 0.5, 'error': None}
+        """
+        content: dict[str, Any] = plain(self._content())
+        return content
+
+    def __str__(self) -> str:
+        return self._text(TOP)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __format__(self, spec: str) -> str:
+        return self._text(int(spec)) if spec else str(self)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+
+def plain(value: Any) -> Any:
+    """A value as Python's own numbers, texts, lists and dicts; None for NaN and infinities."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    value = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def aligned_rows(rows: Sequence[Mapping[str, Any]], top: int, summed: str | None = None) -> str:
+    """The first rows as columns of text, and a line that counts the others and adds up one of their columns."""
+    text = aligned({name: [row[name] for row in rows[:top]] for name in (rows[0] if rows else {})})
+    left = rows[top:]
+    total = f": {sum(row[summed] for row in left):+.4g}" if summed and left else ""
+    return f"{text}\n{len(left):,} more terms{total}" if left else text
+
+
+def contribution_lines(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], top: int, summed: str) -> str:
+    """A line per contribution, with signs; zero for what rounding left of a number, and a dash for no number."""
+    label = next(iter(rows[0]))
+    sizes = (abs(row[name]) for row in rows for name in columns if not _is_nan(row[name]))
+    noise = _ROUNDING * max(sizes, default=0.0)
+    shown = [{label: row[label]} | {name: _signed(row[name], name, noise) for name in columns} for row in rows[:top]]
+    left = rows[top:]
+    more = f"\n{len(left):,} more terms: {sum(row[summed] for row in left):+.4g}" if left else ""
+    return aligned_rows(shown, top) + more
+
+
+def _signed(value: float | None, column: str, noise: float) -> str:
+    if value is None or _is_nan(value):
+        return "–"
+    if column == "error":
+        return f"{value:.3g}"
+    return f"{value:+.4g}" if abs(value) > noise else "0"
+
+
+def _is_nan(value: float | None) -> bool:
+    return value is None or math.isnan(value)
+
+
+def rows_of_output(rows: Sequence[Mapping[str, Any]], output: str) -> list[Mapping[str, Any]]:
+    """The rows of one output; all where there is one."""
+    return [row for row in rows if row.get("output", output) == output]
+
+
+def first_names(names: Sequence[str]) -> str:
+    """The first of some names, and how many more there are."""
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return printable(f"{', '.join(names[:_MOST_NAMES])}{more}") or "none"
