@@ -83,7 +83,6 @@ def read_for_rows(model: Any, X: Any = None) -> Forest | Effects:
 
 
 def _existing(path: pathlib.Path) -> pathlib.Path:
-    """The path, if it is that of a file or of a folder."""
     if is_model_path(path):
         return path
     text = str(path)

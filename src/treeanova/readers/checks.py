@@ -62,6 +62,11 @@ def damage_reported(kind: str, path: pathlib.Path | None = None) -> Iterator[Non
         ) from error
 
 
+def damaged(finding: str) -> ModelFileError:
+    """The error for a file that does not hold what it must: "… must …, got …"."""
+    return ModelFileError(f"{finding}; file damaged?")
+
+
 def one_line(text: str) -> str:
     r"""The text with escapes in place of line ends and other characters that do not print.
 
@@ -122,9 +127,8 @@ def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def check_values(rule: str, values: npt.NDArray[Any], is_valid: Bools) -> None:
-    """Raise ModelFileError with a rule and the first value that breaks it."""
     if not is_valid.all():
-        raise ModelFileError(f"{rule}, got {values[~is_valid][0]}; file damaged?")
+        raise damaged(f"{rule}, got {values[~is_valid][0]}")
 
 
 def check_size(what: str, size: int, max_size: int) -> None:
@@ -276,7 +280,6 @@ def _uncheckable(library: str, version: Sequence[int], reason: str) -> Unsupport
 
 
 def _check(library: str, version: Sequence[int], model: Forest | Effects, predict: Predict) -> None:
-    """Raise UnsupportedModelError for a model whose scores are not those of its library."""
     rows = probe_rows(model)
     scores = model.score(Rows(rows))
     try:
@@ -295,14 +298,12 @@ def _check(library: str, version: Sequence[int], model: Forest | Effects, predic
 
 
 def probe_rows(model: Forest | Effects) -> Floats:
-    """Encoded rows on and next to bounds, missing, infinite, and of all categories with unseen ones."""
     rng = np.random.default_rng(0)
     columns = [_probe_column(feature, _bounds(model, j), rng) for j, feature in enumerate(model.schema.features)]
     return np.stack(columns, axis=1) if columns else np.empty((_N_ROWS, 0))
 
 
 def _bounds(model: Forest | Effects, j: int) -> Floats:
-    """Closed bounds of a feature's splits or bins."""
     if isinstance(model, Forest):
         return np.unique(model.bound[model.feature == j])
     return model.grid.axes[j].thresholds
@@ -323,7 +324,6 @@ def _probe_column(feature: Feature, bounds: Floats, rng: np.random.Generator) ->
 
 
 def estimator_score(model: Any, result: Forest | Effects, rows: Floats) -> Any:
-    """The raw prediction that an estimator with scikit-learn's methods gives for encoded rows."""
     raw = raw_rows(result.schema, rows)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the columns have no names here
@@ -347,6 +347,5 @@ def raw_rows(schema: Schema, rows: Floats) -> npt.NDArray[Any]:
 
 
 def _unseen_label(labels: Sequence[Hashable]) -> Hashable:
-    """A label of the same type that is not among those given."""
     largest = [label for label in labels if isinstance(label, (int, float))]
     return max(largest) + 1 if len(largest) == len(labels) and largest else "no such category"

@@ -57,7 +57,6 @@ class BinnedFeature:
     binnings: Mapping[int, Binning]
 
     def coarse_index(self, term: int, order: int) -> Ints:
-        """The index into a term's tensor at every bin of its order."""
         first = np.unique(self.binnings[order].bins, return_index=True)[1]
         return self.tensor_index[term][first]
 
@@ -96,7 +95,6 @@ def n_places(bins: Any) -> int:
 
 
 def bin_feature(model: Any, j: int, name: str, tensors: Sequence[Floats]) -> BinnedFeature:
-    """The axis of a feature, and the bins of its terms."""
     terms = {k: tuple(features) for k, features in enumerate(model.term_features_) if j in features}
     if not terms:
         return BinnedFeature(Feature(name, IgnoredColumn()), IntervalAxis(name, 0, np.empty(0)), {}, {})
@@ -129,7 +127,6 @@ def _equal_slices(tensor: Floats, axis: int) -> Ints:
 
 
 def _slice_numbers(slices: Sequence[Ints], fine: Sequence[Ints]) -> Ints:
-    """The number of each term's slice at each fine bin, shape (n_fine_bins, n_terms)."""
     return np.column_stack([numbers[index] for numbers, index in zip(slices, fine, strict=True)])
 
 
@@ -150,7 +147,6 @@ def _interval_index(cuts: Floats, term_cuts: Floats) -> Ints:
 
 
 def _interval_axis(name: str, cuts: Floats, slice_numbers: Ints) -> tuple[IntervalAxis, Ints]:
-    """The axis without cuts that no term uses, and a fine bin in each of its bins."""
     missing = len(cuts) + 1
     used = (slice_numbers[1:missing] != slice_numbers[: missing - 1]).any(axis=1)
     kept = np.flatnonzero(np.append(True, used))
@@ -171,7 +167,6 @@ def _category_index(labels: Sequence[str], term_bins: Mapping[str, int]) -> Ints
 
 
 def _category_axis(name: str, labels: tuple[str, ...], slice_numbers: Ints) -> tuple[CategoryAxis, Ints]:
-    """The axis, and a fine bin in each of its bins."""
     unseen_bin, kept = _place_extra(slice_numbers, np.arange(len(labels)), len(labels))
     missing_bin, kept = _place_extra(slice_numbers, kept, len(labels) + 1)
     return CategoryAxis(name, missing_bin, labels, unseen_bin), kept
@@ -277,7 +272,6 @@ def _names(model: Any) -> tuple[Sequence[str], bool]:
 
 
 def _tensor(model: Any, k: int, n_outputs: int) -> Floats:
-    """Scores of the k-th term, an axis per feature as the term lists them, then one of outputs."""
     features = model.term_features_[k]
     sizes = [n_places(bins_of(model, j, len(features))) for j in features]
     shape = tuple(sizes) if n_outputs == 1 else (*sizes, n_outputs)
@@ -312,7 +306,6 @@ def _at(tensor: Floats, indexes: Sequence[Ints]) -> Floats:
 
 
 def _check_cells(indexes: Sequence[Sequence[Ints]], tensors: Sequence[Floats]) -> None:
-    """Raise UnsupportedModelError for terms that would not fit into memory."""
     n_cells = sum(math.prod(map(len, index)) * tensor.shape[-1] for index, tensor in zip(indexes, tensors, strict=True))
     if n_cells > _MAX_CELLS:
         raise UnsupportedModelError(

@@ -79,7 +79,6 @@ _NAMES = {reader.library for reader in LIBRARIES}
 
 
 def in_words() -> str:
-    """What is read, in one sentence of an error message."""
     names = ", ".join(reader.title for reader in LIBRARIES)
     files = ", ".join(f"{'/'.join(reader.files)} ({reader.title})" for reader in LIBRARIES if reader.files)
     return f"models of {names} and wrappers of scikit-learn, and files {files}"
@@ -92,7 +91,6 @@ def _library_of(model: Any) -> str | None:
 
 
 def json_keys(path: pathlib.Path) -> frozenset[str]:
-    """Names at the top level of a JSON file."""
     status = path.stat()
     with damage_reported("a JSON file of a model", path):
         return _parsed_keys(path.resolve(), status.st_mtime_ns, status.st_size)

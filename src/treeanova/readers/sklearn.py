@@ -50,12 +50,10 @@ _OBJECTIVES = {"squared_error": "squared", "absolute_error": "absolute"}
 
 
 def is_sklearn(item: Any) -> bool:
-    """Whether a class or a method is defined in scikit-learn."""
     return str(item.__module__).partition(".")[0] == "sklearn"
 
 
 def check_methods(model: Any) -> None:
-    """Raise UnsupportedModelError for a subclass that overrides how it predicts."""
     for name in ("predict", "predict_proba", "decision_function"):
         method = getattr(type(model), name, None)
         if method is not None and not is_sklearn(method):
@@ -65,7 +63,6 @@ def check_methods(model: Any) -> None:
 
 
 def feature_names(model: Any) -> tuple[list[str], bool]:
-    """Names of the features, and whether the model stores them."""
     names = getattr(model, "feature_names_in_", None)
     if names is None:
         return [f"x{j}" for j in range(model.n_features_in_)], False
@@ -73,7 +70,6 @@ def feature_names(model: Any) -> tuple[list[str], bool]:
 
 
 def numeric_schema(model: Any, outputs: tuple[str, ...], link: str, *, accepts_missing: bool, objective: str) -> Schema:
-    """The schema of a model all of whose features are numbers."""
     names, named = feature_names(model)
     features = tuple(Feature(name, Numeric(), accepts_missing=accepts_missing) for name in names)
     return Schema(features, outputs, link, named, classes=class_labels(model), objective=objective)
@@ -90,12 +86,10 @@ def _class_outputs(model: Any) -> tuple[str, ...]:
 
 
 def class_labels(model: Any) -> tuple[Hashable, ...]:
-    """Labels of a classifier's classes; none for a regressor."""
     return plain_labels(getattr(model, "classes_", ()))
 
 
 def boosted_outputs(model: Any) -> tuple[str, ...]:
-    """One output for regressors and two classes, else one per class."""
     return _class_outputs(model) if hasattr(model, "classes_") else ("score",)
 
 
@@ -105,7 +99,6 @@ def loss_link(model: Any) -> str:
 
 
 def loss_objective(model: Any) -> str:
-    """The loss of a boosted model in the words of `validate(loss=...)`."""
     loss = model.loss if isinstance(model.loss, str) else type(model.loss).__name__
     if loss == "log_loss":
         return "log" if len(model.classes_) == 2 else "multiclass"
@@ -117,12 +110,10 @@ def loss_objective(model: Any) -> str:
 
 
 def accepts_missing(tree: Any) -> bool:
-    """Whether a tree predicts for missing values."""
     return bool(tree._support_missing_values(np.empty((0, 0))))  # noqa: SLF001  predict asks the same
 
 
 def _check_trees(model: Any, trees: Sequence[Any]) -> None:
-    """Raise UnsupportedModelError unless the members are trees like the ensemble, classifiers or regressors."""
     kind = "DecisionTreeClassifier" if hasattr(model, "classes_") else "DecisionTreeRegressor"
     for cls in {type(tree) for tree in trees}:
         if kind not in [base.__name__ for base in cls.__mro__ if is_sklearn(base)]:
@@ -137,7 +128,6 @@ def _sizes(trees: Sequence[Any]) -> Ints:
 
 
 def _structure(trees: Sequence[Any]) -> dict[str, npt.NDArray[Any]]:
-    """Nodes of all trees, one after the other, as arguments of `assemble`."""
     arrays = [tree.tree_ for tree in trees]
     left, right = (np.concatenate([getattr(tree, f"children_{side}") for tree in arrays]) for side in ("left", "right"))
     return {
@@ -149,12 +139,10 @@ def _structure(trees: Sequence[Any]) -> dict[str, npt.NDArray[Any]]:
 
 
 def read_tree(model: Any) -> Forest:
-    """A single tree."""
     return _average(model, [model], _structure([model]))
 
 
 def read_forest(model: Any) -> Forest:
-    """Random forests and extra trees."""
     return _average(model, model.estimators_, _structure(model.estimators_))
 
 
@@ -202,7 +190,6 @@ def _probabilities(tree: Any, n_classes: int) -> Floats:
 
 
 def read_boosting(model: Any) -> Forest:
-    """Gradient boosting."""
     n_classes = model.estimators_.shape[1]
     trees = model.estimators_.ravel()
     values = np.concatenate([tree.tree_.value[:, 0, 0] for tree in trees])
@@ -240,7 +227,6 @@ def _start(model: Any) -> Floats:
 
 
 def read_adaboost(model: Any) -> Forest:
-    """AdaBoost of classification trees."""
     trees = model.estimators_
     _check_trees(model, trees)
     if getattr(model, "algorithm", "SAMME") == "SAMME.R":
@@ -268,7 +254,6 @@ _BITS = 256  # a category set of HistGradientBoosting is a bitset of eight 32-bi
 
 
 def read_histogram_boosting(model: Any) -> Forest:
-    """HistGradientBoosting, classifiers and regressors."""
     predictors = [tree for stage in model._predictors for tree in stage]  # noqa: SLF001  no public form
     n_outputs = model.n_trees_per_iteration_
     nodes = np.concatenate([tree.nodes for tree in predictors])
@@ -364,7 +349,6 @@ _QUANTILE_FORESTS = {"RandomForestQuantileRegressor", "ExtraTreesQuantileRegress
 
 
 def _check_quantile_forest(model: Any) -> None:
-    """Raise UnsupportedModelError unless the prediction is a mean of one value per tree."""
     name = type(model).__name__
     if name not in _QUANTILE_FORESTS:
         raise UnsupportedModelError(f"{name} cannot be read: it is not one of {', '.join(sorted(_QUANTILE_FORESTS))}.")

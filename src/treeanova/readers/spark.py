@@ -61,7 +61,6 @@ class Stage:
 
     @property
     def kind(self) -> str:
-        """Name of the class, without that of its package."""
         return str(self.content.get("class", "")).rpartition(".")[2]
 
     def parameter(self, name: str, default: Any = None) -> Any:
@@ -70,7 +69,6 @@ class Stage:
         return given.get(name, defaults.get(name, default))
 
     def rows(self, name: str) -> list[dict[str, Any]]:
-        """Rows of one of the stage's tables."""
         try:
             parquet = importlib.import_module("pyarrow.parquet")
         except ImportError as error:
@@ -90,7 +88,6 @@ class Stage:
             raise ModelFileError(f"{self.path.name}/{name} must hold whole Parquet files, got {error}.") from error
 
     def stages(self) -> list[Stage]:
-        """The stages of a pipeline in their order; nested pipelines are flattened."""
         if self.kind != "PipelineModel":
             return [self]
         names = self.parameter("stageUids") or []
@@ -120,7 +117,6 @@ def _check_counts(metadata: Any, part: pathlib.Path) -> None:
 
 
 def open_folder(path: pathlib.Path) -> Stage:
-    """A saved model or pipeline, whose folder holds all of its files."""
     check_inside(path)
     return _open_stage(path)
 
@@ -184,7 +180,6 @@ def columns_of(stages: Sequence[Stage], model: Stage) -> tuple[tuple[Column, ...
 
 
 def check_stages(stages: Sequence[Stage]) -> None:
-    """Raise UnsupportedModelError for stages that change columns in ways that are not known."""
     known = {"StringIndexerModel", "VectorAssembler", "VectorIndexerModel", "IndexToString"}
     for stage in stages:
         if stage.kind not in known:
@@ -208,7 +203,6 @@ def _names(stage: Stage, parameter: str) -> list[str]:
 
 
 def _keeps_invalid(stage: Stage) -> bool:
-    """Whether a stage keeps values that it does not know."""
     way = stage.parameter("handleInvalid", "error")
     if way not in {"error", "skip", "keep"}:
         raise ModelFileError(f"handleInvalid must be error, skip or keep, got {way!r:.60}; folder damaged?")
@@ -216,7 +210,6 @@ def _keeps_invalid(stage: Stage) -> bool:
 
 
 def _producer(stages: Sequence[Stage], kind: str, column: str) -> Stage | None:
-    """The last stage of a kind that makes a column."""
     made = [stage for stage in stages if stage.kind == kind and stage.parameter("outputCol") == column]
     return made[-1] if made else None
 
@@ -231,7 +224,6 @@ class _Indexer:
 
 
 def _indexers(stages: Sequence[Stage]) -> dict[str, _Indexer]:
-    """All StringIndexers, by the column that they make."""
     return {
         output: indexer for stage in stages if stage.kind == "StringIndexerModel" for output, indexer in _outputs(stage)
     }
@@ -260,7 +252,6 @@ def _number(name: str, *, keeps: bool) -> Column:
 
 
 def _indexed(indexer: _Indexer) -> Column:
-    """A column of texts as their positions."""
     feature = Feature(
         indexer.name,
         Labels(indexer.labels, "text"),
@@ -273,7 +264,6 @@ def _indexed(indexer: _Indexer) -> Column:
 
 
 def _mapped(columns: Sequence[Column], indexer: Stage) -> list[Column]:
-    """The columns after a VectorIndexer."""
     keeps = _keeps_invalid(indexer)
     listed = indexer.rows("data")[0]["categoryMaps"]
     maps = {key: dict(pairs) for key, pairs in listed}
@@ -302,7 +292,6 @@ def _through(column: Column, positions: dict[float, int], *, keeps: bool) -> Col
 
 
 def _check_known(feature: Feature, seen: Sequence[float]) -> None:
-    """Raise UnsupportedModelError if a text has no prediction: the VectorIndexer has not met it."""
     if np.isnan(seen).any():
         raise _refusal(
             f"its VectorIndexer must know all texts of column {feature.name!r}, got one that it refuses; fit it with "
@@ -407,7 +396,6 @@ def _left_categories(column: Column, split: Row) -> Bools:
 
 
 def _is_code(values: Floats, n_categories: int) -> Bools:
-    """Whether numbers are codes of categories."""
     return np.asarray((values >= 0) & (values < n_categories) & (np.trunc(values) == values), dtype=bool)
 
 
@@ -418,7 +406,6 @@ _MAX_CLASSES = 100_000
 
 
 def read(model: Any) -> Forest:
-    """The Forest of a fitted model or PipelineModel in memory."""
     model = getattr(model, "bestModel", model)  # CrossValidatorModel, TrainValidationSplitModel
     if not hasattr(model, "write") or not type(model).__name__.endswith("Model"):
         raise UnsupportedModelError(f"`model` must be a fitted Spark model, got {type(model).__name__}; fit it first.")
@@ -434,7 +421,6 @@ def read(model: Any) -> Forest:
 
 
 def read_file(path: str | pathlib.Path) -> Forest:
-    """The Forest of a saved model or PipelineModel; Spark is not needed."""
     path = pathlib.Path(path)
     with damage_reported("a folder of a Spark model", path):
         return _read(open_folder(path))
@@ -476,7 +462,6 @@ def _trees(model: Stage) -> tuple[list[list[Row]], Floats]:
 
 
 def _values(model: Stage, trees: list[list[Row]], weights: Floats) -> Floats:
-    """Leaf values, which include the weights of trees."""
     nodes = [node for tree in trees for node in tree]
     weight = np.repeat(weights, [len(tree) for tree in trees])[:, None]
     if model.kind == "GBTClassificationModel":

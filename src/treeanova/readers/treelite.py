@@ -29,7 +29,7 @@ from treeanova.core.arrays import Bools, Floats, Ints
 from treeanova.data.features import Feature, IntegerCategory, Numeric, Schema
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.forest import Forest, assemble, bound_below, bound_up_to
-from treeanova.readers.checks import block_starts, check_size, check_values, damage_reported, stacked_trees
+from treeanova.readers.checks import block_starts, check_size, check_values, damage_reported, damaged, stacked_trees
 from treeanova.readers.outputs import are_shares, objective_of_probabilities, output_names, without_first_of_two
 
 _TYPES: dict[int, np.dtype[Any]] = {2: np.dtype("<f4"), 3: np.dtype("<f8")}
@@ -37,39 +37,14 @@ _MAX_TREES = 10_000_000
 _LAST_TASK = 4
 # Fields of a tree that are arrays, in the order of the file; "value" is float32 or float64, by the model's type.
 _TREE_FIELDS = (
-    ("node_type", "<i1"),
-    ("cleft", "<i4"),
-    ("cright", "<i4"),
-    ("split_index", "<i4"),
-    ("default_left", "<u1"),
-    ("leaf_value", "value"),
-    ("threshold", "value"),
-    ("cmp", "<i1"),
-    ("category_list_right_child", "<u1"),
-    ("leaf_vector", "value"),
-    ("leaf_vector_begin", "<u8"),
-    ("leaf_vector_end", "<u8"),
-    ("category_list", "<u4"),
-    ("category_list_begin", "<u8"),
-    ("category_list_end", "<u8"),
-    ("data_count", "<u8"),
-    ("data_count_present", "<u1"),
-    ("sum_hess", "<f8"),
-    ("sum_hess_present", "<u1"),
-    ("gain", "<f8"),
-    ("gain_present", "<u1"),
-)
-_PER_NODE = (
-    "node_type",
-    "cleft",
-    "cright",
-    "split_index",
-    "default_left",
-    "leaf_value",
-    "threshold",
-    "cmp",
-    "category_list_right_child",
-)
+    ("node_type", "<i1"), ("cleft", "<i4"), ("cright", "<i4"), ("split_index", "<i4"), ("default_left", "<u1"),
+    ("leaf_value", "value"), ("threshold", "value"), ("cmp", "<i1"), ("category_list_right_child", "<u1"),
+    ("leaf_vector", "value"), ("leaf_vector_begin", "<u8"), ("leaf_vector_end", "<u8"),
+    ("category_list", "<u4"), ("category_list_begin", "<u8"), ("category_list_end", "<u8"),
+    ("data_count", "<u8"), ("data_count_present", "<u1"), ("sum_hess", "<f8"), ("sum_hess_present", "<u1"),
+    ("gain", "<f8"), ("gain_present", "<u1"),
+)  # fmt: skip
+_PER_NODE = tuple(name for name, _ in _TREE_FIELDS[:9])
 _SEGMENTS = ("leaf_vector_begin", "leaf_vector_end", "category_list_begin", "category_list_end")
 Tree = dict[str, npt.NDArray[Any]]
 
@@ -93,7 +68,6 @@ class Checkpoint:
 
 
 def parse(data: bytes) -> Checkpoint:
-    """The fields of a checkpoint; ModelFileError if it is damaged."""
     stream = _Stream(data)
     version = [stream.number("<i") for _ in range(3)]
     if version[0] != 4:
@@ -103,14 +77,14 @@ def parse(data: bytes) -> Checkpoint:
         )
     types = (stream.number("<B"), stream.number("<B"))
     if types[0] not in _TYPES or types[0] != types[1]:
-        raise ModelFileError(f"a treelite checkpoint must hold float32 or float64, got types {types}; file damaged?")
+        raise damaged(f"a treelite checkpoint must hold float32 or float64, got types {types}")
     n_trees = stream.number("<Q")
     n_features, task, average = stream.number("<i"), stream.number("<B"), stream.number("<B")
     n_targets = stream.number("<i")
     if not (0 <= n_trees <= _MAX_TREES and n_features >= 0 and n_targets >= 1):
-        raise ModelFileError("a treelite checkpoint must have trees, features and targets, got none; file damaged?")
+        raise damaged("a treelite checkpoint must have trees, features and targets, got none")
     if average > 1 or task > _LAST_TASK:
-        raise ModelFileError(f"a treelite checkpoint must be of a known task, got {task}, {average}; file damaged?")
+        raise damaged(f"a treelite checkpoint must be of a known task, got {task}, {average}")
     header = {
         "num_class": stream.array("<i4", n_targets),
         "leaf_vector_shape": stream.array("<i4", 2),
@@ -121,7 +95,7 @@ def parse(data: bytes) -> Checkpoint:
     }
     stream.number("<f")  # ratio_c, of isolation forests
     if min(header["num_class"]) < 1 or min(header["leaf_vector_shape"]) < 1:
-        raise ModelFileError("a treelite checkpoint must have classes and leaf values, got none; file damaged?")
+        raise damaged("a treelite checkpoint must have classes and leaf values, got none")
     base_scores = stream.array("<f8", n_targets * int(max(header["num_class"])))
     stream.array("<u1")  # attributes
     stream.no_optional_fields()
@@ -163,12 +137,11 @@ class _Stream:
 
     def _take(self, size: int) -> bytes:
         if size < 0 or self.position + size > len(self.data):
-            raise ModelFileError("a treelite checkpoint must hold whole fields, got one that ends early; file damaged?")
+            raise damaged("a treelite checkpoint must hold whole fields, got one that ends early")
         self.position += size
         return self.data[self.position - size : self.position]
 
     def number(self, code: str) -> Any:
-        """A single number."""
         return struct.unpack(code, self._take(struct.calcsize(code)))[0]
 
     def array(self, kind: str | np.dtype[Any], size: int | None = None) -> npt.NDArray[Any]:
@@ -179,16 +152,14 @@ class _Stream:
         return np.frombuffer(self._take(length * dtype.itemsize), dtype)
 
     def no_optional_fields(self) -> None:
-        """Raise UnsupportedModelError where later versions have put fields."""
         if self.number("<i"):
             raise UnsupportedModelError(
                 "a treelite checkpoint must have no optional fields, got some, which are not known; update treeanova."
             )
 
     def check_end(self) -> None:
-        """Raise ModelFileError if something follows."""
         if self.position != len(self.data):
-            raise ModelFileError("a treelite checkpoint must end after its trees, got more bytes; file damaged?")
+            raise damaged("a treelite checkpoint must end after its trees, got more bytes")
 
 
 _LEAF, _NUMERICAL, _CATEGORICAL = range(3)
@@ -211,7 +182,7 @@ def forest_of(checkpoint: Checkpoint) -> Forest:
     if not checkpoint.trees:
         raise UnsupportedModelError("a treelite model must have trees, got none; train it for longer.")
     check_size("columns", checkpoint.n_features, _MAX_COLUMNS)
-    nodes = {name: np.concatenate([tree[name] for tree in checkpoint.trees]) for name in _NAMES}
+    nodes = {name: np.concatenate([tree[name] for tree in checkpoint.trees]) for name in _PER_NODE}
     sizes = np.array([len(tree["node_type"]) for tree in checkpoint.trees], dtype=np.int64)
     _check_nodes(nodes, sizes)
     values, intercept = _values(checkpoint)
@@ -232,25 +203,14 @@ def forest_of(checkpoint: Checkpoint) -> Forest:
         **stacked_trees(sizes, np.where(swaps, right, left), np.where(swaps, left, right)),
     )
     if len(forest.feature) < len(left):
-        raise ModelFileError("trees of a treelite model must reach all of their nodes, got one apart; file damaged?")
+        raise damaged("trees of a treelite model must reach all of their nodes, got one apart")
     return forest
 
 
-_NAMES = (
-    "node_type",
-    "cleft",
-    "cright",
-    "split_index",
-    "default_left",
-    "threshold",
-    "cmp",
-    "category_list_right_child",
-)
 Nodes = dict[str, npt.NDArray[Any]]
 
 
 def _check_nodes(nodes: Nodes, sizes: Ints) -> None:
-    """Raise ModelFileError for kinds, flags and children that treelite does not write."""
     kind, size = nodes["node_type"], np.repeat(sizes, sizes)
     check_values("trees of a treelite model must have nodes", sizes, sizes > 0)
     check_values("nodes of a treelite model must be leaves or tests", kind, np.isin(kind, (_LEAF, *_TESTS)))
@@ -268,7 +228,7 @@ def _bounds(nodes: Nodes, *, is_double: bool) -> Floats:
     if (operator[is_numeric] == _EQ).any():
         raise UnsupportedModelError("a treelite model must compare by <, <=, > or >=, got ==; convert it again.")
     if not np.isin(operator[is_numeric], (_LT, _LE, _GT, _GE)).all():
-        raise ModelFileError("a treelite model must compare by known operators, got others; file damaged?")
+        raise damaged("a treelite model must compare by known operators, got others")
     threshold = np.where(is_numeric, nodes["threshold"], 0).astype(np.float64)
     below = np.nextafter(threshold, -np.inf) if is_double else bound_below(threshold)
     up_to = threshold if is_double else bound_up_to(threshold)
@@ -293,7 +253,7 @@ class _Sets:
         feature = nodes["split_index"].astype(np.int64)
         inner = nodes["cleft"] >= 0
         if not ((feature[inner] >= 0) & (feature[inner] < checkpoint.n_features)).all():
-            raise ModelFileError("a treelite model must split on its features, got others; file damaged?")
+            raise damaged("a treelite model must split on its features, got others")
         self.feature = feature
         self.codes: dict[int, Ints] = {}
         for j in np.unique(feature[self.is_category]).tolist():
@@ -305,7 +265,6 @@ class _Sets:
             self.codes[j] = np.unique(self.code[feature[self.node] == j])
 
     def features(self) -> tuple[Feature, ...]:
-        """All features: numbers, or codes of categories."""
         cast = "float64" if self.checkpoint.is_double else "float32"
         numbers = [Feature(f"x{j}", Numeric(cast=cast)) for j in range(self.checkpoint.n_features)]
         for j, codes in self.codes.items():
@@ -330,7 +289,6 @@ class _Sets:
 
 
 def _members(tree: Tree) -> tuple[Ints, Ints]:
-    """Nodes and codes of the category sets of a tree."""
     lists = zip(tree["node_type"], tree["category_list_begin"], tree["category_list_end"], strict=True)
     content = tree["category_list"].astype(np.int64)
     codes = [content[int(begin) : int(end)] if kind == _CATEGORICAL else content[:0] for kind, begin, end in lists]
@@ -350,7 +308,7 @@ def _values(checkpoint: Checkpoint) -> tuple[Floats, Floats]:
     parts = []
     for tree, target, kind in zip(checkpoint.trees, checkpoint.target_id, checkpoint.class_id, strict=True):
         if not (-1 <= target < shape[0] and -1 <= kind < shape[1]):
-            raise ModelFileError("trees of a treelite model must be for targets that exist, got others; file damaged?")
+            raise damaged("trees of a treelite model must be for targets that exist, got others")
         place = (slice(None) if target < 0 else slice(target, target + 1), slice(None) if kind < 0 else [kind])
         n_trees[place] += 1
         part = np.zeros((len(tree["node_type"]), *shape))
@@ -369,9 +327,9 @@ def _leaves(tree: Tree, shape: npt.NDArray[Any]) -> Floats:
     begin, end = tree["leaf_vector_begin"].astype(np.int64), tree["leaf_vector_end"].astype(np.int64)
     has_vector = begin < end
     if (end - begin)[has_vector].size and ((end - begin)[has_vector] != size).any():
-        raise ModelFileError(f"leaves of a treelite model must have {size} values, got others; file damaged?")
+        raise damaged(f"leaves of a treelite model must have {size} values, got others")
     if size > 1 and (~has_vector & (tree["cleft"] < 0)).any():
-        raise ModelFileError(f"leaves of a treelite model must have {size} values, got one; file damaged?")
+        raise damaged(f"leaves of a treelite model must have {size} values, got one")
     values = np.zeros((len(begin), size))
     values[~has_vector] = tree["leaf_value"][~has_vector, None] if size == 1 else 0
     values[has_vector] = tree["leaf_vector"][begin[has_vector, None] + np.arange(size)]
@@ -405,14 +363,12 @@ def _outputs(
 
 
 def read(model: Any) -> Forest:
-    """The Forest of a treelite.Model."""
     if not hasattr(model, "serialize_bytes"):
         raise UnsupportedModelError(f"a treelite model must be a treelite.Model, got {type(model).__name__}.")
     return _read(model.serialize_bytes())
 
 
 def read_file(path: str | pathlib.Path) -> Forest:
-    """The Forest of a checkpoint; treelite itself is not needed."""
     path = pathlib.Path(path)
     return _read(path.read_bytes(), path)
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -45,17 +45,16 @@ from treeanova.readers.outputs import (
 )
 from treeanova.readers.sklearn import check_methods, is_sklearn
 
-
-class Member(NamedTuple):
-    """A forest inside a wrapper, and the columns of the wrapper's data that it sees; None for all."""
-
-    forest: Forest
-    columns: Ints | None = None
+Content = Forest | Effects
+ReadMember = Callable[[Any], Content]
+Columns = Sequence[Ints] | None  # for each member the columns of the wrapper's data that it sees; None for all
 
 
-def summed(wrapper: Any, members: Sequence[Member], factors: Sequence[float] | Floats) -> Forest:
+def summed(
+    wrapper: Any, members: Sequence[Forest], factors: Sequence[float] | Floats, columns: Columns = None
+) -> Forest:
     """The weighted sum of members, with the outputs and the link of the first."""
-    forests = _aligned(wrapper, members)
+    forests = _aligned(wrapper, members, columns)
     objective = common_objective(forest.schema.objective for forest in forests)
     first = dataclasses.replace(forests[0].schema, objective=objective)
     for forest in forests[1:]:
@@ -64,8 +63,7 @@ def summed(wrapper: Any, members: Sequence[Member], factors: Sequence[float] | F
     return weighted_sum([forest.with_schema(first) for forest in forests], [float(factor) for factor in factors])
 
 
-def side_by_side(wrapper: Any, members: Sequence[Member], outputs: Sequence[str], link: str) -> Forest:
-    """One output for each member, which has one itself."""
+def side_by_side(wrapper: Any, members: Sequence[Forest], outputs: Sequence[str], link: str) -> Forest:
     forests = _aligned(wrapper, members)
     if any(forest.n_outputs != 1 for forest in forests):
         raise refusal(
@@ -84,7 +82,6 @@ def affine(forest: Forest, slope: npt.ArrayLike, shift: npt.ArrayLike) -> Forest
 
 
 def with_classes(wrapper: Any, forest: Forest, link: str) -> Forest:
-    """The forest with the classes of the wrapper: one output for two of them, else one for each."""
     classes = plain_labels(wrapper.classes_)
     if forest.n_outputs != (1 if len(classes) == 2 else len(classes)):
         raise refusal(wrapper, f"its members must know all of its {len(classes)} classes")
@@ -95,12 +92,10 @@ def with_classes(wrapper: Any, forest: Forest, link: str) -> Forest:
 
 
 def refusal(wrapper: Any, reason: str) -> UnsupportedModelError:
-    """The error that says why a wrapper is not read."""
     return UnsupportedModelError(f"{type(wrapper).__name__} cannot be read: {reason}.")
 
 
 def _in_output(forest: Forest, k: int, schema: Schema) -> Forest:
-    """The forest with its only output as the k-th of several; the others are zero."""
     intercept, values = np.zeros(len(schema.outputs)), np.zeros((forest.n_leaves, len(schema.outputs)))
     intercept[k], values[:, k] = forest.intercept[0], forest.values[:, 0]
     return dataclasses.replace(forest, schema=schema, intercept=intercept, values=values)
@@ -109,21 +104,20 @@ def _in_output(forest: Forest, k: int, schema: Schema) -> Forest:
 # Columns
 
 
-def _aligned(wrapper: Any, members: Sequence[Member]) -> list[Forest]:
+def _aligned(wrapper: Any, forests: Sequence[Forest], seen_columns: Columns = None) -> list[Forest]:
     """The members' forests on the wrapper's columns, all with its features."""
-    forests = [member.forest for member in members]
-    columns = [np.arange(len(f.schema.features)) if c is None else np.asarray(c) for f, c in members]
+    columns = seen_columns or [np.arange(len(forest.schema.features)) for forest in forests]
     n_features = getattr(wrapper, "n_features_in_", None) or int(max(seen.max(initial=-1) for seen in columns)) + 1
     for forest, seen in zip(forests, columns, strict=True):
         if len(forest.schema.features) != len(seen) or seen.max(initial=-1) >= n_features:
             raise refusal(wrapper, f"its members must see its {n_features} columns")
-    features = [
-        _common(
-            wrapper, j, [f.schema.features[k] for f, seen in zip(forests, columns, strict=True) for k in _at(seen, j)]
-        )
+    # Bags may draw a column twice.
+    seen_at = [
+        [f.schema.features[k] for f, seen in zip(forests, columns, strict=True) for k in np.flatnonzero(seen == j)]
         for j in range(n_features)
     ]
-    names, named = _names(wrapper, members, n_features)
+    features = [_common(wrapper, j, features_at) for j, features_at in enumerate(seen_at)]
+    names, named = _names(wrapper, forests if seen_columns is None else (), n_features)
     common = {
         "features": tuple(dataclasses.replace(f, name=name) for f, name in zip(features, names, strict=True)),
         "named": named,
@@ -141,14 +135,7 @@ def _aligned(wrapper: Any, members: Sequence[Member]) -> list[Forest]:
     ]
 
 
-def _at(seen: Ints, j: int) -> list[int]:
-    """Positions of a column among those that a member sees: bags may draw one twice."""
-    positions: list[int] = np.flatnonzero(seen == j).tolist()
-    return positions
-
-
 def _common(wrapper: Any, j: int, features: Sequence[Feature]) -> Feature:
-    """One way to read a column for all members that see it."""
     if not features:
         return Feature(f"x{j}")
     encoders = [feature.encoder for feature in features]
@@ -168,29 +155,26 @@ def _common(wrapper: Any, j: int, features: Sequence[Feature]) -> Feature:
 
 
 def _is_plain_number(encoder: Encoder) -> bool:
-    """Whether a column is read as numbers of which only NaN is missing."""
     return isinstance(encoder, Numeric) and encoder.cast != "text" and bool(np.isnan(encoder.missing))
 
 
-def _names(wrapper: Any, members: Sequence[Member], n_features: int) -> tuple[list[str], bool]:
+def _names(wrapper: Any, whole: Sequence[Forest], n_features: int) -> tuple[list[str], bool]:
     """Names of the wrapper's columns: its own, else those of a member that sees all of them, else numbers."""
     names = getattr(wrapper, "feature_names_in_", None)
     if names is not None:
         return [str(name) for name in names], True
-    whole = [member.forest.schema for member in members if member.columns is None and member.forest.schema.named]
-    if whole:
-        return list(whole[0].names), True
+    named = [forest.schema for forest in whole if forest.schema.named]
+    if named:
+        return list(named[0].names), True
     return [f"x{j}" for j in range(n_features)], False
 
 
 _FUNCTIONS = {"log": np.log, "log1p": np.log1p, "sqrt": np.sqrt}
 
 
-def transformed_back(model: Any, forest: Forest) -> Forest:
-    """The forest of a TransformedTargetRegressor, given that of its regressor.
-
-    If the inverse is affine, the score is the prediction; else it is the regressor's, with a link.
-    """
+def _read_transformed_target(model: Any, read_member: ReadMember) -> Forest:
+    """If the inverse is affine, the score is the prediction; else it is the regressor's, with a link."""
+    forest = _forest(model, model.regressor_, read_member)
     transformer, link = model.transformer_, forest.schema.link
     is_function = is_sklearn(type(transformer)) and type(transformer).__name__ == "FunctionTransformer"
     line = _inverse_line(transformer)
@@ -233,9 +217,13 @@ def _inverse_line(transformer: Any) -> tuple[npt.ArrayLike, npt.ArrayLike] | Non
         return None
     name = type(transformer).__name__
     if name == "StandardScaler":
-        return _or(transformer.scale_, 1.0), _or(transformer.mean_ if transformer.with_mean else None, 0.0)
+        return (
+            1.0 if transformer.scale_ is None else transformer.scale_,
+            transformer.mean_ if transformer.with_mean else 0.0,
+        )
     if name == "RobustScaler":
-        return _or(transformer.scale_, 1.0), _or(transformer.center_, 0.0)
+        scale, center = transformer.scale_, transformer.center_
+        return 1.0 if scale is None else scale, 0.0 if center is None else center
     if name == "MaxAbsScaler" and not getattr(transformer, "clip", False):
         return transformer.scale_, 0.0
     if name == "MinMaxScaler" and not transformer.clip:
@@ -243,37 +231,14 @@ def _inverse_line(transformer: Any) -> tuple[npt.ArrayLike, npt.ArrayLike] | Non
     return None
 
 
-def _or(value: Any, default: float) -> Any:
-    return default if value is None else value
-
-
-Content = Forest | Effects
-ReadMember = Callable[[Any], Content]
 _TREES = {"DecisionTreeRegressor", "DecisionTreeClassifier"}
 # Linear models whose prediction is a weighted sum of their columns and a constant.
 _LINEAR = {
-    "ARDRegression",
-    "BayesianRidge",
-    "ElasticNet",
-    "ElasticNetCV",
-    "HuberRegressor",
-    "Lars",
-    "LarsCV",
-    "Lasso",
-    "LassoCV",
-    "LassoLars",
-    "LassoLarsCV",
-    "LassoLarsIC",
-    "LinearRegression",
-    "LinearSVR",
-    "OrthogonalMatchingPursuit",
-    "OrthogonalMatchingPursuitCV",
-    "QuantileRegressor",
-    "Ridge",
-    "RidgeCV",
-    "SGDRegressor",
-    "TheilSenRegressor",
-}
+    "ARDRegression", "BayesianRidge", "ElasticNet", "ElasticNetCV", "HuberRegressor", "Lars", "LarsCV", "Lasso",
+    "LassoCV", "LassoLars", "LassoLarsCV", "LassoLarsIC", "LinearRegression", "LinearSVR",
+    "OrthogonalMatchingPursuit", "OrthogonalMatchingPursuitCV", "QuantileRegressor", "Ridge", "RidgeCV",
+    "SGDRegressor", "TheilSenRegressor",
+}  # fmt: skip
 _ROBUST = {"HuberRegressor", "LinearSVR", "SGDRegressor", "TheilSenRegressor"}
 _LOGISTIC = {"LogisticRegression", "LogisticRegressionCV"}
 
@@ -287,7 +252,6 @@ def is_wrapper(model: Any) -> bool:
 
 
 def read(model: Any, read_model: ReadMember) -> Content:
-    """The forest of a fitted wrapper; `read_model` reads the models in it."""
     kind = _kind(model)
     assert kind is not None  # noqa: S101  is_wrapper() was asked
     if not is_sklearn(type(model)):
@@ -320,7 +284,6 @@ def _forests(wrapper: Any, members: Sequence[Any], read_member: ReadMember) -> l
 
 
 def _check_links(wrapper: Any, forests: Sequence[Forest], link: str) -> None:
-    """Raise UnsupportedModelError unless all members predict their score itself."""
     other = next((forest.schema.link for forest in forests if forest.schema.link != link), None)
     if other is not None:
         what = "probabilities" if link == "probability" else "predictions"
@@ -334,28 +297,12 @@ def _check_links(wrapper: Any, forests: Sequence[Forest], link: str) -> None:
 # One model
 
 
-def _read_best(model: Any, read_member: ReadMember) -> Content:
-    """A search over models: the best one."""
-    return read_member(model.best_estimator_)
-
-
-def _read_frozen(model: Any, read_member: ReadMember) -> Content:
-    """A model that is not fitted again."""
-    return read_member(model.estimator)
-
-
-def _read_transformed_target(model: Any, read_member: ReadMember) -> Content:
-    """A regressor of a transformed target."""
-    return transformed_back(model, _forest(model, model.regressor_, read_member))
-
-
 def _read_calibrated(model: Any, read_member: ReadMember) -> Content:
-    """A classifier with a calibration on top."""
     calibrated, *others = model.calibrated_classifiers_
     if others:
         return _mean_of_calibrated(model, read_member)
     forest = _forest(model, calibrated.estimator, read_member)
-    forest = summed(model, [Member(forest)], [1.0])
+    forest = summed(model, [forest], [1.0])
     # The calibration sees decision_function() if there is one, which is the score, else probabilities.
     sees_score = forest.schema.link == "probability" or hasattr(calibrated.estimator, "decision_function")
     if sees_score and len(model.classes_) == 2 and calibrated.method == "sigmoid":
@@ -369,7 +316,7 @@ def _mean_of_calibrated(model: Any, read_member: ReadMember) -> Content:
     forests = _forests(model, [one.estimator for one in model.calibrated_classifiers_], read_member)
     if len({forest.schema.link for forest in forests}) > 1:
         raise refusal(model, "its members must have the same scale; decompose `calibrated_classifiers_[i].estimator`")
-    mean = summed(model, [Member(forest) for forest in forests], np.full(len(forests), 1 / len(forests)))
+    mean = summed(model, forests, np.full(len(forests), 1 / len(forests)))
     warnings.warn(
         f"{type(model).__name__} is decomposed as the mean of the scores of its {len(forests)} members before their "
         "calibration. Its probability is the mean of the members' calibrated probabilities, which is no function of "
@@ -384,21 +331,19 @@ def _mean_of_calibrated(model: Any, read_member: ReadMember) -> Content:
 
 
 def _read_votes(model: Any, read_member: ReadMember) -> Content:
-    """A weighted mean of predictions."""
     forests = _forests(model, model.estimators_, read_member)
     _check_links(model, forests, "identity")
-    return summed(model, [Member(forest) for forest in forests], _vote_weights(model))
+    return summed(model, forests, _vote_weights(model))
 
 
 def _read_class_votes(model: Any, read_member: ReadMember) -> Content:
-    """A weighted mean of probabilities."""
     if model.voting != "soft":
         raise refusal(model, 'it counts votes for labels, which is no sum over leaves; fit it with voting="soft"')
     if isinstance(model.classes_, list):
         raise refusal(model, "it predicts several targets; fit one for each")
     forests = _forests(model, model.estimators_, read_member)
     _check_links(model, forests, "probability")
-    mean = summed(model, [Member(forest) for forest in forests], _vote_weights(model))
+    mean = summed(model, forests, _vote_weights(model))
     return with_classes(model, mean, "probability")
 
 
@@ -406,31 +351,24 @@ def _vote_weights(model: Any) -> Floats:
     """Weights of the members that were not dropped, which add up to 1."""
     if model.weights is None:
         return np.full(len(model.estimators_), 1 / len(model.estimators_))
-    kept = [w for (_, member), w in zip(model.estimators, model.weights, strict=True) if not _is_dropped(member)]
-    weights = np.array(kept, dtype=np.float64)
+    pairs = zip(model.estimators, model.weights, strict=True)
+    weights = np.array([w for (_, member), w in pairs if not isinstance(member, str)], dtype=np.float64)
     return np.asarray(weights / weights.sum())
 
 
-def _is_dropped(member: Any) -> bool:
-    return isinstance(member, str) and member == "drop"
-
-
 def _read_bag(model: Any, read_member: ReadMember) -> Content:
-    """A mean of predictions or of probabilities, each member with columns of its own."""
     forests = _forests(model, model.estimators_, read_member)
     is_classifier = hasattr(model, "classes_")
     _check_links(model, forests, "probability" if is_classifier else "identity")
     if is_classifier and any(len(member.classes_) != len(model.classes_) for member in model.estimators_):
         raise refusal(model, "some of its members met some of the classes only; fit it with more rows")
-    members = [Member(f, np.asarray(c)) for f, c in zip(forests, model.estimators_features_, strict=True)]
-    if all(np.array_equal(seen, np.arange(model.n_features_in_)) for _, seen in members if seen is not None):
-        members = [Member(forest) for forest in forests]
-    mean = summed(model, members, np.full(len(forests), 1 / len(forests)))
+    columns = [np.asarray(seen) for seen in model.estimators_features_]
+    is_whole = all(np.array_equal(seen, np.arange(model.n_features_in_)) for seen in columns)
+    mean = summed(model, forests, np.full(len(forests), 1 / len(forests)), None if is_whole else columns)
     return with_classes(model, mean, "probability") if is_classifier else mean
 
 
 def _read_stack(model: Any, read_member: ReadMember) -> Content:
-    """A weighted sum of predictions."""
     weights, constant = _last_step(model, _LINEAR, "a linear model")
     forests = _forests(model, model.estimators_, read_member)
     _check_links(model, forests, "identity")
@@ -447,7 +385,6 @@ def _last_objective(last: Any) -> str:
 
 
 def _read_class_stack(model: Any, read_member: ReadMember) -> Content:
-    """Log-odds of two classes as a weighted sum of probabilities or of scores."""
     weights, constant = _last_step(model, _LOGISTIC, "a logistic regression")
     if isinstance(model.classes_, list) or len(model.classes_) != 2:
         raise refusal(model, "it must have two classes; fit one for each class")
@@ -464,7 +401,6 @@ def _read_class_stack(model: Any, read_member: ReadMember) -> Content:
 
 
 def _last_step(model: Any, names: set[str], what: str) -> tuple[Floats, float]:
-    """Weights and constant of a stack's last step."""
     last = model.final_estimator_
     if not (is_sklearn(type(last)) and type(last).__name__ in names):
         raise refusal(model, f"its last step must be {what} to be a sum over leaves, got {type(last).__name__}")
@@ -476,47 +412,44 @@ def _last_step(model: Any, names: set[str], what: str) -> tuple[Floats, float]:
 def _stacked(model: Any, forests: Sequence[Forest], weights: Floats) -> Forest:
     if len(weights) != len(forests) or any(forest.n_outputs != 1 for forest in forests):
         raise refusal(model, "each of its members must give one column to the last step")
-    return summed(model, [Member(forest) for forest in forests], weights)
+    return summed(model, forests, weights)
 
 
 # One model for each output
 
 
 def _read_targets(model: Any, read_member: ReadMember) -> Content:
-    """One regressor for each target."""
     forests = _forests(model, model.estimators_, read_member)
     links = {forest.schema.link for forest in forests}
     link = links.pop() if len(links) == 1 else "other"
-    return side_by_side(model, [Member(forest) for forest in forests], [f"y{k}" for k in range(len(forests))], link)
+    return side_by_side(model, forests, [f"y{k}" for k in range(len(forests))], link)
 
 
 def _read_class_targets(model: Any, read_member: ReadMember) -> Content:
-    """One classifier of two classes for each target."""
     forests = _forests(model, model.estimators_, read_member)
     # Labels of several outputs are 0 and 1; with others, and for probabilities, the response is left undefined.
     is_plain = all(f.schema.link == "logit" and f.schema.classes == (0, 1) for f in forests)
     link = "logit" if is_plain else "other"
-    return side_by_side(model, [Member(forest) for forest in forests], [f"y{k}" for k in range(len(forests))], link)
+    return side_by_side(model, forests, [f"y{k}" for k in range(len(forests))], link)
 
 
 def _read_one_versus_rest(model: Any, read_member: ReadMember) -> Content:
     """One classifier for each class; with two classes, one in all."""
     forests = _forests(model, model.estimators_, read_member)
-    members = [Member(forest) for forest in forests]
     if model.multilabel_:
         link = "logit" if all(forest.schema.link == "logit" for forest in forests) else "other"
-        return side_by_side(model, members, [str(label) for label in np.asarray(model.classes_).tolist()], link)
+        return side_by_side(model, forests, [str(label) for label in np.asarray(model.classes_).tolist()], link)
     if len(forests) == 1:
-        return with_classes(model, summed(model, members, [1.0]), forests[0].schema.link)
+        return with_classes(model, summed(model, forests, [1.0]), forests[0].schema.link)
     # Probabilities are divided by their sum, for which there is no link.
     names = [str(label) for label in np.asarray(model.classes_).tolist()]
-    return with_classes(model, side_by_side(model, members, names, "other"), "other")
+    return with_classes(model, side_by_side(model, forests, names, "other"), "other")
 
 
 # How each class is read, and an attribute that it has after training.
 _READERS: dict[str, tuple[Callable[[Any, ReadMember], Content], str]] = {
-    "BaseSearchCV": (_read_best, "best_estimator_"),
-    "FrozenEstimator": (_read_frozen, "estimator"),
+    "BaseSearchCV": (lambda model, read_member: read_member(model.best_estimator_), "best_estimator_"),
+    "FrozenEstimator": (lambda model, read_member: read_member(model.estimator), "estimator"),
     "TransformedTargetRegressor": (_read_transformed_target, "regressor_"),
     "CalibratedClassifierCV": (_read_calibrated, "calibrated_classifiers_"),
     "VotingRegressor": (_read_votes, "estimators_"),

@@ -33,7 +33,7 @@ from treeanova.core.arrays import Floats
 from treeanova.data.features import Feature, Labels, Numeric, Schema
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.forest import Forest, TreeBuilder, bound_below
-from treeanova.readers.checks import check_inside, damage_reported
+from treeanova.readers.checks import check_inside, damage_reported, damaged
 from treeanova.readers.outputs import class_outputs, output_names, without_first_of_two, word_for
 
 _READ = {
@@ -62,9 +62,7 @@ def _split_of(condition: Any, columns: dict[int, Column]) -> dict[str, Any]:
         reason = _OBLIQUE if "Oblique" in kind else f"its trees have conditions of the kind {kind}, which is not read"
         raise UnsupportedModelError(f"the ydf model cannot be read: {reason}.")
     if condition.attribute not in columns:
-        raise ModelFileError(
-            f"conditions of a ydf model must be on its input features, got column {condition.attribute}; file damaged?"
-        )
+        raise damaged(f"conditions of a ydf model must be on its input features, got column {condition.attribute}")
     column = columns[condition.attribute]
     split: dict[str, Any] = {"feature": column.position, "missing_left": not condition.missing}
     if kind == "IsMissingInCondition":
@@ -111,7 +109,6 @@ _BOOLEAN = Labels((False, True))
 
 
 def read_file(path: str | pathlib.Path) -> Forest:
-    """The Forest of a model's folder, which ydf loads."""
     path = pathlib.Path(path)
     try:
         ydf = importlib.import_module("ydf")
@@ -192,7 +189,6 @@ def _features(model: Any) -> tuple[tuple[Feature, ...], dict[int, Column]]:
 
 
 def _dictionary(spec: Any) -> tuple[str, ...]:
-    """Texts of the categories of a column, from item 1 on."""
     if spec.categorical.is_already_integerized:
         raise UnsupportedModelError(
             f"the ydf model cannot be read: column {spec.name!r} holds positions in a dictionary that the model does "

@@ -31,7 +31,7 @@ import numpy.typing as npt
 
 from treeanova.core.arrays import Floats, Ints
 from treeanova.data.features import Encoder, Feature, Numeric, Schema, distinct, is_missing
-from treeanova.errors import ModelFileError, UnsupportedModelError
+from treeanova.errors import UnsupportedModelError
 from treeanova.model.forest import Forest, assemble
 from treeanova.readers import checks
 from treeanova.readers.catboost.files import from_cbm, from_json
@@ -41,6 +41,7 @@ from treeanova.readers.catboost.unfolding import unfold
 from treeanova.readers.checks import (
     check_values,
     damage_reported,
+    damaged,
     parsed_json,
 )
 from treeanova.readers.outputs import objective_text, output_names, plain_labels, word_for
@@ -55,11 +56,9 @@ class HashedCategory(Encoder):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Names, or the hashes as text: a model does not store the names of its categories."""
         return self.names or tuple(map(str, self.hashes))
 
     def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
-        """Positions of the hashes, n_categories where unseen, NaN for None and NaN."""
         values, inverse = distinct(column)
         positions = {number: float(code) for code, number in enumerate(self.hashes)}
         unseen = float(len(self.hashes))
@@ -69,11 +68,9 @@ class HashedCategory(Encoder):
 
     @property
     def wants_labels(self) -> bool:
-        """True: the model stores hashes, not names."""
         return True
 
     def labelled(self, column: npt.NDArray[Any], name: str) -> HashedCategory:
-        """The same encoder with the names of the categories in a raw column."""
         known = dict(zip(self.hashes, self.labels, strict=True))
         for value in distinct(column)[0]:
             if not is_missing(value):
@@ -129,7 +126,6 @@ _ONE_CLASS_LOSSES = {"Logloss", "Focal", "MultiClass", "MultiClassOneVsAll"}
 
 
 def forest_of(model: Model) -> Forest:
-    """The Forest of a model, whichever file it comes from."""
     unsorted: list[AnyFeature] = [*model.numeric, *model.categorical]
     features = sorted(unsorted, key=lambda feature: feature.flat)
     position = {feature.flat: place for place, feature in enumerate(features)}
@@ -166,9 +162,7 @@ def _intercept(model: Model) -> Floats:
     if len(model.bias) == n_outputs:
         return model.bias
     if len(model.bias) != 1 or model.bias[0]:
-        raise ModelFileError(
-            f"the model must have a bias per output, got {len(model.bias)} for {n_outputs}; file damaged?"
-        )
+        raise damaged(f"the model must have a bias per output, got {len(model.bias)} for {n_outputs}")
     return np.zeros(n_outputs)
 
 
@@ -176,9 +170,7 @@ def _schema(model: Model, features: Sequence[AnyFeature], known: Mapping[int, In
     names, flats = [feature.name for feature in features], [feature.flat for feature in features]
     named = all(names) and len(set(names)) == len(names) and names != [str(flat) for flat in flats]
     if len(set(flats)) != len(flats) or not 0 <= min(flats, default=0) <= max(flats, default=0) < _MAX_COLUMNS:
-        raise ModelFileError(
-            f"the model's features must be numbered from 0, each once, got {str(flats)[:40]}; file damaged?"
-        )
+        raise damaged(f"the model's features must be numbered from 0, each once, got {str(flats)[:40]}")
     if not named and flats != list(range(len(flats))):
         raise UnsupportedModelError(
             "the model has dropped unused features and has no names for the others, so that columns cannot be matched; "
@@ -218,14 +210,12 @@ def _objective(loss: Mapping[str, Any]) -> str:
 
 
 def _classes(model: Model) -> tuple[Hashable, ...]:
-    """Labels of the classes of a classifier whose classes exclude each other."""
     is_one_of = model.loss.get("type") in _ONE_CLASS_LOSSES
     n_classes = max(2, model.values.shape[1])
     return plain_labels(model.class_names) if is_one_of and len(model.class_names) == n_classes else ()
 
 
 def _outputs(model: Model) -> tuple[str, ...]:
-    """Names of classes, quantiles or targets."""
     n_outputs, loss = model.values.shape[1], model.loss.get("type")
     names: Sequence[object] = ()
     if loss == "RMSEWithUncertainty":
@@ -241,7 +231,6 @@ _KIND = "a CatBoost model"
 
 
 def read(model: Any) -> Forest:
-    """The Forest of a fitted CatBoostRegressor, CatBoostClassifier, CatBoostRanker or CatBoost."""
     if not model.is_fitted():
         raise UnsupportedModelError(f"`model` must be fitted, got an unfitted {type(model).__name__}; fit it first.")
     with tempfile.TemporaryDirectory() as folder:
@@ -271,7 +260,6 @@ def read_file(path: str | pathlib.Path) -> Forest:
 
 
 def _version(data: bytes) -> tuple[int, ...]:
-    """The release that wrote a file, from its notes; empty if they name none."""
     match = re.search(rb"Branch: tags/v([0-9.]{1,20})", data)
     return checks.numbers(match[1].decode().rstrip(".")) if match else ()
 

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treeanova.core.arrays import Floats, Ints
-from treeanova.errors import ModelFileError, UnsupportedModelError
+from treeanova.errors import UnsupportedModelError
 from treeanova.readers.catboost.model import (
     COUNTERS,
     CTR_KINDS,
@@ -36,7 +36,7 @@ from treeanova.readers.catboost.model import (
     text_error,
     training_note,
 )
-from treeanova.readers.checks import check_values, decimal_number, whole_number
+from treeanova.readers.checks import check_values, damaged, decimal_number, whole_number
 
 _FORMAT = "FlabuffersModel_v1"  # as CatBoost spells it
 
@@ -48,12 +48,9 @@ class _Budget:
         self.left = 2 * len(data)
 
     def spend(self, size: int) -> None:
-        """Subtract a size from the bytes left."""
         self.left -= size
         if self.left < 0:
-            raise ModelFileError(
-                f"the model's arrays must fit into its file, got {-self.left} bytes too many; file damaged?"
-            )
+            raise damaged(f"the model's arrays must fit into its file, got {-self.left} bytes too many")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +63,7 @@ class _Table:
 
     def _unpack(self, code: str, at: int) -> int:
         if at < 0:
-            raise ModelFileError(f"the model's offsets must lie within its file, got {at}; file damaged?")
+            raise damaged(f"the model's offsets must lie within its file, got {at}")
         result: int = struct.unpack_from(code, self.data, at)[0]
         return result
 
@@ -81,12 +78,10 @@ class _Table:
         return None if place is None else place + self._unpack("<I", place)
 
     def scalar(self, field: int, code: str, default: float) -> float:
-        """A number."""
         place = self._place(field)
         return default if place is None else self._unpack("<" + code, place)
 
     def array(self, field: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-        """An array of numbers or structures; empty if absent."""
         at = self._follow(field)
         if at is None:
             return np.empty(0, dtype)
@@ -95,18 +90,15 @@ class _Table:
         return np.frombuffer(self.data, dtype, size, at + 4)
 
     def text(self, field: int) -> str:
-        """A string; empty if absent."""
         return self.array(field, np.uint8).tobytes().decode()
 
     def table(self, field: int) -> _Table:
-        """A table that must be there."""
         at = self._follow(field)
         if at is None:
-            raise ModelFileError(f"the model's tables must all be there, got none for field {field}; file damaged?")
+            raise damaged(f"the model's tables must all be there, got none for field {field}")
         return _Table(self.data, at, self.budget)
 
     def tables(self, field: int) -> list[_Table]:
-        """A list of tables."""
         start = self._follow(field)
         steps = self.array(field, "<u4").tolist()
         return [_Table(self.data, (start or 0) + 4 + 4 * i + step, self.budget) for i, step in enumerate(steps)]
@@ -117,9 +109,8 @@ def _root(data: bytes) -> _Table:
 
 
 def from_cbm(data: bytes) -> Model:
-    """The content of a model from the bytes of its file."""
     if data[:4] != b"CBM1":
-        raise ModelFileError(f"a .cbm file must begin with b'CBM1', got {data[:4]!r}; file damaged?")
+        raise damaged(f"a .cbm file must begin with b'CBM1', got {data[:4]!r}")
     end = 8 + struct.unpack_from("<I", data, 4)[0]
     core = _root(data[8:end])
     if (kind := core.text(0)) not in {"", _FORMAT}:
@@ -236,9 +227,9 @@ def _step_nodes(sizes: Ints, splits: Ints, steps: npt.NDArray[np.uint32], leaf_a
     """Nodes from steps; a node that is both a split and a leaf gets an additional node for its leaf."""
     n_nodes, n_trees = len(steps), len(sizes)
     if not (n_nodes == len(splits) == len(leaf_at) == sizes.sum() and n_trees and (sizes > 0).all() and n_outputs > 0):
-        raise ModelFileError(
+        raise damaged(
             f"the model's trees must have a split and a leaf number for each of {n_nodes} nodes, got {len(splits)} and "
-            f"{len(leaf_at)} for {n_trees} trees; file damaged?"
+            f"{len(leaf_at)} for {n_trees} trees"
         )
     step = np.stack([steps & 0xFFFF, steps >> 16]).astype(np.int64)
     tree = np.repeat(np.arange(n_trees), sizes)
@@ -264,7 +255,6 @@ _ONE_TARGET = ("MultiClass", "MultiClassOneVsAll", "MultiQuantile", "RMSEWithUnc
 
 
 def from_json(top: Any) -> Model:
-    """The content of a model from its parsed JSON."""
     features, info = top["features_info"], top["model_info"]
     if features.get("text_features") or features.get("embedding_features"):
         raise text_error()
@@ -292,7 +282,7 @@ def from_json(top: Any) -> Model:
 def _identity(feature: Mapping[str, Any]) -> tuple[int, str, int]:
     name = feature.get("feature_id") or feature.get("feature_name") or ""
     if not isinstance(name, str):
-        raise ModelFileError(f"the model's features must have texts as names, got {name!r:.40}; file damaged?")
+        raise damaged(f"the model's features must have texts as names, got {name!r:.40}")
     return whole_number(feature["flat_feature_index"]), name, whole_number(feature["feature_index"])
 
 
@@ -300,7 +290,7 @@ def _numeric(feature: Mapping[str, Any]) -> NumericFeature:
     flat, name, index = _identity(feature)
     borders, treatment = _numbers(feature.get("borders") or ()), feature.get("nan_value_treatment", "AsIs")
     if not isinstance(feature["has_nans"], bool) or treatment not in _TREATMENTS:
-        raise ModelFileError(f"missing values must be {', '.join(_TREATMENTS)}, got {treatment!r:.40}; file damaged?")
+        raise damaged(f"missing values must be {', '.join(_TREATMENTS)}, got {treatment!r:.40}")
     missing_right = feature["has_nans"] and treatment == "AsTrue"
     return NumericFeature(flat, name, index, borders.astype(np.float32), missing_right)
 
@@ -349,7 +339,6 @@ def _check_tables(ctrs: Sequence[Ctr], params: Mapping[str, Any], n_outputs: int
 
 
 def _divides_in_one_way(group: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether CTRs of the same kind have the same classes of the target."""
     divisions = {(ctr["ctr_type"], str(ctr.get("target_binarization"))) for ctr in group}
     return len(divisions) == len({kind for kind, _ in divisions})
 
@@ -365,20 +354,20 @@ def _counts(table: Mapping[str, Any]) -> Counts:
 def _whole_numbers(values: Sequence[Any]) -> Ints:
     """Whole numbers of a list: numpy would also take fractions, booleans and text."""
     if not {int}.issuperset(map(type, values)):
-        raise ModelFileError(f"the model's lists must hold whole numbers, got {str(values)[:60]}; file damaged?")
+        raise damaged(f"the model's lists must hold whole numbers, got {str(values)[:60]}")
     return np.array(values, dtype=np.int64)
 
 
 def _numbers(values: Sequence[Any]) -> Floats:
     """Numbers of a list: numpy would also take booleans and text."""
     if not {int, float}.issuperset(map(type, values)):
-        raise ModelFileError(f"the model's lists must hold numbers, got {str(values)[:60]}; file damaged?")
+        raise damaged(f"the model's lists must hold numbers, got {str(values)[:60]}")
     return np.array(values, dtype=np.float64)
 
 
 def _symmetric_trees(trees: Sequence[Mapping[str, Any]] | None, n_bias: int) -> tuple[Nodes, Floats]:
     if not isinstance(trees, list | None):
-        raise ModelFileError(f"the model's trees must be a list, got {trees!r:.40}; file damaged?")
+        raise damaged(f"the model's trees must be a list, got {trees!r:.40}")
     trees = trees or ()
     splits_by_tree = [[split["split_index"] for split in tree.get("splits") or ()] for tree in trees]
     sizes = np.array([len(splits) for splits in splits_by_tree], dtype=np.int64)
@@ -389,9 +378,9 @@ def _symmetric_trees(trees: Sequence[Mapping[str, Any]] | None, n_bias: int) -> 
     check_symmetric(sizes, splits, len(values), n_outputs)
     for tree, (tree_leaves, tree_splits) in enumerate(zip(leaves, splits_by_tree, strict=True)):
         if len(tree_leaves) != n_outputs << len(tree_splits):
-            raise ModelFileError(
+            raise damaged(
                 f"the model's symmetric trees must have a value per leaf, got {len(tree_leaves)} for tree {tree} of "
-                f"{len(tree_splits)} splits; file damaged?"
+                f"{len(tree_splits)} splits"
             )
     return symmetric_nodes(sizes, splits), values.reshape(-1, n_outputs)
 
@@ -419,7 +408,7 @@ def _nested_trees(trees: Sequence[Mapping[str, Any]]) -> tuple[Nodes, Floats]:
     rows = [value if isinstance(value, list) else [value] for value in leaves]
     values = _numbers(list(itertools.chain.from_iterable(rows))).reshape(len(rows), -1)
     if any(len(row) != values.shape[1] for row in rows):
-        raise ModelFileError("the model's leaves must have a value per output each, got others; file damaged?")
+        raise damaged("the model's leaves must have a value per output each, got others")
     leaf = np.cumsum(np.array(left) < 0) - 1
     label = leaf - np.repeat(n_leaves[:-1], np.diff([*roots, len(split)]))
     return Nodes(np.array(roots), _whole_numbers(split), np.array(left), np.array(right), leaf, label), values

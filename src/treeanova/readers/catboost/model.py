@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from treeanova.core.arrays import Floats, Ints
-from treeanova.errors import ModelFileError, UnsupportedModelError
+from treeanova.errors import UnsupportedModelError
+from treeanova.readers.checks import damaged
 
 CTR_KINDS = ("Borders", "Buckets", "BinarizedTargetMeanValue", "FloatTargetMeanValue", "Counter", "FeatureFreq")
 MEANS, COUNTERS = CTR_KINDS[2:4], CTR_KINDS[4:]
@@ -79,7 +80,6 @@ class Ctr:
 
     @property
     def is_simple(self) -> bool:
-        """Whether the number depends on one categorical feature only."""
         return len(self.categories) == 1 and not self.above and not self.equal
 
 
@@ -138,9 +138,9 @@ def check_symmetric(sizes: Ints, splits: Ints, n_values: int, n_outputs: int) ->
     """Raise ModelFileError unless sizes match the numbers of splits and values, before anything is allocated."""
     fits = n_outputs > 0 and (sizes >= 0).all() and (sizes <= MAX_DEPTH).all() and sizes.sum() == len(splits)
     if not fits or int((1 << sizes).sum()) * n_outputs != n_values:
-        raise ModelFileError(
+        raise damaged(
             f"the model's symmetric trees must have a value per leaf, got {n_values} values for trees of "
-            f"{str(sizes.tolist())[:40]} splits; file damaged?"
+            f"{str(sizes.tolist())[:40]} splits"
         )
 
 
@@ -152,13 +152,11 @@ def training_note(info: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 
 def loss_and_classes(info: Mapping[str, Any]) -> dict[str, Any]:
-    """Loss and class names from the model's notes about its training."""
     params, classes = training_note(info, "params"), training_note(info, "class_params")
     return {"loss": dict(params.get("loss_function") or {}), "class_names": list(classes.get("class_names") or ())}
 
 
 def text_error() -> UnsupportedModelError:
-    """The error for models with text or embedding features."""
     return UnsupportedModelError(
         "`model` must have numeric and categorical features, got text or embedding features, whose splits are not on "
         "columns; train without them."

@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from treeanova.core.arrays import Bools, Floats, Ints
-from treeanova.errors import ModelFileError, UnsupportedModelError
+from treeanova.errors import UnsupportedModelError
 from treeanova.model.forest import bound_up_to
 from treeanova.readers.catboost.model import COUNTERS, CTR_KINDS, EMPTY_KEY, MEANS, Counts, Ctr, Model, Singles
-from treeanova.readers.checks import block_starts, check_size
+from treeanova.readers.checks import block_starts, check_size, damaged
 
 # A CTR table's key of category hash c is MULTIPLIER² · c modulo 2^64, with c sign-extended from 32 bits.
 MULTIPLIER = 0x4906BA494954CB65
@@ -27,7 +27,6 @@ _INVERSE = pow(MULTIPLIER, -2, 1 << 64)
 
 
 def counts_of(ctr: Ctr) -> Counts:
-    """The counts of a CTR, whose table must be stored."""
     if ctr.counts is None:
         raise UnsupportedModelError(
             "`model` must have its CTR tables, got none, so that it cannot predict; train with "
@@ -76,10 +75,9 @@ def _good_and_total(ctr: Ctr, counts: Counts) -> tuple[Floats, Floats, float]:
 
 
 def _classes_above(ctr: Ctr, rows: Floats) -> Floats:
-    """How many of a category's rows are in the classes that the CTR counts."""
     n_classes = rows.shape[1]
     if not 0 <= ctr.target_border < n_classes:
-        raise ModelFileError(f"a CTR must count one of {n_classes} classes, got {ctr.target_border}; file damaged?")
+        raise damaged(f"a CTR must count one of {n_classes} classes, got {ctr.target_border}")
     if ctr.kind == "Buckets":
         return rows[:, ctr.target_border]
     result: Floats = rows[:, 1 if n_classes <= 2 else ctr.target_border + 1 :].sum(axis=1)
@@ -123,9 +121,7 @@ def known_categories(model: Model, used: Iterable[Ctr]) -> dict[int, Ints]:
     hashes: dict[int, list[Ints]] = {feature.index: [np.empty(0, np.int64)] for feature in model.categorical}
     for index, values in model.one_hot:
         if len(np.unique(values & _HASH)) < len(values):
-            raise ModelFileError(
-                f"the model's one-hot values must differ, got {str(values)[:40]} for feature {index}; file damaged?"
-            )
+            raise damaged(f"the model's one-hot values must differ, got {str(values)[:40]} for feature {index}")
         hashes[index].append(values & _HASH)
     for index, found in _categories_of_tables(used):
         hashes[index].append(found)
@@ -184,7 +180,6 @@ def _word(hashes: Ints) -> Words:
 
 
 def _combined(words: Sequence[Words]) -> Words:
-    """Keys of all combinations of elements, an axis per element."""
     return _keys_of_cells(np.ix_(*words))
 
 
@@ -198,7 +193,6 @@ class _Axis:
 
 
 def conditions_of(ctr: Ctr, borders: Ints, known: Mapping[int, Ints], places: Places) -> list[Condition]:
-    """Splits of a CTR at some of its borders, on the cells of its features."""
     axes = _axes(ctr, known, places)
     sizes = [axis.size for axis in axes]
     check_size("combinations of categories", int(np.prod(sizes, dtype=np.float64)), _MAX_CELLS)
@@ -243,7 +237,6 @@ def _cell_values(ctr: Ctr, axes: Sequence[_Axis], known: Mapping[int, Ints], pla
 
 
 def _keys_of_cells(elements: Sequence[npt.NDArray[np.generic]]) -> Words:
-    """Key of each cell from arrays that broadcast to all cells."""
     key = np.zeros(1, np.uint64)
     multiplier = np.uint64(MULTIPLIER)
     for element in elements:
@@ -252,7 +245,6 @@ def _keys_of_cells(elements: Sequence[npt.NDArray[np.generic]]) -> Words:
 
 
 def _rows_of(keys: Words, table_keys: Words) -> Ints:
-    """Row of each key in a table, -1 where it has none."""
     if not len(table_keys):
         return np.full(keys.shape, -1)
     order = np.argsort(table_keys, kind="stable")
@@ -331,7 +323,6 @@ def _used_ctrs(model: Model, used: Ints) -> Iterator[tuple[Ctr, int, Ints]]:
 def _conditions(
     used_ctrs: Iterable[tuple[Ctr, int, Ints]], known: Mapping[int, Ints], places: Places
 ) -> dict[int, Condition]:
-    """Splits on combinations of features, by their global position."""
     return {
         first + int(border): condition
         for ctr, first, borders in used_ctrs
@@ -343,7 +334,7 @@ def _conditions(
 def _check_borders(all_borders: Iterable[Singles]) -> None:
     for borders in all_borders:
         if np.isnan(borders).any() or (borders[1:] < borders[:-1]).any():
-            raise ModelFileError(f"the model's borders must be sorted numbers, got {str(borders)[:40]}; file damaged?")
+            raise damaged(f"the model's borders must be sorted numbers, got {str(borders)[:40]}")
 
 
 def _category_splits(model: Model, used: Ints) -> list[_CategorySplits]:

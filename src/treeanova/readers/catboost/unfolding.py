@@ -44,7 +44,6 @@ class Table:
     outcomes: Ints
 
     def with_outcomes(self, outcomes: Ints) -> Table:
-        """The same cells with other numbers."""
         return dataclasses.replace(self, outcomes=outcomes)
 
 
@@ -66,7 +65,6 @@ class Part:
 
     @property
     def n_leaves(self) -> int:
-        """Number of leaves below."""
         return 1 if isinstance(self.content, int) else self.content.n_leaves
 
 
@@ -106,7 +104,6 @@ def _union(bounds: Sequence[Floats]) -> Floats | None:
 
 
 def _refined(condition: Condition, common: Mapping[int, Floats | None]) -> Bools:
-    """The condition on the common intervals of all conditions."""
     result = condition.goes_right
     for axis, (feature, bounds) in enumerate(zip(condition.features, condition.bounds, strict=True)):
         finer = common[feature]
@@ -165,7 +162,6 @@ def _on_cells(array: Bools, features: Sequence[int], first: Mapping[int, Sequenc
 
 
 def grow(table: Table) -> Part:
-    """A tree for a table."""
     return _Growth(table).part(table.outcomes, tuple(table.bounds))
 
 
@@ -182,7 +178,6 @@ class _Growth:
         self._grown: dict[tuple[tuple[int, ...], tuple[int, ...], bytes], Branch] = {}
 
     def part(self, outcomes: Ints, features: tuple[int, ...]) -> Part:
-        """What is grown from the outcomes in the cells of some features."""
         merged: dict[int, Sequence[int]] = {}
         for axis, feature in enumerate(features):
             rows = outcomes.swapaxes(axis, 0).reshape(outcomes.shape[axis], -1)
@@ -224,7 +219,6 @@ class _Growth:
 
 
 def _n_distinct(rows: Words) -> Floats:
-    """Number of distinct entries in each row."""
     ordered = np.sort(rows, axis=1)
     changes = np.count_nonzero(ordered[:, 1:] != ordered[:, :-1], axis=1)
     return np.asarray(1 + changes, dtype=np.float64)
@@ -282,7 +276,6 @@ class _Builder:
         self._n_leaves = 0
 
     def nodes(self, roots: Sequence[int]) -> Nodes:
-        """All nodes."""
         columns = (roots, self._split, self._left, self._right, self._leaf, self._label)
         return Nodes(*(np.array(column, dtype=np.int64) for column in columns))
 
@@ -313,7 +306,6 @@ class _Builder:
         return any(split in self._splits.conditions for split in splits)
 
     def _splits_below(self, node: int) -> list[int]:
-        """Distinct splits of a subtree."""
         found: dict[int, None] = {}
         waiting = [node]
         while waiting:
@@ -364,7 +356,6 @@ class _Builder:
         return {split: self._splits.conditions.get(split) or self._condition(split) for split in splits}
 
     def _condition(self, split: int) -> Condition:
-        """A split on one feature in the form of one on several."""
         old = self._splits
         feature, start = int(old.feature[split]), int(old.category_start[split])
         if start < 0:
@@ -372,7 +363,6 @@ class _Builder:
         return Condition((feature,), (None,), ~old.category_left[start : start + self._n_bins[feature]])
 
     def _leaf_in_cells(self, node: int, goes_right: Mapping[int, Bools]) -> Ints:
-        """The leaf node that each cell reaches from a node."""
         if self._left[node] < 0:
             return np.array(node)
         left, right = (self._leaf_in_cells(child, goes_right) for child in (self._left[node], self._right[node]))
@@ -437,7 +427,6 @@ def _before_last(old: npt.NDArray[_Item], new: npt.ArrayLike) -> npt.NDArray[_It
 
 
 def _is_in(mask: int, size: int) -> Bools:
-    """Whether each category is in a mask."""
     data = np.frombuffer(mask.to_bytes(-(-size // 8), "little"), dtype=np.uint8)
     return np.unpackbits(data, count=size, bitorder="little").astype(bool)
 

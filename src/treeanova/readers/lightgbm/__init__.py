@@ -28,7 +28,7 @@ import numpy as np
 
 from treeanova.core.arrays import Bools, Floats, Ints
 from treeanova.data.features import Encoder, Feature, IntegerCategory, Schema
-from treeanova.errors import ModelFileError, UnsupportedModelError
+from treeanova.errors import UnsupportedModelError
 from treeanova.model.forest import Forest, assemble
 from treeanova.readers import checks
 from treeanova.readers.checks import (
@@ -36,6 +36,7 @@ from treeanova.readers.checks import (
     check_size,
     check_values,
     damage_reported,
+    damaged,
     decimal_number,
 )
 from treeanova.readers.lightgbm.features import (
@@ -118,14 +119,11 @@ def _refuse_linear(text: ModelText) -> None:
 def _n_outputs(text: ModelText) -> int:
     n_outputs = text.count("num_tree_per_iteration")
     if n_outputs > _MAX_OUTPUTS or len(text.trees) % n_outputs:
-        raise ModelFileError(
-            f"the model must have as many trees for each of {n_outputs} outputs, got {len(text.trees)}; file damaged?"
-        )
+        raise damaged(f"the model must have as many trees for each of {n_outputs} outputs, got {len(text.trees)}")
     return n_outputs
 
 
 def _tree_sizes(text: ModelText) -> tuple[Ints, Ints]:
-    """Numbers of leaves and of category sets of each tree."""
     one_each = np.ones(len(text.trees), dtype=np.int64)
     n_leaves, n_sets = text.integers("num_leaves", one_each), text.integers("num_cat", one_each)
     check_values("the model's trees must have leaves", n_leaves, n_leaves >= 1)
@@ -167,7 +165,6 @@ def _category_tables(splits: Splits, members: Members, encoders: list[Encoder]) 
 
 
 def _positions(feature: Ints, code: Ints, encoders: list[Encoder]) -> Ints:
-    """Positions of codes among the categories of their features."""
     codes = [e.code_values if isinstance(e, IntegerCategory) else range(len(e.labels or ())) for e in encoders]
     sizes = np.array([len(one) for one in codes], dtype=np.int64)
     known = np.fromiter(itertools.chain.from_iterable(codes), np.int64, int(sizes.sum()))
@@ -193,7 +190,6 @@ def _schema(text: ModelText, names: list[str], encoders: list[Encoder], n_output
 
 
 def _name(header: Mapping[str, str]) -> str:
-    """Name of the objective, without its options."""
     return header.get("objective", "").partition(" ")[0]
 
 
@@ -211,7 +207,6 @@ def _objective(text: ModelText) -> str:
 
 
 def _is_scaled(options: Sequence[str]) -> bool:
-    """Whether log-odds are a multiple of the score."""
     return any(option.startswith("sigmoid:") and decimal_number(option[8:]) != 1 for option in options)
 
 
@@ -222,12 +217,11 @@ def _link(objective: str, n_outputs: int) -> str:
     if not name:
         return "identity"  # a custom objective: predict returns the raw score
     if link != "other" and (n_outputs > 1) != (name in _MULTICLASS):
-        raise ModelFileError(f"a model of objective {name} cannot have {n_outputs} outputs; file damaged?")
+        raise damaged(f"a model of objective {name} cannot have {n_outputs} outputs")
     return "other" if _is_scaled(options) or "sqrt" in options else link
 
 
 def read(model: Any) -> Forest:
-    """The Forest of a fitted Booster, LGBMRegressor, LGBMClassifier or LGBMRanker."""
     booster = _booster(model)
     try:
         text = booster.model_to_string()
@@ -266,7 +260,6 @@ def _load(library: Any, text: str, forest: Forest) -> checks.Predict | None:
 
 
 def _score_of(booster: Any, forest: Forest, rows: Floats) -> Floats:
-    """LightGBM's score of encoded rows: the mean of the trees of a random forest, else their sum."""
     raw = rows.copy()
     for j, feature in enumerate(forest.schema.features):
         if isinstance(feature.encoder, IntegerCategory):
@@ -279,7 +272,6 @@ def _score_of(booster: Any, forest: Forest, rows: Floats) -> Floats:
 
 
 def _booster(model: Any) -> Any:
-    """The Booster inside a model."""
     if isinstance(getattr(model, "boosters", None), list):
         raise UnsupportedModelError(
             f"`model` must be one model, got a CVBooster of {len(model.boosters)}; pass one of its `boosters`."

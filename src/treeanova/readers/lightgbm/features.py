@@ -15,7 +15,7 @@ from treeanova.data.features import Encoder, IntegerCategory, Labels, Numeric
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.forest import NEAR_ZERO
 from treeanova.readers import checks
-from treeanova.readers.checks import block_starts, check_size, check_values, decimal_number, whole_number
+from treeanova.readers.checks import block_starts, check_size, check_values, damaged, decimal_number, whole_number
 
 Fields = dict[str, str]
 _READABLE_VERSIONS = ("v3", "v4")
@@ -33,10 +33,9 @@ class ModelText:
     tail: Sequence[str]
 
     def count(self, key: str) -> int:
-        """A positive number of the header."""
         number = whole_number(self.header.get(key, ""))
         if number < 1:
-            raise ModelFileError(f"`{key}` must be positive, got {number}; file damaged?")
+            raise damaged(f"`{key}` must be positive, got {number}")
         return number
 
     def tail_entry(self, start: str, default: str) -> str:
@@ -44,30 +43,25 @@ class ModelText:
         return next((line.removeprefix(start) for line in reversed(self.tail) if line.startswith(start)), default)
 
     def integers(self, key: str, sizes: Ints) -> Ints:
-        """The integers of a field, tree after tree; each tree must have as many as `sizes` says."""
         return np.array(self._gather(key, int, sizes), dtype=np.int64)
 
     def decimals(self, key: str, sizes: Ints) -> Floats:
-        """The decimal numbers of a field, tree after tree; each tree must have as many as `sizes` says."""
         return np.array(self._gather(key, float, sizes), dtype=np.float64)
 
     def _gather(self, key: str, convert: Callable[[str], float], sizes: Ints) -> list[float]:
         texts = [tree.get(key, "") for tree in self.trees]
         wrong_text = next((text for text in texts if not _NUMBERS.fullmatch(text)), None)
         if wrong_text is not None:  # Python takes 1_000 and digits of other scripts
-            raise ModelFileError(f"`{key}` must be numbers, got {wrong_text!r:.60}; file damaged?")
+            raise damaged(f"`{key}` must be numbers, got {wrong_text!r:.60}")
         tokens = [text.split() for text in texts]
         wrong = np.flatnonzero(np.fromiter(map(len, tokens), np.int64, len(tokens)) != sizes)
         if len(wrong):
             tree = wrong[0]
-            raise ModelFileError(
-                f"`{key}` of tree {tree} must have {sizes[tree]} entries, got {len(tokens[tree])}; file damaged?"
-            )
+            raise damaged(f"`{key}` of tree {tree} must have {sizes[tree]} entries, got {len(tokens[tree])}")
         return list(map(convert, itertools.chain.from_iterable(tokens)))
 
 
 def parse(text: str) -> ModelText:
-    """The parts of a model's text, after checks that it is whole and of a known version."""
     if not text.startswith("tree\n"):
         raise ModelFileError(
             f"a LightGBM text model must start with the line 'tree', got {text[:20]!r}; is it another kind of file?"
@@ -95,9 +89,9 @@ def _check_trees(header: Fields, blocks: Sequence[str]) -> None:
         )
     for number, block in enumerate(blocks):
         if not block.startswith(f"{number}\n") or found[number] != sizes[number]:
-            raise ModelFileError(
+            raise damaged(
                 f"tree {number} must have {sizes[number]} bytes as `tree_sizes` says, got {found[number]} bytes of "
-                f"tree {block[:10].partition(chr(10))[0]}; file damaged?"
+                f"tree {block[:10].partition(chr(10))[0]}"
             )
 
 
@@ -121,9 +115,9 @@ def _fields(block: str) -> Fields:
     fields = {key: value for key, _, value in (line.partition("=") for line in lines)}
     bare = [line for line in lines if "=" not in line and line not in _BARE_LINES]
     if bare:
-        raise ModelFileError(f"lines of {lines[0]!r:.20} must be names and values, got {bare[0]!r:.40}; file damaged?")
+        raise damaged(f"lines of {lines[0]!r:.20} must be names and values, got {bare[0]!r:.40}")
     if len(fields) < len(lines):
-        raise ModelFileError(f"lines of {lines[0]!r:.20} must have names of their own, got one twice; file damaged?")
+        raise damaged(f"lines of {lines[0]!r:.20} must have names of their own, got one twice")
     return fields
 
 
@@ -159,18 +153,15 @@ class Splits:
 
     @property
     def is_category(self) -> Bools:
-        """Where a split has a category set."""
         return self.set_number >= 0
 
     @property
     def missing_left(self) -> Bools:
-        """Where missing values go left."""
         left = np.where(self.missing_type == _MISSING_AS_ZERO, self.threshold >= 0, self.default_left)
         return left & ~self.is_category
 
     @property
     def zero_missing(self) -> Bools:
-        """Where zeros go the way of missing values."""
         return np.asarray((self.missing_type == _ZERO_IS_MISSING) & ~self.is_category, dtype=bool)
 
     @property
@@ -183,7 +174,6 @@ class Splits:
 
 
 def read_splits(text: ModelText, n_splits: Ints, n_sets: Ints, n_features: int) -> Splits:
-    """The splits of all trees, which have `n_splits` of them and `n_sets` category sets each."""
     feature = text.integers("split_feature", n_splits)
     is_valid = (feature >= 0) & (feature < n_features)
     check_values(f"the model's trees must split on {n_features} features", feature, is_valid)
@@ -210,7 +200,7 @@ def _set_numbers(threshold: Floats, is_category: Bools, tree: Ints, n_sets: Ints
     check_values("the model's category splits must name sets that exist", in_tree, is_valid)
     numbers[is_category] = block_starts(n_sets)[tree[is_category]] + in_tree.astype(np.int64)
     if len(np.unique(numbers[is_category])) < len(in_tree):
-        raise ModelFileError("the model's category splits must have a set each, got one used twice; file damaged?")
+        raise damaged("the model's category splits must have a set each, got one used twice")
     return numbers
 
 
@@ -239,7 +229,6 @@ def read_members(text: ModelText, splits: Splits, n_sets: Ints) -> Members:
 
 
 def _words(text: ModelText, set_sizes: Ints, n_sets: Ints) -> Ints:
-    """The 32-bit words of all category sets."""
     tree_of_set = np.repeat(np.arange(len(text.trees)), n_sets)
     n_words = np.bincount(tree_of_set, set_sizes, len(text.trees)).astype(np.int64)
     words = text.integers("cat_threshold", n_words)
@@ -248,7 +237,6 @@ def _words(text: ModelText, set_sizes: Ints, n_sets: Ints) -> Ints:
 
 
 def _set_sizes(text: ModelText, n_sets: Ints) -> Ints:
-    """Number of words of each category set of all trees."""
     sizes = np.where(n_sets > 0, n_sets + 1, 0)
     boundaries = text.integers("cat_boundaries", sizes)
     first = block_starts(sizes)[n_sets > 0]
@@ -280,11 +268,10 @@ class TrainingColumn:
 
 
 def feature_names(text: ModelText) -> list[str]:
-    """The names of the features."""
     names = text.header.get("feature_names", "").split(" ")
     n_features = whole_number(text.header.get("max_feature_idx", "")) + 1
     if len(names) != n_features or len(set(names)) < n_features:
-        raise ModelFileError(f"`feature_names` must be {n_features} different names, got {len(names)}; file damaged?")
+        raise damaged(f"`feature_names` must be {n_features} different names, got {len(names)}")
     return names
 
 
@@ -308,16 +295,14 @@ def encoders_of(text: ModelText, splits: Splits, members: Members, n_features: i
 
 
 def _training_columns(text: ModelText, n_features: int) -> list[TrainingColumn]:
-    """All features as training saw them."""
     infos = text.header.get("feature_infos", "").split(" ")
     if len(infos) != n_features:
-        raise ModelFileError(f"`feature_infos` must have {n_features} entries, got {len(infos)}; file damaged?")
+        raise damaged(f"`feature_infos` must have {n_features} entries, got {len(infos)}")
     declared = _declared_categories(text.tail_entry("[categorical_feature: ", "").rstrip("]"))
     return [_training_column(info, is_category=j in declared) for j, info in enumerate(infos)]
 
 
 def _declared_categories(text: str) -> set[int]:
-    """Positions of the features that the training parameters declare as categories."""
     return {int(token) for token in text.split(",") if token.strip().isdecimal()}
 
 
@@ -329,9 +314,7 @@ def _training_column(info: str, *, is_category: bool) -> TrainingColumn:
         return TrainingColumn(() if is_category else None)
     codes = tuple(sorted({whole_number(token) for token in info.split(":")} - {-1}))  # -1 is the bin of missing values
     if codes and not 0 <= codes[0] <= codes[-1] < 1 << 31:
-        raise ModelFileError(
-            f"the model's categories must be codes of 31 bits, got {codes[0]} to {codes[-1]}; file damaged?"
-        )
+        raise damaged(f"the model's categories must be codes of 31 bits, got {codes[0]} to {codes[-1]}")
     return TrainingColumn(codes, 0, max(codes, default=-1))
 
 
@@ -343,9 +326,7 @@ def _pandas_labels(text: ModelText, columns: list[TrainingColumn]) -> dict[int, 
     """
     lists = json.loads(text.tail_entry("pandas_categorical:", "null")) or []
     if not (isinstance(lists, list) and all(map(_is_list_of_labels, lists))):
-        raise ModelFileError(
-            f"`pandas_categorical` must list labels of categories, got {str(lists)[:40]}; file damaged?"
-        )
+        raise damaged(f"`pandas_categorical` must list labels of categories, got {str(lists)[:40]}")
     labels: list[tuple[Hashable, ...]] = [tuple(one) for one in lists]
     categories = [j for j, column in enumerate(columns) if column.codes is not None]
     candidates = categories if len(labels) <= len(categories) else list(range(len(columns)))
@@ -378,7 +359,6 @@ def _place(labels: Sequence[Sequence[Hashable]], columns: list[TrainingColumn], 
 
 
 def _codes_by_feature(splits: Splits, members: Members, n_features: int) -> list[Ints]:
-    """The codes in the category sets of each feature."""
     keys = np.unique((splits.feature[members.split] << 32) + members.code)
     check_size("categories", len(keys), _MAX_CATEGORIES)
     return np.split(keys & 0xFFFFFFFF, np.searchsorted(keys >> 32, np.arange(1, n_features)))

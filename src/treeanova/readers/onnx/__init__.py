@@ -30,9 +30,9 @@ import numpy.typing as npt
 
 from treeanova.core.arrays import Floats, Ints
 from treeanova.data.features import Feature, Schema
-from treeanova.errors import ModelFileError, UnsupportedModelError
+from treeanova.errors import UnsupportedModelError
 from treeanova.model.forest import Forest
-from treeanova.readers.checks import check_size, check_values, damage_reported
+from treeanova.readers.checks import check_size, check_values, damage_reported, damaged
 from treeanova.readers.onnx.graph import (
     MODES,
     Conditions,
@@ -74,11 +74,10 @@ class Ensemble:
 
 
 def forest_of(tree: TreeOperator) -> Forest:
-    """The Forest of a tree operator."""
     attributes, kind = tree.operator.attributes, tree.operator.kind
     unknown = [name for name in attributes if name.removesuffix("_as_tensor") not in _ATTRIBUTES]
     if unknown:
-        raise ModelFileError(f"ONNX trees must have known attributes, got {unknown[0]!r:.60}; file damaged?")
+        raise damaged(f"ONNX trees must have known attributes, got {unknown[0]!r:.60}")
     ensemble = _newer_ensemble(attributes, tree) if kind == "TreeEnsemble" else _older_ensemble(attributes, tree)
     if ensemble.aggregate not in {"SUM", "AVERAGE"}:
         raise UnsupportedModelError(
@@ -111,21 +110,19 @@ def _schema(tree: TreeOperator, ensemble: Ensemble) -> Schema:
 
 
 def _values(ensemble: Ensemble) -> Floats:
-    """Weights as a matrix of a row per node and a column per output."""
     n_nodes = len(ensemble.conditions.mode)
     if ensemble.n_outputs > max(2, len(ensemble.weights)):
-        raise ModelFileError(
-            f"an ONNX model must have weights for each of {ensemble.n_outputs} outputs, got "
-            f"{len(ensemble.weights)}; file damaged?"
+        raise damaged(
+            f"an ONNX model must have weights for each of {ensemble.n_outputs} outputs, got {len(ensemble.weights)}"
         )
     check_size("leaf values", n_nodes * ensemble.n_outputs, _MAX_VALUES)
     if len(ensemble.weights) and not (
         ensemble.weight_output.min() >= 0 and ensemble.weight_output.max() < ensemble.n_outputs
     ):
-        raise ModelFileError("weights of ONNX trees must be for outputs that exist, got others; file damaged?")
+        raise damaged("weights of ONNX trees must be for outputs that exist, got others")
     places = ensemble.weight_node * ensemble.n_outputs + ensemble.weight_output
     if len(np.unique(places)) < len(places):
-        raise ModelFileError("leaves of ONNX trees must have a weight per output, got several; file damaged?")
+        raise damaged("leaves of ONNX trees must have a weight per output, got several")
     values = np.zeros((n_nodes, ensemble.n_outputs))
     np.add.at(values, (ensemble.weight_node, ensemble.weight_output), ensemble.weights)
     return values
@@ -166,7 +163,6 @@ def _is_one_score(ensemble: Ensemble) -> bool:
 
 
 def _two_classes(schema: Schema, ensemble: Ensemble, values: Floats) -> Forest:
-    """One score for two classes."""
     is_share = bool((ensemble.weights >= 0).all()) and ensemble.transform == "NONE"
     link = "logit" if ensemble.transform == "LOGISTIC" else "probability" if is_share else "other"
     return _assembled(dataclasses.replace(schema, link=link), ensemble, values, ensemble.base)
@@ -184,7 +180,7 @@ def _older_ensemble(attributes: dict[str, Any], tree: TreeOperator) -> Ensemble:
     numbers = _integers(attributes, "nodes_nodeids", n_nodes)
     position = {key: k for k, key in enumerate(zip(trees.tolist(), numbers.tolist(), strict=True))}
     if len(position) < n_nodes or not n_nodes:
-        raise ModelFileError("nodes of ONNX trees must have numbers of their own, got some twice; file damaged?")
+        raise damaged("nodes of ONNX trees must have numbers of their own, got some twice")
     mode = _sized(_modes([text.decode(errors="replace") for text in attributes["nodes_modes"]]), n_nodes)
     conditions = Conditions(
         feature=_integers(attributes, "nodes_featureids", n_nodes),
@@ -199,7 +195,7 @@ def _older_ensemble(attributes: dict[str, Any], tree: TreeOperator) -> Ensemble:
     leaves = _integers(attributes, f"{prefix}_nodeids", len(owners))
     weight_node = _positions(position, owners, leaves, np.ones(len(owners), bool))
     if (mode[weight_node] >= 0).any():
-        raise ModelFileError("weights of ONNX trees must be at leaves, got one at another node; file damaged?")
+        raise damaged("weights of ONNX trees must be at leaves, got one at another node")
     n_outputs = len(_labels(attributes)) if is_classifier else _n_targets(attributes)
     outputs = _integers(attributes, f"{prefix}_ids", len(owners))
     n_scores = 1 if is_classifier and n_outputs == 2 and not outputs.any() else n_outputs
@@ -229,7 +225,7 @@ def _newer_ensemble(attributes: dict[str, Any], tree: TreeOperator) -> Ensemble:
         child = _integers(attributes, f"nodes_{side}nodeids", n_nodes)
         is_leaf = _flags(_integers(attributes, f"nodes_{side}leafs", n_nodes))
         if is_leaf.any() and not (child[is_leaf].min() >= 0 and child[is_leaf].max() < len(weights)):
-            raise ModelFileError("nodes of ONNX trees must have leaves that exist, got others; file damaged?")
+            raise damaged("nodes of ONNX trees must have leaves that exist, got others")
         leaf_of.append(child[is_leaf])
         child[is_leaf] = n_all + np.arange(is_leaf.sum())
         n_all += int(is_leaf.sum())
@@ -266,11 +262,10 @@ def _sets(values: Floats) -> list[Floats]:
 
 
 def _modes(names: Sequence[str]) -> Ints:
-    """Numbers of conditions by their names; -1 for leaves."""
     numbers = {name: k for k, name in enumerate(MODES)} | {"LEAF": -1}
     unknown = next((name for name in names if name not in numbers), None)
     if unknown is not None:
-        raise ModelFileError(f"nodes of ONNX trees must have known modes, got {unknown!r}; file damaged?")
+        raise damaged(f"nodes of ONNX trees must have known modes, got {unknown!r}")
     return np.array([numbers[name] for name in names], dtype=np.int64)
 
 
@@ -278,13 +273,13 @@ def _n_targets(attributes: dict[str, Any]) -> int:
     n_targets = int(attributes.get("n_targets") or 1)
     check_size("outputs", n_targets, _MAX_COLUMNS)
     if n_targets < 1:
-        raise ModelFileError(f"an ONNX model must have targets, got {n_targets}; file damaged?")
+        raise damaged(f"an ONNX model must have targets, got {n_targets}")
     return n_targets
 
 
 def _integers(attributes: dict[str, Any], name: str, size: int | None = None) -> Ints:
     if name not in attributes:
-        raise ModelFileError(f"ONNX trees must have the attribute {name}, got none; file damaged?")
+        raise damaged(f"ONNX trees must have the attribute {name}, got none")
     return _sized(np.array(attributes[name], dtype=np.int64), size)
 
 
@@ -307,7 +302,7 @@ def _array(values: npt.ArrayLike, tree: TreeOperator) -> Floats:
 
 def _sized(array: npt.NDArray[_Number], size: int | None) -> npt.NDArray[_Number]:
     if size is not None and len(array) != size:
-        raise ModelFileError(f"attributes of ONNX trees must have {size} entries, got {len(array)}; file damaged?")
+        raise damaged(f"attributes of ONNX trees must have {size} entries, got {len(array)}")
     return array
 
 
@@ -330,18 +325,17 @@ def _positions(position: dict[tuple[int, int], int], trees: Ints, numbers: Ints,
     try:
         result[wanted] = [position[key] for key in keys]
     except KeyError as error:
-        raise ModelFileError(f"ONNX trees must link nodes that exist, got {error.args[0]}; file damaged?") from error
+        raise damaged(f"ONNX trees must link nodes that exist, got {error.args[0]}") from error
     return result
 
 
 def _roots(conditions: Conditions, trees: Ints) -> Ints:
-    """The node of each tree that is no child, in the order of the file."""
     is_child = np.zeros(len(trees), dtype=bool)
     inner = conditions.mode >= 0
     is_child[conditions.true[inner]] = is_child[conditions.false[inner]] = True
     roots = np.flatnonzero(~is_child)
     if len(np.unique(trees[roots])) != len(roots) or len(roots) != len(np.unique(trees)):
-        raise ModelFileError("ONNX trees must have one root each, got none or several; file damaged?")
+        raise damaged("ONNX trees must have one root each, got none or several")
     return roots
 
 
@@ -355,14 +349,12 @@ def _checked_base(base: Floats, n_outputs: int) -> Floats:
 
 
 def read(model: Any) -> Forest:
-    """The Forest of an onnx.ModelProto."""
     if not hasattr(model, "graph"):
         raise UnsupportedModelError(f"an ONNX model must be a ModelProto, got {type(model).__name__}.")
     return _read(model.SerializeToString())
 
 
 def read_file(path: str | pathlib.Path) -> Forest:
-    """The Forest of an .onnx file; onnx itself is not needed."""
     path = pathlib.Path(path)
     return _read(path.read_bytes(), path)
 

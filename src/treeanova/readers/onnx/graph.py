@@ -13,9 +13,9 @@ import numpy.typing as npt
 
 from treeanova.core.arrays import Bools, Floats, Ints
 from treeanova.data.features import Schema
-from treeanova.errors import ModelFileError, UnsupportedModelError
+from treeanova.errors import UnsupportedModelError
 from treeanova.model.forest import Forest, TreeBuilder, assemble, bound_below, bound_up_to
-from treeanova.readers.checks import check_size
+from treeanova.readers.checks import check_size, damaged
 
 # Conditions, by the names of the older operators and in the order of the numbers of the newer one.
 MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER")
@@ -45,7 +45,7 @@ def with_chains(conditions: Conditions, sets: Sequence[Floats]) -> Conditions:
     """Conditions with a chain of equalities in place of each node that asks whether x is in a set."""
     asked = np.flatnonzero(conditions.mode == MEMBER)
     if len(asked) != len(sets) or any(not len(members) for members in sets):
-        raise ModelFileError(f"ONNX trees must have a set for each of {len(asked)} nodes, got others; file damaged?")
+        raise damaged(f"ONNX trees must have a set for each of {len(asked)} nodes, got others")
     if any(not np.isin(members, np.arange(1, 31)).all() for members in sets):
         raise UnsupportedModelError(
             "sets of ONNX trees (BRANCH_MEMBER) must hold whole numbers from 1 to 30, got others, for which "
@@ -98,11 +98,11 @@ def _check(conditions: Conditions, roots: Ints) -> None:
         raise UnsupportedModelError("thresholds of ONNX trees must be finite, got others; convert the model again.")
     children = np.concatenate([roots, conditions.true[mode >= 0], conditions.false[mode >= 0]])
     if len(children) and (children.min() < 0 or children.max() >= len(mode)):
-        raise ModelFileError("ONNX trees must have roots and children that exist, got others; file damaged?")
+        raise damaged("ONNX trees must have roots and children that exist, got others")
     if not _is_acyclic(conditions):
-        raise ModelFileError("ONNX trees must end in leaves, got a loop; file damaged?")
+        raise damaged("ONNX trees must end in leaves, got a loop")
     if not len(roots):
-        raise ModelFileError("an ONNX model must have trees, got none; file damaged?")
+        raise damaged("an ONNX model must have trees, got none")
 
 
 def _is_shared(conditions: Conditions) -> bool:
@@ -129,7 +129,6 @@ def _is_acyclic(conditions: Conditions) -> bool:
 
 
 def _bounds(conditions: Conditions) -> tuple[Floats, Floats]:
-    """Closed bounds of x <= t and of x < t."""
     threshold = np.where(conditions.mode < 0, 0.0, conditions.threshold)
     if conditions.is_double:
         return threshold, np.nextafter(threshold, -np.inf)
@@ -152,7 +151,6 @@ class _Expansion:
         self.trees = TreeBuilder()
 
     def add_tree(self, root: int) -> int:
-        """Append a tree, and return the position of its root."""
         start = len(self.trees)
         # Node of the file, ranges of features so far, and where its position is to be written.
         waiting: list[_Waiting] = [(root, {}, None, 0)]
@@ -176,7 +174,7 @@ class _Expansion:
             if low < self.up_to[node] and self.below[node] < high:
                 return node
             node = int(conditions.false[node] if mode == EQ else conditions.true[node])
-        raise ModelFileError("the model's trees must reach each node once, got a loop; file damaged?")
+        raise damaged("the model's trees must reach each node once, got a loop")
 
     def _append(self, node: int, ranges: dict[int, Range]) -> list[_Waiting]:
         """Append a node, with a second one on its left if it is an equality, and return what comes after it."""
@@ -236,9 +234,9 @@ def _entries(data: bytes) -> Iterator[tuple[int, Value]]:
         elif kind in {1, 5}:
             size = 8 if kind == 1 else 4
         else:
-            raise ModelFileError(f"an ONNX file must hold fields of known kinds, got kind {kind}; file damaged?")
+            raise damaged(f"an ONNX file must hold fields of known kinds, got kind {kind}")
         if position + size > end:
-            raise ModelFileError("an ONNX file must hold whole fields, got one that ends early; file damaged?")
+            raise damaged("an ONNX file must hold whole fields, got one that ends early")
         yield key >> 3, data[position : position + size]
         position += size
 
@@ -248,42 +246,39 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
     result = 0
     for shift in range(0, 70, 7):
         if position >= len(data):
-            raise ModelFileError("an ONNX file must hold whole numbers, got one that ends early; file damaged?")
+            raise damaged("an ONNX file must hold whole numbers, got one that ends early")
         byte = data[position]
         position += 1
         result |= (byte & 0x7F) << shift
         if byte < 0x80:
             return result & 0xFFFFFFFFFFFFFFFF, position
-    raise ModelFileError("an ONNX file must hold numbers of 64 bits, got a longer one; file damaged?")
+    raise damaged("an ONNX file must hold numbers of 64 bits, got a longer one")
 
 
 def single(message: Message, number: int) -> Value:
-    """The value of a field that occurs once."""
     if len(message[number]) > 1:
-        raise ModelFileError(f"an ONNX file must hold field {number} once, got it more often; file damaged?")
+        raise damaged(f"an ONNX file must hold field {number} once, got it more often")
     return message[number][0]
 
 
 def signed(value: Value) -> int:
-    """A whole number with its sign."""
     if isinstance(value, bytes):
-        raise ModelFileError("an ONNX file must hold a whole number here, got bytes; file damaged?")
+        raise damaged("an ONNX file must hold a whole number here, got bytes")
     return value - (1 << 64) if value >= 1 << 63 else value
 
 
 def raw(value: Value) -> bytes:
     """Bytes: of text, of a message inside, or of a number with a fixed size."""
     if isinstance(value, int):
-        raise ModelFileError("an ONNX file must hold bytes here, got a number; file damaged?")
+        raise damaged("an ONNX file must hold bytes here, got a number")
     return value
 
 
 def text(value: Value) -> str:
-    """Text."""
     try:
         return raw(value).decode()
     except UnicodeDecodeError as error:
-        raise ModelFileError("an ONNX file must hold UTF-8 texts, got other bytes; file damaged?") from error
+        raise damaged("an ONNX file must hold UTF-8 texts, got other bytes") from error
 
 
 def integers(values: list[Value]) -> list[int]:
@@ -305,7 +300,7 @@ def floats(values: list[Value], code: str = "f") -> list[float]:
     data = b"".join(raw(value) for value in values)
     size = struct.calcsize(code)
     if len(data) % size:
-        raise ModelFileError("an ONNX file must hold whole numbers of floats, got a part of one; file damaged?")
+        raise damaged("an ONNX file must hold whole numbers of floats, got a part of one")
     return list(struct.unpack(f"<{len(data) // size}{code}", data))
 
 
@@ -334,10 +329,9 @@ class TreeOperator:
 
 
 def tree_operator(data: bytes) -> TreeOperator:
-    """The tree operator of a serialised model; UnsupportedModelError if the graph does more."""
     model = fields(data)
     if 7 not in model:
-        raise ModelFileError("an ONNX file must hold a graph, got none; file damaged?")
+        raise damaged("an ONNX file must hold a graph, got none")
     graph = fields(raw(single(model, 7)))
     operators = [_operator(fields(raw(value))) for value in graph.get(1, [])]
     trees = [operator for operator in operators if operator.kind in TREES]
@@ -360,7 +354,7 @@ def _operator(node: Message) -> Operator:
     listed = [_attribute(fields(raw(value))) for value in node.get(5, [])]
     attributes = dict(listed)
     if len(attributes) < len(listed):
-        raise ModelFileError("attributes of an ONNX file must have names of their own, got one twice; file damaged?")
+        raise damaged("attributes of an ONNX file must have names of their own, got one twice")
     return Operator(
         text(single(node, 4)) if 4 in node else "",
         tuple(text(value) for value in node.get(1, [])),
@@ -370,7 +364,6 @@ def _operator(node: Message) -> Operator:
 
 
 def _attribute(attribute: Message) -> tuple[str, Any]:
-    """Name and value of an attribute: a number, bytes, a list, or an array."""
     name = text(single(attribute, 1)) if 1 in attribute else ""
     if 5 in attribute:
         return name, _tensor(fields(raw(single(attribute, 5))))
@@ -392,7 +385,6 @@ _KINDS: dict[int, Callable[[list[Value]], Any]] = {
 
 
 def _tensor(tensor: Message) -> npt.NDArray[Any]:
-    """A tensor of numbers as a flat array."""
     kind = integers([single(tensor, 2)]) if 2 in tensor else []
     if not kind or kind[0] not in _CODES or 13 in tensor:
         raise UnsupportedModelError(
@@ -403,7 +395,7 @@ def _tensor(tensor: Message) -> npt.NDArray[Any]:
     if 9 in tensor:
         data = raw(single(tensor, 9))
         if len(data) % code.itemsize:
-            raise ModelFileError("tensors of an ONNX file must hold whole numbers, got a part of one; file damaged?")
+            raise damaged("tensors of an ONNX file must hold whole numbers, got a part of one")
         return np.frombuffer(data, dtype=code)
     if kind[0] == _FLOAT:
         return np.array(floats(tensor.get(4, [])), dtype=code)
@@ -438,15 +430,13 @@ def _check_connected(tree: Operator, operators: Sequence[Operator], outputs: Seq
     try:
         order = list(graphlib.TopologicalSorter(sources).static_order())
     except graphlib.CycleError as error:
-        raise ModelFileError(
-            "the operators of an ONNX model must follow each other, got a loop; file damaged?"
-        ) from error
+        raise damaged("the operators of an ONNX model must follow each other, got a loop") from error
     from_trees = set(tree.outputs)
     for k in order:
         if not from_trees.isdisjoint(operators[k].inputs):
             from_trees |= set(operators[k].outputs)
     if outputs and from_trees.isdisjoint(outputs):
-        raise ModelFileError("an output of an ONNX model must come from its trees, got none that does; file damaged?")
+        raise damaged("an output of an ONNX model must come from its trees, got none that does")
 
 
 def _source(name: str, operators: Sequence[Operator], inputs: dict[str, list[Any]]) -> str:

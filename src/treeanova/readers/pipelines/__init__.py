@@ -99,7 +99,6 @@ def _some_rows(X: Any, forest: Forest) -> Any:
 
 
 def _spread(n_rows: int) -> npt.NDArray[np.int64]:
-    """Positions spread evenly over rows."""
     return np.unique(np.linspace(0, n_rows - 1, min(n_rows, _N_ROWS)).astype(np.int64)) if n_rows else np.arange(0)
 
 
@@ -154,7 +153,6 @@ class Nodes:
             self._several[int(node)] = Cuts(ends[changes[row]], missing)
 
     def forest(self, schema: Schema) -> Forest:
-        """The forest of these nodes."""
         old = self._forest
         arrays = {
             "feature": self.feature,
@@ -180,7 +178,6 @@ class Nodes:
 
 
 def _first(changes: Bools) -> Ints:
-    """Position of the first change of each row."""
     if not changes.shape[1]:
         return np.zeros(len(changes), dtype=np.int64)
     first: Ints = changes.argmax(axis=1)
@@ -199,7 +196,6 @@ def _with_chains(
 
 
 def _from_the_roots(table: Table, roots: Ints) -> list[int]:
-    """Inner nodes and leaves, each after the node above it."""
     found: list[int] = roots.tolist()
     for node in found:
         found.extend(child for child in (table["left"][node], table["right"][node]) if child >= 0)
@@ -294,7 +290,6 @@ class _Pulled:
         return objects([first]) if j in self._as_objects else np.array([first], dtype=np.float64)
 
     def _check_function(self) -> None:
-        """Raise UnsupportedModelError where a function of the user mixes columns or rows."""
         numbers = np.array([0.25, 0.5, 0.75, 1.0, 3.0])
         alone = {j: self._transformation.answers({j: numbers})[j] for j in self._numbers}
         together = self._transformation.answers(dict.fromkeys(self._numbers, numbers))
@@ -306,7 +301,6 @@ class _Pulled:
                 raise refused("a function that mixes columns or rows")
 
     def forest(self) -> Forest:
-        """The forest on raw columns."""
         nodes = Nodes(self._forest, self._source)
         maps = category_maps(self._transformation, self._labels, self._as_objects, self._outputs)
         for j, mapped in maps.items():
@@ -356,7 +350,6 @@ class _Pulled:
         return which, which[first], pattern.ravel()
 
     def _thresholds(self, kinds: Ints, output: int) -> Floats:
-        """Numbers up to which a column may go another way than above."""
         feature = self._forest.schema.features[output]
         if feature.is_category:
             return np.arange(feature.n_categories, dtype=np.float64) if len(kinds) else np.empty(0)
@@ -364,7 +357,6 @@ class _Pulled:
         return np.unique(np.concatenate([self._forest.bound[kinds], zero]))
 
     def _left(self, kinds: Ints, values: Floats) -> Bools:
-        """Whether values go left at nodes, shape (n_nodes, n_values)."""
         shape = (len(kinds), len(values))
         return self._forest.goes_left(np.broadcast_to(kinds[:, None], shape), np.broadcast_to(values, shape))
 
@@ -417,7 +409,6 @@ __all__ = ["check_agreement", "in_raw_columns"]
 
 
 def is_pipeline(model: Any) -> bool:
-    """Whether a model is a Pipeline with steps."""
     return hasattr(model, "named_steps") and bool(getattr(model, "steps", None))
 
 
@@ -478,7 +469,6 @@ def read_pipeline(pipeline: Any, read_model: Callable[[Any], Forest | Effects]) 
 
 
 def _names_before_last(pipeline: Any) -> list[str] | None:
-    """Names of the columns that enter the final step, None if the earlier steps do not tell."""
     if len(pipeline.steps) == 1:
         return None
     try:

@@ -71,7 +71,6 @@ class Transformation:
         return Answer(answer.values[rank], answer.refused[rank])
 
     def _answer(self, j: int, values: npt.NDArray[Any]) -> Answer:
-        """Values of one raw column, by halves where some of them are refused."""
         encoded = self._encoded({j: values}, len(values))
         if encoded is not None:
             return Answer(encoded, np.zeros(len(values), bool))
@@ -89,7 +88,6 @@ class Transformation:
         return all(self._encoded({j: some[i : i + 1]}, 1) is None for i in range(len(some)))
 
     def _encoded(self, columns: Queries, n_rows: int) -> Floats | None:
-        """Encoded rows; None if the transformers refuse one of them."""
         rows = self._rows(columns, n_rows)
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
@@ -102,7 +100,6 @@ class Transformation:
                 return None
 
     def _rows(self, columns: Queries, n_rows: int) -> Any:
-        """A table or matrix of raw rows."""
         whole = [columns[j] if j in columns else np.repeat(value, n_rows) for j, value in enumerate(self._usual)]
         if self._names is not None:
             frames = importlib.import_module("pandas")
@@ -118,7 +115,6 @@ class Transformation:
 
 
 def _padded(values: npt.NDArray[Any], n_rows: int, usual: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """A column with the usual value after the values given."""
     return np.concatenate([values, np.repeat(usual, n_rows - len(values))])
 
 
@@ -146,7 +142,6 @@ class CategoryMap:
 
 
 def is_numeric(labels: Sequence[Hashable]) -> bool:
-    """Whether all labels are numbers."""
     return all(isinstance(label, (int, float)) for label in labels)
 
 
@@ -157,14 +152,12 @@ def tokens(labels: Sequence[Hashable], *, as_objects: bool) -> npt.NDArray[Any]:
 
 
 def objects(values: Sequence[Any]) -> npt.NDArray[Any]:
-    """A column of objects."""
     column = np.empty(len(values), dtype=object)
     column[:] = values
     return column
 
 
 def _unseen(labels: Sequence[Hashable]) -> Hashable:
-    """A value of the same type that is not among the labels."""
     if is_numeric(labels):
         return max(labels, default=0) + 1  # type: ignore[type-var, operator]
     unseen = "no such category"
@@ -174,12 +167,10 @@ def _unseen(labels: Sequence[Hashable]) -> Hashable:
 
 
 def plain_labels(labels: Sequence[Hashable]) -> list[Hashable]:
-    """Labels without NaN."""
     return [label for label in labels if label is None or not is_missing(label)]
 
 
 def category_map(labels: Sequence[Hashable], answer: Answer, outputs: Ints) -> CategoryMap:
-    """The map of a raw column from the answers for its tokens."""
     n = len(labels)
     rows = list(range(n))
     names = list(labels)
@@ -208,7 +199,6 @@ def category_maps(
     as_objects: Container[int],
     outputs: Mapping[int, Ints],
 ) -> dict[int, CategoryMap]:
-    """The maps of all raw columns of categories, some of which are columns of objects."""
     answers = transformation.answers({j: tokens(names, as_objects=j in as_objects) for j, names in labels.items()})
     return {j: category_map(labels[j], answers[j], outputs[j]) for j in labels}
 
@@ -227,7 +217,6 @@ def ranks(numbers: Floats) -> Ints:
 
 
 def floats(positions: Ints) -> Floats:
-    """The floats at positions that `ranks` gives."""
     return np.copysign(np.abs(positions).view(np.float64), positions)
 
 
@@ -344,7 +333,6 @@ def _probes(raw: RawColumn, ends: Ints) -> Ints:
 
 
 def _check_monotone(answer: Answer, output: int, raw: RawColumn) -> None:
-    """Raise UnsupportedModelError for a map that changes direction at the probes where it must not."""
     values = answer.values[~answer.refused, output]
     values = values[~np.isnan(values)]
     if raw.may_turn or (values[1:] >= values[:-1]).all() or (values[1:] <= values[:-1]).all():

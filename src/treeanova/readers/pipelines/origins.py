@@ -20,30 +20,15 @@ _ADVICE = (
 
 @dataclasses.dataclass
 class RawColumn:
-    """What the transformers tell of a raw column.
+    """What the transformers tell of a raw column."""
 
-    Attributes
-    ----------
-    labels
-        Categories that an encoder knows; None for numbers.
-    as_objects
-        Whether an encoder has seen them in a column of objects (text, for example), not of numbers.
-    probes
-        Numbers at which a transformer may jump.
-    sentinels
-        Values that an imputer takes for missing, besides NaN.
-    may_turn
-        Whether a transformer is known not to be monotone; it then changes direction at probes only.
-    """
-
-    labels: dict[Hashable, None] | None = None
-    as_objects: bool = False
-    probes: list[float] = dataclasses.field(default_factory=list)
-    sentinels: list[Hashable] = dataclasses.field(default_factory=list)
-    may_turn: bool = False
+    labels: dict[Hashable, None] | None = None  # categories that an encoder knows; None for numbers
+    as_objects: bool = False  # whether an encoder has seen them in a column of objects (text), not of numbers
+    probes: list[float] = dataclasses.field(default_factory=list)  # numbers at which a transformer may jump
+    sentinels: list[Hashable] = dataclasses.field(default_factory=list)  # missing to an imputer, besides NaN
+    may_turn: bool = False  # whether a transformer is known not to be monotone; it then turns at probes only
 
     def add_labels(self, categories: npt.NDArray[Any]) -> None:
-        """Note categories that an encoder knows."""
         if categories.dtype.kind not in "biufOSU":
             raise refused(
                 f"an encoder of dates or of other categories ({categories.dtype}); turn these into text first"
@@ -54,24 +39,13 @@ class RawColumn:
 
 @dataclasses.dataclass(frozen=True)
 class Origin:
-    """Where a column comes from.
+    """Where a column comes from."""
 
-    Attributes
-    ----------
-    source
-        The raw column.
-    is_raw
-        Whether its values are those of the raw column, missing ones perhaps filled.
-    by_label
-        Whether it is the same for all values that are no known category.
-    """
-
-    source: int
-    is_raw: bool = True
-    by_label: bool = False
+    source: int  # the raw column
+    is_raw: bool = True  # whether its values are those of the raw column, missing ones perhaps filled
+    by_label: bool = False  # whether it is the same for all values that are no known category
 
     def changed(self, *, by_label: bool = False) -> Origin:
-        """The origin of a column that a transformer makes of this one."""
         return Origin(self.source, is_raw=False, by_label=self.by_label or by_label)
 
 
@@ -83,7 +57,6 @@ class Walk:
     has_function: bool = False
 
     def through(self, step: Any, columns: list[Origin]) -> list[Origin]:
-        """Origins of the columns that a fitted transformer makes of some columns."""
         if step is None or isinstance(step, str):
             return [] if step == "drop" else columns
         if _is_of_category_encoders(type(step)):
@@ -96,7 +69,6 @@ class Walk:
 
 
 def refused(what: str) -> UnsupportedModelError:
-    """The error for a transformer that cannot be pulled back."""
     return UnsupportedModelError(
         f"`model` must see the columns of `X`, or change them one by one, got a Pipeline with {what}; {_ADVICE}"
     )
@@ -144,20 +116,15 @@ def _bins(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
 
 
 def _note_sentinel(walk: Walk, sentinel: Any, columns: Sequence[Origin]) -> None:
-    """Note a value that is taken for missing."""
     if isinstance(sentinel, str):
-        _check_sentinel(columns)
-        for column in columns:
-            walk.raw[column.source].sentinels.append(sentinel)
+        if not all(column.is_raw for column in columns):
+            raise refused("an imputer of values that other steps made")
     elif isinstance(sentinel, (int, float)) and not np.isnan(sentinel):
         _add_jumps(walk, columns, [[float(sentinel)]] * len(columns))
-        for column in columns:
-            walk.raw[column.source].sentinels.append(sentinel)
-
-
-def _check_sentinel(columns: Sequence[Origin]) -> None:
-    if not all(column.is_raw for column in columns):
-        raise refused("an imputer of values that other steps made")
+    else:
+        return
+    for column in columns:
+        walk.raw[column.source].sentinels.append(sentinel)
 
 
 def _add_jumps(walk: Walk, columns: Sequence[Origin], jumps: Sequence[Iterable[float]]) -> None:
@@ -229,15 +196,10 @@ def _mapping_of(encoder: Any, name: Hashable) -> Any:
 
 
 def _known_categories(step: Any, name: Hashable) -> npt.NDArray[Any]:
-    """Categories that an encoder of category_encoders knows."""
     table = _mapping_of(getattr(step, "ordinal_encoder", None) or step, name)
     known = np.asarray(getattr(table, "index", list(table)))
     lumped = [*getattr(step, "min_group_lumping_", {}).get(name, ())]
     return np.array([*known.tolist(), *lumped], dtype=object) if lumped else known
-
-
-def _selection(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:  # noqa: ARG001
-    return [columns[j] for j in step.get_support(indices=True)]
 
 
 def _pipeline(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
@@ -274,40 +236,16 @@ def _column_transformer(walk: Walk, step: Any, columns: list[Origin]) -> list[Or
 
 # Encoders of category_encoders that make one column of each, and those that make several.
 _ONE_COLUMN = {
-    "CatBoostEncoder",
-    "CountEncoder",
-    "GLMMEncoder",
-    "JamesSteinEncoder",
-    "LeaveOneOutEncoder",
-    "MEstimateEncoder",
-    "OrdinalEncoder",
-    "QuantileEncoder",
-    "TargetEncoder",
-    "WOEEncoder",
-}
+    "CatBoostEncoder", "CountEncoder", "GLMMEncoder", "JamesSteinEncoder", "LeaveOneOutEncoder", "MEstimateEncoder",
+    "OrdinalEncoder", "QuantileEncoder", "TargetEncoder", "WOEEncoder",
+}  # fmt: skip
 _SEVERAL_COLUMNS = {
-    "BackwardDifferenceEncoder",
-    "BaseNEncoder",
-    "BinaryEncoder",
-    "HelmertEncoder",
-    "OneHotEncoder",
-    "PolynomialEncoder",
-    "SumEncoder",
-}
-_COMBINES = "combines columns"
+    "BackwardDifferenceEncoder", "BaseNEncoder", "BinaryEncoder", "HelmertEncoder", "OneHotEncoder",
+    "PolynomialEncoder", "SumEncoder",
+}  # fmt: skip
+_SCALERS = "StandardScaler MinMaxScaler RobustScaler MaxAbsScaler QuantileTransformer PowerTransformer Binarizer"
 _RULES: dict[str, Callable[[Walk, Any, list[Origin]], list[Origin]]] = {
-    **dict.fromkeys(
-        (
-            "StandardScaler",
-            "MinMaxScaler",
-            "RobustScaler",
-            "MaxAbsScaler",
-            "QuantileTransformer",
-            "PowerTransformer",
-            "Binarizer",
-        ),
-        _one_to_one,
-    ),
+    **dict.fromkeys(_SCALERS.split(), _one_to_one),
     "KBinsDiscretizer": _bins,
     "FunctionTransformer": _function,
     "SimpleImputer": _imputer,
@@ -315,11 +253,11 @@ _RULES: dict[str, Callable[[Walk, Any, list[Origin]], list[Origin]]] = {
     "OrdinalEncoder": _encoder,
     "TargetEncoder": _target_encoder,
     "OneHotEncoder": _one_hot,
-    "SelectorMixin": _selection,
+    "SelectorMixin": lambda _, step, columns: [columns[j] for j in step.get_support(indices=True)],
     "Pipeline": _pipeline,
     "FeatureUnion": _union,
     "ColumnTransformer": _column_transformer,
-    **dict.fromkeys(("PCA", "TruncatedSVD", "PolynomialFeatures"), _mixing(_COMBINES)),
+    **dict.fromkeys(("PCA", "TruncatedSVD", "PolynomialFeatures"), _mixing("combines columns")),
     **dict.fromkeys(("IterativeImputer", "KNNImputer"), _mixing("fills a column from other columns")),
     "Normalizer": _mixing("divides each row by its length"),
     "SplineTransformer": _mixing("makes smooth curves of a column, which are not monotone"),

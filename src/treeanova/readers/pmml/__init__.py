@@ -23,7 +23,7 @@ import dataclasses
 import functools
 import itertools
 import pathlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,8 +40,6 @@ from treeanova.readers.pmml.fields import (
     Element,
     Field,
     Fields,
-    Numbers,
-    Texts,
     Values,
     bounds,
     evaluate,
@@ -98,7 +96,6 @@ class _Trees:
         return self.node(root)
 
     def append(self, **node: Any) -> int:
-        """Append a node to the builder, within limits."""
         self.n_entries += len(node.get("categories", ()))
         check_size("trees on one field at a time", len(self.builder), self.max_nodes)
         check_size("category tables", self.n_entries, _MAX_ENTRIES)
@@ -150,10 +147,9 @@ class _Trees:
     def values(self, field: Field | None, tested: Sequence[Element]) -> tuple[Values, Floats]:
         """All values of a field between which predicates differ, last a missing one, and the bounds of numbers."""
         if field is not None and field.categories is not None:
-            position = {text: code for code, text in enumerate(field.categories)}
-            return Texts(position, np.arange(len(position) + 2)), np.empty(0)
+            return Values(field, np.arange(len(field.categories) + 2.0)), np.empty(0)
         edges = sorted(set().union({np.inf}, *(bounds(predicate, self.fields) for predicate in tested)))
-        return Numbers(field or Field(0), np.array([*edges, np.nan])), np.array(edges)
+        return Values(field or Field(0), np.array([*edges, np.nan])), np.array(edges)
 
     def outcomes(self, element: Element, tested: Sequence[Element], start: int, values: Values) -> Ints:
         """Where each value of the tested field leads."""
@@ -171,7 +167,6 @@ class _Trees:
         return result
 
     def unknown(self, element: Element) -> int:
-        """Where a row goes if a predicate is unknown."""
         if self.strategy == "lastPrediction" and _has_score(element):
             return _STAY
         ids = [child.get("id") for child in element.all("Node")]
@@ -236,7 +231,6 @@ def _has_score(element: Element) -> bool:
 
 
 def _check_certain(outcomes: Ints) -> None:
-    """Raise UnsupportedModelError where there is no prediction."""
     if (outcomes == _NULL).any():
         raise refusal('a row may have no prediction; write the model with noTrueChildStrategy="returnLastPrediction"')
 
@@ -251,7 +245,6 @@ def read(model: Any) -> Forest:
 
 
 def read_file(path: str | pathlib.Path) -> Forest:
-    """The Forest of a .pmml file."""
     path = pathlib.Path(path)
     with damage_reported("a PMML document", path):
         try:
@@ -302,7 +295,6 @@ def _accepting(trees: _Trees, j: int, feature: Feature) -> Feature:
 
 
 def _members(model: Element, *, is_classifier: bool) -> tuple[list[_Member], float]:
-    """All TreeModels with their factors, and the constant that is added."""
     slope, constant = _rescaling(model)
     if model.name == "TreeModel":
         return [_Member(model, slope, False)], constant
@@ -338,20 +330,19 @@ def _factors(segments: list[Element], method: str) -> Floats:
 def _rescaling(model: Element) -> tuple[float, float]:
     """Factor and constant that a model's Targets apply to its prediction."""
     targets = model.first("Targets")
-    found = targets.all("Target") if targets else []
-    for target in found:
+    listed = targets.all("Target") if targets else []
+    for target in listed:
         if {"min", "max", "castInteger"} & set(target.attributes):
             raise refusal("Targets must rescale only, got bounds or a cast to integers")
-    if not found:
+    if not listed:
         return 1.0, 0.0
-    return decimal_number(found[0].get("rescaleFactor", "1")), decimal_number(found[0].get("rescaleConstant", "0"))
+    return decimal_number(listed[0].get("rescaleFactor", "1")), decimal_number(listed[0].get("rescaleConstant", "0"))
 
 
 # Classes and leaves
 
 
 def _classes(document: Element, model: Element) -> tuple[str, ...]:
-    """Labels of the target's classes: those that the field lists, else those that leaves name."""
     schema = model.first("MiningSchema")
     usages = {"predicted", "target"}
     targets = [field.get("name") for field in (schema.children if schema else ()) if field.get("usageType") in usages]
@@ -361,19 +352,14 @@ def _classes(document: Element, model: Element) -> tuple[str, ...]:
         if field.get("name") in targets
         for value in field.all("Value")
     ]
-    found = tuple(dict.fromkeys(listed or sorted(_named(model))))
-    if len(found) < 2:
+    named = [distribution.get("value") for distribution in model.below("ScoreDistribution")]
+    classes = tuple(dict.fromkeys(listed or sorted(named)))
+    if len(classes) < 2:
         raise refusal("a classifier must have two or more classes")
-    return found
-
-
-def _named(model: Element) -> Iterator[str]:
-    for distribution in model.below("ScoreDistribution"):
-        yield distribution.get("value")
+    return classes
 
 
 def _values(node: Element, member: _Member, classes: tuple[str, ...]) -> Floats:
-    """The score of a node, or the shares of classes in it."""
     if not classes:
         return np.array([member.factor * decimal_number(node.attributes["score"])])
     if member.is_vote:
@@ -381,16 +367,13 @@ def _values(node: Element, member: _Member, classes: tuple[str, ...]) -> Floats:
             member.factor * np.array([float(label == node.attributes["score"]) for label in classes])
         )
     listed = node.all("ScoreDistribution")
-    shares = {one.get("value"): _share(one) for one in listed}
+    stated = [one.get("probability") or one.attributes["recordCount"] for one in listed]
+    shares = {one.get("value"): decimal_number(share) for one, share in zip(listed, stated, strict=True)}
     is_whole = len(shares) == len(listed) and all(share >= 0 for share in shares.values())
     if not shares or not set(shares) <= set(classes) or not is_whole:
         raise refusal("leaves of a classifier must have a ScoreDistribution of its classes")
     counts = np.array([shares.get(label, 0.0) for label in classes])
     return without_first_of_two(member.factor * counts / counts.sum())
-
-
-def _share(distribution: Element) -> float:
-    return decimal_number(distribution.get("probability") or distribution.attributes["recordCount"])
 
 
 __all__ = ["read", "read_file"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import abc
 import codecs
 import dataclasses
 import functools
@@ -14,9 +13,9 @@ import numpy.typing as npt
 
 from treeanova.core.arrays import Bools, Floats, Ints
 from treeanova.data.features import Feature, Labels, Numeric
-from treeanova.errors import ModelFileError, UnsupportedModelError
+from treeanova.errors import UnsupportedModelError
 from treeanova.model.forest import bound_below, bound_up_to
-from treeanova.readers.checks import decimal_number, whole_number
+from treeanova.readers.checks import damaged, decimal_number, whole_number
 
 _MAX_DEPTH = 300
 # Others have several bytes per letter, which the parser would misread, or are not known to it.
@@ -65,19 +64,15 @@ class Element:
     pieces: list[str] = dataclasses.field(default_factory=list)
 
     def get(self, name: str, default: str = "") -> str:
-        """An attribute."""
         return self.attributes.get(name, default)
 
     def all(self, *names: str) -> list[Element]:
-        """Children with one of these names."""
         return [child for child in self.children if child.name in names]
 
     def first(self, *names: str) -> Element | None:
-        """The first child with one of these names."""
         return next(iter(self.all(*names)), None)
 
     def below(self, name: str) -> Iterator[Element]:
-        """All elements of a name inside this one, in the order of the document."""
         waiting = self.children[::-1]
         while waiting:
             element = waiting.pop()
@@ -87,13 +82,12 @@ class Element:
 
     @functools.cached_property
     def members(self) -> list[str]:
-        """Entries of the Array in this element."""
         array = self.first("Array")
         if array is None:
             return []
         found = words("".join(array.pieces))
         if "n" in array.attributes and whole_number(array.get("n")) != len(found):
-            raise ModelFileError(f"an Array must have {array.get('n')} entries, got {len(found)}; file damaged?")
+            raise damaged(f"an Array must have {array.get('n')} entries, got {len(found)}")
         return found
 
     def check_names(self) -> None:
@@ -103,13 +97,10 @@ class Element:
         unknown = {name for name in self.attributes if not name.startswith("x-")} - attributes
         unknown |= {name for name in below if not name.startswith(("x-", "Extension"))} - names
         if unknown:
-            raise ModelFileError(
-                f"the element {self.name} must have what PMML knows, got {min(unknown)!r:.60}; file damaged?"
-            )
+            raise damaged(f"the element {self.name} must have what PMML knows, got {min(unknown)!r:.60}")
 
 
 def parse(data: bytes) -> Element:
-    """The root element of a document."""
     top = Element("", {})
     path = [top]
 
@@ -142,7 +133,7 @@ def parse(data: bytes) -> Element:
     try:
         parser.Parse(data, True)
     except xml.parsers.expat.ExpatError as error:
-        raise ModelFileError(f"the file must be XML, got a text that is not ({error}); file damaged?") from error
+        raise damaged(f"the file must be XML, got a text that is not ({error})") from error
     return top.children[0]
 
 
@@ -194,7 +185,6 @@ _NUMBERS = {"double", "float", "integer"}
 
 
 def refusal(reason: str) -> UnsupportedModelError:
-    """The error that says why a document is not read."""
     return UnsupportedModelError(f"the PMML document cannot be read: {reason}.")
 
 
@@ -226,7 +216,6 @@ class Fields:
     features: tuple[Feature, ...]
 
     def get(self, name: str) -> Field:
-        """The field of a predicate."""
         if name not in self.by_name:
             raise refusal(
                 f"a predicate uses {name!r}, which is neither an active field nor a copy of one; write the model "
@@ -296,7 +285,6 @@ def _field(declared: Element, mining: Element, position: int, used: list[str]) -
 
 
 def _used_categories(document: Element) -> dict[str, list[str]]:
-    """Values that predicates compare with fields."""
     found: dict[str, list[str]] = {}
     for predicate in document.below("SimplePredicate"):
         if "value" in predicate.attributes:
@@ -313,82 +301,44 @@ Truths = npt.NDArray[np.int8]
 _CLOSED = {"lessOrEqual": True, "greaterThan": True, "lessThan": False, "greaterOrEqual": False}
 
 
-class Values(abc.ABC):
-    """Values of one field, among them a missing one."""
+@dataclasses.dataclass(frozen=True)
+class Values:
+    """Values of one field: numbers, NaN where missing, or positions of categories.
 
-    @property
-    @abc.abstractmethod
+    After all categories come one that no predicate names and a missing one.
+    """
+
+    field: Field
+    numbers: Floats
+
+    @functools.cached_property
     def is_missing(self) -> Bools:
-        """Where values are missing."""
-
-    @abc.abstractmethod
-    def is_in(self, texts: Sequence[str]) -> Bools:
-        """Where values equal one of some texts of the document."""
-
-    @abc.abstractmethod
-    def is_up_to(self, text: str, operator: str) -> Bools:
-        """Where values are below a bound of the document, which itself counts for some operators."""
-
-    @abc.abstractmethod
-    def at(self, places: Ints) -> Values:
-        """The values at some places."""
-
-
-class Numbers(Values):
-    """Numbers of a field; NaN is missing."""
-
-    def __init__(self, field: Field, numbers: Floats) -> None:
-        self.field, self.numbers = field, numbers
-
-    @property
-    def is_missing(self) -> Bools:
-        """Where numbers are NaN."""
-        return np.isnan(self.numbers)
+        categories = self.field.categories
+        return np.isnan(self.numbers) if categories is None else np.asarray(self.numbers == len(categories) + 1)
 
     def is_in(self, texts: Sequence[str]) -> Bools:
-        """Where numbers are in the interval that stands for a text; such intervals do not overlap."""
+        """Where values equal one of some texts of the document; a number is an interval, and these do not overlap."""
+        if self.field.categories is not None:
+            position = {text: code for code, text in enumerate(self.field.categories)}
+            return np.isin(self.numbers, [position.get(text, -1) for text in texts])
         ends = sorted(
-            (self.field.bound(text, is_closed=False), self.field.bound(text, is_closed=True)) for text in texts
+            tuple(self.field.bound(text, is_closed=is_closed) for is_closed in (False, True)) for text in texts
         )
         low, high = np.array([(np.inf, np.inf), *ends]).T
         before = np.searchsorted(low[1:], self.numbers, side="left")
         return np.asarray((before > 0) & (self.numbers <= high[before]), dtype=bool)
 
     def is_up_to(self, text: str, operator: str) -> Bools:
-        """Where numbers are below a bound."""
+        """Where numbers are below a bound of the document; texts have no order that all scorers agree on."""
+        if self.field.categories is not None:
+            raise refusal(f"texts must be compared by equal or notEqual, got {operator} {text!r:.40}")
         return self.numbers <= self.field.bound(text, is_closed=_CLOSED[operator])
 
-    def at(self, places: Ints) -> Numbers:
-        """The numbers at some places."""
-        return Numbers(self.field, self.numbers[places])
-
-
-class Texts(Values):
-    """Categories of a field by position: all of its own, then one that no predicate names, then a missing one."""
-
-    def __init__(self, position: dict[str, int], codes: Ints) -> None:
-        self.position, self.codes = position, codes
-
-    @property
-    def is_missing(self) -> Bools:
-        """Where the code is the last one."""
-        return np.asarray(self.codes == len(self.position) + 1, dtype=bool)
-
-    def is_in(self, texts: Sequence[str]) -> Bools:
-        """Where categories are among the texts."""
-        return np.isin(self.codes, [self.position.get(text, -1) for text in texts])
-
-    def is_up_to(self, text: str, operator: str) -> Bools:
-        """Texts have no order that all scorers agree on."""
-        raise refusal(f"texts must be compared by equal or notEqual, got {operator} {text!r:.40}")
-
-    def at(self, places: Ints) -> Texts:
-        """The categories at some places."""
-        return Texts(self.position, self.codes[places])
+    def at(self, places: Ints) -> Values:
+        return Values(self.field, self.numbers[places])
 
 
 def predicate_of(element: Element) -> Element:
-    """The predicate of a node or of a segment."""
     found = element.all(*NAMES)
     if len(found) != 1:
         raise refusal(f"a {element.name} must have one predicate that is known, got {len(found)}")
@@ -396,7 +346,6 @@ def predicate_of(element: Element) -> Element:
 
 
 def field_names(predicate: Element) -> set[str]:
-    """Names of the fields that a predicate uses."""
     if predicate.name == "CompoundPredicate":
         return set().union(*(field_names(part) for part in predicate.all(*NAMES)))
     return {predicate.get("field")} if predicate.name.startswith("Simple") else set()
@@ -418,7 +367,6 @@ def bounds(predicate: Element, fields: Fields) -> set[float]:
 
 
 def evaluate(predicate: Element, values: Values) -> Truths:
-    """Whether a predicate on one field is true for values of that field."""
     is_missing = values.is_missing
     if predicate.name in {"True", "False"}:
         return np.full(len(is_missing), TRUE if predicate.name == "True" else FALSE, dtype=np.int8)

@@ -29,10 +29,10 @@ import numpy.typing as npt
 
 from treeanova.core.arrays import Floats
 from treeanova.data.features import Schema
-from treeanova.errors import ModelFileError, UnsupportedModelError
+from treeanova.errors import UnsupportedModelError
 from treeanova.model.forest import Forest, assemble, bound_below
 from treeanova.readers import checks
-from treeanova.readers.checks import damage_reported, whole_number
+from treeanova.readers.checks import damage_reported, damaged, whole_number
 from treeanova.readers.outputs import objective_text, output_names, word_for
 from treeanova.readers.xgboost import ubjson
 from treeanova.readers.xgboost.nodes import (
@@ -73,7 +73,6 @@ _OBJECTIVES = {
 
 
 def objective_of(learner: Document) -> str:
-    """Name of the model's objective."""
     return str(learner["objective"]["name"])
 
 
@@ -192,9 +191,7 @@ def forest_of(
 
 def _intercept(margin: Floats, n_outputs: int) -> Floats:
     if len(margin) not in {1, n_outputs}:
-        raise ModelFileError(
-            f"base_score must have an entry for all or each of {n_outputs} outputs, got {len(margin)}; file damaged?"
-        )
+        raise damaged(f"base_score must have an entry for all or each of {n_outputs} outputs, got {len(margin)}")
     if not np.isfinite(margin).all():
         raise UnsupportedModelError(
             f"an XGBoost model must have a finite base margin, got {margin.tolist()}; its base score is out of range."
@@ -203,7 +200,6 @@ def _intercept(margin: Floats, n_outputs: int) -> Floats:
 
 
 def _outputs(learner: Document, n_outputs: int) -> tuple[str, ...]:
-    """Names of outputs: quantiles by their level, others by their number."""
     quantiles = str(learner["objective"].get("quantile_loss_param", {}).get("quantile_alpha", ""))
     levels = quantiles.strip("[]").split(",")
     is_named = len(levels) == n_outputs > 1
@@ -214,14 +210,13 @@ def _check_tree_count(model: Document) -> None:
     """Raise ModelFileError unless the trees and iterations that the document announces are there."""
     n_announced, n_trees = count_of(model["gbtree_model_param"], "num_trees"), len(model["trees"])
     if n_announced != n_trees:
-        raise ModelFileError(f"the model must have {n_announced} trees as num_trees says, got {n_trees}; file damaged?")
+        raise damaged(f"the model must have {n_announced} trees as num_trees says, got {n_trees}")
     ends = np.asarray(model.get("iteration_indptr", [0, n_trees]))
     if ends.dtype.kind not in "iu" or ends[0] != 0 or ends[-1] != n_trees or (np.diff(ends) < 0).any():
-        raise ModelFileError(f"iteration_indptr must ascend from 0 to {n_trees}, got {str(ends)[:40]}; file damaged?")
+        raise damaged(f"iteration_indptr must ascend from 0 to {n_trees}, got {str(ends)[:40]}")
 
 
 def _n_trees(model: Document, n_outputs: int, last: int | None) -> int:
-    """Number of trees of the iterations up to and including `last`."""
     if last is None or last == -1:  # XGBoost takes an end of 0 for all
         return len(model["trees"])
     ends = model["iteration_indptr"] if "iteration_indptr" in model else _iteration_ends(model, n_outputs)
@@ -314,7 +309,6 @@ def _read_document(document: Document, last: int | None) -> Forest:
 
 
 def _margin_of(booster: Any, last: int | None, rows: Floats) -> npt.ArrayLike:
-    """XGBoost's raw prediction of encoded rows."""
     margin: npt.ArrayLike = booster.inplace_predict(
         rows, iteration_range=(0, 0 if last is None else last + 1), predict_type="margin", validate_features=False
     )
@@ -322,7 +316,6 @@ def _margin_of(booster: Any, last: int | None, rows: Floats) -> npt.ArrayLike:
 
 
 def _booster(model: Any) -> Any:
-    """The Booster of a wrapper, or the model itself."""
     if not hasattr(model, "get_booster"):
         if not hasattr(model, "save_raw"):
             raise UnsupportedModelError(f"an XGBoost model must be a Booster or a wrapper, got {type(model).__name__}.")

@@ -23,7 +23,7 @@ from treeanova.data.features import (
     singles,
 )
 from treeanova.errors import ModelFileError, UnsupportedModelError
-from treeanova.readers.checks import block_starts, check_size, check_values, parsed_json, whole_number
+from treeanova.readers.checks import block_starts, check_size, check_values, damaged, parsed_json, whole_number
 from treeanova.readers.xgboost import ubjson
 
 Document = dict[str, Any]
@@ -52,7 +52,6 @@ def learner_of(document: Any) -> Document:
 
 
 def tree_model(learner: Document) -> Document:
-    """The part that holds the trees."""
     booster = learner["gradient_booster"]
     model: Document = (booster["gbtree"] if booster["name"] == "dart" else booster)["model"]
     return model
@@ -62,12 +61,11 @@ def count_of(parameters: Document, name: str) -> int:
     """A parameter that counts something; absent means 0."""
     count = whole_number(parameters.get(name, 0))
     if count < 0:
-        raise ModelFileError(f"{name} must be 0 or more, got {count}; file damaged?")
+        raise damaged(f"{name} must be 0 or more, got {count}")
     return count
 
 
 def n_outputs_of(learner: Document) -> int:
-    """Number of outputs: classes or targets."""
     parameters = learner["learner_model_param"]
     n_outputs = max(1, count_of(parameters, "num_class"), count_of(parameters, "num_target"))
     if n_outputs > _MAX_OUTPUTS:
@@ -90,7 +88,6 @@ class Reading:
 
     @property
     def cut(self) -> tuple[int, ...]:
-        """Codes of the names that XGBoost has cut."""
         pairs = zip(self.names, self.lengths, strict=False)
         return tuple(code for code, (name, length) in enumerate(pairs) if len(str(name)) < length)
 
@@ -122,7 +119,6 @@ class NamedCategory(Encoder):
 
     @property
     def readings(self) -> tuple[Reading, ...]:
-        """The ways to read the names, the more likely first."""
         return tuple(Reading(names, lengths) for names, lengths in self.stored)
 
     @property
@@ -138,7 +134,6 @@ class NamedCategory(Encoder):
         return column.astype(object) if is_number and could_be_labels(self.readings[0].names) else column
 
     def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
-        """Codes of the labels, NaN where missing."""
         coded = _codes(len(self.readings[0].names), self.missing)
         if column.dtype.kind in "biuf":
             return coded.encode(column, name)
@@ -192,12 +187,10 @@ class Nodes:
 
     @property
     def is_inner(self) -> Bools:
-        """Nodes that are not leaves."""
         return self.left >= 0
 
     @property
     def is_category(self) -> Bools:
-        """Nodes with a list of categories."""
         result = np.zeros(len(self.left), dtype=bool)
         result[self.listed] = True
         return result
@@ -234,11 +227,11 @@ def _joined(trees: Sequence[Document], key: str, kinds: str = "iu") -> tuple[npt
         # XGBoost writes 2 as 2E0 where it wants a number, and reads nothing else.
         others = set(map(type, tree[key])) & _OTHER_TYPES[kinds] if isinstance(tree[key], list) else set()
         if others:
-            raise ModelFileError(f"{key} must be a list of {noun}, got {others.pop().__name__}; file damaged?")
+            raise damaged(f"{key} must be a list of {noun}, got {others.pop().__name__}")
     arrays = [np.asarray(tree[key]) for tree in trees]
     for array in arrays:
         if array.ndim != 1 or (array.dtype.kind not in kinds and len(array)):
-            raise ModelFileError(f"{key} must be a list of {noun}, got {array.dtype}, {array.shape}; file damaged?")
+            raise damaged(f"{key} must be a list of {noun}, got {array.dtype}, {array.shape}")
     joined = np.concatenate([np.zeros(0, dtype=np.int8), *arrays])
     lengths = np.array([len(array) for array in arrays], dtype=np.int64)
     return singles(joined) if "f" in kinds else joined.astype(np.int64), lengths
@@ -252,7 +245,6 @@ def _aligned(trees: Sequence[Document], key: str, expected: Ints, kinds: str = "
 
 
 def _flags(trees: Sequence[Document], key: str, sizes: Ints) -> Bools:
-    """A boolean per node, which may be 0 or 1."""
     numbers = _aligned(trees, key, sizes, "biu")
     check_values(f"{key} must be 0 or 1", numbers, (numbers == 0) | (numbers == 1))
     return np.asarray(numbers == 1)
@@ -285,9 +277,9 @@ def _tree_weights(learner: Document, n_trees: int) -> Singles:
     if not stored and booster["name"] != "dart":
         return np.ones(n_trees, dtype=np.float32)
     if len(stored) != 1 or len(stored[0]) < len(model["trees"]):
-        raise ModelFileError(
+        raise damaged(
             f"weight_drop must be one list of {len(model['trees'])} weights, one per tree, got lists of "
-            f"{[len(weights) for weights in stored]}; file damaged?"
+            f"{[len(weights) for weights in stored]}"
         )
     return singles(stored[0][:n_trees])
 
@@ -340,9 +332,7 @@ def _lists(trees: Sequence[Document], starts: Ints, sizes: Ints) -> tuple[Ints, 
     categories, n_listed = _joined(trees, "categories")
     first = segments + np.repeat(block_starts(n_listed), n_lists)
     if (lengths < 0).any() or lengths.sum() != len(categories) or (first != block_starts(lengths)).any():
-        raise ModelFileError(
-            f"categories must be one list after the other, got lists at {str(segments)[:40]}; file damaged?"
-        )
+        raise damaged(f"categories must be one list after the other, got lists at {str(segments)[:40]}")
     check_values("categories_nodes must be nodes of their tree", node, (node >= 0) & (node < np.repeat(sizes, n_lists)))
     listed = node + np.repeat(starts, n_lists)
     if not np.array_equal(listed, np.flatnonzero(_flags(trees, "split_type", sizes))):
@@ -382,7 +372,7 @@ def features_of(learner: Document, nodes: Nodes, missing: float, *, counts_bytes
     n_codes = _n_codes(nodes, _per_feature(learner, "feature_types", n_features), n_features)
     stored = tree_model(learner).get("cats", {}).get("enc", [])
     if len(stored) not in {0, n_features}:
-        raise ModelFileError(f"cats must have {n_features} entries, one per feature, got {len(stored)}; file damaged?")
+        raise damaged(f"cats must have {n_features} entries, one per feature, got {len(stored)}")
     single = float(singles(missing))
     readings = [_readings(category_names)[:: -1 if counts_bytes else 1] for category_names in stored]
     encoders = [_encoder(n, ways, single) for n, ways in zip(n_codes, readings or [()] * n_features, strict=True)]
@@ -392,7 +382,7 @@ def features_of(learner: Document, nodes: Nodes, missing: float, *, counts_bytes
 def _per_feature(learner: Document, key: str, n_features: int) -> list[str]:
     texts = learner.get(key, [])
     if len(texts) not in {0, n_features} or not all(isinstance(text, str) for text in texts):
-        raise ModelFileError(f"{key} must be {n_features} texts, got {str(texts)[:40]}; file damaged?")
+        raise damaged(f"{key} must be {n_features} texts, got {str(texts)[:40]}")
     return list(texts)
 
 
@@ -415,7 +405,6 @@ def _n_codes(nodes: Nodes, types: list[str], n_features: int) -> list[int]:
 
 
 def _check_splits(nodes: Nodes, n_features: int) -> None:
-    """Features, thresholds and categories are in range."""
     feature = nodes.feature[nodes.is_inner]
     check_values(f"split_indices must be below {n_features}", feature, (feature >= 0) & (feature < n_features))
     threshold = nodes.condition[nodes.is_inner & ~nodes.is_category]
@@ -437,9 +426,7 @@ def _encoder(n_codes: int, readings: tuple[Reading, ...], missing: float) -> Enc
     if readings:
         n_names = len(readings[0].names)
         if n_codes > n_names:
-            raise ModelFileError(
-                f"categories must be below {n_names}, which have names, got {n_codes - 1}; file damaged?"
-            )
+            raise damaged(f"categories must be below {n_names}, which have names, got {n_codes - 1}")
         return NamedCategory(tuple((reading.names, reading.lengths) for reading in readings), missing)
     return Numeric(missing, "float32") if n_codes < 0 else _codes(n_codes, missing)
 
@@ -448,16 +435,14 @@ def _readings(stored: Document) -> tuple[Reading, ...]:
     """The possible readings of the stored names of a feature's categories; none for a numeric feature."""
     values = np.asarray(stored["values"])
     if len(values) and values.dtype.kind not in "iu":
-        raise ModelFileError(f"categories must be named by text or by integers, got {values.dtype}; file damaged?")
+        raise damaged(f"categories must be named by text or by integers, got {values.dtype}")
     if "offsets" not in stored:
         return (Reading(tuple(values.tolist())),)
     offsets = np.asarray(stored["offsets"], dtype=np.int64)
     if len(offsets) < 2:
         return ()
     if offsets[0] != 0 or (np.diff(offsets) < 0).any() or offsets[-1] != len(values):
-        raise ModelFileError(
-            f"offsets of category names must ascend from 0 to {len(values)}, got {str(offsets)[:40]}; file damaged?"
-        )
+        raise damaged(f"offsets of category names must ascend from 0 to {len(values)}, got {str(offsets)[:40]}")
     return _text_readings(values.astype(np.int8).tobytes(), offsets.tolist())
 
 

@@ -57,12 +57,10 @@ class _Reader:
         self.at = 0
 
     def byte(self) -> int:
-        """The next byte."""
         self.at += 1
         return self.data[self.at - 1]
 
     def value(self, kind: int, depth: int) -> Any:
-        """The value of a type whose byte was read."""
         if kind == _LIST:
             return self._list(depth + 1)
         if kind == _STRING:
@@ -94,7 +92,6 @@ class _Reader:
         return length
 
     def _string(self, kind: int) -> str:
-        """A string whose length has a type whose byte was read."""
         length = self._length(kind)
         self.at += length
         return str(self.data[self.at - length : self.at], "utf-8")
