@@ -91,21 +91,11 @@ Words = npt.NDArray[np.uint64]
 
 @dataclasses.dataclass(frozen=True)
 class Condition:
-    """A split on the cells of one or more features.
+    """A split on the cells of one or more features."""
 
-    Attributes
-    ----------
-    features
-        Positions of the features, ascending.
-    bounds
-        Upper ends of all intervals but the last for each feature; None for categories.
-    goes_right
-        Whether each cell goes right: an axis per feature, of its intervals, or of its categories and last unseen ones.
-    """
-
-    features: tuple[int, ...]
-    bounds: tuple[Floats | None, ...]
-    goes_right: Bools
+    features: tuple[int, ...]  # positions, ascending
+    bounds: tuple[Floats | None, ...]  # upper ends of all intervals but the last; None for categories
+    goes_right: Bools  # of each cell: an axis per feature, of its intervals, or of its categories and last unseen ones
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,7 +156,7 @@ def _solved(ctr: Ctr, index: int, found: Mapping[int, Ints]) -> Ints:
     place = list(ctr.categories).index(index)
     options[place] = np.zeros(1, np.int64)
     counts = counts_of(ctr)
-    others = _combined([_word(option) for option in options])
+    others = _keys_of_cells(np.ix_(*(_word(option) for option in options)))
     check_size("combinations of categories", others.size * len(counts.keys), _MAX_CELLS)
     differences = counts.keys[counts.keys != EMPTY_KEY][:, None] - others.reshape(1, -1)
     power = len(options) - place + 1
@@ -177,10 +167,6 @@ def _solved(ctr: Ctr, index: int, found: Mapping[int, Ints]) -> Ints:
 def _word(hashes: Ints) -> Words:
     """Hashes of 32 bits, sign-extended as in the keys of tables."""
     return hashes.astype(np.uint32).view(np.int32).astype(np.int64).astype(np.uint64)
-
-
-def _combined(words: Sequence[Words]) -> Words:
-    return _keys_of_cells(np.ix_(*words))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -286,7 +272,9 @@ def read_splits(model: Model, position: Mapping[int, int], used: Ints) -> tuple[
 
     `position` is that of each column in the schema; `used` are the global positions of splits in trees, sorted.
     """
-    _check_borders([feature.borders for feature in model.numeric] + [ctr.borders for ctr in model.ctrs])
+    for borders in [feature.borders for feature in model.numeric] + [ctr.borders for ctr in model.ctrs]:
+        if np.isnan(borders).any() or (borders[1:] < borders[:-1]).any():
+            raise damaged(f"the model's borders must be sorted numbers, got {str(borders)[:40]}")
     on_categories = _category_splits(model, used)
     used_ctrs = list(_used_ctrs(model, used))
     known = known_categories(model, [ctr for ctr, _, _ in used_ctrs])
@@ -298,6 +286,12 @@ def read_splits(model: Model, position: Mapping[int, int], used: Ints) -> tuple[
     n_others = len(start) + 1
     missing_left = np.repeat(np.array([not feature.missing_right for feature in model.numeric], dtype=bool), n_borders)
     borders = np.concatenate([np.empty(0), *(feature.borders for feature in model.numeric)])
+    conditions = {
+        first + int(border): condition
+        for ctr, first, used_borders in used_ctrs
+        if not ctr.is_simple
+        for border, condition in zip(used_borders, conditions_of(ctr, used_borders, known, places), strict=True)
+    }
     n_splits = [*n_borders, *(group.n_splits for group in on_categories), 1]
     splits = Splits(
         feature=np.repeat([*numeric_places, *category_places, -1], n_splits),
@@ -305,7 +299,7 @@ def read_splits(model: Model, position: Mapping[int, int], used: Ints) -> tuple[
         missing_left=np.append(missing_left, np.zeros(n_others, dtype=bool)),
         category_start=np.concatenate([np.full(len(borders), -1), start, [-1]]),
         category_left=sets,
-        conditions=_conditions(used_ctrs, known, places),
+        conditions=conditions,
     )
     return splits, known
 
@@ -318,23 +312,6 @@ def _used_ctrs(model: Model, used: Ints) -> Iterator[tuple[Ctr, int, Ints]]:
         if begin < end:
             yield ctr, first, used[begin:end] - first
         first += len(ctr.borders)
-
-
-def _conditions(
-    used_ctrs: Iterable[tuple[Ctr, int, Ints]], known: Mapping[int, Ints], places: Places
-) -> dict[int, Condition]:
-    return {
-        first + int(border): condition
-        for ctr, first, borders in used_ctrs
-        if not ctr.is_simple
-        for border, condition in zip(borders, conditions_of(ctr, borders, known, places), strict=True)
-    }
-
-
-def _check_borders(all_borders: Iterable[Singles]) -> None:
-    for borders in all_borders:
-        if np.isnan(borders).any() or (borders[1:] < borders[:-1]).any():
-            raise damaged(f"the model's borders must be sorted numbers, got {str(borders)[:40]}")
 
 
 def _category_splits(model: Model, used: Ints) -> list[_CategorySplits]:

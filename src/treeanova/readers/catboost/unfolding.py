@@ -27,24 +27,11 @@ Words = npt.NDArray[np.uint64]
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """Outcomes in the cells of features, where values that no condition distinguishes are one class.
+    """Outcomes in the cells of features, where values that no condition distinguishes are one class."""
 
-    Attributes
-    ----------
-    bounds
-        Upper ends of all intervals but the last for each feature; None for categories.
-    classes
-        What the classes of each feature are: the first of their intervals, or a mask of their categories.
-    outcomes
-        A number per cell, an axis per feature.
-    """
-
-    bounds: Mapping[int, Floats | None]
-    classes: Mapping[int, Sequence[int]]
-    outcomes: Ints
-
-    def with_outcomes(self, outcomes: Ints) -> Table:
-        return dataclasses.replace(self, outcomes=outcomes)
+    bounds: Mapping[int, Floats | None]  # upper ends of all intervals but the last; None for categories
+    classes: Mapping[int, Sequence[int]]  # the first of the intervals of each class, or a mask of its categories
+    outcomes: Ints  # a number per cell, an axis per feature
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,15 +79,12 @@ def tabulate(
 
 def _common_bounds(conditions: Iterable[Condition]) -> dict[int, Floats | None]:
     """Bounds of the intervals that some condition distinguishes, for each feature, by position."""
-    found: dict[int, list[Floats | None]] = {}
+    common: dict[int, Floats | None] = {}
     for condition in conditions:
         for feature, bounds in zip(condition.features, condition.bounds, strict=True):
-            found.setdefault(feature, []).append(bounds)
-    return {feature: _union([bounds for bounds in found[feature] if bounds is not None]) for feature in sorted(found)}
-
-
-def _union(bounds: Sequence[Floats]) -> Floats | None:
-    return np.unique(np.concatenate(bounds)) if bounds else None
+            earlier = common.get(feature)
+            common[feature] = bounds if bounds is None or earlier is None else np.union1d(earlier, bounds)
+    return dict(sorted(common.items()))
 
 
 def _refined(condition: Condition, common: Mapping[int, Floats | None]) -> Bools:
@@ -234,33 +218,16 @@ _Item = TypeVar("_Item", bound=np.generic)
 def unfold(
     nodes: Nodes, splits: Splits, missing_left: Mapping[int, bool], n_bins: Mapping[int, int]
 ) -> tuple[Nodes, Splits]:
-    """Nodes and splits of the same trees without splits on combinations of features.
+    """Nodes and splits of the same trees without splits on combinations of features; unreached nodes are left behind.
 
-    Nodes that no root reaches any more are left behind.
-
-    Parameters
-    ----------
-    nodes, splits
-        The trees as CatBoost has them.
-    missing_left
-        For each numeric feature, by position, whether missing values are below all borders.
-    n_bins
-        For each categorical feature the number of its known categories, plus one for all others.
+    `missing_left` tells for each numeric feature, by position, whether missing values are below all borders; `n_bins`
+    is for each categorical feature the number of its known categories, plus one for all others.
     """
     if not splits.conditions:
         return nodes, splits
     builder = _Builder(nodes, splits, n_bins)
     roots = [builder.root(root) for root in nodes.roots.tolist()]
     return builder.nodes(roots), builder.splits(missing_left)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Grown:
-    """A table, what is grown from it, and the old nodes at its ends, by the numbers of outcomes."""
-
-    table: Table
-    part: Part
-    ends: Sequence[int]
 
 
 class _Builder:
@@ -272,7 +239,7 @@ class _Builder:
         self._splits = splits
         self._n_bins = n_bins
         self._new_splits: dict[tuple[int, float], int] = {}
-        self._grown: dict[int, _Grown | None] = {}
+        self._grown: dict[int, _Emission | None] = {}
         self._n_leaves = 0
 
     def nodes(self, roots: Sequence[int]) -> Nodes:
@@ -284,7 +251,7 @@ class _Builder:
         old, new = self._splits, list(self._new_splits)
         features = np.array([feature for feature, _ in new], dtype=np.int64)
         bounds = [np.nan if feature in self._n_bins else value for feature, value in new]
-        sets = [_is_in(int(mask), self._n_bins[feature]) for feature, mask in new if feature in self._n_bins]
+        sets = [_unpacked(int(mask), self._n_bins[feature]) for feature, mask in new if feature in self._n_bins]
         sizes = np.array([self._n_bins.get(feature, 0) for feature, _ in new], dtype=np.int64)
         starts = np.where(sizes > 0, len(old.category_left) + np.cumsum(sizes) - sizes, -1)
         return Splits(
@@ -327,14 +294,14 @@ class _Builder:
         grown = self._grown[node]
         if grown is None:
             return self._append(split, self.unfolded(left), self.unfolded(right))
-        self._reserve_leaves(grown.part.n_leaves)
-        return _Emission(self, grown).node(grown.part, grown.table.classes)
+        self._reserve_leaves(grown.subtree.n_leaves)
+        return grown.node(grown.subtree, grown.table.classes)
 
     def _reserve_leaves(self, n_leaves: int) -> None:
         if self._n_leaves + n_leaves > _MAX_LEAVES:
             raise _size_error()
 
-    def _grow(self, node: int) -> _Grown | None:
+    def _grow(self, node: int) -> _Emission | None:
         """What replaces a subtree, or its first split if the subtree is large; None if that split can stay."""
         below = self._splits_below(node)
         if not self._combines(below):
@@ -349,8 +316,8 @@ class _Builder:
             raise _size_error()
         ends, outcomes = np.unique(table.outcomes, return_inverse=True)
         smallest = np.min_scalar_type(len(ends))
-        part = grow(table.with_outcomes(outcomes.reshape(table.outcomes.shape).astype(smallest)))
-        return _Grown(table, part, ends.tolist())
+        outcomes = outcomes.reshape(table.outcomes.shape).astype(smallest)
+        return _Emission(self, table, grow(dataclasses.replace(table, outcomes=outcomes)), ends.tolist())
 
     def _conditions(self, splits: Sequence[int]) -> dict[int, Condition]:
         return {split: self._splits.conditions.get(split) or self._condition(split) for split in splits}
@@ -383,29 +350,34 @@ class _Builder:
         return len(self._split) - 1
 
 
+@dataclasses.dataclass(frozen=True)
 class _Emission:
-    """New nodes for what was grown from one table."""
+    """New nodes for what was grown from one table; `ends` are the old nodes at its ends, by the numbers of outcomes."""
 
-    def __init__(self, builder: _Builder, grown: _Grown) -> None:
-        self._builder, self._bounds, self._ends = builder, grown.table.bounds, grown.ends
+    builder: _Builder
+    table: Table
+    subtree: Part
+    ends: Sequence[int]
 
     def node(self, part: Part, classes: _Classes) -> int:
         """A node for a part, whose classes of features are given by their values."""
         if isinstance(part.content, int):
-            return self._builder.unfolded(self._ends[part.content])
+            return self.builder.unfolded(self.ends[part.content])
         merged = {feature: self._merged(feature, classes[feature], new) for feature, new in part.merged.items()}
-        own = merged.pop(part.content.feature)
-        return self._halves(part.content, own, merged, 0, len(own))
+        branched = merged.pop(part.content.feature)
+        return self._halves(part.content, branched, merged, 0, len(branched))
 
-    def _halves(self, branch: Branch, own: Sequence[int], classes: _Classes, low: int, high: int) -> int:
+    def _halves(self, branch: Branch, branched: Sequence[int], classes: _Classes, low: int, high: int) -> int:
         """Nodes that halve the classes of a branch from `low` to `high` until one is left."""
         if high - low == 1:
             return self.node(branch.parts[low], classes)
         middle = (low + high) // 2
-        left, right = (self._halves(branch, own, classes, *ends) for ends in ((low, middle), (middle, high)))
-        bounds = self._bounds[branch.feature]
-        value = functools.reduce(operator.or_, own[low:middle]) if bounds is None else float(bounds[own[middle] - 1])
-        return self._builder.branch(branch.feature, value, left, right)
+        left, right = (self._halves(branch, branched, classes, *ends) for ends in ((low, middle), (middle, high)))
+        bounds = self.table.bounds[branch.feature]
+        if bounds is None:
+            mask = functools.reduce(operator.or_, branched[low:middle])
+            return self.builder.branch(branch.feature, mask, left, right)
+        return self.builder.branch(branch.feature, float(bounds[branched[middle] - 1]), left, right)
 
     def _merged(self, feature: int, old: Sequence[int], new: Sequence[int]) -> Sequence[int]:
         """Values of merged classes: the first interval, or all categories."""
@@ -413,7 +385,7 @@ class _Emission:
         if size == len(new):
             return old
         merged = [0] * size
-        if self._bounds[feature] is None:
+        if self.table.bounds[feature] is None:
             for mask, number in zip(old, new, strict=True):
                 merged[number] |= mask
         else:
@@ -426,7 +398,7 @@ def _before_last(old: npt.NDArray[_Item], new: npt.ArrayLike) -> npt.NDArray[_It
     return np.concatenate([old[:-1], np.asarray(new, dtype=old.dtype), old[-1:]])
 
 
-def _is_in(mask: int, size: int) -> Bools:
+def _unpacked(mask: int, size: int) -> Bools:
     data = np.frombuffer(mask.to_bytes(-(-size // 8), "little"), dtype=np.uint8)
     return np.unpackbits(data, count=size, bitorder="little").astype(bool)
 

@@ -197,6 +197,10 @@ class Field:
     categories: tuple[str, ...] | None = None
     unseen_is_missing: bool = False
 
+    @functools.cached_property
+    def codes(self) -> dict[str, int]:
+        return {text: code for code, text in enumerate(self.categories or ())}
+
     def bound(self, value: str, *, is_closed: bool) -> float:
         """The closed float64 bound of x <= value, or of x < value."""
         number = decimal_number(value)
@@ -319,8 +323,7 @@ class Values:
     def is_in(self, texts: Sequence[str]) -> Bools:
         """Where values equal one of some texts of the document; a number is an interval, and these do not overlap."""
         if self.field.categories is not None:
-            position = {text: code for code, text in enumerate(self.field.categories)}
-            return np.isin(self.numbers, [position.get(text, -1) for text in texts])
+            return np.isin(self.numbers, [self.field.codes.get(text, -1) for text in texts])
         ends = sorted(
             tuple(self.field.bound(text, is_closed=is_closed) for is_closed in (False, True)) for text in texts
         )
