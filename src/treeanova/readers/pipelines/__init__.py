@@ -44,7 +44,6 @@ from treeanova.model.effects import Effects
 from treeanova.model.forest import NEAR_ZERO, Forest, assemble
 from treeanova.readers.pipelines.maps import (
     CategoryMap,
-    Question,
     Transformation,
     breakpoints,
     category_maps,
@@ -68,7 +67,10 @@ def check_agreement(steps: Sequence[Any], last: Forest, pulled: Forest, X: Any) 
         warnings.simplefilter("ignore")
         try:
             rows = _some_rows(X, pulled)
-            scores, expected = pulled.score(rows), _score_after(steps, last, rows)
+            scores = pulled.score(rows)
+            for step in steps:
+                rows = step.transform(rows)
+            expected = last.score(rows)
         except Exception:  # noqa: BLE001  functions of the user have errors of their own; decompose() tells of bad rows
             return
     gaps = np.abs(scores - expected).max(axis=1, initial=0.0)
@@ -78,12 +80,6 @@ def check_agreement(steps: Sequence[Any], last: Forest, pulled: Forest, X: Any) 
             "a transformer that acts on the rows of `X` in another way than on numbers and categories one by one (one "
             f"score is {expected[i, 0]:.6g}, where {scores[i, 0]:.6g} is expected)"
         )
-
-
-def _score_after(steps: Sequence[Any], last: Forest, rows: Any) -> Floats:
-    for step in steps:
-        rows = step.transform(rows)
-    return last.score(rows)
 
 
 def _some_rows(X: Any, forest: Forest) -> Any:
@@ -102,14 +98,8 @@ def _spread(n_rows: int) -> npt.NDArray[np.int64]:
     return np.unique(np.linspace(0, n_rows - 1, min(n_rows, _N_ROWS)).astype(np.int64)) if n_rows else np.arange(0)
 
 
-@dataclasses.dataclass
-class Cuts:
-    """Numbers at which a node changes sides, left up to the first one, and the side of missing values."""
-
-    ends: Floats
-    missing_left: bool
-
-
+# Numbers at which a node changes sides, left up to the first one, and whether missing values go left.
+Cuts = tuple[Floats, bool]
 Table = dict[str, list[Any]]
 
 
@@ -140,7 +130,8 @@ class Nodes:
     def split_numbers(self, nodes: Ints, pattern: Ints, left: Bools, missing_left: Bools, ends: Floats) -> None:
         """Give nodes thresholds: `left` tells for the intervals between `ends` which go left."""
         changes = left[:, 1:] != left[:, :-1]
-        bound = np.where(changes.any(axis=1), np.append(ends, np.inf)[_first(changes)], np.inf)
+        first = changes.argmax(axis=1) if changes.shape[1] else np.zeros(len(changes), dtype=np.int64)
+        bound = np.where(changes.any(axis=1), np.append(ends, np.inf)[first], np.inf)
         is_swapped = ~left[:, 0]
         self.bound[nodes] = bound[pattern]
         self.missing_left[nodes] = (missing_left != is_swapped)[pattern]
@@ -149,8 +140,7 @@ class Nodes:
         several = changes.sum(axis=1) > 1
         for node, row in zip(nodes[several[pattern]], pattern[several[pattern]], strict=True):
             # Sides are those after the swap, by which the first interval goes left.
-            missing = bool(missing_left[row] != is_swapped[row])
-            self._several[int(node)] = Cuts(ends[changes[row]], missing)
+            self._several[int(node)] = ends[changes[row]], bool(missing_left[row] != is_swapped[row])
 
     def forest(self, schema: Schema) -> Forest:
         old = self._forest
@@ -177,42 +167,32 @@ class Nodes:
         )
 
 
-def _first(changes: Bools) -> Ints:
-    if not changes.shape[1]:
-        return np.zeros(len(changes), dtype=np.int64)
-    first: Ints = changes.argmax(axis=1)
-    return first
-
-
 def _with_chains(
     arrays: dict[str, npt.NDArray[Any]], several: dict[int, Cuts], roots: Ints
 ) -> dict[str, npt.NDArray[Any]]:
     """Nodes with one threshold each: a node with several is followed by others, over copies of its branches."""
     table = {name: array.tolist() for name, array in arrays.items()}
-    for node in reversed(_from_the_roots(table, roots)):
+    downwards: list[int] = roots.tolist()
+    for node in downwards:
+        downwards.extend(child for child in (table["left"][node], table["right"][node]) if child >= 0)
+    for node in reversed(downwards):
         if node in several:
             _chain(table, node, several[node])
     return {name: np.array(column) for name, column in table.items()}
 
 
-def _from_the_roots(table: Table, roots: Ints) -> list[int]:
-    found: list[int] = roots.tolist()
-    for node in found:
-        found.extend(child for child in (table["left"][node], table["right"][node]) if child >= 0)
-    return found
-
-
 def _chain(table: Table, node: int, cuts: Cuts) -> None:
     """Turn a node into a chain of nodes, whose intervals go to its left and right branch in turn."""
     branches = table["left"][node], table["right"][node]
-    for position, end in enumerate(cuts.ends.tolist()):
+    ends, missing_left = cuts
+    for position, end in enumerate(ends.tolist()):
         if position:
             table["right"][node] = _copied(table, node, whole=False)
             node = table["right"][node]
             table["left"][node] = branches[1] if position == 1 else _copied(table, branches[position % 2])
         table["bound"][node] = end
-        table["missing_left"][node] = cuts.missing_left or position > 0
-    table["right"][node] = _copied(table, branches[len(cuts.ends) % 2])
+        table["missing_left"][node] = missing_left or position > 0
+    table["right"][node] = _copied(table, branches[len(ends) % 2])
 
 
 def _copied(table: Table, node: int, *, whole: bool = True) -> int:
@@ -294,10 +274,10 @@ class _Pulled:
         alone = {j: self._transformation.answers({j: numbers})[j] for j in self._numbers}
         together = self._transformation.answers(dict.fromkeys(self._numbers, numbers))
         for j in self._numbers:
-            own = self._outputs[j]
+            outputs = self._outputs[j]
             single = self._transformation.answers({j: numbers[-1:]})[j]
-            same = np.array_equal(alone[j].values[:, own], together[j].values[:, own], equal_nan=True)
-            if not same or not np.array_equal(single.values[0, own], alone[j].values[-1, own], equal_nan=True):
+            same = np.array_equal(alone[j].values[:, outputs], together[j].values[:, outputs], equal_nan=True)
+            if not same or not np.array_equal(single.values[0, outputs], alone[j].values[-1, outputs], equal_nan=True):
                 raise refused("a function that mixes columns or rows")
 
     def forest(self) -> Forest:
@@ -305,21 +285,19 @@ class _Pulled:
         maps = category_maps(self._transformation, self._labels, self._as_objects, self._outputs)
         for j, mapped in maps.items():
             for output in self._outputs[j].tolist():
-                self._split_categories(nodes, output, mapped)
+                which, kinds, pattern = self._patterns(output)
+                left = self._left(kinds, np.append(mapped.values[:, output], mapped.missing[output]))
+                nodes.split_categories(which, pattern, left[:, :-1], left[:, -1])
         accepts_missing = self._split_all_numbers(nodes)
         features = tuple(self._feature(j, maps.get(j), accepts_missing) for j in range(len(self._walk.raw)))
         return nodes.forest(self._schema(features))
 
-    def _split_categories(self, nodes: Nodes, output: int, mapped: CategoryMap) -> None:
-        which, kinds, pattern = self._patterns(output)
-        left = self._left(kinds, np.append(mapped.known[:, output], mapped.missing[output]))
-        nodes.split_categories(which, pattern, left[:, :-1], left[:, -1])
-
     def _split_all_numbers(self, nodes: Nodes) -> dict[int, bool]:
         """Split nodes on numbers; whether each raw column may be missing."""
         patterns = {output: self._patterns(output) for j in self._numbers for output in self._outputs[j].tolist()}
-        asked = {k: Question(k, self._thresholds(kinds, k)) for k, (_, kinds, _) in patterns.items()}
-        questions = {j: [asked[k] for k in self._outputs[j].tolist()] for j in self._numbers}
+        questions = {
+            j: {k: self._thresholds(patterns[k][1], k) for k in self._outputs[j].tolist()} for j in self._numbers
+        }
         raw = {j: self._walk.raw[j] for j in self._numbers}
         ends = breakpoints(self._transformation, raw, questions)
         answers = self._transformation.answers(ends)
@@ -362,15 +340,14 @@ class _Pulled:
 
     def _accepts(self, j: int, values: Floats, is_refused: bool) -> bool:
         """Whether the transformers accept a missing or unseen value, and the model what they make of it."""
-        return not is_refused and all(
-            _model_accepts(self._forest.schema.features[k], float(values[k])) for k in self._outputs[j]
-        )
+        features = self._forest.schema.features
+        return not is_refused and all(_model_accepts(features[k], float(values[k])) for k in self._outputs[j])
 
     def _feature(self, j: int, mapped: CategoryMap | None, accepts_missing: dict[int, bool]) -> Feature:
         name = f"x{j}" if self._names is None else self._names[j]
         if mapped is not None:
             missing = self._accepts(j, mapped.missing, not mapped.accepts_missing)
-            unseen = self._accepts(j, mapped.known[-1], not mapped.accepts_unseen)
+            unseen = self._accepts(j, mapped.values[-1], not mapped.accepts_unseen)
             return Feature(name, mapped.encoder, missing, unseen)
         if j not in accepts_missing:
             return self._unused(j, name)
@@ -405,9 +382,6 @@ def _model_accepts(feature: Feature, value: float) -> bool:
     return feature.accepts_unseen or not feature.is_category or value != feature.n_categories
 
 
-__all__ = ["check_agreement", "in_raw_columns"]
-
-
 def is_pipeline(model: Any) -> bool:
     return hasattr(model, "named_steps") and bool(getattr(model, "steps", None))
 
@@ -424,9 +398,8 @@ def changing_steps(model: Any) -> list[Any]:
     """
     if not is_pipeline(model):
         return []
-    own = [step for _, step in model.steps[:-1] if step is not None and step != "passthrough"]
-    own = [step for step in own if not hasattr(step, "fit_resample")]
-    return own + changing_steps(model.steps[-1][1])
+    steps = [step for _, step in model.steps[:-1] if step is not None and step != "passthrough"]
+    return [step for step in steps if not hasattr(step, "fit_resample")] + changing_steps(model.steps[-1][1])
 
 
 def read_in_raw_columns(

@@ -30,16 +30,8 @@ class Answer:
 class Transformation:
     """The transformers of a pipeline, one after the other, and the encoders of its model.
 
-    Parameters
-    ----------
-    steps
-        Fitted transformers.
-    schema
-        Of the model; missing and unseen values are let through.
-    names
-        Names of the raw columns; None if the pipeline was trained on a matrix.
-    usual
-        For each raw column an array with one value that the transformers accept.
+    `names` are those of the raw columns, None if the pipeline was trained on a matrix; `usual` has for each raw column
+    an array with one value that the transformers accept. Missing and unseen values are let through to the model.
     """
 
     def __init__(
@@ -55,7 +47,10 @@ class Transformation:
         if not queries:
             return {}
         n_rows = max(len(values) for values in queries.values())
-        padded = {j: _padded(values, n_rows, self._usual[j]) for j, values in queries.items()}
+        padded = {
+            j: np.concatenate([values, np.repeat(self._usual[j], n_rows - len(values))])
+            for j, values in queries.items()
+        }
         encoded = self._encoded(padded, n_rows)
         if encoded is not None:
             return {j: Answer(encoded[: len(v)], np.zeros(len(v), bool)) for j, v in queries.items()}
@@ -77,8 +72,8 @@ class Transformation:
         if len(values) == 1 or self._are_refused(j, values):
             return Answer(np.full((len(values), len(self._schema.features)), np.nan), np.ones(len(values), bool))
         half = len(values) // 2
-        parts = [self._answer(j, values[:half]), self._answer(j, values[half:])]
-        return Answer(np.concatenate([p.values for p in parts]), np.concatenate([p.refused for p in parts]))
+        low, high = self._answer(j, values[:half]), self._answer(j, values[half:])
+        return Answer(np.concatenate([low.values, high.values]), np.concatenate([low.refused, high.refused]))
 
     def _are_refused(self, j: int, values: npt.NDArray[Any]) -> bool:
         """Whether all of many numbers in order are refused, as five of them are, the first and the last included."""
@@ -114,30 +109,14 @@ class Transformation:
         return matrix
 
 
-def _padded(values: npt.NDArray[Any], n_rows: int, usual: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    return np.concatenate([values, np.repeat(usual, n_rows - len(values))])
-
-
 @dataclasses.dataclass(frozen=True)
 class CategoryMap:
-    """What the model compares for each category, for unseen ones (the last row of `known`) and for missing values.
-
-    Attributes
-    ----------
-    encoder
-        Of the raw column.
-    known
-        Encoded values of all of the model's columns, one row per category and one for unseen ones.
-    missing
-        Encoded values for NaN.
-    accepts_unseen, accepts_missing
-        Whether the transformers accept such values.
-    """
+    """A raw column of categories: its encoder, and what the model compares for each."""
 
     encoder: Labels
-    known: Floats
-    missing: Floats
-    accepts_unseen: bool
+    values: Floats  # encoded, of all of the model's columns, one row per category and a last one for unseen ones
+    missing: Floats  # the same for NaN
+    accepts_unseen: bool  # by the transformers
     accepts_missing: bool
 
 
@@ -220,20 +199,7 @@ def floats(positions: Ints) -> Floats:
     return np.copysign(np.abs(positions).view(np.float64), positions)
 
 
-@dataclasses.dataclass(frozen=True)
-class Question:
-    """Where along a raw column the side of a threshold changes.
-
-    Attributes
-    ----------
-    output
-        A column of the model.
-    thresholds
-        Of its splits, in float64.
-    """
-
-    output: int
-    thresholds: Floats
+Questions = Mapping[int, Floats]  # thresholds of splits on columns of the model: where do their sides change?
 
 
 @dataclasses.dataclass
@@ -283,16 +249,17 @@ def _sides(answer: Answer, output: Ints, threshold: Floats) -> Ints:
 
 
 def breakpoints(
-    transformation: Transformation, raw: Mapping[int, RawColumn], questions: Mapping[int, Sequence[Question]]
+    transformation: Transformation, raw: Mapping[int, RawColumn], questions: Mapping[int, Questions]
 ) -> dict[int, Floats]:
     """For each raw column, closed upper ends of the intervals on which no split changes its side.
 
     The last end is the largest number that the transformers accept, infinity where they accept it.
     """
-    ends = {j: _ends(transformation, j) for j in questions}
+    infinite = transformation.answers(dict.fromkeys(questions, np.array([-np.inf, np.inf])))
+    ends = {j: np.array([-_LARGEST, _LARGEST]) + infinite[j].refused * np.array([1, -1]) for j in questions}
     probes = {j: _probes(raw[j], ends[j]) for j in questions}
     # First where numbers become missing or are refused, so that sides are compared between numbers only.
-    kinds = _changes(transformation, probes, {j: [Question(q.output, _KIND) for q in questions[j]] for j in questions})
+    kinds = _changes(transformation, probes, {j: dict.fromkeys(questions[j], _KIND) for j in questions})
     _bisect(transformation, kinds)
     probes = {j: np.unique(np.concatenate([probes[j], kinds[j].low, kinds[j].high])) for j in questions}
     sides = _changes(transformation, probes, questions, raw)
@@ -303,23 +270,17 @@ def breakpoints(
     return {j: floats(np.unique(positions)) for j, positions in found.items()}
 
 
-def _ends(transformation: Transformation, j: int) -> Ints:
-    """Ranks of the smallest and the largest number: infinite where the transformers accept them."""
-    answer = transformation.answers({j: np.array([-np.inf, np.inf])})[j]
-    return np.array([-_LARGEST + answer.refused[0], _LARGEST - answer.refused[1]], dtype=np.int64)
-
-
 def _changes(
     transformation: Transformation,
     probes: Mapping[int, Ints],
-    questions: Mapping[int, Sequence[Question]],
+    questions: Mapping[int, Questions],
     raw: Mapping[int, RawColumn] | None = None,
 ) -> dict[int, Changes]:
     """Changes between neighbouring probes; maps of the raw columns given must be monotone at the probes."""
     answers = transformation.answers({j: floats(probes[j]) for j in questions})
     for j in raw or ():
-        for question in questions[j]:
-            _check_monotone(answers[j], question.output, raw[j])  # type: ignore[index]
+        for output in questions[j]:
+            _check_monotone(answers[j], output, raw[j])  # type: ignore[index]
     return {j: _between_probes(probes[j], answers[j], asked) for j, asked in questions.items()}
 
 
@@ -340,23 +301,19 @@ def _check_monotone(answer: Answer, output: int, raw: RawColumn) -> None:
     raise refused("a function that is neither increasing nor decreasing")
 
 
-def _between_probes(probes: Ints, answer: Answer, questions: Sequence[Question]) -> Changes:
+def _between_probes(probes: Ints, answer: Answer, questions: Questions) -> Changes:
     """All pairs of neighbouring probes with different sides."""
-    parts = []
-    for question in questions:
-        output = np.full(len(probes), question.output)
+    changes = [_NO_CHANGES]
+    for column, thresholds in questions.items():
+        output = np.full(len(probes), column)
         is_number = _sides(answer, output, np.full(len(probes), np.nan)) == 0
-        for threshold in question.thresholds:
+        for threshold in thresholds:
             sides = _sides(answer, output, np.full(len(probes), threshold))
             comparable = np.isnan(threshold) | (is_number[1:] & is_number[:-1])
             at = np.flatnonzero((sides[1:] != sides[:-1]) & comparable)
-            parts.append(Changes(probes[at], probes[at + 1], output[at], np.full(len(at), threshold), sides[at]))
-    return _joined([_NO_CHANGES, *parts])
-
-
-def _joined(parts: Sequence[Changes]) -> Changes:
+            changes.append(Changes(probes[at], probes[at + 1], output[at], np.full(len(at), threshold), sides[at]))
     names = [field.name for field in dataclasses.fields(Changes)]
-    return Changes(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
+    return Changes(**{name: np.concatenate([getattr(one, name) for one in changes]) for name in names})
 
 
 def _bisect(transformation: Transformation, changes: Mapping[int, Changes]) -> None:
