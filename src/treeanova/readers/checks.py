@@ -299,14 +299,12 @@ def _check(library: str, version: Sequence[int], model: Forest | Effects, predic
 
 def probe_rows(model: Forest | Effects) -> Floats:
     rng = np.random.default_rng(0)
-    columns = [_probe_column(feature, _bounds(model, j), rng) for j, feature in enumerate(model.schema.features)]
-    return np.stack(columns, axis=1) if columns else np.empty((_N_ROWS, 0))
-
-
-def _bounds(model: Forest | Effects, j: int) -> Floats:
     if isinstance(model, Forest):
-        return np.unique(model.bound[model.feature == j])
-    return model.grid.axes[j].thresholds
+        bounds = [np.unique(model.bound[model.feature == j]) for j in range(len(model.schema.features))]
+    else:
+        bounds = [axis.thresholds for axis in model.grid.axes]
+    columns = [_probe_column(*each, rng) for each in zip(model.schema.features, bounds, strict=True)]
+    return np.stack(columns, axis=1) if columns else np.empty((_N_ROWS, 0))
 
 
 def _probe_column(feature: Feature, bounds: Floats, rng: np.random.Generator) -> Floats:

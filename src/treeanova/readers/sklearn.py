@@ -166,14 +166,11 @@ def _average(model: Any, trees: Sequence[Any], structure: dict[str, npt.NDArray[
         values = without_first_of_two(np.concatenate([_probabilities(tree, len(model.classes_)) for tree in trees]))
     else:
         values = np.concatenate([tree.tree_.value[:, :, 0] for tree in trees])
-        outputs, link, objective = output_names(values.shape[1]), "identity", _leaf_objective(trees[0])
+        outputs, link = output_names(values.shape[1]), "identity"
+        # Leaves that are medians minimise the absolute error, means the squared error, whatever chooses the splits.
+        objective = "absolute" if trees[0].criterion == "absolute_error" else "squared"
     schema = numeric_schema(model, outputs, link, accepts_missing=accepts_missing(trees[0]), objective=objective)
     return assemble(schema, np.zeros(len(outputs)), values=values / len(trees), **structure)
-
-
-def _leaf_objective(tree: Any) -> str:
-    """What leaf values minimise: medians the absolute error, means the squared error, whatever chooses the splits."""
-    return "absolute" if tree.criterion == "absolute_error" else "squared"
 
 
 def _probabilities(tree: Any, n_classes: int) -> Floats:
@@ -261,7 +258,9 @@ def read_histogram_boosting(model: Any) -> Forest:
     tree_of = np.repeat(np.arange(len(sizes)), sizes)
     is_leaf = nodes["is_leaf"].astype(bool)
     schema = _hist_schema(model)
-    feature = _hist_columns(model)[_checked_columns(np.where(is_leaf, 0, nodes["feature_idx"]), len(schema.features))]
+    is_category = np.zeros(len(schema.features), bool) if model._preprocessor is None else model.is_categorical_  # noqa: SLF001
+    columns = np.argsort(~is_category, kind="stable")  # of the user's data, by their numbers in trees
+    feature = columns[_checked_columns(np.where(is_leaf, 0, nodes["feature_idx"]), len(columns))]
     missing_left = nodes["missing_go_to_left"].astype(bool)
     start, category_left = _category_sets(
         np.flatnonzero(~is_leaf & (nodes["is_categorical"] != 0)),
@@ -288,13 +287,6 @@ def _checked_columns(columns: Ints, n_columns: int) -> Ints:
         wrong = columns[(columns < 0) | (columns >= n_columns)][0]
         raise ValueError(f"a tree of `model` splits on column {wrong} of {n_columns}: the model is damaged.")
     return columns
-
-
-def _hist_columns(model: Any) -> Ints:
-    """Column of the user's data for each column number in the trees."""
-    if model._preprocessor is None:  # noqa: SLF001  predict uses it
-        return np.arange(model.n_features_in_)
-    return np.concatenate([np.flatnonzero(model.is_categorical_), np.flatnonzero(~model.is_categorical_)])
 
 
 def _hist_schema(model: Any) -> Schema:

@@ -169,7 +169,10 @@ def columns_of(stages: Sequence[Stage], model: Stage) -> tuple[tuple[Column, ...
             f"its VectorAssembler must join {n_features} columns of single numbers, got {len(names)} columns"
         )
     keeps = _keeps_invalid(assembler)
-    columns = [_indexed(indexers[name]) if name in indexers else _number(name, keeps=keeps) for name in names]
+    columns = [
+        _indexed(*indexers[name]) if name in indexers else Column(Feature(name, accepts_missing=keeps))
+        for name in names
+    ]
     raw = [column.feature.name for column in columns]
     doubled = sorted({name for name in raw if raw.count(name) > 1})
     if doubled:
@@ -214,13 +217,7 @@ def _producer(stages: Sequence[Stage], kind: str, column: str) -> Stage | None:
     return made[-1] if made else None
 
 
-@dataclasses.dataclass(frozen=True)
-class _Indexer:
-    """A StringIndexer of one column."""
-
-    name: str
-    labels: tuple[str, ...]
-    keeps: bool
+_Indexer = tuple[str, tuple[str, ...], bool]  # a StringIndexer: its raw column, its labels, whether it keeps others
 
 
 def _indexers(stages: Sequence[Stage]) -> dict[str, _Indexer]:
@@ -237,30 +234,20 @@ def _outputs(stage: Stage) -> list[tuple[str, _Indexer]]:
         if not all(isinstance(label, str) for label in labels) or len(set(labels)) < len(labels):
             raise ModelFileError("labels of a StringIndexer must be different texts, got others; folder damaged?")
     keeps = _keeps_invalid(stage)
-    indexers = [_Indexer(name, tuple(labels), keeps) for name, labels in zip(inputs, arrays, strict=True)]
-    return list(zip(outputs, indexers, strict=True))
+    names = zip(outputs, inputs, arrays, strict=True)
+    return [(output, (name, tuple(labels), keeps)) for output, name, labels in names]
 
 
 def labels_of(stages: Sequence[Stage], column: str) -> tuple[str, ...]:
     """Labels of the classes, if a StringIndexer has made the column of the target."""
     indexers = _indexers(stages)
-    return indexers[column].labels if column in indexers else ()
+    return indexers[column][1] if column in indexers else ()
 
 
-def _number(name: str, *, keeps: bool) -> Column:
-    return Column(Feature(name, accepts_missing=keeps))
-
-
-def _indexed(indexer: _Indexer) -> Column:
-    feature = Feature(
-        indexer.name,
-        Labels(indexer.labels, "text"),
-        accepts_missing=indexer.keeps,
-        accepts_unseen=indexer.keeps,
-    )
-    n_labels = len(indexer.labels)
-    other = float(n_labels) if indexer.keeps else np.nan
-    return Column(feature, np.array([*range(n_labels), other, other], dtype=np.float64))
+def _indexed(name: str, labels: tuple[str, ...], keeps: bool) -> Column:
+    feature = Feature(name, Labels(labels, "text"), accepts_missing=keeps, accepts_unseen=keeps)
+    other = float(len(labels)) if keeps else np.nan
+    return Column(feature, np.array([*range(len(labels)), other, other], dtype=np.float64))
 
 
 def _mapped(columns: Sequence[Column], indexer: Stage) -> list[Column]:
@@ -304,11 +291,12 @@ _MAX_CATEGORIES = 1 << 20
 _MAX_ENTRIES = 1 << 26
 
 
-def forest_of(trees: Sequence[Sequence[Row]], columns: Sequence[Column], values: Floats, schema_of: Schema) -> Forest:
+def forest_of(trees: Sequence[Sequence[Row]], columns: Sequence[Column], values: Floats, schema: Schema) -> Forest:
     """The Forest of all trees; `values` has one row per node, in the order of the trees' nodes."""
     nodes = [node for tree in trees for node in tree]
     sizes = np.array([len(tree) for tree in trees], dtype=np.int64)
-    _check_numbers(trees)
+    if any([whole_number(node["id"]) for node in tree] != list(range(len(tree))) for tree in trees):
+        raise ModelFileError("nodes of Spark's trees must be numbered from 0 on, got other numbers; folder damaged?")
     splits = [node["split"] for node in nodes]
     left, right = (_children(nodes, side, sizes) for side in ("leftChild", "rightChild"))
     is_inner = left >= 0
@@ -327,7 +315,7 @@ def forest_of(trees: Sequence[Sequence[Row]], columns: Sequence[Column], values:
     lengths = np.array([max(len(table) - 1, 0) for table in tables], dtype=np.int64)
     is_number = np.array([inner and not len(table) for inner, table in zip(is_inner, tables, strict=True)])
     forest = assemble(
-        _with_features(schema_of, columns),
+        dataclasses.replace(schema, features=tuple(column.feature for column in columns)),
         np.zeros(values.shape[1]),
         feature=feature,
         bound=[_threshold(split) if number else 0.0 for split, number in zip(splits, is_number, strict=True)],
@@ -340,15 +328,6 @@ def forest_of(trees: Sequence[Sequence[Row]], columns: Sequence[Column], values:
     if len(forest.feature) < len(nodes):
         raise ModelFileError("Spark's trees must reach all of their nodes, got some that none leads to; damaged?")
     return forest
-
-
-def _with_features(schema: Schema, columns: Sequence[Column]) -> Schema:
-    return dataclasses.replace(schema, features=tuple(column.feature for column in columns))
-
-
-def _check_numbers(trees: Sequence[Sequence[Row]]) -> None:
-    if any([whole_number(node["id"]) for node in tree] != list(range(len(tree))) for tree in trees):
-        raise ModelFileError("nodes of Spark's trees must be numbered from 0 on, got other numbers; folder damaged?")
 
 
 def _children(nodes: Sequence[Row], side: str, sizes: Ints) -> Ints:

@@ -21,7 +21,7 @@ from __future__ import annotations
 import functools
 import itertools
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -160,7 +160,8 @@ def _category_tables(splits: Splits, members: Members, encoders: list[Encoder]) 
     check_size("category tables", int(sizes.sum()), _MAX_ENTRIES)
     start = block_starts(sizes)
     goes_left = np.zeros(sizes.sum(), dtype=bool)
-    goes_left[start[members.split] + _positions(splits.feature[members.split], members.code, encoders)] = True
+    split, code = members
+    goes_left[start[split] + _positions(splits.feature[split], code, encoders)] = True
     return np.where(splits.is_category, start, -1), goes_left
 
 
@@ -184,13 +185,9 @@ def _schema(text: ModelText, names: list[str], encoders: list[Encoder], n_output
         underscores=True,
         single_integers=True,
         classes=() if classes is None else plain_labels(classes),
-        predicts_share=classes is None and _name(text.header) == "cross_entropy",
+        predicts_share=classes is None and text.header.get("objective", "").split(" ")[0] == "cross_entropy",
         objective=_objective(text),
     )
-
-
-def _name(header: Mapping[str, str]) -> str:
-    return header.get("objective", "").partition(" ")[0]
 
 
 def _objective(text: ModelText) -> str:

@@ -204,12 +204,7 @@ def _set_numbers(threshold: Floats, is_category: Bools, tree: Ints, n_sets: Ints
     return numbers
 
 
-@dataclasses.dataclass(frozen=True)
-class Members:
-    """Pairs of a split (its position) and a code in its category set."""
-
-    split: Ints
-    code: Ints
+Members = tuple[Ints, Ints]  # pairs of a split (its position) and a code in its category set
 
 
 def read_members(text: ModelText, splits: Splits, n_sets: Ints) -> Members:
@@ -225,7 +220,7 @@ def read_members(text: ModelText, splits: Splits, n_sets: Ints) -> Members:
     split_of_set = np.full(len(set_sizes), -1)
     split_of_set[splits.set_number[splits.is_category]] = np.flatnonzero(splits.is_category)
     split, code = split_of_set[set_number], 32 * (word - block_starts(set_sizes)[set_number]) + bit
-    return Members(split[split >= 0], code[split >= 0])
+    return split[split >= 0], code[split >= 0]
 
 
 def _words(text: ModelText, set_sizes: Ints, n_sets: Ints) -> Ints:
@@ -287,7 +282,10 @@ def encoders_of(text: ModelText, splits: Splits, members: Members, n_features: i
             f"the model splits feature {both[0]} as a number in some trees and as a category in others (training was "
             "continued with other categorical features); train it in one go."
         )
-    codes = _codes_by_feature(splits, members, n_features)
+    split, code = members
+    keys = np.unique((splits.feature[split] << 32) + code)
+    check_size("categories", len(keys), _MAX_CATEGORIES)
+    codes = np.split(keys & 0xFFFFFFFF, np.searchsorted(keys >> 32, np.arange(1, n_features)))
     is_category = [in_sets[j] or (column.codes is not None and not in_numbers[j]) for j, column in enumerate(columns)]
     return [
         _encoder(column, labels.get(j), codes[j], is_category=bool(is_category[j])) for j, column in enumerate(columns)
@@ -298,12 +296,9 @@ def _training_columns(text: ModelText, n_features: int) -> list[TrainingColumn]:
     infos = text.header.get("feature_infos", "").split(" ")
     if len(infos) != n_features:
         raise damaged(f"`feature_infos` must have {n_features} entries, got {len(infos)}")
-    declared = _declared_categories(text.tail_entry("[categorical_feature: ", "").rstrip("]"))
+    tokens = text.tail_entry("[categorical_feature: ", "").rstrip("]").split(",")
+    declared = {int(token) for token in tokens if token.strip().isdecimal()}
     return [_training_column(info, is_category=j in declared) for j, info in enumerate(infos)]
-
-
-def _declared_categories(text: str) -> set[int]:
-    return {int(token) for token in text.split(",") if token.strip().isdecimal()}
 
 
 def _training_column(info: str, *, is_category: bool) -> TrainingColumn:
@@ -356,12 +351,6 @@ def _place(labels: Sequence[Sequence[Hashable]], columns: list[TrainingColumn], 
         if len(placed) < len(labels) and columns[j].may_hold(len(labels[len(placed)])):
             placed.append(j)
     return placed
-
-
-def _codes_by_feature(splits: Splits, members: Members, n_features: int) -> list[Ints]:
-    keys = np.unique((splits.feature[members.split] << 32) + members.code)
-    check_size("categories", len(keys), _MAX_CATEGORIES)
-    return np.split(keys & 0xFFFFFFFF, np.searchsorted(keys >> 32, np.arange(1, n_features)))
 
 
 def _encoder(column: TrainingColumn, labels: tuple[Hashable, ...] | None, codes: Ints, *, is_category: bool) -> Encoder:

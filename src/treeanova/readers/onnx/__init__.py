@@ -140,8 +140,10 @@ def _classifier(tree: TreeOperator, ensemble: Ensemble, values: Floats, labels: 
     if ensemble.n_outputs < 2:
         raise UnsupportedModelError("an ONNX classifier must have two or more classes, got fewer; train it on more.")
     schema = dataclasses.replace(_schema(tree, ensemble), classes=labels)
-    if _is_one_score(ensemble):
-        return _two_classes(schema, ensemble, values[:, :1])
+    if ensemble.n_outputs == 2 and not ensemble.weight_output.any():  # one score, of the second class
+        is_share = bool((ensemble.weights >= 0).all()) and ensemble.transform == "NONE"
+        link = "logit" if ensemble.transform == "LOGISTIC" else "probability" if is_share else "other"
+        return _assembled(dataclasses.replace(schema, link=link), ensemble, values[:, :1], ensemble.base)
     if ensemble.n_outputs == 2 and ensemble.base.any():
         raise UnsupportedModelError(
             "an ONNX classifier of two classes must have weights for the first only to have base values, got weights "
@@ -155,17 +157,6 @@ def _classifier(tree: TreeOperator, ensemble: Ensemble, values: Floats, labels: 
         values, base = without_first_of_two(values), without_first_of_two(base)
     outputs = output_names(values.shape[1], labels)
     return _assembled(dataclasses.replace(schema, outputs=outputs, link=link), ensemble, values, base)
-
-
-def _is_one_score(ensemble: Ensemble) -> bool:
-    """Whether a classifier of two classes has weights for the first only, which then mean a score of the second."""
-    return ensemble.n_outputs == 2 and not ensemble.weight_output.any()
-
-
-def _two_classes(schema: Schema, ensemble: Ensemble, values: Floats) -> Forest:
-    is_share = bool((ensemble.weights >= 0).all()) and ensemble.transform == "NONE"
-    link = "logit" if ensemble.transform == "LOGISTIC" else "probability" if is_share else "other"
-    return _assembled(dataclasses.replace(schema, link=link), ensemble, values, ensemble.base)
 
 
 # Attributes

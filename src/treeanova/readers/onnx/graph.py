@@ -462,12 +462,9 @@ def _source(name: str, operators: Sequence[Operator], inputs: dict[str, list[Any
 def _ones(graph: Message) -> set[str]:
     """Names of constants that are 1, by which LightGBM's converter multiplies probabilities."""
     tensors = [fields(raw(value)) for value in graph.get(5, [])]
-    return {text(tensor[8][0]) for tensor in tensors if 8 in tensor and _is_one(tensor)}
-
-
-def _is_one(tensor: Message) -> bool:
-    is_number = 13 not in tensor and integers(tensor.get(2, [0]))[0] in _CODES
-    return is_number and _tensor(tensor).tolist() == [1]
+    named = [tensor for tensor in tensors if 8 in tensor and 13 not in tensor]
+    numbers = [tensor for tensor in named if integers(tensor.get(2, [0]))[0] in _CODES]
+    return {text(tensor[8][0]) for tensor in numbers if _tensor(tensor).tolist() == [1]}
 
 
 def _check_after(tree: Operator, operators: Sequence[Operator], ones: set[str]) -> None:

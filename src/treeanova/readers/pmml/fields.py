@@ -85,10 +85,10 @@ class Element:
         array = self.first("Array")
         if array is None:
             return []
-        found = words("".join(array.pieces))
-        if "n" in array.attributes and whole_number(array.get("n")) != len(found):
-            raise damaged(f"an Array must have {array.get('n')} entries, got {len(found)}")
-        return found
+        entries = words("".join(array.pieces))
+        if "n" in array.attributes and whole_number(array.get("n")) != len(entries):
+            raise damaged(f"an Array must have {array.get('n')} entries, got {len(entries)}")
+        return entries
 
     def check_names(self) -> None:
         """Raise ModelFileError for attributes and children that PMML does not know here."""
@@ -155,20 +155,19 @@ def words(text: str) -> list[str]:
     >>> words('red "light blue" 3')
     ['red', 'light blue', '3']
     """
-    found: list[str] = []
+    entries: list[str] = []
     position, text = 0, text.strip()
     while position < len(text):
         if text[position].isspace():
             position += 1
-            continue
-        word, position = _quoted(text, position + 1) if text[position] == '"' else _plain(text, position)
-        found.append(word)
-    return found
-
-
-def _plain(text: str, start: int) -> tuple[str, int]:
-    end = next((k for k in range(start, len(text)) if text[k].isspace()), len(text))
-    return text[start:end], end
+        elif text[position] == '"':
+            word, position = _quoted(text, position + 1)
+            entries.append(word)
+        else:
+            start = position
+            position = next((k for k in range(start, len(text)) if text[k].isspace()), len(text))
+            entries.append(text[start:position])
+    return entries
 
 
 def _quoted(text: str, position: int) -> tuple[str, int]:
