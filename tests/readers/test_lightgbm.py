@@ -805,8 +805,8 @@ def test_outputs_without_trees_are_bounded(tmp_path):
     ("limit", "what", "size"),
     [
         ("_MAX_ENTRIES", "category tables", 4),
-        ("features._MAX_MEMBERS", "category sets", 2),
-        ("features._MAX_CATEGORIES", "categories", 2),
+        ("_MAX_MEMBERS", "category sets", 2),
+        ("_MAX_CATEGORIES", "categories", 2),
     ],
 )
 def test_what_is_too_large_is_refused_before_it_is_made(limit, what, size, tmp_path, monkeypatch):
