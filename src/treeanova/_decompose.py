@@ -18,7 +18,8 @@ from treeanova.anova.solvers.base import Options
 from treeanova.core.arrays import Ints, Key, Names, checked_seed, checked_whole
 from treeanova.core.progress import Clock, Progress, counted, one_step, reporting, within
 from treeanova.data.columns import backend_of, n_rows_of, rows_at, with_found_dates, with_labels, without_column
-from treeanova.data.features import Schema, check_texts, with_dates
+from treeanova.data.dates import with_dates
+from treeanova.data.features import Schema, check_texts
 from treeanova.data.sources import Batches, batches_of
 from treeanova.decomposition.bags import Bag
 from treeanova.decomposition.comparison import Sensitivity, sensitivity

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 
-from treeanova.data.features import Feature, Schema, date_text
+from treeanova.data.dates import date_text
+from treeanova.data.features import Feature, Schema
 
 # White at zero; blue below, orange above: distinct for any kind of colour vision, and in print.
 DIVERGING = ("#08306b", "#2171b5", "#6baed6", "#c6dbef", "#ffffff", "#fdd0a2", "#fd8d3c", "#d94801", "#7f2704")

@@ -8,18 +8,8 @@ import pytest
 import treeanova
 from tests.support.forests import chains
 from tests.support.training import fit
-from treeanova.data.features import (
-    DateNumber,
-    Feature,
-    Labels,
-    Numeric,
-    Schema,
-    date_text,
-    date_texts,
-    days_of,
-    numbers_of_days,
-    with_dates,
-)
+from treeanova.data.dates import DateNumber, date_text, date_texts, days_of, numbers_of_days, with_dates
+from treeanova.data.features import Feature, Labels, Numeric, Schema
 
 pd = pytest.importorskip("pandas")
 tree = pytest.importorskip("sklearn.tree")

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from treeanova.data.columns import columns_of, encode
-from treeanova.data.features import DateNumber, Feature, Numeric, Schema
+from treeanova.data.dates import DateNumber
+from treeanova.data.features import Feature, Numeric, Schema
 from treeanova.data.files import LIBRARIES, TableError, read_table, records
 
 pytest.importorskip("polars")

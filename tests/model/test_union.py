@@ -10,7 +10,8 @@ from hypothesis import given
 
 from tests.support.forests import LETTERS, category_axis, number_and_letter_rows, numeric_axis, random_stumps
 from tests.support.strategies import SEEDS
-from treeanova.data.features import DateNumber, Feature, Labels, Numeric, Schema
+from treeanova.data.dates import DateNumber
+from treeanova.data.features import Feature, Labels, Numeric, Schema
 from treeanova.model.axes import CategoryAxis, IntervalAxis
 from treeanova.model.grid import Grid, grid_of, union
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import treeanova
-from treeanova.data.features import DateNumber, Feature, Numeric, Schema
+from treeanova.data.dates import DateNumber
+from treeanova.data.features import Feature, Numeric, Schema
 from treeanova.density.row_sources import statistics_of
 from treeanova.model.axes import IntervalAxis
 from treeanova.model.grid import Grid

@@ -11,16 +11,8 @@ import pytest
 
 from tests.support.training import fit
 from treeanova.data.columns import encode
-from treeanova.data.features import (
-    DateNumber,
-    Encoder,
-    Feature,
-    IgnoredColumn,
-    IntegerCategory,
-    Labels,
-    Numeric,
-    Schema,
-)
+from treeanova.data.dates import DateNumber
+from treeanova.data.features import Encoder, Feature, IgnoredColumn, IntegerCategory, Labels, Numeric, Schema
 from treeanova.readers import read_model
 from treeanova.readers.catboost import HashedCategory
 from treeanova.readers.xgboost.nodes import NamedCategory

@@ -15,7 +15,8 @@ import numpy.typing as npt
 import scipy.sparse
 
 from treeanova.core.arrays import Floats
-from treeanova.data.features import Feature, Schema, date_column, found_dates, with_dates
+from treeanova.data.dates import date_column, found_dates, with_dates
+from treeanova.data.features import Feature, Schema
 
 
 def encode(X: Any, schema: Schema) -> Floats:

@@ -20,7 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from treeanova.core.arrays import BinIndices, Bools, Floats, Ints
-from treeanova.data.features import Feature, date_texts
+from treeanova.data.dates import date_texts
+from treeanova.data.features import Feature
 
 FEWEST_VALUES = 4096  # fewer are searched for in the time that it takes to make the table
 _CHUNK = 8192  # values whose intermediate results stay in the processor's cache

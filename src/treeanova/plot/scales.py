@@ -16,7 +16,7 @@ from matplotlib.ticker import MaxNLocator, NullLocator
 
 from treeanova import views
 from treeanova.core.arrays import Floats
-from treeanova.data.features import days_of, numbers_of_days
+from treeanova.data.dates import days_of, numbers_of_days
 from treeanova.model.axes import Axis
 from treeanova.plot import style
 from treeanova.plot.axes import AxisDrawing, AxisScale, Ends, Extras, draw_axis

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from treeanova.core.arrays import Floats, Ints, Key, Names, distinct
-from treeanova.data.features import date_texts, days_of
+from treeanova.data.dates import date_texts, days_of
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.term import Term
 from treeanova.density.statistics import Statistics

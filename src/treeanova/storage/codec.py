@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from treeanova.core.arrays import Arrays, Key
-from treeanova.data.features import UNITS, Schema, is_writable
+from treeanova.data.dates import UNITS
+from treeanova.data.features import Schema, is_writable
 
 _LARGEST = 2**62
 _SCALARS = (bool, int, float, str)
@@ -131,7 +132,7 @@ _CLASSES = {
     "number": "data.features:Numeric",
     "integer-category": "data.features:IntegerCategory",
     "labels": "data.features:Labels",
-    "date-number": "data.features:DateNumber",
+    "date-number": "data.dates:DateNumber",
     "ignored-column": "data.features:IgnoredColumn",
     "catboost-hash": "readers.catboost:HashedCategory",
     "xgboost-category": "readers.xgboost.nodes:NamedCategory",

@@ -15,7 +15,8 @@ import numpy as np
 from treeanova.anova.certificate import Certificate
 from treeanova.anova.solvers import check_method
 from treeanova.core.arrays import Arrays, Bools, Floats, Ints, Key
-from treeanova.data.features import UNITS, Schema
+from treeanova.data.dates import UNITS
+from treeanova.data.features import Schema
 from treeanova.density.counting import Request
 from treeanova.density.kinds import Density
 from treeanova.model.axes import Axis, CategoryAxis

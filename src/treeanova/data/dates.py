@@ -1,0 +1,208 @@
+"""Dates as the numbers that models know.
+
+Tree libraries take no dates; people train them on whole numbers of a unit of time since 1970, or on proleptic days
+(`datetime.date.toordinal`). Once the unit is known, columns of dates can be given as they are, and thresholds are
+shown as dates. Times with a zone are converted to UTC.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import narwhals.stable.v1 as nw
+import numpy as np
+import numpy.typing as npt
+
+from treeanova.core.arrays import Floats
+from treeanova.data.features import Encoder, Feature, Schema, is_missing
+
+_DAY = 86_400_000_000  # in microseconds
+_MICROSECONDS = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6, "D": float(_DAY), "ordinal": float(_DAY)}
+UNITS = tuple(_MICROSECONDS)
+_DAYS_BEFORE_1970 = 719_163  # in proleptic days
+_FIRST, _LAST = (np.datetime64(day, "us").astype(np.int64) for day in ("0001-01-01", "9999-12-31"))
+_RESOLUTIONS = ("D", "m", "s", "ms", "us")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class DateNumber(Encoder):
+    """A date that the model knows as a number of a unit; also takes the numbers themselves.
+
+    Attributes
+    ----------
+    unit
+        "ns", "us", "ms", "s" or "D" since 1970, or "ordinal".
+    number
+        How the model reads these numbers.
+    """
+
+    unit: str
+    number: Encoder
+
+    @property
+    def date_unit(self) -> str:
+        return self.unit
+
+    @property
+    def missing(self) -> float:
+        """The number that means missing besides NaN."""
+        return float(getattr(self.number, "missing", np.nan))
+
+    def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
+        return self.number.encode(_counted(_as_dates(column), self.unit, name), name)
+
+
+def _as_dates(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A column of date objects as numpy's dates; others as they are."""
+    if column.dtype.kind != "O":
+        return column
+    known = [None if is_missing(value) else value for value in column]
+    if not any(known) or not all(value is None or isinstance(value, dt.date | np.datetime64) for value in known):
+        return column
+    plain = [_without_zone(value) for value in known]
+    return np.array([_plain_date(value) for value in plain])
+
+
+def _plain_date(value: Any) -> np.datetime64:
+    """A date as numpy has it, with the nanoseconds of pandas."""
+    if value is None:
+        return np.datetime64("NaT", "us")
+    return value.to_datetime64() if hasattr(value, "to_datetime64") else np.datetime64(value, "us")
+
+
+def _without_zone(value: Any) -> Any:
+    has_zone = getattr(value, "tzinfo", None) is not None
+    return value.astimezone(dt.UTC).replace(tzinfo=None) if has_zone else value
+
+
+def _counted(column: npt.NDArray[Any], unit: str, name: str) -> npt.NDArray[Any]:
+    """Dates as whole numbers of a unit, as floats with NaN where some are missing; other columns as they are."""
+    if column.dtype.kind != "M":
+        return column
+    is_absent = np.isnat(column)
+    whole = column.astype(f"datetime64[{'D' if unit == 'ordinal' else unit}]")
+    fractions = (whole.astype(column.dtype) != column) & ~is_absent
+    if fractions.any():
+        raise ValueError(
+            f"column {name!r} must hold dates that are whole numbers of the unit {unit!r}, got {column[fractions][0]}; "
+            "convert it as for training, or give the unit in `dates`."
+        )
+    counts = whole.astype(np.int64) + (_DAYS_BEFORE_1970 if unit == "ordinal" else 0)
+    return np.where(is_absent, np.nan, counts) if is_absent.any() else counts
+
+
+def date_column(series: nw.Series[Any]) -> npt.NDArray[Any] | None:
+    """A column of dates or times, also as objects, as numpy's dates in UTC; None for another column."""
+    if series.dtype == nw.Datetime and getattr(series.dtype, "time_zone", None) is not None:
+        series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+    if series.dtype not in (nw.Datetime, nw.Date, nw.Object):
+        return None
+    column = _as_dates(series.to_numpy())
+    return column if column.dtype.kind == "M" else None
+
+
+# Which features are dates.
+
+
+def with_dates(schema: Schema, dates: Mapping[str, str]) -> Schema:
+    """The schema with some features as dates, by name, with their units."""
+    for name, unit in dates.items():
+        if name not in schema.names or unit not in UNITS:
+            wrong = f"the unit {unit!r}" if name in schema.names else f"no feature {name!r}"
+            raise ValueError(
+                f"`dates` must map features to one of {', '.join(map(repr, UNITS))}, got {wrong}; see "
+                "fx.feature_names_in_ for the names."
+            )
+    features = (_dated(f, dates[f.name]) if f.name in dates else f for f in schema.features)
+    return dataclasses.replace(schema, features=tuple(features))
+
+
+def _dated(feature: Feature, unit: str) -> Feature:
+    if not _is_plain_number(feature):
+        raise ValueError(f"`dates` must name numeric features, got {feature.name!r}, a category; leave it out.")
+    return dataclasses.replace(feature, encoder=DateNumber(unit, feature.encoder))
+
+
+def _is_plain_number(feature: Feature) -> bool:
+    return not feature.is_category and getattr(feature.encoder, "names", None) is None
+
+
+def found_dates(
+    schema: Schema, columns: Sequence[npt.NDArray[Any] | None], thresholds: Callable[[int], Floats]
+) -> dict[str, str]:
+    """Units of numeric features whose columns hold dates: those in which the model's thresholds lie among the dates.
+
+    `columns` has numpy's dates, or None, for each feature. A unit is taken only if no other fits: neighbouring units
+    differ by a factor of 1,000 or more. Features without thresholds have any unit.
+    """
+    units = {}
+    for j, (feature, column) in enumerate(zip(schema.features, columns, strict=True)):
+        if column is None or feature.encoder.date_unit or not _is_plain_number(feature):
+            continue
+        fitting = [unit for unit in UNITS if _fits(column, unit, thresholds(j))]
+        if len(fitting) != 1 and len(thresholds(j)):
+            fit = "no unit of time fits" if not fitting else "several units of time fit"
+            raise TypeError(
+                f"column {feature.name!r} must hold numbers, got dates, and {fit} the model's thresholds; convert it "
+                f"as for training, or give its unit: dates={{{feature.name!r}: 'ns'}}."
+            )
+        units[feature.name] = fitting[0]
+    return units
+
+
+def _fits(column: npt.NDArray[Any], unit: str, thresholds: Floats) -> bool:
+    """Whether all thresholds lie among the dates in this unit, or at most as far beyond as the dates are apart."""
+    dates = column[~np.isnat(column)]
+    if not len(dates):
+        return True
+    ends = np.array([dates.min(), dates.max()], dtype="datetime64[us]").astype(np.int64) / _MICROSECONDS[unit]
+    low, high = ends + (_DAYS_BEFORE_1970 if unit == "ordinal" else 0)
+    room = max(high - low, _DAY / _MICROSECONDS[unit])
+    return bool(((thresholds >= low - room) & (thresholds <= high + room)).all())
+
+
+# Numbers as dates.
+
+
+def days_of(numbers: npt.ArrayLike, unit: str) -> Floats:
+    """Days since 1970 of numbers of a unit."""
+    days = np.asarray(numbers, dtype=np.float64) * (_MICROSECONDS[unit] / _DAY)
+    return days - _DAYS_BEFORE_1970 if unit == "ordinal" else days
+
+
+def numbers_of_days(days: npt.ArrayLike, unit: str) -> Floats:
+    """Numbers of a unit from days since 1970."""
+    shifted = np.asarray(days, dtype=np.float64) + (_DAYS_BEFORE_1970 if unit == "ordinal" else 0)
+    return shifted * (_DAY / _MICROSECONDS[unit])
+
+
+def date_text(number: float, unit: str) -> str | None:
+    """One number as a date, with the time of day where that is not midnight; None beyond the calendar."""
+    day = float(np.floor(days_of(number, unit)))
+    texts = date_texts(
+        [float(numbers_of_days(day, unit)), number], unit
+    )  # as long as it takes to tell it from midnight
+    return texts if texts is None else texts[1] if days_of(number, unit) > day else texts[1][:10]
+
+
+def date_texts(numbers: npt.ArrayLike, unit: str) -> list[str] | None:
+    """Numbers as dates, cut to the day, minute, second or less, whichever keeps them distinct.
+
+    For dates of whole days, intervals with bounds cut to the day contain the same dates. None where a number lies
+    beyond the calendar.
+    """
+    values = np.asarray(numbers, dtype=np.float64)
+    if unit == "ordinal":
+        values = values - _DAYS_BEFORE_1970
+    moments = np.floor(values * _MICROSECONDS[unit])
+    if not ((moments >= _FIRST) & (moments <= _LAST)).all():
+        return None
+    exact = moments.astype(np.int64).astype("datetime64[us]")
+    for resolution in _RESOLUTIONS:
+        texts = [str(text) for text in np.datetime_as_string(exact.astype(f"datetime64[{resolution}]"))]
+        if len(set(texts)) == len(texts):
+            break
+    return [text.replace("T", " ") for text in texts]
