@@ -160,6 +160,12 @@ def test_a_missing_folder_is_an_error_that_names_the_path(tmp_path):
     assert caught.value.filename == str(path)
 
 
+@pytest.mark.skipif(not pathlib.Path("/dev/full").exists(), reason="/dev/full is Linux")
+def test_a_full_device_is_an_error_that_names_the_path():
+    with pytest.raises(OSError, match=r"No space left on device: '/dev/full'$"):
+        write_text("/dev/full", "x")
+
+
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EFBIG])
 def test_a_full_disk_is_an_error_that_names_the_path(number, tmp_path, monkeypatch):
     def fail(_):

@@ -138,6 +138,52 @@ def test_parts_of_another_job_are_not_used(categories, tmp_path, monkeypatch, n_
     assert pq.read_table(tmp_path / "out.parquet").equals(pq.read_table(tmp_path / "again.parquet"))
 
 
+@pytest.mark.parametrize(
+    "damage", [lambda content: content[:100], lambda content: content[:400] + b"?" + content[401:]]
+)
+def test_damaged_parts_are_written_again(categories, tmp_path, monkeypatch, damage):
+    fx, rows = categories
+    folder = files(tmp_path / "in", rows)
+    with pytest.raises(StopError):
+        fx.explain_to(tmp_path / "out.parquet", folder, progress=stop_after(140))
+    first = min((tmp_path / "out.parquet.parts").iterdir())
+    first.write_bytes(damage(first.read_bytes()))
+    n_rows = explained_rows(monkeypatch, lambda: fx.explain_to(tmp_path / "out.parquet", folder))
+    assert n_rows == len(rows) - 70
+    fx.explain_to(tmp_path / "again.parquet", folder)
+    assert pq.read_table(tmp_path / "out.parquet").equals(pq.read_table(tmp_path / "again.parquet"))
+    assert not (tmp_path / "out.parquet.parts").exists()
+
+
+def test_files_of_others_in_the_folder_of_parts_stay(tmp_path):
+    fx, X = example()
+    folder = tmp_path / "out.parquet.parts"
+    folder.mkdir()
+    for name in ("mine.txt", "0.parquet"):
+        (folder / name).write_text("mine")
+    with pytest.raises(StopError):
+        fx.explain_to(tmp_path / "out.parquet", [X, X], progress=stop_after(4))
+    assert len(list(folder.iterdir())) == 3
+    fx.explain_to(tmp_path / "out.parquet", [X, X])
+    assert pq.read_table(tmp_path / "out.parquet").num_rows == 8
+    assert sorted(file.name for file in folder.iterdir()) == ["0.parquet", "mine.txt"]
+
+
+def test_a_file_with_the_name_of_the_folder_of_parts_is_an_error(tmp_path):
+    fx, X = example()
+    (tmp_path / "out.parquet.parts").write_text("mine")
+    with pytest.raises(ValueError, match=r"next to a folder 'out\.parquet\.parts' for its parts, got a file"):
+        fx.explain_to(tmp_path / "out.parquet", X)
+    assert (tmp_path / "out.parquet.parts").read_text() == "mine"
+
+
+def test_an_error_before_the_first_part_leaves_no_folder(categories, tmp_path):
+    fx, rows = categories
+    with pytest.raises(ValueError, match="none"):
+        fx.explain_to(tmp_path / "out.parquet", rows, keep=["none"])
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.usefixtures("small_batches")
 def test_progress_counts_rows(categories, tmp_path):
     fx, rows = categories

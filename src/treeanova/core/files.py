@@ -41,8 +41,13 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     target = _link_target(path)
     old = _status(target)
     if old is not None and not stat.S_ISREG(old.st_mode) and not stat.S_ISDIR(old.st_mode):
-        with target.open("wb") as file:
-            yield file
+        try:
+            with target.open("wb") as file:
+                yield file
+        except OSError as error:
+            if _is_about(error, target):
+                raise OSError(error.errno, error.strerror, os.fspath(path)) from error
+            raise
         return
     _remove_stale(target.parent)
     temporary = target.with_name(f".treeanova-{secrets.token_hex(8)}")
@@ -108,6 +113,11 @@ def only_writer(folder: pathlib.Path, path: str | os.PathLike[str]) -> Iterator[
     `path` is the file that the folder is for, as the user has given it. The end of a process ends its lock, however the
     process ends.
     """
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(
+            f"`path` must be next to a folder {folder.name!r} for its parts, got a file of that name; rename the file, "
+            "or choose another name."
+        )
     folder.mkdir(exist_ok=True)
     if fcntl is None:
         yield

@@ -1,12 +1,13 @@
 """Explanation: the value of every term at every row, in memory or in a Parquet file.
 
-Each batch becomes a file of its own, whose name has a digest of everything that it follows from: the decomposition, the
-terms, and the content of the rows. A second call computes the digests again and leaves out the batches that are there.
-In the end the parts are copied to one file.
+Each batch becomes a file of its own, whose name has a digest of everything that it follows from (the decomposition, the
+terms, and the content of the rows), and one of its own bytes. A second call computes the digests again and leaves out
+the batches that are there undamaged. In the end the parts are copied to one file.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import importlib
@@ -15,7 +16,7 @@ import json
 import math
 import os
 import pathlib
-import shutil
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -331,6 +332,7 @@ _STAGE = "explaining rows"
 _BLOCK_BYTES = 1 << 26
 _FEWEST_ROWS = 4096
 _LAYOUT = 1  # a new number where the columns of parts change
+_OWN_FILE = re.compile(r"\d{6,}-[0-9a-f]{64}(-[0-9a-f]{64})?\.parquet|\.treeanova-[0-9a-f]{16}")
 
 
 def digest_of(*content: Any) -> str:
@@ -373,12 +375,15 @@ class Job:
         batches = whole.reading(dataclasses.replace(self.selection, drop=whole.selection.drop))
         folder = target.with_name(f"{target.name}.parts")
         with only_writer(folder, path):
-            parts = list(self._parts(folder, batches, progress))
-            if not parts:
-                folder.rmdir()
-                raise ValueError("`X` must have at least one row, got 0 rows; pass the rows to explain.")
-            _join(parts, target)
-            shutil.rmtree(folder)
+            try:
+                parts = list(self._parts(folder, batches, progress))
+                if not parts:
+                    raise ValueError("`X` must have at least one row, got 0 rows; pass the rows to explain.")
+                _join(parts, target)
+                _remove_own_files(folder)
+            finally:
+                with contextlib.suppress(OSError):  # of a folder that is not empty
+                    folder.rmdir()
 
     def _parts(self, folder: pathlib.Path, batches: Batches, progress: Progress) -> Iterator[pathlib.Path]:
         """The file of each batch; those that are there already are not written again."""
@@ -386,8 +391,11 @@ class Job:
         progress(_STAGE, 0, total)
         schema = None
         for number, batch in enumerate(batches):
-            part = folder / f"{number:06d}-{self._digest(batch)}.parquet"
-            schema = self._write_part(part, batch, schema)
+            stem = f"{number:06d}-{self._digest(batch)}"
+            part = _undamaged(folder, stem)
+            if part is None:
+                part = self._write_part(folder / f"{stem}.parquet", batch, schema)
+            schema = importlib.import_module("pyarrow.parquet").read_schema(part)
             yield part
             n_done += batch.n_rows
             if batches.n_rows is not None:
@@ -402,17 +410,15 @@ class Job:
             digest.update(_arrow_bytes(_as_arrow(batch.kept)))
         return digest.hexdigest()
 
-    def _write_part(self, part: pathlib.Path, batch: Batch, schema: Any) -> Any:
-        """Write the explanation of a batch, unless it is there; its types, which are those of the batches before."""
+    def _write_part(self, path: pathlib.Path, batch: Batch, schema: Any) -> pathlib.Path:
+        """Write the explanation of a batch, with the types of the batches before; add its own digest to its name."""
         parquet = importlib.import_module("pyarrow.parquet")
-        if part.is_file():
-            return parquet.read_schema(part)
         tables = (_cast(table, schema, batch.source) for table in self._tables(batch))
         first = next(tables)
-        with replacing(part) as file, parquet.ParquetWriter(file, first.schema) as writer:
+        with replacing(path) as file, parquet.ParquetWriter(file, first.schema) as writer:
             for table in itertools.chain([first], tables):
                 writer.write_table(table)
-        return first.schema
+        return path.replace(path.with_stem(f"{path.stem}-{_file_digest(path)}"))
 
     def _tables(self, batch: Batch) -> Iterator[Any]:
         """The explanation of a batch, in blocks that do not take much memory, however many terms there are."""
@@ -423,6 +429,25 @@ class Job:
             with reporting(None):  # progress counts rows, not the steps of a batch
                 explained = self.explain(some_rows(batch.table, start, stop))
             yield _table(explained, kept)
+
+
+def _file_digest(path: pathlib.Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _undamaged(folder: pathlib.Path, stem: str) -> pathlib.Path | None:
+    """The part of a batch whose bytes have the digest in its name; None where there is none."""
+    return next(
+        (part for part in folder.glob(f"{stem}-*.parquet") if part.stem == f"{stem}-{_file_digest(part)}"), None
+    )
+
+
+def _remove_own_files(folder: pathlib.Path) -> None:
+    """Remove all parts, also those of jobs that were stopped; files of others stay."""
+    for file in list(folder.iterdir()):
+        if _OWN_FILE.fullmatch(file.name) and file.is_file():
+            file.unlink()
 
 
 def _check_target(target: pathlib.Path) -> None:

@@ -411,7 +411,8 @@ class Predictions:
         remainder where there is one, "intercept" and "score", which is the sum of the others. With several outputs,
         there is a column per output. It replaces an existing file when it is complete. What was written before an
         interruption stays in a folder next to it, named like it with ``.parts`` at the end: the same call then goes on
-        from there. A part is used again only for the same rows, terms and options, compared by their digests.
+        from there. A part is used again only for the same rows, terms and options, compared by their digests, and
+        only if its bytes are undamaged. Other files in that folder stay.
 
         Parameters
         ----------
