@@ -323,14 +323,6 @@ def test_options_out_of_range_are_refused(value):
         Uniform(measure="area")
 
 
-def test_empirical_takes_its_rows_as_data_with_a_warning():
-    rows = mixed_rows(seed=7, n_rows=25)
-    with pytest.warns(DeprecationWarning, match=r"Empirical\(data=…\) is now Empirical\(X=…\)"):
-        old = Empirical(data=rows)
-    assert old.X is rows
-    assert_mixed_tables(old.bind(MIXED_GRID, None), Empirical(rows).bind(MIXED_GRID, None).table)
-
-
 def test_weights_without_rows_of_empirical_show_what_was_given():
     with pytest.raises(ValueError, match=r"must come with its `X`, got weights of shape \(2,\) and X=None"):
         Empirical(sample_weight=[1.0, 2.0])

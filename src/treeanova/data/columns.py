@@ -20,7 +20,7 @@ from treeanova.data.features import Feature, Schema
 
 
 def encode(X: Any, schema: Schema) -> Floats:
-    """Encoded matrix of shape (n_rows, n_features), column by column in memory.
+    """Return the encoded matrix of shape (n_rows, n_features), column by column in memory.
 
     Tables (pandas, polars, pyarrow and others that narwhals supports) are matched by name, in any order and with other
     columns ignored, if they have the names of the model or of the user. If there are neither, they are matched by name
@@ -50,7 +50,7 @@ def column_named(X: Any, name: str, schema: Schema) -> npt.NDArray[Any]:
 
 
 def with_labels(schema: Schema, X: Any) -> Schema:
-    """The schema with names of categories from data, for features whose model stores none."""
+    """Return the schema with names of categories from data, for features whose model stores none."""
     if not any(feature.encoder.wants_labels for feature in schema.features):
         return schema
     columns, _ = _raw_columns(X, schema)
@@ -62,7 +62,7 @@ def with_labels(schema: Schema, X: Any) -> Schema:
 
 
 def without_column(X: Any, name: str, schema: Schema | None = None) -> tuple[Any, npt.NDArray[Any]]:
-    """A table without the column that has a name, and that column; ValueError where there is none.
+    """Return a table without the column that has a name, and that column; ValueError where there is none.
 
     With a schema, the table has the model's columns, of which the column may be one.
     """
@@ -76,7 +76,7 @@ def without_column(X: Any, name: str, schema: Schema | None = None) -> tuple[Any
 
 
 def with_found_dates(schema: Schema, X: Any, thresholds: Callable[[int], Floats]) -> Schema:
-    """The schema with numeric features as dates where their columns in a table hold dates; see `found_dates`."""
+    """Return the schema with numeric features as dates where their columns in a table hold dates; see `found_dates`."""
     if not nw.dependencies.is_into_dataframe(X):
         return schema
     table = as_table(X)
@@ -87,7 +87,7 @@ def with_found_dates(schema: Schema, X: Any, thresholds: Callable[[int], Floats]
 
 
 def _raw_columns(data: Any, schema: Schema) -> tuple[Sequence[npt.NDArray[Any]], int]:
-    """Raw columns in the order of the schema, and the number of rows."""
+    """Return raw columns in the order of the schema, and the number of rows."""
     if scipy.sparse.issparse(data):
         return _sparse_columns(data, schema), data.shape[0]
     if isinstance(data, np.ndarray) or not _is_table(data):
@@ -114,7 +114,7 @@ def _encode_column(feature: Feature, column: npt.NDArray[Any]) -> Floats:
 
 
 def as_table(data: Any) -> nw.DataFrame[Any]:
-    """A table as narwhals sees it; ValueError where a column comes twice."""
+    """Return a table as narwhals sees it; ValueError where a column comes twice."""
     names = [str(name) for name in getattr(data, "column_names", data.columns)]
     doubled = sorted({name for name in names if names.count(name) > 1})
     if doubled:
@@ -123,14 +123,14 @@ def as_table(data: Any) -> nw.DataFrame[Any]:
 
 
 def rows_at(X: Any, places: npt.NDArray[np.int64]) -> Any:
-    """The rows of a table or matrix at some places, which may be repeated, in the library of X."""
+    """Return the rows of a table or matrix at some places, which may be repeated, in the library of X."""
     if scipy.sparse.issparse(X):
         return X.tocsr()[places]
     return nw.to_native(as_table(X)[places]) if _is_table(X) else np.asarray(X)[places]
 
 
 def n_rows_of(X: Any) -> int:
-    """Number of rows of a table or matrix."""
+    """Return the number of rows of a table or matrix."""
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)
 
 
@@ -169,7 +169,7 @@ def _as_matrix(data: Any, schema: Schema) -> npt.NDArray[Any]:
 
 
 def _sparse_columns(data: Any, schema: Schema) -> list[Floats]:
-    """Columns of a sparse matrix, with absent entries as the library reads them."""
+    """Return columns of a sparse matrix, with absent entries as the library reads them."""
     _check_width(data.shape[1], schema)
     if schema.absent is None:
         raise ValueError(
@@ -187,20 +187,20 @@ def _sparse_columns(data: Any, schema: Schema) -> list[Floats]:
 
 
 def _table_columns(table: nw.DataFrame[Any], schema: Schema) -> tuple[list[npt.NDArray[Any]], int]:
-    """Raw columns of a table in the model's order."""
+    """Return raw columns of a table in the model's order."""
     positions = column_positions(table.columns, schema)
     pairs = zip(schema.features, positions, strict=True)
     return [_column_of(feature, table[:, j]) for feature, j in pairs], len(table)
 
 
 def _column_of(feature: Feature, series: nw.Series[Any]) -> npt.NDArray[Any]:
-    """A raw column; of dates, where the feature is one."""
+    """Return a raw column; of dates, where the feature is one."""
     dates = date_column(series) if feature.encoder.date_unit else None
     return feature.encoder.of_table(raw_column(series), feature.name) if dates is None else dates
 
 
 def column_positions(columns: Sequence[Any], schema: Schema, beside: Collection[str] = ()) -> list[int]:
-    """Positions of a table's columns in the model's order.
+    """Return the positions of a table's columns in the model's order.
 
     Those in `beside` have another purpose; they are features too where columns are matched by name.
     """
@@ -211,7 +211,7 @@ def column_positions(columns: Sequence[Any], schema: Schema, beside: Collection[
 
 
 def _as_spelt(names: list[str], schema: Schema) -> list[str]:
-    """Names of columns as the model spells them: with underscores for spaces, if it does."""
+    """Return the names of columns as the model spells them: with underscores for spaces, if it does."""
     if not schema.underscores:
         return names
     known = {name for spelling in schema.spellings for name in spelling}
@@ -236,7 +236,7 @@ def _by_name(columns: list[str], schema: Schema) -> list[int]:
 
 
 def blanks_around(missing: Collection[str], columns: Iterable[str]) -> str:
-    """The remedy for columns that are missing only because of blanks around their names; empty where none are.
+    """Return the remedy for columns that are missing only because of blanks around their names; empty where none are.
 
     >>> blanks_around(["b"], ["a", " b"])
     "the column ' b' has blanks around its name, rename it"
@@ -339,11 +339,11 @@ class Table:
         return len(next(iter(self._columns.values()), ()))
 
     def head(self, n: int = 5) -> Table:
-        """The first rows."""
+        """Return the first rows."""
         return Table({name: column[:n] for name, column in self._columns.items()})
 
     def to_dict(self) -> dict[str, list[Any]]:
-        """Names of the columns to lists of plain values."""
+        """Return the names of the columns to lists of plain values."""
         return {name: column.tolist() for name, column in self._columns.items()}
 
     def __repr__(self) -> str:
@@ -351,7 +351,7 @@ class Table:
 
 
 def _array(column: Sequence[Any] | Any) -> npt.NDArray[Any]:
-    """Numbers as numbers, all else as objects."""
+    """Return numbers as numbers, all else as objects."""
     values = np.asarray(column)
     return values if values.dtype.kind in "biufM" else np.array([*column, None], dtype=object)[:-1]
 
@@ -366,21 +366,21 @@ def _is_installed(library: str) -> bool:
 
 
 def backend_of(data: Any) -> str | None:
-    """Name of the library of a data frame; for all other data the one of results (`installed_library`)."""
+    """Return the name of the library of a data frame; for all other data the one of results (`installed_library`)."""
     if nw.dependencies.is_into_dataframe(data):
         return str(nw.get_native_namespace(as_table(data)).__name__)
     return installed_library()
 
 
 def free_name(name: str, taken: Collection[str]) -> str:
-    """The name, put in brackets until it differs from those taken."""
+    """Return the name, put in brackets until it differs from those taken."""
     while name in taken:
         name = f"({name})"
     return name
 
 
 def frame(columns: Mapping[str, Sequence[Any] | Any], backend: str | None) -> Any:
-    """A data frame of the named library, of another where it is not installed, or a `Table` where none is."""
+    """Return a data frame of the named library, of another where it is not installed, or a `Table` where none is."""
     library = backend if backend is not None and _is_installed(backend) else installed_library()
     if library is None:
         return Table(columns)
@@ -388,7 +388,7 @@ def frame(columns: Mapping[str, Sequence[Any] | Any], backend: str | None) -> An
 
 
 def columns_of(table: Any) -> dict[str, list[Any]]:
-    """Names of the columns of a table of any library, of a `Table` or of a dict, to lists of plain values."""
+    """Return a table of any library, a `Table` or a dict as names of columns to lists of plain values."""
     if isinstance(table, Table):
         return table.to_dict()
     if isinstance(table, Mapping):
@@ -401,7 +401,7 @@ def columns_of(table: Any) -> dict[str, list[Any]]:
 
 
 def table_text(table: Any) -> str:
-    """A table of any library as text, the same for all of them; of a long one the first rows."""
+    """Return a table of any library as text, the same for all of them; of a long one the first rows."""
     columns = columns_of(table)
     n_rows = len(next(iter(columns.values()), ()))
     text = aligned({name: column[:_LONGEST_TABLE] for name, column in columns.items()})
@@ -409,7 +409,7 @@ def table_text(table: Any) -> str:
 
 
 def aligned(columns: Mapping[str, Sequence[Any]]) -> str:
-    """Columns of text side by side, numbers to the right."""
+    """Return columns of text side by side, numbers to the right."""
     if not any(map(len, columns.values())):
         return "(no rows)"
     padded = []
@@ -422,7 +422,7 @@ def aligned(columns: Mapping[str, Sequence[Any]]) -> str:
 
 
 def _cell(value: Any) -> str:
-    """A value as text, a dash where there is none; long names are cut in the middle."""
+    """Return a value as text, a dash where there is none; long names are cut in the middle."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "–"
     if isinstance(value, float):
@@ -432,12 +432,12 @@ def _cell(value: Any) -> str:
 
 
 def printable(text: str) -> str:
-    """Text that cannot move the cursor."""
+    """Return text that cannot move the cursor."""
     return "".join("�" if unicodedata.category(character)[0] == "C" else character for character in text)
 
 
 def is_number(text: str) -> bool:
-    """Whether a cell's text is a number, a share in percent, empty or a dash."""
+    """Return whether a cell's text is a number, a share in percent, empty or a dash."""
     try:
         float(text.removesuffix("%").rstrip().removeprefix("< ").replace("−", "-"))
     except ValueError:
@@ -446,7 +446,7 @@ def is_number(text: str) -> bool:
 
 
 def as_rows(rows: Any, schema: Schema, *, name: str, backend: str | None = None) -> Any:
-    """Rows as a table or matrix, at least one; errors speak of the argument `name`."""
+    """Return rows as a table or matrix, at least one; errors speak of the argument `name`."""
     if isinstance(rows, Mapping):
         return _of_mapping(rows, schema, name, backend)
     data = _two_axes(rows, name)
@@ -456,7 +456,7 @@ def as_rows(rows: Any, schema: Schema, *, name: str, backend: str | None = None)
 
 
 def _two_axes(rows: Any, name: str) -> Any:
-    """A table or matrix as it is; a Series or a sequence as one row."""
+    """Return a table or matrix as it is; a Series or a sequence as one row."""
     if getattr(rows, "ndim", None) == 1 and hasattr(rows, "to_frame"):
         rows = rows.to_frame().T.infer_objects() if hasattr(rows, "index") else rows.to_list()
     if len(getattr(rows, "shape", ())) == 2:
@@ -473,7 +473,7 @@ def _two_axes(rows: Any, name: str) -> Any:
 
 
 def _of_mapping(row: Mapping[Any, Any], schema: Schema, name: str, backend: str | None) -> Any:
-    """One row given by names."""
+    """Return one row given by names."""
     named = {str(key): value for key, value in row.items()}
     spelling = next((names for names in schema.spellings if set(names) <= set(named)), None)
     if spelling is None:
@@ -487,7 +487,7 @@ def _of_mapping(row: Mapping[Any, Any], schema: Schema, name: str, backend: str 
 
 
 def encode_rows(rows: Any, schema: Schema, *, name: str) -> Floats:
-    """Encoded matrix of rows that a user gave by hand; errors speak of the argument `name`."""
+    """Return the encoded matrix of rows that a user gave by hand; errors speak of the argument `name`."""
     data = as_rows(rows, schema, name=name)
     try:
         return encode(data, schema)

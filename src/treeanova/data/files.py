@@ -64,7 +64,7 @@ def read_file(path: pathlib.Path, library: str | None, is_text: Callable[[str], 
 
 
 def is_csv(path: pathlib.Path) -> bool:
-    """Whether a file is text that does not tell the types of its columns."""
+    """Return whether a file is text that does not tell the types of its columns."""
     return _kind_of(path) == "csv"
 
 
@@ -78,7 +78,7 @@ def _kind_of(path: pathlib.Path) -> str:
 
 
 def _installed(libraries: Sequence[str]) -> str:
-    """The first of some libraries that is installed."""
+    """Return the first of some libraries that is installed."""
     first = next((name for name in libraries if importlib.util.find_spec(name)), None)
     if first is None:
         raise ImportError("reading tables needs polars, pyarrow or pandas, none is installed; pip install polars.")
@@ -86,7 +86,7 @@ def _installed(libraries: Sequence[str]) -> str:
 
 
 def _content(path: pathlib.Path) -> bytes:
-    """The bytes of a file, unpacked."""
+    """Return the bytes of a file, unpacked."""
     content = path.read_bytes()
     suffix = path.suffix.lower()
     if suffix == ".zst":
@@ -95,7 +95,7 @@ def _content(path: pathlib.Path) -> bytes:
 
 
 def _unpack_zstandard(content: bytes) -> bytes:
-    """Bytes of a .zst file, by the first package installed that reads the format."""
+    """Return the bytes of a .zst file, by the first package installed that reads the format."""
     for name in ("compression.zstd", "zstandard", "pyarrow"):
         try:
             module = importlib.import_module(name)
@@ -129,7 +129,7 @@ def _read_csv(path: pathlib.Path, library: str, is_text: Callable[[str], bool]) 
 
 
 def _split(content: bytes, file_name: str) -> tuple[bytes, bytes]:
-    """The first line of a text file that is not blank, and all that follows it."""
+    """Return the first line of a text file that is not blank, and all that follows it."""
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise TableError(f"{file_name} must be text in UTF-8, got UTF-16; save it as UTF-8.")
     content = content.removeprefix(codecs.BOM_UTF8)
@@ -142,7 +142,7 @@ def _split(content: bytes, file_name: str) -> tuple[bytes, bytes]:
 
 
 def _header(line: bytes, file_name: str) -> tuple[list[str], str]:
-    """Names of the columns of a CSV file, where columns without a name get pandas' name, and the separator."""
+    """Return the names of the columns of a CSV file, those without a name as pandas names them, and the separator."""
     first = line.decode("utf-8", errors="replace")
     separator = max(",;\t|", key=first.count)
     cells = next(csv.reader(io.StringIO(first), delimiter=separator), [])
@@ -163,7 +163,7 @@ def _header(line: bytes, file_name: str) -> tuple[list[str], str]:
 
 
 def _checked_rows(content: bytes, separator: str, n_columns: int, file_name: str) -> bytes:
-    """Rows without blank lines; TableError where a row has more or fewer cells than there are columns.
+    """Return rows without blank lines; TableError where a row has more or fewer cells than there are columns.
 
     Libraries differ in what they make of blank lines, of cells that are too many or missing, and of stray quotes.
     """
@@ -190,7 +190,7 @@ def _checked_rows(content: bytes, separator: str, n_columns: int, file_name: str
 
 
 def _quotes(content: bytes, file_name: str, separators: bytes = b",;\t|") -> Ints:
-    """Places of quotes, which open and close cells in turn; TableError where one stands within a cell."""
+    """Return the places of quotes, which open and close cells in turn; TableError where one stands within a cell."""
     quotes = _places(content, b'"')
     text = np.frombuffer(content, dtype=np.uint8)
     around = np.frombuffer(b'"\n\r' + separators, dtype=np.uint8)
@@ -205,7 +205,7 @@ def _quotes(content: bytes, file_name: str, separators: bytes = b",;\t|") -> Int
 
 
 def _outside(content: bytes, character: bytes, quotes: Ints) -> Ints:
-    """Places of a character outside quotes."""
+    """Return the places of a character outside quotes."""
     places = _places(content, character)
     outside: Ints = places[np.searchsorted(quotes, places) % 2 == 0]
     return outside
@@ -318,12 +318,12 @@ def text_columns(schema: Schema | None) -> Callable[[str], bool]:
 
 
 def _has_labels(feature: Feature) -> bool:
-    """Whether a feature may be given by labels: categories, and ordered ones that a model splits as numbers."""
+    """Return whether a feature may be given by labels: categories, and ordered ones that a model splits as numbers."""
     return feature.is_category or getattr(feature.encoder, "names", None) is not None
 
 
 def without_columns(table: nw.DataFrame[Any], drop: Collection[str], file_name: str) -> nw.DataFrame[Any]:
-    """The table without some columns, all of which must be there."""
+    """Return the table without some columns, all of which must be there."""
     unknown = [name for name in drop if name not in table.columns]
     if unknown:
         raise ValueError(
@@ -334,7 +334,7 @@ def without_columns(table: nw.DataFrame[Any], drop: Collection[str], file_name: 
 
 
 def some_names(names: Sequence[str], max_names: int = 12) -> str:
-    """The first names as one text."""
+    """Return the first names as one text."""
     shown = ", ".join(names[:max_names])
     return f"{shown}, … ({len(names)} in all)" if len(names) > max_names else shown
 
@@ -349,7 +349,7 @@ def fit_columns(
 
 
 def _model_columns(names: Sequence[str], schema: Schema, file_name: str, dropped: Collection[str]) -> list[str]:
-    """Names of the columns of a table that are the model's features, in its order."""
+    """Return the names of the columns of a table that are the model's features, in its order."""
     if not schema.named:
         return _without_names(list(names), schema, file_name, dropped)
     known = {name.replace(" ", "_") if schema.underscores else name: name for name in names}
@@ -382,7 +382,7 @@ def _without_names(names: list[str], schema: Schema, file_name: str, dropped: Co
 
 
 def _fit(column: nw.Series[Any], feature: Feature, library: str) -> nw.Series[Any]:
-    """A column as its feature needs it."""
+    """Return a column as its feature needs it."""
     if not _has_labels(feature):
         if column.dtype not in {nw.String, nw.Object}:
             return column
@@ -406,7 +406,7 @@ def _best_reading(cells: list[Any], feature: Feature) -> Reading:
 
 
 def _numbers_of(column: nw.Series[Any], library: str) -> nw.Series[Any]:
-    """A column of text or objects as numbers, where all of it spells numbers or booleans; else itself."""
+    """Return a column of text or objects as numbers, where all of it spells numbers or booleans; else itself."""
     cells = [None if is_missing(cell) or str(cell).strip() in MISSING_WORDS else cell for cell in raw_column(column)]
     for read in (_as_floats, _as_booleans):
         values = read(cells)
@@ -441,7 +441,7 @@ def _typed(column: nw.Series[Any], library: str) -> nw.Series[Any]:
 
 
 def _dates_of(column: nw.Series[Any], library: str) -> nw.Series[Any] | None:
-    """A column of text as dates, where all of it spells dates as ISO 8601 does; else None."""
+    """Return a column of text as dates, where all of it spells dates as ISO 8601 does; else None."""
     cells = [None if is_missing(cell) or cell.strip() in MISSING_WORDS else cell.strip() for cell in raw_column(column)]
     try:
         dates = [None if cell is None else dt.datetime.fromisoformat(cell) for cell in cells]
@@ -459,14 +459,14 @@ def _in_utc(date: dt.datetime | None) -> dt.datetime | None:
 
 
 def _with_missing(cells: list[Any], feature: Feature) -> list[Any]:
-    """Cells with None for words that mean missing, unless the model knows them as labels."""
+    """Return cells with None for words that mean missing, unless the model knows them as labels."""
     texts = {cell for cell in cells if isinstance(cell, str)}
     words = [word for word in MISSING_WORDS if word in texts and _share_known([word], feature) < 1]
     return [None if is_missing(cell) or cell in words else cell for cell in cells]
 
 
 def _readings(cells: list[Any]) -> Iterator[Reading]:
-    """Ways to read cells, the more likely first: unchanged, as text, as numbers, as booleans, as codes."""
+    """Yield ways to read cells, the more likely first: unchanged, as text, as numbers, as booleans, as codes."""
     yield cells
     yield [None if cell is None else str(cell).strip() for cell in cells]
     for read in (_as_numbers, _as_booleans):
@@ -479,7 +479,7 @@ def _readings(cells: list[Any]) -> Iterator[Reading]:
 
 
 def _as_numbers(cells: list[Any]) -> list[int | float | None] | None:
-    """Cells as numbers, whole ones as integers; None if a cell is not a number."""
+    """Return cells as numbers, whole ones as integers; None if a cell is not a number."""
     numbers = _as_floats(cells)
     if numbers is None:
         return None
@@ -487,7 +487,7 @@ def _as_numbers(cells: list[Any]) -> list[int | float | None] | None:
 
 
 def _as_floats(cells: list[Any]) -> list[float | None] | None:
-    """Cells as numbers; None if a cell is not a number."""
+    """Return cells as numbers; None if a cell is not a number."""
     if any(isinstance(cell, str) and ("_" in cell or not cell.isascii()) for cell in cells):
         return None  # Python would take 1_000 for a number, and digits of all scripts
     try:
@@ -504,7 +504,7 @@ def _as_booleans(cells: list[Any]) -> list[bool | None] | None:
 
 
 def _share_known(reading: Reading, feature: Feature) -> float:
-    """Share of the different values of a reading that a feature knows; -1 when it refuses them."""
+    """Return the share of the different values of a reading that a feature knows; -1 when it refuses them."""
     if isinstance(reading, np.ndarray):
         column: npt.NDArray[Any] = np.unique(reading[~np.isnan(reading)])
     else:
@@ -520,7 +520,7 @@ def _share_known(reading: Reading, feature: Feature) -> float:
 
 
 def _series(name: str, values: Reading, library: str) -> nw.Series[Any]:
-    """A column of floats, of text, or of other objects, which no library may convert to numbers."""
+    """Return a column of floats, of text, or of other objects, which no library may convert to numbers."""
     if isinstance(values, np.ndarray):
         return nw.new_series(name, values, nw.Float64, backend=library)  # type: ignore[arg-type]
     if all(value is None or isinstance(value, str) for value in values):
@@ -547,7 +547,7 @@ def read_table(
     may_lack: Collection[str] = (),
     library: str | None = None,
 ) -> Any:
-    r"""A data frame with the columns of a file, read as a model with this schema needs them.
+    r"""Return a data frame with the columns of a file, read as a model with this schema needs them.
 
     Parameters
     ----------
@@ -586,7 +586,7 @@ def read_table(
 
 
 def read_column(path: str | os.PathLike[str], name: str, *, library: str | None = None) -> npt.NDArray[Any]:
-    """One column of a file as an array, such as the weights of its rows.
+    """Return one column of a file as an array, such as the weights of its rows.
 
     Parameters
     ----------
@@ -609,7 +609,7 @@ def read_column(path: str | os.PathLike[str], name: str, *, library: str | None 
 
 
 def records(table: Any) -> list[dict[str, Any]]:
-    """Rows of a data frame of any library, or of a dict of columns, as dicts of plain Python values.
+    """Return rows of a data frame of any library, or of a dict of columns, as dicts of plain Python values.
 
     Parameters
     ----------

@@ -184,7 +184,7 @@ def dataset_files(dataset: Any) -> Files:
 
 
 def would_read(given: str, file: pathlib.Path) -> bool:
-    """Whether a path, a folder or a pattern stands for a file, or would once that is written."""
+    """Return whether a path, a folder or a pattern stands for a file, or would once that is written."""
     source, target = pathlib.Path(os.path.realpath(given)), pathlib.Path(os.path.realpath(file))
     if source.is_dir():
         return source in target.parents and _is_data(target, source)
@@ -200,7 +200,7 @@ def _is_pattern(path: str) -> bool:
 
 
 def _is_matched(parts: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Whether a pattern matches a path or a folder that it is in."""
+    """Return whether a pattern matches a path or a folder that it is in."""
     if not pattern:
         return True
     if pattern[0] == "**":
@@ -209,7 +209,7 @@ def _is_matched(parts: Sequence[str], pattern: Sequence[str]) -> bool:
 
 
 def _files_of(path: str) -> list[pathlib.Path]:
-    """The files that a path, a folder or a pattern stands for, sorted."""
+    """Return the files that a path, a folder or a pattern stands for, sorted."""
     if pathlib.Path(path).is_dir():
         found = [file for file in pathlib.Path(path).rglob("*") if _is_data(file, pathlib.Path(path))]
         rule = "a folder with Parquet files"
@@ -230,12 +230,12 @@ def _matches(pattern: str) -> list[str]:
 
 
 def _matched(path: pathlib.Path) -> list[pathlib.Path]:
-    """A file that a pattern matches, or the files of a folder that it matches."""
+    """Return a file that a pattern matches, or the files of a folder that it matches."""
     return [file for file in path.rglob("*") if _is_data(file, path)] if path.is_dir() else [path]
 
 
 def _is_data(file: pathlib.Path, folder: pathlib.Path) -> bool:
-    """Whether a file in a folder holds rows: names with . or _ at their beginning are those of other files."""
+    """Return whether a file in a folder holds rows: names with . or _ at their beginning are those of other files."""
     parts = file.relative_to(folder).parts
     return file.suffix.lower() in _SUFFIXES and not any(part.startswith((".", "_")) for part in parts)
 

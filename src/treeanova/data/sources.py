@@ -135,7 +135,7 @@ def _counted_part(shared: tuple[Work, Selection], table: Any, number: int) -> Ma
 
 
 def _mapped_part(table: Any, work: Map) -> Any:
-    """The columns of a partition as a pandas table with its index."""
+    """Return the columns of a partition as a pandas table with its index."""
     pandas = importlib.import_module("pandas")
     return pandas.DataFrame(work(table), index=getattr(table, "index", None))
 
@@ -224,7 +224,7 @@ def _merging(merge: Merge) -> Callable[[Any], Any]:
 
 
 def _row(name: str, part: bytes, place: int) -> Any:
-    """One part as a record batch."""
+    """Return one part as a record batch."""
     pyarrow = importlib.import_module("pyarrow")
     types = (pyarrow.string(), pyarrow.binary(), pyarrow.int64())
     columns = [pyarrow.array([value], kind) for value, kind in zip((name, part, place), types, strict=True)]
@@ -242,7 +242,7 @@ def _mapping(work: Map, names: Sequence[str], unused: Sequence[str]) -> Callable
 
 
 def batches_of(X: Any) -> Batches | None:
-    """The rows of user data in batches; None for None, and for a table or matrix in memory.
+    """Return the rows of user data in batches; None for None, and for a table or matrix in memory.
 
     Parameters
     ----------
@@ -268,7 +268,7 @@ def _is_in_memory(X: Any) -> bool:
 
 
 def _of_list(X: Sequence[Any]) -> Batches | None:
-    """Paths or frames in a list; None for a list of rows."""
+    """Return paths or frames in a list; None for a list of rows."""
     if X and all(isinstance(entry, (str, os.PathLike)) for entry in X):
         return parquet_files(X)
     return frames_in_list(X) if X and all(map(is_frame, X)) else None
@@ -285,7 +285,7 @@ _LIBRARIES: tuple[tuple[str, str, Callable[[Any], Batches]], ...] = (
 
 
 def _of_library(X: Any) -> Batches | None:
-    """The rows of an object of a data library that was imported, or of an Arrow stream."""
+    """Return the rows of an object of a data library that was imported, or of an Arrow stream."""
     for module, name, read in _LIBRARIES:
         owner = getattr(sys.modules.get(module), name, None)
         if owner is not None and isinstance(X, owner):

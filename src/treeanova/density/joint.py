@@ -43,20 +43,20 @@ class Joint(abc.ABC):
 
     @abc.abstractmethod
     def table(self, key: Key, binnings: Binnings | None = None) -> Floats:
-        """Weights over the bins of some features, of sum 1; over coarse bins where binnings are given."""
+        """Return weights over the bins of some features, of sum 1; over coarse bins where binnings are given."""
 
     @abc.abstractmethod
     def points(self, n_rows: int, rng: np.random.Generator) -> Points:
-        """All cells with mass where they are few, otherwise about `n_rows` draws."""
+        """Return all cells with mass where they are few, otherwise about `n_rows` draws."""
 
     def points_on(self, grid: Grid, refine: Refinement, n_rows: int, rng: np.random.Generator) -> Points:
-        """Points on a grid with finer bins; `refine` draws one within each of the coarser bins."""
+        """Return points on a grid with finer bins; `refine` draws one within each of the coarser bins."""
         del grid
         codes, weights = self.points(n_rows, rng)
         return Points(refine(codes, rng), weights)
 
     def components(self) -> Iterator[tuple[float, Joint]]:
-        """Shares and densities whose weighted sum is this density."""
+        """Yield shares and densities whose weighted sum is this density."""
         yield 1.0, self
 
 
@@ -68,20 +68,16 @@ class EmpiricalJoint(Joint):
 
     @property
     def has_exact_points(self) -> bool:
-        """Whether all rows are known, not a sample of them."""
         return self.statistics.is_complete
 
     def table(self, key: Key, binnings: Binnings | None = None) -> Floats:
-        """Shares of the rows."""
         return self.statistics.counts(key, binnings)
 
     def points(self, n_rows: int, rng: np.random.Generator) -> Points:
-        """All rows, or a sample of very many."""
         del n_rows, rng
         return self.statistics.points()
 
     def points_on(self, grid: Grid, refine: Refinement, n_rows: int, rng: np.random.Generator) -> Points:
-        """All rows, in their bins on that grid."""
         del refine, n_rows, rng
         return self.statistics.on(grid).points()
 
@@ -94,11 +90,9 @@ class Product(Joint):
     is_product = True
 
     def table(self, key: Key, binnings: Binnings | None = None) -> Floats:
-        """Product of the masses."""
         return outer(pool_masses([self.masses[j] for j in key], binnings))
 
     def points(self, n_rows: int, rng: np.random.Generator) -> Points:
-        """Draws."""
         columns = [draw_bins(masses, n_rows, rng) for masses in self.masses]
         return Points(np.stack(columns, axis=1).astype(np.int32), np.full(n_rows, 1 / n_rows))
 
@@ -111,16 +105,13 @@ class Cells(Joint):
 
     @property
     def has_exact_points(self) -> bool:
-        """Whether cells with mass are few enough to be taken all."""
         return int(np.count_nonzero(self.weights)) <= costs.MAX_CELLS
 
     def table(self, key: Key, binnings: Binnings | None = None) -> Floats:
-        """Its marginal."""
-        others = tuple(axis for axis in range(self.weights.ndim) if axis not in key)
-        return pool_table(self.weights.sum(axis=others), binnings)
+        summed = tuple(axis for axis in range(self.weights.ndim) if axis not in key)
+        return pool_table(self.weights.sum(axis=summed), binnings)
 
     def points(self, n_rows: int, rng: np.random.Generator) -> Points:
-        """All cells with mass, or draws where there are very many."""
         places = np.flatnonzero(self.weights)
         shares = self.weights.ravel()[places]
         if len(places) > costs.MAX_CELLS:
@@ -138,11 +129,9 @@ class Blocks(Joint):
 
     @property
     def has_exact_points(self) -> bool:
-        """Whether there is one block, whose points are exact."""
         return len(self.blocks) == 1 and self.blocks[0][1].has_exact_points
 
     def table(self, key: Key, binnings: Binnings | None = None) -> Floats:
-        """Product of the blocks' tables, with the axes in the order of the key."""
         tables, order = [], []
         for features, joint in self.blocks:
             inner = tuple(i for i, j in enumerate(features) if j in key)
@@ -153,7 +142,6 @@ class Blocks(Joint):
         return outer(tables).transpose([order.index(j) for j in key])
 
     def points(self, n_rows: int, rng: np.random.Generator) -> Points:
-        """Draws, independent between blocks; all cells of a single block."""
         by_block = [(features, joint.points(n_rows, rng)) for features, joint in self.blocks]
         if len(by_block) == 1:
             [(features, (codes, weights))] = by_block
@@ -172,25 +160,18 @@ class Mixture(Joint):
     joints: Sequence[Joint]
 
     def table(self, key: Key, binnings: Binnings | None = None) -> Floats:
-        """Weighted sum of the tables."""
-        return functools.reduce(np.add, (share * joint.table(key, binnings) for share, joint in self._with_mass()))
+        return functools.reduce(np.add, (share * joint.table(key, binnings) for share, joint in self.components()))
 
     def points(self, n_rows: int, rng: np.random.Generator) -> Points:
-        """Points of all components."""
-        return _concatenated([(share, joint.points(n_rows, rng)) for share, joint in self._with_mass()])
+        return _concatenated([(share, joint.points(n_rows, rng)) for share, joint in self.components()])
 
     def points_on(self, grid: Grid, refine: Refinement, n_rows: int, rng: np.random.Generator) -> Points:
-        """Points of all components."""
         return _concatenated(
-            [(share, joint.points_on(grid, refine, n_rows, rng)) for share, joint in self._with_mass()]
+            [(share, joint.points_on(grid, refine, n_rows, rng)) for share, joint in self.components()]
         )
 
     def components(self) -> Iterator[tuple[float, Joint]]:
-        """Those with a share."""
-        yield from self._with_mass()
-
-    def _with_mass(self) -> list[tuple[float, Joint]]:
-        return [(share, joint) for share, joint in zip(self.shares, self.joints, strict=True) if share > 0]
+        yield from ((share, joint) for share, joint in zip(self.shares, self.joints, strict=True) if share > 0)
 
 
 def _concatenated(components: Sequence[tuple[float, Points]]) -> Points:
@@ -199,7 +180,7 @@ def _concatenated(components: Sequence[tuple[float, Points]]) -> Points:
 
 
 def draw_bins(masses: Floats, n_rows: int, rng: np.random.Generator) -> BinIndices:
-    """Draws of bins with given masses, in random order; counts differ from `n_rows` times the masses by less than 1."""
+    """Draw bins with given masses, in random order; counts differ from `n_rows` times the masses by less than 1."""
     ends = np.cumsum(masses)
     places = (np.arange(n_rows) + rng.random()) / n_rows * ends[-1]
     bins = np.searchsorted(ends, np.minimum(places, np.nextafter(ends[-1], 0)), side="right")

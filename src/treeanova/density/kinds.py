@@ -6,7 +6,6 @@ import dataclasses
 import functools
 import itertools
 import math
-import warnings
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
@@ -44,7 +43,9 @@ _DEFAULT_MIX = 0.5
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Uniform(Density):
-    """Independent features with equal weight per bin, or per unit of length.
+    """Weigh all bins equally, or by their length, with independent features.
+
+    Generally preferred to see the model itself, whatever the rows; equivalent to effect coding of a balanced design.
 
     Where rows are given, bins that hold nothing but missing or unseen values have weight only if they have rows. By
     length, the outermost intervals end at the smallest and largest value of the rows (without rows, at the outermost
@@ -77,7 +78,6 @@ class Uniform(Density):
 
     @functools.cached_property
     def joint(self) -> Joint:
-        """Independent features."""
         return Product([self._bin_weights(j) for j in range(len(self._bound_grid.axes))])
 
     def _bin_weights(self, j: int) -> Floats:
@@ -85,22 +85,22 @@ class Uniform(Density):
         return self._equal_weights(j) if by_length is None else by_length
 
     def _weights_by_length(self, j: int) -> Floats | None:
-        """Weights by length; None where there are no lengths."""
+        """Return weights by length; None where there are no lengths."""
         axis = self._bound_grid.axes[j]
         values = None if self.statistics is None else self.statistics.value_range(j)
         if not len(axis.thresholds):
             return None
-        known = np.concatenate([axis.thresholds[np.isfinite(axis.thresholds)], values or ()])
-        if not len(known) or known.min() == known.max():
+        finite = np.concatenate([axis.thresholds[np.isfinite(axis.thresholds)], values or ()])
+        if not len(finite) or finite.min() == finite.max():
             return None
-        ends = np.clip(axis.edges, known.min(), known.max())
+        ends = np.clip(axis.edges, finite.min(), finite.max())
         lengths = np.zeros(axis.size)
         lengths[: axis.n_regular] = np.diff(ends / np.abs(ends).max())  # sums of huge lengths would overflow
         weights: Floats = lengths / lengths.sum()
         return weights
 
     def _equal_weights(self, j: int) -> Floats:
-        """Equal weights; none for bins of missing or unseen values only that have no rows."""
+        """Return equal weights; none for bins of missing or unseen values only that have no rows."""
         axis = self._bound_grid.axes[j]
         has_weight = np.ones(axis.size, dtype=bool)
         if self.statistics is not None and axis.n_extra and axis.n_regular:
@@ -111,7 +111,10 @@ class Uniform(Density):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Empirical(Density):
-    """Shares of the rows in each cell.
+    """Weigh each cell by its share of the rows.
+
+    Generally preferred where rows are the whole population, or plenty for all cells. Equivalent to `Laplace(mix=0)` and
+    to `Shrinkage(intensity=0)`.
 
     Parameters
     ----------
@@ -119,8 +122,6 @@ class Empirical(Density):
         Rows that define the density, in place of those passed to `decompose`.
     sample_weight
         Weights of these rows.
-    data
-        Former name of `X`, deprecated.
 
     Examples
     --------
@@ -137,12 +138,8 @@ class Empirical(Density):
     is_empirical: ClassVar[bool] = True
     X: Any = dataclasses.field(default=None, repr=False)
     sample_weight: Any = dataclasses.field(default=None, repr=False)
-    data: dataclasses.InitVar[Any] = dataclasses.field(default=None, kw_only=True)
 
-    def __post_init__(self, data: Any) -> None:
-        if data is not None:
-            warnings.warn("Empirical(data=…) is now Empirical(X=…); `data` will be removed.", DeprecationWarning, 3)
-            object.__setattr__(self, "X", data)
+    def __post_init__(self) -> None:
         if self.X is None and self.sample_weight is not None:
             raise ValueError(
                 f"`sample_weight` of Empirical must come with its `X`, got {shown_weights(self.sample_weight)} and "
@@ -150,27 +147,7 @@ class Empirical(Density):
             )
 
     def bind(self, grid: Grid, statistics: Statistics | None) -> Self:
-        """The density on a grid, estimated from `X` where it is given.
-
-        Parameters
-        ----------
-        grid
-            The bins.
-        statistics
-            Statistics of the rows passed to `decompose`; used where the density has no `X`.
-
-        Returns
-        -------
-        Empirical
-            A density that has tables.
-
-        Examples
-        --------
-        >>> from treeanova.testing import example
-        >>> fx, X = example()
-        >>> Empirical(X[:3]).bind(fx.grid, None).table((0,)).round(2).tolist()
-        [0.67, 0.33]
-        """
+        """Return the density on a grid, estimated from `X` where it is given, otherwise from the statistics."""
         if self.X is None:
             return super().bind(grid, statistics)
         if statistics is not None and statistics.has_weights:
@@ -183,13 +160,15 @@ class Empirical(Density):
 
     @functools.cached_property
     def joint(self) -> Joint:
-        """The rows."""
         return EmpiricalJoint(self._bound_statistics)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Laplace(Density):
-    """Mixture of the uniform and the empirical density, or counts of rows plus a constant in every cell.
+    """Mix the uniform and the empirical density, or add a constant to the counts of rows in every cell.
+
+    Generally preferred to compare with results that use it, as those of the paper do; otherwise `Auto` adapts to the
+    rows. Equivalent to `Empirical` for ``mix=0`` and to `Uniform` for ``mix=1``.
 
     With `mix`, it is one joint probability. With `counts`, every cell of every term gets that many rows more: a cell of
     a term with C cells has the weight (rows in it + counts) / (rows + counts · C). A term of more cells then has more
@@ -239,18 +218,15 @@ class Laplace(Density):
 
     @property
     def is_consistent(self) -> bool:
-        """Whether all tables are those of one joint density: not with `counts`."""
         return self.counts is None
 
     @property
     def population(self) -> Density:
-        """The rows with `counts`, else itself."""
         is_bound = self.grid is not None
         return self if self.counts is None or not is_bound else Empirical(grid=self.grid, statistics=self.statistics)
 
     @functools.cached_property
     def joint(self) -> Joint:
-        """Mixture of both; the rows alone with `counts`."""
         rows = EmpiricalJoint(self._bound_statistics)
         return rows if self.counts is not None else Mixture((1 - self.mix, self.mix), (rows, self._uniform))
 
@@ -259,27 +235,6 @@ class Laplace(Density):
         return Uniform(grid=self._bound_grid, statistics=self._bound_statistics).joint
 
     def table(self, key: Key, binnings: Binnings | None = None) -> Floats:
-        """Weights of the cells of some features, of sum 1.
-
-        Parameters
-        ----------
-        key
-            Positions of the features, ascending.
-        binnings
-            One binning per feature, for weights of its coarse bins; None for all bins of the grid.
-
-        Returns
-        -------
-        numpy.ndarray
-            One axis per feature.
-
-        Examples
-        --------
-        >>> from treeanova.testing import example
-        >>> fx, X = example()
-        >>> (8 * fx.with_density(Laplace(counts=1)).density.table((0, 1))).tolist()
-        [[2.0, 2.0], [2.0, 2.0]]
-        """
         if self.counts is None:
             return super().table(key, binnings)
         statistics = self._bound_statistics
@@ -289,17 +244,6 @@ class Laplace(Density):
         return table
 
     def check_trees(self, *, has_merged_bins: bool) -> None:
-        """Raise ValueError where the density cannot serve trees whose terms of high order have no tables.
-
-        Parameters
-        ----------
-        has_merged_bins
-            Whether tables have fewer bins than the trees.
-
-        Examples
-        --------
-        >>> Laplace(mix=0.5).check_trees(has_merged_bins=True)
-        """
         if self.counts is not None:
             raise ValueError(
                 f"`density` must be one joint density where terms have no tables or bins are merged, got {self!r}, "
@@ -311,7 +255,10 @@ class Laplace(Density):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Independent(Density):
-    """Product of the empirical marginals.
+    """Take features as independent, each with its shares of the rows.
+
+    Generally preferred for interventional questions, and for speed with deep ensembles; equivalent to
+    `Shrinkage(intensity=1)`.
 
     Examples
     --------
@@ -328,7 +275,6 @@ class Independent(Density):
 
     @functools.cached_property
     def joint(self) -> Joint:
-        """Independent features."""
         return _product_of_marginals(self._bound_statistics)
 
 
@@ -338,7 +284,10 @@ def _product_of_marginals(statistics: Statistics) -> Product:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Shrinkage(Density):
-    """Mixture (1 - λ) empirical + λ independent, with James and Stein's λ unless it is given.
+    """Mix (1 - λ) empirical + λ independent, with James and Stein's λ unless it is given.
+
+    Generally preferred where one joint density of few rows is needed; equivalent to `Empirical` for λ = 0 and to
+    `Independent` for λ = 1.
 
     λ = Σ Var(p̂) / Σ (p̂ - product)², summed over the cells of pairs of features, with Var(p̂) = p̂ (1 - p̂) / (n - 1). Of
     the pairs whose features both have rows in several bins, at most a hundred count.
@@ -375,24 +324,22 @@ class Shrinkage(Density):
 
     @property
     def with_fixed_tuning(self) -> Self:
-        """The density with λ given."""
         return dataclasses.replace(self, intensity=self.used_intensity)
 
     @functools.cached_property
     def joint(self) -> Joint:
-        """Mixture of both."""
         share, statistics = self.used_intensity, self._bound_statistics
         return Mixture((1 - share, share), (EmpiricalJoint(statistics), _product_of_marginals(statistics)))
 
 
 def _james_stein(statistics: Statistics) -> float:
-    """James and Stein's λ, pooled over pairs of features."""
+    """Return James and Stein's λ, pooled over pairs of features."""
     varied = [j for j in range(len(statistics.grid.axes)) if np.count_nonzero(statistics.counts((j,))) > 1]
     pairs = list(itertools.combinations(varied, 2))
     variance = distance = 0.0
-    chosen = pairs[:: max(1, -(-len(pairs) // costs.MAX_SHRINKAGE_PAIRS))]
-    statistics.prepare([Request(pair) for pair in chosen])
-    for pair in chosen:
+    pairs = pairs[:: max(1, -(-len(pairs) // costs.MAX_SHRINKAGE_PAIRS))]
+    statistics.prepare([Request(pair) for pair in pairs])
+    for pair in pairs:
         table = statistics.counts(pair, may_estimate=True)
         product = np.multiply.outer(table.sum(axis=1), table.sum(axis=0))
         spread, n_counted = float((table * (1 - table)).sum()), statistics.rows_counted(pair)
@@ -409,7 +356,7 @@ KINDS: dict[str, type[Density]] = {
 
 
 def density_of(description: Any) -> Density:
-    """A density from its name, an object of this module, tables or a callable.
+    """Return a density from its name, an object of this module, tables or a callable.
 
     Parameters
     ----------
@@ -440,13 +387,18 @@ def density_of(description: Any) -> Density:
     if isinstance(description, (Mapping, np.ndarray)) or is_function:
         return Table(description)
     names = ", ".join(repr(name) for name in KINDS)
-    others = "a Density, an array, a mapping of tables or a callable"
-    raise ValueError(f"`density` must be one of {names}, {others}, got {description!r}.")
+    raise ValueError(
+        f"`density` must be one of {names}, a Density, an array, a mapping of tables or a callable, got "
+        f"{description!r}."
+    )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Reference(Density):
-    """All probability on one row: effects against that row (reference coding, anchored decomposition, cut-HDMR).
+    """Put all probability on one row, so that effects are relative to that row.
+
+    Generally preferred to explain what differs from a standard case; equivalent to reference coding, to the anchored
+    decomposition and to cut-HDMR.
 
     The intercept is the score of the row. A main effect is what changes where this feature alone leaves the row's bin,
     all others staying as they are in the row; an interaction is what its features change together beyond that. A term
@@ -482,32 +434,7 @@ class Reference(Density):
     row: Any = dataclasses.field(default=None, repr=False)
 
     def bind(self, grid: Grid, statistics: Statistics | None) -> Self:
-        """The density on a grid.
-
-        Parameters
-        ----------
-        grid
-            The bins.
-        statistics
-            Statistics of rows, at which terms are ranked; may be None.
-
-        Returns
-        -------
-        Reference
-            A density that has tables.
-
-        Raises
-        ------
-        ValueError
-            Where `row` is not one row with the model's features.
-
-        Examples
-        --------
-        >>> from treeanova.testing import example
-        >>> fx, X = example()
-        >>> Reference([1, 0]).bind(fx.grid, None).table((0, 1)).tolist()
-        [[0.0, 0.0], [1.0, 0.0]]
-        """
+        """Return the density on a grid; ValueError where `row` is not one row with the model's features."""
         rows = encode_rows(self.row, grid.schema, name="row")
         if len(rows) != 1:
             raise ValueError(
@@ -517,29 +444,17 @@ class Reference(Density):
 
     @functools.cached_property
     def joint(self) -> Joint:
-        """Independent features, each in one bin."""
         grid = self._bound_grid
         bins = grid.index(Rows(encode_rows(self.row, grid.schema, name="row")))[0]
         return Product([(np.arange(size) == b).astype(np.float64) for size, b in zip(grid.sizes, bins, strict=True)])
 
     @functools.cached_property
     def population(self) -> Density:
-        """The rows; all bins equally where there are none."""
         kind = Uniform if self.statistics is None else Empirical
         return kind(grid=self._bound_grid, statistics=self.statistics)
 
     def check_trees(self, *, has_merged_bins: bool) -> None:
-        """Raise ValueError where tables have merged bins, which would not hold the row apart from its neighbours.
-
-        Parameters
-        ----------
-        has_merged_bins
-            Whether tables have fewer bins than the trees.
-
-        Examples
-        --------
-        >>> Reference([1, 0]).check_trees(has_merged_bins=False)
-        """
+        """Raise ValueError where tables have merged bins, which would not hold the row apart from its neighbours."""
         if has_merged_bins:
             raise ValueError(
                 "a Reference must have tables of all bins, got merged ones; decompose with a larger `budget`, or use "

@@ -52,7 +52,7 @@ def hashes_of(source: int, rows: Ints) -> Hashes:
 
 
 def order_of_contents(bins: BinIndices, values: Floats, weights: Floats | None) -> Ints:
-    """Return positions of rows in an order that looks random and depends on what the rows contain alone.
+    """Return the positions of rows in an order that looks random and depends on what the rows contain alone.
 
     By hashes of bins, then of values, then by weights: equal rows are next to each other. What is drawn from rows in
     this order, or taken at equal distances, does not depend on the order in which they came.
@@ -258,7 +258,7 @@ def _are_copies(hashes: Sequence[Hashes]) -> bool:
 
 
 def _agree_like_copies(numbers: Ints, sizes: Ints, halves: Sequence[tuple[Ints, Ints]]) -> bool:
-    """Whether rows that agree in one half of the features agree in the other, and mostly as copies do."""
+    """Return whether rows that agree in one half of the features agree in the other, and mostly as copies do."""
     (rows, n_alike), (_, n_others) = sorted(halves, key=lambda groups: float(_n_pairs(groups[1]).sum()))
     sets = np.empty(len(sizes), dtype=np.int64)  # rows that agree in a half, for each group of equal rows
     sets[numbers] = rows
@@ -287,7 +287,7 @@ def _n_pairs(sizes: Ints) -> Floats:
 
 
 def _beyond(share: float, by_chance: float) -> float:
-    """A share of agreements beyond chance, 1 for agreement of all (Cohen's kappa)."""
+    """Return a share of agreements beyond chance, 1 for agreement of all (Cohen's kappa)."""
     return (share - by_chance) / (1 - by_chance) if by_chance < 1 else 0.0
 
 

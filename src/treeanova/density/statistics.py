@@ -128,6 +128,8 @@ class Statistics:
         What is known of values where the sample has bins only; None where it has values.
     known_excess
         What copies of rows add to the sum of squared shares (`Distinct.excess`); None to find it in the sample.
+    estimated
+        Features of tables that were estimated from the sample so far, shared with the same rows on other grids.
     origin
         Statistics on the same grid whose rows these are with other weights; None where they are not a resample.
 
@@ -155,7 +157,7 @@ class Statistics:
     binned: BinnedValues | None = None
     known_excess: float | None = None
     origin: Statistics | None = None
-    _estimated: set[Key] = dataclasses.field(default_factory=set)
+    estimated: set[Key] = dataclasses.field(default_factory=set)
 
     def __repr__(self) -> str:
         weighted = "weighted " if self.has_weights else ""
@@ -198,7 +200,7 @@ class Statistics:
     @property
     def is_estimated(self) -> bool:
         """Whether something that needs all rows was estimated from the sample, because they cannot be read again."""
-        return bool(self._estimated)
+        return bool(self.estimated)
 
     @functools.cached_property
     def bins(self) -> BinIndices:
@@ -230,10 +232,10 @@ class Statistics:
 
     def rows_counted(self, key: Key) -> float:
         """Return the effective number of the rows that `counts` counts: all, or the sample's where it estimates."""
-        return self._without_excess(self._sampled_totals) if key in self._estimated else self.effective_rows
+        return self._without_excess(self._sampled_totals) if key in self.estimated else self.effective_rows
 
     def _check_estimate(self, key: Key, *, is_allowed: bool) -> None:
-        self._estimated.add(key)
+        self.estimated.add(key)
         if not is_allowed:
             names = " and ".join(repr(self.grid.schema.names[j]) for j in key)
             raise ValueError(
@@ -439,7 +441,7 @@ class Statistics:
 
     def with_required(self, required: Sequence[Request]) -> Statistics:
         """Return the same statistics for a decomposition that needs some tables."""
-        return dataclasses.replace(self, required=tuple(required), origin=None, _estimated=set())
+        return dataclasses.replace(self, required=tuple(required), origin=None, estimated=set())
 
     def on(self, grid: Grid) -> Statistics:
         """Return statistics of the same rows on another grid, of bins of the same features."""

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from treeanova.core.arrays import Floats, Key
+from treeanova.core.memo import memo
 from treeanova.density import costs
 from treeanova.density.base import Density
 from treeanova.density.counting import Binnings, pool_table
@@ -27,7 +28,7 @@ _LARGEST_SCALE = 1e100
 
 
 def rake_to_tables(table: Floats, marginals: Mapping[Key, Floats]) -> Floats:
-    """The table scaled to given marginals, each of some of its axes, of sum 1.
+    """Scale a table to given marginals, each of some of its axes, of sum 1.
 
     Raises ValueError where that does not converge: the marginals contradict each other, or too few cells have mass.
     """
@@ -53,7 +54,7 @@ def rake_to_tables(table: Floats, marginals: Mapping[Key, Floats]) -> Floats:
 def rake_to_marginals(
     table: Floats, rows: Floats, columns: Floats, *, tolerance: float = _SINKHORN_TOLERANCE
 ) -> Floats:
-    """A matrix, or each of many, with its rows and columns scaled to given sums (Sinkhorn).
+    """Scale the rows and columns of a matrix, or of each of many, to given sums (Sinkhorn).
 
     Steps end when no scale of a matrix changes by more than the tolerance. The rest is then distributed, so that
     marginals are exact. Every second step extrapolates the last change by the rate at which changes shrink (Aitken),
@@ -68,7 +69,7 @@ def rake_to_marginals(
 
 
 def _sinkhorn_scales(table: Floats, rows: Floats, columns: Floats, tolerance: float) -> tuple[Floats, Floats]:
-    """Scales of rows and columns of some matrices; those that are done wait for the others."""
+    """Return scales of rows and columns of some matrices; those that are done wait for the others."""
     scales = np.empty_like(rows), np.empty_like(columns)
     places = np.arange(len(table))
     before = right = np.ones_like(columns)
@@ -90,7 +91,7 @@ def _sinkhorn_scales(table: Floats, rows: Floats, columns: Floats, tolerance: fl
 
 
 def _extrapolated(first: Floats, second: Floats, third: Floats, masses: Floats) -> Floats:
-    """The limit of the scales if their logarithms go on to change at the rate of the last two changes."""
+    """Return the limit of the scales if their logarithms go on to change at the rate of the last two changes."""
     logs = np.log(np.maximum([first, second, third], _LARGEST_SCALE**-3))
     earlier, change = logs[1] - logs[0], logs[2] - logs[1]
     weighted = masses * earlier
@@ -102,7 +103,7 @@ def _extrapolated(first: Floats, second: Floats, third: Floats, masses: Floats) 
 
 
 def _distribute_rest(table: Floats, rows: Floats, columns: Floats) -> Floats:
-    """Exact marginals: rows and columns above their sums are scaled down, then what all lack is added as a product."""
+    """Make marginals exact: scale down rows and columns above their sums, then add what all lack as a product."""
     table *= np.minimum(_scales(rows, table.sum(axis=2)), 1.0)[:, :, None]
     table *= np.minimum(_scales(columns, table.sum(axis=1)), 1.0)[:, None, :]
     lacking = np.maximum(rows - table.sum(axis=2), 0.0), np.maximum(columns - table.sum(axis=1), 0.0)
@@ -113,7 +114,7 @@ def _distribute_rest(table: Floats, rows: Floats, columns: Floats) -> Floats:
 
 
 def _scales(targets: Floats, sums: Floats) -> Floats:
-    """Targets over sums, bounded: scales diverge where no table with these zeros has such marginals."""
+    """Return targets over sums, bounded: scales diverge where no table with these zeros has such marginals."""
     return np.minimum(targets / np.maximum(sums, _LARGEST_SCALE**-2), _LARGEST_SCALE)
 
 
@@ -121,7 +122,7 @@ _AGREEMENT = 1e-9
 
 
 def joint_of_tables(tables: Mapping[Key, Floats], sizes: Sequence[int]) -> Joint:
-    """The joint density of independent blocks of features that has given tables, which agree on shared features.
+    """Return the joint density of independent blocks of features that has given tables, which agree on shared features.
 
     Tables that share features are joined by raking, which gives the table of largest entropy among all that have them.
     """
@@ -130,7 +131,7 @@ def joint_of_tables(tables: Mapping[Key, Floats], sizes: Sequence[int]) -> Joint
 
 
 def _connected(tables: Mapping[Key, Floats], n_features: int) -> list[Key]:
-    """Sets of features that tables connect, directly or through others; features without a table stay alone."""
+    """Return the sets of features that tables connect, also through others; features without a table stay alone."""
     groups = [{j} for j in range(n_features)]
     for key in tables:
         joined = [group for group in groups if group & set(key)]
@@ -157,12 +158,8 @@ def _block(features: Key, tables: Mapping[Key, Floats], sizes: Sequence[int]) ->
             f"`density` must give one table of the features at positions {features}, got tables of {list(inside)} and "
             f"{n_cells:,} cells, too many to join them by raking; add their joint table."
         )
-    marginals = {_positions(key, features): table for key, table in inside.items()}
+    marginals = {tuple(features.index(j) for j in key): table for key, table in inside.items()}
     return Cells(rake_to_tables(np.full(shape, 1 / n_cells), marginals))
-
-
-def _positions(key: Key, features: Key) -> Key:
-    return tuple(features.index(j) for j in key)
 
 
 def check_agreement(tables: Mapping[Key, Floats], names: Sequence[str]) -> None:
@@ -187,7 +184,10 @@ def _marginal(table: Floats, key: Key, kept: Key) -> Floats:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Table(Density):
-    """Weights as given: an array over the bins of all features, a mapping from names to arrays, or a callable.
+    """Take weights as given: an array over the bins of all features, a mapping from names to arrays, or a callable.
+
+    Generally preferred where the population is known from elsewhere, such as a census. Equivalent to the density of
+    largest entropy that has the given tables.
 
     The array of a set of features has one axis per feature: in the order of the names in a mapping, of the data
     otherwise. Every feature that the model uses must be in some table. A set of features without a table has the
@@ -218,7 +218,6 @@ class Table(Density):
 
     @functools.cached_property
     def joint(self) -> Joint:
-        """The table of all features, or the joint density that has the given tables."""
         grid = self._bound_grid
         if not callable(self.weights):
             return joint_of_tables(self._tables, grid.sizes)
@@ -232,31 +231,9 @@ class Table(Density):
 
     @property
     def is_product(self) -> bool:
-        """False: features of a table are taken to be dependent."""
-        return False
+        return False  # features of a table are taken to be dependent
 
     def table(self, key: Key, binnings: Binnings | None = None) -> Floats:
-        """Weights of the cells of some features, of sum 1.
-
-        Parameters
-        ----------
-        key
-            Positions of the features, ascending.
-        binnings
-            One binning per feature, for weights of its coarse bins; None for all bins of the grid.
-
-        Returns
-        -------
-        numpy.ndarray
-            One axis per feature.
-
-        Examples
-        --------
-        >>> from treeanova.testing import example
-        >>> fx, X = example()
-        >>> fx.with_density({("x0", "x1"): [[3, 1], [0, 0]]}).density.table((1,)).tolist()
-        [0.75, 0.25]
-        """
         if callable(self.weights):
             return pool_table(self._call_consistently(key), binnings)
         larger = [other for other in self._tables if set(key) <= set(other)]
@@ -264,8 +241,8 @@ class Table(Density):
             self._check_given(key)
             return self.joint.table(key, binnings)
         smallest = min(larger, key=len)
-        others = tuple(i for i, j in enumerate(smallest) if j not in key)
-        return pool_table(self._tables[smallest].sum(axis=others), binnings)
+        summed = tuple(i for i, j in enumerate(smallest) if j not in key)
+        return pool_table(self._tables[smallest].sum(axis=summed), binnings)
 
     def _check_given(self, key: Key) -> None:
         """Raise ValueError where some of the features are in no table."""
@@ -288,7 +265,7 @@ class Table(Density):
         return tables
 
     def _ordered(self, features: Any, array: Any) -> tuple[Key, Floats]:
-        """A given table with its axes in the order of the data, and the positions of its features."""
+        """Return a given table with its axes in the order of the data, and the positions of its features."""
         names = self._bound_grid.schema.names
         given = (features,) if isinstance(features, str) else tuple(features)
         unknown = [name for name in given if name not in names]
@@ -309,22 +286,17 @@ class Table(Density):
         array = self.weights(names, tuple(grid.axes[j] for j in key))
         return self._checked(key, np.asarray(array, dtype=np.float64))
 
+    @memo
     def _call_consistently(self, key: Key) -> Floats:
-        """What the callable returns for some features; its marginals must be what it returns for each of them."""
-        if key not in self._called:
-            table = self._call(key)
-            if len(key) > 1:
-                singles: dict[Key, Floats] = {(j,): self._call_consistently((j,)) for j in key}
-                check_agreement({key: table, **singles}, self._bound_grid.schema.names)
-            self._called[key] = table
-        return self._called[key]
-
-    @functools.cached_property
-    def _called(self) -> dict[Key, Floats]:
-        return {}
+        """Call the weights for some features; the marginals must be what they return for each of them."""
+        table = self._call(key)
+        if len(key) > 1:
+            singles: dict[Key, Floats] = {(j,): self._call_consistently((j,)) for j in key}
+            check_agreement({key: table, **singles}, self._bound_grid.schema.names)
+        return table
 
     def _checked(self, key: Key, array: Floats) -> Floats:
-        """Weights of sum 1, or an error."""
+        """Return weights of sum 1; ValueError where they do not fit the cells."""
         names = ", ".join(self._bound_grid.schema.names[j] for j in key)
         expected = tuple(self._bound_grid.sizes[j] for j in key)
         wrong = _fault(array, expected)
@@ -339,7 +311,7 @@ class Table(Density):
 
 
 def _fault(array: Floats, shape: tuple[int, ...]) -> str | None:
-    """What is wrong with weights of cells, if anything."""
+    """Return what is wrong with weights of cells, if anything."""
     if array.shape != shape:
         return f"shape {array.shape}"
     is_bad = ~np.isfinite(array) | (array < 0)

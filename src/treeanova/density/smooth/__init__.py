@@ -289,8 +289,7 @@ class Auto(SmoothDensity):
     """Choose for each pair of features the estimate with the highest leave-one-out likelihood.
 
     Generally preferred for rows that are a sample of a population; `choices` lists what was chosen. Equivalent to
-    `Independent` where no pair of features depends on each other, and to `Empirical` where rows are plenty for all
-    cells.
+    `Independent` for orders 1 and 2 where all pairs are chosen to be independent.
 
     Candidates: empirical; independent; Gaussian copula; the likeliest of other families (Student, Frank, Clayton and
     Gumbel with rotations); the better of these two times a kernel estimate of the rest; kernels of ten bandwidths in

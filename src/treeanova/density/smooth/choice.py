@@ -40,13 +40,12 @@ _SAME_CORRELATION = 0.01
 
 
 def independent(pairs: PairStack) -> Candidates:
-    """Independence."""
     ones = np.ones(pairs.shares.shape)
     return judged(pairs, "independent", ones, ones)
 
 
 def empirical(pairs: PairStack, shrinkage: float) -> Candidates:
-    """Shares of the rows mixed with independence."""
+    """Return shares of the rows mixed with independence."""
     inverse = np.divide(1.0, pairs.product, out=np.zeros_like(pairs.product), where=pairs.product > 0)
     ratio = pairs.shares * inverse
     name = f"shrinkage {shrinkage:g}" if shrinkage else "empirical"
@@ -55,19 +54,18 @@ def empirical(pairs: PairStack, shrinkage: float) -> Candidates:
 
 
 def _others(pairs: PairStack) -> float:
-    """Number of rows but one."""
     return max(pairs.n_rows - 1, 1.0)
 
 
 def _without_row(ratio: Floats, own: Floats, pairs: PairStack) -> Floats:
-    """A mean over rows without the row itself, whose weight over the number of the others is given."""
+    """Return a mean over rows without the row itself, whose weight over the number of the others is given."""
     mean = ratio * (pairs.n_rows / _others(pairs))
     mean -= own
     return np.maximum(mean, 0.0, out=mean)
 
 
 def kernel(pairs: PairStack, bandwidth: float, shrinkage: float, scale: Scale = "ranks") -> Candidates:
-    """Kernel estimate with a bandwidth in units of n^(-1/6), mixed with independence."""
+    """Return the kernel estimate with a bandwidth in units of n^(-1/6), mixed with independence."""
     ratio, left_out = _smoothed(pairs, bandwidth, None, scale)
     name = f"kernel {bandwidth:g}{_SCALE_SUFFIX[scale]}" + (f", shrinkage {shrinkage:g}" if shrinkage else "")
     return make_candidates(pairs, name, ratio, left_out, shrinkage)
@@ -79,12 +77,11 @@ def _kernels(pairs: PairStack, bandwidth: float, scale: Scale) -> tuple[KernelMa
 
 
 def _between(first: KernelMatrix, tables: Floats, second: KernelMatrix) -> Floats:
-    """The products A C Bᵀ."""
     return second.right(first.left(tables))
 
 
 def _self_weights(first: KernelMatrix, second: KernelMatrix, factor: float = 1.0) -> Floats:
-    """Weight of a row of each cell in the estimate there, times a factor."""
+    """Return the weight of a row of each cell in the estimate there, times a factor."""
     return outer_products(factor * first.diagonal, second.diagonal)
 
 
@@ -98,7 +95,7 @@ def _smoothed(
 
 
 def corrected(pairs: PairStack, start: Candidates, bandwidth: float) -> Candidates:
-    """An estimate times the kernel estimate of the rest, with exact marginals."""
+    """Return an estimate times the kernel estimate of the rest, with exact marginals."""
     ratio, left_out = _smoothed(pairs, bandwidth, np.maximum(start.ratio, _SMALLEST_START))
     ratio, factors = _normalised(pairs, ratio)
     left_out *= factors
@@ -106,7 +103,7 @@ def corrected(pairs: PairStack, start: Candidates, bandwidth: float) -> Candidat
 
 
 def sharpened(pairs: PairStack, bandwidth: float, scale: Scale = "ranks") -> Candidates:
-    """A kernel estimate s times the kernel estimate of the rest, with exact marginals: less bias."""
+    """Return a kernel estimate s times the kernel estimate of the rest, with exact marginals: less bias."""
     # Without row i, s(j) falls by K(j, i) / n; to first order the mean of K / s over others grows by that of K² / s².
     n = pairs.n_rows
     a, b = _kernels(pairs, bandwidth, scale)
@@ -123,7 +120,7 @@ def sharpened(pairs: PairStack, bandwidth: float, scale: Scale = "ranks") -> Can
 
 
 def gaussian(pairs: PairStack) -> Candidates:
-    """Gaussian copula of the ordered bins, independence elsewhere."""
+    """Return the Gaussian copula of the ordered bins, independence elsewhere."""
     correlations, differ = _correlations(pairs)
     best = _gaussian_ratio(pairs, correlations[:, 0])
     some = np.flatnonzero(differ)
@@ -149,7 +146,7 @@ def _gaussian_ratio(pairs: PairStack, correlations: Floats) -> Floats:
 
 
 def _correlations(pairs: PairStack) -> tuple[Floats, Bools]:
-    """Correlations to try: that of the mean scores of bins, and larger ones where bins are few and weaken it.
+    """Return correlations to try: that of the mean scores of bins, and larger ones where bins are few and weaken it.
 
     E x y of these means is r Var x Var y to first order, and less where r is large. Also whether to try more than one.
     """
@@ -165,7 +162,7 @@ def _correlations(pairs: PairStack) -> tuple[Floats, Bools]:
 
 
 def family(pairs: PairStack) -> Candidates:
-    """The likeliest of the parametric families, rotated by the sign of Kendall's τ; chosen on coarse groups."""
+    """Return the likeliest of the parametric families, rotated by the sign of Kendall's τ; chosen on coarse groups."""
     coarse = pairs.coarse
     n_a, n_b = coarse.first.n_ordered_groups, coarse.second.n_ordered_groups
     tau = np.clip(kendall_tau(coarse.shares[:, :n_a, :n_b]), -TAU_RANGE[1], TAU_RANGE[1])
@@ -184,7 +181,7 @@ def family(pairs: PairStack) -> Candidates:
 
 
 def _refined_tau(pairs: PairStack, law: Family, tau: Floats, likelihood: Floats) -> Floats:
-    """The likeliest τ of a family among steps to both sides."""
+    """Return the likeliest τ of a family among steps to both sides."""
     for step in _TAU_STEPS:
         for neighbour in (np.tanh(np.arctanh(tau) - step), np.tanh(np.arctanh(tau) + step)):
             attempt = np.where(neighbour * tau > 0, _family_likelihood(pairs, law, neighbour), -np.inf)
@@ -193,7 +190,7 @@ def _refined_tau(pairs: PairStack, law: Family, tau: Floats, likelihood: Floats)
 
 
 def _family_ratio(pairs: PairStack, law: Family, tau: Floats) -> Floats:
-    """The family's ratio; for τ < 0 that of |τ| with the second feature reversed."""
+    """Return the family's ratio; for τ < 0 that of |τ| with the second feature reversed."""
     u = pairs.first.copula_scores(law.scores, is_reversed=bool(law.is_rotated))
     v, turned = (
         pairs.second.copula_scores(law.scores, is_reversed=turn) for turn in (bool(law.is_rotated), not law.is_rotated)
@@ -220,14 +217,14 @@ def _cell_means(pairs: PairStack, logs: Floats) -> Floats:
 
 
 def _parametric(pairs: PairStack, names: str | Sequence[str], ratio: Floats, n_parameters: Floats | int) -> Candidates:
-    """Candidates with exact marginals; each parameter costs one unit of log-likelihood."""
+    """Return candidates with exact marginals; each parameter costs one unit of log-likelihood."""
     ratio, _ = _normalised(pairs, ratio)
     costs = np.exp(-np.broadcast_to(n_parameters, len(pairs)) / pairs.n_rows)
     return make_candidates(pairs, names, ratio, ratio * costs[:, None, None])
 
 
 def _normalised(pairs: PairStack, ratio: Floats) -> tuple[Floats, Floats]:
-    """A ratio raked to exact marginals, without which its likelihood has no meaning, and the factors applied."""
+    """Return a ratio raked to exact marginals, without which its likelihood has no meaning, and the factors applied."""
     masses = pairs.first.group_masses, pairs.second.group_masses
     table = rake_to_marginals(ratio * pairs.product, *masses, tolerance=_RAKING_TOLERANCE)
     exact = np.divide(table, pairs.product, out=np.ones_like(table), where=pairs.product > 0)
@@ -364,7 +361,7 @@ def _correct(pairs: PairStack, start: Candidates, places: Ints, bandwidth: float
 def kernel_candidates(
     pairs: PairStack, bandwidths: Sequence[float] = BANDWIDTHS, scales: Sequence[Scale] = SCALES
 ) -> Iterator[Candidates]:
-    """Kernel estimates at several bandwidths; where one feature has no order, also shrunk towards independence.
+    """Yield kernel estimates at several bandwidths; where one feature has no order, also shrunk towards independence.
 
     Where no feature has an order, a kernel estimate is the table of shares itself. With the bandwidths of this module,
     a sharpened estimate at a bandwidth above the likeliest is added.
@@ -398,7 +395,6 @@ class _Search:
         self._likelihoods = np.full((len(makers), len(bandwidths), len(pairs)), -np.inf)
 
     def candidates(self) -> Iterator[Candidates]:
-        """The candidates, as they are tried."""
         everyone = np.arange(len(self._pairs))
         first = range(len(self._bandwidths) > 1, len(self._bandwidths), _STRIDE)
         for form, i in itertools.product(range(len(self._makers)), first):
@@ -410,7 +406,7 @@ class _Search:
                 yield self._try(form, i, places)
 
     def best(self) -> Iterator[tuple[int, _Form, Ints]]:
-        """Number of the likeliest bandwidth, its form, and the pairs for which they are."""
+        """Yield the number of the likeliest bandwidth, its form, and the pairs for which they are."""
         likeliest, bandwidth = self._likeliest()
         for form, i in np.unique(np.stack([likeliest, bandwidth]), axis=1).T.tolist():
             yield i, self._makers[form][0], np.flatnonzero((likeliest == form) & (bandwidth == i))
@@ -421,7 +417,7 @@ class _Search:
         return some
 
     def _likeliest(self) -> tuple[Ints, Ints]:
-        """Number of the form and of the bandwidth of the likeliest candidate of each pair."""
+        """Return the number of the form and of the bandwidth of the likeliest candidate of each pair."""
         flat = self._likelihoods.reshape(-1, len(self._pairs)).argmax(axis=0)
         form, bandwidth = np.divmod(flat, len(self._bandwidths))
         return form, bandwidth

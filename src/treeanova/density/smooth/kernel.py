@@ -58,7 +58,7 @@ class KernelSearch:
     margins: Sequence[Margin]
 
     def kernels(self) -> list[KernelMatrix | None]:
-        """The kernels chosen, None where a feature is independent of all others."""
+        """Return the kernels chosen, None where a feature is independent of all others."""
         varied = [j for j, margin in enumerate(self.margins) if np.count_nonzero(margin.group_masses) > 1]
         dependent = self._by_pairs(varied)
         used = {j: make_used() for j, (_, make_used) in dependent.items()}
@@ -123,7 +123,7 @@ class KernelSearch:
         return self._rows.counts((j, k), [self.margins[j].binning, self.margins[k].binning])
 
     def _partners(self, varied: Sequence[int]) -> Mapping[int, Sequence[int]]:
-        """Other features to compare a feature with: all, or the most correlated ones where there are many."""
+        """Return other features to compare a feature with: all, or the most correlated ones where there are many."""
         if len(varied) <= costs.MAX_COMPARED_FEATURES:
             return {j: [k for k in varied if k != j and _is_small(self.margins, (j, k))] for j in varied}
         columns = np.stack([self._mid_ranks(j) for j in varied])
@@ -137,7 +137,6 @@ class KernelSearch:
         }
 
     def _mid_ranks(self, j: int) -> Floats:
-        """Mid-rank of each row in a feature."""
         masses = self.margins[j].masses
         ranks: Floats = (np.cumsum(masses) - masses / 2)[self._points.codes[:, j]]
         return ranks
@@ -168,7 +167,7 @@ class KernelSearch:
         return mean if mean > _TRIPLE_ERRORS * error else 0.0
 
     def _triple_logs(self, key: Key, cells: Sequence[Ints], bandwidth: float) -> Floats:
-        """Leave-one-out log ratio of each row to independence, by kernels over a few groups of each feature."""
+        """Return the leave-one-out log ratio of each row to independence, by kernels over few groups."""
         margins = [self._coarse[j] for j in key]
         sizes = [len(margin.group_masses) for margin in margins]
         weights = self._points.weights
@@ -211,25 +210,25 @@ def spaced_triples(features: Sequence[int], alone: Collection[int], n_triples: i
 
 
 def _is_small(margins: Sequence[Margin], key: Key) -> bool:
-    """Whether a table of groups of some features takes little memory: many categories of several would not."""
+    """Return whether a table of groups of some features takes little memory: many categories of several would not."""
     return math.prod(len(margins[j].group_masses) for j in key) <= costs.MAX_COMPARED_CELLS
 
 
 def moved_by(kernel: KernelMatrix, table: Floats) -> Floats:
-    """A table whose first axis is moved by a kernel and becomes the last."""
+    """Return a table whose first axis is moved by a kernel and becomes the last."""
     moved = kernel.right(table.reshape(len(table), -1).T)
     return moved.reshape(*table.shape[1:], len(table))
 
 
 def _left_out_logs(ratios: Floats, self_weight: Floats, n_rows: float) -> Floats:
-    """Log ratios of rows to independence, each without the row itself, with a share of independence."""
+    """Return log ratios of rows to independence, each without the row itself, with a share of independence."""
     others = np.maximum(ratios * n_rows - self_weight, 0.0) / max(n_rows - 1, 1.0)
     logs: Floats = np.log((1 - _FLOOR) * others + _FLOOR)
     return logs
 
 
 def _options(margin: Margin, n_rows: float) -> list[_Option]:
-    """Kernels to choose from, narrow to wide: Student's t for ordered bins, shrinkage for others."""
+    """Return kernels to choose from, narrow to wide: Student's t for ordered bins, shrinkage for others."""
     if margin.n_ordered_groups < 2:
         return [(margin.shrinkage(share), functools.partial(margin.shrinkage, share)) for share in _SHRINKAGES]
     widths = [width * n_rows ** (-1 / 6) for width in _BANDWIDTHS]
@@ -255,11 +254,9 @@ class KernelJoint(Joint):
 
     @property
     def is_product(self) -> bool:
-        """Whether every feature is independent of all others."""
         return sum(kernel is not None for kernel in self.kernels) < 2
 
     def table(self, key: Key, binnings: Binnings | None = None) -> Floats:
-        """Masses times the smoothed ratio, with the floor."""
         binnings = merging(binnings)
         masses = [self.margins[j].masses for j in key]
         has_kernel = [self.kernels[j] is not None for j in key]
@@ -279,7 +276,7 @@ class KernelJoint(Joint):
         return ratio
 
     def _ratio(self, key: Key) -> Floats:
-        """Ratio of the smooth density to the product of masses, over groups."""
+        """Return the ratio of the smooth density to the product of masses, over groups."""
         ratio = self.statistics.counts(key, [self.margins[j].binning for j in key])
         for kernel in (self.kernels[j] for j in key):  # each step moves the first axis to the end
             if kernel is not None:
@@ -287,7 +284,6 @@ class KernelJoint(Joint):
         return ratio
 
     def points(self, n_rows: int, rng: np.random.Generator) -> Points:
-        """Draws: rows, each feature moved by its kernel."""
         bins, weights = self.statistics.points()
         rows = draw_bins(weights, n_rows, rng)
         codes = np.empty((n_rows, len(self.kernels)), dtype=np.int32)
@@ -297,7 +293,7 @@ class KernelJoint(Joint):
 
 
 def _move(margin: Margin, kernel: KernelMatrix | None, codes: BinIndices, rng: np.random.Generator) -> BinIndices:
-    """Bins of rows moved by a kernel over groups: to a group, then to a bin of the group by mass."""
+    """Return bins of rows moved by a kernel over groups: to a group, then to a bin of the group by mass."""
     if kernel is None:
         return draw_bins(margin.masses, len(codes), rng)
     groups = _move_groups(margin, kernel, margin.groups[codes], rng)

@@ -52,7 +52,7 @@ class Family(NamedTuple):
     scores: Callable[[Floats], Floats] = np.asarray
 
     def log_density(self, u: Floats, v: Floats, tau: Tau) -> Floats:
-        """Logarithm of the density at ranks."""
+        """Return the logarithm of the density at ranks."""
         return self.log_density_at(self.scores(u), self.scores(v), tau)
 
 
@@ -94,7 +94,7 @@ def _frank(u: Floats, v: Floats, tau: Tau) -> Floats:
 
 @functools.cache
 def _frank_taus() -> tuple[Floats, Floats]:
-    """τ = 1 - 4 / θ (1 - mean of t / (exp(t) - 1) over 0 < t < θ), on a grid."""
+    """Return τ = 1 - 4 / θ (1 - mean of t / (exp(t) - 1) over 0 < t < θ), on a grid."""
     thetas = np.geomspace(0.01, 150, 200)
     t = thetas[:, None] * (np.arange(400) + 0.5) / 400
     return 1 - 4 / thetas * (1 - (t / np.expm1(t)).mean(axis=1)), thetas
@@ -180,7 +180,6 @@ class KernelMatrix:
     constants: Floats
 
     def __getitem__(self, places: Any) -> KernelMatrix:
-        """Some of several matrices, or one of them."""
         return KernelMatrix(self.ordered[places], self.diagonals[places], self.constants[places])
 
     def __len__(self) -> int:
@@ -188,12 +187,11 @@ class KernelMatrix:
 
     @property
     def diagonal(self) -> Floats:
-        """All elements of the diagonal."""
         ordered = np.diagonal(self.ordered, axis1=-2, axis2=-1)
         return np.concatenate([ordered, self.diagonals], axis=-1) + self.constants[..., None]
 
     def left(self, tables: Floats) -> Floats:
-        """The products A C with tables C."""
+        """Return the products A C with tables C."""
         n = self.ordered.shape[-1]
         if n == tables.shape[-2]:
             product: Floats = np.matmul(self.ordered, tables)
@@ -206,15 +204,14 @@ class KernelMatrix:
         return product
 
     def right(self, tables: Floats) -> Floats:
-        """The products C Aᵀ with tables C."""
+        """Return the products C Aᵀ with tables C."""
         return self.left(tables.swapaxes(-1, -2)).swapaxes(-1, -2)
 
     def squares(self) -> KernelMatrix:
-        """The matrix of squared elements; constants must be zero."""
+        """Return the matrix of squared elements; constants must be zero."""
         return KernelMatrix(self.ordered**2, self.diagonals**2, self.constants)
 
     def column(self, group: int) -> Floats:
-        """One column."""
         n = self.ordered.shape[-1]
         column = np.full(n + len(self.diagonals), float(self.constants))
         if group < n:
@@ -225,7 +222,7 @@ class KernelMatrix:
 
 
 def stacked(matrices: Sequence[KernelMatrix]) -> KernelMatrix:
-    """Matrices of the same shape along a new first axis."""
+    """Return matrices of the same shape along a new first axis."""
     parts = ([getattr(matrix, name) for matrix in matrices] for name in ("ordered", "diagonals", "constants"))
     return KernelMatrix(*(np.stack(part) for part in parts))
 
@@ -259,7 +256,6 @@ class Margin:
 
     @functools.cached_property
     def binning(self) -> Binning:
-        """The groups of bins."""
         ordered = self.masses[: self.n_ordered]
         if self.n_ordered <= self.max_groups or not ordered.sum():
             return unmerged(len(self.masses))
@@ -268,17 +264,14 @@ class Margin:
 
     @property
     def groups(self) -> Ints:
-        """Group of each bin."""
         return self.binning.bins
 
     @functools.cached_property
     def group_masses(self) -> Floats:
-        """Mass of each group."""
         return np.bincount(self.groups, self.masses).astype(np.float64)
 
     @functools.cached_property
     def n_ordered_groups(self) -> int:
-        """Number of groups of ordered bins."""
         return int(self.groups[self.n_ordered - 1]) + 1 if self.n_ordered else 0
 
     @functools.cached_property
@@ -306,7 +299,7 @@ class Margin:
         return places
 
     def with_groups(self, max_groups: int) -> Margin:
-        """The same bins, with at most `max_groups` groups of ordered ones."""
+        """Return the same bins, with at most `max_groups` groups of ordered ones."""
         return dataclasses.replace(self, max_groups=max_groups)
 
     @functools.cached_property
@@ -367,7 +360,7 @@ class Margin:
         return np.clip(means, low - farthest, high + farthest) / ((high - low) / 1.349)
 
     def _group_values(self) -> tuple[Floats, Floats] | None:
-        """Mean value of each ordered group, interpolated where there are none, and the mass that has values."""
+        """Return the mean value of each ordered group, interpolated where it has none, and the mass that has values."""
         if self.values is None or not np.isfinite(self.values).any():
             return None
         values = self.values / (np.nanmax(np.abs(self.values)) or 1.0)  # differences of huge ones would overflow
@@ -383,7 +376,6 @@ class Margin:
     # Kernels
 
     def kernel(self, bandwidth: float, scale: Scale = "ranks") -> KernelMatrix:
-        """Return the matrix A of a bandwidth, over groups."""
         return self.kernels([bandwidth], scale)[0]
 
     def kernels(self, bandwidths: Sequence[float], scale: Scale) -> list[KernelMatrix]:
@@ -402,12 +394,12 @@ class Margin:
         return {scale: (at[:, None] - at) ** 2 / _DEGREES_OF_FREEDOM for scale, at in places.items()}
 
     def shrinkage(self, share: float) -> KernelMatrix:
-        """The matrix A of groups without an order: stay, or with a probability move to any group by its mass."""
+        """Return the matrix A of groups without an order: stay, or with a probability move to any group by its mass."""
         return KernelMatrix(np.empty((0, 0)), (1 - share) * safe_inverse(self.group_masses), np.array(share))
 
 
 def _padded_size(n_groups: int) -> int:
-    """The largest number of groups with as many points in each; few or many groups stay as they are."""
+    """Return the largest number of groups with as many points in each; few or many groups stay as they are."""
     if not _COARSE_GROUPS // 4 < n_groups <= _COARSE_GROUPS:
         return n_groups
     n_steps = _N_POINTS // n_groups
@@ -462,7 +454,7 @@ def _balance(bells: Floats, masses: Floats) -> Floats:
 
 
 def shape_of(margin: Margin) -> Hashable:
-    """What margins must have in common to be stacked."""
+    """Return what margins must have in common to be stacked."""
     coarse = margin.coarse
     groups = len(margin.group_masses), margin.n_ordered_groups, margin.points.shape[1]
     return margin.binning.is_identity, *groups, len(coarse.group_masses), coarse.n_ordered_groups
@@ -480,7 +472,6 @@ class Margins:
     _arrays: dict[Hashable, Any] = dataclasses.field(default_factory=dict, repr=False)
 
     def take(self, numbers: Ints) -> Margins:
-        """Return the margins of some of the pairs."""
         return Margins(self.distinct, self.places[numbers], self._arrays)
 
     @property
@@ -502,7 +493,6 @@ class Margins:
 
     @property
     def coarse(self) -> Margins:
-        """The groups as bins of margins with fewer groups and points."""
         everyone = np.arange(len(self.distinct))
         coarse = self._shared("coarse", lambda: Margins([margin.coarse for margin in self.distinct], everyone))
         return Margins(coarse.distinct, self.places, coarse._arrays)  # noqa: SLF001  of the same class
@@ -523,16 +513,13 @@ class Margins:
 
     @property
     def mean_points(self) -> Floats:
-        """Mean of the points of each ordered group."""
         return self._stacked("mean_points", lambda margin: margin.points.mean(axis=1))
 
     def copula_scores(self, scores: Callable[[Floats], Floats], *, is_reversed: bool) -> Floats:
-        """Return the scores that a family needs of the ranks of the points, or of 1 minus these."""
         name = scores, is_reversed
         return self._stacked(name, lambda margin: margin.copula_scores(scores, is_reversed=is_reversed).T.ravel())
 
     def kernels(self, bandwidth: float, scale: Scale) -> KernelMatrix:
-        """Return the matrix A of a bandwidth for each pair."""
         matrices = self._shared((bandwidth, scale), lambda: _kernels_of(self.distinct, bandwidth, scale))
         return cast("KernelMatrix", matrices[self.places])
 
