@@ -62,7 +62,6 @@ def in_turn(solve: Solve[Result], *, n_jobs: int = 1, is_large: Callable[[Key], 
     """
 
     def solve_order(keys: Sequence[Key], received: Received) -> Iterator[tuple[Result, Sequence[Floats]]]:
-        """Results and faces of the terms of one order."""
         if n_jobs == 1 or not any(map(is_large, keys)):
             yield from (solve(key, received(key)) for key in keys)
             return
@@ -124,8 +123,8 @@ def purify_product_pairs(
     for keys in _stacks(terms):
         values, weights = np.stack([terms[key] for key in keys]), np.stack([table(key) for key in keys])
         places = np.flatnonzero(_are_products(weights, least_weight))
-        found = _purify_stack(values[places], weights[places], scales)
-        pure.update(zip((keys[place] for place in places), found, strict=True))
+        pure_pairs = _purify_stack(values[places], weights[places], scales)
+        pure.update(zip((keys[place] for place in places), pure_pairs, strict=True))
     return pure
 
 
@@ -240,7 +239,6 @@ def cascade(
     at_once = _purified_at_once(pending, weights.first, scales / units, options)
 
     def purify_one(key: Key, term: Floats) -> tuple[_PureTerm, Faces]:
-        """A pure term with its certificate, and its faces."""
         if key in at_once:
             weights.last(key)
             values, certificate, faces = at_once.pop(key)
@@ -248,7 +246,6 @@ def cascade(
         return _purify_term(term, cut_weights(weights.last(key)), scales / units, options)
 
     def is_large(key: Key) -> bool:
-        """Whether a term has enough cells to pay for threads."""
         return pending[key].size >= _CELLS_FOR_THREADS
 
     steps = descend(keys, in_turn(purify_one, n_jobs=n_jobs, is_large=is_large), pending, widen=widen)
@@ -264,12 +261,10 @@ class _Weights:
         self._known: dict[Key, Floats] = {}
 
     def first(self, key: Key) -> Floats:
-        """The weights of a term, kept for the second time."""
         self._known[key] = self._table(key)
         return self._known[key]
 
     def last(self, key: Key) -> Floats:
-        """The weights of a term, no longer kept."""
         return self._known.pop(key) if key in self._known else self._table(key)
 
 
@@ -309,7 +304,6 @@ def _units(scales: Floats) -> Floats:
 
 
 def _scaled(terms: Mapping[Key, Floats], factors: Floats) -> dict[Key, Floats]:
-    """Terms with each output multiplied by a factor."""
     if (factors == 1.0).all():
         return dict(terms)
     return {key: values * factors.reshape(-1, *[1] * len(key)) for key, values in terms.items()}
@@ -358,7 +352,6 @@ def _check_finite(intercept: Floats, terms: Mapping[Key, Floats]) -> None:
 
 
 def measure(pure: Floats, weights: Floats, scales: Floats, solution: Solution) -> TermCertificate:
-    """The certificate of a term, without the errors of higher orders."""
     bin_masses = marginals(weights)
     is_complete = all(masses.all() for masses in bin_masses)
     seen = weights if is_complete else weights[np.ix_(*(masses > 0 for masses in bin_masses))]

@@ -174,7 +174,6 @@ class HigherCertificate:
 
     @property
     def in_short(self) -> str:
-        """A short phrase that says how pure these terms are."""
         orders = _orders(self.orders)
         if not self.n_terms and not self.n_left_out:
             return f"{orders} in the remainder"
@@ -203,7 +202,6 @@ class HigherCertificate:
         return f"{tables} accurate to about {100 * self.table_error:.2g}% of the largest score: {correction}"
 
     def _phrase_of_correction(self) -> str:
-        """What was corrected for dependence: nothing, or how many terms of which orders."""
         if not self.n_corrected:
             return "not corrected for dependence"
         orders = sorted(self.bins) or self.orders
@@ -229,7 +227,6 @@ class HigherCertificate:
         )
 
     def _phrase_of_errors(self) -> str:
-        """Errors of tables and of the intercept, as far as they are known and not zero."""
         table = (
             "errors of tables not measured"
             if math.isnan(self.table_error)
@@ -428,7 +425,6 @@ class Certificate:
         return max(self.terms.items(), key=lambda item: self._excess(item[1]))
 
     def _excess(self, term: TermCertificate) -> float:
-        """Impurity and error of a term relative to what is allowed; NaN counts as infinite."""
         excess = max(term.impurity / self.tol, (term.error or 0.0) / (_ERROR_FACTOR * self.tol))
         return np.inf if np.isnan(excess) else excess
 
@@ -446,8 +442,8 @@ class Certificate:
             higher = dataclasses.replace(higher, n_terms=n_higher)
         if higher is not None and not has_rests:
             higher = dataclasses.replace(higher, n_left_out=0, largest_missed=0.0)
-        kept = {name for key in names for name in key}
-        aliases = tuple(group for group in self.aliases if len(kept & set(group)) > 1)
+        features = {name for key in names for name in key}
+        aliases = tuple(group for group in self.aliases if len(features & set(group)) > 1)
         return dataclasses.replace(self, terms=terms, higher=higher, remainder_share=None, aliases=aliases)
 
     @property
@@ -457,8 +453,8 @@ class Certificate:
         A function that is constant on each separate part of a pair's support is one of either feature.
         """
         aliased = tuple(sentence_of_aliases(group) for group in self.aliases)
-        parts = [key for key, term in self.terms.items() if len(key) == 2 and term.n_components > 1]
-        split = [key for key in parts if not any(set(key) <= set(group) for group in self.aliases)]
+        disconnected = [key for key, term in self.terms.items() if len(key) == 2 and term.n_components > 1]
+        split = [key for key in disconnected if not any(set(key) <= set(group) for group in self.aliases)]
         return (*aliased, _sentence_of_parts(split)) if split else aliased
 
     def __str__(self) -> str:
@@ -491,7 +487,6 @@ class Certificate:
         return f", the mean of the score under it from the intercept by {self.mean_gap:.1%} of its standard deviation"
 
     def _table(self) -> list[str]:
-        """A line per term, of many terms those that are farthest from the tolerance."""
         shown = self.terms
         if len(shown) > _MAX_LINES:
             worst = sorted(shown, key=lambda key: -self._excess(shown[key]))[:_MAX_LINES]
@@ -543,7 +538,6 @@ def _worst(numbers: Iterable[float]) -> float:
 
 
 def _orders(orders: Sequence[int]) -> str:
-    """Orders in words, from the lowest to the highest."""
     first, last = orders[0], orders[-1]
     if first == last:
         return f"order {first}"

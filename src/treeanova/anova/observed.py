@@ -39,7 +39,6 @@ class ObservedCells:
 
     @classmethod
     def of(cls, weights: Floats) -> ObservedCells:
-        """The cells where weights are positive."""
         order = weights.ndim
         positions = np.flatnonzero(weights)
         masses = weights.ravel()[positions]
@@ -68,7 +67,6 @@ class ObservedCells:
         return [block.reshape(-1, *shape) for block, shape in zip(blocks, self.shapes, strict=True)]
 
     def mean_squares(self, values: Floats) -> Floats:
-        """Mean square of each output under the weights."""
         squares: Floats = np.square(self.scaled(values)).sum(axis=1)
         return squares
 
@@ -98,12 +96,12 @@ def faces_of_all(
     matrix = _block_diagonal([problem.matrix for problem in problems])
     transposed = matrix.T
     pairs = zip(problems, values, strict=True)
-    right = transposed @ np.concatenate([problem.scaled(own).T for problem, own in pairs])
+    right = transposed @ np.concatenate([problem.scaled(tensor).T for problem, tensor in pairs])
     lengths = np.array([problem.matrix.shape[1] for problem in problems])
     goals = block_dot(right, right, lengths) * np.array(tolerances)[:, None] ** 2
     solution, _ = conjugate_gradients(lambda v: transposed @ (matrix @ v), right, goals, max_iterations, lengths)
-    parts = np.split(solution, np.cumsum(lengths)[:-1])
-    return [problem.split(part) for problem, part in zip(problems, parts, strict=True)]
+    blocks = np.split(solution, np.cumsum(lengths)[:-1])
+    return [problem.split(block) for problem, block in zip(problems, blocks, strict=True)]
 
 
 def _block_diagonal(matrices: Sequence[scipy.sparse.csr_array]) -> scipy.sparse.csr_array:
@@ -120,7 +118,6 @@ def _block_diagonal(matrices: Sequence[scipy.sparse.csr_array]) -> scipy.sparse.
 
 
 def _slices_of_cells(positions: Ints, shape: tuple[int, ...]) -> Ints:
-    """The slice of each cell along each axis, numbered through all axes, shape (n_cells, n_axes)."""
     slices = np.empty((len(positions), len(shape)), dtype=np.int64)
     start, stride = 0, math.prod(shape)
     for axis, size in enumerate(shape):
@@ -145,7 +142,6 @@ def slice_impurity(values: Floats, cells: Ints, weights: Floats, *, are_drawn: b
 
 
 def _numbered(cells: Ints) -> Ints:
-    """A number for each distinct combination of bins."""
     flat = np.zeros(len(cells), dtype=np.int64)
     for column in cells.T:
         flat = flat * (int(column.max(initial=0)) + 1) + column

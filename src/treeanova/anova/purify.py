@@ -71,7 +71,6 @@ def checked_scores(scores: object, cells: tuple[int, ...]) -> tuple[Floats, bool
 
 
 def _real_array(name: str, value: object) -> Floats:
-    """A new float64 array, or an error that names the argument."""
     if isinstance(value, np.ma.MaskedArray):
         n_masked = int(np.ma.getmaskarray(value).sum())
         raise TypeError(f"`{name}` must not be a masked array, got one with {n_masked:,} masked cells; fill it first.")

@@ -34,30 +34,27 @@ from treeanova.core.arrays import Faces, Floats, Ints
 
 def marginal(weights: Floats, axes: Sequence[int]) -> Floats:
     """Weights of a subset of the axes, in the order of the axes; the same array for all axes."""
-    others = tuple(set(range(weights.ndim)) - set(axes))
-    return weights.sum(axis=others) if others else weights
+    summed = tuple(set(range(weights.ndim)) - set(axes))
+    return weights.sum(axis=summed) if summed else weights
 
 
 def marginals(weights: Floats) -> list[Floats]:
-    """One vector of bin weights per axis."""
     return [marginal(weights, [axis]) for axis in range(weights.ndim)]
 
 
 def outer(vectors: Sequence[Floats]) -> Floats:
-    """Product of vectors, one axis each."""
     return functools.reduce(np.multiply.outer, vectors)
 
 
 def spread(face: Floats, axis: int) -> Floats:
-    """A face as a tensor that broadcasts along its axis."""
     return np.expand_dims(face, axis + 1)
 
 
 def slice_sums(values: Floats, weights: Floats, axis: int) -> Floats:
     """Weighted sums of all slices along an axis, as a face."""
     order, outputs = weights.ndim, weights.ndim  # einsum labels: axes 0 .. order - 1, then the outputs
-    kept = [outputs, *(i for i in range(order) if i != axis)]
-    sums: Floats = np.einsum(values, [outputs, *range(order)], weights, list(range(order)), kept)  # type: ignore[arg-type]
+    remaining = [outputs, *(i for i in range(order) if i != axis)]
+    sums: Floats = np.einsum(values, [outputs, *range(order)], weights, list(range(order)), remaining)  # type: ignore[arg-type]
     return sums
 
 
@@ -98,18 +95,15 @@ def move_means(values: Floats, weights: Floats, axis: int, faces: Faces) -> Floa
 
 
 def take_out(values: Floats, faces: Sequence[Floats]) -> None:
-    """Subtract faces from values, in place."""
     for axis, face in enumerate(faces):
         values -= spread(face, axis)
 
 
 def zero_faces(values: Floats) -> Faces:
-    """One face of zeros per axis."""
     return [np.zeros(values.shape[: i + 1] + values.shape[i + 2 :]) for i in range(values.ndim - 1)]
 
 
 def add_faces(faces: Faces, more: Sequence[Floats]) -> None:
-    """Add to faces, in place."""
     for face, addend in zip(faces, more, strict=True):
         face += addend
 
@@ -139,7 +133,6 @@ def sweep_product(values: Floats, bin_masses: Sequence[Floats]) -> Faces:
 
 
 def largest(values: Floats) -> Floats:
-    """Largest absolute value of each output."""
     flat = values.reshape(len(values), -1)
     result: Floats = np.maximum(flat.max(axis=1), -flat.min(axis=1))
     return result
@@ -229,12 +222,10 @@ def maximal_correlation(weights: Floats) -> float:
         return _as_correlation(scipy.linalg.eigvalsh(dense)[-1])
 
     def without_constants(vector: Floats) -> Floats:
-        """The vector without its component along the constants."""
         share = np.bincount(labels, root * vector) / component_mass
         return vector - root * share[labels]
 
     def square(vector: Floats) -> Floats:
-        """The square of the correlation operator, applied to a vector."""
         return without_constants(matrix.T @ (matrix @ without_constants(vector.ravel())))
 
     return _as_correlation(_largest_eigenvalue(square, len(root)))
@@ -316,7 +307,6 @@ def _of_unknowns(numbers: Any, lengths: Ints | None) -> Any:
 
 
 def block_dot(first: Floats, second: Floats, lengths: Ints) -> Floats:
-    """Inner products of blocks of vectors, one row per block."""
     products: Floats = np.add.reduceat(first * second, np.cumsum([0, *lengths[:-1]]))
     return products
 
@@ -386,11 +376,11 @@ def _tie_components(scores: Floats, faces: Faces, weights: Floats) -> None:
     n_components, (row_labels, column_labels) = bin_components(weights)
     if n_components == 1:
         return
-    rest = scores.copy()
-    take_out(rest, faces)
+    residual = scores.copy()
+    take_out(residual, faces)
     rows, columns = marginals(weights)
     mass = np.bincount(row_labels, rows)
-    row_sums, column_sums = rows * axis_means(rest, columns, 1), columns * axis_means(rest, rows, 0)
+    row_sums, column_sums = rows * axis_means(residual, columns, 1), columns * axis_means(residual, rows, 0)
     for output in range(len(scores)):
         excess = np.bincount(row_labels, row_sums[output]) - np.bincount(column_labels, column_sums[output])
         shift = excess / (2 * mass)
@@ -404,11 +394,11 @@ def _tie_faces(scores: Floats, faces: Faces, weights: Floats) -> None:
     support = np.flatnonzero(weights)
     pure_under_product = scores.copy()
     tied = sweep_product(pure_under_product, bin_masses)
-    rest = pure_under_product - scores  # what the faces take out, less what the product takes out
+    residual = pure_under_product - scores  # what the faces take out, less what the product takes out
     for axis, face in enumerate(faces):
-        rest += spread(face, axis)
+        residual += spread(face, axis)
     for output, scale in enumerate(largest(scores)):
-        potential = _potential(rest[output].ravel()[support], support, bin_masses, scale)
+        potential = _potential(residual[output].ravel()[support], support, bin_masses, scale)
         for face, more in zip(tied, sweep_product(potential, bin_masses), strict=True):
             face[output] += more[0]
     pure = scores.copy()
@@ -466,11 +456,11 @@ def _fill_block(
     """Faces of the axes outside the group, over the cells whose bins in the group are unseen."""
     outputs = np.arange(len(scores))
     face_cells = [np.ix_(outputs, *(bins[j] for j in range(len(bins)) if j != axis)) for axis in range(len(bins))]
-    rest = scores[np.ix_(outputs, *bins)]
+    residual = scores[np.ix_(outputs, *bins)]
     for axis in group:
-        rest -= spread(faces[axis][face_cells[axis]], axis)
+        residual -= spread(faces[axis][face_cells[axis]], axis)
     for axis in range(len(bins)):
         if axis not in group:
-            means = axis_means(rest, bin_masses[axis][bins[axis]], axis)
+            means = axis_means(residual, bin_masses[axis][bins[axis]], axis)
             faces[axis][face_cells[axis]] = means
-            rest -= spread(means, axis)
+            residual -= spread(means, axis)

@@ -42,7 +42,6 @@ def checked_whole(name: str, number: Any, least: int, remedy: str) -> int:
 
 
 def checked_seed(number: Any) -> int:
-    """The seed of random numbers that was given as `random_state`."""
     return checked_whole("random_state", number, 0, "0 is the default")
 
 
@@ -54,7 +53,6 @@ def _controller() -> threadpoolctl.ThreadpoolController:
 
 
 def single_threaded() -> contextlib.AbstractContextManager[Any]:
-    """A context in which BLAS uses one thread."""
     limited: contextlib.AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
     return limited
 
@@ -120,19 +118,18 @@ def _to_be_quoted(names: Sequence[str]) -> list[str]:
     Where two rows of names make the same label, the first names that differ are such a pair.
     """
     starts = {start for name in names for start in _starts(name)}
-    known = set(names)
+    all_names = set(names)
 
     def is_ambiguous(name: str) -> bool:
         """Whether a name reads as another name, and the begin of one more."""
-        rests = (name.removeprefix(start + SEPARATOR) for start in _starts(name)[:-1] if start in known)
-        return any(rest in starts or not known.isdisjoint(_starts(rest)) for rest in rests)
+        endings = (name.removeprefix(start + SEPARATOR) for start in _starts(name)[:-1] if start in all_names)
+        return any(ending in starts or not all_names.isdisjoint(_starts(ending)) for ending in endings)
 
-    found = [name for name in names if SEPARATOR in name and is_ambiguous(name)]
-    return [*found, *(name for name in names if name.startswith('"') and found and name not in found)]
+    ambiguous = [name for name in names if SEPARATOR in name and is_ambiguous(name)]
+    return [*ambiguous, *(name for name in names if name.startswith('"') and ambiguous and name not in ambiguous)]
 
 
 def _starts(name: str) -> list[str]:
-    """All that a name begins with, up to a sign or its end."""
     return list(itertools.accumulate(name.split(SEPARATOR), lambda start, word: f"{start}{SEPARATOR}{word}"))
 
 
@@ -178,9 +175,9 @@ def _where_it_differs(label: str, ordered: Sequence[str], n_characters: int) -> 
     start -= _n_of_word(label[:start][::-1])
     group = [other for other in ordered if other.startswith(label[:start])]
     end = min(_n_shared([other[::-1] for other in group]), min(map(len, group)) - start)
-    own = label[start : len(label) - end + _n_of_word(label[len(label) - end :])]
-    kept = min(start, max(0, n_characters - 2 - len(own)))
-    return shortened(f"{label[:kept].rstrip()}…{own}{'…' if end else ''}", n_characters)
+    distinctive = label[start : len(label) - end + _n_of_word(label[len(label) - end :])]
+    n_shown = min(start, max(0, n_characters - 2 - len(distinctive)))
+    return shortened(f"{label[:n_shown].rstrip()}…{distinctive}{'…' if end else ''}", n_characters)
 
 
 def _n_of_word(text: str) -> int:
@@ -190,5 +187,4 @@ def _n_of_word(text: str) -> int:
 
 
 def _n_shared(texts: Sequence[str]) -> int:
-    """Number of characters with which all texts begin."""
     return sum(1 for _ in itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*texts, strict=False)))

@@ -72,7 +72,6 @@ class Kernel:
         functools.update_wrapper(self, function)
 
     def __call__(self, *arguments: Any) -> Any:
-        """The result of the compiled function."""
         return self.compiled(*(_read_only(argument) for argument in arguments))
 
     @property

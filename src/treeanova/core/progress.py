@@ -164,15 +164,16 @@ _LISTENER: contextvars.ContextVar[Progress] = contextvars.ContextVar("listener",
 
 
 @contextlib.contextmanager
-def reporting(wanted: bool | Progress | None) -> Iterator[Progress]:
+def reporting(progress: bool | Progress | None) -> Iterator[Progress]:
     """A context with the function that reports progress: a bar for True, `quiet` for False and None, else as given.
 
     `blocks` report to it too. In the end, however it comes, the bar is gone and its line empty.
     """
-    if not callable(wanted) and not isinstance(wanted, (bool, type(None))):
-        raise TypeError(f"`progress` must be True, False, None or a function, got {wanted!r}; leave it out for none.")
+    if not callable(progress) and not isinstance(progress, (bool, type(None))):
+        raise TypeError(f"`progress` must be True, False, None or a function, got {progress!r}; leave it out for none.")
     with contextlib.ExitStack() as stack:
-        progress = wanted if callable(wanted) else stack.enter_context(Bar()) if wanted else quiet
+        if not callable(progress):
+            progress = stack.enter_context(Bar()) if progress else quiet
         token = _LISTENER.set(progress)
         stack.callback(_LISTENER.reset, token)
         yield progress
@@ -190,7 +191,6 @@ def blocks(stage: str, results: Iterable[T], total: int) -> Iterator[T]:
 
 @contextlib.contextmanager
 def one_step(progress: Progress, stage: str) -> Iterator[None]:
-    """A context that is a stage of its own."""
     progress(stage, 0, 1)
     yield
     progress(stage, 1, 1)
@@ -217,7 +217,6 @@ class Steps:
         progress(stage, 0, total)
 
     def advance(self) -> None:
-        """One more step is done."""
         self._n_done += 1
         self._progress(self._stage, self._n_done, self._total)
 
@@ -244,7 +243,6 @@ class Clock:
 
     @property
     def is_limited(self) -> bool:
-        """Whether there is a limit."""
         return self._end < math.inf
 
     def part(self, share: float, reserved: float = 0.0) -> Clock:
@@ -252,7 +250,6 @@ class Clock:
         return Clock(max(share * (self.left - reserved), 0.0) if self.is_limited else None)
 
     def check(self) -> None:
-        """Raise OutOfTime when the time is over."""
         if self.left <= 0.0:
             raise OutOfTime
 
@@ -260,7 +257,6 @@ class Clock:
         """Progress that raises OutOfTime at the first step after the time is over."""
 
         def report(stage: str, done: int, total: int) -> None:
-            """One step."""
             self.check()
             progress(stage, done, total)
 

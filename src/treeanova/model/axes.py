@@ -72,13 +72,13 @@ class Lookup:
         codes = np.empty(len(column), dtype=np.int32)
         several = self.has_several if self.has_several.any() else None
         for start in range(0, len(column), _CHUNK):
-            values, part = column[start : start + _CHUNK], codes[start : start + _CHUNK]
+            values, chunk = column[start : start + _CHUNK], codes[start : start + _CHUNK]
             cells = self.cells(values)
-            self.first.take(cells, out=part, mode="clip")
-            part += values > self.bound.take(cells, mode="clip")
+            self.first.take(cells, out=chunk, mode="clip")
+            chunk += values > self.bound.take(cells, mode="clip")
             if several is not None:
                 rows = np.flatnonzero(several.take(cells, mode="clip"))
-                part[rows] = np.searchsorted(self.bounds, values[rows], side="left")
+                chunk[rows] = np.searchsorted(self.bounds, values[rows], side="left")
         return codes
 
     @property
@@ -88,7 +88,6 @@ class Lookup:
 
 
 def lookup_of(bounds: Floats) -> Lookup | None:
-    """A table for bounds; None where half of them or more would be searched for."""
     best = None
     for cells, n_cells in _candidates(bounds):
         lookup = _table(bounds, cells, n_cells)
@@ -366,12 +365,12 @@ class CategoryAxis(Axis):
         return codes
 
     def examples(self) -> Floats:
-        known = len(self.categories)
+        n_categories = len(self.categories)
         values = np.arange(self.size, dtype=np.float64)
-        if self.missing_bin >= known:
+        if self.missing_bin >= n_categories:
             values[self.missing_bin] = np.nan
-        if self.unseen_bin >= known:
-            values[self.unseen_bin] = known
+        if self.unseen_bin >= n_categories:
+            values[self.unseen_bin] = n_categories
         return values
 
     def coarsened(self, bins: Ints) -> CategoryAxis:

@@ -126,12 +126,10 @@ class Effects:
 
     @property
     def schema(self) -> Schema:
-        """Features, outputs and link."""
         return self.grid.schema
 
     @property
     def n_outputs(self) -> int:
-        """Number of outputs."""
         return len(self.intercept)
 
     def binnings_of(self, key: Key) -> tuple[Binning, ...]:
@@ -172,7 +170,6 @@ class Effects:
         return total
 
     def at(self, key: Key, codes: BinIndices) -> Floats:
-        """One term at rows given by their bins."""
         if key not in self.binnings:
             values: Floats = self.terms[key][tuple(codes[:, j] for j in key)]
             return values
@@ -181,24 +178,21 @@ class Effects:
         return coarse
 
     def keep(self, wanted: Callable[[Key], bool]) -> Effects:
-        """The intercept and those terms whose key is wanted."""
         terms = {key: values for key, values in self.terms.items() if wanted(key)}
         return Effects(self.grid, self.intercept, terms, self.binnings)
 
     def with_schema(self, schema: Schema) -> Effects:
-        """The same effects with another schema, for example with other names of the features."""
         axes = tuple(of_feature(axis, feature) for axis, feature in zip(self.grid.axes, schema.features, strict=True))
         return dataclasses.replace(self, grid=Grid(schema, axes))
 
     def thresholds_of(self, feature: int) -> Floats:
-        """Upper ends of all intervals of a numeric feature but the last."""
         return self.grid.axes[feature].thresholds
 
     def on_union(self, grid: Grid, old_bins: Sequence[Ints]) -> Effects:
         """The same effects on a grid of finer axes."""
         binnings = {
-            key: tuple(binning_by(binning.bins[old_bins[j]]) for j, binning in zip(key, own, strict=True))
-            for key, own in self.binnings.items()
+            key: tuple(binning_by(binning.bins[old_bins[j]]) for j, binning in zip(key, coarse, strict=True))
+            for key, coarse in self.binnings.items()
         }
         terms = {}
         for key, values in self.terms.items():
@@ -222,32 +216,37 @@ def effects_of_tables(
     thresholds: Mapping[str, Sequence[float]],
     link: str,
 ) -> Effects:
-    """An additive model given by tables; see `Effects.from_tables`."""
     if link not in _LINKS:
         raise ValueError(f"`link` must be one of {', '.join(map(repr, _LINKS))}, got {link!r}.")
-    named = [((names,) if isinstance(names, str) else tuple(names), table) for names, table in tables.items()]
-    features = tuple(dict.fromkeys(name for names, _ in named for name in names))
-    unknown = [name for given in (categories, thresholds) for name in given if name not in features]
+    named = {(names,) if isinstance(names, str) else tuple(names): table for names, table in tables.items()}
+    features = tuple(dict.fromkeys(name for names in named for name in names))
+    unknown = [name for name in (*categories, *thresholds) if name not in features]
     if unknown:
         raise ValueError(f"`categories` and `thresholds` must be of features of the tables, got {unknown[0]!r}.")
     terms: dict[Key, Floats] = {}
-    for names, table in named:
+    for names, table in named.items():
         key, values = _ordered_table(names, table, features)
         if key in terms:
             raise ValueError(f"`tables` must have each set of features once, got {names} twice; add them up.")
         terms[key] = values[..., None]
+    sizes = _sizes_of_features(terms, features)
+    bins = [_bins_of_table(name, sizes[name], categories.get(name), thresholds.get(name)) for name in features]
+    schema = Schema(tuple(feature for feature, _ in bins), link=link, named=True)
+    return Effects(Grid(schema, tuple(axis for _, axis in bins)), np.array([float(intercept)]), terms)
+
+
+def _sizes_of_features(terms: Mapping[Key, Floats], features: Sequence[str]) -> dict[str, int]:
+    """Return the number of bins of each feature; ValueError where tables do not agree on one."""
     sizes = {features[j]: values.shape[axis] for key, values in terms.items() for axis, j in enumerate(key)}
     for key, values in terms.items():
-        expected = tuple(sizes[features[j]] for j in key)
+        names = tuple(features[j] for j in key)
+        expected = tuple(sizes[name] for name in names)
         if values.shape[:-1] != expected:
-            names = tuple(features[j] for j in key)
             raise ValueError(
                 f"`tables` must give each feature as many bins as all others do, got {names} with shape "
                 f"{values.shape[:-1]} where {expected} was expected."
             )
-    bins = [_bins_of_table(name, sizes[name], categories.get(name), thresholds.get(name)) for name in features]
-    schema = Schema(tuple(feature for feature, _ in bins), link=link, named=True)
-    return Effects(Grid(schema, tuple(axis for _, axis in bins)), np.array([float(intercept)]), terms)
+    return sizes
 
 
 def _ordered_table(names: tuple[str, ...], table: Any, features: Sequence[str]) -> tuple[Key, Floats]:
@@ -269,11 +268,11 @@ def _bins_of_table(
     if labels is not None and thresholds is not None:
         raise ValueError(f"{name!r} must have `categories` or `thresholds`, got both; it is a category or a number.")
     if thresholds is None:
-        known = tuple(range(size) if labels is None else labels)
-        if len(known) != size or len(set(known)) < size:
-            raise ValueError(f"`categories` must give {name!r} {size} different labels, got {list(known)!r}.")
-        labelled = Feature(name, Labels(known), accepts_missing=False, accepts_unseen=False)
-        return labelled, CategoryAxis(name, -1, known, -1)
+        categories = tuple(range(size) if labels is None else labels)
+        if len(categories) != size or len(set(categories)) < size:
+            raise ValueError(f"`categories` must give {name!r} {size} different labels, got {list(categories)!r}.")
+        labelled = Feature(name, Labels(categories), accepts_missing=False, accepts_unseen=False)
+        return labelled, CategoryAxis(name, -1, categories, -1)
     bounds = np.asarray(thresholds, dtype=np.float64)
     if bounds.shape != (size - 1,) or not (np.diff(bounds) > 0).all() or np.isnan(bounds).any():
         raise ValueError(f"`thresholds` must give {name!r} {size - 1} ascending numbers, got {list(thresholds)!r}.")
@@ -287,18 +286,20 @@ def _taken(values: Floats, places: Sequence[Ints]) -> Floats:
     return np.ascontiguousarray(values)
 
 
-def weighted_sum(parts: Sequence[Effects], factors: Sequence[float]) -> Effects:
-    """Weighted sum of effects on one grid; terms on different axes meet on their common refinement."""
-    grid = parts[0].grid
-    intercept = np.sum([factor * part.intercept for factor, part in zip(factors, parts, strict=True)], axis=0)
-    keys = dict.fromkeys(key for part in parts for key in part.terms)
-    binnings = {key: common_refinements([part.binnings_of(key) for part in parts if key in part.terms]) for key in keys}
+def weighted_sum(summands: Sequence[Effects], factors: Sequence[float]) -> Effects:
+    grid = summands[0].grid
+    intercept = np.sum([factor * summand.intercept for factor, summand in zip(factors, summands, strict=True)], axis=0)
+    keys = dict.fromkeys(key for summand in summands for key in summand.terms)
+    binnings = {
+        key: common_refinements([summand.binnings_of(key) for summand in summands if key in summand.terms])
+        for key in keys
+    }
     terms = {}
     for key in keys:
         tensors = [
-            factor * part.on_binnings(key, binnings[key])
-            for factor, part in zip(factors, parts, strict=True)
-            if key in part.terms
+            factor * summand.on_binnings(key, binnings[key])
+            for factor, summand in zip(factors, summands, strict=True)
+            if key in summand.terms
         ]
         sizes = np.sum([_largest(tensor) for tensor in tensors], axis=0)
         terms[key] = _beyond(np.sum(tensors, axis=0), ROUNDING * sizes)
@@ -318,7 +319,6 @@ def _beyond(tensor: Floats, rounding: Floats) -> Floats:
 
 
 def _largest(tensor: Floats) -> Floats:
-    """The largest absolute value of each output."""
     largest: Floats = np.abs(tensor).max(axis=tuple(range(tensor.ndim - 1)), initial=0.0)
     return largest
 
@@ -369,7 +369,6 @@ def class_probabilities(schema: Schema, score: Floats) -> Floats:
 
 
 def is_classifier(schema: Schema) -> bool:
-    """Whether the response is the probability of a class."""
     return not schema.predicts_share and schema.link in {"logit", "softmax", "probability"}
 
 

@@ -18,8 +18,6 @@ from treeanova.model.rows import Rows
 
 
 class Nodes(NamedTuple):
-    """Nodes of all trees, as in `Forest`."""
-
     roots: Ints
     feature: Ints
     bound: Floats
@@ -123,12 +121,10 @@ class Forest:
 
     @property
     def n_trees(self) -> int:
-        """Number of trees."""
         return len(self.roots)
 
     @property
     def n_leaves(self) -> int:
-        """Number of leaves of all trees."""
         return len(self.values)
 
     @property
@@ -151,7 +147,6 @@ class Forest:
         return len(np.unique(tree[self.leaf >= 0] * len(labels) + labels[self.leaf[self.leaf >= 0]]))
 
     def with_schema(self, schema: Schema) -> Forest:
-        """The same forest with another schema, for example with other names of the features."""
         return dataclasses.replace(self, schema=schema)
 
     def thresholds_of(self, feature: int) -> Floats:
@@ -161,7 +156,6 @@ class Forest:
 
     @property
     def n_outputs(self) -> int:
-        """Number of outputs."""
         return len(self.intercept)
 
     def leaf_ids(self, X: Any) -> Ints:
@@ -220,7 +214,6 @@ class Forest:
             node = np.where(self.goes_left(node, values), self.left[node], self.right[node])
 
     def goes_left(self, node: Ints, values: Floats) -> Bools:
-        """Whether encoded values go left at nodes, one value for each."""
         missing = np.isnan(values)
         goes = values <= self.bound[node]
         start = self.category_start[node]
@@ -308,17 +301,19 @@ def assemble(
     left, right = np.array(left, dtype=np.int64), np.array(right, dtype=np.int64)
     roots = np.asarray(roots, dtype=np.int64)
     is_leaf = (left < 0) | (right < 0)
-    kept = _reachable(roots, left, right, is_leaf)
-    is_leaf, itself, position = is_leaf[kept], np.arange(kept.sum()), np.cumsum(kept) - 1
+    is_reached = _reachable(roots, left, right, is_leaf)
+    is_leaf, itself, position = is_leaf[is_reached], np.arange(is_reached.sum()), np.cumsum(is_reached) - 1
     start = np.full(len(left), -1) if category_start is None else np.asarray(category_start, dtype=np.int64)
     nodes = {
-        "feature": np.where(is_leaf, -1, np.asarray(feature, dtype=np.int64)[kept]),
-        "bound": np.asarray(bound, dtype=np.float64)[kept],
-        "left": np.where(is_leaf, itself, position[np.maximum(left[kept], 0)]),
-        "right": np.where(is_leaf, itself, position[np.maximum(right[kept], 0)]),
-        "missing_left": np.asarray(missing_left, dtype=bool)[kept],
-        "zero_missing": np.zeros(len(itself), bool) if zero_missing is None else np.asarray(zero_missing, bool)[kept],
-        "category_start": np.where(is_leaf, -1, start[kept]),
+        "feature": np.where(is_leaf, -1, np.asarray(feature, dtype=np.int64)[is_reached]),
+        "bound": np.asarray(bound, dtype=np.float64)[is_reached],
+        "left": np.where(is_leaf, itself, position[np.maximum(left[is_reached], 0)]),
+        "right": np.where(is_leaf, itself, position[np.maximum(right[is_reached], 0)]),
+        "missing_left": np.asarray(missing_left, dtype=bool)[is_reached],
+        "zero_missing": np.zeros(len(itself), bool)
+        if zero_missing is None
+        else np.asarray(zero_missing, bool)[is_reached],
+        "category_start": np.where(is_leaf, -1, start[is_reached]),
         "leaf": np.where(is_leaf, np.cumsum(is_leaf) - 1, -1),
     }
     forest = Forest(
@@ -326,8 +321,8 @@ def assemble(
         intercept=np.atleast_1d(np.array(intercept, dtype=np.float64)),
         roots=position[roots],
         category_left=np.asarray(category_left, dtype=bool),
-        values=np.asarray(values, dtype=np.float64)[kept][is_leaf],
-        leaf_label=np.asarray(leaf_label, dtype=np.int64)[kept][is_leaf],
+        values=np.asarray(values, dtype=np.float64)[is_reached][is_leaf],
+        leaf_label=np.asarray(leaf_label, dtype=np.int64)[is_reached][is_leaf],
         **nodes,
     )
     _check(forest)
@@ -387,7 +382,6 @@ class TreeBuilder:
         return position
 
     def link(self, node: int, left: int, right: int) -> None:
-        """Set the children of a node."""
         self.left[node], self.right[node] = left, right
 
     def forest(self, schema: Schema, intercept: npt.ArrayLike, roots: npt.ArrayLike) -> Forest:
@@ -471,7 +465,6 @@ def bound_up_to(threshold: npt.ArrayLike) -> Floats:
 
 
 def weighted_sum(forests: Sequence[Forest], factors: Sequence[float]) -> Forest:
-    """The forest whose score is a weighted sum of the scores of others, which have the same schema."""
     first = forests[0]
     for forest in forests[1:]:
         _check_combinable(first.schema, forest.schema)

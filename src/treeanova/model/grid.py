@@ -47,7 +47,6 @@ class Grid:
 
     @functools.cached_property
     def sizes(self) -> tuple[int, ...]:
-        """Number of bins of each axis."""
         return tuple(axis.size for axis in self.axes)
 
     def index(self, X: Any) -> BinIndices:
@@ -73,12 +72,10 @@ class Grid:
         return Rows.of(X, self.schema).bins(self)
 
     def encoded(self, codes: BinIndices) -> Floats:
-        """Encoded rows that fall in given bins."""
         columns = [axis.examples()[codes[:, j]] for j, axis in enumerate(self.axes)]
         return np.stack(columns, axis=1) if columns else np.empty(codes.shape)
 
     def has_bins_of(self, other: Grid) -> bool:
-        """Whether two grids have the same features with the same bins."""
         pairs = zip(self.axes, other.axes, strict=False)
         return self.schema.names == other.schema.names and all(a.has_bins_of(b) for a, b in pairs)
 
@@ -108,8 +105,10 @@ def grid_of(forest: Forest) -> Grid:
     starts = np.searchsorted(forest.feature[order], np.arange(len(forest.schema.features) + 1))
     nodes = [order[starts[j] : starts[j + 1]] for j in range(len(forest.schema.features))]
     axes = [
-        _category_axis(feature, forest, own) if feature.is_category else _interval_axis(feature, forest, own)
-        for feature, own in zip(forest.schema.features, nodes, strict=True)
+        _category_axis(feature, forest, split_nodes)
+        if feature.is_category
+        else _interval_axis(feature, forest, split_nodes)
+        for feature, split_nodes in zip(forest.schema.features, nodes, strict=True)
     ]
     return Grid(forest.schema, tuple(axes))
 
@@ -189,7 +188,6 @@ def common_schema(schemas: Sequence[Schema]) -> Schema:
 
 
 def _common_classes(schemas: Sequence[Schema]) -> tuple[Hashable, ...]:
-    """The classes of those models that store them."""
     known = list(dict.fromkeys(schema.classes for schema in schemas if schema.classes))
     if len(known) > 1:
         raise ValueError(
@@ -205,7 +203,6 @@ def same_or_none(values: Sequence[Any]) -> Any:
 
 
 def _widest(features: Sequence[Feature]) -> Feature:
-    """The feature whose categories hold those of all others."""
     widest = max(features, key=lambda feature: feature.n_categories)
     known = set(widest.encoder.labels or ())
     for feature in features:
@@ -245,7 +242,6 @@ def _reading(feature: Feature) -> tuple[str, object]:
 
 
 def _union_axis(feature: Feature, axes: Sequence[Axis]) -> tuple[Axis, list[Ints]]:
-    """One axis for several of a feature, and the old bin of each new bin for each."""
     labels = feature.encoder.labels
     unseen_bin, maps = -1, []
     bounds = np.empty(0)
@@ -329,7 +325,6 @@ class Binning:
 
     @property
     def is_identity(self) -> bool:
-        """Whether every bin stays on its own."""
         return self.size == len(self.bins)
 
     def shift(self, max_bins: int) -> int:
@@ -361,11 +356,9 @@ class Binning:
         return self.pool(values * self.shares.reshape(shape), axis)
 
     def spread(self, values: Floats, axis: int = 0) -> Floats:
-        """Values of coarse bins, repeated for each of their fine bins."""
         return values if self.is_identity else values.take(self.bins, axis=axis)
 
     def axis(self, axis: Axis) -> Axis:
-        """The coarse axis."""
         return axis if self.is_identity else axis.coarsened(self.bins)
 
     def one_of_each(self, numbers: Ints) -> Ints:
@@ -379,16 +372,13 @@ class Binning:
         return finer.one_of_each(self.bins)
 
     def refines(self, other: Binning) -> bool:
-        """Whether every bin lies within one bin of another binning of the same axis."""
         return np.array_equal(other.within(self)[self.bins], other.bins)
 
     def equals(self, other: Binning) -> bool:
-        """Whether both merge the same bins."""
         return self.size == other.size and np.array_equal(self.bins, other.bins)
 
 
 def unmerged(n_bins: int) -> Binning:
-    """The binning that leaves every bin on its own."""
     return Binning(np.arange(n_bins), np.ones(n_bins), n_bins)
 
 
@@ -426,16 +416,15 @@ def equal_mass_groups(masses: Floats, n_groups: int) -> Ints:
 
 
 def common_refinements(options: Sequence[Sequence[Binning]]) -> tuple[Binning, ...]:
-    """The common refinement of several lists of binnings, one binning per feature."""
     return tuple(common_refinement(column) for column in zip(*options, strict=True))
 
 
 def common_refinement(binnings: Sequence[Binning]) -> Binning:
     """The coarsest binning that is finer than or equal to all of some binnings of one axis."""
-    first, *others = binnings
-    if first.is_identity or all(first.equals(other) for other in others):
+    first, *finer = binnings
+    if first.is_identity or all(first.equals(other) for other in finer):
         return first
-    identity = next((other for other in others if other.is_identity), None)
+    identity = next((other for other in finer if other.is_identity), None)
     if identity is not None:
         return identity
     pairs = np.unique(np.stack([binning.bins for binning in binnings]), axis=1, return_inverse=True)[1].ravel()

@@ -56,20 +56,20 @@ def write(path: str | os.PathLike[str], header: Mapping[str, Any], arrays: Mappi
 
     The entry "derived" of the header is the number of bytes that follow from the arrays once the file is loaded.
     """
-    shapes, parts = _join_small(arrays)
+    shapes, entries = _join_small(arrays)
     writer = {"treeanova": __version__}
-    content = {"kind": _KIND, "schema": SCHEMA, "writer": writer, "arrays": sorted(parts), **header}
+    content = {"kind": _KIND, "schema": SCHEMA, "writer": writer, "arrays": sorted(entries), **header}
     if shapes:
         content[_JOINED] = shapes
     with replacing(path) as whole, zipfile.ZipFile(whole, "w") as file:
         file.writestr(_part(_HEADER), json.dumps(content), compresslevel=_LEVEL)
-        for key in sorted(parts):
+        for key in sorted(entries):
             buffer = io.BytesIO()
-            np.lib.format.write_array(buffer, np.asarray(parts[key]), allow_pickle=False)
+            np.lib.format.write_array(buffer, np.asarray(entries[key]), allow_pickle=False)
             content_of_part = buffer.getbuffer()
-            part = _part(f"{key}.npy", is_packed=_is_worth_packing(content_of_part))
-            file.writestr(part, content_of_part, compresslevel=_LEVEL)
-        written = sum(part.compress_size for part in file.infolist())
+            entry = _part(f"{key}.npy", is_packed=_is_worth_packing(content_of_part))
+            file.writestr(entry, content_of_part, compresslevel=_LEVEL)
+        written = sum(entry.compress_size for entry in file.infolist())
         missing = _least_size(file.infolist(), content.get("derived", 0)) - written
         if missing > 0:
             file.writestr(zipfile.ZipInfo(_PADDING), bytes(missing))
@@ -80,9 +80,9 @@ def _join_small(arrays: Mapping[str, npt.NDArray[Any]]) -> tuple[dict[str, list[
     if len(arrays) <= _MAX_PARTS:
         return {}, dict(arrays)
     small = [key for key in sorted(arrays) if arrays[key].dtype == np.float64 and arrays[key].nbytes < _SMALL]
-    parts = {key: arrays[key] for key in arrays.keys() - set(small)}
-    parts[_JOINED] = np.concatenate([np.zeros(0), *(arrays[key].ravel() for key in small)])
-    return {key: list(arrays[key].shape) for key in small}, parts
+    entries = {key: arrays[key] for key in arrays.keys() - set(small)}
+    entries[_JOINED] = np.concatenate([np.zeros(0), *(arrays[key].ravel() for key in small)])
+    return {key: list(arrays[key].shape) for key in small}, entries
 
 
 def _is_worth_packing(content: memoryview) -> bool:
@@ -92,9 +92,9 @@ def _is_worth_packing(content: memoryview) -> bool:
     return len(zlib.compress(sample, 1)) < _WORTH_PACKING * len(sample)
 
 
-def _least_size(parts: Sequence[zipfile.ZipInfo], n_derived: int) -> int:
+def _least_size(entries: Sequence[zipfile.ZipInfo], n_derived: int) -> int:
     """Smallest number of bytes that a file must have with these parts, and so many bytes that follow from them."""
-    header, total = (sum(part.file_size for part in some) for some in (parts[:1], parts))
+    header, total = (sum(entry.file_size for entry in some) for some in (entries[:1], entries))
     total += n_derived
     for_header = header / _MOST_PARSED_PER_BYTE if header > _ALWAYS_PARSED else 0
     for_all = total / _MOST_PER_BYTE if total > _ALWAYS_UNPACKED else 0
@@ -102,10 +102,9 @@ def _least_size(parts: Sequence[zipfile.ZipInfo], n_derived: int) -> int:
 
 
 def _part(name: str, *, is_packed: bool = True) -> zipfile.ZipInfo:
-    """A part without a date: the same content gives the same bytes."""
-    part = zipfile.ZipInfo(name)
-    part.compress_type = zipfile.ZIP_DEFLATED if is_packed else zipfile.ZIP_STORED
-    return part
+    entry = zipfile.ZipInfo(name)
+    entry.compress_type = zipfile.ZIP_DEFLATED if is_packed else zipfile.ZIP_STORED
+    return entry
 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
@@ -121,9 +120,9 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, npt.ND
         with source.open("rb") as content, zipfile.ZipFile(content) as file:
             size = os.fstat(content.fileno()).st_size
             header = _header(file, source.name, size)
-            parts = [file.getinfo(f"{key}.npy") for key in dict.fromkeys(header["arrays"])]
-            _check_sizes([file.getinfo(_HEADER), *parts], source.name, size, _n_derived(header))
-            arrays = {part.filename.removesuffix(".npy"): _array(file, part) for part in parts}
+            entries = [file.getinfo(f"{key}.npy") for key in dict.fromkeys(header["arrays"])]
+            _check_sizes([file.getinfo(_HEADER), *entries], source.name, size, _n_derived(header))
+            arrays = {entry.filename.removesuffix(".npy"): _array(file, entry) for entry in entries}
             arrays |= _separate(header.get(_JOINED, {}), arrays.pop(_JOINED, None))
     except (ArchiveError, FileNotFoundError, PermissionError):
         raise
@@ -136,7 +135,6 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, npt.ND
 
 
 def _n_derived(header: Mapping[str, Any]) -> int:
-    """Bytes that follow from the arrays, by the header."""
     n_bytes = header.get("derived", 0)
     if type(n_bytes) is not int or n_bytes < 0:
         raise ValueError("`derived` must be a number of bytes")
@@ -155,12 +153,12 @@ def _separate(shapes: Mapping[str, Sequence[int]], joined: npt.NDArray[Any] | No
     return {key: piece.reshape(shape) for (key, shape), piece in zip(shapes.items(), pieces, strict=True)}
 
 
-def _check_sizes(parts: Sequence[zipfile.ZipInfo], name: str, size: int, n_derived: int = 0) -> None:
+def _check_sizes(entries: Sequence[zipfile.ZipInfo], name: str, size: int, n_derived: int = 0) -> None:
     """Raise ArchiveError, before unpacking, for parts that unpack to more than is allowed for this file size."""
-    if any(part.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED} for part in parts):
+    if any(entry.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED} for entry in entries):
         raise ArchiveError(f"{name} must be compressed by deflate, got another method; save it again.")
-    if _least_size(parts, n_derived) > size:
-        n_bytes = sum(part.file_size for part in parts) + n_derived
+    if _least_size(entries, n_derived) > size:
+        n_bytes = sum(entry.file_size for entry in entries) + n_derived
         raise ArchiveError(
             f"{name} must unpack to what a file of {size:,} bytes may hold, got {n_bytes:,} bytes; it may be made to "
             "fill the memory: load files only from those you trust."
@@ -177,9 +175,9 @@ def _header(file: zipfile.ZipFile, name: str, size: int) -> dict[str, Any]:
     return header
 
 
-def _array(file: zipfile.ZipFile, part: zipfile.ZipInfo) -> npt.NDArray[Any]:
+def _array(file: zipfile.ZipFile, entry: zipfile.ZipInfo) -> npt.NDArray[Any]:
     """The array in a part; ValueError where the part is not as long as its header says."""
-    content = file.read(part)
+    content = file.read(entry)
     stream = io.BytesIO(content)
     shape, is_fortran, dtype = _NPY_HEADERS[np.lib.format.read_magic(stream)](stream)
     if math.prod(shape) * dtype.itemsize != len(content) - stream.tell():

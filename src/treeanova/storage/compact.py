@@ -44,8 +44,8 @@ def pack_pairs(
     if not isinstance(leaf_terms, PureLeafTerms) or n_cells < _least_cells(leaf_terms):
         return {}, dict(tables)
     pairs = {key: table for key, table in tables.items() if len(key) == 2 and table.size >= _LEAST_CELLS_OF_TABLE}
-    rests = {key: _rest_of(key, table, leaf_terms) for key, table in pairs.items()}
-    packed: dict[Key, Floats] = {key: rest for key, rest in rests.items() if rest is not None}
+    residuals = {key: _rest_of(key, table, leaf_terms) for key, table in pairs.items()}
+    packed: dict[Key, Floats] = {key: residual for key, residual in residuals.items() if residual is not None}
     return packed, {key: table for key, table in tables.items() if key not in packed}
 
 
@@ -54,26 +54,24 @@ def _least_cells(leaf_terms: LeafTerms) -> int:
 
 
 def unpack_pairs(packed: Mapping[Key, Floats], leaf_terms: LeafTerms | None) -> dict[Key, Floats]:
-    """The tables from their rests and the trees; ValueError where these do not fit each other."""
     if not packed:
         return {}
     if not isinstance(leaf_terms, PureLeafTerms):
         raise TypeError("tables that follow from trees must have them")
-    return {key: _table_of(key, rest, leaf_terms) for key, rest in packed.items()}
+    return {key: _table_of(key, residual, leaf_terms) for key, residual in packed.items()}
 
 
 def _rest_of(key: Key, table: Floats, terms: PureLeafTerms) -> Floats | None:
-    """The rest of a table, flat; None where it is no such sum."""
-    rest = table - terms.form.tensor(key) - terms.leftover.spread(key, terms.trees.first_bins(key))
+    residual = table - terms.form.tensor(key) - terms.leftover.spread(key, terms.trees.first_bins(key))
     coarse_bins = [_coarse_bins(j, terms) for j in key]
     firsts = [np.unique(bins, return_index=True)[1] for bins in coarse_bins]
-    moved = rest[np.ix_(*firsts)]
-    first = rest[:, 0] - moved[coarse_bins[0], 0]
-    second = rest[0] - moved[0, coarse_bins[1]]
-    rest -= _sum_of_closed_form([moved, first, second], coarse_bins)
-    if np.abs(rest).max() > _TOLERANCE * np.abs(table).max():
+    moved = residual[np.ix_(*firsts)]
+    first = residual[:, 0] - moved[coarse_bins[0], 0]
+    second = residual[0] - moved[0, coarse_bins[1]]
+    residual -= _sum_of_closed_form([moved, first, second], coarse_bins)
+    if np.abs(residual).max() > _TOLERANCE * np.abs(table).max():
         return None
-    return np.concatenate([part.ravel() for part in (moved, first, second)])
+    return np.concatenate([array.ravel() for array in (moved, first, second)])
 
 
 def _coarse_bins(feature: int, terms: PureLeafTerms) -> Ints:
@@ -86,8 +84,8 @@ def _coarse_bins(feature: int, terms: PureLeafTerms) -> Ints:
     return coarse.astype(np.int64).ravel()
 
 
-def _sum_of_closed_form(parts: Sequence[Floats], coarse_bins: Sequence[Ints]) -> Floats:
-    moved, first, second = parts
+def _sum_of_closed_form(tables: Sequence[Floats], coarse_bins: Sequence[Ints]) -> Floats:
+    moved, first, second = tables
     total: Floats = moved[np.ix_(*coarse_bins)]
     total += first[:, None]
     total += second
@@ -102,10 +100,10 @@ def _table_of(key: Key, flat: Floats, terms: PureLeafTerms) -> Floats:
     ends = np.cumsum([math.prod(shape) for shape in shapes])
     if flat.shape != (ends[-1],):
         raise ValueError("rests must fit the bins of the tables")
-    parts = [part.reshape(shape) for part, shape in zip(np.split(flat, ends[:-1]), shapes, strict=True)]
+    tables = [array.reshape(shape) for array, shape in zip(np.split(flat, ends[:-1]), shapes, strict=True)]
     table: Floats = terms.form.tensor(key)
     table += terms.leftover.spread(key, terms.trees.first_bins(key))
-    table += _sum_of_closed_form(parts, coarse_bins)
+    table += _sum_of_closed_form(tables, coarse_bins)
     return table
 
 
@@ -137,12 +135,10 @@ def pack_weights(weights: Mapping[Key, Floats]) -> tuple[dict[Key, Floats], dict
 
 
 def unpack_weights(packed: Mapping[Key, Floats], whole: Mapping[Key, Floats]) -> dict[Key, Floats]:
-    """All tables from the ratios of some and the marginals; ValueError where these do not fit each other."""
     return {key: _unpack(flat, *(whole[j,] for j in key)) for key, flat in packed.items()} | dict(whole)
 
 
 def n_cells_of_ratios(packed: Mapping[Key, Floats], whole: Mapping[Key, Floats]) -> int:
-    """Number of entries of the tables that follow from ratios."""
     return sum(math.prod(len(whole[j,]) for j in key) for key in packed)
 
 
@@ -163,13 +159,12 @@ def _pack(table: Floats, first: Floats | None = None, second: Floats | None = No
     return flat
 
 
-def _are_same(found: Floats, table: Floats, product: Floats) -> bool:
+def _are_same(unpacked: Floats, table: Floats, product: Floats) -> bool:
     tolerance = 4 * (_TOLERANCE_OF_WEIGHT * table + _TOLERANCE_OF_PRODUCT * product)  # rows, columns and their rounding
-    return np.array_equal(found > 0, table > 0) and bool((np.abs(found - table) <= tolerance).all())
+    return np.array_equal(unpacked > 0, table > 0) and bool((np.abs(unpacked - table) <= tolerance).all())
 
 
 def _starts(ratio: Floats, has_mass: Bools) -> Ints:
-    """First bins of groups: rows whose ratios differ from those of the last row before that has mass."""
     rows = np.flatnonzero(has_mass)
     before, after = ratio[rows[:-1]], ratio[rows[1:]]
     differ = (np.abs(after - before) > _TOLERANCE_OF_WEIGHT * before + _TOLERANCE_OF_PRODUCT).any(axis=1)
@@ -200,16 +195,15 @@ class CoarseCells:
     limits: Mapping[int, int]
 
     def shape(self, key: Key) -> tuple[int, ...]:
-        """Number of coarse bins of each feature of a term."""
         limit = self.limits[len(key)]
         return tuple(self.binnings[j].coarser_size(limit) for j in key)
 
     def spread(self, values: Floats, key: Key) -> Floats:
         """What a term receives, on the bins of the order above, on its own bins; outputs last."""
-        above, own = self.limits[len(key) + 1], self.limits[len(key)]
-        if above == own:
+        above, limit = self.limits[len(key) + 1], self.limits[len(key)]
+        if above == limit:
             return values
-        places = [_containing(self.binnings[j], above, own) for j in key]
+        places = [_containing(self.binnings[j], above, limit) for j in key]
         spread: Floats = values[np.ix_(*places)]
         return spread
 
@@ -229,8 +223,8 @@ def pack_tables(cells: CoarseCells, tables: Mapping[Key, Floats]) -> tuple[dict[
     whole: dict[Key, Floats] = {}
     for key in _highest_first(tables):
         start = received.take(key)
-        faces, rest = _faces_of(tables[key] - start)
-        if np.abs(rest).max() <= _TOLERANCE * largest:
+        faces, residual = _faces_of(tables[key] - start)
+        if np.abs(residual).max() <= _TOLERANCE * largest:
             received.pass_down(key, faces)
             packed[key] = np.concatenate([_without_zeros(face, axis).ravel() for axis, face in enumerate(faces)])
         else:
@@ -241,7 +235,6 @@ def pack_tables(cells: CoarseCells, tables: Mapping[Key, Floats]) -> tuple[dict[
 def unpack_tables(
     cells: CoarseCells, packed: Mapping[Key, Floats], whole: Mapping[Key, Floats], n_outputs: int
 ) -> dict[Key, Floats]:
-    """All tables from the faces of some; ValueError where faces do not fit the coarse bins."""
     received = _Received(cells)
     tables = dict(whole)
     for key in _highest_first(packed):
@@ -252,7 +245,6 @@ def unpack_tables(
 
 
 def n_cells_of_faces(cells: CoarseCells, packed: Mapping[Key, Floats], n_outputs: int) -> int:
-    """Number of entries of the tables that follow from faces."""
     return sum(math.prod(cells.shape(key)) for key in packed) * n_outputs
 
 
@@ -264,11 +256,9 @@ class _Received:
         self._sums: dict[Key, Floats] = {}
 
     def take(self, key: Key) -> Floats | float:
-        """What a term has received, on its own bins."""
         return self._cells.spread(self._sums.pop(key), key) if key in self._sums else 0.0
 
     def pass_down(self, key: Key, faces: Faces) -> None:
-        """What is added to a term by faces is taken from the terms below."""
         for below, face in zip(keys_below(key), faces, strict=True):
             self._sums[below] = self._sums[below] - face if below in self._sums else -face
 
@@ -279,12 +269,12 @@ def _highest_first(keys: Mapping[Key, Floats]) -> list[Key]:
 
 def _faces_of(values: Floats) -> tuple[Faces, Floats]:
     """Slices along the first bins, each of what the slices before it leave; and what all of them leave."""
-    rest = np.array(values)
+    residual = np.array(values)
     faces: Faces = []
     for axis in range(values.ndim - 1):
-        faces.append(np.take(rest, [0], axis=axis).squeeze(axis))
-        rest -= np.expand_dims(faces[-1], axis)
-    return faces, rest
+        faces.append(np.take(residual, [0], axis=axis).squeeze(axis))
+        residual -= np.expand_dims(faces[-1], axis)
+    return faces, residual
 
 
 def _sum_of_faces(faces: Faces) -> Floats:
@@ -293,8 +283,8 @@ def _sum_of_faces(faces: Faces) -> Floats:
 
 def _without_zeros(face: Floats, axis: int) -> Floats:
     """A face without its cells in the first bins of the features before its own: the slices before it took them."""
-    kept: Floats = face[(slice(1, None),) * axis]
-    return kept
+    inner: Floats = face[(slice(1, None),) * axis]
+    return inner
 
 
 def _unpack_faces(flat: Floats, shape: tuple[int, ...]) -> Faces:
@@ -304,6 +294,6 @@ def _unpack_faces(flat: Floats, shape: tuple[int, ...]) -> Faces:
     if flat.shape != (ends[-1],):
         raise ValueError("faces must fit the coarse bins")
     for axis, (face, part) in enumerate(zip(faces, np.split(flat, ends[:-1]), strict=True)):
-        kept = _without_zeros(face, axis)
-        kept[...] = part.reshape(kept.shape)
+        inner = _without_zeros(face, axis)
+        inner[...] = part.reshape(inner.shape)
     return faces

@@ -57,8 +57,6 @@ _MAY_BE_INFINITE = ("axes/", "moments/", _ROWS)  # thresholds, moments that are 
 
 
 class Saved(NamedTuple):
-    """The parts of a decomposition that are saved."""
-
     source: Source
     terms: TermSet
     density: Density
@@ -79,8 +77,6 @@ class Tables:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Nodes:
-    """A forest as `assemble` takes it."""
-
     intercept: Floats
     roots: Ints
     feature: Ints
@@ -134,7 +130,6 @@ class LeafTables:
 
     @property
     def n_derived(self) -> int:
-        """Number of entries of the tables that follow from faces."""
         if self.purity is None:
             return 0
         return n_cells_of_faces(self.purity.cells, self.purity.faces, self.nodes.values.shape[1])
@@ -146,7 +141,7 @@ def pack(saved: Saved, *, rows: bool = True) -> tuple[dict[str, Any], Arrays]:
     tensors, leaf_terms = saved.terms.tables, saved.terms.leaf_terms
     grid = tensors.effects.grid
     check_schema(grid.schema)
-    rests, whole_tables = pack_pairs(tensors.effects.terms, leaf_terms)
+    pair_residuals, whole_tables = pack_pairs(tensors.effects.terms, leaf_terms)
     ratios, weights = pack_weights(tensors.weights)
     trees = None if leaf_terms is None else leaf_tables(leaf_terms)
     raw = saved.source.tables_to_save(saved.terms)
@@ -157,7 +152,7 @@ def pack(saved: Saved, *, rows: bool = True) -> tuple[dict[str, Any], Arrays]:
         "scope": saved.scope,
         "settings": dataclasses.replace(saved.settings, n_jobs=1, seconds=None),
         "pure": _tables_of(tensors.effects, whole_tables),
-        "rests": rests,
+        "rests": pair_residuals,
         "weights": weights,
         "ratios": ratios,
         "raw": None if raw is None else _tables_of(raw),
@@ -167,7 +162,7 @@ def pack(saved: Saved, *, rows: bool = True) -> tuple[dict[str, Any], Arrays]:
     header = {name: describe(value, arrays, name) for name, value in entries.items()}
     header["source"] = saved.source.tag
     header["density"] = describe_density(saved.density)
-    header["derived"] = _n_derived(rests, grid, ratios, weights, trees)
+    header["derived"] = _n_derived(pair_residuals, grid, ratios, weights, trees)
     if saved.density.statistics is not None:
         requests = saved.source.wanted_tables()
         header["rows"], of_rows = pack_statistics(saved.density.statistics, saved.terms.grid, requests, rows=rows)
@@ -188,14 +183,13 @@ def _tables_of(effects: Effects, terms: Mapping[Key, Floats] | None = None) -> T
 
 
 def _n_derived(
-    rests: Mapping[Key, Floats],
+    pair_residuals: Mapping[Key, Floats],
     grid: Grid,
     ratios: Mapping[Key, Floats],
     weights: Mapping[Key, Floats],
     trees: LeafTables | None,
 ) -> int:
-    """Return the bytes of the tables that are not saved, because they follow from trees, ratios or faces."""
-    n_of_pairs = len(grid.schema.outputs) * sum(math.prod(grid.sizes[j] for j in key) for key in rests)
+    n_of_pairs = len(grid.schema.outputs) * sum(math.prod(grid.sizes[j] for j in key) for key in pair_residuals)
     return 8 * (n_of_pairs + n_cells_of_ratios(ratios, weights) + (0 if trees is None else trees.n_derived))
 
 
@@ -207,11 +201,13 @@ def unpack(header: Mapping[str, Any], arrays: Arrays) -> Saved:
     entry = _Entries(header, arrays)
     grid = _restore_grid(entry)
     trees = entry.of("trees", LeafTables | None)
-    rests, ratios, whole_weights = (entry.of(name, Mapping[Key, Floats]) for name in ("rests", "ratios", "weights"))
-    if _n_derived(rests, grid, ratios, whole_weights, trees) != header["derived"]:
+    pair_residuals, ratios, whole_weights = (
+        entry.of(name, Mapping[Key, Floats]) for name in ("rests", "ratios", "weights")
+    )
+    if _n_derived(pair_residuals, grid, ratios, whole_weights, trees) != header["derived"]:
         raise ValueError("tables that follow from others must be as large as the header says")
     leaf_terms = None if trees is None else leaf_terms_of(trees, grid)
-    effects = _effects_of(entry.of("pure", Tables), grid, unpack_pairs(rests, leaf_terms))
+    effects = _effects_of(entry.of("pure", Tables), grid, unpack_pairs(pair_residuals, leaf_terms))
     tensors = Tensors(effects, _checked_weights(unpack_weights(ratios, whole_weights), effects))
     terms: TermSet = tensors if leaf_terms is None else Joined(tensors, leaf_terms)
     scope = entry.of("scope", Scope)
@@ -236,8 +232,6 @@ def unpack(header: Mapping[str, Any], arrays: Arrays) -> Saved:
 
 
 class _Entries(NamedTuple):
-    """The entries of a header, restored with their arrays."""
-
     header: Mapping[str, Any]
     arrays: Arrays
 

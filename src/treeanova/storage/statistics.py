@@ -32,15 +32,15 @@ _FEW_ROWS = 10
 _SPREAD_TOTALS = ("n_finite", "finite_weight", "weight")
 
 
-def kept(statistics: Statistics | None, fine: Grid, wanted: Sequence[Request], *, rows: bool = True) -> Any:
+def kept(statistics: Statistics | None, fine: Grid, requests: Sequence[Request], *, rows: bool = True) -> Any:
     """Statistics as they are after saving and loading: rows by their bins on a grid, or none."""
     if statistics is None:
         return None
-    return unpack_statistics(*pack_statistics(statistics, fine, wanted, rows=rows), statistics.grid, fine, wanted)
+    return unpack_statistics(*pack_statistics(statistics, fine, requests, rows=rows), statistics.grid, fine, requests)
 
 
 def pack_statistics(
-    statistics: Statistics, fine: Grid, wanted: Sequence[Request], *, rows: bool = True
+    statistics: Statistics, fine: Grid, requests: Sequence[Request], *, rows: bool = True
 ) -> tuple[dict[str, Any], Arrays]:
     """Header and arrays of statistics; `unpack_statistics` reverses this.
 
@@ -56,7 +56,7 @@ def pack_statistics(
     sample = statistics.sample.smallest(size)
     arrays = _pack_sample(sample, fine) | _pack_features(statistics, n_features, rows=rows)
     if len(sample) < statistics.n_rows:
-        tables = statistics.counted(wanted)
+        tables = statistics.counted(requests)
         arrays |= _pack_tables({key: table.sums for key, table in tables.items()})
     return header, arrays
 
@@ -106,7 +106,11 @@ def _without_few(totals: FeatureTotals, n_rows: Floats) -> FeatureTotals:
 
 
 def unpack_statistics(
-    header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], grid: Grid, fine: Grid, wanted: Sequence[Request]
+    header: Mapping[str, Any],
+    arrays: Mapping[str, npt.NDArray[Any]],
+    grid: Grid,
+    fine: Grid,
+    requests: Sequence[Request],
 ) -> Statistics:
     """Statistics from header and arrays; ValueError where these do not fit the grids."""
     totals = restore(header["totals"])
@@ -120,20 +124,20 @@ def unpack_statistics(
     is_possible = is_possible and 0 <= excess < 1
     if not is_possible or (sample.weights is not None) != bool(header["has_weights"]):
         raise ValueError("totals of rows must be positive and fit the sample")
-    requests = {request.key: request for request in wanted}
+    by_key = {request.key: request for request in requests}
     tables = {
-        key: CountedTable(requests[key].binnings, sums)
+        key: CountedTable(by_key[key].binnings, sums)
         for key, sums in _unpack_tables(
-            arrays, lambda key: _shape(requests.get(key_of(key, len(grid.axes)), Request(key)), grid)
+            arrays, lambda key: _shape(by_key.get(key_of(key, len(grid.axes)), Request(key)), grid)
         ).items()
-        if key in requests
+        if key in by_key
     }
     return Statistics(
         grid,
         totals,
         bool(header["has_weights"]),
         sample,
-        tuple(wanted),
+        tuple(requests),
         tables,
         _unpack_features(arrays, grid),
         binned=BinnedValues(fine, _unpack_spreads(arrays, len(grid.axes))),
@@ -150,8 +154,8 @@ def _unpack_sample(arrays: Mapping[str, npt.NDArray[Any]], fine: Grid) -> Sample
     sources = np.cumsum(integers(arrays["sources"])) if "sources" in arrays else np.zeros(n_rows, np.int64)
     hashes = arrays["hashes"] if "hashes" in arrays else _hashes(sources, rows)
     weights = arrays.get("weights")
-    known = [column for column in (sources, hashes, weights) if column is not None]
-    if any(column.shape != (n_rows,) for column in known) or hashes.dtype != np.uint64:
+    columns = [column for column in (sources, hashes, weights) if column is not None]
+    if any(column.shape != (n_rows,) for column in columns) or hashes.dtype != np.uint64:
         raise ValueError("rows of a sample must have a number, a source and a weight each")
     if rows.min(initial=0) < 0 or sources.min(initial=0) < 0:
         raise ValueError("rows of a sample must have numbers from 0 on")
@@ -195,7 +199,6 @@ def _shape(request: Request, grid: Grid) -> tuple[int, ...]:
 
 
 def keys_of_tables(arrays: Mapping[str, npt.NDArray[Any]]) -> list[Key]:
-    """Features of the tables in a file."""
     return [tuple(key) for name, keys in arrays.items() if name.startswith("keys/") for key in keys.tolist()]
 
 
@@ -213,7 +216,7 @@ def _unpack_tables(
             raise ValueError("tables of rows must fit the bins")
         wide = _counts(flat)
         tables |= {
-            key: part.reshape(shape) for key, part, shape in zip(keys, np.split(wide, ends), shapes, strict=False)
+            key: table.reshape(shape) for key, table, shape in zip(keys, np.split(wide, ends), shapes, strict=False)
         }
     return tables
 
@@ -227,10 +230,10 @@ def _counts(table: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def _hashes(sources: Ints, rows: Ints) -> npt.NDArray[np.uint64]:
-    found = np.empty(len(rows), dtype=np.uint64)
+    hashes = np.empty(len(rows), dtype=np.uint64)
     for source in np.unique(sources):
-        found[sources == source] = hashes_of(int(source), rows[sources == source])
-    return found
+        hashes[sources == source] = hashes_of(int(source), rows[sources == source])
+    return hashes
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -245,7 +248,6 @@ class SavedDensity(Density):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """Name of the density that was saved."""
         return self.kind
 
     @property
@@ -272,19 +274,18 @@ class SavedDensity(Density):
 
     def table(self, key: Key, binnings: Sequence[Binning] | None = None) -> Floats:
         sizes = [self._bound_grid.sizes[j] for j in key]
-        wanted = [unmerged(size) for size in sizes] if binnings is None else binnings
+        asked = [unmerged(size) for size in sizes] if binnings is None else binnings
         for larger in sorted((other for other in self.saved if set(key) <= set(other)), key=len):
             axes = self._saved_axes(larger)
-            pairs = [(axes[j], binning) for j, binning in zip(key, wanted, strict=True)]
+            pairs = [(axes[j], binning) for j, binning in zip(key, asked, strict=True)]
             if all(fine.refines(coarse) for fine, coarse in pairs):
                 table: Floats = self.saved[larger].sum(axis=tuple(i for i, j in enumerate(larger) if j not in key))
                 return pool_table(table, [binning_by(coarse.within(fine)) for fine, coarse in pairs])
         raise ValueError("a saved decomposition has the weights of its own terms only; pass `X` for others.")
 
     def _saved_axes(self, key: Key) -> dict[int, Binning]:
-        """Binnings of the features of a saved table."""
-        known = self.binnings.get(key) or [unmerged(self._bound_grid.sizes[j]) for j in key]
-        return dict(zip(key, known, strict=True))
+        binnings = self.binnings.get(key) or [unmerged(self._bound_grid.sizes[j]) for j in key]
+        return dict(zip(key, binnings, strict=True))
 
 
 def describe_density(density: Density) -> dict[str, Any]:

@@ -32,12 +32,10 @@ SOLVERS: tuple[Solver, ...] = (
 
 
 def methods() -> list[str]:
-    """Names of all methods, "auto" first."""
     return list(dict.fromkeys([AUTO, *(solver.method for solver in SOLVERS)]))
 
 
 def check_method(method: object) -> None:
-    """Raise ValueError for an unknown method."""
     if method not in methods():
         names = ", ".join(map(repr, methods()))
         raise ValueError(f"`method` must be one of {names}, got {method!r}; leave it out to let treeanova choose.")
@@ -71,7 +69,6 @@ def _with_error(solution: Solution, reference: Solution, term: Floats) -> Soluti
 
 
 def solver_for(weights: Floats, method: str) -> Solver:
-    """The solver that serves a method, or "auto", under given weights."""
     if method == AUTO:
         return _automatic(weights.shape, weights)[0]
     for solver in SOLVERS:

@@ -64,13 +64,10 @@ class Solution:
     trace: Floats | None = None  # unpurified mass before the first pass and after each
 
     def flipped(self) -> Solution:
-        """The solution of a pair with its axes exchanged."""
         return dataclasses.replace(self, faces=self.faces[::-1])
 
 
 class Solver(abc.ABC):
-    """One way to find the faces that make a term pure."""
-
     method: ClassVar[str]  # as users ask for it; several solvers may share one, each for other weights
     name: ClassVar[str]  # in certificates
     remedy: ClassVar[str] = (
@@ -125,9 +122,9 @@ def with_probe(term: Floats) -> Floats:
 
 def without_probe(faces: Faces, shape: tuple[int, ...]) -> tuple[Faces, float]:
     """Faces without those of the probe, and the largest absolute value that these leave of the probe."""
-    rest = _probe(shape)
-    take_out(rest, [face[-1:] for face in faces])
-    return [face[:-1] for face in faces], float(largest(rest)[0])
+    residual = _probe(shape)
+    take_out(residual, [face[-1:] for face in faces])
+    return [face[:-1] for face in faces], float(largest(residual)[0])
 
 
 def _probe(shape: tuple[int, ...]) -> Floats:

@@ -46,8 +46,8 @@ class Elimination(Solver):
         return None
 
     def solve(self, term: Floats, weights: Floats, options: Options) -> Solution:  # noqa: ARG002 - needs none
-        faces, rest = without_probe(eliminated_faces(with_probe(term), weights), weights.shape)
-        error = max(rest, 8 * weights.size * EPSILON)
+        faces, residual = without_probe(eliminated_faces(with_probe(term), weights), weights.shape)
+        error = max(residual, 8 * weights.size * EPSILON)
         return Solution(faces, self.name, 1, face_correlation(weights), error=error)
 
 
@@ -57,7 +57,6 @@ def is_affordable(shape: tuple[int, ...]) -> bool:
 
 
 def _dimension(shape: tuple[int, ...]) -> int:
-    """Dimension of the functions of fewer axes."""
     return math.prod(shape) - math.prod(size - 1 for size in shape)
 
 
@@ -88,18 +87,18 @@ def graded_weights(weights: Floats) -> tuple[Ints, Floats]:
 def _fit(cells: Floats, shape: tuple[int, ...], heaviest_first: Ints, ranks: Ints, logs: Floats) -> Floats:
     """The function of fewer axes nearest to values of cells, all in the order of the cells."""
     basis, matrix = _basis_cells(shape, heaviest_first)
-    rest = np.setdiff1d(np.arange(cells.shape[1]), basis)
+    outside = np.setdiff1d(np.arange(cells.shape[1]), basis)
     ranks, logs = ranks[heaviest_first], logs[heaviest_first]
-    is_comparable = (ranks[rest][:, None] == ranks[basis]) & (matrix != 0)
-    ratios = np.exp(logs[rest][:, None] - logs[basis], out=np.zeros_like(matrix), where=is_comparable)
+    is_comparable = (ranks[outside][:, None] == ranks[basis]) & (matrix != 0)
+    ratios = np.exp(logs[outside][:, None] - logs[basis], out=np.zeros_like(matrix), where=is_comparable)
     weighted = matrix * ratios
-    left = cells[:, rest] - cells[:, basis] @ matrix.T
+    left = cells[:, outside] - cells[:, basis] @ matrix.T
     system = weighted.T @ matrix
     system[np.diag_indices_from(system)] += 1.0
     change = _solve_downwards(system, (left @ weighted).T).T
     fitted = np.empty_like(cells)
     fitted[:, basis] = cells[:, basis] + change
-    fitted[:, rest] = fitted[:, basis] @ matrix.T
+    fitted[:, outside] = fitted[:, basis] @ matrix.T
     return fitted
 
 
@@ -124,8 +123,8 @@ def _basis_cells(shape: tuple[int, ...], heaviest_first: Ints) -> tuple[Ints, Fl
         touched = np.flatnonzero(np.abs(factors) > _ZERO)
         table[touched] -= np.multiply.outer(factors[touched], table[done])
         basis.append(place)
-    others = np.setdiff1d(np.arange(table.shape[1]), basis)
-    matrix = np.ascontiguousarray(table[: len(basis), others].T)
+    outside = np.setdiff1d(np.arange(table.shape[1]), basis)
+    matrix = np.ascontiguousarray(table[: len(basis), outside].T)
     matrix[np.abs(matrix) <= _ZERO] = 0.0
     return np.array(basis, dtype=np.int64), matrix
 

@@ -120,8 +120,6 @@ def _purify(values: Floats, faces: Faces, system: _System, max_iterations: int) 
 
 
 class _System(abc.ABC):
-    """Normal equations of the faces of one output."""
-
     def __init__(self, weights: Floats) -> None:
         self.weights = weights
 

@@ -50,7 +50,6 @@ class StarMesh(SeenBinsSolver):
         return self.solution(term, weights, maximal_correlation(weights))
 
     def solution(self, term: Floats, weights: Floats, correlation: float) -> Solution:
-        """The same for callers who know the maximal correlation, which takes time."""
         faces = star_mesh_faces(term, weights)
         return Solution(faces, self.name, 1, correlation, error=sum(weights.shape) * EPSILON)
 
@@ -65,7 +64,6 @@ def star_mesh_faces(values: Floats, weights: Floats) -> Faces:
 
 
 def _potentials(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """Potentials of rows and columns, shapes (n_outputs, n_rows) and (n_outputs, n_columns)."""
     shares = weights / weights.sum(axis=0)
     rows = _row_potentials(*_row_network(values, weights, shares))
     columns = np.einsum("ij,kij->kj", shares, values - rows[:, :, None])
@@ -95,8 +93,8 @@ def _row_potentials(conductances: Floats, voltages: Floats) -> Floats:
         merged = conductances[:last, :last]
         merged += through
         share_of_new = np.divide(through, merged, out=through, where=merged > 0)
-        rest = voltages[:, :last, :last]
-        rest += share_of_new * (targets[:, None, :] - targets[:, :, None] - rest)
+        remaining = voltages[:, :last, :last]
+        remaining += share_of_new * (targets[:, None, :] - targets[:, :, None] - remaining)
     potentials = np.zeros((n_outputs, n_rows))
     for row in range(1, n_rows):
         potentials[:, row] = (potentials[:, :row] + voltages[:, row, :row]) @ shares[row, :row]
@@ -167,7 +165,6 @@ def _eliminate(term: Floats, weights: Floats) -> tuple[Faces, float]:
 
 
 def _heaviest_columns(weights: Floats) -> Ints:
-    """The heaviest column of each component of the support."""
     n_components, (_, labels) = bin_components(weights)
     by_mass = np.lexsort((weights.sum(axis=0), labels))
     return by_mass[np.searchsorted(labels[by_mass], np.arange(n_components), side="right") - 1]
