@@ -158,10 +158,10 @@ class Effects:
 
         Examples
         --------
-        >>> from treeanova.testing import example
-        >>> fx, X = example()
-        >>> fx.effects.score(X).ravel().tolist()
-        [0.0, 0.0, 0.0, 1.0]
+        >>> import treeanova
+        >>> effects = treeanova.Effects.from_tables({"a": [0.0, 1.0]}, intercept=0.5)
+        >>> effects.score([[0], [1]]).ravel().tolist()
+        [0.5, 1.5]
         """
         codes = Rows.of(X, self.schema).bins(self.grid)
         total = np.repeat(self.intercept[None], len(codes), axis=0)
