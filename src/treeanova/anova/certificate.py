@@ -329,7 +329,7 @@ class Certificate:
         Examples
         --------
         >>> import treeanova
-        >>> treeanova.purify([[0, 0], [0, 1]]).certificate.to_dict()["pure"]
+        >>> treeanova.purify([[0, 0], [0, 1]], [[1, 1], [1, 1]]).certificate.to_dict()["pure"]
         True
         """
         higher = self.higher

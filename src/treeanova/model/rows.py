@@ -33,13 +33,11 @@ class Rows:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from treeanova.testing import example
-    >>> fx, X = example()
-    >>> rows = Rows(np.array([[0.2, 0.9]]))
-    >>> rows.bins(fx.grid).tolist()
-    [[0, 1]]
-    >>> fx.effects.score(Rows.in_bins(fx.grid, np.array([[1, 1]]))).tolist()
+    >>> import numpy as np, treeanova
+    >>> effects = treeanova.Effects.from_tables({"a": [0.0, 1.0]}, thresholds={"a": [0.5]})
+    >>> Rows(np.array([[0.2], [0.9]])).bins(effects.grid).tolist()
+    [[0], [1]]
+    >>> effects.score(Rows.in_bins(effects.grid, np.array([[1]]))).tolist()
     [[1.0]]
     """
 
