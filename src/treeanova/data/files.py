@@ -50,7 +50,7 @@ class TableError(ValueError):
 
 
 def read_file(path: pathlib.Path, library: str | None, is_text: Callable[[str], bool]) -> tuple[nw.DataFrame[Any], str]:
-    """The table in a file, and the library that read it; `is_text` tells which columns of a text file stay text."""
+    """Read the table in a file, by the library that is also returned; `is_text` tells which columns stay text."""
     kind = _kind_of(path)
     library = library or _installed(LIBRARIES if kind in {"csv", "jsonl"} else _ARROW_FIRST)
     try:
@@ -113,7 +113,7 @@ def _unpack_zstandard(content: bytes) -> bytes:
 
 
 def _read_csv(path: pathlib.Path, library: str, is_text: Callable[[str], bool]) -> Any:
-    """Columns of plain numbers as the library reads them, all others as text: no library guesses dates or booleans."""
+    """Read columns of plain numbers by the library, all others as text: no library guesses dates or booleans."""
     head, rows = _split(_content(path), path.name)
     names, separator = _header(head, path.name)
     body = _checked_rows(rows, separator, len(names), path.name)
@@ -275,9 +275,7 @@ def _read_jsonl(path: pathlib.Path, library: str, _: Callable[[str], bool]) -> A
 
 
 def _read_parquet(path: pathlib.Path, library: str, _: Callable[[str], bool]) -> Any:
-    if library == "pyarrow":
-        return importlib.import_module("pyarrow.parquet").read_table(path)
-    return importlib.import_module(library).read_parquet(path)
+    return nw.to_native(nw.read_parquet(str(path), backend=library))  # type: ignore[arg-type]
 
 
 def _read_feather(path: pathlib.Path, library: str, _: Callable[[str], bool]) -> Any:
@@ -303,7 +301,7 @@ _INDEX_NAMES = ("__index_level_0__", f"{UNNAMED}0")
 
 
 def text_columns(schema: Schema | None) -> Callable[[str], bool]:
-    """A function that tells which columns of a text file stay text; all of them if they are matched by position."""
+    """Return what tells which columns of a text file stay text; all of them if they are matched by position."""
     if schema is None:
         return lambda _: False
     labels = {
@@ -352,12 +350,12 @@ def _model_columns(names: Sequence[str], schema: Schema, file_name: str, dropped
     """Return the names of the columns of a table that are the model's features, in its order."""
     if not schema.named:
         return _without_names(list(names), schema, file_name, dropped)
-    known = {name.replace(" ", "_") if schema.underscores else name: name for name in names}
-    known |= {name: name for name in names}
+    by_spelling = {name.replace(" ", "_") if schema.underscores else name: name for name in names}
+    by_spelling |= {name: name for name in names}
     for spelling in schema.spellings:
-        if all(name in known for name in spelling):
-            return [known[name] for name in spelling]
-    missing = [name for name in schema.names if name not in known]
+        if all(name in by_spelling for name in spelling):
+            return [by_spelling[name] for name in spelling]
+    missing = [name for name in schema.names if name not in by_spelling]
     raise ValueError(
         f"{file_name} must have the model's columns, got none named {', '.join(map(repr, missing[:5]))}"
         f"{f' and {len(missing) - 5} more' if len(missing) > 5 else ''}; "
@@ -393,7 +391,7 @@ def _fit(column: nw.Series[Any], feature: Feature, library: str) -> nw.Series[An
 
 
 def _best_reading(cells: list[Any], feature: Feature) -> Reading:
-    """The first reading all of whose values a feature knows, else the one of which it knows the largest share."""
+    """Return the first reading whose values a feature knows all, else the one of which it knows the largest share."""
     best: Reading = cells
     best_share = -np.inf
     for reading in _readings(cells):
@@ -453,11 +451,6 @@ def _dates_of(column: nw.Series[Any], library: str) -> nw.Series[Any] | None:
     return nw.new_series(column.name, plain, nw.Datetime("us"), backend=library)  # type: ignore[arg-type]
 
 
-def _in_utc(date: dt.datetime | None) -> dt.datetime | None:
-    has_zone = date is not None and date.tzinfo is not None
-    return date.astimezone(dt.UTC).replace(tzinfo=None) if date is not None and has_zone else date
-
-
 def _with_missing(cells: list[Any], feature: Feature) -> list[Any]:
     """Return cells with None for words that mean missing, unless the model knows them as labels."""
     texts = {cell for cell in cells if isinstance(cell, str)}
@@ -515,8 +508,8 @@ def _share_known(reading: Reading, feature: Feature) -> float:
         encoded = feature.encoder.encode(feature.encoder.of_table(column, feature.name), feature.name)
     except (TypeError, ValueError):
         return -1
-    known = encoded < feature.n_categories if feature.is_category else ~np.isnan(encoded)
-    return float(known.mean()) if len(known) else 1.0
+    is_known = encoded < feature.n_categories if feature.is_category else ~np.isnan(encoded)
+    return float(is_known.mean()) if len(is_known) else 1.0
 
 
 def _series(name: str, values: Reading, library: str) -> nw.Series[Any]:
@@ -547,28 +540,13 @@ def read_table(
     may_lack: Collection[str] = (),
     library: str | None = None,
 ) -> Any:
-    r"""Return a data frame with the columns of a file, read as a model with this schema needs them.
+    r"""Read the columns of a file as a model with this schema needs them; without one, types are the library's guess.
 
-    Parameters
-    ----------
-    path
-        A file named .csv, .tsv, .parquet, .feather or .jsonl; text may be compressed.
-    schema
-        Features of the model; without one, types are the library's guess.
-    drop
-        Columns to leave out, such as the target.
-    may_lack
-        Columns of `drop` that need not be there.
-    library
-        "polars", "pyarrow" or "pandas"; the first one installed if None.
+    `path` is a file named .csv, .tsv, .parquet, .feather or .jsonl; text may be compressed. Columns of `drop`, such as
+    the target, are left out; those of `may_lack` need not be there. `library` is "polars", "pyarrow" or "pandas", by
+    default the first one installed; it also makes the data frame.
 
-    Returns
-    -------
-    data frame of `library`
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
+    >>> import tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "rows.csv"
     >>> _ = path.write_text("size,price\n1,10\n,20\n")
     >>> records(read_table(path, drop=["price"], library="polars"))
@@ -578,27 +556,15 @@ def read_table(
     if not source.is_file():
         raise FileNotFoundError(f"`path` must be a file with a table, no such file: {str(source)!r}; check the path.")
     table, library = read_file(source, library, text_columns(schema))
-    wanted = [name for name in drop if name in table.columns or name not in may_lack]
-    table = without_columns(table, wanted, source.name)
+    dropped = [name for name in drop if name in table.columns or name not in may_lack]
+    table = without_columns(table, dropped, source.name)
     if schema is not None:
-        return nw.to_native(fit_columns(table, schema, library, source.name, wanted))
+        return nw.to_native(fit_columns(table, schema, library, source.name, dropped))
     return nw.to_native(typed_columns(table, library) if is_csv(source) else table)
 
 
 def read_column(path: str | os.PathLike[str], name: str, *, library: str | None = None) -> npt.NDArray[Any]:
-    """Return one column of a file as an array, such as the weights of its rows.
-
-    Parameters
-    ----------
-    path, library
-        As for `read_table`.
-    name
-        Name of the column.
-
-    Returns
-    -------
-    array of shape (n_rows,)
-    """
+    """Read one column of a file as an array, such as the weights of its rows."""
     table = nw.from_native(read_table(path, library=library), eager_only=True)
     if name not in table.columns:
         remedy = blanks_around([name], table.columns) or "check its name"
@@ -609,19 +575,8 @@ def read_column(path: str | os.PathLike[str], name: str, *, library: str | None 
 
 
 def records(table: Any) -> list[dict[str, Any]]:
-    """Return rows of a data frame of any library, or of a dict of columns, as dicts of plain Python values.
+    """Return the rows of a data frame of any library, or of a dict of columns, as dicts of plain Python values.
 
-    Parameters
-    ----------
-    table
-        A data frame, or a dict of columns.
-
-    Returns
-    -------
-    list of dict
-
-    Examples
-    --------
     >>> records({"size": [1, 2]})
     [{'size': 1}, {'size': 2}]
     """
