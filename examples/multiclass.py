@@ -22,7 +22,7 @@ model = GradientBoostingClassifier(n_estimators=30, max_depth=2, random_state=0)
 
 fx = treeanova.decompose(model, X)
 print(fx)
-print("outputs:", fx.outputs, "scale:", fx.link)
+print("outputs:", fx.outputs, "scale:", fx.schema.link)
 print(fx.importance().groupby("output").head(2).to_string(index=False))
 
 term = fx.terms["petal length (cm)"]

@@ -197,7 +197,6 @@ class _Limits:
             raise ValueError(f"`terms` must be 'auto', 'all' or a list of sets of features, got {terms!r}.")
 
     def layout(self, sets: LeafSets, *, n_rows: float, seconds: float = math.inf) -> TermLayout:
-        """The layout of the terms of a forest."""
         return choose_layout(
             sets,
             budget=self.budget,
@@ -238,7 +237,6 @@ def _with_labels(schema: Schema, X: Any, head: Any) -> Schema:
 
 
 def _marginals(X: Any, sets: LeafSets, sample_weight: Any) -> Statistics | None:
-    """Counts of all bins of the forest, by which bins are merged."""
     if X is None:
         return None
     if isinstance(X, Batches) and not X.is_rereadable:
@@ -260,7 +258,6 @@ def _n_known_rows(X: Any) -> float:
 
 
 def _keys_of(terms: str | Collection[Collection[str]], sets: LeafSets) -> Sequence[Key] | Literal["auto", "all"]:
-    """Positions of the features of terms that are asked for by names."""
     if isinstance(terms, str):
         return "all" if terms == "all" else "auto"
     return [_key_of((term,) if isinstance(term, str) else tuple(term), sets) for term in terms]
@@ -345,7 +342,6 @@ def plan(
 
 
 def _notes_on_leaves(forest: Forest) -> tuple[str, ...]:
-    """What makes a forest larger than the model."""
     n_leaves = forest.n_library_leaves
     if n_leaves == forest.n_leaves:
         return ()
@@ -408,7 +404,6 @@ def density_sensitivity(
 
 
 def _with_names(content: Forest | Effects, feature_names: Sequence[str] | None) -> Forest | Effects:
-    """The model with other names of its features, where these are given."""
     if feature_names is None:
         return content
     return content.with_schema(_renamed(content.schema, feature_names))

@@ -52,7 +52,6 @@ def share_words(terms: Iterable[tuple[float, float]]) -> str:
 
 
 def negative_share_words(shares: Iterable[float]) -> str:
-    """What a negative share means, where one is shown as negative; else empty."""
     return NEGATIVE_SHARE if any(share <= _SHOWN_NEGATIVE for share in shares) else ""
 
 
@@ -116,7 +115,6 @@ def response_words(schema: Schema, output: str | None, base: float | None, *, is
 
 
 def of_output(schema: Schema, output: str | None) -> str:
-    """The output in brackets, where there are several; else empty."""
     return f" ({output})" if output is not None and len(schema.outputs) > 1 else ""
 
 

@@ -7,16 +7,16 @@ import pytest
 import scipy.optimize
 import scipy.stats
 
-from treeanova.decomposition.held_out import Question, Rows, held_out
+from treeanova.decomposition.held_out import LossRows, Question, held_out
 from treeanova.decomposition.losses import (
     FunctionLoss,
     LogLoss,
     MulticlassLogLoss,
     PinballLoss,
-    PseudoHuberLoss,
-    SquaredLoss,
     TweedieLoss,
     named_losses,
+    pseudo_huber_loss,
+    squared_loss,
 )
 from treeanova.decomposition.validation import curve_columns, evidence_of, slope_of
 from treeanova.model import Feature, Schema
@@ -27,7 +27,7 @@ N_ROWS = 600
 
 
 def rows_of(loss, score, outcome, weights=None):
-    return Rows(loss, score, outcome, np.ones(len(score)) if weights is None else weights)
+    return LossRows(loss, score, outcome, np.ones(len(score)) if weights is None else weights)
 
 
 def p_values(rows, terms, keys, x, schema):
@@ -53,7 +53,7 @@ def case(loss, seed=0):
 
 
 def by_hand(rows, terms, x, tested, *, without=None):
-    """One-sided p-value from a fit by scipy and its HC3 covariance, both written out."""
+    """One-sided p-value from a fit by scipy, its HC3 covariance and its effective number of rows, written out."""
     curves = [curve_columns(x[:, j], 16, is_category=False).T for j in range(2)]
     whole = np.column_stack([terms[..., 0].T, np.ones(N_ROWS), *curves])
     kept = [curve for j, curve in enumerate(curves) if j != without]
@@ -74,11 +74,14 @@ def by_hand(rows, terms, x, tested, *, without=None):
     hat = np.linalg.inv(whole.T @ (bend[:, None] * whole))
     leverage = bend * np.einsum("ij,jk,ik->i", whole, hat, whole)
     residual = w * loss.gradient(score[:, None], rows.outcome)[:, 0] / (1 - leverage)
-    error = np.sqrt((((design @ inverse[:, tested]) * residual) ** 2).sum())
-    return scipy.stats.t.sf(theta[tested] / error, N_ROWS - whole.shape[1])
+    direction = design @ inverse[:, tested]
+    error = np.sqrt(((direction * residual) ** 2).sum())
+    sizes = bend * direction**2
+    n_effective = sizes.sum() ** 2 / (sizes**2).sum()
+    return scipy.stats.t.sf(theta[tested] / error, min(N_ROWS - whole.shape[1], n_effective - 1))
 
 
-LOSSES = [SquaredLoss(), LogLoss(), TweedieLoss(1.0), TweedieLoss(2.0), PseudoHuberLoss(1.0)]
+LOSSES = [squared_loss(), LogLoss(), TweedieLoss(1.0), TweedieLoss(2.0), pseudo_huber_loss(1.0)]
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
@@ -88,7 +91,7 @@ def test_an_interaction_is_tested_with_all_terms_and_curves_fitted_again(loss):
 
 
 def test_a_main_effect_is_tested_without_the_curve_of_its_own_feature():
-    rows, terms, x = case(SquaredLoss())
+    rows, terms, x = case(squared_loss())
     found = p_values(rows, terms, KEYS, x, SCHEMA)
     for j in (0, 1):
         assert found[j] == pytest.approx(by_hand(rows, terms, x, j, without=j), rel=1e-3)
@@ -108,7 +111,7 @@ def test_terms_without_a_column_of_their_own_are_tested_too():
     n_terms = 200  # more than one for five rows
     terms = rng.normal(size=(n_terms, N_ROWS, 1)) * np.linspace(2, 1, n_terms)[:, None, None]
     truth = terms[:3].sum(axis=0) + 0.5 * terms[-1]
-    rows = rows_of(SquaredLoss(), terms.sum(axis=0), truth + rng.normal(size=(N_ROWS, 1)))
+    rows = rows_of(squared_loss(), terms.sum(axis=0), truth + rng.normal(size=(N_ROWS, 1)))
     found = p_values(rows, terms, [(0,), (1,), *[(0, 1)] * (n_terms - 2)], x, SCHEMA)
     assert found[2] < 1e-3
     noise = found[3:-1]
@@ -125,7 +128,7 @@ def test_levels_hold_for_noise_that_follows_errors_of_other_terms():
         noise = np.sin(3 * x[:, 0]) * np.sign(x[:, 1]) + 0.3 * x[:, 2]  # leans to the third feature
         y = np.sin(2 * x[:, 2]) + 0.5 * rng.normal(size=400)
         terms = np.stack([0.5 * np.sin(2 * x[:, 2]), 0.3 * noise])[..., None]
-        rows = rows_of(SquaredLoss(), terms.sum(axis=0), y[:, None])
+        rows = rows_of(squared_loss(), terms.sum(axis=0), y[:, None])
         schema = Schema((Feature("a"), Feature("b"), Feature("c")))
         rejected.append(p_values(rows, terms, [(2,), (0, 1)], x, schema)[1] < 0.05)
         alone = terms[1, :, 0] * (y - terms[0, :, 0])
@@ -136,7 +139,7 @@ def test_levels_hold_for_noise_that_follows_errors_of_other_terms():
 
 def test_copies_of_a_term_are_tested_together():
     """The sum of both is the term itself, whose test is written out by hand."""
-    rows, terms, x = case(SquaredLoss())
+    rows, terms, x = case(squared_loss())
     halves = np.concatenate([terms[:2], terms[2:] / 2, terms[2:] / 2, np.zeros_like(terms[:1])])
     found = evidence_of(rows, halves, [*KEYS, (0, 1), (0, 1)], x, SCHEMA)
     assert found.p_values[2:4] == pytest.approx([by_hand(rows, terms, x, 2)] * 2, rel=1e-3)
@@ -148,7 +151,7 @@ def test_copies_of_a_term_are_tested_together():
 @pytest.mark.parametrize("copies", [2, 3])
 def test_copies_of_a_feature_are_tested_without_the_curves_of_all(copies):
     """Copies with halves of a main effect have the p-value of the main effect of a single feature."""
-    rows, terms, x = case(SquaredLoss())
+    rows, terms, x = case(squared_loss())
     alone = evidence_of(rows, terms, KEYS, x, SCHEMA)
     features = tuple(Feature(name) for name in "ab") + tuple(Feature(f"a{k}") for k in range(1, copies))
     many = np.column_stack([x, *[x[:, 0]] * (copies - 1)])
@@ -170,7 +173,7 @@ def test_copies_of_a_noise_term_are_no_evidence():
         rng = np.random.default_rng(seed)
         x = rng.normal(size=(200, 1))
         terms = np.stack([np.sign(x), np.sign(x)])
-        rows = rows_of(SquaredLoss(), terms.sum(axis=0), rng.normal(size=(200, 1)))
+        rows = rows_of(squared_loss(), terms.sum(axis=0), rng.normal(size=(200, 1)))
         found = evidence_of(rows, terms, [(0,), (1,)], np.column_stack([x, x]), SCHEMA)
         assert found.terms == [(1,), (0,)]
         rejected.append(found.p_values[0] < 0.05)
@@ -178,7 +181,7 @@ def test_copies_of_a_noise_term_are_no_evidence():
 
 
 def test_terms_that_cancel_each_other_are_no_evidence():
-    rows, terms, x = case(SquaredLoss())
+    rows, terms, x = case(squared_loss())
     found = evidence_of(rows, np.concatenate([terms, -terms[2:]]), [*KEYS, (0, 1)], x, SCHEMA)
     assert found.p_values[2:].tolist() == [1.0, 1.0]
 
@@ -219,7 +222,7 @@ def test_hazards_are_tested_by_the_partial_likelihood():
 
 def test_functions_have_no_p_values():
     question = Question([0], FunctionLoss(lambda s, y: np.abs(s - y[:, 0])), "")
-    rows, terms, x = case(SquaredLoss())
+    rows, terms, x = case(squared_loss())
     function = held_out(question, rows.score, rows.outcome, rows.row_weights, None)
     found = evidence_of(function, terms, KEYS, x, SCHEMA)
     assert np.isnan(found.p_values).all()
@@ -291,3 +294,24 @@ def test_curves_hold_straight_lines_categories_and_missing_values():
     codes = np.array([0.0, 1.0, 1.0, 2.0, 2.0, 2.0])
     assert curve_columns(codes, 2, is_category=True).tolist() == [[0, 1, 1, 0, 0, 0]]
     assert curve_columns(np.full(4, np.nan), 5, is_category=False).shape == (0, 4)
+
+
+def test_one_row_of_enormous_influence_is_no_evidence():
+    """A term that only one row tells from all others fits that row, whose residual then says nothing of its error."""
+    rng = np.random.default_rng(0)
+    encoded = rng.normal(size=(400, 2))
+    main = np.tanh(encoded)
+    pair = 1e-3 * encoded[:, 0] * encoded[:, 1]
+    pair[17] = 1.0
+    values = np.stack([main[:, 0], main[:, 1], pair])[..., None]
+    outcome = main.sum(axis=1, keepdims=True) + rng.normal(size=(400, 1))
+    outcome[17] += 30.0
+    held = held_out(Question([0], squared_loss(), ""), values.sum(axis=0), outcome, np.ones(400), None)
+    evidence = evidence_of(held, values, KEYS, encoded, SCHEMA)
+    assert np.isnan(evidence.p_values[2])
+    assert evidence.p_values[:2].max() < 1e-6
+    few = pair.copy()
+    few[17:20] = 1.0
+    values[2, :, 0], outcome[18:20] = few, outcome[17]
+    held = held_out(Question([0], squared_loss(), ""), values.sum(axis=0), outcome, np.ones(400), None)
+    assert 1e-4 < evidence_of(held, values, KEYS, encoded, SCHEMA).p_values[2] < 0.05  # three rows are few

@@ -30,7 +30,6 @@ from treeanova.views import effect_words, scale_of
 
 
 def table_words(fx: Decomposition, term: Names, *, is_raw: bool) -> str:
-    """The caption of a term's table: its features, and what its values mean."""
     pure, raw = effect_words(fx.schema), f"contribution to {scale_of(fx.schema)}, before purification"
     return printable(f"{labels_of([term], fx.schema.names)[0]}: value is the {raw if is_raw else pure}")
 
@@ -41,7 +40,6 @@ def table_words(fx: Decomposition, term: Names, *, is_raw: bool) -> str:
 def change_between(
     models: Sequence[ModelFile], requests: Sequence[Request], density: str | None, progress: Progress
 ) -> Change:
-    """The change from the first model and its rows to the second."""
     check_density(density)
     old = decomposed(models[0], requests[0], density, within(progress, "old"))
     is_same = models[0].path.samefile(models[1].path)
@@ -83,7 +81,6 @@ class Groups:
 
 
 def gap_in(fx: Decomposition, request: Request, groups: Groups, feature: str | None, progress: Progress) -> Gap:
-    """The gap between two groups of the rows of a file."""
     if request.data is None:
         raise ValueError("`--data` must be given for the groups, got no rows; add the rows.")
     labels = np.array([str(label) for label in read_column(request.data, groups.column)], dtype=object)
@@ -171,7 +168,6 @@ RAW = "raw"
 
 
 def check_different(models: Sequence[Path]) -> None:
-    """Raise ValueError for a file that is named twice."""
     twice = next((path for path, n_times in Counter(models).items() if n_times > 1), None)
     if twice is not None:
         raise ValueError(
@@ -214,7 +210,6 @@ def decompositions_of(
 def _under_densities(
     model: ModelFile, request: Request, kinds: Sequence[str | None], progress: Progress
 ) -> dict[str | None, Decomposition]:
-    """One model under several densities, and raw."""
     first = next((density for density in kinds if density != RAW), None)
     fx = decomposed(model, request, first, progress)
     under: dict[str | None, Decomposition] = {}

@@ -36,12 +36,10 @@ class Summand(NamedTuple):
 
     @property
     def schema(self) -> Schema:
-        """Features, outputs and link."""
         return self.source.grid.schema
 
 
 def combined_source(summands: Sequence[Summand], factors: Sequence[float]) -> Source:
-    """The weighted sum of models, on the union of their bins."""
     kinds = dict.fromkeys(f"{', '.join(s.schema.outputs)} ({s.schema.link})" for s in summands)
     if len(kinds) > 1:
         raise ValueError(f"decompositions must have the same outputs and link, got {' and '.join(kinds)}.")
@@ -67,7 +65,6 @@ def _sum_of_effects(parts: Sequence[Effects], factors: Sequence[float]) -> Addit
 
 
 def _sum_of_forests(summands: Sequence[Summand], factors: Sequence[float]) -> Source:
-    """The trees of all models together, decomposed as one."""
     objective = _common_objective(summands, factors)
     forests = [_forest_of(summand) for summand in summands]
     stated = [forest.with_schema(dataclasses.replace(forest.schema, objective=objective)) for forest in forests]
@@ -106,7 +103,6 @@ def _distinct(forests: Sequence[Forest], factors: Sequence[float]) -> tuple[list
 
 
 def _are_equal(first: Forest, second: Forest) -> bool:
-    """Whether two forests of one schema have the same nodes and values."""
     names = [field.name for field in dataclasses.fields(Forest) if field.name != "schema"]
     return all(np.array_equal(getattr(first, name), getattr(second, name), equal_nan=True) for name in names)
 
@@ -133,7 +129,6 @@ Factors = Mapping[str | tuple[str, ...], float]
 
 
 def factors_of(term: str | Collection[str] | Factors, factor: float | None) -> dict[Any, float]:
-    """Factors by term, from the two arguments of `scale`."""
     if isinstance(term, Mapping):
         if factor is not None:
             raise ValueError(f"`factor` must be left out where factors come with the terms, got {factor!r}.")
@@ -157,7 +152,6 @@ def check_editable(function: Function) -> None:
 
 
 def scaled(terms: TermSet, factors: Mapping[Key, float], name_of: Callable[[Key], Names]) -> TermSet:
-    """The terms, some of them, which must have tables, times a factor."""
     for key in factors:
         if not terms.has_table(key):
             raise ValueError(

@@ -381,7 +381,9 @@ class Answers(Predictions):
         correlated; see docs/inference.md. There may be a column per five rows (events, groups): beyond that, the
         weakest terms have no coefficient of their own, and curves have fewer knots. Terms that these rows cannot
         distinguish, because a feature is nearly a copy of another one, are tested as one sum: `aliases` names the
-        others. For a function as `loss` there are no p-values (NaN).
+        others. Degrees of freedom are the effective number of rows that distinguish the term. If more than half of that
+        comes from one row, such as an outlier alone in its cell, there is no p-value (NaN), and `notes` says so. For a
+        function as `loss` there are no p-values.
 
         Rows that the model was trained on make noise look real. Rows that depend on each other, such as those of one
         person or consecutive hours, make errors too small.
@@ -412,17 +414,14 @@ class Answers(Predictions):
 
 
 def ranking_of(fx: Answers, by: str = "term") -> Ranking:
-    """Return the ranking behind `importance`, for the rooms of this package."""
     return fx._ranking(by)  # noqa: SLF001  the one way in
 
 
 def moments_of(fx: Answers) -> Moments:
-    """Return variances and covariances of all components, in their order."""
     return fx._moments  # noqa: SLF001
 
 
 def weights_of(fx: Answers) -> Mapping[Key, Floats]:
-    """Return the weights of the cells of each term that has a table."""
     return fx._weights  # noqa: SLF001
 
 
@@ -470,6 +469,5 @@ def standard_errors_of_tables(
 
 
 def _deviation(sums: Floats, n: int) -> Floats:
-    """Standard deviation from the sums of n numbers and of their squares."""
     deviation: Floats = np.sqrt(np.maximum(sums[1] - sums[0] ** 2 / n, 0) / (n - 1))
     return deviation

@@ -185,7 +185,6 @@ class Bag(Result):
 
 
 def _by_output(numbers: Floats, outputs: Sequence[str], term: Term) -> dict[str, Floats]:
-    """Columns of a table by the ends of their names."""
     flat = numbers.reshape(term.weights.size, -1)
     return {"" if len(outputs) == 1 else f"_{output}": flat[:, k] for k, output in enumerate(outputs)}
 
@@ -250,5 +249,4 @@ def _at_cells(fx: Decomposition, member: Decomposition, term: Term, points: Sequ
 
 
 def errors_by_term(errors: Mapping[Names, Floats] | Bag | None) -> Mapping[Names, Floats] | None:
-    """Standard errors of tables, from those of a bag where one is given."""
     return errors.standard_errors() if isinstance(errors, Bag) else errors

@@ -209,7 +209,6 @@ def _rows_of(owner: Decomposition, reader: Decomposition, X: Any, argument: str)
 
 
 def _are_read_alike(one: Feature, other: Feature) -> bool:
-    """Whether encoded values of one model mean the same to another."""
     return one.encoder == other.encoder and one.accepts_missing <= other.accepts_missing
 
 
@@ -234,7 +233,6 @@ def _check_alike(old: Any, new: Any) -> None:
 
 
 def _differing(old: Decomposition, new: Decomposition) -> str:
-    """How the features of two models differ."""
     before, after = old.schema.names, new.schema.names
     only = [
         f"{', '.join(map(repr, names[:5]))} in `{side}` only"
@@ -328,7 +326,6 @@ def _grid_of_axis(fx: Decomposition, j: int) -> Grid:
 
 
 def _values(fx: Decomposition, j: int, n_bins: int) -> Floats:
-    """Values of a main effect, outputs last; zeros where there is none."""
     return (
         function_of(fx).effects.terms[j,]
         if (j,) in function_of(fx).effects.terms
@@ -355,7 +352,6 @@ def _shares(fx: Decomposition, j: int, axis: Axis, old_bins: Ints, statistics: S
 
 
 def _bins_of_effect(fx: Decomposition, j: int) -> Ints:
-    """The bin of the main effect's own axis for each bin of the grid."""
     return (
         function_of(fx).effects.binnings_of((j,))[0].bins
         if (j,) in function_of(fx).effects.terms

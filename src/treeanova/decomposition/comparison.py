@@ -220,7 +220,6 @@ class _Pair:
 
     @property
     def lots(self) -> list[Statistics]:
-        """Statistics of the lots of rows, once where both have the same."""
         if self.given is not None:
             return [self.given]
         known = [part.density.statistics for part in self.parts]
@@ -229,7 +228,6 @@ class _Pair:
 
     @property
     def n_rows_without_tables(self) -> int:
-        """Number of rows of a lot that terms without tables can be evaluated at."""
         cost = max(function_of(part).terms.row_cost for part in self.parts)
         return max(_FEWEST_ROWS, int(affordable(_STEPS) / max(cost, 1.0)))
 
@@ -250,7 +248,6 @@ class _Pair:
         return function_of(self.parts[0]).terms.n_outputs
 
     def _gaps_at(self, statistics: Statistics, n_rows: int, keys: list[Key]) -> Iterator[tuple[Key, _Gap]]:
-        """Gaps of the terms whose features have certain bins at some of the rows."""
         if not keys:
             return
         rows = _rows_of(statistics, n_rows, self.parts)
@@ -347,7 +344,6 @@ def _values_at(part: Decomposition, bins: BinIndices, keys: list[Key]) -> Floats
 
 
 def chunks(keys: list[Key]) -> Iterator[list[Key]]:
-    """Keys, some hundred at a time."""
     for start in range(0, len(keys), _TERMS_AT_ONCE):
         yield keys[start : start + _TERMS_AT_ONCE]
 
@@ -496,13 +492,11 @@ def _sensitivity_table(found: Mapping[str, Decomposition], base: Decomposition) 
 
 
 def _labels_by_key(fx: Decomposition) -> dict[Key, str]:
-    """Labels of all terms."""
     names, keys = fx.schema.names, function_of(fx).terms.keys
     return dict(zip(keys, labels_of([[names[j] for j in key] for key in keys], names), strict=True))
 
 
 def _farthest(names: Sequence[tuple[str, str]], gaps: Floats) -> str:
-    """The two densities with the largest distance."""
     return " and ".join(names[int(gaps.argmax())])
 
 
@@ -521,7 +515,6 @@ def _under_each(
 
 
 def _shares_by_key(fx: Decomposition) -> dict[Key, Floats]:
-    """Share of the variance of each listed term, per output."""
     total = moments_of(fx).score_variance
     shares = (moments_of(fx).variance + moments_of(fx).covariance) / np.where(total > 0, total, 1.0)
     return dict(

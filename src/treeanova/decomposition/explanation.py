@@ -113,7 +113,6 @@ class Explanation(Result):
         }
 
     def _reasons(self, components: Mapping[str, Floats], row: int) -> list[dict[str, Any]]:
-        """What each component adds to the score of a row, the largest first."""
         return [
             {"term": label, **({"output": output} if len(self.outputs) > 1 else {}), "value": float(values[row, k])}
             for k, output in enumerate(self.outputs)
@@ -336,7 +335,6 @@ _OWN_FILE = re.compile(r"\d{6,}-[0-9a-f]{64}(-[0-9a-f]{64})?\.parquet|\.treeanov
 
 
 def digest_of(*content: Any) -> str:
-    """A digest of plain data."""
     return hashlib.sha256(json.dumps([_LAYOUT, *content]).encode()).hexdigest()
 
 
@@ -362,7 +360,6 @@ class Job:
     n_columns: int
 
     def write(self, path: str | os.PathLike[str], X: Any, progress: Progress) -> None:
-        """Write the explanation of all rows; see `Function.explain_to`."""
         target = pathlib.Path(path)
         check_suffix(target, PARQUET)
         _check_target(target)
@@ -403,7 +400,6 @@ class Job:
         progress(_STAGE, total, total)
 
     def _digest(self, batch: Batch) -> str:
-        """A digest of everything that the explanation of a batch follows from."""
         digest = hashlib.sha256(self.digest.encode())
         digest.update(np.ascontiguousarray(batch.encoded(self.selection.schema).T))  # type: ignore[arg-type]
         if batch.kept is not None:
@@ -460,7 +456,6 @@ def _check_target(target: pathlib.Path) -> None:
 
 
 def as_batches(X: Any) -> Batches:
-    """Rows in batches, also those of a table or matrix in memory."""
     batches = batches_of(X)
     if batches is not None:
         return batches
@@ -468,7 +463,6 @@ def as_batches(X: Any) -> Batches:
 
 
 def _table(explained: Explanation, kept: Any) -> Any:
-    """Columns of terms, intercept and score, and those that are kept."""
     pyarrow = importlib.import_module("pyarrow")
     columns: dict[str, Floats] = columns_of(explained)
     arrays = {name: pyarrow.array(np.ascontiguousarray(values)) for name, values in columns.items()}
@@ -496,7 +490,6 @@ def _as_arrow(table: Any) -> Any:
 
 
 def _arrow_bytes(table: Any) -> Any:
-    """The content of an Arrow table."""
     pyarrow = importlib.import_module("pyarrow")
     sink = pyarrow.BufferOutputStream()
     with pyarrow.ipc.new_stream(sink, table.schema) as writer:

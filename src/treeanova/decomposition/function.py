@@ -61,12 +61,10 @@ class Function:
 
     @property
     def effects(self) -> Effects:
-        """Intercept and terms that have tables; outputs last."""
         return self.terms.tables.effects
 
     @property
     def has_remainder(self) -> bool:
-        """Whether the model is more than the sum of its terms."""
         return self.scope.order is not None or (not self.scope.is_part and self.terms.leaves_rest)
 
     @property
@@ -151,7 +149,6 @@ class Components:
         return orders + [max(orders, default=0) + 1] * self.has_remainder
 
     def labels(self, names: Sequence[str]) -> list[str]:
-        """Label all components, from the names of the features."""
         return self.labelled(labels_of([[names[j] for j in key] for key in self.keys], names))
 
     def labelled(self, labels: Sequence[str]) -> list[str]:
@@ -162,7 +159,6 @@ class Components:
         return extended
 
     def blocks(self, n_rows: int, n_outputs: int) -> Iterator[slice]:
-        """Divide rows into blocks whose values fit into memory."""
         size = max(1, _NUMBERS_AT_ONCE // max(1, len(self) * n_outputs))
         starts = range(0, n_rows, size)
         return blocks("rows", (slice(start, start + size) for start in starts), len(starts))

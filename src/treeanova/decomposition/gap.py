@@ -29,7 +29,6 @@ WITHOUT_ERROR = "one value in each group, known without error given the model"
 
 
 def error_text(error: float, digits: int = 3) -> str:
-    """A standard error for people; a dash where there is none."""
     return "–" if math.isnan(error) else f"{error:.{digits}g}"
 
 
@@ -203,7 +202,6 @@ class _Side(NamedTuple):
 
     @classmethod
     def of(cls, two: TwoGroups, second: bool, weights: Floats | None) -> _Side:
-        """The first group or the second."""
         rows = two.is_second == second
         if weights is not None:
             rows = rows & (weights > 0)
@@ -217,7 +215,6 @@ class _Side(NamedTuple):
 
 
 def _per_output(values: Floats) -> float | Floats:
-    """A float for one output, else the array."""
     return float(values[0]) if len(values) == 1 else values
 
 
@@ -308,7 +305,6 @@ class _Spread:
 
     @property
     def mean(self) -> Floats:
-        """Weighted means."""
         return self._weighted.mean
 
     @property
@@ -324,7 +320,6 @@ class _Spread:
 def _spreads(
     function: Function, components: Components, sums: Sequence[_Sums], rows: Statistics, weights: Floats | None
 ) -> list[_Spread]:
-    """Means and errors of sums of components over the rows of one group."""
     codes, n_outputs = rows.on(function.grid).bins, function.terms.n_outputs
     spreads = [_Spread(each, n_outputs, is_weighted=weights is not None) for each in sums]
     weights = np.ones(len(codes)) if weights is None else weights
@@ -360,7 +355,6 @@ class TwoGroups(NamedTuple):
 
 
 def two_groups(X: Any, group: Any, schema: Schema, n_rows: int) -> TwoGroups:
-    """The two groups that a column of X, labels or booleans make, checked."""
     column = column_named(X, group, schema) if isinstance(group, str) else _as_column(group)
     if len(column) != n_rows:
         raise ValueError(
@@ -403,7 +397,6 @@ def _remedy(group: Any, labels: Sequence[Any]) -> str:
 
 
 def _sort_key(label: Any) -> tuple[bool, Any, str]:
-    """Numbers by size, before all others by their text."""
     is_number = isinstance(label, (bool, int, float, np.number, np.bool_))
     return not is_number, float(label) if is_number else 0.0, str(label)
 

@@ -18,13 +18,13 @@ import scipy.special
 from treeanova.core.arrays import Floats, Ints
 from treeanova.data.features import Schema, is_missing
 from treeanova.decomposition.losses import (
+    LOSS_NAMES,
     FunctionLoss,
     JointLoss,
     Loss,
     MulticlassLogLoss,
     PinballLoss,
     RowLoss,
-    loss_names,
     named_losses,
 )
 
@@ -45,7 +45,6 @@ class Question(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The loss in words."""
         return f"{self.loss.name} of {self.transformation}(y)" if self.transformation else self.loss.name
 
 
@@ -75,7 +74,7 @@ def _stated(schema: Schema, loss: Any) -> tuple[str, str]:
 
 
 def _unknown(schema: Schema, loss: Any) -> ValueError:
-    names = ", ".join(loss_names())
+    names = ", ".join(LOSS_NAMES)
     if loss is not None:
         return ValueError(f"`loss` must be one of {names}, or a function of scores and outcomes, got {loss!r}.")
     stated = f"the objective {schema.objective!r}" if schema.objective else "a model that does not state its objective"
@@ -86,7 +85,6 @@ def _unknown(schema: Schema, loss: Any) -> ValueError:
 
 
 def _excludes(loss: Loss) -> bool:
-    """Whether a loss is of classes that exclude each other."""
     return isinstance(loss, MulticlassLogLoss) or loss.name == "Brier score"
 
 
@@ -148,7 +146,6 @@ def _labels(schema: Schema) -> Sequence[Hashable]:
 
 
 def _indicators(values: npt.NDArray[Any], labels: Sequence[Hashable], n_outputs: int) -> Floats:
-    """1 for the class of each row; a single output is for the second class."""
     given = values.tolist()
     missing = sum(map(is_missing, given))
     if missing:
@@ -242,18 +239,8 @@ _MOST_PAIRS = 30_000_000
 class HeldOut(abc.ABC):
     """Held-out rows of one outcome.
 
-    Attributes
-    ----------
-    loss
-        The loss.
-    score
-        The model's score, shape (n_rows, n_outputs).
-    row_weights
-        Weights of the rows, with mean 1.
-    n_units
-        Number of independent observations: rows, events or groups.
-    has_constant
-        Whether adding a constant to all scores changes the loss.
+    Scores have the shape (n_rows, n_outputs), weights of rows have mean 1, and `n_units` is the number of independent
+    observations: rows, events or groups. `has_constant` says whether adding a constant to all scores changes the loss.
     """
 
     loss: Loss
@@ -263,16 +250,14 @@ class HeldOut(abc.ABC):
     has_constant: bool = True
 
     @abc.abstractmethod
-    def mean_loss(self, score: Floats) -> float:
-        """The mean loss of scores."""
+    def mean_loss(self, score: Floats) -> float: ...
 
     @abc.abstractmethod
     def change(self, without: Floats) -> tuple[float, float]:
         """The mean loss of other scores minus that of the model, and its standard error."""
 
     @abc.abstractmethod
-    def constant_loss(self) -> float:
-        """The mean loss of the best constant."""
+    def constant_loss(self) -> float: ...
 
 
 class Differentiable(HeldOut):
@@ -303,7 +288,6 @@ class Differentiable(HeldOut):
 def held_out(
     question: Question, score: Floats, outcome: Any, weights: Floats, group: npt.NDArray[Any] | None
 ) -> HeldOut:
-    """Rows with the outcome of a question."""
     loss = question.loss
     if isinstance(loss, FunctionLoss):
         return FunctionRows(loss, score, outcome, weights)
@@ -331,8 +315,7 @@ class _IndependentRows(HeldOut):
         self.score, self.row_weights, self.n_units = score, weights, len(score)
 
     @abc.abstractmethod
-    def _at(self, score: Floats) -> Floats:
-        """The loss of each row."""
+    def _at(self, score: Floats) -> Floats: ...
 
     def mean_loss(self, score: Floats) -> float:
         return float(np.average(self._at(score), weights=self.row_weights))
@@ -359,7 +342,6 @@ class FunctionRows(_IndependentRows):
         return self._function.at(score, self._outcome)
 
     def constant_loss(self) -> float:
-        """NaN: the function may not be defined for other scores."""
         return np.nan
 
 
@@ -372,36 +354,29 @@ class LossRows(_IndependentRows, Differentiable):
 
     @property
     def is_kinked(self) -> bool:
-        """Whether the loss has no second derivative."""
         return isinstance(self._row_loss, PinballLoss)
 
     def smooth(self) -> LossRows:
-        """The same rows with a loss that has two derivatives."""
         return LossRows(self._row_loss.smooth(self.score, self.outcome), self.score, self.outcome, self.row_weights)
 
     def _at(self, score: Floats) -> Floats:
         return self._row_loss.at(score, self.outcome)
 
     def constant_loss(self) -> float:
-        """The mean loss of the best constant."""
         constant = self._row_loss.constant(self.outcome, self.row_weights)
         return self.mean_loss(np.broadcast_to(constant, self.score.shape))
 
     def gradient(self, score: Floats) -> Floats:
-        """The first derivative."""
         return self.row_weights[:, None] * self._row_loss.gradient(score, self.outcome)
 
     def curved(self, score: Floats, columns: Floats) -> Floats:
-        """The second derivative, applied to a direction."""
         return self.row_weights[:, None] * self._row_loss.curved(score, self.outcome, columns)
 
     def shrinkage(self, score: Floats, columns: Floats, curved: Floats, inverse: Floats) -> Floats:
-        """That of HC3; of HC2 for kinked losses, whose gradients change with the fit near their kinks only."""
         shrinkage: Floats = super().shrinkage(score, columns, curved, inverse)
         return np.sqrt(shrinkage) if self.is_kinked else shrinkage
 
     def by_unit(self, score: Floats, direction: Floats, shrinkage: Any) -> Floats:
-        """Contributions of rows or groups to the derivative along a direction."""
         contributions: Floats = (self.gradient(score) * direction).sum(axis=1) / shrinkage
         return contributions
 
@@ -433,16 +408,13 @@ class CoxRows(Differentiable):
         return np.asarray(score[self._order, 0])
 
     def mean_loss(self, score: Floats) -> float:
-        """The mean loss."""
         s = self._sorted(score)
         return float(self._events @ (self._at_risk(s) - s) / self._events.sum())
 
     def constant_loss(self) -> float:
-        """The mean loss of the best constant."""
         return self.mean_loss(np.zeros_like(self.score))
 
     def change(self, without: Floats) -> tuple[float, float]:
-        """The change of the mean loss, and its standard error."""
         mean = self.mean_loss(without) - self.mean_loss(self.score)
         influence = self._influence(without) - self._influence(self.score)
         n = len(influence)
@@ -467,35 +439,29 @@ class CoxRows(Differentiable):
         return np.asarray(np.cumsum(steps, axis=-1)[..., self._last] * np.exp(s - top))
 
     def _mean_at_risk(self, s: Floats, values: Floats) -> Floats:
-        """Means of values over those at risk, weighted by their hazards."""
         top = s.max()
         hazards = self._weights * np.exp(s - top)
         sums = np.cumsum((hazards * values)[..., ::-1], axis=-1)[..., ::-1][..., self._first]
         return np.asarray(sums * np.exp(top - self._at_risk(s)))
 
     def _unsorted(self, values: Floats) -> Floats:
-        """Values in the order of the rows, with an axis of outputs."""
         placed = np.empty_like(values)
         placed[..., self._order] = values
         return placed[..., None]
 
     def gradient(self, score: Floats) -> Floats:
-        """The first derivative."""
         return self._unsorted(self._expected(self._sorted(score)) - self._events)
 
     def curved(self, score: Floats, columns: Floats) -> Floats:
-        """The second derivative, applied to a direction."""
         s, values = self._sorted(score), columns[:, self._order, 0]
         spread = self._expected(s) * values - self._weights * self._over_risk(s, self._mean_at_risk(s, values))
         return self._unsorted(spread)
 
     def shrinkage(self, score: Floats, columns: Floats, curved: Floats, inverse: Floats) -> Floats:
-        """The square root of that of independent rows (HC2): rows share their risk sets, and are less shrunk."""
         shrinkage: Floats = np.sqrt(super().shrinkage(score, columns, curved, inverse))
         return shrinkage
 
     def by_unit(self, score: Floats, direction: Floats, shrinkage: Any) -> Floats:
-        """Contributions of rows or groups to the derivative along a direction."""
         s, values = self._sorted(score), direction[self._order, 0]
         means = self._mean_at_risk(s, values)
         at_risk = self._expected(s) * values - self._weights * self._over_risk(s, means)
@@ -524,7 +490,6 @@ class RankedRows(Differentiable):
 
     @staticmethod
     def _checked_weights(weights: Floats, group: Ints) -> Floats:
-        """The weight of each group."""
         first = weights[np.unique(group, return_index=True)[1]]
         if not np.array_equal(first[group], weights):
             raise ValueError("`sample_weight` must be the same for all rows of a group, got others; weigh groups.")
@@ -535,19 +500,15 @@ class RankedRows(Differentiable):
         return np.bincount(self._group, loss) / np.bincount(self._group)
 
     def mean_loss(self, score: Floats) -> float:
-        """The mean loss."""
         return float(np.average(self._by_group(score), weights=self._weights))
 
     def change(self, without: Floats) -> tuple[float, float]:
-        """The change of the mean loss, and its standard error."""
         return mean_and_error(self._by_group(without) - self._by_group(self.score), self._weights)
 
     def constant_loss(self) -> float:
-        """That of equal scores."""
         return float(np.log(2))
 
     def gradient(self, score: Floats) -> Floats:
-        """The first derivative."""
         pull = self._share * scipy.special.expit(score[self._worse, 0] - score[self._better, 0])
         n_rows = len(score)
         slopes = np.bincount(self._worse, pull, n_rows) - np.bincount(self._better, pull, n_rows)
@@ -562,11 +523,9 @@ class RankedRows(Differentiable):
         return (scipy.sparse.diags_array(both.sum(axis=1)) - both).tocsr()
 
     def curved(self, score: Floats, columns: Floats) -> Floats:
-        """The second derivative, applied to a direction."""
         return np.asarray((self._laplacian(score) @ columns[..., 0].T).T)[..., None]
 
     def shrinkage(self, score: Floats, columns: Floats, curved: Floats, inverse: Floats) -> list[Floats]:  # noqa: ARG002
-        """For each group, the matrix that turns residuals into those of a regression without the group."""
         laplacian, flat = self._laplacian(score), columns[..., 0]
         matrices = []
         for rows in self._rows:
@@ -576,7 +535,6 @@ class RankedRows(Differentiable):
         return matrices
 
     def by_unit(self, score: Floats, direction: Floats, shrinkage: Any) -> Floats:
-        """Contributions of rows or groups to the derivative along a direction."""
         slopes, along = self.gradient(score)[:, 0], direction[:, 0]
         found = [along[rows] @ matrix @ slopes[rows] for rows, matrix in zip(self._rows, shrinkage, strict=True)]
         return np.array(found)

@@ -49,18 +49,15 @@ class Families:
     places: tuple[int, ...]
 
     def key(self, key: Key) -> Key:
-        """Positions of the families of a term's features."""
         return tuple(sorted({self.places[j] for j in key}))
 
     def merged(self, keys: Sequence[Key]) -> tuple[list[Key], Ints]:
-        """Terms of families, and the position among them of each term of features."""
         of_terms = [self.key(key) for key in keys]
         distinct = sorted(set(of_terms), key=lambda key: (len(key), key))
         position = {key: i for i, key in enumerate(distinct)}
         return distinct, np.array([position[key] for key in of_terms], dtype=np.int64)
 
     def labels(self, keys: Iterable[Key]) -> list[str]:
-        """Labels of terms of families."""
         return labels_of([[self.names[i] for i in key] for key in keys], self.names)
 
 
@@ -81,7 +78,6 @@ def families_of(groups: Mapping[str, Collection[str]] | None, features: Sequence
 
 
 def _family_of_each(groups: Any, features: Sequence[str]) -> dict[str, str]:
-    """The family of each feature that has one."""
     if not isinstance(groups, Mapping):
         kind = type(groups).__name__
         raise TypeError(f"`groups` must map names of families to lists of features, got {kind}; pass {{'job': [...]}}.")
@@ -138,7 +134,6 @@ def _n_rows(function: Function) -> int:
 
 
 def _some(points: Points, n_rows: int, rng: np.random.Generator) -> Points:
-    """Some of the points, drawn by their weights, or all."""
     codes, weights = points
     if len(codes) <= n_rows:
         return points
@@ -256,7 +251,6 @@ def _joined(few: Moments, many: Moments, n_tables: int) -> Moments:
 
 
 def _differences(function: Function, density: Density, weights: Mapping[Key, Floats]) -> dict[Key, Floats]:
-    """Tables of pairs minus those of the joint density, where they differ."""
     binnings = function.terms.tables.effects.binnings
     pairs = ((key, density.difference(key, binnings.get(key))) for key in weights if len(key) == 2)
     return {key: difference for key, difference in pairs if difference is not None}
@@ -333,7 +327,6 @@ class Standing(NamedTuple):
 
     @property
     def key(self) -> Names:
-        """The features, or a key that no term has."""
         return self.features or key_of_rest(self.label)
 
 
@@ -382,14 +375,12 @@ class Ranking:
         return self.variance + self.covariance
 
     def table(self, backend: str | None) -> Any:
-        """The data frame that users see."""
         measures = {name: getattr(self, name) for name in ("variance", "covariance", "share", "mean_abs")}
         order = {"order": self.orders} if self.by == "term" else {}
         ranks = [strongest_first(column) for column in self.variance.T]
         return contributions_table({self.by: self.labels, **order}, self.outputs, measures, ranks, backend)
 
     def of(self, output: str) -> list[Standing]:
-        """The entries of one output, the strongest first."""
         k = self.outputs.index(output)
         measures = self.variance[:, k], self.share[:, k], self.mean_abs[:, k]
         rows = list(zip(self.features, self.labels, self.orders, *(each.tolist() for each in measures), strict=True))
@@ -397,7 +388,6 @@ class Ranking:
 
     @property
     def standings(self) -> dict[str, list[Standing]]:
-        """The entries of each output, the strongest first."""
         return {output: self.of(output) for output in self.outputs}
 
 

@@ -7,7 +7,8 @@ both on the scale of the outcome, and the exponential of a score may be a mean, 
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Sequence
+import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,15 +24,8 @@ _LEAST_BANDWIDTH = 0.05
 class Loss:
     """A loss of scores, given an outcome.
 
-    Attributes
-    ----------
-    name
-        In words.
-    outcome
-        What `y` holds: "numbers", "labels", "intervals" (of survival times), "times" (negative if censored), "grades",
-        or "anything".
-    is_on_scale
-        Whether scores are on the scale of the outcome.
+    `outcome` is what `y` holds: "numbers", "labels", "intervals" (of survival times), "times" (negative if censored),
+    "grades", or "anything". `is_on_scale` says whether scores are on the scale of the outcome.
     """
 
     name: str
@@ -47,8 +41,7 @@ class RowLoss(Loss, abc.ABC):
     """A loss of each row by itself. Scores have the shape (n_rows, n_outputs)."""
 
     @abc.abstractmethod
-    def at(self, score: Floats, outcome: Floats) -> Floats:
-        """The loss of each row, summed over the outputs."""
+    def at(self, score: Floats, outcome: Floats) -> Floats: ...
 
     @abc.abstractmethod
     def gradient(self, score: Floats, outcome: Floats) -> Floats:
@@ -72,46 +65,40 @@ class RowLoss(Loss, abc.ABC):
 
 # Differences of score and outcome.
 
+Numbers = Callable[[Floats], Floats]
 
+
+@dataclasses.dataclass(frozen=True)
 class DifferenceLoss(RowLoss):
-    """A convex function of score minus outcome."""
+    """A convex function of the gap, score minus outcome, with its first two derivatives."""
 
-    is_on_scale = True
-
-    @abc.abstractmethod
-    def _at(self, gap: Floats) -> Floats:
-        """The loss of a gap."""
-
-    @abc.abstractmethod
-    def _slope(self, gap: Floats) -> Floats:
-        """The first derivative."""
-
-    @abc.abstractmethod
-    def _bend(self, gap: Floats) -> Floats:
-        """The second derivative."""
+    name: str
+    of_gap: Numbers
+    slope: Numbers
+    bend: Numbers
+    outcome: str = "numbers"
+    is_on_scale: bool = True
+    is_squared: bool = False
 
     def at(self, score: Floats, outcome: Floats) -> Floats:
-        """The loss of each row."""
-        loss: Floats = self._at(score - outcome).sum(axis=1)
+        loss: Floats = self.of_gap(score - outcome).sum(axis=1)
         return loss
 
     def gradient(self, score: Floats, outcome: Floats) -> Floats:
-        """The first derivative."""
-        return self._slope(score - outcome)
+        return self.slope(score - outcome)
 
     def curved(self, score: Floats, outcome: Floats, direction: Floats) -> Floats:
-        """The second derivative, applied to a direction."""
-        return self._bend(score - outcome) * direction
+        return self.bend(score - outcome) * direction
 
     def constant(self, outcome: Floats, weights: Floats) -> Floats:
-        """The best constant."""
-        return np.array([self._best(column, weights) for column in outcome.T])
-
-    def _best(self, outcome: Floats, weights: Floats) -> float:
-        def total(score: float) -> float:
-            return float(weights @ self._at(score - outcome))
-
-        return _lowest(total, outcome.min(), outcome.max())
+        if self.is_squared:
+            return np.atleast_1d(np.average(outcome, axis=0, weights=weights))
+        return np.array(
+            [
+                _lowest(lambda score, y=column: float(weights @ self.of_gap(score - y)), column.min(), column.max())
+                for column in outcome.T
+            ]
+        )
 
 
 def _lowest(function: Callable[[float], float], low: float, high: float) -> float:
@@ -119,111 +106,82 @@ def _lowest(function: Callable[[float], float], low: float, high: float) -> floa
     return float(scipy.optimize.minimize_scalar(function, bounds=(low, high), method="bounded").x)
 
 
-class SquaredLoss(DifferenceLoss):
-    """The squared difference."""
-
-    def __init__(self, name: str = "squared error", outcome: str = "numbers") -> None:
-        self.name, self.outcome = name, outcome
-
-    def _at(self, gap: Floats) -> Floats:
-        return gap**2
-
-    def _slope(self, gap: Floats) -> Floats:
-        return 2 * gap
-
-    def _bend(self, gap: Floats) -> Floats:
-        return np.full_like(gap, 2.0)
-
-    def constant(self, outcome: Floats, weights: Floats) -> Floats:
-        """The best constant."""
-        return np.atleast_1d(np.average(outcome, axis=0, weights=weights))
+def squared_loss(name: str = "squared error", outcome: str = "numbers") -> DifferenceLoss:
+    return DifferenceLoss(
+        name,
+        lambda gap: gap**2,
+        lambda gap: 2 * gap,
+        lambda gap: np.full_like(gap, 2.0),
+        outcome,
+        is_squared=True,
+    )
 
 
-class ExpectileLoss(DifferenceLoss):
+def expectile_loss(level: float) -> DifferenceLoss:
     """The squared difference, with different weights of outcomes above and below the score."""
+    _share("expectile", level)
 
-    def __init__(self, level: float) -> None:
-        self.level, self.name = _share("expectile", level), f"expectile loss at {level:g}"
+    def bend(gap: Floats) -> Floats:
+        return 2 * np.where(gap > 0, 1 - level, level)
 
-    def _at(self, gap: Floats) -> Floats:
-        return self._bend(gap) / 2 * gap**2
-
-    def _slope(self, gap: Floats) -> Floats:
-        return self._bend(gap) * gap
-
-    def _bend(self, gap: Floats) -> Floats:
-        return 2 * np.where(gap > 0, 1 - self.level, self.level)
+    name = f"expectile loss at {level:g}"
+    return DifferenceLoss(name, lambda gap: bend(gap) / 2 * gap**2, lambda gap: bend(gap) * gap, bend)
 
 
-class HuberLoss(DifferenceLoss):
+def huber_loss(width: float) -> DifferenceLoss:
     """Half the square of small differences, and linear beyond a width."""
+    _positive("huber", width)
 
-    def __init__(self, width: float) -> None:
-        self.width, self.name = _positive("huber", width), f"Huber loss of width {width:g}"
-
-    def _at(self, gap: Floats) -> Floats:
+    def of_gap(gap: Floats) -> Floats:
         size = np.abs(gap)
-        return np.where(size <= self.width, gap**2 / 2, self.width * (size - self.width / 2))
+        return np.where(size <= width, gap**2 / 2, width * (size - width / 2))
 
-    def _slope(self, gap: Floats) -> Floats:
-        return np.clip(gap, -self.width, self.width)
+    return DifferenceLoss(
+        f"Huber loss of width {width:g}",
+        of_gap,
+        lambda gap: np.clip(gap, -width, width),
+        lambda gap: (np.abs(gap) <= width).astype(np.float64),
+    )
 
-    def _bend(self, gap: Floats) -> Floats:
-        return (np.abs(gap) <= self.width).astype(np.float64)
 
-
-class PseudoHuberLoss(DifferenceLoss):
+def pseudo_huber_loss(width: float) -> DifferenceLoss:
     """A smooth function that is quadratic near zero and linear far out."""
+    _positive("pseudo_huber", width)
 
-    def __init__(self, width: float) -> None:
-        self.width, self.name = _positive("pseudo_huber", width), f"pseudo-Huber loss of width {width:g}"
+    def root(gap: Floats) -> Floats:
+        return np.sqrt(1 + (gap / width) ** 2)
 
-    def _at(self, gap: Floats) -> Floats:
-        return self.width**2 * (self._root(gap) - 1)
-
-    def _slope(self, gap: Floats) -> Floats:
-        return gap / self._root(gap)
-
-    def _bend(self, gap: Floats) -> Floats:
-        return self._root(gap) ** -3
-
-    def _root(self, gap: Floats) -> Floats:
-        return np.sqrt(1 + (gap / self.width) ** 2)
+    return DifferenceLoss(
+        f"pseudo-Huber loss of width {width:g}",
+        lambda gap: width**2 * (root(gap) - 1),
+        lambda gap: gap / root(gap),
+        lambda gap: root(gap) ** -3,
+    )
 
 
-class FairLoss(DifferenceLoss):
+def fair_loss(width: float) -> DifferenceLoss:
     """A loss that is quadratic near zero and nearly linear far out."""
+    _positive("fair", width)
 
-    def __init__(self, width: float) -> None:
-        self.width, self.name = _positive("fair", width), f"Fair loss of width {width:g}"
+    def of_gap(gap: Floats) -> Floats:
+        size = np.abs(gap) / width
+        return width**2 * (size - np.log1p(size))
 
-    def _at(self, gap: Floats) -> Floats:
-        size = np.abs(gap) / self.width
-        return self.width**2 * (size - np.log1p(size))
-
-    def _slope(self, gap: Floats) -> Floats:
-        return gap / (1 + np.abs(gap) / self.width)
-
-    def _bend(self, gap: Floats) -> Floats:
-        bend: Floats = (1 + np.abs(gap) / self.width) ** -2
-        return bend
+    return DifferenceLoss(
+        f"Fair loss of width {width:g}",
+        of_gap,
+        lambda gap: gap / (1 + np.abs(gap) / width),
+        lambda gap: np.asarray((1 + np.abs(gap) / width) ** -2),
+    )
 
 
-class LogCoshLoss(DifferenceLoss):
-    """The logarithm of the hyperbolic cosine."""
-
-    name = "log-cosh loss"
-
-    def _at(self, gap: Floats) -> Floats:
-        loss: Floats = np.logaddexp(gap, -gap) - np.log(2)
-        return loss
-
-    def _slope(self, gap: Floats) -> Floats:
-        return np.tanh(gap)
-
-    def _bend(self, gap: Floats) -> Floats:
-        bend: Floats = 1 - np.tanh(gap) ** 2
-        return bend
+def log_cosh_loss() -> DifferenceLoss:
+    return DifferenceLoss(
+        "log-cosh loss",
+        lambda gap: np.asarray(np.logaddexp(gap, -gap) - np.log(2)),
+        np.tanh,
+        lambda gap: np.asarray(1 - np.tanh(gap) ** 2),
+    )
 
 
 class PinballLoss(RowLoss):
@@ -240,26 +198,21 @@ class PinballLoss(RowLoss):
         self.factor, self.is_relative = factor, is_relative
 
     def at(self, score: Floats, outcome: Floats) -> Floats:
-        """The loss of each row."""
         gap = score - outcome
         loss: Floats = (self._sizes(outcome) * gap * ((gap > 0) - self.level)).sum(axis=1)
         return loss
 
     def gradient(self, score: Floats, outcome: Floats) -> Floats:
-        """The first derivative."""
         return self._sizes(outcome) * ((score > outcome) - self.level)
 
     def curved(self, score: Floats, outcome: Floats, direction: Floats) -> Floats:
-        """The second derivative, applied to a direction."""
         raise NotImplementedError  # smooth() has it
 
     def constant(self, outcome: Floats, weights: Floats) -> Floats:
-        """The best constant."""
         sizes = self._sizes(outcome) * weights[:, None]
         return np.array([_quantile(y, size, self.level) for y, size in zip(outcome.T, sizes.T, strict=True)])
 
     def smooth(self, score: Floats, outcome: Floats) -> RowLoss:
-        """The loss convolved with a normal distribution."""
         gap = score - outcome
         low, high = np.quantile(gap, [0.25, 0.75])
         spread = min(gap.std(), (high - low) / 1.349) or gap.std()
@@ -278,19 +231,16 @@ class SmoothPinballLoss(PinballLoss):
         self.bandwidth = bandwidth
 
     def at(self, score: Floats, outcome: Floats) -> Floats:
-        """The loss of each row."""
         z = (score - outcome) / self.bandwidth
         smoothed = z * (scipy.special.ndtr(z) - self.level) + _normal_density(z)
         loss: Floats = (self._sizes(outcome) * self.bandwidth * smoothed).sum(axis=1)
         return loss
 
     def gradient(self, score: Floats, outcome: Floats) -> Floats:
-        """The first derivative."""
         below: Floats = scipy.special.ndtr((score - outcome) / self.bandwidth)
         return self._sizes(outcome) * (below - self.level)
 
     def curved(self, score: Floats, outcome: Floats, direction: Floats) -> Floats:
-        """The second derivative, applied to a direction."""
         density = _normal_density((score - outcome) / self.bandwidth) / self.bandwidth
         return self._sizes(outcome) * density * direction
 
@@ -316,28 +266,23 @@ class LogLoss(RowLoss):
     name, outcome = "log loss", "labels"
 
     def at(self, score: Floats, outcome: Floats) -> Floats:
-        """The loss of each row."""
         loss: Floats = (np.logaddexp(0, score) - outcome * score).sum(axis=1)
         return loss
 
     def gradient(self, score: Floats, outcome: Floats) -> Floats:
-        """The first derivative."""
         probabilities: Floats = scipy.special.expit(score)
         return probabilities - outcome
 
     def curved(self, score: Floats, outcome: Floats, direction: Floats) -> Floats:  # noqa: ARG002
-        """The second derivative, applied to a direction."""
         variances: Floats = scipy.special.expit(score) * scipy.special.expit(-score)
         return variances * direction
 
     def constant(self, outcome: Floats, weights: Floats) -> Floats:
-        """The best constant."""
         mean = np.average(outcome, axis=0, weights=weights)
         score: Floats = scipy.special.logit(np.clip(mean, _TINY, 1 - _TINY))
         return score
 
     def check(self, outcome: Floats) -> None:
-        """Raise ValueError for an outcome out of range."""
         bad = (outcome < 0) | (outcome > 1)
         _refuse("must be between 0 and 1 for log loss", outcome, bad)
 
@@ -348,20 +293,16 @@ class ExponentialLoss(LogLoss):
     name = "exponential loss"
 
     def at(self, score: Floats, outcome: Floats) -> Floats:
-        """The loss of each row."""
         loss: Floats = (outcome * np.exp(-score) + (1 - outcome) * np.exp(score)).sum(axis=1)
         return loss
 
     def gradient(self, score: Floats, outcome: Floats) -> Floats:
-        """The first derivative."""
         return (1 - outcome) * np.exp(score) - outcome * np.exp(-score)
 
     def curved(self, score: Floats, outcome: Floats, direction: Floats) -> Floats:
-        """The second derivative, applied to a direction."""
         return ((1 - outcome) * np.exp(score) + outcome * np.exp(-score)) * direction
 
     def constant(self, outcome: Floats, weights: Floats) -> Floats:
-        """The best constant."""
         return super().constant(outcome, weights) / 2
 
 
@@ -371,27 +312,22 @@ class MulticlassLogLoss(RowLoss):
     name, outcome = "multiclass log loss", "labels"
 
     def at(self, score: Floats, outcome: Floats) -> Floats:
-        """The loss of each row."""
         loss: Floats = scipy.special.logsumexp(score, axis=1) - (outcome * score).sum(axis=1)
         return loss
 
     def gradient(self, score: Floats, outcome: Floats) -> Floats:
-        """The first derivative."""
         probabilities: Floats = scipy.special.softmax(score, axis=1)
         return probabilities - outcome
 
     def curved(self, score: Floats, outcome: Floats, direction: Floats) -> Floats:  # noqa: ARG002
-        """The second derivative, applied to a direction."""
         mean = scipy.special.softmax(score, axis=1)
         curved: Floats = mean * (direction - (mean * direction).sum(axis=-1, keepdims=True))
         return curved
 
     def constant(self, outcome: Floats, weights: Floats) -> Floats:
-        """The best constant."""
         return np.log(np.maximum(np.average(outcome, axis=0, weights=weights), _TINY))
 
     def invariant(self, values: Floats) -> Floats:
-        """Values minus their mean over the classes."""
         centred: Floats = values - values.mean(axis=-1, keepdims=True)
         return centred
 
@@ -411,7 +347,6 @@ class TweedieLoss(RowLoss):
         self.power, self.name = power, name or f"Tweedie loss of power {power:g}"
 
     def at(self, score: Floats, outcome: Floats) -> Floats:
-        """The loss of each row."""
         p = self.power
         of_outcome = -score if p == 1 else np.exp((1 - p) * score) / (p - 1)
         of_mean = score if p == 2 else np.exp((2 - p) * score) / (2 - p)
@@ -419,21 +354,17 @@ class TweedieLoss(RowLoss):
         return loss
 
     def gradient(self, score: Floats, outcome: Floats) -> Floats:
-        """The first derivative."""
         return np.exp((2 - self.power) * score) - outcome * np.exp((1 - self.power) * score)
 
     def curved(self, score: Floats, outcome: Floats, direction: Floats) -> Floats:
-        """The second derivative, applied to a direction."""
         p = self.power
         bend: Floats = (2 - p) * np.exp((2 - p) * score) + (p - 1) * outcome * np.exp((1 - p) * score)
         return bend * direction
 
     def constant(self, outcome: Floats, weights: Floats) -> Floats:
-        """The best constant."""
         return np.log(np.maximum(np.average(outcome, axis=0, weights=weights), _TINY))
 
     def check(self, outcome: Floats) -> None:
-        """Raise ValueError for an outcome out of range."""
         if self.power == 2:
             _refuse(f"must be positive for {self.name}", outcome, outcome <= 0)
         _refuse(f"must not be negative for {self.name}", outcome, outcome < 0)
@@ -459,20 +390,17 @@ class AftLoss(RowLoss):
         self._log_survival, self._log_density, self._density_slope = _SURVIVALS[distribution]
 
     def at(self, score: Floats, outcome: Floats) -> Floats:
-        """The loss of each row."""
         exact, low, high = self._standardized(score, outcome)
         density = self._log_density(low) - np.log(self.scale * np.where(exact, outcome[:, 0], 1.0))
         return np.where(exact, -density, -self._log_share(low, high))
 
     def gradient(self, score: Floats, outcome: Floats) -> Floats:
-        """The first derivative."""
         exact, low, high = self._standardized(score, outcome)
         first, _ = self._ratios(low, high)
         slope = np.where(exact, self._density_slope(low)[0], -first) / self.scale
         return slope[:, None]
 
     def curved(self, score: Floats, outcome: Floats, direction: Floats) -> Floats:
-        """The second derivative, applied to a direction."""
         exact, low, high = self._standardized(score, outcome)
         first, second = self._ratios(low, high)
         with np.errstate(invalid="ignore", over="ignore"):
@@ -480,7 +408,6 @@ class AftLoss(RowLoss):
         return bend[:, None] * direction
 
     def constant(self, outcome: Floats, weights: Floats) -> Floats:
-        """The best constant."""
         ends = np.log(outcome[np.isfinite(outcome) & (outcome > 0)])
         reach = 5 * self.scale
 
@@ -490,13 +417,11 @@ class AftLoss(RowLoss):
         return np.array([_lowest(total, ends.min() - reach, ends.max() + reach)])
 
     def _standardized(self, score: Floats, outcome: Floats) -> tuple[Bools, Floats, Floats]:
-        """Whether times are exact, and both ends after standardization."""
         with np.errstate(divide="ignore"):
             low, high = ((np.log(end) - score[:, 0]) / self.scale for end in outcome.T)
         return outcome[:, 0] == outcome[:, 1], low, high
 
     def _log_share(self, low: Floats, high: Floats) -> Floats:
-        """The log of the probability between two ends."""
         above_low, above_high = self._log_survival(low), self._log_survival(high)
         with np.errstate(divide="ignore"):
             share: Floats = above_low + np.log(-np.expm1(above_high - above_low))
@@ -579,7 +504,6 @@ class FunctionLoss(Loss):
         self.name = getattr(function, "__name__", type(function).__name__).replace("<lambda>", "the given loss")
 
     def at(self, score: Floats, outcome: Any) -> Floats:
-        """The loss of each row; a single output has no axis of its own."""
         given = score[:, 0] if score.shape[1] == 1 else score
         loss = np.asarray(self.function(given, outcome), dtype=np.float64)
         if loss.shape != (len(score),) or not np.isfinite(loss).all():
@@ -591,13 +515,13 @@ class FunctionLoss(Loss):
 
 
 _PLAIN: dict[str, Callable[[], Loss]] = {
-    "squared": SquaredLoss,
+    "squared": squared_loss,
     "absolute": lambda: PinballLoss(0.5, "absolute error", factor=2.0),
     "mape": lambda: PinballLoss(0.5, "absolute percentage error", factor=2.0, is_relative=True),
-    "log_cosh": LogCoshLoss,
+    "log_cosh": log_cosh_loss,
     "log": LogLoss,
     "multiclass": MulticlassLogLoss,
-    "brier": lambda: SquaredLoss("Brier score", "labels"),
+    "brier": lambda: squared_loss("Brier score", "labels"),
     "exponential": ExponentialLoss,
     "poisson": lambda: TweedieLoss(1.0, "Poisson loss"),
     "gamma": lambda: TweedieLoss(2.0, "gamma loss"),
@@ -606,13 +530,13 @@ _PLAIN: dict[str, Callable[[], Loss]] = {
 }
 _WITH_NUMBER: dict[str, Callable[[float], Loss]] = {
     "pinball": PinballLoss,
-    "expectile": ExpectileLoss,
-    "huber": HuberLoss,
-    "pseudo_huber": PseudoHuberLoss,
-    "fair": FairLoss,
+    "expectile": expectile_loss,
+    "huber": huber_loss,
+    "pseudo_huber": pseudo_huber_loss,
+    "fair": fair_loss,
     "tweedie": TweedieLoss,
 }
-_NAMES = (*_PLAIN, *(f"{name}:NUMBER" for name in _WITH_NUMBER), "aft:DISTRIBUTION:SCALE")
+LOSS_NAMES = (*_PLAIN, *(f"{name}:NUMBER" for name in _WITH_NUMBER), "aft:DISTRIBUTION:SCALE")
 
 
 def named_losses(text: str, n_outputs: int) -> list[Loss] | None:
@@ -636,8 +560,3 @@ def _number(text: str, parameter: str) -> float:
         return float(parameter)
     except ValueError:
         raise ValueError(f"`loss` must have a number in place of {parameter!r}, got {text!r}.") from None
-
-
-def loss_names() -> Sequence[str]:
-    """Names that `validate(loss=...)` takes."""
-    return _NAMES

@@ -212,7 +212,6 @@ class Monotonicity(Result):
         return "\n".join(map(printable, lines))
 
     def _extremes(self) -> Iterator[str]:
-        """The largest rise and the largest fall."""
         for is_fall, word in ((True, "fall"), (False, "rise")):
             rows = self._breaking(is_fall=is_fall)
             if rows:
@@ -239,13 +238,11 @@ _DIRECTIONS = ("increasing", "decreasing", "constant", "neither", "undecided")
 
 
 def _counts(levels: Sequence[Level]) -> str:
-    """Number of levels by direction."""
     own = [level.direction for level in levels]
     return ", ".join(f"{own.count(direction):,} {direction}" for direction in _DIRECTIONS if direction in own)
 
 
 def _shortened(where: Sequence[str]) -> str:
-    """A cell in words, with no more than a few bins."""
     rest = f" and bins of {len(where) - _FEW} more features" if len(where) > _FEW else ""
     return f" at {', '.join(where[:_FEW])}{rest}" if where else ""
 
@@ -370,7 +367,6 @@ class _ByPartner:
     outside: list[tuple[Key, Floats]] = dataclasses.field(default_factory=list)
 
     def add(self, function: StepFunction, low: Extreme, high: Extreme) -> None:
-        """Take the step of another bin into account."""
         lows, highs = Search(function), Search(-function)
         for place, (j, columns) in enumerate(zip(function.partners, function.columns, strict=True)):
             bounds = np.concatenate([lows.by_level(place, low.cell), highs.by_level(place, high.cell)])
@@ -382,7 +378,6 @@ class _ByPartner:
         self.outside.append((function.partners, whole))
 
     def _columns_to_search(self, partner: int, columns: Ints) -> list[int]:
-        """Columns of the levels that are searched."""
         axis = self.grid.axes[partner]
         bins = [b for b, label in enumerate(axis.labels) if (axis.name, label) in self.to_search]
         return sorted(set(columns[bins].tolist()))
@@ -392,7 +387,6 @@ class _ByPartner:
         self.known[partner] = bounds if known is None else np.minimum(known, bounds)
 
     def levels(self, tolerance: float) -> tuple[Level, ...]:
-        """The direction at each level of each partner."""
         levels = []
         for j in sorted(self.known):
             bounds = self.known[j]
@@ -406,7 +400,6 @@ class _ByPartner:
 
 
 def _searched(search: Search, place: int, column: int) -> tuple[float, float]:
-    """Bound and found value of the smallest step at a level."""
     extreme = search.lowest(_FEW_NODES, at=(place, column))
     return extreme.bound, extreme.found
 
@@ -419,7 +412,6 @@ def _level(partner: str, label: str, bounds: Floats, possible: Bools, found: Boo
 
 
 def _notes(axis: Axis) -> Iterator[str]:
-    """What is said about missing values."""
     if axis.n_extra:
         yield "missing values are excluded"
     elif axis.missing_bin >= 0:

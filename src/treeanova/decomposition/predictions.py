@@ -110,14 +110,12 @@ class Predictions:
         return tuple(self.schema.names.index(name) for name in names)
 
     def _table_weights(self, key: Key) -> Floats:
-        """Weights of the cells of a term that has a table."""
         tensors = self._function.terms.tables
         weights = tensors.weights.get(key)
         return self._shown_density.table(key, tensors.effects.binnings.get(key)) if weights is None else weights
 
     @property
     def _shown_density(self) -> Density:
-        """The density whose weights terms are shown with."""
         return self.density.population if self.density.ranks_on_population else self.density
 
     def _term(self, names: Names) -> Term:
@@ -129,7 +127,6 @@ class Predictions:
         return Term(names, schema, table=(effects.axes_of(key), values, self._table_weights(key)))
 
     def _at_encoded(self, key: Key, encoded: Floats) -> Floats:
-        """A term at encoded rows that hold its features only."""
         grid = self._function.grid
         codes = np.zeros((len(encoded), len(grid.axes)), dtype=np.int32)
         for column, j in enumerate(key):
@@ -353,7 +350,6 @@ class Predictions:
         return [key for key in self._function.terms.keys if max_order is None or len(key) <= max_order]
 
     def _explained_lazily(self, batches: Batches, reference: Any, max_order: int | None) -> Any:
-        """A lazy table of the engine that has the rows."""
         if not isinstance(batches, Distributed):
             raise TypeError(
                 "`X` must be rows in memory, or a table of Dask or Spark, got rows in batches; write their terms to a "
@@ -465,12 +461,10 @@ def function_of(fx: Predictions) -> Function:
 
 
 def backend_of_tables(fx: Predictions) -> str | None:
-    """Return the name of the data frame library of a decomposition's tables."""
     return fx._settings.backend  # noqa: SLF001
 
 
 def _columns_at(
     fx: Predictions, keys: Sequence[Key], max_order: int | None, reference: Any, X: Any
 ) -> dict[str, Floats]:
-    """Columns of an explanation, for the workers of an engine."""
     return columns_of(fx._explained(X, keys, max_order, reference))  # noqa: SLF001

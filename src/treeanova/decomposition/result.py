@@ -23,8 +23,7 @@ class Result(abc.ABC):
         """What `to_dict` returns, with arrays and NaN."""
 
     @abc.abstractmethod
-    def _text(self, top: int) -> str:
-        """What is printed, with the first rows of its table."""
+    def _text(self, top: int) -> str: ...
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as plain data that JSON can hold; None stands for numbers that are not defined.
@@ -99,11 +98,9 @@ def _is_nan(value: float | None) -> bool:
 
 
 def rows_of_output(rows: Sequence[Mapping[str, Any]], output: str) -> list[Mapping[str, Any]]:
-    """The rows of one output; all where there is one."""
     return [row for row in rows if row.get("output", output) == output]
 
 
 def first_names(names: Sequence[str]) -> str:
-    """The first of some names, and how many more there are."""
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     return printable(f"{', '.join(names[:_MOST_NAMES])}{more}") or "none"

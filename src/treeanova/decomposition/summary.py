@@ -19,7 +19,6 @@ _LEAST_MOVE = 0.005  # of the share of pairs, for a headline to mention it
 
 
 def shares_by_order(ranking: Iterable[Standing]) -> tuple[float, float, float]:
-    """Shares of the variance of main effects, of pairs and of higher orders."""
     totals = [0.0, 0.0, 0.0]
     for term in ranking:
         totals[min(max(term.order, 1), 3) - 1] += term.share
@@ -112,7 +111,6 @@ def caveats(fx: Answers) -> list[str]:
 
 
 def plain_summary(fx: Answers, name: str) -> dict[str, Any]:
-    """A decomposition in short, as plain data."""
     statistics, ranking = fx.density.statistics, ranking_of(fx)
     columns = columns_of(ranking.table(backend_of_tables(fx)))
     features = [list(term.features) or None for terms in ranking.standings.values() for term in terms]
@@ -169,7 +167,6 @@ def _first_terms(terms: Sequence[Standing], top: int) -> str:
 
 
 def _notes(terms: Sequence[Standing], n_shown: int) -> str:
-    """What variances add up to, and what the shares that are shown mean."""
     shown = share_words((term.variance, term.share) for term in terms[:n_shown])
     return "\n".join(filter(None, (sum_words(term.variance for term in terms), shown)))
 
@@ -178,7 +175,6 @@ def _notes(terms: Sequence[Standing], n_shown: int) -> str:
 
 
 def html_summary(fx: Answers) -> str:
-    """A small HTML table of the strongest terms: no script, all names escaped."""
     words = f"{len(fx.terms)} terms · density {fx.density.name} · {scale_of(fx.schema)}"
     intro = " · ".join(html.escape(line) for line in (words, *caveats(fx)) if line)
     blocks = [f"<p><strong>Decomposition</strong> · {intro}</p>"]
@@ -202,7 +198,6 @@ def _html_table(terms: Sequence[Standing]) -> str:
 
 
 def _html_row(name: str, terms: Sequence[Standing], width: float) -> str:
-    """A row of one term or of several together, with a bar of a width in em."""
     measures = (sum(term.variance for term in terms), sum(term.share for term in terms))
     cells = "".join(f'<td style="text-align:right">{percent(measure)}</td>' for measure in measures)
     bar = f'<div style="background:{MAIN};height:.7em;width:{max(0.0, width):.2f}em"></div>'

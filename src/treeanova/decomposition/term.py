@@ -247,7 +247,6 @@ def response_changes(schema: Schema, intercept: npt.ArrayLike, values: Floats) -
 
 
 def on_scale(term: Term, intercept: npt.ArrayLike, scale: str) -> Term:
-    """A term with a table, with its values on a scale: itself for "score"."""
     if not is_response(term.schema, scale):
         return term
     changes = response_changes(term.schema, intercept, term.values)
@@ -255,7 +254,6 @@ def on_scale(term: Term, intercept: npt.ArrayLike, scale: str) -> Term:
 
 
 def base_response(schema: Schema, intercept: npt.ArrayLike) -> Floats:
-    """The response of each output where all terms are zero."""
     response: Floats = respond(schema, np.atleast_1d(np.asarray(intercept, dtype=np.float64))[None])[0]
     return response
 

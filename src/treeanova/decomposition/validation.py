@@ -49,6 +49,7 @@ _RIDGE = 1e-9
 _CONVERGED = 0.01  # gain of the last step, relative to what a column of noise gains: the mean loss of one unit
 _MOST_INFLATION = 10.0  # of the variance of a coefficient by other columns: a correlation of 0.95 with one of them
 _SAFE_INFLATION = 1e4  # up to which a column can be taken out of an inverse without a loss of digits
+_MOST_OF_ONE_ROW = 0.5  # share of what tells a term from all others, beyond which one row decides about it
 _ROUNDING = 1e-12  # size of a term relative to the score, below which it is zero
 
 
@@ -148,7 +149,6 @@ class _Hypothesis(NamedTuple):
 
 
 def _tested(regression: _Regression, u: int, key: Key | None) -> tuple[float, _Hypothesis]:
-    """The p-value of a term, and what was tested."""
     own = key if key is not None and len(key) == 1 else ()
     alone = _Hypothesis(u, (), tuple(own))
     if not regression.size(u) > 0:
@@ -185,13 +185,11 @@ class _Design:
     is_curve: Bools
 
     def without(self, hypothesis: _Hypothesis) -> Bools:
-        """Columns that a hypothesis leaves in the regression."""
         terms = (hypothesis.term, *hypothesis.others)
         return ~(np.isin(self.term, terms) | (self.is_curve & np.isin(self.feature, hypothesis.features)))
 
     @property
     def is_constant(self) -> Bools:
-        """Whether a column is an intercept."""
         return (self.term < 0) & ~self.is_curve
 
 
@@ -217,7 +215,6 @@ class _Regression:
         return self._held.curved(self._score, column.reshape(1, *self._score.shape)).ravel()
 
     def size(self, u: int) -> float:
-        """The squared size of a term in the metric of the loss, without its mean."""
         column = self._values[u].ravel()
         if not np.abs(column).max(initial=0.0) > _ROUNDING * np.abs(self._held.score).max(initial=0.0):
             return 0.0
@@ -232,7 +229,6 @@ class _Regression:
         return float(column @ curved - cross @ coefficients), coefficients
 
     def _inverse_of(self, kept: Bools) -> Floats:
-        """The inverse of the normal equations of some of the columns."""
         dropped = np.flatnonzero(~kept)
         if len(dropped) == 1 and self._inverse[dropped, dropped] * self._matrix[dropped, dropped] < _SAFE_INFLATION:
             cross = self._inverse[kept, dropped]
@@ -282,6 +278,9 @@ class _Regression:
         if not size > 1e-9 * whole:
             return 1.0  # the terms cancel each other
         rest = column - coefficients @ self._flat[kept]
+        sizes = np.maximum((rest * self._curve(rest)).reshape(self._score.shape).sum(axis=1), 0.0)
+        if sizes.max() > _MOST_OF_ONE_ROW * sizes.sum():
+            return np.nan  # one row decides, whose residual is zero: no robust error says how much it varies
         left_out = self._coefficients[~kept]
         pull = left_out @ self._curved[~kept] + self._residual
         excess = float(rest @ pull) / size
@@ -291,7 +290,8 @@ class _Regression:
         influence = self._held.by_unit(self._score + step.reshape(shape), (rest / size).reshape(shape), self._shrinkage)
         error = np.sqrt((influence**2).sum())
         ratio = (1 + excess) / error if error > 0 else np.inf * np.sign(1 + excess)
-        return float(scipy.special.stdtr(self._degrees, -ratio))
+        n_effective = sizes.sum() ** 2 / (sizes**2).sum()  # rows that tell this term from all others
+        return float(scipy.special.stdtr(min(self._degrees, max(n_effective - 1, 1)), -ratio))
 
 
 # Columns.
@@ -325,7 +325,6 @@ def _design(
 
 
 def _main_of(key: Key | None) -> int:
-    """The feature of a main effect; -1 for all other terms."""
     return key[0] if key is not None and len(key) == 1 else -1
 
 
@@ -488,7 +487,6 @@ class Validation(Result):
 
 
 def p_text(p: float) -> str:
-    """Write a p-value for people."""
     return "–" if np.isnan(p) else "<0.0001" if p < 1e-4 else f"{p:.4f}"
 
 
@@ -544,7 +542,6 @@ def _counting_weights(sample_weight: npt.ArrayLike, n_rows: int) -> tuple[Floats
 
 
 def _group_ids(group: npt.ArrayLike, chosen: Bools) -> npt.NDArray[Any]:
-    """The groups of the chosen rows."""
     ids = np.asarray(group).ravel()
     if len(ids) != len(chosen):
         raise ValueError(
@@ -568,7 +565,6 @@ def _check_number(what: str, where: str, n_units: int) -> None:
 
 
 def _measured(held: HeldOut, values: Floats) -> list[dict[str, float]]:
-    """Change of loss, its error, slope and shares of each term."""
     found = []
     for term, (share, model_share) in zip(values, _shares(held, values), strict=True):
         change, error = held.change(held.score - term)
@@ -599,7 +595,6 @@ def _shares(held: HeldOut, values: Floats) -> list[tuple[float, float]]:
 
 
 def _centred(values: Floats, weights: Floats) -> Floats:
-    """Values minus their weighted means over the rows, the last axis but one."""
     means: Floats = np.tensordot(values, weights[:, 0], axes=(-2, 0))
     return values - np.expand_dims(means, -2)
 
@@ -644,7 +639,6 @@ class _Found:
         self._notes: dict[str, None] = {}
 
     def add(self, held: HeldOut, measures: Sequence[dict[str, float]], evidence: Evidence, output: str | None) -> None:
-        """Add the terms of an outcome."""
         named = {} if output is None else {"output": output}
         for u, (label, order) in enumerate(zip(self._labels, self._orders, strict=True)):
             aliases = self._aliases(evidence, u)
@@ -652,6 +646,9 @@ class _Found:
             self._rows.append({"term": label, **named, "order": order, **measures[u], **tested})
             self._groups.append((label, *aliases))
         self._losses.append((held.mean_loss(held.score), held.constant_loss()))
+        for label, p in zip(self._labels, evidence.p_values, strict=True):
+            if np.isnan(p) and not evidence.reason:
+                self._notes[f"no p-value for {label}: a single row distinguishes it from all other terms"] = None
         if evidence.reason:
             self._notes[f"no p-values: {evidence.reason}"] = None
 
@@ -671,7 +668,6 @@ class _Found:
         return tuple(dict.fromkeys(group for group in groups if len(group) > 1))
 
     def validation(self, loss: str, n_rows: int, backend: str | None) -> Validation:
-        """The validation of all outcomes."""
         corrected = holm([row["p_value"] for row in self._rows])
         rows = [row | {"p_holm": float(p)} for row, p in zip(self._rows, corrected, strict=True)]
         rows.sort(key=lambda row: -row["loss_change"])
