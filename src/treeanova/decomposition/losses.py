@@ -93,12 +93,13 @@ class DifferenceLoss(RowLoss):
     def constant(self, outcome: Floats, weights: Floats) -> Floats:
         if self.is_squared:
             return np.atleast_1d(np.average(outcome, axis=0, weights=weights))
-        return np.array(
-            [
-                _lowest(lambda score, y=column: float(weights @ self.of_gap(score - y)), column.min(), column.max())
-                for column in outcome.T
-            ]
-        )
+        return np.array([self._best(column, weights) for column in outcome.T])
+
+    def _best(self, outcome: Floats, weights: Floats) -> float:
+        def total(score: float) -> float:
+            return float(weights @ self.of_gap(score - outcome))
+
+        return _lowest(total, outcome.min(), outcome.max())
 
 
 def _lowest(function: Callable[[float], float], low: float, high: float) -> float:

@@ -120,6 +120,25 @@ class Plan:
         """Highest order of a term."""
         return max((len(key) for key in self.cells), default=0)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as plain data that JSON can hold.
+
+        Returns
+        -------
+        dict
+
+        Examples
+        --------
+        >>> import treeanova
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> treeanova.plan(fx.model).to_dict()["n_cells"]
+        8
+        """
+        terms = [{"features": [self.names[j] for j in key], "n_cells": n} for key, n in self.cells.items()]
+        counts = {"n_outputs": self.n_outputs, "n_cells": self.n_cells, "n_bytes": int(self.n_bytes)}
+        return {"terms": terms, **counts, "notes": list(self.notes)}
+
     def check(self, budget: float) -> None:
         """Raise BudgetError where the work needs more memory than the budget.
 
