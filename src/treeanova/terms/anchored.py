@@ -67,7 +67,6 @@ class AnchoredTrees(Anchored):
 
     @property
     def keys(self) -> None:
-        """Not known one by one: there may be very many."""
         return
 
     def _forms(self) -> Iterator[tuple[float, ClosedForm]]:
@@ -80,21 +79,18 @@ class AnchoredTrees(Anchored):
             yield float(weight), ClosedForm(self.trees.leaf_sets, masses, binnings)
 
     def at(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int = 1) -> Floats:
-        """Terms at rows by the closed form."""
         values = np.zeros((len(codes), len(keys), self.trees.leaf_sets.values.shape[1]))
         for weight, form in self._forms():
             values += weight * form.at_rows(codes, keys, n_jobs)
         return values
 
     def totals_at(self, codes: BinIndices, orders: Sequence[int], n_jobs: int = 1) -> Floats:
-        """Totals of orders by the closed form."""
         totals = np.zeros((len(codes), len(orders), self.trees.leaf_sets.values.shape[1]))
         for weight, form in self._forms():
             totals += weight * OrderTotals(form).at_rows(codes, n_jobs)[:, list(orders)]
         return totals
 
     def shares_at(self, codes: BinIndices, orders: Collection[int], n_jobs: int = 1) -> Floats:
-        """Shares of features in totals of orders by the closed form."""
         shares = np.zeros((*codes.shape, self.trees.leaf_sets.values.shape[1]))
         for weight, form in self._forms():
             shares += weight * TotalShares(OrderTotals(form), orders).at_rows(codes, n_jobs)
@@ -110,11 +106,9 @@ class AnchoredTerms(Anchored):
 
     @property
     def keys(self) -> tuple[Key, ...]:
-        """The terms and all their subsets."""
         return tuple(sorted(with_subsets(self.terms.keys), key=lambda key: (len(key), key)))
 
     def at(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int = 1) -> Floats:
-        """Terms at rows."""
         place = {key: i for i, key in enumerate(keys)}
         values = each_in_one_piece(len(codes), len(keys), self.terms.n_outputs)
         pairs = zip(self.references.weights, self.references.codes, strict=True)
@@ -138,7 +132,6 @@ class AnchoredTerms(Anchored):
         return corners
 
     def totals_at(self, codes: BinIndices, orders: Sequence[int], n_jobs: int = 1) -> Floats:
-        """Sums of the terms of some orders."""
         totals = np.zeros((len(codes), len(orders), self.terms.n_outputs))
         for i, order in enumerate(orders):
             keys = [key for key in self.keys if len(key) == order]
@@ -146,7 +139,6 @@ class AnchoredTerms(Anchored):
         return totals
 
     def shares_at(self, codes: BinIndices, orders: Collection[int], n_jobs: int = 1) -> Floats:
-        """Shares of features in the terms of some orders."""
         shares = np.zeros((*codes.shape, self.terms.n_outputs))
         keys = [key for key in self.keys if len(key) in orders]
         values = self.at(codes, keys, n_jobs)

@@ -127,7 +127,6 @@ class OrderTotals:
         flat = self.form.flat()
 
         def fill(task: tuple[slice, Span]) -> tuple[slice, Floats]:
-            """Totals of some leaves at some rows."""
             rows, leaves = task
             return rows, sum_polynomials(codes[rows].T, leaves, n_orders, values, flat)
 
@@ -144,7 +143,6 @@ class OrderTotals:
         parts = [slice(start, start + _BLOCK_ROWS) for start in range(0, len(codes), _BLOCK_ROWS)]
 
         def fill(task: tuple[slice, Span]) -> tuple[slice, Floats]:
-            """Totals of some blocks of leaves at some rows."""
             rows, numbers = task
             total = each_in_one_piece(len(range(len(codes))[rows]), self.top_order + 1, values.shape[1])
             for block in self.blocks[slice(*numbers)]:
@@ -193,18 +191,10 @@ _SECONDS_PER_SHARE = 1.2e-8  # of totals
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TotalShares:
-    """Shares of features in the totals of some orders, for terms that are pure for independent features.
+    """Shares of features in the totals of some orders, for terms that are pure for independent features."""
 
-    Attributes
-    ----------
-    totals
-        Totals of all orders.
-    orders
-        The orders whose terms are shared.
-    """
-
-    totals: OrderTotals
-    orders: Collection[int]
+    totals: OrderTotals  # totals of all orders
+    orders: Collection[int]  # the orders whose terms are shared
 
     @property
     def _form(self) -> ClosedForm:
@@ -228,7 +218,6 @@ class TotalShares:
         values, flat, weights = self._form.leaf_sets.values, self._form.flat(), self._weights
 
         def shares(part: BinIndices, leaves: Span) -> Floats:
-            """Shares of some leaves at some rows."""
             by_feature: Floats = sum_shares(part.T, leaves, weights, values, flat)
             return by_feature.transpose(2, 0, 1)
 
@@ -241,7 +230,6 @@ class TotalShares:
         blocks = [block for block in self.totals.blocks if len(block.runs) > lowest]
 
         def shares(part: BinIndices, span: Span) -> Floats:
-            """Shares of some blocks of leaves at some rows."""
             total = np.zeros((*part.shape, n_outputs))
             for block in blocks[slice(*span)]:
                 self._add(total, np.asfortranarray(part), block, weights)
@@ -337,15 +325,12 @@ class RawLeafTerms(LeafTerms):
     """Terms before purification: each leaf belongs to the term of the features on its path."""
 
     def at(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int) -> Floats:
-        """Sums of the leaves that the rows reach."""
         return raw_at_rows(self.trees.leaf_sets, codes, keys, n_jobs)
 
     def can_evaluate(self, key: Key) -> bool:
-        """Whether some leaf has exactly these features."""
         return key in self.keys
 
     def equals(self, other: LeafTerms) -> bool:
-        """Whether leaves and terms are another's."""
         return isinstance(other, RawLeafTerms) and self._has_leaves_of(other)
 
 
@@ -359,17 +344,14 @@ class PureLeafTerms(LeafTerms):
     leftover: Leftover = dataclasses.field(default_factory=nothing_left)
 
     def keep(self, wanted: Callable[[Key], bool]) -> Self:
-        """The same with fewer terms, and without rests."""
         kept = tuple(key for key in self.keys if wanted(key))
         return dataclasses.replace(self, keys=kept, screened_orders=())
 
     @property
     def rest_orders(self) -> tuple[int, ...]:
-        """Orders of which screening left out terms."""
         return self.screened_orders
 
     def up_to(self, max_order: int) -> Self:
-        """The same with all that is above an order left out."""
         kept = tuple(key for key in self.keys if len(key) <= max_order)
         orders = tuple(order for order in self.screened_orders if order <= max_order)
         return dataclasses.replace(self, keys=kept, screened_orders=orders)
@@ -387,7 +369,6 @@ class PureLeafTerms(LeafTerms):
         return OrderTotals(self.form)
 
     def rests_at(self, codes: BinIndices, listed: Mapping[Key, Floats], n_jobs: int) -> Floats:
-        """Totals of the orders with all corrections, less what is moved to low orders, minus the terms listed."""
         orders = self.screened_orders
         rests = self._totals.at_rows(codes, n_jobs)[:, list(orders)]
         for key, values in self._changes_of_totals(codes, listed, n_jobs):
@@ -397,7 +378,6 @@ class PureLeafTerms(LeafTerms):
         return rests
 
     def rest_shares_at(self, codes: BinIndices, n_jobs: int) -> Floats:
-        """Shares of features in all that `rests_at` adds up: every term is shared equally among its own features."""
         if not self.screened_orders:
             return super().rest_shares_at(codes, n_jobs)
         shares = TotalShares(self._totals, self.screened_orders).at_rows(codes, n_jobs)
@@ -425,7 +405,6 @@ class PureLeafTerms(LeafTerms):
         yield from ((key, -values[:, i]) for i, key in enumerate(unknown))
 
     def at(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int) -> Floats:
-        """Closed form and correction at rows, less what is moved to low orders."""
         values = self.form.at_rows(codes, keys, n_jobs)
         moved: dict[Key, Floats] = {}
         for position, key in enumerate(keys):
@@ -445,12 +424,10 @@ class PureLeafTerms(LeafTerms):
         return Allotment(self.form.leaf_sets, self.trees.layout.tensor_order + 1)
 
     def can_evaluate(self, key: Key) -> bool:
-        """Whether some leaf has all these features on its path, and they are more than tensors have."""
         is_high = len(key) > self.trees.layout.tensor_order
         return is_high and bool(len(self.trees.leaf_sets.leaves_with(key)))
 
     def equals(self, other: LeafTerms) -> bool:
-        """Whether leaves, terms and correction are another's."""
         if not isinstance(other, PureLeafTerms):
             return False
         pairs = (
@@ -478,31 +455,25 @@ class Joined(TermSet):
 
     @property
     def grid(self) -> Grid:
-        """The grid of all bins of the forest; tensors may have merged ones."""
         return self.leaf_terms.trees.grid
 
     @property
     def keys(self) -> tuple[Key, ...]:
-        """Tensors, then terms at rows."""
         return (*self.tensors.keys, *self.leaf_terms.keys)
 
     @property
     def tables(self) -> Tensors:
-        """The tensors."""
         return self.tensors
 
     @property
     def row_cost(self) -> float:
-        """Products that the listed terms and the rests take for a row."""
         return self.leaf_terms.row_cost
 
     @property
     def leaves_rest(self) -> bool:
-        """Whether tensors have merged bins."""
         return self.leaf_terms.trees.has_merged_bins
 
     def at(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int = 1) -> Floats:
-        """Terms at rows."""
         values = each_in_one_piece(len(codes), len(keys), self.n_outputs)
         low = [i for i, key in enumerate(keys) if self.has_table(key)]
         high = [i for i, key in enumerate(keys) if not self.has_table(key)]
@@ -513,38 +484,30 @@ class Joined(TermSet):
         return values
 
     def can_evaluate(self, key: Key) -> bool:
-        """Whether the term is a tensor, or some leaf has its features."""
         return self.has_table(key) or self.leaf_terms.can_evaluate(key)
 
     def keep(self, wanted: Callable[[Key], bool]) -> Joined:
-        """The same with fewer terms."""
         return Joined(self.tensors.keep(wanted), self.leaf_terms.keep(wanted))
 
     @property
     def rest_orders(self) -> tuple[int, ...]:
-        """Orders of which some terms are not listed."""
         return self.leaf_terms.rest_orders
 
     def rests_at(self, codes: BinIndices, listed: Mapping[Key, Floats], n_jobs: int = 1) -> Floats:
-        """Sums of the terms that are not listed."""
         return self.leaf_terms.rests_at(codes, listed, n_jobs)
 
     def rest_shares_at(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
-        """Shares of features in all terms that are not listed."""
         return self.leaf_terms.rest_shares_at(codes, n_jobs)
 
     def up_to(self, max_order: int) -> Joined:
-        """The same with all that is above an order left out."""
         return Joined(self.tensors.up_to(max_order), self.leaf_terms.up_to(max_order))
 
     def with_tables(self, tables: Tensors) -> Joined:
         return Joined(tables, self.high)
 
     def equals(self, other: TermSet) -> bool:
-        """Whether tensors and terms at rows are another's."""
         is_joined = isinstance(other, Joined) and self.leaf_terms.equals(other.leaf_terms)
         return is_joined and self.tensors.equals(other.tables)
 
     def points(self, density: Density, n_rows: int, rng: np.random.Generator) -> Points:
-        """Rows, cells or draws of the density, on all bins of the forest."""
         return self.leaf_terms.trees.points(density, n_rows, rng)

@@ -93,21 +93,11 @@ _MANY_GROUPS = 50  # per key: then calls for each group cost more than products 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ClosedForm:
-    """Terms of a forest that are pure under the product of given masses.
+    """Terms of a forest that are pure under the product of given masses."""
 
-    Attributes
-    ----------
-    leaf_sets
-        The leaves.
-    masses
-        Masses of the bins, feature by feature.
-    binnings
-        How bins are merged for tensors, feature by feature.
-    """
-
-    leaf_sets: LeafSets
-    masses: tuple[Floats, ...]
-    binnings: tuple[Binning, ...]
+    leaf_sets: LeafSets  # the leaves
+    masses: tuple[Floats, ...]  # masses of the bins, feature by feature
+    binnings: tuple[Binning, ...]  # how bins are merged for tensors, feature by feature
 
     @functools.cached_property
     def set_masses(self) -> tuple[Floats, ...]:

@@ -28,29 +28,14 @@ from treeanova.terms.leaves import FlatLeaves, Intervals, LeafSets
 
 
 class CoarseAxes(NamedTuple):
-    """The axes of a table of coarse bins.
+    """The axes of a table of coarse bins."""
 
-    Attributes
-    ----------
-    axis
-        Axis of each feature of the model; -1 for those that the table does not have.
-    size
-        Number of coarse bins of each axis.
-    first
-        Where each axis begins in the arrays below.
-    n_bins
-        Number of bins of each axis before they are merged.
-    ends
-        Ends of these bins in units of coarse bins, for features with intervals.
-    bins, shares
-        Coarse bin of each bin, and the share of the coarse bin that it holds.
-    """
-
-    axis: Ints
-    size: Ints
-    first: Ints
-    n_bins: Ints
-    ends: Floats
+    axis: Ints  # axis of each feature of the model; -1 for those that the table does not have
+    size: Ints  # number of coarse bins of each axis
+    first: Ints  # where each axis begins in the arrays below
+    n_bins: Ints  # number of bins of each axis before they are merged
+    ends: Floats  # ends of these bins in units of coarse bins, for features with intervals
+    # bins, shares: coarse bin of each bin, and the share of the coarse bin that it holds
     bins: Ints
     shares: Floats
 
@@ -174,24 +159,12 @@ def coarse_binnings(form: ClosedForm) -> tuple[Binning, ...]:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class CoarseMeans:
-    """Means over coarse cells, from which terms of high order follow.
+    """Means over coarse cells, from which terms of high order follow."""
 
-    Attributes
-    ----------
-    form
-        The terms at full resolution.
-    binnings
-        Coarse bins of each feature, merged two by two for the limit of an order.
-    bins
-        Limit of bins per feature for terms of each order.
-    tables
-        Means by the limit of bins and the features of a table; outputs last.
-    """
-
-    form: ClosedForm
-    binnings: tuple[Binning, ...]
-    bins: Mapping[int, int]
-    tables: Mapping[tuple[int, Key], Floats]
+    form: ClosedForm  # the terms at full resolution
+    binnings: tuple[Binning, ...]  # coarse bins of each feature, merged two by two for the limit of an order
+    bins: Mapping[int, int]  # limit of bins per feature for terms of each order
+    tables: Mapping[tuple[int, Key], Floats]  # means by the limit of bins and the features of a table; outputs last
 
     def term(self, key: Key, limit: int) -> Floats:
         """A term on its coarse cells with at most `limit` bins per feature, at most those of its order; outputs last.
@@ -364,7 +337,6 @@ def _means(form: ClosedForm, features: Key, binnings: Sequence[Binning]) -> Call
     """The part that some leaves have in the mean of the forest given the coarse bins of some features; outputs last."""
 
     def mean_of(leaves: Ints) -> Floats:
-        """A sum of outer products."""
         factors = [_shares(form, j, binning, leaves) for j, binning in zip(features, binnings, strict=True)]
         return outer_sum(factors, form.coefficients_without(features, leaves))
 

@@ -85,27 +85,15 @@ class Solved(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Correction:
-    """What dependence adds to terms of high order, and what it moves to the tensors below.
+    """What dependence adds to terms of high order, and what it moves to the tensors below."""
 
-    Attributes
-    ----------
-    binnings
-        Coarse bins of each feature.
-    bins
-        Limit of bins per feature for terms of each order; coarse bins are merged two by two to meet it.
-    tables
-        What is added to each term of high order, over its coarse cells; outputs last.
-    moved
-        What goes to each term of the order below, over coarse cells; outputs last.
-    impurity
-        Root mean square of the means of a term's slices over the rows, relative to the term's own before it was made
-        pure; the largest of all terms.
-    """
-
-    binnings: tuple[Binning, ...]
+    binnings: tuple[Binning, ...]  # coarse bins of each feature
+    # limit of bins per feature for terms of each order; coarse bins are merged two by two to meet it
     bins: Mapping[int, int]
-    tables: Mapping[Key, Floats]
-    moved: Mapping[Key, Floats]
+    tables: Mapping[Key, Floats]  # what is added to each term of high order, over its coarse cells; outputs last
+    moved: Mapping[Key, Floats]  # what goes to each term of the order below, over coarse cells; outputs last
+    # root mean square of the means of a term's slices over the rows, relative to the term's own before it was made
+    # pure; the largest of all terms
     impurity: float
 
     def at_rows(self, codes: BinIndices, key: Key) -> Floats | float:
@@ -176,7 +164,6 @@ def choose_bins(
     n_rows = len(rows.codes) if are_cells else float(1 / np.square(rows.weights).sum())
 
     def is_too_fine(key: Key, bins: int) -> bool:
-        """Whether a term has more slices with rows than the rows allow."""
         rows_per_slice = _DRAWS_PER_SLICE if are_drawn and coarse.is_merged(key, bins) else 1
         return coarse.n_slices(key, bins) * rows_per_slice > n_rows
 
@@ -289,17 +276,10 @@ _STANDARD_ERRORS = 6.0  # of what noise alone would show
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Leftover:
-    """Mean, main effects and pairs that are moved from the terms of high order to intercept and tables.
+    """Mean, main effects and pairs that are moved from the terms of high order to intercept and tables."""
 
-    Attributes
-    ----------
-    binnings
-        Bins of each feature, merged two by two for the terms that have fewer.
-    tables
-        What is moved to each term; outputs last. The key () has what is moved to the intercept.
-    """
-
-    binnings: tuple[Binning, ...]
+    binnings: tuple[Binning, ...]  # bins of each feature, merged two by two for the terms that have fewer
+    # what is moved to each term; outputs last. The key () has what is moved to the intercept
     tables: Mapping[Key, Floats]
 
     def with_mean(self, mean: Floats) -> Leftover:

@@ -32,55 +32,25 @@ _SMALL = 1e-12  # of the sizes of all parts: steps below it are rounding
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Boxes:
-    """Functions that are constant on boxes of cells, and zero elsewhere.
+    """Functions that are constant on boxes of cells, and zero elsewhere."""
 
-    Attributes
-    ----------
-    inside
-        Whether each box holds each column of all partners, one after the other, shape (n_boxes, n_columns).
-    values
-        Value of each box.
-    starts
-        First box of each function; boxes of a function are next to each other and disjoint.
-    may_be_zero
-        Whether the boxes of each function leave cells out.
-    """
-
-    inside: Bools
-    values: Floats
-    starts: Ints
-    may_be_zero: Bools
+    inside: Bools  # whether each box holds each column of all partners, one after the other, shape (n_boxes, n_columns)
+    values: Floats  # value of each box
+    starts: Ints  # first box of each function; boxes of a function are next to each other and disjoint
+    may_be_zero: Bools  # whether the boxes of each function leave cells out
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class StepFunction:
-    """What changes from a bin of a feature to the next, as a sum of functions of its partners.
+    """What changes from a bin of a feature to the next, as a sum of functions of its partners."""
 
-    Attributes
-    ----------
-    partners
-        Positions of the other features on which the step depends.
-    columns
-        For each partner the column of each of its bins; bins that make no difference share one.
-    constant
-        The part that depends on no partner.
-    singles
-        For each partner the part that depends on it alone, by column.
-    tables
-        Places of several partners, and the part that depends on them, by column.
-    boxes
-        Parts that depend on several partners, as boxes of columns.
-    size
-        Sum of the largest absolute values of what the step was computed from.
-    """
-
-    partners: Key
-    columns: tuple[Ints, ...]
-    constant: float
-    singles: tuple[Floats, ...]
-    tables: tuple[tuple[Key, Floats], ...]
-    boxes: Boxes
-    size: float = 0.0
+    partners: Key  # positions of the other features on which the step depends
+    columns: tuple[Ints, ...]  # for each partner the column of each of its bins; bins that make no difference share one
+    constant: float  # the part that depends on no partner
+    singles: tuple[Floats, ...]  # for each partner the part that depends on it alone, by column
+    tables: tuple[tuple[Key, Floats], ...]  # places of several partners, and the part that depends on them, by column
+    boxes: Boxes  # parts that depend on several partners, as boxes of columns
+    size: float = 0.0  # sum of the largest absolute values of what the step was computed from
 
     @property
     def n_columns(self) -> tuple[int, ...]:
@@ -255,21 +225,11 @@ _NODES = 1_000
 
 
 class Extreme(NamedTuple):
-    """The smallest value of a function, or bounds of it.
+    """The smallest value of a function, or bounds of it."""
 
-    Attributes
-    ----------
-    bound
-        No value is smaller.
-    found
-        The value in a cell, the smallest that was found.
-    cell
-        The column of each partner in that cell.
-    """
-
-    bound: float
-    found: float
-    cell: tuple[int, ...]
+    bound: float  # no value is smaller
+    found: float  # the value in a cell, the smallest that was found
+    cell: tuple[int, ...]  # the column of each partner in that cell
 
     @property
     def is_exact(self) -> bool:

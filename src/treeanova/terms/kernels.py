@@ -253,7 +253,6 @@ class Sums:
         flat = self._flat
 
         def fill(start: int) -> None:
-            """Sums of a block of rows."""
             rows = slice(start, start + n_rows)
             values[rows] = sum_products(codes[rows].T, n_columns, *flat).transpose(2, 0, 1)
 
@@ -274,7 +273,6 @@ class Sums:
         parts_of_rows = [slice(start, start + _NUMPY_ROWS) for start in range(0, len(codes), _NUMPY_ROWS)]
 
         def fill(rows: slice) -> None:
-            """Sums of a block of rows."""
             for part in self.parts:
                 n_rows = max(16, _BLOCK // max(len(part.leaves), 1))
                 for first in range(rows.start, min(rows.stop, len(codes)), n_rows):
@@ -353,24 +351,12 @@ _SECONDS_PER_CORNER = 5e-7  # of one pair 5e-8: large forests have many
 
 
 class Corners(NamedTuple):
-    """Differences of the sets of leaves along the bins of a feature, as few rows of a table for each leaf.
+    """Differences of the sets of leaves along the bins of a feature, as few rows of a table for each leaf."""
 
-    Attributes
-    ----------
-    rows
-        Rows of the table that belong to each leaf, shape (n_leaves, n_rows_of_leaf).
-    bins
-        Where the entries of a row are, shape (n_rows, n_entries).
-    values
-        The entries; 0 where a row has fewer.
-    n_bins
-        Number of bins.
-    """
-
-    rows: BinIndices
-    bins: BinIndices
-    values: Floats
-    n_bins: int
+    rows: BinIndices  # rows of the table that belong to each leaf, shape (n_leaves, n_rows_of_leaf)
+    bins: BinIndices  # where the entries of a row are, shape (n_rows, n_entries)
+    values: Floats  # the entries; 0 where a row has fewer
+    n_bins: int  # number of bins
 
     @classmethod
     def of_sets(cls, sets: BinSets, binning: Binning) -> Corners | None:

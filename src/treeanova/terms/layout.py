@@ -230,36 +230,17 @@ _TOLERATED, _LEAST_SECONDS = 1.5, 2.0
 
 @dataclasses.dataclass(frozen=True)
 class TermLayout:
-    """How a forest is decomposed.
+    """How a forest is decomposed."""
 
-    Attributes
-    ----------
-    tensor_order
-        Highest order that is held as tensors.
-    row_order
-        Highest order whose terms are reported individually, by values at rows where it is above `tensor_order`.
-    top_order
-        Highest order that the forest has; orders above `row_order` form one remainder.
-    max_bins
-        Limit of the bins per feature of tensors; None where all bins are kept.
-    plan
-        Cells and bytes of the tensors.
-    lists_all
-        Whether all terms of the reported orders are listed, else those that carry weight.
-    asked
-        Terms without a table that are listed whether they carry weight or not.
-    has_many_terms
-        Whether there are more terms than are all listed by default, whatever was asked for.
-    """
-
-    tensor_order: int
+    tensor_order: int  # highest order that is held as tensors
+    # highest order whose terms are reported individually, by values at rows where it is above `tensor_order`
     row_order: int
-    top_order: int
-    max_bins: int | None
-    plan: Plan
-    lists_all: bool = True
-    asked: tuple[Key, ...] = ()
-    has_many_terms: bool = False
+    top_order: int  # highest order that the forest has; orders above `row_order` form one remainder
+    max_bins: int | None  # limit of the bins per feature of tensors; None where all bins are kept
+    plan: Plan  # cells and bytes of the tensors
+    lists_all: bool = True  # whether all terms of the reported orders are listed, else those that carry weight
+    asked: tuple[Key, ...] = ()  # terms without a table that are listed whether they carry weight or not
+    has_many_terms: bool = False  # whether there are more terms than are all listed by default, whatever was asked for
 
     @property
     def is_dense(self) -> bool:
@@ -426,7 +407,6 @@ def _bins_that_fit(plan: Plan, grid: Grid, budget: float, seconds: float, n_rows
     most_bins = _bins_for(n_rows)
 
     def fits(smaller: Plan, n_bins: float) -> bool:
-        """Whether tables with a limit of bins are within all that is allowed."""
         is_justified = n_bins <= most_bins or smaller.table_bytes <= _SMALL_TABLES
         return smaller.n_bytes <= budget and is_justified and _is_in_time(smaller, seconds)
 

@@ -30,25 +30,14 @@ _NUMPY_SECONDS = 1e-7  # for a node and a feature
 
 
 class LeafBins(NamedTuple):
-    """For some features: the bins low <= bin < high that reach each leaf; all arrays are (n_features, n_leaves).
+    """For some features: the bins low <= bin < high that reach each leaf; all arrays are (n_features, n_leaves)."""
 
-    Attributes
-    ----------
-    features
-        Positions of the features.
-    low, high
-        Ends of the intervals; only those of ordered features mean something.
-    missing
-        Whether missing values reach the leaf.
-    used
-        Whether the feature is on the path to the leaf.
-    """
-
-    features: range
+    features: range  # positions of the features
+    # low, high: ends of the intervals; only those of ordered features mean something
     low: BinIndices
     high: BinIndices
-    missing: Bools
-    used: Bools
+    missing: Bools  # whether missing values reach the leaf
+    used: Bools  # whether the feature is on the path to the leaf
 
 
 def leaf_bins(forest: Forest, grid: Grid) -> Iterator[LeafBins]:
@@ -131,26 +120,15 @@ def _walk_compiled(
 
 
 class Splits(NamedTuple):
-    """Inner nodes in an order in which parents come before their children.
+    """Inner nodes in an order in which parents come before their children."""
 
-    Attributes
-    ----------
-    nodes, left, right
-        Nodes and their children.
-    place
-        Column of the node's feature; outside the columns, the split does not matter.
-    end
-        First bin that goes right.
-    missing_left
-        Whether missing values go left.
-    """
-
+    # nodes, left, right: nodes and their children
     nodes: Ints
     left: Ints
     right: Ints
-    place: Ints
-    end: BinIndices
-    missing_left: Bools
+    place: Ints  # column of the node's feature; outside the columns, the split does not matter
+    end: BinIndices  # first bin that goes right
+    missing_left: Bools  # whether missing values go left
 
 
 @Kernel
@@ -221,7 +199,6 @@ class Intervals(BinSets):
     n_intervals: int
 
     def contain(self, which: Ints, codes: BinIndices) -> Bools:
-        """Whether rows are in the sets."""
         inside = codes >= self.low[which, None]
         inside &= codes < self.high[which, None]
         missing = np.flatnonzero(codes >= self.n_intervals)
@@ -230,20 +207,17 @@ class Intervals(BinSets):
         return inside
 
     def mass(self, masses: Floats) -> Floats:
-        """Mass of each set."""
         cumulative = np.concatenate([[0.0], np.cumsum(masses[: self.n_intervals])])
         apart = float(masses[self.n_intervals :].sum())
         inside: Floats = np.where(self.high > self.low, cumulative[self.high] - cumulative[self.low], 0.0)
         return inside + self.missing * apart
 
     def changes(self) -> Bools:
-        """Whether neighbours differ."""
         columns = (self.low, self.high, self.missing)
         differ: Bools = np.any([np.diff(column, prepend=column[:1]) != 0 for column in columns], axis=0)
         return differ
 
     def onto(self, binning: Binning, which: Ints | slice = slice(None)) -> Floats:
-        """Shares of merged bins."""
         ends = self.ends(binning)
         bins = np.arange(binning.size)
         shares: Floats = np.clip(ends[np.maximum(self.high, self.low)[which], None] - bins, 0.0, 1.0)
@@ -260,7 +234,6 @@ class Intervals(BinSets):
         return ends
 
     def steps(self, binning: Binning) -> scipy.sparse.csr_array:
-        """Differences: where a set begins and ends, two each where this lies within a merged bin."""
         ends = self.ends(binning)
         rows, columns, values = [], [], []
         everyone = np.arange(len(self.leaves))
@@ -290,22 +263,18 @@ class AnySets(BinSets):
     sets: Bools
 
     def contain(self, which: Ints, codes: BinIndices) -> Bools:
-        """Whether rows are in the sets."""
         inside: Bools = self.sets[which][:, codes]
         return inside
 
     def mass(self, masses: Floats) -> Floats:
-        """Mass of each set."""
         mass: Floats = self.sets @ masses
         return mass
 
     def changes(self) -> Bools:
-        """Whether neighbours differ."""
         differ: Bools = np.any(np.diff(self.sets, axis=0, prepend=self.sets[:1]), axis=1)
         return differ
 
     def onto(self, binning: Binning, which: Ints | slice = slice(None)) -> Floats:
-        """Shares of merged bins."""
         if binning.is_identity:
             return self.sets[which].astype(np.float64)
         spread = np.zeros((len(binning.bins), binning.size))
@@ -314,7 +283,6 @@ class AnySets(BinSets):
         return shares
 
     def steps(self, binning: Binning) -> scipy.sparse.csr_array:
-        """Differences of the shares."""
         return scipy.sparse.csr_array(np.diff(self.onto(binning), axis=1, prepend=0.0))
 
 
@@ -328,18 +296,10 @@ class _Built(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class LeafSets:
-    """All leaves of a forest: their features, sets of bins, and values; built when they are first asked for.
+    """All leaves of a forest: their features, sets of bins, and values; built when they are first asked for."""
 
-    Attributes
-    ----------
-    forest
-        The forest.
-    grid
-        Its grid.
-    """
-
-    forest: Forest
-    grid: Grid
+    forest: Forest  # the forest
+    grid: Grid  # its grid
 
     @functools.cached_property
     def _built(self) -> _Built:
@@ -614,56 +574,35 @@ _NO_BIN = 2**31 - 1  # above all bins
 
 
 class FlatLeaves(NamedTuple):
-    """Sets of bins of all leaves: entries of a leaf are next to each other, sorted by feature.
+    """Sets of bins of all leaves: entries of a leaf are next to each other, sorted by feature."""
 
-    Attributes
-    ----------
-    start
-        Entries of leaf i are start[i] to start[i + 1].
-    feature
-        Feature of each entry.
-    low, high, missing_from
-        Bins low <= bin < high, and those from `missing_from` on.
-    mass
-        Mass of the set of each entry.
-    has_table
-        Features whose sets are given bin by bin, in `table` from `low` of the entry on.
-    table
-        Whether the sets that are given bin by bin contain each bin.
-    """
-
-    start: Ints
-    feature: BinIndices
+    start: Ints  # entries of leaf i are start[i] to start[i + 1]
+    feature: BinIndices  # feature of each entry
+    # low, high, missing_from: bins low <= bin < high, and those from `missing_from` on
     low: BinIndices
     high: BinIndices
     missing_from: BinIndices
-    mass: Floats
-    has_table: Bools
-    table: Bools
+    mass: Floats  # mass of the set of each entry
+    has_table: Bools  # features whose sets are given bin by bin, in `table` from `low` of the entry on
+    table: Bools  # whether the sets that are given bin by bin contain each bin
 
 
 class FlatParts(NamedTuple):
-    """Parts as plain arrays, for the compiled kernel.
+    """Parts as plain arrays, for the compiled kernel."""
 
-    Attributes
-    ----------
-    part_leaves, leaves
-        Leaves of part i are those from part_leaves[i] to part_leaves[i + 1].
-    part_keys, column, n_shared
-        Keys of each part in lexical order: their columns, and how many features each begins with like the one before.
-    key_start, key_features
-        Features of each key.
-    part_coefficients, coefficients
-        Where coefficients of each part begin: leaf by leaf, in each key by key, shape (n_coefficients, n_outputs).
-    """
-
+    # part_leaves, leaves: leaves of part i are those from part_leaves[i] to part_leaves[i + 1]
     part_leaves: Ints
     leaves: Ints
+    # part_keys, column, n_shared: keys of each part in lexical order: their columns, and how many features each
+    # begins with like the one before
     part_keys: Ints
     column: Ints
     n_shared: Ints
+    # key_start, key_features: features of each key
     key_start: Ints
     key_features: Ints
+    # part_coefficients, coefficients: where coefficients of each part begin: leaf by leaf, in each key by key, shape
+    # (n_coefficients, n_outputs)
     part_coefficients: Ints
     coefficients: Floats
 

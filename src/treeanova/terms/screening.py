@@ -76,21 +76,11 @@ def _n_ranked(form: ClosedForm, order: int) -> int:
 
 
 class Sizes(NamedTuple):
-    """Estimated variances of terms: the largest of all outputs.
+    """Estimated variances of terms: the largest of all outputs."""
 
-    Attributes
-    ----------
-    by_key
-        The sizes of all terms, or of the largest where terms are too many to list.
-    n_terms
-        Number of all terms of each order.
-    total
-        Sum of the sizes of all terms.
-    """
-
-    by_key: Mapping[Key, float]
-    n_terms: Mapping[int, int]
-    total: float
+    by_key: Mapping[Key, float]  # the sizes of all terms, or of the largest where terms are too many to list
+    n_terms: Mapping[int, int]  # number of all terms of each order
+    total: float  # sum of the sizes of all terms
 
 
 def sizes_without_rows(form: ClosedForm, orders: range) -> Sizes:
@@ -316,27 +306,13 @@ def largest_with_subsets(
 
 
 class Screened(NamedTuple):
-    """Terms that carry weight, orders of which others were left out, and what these may carry.
+    """Terms that carry weight, orders of which others were left out, and what these may carry."""
 
-    Attributes
-    ----------
-    keys
-        Terms to report individually.
-    rest_orders
-        Orders of which some terms are not reported.
-    n_left_out
-        Number of terms that are not reported, as far as they were counted.
-    largest_missed
-        Estimate of the largest share of the score's variance of a term that is not reported.
-    shares
-        Shares of the terms that were verified at rows.
-    """
-
-    keys: tuple[Key, ...]
-    rest_orders: tuple[int, ...]
-    n_left_out: int
-    largest_missed: float
-    shares: Mapping[Key, float] = MappingProxyType({})
+    keys: tuple[Key, ...]  # terms to report individually
+    rest_orders: tuple[int, ...]  # orders of which some terms are not reported
+    n_left_out: int  # number of terms that are not reported, as far as they were counted
+    largest_missed: float  # estimate of the largest share of the score's variance of a term that is not reported
+    shares: Mapping[Key, float] = MappingProxyType({})  # shares of the terms that were verified at rows
 
 
 def screen(

@@ -32,27 +32,13 @@ from treeanova.terms.terms import Tensors, TermSet
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """How to work and what to return.
+    """How to work and what to return."""
 
-    Attributes
-    ----------
-    options
-        Method, tolerance and iterations of purification.
-    n_jobs
-        Number of threads.
-    backend
-        Name of the data frame library for tables.
-    random_state
-        Seed of draws, where a density needs any.
-    seconds
-        Time to stay within, about; None for as long as it takes.
-    """
-
-    options: Options = dataclasses.field(default_factory=Options)
-    n_jobs: int = 1
-    backend: str | None = None
-    random_state: int = 0
-    seconds: float | None = None
+    options: Options = dataclasses.field(default_factory=Options)  # method, tolerance and iterations of purification
+    n_jobs: int = 1  # number of threads
+    backend: str | None = None  # name of the data frame library for tables
+    random_state: int = 0  # seed of draws, where a density needs any
+    seconds: float | None = None  # time to stay within, about; None for as long as it takes
 
 
 class PureTerms(NamedTuple):
@@ -147,19 +133,16 @@ class AdditiveModel(Source):
 
     @property
     def grid(self) -> Grid:
-        """The grid of the tensors."""
         return self.terms.tables.grid
 
     @property
     def max_order(self) -> int | None:
-        """None: all orders are reported."""
         return None
 
     def score(self, rows: Rows, n_jobs: int = 1) -> Floats:
         return self.terms.sum_at(rows.bins(self.terms.grid), n_jobs)
 
     def wanted_tables(self) -> list[Request]:
-        """Tables of all terms, of subsets of their features and of single features."""
         effects = self.terms.tables.effects
         axes = refined_axes(effects)
         singles: list[Key] = [(j,) for j in range(len(effects.grid.axes))]
@@ -167,11 +150,9 @@ class AdditiveModel(Source):
         return [*map(Request, singles), *tables]
 
     def raw(self) -> TermSet:
-        """The terms as they are."""
         return self.terms
 
     def purify(self, density: Density, settings: Settings, progress: Progress, clock: Clock | None = None) -> PureTerms:
-        """The pure terms, all of them tensors."""
         del clock
         if self.terms.keys_at_rows:
             raise ValueError(
@@ -181,7 +162,6 @@ class AdditiveModel(Source):
         return purify_tensors(self.terms.tables.effects, density, settings, progress)
 
     def tables_to_purify(self, terms: TermSet) -> Effects:
-        """The tensors as they are."""
         del terms
         return self.terms.tables.effects
 
@@ -213,7 +193,6 @@ def purify_tensors(effects: Effects, density: Density, settings: Settings, progr
     weights: dict[Key, Floats] = {}
 
     def table(key: Key) -> Floats:
-        """Weights of a term's cells, kept for the result."""
         weights[key] = density.table(key, axes[key]) if axes else density.table(key)
         return weights[key]
 

@@ -139,46 +139,33 @@ class TermSet(abc.ABC):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Tensors(TermSet):
-    """Terms that all have tables.
+    """Terms that all have tables."""
 
-    Attributes
-    ----------
-    effects
-        Intercept and tensors.
-    weights
-        Weights of the cells of each term, of sum 1, for those that are known.
-    """
-
-    effects: Effects
+    effects: Effects  # intercept and tensors
+    # weights of the cells of each term, of sum 1, for those that are known
     weights: Mapping[Key, Floats] = dataclasses.field(default_factory=dict)
 
     @property
     def grid(self) -> Grid:
-        """The grid of the tensors."""
         return self.effects.grid
 
     @property
     def keys(self) -> tuple[Key, ...]:
-        """All terms."""
         return tuple(self.effects.terms)
 
     @property
     def tables(self) -> Tensors:
-        """Itself."""
         return self
 
     @property
     def row_cost(self) -> float:
-        """One look-up per term."""
         return float(len(self.effects.terms))
 
     @property
     def leaves_rest(self) -> bool:
-        """False."""
         return False
 
     def at(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int = 1) -> Floats:
-        """Terms at rows."""
         del n_jobs
         values = each_in_one_piece(len(codes), len(keys), self.n_outputs)
         columns = np.asfortranarray(codes)
@@ -187,20 +174,16 @@ class Tensors(TermSet):
         return values
 
     def sum_at(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
-        """Intercept plus all terms at rows, one term at a time."""
         del n_jobs
         return self.effects.score(Rows.in_bins(self.effects.grid, codes))
 
     def can_evaluate(self, key: Key) -> bool:
-        """Whether the term is listed."""
         return key in self.effects.terms
 
     def keep(self, wanted: Callable[[Key], bool]) -> Tensors:
-        """The same with fewer terms."""
         return Tensors(self.effects.keep(wanted), self.weights)
 
     def up_to(self, max_order: int) -> Tensors:
-        """The terms up to an order."""
         return self.keep(lambda key: len(key) <= max_order)
 
     def with_tables(self, tables: Tensors) -> Tensors:
@@ -211,7 +194,6 @@ class Tensors(TermSet):
         return Tensors(dataclasses.replace(self.effects, intercept=intercept), self.weights)
 
     def equals(self, other: TermSet) -> bool:
-        """Whether bins, intercept and tensors are another's."""
         if not isinstance(other, Tensors) or not self.grid.has_bins_of(other.grid):
             return False
         ours, theirs = self.effects, other.effects
@@ -227,28 +209,19 @@ class Tensors(TermSet):
         )
 
     def points(self, density: Density, n_rows: int, rng: np.random.Generator) -> Points:
-        """Rows, cells or draws of the density."""
         return density.points(n_rows, rng)
 
 
 @dataclasses.dataclass(frozen=True)
 class Scope:
-    """How much of a model the terms hold; by default all of it.
+    """How much of a model the terms hold; by default all of it."""
 
-    Attributes
-    ----------
-    order
-        Highest order of the terms where all others form one exact remainder; None without such a limit.
-    n_terms
-        Number of terms of the model, a remainder included, where the terms are a selection or were edited, so that
-        they add up to another function; else None.
-    edits
-        What was done to the terms by hand, the first edit first.
-    """
-
+    # highest order of the terms where all others form one exact remainder; None without such a limit
     order: int | None = None
+    # number of terms of the model, a remainder included, where the terms are a selection or were edited, so that they
+    # add up to another function; else None
     n_terms: int | None = None
-    edits: tuple[str, ...] = ()
+    edits: tuple[str, ...] = ()  # what was done to the terms by hand, the first edit first
 
     def __post_init__(self) -> None:
         if (self.is_part and self.order is not None) or (self.edits and not self.is_part):

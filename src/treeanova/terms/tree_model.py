@@ -79,21 +79,17 @@ class TreeModel(Source):
 
     @property
     def grid(self) -> Grid:
-        """The grid of the tensors."""
         return self.trees.tensor_grid
 
     @property
     def max_order(self) -> int | None:
-        """Highest order that the layout reports individually; None for all."""
         return self.trees.layout.row_order if self.trees.layout.is_truncated else None
 
     @property
     def rounding(self) -> Floats:
-        """That of the forest."""
         return self.trees.forest.rounding
 
     def up_to(self, max_order: int) -> TreeModel:
-        """The same trees, with no more terms at rows than are asked for."""
         layout = self.trees.layout
         if max_order >= layout.row_order:
             return self
@@ -104,17 +100,14 @@ class TreeModel(Source):
         return self.trees.forest.score(rows)
 
     def wanted_tables(self) -> list[Request]:
-        """Tables of low orders."""
         orders = range(2, self.trees.layout.tensor_order + 1)
         singles: list[Key] = [(j,) for j in range(len(self.grid.axes))]
         return [*map(Request, singles), *map(Request, self.trees.leaf_sets.subsets(orders))]
 
     def raw(self) -> TermSet:
-        """Leaves with few features as tensors, all others at rows."""
         return Joined(Tensors(self.trees.raw_tensors()), RawLeafTerms(self.trees, self.trees.raw_keys_at_rows))
 
     def purify(self, density: Density, settings: Settings, progress: Progress, clock: Clock | None = None) -> PureTerms:
-        """Closed form, correction for dependence at high orders, purification on all bins at low orders."""
         density.check_trees(has_merged_bins=self.trees.has_merged_bins)
         clock = Clock(settings.seconds) if clock is None else clock
         with single_threaded():
@@ -167,26 +160,13 @@ class TreeModel(Source):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _HighOrders:
-    """Terms of high order, and what it takes to measure them.
+    """Terms of high order, and what it takes to measure them."""
 
-    Attributes
-    ----------
-    terms
-        The terms.
-    certificate
-        What is known so far; None without such terms.
-    rows
-        Rows of the density; None where there is nothing to measure.
-    rough
-        The correction with half the bins; None where it was not tried.
-    shares
-        Shares of the variance of terms that were verified at rows.
-    """
-
-    terms: PureLeafTerms
-    certificate: HigherCertificate | None = None
-    rows: Points | None = None
-    rough: Correction | None = None
+    terms: PureLeafTerms  # the terms
+    certificate: HigherCertificate | None = None  # what is known so far; None without such terms
+    rows: Points | None = None  # rows of the density; None where there is nothing to measure
+    rough: Correction | None = None  # the correction with half the bins; None where it was not tried
+    # shares of the variance of terms that were verified at rows
     shares: Mapping[Key, float] = dataclasses.field(default_factory=dict)
 
     def without(self, work: str) -> _HighOrders:
@@ -596,7 +576,6 @@ def _low_orders(terms: PureLeafTerms, n_jobs: int, progress: Progress) -> Effect
     keys = trees.leaf_sets.subsets(range(1, trees.layout.tensor_order + 1))
 
     def tensor(key: Key) -> Floats:
-        """One table."""
         bins = trees.first_bins(key)
         table = terms.form.tensor(key)
         table += terms.correction.spread(key, bins)

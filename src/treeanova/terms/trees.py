@@ -32,27 +32,13 @@ from treeanova.terms.terms import Tensors
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Trees:
-    """A forest, laid out as tensors of low orders and terms of high orders that are evaluated at rows.
+    """A forest, laid out as tensors of low orders and terms of high orders that are evaluated at rows."""
 
-    Attributes
-    ----------
-    forest
-        The trees, for exact scores.
-    leaf_sets
-        Their leaves on the grid of all their bins.
-    layout
-        Which terms are tensors, which are evaluated at rows, which form the remainder.
-    binnings
-        How bins are merged for tensors, feature by feature.
-    tensor_grid
-        The grid of the merged bins.
-    """
-
-    forest: Forest
-    leaf_sets: LeafSets
-    layout: TermLayout
-    binnings: tuple[Binning, ...]
-    tensor_grid: Grid
+    forest: Forest  # the trees, for exact scores
+    leaf_sets: LeafSets  # their leaves on the grid of all their bins
+    layout: TermLayout  # which terms are tensors, which are evaluated at rows, which form the remainder
+    binnings: tuple[Binning, ...]  # how bins are merged for tensors, feature by feature
+    tensor_grid: Grid  # the grid of the merged bins
 
     @property
     def grid(self) -> Grid:
