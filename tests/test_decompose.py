@@ -982,8 +982,8 @@ def test_orders_that_are_none_are_refused(order):
 @pytest.fixture
 def few_listed(monkeypatch):
     """Models whose terms above the tables are too many to list, and none carries enough weight."""
-    monkeypatch.setattr("treeanova.terms.layout._LISTED_TERMS", 1)
-    monkeypatch.setattr("treeanova.terms.screening.REPORTED_SHARE", 2.0)
+    monkeypatch.setattr("treeanova.terms.costs.LISTED_TERMS", 1)
+    monkeypatch.setattr("treeanova.terms.costs.REPORTED_SHARE", 2.0)
 
 
 def listed(fx):
@@ -1022,7 +1022,7 @@ def test_all_terms_are_listed(few_listed, deep):
 
 
 def test_more_terms_than_can_be_listed_are_refused(few_listed, deep, monkeypatch):
-    monkeypatch.setattr("treeanova.terms.layout._MOST_TERMS", 20)
+    monkeypatch.setattr("treeanova.terms.costs.MOST_TERMS", 20)
     with pytest.raises(
         BudgetError, match=r"`terms` must not be 'all' for up to \d+ terms \(at most 20 can be listed\)"
     ):

@@ -93,8 +93,8 @@ def test_deep_models(deep, deep_fx, kind, monkeypatch):
     rows += 0.3
     model = fit(xgboost.XGBRegressor(n_estimators=12, max_depth=4, n_jobs=1), rows, response)
     if kind == "screened":
-        monkeypatch.setattr("treeanova.terms.layout._LISTED_TERMS", 3)
-        monkeypatch.setattr("treeanova.terms.screening._MAX_REPORTED", 3)
+        monkeypatch.setattr("treeanova.terms.costs.LISTED_TERMS", 3)
+        monkeypatch.setattr("treeanova.terms.costs.MAX_REPORTED", 3)
     old = deep_fx.truncate(2) if kind == "truncated" else deep_fx
     limits = {"truncated": {"max_order": 3}, "screened": {"tensor_order": 2}}.get(kind, {})
     new = decompose(model, rows, density="independent", **limits)

@@ -185,8 +185,8 @@ def factorial():
 @pytest.fixture
 def few_listed(monkeypatch):
     """Most terms are too many to list: the three largest are listed, even if others are large."""
-    monkeypatch.setattr("treeanova.terms.layout._LISTED_TERMS", 3)
-    monkeypatch.setattr("treeanova.terms.screening._MAX_REPORTED", 3)
+    monkeypatch.setattr("treeanova.terms.costs.LISTED_TERMS", 3)
+    monkeypatch.setattr("treeanova.terms.costs.MAX_REPORTED", 3)
 
 
 def shapley_values(predict, x, row):

@@ -132,7 +132,7 @@ def test_deep_models(deep_fx, deep, order, monkeypatch):
 
 
 def test_terms_that_are_not_listed_have_a_route_of_their_own(deep, monkeypatch):
-    monkeypatch.setattr("treeanova.terms.layout._LISTED_TERMS", 3)
+    monkeypatch.setattr("treeanova.terms.costs.LISTED_TERMS", 3)
     model, X = deep
     fx = treeanova.decompose(model, X, density="independent", n_jobs=1)
     gap = fx.gap(X[:200], X[:200, 0] > 0, feature="x0")

@@ -273,7 +273,7 @@ def test_weighted_rows_are_all_used(slow, deep):
 
 
 def test_sums_of_other_terms_have_shares_at_few_rows(slow, deep, monkeypatch):
-    monkeypatch.setattr("treeanova.terms.layout._LISTED_TERMS", 3)
+    monkeypatch.setattr("treeanova.terms.costs.LISTED_TERMS", 3)
     monkeypatch.setattr(importance, "_ERROR", 1.0)
     fx = treeanova.decompose(*deep, density="empirical", n_jobs=1)
     assert fx._function.rest_orders

@@ -106,7 +106,7 @@ def with_sums():
         ensemble.RandomForestRegressor(5, max_depth=7, random_state=0), rows, rows[:, 0] * rows[:, 1] * rows[:, 2]
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("treeanova.terms.layout._LISTED_TERMS", 3)
+        patch.setattr("treeanova.terms.costs.LISTED_TERMS", 3)
         return treeanova.decompose(model, rows, density="independent", tensor_order=2), None
 
 

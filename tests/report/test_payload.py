@@ -178,7 +178,7 @@ def test_dependent_densities_are_left_out_unless_named_where_terms_are_added_up(
     x[:, 1:] += x[:, [0]]
     model = lightgbm.LGBMRegressor(n_estimators=4, num_leaves=12, random_state=0, verbose=-1)
     fit(model, x, x[:, 0] * x[:, 1] * x[:, 2])
-    monkeypatch.setattr("treeanova.terms.layout._LISTED_TERMS", 0)
+    monkeypatch.setattr("treeanova.terms.costs.LISTED_TERMS", 0)
     fx = treeanova.decompose(model, x, density="empirical", tensor_order=2)
     assert fx._function.rest_orders
     asked, further = {"title": None, "rows": None, "max_terms": 10}, {"uniform": "uniform", "auto": "auto"}

@@ -11,6 +11,7 @@ from tests.support.training import fit
 from treeanova import read_model
 from treeanova.core.compiled import has_numba
 from treeanova.model.grid import binning_by, grid_of, unmerged
+from treeanova.terms import costs
 from treeanova.terms.closed_form import ClosedForm
 from treeanova.terms.coarse import coarse_means
 from treeanova.terms.leaves import LeafSets
@@ -35,8 +36,8 @@ NEEDS_NUMBA = pytest.mark.skipif(not has_numba(), reason="Numba is not installed
 @pytest.mark.parametrize("halved", [False, True])
 @pytest.mark.parametrize("way", ["numpy", pytest.param("compiled", marks=NEEDS_NUMBA)])
 def test_terms_are_sums_over_leaves_of_centred_outer_products(monkeypatch, max_cells, halved, way):
-    monkeypatch.setattr(treeanova.terms.coarse, "_SHARED_CELLS", max_cells)
-    monkeypatch.setattr(treeanova.terms.coarse, "_COMPILED_CELLS", max_cells)
+    monkeypatch.setattr(costs, "SHARED_CELLS", max_cells)
+    monkeypatch.setattr(costs, "COMPILED_CELLS", max_cells)
     monkeypatch.setattr(treeanova.terms.coarse, "is_worthwhile", lambda seconds: way == "compiled")
     form = _form()
     keys = [key for order in (3, 4, 5) for key in itertools.combinations(range(5), order)]

@@ -8,6 +8,7 @@ import scipy.sparse
 
 from treeanova.core.compiled import has_numba
 from treeanova.model.grid import binning_by, unmerged
+from treeanova.terms import costs
 from treeanova.terms import kernels as corners
 from treeanova.terms.kernels import Corners, Leaves, add_corners, add_corners_by_numpy, centred_products
 from treeanova.terms.leaves import Intervals
@@ -79,7 +80,7 @@ def test_sums_are_those_of_dense_sets(seed, is_merged):
 
 
 def test_leaves_come_in_blocks(monkeypatch):
-    monkeypatch.setattr(corners, "_BLOCK_LEAVES", 7)
+    monkeypatch.setattr(costs, "CORNER_LEAVES", 7)
     both, dense, leaves = random_case(5)
     np.testing.assert_allclose(centred_products(*both, leaves), by_definition(dense, leaves), atol=1e-12)
 
@@ -118,7 +119,7 @@ def test_rows_of_a_sparse_matrix_become_arrays_of_equal_length():
 def test_sets_with_many_ends_have_no_corners(monkeypatch):
     steps = scipy.sparse.csr_array(np.eye(3, 9) + np.tile([0, 0, 0, 1, 1, 1, 1, 1, 1], (3, 1)))
     assert Corners.of(steps).values.shape == (3, 7)
-    monkeypatch.setattr(corners, "_MAX_CORNERS", 6)
+    monkeypatch.setattr(costs, "MAX_CORNERS", 6)
     assert Corners.of(steps) is None
 
 

@@ -11,7 +11,7 @@ import treeanova
 from tests.support.decompositions import names_at_rows
 from tests.support.simulated import boosted_on_few_bins, high_order_rows
 from tests.support.training import fit
-from treeanova.terms import correction
+from treeanova.terms import costs
 
 
 def test_on_few_bins_the_correction_is_the_exact_purification():
@@ -34,7 +34,7 @@ def test_on_few_bins_the_correction_is_the_exact_purification():
 
 
 def test_the_certificate_tells_what_is_left_of_the_means_of_slices(monkeypatch):
-    monkeypatch.setattr(correction, "_TOLERANCE_OF_ALL_BINS", 0.2)
+    monkeypatch.setattr(costs, "TOLERANCE_OF_ALL_BINS", 0.2)
     model, x = boosted_on_few_bins()
     names = ("x0", "x1", "x2")
     left = treeanova.decompose(model, x, density="empirical", tensor_order=2)

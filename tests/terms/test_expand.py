@@ -9,7 +9,7 @@ from hypothesis import given
 from tests.support.forests import BOUNDS_NEAR_ZERO, chains, random_forest, rows_on_bounds, scale_of
 from tests.support.strategies import SEEDS
 from treeanova.model.grid import grid_of
-from treeanova.terms import closed_form as module
+from treeanova.terms import costs
 from treeanova.terms.closed_form import expand as expand_sets
 from treeanova.terms.layout import plan_of
 from treeanova.terms.leaves import LeafSets
@@ -88,7 +88,7 @@ def test_blocks_of_leaves_do_not_matter(seed):
     grid = grid_of(forest)
     whole = expand(forest, grid)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_BLOCK_CELLS", 20)
+        patch.setattr(costs, "OUTER_CELLS", 20)
         parts = expand(forest, grid)
     for key, values in whole.terms.items():
         np.testing.assert_allclose(parts.terms[key], values, rtol=0, atol=1e-12 * scale_of(forest))

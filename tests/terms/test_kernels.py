@@ -83,7 +83,7 @@ def test_polynomials_are_the_sums_of_all_terms_of_an_order(seed, way):
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("seed", range(8))
 def test_products_are_the_terms(seed, way, monkeypatch):
-    monkeypatch.setattr("treeanova.terms.closed_form._FEW_KEYS", seed % 2 * 99)  # leaves by their features, or by keys
+    monkeypatch.setattr("treeanova.terms.costs.FEW_KEYS", seed % 2 * 99)  # leaves by their features, or by keys
     form, codes, atol = tiny(seed)
     sets = form.leaf_sets
     keys = sets.subsets(range(5))[:: -1 if seed % 3 else 1]

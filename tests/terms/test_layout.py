@@ -11,7 +11,7 @@ import treeanova
 from tests.support.forests import chains, random_forest
 from tests.support.simulated import deep_decomposition, deep_model
 from treeanova import BudgetError
-from treeanova.terms import layout
+from treeanova.terms import costs, layout
 from treeanova.terms.layout import choose_layout
 from treeanova.terms.leaves import LeafSets
 from treeanova.terms.trees import leaves_of
@@ -76,7 +76,7 @@ def test_large_tables_have_no_more_bins_than_rows_justify(n_rows, max_bins, monk
     """The power of two next to 16 times the root of the number of rows; 80 bins are all that there are."""
     sets = square(3, 79)
     assert choose_layout(sets, budget=1e9, n_rows=n_rows).max_bins is None  # small tables
-    monkeypatch.setattr(layout, "_SMALL_TABLES", 0)
+    monkeypatch.setattr(costs, "SMALL_TABLES", 0)
     assert choose_layout(sets, budget=1e9, n_rows=n_rows).max_bins == max_bins
 
 
@@ -116,13 +116,13 @@ def test_what_is_too_many_to_list_is_added_up_or_a_remainder(monkeypatch):
     with pytest.raises(ValueError, match=r"`terms` must have at most 2 features each, .*, got x1 × x2 × x3; raise"):
         choose_layout(sets, budget=1e9, max_order=2, tensor_order=2, terms=[(1, 2, 3)])
     with monkeypatch.context() as patched:
-        patched.setattr(layout, "_LISTED_TERMS", 5000)
+        patched.setattr(costs, "LISTED_TERMS", 5000)
         assert choose_layout(sets, budget=1e9, tensor_order=2).lists_all
-        patched.setattr(layout, "_LISTED_COST", 100.0)
+        patched.setattr(costs, "LISTED_COST", 100.0)
         assert not choose_layout(sets, budget=1e9, tensor_order=2).lists_all
-        patched.setattr(layout, "_MOST_TERMS", 4000)
+        patched.setattr(costs, "MOST_TERMS", 4000)
         with pytest.raises(BudgetError, match=r"`terms` must not be 'all' for up to 4,017 terms"):
             choose_layout(sets, budget=1e9, tensor_order=2, terms="all")
-    monkeypatch.setattr(layout, "_MAX_TOTALS_COST", 72.0)
+    monkeypatch.setattr(costs, "MAX_TOTALS_COST", 72.0)
     truncated = choose_layout(sets, budget=1e9, tensor_order=2)
     assert (truncated.lists_all, truncated.row_order, truncated.is_truncated) == (True, 2, True)

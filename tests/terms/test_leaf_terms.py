@@ -139,9 +139,9 @@ def screened():
     targets = np.column_stack([x[:, 0] * x[:, 1] * x[:, 2] + x[:, 3], x[:, 0] ** 2 + x[:, 4] * x[:, 5]])
     model = fit(ensemble.RandomForestRegressor(6, max_depth=7, random_state=0), x, targets)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("treeanova.terms.layout._LISTED_TERMS", 3)
-        patch.setattr("treeanova.terms.screening._MAX_REPORTED", 3)
-        patch.setattr("treeanova.terms.tree_model._MAX_CORRECTED", 6)
+        patch.setattr("treeanova.terms.costs.LISTED_TERMS", 3)
+        patch.setattr("treeanova.terms.costs.MAX_REPORTED", 3)
+        patch.setattr("treeanova.terms.costs.MAX_CORRECTED", 6)
         names = ("independent", "empirical", "auto")
         found = {name: treeanova.decompose(model, x, density=name, tensor_order=2) for name in names}
     return found, np.vstack([x[:60], 10 * x[:5], np.zeros((1, 6))])

@@ -10,7 +10,7 @@ import pytest
 from tests.support.forests import chains
 from treeanova.density.joint import Points
 from treeanova.model.grid import unmerged
-from treeanova.terms import correction as module
+from treeanova.terms import costs
 from treeanova.terms.closed_form import ClosedForm
 from treeanova.terms.correction import find_leftover, nothing_left
 from treeanova.terms.trees import leaves_of
@@ -235,6 +235,6 @@ def test_pairs_of_most_leaves_come_first_while_time_allows(n_terms, pairs, monke
     rows = random_rows(rng, form, 4000)
     a, b, c = (rows.codes % 2).T
     values = np.column_stack([a ^ b, a ^ c, b ^ c]).astype(float)
-    monkeypatch.setattr(module, "_STEPS", float(n_terms * values.size))
+    monkeypatch.setattr(costs, "LEFTOVER_STEPS", float(n_terms * values.size))
     found = find_leftover(form, PAIRS + MAINS, rows, values)
     assert [key for key in found.tables if len(key) == 2] == [(1, 2), (0, 2), (0, 1)][:pairs]

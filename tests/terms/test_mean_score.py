@@ -9,9 +9,9 @@ import pytest
 
 import treeanova
 from tests.support.forests import all_cells, random_forest, rows_on_bounds
-from treeanova.density import costs
+from treeanova.density import costs as density_costs
 from treeanova.model.rows import Rows
-from treeanova.terms import trees as module
+from treeanova.terms import costs
 
 BOUNDS = (-1.5, -0.5, 0.0, 0.4, 1.1)
 
@@ -110,7 +110,7 @@ def test_given_tables_and_independent_blocks():
 
 @pytest.mark.parametrize("as_rows", [lambda rows: rows, lambda rows: [rows[:700], rows[700:]]])
 def test_all_rows_count_where_the_sample_is_smaller(as_rows, monkeypatch):
-    monkeypatch.setattr(costs, "MAX_SAMPLE_ROWS", 500)
+    monkeypatch.setattr(density_costs, "MAX_SAMPLE_ROWS", 500)
     forest, rows, _ = dependent_case(SEEDS[0], n_rows=2000)
     frame = pytest.importorskip("pandas").DataFrame(rows, columns=forest.schema.names)
     fx = treeanova.decompose(forest, as_rows(frame), density="empirical", tensor_order=2)
@@ -120,7 +120,7 @@ def test_all_rows_count_where_the_sample_is_smaller(as_rows, monkeypatch):
 
 
 def test_rows_that_are_read_once_give_an_estimate_with_its_error(monkeypatch):
-    monkeypatch.setattr(costs, "MAX_SAMPLE_ROWS", 500)
+    monkeypatch.setattr(density_costs, "MAX_SAMPLE_ROWS", 500)
     forest, rows, _ = dependent_case(SEEDS[0], n_rows=2000)
     frame = pytest.importorskip("pandas").DataFrame(rows, columns=forest.schema.names)
     once = (frame[start : start + 500] for start in range(0, 2000, 500))
@@ -134,8 +134,8 @@ def test_rows_that_are_read_once_give_an_estimate_with_its_error(monkeypatch):
 def test_a_mean_that_takes_too_long_is_estimated_and_the_certificate_says_how_well(density, monkeypatch):
     forest, rows, weights = dependent_case(SEEDS[3], n_rows=400)
     exact = treeanova.decompose(forest, rows, density=density, sample_weight=weights, tensor_order=2).intercept
-    monkeypatch.setattr(module, "_MAX_SCORED", 0.0)
-    monkeypatch.setattr(module, "_MAX_PRODUCTS", 0.0)
+    monkeypatch.setattr(costs, "MEAN_STEPS", 0.0)
+    monkeypatch.setattr(costs, "MEAN_PRODUCTS", 0.0)
     fx = treeanova.decompose(forest, rows, density=density, sample_weight=weights, tensor_order=2)
     error = fx.certificate.higher.mean_error
     assert 0 < error < 0.1

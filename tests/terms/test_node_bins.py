@@ -9,6 +9,7 @@ from tests.support.training import fit
 from treeanova import read_model
 from treeanova.core.compiled import has_numba
 from treeanova.model.grid import grid_of
+from treeanova.terms import costs
 from treeanova.terms.leaves import leaf_bins
 
 NEEDS_NUMBA = pytest.mark.skipif(not has_numba(), reason="Numba is not installed")
@@ -17,7 +18,7 @@ NEEDS_NUMBA = pytest.mark.skipif(not has_numba(), reason="Numba is not installed
 @pytest.mark.parametrize("block_cells", [1, 1 << 25])
 @pytest.mark.parametrize("way", ["numpy", pytest.param("compiled", marks=NEEDS_NUMBA)])
 def test_each_leaf_has_the_bins_between_the_bounds_on_its_path(monkeypatch, block_cells, way):
-    monkeypatch.setattr(treeanova.terms.leaves, "_BLOCK_CELLS", block_cells)
+    monkeypatch.setattr(costs, "NODE_CELLS", block_cells)
     monkeypatch.setattr(treeanova.terms.leaves, "is_worthwhile", lambda seconds: way == "compiled")
     rng = np.random.default_rng(0)
     X = rng.normal(size=(150, 4))

@@ -51,8 +51,8 @@ def test_totals_add_up_to_the_trees(seed):
 def test_rows_and_leaves_come_in_blocks(monkeypatch):
     _, form, codes = form_of(3)
     whole = OrderTotals(form).at_rows(codes)
-    monkeypatch.setattr("treeanova.terms.at_rows._BLOCK_ROWS", 7)
-    monkeypatch.setattr("treeanova.terms.at_rows._BLOCK_CELLS", 20)
+    monkeypatch.setattr("treeanova.terms.costs.TOTALS_ROWS", 7)
+    monkeypatch.setattr("treeanova.terms.costs.TOTALS_CELLS", 20)
     np.testing.assert_allclose(OrderTotals(form).at_rows(codes, n_jobs=2), whole, atol=1e-12)
 
 
@@ -88,7 +88,7 @@ def test_large_jobs_run_in_the_kernel(monkeypatch):
 def test_rows_have_the_same_digits_alone_and_among_many_in_any_number_of_threads(monkeypatch):
     form, codes, _ = random_closed_form(5, n_rows=600)
     totals = OrderTotals(form)
-    monkeypatch.setattr("treeanova.terms.at_rows.LEAVES_OF_A_TASK", 7)
+    monkeypatch.setattr("treeanova.terms.costs.LEAVES_OF_A_TASK", 7)
     monkeypatch.setattr("treeanova.core.compiled._SECONDS_WORTH_LOADING", 0.0)
     every = totals.at_rows(codes)
     for n_jobs in (1, 2, 3):

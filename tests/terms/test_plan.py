@@ -158,15 +158,15 @@ def test_what_does_not_fit_is_refused_before_memory_is_taken(monkeypatch):
     error, peak = traced_peak(lambda: treeanova.decompose(forest, X, budget=least))
     assert re.match(r"`budget` must be at least about [\d.]+ MB for a model of 14,000 leaves on 6 features", str(error))
     assert peak < 30 * len(forest.feature) * forest.n_outputs
-    monkeypatch.setattr("treeanova.terms.layout._BYTES_PER_ENTRY", 0)
-    monkeypatch.setattr("treeanova.terms.layout._BYTES_PER_LEAF", 0)
+    monkeypatch.setattr("treeanova.terms.costs.BYTES_PER_ENTRY", 0)
+    monkeypatch.setattr("treeanova.terms.costs.BYTES_PER_LEAF", 0)
     error, _ = traced_peak(lambda: treeanova.decompose(forest, X, budget=least))
     assert re.search(r"over the budget of 283 kB, [\d.]+ MB of it besides tables; the largest is", str(error))
 
 
 def test_too_little_time_for_the_leaves_is_refused_before_they_are_looked_at(monkeypatch):
     forest, X = forest_of_chains(20, 6, 6)
-    monkeypatch.setattr("treeanova.terms.layout._SECONDS_PER_ENTRY", 1.0)  # 1 + 2 + 3 + 4 + 5 + 6 + 6 in a tree
+    monkeypatch.setattr("treeanova.terms.costs.SECONDS_PER_ENTRY", 1.0)  # 1 + 2 + 3 + 4 + 5 + 6 + 6 in a tree
     monkeypatch.setattr("treeanova.terms.leaves._build", None)
     with pytest.raises(BudgetError, match=r"`seconds` must be at least about 540 for a model of 140 leaves .* got 300"):
         treeanova.decompose(forest, X, seconds=300)

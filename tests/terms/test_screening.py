@@ -12,8 +12,7 @@ from tests.support.forests import random_forest
 from tests.support.training import fit
 from treeanova.core.compiled import has_numba
 from treeanova.model.grid import unmerged
-from treeanova.terms import layout as layouts
-from treeanova.terms import screening
+from treeanova.terms import costs, screening
 from treeanova.terms.closed_form import ClosedForm
 from treeanova.terms.screening import largest_with_subsets, screen, screened_orders, sizes_without_rows
 from treeanova.terms.trees import leaves_of
@@ -49,7 +48,7 @@ def test_sizes_are_sums_of_the_variances_of_leaves(seed, way, kept, monkeypatch)
         for kernel in ("sum_variances", "add_sets", "add_by_rank"):
             monkeypatch.setattr(screening, kernel, getattr(screening, kernel).function)
     if kept == "by rank":
-        monkeypatch.setattr(screening, "_MOST_SUBSETS", 0)
+        monkeypatch.setattr(costs, "MOST_SUBSETS", 0)
     form = closed_form(seed)
     expected = {}
     for key, leaves in zip(form.leaf_sets.keys, form.leaf_sets.members, strict=True):
@@ -71,8 +70,8 @@ def test_sizes_are_sums_of_the_variances_of_leaves(seed, way, kept, monkeypatch)
 def test_of_too_many_terms_the_largest_are_listed_and_all_are_counted(monkeypatch):
     form = closed_form(5, max_depth=5, max_trees=8)
     every = sizes_without_rows(form, range(2, 4))
-    monkeypatch.setattr(screening, "_MOST_SUBSETS", 0)
-    monkeypatch.setattr(screening, "_MOST_LISTED", 2)
+    monkeypatch.setattr(costs, "MOST_SUBSETS", 0)
+    monkeypatch.setattr(costs, "MOST_LISTED", 2)
     few = sizes_without_rows(form, range(2, 4))
     assert few.total == pytest.approx(every.total)
     for order in (2, 3):
@@ -94,10 +93,10 @@ def test_ranks_number_all_sets_of_as_many_features():
 def test_orders_whose_sums_do_not_fit_into_memory_are_not_screened(seconds, monkeypatch):
     forms = (closed_form(seed, max_depth=5, max_trees=8, max_features=9) for seed in range(50))
     form = next(form for form in forms if len(form.leaf_sets.used_features) >= 6)
-    monkeypatch.setattr(screening, "_MOST_SUBSETS", 0)
-    monkeypatch.setattr(screening, "_MOST_RANKED", screening._n_ranked(form, 2))
+    monkeypatch.setattr(costs, "MOST_SUBSETS", 0)
+    monkeypatch.setattr(costs, "MOST_RANKED", screening._n_ranked(form, 2))
     assert screened_orders(form, 2, 5, seconds) == range(2, 3)
-    monkeypatch.setattr(screening, "_MOST_RANKED", 0)
+    monkeypatch.setattr(costs, "MOST_RANKED", 0)
     assert not screened_orders(form, 2, 5, seconds)
     assert sizes_without_rows(form, range(2, 2)).by_key == {}
 
@@ -111,7 +110,7 @@ def test_orders_are_screened_while_products_are_few(monkeypatch):
     form = closed_form(5, max_depth=5, max_trees=8)
     top = max(map(len, form.leaf_sets.keys))
     assert screened_orders(form, 2, top) == range(2, top + 1)
-    monkeypatch.setattr("treeanova.terms.screening._SCREENED_PRODUCTS", 1.0)
+    monkeypatch.setattr("treeanova.terms.costs.SCREENED_PRODUCTS", 1.0)
     assert screened_orders(form, 2, top) == range(2, 3)
 
 
@@ -142,7 +141,7 @@ def test_terms_with_a_share_are_listed_and_the_rest_is_told():
 @pytest.fixture
 def few_listed(monkeypatch):
     """A model whose terms would be too many to list."""
-    monkeypatch.setattr(layouts, "_LISTED_TERMS", 3)
+    monkeypatch.setattr(costs, "LISTED_TERMS", 3)
 
 
 @pytest.mark.parametrize("density", ["independent", "empirical", "auto"])
@@ -229,7 +228,7 @@ def test_unlisted_terms_are_compared_with_their_values(few_listed, dependent, mo
     """A term that one density lists and the other does not is still a term of both."""
     model, X = dependent
     one = treeanova.decompose(model, X, density="empirical", tensor_order=2)
-    monkeypatch.setattr("treeanova.terms.screening.REPORTED_SHARE", 0.05)
+    monkeypatch.setattr("treeanova.terms.costs.REPORTED_SHARE", 0.05)
     other = one.with_density("independent")
     names = next(names for names in one.terms if names not in other.terms)
     distance = treeanova.compare({"one": one, "other": other}).distance
@@ -252,7 +251,7 @@ def test_sensitivities_have_the_shares_of_the_same_term(few_listed, dependent):
 def test_a_loaded_decomposition_is_purified_again_as_before(few_listed, dependent, tmp_path, monkeypatch):
     """What the layout says of the terms is in the file: which are asked for, and that they are many."""
     model, X = dependent
-    monkeypatch.setattr("treeanova.terms.tree_model._MAX_CORRECTED", 4)
+    monkeypatch.setattr("treeanova.terms.costs.MAX_CORRECTED", 4)
     asked = [("x0", "x1", "x3")]
     fx = treeanova.decompose(model, X, density="independent", tensor_order=2, terms=asked)
     fx.save(tmp_path / "fx.tav")

@@ -101,8 +101,8 @@ def test_rows_and_leaves_come_in_blocks(monkeypatch):
     _, form, codes = form_of(3)
     orders = range(2, OrderTotals(form).top_order + 1)
     whole = TotalShares(OrderTotals(form), orders).at_rows(codes)
-    monkeypatch.setattr("treeanova.terms.at_rows._ROWS", 7)
-    monkeypatch.setattr("treeanova.terms.at_rows._BLOCK_CELLS", 20)
+    monkeypatch.setattr("treeanova.terms.costs.SHARES_ROWS", 7)
+    monkeypatch.setattr("treeanova.terms.costs.TOTALS_CELLS", 20)
     for n_jobs in (1, 2, 9):
         some = TotalShares(OrderTotals(form), orders).at_rows(codes, n_jobs)
         np.testing.assert_allclose(some, whole, atol=1e-12)
@@ -143,7 +143,7 @@ def test_large_jobs_run_in_the_kernel(monkeypatch):
 def test_rows_have_the_same_digits_alone_and_among_many_in_any_number_of_threads(monkeypatch):
     form, codes, _ = random_closed_form(5, n_rows=600)
     shares = TotalShares(OrderTotals(form), (1, 2))
-    monkeypatch.setattr("treeanova.terms.at_rows.LEAVES_OF_A_TASK", 7)
+    monkeypatch.setattr("treeanova.terms.costs.LEAVES_OF_A_TASK", 7)
     monkeypatch.setattr("treeanova.core.compiled._SECONDS_WORTH_LOADING", 0.0)
     every = shares.at_rows(codes)
     for n_jobs in (1, 2, 3):

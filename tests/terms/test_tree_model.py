@@ -13,7 +13,7 @@ from tests.support.decompositions import names_at_rows, names_in_tables, sum_of
 from tests.support.forests import chains, random_forest, rows_on_bounds, scale_of
 from tests.support.simulated import deep_decomposition, deep_model, high_order_rows
 from tests.support.training import fit
-from treeanova.terms import layout, tree_model
+from treeanova.terms import costs, tree_model
 from treeanova.terms.tree_model import TreeModel
 
 
@@ -114,7 +114,7 @@ def test_another_density(boosted, fx):
 @pytest.fixture
 def few_listed(monkeypatch):
     """Models whose terms would be too many to list."""
-    monkeypatch.setattr(layout, "_LISTED_TERMS", 1)
+    monkeypatch.setattr(costs, "LISTED_TERMS", 1)
 
 
 @pytest.mark.parametrize("density", ["empirical", "laplace", "auto"])
@@ -134,7 +134,7 @@ def test_sums_with_other_terms_are_exact_for_every_input(few_listed, seed, densi
 @pytest.mark.parametrize("density", ["empirical", "auto"])
 def test_sums_are_exact_after_low_orders_are_moved(few_listed, boosted, density, monkeypatch):
     """Rows on thresholds, far outside and with missing values."""
-    monkeypatch.setattr(tree_model, "_MAX_CORRECTED", 1)
+    monkeypatch.setattr(costs, "MAX_CORRECTED", 1)
     model, x = boosted
     fx = treeanova.decompose(model, x, density=density)
     assert {len(key) for key in fx._function.terms.leaf_terms.leftover.tables} == {0, 1, 2}
@@ -151,7 +151,7 @@ def test_sums_are_exact_after_low_orders_are_moved(few_listed, boosted, density,
 @pytest.mark.parametrize("max_order", [2, 3])
 def test_tables_are_the_same_whatever_order_is_listed(few_listed, boosted, max_order, max_corrected, monkeypatch):
     """Also where there are too many terms to correct them all."""
-    monkeypatch.setattr(tree_model, "_MAX_CORRECTED", max_corrected)
+    monkeypatch.setattr(costs, "MAX_CORRECTED", max_corrected)
     model, x = boosted
     whole = treeanova.decompose(model, x, density="empirical")
     part = treeanova.decompose(model, x, density="empirical", max_order=max_order)
@@ -178,7 +178,7 @@ def high_orders(fx, x):
 
 def test_high_orders_hold_no_low_ones_where_most_are_not_corrected(few_listed, boosted, monkeypatch):
     """At rows that neither the model nor the density has seen: cells tell next to nothing, and a fifth without it."""
-    monkeypatch.setattr(tree_model, "_MAX_CORRECTED", 1)
+    monkeypatch.setattr(costs, "MAX_CORRECTED", 1)
     rows, held_out = high_order_rows(3000, seed=1)[0], high_order_rows(3000, seed=2)[0]
     keys = [key for order in (1, 2) for key in itertools.combinations(range(6), order)]
     after = high_orders(treeanova.decompose(boosted[0], rows, density="empirical"), held_out)
@@ -236,7 +236,7 @@ SKIPPED = {
 @pytest.mark.parametrize("stage", SKIPPED)
 def test_when_time_is_over_every_phase_stops_and_the_sum_is_exact(stage, monkeypatch):
     forest, X = wide_forest()
-    monkeypatch.setattr("treeanova.terms.layout._LISTED_TERMS", 3)
+    monkeypatch.setattr("treeanova.terms.costs.LISTED_TERMS", 3)
     progress = TimeOverAt(stage, monkeypatch)
     fx = treeanova.decompose(forest, X, density="empirical", tensor_order=2, seconds=1e6, progress=progress, n_jobs=1)
     assert progress.now
@@ -261,7 +261,7 @@ def test_with_time_for_all_nothing_is_left_out():
 
 def test_terms_are_corrected_as_far_as_time_allows(monkeypatch):
     forest, X = wide_forest()
-    monkeypatch.setattr(tree_model, "_SECONDS_PER_TERM", 1e4)
+    monkeypatch.setattr(costs, "SECONDS_PER_CORRECTED_TERM", 1e4)
     monkeypatch.setattr("treeanova.core.progress.time.monotonic", lambda: 0.0)
     fx = treeanova.decompose(forest, X, density="empirical", tensor_order=2, seconds=1e6)
     assert 0 < fx.certificate.higher.n_corrected < 99
@@ -273,7 +273,7 @@ def test_terms_are_corrected_as_far_as_time_allows(monkeypatch):
 @pytest.mark.parametrize("density", ["auto", "empirical", "independent"])
 def test_without_time_for_tables_of_pairs_these_are_evaluated_at_rows(density, tmp_path, monkeypatch):
     forest, X = wide_forest(n_features=5)
-    monkeypatch.setattr("treeanova.terms.layout._SECONDS_PER_TABLE", 1e6)
+    monkeypatch.setattr("treeanova.terms.costs.SECONDS_PER_TABLE", 1e6)
     fx = treeanova.decompose(forest, X, density=density, seconds=1e5)
     assert set(map(len, names_in_tables(fx))) == {1}
     assert ("x0", "x1") in fx.terms or 2 in fx.explain(X[:2]).others

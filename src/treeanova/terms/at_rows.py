@@ -38,20 +38,14 @@ from treeanova.core.progress import blocks
 from treeanova.density.joint import Points
 from treeanova.density.kinds import Density
 from treeanova.model.grid import Grid
+from treeanova.terms import costs
 from treeanova.terms.closed_form import ClosedForm, raw_at_rows, totals_cost
 from treeanova.terms.correction import Allotment, Correction, Leftover, nothing_left
 from treeanova.terms.kernels import sum_polynomials, sum_shares
 from treeanova.terms.terms import Tensors, TermSet, each_in_one_piece
 from treeanova.terms.trees import Trees
 
-_BLOCK_CELLS = 1 << 14  # leaves times rows whose polynomials fit into a core's cache
-_BLOCK_ROWS = 256
-_KERNEL_ROWS = 128
-_SECONDS_PER_TOTAL = 4e-9
-_SECONDS_PER_RUN = 5e-6  # of numpy, for a feature of a distinct set of features
 _STAGE = "totals of orders at rows"
-LEAVES_OF_A_TASK = 4096  # fixed, so that sums have the same digits for any number of rows and threads
-BLOCKS_OF_A_TASK = LEAVES_OF_A_TASK * _BLOCK_ROWS // _BLOCK_CELLS
 
 Span = tuple[int, int]
 
@@ -90,7 +84,7 @@ class OrderTotals:
 
     def _make_blocks(self) -> Iterator[Block]:
         sets = self.form.leaf_sets
-        size = max(1, _BLOCK_CELLS // _BLOCK_ROWS)
+        size = max(1, costs.TOTALS_CELLS // costs.TOTALS_ROWS)
         order = sorted(range(len(sets.keys)), key=lambda i: (len(sets.keys[i]), sets.keys[i]))
         for n_features, numbers in itertools.groupby(order, key=lambda i: len(sets.keys[i])):
             groups = list(numbers)
@@ -113,8 +107,8 @@ class OrderTotals:
 
     def at_rows(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
         """Totals at rows given by their bins, shape (n_rows, n_orders + 1, n_outputs); order 0 is the mean."""
-        per_row = totals_cost(self.form.leaf_sets) * _SECONDS_PER_TOTAL
-        per_row += sum(map(len, self.form.leaf_sets.keys)) * _SECONDS_PER_RUN / _BLOCK_ROWS
+        per_row = totals_cost(self.form.leaf_sets) * costs.SECONDS_PER_TOTAL
+        per_row += sum(map(len, self.form.leaf_sets.keys)) * costs.SECONDS_PER_RUN / costs.TOTALS_ROWS
         totals = (self.at_rows_by_kernel if is_worthwhile_at_rows(per_row) else self.at_rows_by_numpy)(codes, n_jobs)
         totals[:, 0] += self.form.leaf_sets.intercept
         return totals
@@ -123,14 +117,14 @@ class OrderTotals:
         """Totals without the intercept by the compiled kernel, spans of rows and leaves in threads."""
         values, n_orders = self.form.leaf_sets.values, self.top_order + 1
         totals = each_in_one_piece(len(codes), n_orders, values.shape[1])
-        parts = [slice(start, start + _KERNEL_ROWS) for start in range(0, len(codes), _KERNEL_ROWS)]
+        parts = [slice(start, start + costs.KERNEL_ROWS) for start in range(0, len(codes), costs.KERNEL_ROWS)]
         flat = self.form.flat()
 
         def fill(task: tuple[slice, Span]) -> tuple[slice, Floats]:
             rows, leaves = task
             return rows, sum_polynomials(codes[rows].T, leaves, n_orders, values, flat)
 
-        tasks = list(itertools.product(parts, spans(len(values), LEAVES_OF_A_TASK)))
+        tasks = list(itertools.product(parts, spans(len(values), costs.LEAVES_OF_A_TASK)))
         with ThreadPoolExecutor(n_jobs) as pool:
             for rows, total in blocks(_STAGE, pool.map(fill, tasks), len(tasks)):
                 totals[rows] += total.transpose(2, 0, 1)
@@ -140,7 +134,7 @@ class OrderTotals:
         """Totals without the intercept by numpy, spans of rows and leaves in threads."""
         values = self.form.leaf_sets.values
         totals = each_in_one_piece(len(codes), self.top_order + 1, values.shape[1])
-        parts = [slice(start, start + _BLOCK_ROWS) for start in range(0, len(codes), _BLOCK_ROWS)]
+        parts = [slice(start, start + costs.TOTALS_ROWS) for start in range(0, len(codes), costs.TOTALS_ROWS)]
 
         def fill(task: tuple[slice, Span]) -> tuple[slice, Floats]:
             rows, numbers = task
@@ -149,7 +143,7 @@ class OrderTotals:
                 self._add(total, np.asfortranarray(codes[rows]), block)
             return rows, total
 
-        tasks = list(itertools.product(parts, spans(len(self.blocks), BLOCKS_OF_A_TASK)))
+        tasks = list(itertools.product(parts, spans(len(self.blocks), costs.BLOCKS_OF_A_TASK)))
         with ThreadPoolExecutor(n_jobs) as pool:
             for rows, total in blocks(_STAGE, pool.map(fill, tasks), len(tasks)):
                 totals[rows] += total
@@ -185,10 +179,6 @@ class OrderTotals:
             yield masses, centred
 
 
-_ROWS = 64  # products of the leading features fit into a core's cache
-_SECONDS_PER_SHARE = 1.2e-8  # of totals
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
 class TotalShares:
     """Shares of features in the totals of some orders, for terms that are pure for independent features."""
@@ -210,7 +200,7 @@ class TotalShares:
         """Shares at rows given by their bins, shape (n_rows, n_features, n_outputs)."""
         if not self._weights.any():
             return np.zeros((*codes.shape, self._form.leaf_sets.values.shape[1]))
-        by_kernel = is_worthwhile_at_rows(totals_cost(self._form.leaf_sets) * _SECONDS_PER_SHARE)
+        by_kernel = is_worthwhile_at_rows(totals_cost(self._form.leaf_sets) * costs.SECONDS_PER_SHARE)
         return (self.at_rows_by_kernel if by_kernel else self.at_rows_by_numpy)(codes, n_jobs)
 
     def at_rows_by_kernel(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
@@ -221,7 +211,7 @@ class TotalShares:
             by_feature: Floats = sum_shares(part.T, leaves, weights, values, flat)
             return by_feature.transpose(2, 0, 1)
 
-        return self._in_threads(shares, codes, spans(len(values), LEAVES_OF_A_TASK), n_jobs)
+        return self._in_threads(shares, codes, spans(len(values), costs.LEAVES_OF_A_TASK), n_jobs)
 
     def at_rows_by_numpy(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
         """Shares by numpy."""
@@ -235,14 +225,14 @@ class TotalShares:
                 self._add(total, np.asfortranarray(part), block, weights)
             return total
 
-        return self._in_threads(shares, codes, spans(len(blocks), BLOCKS_OF_A_TASK), n_jobs)
+        return self._in_threads(shares, codes, spans(len(blocks), costs.BLOCKS_OF_A_TASK), n_jobs)
 
     def _in_threads(
         self, shares: Callable[[BinIndices, Span], Floats], codes: BinIndices, leaves: Sequence[Span], n_jobs: int
     ) -> Floats:
         """Shares of all rows and spans of leaves (or of blocks of them), each a task for a thread."""
         total = np.zeros((*codes.shape, self._form.leaf_sets.values.shape[1]))
-        rows = [slice(start, start + _ROWS) for start in range(0, len(codes), _ROWS)]
+        rows = [slice(start, start + costs.SHARES_ROWS) for start in range(0, len(codes), costs.SHARES_ROWS)]
         tasks = list(itertools.product(rows, leaves))
         with ThreadPoolExecutor(n_jobs) as pool:
             parts = pool.map(lambda task: shares(codes[task[0]], task[1]), tasks)

@@ -27,10 +27,9 @@ import numpy as np
 from treeanova.core.arrays import BinIndices, Floats, Ints, Key
 from treeanova.model.effects import Effects
 from treeanova.model.grid import Binning, Grid, unmerged
+from treeanova.terms import costs
 from treeanova.terms.kernels import Corners, Leaves, Part, Sums, centred_products
 from treeanova.terms.leaves import FlatLeaves, LeafSets, flatten
-
-_BLOCK_CELLS = 1 << 22
 
 
 def expand(
@@ -61,7 +60,7 @@ def outer_sum(factors: Sequence[Floats], values: Floats) -> Floats:
     n_left, n_right = math.prod(sizes[:middle]), math.prod(sizes[middle:])
     n_outputs = values.shape[1]
     result = np.zeros((n_outputs, n_left, n_right))
-    block = max(1, _BLOCK_CELLS // max(n_left + n_right, 1))
+    block = max(1, costs.OUTER_CELLS // max(n_left + n_right, 1))
     for start in range(0, len(values), block):
         part = slice(start, start + block)
         left, right = (_row_products(half, part, len(values)) for half in (factors[:middle], factors[middle:]))
@@ -78,19 +77,6 @@ def _row_products(factors: Sequence[Floats], part: slice, n_leaves: int) -> Floa
     return outer
 
 
-_LEAF_BLOCK = 1 << 15
-_NO_MASS = 1e-15
-_FEW_KEYS = 16
-_SMALL_GROUP = 1_000  # leaves
-_SMALL_PRODUCT = 1 << 22  # leaves times cells
-_SMALL_SUM = 1 << 14  # the same for one feature
-_SMALL_MATRIX = 1 << 21  # leaves times bins: 16 MB
-_SMALL_MATRICES = 1 << 25  # of all features: 256 MB
-_KEPT_SUMS = 2
-MOST_COEFFICIENTS = 1 << 23  # of terms at rows at a time: 64 MB, and copies of them
-_MANY_GROUPS = 50  # per key: then calls for each group cost more than products computed twice
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
 class ClosedForm:
     """Terms of a forest that are pure under the product of given masses."""
@@ -105,7 +91,7 @@ class ClosedForm:
         pairs = zip(self.leaf_sets.sets, self.masses, strict=True)
         exact = (sets.mass(masses) for sets, masses in pairs)
         # Sums are exact for any masses; those below rounding are zero, since products of many would underflow.
-        return tuple(np.where(mass > _NO_MASS, mass, 0.0) for mass in exact)
+        return tuple(np.where(mass > costs.NO_MASS, mass, 0.0) for mass in exact)
 
     def flat(self) -> FlatLeaves:
         """Sets and masses of all leaves as plain arrays, for compiled kernels; kept for the next time."""
@@ -215,9 +201,9 @@ class ClosedForm:
         """Whether a product of dense matrices takes less time than the calls of a sparse one."""
         sizes = [self.binnings[j].size for j in key]
         n_entries = (len(self.leaf_sets.sets[j].leaves) * size for j, size in zip(key, sizes, strict=True))
-        most_steps = _SMALL_PRODUCT if len(key) == 2 else _SMALL_SUM
-        is_small = n_leaves * math.prod(sizes) <= most_steps and max(n_entries) <= _SMALL_MATRIX
-        return is_small and self._n_set_entries <= _SMALL_MATRICES
+        most_steps = costs.SMALL_PRODUCT if len(key) == 2 else costs.SMALL_SUM
+        is_small = n_leaves * math.prod(sizes) <= most_steps and max(n_entries) <= costs.SMALL_MATRIX
+        return is_small and self._n_set_entries <= costs.SMALL_MATRICES
 
     @functools.cached_property
     def _n_set_entries(self) -> int:
@@ -262,8 +248,8 @@ class ClosedForm:
     def outer(self, key: Key, binnings: Sequence[Binning], leaves: Ints) -> Floats:
         """A term over bins merged otherwise, from some leaves; outputs last."""
         total = np.zeros((*(binning.size for binning in binnings), self.leaf_sets.values.shape[1]))
-        for start in range(0, len(leaves), _LEAF_BLOCK):
-            block = leaves[start : start + _LEAF_BLOCK]
+        for start in range(0, len(leaves), costs.OUTER_LEAVES):
+            block = leaves[start : start + costs.OUTER_LEAVES]
             parts = [self.centred(j, binning, block) for j, binning in zip(key, binnings, strict=True)]
             total += outer_sum(parts, self.coefficients(key, block))
         return total
@@ -282,7 +268,7 @@ class ClosedForm:
                 values[:, batch] = self._sums(keys[batch]).at_rows(codes, len(keys[batch]), n_jobs)
             return values
         if tuple(keys) not in self._known_sums:
-            if len(self._known_sums) == _KEPT_SUMS:
+            if len(self._known_sums) == costs.REMEMBERED_SUMS:
                 del self._known_sums[next(iter(self._known_sums))]
             self._known_sums[tuple(keys)] = self._sums(keys)
         return self._known_sums[tuple(keys)].at_rows(codes, len(keys), n_jobs)
@@ -292,7 +278,7 @@ class ClosedForm:
         start, n_coefficients, n_outputs = 0, 0, int(self.leaf_sets.values.shape[1])
         for place, key in enumerate(keys):
             n_own = self.leaf_sets.n_leaves_with(key) * n_outputs
-            if place > start and n_coefficients + n_own > MOST_COEFFICIENTS:
+            if place > start and n_coefficients + n_own > costs.MOST_COEFFICIENTS:
                 yield slice(start, place)
                 start, n_coefficients = place, 0
             n_coefficients += n_own
@@ -313,11 +299,11 @@ class ClosedForm:
     def _n_calls(self, keys: Sequence[Key]) -> float:
         """Pairs of a key and a group of leaves that has it, as far as groups are small."""
         leaves_per_group = len(self.leaf_sets.values) / max(len(self.leaf_sets.keys), 1)
-        return self.leaf_sets.n_groups_with(keys) * min(1.0, _SMALL_GROUP / max(leaves_per_group, 1.0))
+        return self.leaf_sets.n_groups_with(keys) * min(1.0, costs.SMALL_GROUP / max(leaves_per_group, 1.0))
 
     def _parts(self, keys: Sequence[Key]) -> list[Part]:
         """Leaves of each set of features, with coefficients for those keys that it holds."""
-        if len(keys) < _FEW_KEYS or self._n_calls(keys) > _MANY_GROUPS * len(keys):
+        if len(keys) < costs.FEW_KEYS or self._n_calls(keys) > costs.MANY_GROUPS * len(keys):
             return [self._part_of_one(key, i) for i, key in enumerate(keys)]
         wanted = {key: position for position, key in enumerate(keys)}
         parts = []

@@ -23,6 +23,7 @@ from treeanova.core.arrays import Bools, Floats, Ints, Key
 from treeanova.core.compiled import Kernel, is_worthwhile
 from treeanova.core.progress import Progress, Steps, quiet
 from treeanova.model.grid import Binning, binning_by, equal_mass
+from treeanova.terms import costs
 from treeanova.terms.closed_form import ClosedForm, outer_sum
 from treeanova.terms.leaves import FlatLeaves, Intervals, LeafSets
 
@@ -143,18 +144,10 @@ def add_boxes(leaves: Ints, values: Floats, flat: FlatLeaves, axes: CoarseAxes) 
     return total
 
 
-COARSE_BINS = 16
-_SHARED_CELLS = 1 << 14  # of one table for all features
-_COMPILED_CELLS = 1 << 16  # of a table: what fits into the cache
-_LEAF_BLOCK = 1 << 14
-_COMPILED_LEAF_BLOCK = 1 << 12  # threads take blocks in turns
-_SECONDS_PER_LEAF, _SECONDS_PER_CELL = 2e-6, 4e-10
-
-
 def coarse_binnings(form: ClosedForm) -> tuple[Binning, ...]:
     """Up to 16 bins per feature."""
     pairs = zip(form.leaf_sets.grid.axes, form.masses, strict=True)
-    return tuple(equal_mass(axis, masses, COARSE_BINS) for axis, masses in pairs)
+    return tuple(equal_mass(axis, masses, costs.COARSE_BINS) for axis, masses in pairs)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -252,7 +245,7 @@ def coarse_means(
     is_compiled = is_worthwhile(sum(_seconds(form, tables, sizes[limit]) for limit, tables in dense.items()))
     plans = {limit: _covering(some, sizes[limit]) for limit, some in by_limit.items()} if is_compiled else dense
     n_leaves = (form.leaf_sets.n_leaves_with_some(*table) for tables in plans.values() for table in tables)
-    block = _COMPILED_LEAF_BLOCK if is_compiled else _LEAF_BLOCK
+    block = costs.COMPILED_LEAVES if is_compiled else costs.COARSE_LEAVES
     steps = Steps(progress, "high orders on coarse cells", sum(-(-n // block) for n in n_leaves))
     means = _compiled_means if is_compiled else _means
     tables = {
@@ -276,7 +269,7 @@ def _tables_for(form: ClosedForm, keys: Sequence[Key], sizes: Mapping[int, int])
     """The cheapest dense tables that hold all keys: one for all, the largest keys, or all."""
     lowest = min(map(len, keys), default=0)
     options = [[(key, len(key)) for key in keys], [(key, lowest) for key in _largest_keys(keys)]]
-    if keys and math.prod(sizes.values()) <= _SHARED_CELLS:
+    if keys and math.prod(sizes.values()) <= costs.SHARED_CELLS:
         options.append([(tuple(sorted(sizes)), lowest)])
     return min(options, key=lambda tables: _seconds(form, tables, sizes))
 
@@ -285,7 +278,10 @@ def _seconds(form: ClosedForm, tables: Tables, sizes: Mapping[int, int]) -> floa
     """Time of numpy for dense tables: for each leaf, and for each leaf and cell."""
     n_leaves = (form.leaf_sets.n_leaves_with_some(*table) for table in tables)
     cells = (math.prod(sizes[j] for j in features) for features, _ in tables)
-    return sum(n * (_SECONDS_PER_LEAF + _SECONDS_PER_CELL * size) for n, size in zip(n_leaves, cells, strict=True))
+    return sum(
+        n * (costs.SECONDS_PER_COARSE_LEAF + costs.SECONDS_PER_COARSE_CELL * size)
+        for n, size in zip(n_leaves, cells, strict=True)
+    )
 
 
 def _covering(keys: Sequence[Key], sizes: Mapping[int, int]) -> Tables:
@@ -296,7 +292,7 @@ def _covering(keys: Sequence[Key], sizes: Mapping[int, int]) -> Tables:
     while left:
         features = set(next(key for key in sorted(left) if len(key) == max(map(len, left))))
         while True:
-            room = _COMPILED_CELLS // math.prod(sizes[j] + 1 for j in features)
+            room = costs.COMPILED_CELLS // math.prod(sizes[j] + 1 for j in features)
             others = [j for j in sizes if j not in features and sizes[j] + 1 <= room]
             if not others:
                 break

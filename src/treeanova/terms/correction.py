@@ -50,20 +50,12 @@ from treeanova.core.arrays import BinIndices, Bools, Faces, Floats, Ints, Key, c
 from treeanova.density.counting import Request
 from treeanova.density.joint import Points
 from treeanova.model.grid import Binning, binning_by, equal_mass
+from treeanova.terms import costs
 from treeanova.terms.closed_form import ClosedForm
-from treeanova.terms.coarse import COARSE_BINS, CoarseMeans, coarse_binnings
+from treeanova.terms.coarse import CoarseMeans, coarse_binnings
 from treeanova.terms.leaves import LeafSets
 from treeanova.terms.terms import Tensors
 from treeanova.terms.trees import Trees
-
-_MAX_CELLS = 1 << 16
-_CELLS_AT_ONCE = 1 << 14  # more do not stay in the cache
-_MAX_TABLE_CELLS = 1 << 26
-_KEYS_TO_TRY = 3
-_MAX_STEPS = 2.0**33
-_DRAWS_PER_SLICE = 4
-_TOLERANCE = 1e-2  # of what is to be taken out: halving the bins changes more
-_TOLERANCE_OF_ALL_BINS = 1e-4
 
 Advance = Callable[[int, int], None]
 Unsampled = Callable[[Sequence[Request]], Mapping[Key, Floats]]
@@ -142,7 +134,7 @@ def correct(
     for key, solved in descend(keys, coarse.solve, received):
         tables[key], impurity = solved.table, max(impurity, solved.impurity)
         advance(len(tables), len(keys))
-    moved = {key: np.moveaxis(coarse.spread(values, key, COARSE_BINS), 0, -1) for key, values in received.items()}
+    moved = {key: np.moveaxis(coarse.spread(values, key, costs.COARSE_BINS), 0, -1) for key, values in received.items()}
     return Correction(means.binnings, bins, tables, moved, impurity)
 
 
@@ -160,17 +152,19 @@ def choose_bins(
     coarse = _CoarseTerms(CoarseMeans(form, binnings, {}, {}), _cells(binnings, rows), {}, rows.weights)
     n_leaves = sum(form.leaf_sets.n_leaves_with(key) for key in keys)
     n_tables = max(len(keys) * form.leaf_sets.values.shape[1], 1)
-    max_cells = min(_MAX_CELLS, _MAX_STEPS / max(n_leaves, 1), _MAX_TABLE_CELLS / n_tables)
+    max_cells = min(
+        costs.CORRECTED_CELLS, costs.CORRECTED_STEPS / max(n_leaves, 1), costs.ALL_CORRECTED_CELLS / n_tables
+    )
     n_rows = len(rows.codes) if are_cells else float(1 / np.square(rows.weights).sum())
 
     def is_too_fine(key: Key, bins: int) -> bool:
-        rows_per_slice = _DRAWS_PER_SLICE if are_drawn and coarse.is_merged(key, bins) else 1
+        rows_per_slice = costs.DRAWS_PER_SLICE if are_drawn and coarse.is_merged(key, bins) else 1
         return coarse.n_slices(key, bins) * rows_per_slice > n_rows
 
     limits: dict[int, int] = {}
     for order in sorted({len(key) for key in keys}):
-        some = [key for key in keys if len(key) == order][:_KEYS_TO_TRY]
-        bins = limits.get(order - 1, COARSE_BINS)
+        some = [key for key in keys if len(key) == order][: costs.KEYS_TO_TRY]
+        bins = limits.get(order - 1, costs.COARSE_BINS)
         while bins > 2 and (bins**order > max_cells or any(is_too_fine(key, bins) for key in some)):
             bins //= 2
         limits[order] = bins
@@ -203,7 +197,7 @@ class _CoarseTerms:
         What terms received is on the bins of the order above. Threads would wait for each other more than they gain.
         """
         limit = self.bins[len(keys[0])]
-        at_once = max(_CELLS_AT_ONCE // limit ** len(keys[0]), 1)
+        at_once = max(costs.CELLS_AT_ONCE // limit ** len(keys[0]), 1)
         for start in range(0, len(keys), at_once):
             yield from self._solve_batch(keys[start : start + at_once], received)
 
@@ -228,7 +222,7 @@ class _CoarseTerms:
 
     def _tolerance(self, key: Key, limit: int) -> float:
         """Tight where no bins are merged, so that cells are those of exact purification."""
-        return _TOLERANCE if self.is_merged(key, limit) else _TOLERANCE_OF_ALL_BINS
+        return costs.COARSE_TOLERANCE if self.is_merged(key, limit) else costs.TOLERANCE_OF_ALL_BINS
 
     def is_merged(self, key: Key, limit: int) -> bool:
         """Whether a limit of bins merges those of some feature of a key."""
@@ -267,11 +261,7 @@ def _finer(binning: Binning, limit: int, finer: int) -> Ints:
     return np.arange(binning.coarser_size(finer)) >> (binning.shift(limit) - binning.shift(finer))
 
 
-_BINS = {1: (64, 16), 2: (32, 16, 8, 4)}
-_HIGHEST_ORDER = max(_BINS)
-_STEPS = 2.0**27  # rows times terms times outputs
-_MOST_TERMS = 6_000
-_STANDARD_ERRORS = 6.0  # of what noise alone would show
+_HIGHEST_ORDER = max(costs.LEFTOVER_BINS)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -366,12 +356,12 @@ class Allotment:
 def find_leftover(form: ClosedForm, keys: Sequence[Key], rows: Points, values: Floats) -> Leftover:
     """What main effects and pairs tell of values at rows, shape (n_rows, n_outputs)."""
     axes = zip(form.leaf_sets.grid.axes, form.masses, strict=True)
-    binnings = tuple(equal_mass(axis, masses, _BINS[1][0]) for axis, masses in axes)
+    binnings = tuple(equal_mass(axis, masses, costs.LEFTOVER_BINS[1][0]) for axis, masses in axes)
     left = values - rows.weights @ values
     is_first = np.random.default_rng(0).random(len(left)) < 0.5
     tables: dict[Key, Floats] = {}
     for key in _affordable(form, keys, values.size):
-        options = [_cells_of_rows(binnings, key, rows, limit) for limit in _BINS[len(key)]]
+        options = [_cells_of_rows(binnings, key, rows, limit) for limit in costs.LEFTOVER_BINS[len(key)]]
         found = [option.shrunk_means(left, rows.weights) for option in options]
         gains = [
             option.gain(left, rows.weights, is_first) if one.told > 0 else 0.0
@@ -388,7 +378,7 @@ def _affordable(form: ClosedForm, keys: Sequence[Key], n_values: int) -> list[Ke
     """Main effects and those pairs that most leaves have, as many as take a reasonable time."""
     mains: list[Key] = [key for key in keys if len(key) == 1]
     pairs = sorted((key for key in keys if len(key) == 2), key=form.leaf_sets.n_leaves_with, reverse=True)
-    n_terms = min(int(_STEPS / max(n_values, 1)), _MOST_TERMS)
+    n_terms = min(int(costs.LEFTOVER_STEPS / max(n_values, 1)), costs.LEFTOVER_TERMS)
     return mains + pairs[: max(n_terms - len(mains), 1)]
 
 
@@ -413,7 +403,7 @@ class _Cells:
         sums = np.stack([np.bincount(self.numbers, weights * column, len(self.masses)) for column in values.T], axis=1)
         return np.divide(sums, self.masses[:, None], out=np.zeros_like(sums), where=self.masses[:, None] > 0)
 
-    def shrunk_means(self, values: Floats, weights: Floats, threshold: float = _STANDARD_ERRORS) -> _Means:
+    def shrunk_means(self, values: Floats, weights: Floats, threshold: float = costs.LEFTOVER_ERRORS) -> _Means:
         """Means over cells less their noise; zero where they show no more than noise would, by a threshold."""
         used = self.n_rows > 0
         n_used, n_all = int(used.sum()), float(1 / np.square(weights).sum())
@@ -470,17 +460,13 @@ def cell_means(
     binnings = tuple(equal_mass(axis, masses, limit) for axis, masses in axes)
     centred = values - rows.weights @ values
     means = {}
-    for key in keys[: max(int(_STEPS / max(values.size, 1)), 1)]:
+    for key in keys[: max(int(costs.LEFTOVER_STEPS / max(values.size, 1)), 1)]:
         cells = _cells_of_rows(binnings, key, rows, limit)
         found = (
             cells.shrunk_means(centred, rows.weights, 0.0).means if are_drawn else cells.means(centred, rows.weights)
         )
         means[key] = found.reshape(*cells.shape, -1)
     return binnings, means
-
-
-_MAX_CELLS_OF_ERRORS = 1 << 12
-_MAX_TABLES = 300  # those that most leaves have
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -501,7 +487,7 @@ class TableErrors:
     def at_rows(self, form: ClosedForm, rows: Points, high: Floats, *, are_drawn: bool) -> float:
         """The largest entry of what the sum of all terms of high order, at rows, holds of the tables."""
         keys = self._widest(form)
-        limit = int(_MAX_CELLS_OF_ERRORS ** (1 / max(map(len, keys), default=1)) + 1e-9)
+        limit = int(costs.ERROR_CELLS ** (1 / max(map(len, keys), default=1)) + 1e-9)
         binnings, means = cell_means(form, keys, rows, high, limit, are_drawn=are_drawn)
         return self._largest(means, [binning.bins for binning in binnings])
 
@@ -509,7 +495,7 @@ class TableErrors:
         """Tables whose features no other table has all of: means over their cells hold those of the others."""
         order = max(map(len, self.tables.keys), default=0)
         widest = [key for key in self.tables.keys if len(key) == order]
-        return sorted(widest, key=form.leaf_sets.n_leaves_with, reverse=True)[:_MAX_TABLES]
+        return sorted(widest, key=form.leaf_sets.n_leaves_with, reverse=True)[: costs.ERROR_TABLES]
 
     def _largest(self, changes: Mapping[Key, Floats], bins: Sequence[Ints]) -> float:
         """The largest entry of changes on coarse bins of all features, once they are made pure."""

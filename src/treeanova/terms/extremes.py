@@ -25,9 +25,8 @@ from treeanova.core.arrays import Bools, Floats, Ints, Key
 from treeanova.model.effects import Effects
 from treeanova.model.forest import Forest
 from treeanova.model.grid import unmerged
+from treeanova.terms import costs
 from treeanova.terms.leaves import LeafSets
-
-_SMALL = 1e-12  # of the sizes of all parts: steps below it are rounding
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -70,7 +69,7 @@ class StepFunction:
     @property
     def tolerance(self) -> float:
         """Size below which a step is rounding."""
-        return _SMALL * self.size
+        return costs.STEP_ROUNDING * self.size
 
 
 def no_boxes(n_columns: int) -> Boxes:
@@ -220,8 +219,6 @@ def _leave_cells_out(boxes: Bools, offsets: Ints) -> bool:
 
 
 Masks = tuple[Bools, ...]  # for each partner, the columns in a product
-_NODES_ONCE_DECIDED = 12
-_NODES = 1_000
 
 
 class Extreme(NamedTuple):
@@ -250,7 +247,7 @@ class Search:
 
     function: StepFunction
 
-    def lowest(self, n_nodes: int = _NODES, *, at: tuple[int, int] | None = None) -> Extreme:
+    def lowest(self, n_nodes: int = costs.SEARCH_NODES, *, at: tuple[int, int] | None = None) -> Extreme:
         """The smallest value, or bounds of it that agree in sign where `n_nodes` products of sets suffice for that.
 
         With `at`, the smallest where one partner, given by its place, is in a column; its sign is enough there.
@@ -258,7 +255,7 @@ class Search:
         whole = tuple(np.ones(n, dtype=bool) for n in self.function.n_columns)
         if at is not None:
             whole = (*whole[: at[0]], np.arange(len(whole[at[0]])) == at[1], *whole[at[0] + 1 :])
-        n_once_decided = _NODES_ONCE_DECIDED if at is None else 0
+        n_once_decided = costs.NODES_ONCE_DECIDED if at is None else 0
         numbers = itertools.count()
         best = self._dive(whole)
         heap = [self._node(whole, next(numbers))]

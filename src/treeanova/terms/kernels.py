@@ -23,6 +23,7 @@ from treeanova.core.arrays import BinIndices, Bools, Floats, Ints, Key
 from treeanova.core.compiled import Kernel, is_worthwhile, is_worthwhile_at_rows
 from treeanova.core.progress import blocks
 from treeanova.model.grid import Binning
+from treeanova.terms import costs
 from treeanova.terms.leaves import BinSets, FlatLeaves, FlatParts, Intervals, LeafSets, flatten
 
 
@@ -204,12 +205,6 @@ def sum_products(codes: BinIndices, n_columns: int, parts: FlatParts, flat: Flat
     return sums
 
 
-_BLOCK = 1 << 17
-_LEAF_BLOCK = 1 << 15
-_KERNEL_ROWS = 128
-_NUMPY_ROWS = 2048
-_SECONDS_PER_FACTOR = 7e-9
-_SECONDS_PER_PRODUCT = 2e-9
 _STAGE = "terms of high order at rows"
 
 
@@ -244,12 +239,12 @@ class Sums:
         """Time of numpy for a row."""
         n_factors = sum(len(part.leaves) * len({j for key in part.columns for j in key}) for part in self.parts)
         n_products = sum(len(part.leaves) * len(part.columns) for part in self.parts)
-        return n_factors * _SECONDS_PER_FACTOR + n_products * _SECONDS_PER_PRODUCT
+        return n_factors * costs.SECONDS_PER_FACTOR + n_products * costs.SECONDS_PER_PRODUCT
 
     def at_rows_by_kernel(self, codes: BinIndices, n_columns: int, n_jobs: int) -> Floats:
         """The sums by the compiled kernel, blocks of rows in threads."""
         values = np.empty((len(codes), n_columns, self.leaf_sets.values.shape[1]))
-        n_rows = max(1, min(_KERNEL_ROWS, -(-len(codes) // n_jobs)))
+        n_rows = max(1, min(costs.KERNEL_ROWS, -(-len(codes) // n_jobs)))
         flat = self._flat
 
         def fill(start: int) -> None:
@@ -270,15 +265,15 @@ class Sums:
     def at_rows_by_numpy(self, codes: BinIndices, n_columns: int, n_jobs: int) -> Floats:
         """The sums by numpy, blocks of rows in threads; within them, smaller ones where a part has many leaves."""
         values = np.zeros((len(codes), n_columns, self.leaf_sets.values.shape[1]))
-        parts_of_rows = [slice(start, start + _NUMPY_ROWS) for start in range(0, len(codes), _NUMPY_ROWS)]
+        parts_of_rows = [slice(start, start + costs.SUM_ROWS) for start in range(0, len(codes), costs.SUM_ROWS)]
 
         def fill(rows: slice) -> None:
             for part in self.parts:
-                n_rows = max(16, _BLOCK // max(len(part.leaves), 1))
+                n_rows = max(16, costs.SUM_CELLS // max(len(part.leaves), 1))
                 for first in range(rows.start, min(rows.stop, len(codes)), n_rows):
                     some = slice(first, min(first + n_rows, rows.stop))
-                    for start in range(0, len(part.leaves), _LEAF_BLOCK):
-                        self._add(values[some], codes[some], part, slice(start, start + _LEAF_BLOCK))
+                    for start in range(0, len(part.leaves), costs.SUM_LEAVES):
+                        self._add(values[some], codes[some], part, slice(start, start + costs.SUM_LEAVES))
 
         with ThreadPoolExecutor(n_jobs) as pool:
             collections.deque(blocks(_STAGE, pool.map(fill, parts_of_rows), len(parts_of_rows)), maxlen=0)
@@ -345,11 +340,6 @@ def _n_shared(before: Key, key: Key) -> int:
     )
 
 
-_MAX_CORNERS = 8
-_BLOCK_LEAVES = 1 << 18
-_SECONDS_PER_CORNER = 5e-7  # of one pair 5e-8: large forests have many
-
-
 class Corners(NamedTuple):
     """Differences of the sets of leaves along the bins of a feature, as few rows of a table for each leaf."""
 
@@ -389,7 +379,7 @@ class Corners(NamedTuple):
         """One row for each leaf; None where a set has too many entries, as one of many categories may."""
         counts = np.diff(steps.indptr)
         n_entries = int(counts.max(initial=0))
-        if n_entries > _MAX_CORNERS:
+        if n_entries > costs.MAX_CORNERS:
             return None
         bins = np.zeros((len(counts), n_entries), dtype=np.int32)
         values = np.zeros((len(counts), n_entries))
@@ -441,7 +431,7 @@ def centred_products(first: Corners, second: Corners, leaves: Leaves) -> Floats:
     Shape (n_outputs, n_bins, n_bins).
     """
     n_corners = leaves.weights.size * first.n_entries * second.n_entries
-    add = add_corners if is_worthwhile(n_corners * _SECONDS_PER_CORNER) else add_corners_by_numpy
+    add = add_corners if is_worthwhile(n_corners * costs.SECONDS_PER_CORNER) else add_corners_by_numpy
     sums: CornerSums = add(first, second, leaves)
     totals, rows, columns = sums
     masses = leaves.first_masses * leaves.second_masses
@@ -462,8 +452,8 @@ def add_corners_by_numpy(first: Corners, second: Corners, leaves: Leaves) -> Cor
     n_outputs = leaves.weights.shape[1]
     total = np.zeros((n_outputs, first.n_bins * second.n_bins))
     rows, columns = np.zeros((n_outputs, first.n_bins)), np.zeros((n_outputs, second.n_bins))
-    for start in range(0, len(leaves.weights), _BLOCK_LEAVES):
-        part = slice(start, start + _BLOCK_LEAVES)
+    for start in range(0, len(leaves.weights), costs.CORNER_LEAVES):
+        part = slice(start, start + costs.CORNER_LEAVES)
         row_bins, row_values = first.take(leaves.first[part]).of_leaves()
         column_bins, column_values = second.take(leaves.second[part]).of_leaves()
         p, q = leaves.first_masses[part], leaves.second_masses[part]

@@ -23,12 +23,11 @@ from treeanova.errors import BudgetError
 from treeanova.model.effects import Effects, refined_axes
 from treeanova.model.forest import Forest
 from treeanova.model.grid import Grid
-from treeanova.terms.closed_form import MOST_COEFFICIENTS, row_cost, totals_cost
+from treeanova.terms import costs
+from treeanova.terms.closed_form import row_cost, totals_cost
 from treeanova.terms.leaves import LeafSets
 
 DEFAULT_BUDGET = 2 * 10**9
-_WORKING_TABLES = 12  # of the size of the largest term, that an estimate of its density holds at a time
-_WORTH_A_WORD = 10**8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,7 +107,7 @@ class Plan:
     @property
     def n_working_bytes(self) -> int:
         """Memory in addition while the largest term is worked on, as measured for "auto"; other densities take less."""
-        return 8 * _WORKING_TABLES * max(self.cells.values(), default=0)
+        return 8 * costs.WORKING_TABLES * max(self.cells.values(), default=0)
 
     @property
     def n_bytes(self) -> int:
@@ -175,7 +174,7 @@ class Plan:
         outputs = "1 output" if self.n_outputs == 1 else f"{self.n_outputs} outputs"
         others = f", {size_text(self.work_bytes)} of it besides tables" if self.work_bytes else ""
         lines += [*self.notes, f"{outputs}, {size_text(self.n_bytes)} in all{others}"]
-        if self.n_working_bytes > _WORTH_A_WORD:
+        if self.n_working_bytes > costs.WORTH_A_WORD:
             lines[-1] += f", and up to {size_text(self.n_working_bytes)} while tables are made"
         return "\n".join(lines)
 
@@ -203,29 +202,7 @@ def plan_of_effects(effects: Effects) -> Plan:
     return dataclasses.replace(plan, cells=MappingProxyType(cells))
 
 
-_LISTED_TERMS = 300  # above the tables, for all outputs: more are screened
-_TENSOR_CELLS = 1_000_000  # of orders above 2, for all outputs: beyond, purification takes many seconds
-_TENSOR_TERMS = 1_000
-_LISTED_COST = 2.0**18  # products per row
-_MOST_TERMS = 200_000  # that a user may ask for
-_MAX_TOTALS_COST = 2.0**28
-_MERGED_BINS = (2048, 1024, 512, 256, 128, 64, 32, 16)
-FEWEST_MERGED = _MERGED_BINS[-1]
-_BINS_PER_ROOT_OF_ROWS = 16
-_SMALL_TABLES = 2 * 10**8  # bytes: bins of smaller ones are not merged for want of rows
-_SECONDS_PER_TABLE = 4e-3  # of two features or more: leaves, density, purification
-_TABLE_BYTES_PER_SECOND = 5e7
-_SHARE_FOR_TABLES = 0.5  # of a limited time
-_BYTES_PER_ENTRY = 75  # of a leaf and a feature on its path: sets, masses, corners, the same for compiled code
-_BYTES_PER_LEAF = 100
-_BYTES_PER_KEY = 150  # of a distinct set of features
-_BYTES_PER_COEFFICIENT = 24  # of a term, a leaf and an output: twice, and a place
-_VERIFIED = 100  # terms
-_CORRECTED, _BYTES_PER_CORRECTED = 300, 40_000  # terms, and their part in tables on coarse cells
-_BYTES_OF_DENSITY, _DENSITY_TABLES = 12 * 10**6, 30  # to estimate pairs, at most those of so many tables of all cells
-_SECONDS_PER_NODE = 3e-8  # and feature
-_SECONDS_PER_ENTRY = 3e-7
-_TOLERATED, _LEAST_SECONDS = 1.5, 2.0
+FEWEST_MERGED = costs.MERGED_BINS[-1]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -273,7 +250,11 @@ def choose_layout(
     """
     top = max(map(len, sets.keys), default=0)
     highest, plan = _tensors_that_fit(sets, top, budget, tensor_order)
-    if tensor_order is None and highest > 1 and not _is_in_time(_shrunk(plan, sets.grid, _MERGED_BINS[-1]), seconds):
+    if (
+        tensor_order is None
+        and highest > 1
+        and not _is_in_time(_shrunk(plan, sets.grid, costs.MERGED_BINS[-1]), seconds)
+    ):
         highest, plan = 1, _planned(sets, 1, top)
     max_bins = _bins_that_fit(plan, sets.grid, budget, seconds, n_rows)
     held = plan if max_bins is None else _shrunk(plan, sets.grid, max_bins)
@@ -283,7 +264,7 @@ def choose_layout(
     lists_all = max_order is not None or terms == "all" or not has_many_terms
     if max_order is not None:
         reported = max(min(max_order, top), 1 if top else 0)
-    elif lists_all or totals_cost(sets) <= _MAX_TOTALS_COST:
+    elif lists_all or totals_cost(sets) <= costs.MAX_TOTALS_COST:
         reported = top
     else:
         reported, lists_all = highest, True
@@ -296,10 +277,10 @@ def choose_layout(
 
 def _check_number(sets: LeafSets, orders: range) -> None:
     n_terms = sum(map(sets.n_subsets, orders)) * int(sets.values.shape[1])
-    if n_terms > _MOST_TERMS:
+    if n_terms > costs.MOST_TERMS:
         raise BudgetError(
-            f"`terms` must not be 'all' for up to {n_terms:,} terms (at most {_MOST_TERMS:,} can be listed); leave it "
-            "out for those that carry weight, or give `max_order`."
+            f"`terms` must not be 'all' for up to {n_terms:,} terms (at most {costs.MOST_TERMS:,} can be listed); "
+            "leave it out for those that carry weight, or give `max_order`."
         )
 
 
@@ -321,10 +302,10 @@ def _tensors_that_fit(sets: LeafSets, top: int, budget: float, tensor_order: int
     if tensor_order is not None:
         plan.check(budget)
         return order, plan
-    while order < top and not sets.has_more_subsets(order + 1, _TENSOR_TERMS):
+    while order < top and not sets.has_more_subsets(order + 1, costs.TENSOR_TERMS):
         larger = _planned(sets, order + 1, top)
         cells = [n_cells for key, n_cells in larger.cells.items() if len(key) > 2]
-        is_slow = sum(cells) * larger.n_outputs > _TENSOR_CELLS or len(cells) > _TENSOR_TERMS
+        is_slow = sum(cells) * larger.n_outputs > costs.TENSOR_CELLS or len(cells) > costs.TENSOR_TERMS
         if is_slow or larger.n_bytes > budget:
             break
         order, plan = order + 1, larger
@@ -340,9 +321,9 @@ def _planned(sets: LeafSets, order: int, top: int) -> Plan:
     plan = plan_of(set(sets.subsets([order])) | _small(sets, order), sets.grid, sets.values.shape[1])
     if order >= top:
         return plan
-    n_terms = min(sum(sets.n_subsets(k) for k in range(order + 1, top + 1)), _CORRECTED)
-    density = min(_BYTES_OF_DENSITY, _DENSITY_TABLES * 8 * plan.n_cells)
-    n_bytes = _bytes_of_leaves(sets) + _BYTES_PER_CORRECTED * n_terms + density
+    n_terms = min(sum(sets.n_subsets(k) for k in range(order + 1, top + 1)), costs.PLANNED_CORRECTED)
+    density = min(costs.BYTES_OF_DENSITY, costs.DENSITY_TABLES * 8 * plan.n_cells)
+    n_bytes = _bytes_of_leaves(sets) + costs.BYTES_PER_CORRECTED * n_terms + density
     return dataclasses.replace(plan, work_bytes=n_bytes)
 
 
@@ -350,24 +331,28 @@ def _bytes_of_leaves(sets: LeafSets) -> int:
     """Memory of leaf sets, and of sums over leaves for terms that are verified at rows, about."""
     n_leaves, n_outputs = len(sets.values), int(sets.values.shape[1])
     n_entries = int(sets.n_features_of_leaves.sum())
-    n_coefficients = min(n_entries * _VERIFIED * n_outputs // max(len(sets.used_features), 1), MOST_COEFFICIENTS)
-    leaves = _BYTES_PER_ENTRY * n_entries + _BYTES_PER_LEAF * n_leaves
-    keys = (_BYTES_PER_KEY + len(sets.grid.axes)) * len(sets.keys)
-    return leaves + keys + _BYTES_PER_COEFFICIENT * n_coefficients
+    n_coefficients = min(
+        n_entries * costs.PLANNED_VERIFIED * n_outputs // max(len(sets.used_features), 1), costs.MOST_COEFFICIENTS
+    )
+    leaves = costs.BYTES_PER_ENTRY * n_entries + costs.BYTES_PER_LEAF * n_leaves
+    keys = (costs.BYTES_PER_KEY + len(sets.grid.axes)) * len(sets.keys)
+    return leaves + keys + costs.BYTES_PER_COEFFICIENT * n_coefficients
 
 
 def check_leaves(forest: Forest, budget: float, seconds: float = math.inf) -> None:
     """Raise BudgetError where the leaves of a forest alone take more memory or time than is allowed."""
     n_entries = _most_entries(forest)
-    n_bytes = _BYTES_PER_ENTRY / 2 * n_entries + _BYTES_PER_LEAF * forest.n_leaves
+    n_bytes = costs.BYTES_PER_ENTRY / 2 * n_entries + costs.BYTES_PER_LEAF * forest.n_leaves
     size = f"{forest.n_leaves:,} leaves on {len(forest.schema.features):,} features"
     if n_bytes > budget:
         raise BudgetError(
             f"`budget` must be at least about {size_text(n_bytes)} for a model of {size}, got {size_text(budget)}; "
             "raise it, or train fewer or shallower trees."
         )
-    least = _SECONDS_PER_NODE * len(forest.feature) * len(forest.schema.features) + _SECONDS_PER_ENTRY * n_entries
-    if least > _TOLERATED * max(seconds, _LEAST_SECONDS):
+    least = (
+        costs.SECONDS_PER_NODE * len(forest.feature) * len(forest.schema.features) + costs.SECONDS_PER_ENTRY * n_entries
+    )
+    if least > costs.TOLERATED_TIME * max(seconds, costs.LEAST_SECONDS):
         raise BudgetError(
             f"`seconds` must be at least about {least:.0f} for a model of {size}, got {seconds:g}; raise it, or train "
             "fewer or shallower trees."
@@ -388,18 +373,18 @@ def _most_entries(forest: Forest) -> int:
 def seconds_of_tables(plan: Plan) -> float:
     """Time that tables take, about."""
     n_tables = sum(len(key) > 1 for key in plan.cells)
-    return n_tables * _SECONDS_PER_TABLE + plan.table_bytes / _TABLE_BYTES_PER_SECOND
+    return n_tables * costs.SECONDS_PER_TABLE + plan.table_bytes / costs.TABLE_BYTES_PER_SECOND
 
 
 def _is_in_time(plan: Plan, seconds: float) -> bool:
-    return seconds_of_tables(plan) <= _SHARE_FOR_TABLES * seconds
+    return seconds_of_tables(plan) <= costs.SHARE_FOR_TABLES * seconds
 
 
 def _bins_for(n_rows: float) -> float:
     """Bins per feature that rows justify: the power of two next to 16 times the root of their number."""
     if math.isinf(n_rows):
         return math.inf
-    return max(2.0 ** round(math.log2(_BINS_PER_ROOT_OF_ROWS * math.sqrt(max(n_rows, 1)))), _MERGED_BINS[-1])
+    return max(2.0 ** round(math.log2(costs.BINS_PER_ROOT_OF_ROWS * math.sqrt(max(n_rows, 1)))), costs.MERGED_BINS[-1])
 
 
 def _bins_that_fit(plan: Plan, grid: Grid, budget: float, seconds: float, n_rows: float) -> int | None:
@@ -407,16 +392,16 @@ def _bins_that_fit(plan: Plan, grid: Grid, budget: float, seconds: float, n_rows
     most_bins = _bins_for(n_rows)
 
     def fits(smaller: Plan, n_bins: float) -> bool:
-        is_justified = n_bins <= most_bins or smaller.table_bytes <= _SMALL_TABLES
+        is_justified = n_bins <= most_bins or smaller.table_bytes <= costs.SMALL_TABLES
         return smaller.n_bytes <= budget and is_justified and _is_in_time(smaller, seconds)
 
     if fits(plan, max((plan.sizes[j] for key in plan.cells for j in key if grid.axes[j].is_ordered), default=0)):
         return None
-    for max_bins in _MERGED_BINS:
+    for max_bins in costs.MERGED_BINS:
         if fits(_shrunk(plan, grid, max_bins), max_bins):
             return max_bins
-    _shrunk(plan, grid, _MERGED_BINS[-1]).check(budget)
-    return _MERGED_BINS[-1]
+    _shrunk(plan, grid, costs.MERGED_BINS[-1]).check(budget)
+    return costs.MERGED_BINS[-1]
 
 
 def _shrunk(plan: Plan, grid: Grid, max_bins: int) -> Plan:
@@ -429,9 +414,9 @@ def _shrunk(plan: Plan, grid: Grid, max_bins: int) -> Plan:
 
 def _can_list_all(sets: LeafSets, order: int, top: int) -> bool:
     """Whether all terms above an order are few enough, and quick enough to evaluate, to be listed."""
-    limit = _LISTED_TERMS // int(sets.values.shape[1])
+    limit = costs.LISTED_TERMS // int(sets.values.shape[1])
     orders = range(order + 1, top + 1)
-    if row_cost(sets) > _LISTED_COST or any(sets.has_more_subsets(k, limit) for k in orders):
+    if row_cost(sets) > costs.LISTED_COST or any(sets.has_more_subsets(k, limit) for k in orders):
         return False
     return sum(map(sets.n_subsets, orders)) <= limit or len(sets.subsets(orders)) <= limit
 

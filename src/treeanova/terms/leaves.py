@@ -24,9 +24,7 @@ from treeanova.core.compiled import Kernel, is_worthwhile
 from treeanova.model.axes import Axis
 from treeanova.model.forest import Forest, goes_left
 from treeanova.model.grid import Binning, Grid
-
-_BLOCK_CELLS = 1 << 23  # nodes times features at a time: 80 MB
-_NUMPY_SECONDS = 1e-7  # for a node and a feature
+from treeanova.terms import costs
 
 
 class LeafBins(NamedTuple):
@@ -45,7 +43,7 @@ def leaf_bins(forest: Forest, grid: Grid) -> Iterator[LeafBins]:
     n_features = len(grid.axes)
     ends = _bins_below_bounds(forest, grid)
     levels = list(_levels(forest))
-    size = max(1, _BLOCK_CELLS // max(len(forest.feature), 1))
+    size = max(1, costs.NODE_CELLS // max(len(forest.feature), 1))
     for start in range(0, n_features, size):
         yield _descend(forest, grid, ends, levels, range(start, min(start + size, n_features)))
 
@@ -72,7 +70,7 @@ def _descend(forest: Forest, grid: Grid, ends: BinIndices, levels: Sequence[Ints
     sizes = [grid.axes[j].n_regular if grid.axes[j].is_ordered else 0 for j in features]
     limits = np.array(sizes, dtype=np.int32)
     n_cells = len(forest.feature) * len(features)
-    walk = _walk_compiled if is_worthwhile(n_cells * _NUMPY_SECONDS) else _walk_levels
+    walk = _walk_compiled if is_worthwhile(n_cells * costs.SECONDS_PER_NODE_CELL) else _walk_levels
     low, high, missing, used = walk(forest, ends, levels, features, limits)
     leaves = np.flatnonzero(forest.feature < 0)
     columns = [np.minimum(low[leaves], limits), np.minimum(high[leaves], limits), missing[leaves], used[leaves]]
@@ -156,8 +154,6 @@ def walk_down(splits: Splits, limits: BinIndices, n_nodes: int) -> NodeBins:
             used[a, j] = used[b, j] = True
     return low, high, missing, used
 
-
-_MAX_PLACES = 1 << 25  # leaves times features: 256 MB
 
 Paths = list[tuple[Ints, Ints, Bools]]
 
@@ -342,7 +338,7 @@ class LeafSets:
         having = self.sets[feature].leaves
         if len(having) == len(self.group):
             return leaves
-        if len(self.group) * len(self.sets) > _MAX_PLACES:
+        if len(self.group) * len(self.sets) > costs.MAX_PLACES:
             return np.searchsorted(having, leaves)
         return self._places(feature)[leaves]
 

@@ -12,9 +12,7 @@ from treeanova.core.arrays import Floats, Key
 from treeanova.density.joint import EmpiricalJoint, Joint, Product
 from treeanova.model.effects import Effects
 from treeanova.model.grid import Binning, common_refinements
-
-_CHUNK = 1 << 16
-_DRAWS = 20_000
+from treeanova.terms import costs
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -144,10 +142,10 @@ def _raw_moments(effects: Effects, part: Joint, rng: np.random.Generator, *, is_
         known = {key: of_key for key, of_key in sums.items() if of_key is not None}
         if len(known) == len(sums):
             return _raw_moments_of_sums(effects, part, known)
-    codes, shares = part.points(_DRAWS, rng)
+    codes, shares = part.points(costs.MOMENT_DRAWS, rng)
     first, squares, products = np.zeros((3, len(effects.terms), effects.n_outputs))
-    for start in range(0, len(codes), _CHUNK):
-        some, share = codes[start : start + _CHUNK], shares[start : start + _CHUNK, None]
+    for start in range(0, len(codes), costs.MOMENT_ROWS):
+        some, share = codes[start : start + costs.MOMENT_ROWS], shares[start : start + costs.MOMENT_ROWS, None]
         weighted_total = np.zeros((len(some), effects.n_outputs))
         for key in effects.terms:  # one at a time: all terms at many rows would take gigabytes
             weighted_total += effects.at(key, some)

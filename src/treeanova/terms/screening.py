@@ -25,23 +25,9 @@ import numpy as np
 from treeanova.anova.cascade import with_subsets
 from treeanova.core.arrays import Floats, Ints, Key
 from treeanova.core.compiled import Kernel, affordable, is_worthwhile
+from treeanova.terms import costs
 from treeanova.terms.closed_form import ClosedForm
 from treeanova.terms.leaves import FlatLeaves
-
-REPORTED_SHARE = 5e-4
-_MAX_REPORTED = 300
-_MAX_VERIFIED = 300
-_VERIFIED_STEPS = 2.0**30  # leaves times rows
-_VERIFIED_ROWS = 30, 2_000
-_STEPS_PER_SECOND = 5e7
-_SCREENED_PRODUCTS = 2.0**29
-_PRODUCTS_PER_SECOND = 1e8
-_SECONDS_PER_PRODUCT = 1e-8
-_BLOCK_CELLS = 1 << 18
-_ALWAYS = 100
-_MOST_SUBSETS = 1 << 22  # of the sets of features of leaves: about 200 bytes each, and 8 for each output
-_MOST_RANKED = 1 << 23  # sets of as many features, times outputs: 64 MB
-_MOST_LISTED = 10_000  # of the terms that are ranked
 
 
 def screened_orders(form: ClosedForm, lowest: int, highest: int, seconds: float = math.inf) -> range:
@@ -49,11 +35,11 @@ def screened_orders(form: ClosedForm, lowest: int, highest: int, seconds: float 
 
     None where not even the lowest can.
     """
-    most_products = min(_SCREENED_PRODUCTS, seconds * _PRODUCTS_PER_SECOND)
+    most_products = min(costs.SCREENED_PRODUCTS, seconds * costs.PRODUCTS_PER_SECOND)
     last = lowest - 1
     for order in range(lowest, highest + 1):
         is_long = _n_products(form, range(order + 1)) > most_products and (order > lowest or math.isfinite(seconds))
-        if is_long or not (_has_few_subsets(form, order) or _n_ranked(form, order) <= _MOST_RANKED):
+        if is_long or not (_has_few_subsets(form, order) or _n_ranked(form, order) <= costs.MOST_RANKED):
             break
         last = order
     return range(lowest, last + 1)
@@ -63,7 +49,7 @@ def _has_few_subsets(form: ClosedForm, max_order: int) -> bool:
     """Whether the subsets of the sets of features of leaves, up to an order, can be kept one by one."""
     sizes = np.bincount([len(key) for key in form.leaf_sets.keys])
     n_subsets = sum(int(n) * _n_subsets(size, max_order) for size, n in enumerate(sizes))
-    return n_subsets * int(form.leaf_sets.values.shape[1]) <= _MOST_SUBSETS
+    return n_subsets * int(form.leaf_sets.values.shape[1]) <= costs.MOST_SUBSETS
 
 
 def _n_subsets(size: int, max_order: int) -> int:
@@ -94,7 +80,7 @@ def sizes_without_rows(form: ClosedForm, orders: range) -> Sizes:
 def _sizes_by_key(form: ClosedForm, orders: range) -> dict[Key, float]:
     numbers: dict[Key, int] = {}
     places, totals = [], []
-    if is_worthwhile(_n_products(form, orders) * _SECONDS_PER_PRODUCT):
+    if is_worthwhile(_n_products(form, orders) * costs.SECONDS_PER_VARIANCE):
         totals_of_subsets = _totals_by_kernel
     else:
         totals_of_subsets = _totals_by_numpy
@@ -124,7 +110,7 @@ def _sizes_by_rank(form: ClosedForm, orders: range) -> Sizes:
     for order in orders:
         sums = _sums_by_rank(form, order).max(axis=1)
         n_terms[order], total = int(np.count_nonzero(sums)), total + float(sums.sum())
-        largest = np.argpartition(-sums, min(_MOST_LISTED, len(sums) - 1))[:_MOST_LISTED]
+        largest = np.argpartition(-sums, min(costs.MOST_LISTED, len(sums) - 1))[: costs.MOST_LISTED]
         largest = np.sort(largest[sums[largest] > 0])
         keys = form.leaf_sets.used_features[_unranked(largest, order, len(form.leaf_sets.used_features))]
         by_key |= zip(map(tuple, keys.tolist()), sums[largest].tolist(), strict=True)
@@ -136,7 +122,9 @@ def _sums_by_rank(form: ClosedForm, order: int) -> Floats:
     flat, used = form.flat(), form.leaf_sets.used_features
     place = np.zeros(len(form.leaf_sets.sets), dtype=np.int64)
     place[used] = np.arange(len(used))
-    add = add_by_rank if is_worthwhile(_n_products(form, range(order + 1)) * _SECONDS_PER_PRODUCT) else _add_by_rank
+    add = (
+        add_by_rank if is_worthwhile(_n_products(form, range(order + 1)) * costs.SECONDS_PER_VARIANCE) else _add_by_rank
+    )
     ranks = _ranks(len(used), order)
     sums: Floats = add(form.leaf_sets.values, flat, place, ranks, math.comb(len(used), order))
     return sums
@@ -173,8 +161,8 @@ def _add_by_rank(values: Floats, flat: FlatLeaves, place: Ints, ranks: Ints, n_s
     sums, n_features = np.zeros((n_sets, values.shape[1])), np.diff(flat.start)
     for size in np.unique(n_features[n_features >= order]).tolist():
         leaves = np.flatnonzero(n_features == size)
-        for start in range(0, len(leaves), _BLOCK_CELLS):
-            some = leaves[start : start + _BLOCK_CELLS]
+        for start in range(0, len(leaves), costs.SCREEN_CELLS):
+            some = leaves[start : start + costs.SCREEN_CELLS]
             entries = flat.start[some, None] + np.arange(size)
             masses, at = flat.mass[entries], place[flat.feature[entries]]
             odds, squares = _odds(masses), values[some] ** 2 * np.square(masses.prod(axis=1))[:, None]
@@ -265,7 +253,7 @@ def _totals_by_numpy(form: ClosedForm, key: Key, leaves: Ints, max_order: int) -
     """Sums over the leaves of one set of features, for its subsets up to an order: shape (n_subsets, n_outputs)."""
     order_of = _orders_of_subsets(key, max_order)
     totals = np.zeros((len(order_of[-1]), form.leaf_sets.values.shape[1]))
-    n_leaves = max(1, _BLOCK_CELLS // len(totals))
+    n_leaves = max(1, costs.SCREEN_CELLS // len(totals))
     for start in range(0, len(leaves), n_leaves):
         some = leaves[start : start + n_leaves]
         variances = np.ones((1, len(some)))
@@ -295,7 +283,7 @@ def largest_with_subsets(
     chosen: set[Key] = set()
     held, enough = 0.0, share * (sum(sizes.values()) if total is None else total)
     for key in sorted(sizes, key=lambda key: -sizes[key]):
-        if held >= enough and len(chosen) >= _ALWAYS:
+        if held >= enough and len(chosen) >= costs.ALWAYS_CORRECTED:
             break
         held += sizes[key]
         added = {subset for subset in with_subsets([key]) if len(subset) >= lowest} - chosen
@@ -332,10 +320,12 @@ def screen(
     are the numbers of terms of each order where not all have sizes.
     """
     ranked = sorted(sizes, key=sizes.__getitem__, reverse=True)
-    verified, n_rows = _affordable(ranked, n_leaves_with, min(affordable(_VERIFIED_STEPS), seconds * _STEPS_PER_SECOND))
+    verified, n_rows = _affordable(
+        ranked, n_leaves_with, min(affordable(costs.VERIFIED_STEPS), seconds * costs.VERIFIED_STEPS_PER_SECOND)
+    )
     shares = shares_at(verified, n_rows) if verified else np.zeros(0)
-    largest = np.argsort(-shares, kind="stable")[:_MAX_REPORTED]
-    reported = {verified[i] for i in largest if shares[i] >= REPORTED_SHARE} | set(asked)
+    largest = np.argsort(-shares, kind="stable")[: costs.MAX_REPORTED]
+    reported = {verified[i] for i in largest if shares[i] >= costs.REPORTED_SHARE} | set(asked)
     keys = tuple(sorted(reported, key=lambda key: (len(key), key)))
     n_of_order, n_reported = collections.Counter(n_terms or map(len, sizes)), collections.Counter(map(len, keys))
     rests = tuple(order for order in orders if not n_of_order[order] or n_reported[order] < n_of_order[order])
@@ -353,10 +343,10 @@ def _affordable(ranked: Sequence[Key], n_leaves_with: Callable[[Key], int], step
     """The largest terms that can be verified in a reasonable time, and the number of rows for it."""
     keys: list[Key] = []
     n_leaves = 0
-    for key in ranked[:_MAX_VERIFIED]:
+    for key in ranked[: costs.MAX_VERIFIED]:
         n_leaves += n_leaves_with(key)
-        if keys and n_leaves * _VERIFIED_ROWS[0] > steps:
+        if keys and n_leaves * costs.VERIFIED_ROWS[0] > steps:
             n_leaves -= n_leaves_with(key)
             break
         keys.append(key)
-    return keys, int(np.clip(steps / max(n_leaves, 1), *_VERIFIED_ROWS))
+    return keys, int(np.clip(steps / max(n_leaves, 1), *costs.VERIFIED_ROWS))

@@ -28,6 +28,7 @@ from treeanova.model.effects import Effects, without_rounding
 from treeanova.model.forest import Forest
 from treeanova.model.grid import Grid
 from treeanova.model.rows import Rows
+from treeanova.terms import costs
 from treeanova.terms.anchored import AnchoredTrees
 from treeanova.terms.at_rows import Joined, PureLeafTerms, RawLeafTerms
 from treeanova.terms.closed_form import ClosedForm, expand
@@ -41,32 +42,7 @@ from treeanova.terms.source import AdditiveModel, PureTerms, Settings, Source, p
 from treeanova.terms.terms import Tensors, TermSet
 from treeanova.terms.trees import Trees, lay_out, mean_of_tables, mean_score
 
-_DRAWS = 20_000, 100_000
-_MEASURED_TERMS = 12
-_MEASURED_TERMS_OF_ORDER = 6
-_MEASURED_ROWS = 400, 20_000
-_MEASURED_STEPS = 2.0**24
-_MAX_MEASURED_STEPS = 2.0**28  # leaves times rows of all terms: of larger forests fewer terms are measured
-_MEASURED_STEPS_PER_SECOND = 2.0**25
-_MEASURED_BINS = 4
-_SIZE_ROWS = 20, 100
-_SIZE_STEPS = 2.0**29
-_SCALE_ROWS = 2000
-_MAX_CORRECTED, _MAX_CORRECTED_OF_FEW = 300, 3000
-_CORRECTED_SHARE = 0.99  # of the sizes of terms of high order
-_SCORED_STEPS = 2.0**23  # rows times trees: the same with and without compiled code, as tables depend on it
-_DRAWN_FACTOR = 2.0  # draws miss rare cells: without it one estimate in eight was below the true error
 _NOT_SEARCHED = "the search for terms that carry weight"
-_SHARE_OF_TIME = 0.7  # for terms of high order, of what a limited time leaves after tables
-_SHARE_TO_SCREEN = 0.25
-_SHARE_TO_CORRECT = 0.6
-_SHARE_TO_DRAW = 0.1
-_SHARE_FOR_LEFTOVER = 0.3
-_LEAST_DRAWS = 1_000
-_SECONDS_PER_TERM = 1e-2
-_SECONDS_PER_LEAF = 3e-7  # and output
-_SECONDS_PER_DRAW = 8e-7  # and feature
-_SECONDS_PER_LEFTOVER = 1e-3, 1e-7  # for a table, and for a row, table and output
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -182,7 +158,7 @@ def _purify_leaf_terms(
 ) -> _HighOrders:
     """Terms of high order under a density, and what is known of them so far."""
     layout = trees.layout
-    clock = whole.part(_SHARE_OF_TIME, seconds_of_tables(layout.plan))
+    clock = whole.part(costs.SHARE_OF_TIME, seconds_of_tables(layout.plan))
     with one_step(progress, "marginals"):
         form = ClosedForm(trees.leaf_sets, trees.masses(density), trees.binnings)
     terms = PureLeafTerms(trees, (), form, no_correction())
@@ -275,7 +251,7 @@ def _at_rows(trees: Trees, tables: Tensors, density: Density, rows: Points) -> _
 
 def _table_error(high: _HighOrders, tables: Tensors, at_rows: _AtRows) -> float:
     """Estimate of the largest error of a table from the correction; NaN where half the bins were not tried."""
-    correction, factor = high.terms.correction, _DRAWN_FACTOR if at_rows.are_drawn else 1.0
+    correction, factor = high.terms.correction, costs.DRAWN_FACTOR if at_rows.are_drawn else 1.0
     if correction.tables and high.rough is None:
         return float("nan")
     errors = TableErrors(high.terms.trees, tables, np.abs(at_rows.score).max(axis=0))
@@ -295,7 +271,7 @@ class _LazySizes:
     @functools.cached_property
     def found(self) -> Sizes:
         """Estimates for all orders that can be screened in a reasonable time."""
-        seconds = _SHARE_TO_SCREEN * self.clock.left
+        seconds = costs.SHARE_TO_SCREEN * self.clock.left
         return sizes_without_rows(
             self.form, screened_orders(self.form, self.layout.tensor_order + 1, self.layout.top_order, seconds)
         )
@@ -303,10 +279,10 @@ class _LazySizes:
 
 def _rows_for_correction(trees: Trees, density: Density, clock: Clock | None = None) -> Points:
     n_rows = 0 if density.statistics is None else density.statistics.n_rows
-    n_draws = float(np.clip(n_rows, *_DRAWS))
+    n_draws = float(np.clip(n_rows, *costs.CORRECTION_DRAWS))
     if clock is not None and clock.is_limited:
-        in_time = _SHARE_TO_DRAW * clock.left / (_SECONDS_PER_DRAW * max(len(trees.binnings), 1))
-        n_draws = min(n_draws, max(in_time, _LEAST_DRAWS))
+        in_time = costs.SHARE_TO_DRAW * clock.left / (costs.SECONDS_PER_DRAW * max(len(trees.binnings), 1))
+        n_draws = min(n_draws, max(in_time, costs.LEAST_DRAWS))
     return trees.points(density, int(n_draws), np.random.default_rng(0))
 
 
@@ -319,7 +295,7 @@ def _rows_for_leftover(trees: Trees, density: Density) -> Points:
 
 def _scored_in_time(trees: Trees, rows: Points) -> Points:
     """As many of the rows as the trees score in a reasonable time."""
-    n_rows = int(_SCORED_STEPS / max(trees.forest.n_trees, 1))
+    n_rows = int(costs.SCORED_STEPS / max(trees.forest.n_trees, 1))
     if len(rows.codes) <= n_rows:
         return rows
     chosen = np.random.default_rng(0).choice(len(rows.codes), size=n_rows, p=rows.weights / rows.weights.sum())
@@ -395,7 +371,7 @@ def _certificate(terms: PureLeafTerms, *, is_exact: bool) -> HigherCertificate:
 
 def _sizes_at_rows(terms: PureLeafTerms, codes: BinIndices, keys: Sequence[Key], n_jobs: int) -> Floats:
     """Root mean square of terms at some rows: under dependence it may be far from that for independent features."""
-    n_rows = int(np.clip(_SIZE_STEPS / terms.trees.row_cost, *_SIZE_ROWS))
+    n_rows = int(np.clip(costs.SIZE_STEPS / terms.trees.row_cost, *costs.SIZE_ROWS))
     values = terms.at(codes[:: max(1, len(codes) // n_rows)], keys, n_jobs)
     sizes: Floats = np.sqrt(np.square(values).mean(axis=0)).max(axis=1)
     return sizes
@@ -404,10 +380,10 @@ def _sizes_at_rows(terms: PureLeafTerms, codes: BinIndices, keys: Sequence[Key],
 def _correctable(terms: PureLeafTerms, sizes: _LazySizes) -> list[Key]:
     """Terms of high order to correct for dependence: those that hold nearly all of the size, in a reasonable time."""
     layout = terms.trees.layout
-    limit = _MAX_CORRECTED if layout.has_many_terms else _MAX_CORRECTED_OF_FEW
+    limit = costs.MAX_CORRECTED if layout.has_many_terms else costs.MAX_CORRECTED_OF_FEW
     n_outputs = terms.trees.leaf_sets.values.shape[1]
     lowest, limit = layout.tensor_order + 1, max(limit // n_outputs, 1)
-    return largest_with_subsets(sizes.found.by_key, lowest, limit, share=_CORRECTED_SHARE, total=sizes.found.total)
+    return largest_with_subsets(sizes.found.by_key, lowest, limit, share=costs.CORRECTED_SHARE, total=sizes.found.total)
 
 
 class _Corrected(NamedTuple):
@@ -445,7 +421,7 @@ def _corrected(
         skipped = ["the correction of all terms"]
     if not keys:
         return _Corrected(terms, float("nan"), None, skipped)
-    start, stopping = clock.left, clock.part(_SHARE_TO_CORRECT).stopping(progress)
+    start, stopping = clock.left, clock.part(costs.SHARE_TO_CORRECT).stopping(progress)
     unsampled = _Unsampled(density, trees.grid)
     try:
         means = coarse_means(form, keys, bins, n_jobs, stopping)
@@ -461,7 +437,7 @@ def _corrected(
         rough = correct(means, keys, rows, half, advance=stage, unsampled=unsampled)
     except OutOfTime:
         return _Corrected(terms, float("nan"), None, [*skipped, "a trial with half the bins"])
-    score = trees.forest.score(Rows.in_bins(trees.grid, rows.codes[:: max(1, len(rows.codes) // _SCALE_ROWS)]))
+    score = trees.forest.score(Rows.in_bins(trees.grid, rows.codes[:: max(1, len(rows.codes) // costs.SCALE_ROWS)]))
     return _Corrected(terms, _change(fine, rough, rows, float(score.std(axis=0).max())), rough, skipped)
 
 
@@ -493,8 +469,8 @@ class _Unsampled:
 
 def _in_time(form: ClosedForm, keys: Sequence[Key], sizes: _LazySizes, clock: Clock) -> list[Key]:
     """Those of some terms, with their subsets, that can be corrected in half of the time that is left."""
-    per_leaf = _SECONDS_PER_LEAF * form.leaf_sets.values.shape[1]
-    seconds = sum(_SECONDS_PER_TERM + per_leaf * form.leaf_sets.n_leaves_with(key) for key in keys)
+    per_leaf = costs.SECONDS_PER_CORRECTED_LEAF * form.leaf_sets.values.shape[1]
+    seconds = sum(costs.SECONDS_PER_CORRECTED_TERM + per_leaf * form.leaf_sets.n_leaves_with(key) for key in keys)
     if not clock.is_limited or seconds <= clock.left / 2:
         return list(keys)
     limit = int(len(keys) * clock.left / 2 / seconds)
@@ -530,7 +506,7 @@ def _measured_purity(
     points, is_part = _some_points(terms, density, keys)
     values = terms.at(points.codes, keys, n_jobs)
     binnings = coarse_binnings(terms.form)
-    coarse = [b.coarser(_MEASURED_BINS)[points.codes[:, j]] for j, b in enumerate(binnings)]
+    coarse = [b.coarser(costs.MEASURED_BINS)[points.codes[:, j]] for j, b in enumerate(binnings)]
     cells = [np.stack([coarse[j] for j in key], axis=1) for key in keys]
     are_drawn = is_part or not density.joint.has_exact_points
     impurities = [slice_impurity(values[:, i], c, points.weights, are_drawn=are_drawn) for i, c in enumerate(cells)]
@@ -541,8 +517,8 @@ def _affordable(keys: Sequence[Key], sizes: Floats, terms: PureLeafTerms, clock:
     """The largest of some terms that can be measured in a reasonable time, at least one."""
     size_of = dict(zip(terms.keys, sizes, strict=True))
     ranked = sorted(keys, key=lambda key: -size_of[key])
-    steps = np.cumsum([_leaves_and_outputs(terms.trees.leaf_sets, key) * _MEASURED_ROWS[0] for key in ranked])
-    most = min(_MAX_MEASURED_STEPS, clock.left * _MEASURED_STEPS_PER_SECOND)
+    steps = np.cumsum([_leaves_and_outputs(terms.trees.leaf_sets, key) * costs.MEASURED_ROWS[0] for key in ranked])
+    most = min(costs.MAX_MEASURED_STEPS, clock.left * costs.MEASURED_STEPS_PER_SECOND)
     n_keys = int(np.count_nonzero(steps <= most))
     if clock.is_limited and not n_keys:
         raise OutOfTime
@@ -552,7 +528,7 @@ def _affordable(keys: Sequence[Key], sizes: Floats, terms: PureLeafTerms, clock:
 def _some_points(terms: PureLeafTerms, density: Density, keys: Sequence[Key]) -> tuple[Points, bool]:
     """As many points as some terms can be evaluated at in a reasonable time, and whether these are not all."""
     n_leaves = sum(terms.trees.leaf_sets.n_leaves_with(key) for key in keys)
-    n_rows = int(np.clip(_MEASURED_STEPS / max(n_leaves, 1), *_MEASURED_ROWS))
+    n_rows = int(np.clip(costs.MEASURED_STEPS / max(n_leaves, 1), *costs.MEASURED_ROWS))
     rng = np.random.default_rng(1)
     codes, weights = points = terms.trees.points(density, n_rows, rng)
     if len(codes) <= n_rows:
@@ -564,9 +540,9 @@ def _some_points(terms: PureLeafTerms, density: Density, keys: Sequence[Key]) ->
 def _largest(sizes: Floats, orders: Sequence[int]) -> list[int]:
     """Positions of the largest terms: of all, and of each order."""
     ranked = [int(i) for i in np.argsort(-sizes, kind="stable")]
-    chosen = ranked[:_MEASURED_TERMS]
+    chosen = ranked[: costs.MEASURED_TERMS]
     for order in sorted(set(orders)):
-        chosen += [i for i in ranked if orders[i] == order][:_MEASURED_TERMS_OF_ORDER]
+        chosen += [i for i in ranked if orders[i] == order][: costs.MEASURED_TERMS_OF_ORDER]
     return sorted(set(chosen))
 
 
@@ -590,9 +566,9 @@ def _low_orders(terms: PureLeafTerms, n_jobs: int, progress: Progress) -> Effect
 
 def _can_find_leftover(low: Effects, rows: Points, clock: Clock) -> bool:
     """Whether tables can be compared with terms that are not listed in a share of the time that is left."""
-    per_table, per_value = _SECONDS_PER_LEFTOVER
+    per_table, per_value = costs.SECONDS_PER_LEFTOVER
     seconds = len(low.terms) * (per_table + per_value * len(rows.codes) * len(low.intercept))
-    return not clock.is_limited or seconds <= _SHARE_FOR_LEFTOVER * clock.left
+    return not clock.is_limited or seconds <= costs.SHARE_FOR_LEFTOVER * clock.left
 
 
 def _without_low_orders(terms: PureLeafTerms, low: Effects, rows: Points) -> tuple[PureLeafTerms, Effects]:

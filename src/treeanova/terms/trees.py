@@ -24,6 +24,7 @@ from treeanova.model.effects import Effects
 from treeanova.model.forest import Forest
 from treeanova.model.grid import Binning, Grid, binning_by, equal_mass, grid_of, unmerged
 from treeanova.model.rows import Rows
+from treeanova.terms import costs
 from treeanova.terms.closed_form import expand, row_cost
 from treeanova.terms.layout import TermLayout
 from treeanova.terms.leaves import LeafSets
@@ -128,11 +129,6 @@ def lay_out(forest: Forest, sets: LeafSets, layout: TermLayout, statistics: Stat
     return Trees(forest, sets, layout, tuple(binnings), Grid(grid.schema, axes))
 
 
-_MAX_SCORED = 2.0**27  # rows times trees
-_MAX_PRODUCTS = 2.0**30  # rows times features of leaves
-_BLOCK_CELLS = 1 << 18  # leaves times rows at once
-
-
 def mean_score(trees: Trees, joint: Joint) -> Floats | None:
     """Mean of the score under a density on the grid of the tensors, shape (n_outputs,).
 
@@ -165,7 +161,7 @@ def mean_of_tables(tables: Tensors, density: Density) -> Floats:
 def _mean_at_rows(trees: Trees, joint: EmpiricalJoint) -> Floats | None:
     """Mean of the scores of all rows, in another pass over them where they are not all held."""
     statistics = joint.statistics.on(trees.grid)
-    if statistics.n_rows * trees.forest.n_trees > _MAX_SCORED:
+    if statistics.n_rows * trees.forest.n_trees > costs.MEAN_STEPS:
         return None
     if joint.has_exact_points:
         codes, weights = statistics.points()
@@ -246,10 +242,10 @@ class _Moved:
         n_products = sum(
             len(own) * sum(j in column_of for j in key) for key, own in zip(sets.keys, sets.members, strict=True)
         )
-        if n_products * len(self.codes) > _MAX_PRODUCTS:
+        if n_products * len(self.codes) > costs.MEAN_PRODUCTS:
             return None
         masses = np.full(len(sets.values), math.fsum(self.weights))
-        size = max(_BLOCK_CELLS // max(len(self.codes), 1), 1)
+        size = max(costs.MEAN_CELLS // max(len(self.codes), 1), 1)
         for key, members in zip(sets.keys, sets.members, strict=True):
             own = [j for j in key if j in column_of]
             for start in range(0, len(members) if own else 0, size):
