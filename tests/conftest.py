@@ -82,10 +82,10 @@ def is_full(data_folder):
 @pytest.fixture
 def _budget_of_tables(monkeypatch):
     """Budgets are for tables alone, so that bins of small models are merged, too."""
-    from treeanova.terms import layout
+    from treeanova.terms import costs
 
     for kind in ("PER_ENTRY", "PER_LEAF", "PER_KEY", "PER_COEFFICIENT", "PER_CORRECTED", "OF_DENSITY"):
-        monkeypatch.setattr(layout, f"_BYTES_{kind}", 0)
+        monkeypatch.setattr(costs, f"BYTES_{kind}", 0)
 
 
 @pytest.fixture(autouse=True)

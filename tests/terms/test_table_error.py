@@ -73,6 +73,10 @@ def test_a_correction_that_was_not_made_counts_as_error(monkeypatch):
     for text in (repr(fx), str(fx.certificate), fx.certificate.purity, higher.accuracy):
         assert "nan" not in text
     assert "orders 3 to 5 not corrected for dependence" in repr(fx)
+    assert str(fx.certificate).endswith(
+        f"what the correction of higher orders leaves adds up to about {higher.table_error:.1e}"
+    )
+    assert "of purification alone" not in str(exact.certificate)
 
 
 def test_an_error_that_was_not_measured_is_no_number_and_nothing_is_met(monkeypatch):

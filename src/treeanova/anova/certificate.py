@@ -502,6 +502,10 @@ class Certificate:
             rows.append(
                 f"the {len(shown)} least pure of {len(self.terms):,} terms with tables; `terms` has all of them"
             )
+        if self.higher is not None and not self.higher.is_exact:
+            more = self.higher.table_error
+            above = "was not measured" if math.isnan(more) else f"adds up to about {more:.1e}"
+            rows.append(f"error: of purification alone; what the correction of higher orders leaves {above}")
         return [header, *rows]
 
 

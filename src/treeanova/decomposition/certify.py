@@ -21,9 +21,9 @@ from treeanova.density.statistics import Statistics
 from treeanova.errors import AliasWarning
 from treeanova.model.grid import Grid, binning_by
 from treeanova.model.rows import Rows
+from treeanova.terms.measuring import mean_of_tables
 from treeanova.terms.source import PureTerms
 from treeanova.terms.terms import Tensors
-from treeanova.terms.trees import mean_of_tables
 
 _COMPARED_ROWS = 1000
 _CHECKED_ROWS = 10, 60

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from treeanova.core.arrays import BinIndices, Floats, Ints, Key
+from treeanova.core.memo import memo
 from treeanova.model.effects import Effects
 from treeanova.model.grid import Binning, Grid, unmerged
 from treeanova.terms import costs
@@ -93,12 +94,9 @@ class ClosedForm:
         # Sums are exact for any masses; those below rounding are zero, since products of many would underflow.
         return tuple(np.where(mass > costs.NO_MASS, mass, 0.0) for mass in exact)
 
+    @memo
     def flat(self) -> FlatLeaves:
-        """Sets and masses of all leaves as plain arrays, for compiled kernels; kept for the next time."""
-        return self._flat
-
-    @functools.cached_property
-    def _flat(self) -> FlatLeaves:
+        """Return sets and masses of all leaves as plain arrays, for compiled kernels."""
         return flatten(self.leaf_sets, self.set_masses)
 
     @functools.cached_property
@@ -220,26 +218,15 @@ class ClosedForm:
         sums = np.stack([(parts[0] * column[:, None]).T @ parts[1] for column in coefficients.T])
         return np.moveaxis(sums, 0, -1)
 
+    @memo
     def _centred_sets(self, feature: int) -> Floats:
-        """`centred` of all leaves that have a feature, kept for the next time."""
-        if feature not in self._known_centred_sets:
-            leaves = self.leaf_sets.sets[feature].leaves
-            self._known_centred_sets[feature] = self.centred(feature, self.binnings[feature], leaves)
-        return self._known_centred_sets[feature]
+        """`centred` of all leaves that have a feature."""
+        return self.centred(feature, self.binnings[feature], self.leaf_sets.sets[feature].leaves)
 
-    @functools.cached_property
-    def _known_centred_sets(self) -> dict[int, Floats]:
-        return {}
-
+    @memo
     def _steps(self, feature: int) -> Any:
-        """Differences of the sets of a feature, kept for the next time."""
-        if feature not in self._known_steps:
-            self._known_steps[feature] = self.leaf_sets.sets[feature].steps(self.binnings[feature])
-        return self._known_steps[feature]
-
-    @functools.cached_property
-    def _known_steps(self) -> dict[int, Any]:
-        return {}
+        """Differences of the sets of a feature."""
+        return self.leaf_sets.sets[feature].steps(self.binnings[feature])
 
     @functools.cached_property
     def _corners(self) -> tuple[Corners | None, ...]:

@@ -11,9 +11,8 @@ place, which stands for all its bins, so that a leaf adds to few cells; in the e
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
@@ -21,6 +20,7 @@ import numpy as np
 
 from treeanova.core.arrays import Bools, Floats, Ints, Key
 from treeanova.core.compiled import Kernel, is_worthwhile
+from treeanova.core.memo import memo
 from treeanova.core.progress import Progress, Steps, quiet
 from treeanova.model.grid import Binning, binning_by, equal_mass
 from treeanova.terms import costs
@@ -171,41 +171,32 @@ class CoarseMeans:
         return values
 
     def _centred(self, key: Key, limit: int) -> Floats:
-        features = self._holders[limit, key]
+        features = self._holder(limit, key)
         values = self.tables[limit, features]
         for axis in reversed(range(len(features))):
             mean = _mean_along(axis, values, self._masses(features[axis], limit))
             values = values - np.expand_dims(mean, axis) if features[axis] in key else mean
         return values
 
-    @functools.cached_property
-    def _holders(self) -> dict[tuple[int, Key], Key]:
-        """Features of the smallest table with the features of each key that was asked for."""
-        return _Holders(self.tables)
+    @memo
+    def _holder(self, limit: int, key: Key) -> Key:
+        """Features of the smallest table that has those of a key."""
+        holders = [features for at_most, features in self.tables if at_most == limit and set(key) <= set(features)]
+        return min(holders, key=len)
 
+    @memo
     def _masses(self, feature: int, limit: int) -> Floats:
-        if (feature, limit) not in self._known_masses:
-            masses = np.bincount(self.binnings[feature].coarser(limit), self.form.masses[feature])
-            self._known_masses[feature, limit] = masses.astype(np.float64)
-        return self._known_masses[feature, limit]
+        masses = np.bincount(self.binnings[feature].coarser(limit), self.form.masses[feature])
+        return masses.astype(np.float64)
 
-    @functools.cached_property
-    def _known_masses(self) -> dict[tuple[int, int], Floats]:
-        return {}
-
+    @memo
     def _onto(self, feature: int, limit: int, coarser: int) -> Binning:
         """Bins of a limit merged to those of a lower one, with the shares of all bins."""
-        if (feature, limit, coarser) not in self._known_mergings:
-            binning = self.binnings[feature]
-            fine, coarse = binning.coarser(limit), binning.coarser(coarser)
-            shares = np.bincount(fine, binning_by(coarse, self.form.masses[feature]).shares).astype(np.float64)
-            inside = np.arange(len(shares)) >> (binning.shift(coarser) - binning.shift(limit))
-            self._known_mergings[feature, limit, coarser] = Binning(inside, shares, int(inside[-1]) + 1)
-        return self._known_mergings[feature, limit, coarser]
-
-    @functools.cached_property
-    def _known_mergings(self) -> dict[tuple[int, int, int], Binning]:
-        return {}
+        binning = self.binnings[feature]
+        fine, coarse = binning.coarser(limit), binning.coarser(coarser)
+        shares = np.bincount(fine, binning_by(coarse, self.form.masses[feature]).shares).astype(np.float64)
+        inside = np.arange(len(shares)) >> (binning.shift(coarser) - binning.shift(limit))
+        return Binning(inside, shares, int(inside[-1]) + 1)
 
 
 def _mean_along(axis: int, values: Floats, masses: Floats) -> Floats:
@@ -214,20 +205,6 @@ def _mean_along(axis: int, values: Floats, masses: Floats) -> Floats:
     flat = values.reshape(math.prod(before), len(masses), math.prod(after))
     mean: Floats = np.matmul(masses, flat).reshape(before + after)
     return mean
-
-
-class _Holders(dict[tuple[int, Key], Key]):
-    """The smallest table for each key, found when it is asked for."""
-
-    def __init__(self, tables: Iterable[tuple[int, Key]]) -> None:
-        super().__init__()
-        self._tables = sorted(tables, key=lambda table: len(table[1]))
-
-    def __missing__(self, wanted: tuple[int, Key]) -> Key:
-        limit, key = wanted
-        holder = next(f for at_most, f in self._tables if at_most == limit and set(key) <= set(f))
-        self[wanted] = holder
-        return holder
 
 
 def coarse_means(

@@ -1,4 +1,4 @@
-"""Correction of terms of high order for dependence, on coarse cells; what is left of low orders; its error.
+"""Correction of terms of high order for dependence, on coarse cells; what is left of low orders.
 
 Terms that are pure under independent features have only smooth impurity left under the real density. So the terms of
 orders above those kept as tensors are brought to coarse bins (means over the merged bins, under independence within
@@ -20,33 +20,22 @@ that show no more than noise, or tell nothing of the other half, stay empty.
 
 The mean of the sum, order 0, goes to the intercept. What is moved is taken from single terms by fixed shares
 (`Allotment`), so that the terms of an order add up to its total whichever of them are listed.
-
-What dependence moves from high orders to tables is found on coarse bins, so tables can be pure and still differ from
-those of an exact decomposition. Two things show by how much:
-
-- what half as many bins would change in the tables;
-- what the terms of high order still hold of the tables' features: means of their sum over the cells of a table, at rows
-  of the density, less the noise of draws.
-
-Both are made pure as the tables are, on at most 4,096 cells per table, and the largest entries of both are added. This
-is an estimate, not a bound: the tests compare it with exact decompositions.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from treeanova.anova.cascade import Received, cascade, descend, keys_below
+from treeanova.anova.cascade import Received, descend, keys_below
 from treeanova.anova.observed import ObservedCells, faces_of_all
-from treeanova.anova.solvers.base import Options
-from treeanova.anova.support import largest, safe_inverse, take_out
+from treeanova.anova.support import safe_inverse, take_out
 from treeanova.core.arrays import BinIndices, Bools, Faces, Floats, Ints, Key, count_cells
+from treeanova.core.memo import memo
 from treeanova.density.counting import Request
 from treeanova.density.joint import Points
 from treeanova.model.grid import Binning, binning_by, equal_mass
@@ -54,8 +43,6 @@ from treeanova.terms import costs
 from treeanova.terms.closed_form import ClosedForm
 from treeanova.terms.coarse import CoarseMeans, coarse_binnings
 from treeanova.terms.leaves import LeafSets
-from treeanova.terms.terms import Tensors
-from treeanova.terms.trees import Trees
 
 Advance = Callable[[int, int], None]
 Unsampled = Callable[[Sequence[Request]], Mapping[Key, Floats]]
@@ -234,15 +221,10 @@ class _CoarseTerms:
         columns = [self._merged_cells(j, limit) for j in key]
         return count_cells(columns, sizes, self.weights, len(self.weights))
 
+    @memo
     def _merged_cells(self, feature: int, limit: int) -> Ints:
-        """Coarse bins of rows with at most `limit` bins, kept for the next term."""
-        if (feature, limit) not in self._known_cells:
-            self._known_cells[feature, limit] = self.cells[feature] >> self.binnings[feature].shift(limit)
-        return self._known_cells[feature, limit]
-
-    @functools.cached_property
-    def _known_cells(self) -> dict[tuple[int, int], Ints]:
-        return {}
+        """Coarse bins of rows with at most `limit` bins."""
+        return self.cells[feature] >> self.binnings[feature].shift(limit)
 
     def n_slices(self, key: Key, limit: int) -> int:
         """Number of slices of a term along all its axes that have rows."""
@@ -325,9 +307,7 @@ class Allotment:
             return []
         orders = range(min(self.order, _HIGHEST_ORDER) + 1)
         below = [key for order in orders for key in itertools.combinations(term, order) if key in keys]
-        if below and term not in self._n_leaves:
-            self._n_leaves[term] = self.leaf_sets.n_leaves_with(term)
-        return [(key, self._n_leaves[term] / self._n_pairs(key)) for key in below]
+        return [(key, self._n_leaves(term) / self._n_pairs(key)) for key in below]
 
     def feature_shares(self, key: Key) -> Floats:
         """Shares of all features where each term's share is divided equally among its features; their sum is 1."""
@@ -339,18 +319,13 @@ class Allotment:
         """Number of pairs of a leaf and a term of the order on its path that contains a key."""
         return float(self._by_feature(key).sum()) / self.order
 
+    @memo
     def _by_feature(self, key: Key) -> Floats:
-        if key not in self._counts:
-            self._counts[key] = self.leaf_sets.n_subsets_with(key, self.order)
-        return self._counts[key]
+        return self.leaf_sets.n_subsets_with(key, self.order)
 
-    @functools.cached_property
-    def _counts(self) -> dict[Key, Floats]:
-        return {}
-
-    @functools.cached_property
-    def _n_leaves(self) -> dict[Key, int]:
-        return {}
+    @memo
+    def _n_leaves(self, term: Key) -> int:
+        return self.leaf_sets.n_leaves_with(term)
 
 
 def find_leftover(form: ClosedForm, keys: Sequence[Key], rows: Points, values: Floats) -> Leftover:
@@ -361,16 +336,17 @@ def find_leftover(form: ClosedForm, keys: Sequence[Key], rows: Points, values: F
     is_first = np.random.default_rng(0).random(len(left)) < 0.5
     tables: dict[Key, Floats] = {}
     for key in _affordable(form, keys, values.size):
-        options = [_cells_of_rows(binnings, key, rows, limit) for limit in costs.LEFTOVER_BINS[len(key)]]
+        options = [cells_of_rows(binnings, key, rows, limit) for limit in costs.LEFTOVER_BINS[len(key)]]
         found = [option.shrunk_means(left, rows.weights) for option in options]
         gains = [
-            option.gain(left, rows.weights, is_first) if one.told > 0 else 0.0
-            for option, one in zip(options, found, strict=True)
+            option.gain(left, rows.weights, is_first) if told > 0 else 0.0
+            for option, (_, told) in zip(options, found, strict=True)
         ]
         best = int(np.argmax(gains))
         if gains[best] > 0:
-            tables[key] = found[best].means.reshape(*options[best].shape, -1)
-            left -= found[best].means[options[best].numbers]
+            means, cells = found[best][0], options[best]
+            tables[key] = means.reshape(*cells.shape, -1)
+            left -= means[cells.numbers]
     return Leftover(binnings, tables)
 
 
@@ -380,13 +356,6 @@ def _affordable(form: ClosedForm, keys: Sequence[Key], n_values: int) -> list[Ke
     pairs = sorted((key for key in keys if len(key) == 2), key=form.leaf_sets.n_leaves_with, reverse=True)
     n_terms = min(int(costs.LEFTOVER_STEPS / max(n_values, 1)), costs.LEFTOVER_TERMS)
     return mains + pairs[: max(n_terms - len(mains), 1)]
-
-
-class _Means(NamedTuple):
-    """Means over cells, shape (n_cells, n_outputs), and the variance that they are expected to tell."""
-
-    means: Floats
-    told: float
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -403,13 +372,18 @@ class _Cells:
         sums = np.stack([np.bincount(self.numbers, weights * column, len(self.masses)) for column in values.T], axis=1)
         return np.divide(sums, self.masses[:, None], out=np.zeros_like(sums), where=self.masses[:, None] > 0)
 
-    def shrunk_means(self, values: Floats, weights: Floats, threshold: float = costs.LEFTOVER_ERRORS) -> _Means:
-        """Means over cells less their noise; zero where they show no more than noise would, by a threshold."""
+    def shrunk_means(
+        self, values: Floats, weights: Floats, threshold: float = costs.LEFTOVER_ERRORS
+    ) -> tuple[Floats, float]:
+        """Return means over cells less their noise, and the variance that they are expected to tell.
+
+        They are zero where they show no more than noise would, by a threshold.
+        """
         used = self.n_rows > 0
         n_used, n_all = int(used.sum()), float(1 / np.square(weights).sum())
         result, told = np.zeros((len(self.masses), values.shape[1])), 0.0
         if n_used < 2 or n_all <= n_used:
-            return _Means(result, told)
+            return result, told
         for output, column in enumerate(values.T):
             means = np.bincount(self.numbers, weights * column, len(used))[used] / self.masses[used]
             between = float(self.masses[used] @ means**2)
@@ -421,20 +395,20 @@ class _Cells:
                 kept = signal / (signal + noise)
                 result[used, output] = kept * means
                 told += signal * float(self.masses[used] @ kept)
-        return _Means(result, told)
+        return result, told
 
     def gain(self, values: Floats, weights: Floats, is_first: Bools) -> float:
         """By how much means over one half of the rows, less their noise, lower the mean square of the other half."""
         gain = 0.0
         for half in (is_first, ~is_first):
             cells = _cells_of(self.shape, self.numbers[half], weights[half])
-            guess = cells.shrunk_means(values[half], weights[half], threshold=0.0).means[self.numbers[~half]]
+            guess = cells.shrunk_means(values[half], weights[half], threshold=0.0)[0][self.numbers[~half]]
             others = values[~half]
             gain += float((weights[~half] @ (others**2 - (others - guess) ** 2)).sum())
         return gain
 
 
-def _cells_of_rows(binnings: Sequence[Binning], key: Key, rows: Points, limit: int) -> _Cells:
+def cells_of_rows(binnings: Sequence[Binning], key: Key, rows: Points, limit: int) -> _Cells:
     """The cells of a term with at most `limit` bins per feature."""
     shape = tuple(binnings[j].coarser_size(limit) for j in key)
     numbers = np.ravel_multi_index([binnings[j].coarser(limit)[rows.codes[:, j]] for j in key], shape)
@@ -447,73 +421,3 @@ def _cells_of(shape: tuple[int, ...], numbers: Ints, weights: Floats) -> _Cells:
     squares = np.bincount(numbers, weights**2, n_cells).astype(np.float64)
     n_rows = np.divide(masses**2, squares, out=np.zeros(n_cells), where=squares > 0)
     return _Cells(shape, numbers, masses, n_rows)
-
-
-def cell_means(
-    form: ClosedForm, keys: Sequence[Key], rows: Points, values: Floats, limit: int, *, are_drawn: bool
-) -> tuple[tuple[Binning, ...], dict[Key, Floats]]:
-    """Means of values at rows over the cells of some terms, with at most `limit` bins per feature; less noise of draws.
-
-    Cells without rows have zero.
-    """
-    axes = zip(form.leaf_sets.grid.axes, form.masses, strict=True)
-    binnings = tuple(equal_mass(axis, masses, limit) for axis, masses in axes)
-    centred = values - rows.weights @ values
-    means = {}
-    for key in keys[: max(int(costs.LEFTOVER_STEPS / max(values.size, 1)), 1)]:
-        cells = _cells_of_rows(binnings, key, rows, limit)
-        found = (
-            cells.shrunk_means(centred, rows.weights, 0.0).means if are_drawn else cells.means(centred, rows.weights)
-        )
-        means[key] = found.reshape(*cells.shape, -1)
-    return binnings, means
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class TableErrors:
-    """Sizes of changes of tables, once they are made pure, relative to the largest score of each output."""
-
-    trees: Trees
-    tables: Tensors
-    scales: Floats
-
-    def of_bins(self, fine: Correction, rough: Correction) -> float:
-        """The largest entry of the difference that two corrections make to tables."""
-        if not fine.moved:
-            return 0.0
-        changes = {key: values - rough.moved[key] for key, values in fine.moved.items()}
-        return self._largest(changes, [binning.bins for binning in fine.binnings])
-
-    def at_rows(self, form: ClosedForm, rows: Points, high: Floats, *, are_drawn: bool) -> float:
-        """The largest entry of what the sum of all terms of high order, at rows, holds of the tables."""
-        keys = self._widest(form)
-        limit = int(costs.ERROR_CELLS ** (1 / max(map(len, keys), default=1)) + 1e-9)
-        binnings, means = cell_means(form, keys, rows, high, limit, are_drawn=are_drawn)
-        return self._largest(means, [binning.bins for binning in binnings])
-
-    def _widest(self, form: ClosedForm) -> list[Key]:
-        """Tables whose features no other table has all of: means over their cells hold those of the others."""
-        order = max(map(len, self.tables.keys), default=0)
-        widest = [key for key in self.tables.keys if len(key) == order]
-        return sorted(widest, key=form.leaf_sets.n_leaves_with, reverse=True)[: costs.ERROR_TABLES]
-
-    def _largest(self, changes: Mapping[Key, Floats], bins: Sequence[Ints]) -> float:
-        """The largest entry of changes on coarse bins of all features, once they are made pure."""
-        if not changes:
-            return 0.0
-        firsts = self.trees.first_bins(tuple(range(len(bins))))
-        merged = [binning_by(of_feature[first]) for of_feature, first in zip(bins, firsts, strict=True)]
-        kept = [np.unique(of_feature[first]) for of_feature, first in zip(bins, firsts, strict=True)]
-        raw = {
-            key: np.ascontiguousarray(np.moveaxis(values[np.ix_(*(kept[j] for j in key))], -1, 0))
-            for key, values in changes.items()
-        }
-        pure = cascade(raw, lambda key: self._weights(key, [merged[j] for j in key]), Options())
-        sizes = [largest(values) * safe_inverse(self.scales) for values in pure.terms.values()]
-        return float(np.max(sizes, initial=0.0))
-
-    def _weights(self, key: Key, binnings: Sequence[Binning]) -> Floats:
-        weights = self.tables.weights[key]
-        for axis, binning in enumerate(binnings):
-            weights = binning.pool(weights, axis)
-        return weights

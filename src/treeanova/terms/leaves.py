@@ -21,6 +21,7 @@ import scipy.special
 
 from treeanova.core.arrays import BinIndices, Bools, Floats, Ints, Key
 from treeanova.core.compiled import Kernel, is_worthwhile
+from treeanova.core.memo import memo
 from treeanova.model.axes import Axis
 from treeanova.model.forest import Forest, goes_left
 from treeanova.model.grid import Binning, Grid
@@ -282,48 +283,42 @@ class AnySets(BinSets):
         return scipy.sparse.csr_array(np.diff(self.onto(binning), axis=1, prepend=0.0))
 
 
-class _Built(NamedTuple):
-    """What leaf sets are made of: distinct sets of features, those of each leaf, and sets of bins by feature."""
-
-    keys: tuple[Key, ...]
-    group: Ints
-    sets: tuple[BinSets, ...]
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
 class LeafSets:
-    """All leaves of a forest: their features, sets of bins, and values; built when they are first asked for."""
+    """All leaves of a forest: their features, sets of bins, and values; found when they are first asked for.
 
-    forest: Forest  # the forest
-    grid: Grid  # its grid
+    A decomposition from a file that only scores rows never needs them.
+    """
+
+    forest: Forest
+    grid: Grid
 
     @functools.cached_property
-    def _built(self) -> _Built:
-        return _build(self.forest, self.grid)
+    def _found(self) -> tuple[tuple[Key, ...], Ints, tuple[BinSets, ...]]:
+        return _find_leaves(self.forest, self.grid)
 
-    @property
+    @functools.cached_property
     def keys(self) -> tuple[Key, ...]:
         """Distinct sets of features on paths to leaves."""
-        return self._built.keys
+        return self._found[0]
 
-    @property
+    @functools.cached_property
     def group(self) -> Ints:
         """Position of each leaf's set of features in `keys`."""
-        return self._built.group
+        return self._found[1]
 
-    @property
+    @functools.cached_property
     def sets(self) -> tuple[BinSets, ...]:
         """Sets of bins, feature by feature."""
-        return self._built.sets
+        return self._found[2]
 
-    @property
+    @functools.cached_property
     def values(self) -> Floats:
         """Values of the leaves, shape (n_leaves, n_outputs)."""
         return self.forest.values
 
-    @property
+    @functools.cached_property
     def intercept(self) -> Floats:
-        """Intercept of the forest."""
         return self.forest.intercept
 
     @functools.cached_property
@@ -342,18 +337,13 @@ class LeafSets:
             return np.searchsorted(having, leaves)
         return self._places(feature)[leaves]
 
+    @memo
     def _places(self, feature: int) -> Ints:
-        """Position of every leaf among those that have a feature, kept for the next time."""
-        if feature not in self._known_places:
-            having = self.sets[feature].leaves
-            places = np.zeros(len(self.group), dtype=np.int64)
-            places[having] = np.arange(len(having))
-            self._known_places[feature] = places
-        return self._known_places[feature]
-
-    @functools.cached_property
-    def _known_places(self) -> dict[int, Ints]:
-        return {}
+        """Position of every leaf among those that have a feature."""
+        having = self.sets[feature].leaves
+        places = np.zeros(len(self.group), dtype=np.int64)
+        places[having] = np.arange(len(having))
+        return places
 
     def pooled(self, key: Key, leaves: Ints, coefficients: Floats) -> tuple[Ints, Floats]:
         """Some leaves, one of each run of neighbours that have the same sets of a key, and sums of coefficients.
@@ -370,15 +360,10 @@ class LeafSets:
         starts = np.flatnonzero(is_first)
         return leaves[starts], np.add.reduceat(coefficients, starts, axis=0)
 
+    @memo
     def _run_numbers(self, feature: int) -> Ints:
-        """Numbers of the sets of a feature, equal for neighbours with the same set; kept for the next time."""
-        if feature not in self._known_numbers:
-            self._known_numbers[feature] = np.cumsum(self.sets[feature].changes())
-        return self._known_numbers[feature]
-
-    @functools.cached_property
-    def _known_numbers(self) -> dict[int, Ints]:
-        return {}
+        """Numbers of the sets of a feature, equal for neighbours with the same set."""
+        return np.cumsum(self.sets[feature].changes())
 
     @functools.cached_property
     def _with_feature(self) -> Bools:
@@ -424,6 +409,10 @@ class LeafSets:
     def n_leaves_with(self, key: Sequence[int]) -> int:
         """Number of leaves that have all of some features on their path."""
         return int(self._group_sizes[self._groups_with(key)].sum())
+
+    def cost_at_row(self, key: Sequence[int]) -> int:
+        """Leaves of a term, more where leaves have several outputs: what its value at a row takes."""
+        return int(self.n_leaves_with(key) * (3 + self.outputs_per_leaf) / 4)
 
     def n_subsets_with(self, key: Sequence[int], order: int) -> Floats:
         """For each feature, the number of pairs of a leaf and a set of `order` features on its path.
@@ -474,21 +463,12 @@ class LeafSets:
         """All sets of features of given orders that some leaf has on its path, sorted."""
         return [key for order in sorted(set(orders)) for key in self._subsets_of(order)]
 
+    @memo
     def _subsets_of(self, order: int) -> list[Key]:
-        """Sets of one order, sorted; kept, since they are asked for several times."""
-        if order not in self._known_subsets:
-            self._known_subsets[order] = sorted(self._find_subsets(order))
-        return self._known_subsets[order]
-
-    @functools.cached_property
-    def _known_subsets(self) -> dict[int, list[Key]]:
-        return {}
-
-    def _find_subsets(self, order: int) -> Iterable[Key]:
-        """From the keys, or by trying all where these are fewer."""
+        """Sets of one order, sorted: from the keys, or by trying all where these are fewer."""
         used = self.used_features.tolist()
         if sum(math.comb(len(key), order) for key in self.keys) <= math.comb(len(used), order):
-            return {subset for key in self.keys for subset in itertools.combinations(key, order)}
+            return sorted({subset for key in self.keys for subset in itertools.combinations(key, order)})
         columns = np.packbits(self._with_feature, axis=1)
         tried = itertools.combinations(used, order)
         return [key for key in tried if np.bitwise_and.reduce(columns[list(key)]).any()]
@@ -545,7 +525,8 @@ def memberships(forest: Forest, grid: Grid, paths: Paths, feature: int) -> tuple
     return with_feature, sets
 
 
-def _build(forest: Forest, grid: Grid) -> _Built:
+def _find_leaves(forest: Forest, grid: Grid) -> tuple[tuple[Key, ...], Ints, tuple[BinSets, ...]]:
+    """Return distinct sets of features of leaves, the position of each leaf's among them, and sets of bins."""
     used = np.zeros((forest.n_leaves, len(grid.axes)), dtype=bool)
     sets: list[BinSets] = []
     paths = functools.cache(lambda: paths_of(forest))
@@ -557,7 +538,7 @@ def _build(forest: Forest, grid: Grid) -> _Built:
             else:
                 sets.append(_intervals(bins, place, grid.axes[j]))
     keys, group = leaf_keys(used)
-    return _Built(tuple(keys), group, tuple(sets))
+    return tuple(keys), group, tuple(sets)
 
 
 def _intervals(bins: LeafBins, place: int, axis: Axis) -> Intervals:

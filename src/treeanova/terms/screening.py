@@ -296,10 +296,10 @@ def largest_with_subsets(
 class Screened(NamedTuple):
     """Terms that carry weight, orders of which others were left out, and what these may carry."""
 
-    keys: tuple[Key, ...]  # terms to report individually
-    rest_orders: tuple[int, ...]  # orders of which some terms are not reported
-    n_left_out: int  # number of terms that are not reported, as far as they were counted
-    largest_missed: float  # estimate of the largest share of the score's variance of a term that is not reported
+    keys: tuple[Key, ...] = ()  # terms to report individually
+    rest_orders: tuple[int, ...] = ()  # orders of which some terms are not reported
+    n_left_out: int = 0  # number of terms that are not reported, as far as they were counted
+    largest_missed: float = 0.0  # estimate of the largest share of the score's variance of a term that is not reported
     shares: Mapping[Key, float] = MappingProxyType({})  # shares of the terms that were verified at rows
 
 

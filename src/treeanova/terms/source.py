@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import functools
 from collections.abc import Iterator, Mapping
 from typing import ClassVar, NamedTuple
 
@@ -199,7 +200,7 @@ def purify_tensors(effects: Effects, density: Density, settings: Settings, progr
     density.prepare(with_subsets(effects.terms), axes or None, settings.n_jobs)
     tensors = {key: effects.on_binnings(key, axes[key]) for key in effects.terms} if axes else effects.terms
     raw = {key: np.ascontiguousarray(np.moveaxis(values, -1, 0)) for key, values in tensors.items()}
-    widen = _Widening(axes) if axes else None
+    widen = functools.partial(_widened, axes) if axes else None
     with single_threaded():
         result = cascade(raw, table, settings.options, settings.n_jobs, progress, widen=widen)
     terms = {key: np.ascontiguousarray(np.moveaxis(result.terms.pop(key), 0, -1)) for key in list(result.terms)}
@@ -208,18 +209,12 @@ def purify_tensors(effects: Effects, density: Density, settings: Settings, progr
     return PureTerms(Tensors(pure, weights), measured)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Widening:
-    """Brings what is taken out of a term onto the finer axes of the term below."""
-
-    axes: Mapping[Key, tuple[Binning, ...]]
-
-    def __call__(self, above: Key, below: Key, face: Floats) -> Floats:
-        """A face of the term above, outputs first, on the axes of the term below."""
-        if not below:
-            return face
-        coarse = dict(zip(above, self.axes[above], strict=True))
-        for position, (j, fine) in enumerate(zip(below, self.axes[below], strict=True), start=1):
-            if not coarse[j].equals(fine):
-                face = face.take(coarse[j].within(fine), axis=position)
+def _widened(axes: Mapping[Key, tuple[Binning, ...]], above: Key, below: Key, face: Floats) -> Floats:
+    """Bring what is taken out of a term, outputs first, onto the finer axes of the term below."""
+    if not below:
         return face
+    coarse = dict(zip(above, axes[above], strict=True))
+    for position, (j, fine) in enumerate(zip(below, axes[below], strict=True), start=1):
+        if not coarse[j].equals(fine):
+            face = face.take(coarse[j].within(fine), axis=position)
+    return face

@@ -1,0 +1,349 @@
+"""What is measured on the terms of a deep model: means, errors of tables, purity at rows.
+
+**Mean of the score.** Under rows it is the mean of their scores. A smooth density is a weighted sum of products: given
+a row, each feature is moved by itself, so a leaf has the mass Σ_rows w Π_j P(bin of j in its set | row). Weighted sums
+and independent blocks of densities follow from their parts.
+
+**Errors of tables.**
+What dependence moves from high orders to tables is found on coarse bins, so tables can be pure and still differ from
+those of an exact decomposition. Two things show by how much:
+
+- what half as many bins would change in the tables;
+- what the terms of high order still hold of the tables' features: means of their sum over the cells of a table, at rows
+  of the density, less the noise of draws.
+
+Both are made pure as the tables are, on at most 4,096 cells per table, and the largest entries of both are added. This
+is an estimate, not a bound: the tests compare it with exact decompositions.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from treeanova.anova.cascade import cascade
+from treeanova.anova.observed import slice_impurity
+from treeanova.anova.solvers.base import Options
+from treeanova.anova.support import largest, safe_inverse
+from treeanova.core.arrays import BinIndices, Floats, Ints, Key
+from treeanova.core.progress import Clock, OutOfTime
+from treeanova.density.counting import Counting, Request
+from treeanova.density.joint import Blocks, Cells, EmpiricalJoint, Joint, Mixture, Points, Product
+from treeanova.density.kinds import Density
+from treeanova.density.smooth.kernel import FLOOR, KernelJoint
+from treeanova.model.grid import Binning, binning_by, equal_mass
+from treeanova.model.rows import Rows
+from treeanova.terms import costs
+from treeanova.terms.at_rows import PureLeafTerms
+from treeanova.terms.closed_form import ClosedForm
+from treeanova.terms.coarse import coarse_binnings
+from treeanova.terms.correction import Correction, cells_of_rows
+from treeanova.terms.terms import Tensors
+from treeanova.terms.trees import Trees
+
+
+def mean_score(trees: Trees, joint: Joint) -> Floats | None:
+    """Mean of the score under a density on the grid of the tensors, shape (n_outputs,).
+
+    None where it would take too long, or where rows could be read once only.
+    """
+    if isinstance(joint, Mixture):
+        means = [mean_score(trees, part) for _, part in joint.components()]
+        shares = [share for share, _ in joint.components()]
+        known = [mean for mean in means if mean is not None]
+        return None if len(known) < len(means) else np.asarray(sum(s * m for s, m in zip(shares, known, strict=True)))
+    if isinstance(joint, EmpiricalJoint):
+        return _mean_at_rows(trees, joint)
+    masses = _leaf_masses(trees, joint, range(len(trees.binnings)))
+    return None if masses is None else trees.leaf_sets.intercept + masses @ trees.leaf_sets.values
+
+
+def mean_of_tables(tables: Tensors, density: Density) -> Floats:
+    """Mean of the sum of pure tables under the joint density, shape (n_outputs,).
+
+    It is zero unless a density estimates pairs apart from the joint density: each table's mean is zero under its own.
+    """
+    mean = np.zeros(tables.n_outputs)
+    for key, values in tables.effects.terms.items():
+        difference = density.difference(key, tables.effects.binnings.get(key)) if len(key) == 2 else None
+        if difference is not None:
+            mean -= np.tensordot(difference, values, axes=len(key))
+    return mean
+
+
+def _mean_at_rows(trees: Trees, joint: EmpiricalJoint) -> Floats | None:
+    """Mean of the scores of all rows, in another pass over them where they are not all held."""
+    statistics = joint.statistics.on(trees.grid)
+    if statistics.n_rows * trees.forest.n_trees > costs.MEAN_STEPS:
+        return None
+    if joint.has_exact_points:
+        codes, weights = statistics.points()
+        mean: Floats = weights @ trees.forest.score(Rows.in_bins(trees.grid, codes))
+        return mean
+    if statistics.source is None:
+        return None
+    counting = Counting(trees.grid, [Request((0,))], score=trees.forest.score, describes_features=False)
+    counted = statistics.source.count(counting)
+    total: Floats = counted.scores[0].sum(axis=0) / counted.totals.weight
+    return total
+
+
+def _leaf_masses(trees: Trees, joint: Joint, features: Sequence[int]) -> Floats | None:
+    """Masses of all leaves under a density of some features of the model; None where they take too long."""
+    if isinstance(joint, Product):
+        return _product_masses(trees, joint.masses, features)
+    if isinstance(joint, Blocks):
+        parts = [_leaf_masses(trees, inner, [features[i] for i in own]) for own, inner in joint.blocks]
+        known = [part for part in parts if part is not None]
+        return None if len(known) < len(parts) else np.prod(known, axis=0)
+    if isinstance(joint, Cells) and joint.has_exact_points:
+        codes, weights = joint.points(0, np.random.default_rng(0))
+        shares = [trees.leaf_sets.sets[j].onto(trees.binnings[j]) for j in features]
+        return _Moved(trees, features, codes, weights, shares).masses()
+    if isinstance(joint, KernelJoint):
+        moved = _moved_rows(trees, joint, features).masses()
+        masses = _product_masses(trees, [margin.masses for margin in joint.margins], features)
+        return None if moved is None else (1 - FLOOR) * moved + FLOOR * masses
+    return None
+
+
+def _product_masses(trees: Trees, masses: Sequence[Floats], features: Sequence[int]) -> Floats:
+    """Masses of all leaves under independent features."""
+    product = np.ones(len(trees.leaf_sets.values))
+    for j, own in zip(features, masses, strict=True):
+        binning, sets = trees.binnings[j], trees.leaf_sets.sets[j]
+        product[sets.leaves] *= sets.mass(own[binning.bins] * binning.shares)
+    return product
+
+
+def _moved_rows(trees: Trees, joint: KernelJoint, features: Sequence[int]) -> _Moved:
+    """Rows as groups of bins, with the mass that each group's kernel puts into the set of a leaf."""
+    bins, weights = joint.statistics.points()
+    codes, shares = np.zeros_like(bins), []
+    for column, (j, margin, kernel) in enumerate(zip(features, joint.margins, joint.kernels, strict=True)):
+        groups = _on_trees(trees.binnings[j], margin.groups, margin.masses)
+        of_groups = trees.leaf_sets.sets[j].onto(groups) * margin.group_masses
+        if kernel is None:
+            shares.append(of_groups.sum(axis=1, keepdims=True))
+        else:
+            shares.append(kernel.right(of_groups))
+            codes[:, column] = margin.groups[bins[:, column]]
+    distinct, places = np.unique(codes, axis=0, return_inverse=True)
+    masses = np.bincount(places.ravel(), weights).astype(np.float64)
+    return _Moved(trees, features, distinct, masses, shares)
+
+
+def _on_trees(merging: Binning, groups: Ints, masses: Floats) -> Binning:
+    """Groups of the bins of tensors as a binning of all bins of the trees."""
+    return binning_by(groups[merging.bins], masses[merging.bins] * merging.shares)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Moved:
+    """Weighted points, and for each feature the share of each leaf's set at every number of the point's column."""
+
+    trees: Trees
+    features: Sequence[int]
+    codes: BinIndices
+    weights: Floats
+    shares: Sequence[Floats]
+
+    def masses(self) -> Floats | None:
+        """Σ over points of their weight times the shares of all features on a leaf's path; None for too many."""
+        sets = self.trees.leaf_sets
+        column_of = {j: column for column, j in enumerate(self.features)}
+        n_products = sum(
+            len(own) * sum(j in column_of for j in key) for key, own in zip(sets.keys, sets.members, strict=True)
+        )
+        if n_products * len(self.codes) > costs.MEAN_PRODUCTS:
+            return None
+        masses = np.full(len(sets.values), math.fsum(self.weights))
+        size = max(costs.MEAN_CELLS // max(len(self.codes), 1), 1)
+        for key, members in zip(sets.keys, sets.members, strict=True):
+            own = [j for j in key if j in column_of]
+            for start in range(0, len(members) if own else 0, size):
+                leaves = members[start : start + size]
+                product = np.broadcast_to(self.weights, (len(leaves), len(self.weights)))
+                for j in own:
+                    shares = self.shares[column_of[j]][sets.positions(j, leaves)]
+                    product = product * shares[:, self.codes[:, column_of[j]]]
+                masses[leaves] = product.sum(axis=1)
+        return masses
+
+
+def cell_means(
+    form: ClosedForm, keys: Sequence[Key], rows: Points, values: Floats, limit: int, *, are_drawn: bool
+) -> tuple[tuple[Binning, ...], dict[Key, Floats]]:
+    """Means of values at rows over the cells of some terms, with at most `limit` bins per feature; less noise of draws.
+
+    Cells without rows have zero.
+    """
+    axes = zip(form.leaf_sets.grid.axes, form.masses, strict=True)
+    binnings = tuple(equal_mass(axis, masses, limit) for axis, masses in axes)
+    centred = values - rows.weights @ values
+    means = {}
+    for key in keys[: max(int(costs.LEFTOVER_STEPS / max(values.size, 1)), 1)]:
+        cells = cells_of_rows(binnings, key, rows, limit)
+        found = cells.shrunk_means(centred, rows.weights, 0.0)[0] if are_drawn else cells.means(centred, rows.weights)
+        means[key] = found.reshape(*cells.shape, -1)
+    return binnings, means
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TableErrors:
+    """Sizes of changes of tables, once they are made pure, relative to the largest score of each output."""
+
+    trees: Trees
+    tables: Tensors
+    scales: Floats
+
+    def of_bins(self, fine: Correction, rough: Correction) -> float:
+        """The largest entry of the difference that two corrections make to tables."""
+        if not fine.moved:
+            return 0.0
+        changes = {key: values - rough.moved[key] for key, values in fine.moved.items()}
+        return self._largest(changes, [binning.bins for binning in fine.binnings])
+
+    def at_rows(self, form: ClosedForm, rows: Points, high: Floats, *, are_drawn: bool) -> float:
+        """The largest entry of what the sum of all terms of high order, at rows, holds of the tables."""
+        keys = self._widest(form)
+        limit = int(costs.ERROR_CELLS ** (1 / max(map(len, keys), default=1)) + 1e-9)
+        binnings, means = cell_means(form, keys, rows, high, limit, are_drawn=are_drawn)
+        return self._largest(means, [binning.bins for binning in binnings])
+
+    def _widest(self, form: ClosedForm) -> list[Key]:
+        """Tables whose features no other table has all of: means over their cells hold those of the others."""
+        order = max(map(len, self.tables.keys), default=0)
+        widest = [key for key in self.tables.keys if len(key) == order]
+        return sorted(widest, key=form.leaf_sets.n_leaves_with, reverse=True)[: costs.ERROR_TABLES]
+
+    def _largest(self, changes: Mapping[Key, Floats], bins: Sequence[Ints]) -> float:
+        """The largest entry of changes on coarse bins of all features, once they are made pure."""
+        if not changes:
+            return 0.0
+        firsts = self.trees.first_bins(tuple(range(len(bins))))
+        merged = [binning_by(of_feature[first]) for of_feature, first in zip(bins, firsts, strict=True)]
+        kept = [np.unique(of_feature[first]) for of_feature, first in zip(bins, firsts, strict=True)]
+        raw = {
+            key: np.ascontiguousarray(np.moveaxis(values[np.ix_(*(kept[j] for j in key))], -1, 0))
+            for key, values in changes.items()
+        }
+        pure = cascade(raw, lambda key: self._weights(key, [merged[j] for j in key]), Options())
+        sizes = [largest(values) * safe_inverse(self.scales) for values in pure.terms.values()]
+        return float(np.max(sizes, initial=0.0))
+
+    def _weights(self, key: Key, binnings: Sequence[Binning]) -> Floats:
+        weights = self.tables.weights[key]
+        for axis, binning in enumerate(binnings):
+            weights = binning.pool(weights, axis)
+        return weights
+
+
+class HighOrdersAtRows(NamedTuple):
+    """Scores and sums of all terms of high order at rows of the density, shape (n_rows, n_outputs)."""
+
+    rows: Points
+    score: Floats
+    high: Floats
+    are_drawn: bool
+
+    @property
+    def mean(self) -> Floats:
+        """Mean of the terms of high order."""
+        mean: Floats = self.rows.weights @ self.high
+        return mean
+
+    @property
+    def mean_error(self) -> float:
+        """Standard error of the mean, relative to the standard deviation of the score; the largest of all outputs."""
+        weights, spread = self.rows.weights, self.score.std(axis=0)
+        error = np.sqrt(weights @ (self.high - self.mean) ** 2 * np.square(weights).sum())
+        return float(np.divide(error, spread, out=np.zeros_like(error), where=spread > 0).max())
+
+
+def high_orders_at(trees: Trees, tables: Tensors, density: Density, rows: Points) -> HighOrdersAtRows:
+    """Return the sum of all terms of high order, the score minus the tables, at as many rows as can be scored soon."""
+    scored = trees.scored_soon(rows)
+    score = trees.forest.score(Rows.in_bins(trees.grid, scored.codes))
+    high = score - tables.effects.score(Rows.in_bins(tables.effects.grid, trees.merged(scored.codes)))
+    return HighOrdersAtRows(scored, score, high, scored is not rows or not density.joint.has_exact_points)
+
+
+def table_error(terms: PureLeafTerms, rough: Correction | None, tables: Tensors, at_rows: HighOrdersAtRows) -> float:
+    """Estimate the largest error of a table from the correction; NaN where half the bins (`rough`) were not tried."""
+    correction, factor = terms.correction, costs.DRAWN_FACTOR if at_rows.are_drawn else 1.0
+    if correction.tables and rough is None:
+        return float("nan")
+    errors = TableErrors(terms.trees, tables, np.abs(at_rows.score).max(axis=0))
+    of_bins = 0.0 if rough is None else errors.of_bins(correction, rough)
+    left = errors.at_rows(terms.form, at_rows.rows, at_rows.high, are_drawn=at_rows.are_drawn)
+    return factor * (of_bins + left)
+
+
+def _sizes_at_rows(terms: PureLeafTerms, codes: BinIndices, keys: Sequence[Key], n_jobs: int) -> Floats:
+    """Root mean square of terms at some rows: under dependence it may be far from that for independent features."""
+    n_rows = int(np.clip(costs.SIZE_STEPS / terms.trees.row_cost, *costs.SIZE_ROWS))
+    values = terms.at(codes[:: max(1, len(codes) // n_rows)], keys, n_jobs)
+    sizes: Floats = np.sqrt(np.square(values).mean(axis=0)).max(axis=1)
+    return sizes
+
+
+def measured_purity(
+    terms: PureLeafTerms, density: Density, rows: Points, shares: Mapping[Key, float], clock: Clock, *, n_jobs: int
+) -> tuple[float, int]:
+    """Largest slice mean of the largest terms at rows, relative to the term, and the number of terms measured.
+
+    The slices are of fresh rows where the density is drawn from; `rows` and `shares`, those of terms that were verified
+    at rows, tell which terms are the largest.
+    """
+    if all(key in shares for key in terms.keys):
+        sizes = np.array([shares[key] for key in terms.keys])
+    else:
+        sizes = _sizes_at_rows(terms, rows.codes, terms.keys, n_jobs)
+    keys = [terms.keys[i] for i in _largest(sizes, [len(key) for key in terms.keys])]
+    keys = _affordable(keys, sizes, terms, clock)
+    points, is_part = _some_points(terms, density, keys)
+    values = terms.at(points.codes, keys, n_jobs)
+    binnings = coarse_binnings(terms.form)
+    coarse = [b.coarser(costs.MEASURED_BINS)[points.codes[:, j]] for j, b in enumerate(binnings)]
+    cells = [np.stack([coarse[j] for j in key], axis=1) for key in keys]
+    are_drawn = is_part or not density.joint.has_exact_points
+    impurities = [slice_impurity(values[:, i], c, points.weights, are_drawn=are_drawn) for i, c in enumerate(cells)]
+    return max(impurities), len(keys)
+
+
+def _affordable(keys: Sequence[Key], sizes: Floats, terms: PureLeafTerms, clock: Clock) -> list[Key]:
+    """The largest of some terms that can be measured in a reasonable time, at least one."""
+    size_of = dict(zip(terms.keys, sizes, strict=True))
+    ranked = sorted(keys, key=lambda key: -size_of[key])
+    steps = np.cumsum([terms.trees.leaf_sets.cost_at_row(key) * costs.MEASURED_ROWS[0] for key in ranked])
+    most = min(costs.MAX_MEASURED_STEPS, clock.left * costs.MEASURED_STEPS_PER_SECOND)
+    n_keys = int(np.count_nonzero(steps <= most))
+    if clock.is_limited and not n_keys:
+        raise OutOfTime
+    return ranked[: max(1, n_keys)]
+
+
+def _some_points(terms: PureLeafTerms, density: Density, keys: Sequence[Key]) -> tuple[Points, bool]:
+    """As many points as some terms can be evaluated at in a reasonable time, and whether these are not all."""
+    n_leaves = sum(terms.trees.leaf_sets.n_leaves_with(key) for key in keys)
+    n_rows = int(np.clip(costs.MEASURED_STEPS / max(n_leaves, 1), *costs.MEASURED_ROWS))
+    rng = np.random.default_rng(1)
+    codes, weights = points = terms.trees.points(density, n_rows, rng)
+    if len(codes) <= n_rows:
+        return points, False
+    chosen = rng.choice(len(codes), size=n_rows, p=weights / weights.sum())
+    return Points(codes[chosen], np.full(n_rows, 1 / n_rows)), True
+
+
+def _largest(sizes: Floats, orders: Sequence[int]) -> list[int]:
+    """Positions of the largest terms: of all, and of each order."""
+    ranked = [int(i) for i in np.argsort(-sizes, kind="stable")]
+    chosen = ranked[: costs.MEASURED_TERMS]
+    for order in sorted(set(orders)):
+        chosen += [i for i in ranked if orders[i] == order][: costs.MEASURED_TERMS_OF_ORDER]
+    return sorted(set(chosen))
