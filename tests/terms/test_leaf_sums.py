@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.closed_forms import random_closed_form
 from treeanova.core.compiled import has_numba
+from treeanova.terms.at_rows import OrderTotals
 from treeanova.terms.kernels import Sums
 
 
@@ -63,3 +64,14 @@ def test_large_jobs_run_in_the_kernel(monkeypatch):
     monkeypatch.setattr(Sums, "at_rows_by_numpy", None)
     expected = sums_of(form, keys).at_rows_by_kernel(codes, len(keys), 1)
     np.testing.assert_array_equal(form.at_rows(codes, keys), expected)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_by_numpy_a_row_has_the_same_digits_for_any_number_of_rows(seed):
+    form, codes, _ = random_closed_form(seed, n_rows=90, n_outputs=1)
+    keys = form.leaf_sets.subsets(range(1, 6))
+    sums, totals = sums_of(form, keys), OrderTotals(form)
+    every, every_total = sums.at_rows_by_numpy(codes, len(keys), 1), totals.at_rows_by_numpy(codes)
+    for rows in (slice(1), slice(3), slice(5, 22), slice(7, 8)):
+        np.testing.assert_array_equal(sums.at_rows_by_numpy(codes[rows], len(keys), 1), every[rows])
+        np.testing.assert_array_equal(totals.at_rows_by_numpy(codes[rows]), every_total[rows])

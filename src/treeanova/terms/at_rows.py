@@ -41,7 +41,7 @@ from treeanova.model.grid import Grid
 from treeanova.terms import costs
 from treeanova.terms.closed_form import ClosedForm, raw_at_rows, totals_cost
 from treeanova.terms.correction import Allotment, Correction, Leftover, nothing_left
-from treeanova.terms.kernels import sum_polynomials, sum_shares
+from treeanova.terms.kernels import sum_at_rows, sum_polynomials, sum_shares
 from treeanova.terms.terms import Tensors, TermSet, each_in_one_piece
 from treeanova.terms.trees import Trees
 
@@ -153,8 +153,8 @@ class OrderTotals:
         polynomials = self._polynomials(codes, block)
         n_leaves, n_rows = polynomials.shape[1:]
         values = self.form.leaf_sets.values[block.leaves]
-        sums = values.T @ polynomials.transpose(1, 0, 2).reshape(n_leaves, -1)
-        totals[:, : len(polynomials)] += sums.reshape(-1, len(polynomials), n_rows).transpose(2, 1, 0)
+        sums = sum_at_rows(polynomials.transpose(1, 0, 2).reshape(n_leaves, -1), values)
+        totals[:, : len(polynomials)] += sums.reshape(len(polynomials), n_rows, -1).swapaxes(0, 1)
 
     def _polynomials(self, codes: BinIndices, block: Block) -> Floats:
         """Coefficients of Π_j (p_j + t (z_j - p_j)), shape (n_features + 1, n_leaves, n_rows)."""

@@ -293,7 +293,9 @@ class Sums:
                 own = factor(key[length])
                 products.append((key[: length + 1], products[-1][1] * own if products else own))
             coefficients = part.coefficients[key][some]
-            values[:, part.columns[key]] += products[-1][1].T @ coefficients if products else coefficients.sum(axis=0)
+            values[:, part.columns[key]] += (
+                sum_at_rows(products[-1][1], coefficients) if products else coefficients.sum(axis=0)
+            )
 
     def _factor(self, j: int, leaves: Ints, codes: BinIndices) -> Floats:
         """Memberships of rows in the sets of leaves, centred or not, shape (n_leaves, n_rows)."""
@@ -303,6 +305,20 @@ class Sums:
             return inside.astype(np.float64)
         centred: Floats = inside - self.set_masses[j][at, None]
         return centred
+
+
+def sum_at_rows(products: Floats, coefficients: Floats) -> Floats:
+    """Return sums over leaves of products (n_leaves, n_rows) times coefficients (n_leaves, n_outputs), at rows.
+
+    Of one output they have the same digits for any number of rows: leaves are added one after the other, which BLAS
+    does only for some shapes. For several outputs that would take several times longer than a product of matrices.
+    """
+    if coefficients.shape[1] > 1:
+        by_blas: Floats = products.T @ coefficients
+        return by_blas
+    wide = np.repeat(products, 2, axis=1) if products.shape[1] == 1 else products  # a single row is added up in pairs
+    sums: Floats = np.einsum("ln,l->n", np.ascontiguousarray(wide), coefficients[:, 0])
+    return sums[: products.shape[1], None]
 
 
 def flatten_parts(parts: Sequence[Part], n_outputs: int) -> FlatParts:

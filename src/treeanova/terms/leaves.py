@@ -260,7 +260,7 @@ class AnySets(BinSets):
     sets: Bools
 
     def contain(self, which: Ints, codes: BinIndices) -> Bools:
-        inside: Bools = self.sets[which][:, codes]
+        inside: Bools = self.sets[which].take(codes, axis=1)  # rows next to each other in memory
         return inside
 
     def mass(self, masses: Floats) -> Floats:
