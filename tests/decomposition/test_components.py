@@ -18,7 +18,7 @@ def screened():
     pytest.importorskip("xgboost")
     model, rows = deep_model()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("treeanova.terms.layout._LISTED_TERMS", 3)
+        patch.setattr("treeanova.terms.costs.LISTED_TERMS", 3)
         return treeanova.decompose(model, rows, density="independent", n_jobs=1)
 
 

@@ -12,7 +12,7 @@ from tests.support.forests import all_cells, random_forest, random_masses, rows_
 from tests.support.strategies import SEEDS
 from treeanova.model.grid import unmerged
 from treeanova.model.rows import Rows
-from treeanova.terms import closed_form
+from treeanova.terms import costs
 from treeanova.terms.closed_form import ClosedForm, raw_at_rows
 from treeanova.terms.trees import leaves_of
 
@@ -40,12 +40,12 @@ def averaged_terms(forest, grid, masses):
     return terms
 
 
-@pytest.mark.parametrize("limits", [{}, {"_SMALL_PRODUCT": 0}, {"_SMALL_MATRICES": 0, "MOST_COEFFICIENTS": 1}])
+@pytest.mark.parametrize("limits", [{}, {"SMALL_PRODUCT": 0}, {"SMALL_MATRICES": 0, "MOST_COEFFICIENTS": 1}])
 @given(SEEDS)
 def test_closed_form_is_the_definition_under_independence(limits, seed):
     with pytest.MonkeyPatch.context() as patch:
         for name, limit in limits.items():
-            patch.setattr(closed_form, name, limit)
+            patch.setattr(costs, name, limit)
         check_against_definition(seed)
 
 
