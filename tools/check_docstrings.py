@@ -45,6 +45,7 @@ BUILDING_BLOCKS: dict[str, frozenset[str]] = {
     "Grid": frozenset({"index"}),
     "HigherCertificate": frozenset({"accuracy", "purity"}),
     "IntervalAxis": frozenset(),
+    "Rows": frozenset(),
     "Schema": frozenset(),
     "Statistics": frozenset(),
 }
