@@ -71,8 +71,8 @@ def _content_hashes(table: npt.NDArray[Any], as_type: type[np.unsignedinteger[An
 
 
 def _bits(column: npt.NDArray[Any], as_type: type[np.unsignedinteger[Any]]) -> npt.NDArray[Any]:
-    known = np.where(np.isnan(column), np.nan, column) if column.dtype.kind == "f" else column
-    return np.ascontiguousarray(known).view(as_type)
+    canonical = np.where(np.isnan(column), np.nan, column) if column.dtype.kind == "f" else column
+    return np.ascontiguousarray(canonical).view(as_type)
 
 
 def column_sums_of_hashes(values: Floats, chosen: Bools) -> list[Hashes]:
