@@ -19,44 +19,10 @@ from treeanova.decomposition.monotonicity import Monotonicity
 from treeanova.decomposition.predictions import function_of
 from treeanova.decomposition.term import Term
 from treeanova.model.grid import binning_by
-from treeanova.plot import style
+from treeanova.plot import bars, choices, pairs, style
 from treeanova.plot.axes import Ends
-from treeanova.plot.bars import (
-    BAR_HEIGHT,
-    CUT_WORDS,
-    Bars,
-    bars_of,
-    frame_of,
-    leaves,
-    list_names,
-    with_rest,
-    write_numbers,
-)
-from treeanova.plot.choices import (
-    KeyLike,
-    check_order,
-    checked_count,
-    checked_decomposition,
-    checked_kind,
-    data_ends,
-    data_ends_of,
-    find_term,
-    named_decompositions,
-    names_of,
-    of_output,
-    output_position,
-    term_of,
-)
+from treeanova.plot.choices import KeyLike
 from treeanova.plot.effects import MainOptions, Series, draw_mains
-from treeanova.plot.pairs import (
-    PairOptions,
-    axis_choices,
-    colour_limit,
-    draw_colorbar,
-    draw_plane,
-    name_across,
-    plane_of,
-)
 from treeanova.plot.scales import Distribution, name_effect
 from treeanova.plot.style import bin_name, documented, shortened
 
@@ -115,37 +81,37 @@ def gap(
     >>> [float(bar.get_width()) for bar in ax.patches]
     [0.5, 0.5, 0.0, 0.0]
     """
-    checked_kind(gap, Gap, "gap", "fx.gap(X, group)")
-    position = output_position(checked_decomposition(gap.fx), output)
+    choices.checked_kind(gap, Gap, "gap", "fx.gap(X, group)")
+    position = choices.output_position(choices.checked_decomposition(gap.fx), output)
     if key is None:
-        return _draw_gap_terms(gap, position, checked_count(k), ax)
+        return _draw_gap_terms(gap, position, choices.checked_count(k), ax)
     options = MainOptions(limits=limits, order=order, max_bars=max_bars, x_scale=x_scale)
     return _draw_gap_effect(gap, key, position, options, ax)
 
 
-def gap_bars(gap: Gap, position: int) -> Bars:
+def gap_bars(gap: Gap, position: int) -> bars.Bars:
     """Return the gap and its error in one output: of all terms together, then of each term."""
-    bars = bars_of(gap.table, ("gap", "error"), gap.fx.outputs[position])
-    return _with_total(bars, (gap.total, gap.error), position)
+    terms = bars.bars_of(gap.table, ("gap", "error"), gap.fx.outputs[position])
+    return _with_total(terms, (gap.total, gap.error), position)
 
 
-def change_bars(change: Change, position: int) -> Bars:
+def change_bars(change: Change, position: int) -> bars.Bars:
     """Return population and model of a change in one output: of all together, of the intercept, then of each term."""
-    bars = bars_of(change.table, ("population", "model"), change.old.outputs[position])
-    return _with_total(bars, (change.population, change.model), position)
+    terms = bars.bars_of(change.table, ("population", "model"), change.old.outputs[position])
+    return _with_total(terms, (change.population, change.model), position)
 
 
-def _with_total(bars: Bars, totals: Sequence[float | Floats], position: int) -> Bars:
+def _with_total(terms: bars.Bars, totals: Sequence[float | Floats], position: int) -> bars.Bars:
     sums = [np.atleast_1d(total)[position] for total in totals]
-    columns = {name: np.append(total, bars.columns[name]) for name, total in zip(bars.columns, sums, strict=True)}
-    return Bars([ALL, *bars.names], columns)
+    columns = {name: np.append(total, terms.columns[name]) for name, total in zip(terms.columns, sums, strict=True)}
+    return bars.Bars([ALL, *terms.names], columns)
 
 
 def _draw_gap_terms(gap: Gap, position: int, k: int, ax: Any) -> Any:
     fx = gap.fx
-    bars = with_rest(gap_bars(gap, position), k + 1)  # besides the sum of all
-    values, errors = bars.columns["gap"], bars.columns["error"]
-    ax = style.checked_axes(ax, 7.2, 1.4 + BAR_HEIGHT * max(len(bars.names), 4))
+    terms = bars.with_rest(gap_bars(gap, position), k + 1)  # besides the sum of all
+    values, errors = terms.columns["gap"], terms.columns["error"]
+    ax = style.checked_axes(ax, 7.2, 1.4 + bars.BAR_HEIGHT * max(len(terms.names), 4))
     rows, known = np.arange(len(values)), np.isfinite(errors)
     style.zero_line(ax, "x")
     ax.barh(rows, values, 0.66, color=style.sign_colours(values), alpha=0.9, zorder=2)
@@ -154,31 +120,31 @@ def _draw_gap_terms(gap: Gap, position: int, k: int, ax: Any) -> Any:
     reach = np.where(known, 2 * errors, 0.0)
     low, high = np.minimum(values - reach, 0.0), np.maximum(values + reach, 0.0)
     ends = list(zip(low.tolist(), high.tolist(), strict=True))
-    write_numbers(ax, ends, values.tolist(), frame_of(ends, len(ends), ax))
+    bars.write_numbers(ax, ends, values.tolist(), bars.frame_of(ends, len(ends), ax))
     scale = f"{views.scale_of(fx.schema)}{views.of_output(fx.schema, fx.outputs[position])}"
-    _finish_terms(ax, bars.names, f"difference in mean {scale}: {gap.groups[1]} minus {gap.groups[0]}")
+    _finish_terms(ax, terms.names, f"difference in mean {scale}: {gap.groups[1]} minus {gap.groups[0]}")
     return ax
 
 
 def _finish_terms(ax: Any, names: Sequence[str], words: str) -> None:
     """Name the bars and their axis, and draw a line below the sum of all."""
     ax.axhline(0.5, color=mpl.rcParams["axes.edgecolor"], linewidth=0.8, alpha=0.5)
-    list_names(ax, names)
+    bars.list_names(ax, names)
     name_effect(ax, words, "x")
     style.tidy(ax)
 
 
 def _draw_gap_effect(gap: Gap, key: KeyLike, position: int, options: MainOptions, ax: Any) -> Any:
     """Draw the main effect of one feature over the rows of the two groups."""
-    check_order(key, 1, "the gap of an interaction is in gap.table")
-    fx, name = checked_decomposition(gap.fx), names_of(key)[0]
-    term, j = term_of(fx, name), fx.schema.names.index(name)
+    choices.check_order(key, 1, "the gap of an interaction is in gap.table")
+    fx, name = choices.checked_decomposition(gap.fx), choices.names_of(key)[0]
+    term, j = choices.term_of(fx, name), fx.schema.names.index(name)
     shares = [function_of(fx).table_weights_at(rows, (j,)) for rows in gap.rows]
-    ends = [end for rows in gap.rows if (end := data_ends_of(rows, j)) is not None]
+    ends = [end for rows in gap.rows if (end := choices.data_ends_of(rows, j)) is not None]
     series = Series(
         name="effect",
         axis=term.axes[0],
-        values=of_output(fx, term.values, position),
+        values=choices.of_output(fx, term.values, position),
         weights=np.average(shares, axis=0, weights=[rows.totals.weight for rows in gap.rows]),
         colour=style.tone(views.MAIN),
         ends=(min(low for low, _ in ends), max(high for _, high in ends)) if ends else None,
@@ -261,30 +227,32 @@ def compare(
     raw [[0.0, 0.0], [0.0, 1.0]]
     pure [[0.25, -0.25], [-0.25, 0.25]]
     """
-    by_name = named_decompositions(decompositions)
+    by_name = choices.named_decompositions(decompositions)
     first = next(iter(by_name.values()))
-    position = output_position(first, output)
+    position = choices.output_position(first, output)
     words = views.effect_words(first.schema, first.outputs[position])
     if any(fx.certificate.is_raw for fx in by_name.values()):
         words = words.removesuffix(" against the average")  # raw terms have other averages
-    if len(names_of(key)) == 1:
+    if len(choices.names_of(key)) == 1:
         options = MainOptions(limits, extras, order, max_bars, data, x_scale)
         return draw_mains(_main_series(_sides(by_name, key, position)), words, options, ax)
-    check_order(key, 2, "a comparison has room for one or two")
-    pair_options = PairOptions(extras=extras, words=words, x_scale=x_scale)
+    choices.check_order(key, 2, "a comparison has room for one or two")
+    pair_options = pairs.PairOptions(extras=extras, words=words, x_scale=x_scale)
     return _compare_pairs(_sides(by_name, key, position), key, pair_options, ax)
 
 
 def _sides(decompositions: Mapping[str, Decomposition], key: KeyLike, position: int) -> list[_Side]:
     """Return the term in each decomposition; zero, on the bins of another, where one lacks it."""
-    terms = {name: find_term(fx, key) for name, fx in decompositions.items()}
+    terms = {name: choices.find_term(fx, key) for name, fx in decompositions.items()}
     template = next((term for term in terms.values() if term is not None), None)
     if template is None:
-        template = term_of(next(iter(decompositions.values())), key)  # raises, with a list of the terms that there are
+        template = choices.term_of(
+            next(iter(decompositions.values())), key
+        )  # raises, with a list of the terms that there are
     sides = []
     for name, fx in decompositions.items():
         term = terms[name]
-        values = of_output(fx, np.zeros_like(template.values) if term is None else term.values, position)
+        values = choices.of_output(fx, np.zeros_like(template.values) if term is None else term.values, position)
         sides.append(_Side(name, fx, term or template, values, term is not None))
     return sides
 
@@ -298,26 +266,26 @@ def _main_series(sides: Sequence[_Side]) -> list[Series]:
             values=side.values,
             weights=side.term.weights,
             colour=style.series_colour(coloured.index(side.name) if side.name in coloured else 0, side.name),
-            ends=data_ends(side.fx, side.term.features[0]),
+            ends=choices.data_ends(side.fx, side.term.features[0]),
         )
         for side in sides
     ]
 
 
-def _compare_pairs(sides: Sequence[_Side], key: KeyLike, options: PairOptions, ax: Any) -> Any:
+def _compare_pairs(sides: Sequence[_Side], key: KeyLike, options: pairs.PairOptions, ax: Any) -> Any:
     """Draw heat maps side by side on one scale of colours."""
-    across = name_across(key, sides[0].term)
-    choices = axis_choices(options, [(side.fx, side.term) for side in sides], across)
-    planes = [plane_of(side.term, side.values, across, choices, options.extras) for side in sides]
-    limit = colour_limit(planes)
+    across = pairs.name_across(key, sides[0].term)
+    looks = pairs.axis_choices(options, [(side.fx, side.term) for side in sides], across)
+    planes = [pairs.plane_of(side.term, side.values, across, looks, options.extras) for side in sides]
+    limit = pairs.colour_limit(planes)
     planes = [dataclasses.replace(plane, limit=limit) for plane in planes]
     row = style.axes_row(ax, len(planes), 4.4, 4.2)
     for side, plane, panel in zip(sides, planes, row, strict=True):
-        mesh = draw_plane(plane, panel)
+        mesh = pairs.draw_plane(plane, panel)
         panel.set_title(shortened(side.name, 36))
     for panel in row[1:]:
         panel.set_ylabel("")
-    draw_colorbar(mesh, planes, options.words, row)
+    pairs.draw_colorbar(mesh, planes, options.words, row)
     return np.array(row, dtype=object)
 
 
@@ -374,11 +342,11 @@ def change(
     >>> [float(bar.get_width()) for bar in ax.containers[0]]
     [0.25, 0.0, 0.25, 0.0, 0.0]
     """
-    checked_kind(change, Change, "change", "treeanova.change(old, new)")
-    position = output_position(change.old, output)
+    choices.checked_kind(change, Change, "change", "treeanova.change(old, new)")
+    position = choices.output_position(change.old, output)
     if key is None:
-        return _draw_change_terms(change, position, checked_count(k), ax)
-    if len(names_of(key)) > 1:
+        return _draw_change_terms(change, position, choices.checked_count(k), ax)
+    if len(choices.names_of(key)) > 1:
         return compare({"old": change.old, "new": change.new}, key, output=output, x_scale=x_scale, ax=ax)
     options = MainOptions(limits=limits, order=order, max_bars=max_bars, x_scale=x_scale)
     return _draw_change_effect(change, key, position, options, ax)
@@ -386,13 +354,13 @@ def change(
 
 def _draw_change_terms(change: Change, position: int, k: int, ax: Any) -> Any:
     fx = change.old
-    bars = with_rest(change_bars(change, position), k + 2)  # besides the sum of all and the intercept
-    ax = style.checked_axes(ax, 7.2, 1.6 + BAR_HEIGHT * max(len(bars.names), 4))
-    handles, is_cut = _draw_stacks(ax, *bars.columns.values())
+    terms = bars.with_rest(change_bars(change, position), k + 2)  # besides the sum of all and the intercept
+    ax = style.checked_axes(ax, 7.2, 1.6 + bars.BAR_HEIGHT * max(len(terms.names), 4))
+    handles, is_cut = _draw_stacks(ax, *terms.columns.values())
     before, after = (float(np.atleast_1d(mean)[position]) for mean in (change.old_mean, change.new_mean))
     scale = f"{views.scale_of(fx.schema)}{views.of_output(fx.schema, fx.outputs[position])}"
     ends = f"from {before:.4g} to {after:.4g}".replace("-", "−")
-    _finish_terms(ax, bars.names, f"what moved the mean {scale} {ends}{CUT_WORDS if is_cut else ''}")
+    _finish_terms(ax, terms.names, f"what moved the mean {scale} {ends}{bars.CUT_WORDS if is_cut else ''}")
     style.legend(ax, list(handles.values()), list(handles), loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=3)
     return ax
 
@@ -404,9 +372,9 @@ def _draw_stacks(ax: Any, population: Floats, model: Floats) -> tuple[dict[str, 
     """
     total = population + model
     ends = [_ends_of_stack(*row) for row in zip(population.tolist(), model.tolist(), strict=True)]
-    frame = frame_of(ends, 2, ax)
-    is_cut = np.array([leaves(end, frame) for end in ends])
-    write_numbers(ax, ends, total.tolist(), frame)
+    frame = bars.frame_of(ends, 2, ax)
+    is_cut = np.array([bars.leaves(end, frame) for end in ends])
+    bars.write_numbers(ax, ends, total.tolist(), frame)
     shrunk = np.array([min([1.0, *(side / x for side, x in zip(frame, end, strict=True) if x)]) for end in ends])
     rows, first, second = np.arange(len(total)), population * shrunk, model * shrunk
     start = np.where(np.sign(first) == np.sign(second), first, 0.0)
@@ -428,16 +396,16 @@ def _ends_of_stack(population: float, model: float) -> Ends:
 
 def _draw_change_effect(change: Change, key: KeyLike, position: int, options: MainOptions, ax: Any) -> Any:
     """Draw the main effect of one feature before and after, over the old and the new rows."""
-    name = names_of(key)[0]
-    if all(find_term(fx, name) is None for fx in (change.old, change.new)):
-        term_of(change.old, name)  # raises, with a list of the terms that there are
+    name = choices.names_of(key)[0]
+    if all(choices.find_term(fx, name) is None for fx in (change.old, change.new)):
+        choices.term_of(change.old, name)  # raises, with a list of the terms that there are
     j, schema = change.old.schema.names.index(name), change.old.schema
     series, spread = [], []
     for i, (label, side) in enumerate(zip(("old", "new"), effect_sides(change, name), strict=True)):
         colour, rows = style.series_colour(i), (change.old_rows, change.new_rows)[i]
         weights = side.shares if side.rows_axis is side.axis else _pooled(side)
         values = side.values[..., position]
-        series.append(Series(label, side.axis, values, weights, colour, ends=data_ends_of(rows, j)))
+        series.append(Series(label, side.axis, values, weights, colour, ends=choices.data_ends_of(rows, j)))
         spread.append(Distribution(f"{label} rows", side.rows_axis, side.shares, colour))
     words = views.effect_words(schema, schema.outputs[position])
     return draw_mains(series, words, dataclasses.replace(options, distributions=tuple(spread)), ax)
@@ -479,7 +447,7 @@ def monotonicity(monotonicity: Monotonicity, *, ax: Any = None) -> Any:
     >>> [(float(bar.get_y()), float(bar.get_height())) for bar in ax.patches]
     [(0.0, 1.0)]
     """
-    checked_kind(monotonicity, Monotonicity, "monotonicity", "fx.monotonicity(feature)")
+    choices.checked_kind(monotonicity, Monotonicity, "monotonicity", "fx.monotonicity(feature)")
     steps = monotonicity.all_steps
     is_new = ax is None
     ax = style.checked_axes(ax, 6.4, 3.6)

@@ -12,22 +12,9 @@ from treeanova import views
 from treeanova.core.arrays import Floats
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.model.axes import Axis
-from treeanova.plot import scales, style
+from treeanova.plot import choices, scales, style
 from treeanova.plot.axes import AxisDrawing, Ends, Extras, draw_axis, extras_with_weight, scale_and_ends
-from treeanova.plot.choices import (
-    Band,
-    Errors,
-    KeyLike,
-    band_of,
-    check_order,
-    checked_decomposition,
-    data_ends,
-    is_probability,
-    of_output,
-    output_position,
-    term_of,
-    value_words,
-)
+from treeanova.plot.choices import Band, Errors, KeyLike
 from treeanova.plot.scales import Distribution
 from treeanova.plot.style import documented
 
@@ -141,9 +128,9 @@ def effect(
     >>> ax.get_xlabel(), ax.get_ylabel()
     ('x0', 'change in prediction against the average')
     """
-    series = main_series(checked_decomposition(fx), key, output, errors, scale)
-    words = value_words(fx, fx.outputs.index(series[0].name) if len(series) == 1 else None, scale)
-    options = MainOptions(limits, extras, order, max_bars, data, x_scale, in_percent=is_probability(fx, scale))
+    series = main_series(choices.checked_decomposition(fx), key, output, errors, scale)
+    words = choices.value_words(fx, fx.outputs.index(series[0].name) if len(series) == 1 else None, scale)
+    options = MainOptions(limits, extras, order, max_bars, data, x_scale, in_percent=choices.is_probability(fx, scale))
     return draw_mains(series, words, options, ax)
 
 
@@ -155,19 +142,19 @@ def main_series(
     scale: str = "score",
 ) -> list[Series]:
     """Return a main effect of one output, or of all if none is named."""
-    check_order(key, 1, "use pair() for two features; terms of more features have no plot, see fx.importance()")
-    term = term_of(fx, key, scale)
-    band = band_of(errors, fx, term_of(fx, key), scale)
-    outputs = range(len(fx.outputs)) if output is None else [output_position(fx, output)]
+    choices.check_order(key, 1, "use pair() for two features; terms of more features have no plot, see fx.importance()")
+    term = choices.term_of(fx, key, scale)
+    band = choices.band_of(errors, fx, choices.term_of(fx, key), scale)
+    outputs = range(len(fx.outputs)) if output is None else [choices.output_position(fx, output)]
     return [
         Series(
             name=fx.outputs[k],
             axis=term.axes[0],
-            values=of_output(fx, term.values, k),
+            values=choices.of_output(fx, term.values, k),
             weights=term.weights,
             colour=style.tone(views.MAIN) if len(outputs) == 1 else style.series_colour(position),
-            band=None if band is None else (of_output(fx, band[0], k), of_output(fx, band[1], k)),
-            ends=data_ends(fx, term.features[0]),
+            band=None if band is None else (choices.of_output(fx, band[0], k), choices.of_output(fx, band[1], k)),
+            ends=choices.data_ends(fx, term.features[0]),
         )
         for position, k in enumerate(outputs)
     ]

@@ -19,19 +19,8 @@ from treeanova.decomposition.answers import ranking_of
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.importance import Standing
 from treeanova.decomposition.predictions import function_of
-from treeanova.plot import scales, style
-from treeanova.plot.choices import (
-    Errors,
-    KeyLike,
-    check_order,
-    checked_count,
-    checked_decomposition,
-    names_of,
-    of_output,
-    output_position,
-    tables_of,
-    term_of,
-)
+from treeanova.plot import choices, scales, style
+from treeanova.plot.choices import Errors, KeyLike
 from treeanova.plot.effects import MainOptions, draw_mains, main_series
 from treeanova.plot.pairs import PairOptions, draw_pair
 from treeanova.plot.style import documented, feature_names, shortened, term_name
@@ -108,9 +97,11 @@ def grid(
     >>> [panel.get_title("left") for panel in panels]
     ['1. x0   33 %', '2. x1   33 %']
     """
-    position = output_position(checked_decomposition(fx), output)
+    position = choices.output_position(choices.checked_decomposition(fx), output)
     ranking = ranking_of(fx).of(fx.outputs[position])
-    terms, left_out = _strongest(fx, ranking, checked_count(k)) if keys is None else (_checked_keys(fx, keys), [])
+    terms, left_out = (
+        _strongest(fx, ranking, choices.checked_count(k)) if keys is None else (_checked_keys(fx, keys), [])
+    )
     name = None if output is None else fx.outputs[position]
     words = "" if ax is None else views.effect_words(fx.schema, name, fx.density.baseline)
     limit = _largest_value(fx, terms, output) if same_scale else None
@@ -134,14 +125,14 @@ def _checked_keys(fx: Decomposition, keys: Sequence[KeyLike]) -> list[Names]:
     if isinstance(keys, str) or not keys:
         raise ValueError(f"`keys` must be a list of terms, got {keys!r}; pass ['a', ('a', 'b')] or leave it out.")
     for key in keys:
-        if len(names_of(key)) > 2:
-            check_order(key, 2, "terms of more features have no plot, see fx.importance()")
-    return [term_of(fx, key).features for key in keys]
+        if len(choices.names_of(key)) > 2:
+            choices.check_order(key, 2, "terms of more features have no plot, see fx.importance()")
+    return [choices.term_of(fx, key).features for key in keys]
 
 
 def _strongest(fx: Decomposition, ranking: Sequence[Standing], k: int) -> tuple[list[Names], list[_Ranked]]:
     """Return the k strongest terms that have a plot, and stronger ones that have none, with their ranks."""
-    drawable = {names for names in tables_of(fx) if len(names) <= 2}
+    drawable = {names for names in choices.tables_of(fx) if len(names) <= 2}
     terms = [term.features for term in ranking if term.features in drawable][:k]
     if not terms:
         raise ValueError(
@@ -186,7 +177,7 @@ def _largest_value(fx: Decomposition, terms: Sequence[Names], output: str | int 
     """Return the largest absolute value of some terms, over all outputs if none is named."""
     tables = [fx.terms[names].values for names in terms]
     if output is not None:
-        tables = [of_output(fx, table, output_position(fx, output)) for table in tables]
+        tables = [choices.of_output(fx, table, choices.output_position(fx, output)) for table in tables]
     return max(float(np.abs(table).max()) for table in tables) or 1.0
 
 

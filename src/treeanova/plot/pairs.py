@@ -17,22 +17,9 @@ from treeanova.core.arrays import Bools, Floats, Ints
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.term import Term, on_scale
 from treeanova.model.axes import Axis
-from treeanova.plot import scales, style
+from treeanova.plot import choices, scales, style
 from treeanova.plot.axes import AxisDrawing, Ends, Extras, draw_axis, scale_and_ends
-from treeanova.plot.choices import (
-    Errors,
-    KeyLike,
-    check_order,
-    checked_decomposition,
-    data_ends,
-    find_term,
-    is_probability,
-    of_output,
-    output_position,
-    term_of,
-    uncertain_cells,
-    value_words,
-)
+from treeanova.plot.choices import Errors, KeyLike
 from treeanova.plot.scales import Distribution
 from treeanova.plot.style import documented, font_size, n_characters_along, shortened, signed, wrapped
 
@@ -92,16 +79,16 @@ def plane_of(
     term: Term,
     values: Floats,
     across: str,
-    choices: Sequence[AxisChoice],
+    looks: Sequence[AxisChoice],
     extras: Extras,
     *,
     unsure: Bools | None = None,
 ) -> Plane:
-    """Return the cells of a pair as they are drawn, without a limit of colours; `choices` are of the x and y axis."""
+    """Return the cells of a pair as they are drawn, without a limit of colours; `looks` are of the x and y axis."""
     x = term.features.index(across)
     table, weights = (values.T, term.weights.T) if x == 0 else (values, term.weights)
-    right = draw_axis(term.axes[x], weights.sum(axis=0), extras=extras, **choices[0])
-    up = draw_axis(term.axes[1 - x], weights.sum(axis=1), extras=extras, **choices[1])
+    right = draw_axis(term.axes[x], weights.sum(axis=0), extras=extras, **looks[0])
+    up = draw_axis(term.axes[1 - x], weights.sum(axis=1), extras=extras, **looks[1])
     doubts = None if unsure is None else (unsure.T if x == 0 else unsure).astype(np.float64)
     return Plane(
         up,
@@ -360,14 +347,14 @@ def _draw_marginal(inset: Any, orientation: str, edges: Floats, values: Floats) 
 
 def _main_effect(fx: Decomposition, drawing: AxisDrawing, position: int, scale: str) -> tuple[Floats, Floats]:
     """Return edges and values of a main effect on the range of a heat map's axis; zero if there is no such effect."""
-    term = find_term(fx, drawing.name)
+    term = choices.find_term(fx, drawing.name)
     if term is None:
         return drawing.edges, np.where(drawing.filled, 0.0, np.nan)
     if drawing.is_numeric:  # its thresholds may be finer than the pair's
         limits, extras = (drawing.low, drawing.high), frozenset(drawing.labels)
         drawing = draw_axis(term.axes[0], term.weights, limits=limits, scale=drawing.scale, extras=extras)
     term = on_scale(term, fx.intercept, scale)
-    return drawing.edges, drawing.values(of_output(fx, term.values, position), term.weights)
+    return drawing.edges, drawing.values(choices.of_output(fx, term.values, position), term.weights)
 
 
 # All kinds.
@@ -475,8 +462,8 @@ def pair(
     >>> ax.get_xlabel(), ax.get_ylabel()
     ('x0', 'x1')
     """
-    position = output_position(checked_decomposition(fx), output)
-    words = value_words(fx, position, scale)
+    position = choices.output_position(choices.checked_decomposition(fx), output)
+    words = choices.value_words(fx, position, scale)
     words += "" if errors is None else "; pale: within two standard errors of zero"
     limits = (limit, xlimits, ylimits)
     options = PairOptions(kind, marginals, *limits, extras, colorbar, words, scale, x_scale, y_scale, order, errors)
@@ -484,21 +471,23 @@ def pair(
 
 
 def draw_pair(fx: Decomposition, key: KeyLike, position: int, options: PairOptions, ax: Any) -> Any:
-    check_order(key, 2, "use effect() for one feature; terms of more features have no plot, see fx.importance()")
-    term = term_of(fx, key, options.scale)
+    choices.check_order(
+        key, 2, "use effect() for one feature; terms of more features have no plot, see fx.importance()"
+    )
+    term = choices.term_of(fx, key, options.scale)
     if is_drawn_as_lines(term, options.kind):
         number = next(name for name, axis in zip(term.features, term.axes, strict=True) if axis.is_ordered)
         choice, _ = axis_choices(options, [(fx, term)], number)
-        values = of_output(fx, term.values, position)
+        values = choices.of_output(fx, term.values, position)
         unsure = _uncertain(fx, key, position, options)
         return draw_lines(term, values, ax, choice=choice, extras=options.extras, words=options.words, unsure=unsure)
     return _draw_heatmap(fx, key, position, options, ax)
 
 
 def _draw_heatmap(fx: Decomposition, key: KeyLike, position: int, options: PairOptions, ax: Any) -> Any:
-    term = term_of(fx, key, options.scale)
+    term = choices.term_of(fx, key, options.scale)
     across = name_across(key, term)
-    values = of_output(fx, term.values, position)
+    values = choices.of_output(fx, term.values, position)
     unsure = _uncertain(fx, key, position, options)
     plane = plane_of(term, values, across, axis_choices(options, [(fx, term)], across), options.extras, unsure=unsure)
     plane = dataclasses.replace(plane, limit=_checked_limit(options.limit) or colour_limit([plane]))
@@ -509,7 +498,7 @@ def _draw_heatmap(fx: Decomposition, key: KeyLike, position: int, options: PairO
     if options.colorbar:
         look: dict[str, Any] = {
             "pad": 0.04 if options.marginals else 0.02,
-            "in_percent": is_probability(fx, options.scale),
+            "in_percent": choices.is_probability(fx, options.scale),
         }
         draw_colorbar(mesh, [plane], options.words, [ax], **look)
     return ax
@@ -517,8 +506,8 @@ def _draw_heatmap(fx: Decomposition, key: KeyLike, position: int, options: PairO
 
 def _uncertain(fx: Decomposition, key: KeyLike, position: int, options: PairOptions) -> Bools | None:
     """Return the cells of one output whose sign is uncertain; None without errors."""
-    unsure = uncertain_cells(options.errors, term_of(fx, key))
-    return None if unsure is None else of_output(fx, unsure, position)
+    unsure = choices.uncertain_cells(options.errors, choices.term_of(fx, key))
+    return None if unsure is None else choices.of_output(fx, unsure, position)
 
 
 def _checked_limit(limit: float | None) -> float | None:
@@ -548,11 +537,11 @@ def axis_choices(
 ) -> tuple[AxisChoice, AxisChoice]:
     """Return how the x and y axis are drawn: by default with ends that contain the ranges of all terms."""
     asked = {"x": (options.xlimits, options.x_scale), "y": (options.ylimits, options.y_scale)}
-    choices = {}
+    looks = {}
     for i, name in enumerate(terms[0][1].features):
         which = "x" if name == across else "y"
         limits, kind = asked[which]
-        entries = [(term.axes[i], term.weights.sum(axis=1 - i), data_ends(fx, name)) for fx, term in terms]
+        entries = [(term.axes[i], term.weights.sum(axis=1 - i), choices.data_ends(fx, name)) for fx, term in terms]
         scale, ends = scale_and_ends(kind, entries, limits, f"{which}_scale")
-        choices[which] = {"limits": ends, "scale": scale, "order": options.order}
-    return choices["x"], choices["y"]
+        looks[which] = {"limits": ends, "scale": scale, "order": options.order}
+    return looks["x"], looks["y"]

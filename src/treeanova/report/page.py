@@ -40,9 +40,9 @@ def vega() -> str:
             "write_report() needs vl-convert-python, which is not installed; pip install 'treeanova[report]'."
         ) from error
     path = cache_folder() / f"vega-{importlib.metadata.version('vl-convert-python')}.js"
-    kept = _kept(path)
-    if kept is not None:
-        return kept
+    cached = _cached_script(path)
+    if cached is not None:
+        return cached
     closed = re.sub(r"</(script)", r"<\\/\1", vl_convert.javascript_bundle(_SNIPPET), flags=re.IGNORECASE)
     script = f"(() => {{{closed}\n}})();"  # so that its many short names stay private
     with contextlib.suppress(OSError):  # a page can be made without a cache
@@ -59,8 +59,7 @@ def cache_folder() -> pathlib.Path:
     return pathlib.Path(os.environ.get("TREEANOVA_CACHE") or pathlib.Path(users) / "treeanova")
 
 
-def _kept(path: pathlib.Path) -> str | None:
-    """The script in a file; None where there is none, or where it is damaged."""
+def _cached_script(path: pathlib.Path) -> str | None:
     try:
         head, _, script = path.read_text(encoding="utf-8").partition("\n")
     except (OSError, UnicodeError):
@@ -213,7 +212,6 @@ def write_report(
 def _written(
     text: str, target: pathlib.Path | None, progress: Progress = quiet, *, open_browser: bool
 ) -> pathlib.Path | str:
-    """The path that a page is written to, or its text where there is none."""
     if target is None:
         return text
     with one_step(progress, f"writing {target.name}"):

@@ -49,7 +49,7 @@ def plain_rows(
     places: Mapping[Names, int],
     progress: Progress = quiet,
 ) -> dict[str, Any]:
-    """Values of the features of some rows, and per density and output what the terms add, strongest first.
+    """Return values of the features of some rows, and per density and output what the terms add, strongest first.
 
     `places` are the positions of terms on the page, and of what is not a listed term.
     """
@@ -74,7 +74,7 @@ def _number_text(value: float) -> str:
 
 
 def _explained(explained: Explanation, unit: float, places: Mapping[Names, int]) -> list[list[dict[str, Any]]]:
-    """Per row and output the score, and the strongest terms with the sum of the rest, in whole units."""
+    """Return per row and output the score, and the strongest terms with the sum of all others, in whole units."""
     positions = [places[names] for names in explained.terms]
     intercept = np.atleast_1d(explained.intercept)
     n_rows, n_outputs = len(explained.values), len(intercept)
@@ -106,45 +106,42 @@ _ROWS_PER_CELL = 3
 
 
 def max_main_bins(sizes: Iterable[int], numbers_per_bin: int) -> int:
-    """Number of bins to which main effects are merged such that all of them fit."""
-    known = list(sizes)
-    fitting = (bins for bins in _MAIN_BINS if sum(min(s, bins) for s in known) * numbers_per_bin <= _MAIN_NUMBERS)
+    """Return the number of bins to which main effects are merged such that all of them fit."""
+    all_sizes = list(sizes)
+    fitting = (bins for bins in _MAIN_BINS if sum(min(s, bins) for s in all_sizes) * numbers_per_bin <= _MAIN_NUMBERS)
     return next(fitting, _MAIN_BINS[-1])
 
 
 def max_pair_bins(sizes: Sequence[Sequence[int]], numbers_per_cell: int) -> list[int]:
-    """Number of bins per side to which each pair is merged such that all fit; the first, the strongest, get most."""
+    """Return the bins per side to which each pair is merged such that all fit; the first, the strongest, get most."""
 
     def cost(size: Sequence[int], bins: int) -> int:
-        """Numbers of a pair that is merged to given bins per side."""
         return min(size[0], bins) * min(size[1], bins) * numbers_per_cell
 
     fitting = (bins for bins in _FEWEST_PAIR_BINS if sum(cost(size, bins) for size in sizes) <= _PAIR_NUMBERS)
     fewest = next(fitting, _FEWEST_PAIR_BINS[-1])
     smallest = [cost(size, fewest) for size in sizes]
     left = _PAIR_NUMBERS - sum(smallest)
-    chosen = []
+    bins_per_side = []
     for size, spent in zip(sizes, smallest, strict=True):
         bins = next((bins for bins in _PAIR_BINS if cost(size, bins) - spent <= left / 3), fewest)
         left -= cost(size, bins) - spent
-        chosen.append(bins)
-    return chosen
+        bins_per_side.append(bins)
+    return bins_per_side
 
 
 def pair_bins_of_rows(n_rows: int | None) -> int:
-    """Number of bins per side of a pair beyond which cells would hold fewer than three rows on average."""
+    """Return the bins per side of a pair beyond which cells would hold fewer than three rows on average."""
     return _PAIR_BINS[0] if n_rows is None else max(_PAIR_BINS[-1], math.isqrt(n_rows // _ROWS_PER_CELL))
 
 
 def model_name(fx: Decomposition) -> str:
-    """Name of the model's class or file."""
     if isinstance(fx.model, (str, os.PathLike)):
         return pathlib.Path(fx.model).name
     return "the model" if fx.model is None else type(fx.model).__name__
 
 
 def call_of(fx: Decomposition) -> str:
-    """The call that gives a decomposition like this one."""
     max_order = f", max_order={max(map(len, fx.terms), default=1)}" if function_of(fx).scope.order is not None else ""
     is_reference = fx.density.name == Reference.name
     density = "treeanova.density.Reference(row)" if is_reference else json.dumps(fx.density.name)
@@ -152,7 +149,7 @@ def call_of(fx: Decomposition) -> str:
 
 
 def scale_words(fx: Decomposition) -> dict[str, Any]:
-    """Words for the scale of scores, and for the response where it differs from the score."""
+    """Return words for the scale of scores, and for the response if it differs from the score."""
     return {
         "link": fx.schema.link,
         "score": views.scale_of(fx.schema),
@@ -163,13 +160,12 @@ def scale_words(fx: Decomposition) -> dict[str, Any]:
 
 
 def versions(fx: Decomposition) -> dict[str, str]:
-    """Versions of the libraries that made the page, and of the model's library."""
-    known = {"numpy": np.__version__, "Python": platform.python_version()}
-    return {"treeanova": __version__} | known | _version_of_library(fx.model)
+    libraries = {"treeanova": __version__, "numpy": np.__version__, "Python": platform.python_version()}
+    return libraries | _version_of_library(fx.model)
 
 
 def _version_of_library(model: object) -> dict[str, str]:
-    """Name and version of the library that a model comes from, where it has a version."""
+    """Return name and version of the library that a model comes from, if it has a version."""
     library = type(model).__module__.partition(".")[0]
     version = getattr(sys.modules.get(library), "__version__", None)
     return {} if version is None or library == "treeanova" else {library: str(version)}
@@ -179,27 +175,26 @@ _MEASURES = ("loss_change", "error", "p_value", "p_holm", "slope", "share", "mod
 
 
 def checked_errors(fx: Decomposition, errors: Any) -> Mapping[Names, Floats]:
-    """Standard errors by term, with a last axis of outputs; empty where none are given."""
+    """Return standard errors by term, with a last axis of outputs; none without errors."""
     if errors is None:
         return {}
     if not isinstance(errors, Mapping | Bag):
         kind = type(errors).__name__
         raise TypeError(f"`errors` must be a Bag or what standard_errors() returned, got {kind}; or leave it out.")
-    known = {}
-    for names, given in (errors_by_term(errors) or {}).items():
-        term, found = fx.terms.get(names), np.asarray(given, dtype=np.float64)
-        if term is None or not term.has_table or found.shape != term.values.shape:
-            wanted = "no such table" if term is None or not term.has_table else f"shape {term.values.shape}"
+    checked = {}
+    for names, deviations in (errors_by_term(errors) or {}).items():
+        term, table = fx.terms.get(names), np.asarray(deviations, dtype=np.float64)
+        if term is None or not term.has_table or table.shape != term.values.shape:
+            right = "no such table" if term is None or not term.has_table else f"shape {term.values.shape}"
             raise ValueError(
-                f"`errors` must be those of `fx`, which has {wanted} for {label_of(names)!r}, got shape {found.shape}; "
+                f"`errors` must be those of `fx`, which has {right} for {label_of(names)!r}, got shape {table.shape}; "
                 "pass a Bag together with its own fx."
             )
-        known[term.features] = found.reshape(*term.weights.shape, -1)
-    return known
+        checked[term.features] = table.reshape(*term.weights.shape, -1)
+    return checked
 
 
 def checked_validation(validation: Any) -> Validation | None:
-    """The validation, or an error that names what was passed instead."""
     if validation is None or isinstance(validation, Validation):
         return validation
     kind = type(validation).__name__
@@ -207,7 +202,7 @@ def checked_validation(validation: Any) -> Validation | None:
 
 
 def plain_validation(validation: Validation | None) -> dict[str, Any] | None:
-    """A validation as plain data: a list per term of label, output, measures and aliases, null for NaN."""
+    """Return a validation as plain data: a list per term of label, output, measures and aliases, null for NaN."""
     if validation is None:
         return None
     table = columns_of(validation.table)
@@ -257,7 +252,6 @@ def payload(
     errors: Mapping[Names, Floats] = MappingProxyType({}),
     validation: Validation | None = None,
 ) -> dict[str, Any]:
-    """Plain data of the whole page."""
     pure, missing = under_densities(fx, densities, progress)
     raw = {name: fx.raw if part is fx else _raw_of(part) for name, part in pure.items()}
     _rank(pure, raw, progress)
@@ -283,7 +277,7 @@ def payload(
         "has_remainder": fx.has_remainder,
         "reconstruction_errors": content.reconstruction_errors(),
         "features": plain_features(fx),
-        "axes": maker.pool.plain,
+        "axes": maker.axes,
         "terms": terms,
         "local": None if rows is None else plain_rows(pure, rows, maker.unit, content.places, progress),
         "validation": plain_validation(validation),
@@ -295,7 +289,7 @@ def payload(
 def under_densities(
     fx: Decomposition, densities: Asked, progress: Progress = quiet
 ) -> tuple[dict[str, Decomposition], dict[str, str]]:
-    """The model under its own density and others, by name, and why some could not be computed.
+    """Return the model under its own density and others, by name, and why some are missing.
 
     Where not all terms are listed, those without a table are one remainder under other densities; under densities that
     nobody named, also where they are listed.
@@ -311,7 +305,7 @@ def under_densities(
         kind = density_of(asked)
         reason = None if densities.are_named else _too_slow(fx, kind)
         if reason is not None:
-            missing[name] = f"left out, since {reason}; name it in `densities` to have it."
+            missing[name] = f"{reason}; name it in `densities` to include it."
             continue
         try:
             forms[name] = tables.with_density(kind, progress=within(progress, f"density {name}"))
@@ -321,7 +315,7 @@ def under_densities(
 
 
 def _too_slow(fx: Decomposition, kind: Any) -> str | None:
-    """Why the model is not purified under a density that nobody asked for; None where it is."""
+    """Say why the model is not purified under a density that nobody asked for; None if it is."""
     n_cells = sum(term.values.size for term in tables_of(fx).values())
     if n_cells > _MAX_CELLS:
         return f"tables have {n_cells:,} cells and each density takes as long as the first"
@@ -339,7 +333,6 @@ def _is_product(fx: Decomposition, kind: Any) -> bool:
 
 
 def _raw_of(fx: Decomposition) -> Decomposition:
-    """The form before purification, with the same highest order."""
     order = function_of(fx).scope.order
     return fx.raw if order is None else fx.raw.truncate(order)
 
@@ -441,16 +434,13 @@ class Payload:
         return [min(bins, limit) for bins in max_pair_bins(sizes, len(self.main.outputs) * n_whole + 1)]
 
     def _largest_value(self) -> float:
-        """Largest absolute value of any table in any form."""
         terms = itertools.chain.from_iterable(table.values() for table in self.forms.tables.values())
         return max((float(np.abs(term.values).max(initial=0.0)) for term in terms), default=0.0)
 
     def intercepts(self) -> dict[str, list[float]]:
-        """Intercepts of all outputs by form."""
         return {name: np.atleast_1d(form.intercept).tolist() for name, form in self.forms.by_name.items()}
 
     def reconstruction_errors(self) -> dict[str, float]:
-        """How far the terms of each form are from adding up to the model."""
         return {name: form.certificate.reconstruction_error for name, form in self.forms.by_name.items()}
 
     def headlines(self) -> dict[str, list[dict[str, Any]]]:
@@ -470,20 +460,13 @@ class Payload:
 
 
 def _rankings(pure: Mapping[str, Decomposition], raw: Mapping[str, Decomposition]) -> Rankings:
-    """Rankings under each density, and of the raw form where it can be ranked."""
-    of_raw = {f"{name}/{RAW}": _raw_standings(fx) for name, fx in raw.items()}
-    known = {name: ranking for name, ranking in of_raw.items() if ranking is not None}
-    return {name: ranking_of(fx).standings for name, fx in pure.items()} | known
-
-
-def _raw_standings(raw: Decomposition) -> dict[str, list[Standing]] | None:
-    """The ranking of a raw form; None where it needs rows that are gone, as for a saved decomposition."""
-    try:
-        return ranking_of(raw).standings
-    except ValueError:
-        return None
+    """Return rankings under each density, and of the raw form if it can be ranked."""
+    rankings = {name: ranking_of(fx).standings for name, fx in pure.items()}
+    for name, fx in raw.items():
+        with contextlib.suppress(ValueError):  # it needs rows that are gone, as for a saved decomposition
+            rankings[f"{name}/{RAW}"] = ranking_of(fx).standings
+    return rankings
 
 
 def _choice_words(choice: Any) -> dict[str, str]:
-    """The estimate of a pair's joint density, where the density chose one."""
     return {} if choice is None else {"choice": choice.name}

@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,22 +28,8 @@ RAW = "raw"
 class CommonTable:
     """A term in all forms that have its table, on axes that are at least as fine as those of each form.
 
-    Attributes
-    ----------
-    positions
-        Positions of the features.
-    axes
-        The common axes.
-    binnings
-        One per feature, from the bins of the grid to those of the common axes.
-    rows
-        Share of the rows in each cell; weight under the main density where rows are not known.
-    values
-        Values by form, with a last axis of outputs.
-    weights
-        Weights of the cells by form.
-    errors
-        Standard errors of the values of the main form, with a last axis of outputs; None where they are not known.
+    `binnings` go from the bins of the grid to those of the common axes. `rows` are shares of the rows in each cell, or
+    weights under the main density if rows are not known. Values and errors have a last axis of outputs.
     """
 
     positions: Key
@@ -57,14 +43,9 @@ class CommonTable:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Forms:
-    """The same model in several forms.
+    """The same model in several forms by name: those of the densities, the main one first, then ``raw``.
 
-    Attributes
-    ----------
-    by_name
-        Decompositions by the name of the form: those of the densities, the main one first, then ``raw``.
-    errors
-        Standard errors of tables of the main form, by names, with a last axis of outputs.
+    `errors` are standard errors of tables of the main form, with a last axis of outputs.
     """
 
     by_name: Mapping[str, Decomposition]
@@ -72,21 +53,18 @@ class Forms:
 
     @property
     def main(self) -> Decomposition:
-        """The decomposition that the page is about."""
         return next(iter(self.by_name.values()))
 
     @functools.cached_property
     def tables(self) -> dict[str, dict[Names, Term]]:
-        """Terms that have a table, by form and names."""
         return {name: tables_of(fx) for name, fx in self.by_name.items()}
 
     def terms(self, names: Names) -> dict[str, Term]:
-        """A term in the forms that have its table."""
         return {form: terms[names] for form, terms in self.tables.items() if names in terms}
 
     @functools.cached_property
     def _binnings(self) -> dict[Names, dict[str, tuple[Binning, ...]]]:
-        """From the bins of the grid to those of each term and form."""
+        """Go from the bins of the grid to those of each term and form."""
         binnings: dict[Names, dict[str, tuple[Binning, ...]]] = {}
         for form, terms in self.tables.items():
             for names, term in terms.items():
@@ -94,19 +72,16 @@ class Forms:
         return binnings
 
     def _common(self, names: Names) -> tuple[Binning, ...]:
-        """From the bins of the grid to those of the common axes of a term."""
         return tuple(common_refinement(column) for column in zip(*self._binnings[names].values(), strict=True))
 
     def sizes(self, names: Names) -> tuple[int, ...]:
-        """Number of bins of each common axis of a term."""
         return tuple(binning.size for binning in self._common(names))
 
     def table(self, names: Names) -> CommonTable:
-        """A term in all forms that have its table, on common axes."""
         main, terms = self.main, self.terms(names)
         positions, binnings = positions_of(main, names), self._common(names)
         axes = tuple(binning.axis(main.grid.axes[j]) for binning, j in zip(binnings, positions, strict=True))
-        places = {form: _bins_within(own, binnings) for form, own in self._binnings[names].items()}
+        places = {form: _bins_within(coarse, binnings) for form, coarse in self._binnings[names].items()}
         weights = {form: _shared(term.weights, places[form]) for form, term in terms.items()}
         return CommonTable(
             positions,
@@ -123,8 +98,8 @@ class Forms:
         density = self.main.density
         if density.statistics is not None:
             return density.statistics.counts(positions, binnings)
-        known = weights.get(next(iter(self.by_name)))
-        return density.table(positions, binnings) if known is None else known
+        main = weights.get(next(iter(self.by_name)))
+        return density.table(positions, binnings) if main is None else main
 
     def masses(self, feature: int, binning: Binning) -> Floats:
         """Share of the rows in each bin of a feature; weight under the main density where rows are not known."""
@@ -134,7 +109,6 @@ class Forms:
 
 
 def tables_of(fx: Decomposition) -> dict[Names, Term]:
-    """The terms that have a table."""
     return {names: term for names, term in fx.terms.items() if term.has_table}
 
 
@@ -145,7 +119,6 @@ def outputs_last(term: Term) -> Floats:
 
 
 def positions_of(fx: Decomposition, names: Names) -> Key:
-    """Positions of features."""
     return tuple(fx.schema.names.index(name) for name in names)
 
 
@@ -156,7 +129,6 @@ def binnings_of(fx: Decomposition, term: Term) -> tuple[Binning, ...]:
 
 
 def _binning(fine: Axis, coarse: Axis) -> Binning:
-    """From the bins of an axis to those of a coarser one."""
     if fine is coarse or fine.has_bins_of(coarse):
         return unmerged(fine.size)
     return binning_by(coarse.index(fine.examples()).astype(np.int64))
@@ -169,7 +141,6 @@ def _bins_within(coarse: Sequence[Binning], fine: Sequence[Binning]) -> list[Int
 
 
 def _taken(values: Floats, places: Sequence[Ints | None]) -> Floats:
-    """A tensor at places along its first axes."""
     for axis, place in enumerate(places):
         values = values if place is None else values.take(place, axis=axis)
     return values
@@ -200,9 +171,9 @@ def whole_units(values: Floats, unit: float) -> list[list[int]]:
 
 def millionths(shares: Floats | Sequence[float]) -> list[int]:
     """Shares as whole millionths, at least one for a share that is not zero."""
-    parts = np.rint(np.asarray(shares, dtype=np.float64).ravel() * 1e6)
-    parts[(parts == 0) & (np.ravel(shares) > 0)] = 1
-    return [int(part) for part in parts]
+    counts = np.rint(np.asarray(shares, dtype=np.float64).ravel() * 1e6)
+    counts[(counts == 0) & (np.ravel(shares) > 0)] = 1
+    return [int(count) for count in counts]
 
 
 def distinct_numbers(numbers: Floats) -> list[float]:
@@ -220,7 +191,6 @@ def plain_days(numbers: Floats, unit: str) -> list[float]:
 
 
 def six_digits(number: float) -> float:
-    """A number of six digits."""
     return float(f"{number:.{_DIGITS}g}")
 
 
@@ -255,7 +225,6 @@ def _plain_numbers(axis: Axis, j: int, statistics: Statistics | None) -> dict[st
 
 
 def plain_dates(ends: dict[str, Any], unit: str) -> dict[str, Any]:
-    """Ends of an axis of dates, as days since 1970."""
     low, high = plain_days(np.array([ends["low"], ends["high"]]), unit)
     whole = {"whole": plain_days(np.array(ends["whole"]), unit)} if "whole" in ends else {}
     return {"low": low, "high": high, "date": True, **whole}
@@ -264,9 +233,9 @@ def plain_dates(ends: dict[str, Any], unit: str) -> dict[str, Any]:
 def window(axis: Axis, j: int, statistics: Statistics | None) -> dict[str, Any]:
     """Ends of the drawn axis: all thresholds and the bulk of the rows, or only these rows if thresholds lie far out."""
     bulk = None if statistics is None else statistics.quantiles(j, _BULK)
-    known = axis.thresholds if bulk is None else np.concatenate([axis.thresholds, bulk])
-    known = known if len(known) else np.array([0.0, 1.0])
-    low, high = float(known.min()), float(known.max())
+    numbers = axis.thresholds if bulk is None else np.concatenate([axis.thresholds, bulk])
+    numbers = numbers if len(numbers) else np.array([0.0, 1.0])
+    first, last = low, high = float(numbers.min()), float(numbers.max())
     is_cut = bulk is not None and bulk[1] > bulk[0] and high - low > _LONGEST_RANGE * (bulk[1] - bulk[0])
     if bulk is not None and is_cut:
         low, high = float(bulk[0]), float(bulk[1])
@@ -276,30 +245,16 @@ def window(axis: Axis, j: int, statistics: Statistics | None) -> dict[str, Any]:
     if values is not None and high > low:  # not beyond the data
         ends = max(ends[0], min(values[0], low)), min(ends[1], max(values[1], high))
     shorten = float if axis.date_unit else six_digits
-    whole = {"whole": [shorten(end) for end in _whole(known)]} if is_cut else {}
+    # On an axis that is not linear no tail is cut.
+    whole = {"whole": [shorten(first), shorten(last + _MARGIN * (last - first))]} if is_cut else {}
     return {"low": shorten(ends[0]), "high": shorten(ends[1]), "cut": bool(is_cut), **whole}
-
-
-def _whole(numbers: Floats) -> tuple[float, float]:
-    """Ends of an axis that is not linear, on which no tail is cut: of all thresholds and the bulk of the rows."""
-    low, high = float(numbers.min()), float(numbers.max())
-    return low, high + _MARGIN * (high - low)
 
 
 _BY_MASS = 0.7  # how far bins are merged by mass; the rest is by their number
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class PageAxis:
-    """An axis as drawn on the page.
-
-    Attributes
-    ----------
-    binning
-        The bins of the page, with weights by which values are averaged within them.
-    plain
-        The axis as plain data.
-    """
+class PageAxis(NamedTuple):
+    """An axis as drawn on the page: its bins, with weights by which values are averaged, and the axis as plain data."""
 
     binning: Binning
     plain: dict[str, Any]
@@ -327,8 +282,8 @@ def _category_bins(axis: Axis, masses: Floats, max_bins: int) -> Ints:
     """The most frequent categories in their order, then all others as one."""
     n_categories = axis.n_regular
     bins = np.full(n_categories, max_bins - 1)
-    kept = np.sort(np.argsort(-masses[:n_categories], kind="stable")[: max_bins - 1])
-    bins[kept] = np.arange(max_bins - 1)
+    frequent = np.sort(np.argsort(-masses[:n_categories], kind="stable")[: max_bins - 1])
+    bins[frequent] = np.arange(max_bins - 1)
     return np.concatenate([bins, max_bins + np.arange(axis.n_extra)])
 
 
@@ -355,40 +310,28 @@ def _plain_categories(axis: Axis, bins: Ints) -> dict[str, Any]:
 _STRONGEST_CELLS = 30
 
 
-class AxisPool:
-    """Axes of the page, each kept once and named by its position."""
-
-    def __init__(self, forms: Forms) -> None:
-        self._forms = forms
-        self._known: dict[tuple[int, bytes, int], tuple[int, PageAxis]] = {}
-        self.plain: list[dict[str, Any]] = []
-
-    def axes(self, table: CommonTable, max_bins: int) -> list[tuple[int, PageAxis]]:
-        """Position and axis of each feature of a term, with at most `max_bins` bins."""
-        return [self._axis(table, i, max_bins) for i in range(len(table.axes))]
-
-    def _axis(self, table: CommonTable, i: int, max_bins: int) -> tuple[int, PageAxis]:
-        axis, feature, binning = table.axes[i], table.positions[i], table.binnings[i]
-        key = feature, binning.bins.tobytes(), min(max_bins, axis.size)
-        if key not in self._known:
-            made = page_axis(axis, feature, self._forms.masses(feature, binning), key[2])
-            self._known[key] = len(self.plain), made
-            self.plain.append(made.plain)
-        return self._known[key]
-
-
 class TableMaker:
-    """Makes the tables of terms, all in one unit and on axes of one pool."""
+    """Makes the tables of terms, all in one unit, on axes that are kept once and named by their position."""
 
     def __init__(self, forms: Forms, unit: float) -> None:
         self.forms = forms
-        self.pool = AxisPool(forms)
         self.unit = unit
+        self.axes: list[dict[str, Any]] = []
+        self._placed: dict[tuple[int, bytes, int], tuple[int, PageAxis]] = {}
+
+    def _axis(self, table: CommonTable, i: int, max_bins: int) -> tuple[int, PageAxis]:
+        """Return position and axis of a feature of a term, with at most `max_bins` bins."""
+        axis, feature, binning = table.axes[i], table.positions[i], table.binnings[i]
+        key = feature, binning.bins.tobytes(), min(max_bins, axis.size)
+        if key not in self._placed:
+            drawn = page_axis(axis, feature, self.forms.masses(feature, binning), key[2])
+            self._placed[key] = len(self.axes), drawn
+            self.axes.append(drawn.plain)
+        return self._placed[key]
 
     def table(self, names: Names, max_bins: int) -> dict[str, Any]:
-        """Axes, share of rows and values in all forms of a main effect or pair."""
         common = self.forms.table(names)
-        placed = self.pool.axes(common, max_bins)
+        placed = [self._axis(common, i, max_bins) for i in range(len(common.axes))]
         binnings = [axis.binning for _, axis in placed]
         rows = _pooled(common.rows, binnings)
         values = {form: _averaged(tensor, binnings) for form, tensor in common.values.items()}

@@ -43,10 +43,10 @@ def _sum(fx: Decomposition) -> Entry:
         text = f"This page shows a selection from {n_terms} terms: they do not add up to the model."
         return _entry("mind", "Some terms only", text)
     error = fx.certificate.reconstruction_error
-    parts, title = "Intercept and terms", "The terms add up to the model"
+    summands, title = "Intercept and terms", "The terms add up to the model"
     if fx.has_remainder:
-        parts, title = "Intercept, terms and remainder", "The terms and the remainder add up to the model"
-    text = f"{parts} give the model's own score: the largest difference is {error:.1e} of the largest score."
+        summands, title = "Intercept, terms and remainder", "The terms and the remainder add up to the model"
+    text = f"{summands} give the model's own score: the largest difference is {error:.1e} of the largest score."
     return _entry("good" if error < 1e-5 else "bad", title, text)
 
 
@@ -65,7 +65,6 @@ def _purity(fx: Decomposition) -> Entry:
 
 
 def _higher(fx: Decomposition) -> Entry | None:
-    """How terms without tables were made pure, where there are any."""
     higher = fx.certificate.higher
     if higher is None:
         return None
@@ -85,7 +84,6 @@ def _higher(fx: Decomposition) -> Entry | None:
 
 
 def _accuracy(error: float) -> str:
-    """How accurate tables are, given terms without tables."""
     if math.isnan(error):
         return "How accurate the tables are was not measured, for lack of time."
     return f"The tables are therefore accurate to about {percent(error)} of the largest score, by estimate."
@@ -111,7 +109,6 @@ def _gap(fx: Decomposition) -> Entry | None:
 
 
 def _remainder(fx: Decomposition) -> Entry | None:
-    """How much of the score no term explains, where there is a remainder."""
     share = fx.certificate.remainder_share
     if share is None:
         return None
@@ -121,7 +118,6 @@ def _remainder(fx: Decomposition) -> Entry | None:
 
 
 def _dependence(fx: Decomposition) -> Entry | None:
-    """The term whose features depend on each other most."""
     terms = {names: term for names, term in fx.certificate.terms.items() if term.n_components == 1}
     if not any(term.max_correlation > 0 for term in terms.values()):
         return None
@@ -143,8 +139,9 @@ def _choices(fx: Decomposition) -> Entry | None:
     names = [re.sub(r" ?\d+(\.\d+)?", "", choice.name) for choice in choices.values()]  # without bandwidths
     counts = sorted({name: names.count(name) for name in names}.items(), key=lambda item: (-item[1], item[0]))
     listed = "; ".join(f"{name.replace(', ', ' with ')}: {count}" for name, count in counts)
-    text = f"For each pair, the estimate with the highest leave-one-out likelihood: {listed}."
-    return _entry("good", "How the joint density was estimated", text)
+    text = "For each pair of features, the smoothed estimate that best predicts held-out rows."
+    entry = _entry("good", "How the joint density was estimated", text)
+    return entry | {"details": f"Estimates and the number of pairs that use them: {listed}."}
 
 
 def blind_spots(fx: Decomposition) -> dict[str, Any]:

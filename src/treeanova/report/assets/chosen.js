@@ -114,7 +114,7 @@ function standingWords(term) {
   if (headlineOf(state.density, "pure", output()).reads_raw) {
     const other = standing(term, state.density, isRaw ? "pure" : RAW, output());
     parts.push(` · ${isRaw ? "pure" : "raw"} form: ${other ? `variance ${percent(other.variance)}` : "no such term"}`);
-    if (term.moved && term.moved[state.density]) parts.push(` · purification moved ${number(term.moved[state.density][output()])} (RMS)`);
+    if (term.moved && term.moved[state.density]) parts.push(` · purification changed its values by ${number(term.moved[state.density][output()])} (root mean square)`);
   }
   if (isShownNegative(place.share)) parts.push(`. ${report.negative_share}`);
   else if (place.variance - place.share > 0.1) parts.push(`. ${report.offset_share}`);
@@ -174,7 +174,7 @@ function renderBeneath() {
     el("tr", {}, el("th", { scope: "row" }, term.title), ...ranks.map((rank, i) => rankCell(rank.get(term), ranks[0].get(term), i))),
   );
   const head = el("tr", {}, el("th", { scope: "col" }, "term"), ...columns.map(([name]) => el("th", { scope: "col", class: "number" }, name)));
-  const missing = Object.entries(report.missing_densities).map(([name, reason]) => el("p", { class: "caption" }, `Not computed: ${name}. ${reason}`));
+  const missing = Object.entries(report.missing_densities).map(([name, reason]) => el("p", { class: "caption" }, `The density ${name} is not on this page: ${reason}`));
   at("beneath").replaceChildren(
     el("h3", {}, "Rank of the strongest terms under each density"),
     el("table", {}, el("thead", {}, head), el("tbody", {}, ...body)),

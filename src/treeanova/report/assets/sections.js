@@ -114,7 +114,7 @@ function renderValidation() {
 
 function renderChecks() {
   const { entries, blind } = report.checks[state.density];
-  const list = el("ul", { class: "entries" }, ...entries.map((entry) => el("li", { class: entry.verdict }, el("h3", {}, entry.title), entry.text)));
+  const list = el("ul", { class: "entries" }, ...entries.map((entry) => el("li", { class: entry.verdict }, el("h3", {}, entry.title), entry.text, ...(entry.details ? [el("details", {}, el("summary", {}, "Details"), entry.details)] : []))));
   const parts = [list, el("h3", {}, "Where the data cannot tell")];
   if (!blind.rows.length) parts.push(el("p", {}, "Every cell of every interaction has rows: no value rests on convention alone."));
   else {
@@ -143,7 +143,7 @@ function renderWords() {
   const code = `import treeanova\n\nfx = ${report.call}\ntreeanova.write_report(fx, "report.html")`;
   const versions = Object.entries(report.versions).map(([name, version]) => `${name} ${version}`).join(" · ");
   const computed = `Densities on this page: ${report.densities.join(", ")}.`;
-  const missing = Object.entries(report.missing_densities).map(([name, reason]) => el("p", {}, `Not computed: ${name}. ${reason}`));
+  const missing = Object.entries(report.missing_densities).map(([name, reason]) => el("p", {}, `The density ${name} is not on this page: ${reason}`));
   const download = (text, name, table) => el("button", { type: "button", class: "plain", onclick: () => save(name, table(), "text/csv") }, text);
   const rest = el("div", {}, el("h3", {}, "Reproduce"), el("pre", {}, code), el("p", {}, versions), el("p", {}, computed), ...missing,
     el("h3", {}, "Download"),
