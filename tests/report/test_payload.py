@@ -10,7 +10,7 @@ from tests.support.remainders import main_effects_and_remainder, model_with_a_fe
 from tests.support.training import fit
 from treeanova.data.columns import columns_of
 from treeanova.report import write_report
-from treeanova.report.payload import Asked, payload
+from treeanova.report.payload import payload
 
 pytest.importorskip("vl_convert")
 ensemble = pytest.importorskip("sklearn.ensemble")
@@ -148,7 +148,7 @@ def test_a_report_of_rows_adds_up_to_the_model():
     model, rows = model_with_a_feature_called_remainder()
     mains = main_effects_and_remainder()
     some = rows.iloc[[7, 2]]
-    content = payload(mains, title=None, densities=Asked({}), rows=some, max_terms=10)
+    content = payload(mains, title=None, densities={}, rows=some, max_terms=10)
     scores = [row[0]["score"] * content["unit"] for row in content["local"]["explained"]["empirical"]]
     assert scores == pytest.approx(model.predict(some).tolist(), abs=2 * content["unit"])
     places = [place for place, _ in content["local"]["explained"]["empirical"][0][0]["terms"]]
@@ -164,10 +164,10 @@ def test_a_report_of_large_tables_leaves_other_densities_out_unless_named(monkey
     mains = main_effects_and_remainder()
     monkeypatch.setattr("treeanova.report.payload._MAX_CELLS", 10)
     asked, further = {"title": None, "rows": None, "max_terms": 10}, {"uniform": "uniform"}
-    content = payload(mains, densities=Asked(further, are_named=False), **asked)
+    content = payload(mains, densities=further, are_named=False, **asked)
     assert content["densities"] == ["empirical"]
     assert "tables have" in content["missing_densities"]["uniform"]
-    content = payload(mains, densities=Asked(further), **asked)
+    content = payload(mains, densities=further, **asked)
     assert content["densities"] == ["empirical", "uniform"]
 
 
@@ -182,10 +182,10 @@ def test_dependent_densities_are_left_out_unless_named_where_terms_are_added_up(
     fx = treeanova.decompose(model, x, density="empirical", tensor_order=2)
     assert fx._function.rest_orders
     asked, further = {"title": None, "rows": None, "max_terms": 10}, {"uniform": "uniform", "auto": "auto"}
-    content = payload(fx, densities=Asked(further, are_named=False), **asked)
+    content = payload(fx, densities=further, are_named=False, **asked)
     assert content["densities"] == ["empirical", "uniform"]
     assert content["missing_densities"]["auto"].startswith("it would take as long as the first; name it in `densities`")
-    assert payload(fx, densities=Asked(further), **asked)["densities"] == ["empirical", "uniform", "auto"]
+    assert payload(fx, densities=further, **asked)["densities"] == ["empirical", "uniform", "auto"]
 
 
 def test_names_that_read_like_other_terms_lose_nothing():
@@ -206,6 +206,6 @@ def test_names_that_read_like_other_terms_lose_nothing():
     ax = treeanova.plot.waterfall(fx, table.iloc[[7]])
     assert fx.intercept + sum(bar.get_width() for bar in ax.patches) == pytest.approx(score, abs=1e-5)
     plt.close("all")
-    content = payload(fx, title=None, densities=Asked({}), rows=table.iloc[[7]], max_terms=10)
+    content = payload(fx, title=None, densities={}, rows=table.iloc[[7]], max_terms=10)
     shown = content["local"]["explained"]["empirical"][0][0]["score"] * content["unit"]
     assert shown == pytest.approx(score, abs=2 * content["unit"])

@@ -72,9 +72,9 @@ def _command(*, without: str = "") -> Callable[[Callable[..., None]], Callable[.
         arguments = [*(one for one in signature.parameters.values() if one.name != "request"), *shared]
 
         @functools.wraps(function)
-        def command(**given: Any) -> None:
-            request = Request(**{one.name: given.pop(one.name) for one in shared})
-            function(request=request, **given)
+        def command(**values: Any) -> None:
+            request = Request(**{one.name: values.pop(one.name) for one in shared})
+            function(request=request, **values)
 
         command.__signature__ = signature.replace(parameters=arguments)  # type: ignore[attr-defined]
         command.__annotations__ = {one.name: one.annotation for one in arguments}

@@ -112,12 +112,14 @@ def _draw_gap_terms(gap: Gap, position: int, k: int, ax: Any) -> Any:
     terms = bars.with_rest(gap_bars(gap, position), k + 1)  # besides the sum of all
     values, errors = terms.columns["gap"], terms.columns["error"]
     ax = style.checked_axes(ax, 7.2, 1.4 + bars.BAR_HEIGHT * max(len(terms.names), 4))
-    rows, known = np.arange(len(values)), np.isfinite(errors)
+    rows, has_error = np.arange(len(values)), np.isfinite(errors)
     style.zero_line(ax, "x")
     ax.barh(rows, values, 0.66, color=style.sign_colours(values), alpha=0.9, zorder=2)
     ink = mpl.rcParams["text.color"]
-    ax.errorbar(values[known], rows[known], xerr=2 * errors[known], fmt="none", ecolor=ink, elinewidth=1.0, zorder=4)
-    reach = np.where(known, 2 * errors, 0.0)
+    ax.errorbar(
+        values[has_error], rows[has_error], xerr=2 * errors[has_error], fmt="none", ecolor=ink, elinewidth=1.0, zorder=4
+    )
+    reach = np.where(has_error, 2 * errors, 0.0)
     low, high = np.minimum(values - reach, 0.0), np.maximum(values + reach, 0.0)
     ends = list(zip(low.tolist(), high.tolist(), strict=True))
     bars.write_numbers(ax, ends, values.tolist(), bars.frame_of(ends, len(ends), ax))

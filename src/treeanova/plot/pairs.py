@@ -471,24 +471,17 @@ def pair(
 
 
 def draw_pair(fx: Decomposition, key: KeyLike, position: int, options: PairOptions, ax: Any) -> Any:
-    choices.check_order(
-        key, 2, "use effect() for one feature; terms of more features have no plot, see fx.importance()"
-    )
+    remedy = "use effect() for one feature; terms of more features have no plot, see fx.importance()"
+    choices.check_order(key, 2, remedy)
     term = choices.term_of(fx, key, options.scale)
+    values = choices.of_output(fx, term.values, position)
+    unsure = choices.uncertain_cells(options.errors, choices.term_of(fx, key))
+    unsure = None if unsure is None else choices.of_output(fx, unsure, position)
     if is_drawn_as_lines(term, options.kind):
         number = next(name for name, axis in zip(term.features, term.axes, strict=True) if axis.is_ordered)
         choice, _ = axis_choices(options, [(fx, term)], number)
-        values = choices.of_output(fx, term.values, position)
-        unsure = _uncertain(fx, key, position, options)
         return draw_lines(term, values, ax, choice=choice, extras=options.extras, words=options.words, unsure=unsure)
-    return _draw_heatmap(fx, key, position, options, ax)
-
-
-def _draw_heatmap(fx: Decomposition, key: KeyLike, position: int, options: PairOptions, ax: Any) -> Any:
-    term = choices.term_of(fx, key, options.scale)
     across = name_across(key, term)
-    values = choices.of_output(fx, term.values, position)
-    unsure = _uncertain(fx, key, position, options)
     plane = plane_of(term, values, across, axis_choices(options, [(fx, term)], across), options.extras, unsure=unsure)
     plane = dataclasses.replace(plane, limit=_checked_limit(options.limit) or colour_limit([plane]))
     ax = style.checked_axes(ax, *figure_size(plane, marginals=options.marginals))
@@ -496,18 +489,9 @@ def _draw_heatmap(fx: Decomposition, key: KeyLike, position: int, options: PairO
     if options.marginals:
         draw_marginals(fx, plane, position, options.scale, ax)
     if options.colorbar:
-        look: dict[str, Any] = {
-            "pad": 0.04 if options.marginals else 0.02,
-            "in_percent": choices.is_probability(fx, options.scale),
-        }
-        draw_colorbar(mesh, [plane], options.words, [ax], **look)
+        pad, in_percent = 0.04 if options.marginals else 0.02, choices.is_probability(fx, options.scale)
+        draw_colorbar(mesh, [plane], options.words, [ax], pad=pad, in_percent=in_percent)
     return ax
-
-
-def _uncertain(fx: Decomposition, key: KeyLike, position: int, options: PairOptions) -> Bools | None:
-    """Return the cells of one output whose sign is uncertain; None without errors."""
-    unsure = choices.uncertain_cells(options.errors, choices.term_of(fx, key))
-    return None if unsure is None else choices.of_output(fx, unsure, position)
 
 
 def _checked_limit(limit: float | None) -> float | None:

@@ -86,7 +86,7 @@ def _paragraphs(*texts: str) -> Markup:
 
 def change_page(change: Change, title: str | None) -> str:
     fx = change.old
-    sections = [part for k in range(len(fx.outputs)) for part in _sections_of_change(change, k)]
+    sections = [one for k in range(len(fx.outputs)) for one in _sections_of_change(change, k)]
     rows = f"{change.old_rows.n_rows:,} old rows, {change.new_rows.n_rows:,} new rows"
     facts = f"{rows} · terms of both models under the density {fx.density.name} of the old rows"
     name = title or f"What moved the mean {views.scale_of(fx.schema)}"
@@ -154,7 +154,7 @@ def _how_to_read_a_change() -> Markup:
 
 def gap_page(gap: Gap, title: str | None) -> str:
     first, second = gap.groups
-    sections = [part for k in range(len(gap.fx.outputs)) for part in _sections_of_gap(gap, k)]
+    sections = [one for k in range(len(gap.fx.outputs)) for one in _sections_of_gap(gap, k)]
     facts = f"{first}: {gap.counts[0]} · {second}: {gap.counts[1]} · {views.scale_of(gap.fx.schema)}"
     name = title or f"Why the mean {views.scale_of(gap.fx.schema)} differs: {second} and {first}"
     return static_page(name, facts, _sentence_of_gap(gap), [*sections, _what_a_gap_says(gap)])

@@ -23,7 +23,7 @@ from treeanova.decomposition.change import Change
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.gap import Gap
 from treeanova.decomposition.validation import Validation
-from treeanova.report.payload import Asked, checked_errors, checked_validation, payload
+from treeanova.report.payload import checked_errors, checked_validation, payload
 from treeanova.report.static import asset, colours, digest
 
 _SNIPPET = "window.vegaEmbed = vegaEmbed;"
@@ -123,13 +123,13 @@ def write_report(
     open_browser: bool = False,
     progress: bool | Progress | None = None,
 ) -> pathlib.Path | str:
-    """Write a report, one HTML file that works without a network, and return its path, or its text without a `path`.
+    """Write a self-contained HTML report and return its path, or its text without a `path`.
 
     Parameters
     ----------
     fx
-        The decomposition to report; or a `Change` or a `Gap`, which get a short page of their own without scripts, to
-        send on. Of the other arguments, only `path`, `title` and `open_browser` are for these.
+        The decomposition to report; or a `Change` or a `Gap`, which get a short, shareable page without scripts. For
+        these, only `path`, `title` and `open_browser` count.
     path
         The file to write, which ends in .html or .htm. A file of that name is replaced only when the new one is
         complete.
@@ -138,9 +138,9 @@ def write_report(
     densities
         Further densities that readers can switch to: names, or a mapping from names to densities. The density of the
         decomposition is always on the page. A density that cannot be computed, for lack of rows, is named on the page
-        with the reason. By default "uniform", "empirical" and "auto". Since the model is purified again under each, the
-        default leaves some out: dependent ones where terms have no table, and all where tables have more than ten
-        million cells.
+        with the reason. By default "uniform", "empirical" and "auto". Because the model is purified again under each,
+        the default leaves some out: dependent ones if terms have no table, and all if tables have more than ten million
+        cells.
     rows
         Rows to explain one by one on the page, at most a hundred, as `fx.explain` takes them. By default the page holds
         no single rows.
@@ -159,14 +159,14 @@ def write_report(
     Returns
     -------
     pathlib.Path or str
-        The path of the file; the HTML text where `path` is None.
+        The path of the file; the HTML text if `path` is None.
 
     Raises
     ------
     ValueError
         If `path` has the suffix of another format, such as .pdf.
     ImportError
-        If vl-convert-python, which brings the charts, is not installed.
+        If vl-convert-python is not installed, which brings the charts; for a `Change` or a `Gap` matplotlib.
 
     Notes
     -----
@@ -201,9 +201,9 @@ def write_report(
     with reporting(progress) as report:
         with one_step(report, "charts"):
             bundle = vega()
-        asked = Asked(kinds, are_named=densities is not None)
-        given: dict[str, Any] = {"errors": checked_errors(fx, errors), "validation": checked_validation(validation)}
-        content = payload(fx, report, title=title, densities=asked, rows=rows, max_terms=max_terms, **given)
+        checked: dict[str, Any] = {"errors": checked_errors(fx, errors), "validation": checked_validation(validation)}
+        checked |= {"densities": kinds, "are_named": densities is not None}
+        content = payload(fx, report, title=title, rows=rows, max_terms=max_terms, **checked)
         with one_step(report, "page"):
             text = _page(content, bundle)
         return _written(text, target, report, open_browser=open_browser)
@@ -256,7 +256,7 @@ def _policy(style: str, scripts: Sequence[str]) -> str:
 def _page(content: Mapping[str, Any], bundle: str) -> str:
     style = colours() + asset("page.css")
     script = '(() => {\n"use strict";\n' + "\n".join(asset(name) for name in _SCRIPTS) + "})();\n"
-    parts = {
+    fields = {
         "policy": html.escape(_policy(style, [bundle, script])),
         "title": html.escape(str(content["title"])),
         "style": style,
@@ -264,4 +264,4 @@ def _page(content: Mapping[str, Any], bundle: str) -> str:
         "vega": bundle,
         "script": script,
     }
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match.group(1)], asset("page.html"))
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: fields[match.group(1)], asset("page.html"))

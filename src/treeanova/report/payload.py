@@ -12,7 +12,7 @@ import platform
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -230,13 +230,6 @@ def _plain(number: float) -> float | None:
 _MAX_CELLS = 10_000_000
 
 
-class Asked(NamedTuple):
-    """Further densities by name, and whether somebody named them: then none is left out for its cost."""
-
-    kinds: Mapping[str, Any]
-    are_named: bool = True
-
-
 Rankings = dict[str, dict[str, list[Standing]]]
 """Per ranking (a density, or a density with ``/raw``) and output the terms, strongest first."""
 
@@ -246,14 +239,15 @@ def payload(
     progress: Progress = quiet,
     *,
     title: str | None,
-    densities: Asked,
+    densities: Mapping[str, Any],
+    are_named: bool = True,
     rows: Any,
     max_terms: int,
     errors: Mapping[Names, Floats] = MappingProxyType({}),
     validation: Validation | None = None,
 ) -> dict[str, Any]:
-    pure, missing = under_densities(fx, densities, progress)
-    raw = {name: fx.raw if part is fx else _raw_of(part) for name, part in pure.items()}
+    pure, missing = under_densities(fx, densities, progress, are_named=are_named)
+    raw = {name: fx.raw if form is fx else _raw_of(form) for name, form in pure.items()}
     _rank(pure, raw, progress)
     content = Payload(pure, raw, errors)
     terms, maker = content.terms(max_terms, progress)
@@ -281,13 +275,13 @@ def payload(
         "terms": terms,
         "local": None if rows is None else plain_rows(pure, rows, maker.unit, content.places, progress),
         "validation": plain_validation(validation),
-        "checks": {name: {"entries": checks(part), "blind": blind_spots(part)} for name, part in pure.items()},
+        "checks": {name: {"entries": checks(form), "blind": blind_spots(form)} for name, form in pure.items()},
         "versions": versions(fx),
     }
 
 
 def under_densities(
-    fx: Decomposition, densities: Asked, progress: Progress = quiet
+    fx: Decomposition, densities: Mapping[str, Any], progress: Progress = quiet, *, are_named: bool = True
 ) -> tuple[dict[str, Decomposition], dict[str, str]]:
     """Return the model under its own density and others, by name, and why some are missing.
 
@@ -297,13 +291,13 @@ def under_densities(
     forms = {fx.density.name: fx}
     missing: dict[str, str] = {}
     highest = max((term.order for term in tables_of(fx).values()), default=0)
-    are_cut = function_of(fx).rest_orders or (function_of(fx).terms.keys_at_rows and not densities.are_named)
+    are_cut = function_of(fx).rest_orders or (function_of(fx).terms.keys_at_rows and not are_named)
     tables = fx.truncate(highest) if are_cut else fx
-    for name, asked in densities.kinds.items():
+    for name, asked in densities.items():
         if name in forms:
             continue
         kind = density_of(asked)
-        reason = None if densities.are_named else _too_slow(fx, kind)
+        reason = None if are_named else _too_slow(fx, kind)
         if reason is not None:
             missing[name] = f"{reason}; name it in `densities` to include it."
             continue
@@ -408,11 +402,11 @@ class Payload:
                     row[k] = [rank, round(term.variance, 6), round(term.share, 6), six_digits(term.mean_abs)]
         return standing
 
-    def _tables(self, wanted: list[Names], maker: TableMaker, progress: Progress) -> dict[Names, dict[str, Any]]:
+    def _tables(self, terms: list[Names], maker: TableMaker, progress: Progress) -> dict[Names, dict[str, Any]]:
         """Tables of terms, merged to as many bins as the page has room for."""
-        mains, pairs = ([names for names in wanted if self.labels[names][1] == order] for order in (1, 2))
+        mains, pairs = ([names for names in terms if self.labels[names][1] == order] for order in (1, 2))
         bins = dict.fromkeys(mains, self._main_bins(mains)) | dict(zip(pairs, self._pair_bins(pairs), strict=True))
-        in_order = [*bins, *(names for names in wanted if names not in bins)]
+        in_order = [*bins, *(names for names in terms if names not in bins)]
         tables = {
             names: maker.table(names, bins[names]) if names in bins else maker.strongest_cells(names)
             for names in counted(progress, "tables of the page", in_order, len(in_order))
