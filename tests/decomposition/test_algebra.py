@@ -282,8 +282,20 @@ def test_deep_models_of_different_libraries_are_combined():
         difference.decision_function(scipy.sparse.csr_array(data))
 
 
+@pytest.mark.parametrize(
+    "question",
+    [
+        lambda one, other: one - other,
+        lambda one, other: treeanova.mean([one, other]),
+        lambda one, other: treeanova.compare({"one": one, "other": other}),
+        treeanova.change,
+        lambda one, other: treeanova.Bag(one, (one, other)),
+        lambda one, other: treeanova.plot.compare([one, other], "x0"),
+    ],
+    ids=["minus", "mean", "compare", "change", "Bag", "plot.compare"],
+)
 @pytest.mark.parametrize("order", [1, 3])
-def test_models_of_other_classes_are_not_combined(order):
+def test_models_of_other_classes_are_not_combined(order, question):
     splits = [(j, 0.1) for j in range(order)]
     labels = [("no", "yes"), ("yes", "no")]
     forests = [chains(splits), chains(splits)]
@@ -291,7 +303,7 @@ def test_models_of_other_classes_are_not_combined(order):
     data = np.random.default_rng(0).normal(size=(200, 3))
     first, second = (treeanova.decompose(forest, data, density="empirical", tensor_order=2) for forest in forests)
     with pytest.raises(ValueError, match=r"same classes in the same order.*\['no', 'yes'\] and \['yes', 'no'\]"):
-        _ = first - second
+        question(first, second)
 
 
 def test_equal_deep_models_cancel_out_exactly():

@@ -18,6 +18,7 @@ from treeanova.decomposition.predictions import backend_of_tables, function_of
 from treeanova.decomposition.result import Result, aligned_rows
 from treeanova.decomposition.term import Term, term_columns
 from treeanova.density.statistics import NoRowsError
+from treeanova.model.grid import common_classes
 
 _CELLS_AT_ONCE = 2**18
 
@@ -63,6 +64,7 @@ class Bag(Result):
                 f"models of a bag must have the same features, outputs and link, got {' and '.join(kinds)}; fit them "
                 "to the same columns, and with rows of all classes."
             )
+        common_classes([part.schema for part in (self.fx, *self.members)])
         if len(self.members) < 2:
             raise ValueError(f"a bag must have at least 2 members, got {len(self.members)}; 25 is a good number.")
 

@@ -30,7 +30,7 @@ from treeanova.decomposition.result import Result, contribution_lines, rows_of_o
 from treeanova.density.row_sources import statistics_of
 from treeanova.density.statistics import NoRowsError, Statistics
 from treeanova.model.axes import Axis
-from treeanova.model.grid import Grid, binning_by, union
+from treeanova.model.grid import Grid, binning_by, common_classes, union
 from treeanova.views import scale_of
 
 INTERCEPT = "intercept"
@@ -121,7 +121,7 @@ def change(
     Parameters
     ----------
     old, new
-        Decompositions with the same features, outputs and link: of two models, of one model under the rows of two
+        Decompositions with the same features, outputs, classes and link: of two models, of one model under the rows of two
         periods, or both. Terms of both are compared under the density of `old`; where the models differ, `new` is
         purified again for that.
     X_old, X_new
@@ -230,6 +230,7 @@ def _check_alike(old: Any, new: Any) -> None:
             f"`old` and `new` must have the same outputs and link, got {' and '.join(kinds)}; compare models of one "
             "kind."
         )
+    common_classes([old.schema, new.schema])
 
 
 def _differing(old: Decomposition, new: Decomposition) -> str:

@@ -135,7 +135,7 @@ def compare(
     Parameters
     ----------
     decompositions
-        Names to decompositions with the same features and outputs. The others are compared with the first:
+        Names to decompositions with the same features, outputs and classes. The others are compared with the first:
         ``{"pure": fx, "raw": fx.raw}`` shows what purification changed.
     X
         Rows at which terms are compared; by default those that the decompositions were made from, each lot with half

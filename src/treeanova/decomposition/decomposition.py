@@ -557,7 +557,7 @@ def mean(parts: Sequence[Decomposition], *, progress: bool | Progress | None = N
     Parameters
     ----------
     parts
-        Decompositions of models with the same features and outputs; the density of the first is used.
+        Decompositions of models with the same features, outputs and classes; the density of the first is used.
     progress
         True for a progress bar, or a function, as for `decompose`.
 

@@ -183,11 +183,12 @@ def common_schema(schemas: Sequence[Schema]) -> Schema:
         absent=same_or_none([schema.absent for schema in schemas]),
         single_integers=same_or_none([schema.single_integers for schema in schemas]),
         underscores=any(schema.underscores for schema in schemas),
-        classes=_common_classes(schemas),
+        classes=common_classes(schemas),
     )
 
 
-def _common_classes(schemas: Sequence[Schema]) -> tuple[Hashable, ...]:
+def common_classes(schemas: Sequence[Schema]) -> tuple[Hashable, ...]:
+    """Return the classes of those models that store them; ValueError where they differ, as scores then do."""
     known = list(dict.fromkeys(schema.classes for schema in schemas if schema.classes))
     if len(known) > 1:
         raise ValueError(

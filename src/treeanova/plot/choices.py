@@ -14,6 +14,7 @@ from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.function import output_position as position_of_output
 from treeanova.decomposition.term import Term, base_response, is_response, on_scale, response_changes
 from treeanova.density.statistics import Statistics
+from treeanova.model.grid import common_classes
 from treeanova.plot.axes import Ends
 
 KeyLike = str | Collection[str]
@@ -179,6 +180,7 @@ def named_decompositions(
             f"`decompositions` must have the same outputs and link, got {' and '.join(kinds)}; compare models of one "
             "kind."
         )
+    common_classes([fx.schema for fx in named.values()])
     return {str(name): fx for name, fx in named.items()}
 
 
