@@ -129,6 +129,7 @@ def test_counts_have_the_poisson_loss():
     validation = fx.validate(rows, y)
     without = np.exp(fx.decision_function(rows) - fx.term_values(rows, "x0"))
     deviances = [metrics.mean_poisson_deviance(y, mean) for mean in (without, model.predict(rows))]
+    assert validation.model_loss == pytest.approx(deviances[1] / 2, rel=1e-5)
     change = (deviances[0] - deviances[1]) / 2
     assert by_term(validation.table, "loss_change")["x0"] == pytest.approx(change, rel=1e-5)
 

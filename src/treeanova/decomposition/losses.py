@@ -337,7 +337,7 @@ class MulticlassLogLoss(RowLoss):
 
 
 class TweedieLoss(RowLoss):
-    """Half the deviance of a Tweedie distribution given the log of its mean, without the part that has no score.
+    """Half the deviance of a Tweedie distribution given the log of its mean.
 
     Power 1 is Poisson, power 2 is gamma.
     """
@@ -351,8 +351,20 @@ class TweedieLoss(RowLoss):
         p = self.power
         of_outcome = -score if p == 1 else np.exp((1 - p) * score) / (p - 1)
         of_mean = score if p == 2 else np.exp((2 - p) * score) / (2 - p)
-        loss: Floats = (outcome * of_outcome + of_mean).sum(axis=1)
+        loss: Floats = (outcome * of_outcome + of_mean + self._without_score(outcome)).sum(axis=1)
         return loss
+
+    def _without_score(self, outcome: Floats) -> Floats:
+        """Return the part of the loss that makes it zero where the mean is the outcome."""
+        p = self.power
+        part: Floats
+        if p == 1:
+            part = scipy.special.xlogy(outcome, outcome) - outcome
+        elif p == 2:
+            part = -1 - np.log(outcome)
+        else:
+            part = outcome ** (2 - p) / ((1 - p) * (2 - p))
+        return part
 
     def gradient(self, score: Floats, outcome: Floats) -> Floats:
         return np.exp((2 - self.power) * score) - outcome * np.exp((1 - self.power) * score)
