@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import treeanova
+from tests.support.forests import chains
 from tests.support.simulated import dependent_rows, interacting
 from tests.support.training import fit
 from treeanova.decomposition.monotonicity import _direction
@@ -78,6 +79,34 @@ def test_answers_do_not_need_trees(tmp_path):
     assert_as_in_cells(treeanova.load(tmp_path / "fx.tav"), "x0")
     assert_as_in_cells(fx.drop("x1"), "x0")
     assert_as_in_cells(fx.scale("x0", -2.0), "x0")
+
+
+def test_rounding_of_a_large_model_is_no_change():
+    """The tolerance is relative to the whole model, not to the terms of the feature."""
+    bounds = {"a": [0.5, 1.5], "b": [0.5, 1.5]}
+    tables = {"a": [0.0, 1.0, 5.0], "b": [0.0, 1e-16, 0.0]}
+    for intercept in (0.0, 1e9):
+        effects = treeanova.Effects.from_tables(tables, thresholds=bounds, intercept=intercept)
+        found = treeanova.decompose(effects, density="uniform").monotonicity("b")
+        assert found.direction == "constant"
+        assert found.tolerance == pytest.approx(1e-12 * (intercept + 5.0))
+    tables["b"][1] = 1e-10
+    found = treeanova.decompose(treeanova.Effects.from_tables(tables, thresholds=bounds), density="uniform")
+    assert found.monotonicity("b").direction == "neither"
+
+
+@pytest.mark.parametrize("order", [2, 3])
+def test_the_tolerance_is_the_same_from_a_file(tmp_path, order):
+    splits = [(j, 0.1 * j) for j in range(order)]
+    rows = dependent_rows()
+    fx = treeanova.decompose(chains(splits, splits[::-1]), rows, density="empirical", n_jobs=1)
+    difference = fx - fx.scale("x0", 3.0)  # minus twice the main effect of x0: nothing else changes it
+    for one in (fx, difference, difference.select(order=[1, 2])):
+        one.save(tmp_path / "fx.tav")
+        before, after = (each.monotonicity("x1") for each in (one, treeanova.load(tmp_path / "fx.tav")))
+        assert after.tolerance == pytest.approx(before.tolerance, rel=1e-9)
+        assert before.direction == after.direction
+        assert (before.direction == "constant") == (one is not fx)
 
 
 def test_answers_for_one_of_several_outputs():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -20,7 +19,7 @@ from treeanova.model.forest import Forest
 from treeanova.model.grid import Grid
 from treeanova.readers import read_for_rows
 from treeanova.terms.closed_form import expand
-from treeanova.terms.extremes import Extreme, Search, StepFunction, steps_of_trees
+from treeanova.terms.extremes import Extreme, Search, StepFunction, size_of_tables, steps_of_trees
 from treeanova.terms.leaves import LeafSets
 from treeanova.terms.terms import Tensors
 from treeanova.terms.trees import leaves_of
@@ -91,7 +90,8 @@ class Monotonicity(Result):
     levels
         The direction where one other feature is in a given bin; `table` is a table of them.
     tolerance
-        Changes up to this size count as none: they are rounding.
+        Changes up to this size count as none: they are rounding. It is 1e-12 of the size of the whole model, the sum of
+        the largest absolute values of its intercept and of all its terms or trees.
     notes
         What the statement leaves out.
     backend
@@ -302,7 +302,10 @@ def _steps(
         if max((len(key) for key in effects.terms if feature in key), default=0) > _MOST_ORDERS_BY_TABLES:
             trees = _trees_of(effects, model)
             if trees is not None:
-                return trees[1].grid, functools.partial(steps_of_trees, *trees, feature, output)
+                size = size_of_tables(effects, output)  # as from a file, which has the tables alone
+                return trees[1].grid, lambda: (
+                    dataclasses.replace(step, size=size) for step in steps_of_trees(*trees, feature, output)
+                )
     return source.steps(feature, output)[0], lambda: source.steps(feature, output)[1]
 
 

@@ -49,7 +49,7 @@ class StepFunction:
     singles: tuple[Floats, ...]  # for each partner the part that depends on it alone, by column
     tables: tuple[tuple[Key, Floats], ...]  # places of several partners, and the part that depends on them, by column
     boxes: Boxes  # parts that depend on several partners, as boxes of columns
-    size: float = 0.0  # sum of the largest absolute values of what the step was computed from
+    size: float = 0.0  # of the whole model, whose parts share their rounding: its intercept and largest values
 
     @property
     def n_columns(self) -> tuple[int, ...]:
@@ -85,7 +85,7 @@ def steps_of_tables(effects: Effects, feature: int, output: int) -> Iterator[Ste
     partners = tuple(sorted({j for key in keys for j in key} - {feature}))
     full = {key: effects.on_binnings(key, [unmerged(sizes[j]) for j in key])[..., output] for key in keys}
     along = {key: np.moveaxis(values, key.index(feature), 0) for key, values in full.items()}
-    size = sum(float(np.abs(values).max()) for values in along.values())
+    size = size_of_tables(effects, output)
     columns = tuple(np.arange(sizes[j]) for j in partners)
     for k in range(effects.grid.axes[feature].n_regular - 1):
         singles = [np.zeros(sizes[j]) for j in partners]
@@ -103,12 +103,19 @@ def steps_of_tables(effects: Effects, feature: int, output: int) -> Iterator[Ste
         yield StepFunction(partners, columns, constant, tuple(singles), tuple(tables), boxes, size)
 
 
+def size_of_tables(effects: Effects, output: int) -> float:
+    """Return the sum of the largest absolute values of the intercept and of all tables."""
+    largest = (float(np.abs(values[..., output]).max(initial=0.0)) for values in effects.terms.values())
+    return float(np.abs(effects.intercept[output])) + sum(largest)
+
+
 def steps_of_trees(forest: Forest, leaf_sets: LeafSets, feature: int, output: int) -> Iterator[StepFunction]:
     """The steps of a forest between neighbouring regular bins of a feature."""
     grid, sets = leaf_sets.grid, leaf_sets.sets[feature]
     values = leaf_sets.values[:, output]
     tree = _trees_of_leaves(forest)
-    size = float(np.maximum.reduceat(np.abs(values)[np.argsort(tree, kind="stable")], _firsts(np.sort(tree))).sum())
+    largest = np.maximum.reduceat(np.abs(values)[np.argsort(tree, kind="stable")], _firsts(np.sort(tree)))
+    size = float(np.abs(forest.intercept[output]) + largest.sum())
     changes = sets.steps(unmerged(grid.sizes[feature])).tocsc()
     for k in range(grid.axes[feature].n_regular - 1):
         at = slice(changes.indptr[k + 1], changes.indptr[k + 2])
